@@ -1,0 +1,17 @@
+"""Who we are: the version, the distribution's name, and the hints made from it."""
+
+from __future__ import annotations
+
+__version__ = "0.1.0"
+
+# The package index has another project called "tdt"; only the package and the command carry the short name.
+DISTRIBUTION = "tdt-train"
+
+
+def install_hint(extra: str | None = None) -> str:
+    """The command that installs tdt, with an extra where one is named.
+
+    >>> install_hint("cuda12")
+    "pip install 'tdt-train[cuda12]'"
+    """
+    return f"pip install '{DISTRIBUTION}[{extra}]'" if extra else f"pip install {DISTRIBUTION}"

@@ -1,0 +1,136 @@
+"""The one place that knows NumPy and CuPy: which library an array belongs to, and how arrays move between them."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from tdt._backend._malloc import keep_freed_memory
+from tdt._device import CPU, device
+
+# A result that is not finite is a value, not an event; np.errstate around each op would cost more than most ops.
+warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"tdt\.")
+
+keep_freed_memory()
+
+
+@functools.cache
+def _cupy() -> ModuleType | None:
+    try:
+        import cupy
+    except ImportError:
+        return None
+    return cupy
+
+
+@functools.cache
+def cuda_device_count() -> int:
+    """How many GPUs CuPy can use; 0 where CuPy, the driver or a GPU is missing."""
+    cupy = _cupy()
+    if cupy is None:
+        return 0
+    try:
+        return cupy.cuda.runtime.getDeviceCount()
+    except cupy.cuda.runtime.CUDARuntimeError:
+        return 0
+
+
+def is_array(value: Any) -> bool:
+    """Whether `value` is a NumPy or CuPy array."""
+    return value.__class__ is np.ndarray or (
+        hasattr(value, "__cuda_array_interface__") and type(value).__module__.startswith("cupy")
+    )
+
+
+def namespace(array: Any) -> ModuleType:
+    """The library of an array: numpy or cupy."""
+    if isinstance(array, (np.ndarray, np.generic)):
+        return np
+    cupy = _cupy()
+    assert cupy is not None, f"not an array: {type(array)}"
+    return cupy
+
+
+def device_of(array: Any) -> device:
+    """The device that holds `array`."""
+    array = getattr(array, "values", array) if getattr(array, "is_sparse", False) else array
+    return CPU if isinstance(array, np.ndarray) else device("cuda", array.device.id)
+
+
+def to_device(array: Any, target: device) -> Any:
+    """`array` on `target`: itself where it is there already, else a copy. RuntimeError without that GPU."""
+    if target.type == "cpu":
+        return array if isinstance(array, np.ndarray) else array.get()
+    if target.type == "meta":
+        return stand_in(array.shape, array.dtype)
+    index = target.index or 0
+    if index >= cuda_device_count():
+        raise RuntimeError(
+            f"device {target} is not available: CuPy sees {cuda_device_count()} GPUs; "
+            "install the extra cuda12 or cuda13, or use device 'cpu'"
+        )
+    cupy = _cupy()
+    assert cupy is not None
+    if not isinstance(array, np.ndarray) and array.device.id == index:
+        return array
+    with cupy.cuda.Device(index):
+        return cupy.asarray(array)
+
+
+def on(target: device) -> ModuleType:
+    """The library whose `empty`, `arange`, … make arrays on `target`."""
+    if target.type == "cuda":
+        to_device(np.empty(0), target)  # raises where that GPU is missing
+        cupy = _cupy()
+        assert cupy is not None
+        return cupy
+    return np
+
+
+def stand_in(shape: tuple[int, ...], np_dtype: Any) -> np.ndarray:
+    """Zeros of any shape that occupy one element: every stride is 0. What tensors hold in the meta pass."""
+    return np.broadcast_to(np.zeros((), np_dtype), shape)
+
+
+def add_at(out: Any, index: tuple, values: Any) -> None:
+    """`out[index] += values`, where a place that is named several times gets the sum."""
+    if isinstance(out, np.ndarray):
+        np.add.at(out, index, values)
+    else:
+        import cupyx
+
+        cupyx.scatter_add(out, index, values)
+
+
+def byte_bounds(array: Any) -> tuple[int, int]:
+    """First byte and one past the last byte that `array` touches."""
+    low = high = array.ctypes.data if isinstance(array, np.ndarray) else array.data.ptr
+    if array.size == 0:
+        return low, low
+    for n, stride in zip(array.shape, array.strides, strict=True):
+        if stride < 0:
+            low += (n - 1) * stride
+        else:
+            high += (n - 1) * stride
+    return low, high + array.itemsize
+
+
+def may_overlap(a: Any, b: Any) -> bool:
+    """Whether two arrays may share memory, judged by their bounds."""
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, np.ndarray):
+        return np.may_share_memory(a, b)
+    (a0, a1), (b0, b1) = byte_bounds(a), byte_bounds(b)
+    return a0 < b1 and b0 < a1
+
+
+def overlaps_itself(array: Any) -> bool:
+    """Whether `array` repeats elements (stride 0), as after `expand`: writing there would be ambiguous."""
+    if 0 not in array.strides or array.size < 2:
+        return False
+    return any(s == 0 and n > 1 for s, n in zip(array.strides, array.shape, strict=True))

@@ -1,0 +1,61 @@
+"""Devices: `cpu`, and `cuda:N` where CuPy and a GPU are present."""
+
+from __future__ import annotations
+
+from typing import Any
+
+KINDS = ("cpu", "cuda", "meta")
+
+
+class device:  # noqa: N801  (PyTorch's name)
+    """Where a tensor lives: `device("cpu")`, `device("cuda", 1)`, `device("cuda:1")`.
+
+    RuntimeError for a name that is none of cpu, cuda, cuda:N, meta.
+
+    >>> import tdt
+    >>> tdt.device("cuda:1").index
+    1
+    """
+
+    __slots__ = ("type", "index")
+
+    def __init__(self, type: Any, index: int | None = None):
+        if isinstance(type, device):
+            type, index = type.type, type.index
+        elif isinstance(type, int):
+            type, index = "cuda", type
+        kind, colon, number = type.partition(":")
+        if kind not in KINDS or (colon and not number.isdigit()):
+            raise RuntimeError(
+                f"Expected one of {', '.join(KINDS)} device type at start of device string: {type!r}; "
+                "write 'cpu', 'cuda' or 'cuda:0'"
+            )
+        if colon and index is not None:
+            raise RuntimeError(f"type (string) must not include an index because index was passed explicitly: {type}")
+        self.type: str = kind
+        self.index: int | None = int(number) if colon else index
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, device) and (self.type, self.index) == (other.type, other.index)
+
+    def __hash__(self) -> int:
+        return hash((self.type, self.index))
+
+    def __str__(self) -> str:
+        return self.type if self.index is None else f"{self.type}:{self.index}"
+
+    def __repr__(self) -> str:
+        return f"device(type='{self.type}'" + ("" if self.index is None else f", index={self.index}") + ")"
+
+    def __reduce__(self) -> tuple:
+        return device, (self.type, self.index)
+
+
+CPU = device("cpu")
+
+
+def as_device(value: Any) -> device:
+    """`value` as a device; None is the CPU."""
+    if value is None:
+        return CPU
+    return value if value.__class__ is device else device(value)

@@ -1,0 +1,238 @@
+"""Data types: their names, categories, limits, and the one promotion table.
+
+NumPy's promotion is never used: a float32 tensor plus a float64 0-d tensor is float32 here (as in PyTorch) and
+float64 in NumPy; an int64 tensor plus 1.5 is float32 here and float64 there.
+"""
+
+from __future__ import annotations
+
+import builtins
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+BOOL, INT, FLOAT, COMPLEX = range(4)
+
+
+class dtype:  # noqa: N801  (PyTorch's name)
+    """A data type: `tdt.float32`, `tdt.int64`, … Compare with `is` or `==`.
+
+    >>> import tdt
+    >>> tdt.float32.is_floating_point, tdt.float32.itemsize
+    (True, 4)
+    """
+
+    __slots__ = ("name", "np", "category", "itemsize", "is_floating_point", "is_complex", "is_signed")
+
+    def __init__(self, name: str, np_dtype: Any, category: int):
+        self.name, self.np, self.category = name, np.dtype(np_dtype), category
+        self.itemsize = self.np.itemsize
+        self.is_floating_point = category == FLOAT
+        self.is_complex = category == COMPLEX
+        self.is_signed = category >= FLOAT or (category == INT and self.np.kind == "i")
+
+    def to_real(self) -> dtype:
+        """The real type of the same precision: complex64 → float32; a real type is returned as it is."""
+        return _REAL.get(self, self)
+
+    def to_complex(self) -> dtype:
+        """The complex type of the same precision: float32 → complex64."""
+        if self not in _COMPLEX:
+            raise RuntimeError(f"{self} has no complex counterpart; use float32 or float64")
+        return _COMPLEX[self]
+
+    def __repr__(self) -> str:
+        return f"tdt.{self.name}"
+
+    def __reduce__(self) -> str:
+        return self.name
+
+
+bool = dtype("bool", np.bool_, BOOL)  # noqa: A001
+uint8 = dtype("uint8", np.uint8, INT)
+uint16 = dtype("uint16", np.uint16, INT)
+uint32 = dtype("uint32", np.uint32, INT)
+uint64 = dtype("uint64", np.uint64, INT)
+int8 = dtype("int8", np.int8, INT)
+int16 = short = dtype("int16", np.int16, INT)
+int32 = int = dtype("int32", np.int32, INT)  # noqa: A001
+int64 = long = dtype("int64", np.int64, INT)
+float16 = half = dtype("float16", np.float16, FLOAT)
+bfloat16 = dtype("bfloat16", ml_dtypes.bfloat16, FLOAT)
+float32 = float = dtype("float32", np.float32, FLOAT)  # noqa: A001
+float64 = double = dtype("float64", np.float64, FLOAT)
+complex64 = cfloat = dtype("complex64", np.complex64, COMPLEX)
+complex128 = cdouble = dtype("complex128", np.complex128, COMPLEX)
+
+ALL_DTYPES = (bool, uint8, uint16, uint32, uint64, int8, int16, int32, int64, float16, bfloat16, float32, float64,
+              complex64, complex128)  # fmt: skip
+_BY_NUMPY = {d.np: d for d in ALL_DTYPES}
+_REAL = {complex64: float32, complex128: float64}
+_COMPLEX = {float16: complex64, bfloat16: complex64, float32: complex64, float64: complex128,
+            complex64: complex64, complex128: complex128}  # fmt: skip
+_PYTHON = {builtins.bool: bool, builtins.int: int64, builtins.float: float64, builtins.complex: complex128}
+# What `"op" not implemented for '…'` calls each type.
+SCALAR_NAMES = {bool: "Bool", uint8: "Byte", int8: "Char", int16: "Short", int32: "Int", int64: "Long",
+                uint16: "UInt16", uint32: "UInt32", uint64: "UInt64", float16: "Half", bfloat16: "BFloat16",
+                float32: "Float", float64: "Double", complex64: "ComplexFloat", complex128: "ComplexDouble"}  # fmt: skip
+
+FLOATING = frozenset((FLOAT,))
+COMPLEX_ONLY = frozenset((COMPLEX,))
+FLOATING_AND_COMPLEX = frozenset((FLOAT, COMPLEX))
+INTEGRAL = frozenset((BOOL, INT))
+INTS = frozenset((INT,))
+REAL = frozenset((BOOL, INT, FLOAT))
+NUMBERS = frozenset((INT, FLOAT, COMPLEX))
+ALL = frozenset((BOOL, INT, FLOAT, COMPLEX))
+
+_default = float32
+
+
+def of(np_dtype: Any) -> dtype:
+    """The dtype of a NumPy dtype; TypeError for one that tensors cannot hold (strings, objects)."""
+    found = _BY_NUMPY.get(np_dtype)
+    if found is None:
+        found = _BY_NUMPY.get(np.dtype(np_dtype).newbyteorder("="))
+    if found is None:
+        raise TypeError(
+            f"can't convert np.ndarray of type {np_dtype}. The only supported types are: "
+            f"{', '.join(d.name for d in ALL_DTYPES)}."
+        )
+    return found
+
+
+def as_dtype(value: Any) -> dtype:
+    """`value` as a dtype; accepts ours and Python's `float`, `int`, `bool`, `complex`."""
+    if value.__class__ is dtype:
+        return value
+    if value is builtins.float:
+        return _default
+    if value is builtins.complex:
+        return _default.to_complex()
+    if value in _PYTHON:
+        return _PYTHON[value]
+    raise TypeError(f"dtype must be a tdt.dtype such as tdt.float32, not {type(value).__name__} {value!r}")
+
+
+def get_default_dtype() -> dtype:
+    """The dtype that `tensor(1.5)` and layers take: float32 unless `set_default_dtype` changed it."""
+    return _default
+
+
+def set_default_dtype(d: dtype) -> None:
+    """Set the default floating-point dtype; TypeError for one that is not floating-point."""
+    global _default
+    if as_dtype(d).category != FLOAT:
+        raise TypeError(f"only floating-point types are supported as the default type, got {d}")
+    _default = as_dtype(d)
+
+
+def promote_types(type1: dtype, type2: dtype) -> dtype:
+    """The smallest dtype that both convert to.
+
+    >>> import tdt
+    >>> tdt.promote_types(tdt.int64, tdt.float16)
+    tdt.float16
+    """
+    if type1 is type2:
+        return type1
+    a, b = (type1, type2) if type1.category >= type2.category else (type2, type1)
+    if a.category == COMPLEX and b.category in (FLOAT, COMPLEX):
+        return complex128 if float64 in (a.to_real(), b.to_real()) else complex64
+    if a.category > b.category:
+        return a
+    if a.category == FLOAT:
+        return float32 if {a, b} == {float16, bfloat16} else (a if a.itemsize >= b.itemsize else b)
+    if uint16 in (a, b) or uint32 in (a, b) or uint64 in (a, b):
+        raise RuntimeError(f"Promotion for uint16, uint32, uint64 types is not supported, attempted to promote "
+                           f"{SCALAR_NAMES[type1]} and {SCALAR_NAMES[type2]}")  # fmt: skip
+    if a.is_signed == b.is_signed or (a if a.is_signed else b).itemsize > (b if a.is_signed else a).itemsize:
+        return a if a.itemsize >= b.itemsize else b
+    return int16  # uint8 with int8
+
+
+def can_cast(from_: dtype, to: dtype) -> builtins.bool:
+    """Whether a result of type `from_` may be stored in `to`: never down a category (complex, float, integer, bool).
+
+    >>> import tdt
+    >>> tdt.can_cast(tdt.float64, tdt.float32), tdt.can_cast(tdt.float32, tdt.int64)
+    (True, False)
+    """
+    return from_.category <= to.category
+
+
+def result_of(operands: list[tuple[dtype, builtins.bool]], scalars: list[dtype]) -> dtype:
+    """The promoted dtype of tensors, given as (dtype, is 0-d), and Python numbers, given by their widest dtypes.
+
+    Tensors with dimensions decide; a 0-d tensor counts only when its category is higher, and a Python number only when
+    its category is higher still, and then as the default dtype of that category.
+    """
+    result = None
+    dims = [d for d, zero in operands if not zero]
+    for d in dims:
+        result = d if result is None else promote_types(result, d)
+    zero_dims = [d for d, zero in operands if zero]
+    if zero_dims:
+        z = zero_dims[0]
+        for d in zero_dims[1:]:
+            z = promote_types(z, d)
+        result = z if result is None or z.category > result.category else result
+        if z.category == COMPLEX and dims and result is z:  # float64 tensor with a complex64 0-d tensor: complex128
+            for d in dims:
+                if d.category == FLOAT:
+                    result = promote_types(result, d)
+    for s in scalars:
+        if result is None or s.category > result.category:
+            if s.category == COMPLEX:
+                result = (
+                    result.to_complex() if result is not None and result.category == FLOAT else _default.to_complex()
+                )
+            else:
+                result = _default if s.category == FLOAT else s
+    assert result is not None
+    return result
+
+
+class finfo:  # noqa: N801
+    """Limits of a floating-point dtype: `eps`, `max`, `min`, `tiny`, `smallest_normal`, `resolution`, `bits`.
+
+    >>> import tdt
+    >>> tdt.finfo(tdt.float16).max
+    65504.0
+    """
+
+    def __init__(self, type: dtype | None = None):
+        self.dtype = _default if type is None else as_dtype(type).to_real()
+        if self.dtype.category != FLOAT:
+            raise TypeError(f"tdt.finfo() requires a floating point input type, got {type}. Use tdt.iinfo")
+        info = ml_dtypes.finfo(self.dtype.np)
+        self.bits, self.eps, self.max, self.min = (
+            info.bits,
+            *(builtins.float(v) for v in (info.eps, info.max, info.min)),
+        )
+        self.tiny = self.smallest_normal = builtins.float(info.smallest_normal)
+        self.resolution = builtins.float(info.resolution)
+
+    def __repr__(self) -> str:
+        return (f"finfo(resolution={self.resolution:g}, min={self.min:g}, max={self.max:g}, eps={self.eps:g}, "
+                f"smallest_normal={self.smallest_normal:g}, tiny={self.tiny:g}, dtype={self.dtype.name})")  # fmt: skip
+
+
+class iinfo:  # noqa: N801
+    """Limits of an integer dtype: `min`, `max`, `bits`.
+
+    >>> import tdt
+    >>> tdt.iinfo(tdt.uint8).max
+    255
+    """
+
+    def __init__(self, type: dtype):
+        self.dtype = as_dtype(type)
+        if self.dtype.category != INT:
+            raise TypeError(f"tdt.iinfo() requires an integer input type, got {type}. Use tdt.finfo")
+        info = np.iinfo(self.dtype.np)
+        self.bits, self.min, self.max = info.bits, builtins.int(info.min), builtins.int(info.max)
+
+    def __repr__(self) -> str:
+        return f"iinfo(min={self.min}, max={self.max}, dtype={self.dtype.name})"

@@ -1,0 +1,130 @@
+"""Fast kernels, all optional: for every name the portable forward is the definition, and these only do it faster.
+
+`TABLE` maps an op's name to its kernels: (device type, `when(arrays, statics)`, function). `when` decides by shape,
+dtype, strides and device alone, so the same program takes the same path on every run; it says no while kernels are
+switched off. A function has the portable forward's signature without `xp`; kernels of array-level gradients stand
+under "name.vjp.operand".
+
+Nothing here imports Numba: a kernel's module, and llvmlite with it, is loaded by the first call that is large enough to
+earn that time back.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tdt._backend.layout import is_channels_last, to_last
+
+When = Callable[[Sequence[Any], dict], bool]
+Kernel = tuple[str, When, Callable]
+
+# The first kernel of a process costs about 40 ms where it was compiled before, and a second or two where it was not.
+# Below these many elements a call saves so little that a run of a thousand calls would not earn the 40 ms back.
+LARGE_STEP = 1 << 17
+LARGE_GELU = 1 << 14
+# Multiply-adds of a convolution. At a million a kernel saves about 0.2 ms a call of the portable form's 0.3 to 0.5 ms, so
+# three kernels (50 ms a process) are paid back within a hundred training steps, and larger ones at once.
+LARGE_CONV = 1 << 20
+LARGE_POOL = 1 << 16  # elements: a step saves about a fifth of a millisecond
+
+_enabled = os.environ.get("TDT_KERNELS", "") != "reference"
+
+
+def enabled() -> bool:
+    """Whether kernels are in use: not under `TDT_KERNELS=reference` nor after `tdt.backends.kernels(False)`."""
+    return _enabled
+
+
+def enable(on: bool) -> None:
+    """Switch all kernels."""
+    global _enabled
+    _enabled = on
+
+
+def find(name: str, device_type: str, arrays: Sequence[Any], statics: dict) -> Callable | None:
+    """The first kernel of `name` that takes these arrays, or None."""
+    for device, when, function in TABLE.get(name, ()):
+        if device == device_type and when(arrays, statics):
+            return function
+    return None
+
+
+def _lazy(module: str, name: str) -> Callable:
+    """A function of a kernel module that is imported when it is first called."""
+    loaded: list[Callable] = []
+
+    def call(*args: Any, **statics: Any) -> Any:
+        if not loaded:
+            loaded.append(getattr(importlib.import_module(f"tdt._kernels.{module}"), name))
+        return loaded[0](*args, **statics)
+
+    call.__name__ = call.__qualname__ = name
+    return call
+
+
+def _large_float32(arrays: Sequence[Any], statics: dict) -> bool:
+    first = arrays[0]
+    return (
+        _enabled
+        and first.size >= LARGE_GELU
+        and all(a.dtype == np.float32 and a.shape == first.shape and a.flags.c_contiguous for a in arrays)
+    )
+
+
+def _large_group(arrays: Sequence[Any], statics: dict) -> bool:
+    return _enabled and sum([a.size for a in arrays]) >= LARGE_STEP
+
+
+def _large_image(arrays: Sequence[Any], statics: dict) -> bool:
+    """Two-dimensional convolutions of float32 with one group, by the multiply-adds of (x, w), (y, w) or (y, x)."""
+    first, second = arrays[0], arrays[1]
+    if not _enabled or first.ndim != 4 or statics["groups"] != 1:
+        return False
+    if any(a is not None and a.dtype != np.float32 for a in arrays) or not (first.size and second.size):
+        return False
+    if "kernel" in statics:  # the weight gradient: every y meets a window of x
+        return first.size * second.shape[1] * math.prod(statics["kernel"]) >= LARGE_CONV
+    if "size" in statics:  # the input gradient: every y meets the weights of its channel
+        return first.size * (second.size // second.shape[0]) >= LARGE_CONV
+    windows = math.prod((n + 2 * p - d * (k - 1) - 1) // s + 1
+                        for n, k, s, p, d in zip(first.shape[2:], second.shape[2:], statics["stride"], statics["padding"],
+                                                 statics["dilation"], strict=True))  # fmt: skip
+    return first.shape[0] * windows * second.size >= LARGE_CONV
+
+
+def _large_tiles(arrays: Sequence[Any], statics: dict) -> bool:
+    """Float32 images that lie densely, in windows of 2×2. arrays: (x,), or (g, out, x) for the gradient."""
+    x = arrays[-1]
+    plain = (
+        statics["kernel"] == statics["stride"] == (2, 2)
+        and statics["padding"] == (0, 0)
+        and statics["dilation"] == (1, 1)
+    )
+    return (
+        _enabled
+        and plain
+        and not statics["ceil_mode"]
+        and x.size >= LARGE_POOL
+        and all(a.dtype == np.float32 for a in arrays)
+        and min(x.shape[2:]) >= 2
+        and (x.flags.c_contiguous or (is_channels_last(x) and to_last(x).flags.c_contiguous))
+    )
+
+
+TABLE: dict[str, list[Kernel]] = {
+    "max_pool": [("cpu", _large_tiles, _lazy("pool_cpu", "max_pool"))],
+    "max_pool.vjp.x": [("cpu", _large_tiles, _lazy("pool_cpu", "max_pool_vjp"))],
+    "conv": [("cpu", _large_image, _lazy("conv_cpu", "conv"))],
+    "conv_input_grad": [("cpu", _large_image, _lazy("conv_cpu", "conv_input_grad"))],
+    "conv_weight_grad": [("cpu", _large_image, _lazy("conv_cpu", "conv_weight_grad"))],
+    "gelu": [("cpu", _large_float32, _lazy("gelu_cpu", "gelu"))],
+    "gelu.vjp.x": [("cpu", _large_float32, _lazy("gelu_cpu", "gelu_vjp"))],
+    "optim.sgd": [("cpu", _large_group, _lazy("optim_cpu", "sgd"))],
+    "optim.adam": [("cpu", _large_group, _lazy("optim_cpu", "adam"))],
+}

@@ -1,0 +1,76 @@
+"""From a Python function to object code. The only module that imports Numba; a kernel that was kept never needs it."""
+
+from __future__ import annotations
+
+import ctypes
+from types import FunctionType
+from typing import Any
+
+import numba
+import numpy as np
+from numba.core import compiler, cpu_options, types
+from numba.core.compiler_lock import global_compiler_lock
+from numba.core.registry import cpu_target
+
+from tdt._kernels._jit import RELEASE, Intrinsic, Kernel
+
+# Not `True`: nnan and ninf would delete every check for a non-finite value.
+OPTIONS: dict[str, Any] = {"error_model": "numpy", "fastmath": {"reassoc", "contract", "nsz", "arcp"}}
+
+
+@global_compiler_lock
+def compiled(kernel: Kernel, key: tuple) -> tuple[str, bytes]:
+    """Symbol and object code of `kernel` for the argument types in `key`. RuntimeError if it needs Numba at run time."""
+    flags: Any = compiler.Flags()
+    flags.no_compile = flags.no_cpython_wrapper = flags.no_cfunc_wrapper = True
+    flags.nrt = True  # a helper may hand back an array; allocation is caught below
+    flags.error_model = OPTIONS["error_model"]
+    flags.fastmath = cpu_options.FastMathOptions(OPTIONS["fastmath"])
+    result = compiler.compile_extra(
+        cpu_target.typing_context, cpu_target.target_context, _resolved(kernel.function), tuple(map(_type_of, key)),
+        types.void, flags, {},
+    )  # fmt: skip
+    _, _, (code, _) = result.library.serialize_using_object_code()  # links the helpers in
+    _check_stands_alone(kernel, result.library)
+    return result.fndesc.llvm_func_name, code
+
+
+def _type_of(part: Any) -> types.Type:
+    if isinstance(part, tuple):
+        dtype, ndim, contiguous = part
+        return types.Array(numba.from_dtype(np.dtype(dtype)), ndim, "C" if contiguous else "A")
+    return {int: types.int64, float: types.float64, bool: types.boolean}[part]
+
+
+def _resolved(function: FunctionType) -> FunctionType:
+    """`function` with the kernels and intrinsics among its globals replaced by what Numba knows."""
+    names = function.__code__.co_names
+    known = {name: _for_numba(function.__globals__[name]) for name in names if name in function.__globals__}
+    return FunctionType(
+        function.__code__,
+        {**function.__globals__, **known},
+        function.__name__,
+        function.__defaults__,
+        function.__closure__,
+    )
+
+
+def _for_numba(value: Any) -> Any:
+    if isinstance(value, Kernel):
+        return numba.njit(forceinline=True, **OPTIONS)(_resolved(value.function))  # a call would end vectorising
+    if isinstance(value, Intrinsic):
+        return numba.extending.intrinsic(value.function)
+    return value
+
+
+def _check_stands_alone(kernel: Kernel, library: Any) -> None:
+    """Every symbol that the code refers to must be the C library's, since Numba's are not there when it is loaded."""
+    process = ctypes.CDLL(None)
+    functions = library._final_module.functions
+    wanted = [f.name for f in functions if f.is_declaration and not f.name.startswith("llvm.")]
+    foreign = [name for name in wanted if name != RELEASE and not hasattr(process, name)]
+    if foreign:
+        raise RuntimeError(
+            f"kernel {kernel.name} refers to {', '.join(foreign)}, which only a process with Numba has; "
+            "a kernel must not allocate, raise, or call Python"
+        )

@@ -1,0 +1,91 @@
+"""Images from one memory order to another, with a border where one is asked for."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tdt._backend.layout import to_last
+from tdt._kernels._intrinsics import transpose8
+from tdt._kernels._jit import jit
+from tdt._kernels._pool import parallel
+
+COPY = 1 << 16  # elements that a thread should at least copy: about 20 µs
+
+
+def bordered(x: np.ndarray, size: tuple, start: tuple) -> np.ndarray:
+    """(N, C, H, W) as contiguous (N, *size, C), pixel (0, 0) at `start`; zeros around it, what lies outside is cut."""
+    count, channels, height, width = x.shape
+    if x.flags.c_contiguous and channels >= 8 and start == (0, 0) and size == (height, width):
+        return transposed(x, channels, height * width).reshape(count, height, width, channels)
+    out = np.empty((count, *size, channels), np.float32)
+    grain = -(-COPY // out[0].size)
+    if x.flags.c_contiguous and channels >= 8:
+        flat = x.reshape(-1), channels, height, width, *start, out.reshape(-1), *size
+        parallel(_border_planes, count, *flat, grain=grain)
+    else:
+        parallel(_border, count, to_last(x), *start, out, grain=grain)
+    return out
+
+
+def transposed(x: np.ndarray, rows: int, columns: int) -> np.ndarray:
+    """(N, rows, columns) as (N, columns, rows), both flat."""
+    out = np.empty(x.size, np.float32)
+    parallel(_transpose, x.shape[0], x.reshape(-1), rows, columns, out, grain=-(-COPY // (rows * columns)))
+    return out
+
+
+@jit
+def _border(first, last, x, top, left, out):
+    height, width = x.shape[1], x.shape[2]
+    channels = x.shape[3]
+    for n in range(first, last):
+        for i in range(out.shape[1]):
+            for j in range(out.shape[2]):
+                h, v = i - top, j - left
+                target = out[n, i, j]
+                if h >= 0 and h < height and v >= 0 and v < width:
+                    source = x[n, h, v]
+                    for c in range(channels):
+                        target[c] = source[c]
+                else:
+                    for c in range(channels):
+                        target[c] = 0
+
+
+@jit
+def _border_planes(first, last, x, channels, height, width, top, left, out, tall, wide):
+    """`_border` from contiguous (N, C, H, W) to (N, tall, wide, C), both flat."""
+    for n in range(first, last):
+        for i in range(tall):
+            h, here = i - top, (n * tall + i) * wide * channels
+            low = min(max(left, 0), wide) if h >= 0 and h < height else wide
+            high = max(low, min(width + left, wide))
+            for k in range(here, here + low * channels):
+                out[k] = 0
+            for k in range(here + high * channels, here + wide * channels):
+                out[k] = 0
+            _turn(x, (n * channels * height + h) * width + low - left, height * width, out, here + low * channels, channels,
+                  channels, high - low)  # fmt: skip
+
+
+@jit
+def _transpose(first, last, x, rows, columns, out):
+    """(N, rows, columns) to (N, columns, rows), both flat."""
+    for n in range(first, last):
+        start = n * rows * columns
+        _turn(x, start, columns, out, start, rows, rows, columns)
+
+
+@jit
+def _turn(x, start, pitch, out, place, out_pitch, rows, columns):
+    """Transpose rows × columns elements, in blocks of 8 × 8."""
+    whole_rows, whole_columns = rows - rows % 8, columns - columns % 8
+    for i in range(0, whole_rows, 8):
+        for j in range(0, whole_columns, 8):
+            transpose8(x, start + i * pitch + j, pitch, out, place + j * out_pitch + i, out_pitch)
+    for j in range(whole_columns, columns):
+        for i in range(whole_rows):
+            out[place + j * out_pitch + i] = x[start + i * pitch + j]
+    for i in range(whole_rows, rows):
+        for j in range(columns):
+            out[place + j * out_pitch + i] = x[start + i * pitch + j]

@@ -1,0 +1,228 @@
+"""Two-dimensional convolution in float32 on the CPU, and its two gradients, from one register tile (`_gemm`).
+
+Images lie channels-last; then every element of a patch lies at the sum of an offset of the window and an offset of the
+kernel's cell, for any stride and dilation. Tables of both (`_taps`) are all that tells the three apart:
+
+    result           rows: windows        summed over: cells (kh, kw, in)      times weights
+    input gradient   rows: pixels         summed over: cells (kh, kw, out)     times weights
+    weight gradient  rows: cells          summed over: windows                 times the result's gradient
+
+Work is cut by shapes alone and every sum belongs to one thread, so bits do not depend on the number of threads.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+
+import numpy as np
+
+from tdt._backend.layout import is_channels_last, to_front, to_last
+from tdt._kernels._gemm import narrow_edge, tile_columns, tile_rows, vector_size, wide_edge, wide_tile
+from tdt._kernels._jit import jit
+from tdt._kernels._layout import bordered, transposed
+from tdt._kernels._pool import parallel
+from tdt._kernels._taps import ROWS, Pairs, Sums, Targets, meetings, sums, targets
+
+DEPTH = 160  # products summed at a time: 32 columns of them are 20 kB, most of a level-one cache
+PANEL = 32  # columns of weights that lie together: a multiple of every tile's
+SHARE = 48  # rows of the weight gradient that are one piece of work: a multiple of every tile's
+GRAIN = 1 << 21  # multiply-adds that a thread should at least have: about 40 µs
+
+
+def conv(x: np.ndarray, w: np.ndarray, b: np.ndarray | None, *, stride: tuple, padding: tuple, dilation: tuple,
+         groups: int) -> np.ndarray:  # fmt: skip
+    """The op `conv` for x (N, C, H, W), w (O, C, KH, KW), b (O,) or None; float32, one group."""
+    last = is_channels_last(x) or is_channels_last(w)
+    kernel = w.shape[2:]
+    size = tuple(
+        (n + 2 * p - d * (k - 1) - 1) // s + 1
+        for n, k, s, p, d in zip(x.shape[2:], kernel, stride, padding, dilation, strict=True)
+    )
+    image = _channels_last(x)
+    out = np.empty((x.shape[0], *size, w.shape[0]), np.float32)
+    bias = np.zeros(w.shape[0], np.float32) if b is None else np.ascontiguousarray(b)
+    pairs = _pairs(x.shape[2:], size, kernel, stride, padding, dilation)
+    plan = targets(x.shape[0], pairs, True, image.shape[1:], out.shape[1:], kernel, PANEL)
+    _gather(image, plan, _packed(w.transpose(2, 3, 1, 0)), out, bias)
+    return _ordered(out, last)
+
+
+def conv_input_grad(y: np.ndarray, w: np.ndarray, *, size: tuple, stride: tuple, padding: tuple, dilation: tuple,
+                    groups: int) -> np.ndarray:  # fmt: skip
+    """The op `conv_input_grad` for y (N, O, OH, OW), w (O, C, KH, KW); float32, one group."""
+    last = is_channels_last(y) or is_channels_last(w)
+    image = _channels_last(y)
+    out = np.empty((y.shape[0], *size, w.shape[1]), np.float32)
+    pairs = _pairs(size, y.shape[2:], w.shape[2:], stride, padding, dilation)
+    plan = targets(y.shape[0], pairs, False, image.shape[1:], out.shape[1:], w.shape[2:], PANEL)
+    _gather(image, plan, _packed(w.transpose(2, 3, 0, 1)), out, np.zeros(w.shape[1], np.float32))
+    return _ordered(out, last)
+
+
+def conv_weight_grad(y: np.ndarray, x: np.ndarray, *, kernel: tuple, stride: tuple, padding: tuple, dilation: tuple,
+                     groups: int) -> np.ndarray:  # fmt: skip
+    """The op `conv_weight_grad` for y (N, O, OH, OW), x (N, C, H, W); float32, one group."""
+    last = is_channels_last(y) or is_channels_last(x)
+    count, channels = y.shape[:2]
+    size = y.shape[2:]
+    right = _channels_last(y)
+    how = size, kernel, stride, padding, dilation
+    if _skips_border(x.shape[1], size):
+        image = _channels_last(x)
+        rows = _multiples(x.shape[1], 1)
+        plan = sums(count, _pairs(x.shape[2:], *how), image.shape[1:], right.shape[1:], kernel)
+    else:
+        image = _image(x, *how)
+        rows = _cells(kernel, dilation, image.shape[2:])
+        plan = _all_windows(count, size, stride, image.shape[1:], channels)
+    out = np.empty((x.shape[1] * math.prod(kernel), channels), np.float32)
+    work = count * plan.parts[0, 1] * channels * min(rows.size, SHARE)
+    parallel(
+        _weights, len(plan.parts) * -(-rows.size // SHARE), image.reshape(-1), math.prod(image.shape[1:]), rows, plan.windows,
+        plan.lines, plan.parts, count, plan.samples, right.reshape(-1), math.prod(right.shape[1:]), out.reshape(-1),
+        _multiples(rows.size, channels), np.zeros(channels, np.float32), grain=-(-GRAIN // max(1, int(work))),
+    )  # fmt: skip
+    grad = out.reshape(*kernel, x.shape[1], channels).transpose(3, 2, 0, 1)
+    return grad if last else np.ascontiguousarray(grad)
+
+
+def _pairs(
+    size: tuple, windows: tuple, kernel: tuple, stride: tuple, padding: tuple, dilation: tuple
+) -> tuple[Pairs, Pairs]:
+    rows, columns = map(meetings, size, windows, kernel, stride, padding, dilation)
+    return rows, columns
+
+
+def _skips_border(channels: int, size: tuple) -> bool:
+    """Whether a weight gradient is summed cell by cell, over windows that meet the image alone.
+
+    That takes a table for each cell, and tiles of one cell's channels; it pays where images are small.
+    """
+    return channels >= 16 and math.prod(size) <= 256
+
+
+@functools.lru_cache(64)
+def _all_windows(count: int, size: tuple, stride: tuple, shape: tuple, channels: int) -> Sums:
+    """Every window of a bordered image, for all cells at once."""
+    _, width, depth = shape
+    pixels = math.prod(size)
+    samples = min(count, -(-ROWS // pixels))
+    at = (np.arange(size[0])[:, None] * stride[0] * width + np.arange(size[1]) * stride[1]).reshape(-1) * depth
+    windows = (np.arange(samples)[:, None] * math.prod(shape) + at).reshape(-1)
+    return Sums(samples, windows, np.arange(windows.size) * channels, np.array([(0, pixels)]))
+
+
+@functools.lru_cache(256)
+def _cells(kernel: tuple, dilation: tuple, shape: tuple) -> np.ndarray:
+    """Offsets of the cells (row, column, channel) of a kernel in bordered images of shape (width, channels)."""
+    rows, columns = (np.arange(k) * d for k, d in zip(kernel, dilation, strict=True))
+    width, channels = shape
+    return (((rows[:, None] * width + columns) * channels)[:, :, None] + np.arange(channels)).reshape(-1)
+
+
+@functools.lru_cache(64)
+def _multiples(count: int, step: int) -> np.ndarray:
+    return np.arange(count) * step
+
+
+def _channels_last(x: np.ndarray) -> np.ndarray:
+    """(N, C, H, W) as contiguous (N, H, W, C)."""
+    ordered = to_last(x)
+    return ordered if ordered.flags.c_contiguous else bordered(x, x.shape[2:], (0, 0))
+
+
+def _image(x: np.ndarray, size: tuple, kernel: tuple, stride: tuple, padding: tuple, dilation: tuple) -> np.ndarray:
+    """`x` channels-last with the border that the windows see; itself where it is that already."""
+    if padding == (0, 0):
+        return _channels_last(x)
+    shape = tuple((n - 1) * s + (k - 1) * d + 1 for n, k, s, d in zip(size, kernel, stride, dilation, strict=True))
+    return bordered(x, shape, padding)
+
+
+def _packed(w: np.ndarray) -> np.ndarray:
+    """Weights (KH, KW, in, out) as (panels, cells, PANEL), the last panel filled up with zeros."""
+    cells, columns = math.prod(w.shape[:3]), w.shape[3]
+    packed = (np.zeros if columns % PANEL else np.empty)((-(-columns // PANEL), *w.shape[:3], PANEL), np.float32)
+    for i, panel in enumerate(packed):
+        part = w[..., i * PANEL : (i + 1) * PANEL]
+        panel[..., : part.shape[3]] = part
+    return packed.reshape(-1, cells, PANEL)
+
+
+def _gather(image: np.ndarray, plan: Targets, w: np.ndarray, out: np.ndarray, bias: np.ndarray) -> None:
+    """For every target, its sources times the weights into its place in `out`."""
+    count, runs = image.shape[0], plan.runs
+    work = int((runs[:, 3] - runs[:, 2]) @ (runs[:, 5] - runs[:, 4])) // len(runs) * bias.size
+    parallel(
+        _outputs, -(-count // plan.samples) * len(runs), image.reshape(-1), math.prod(image.shape[1:]), plan.rows, plan.cells,
+        plan.lines, runs, w.reshape(-1), PANEL * w.shape[1], out.reshape(-1), math.prod(out.shape[1:]), plan.places, bias,
+        count, plan.samples, grain=-(-GRAIN // max(1, work)),
+    )  # fmt: skip
+
+
+def _ordered(out: np.ndarray, last: bool) -> np.ndarray:
+    """The result (N, H, W, C) as (N, C, H, W) in the memory order that is asked for."""
+    if last:
+        return to_front(out)
+    count, height, width, channels = out.shape
+    return transposed(out, height * width, channels).reshape(count, channels, height, width)
+
+
+@jit
+def _tiles(a, rows, low, high, cells, lines, start, stop, b, panel, out, places, bias, begins):
+    """All tiles of rows [low, high) and of all columns, summed over cells [start, stop)."""
+    step, columns = tile_rows(), bias.size
+    for j in range(0, columns, tile_columns()):
+        right = b[j // PANEL * panel + j % PANEL :]
+        target, old, left = out[j:], bias[j:], columns - j
+        if left >= tile_columns():
+            for i in range(low, high, step):
+                wide_tile(a, rows, i, high - 1, cells, lines, start, stop, right, target, places, old, left, begins)
+        elif left > vector_size():
+            for i in range(low, high, step):
+                wide_edge(a, rows, i, high - 1, cells, lines, start, stop, right, target, places, old, left, begins)
+        else:
+            for i in range(low, high, step):
+                narrow_edge(a, rows, i, high - 1, cells, lines, start, stop, right, target, places, old, left, begins)
+
+
+@jit
+def _outputs(first, last, image, step, rows, cells, lines, runs, w, panel, out, out_step, places, bias, count, samples):
+    """Runs [first, last) of `_gather`, counted over groups of samples."""
+    for number in range(first, last):
+        group = number // runs.shape[0]
+        run = runs[number - group * runs.shape[0]]
+        here = min(samples, count - group * samples)
+        low, high = run[0] + run[2], run[0] + min(run[3], run[1] * here)
+        a, target = image[group * samples * step :], out[group * samples * out_step :]
+        start = run[4]
+        while low < high:
+            stop = min(start + DEPTH, run[5])
+            _tiles(a, rows, low, high, cells, lines, start, stop, w, panel, target, places, bias, start == run[4])
+            start = stop
+            if start >= run[5]:  # only now: where no cell meets a target, the bias is written all the same
+                break
+
+
+@jit
+def _weights(first, last, image, step, rows, windows, lines, parts, count, samples, y, y_step, out, places, bias):
+    """Pieces [first, last) of the weight gradient; each of `parts` has ceil(rows.size / SHARE) of them."""
+    pieces = (rows.size + SHARE - 1) // SHARE
+    for base in range(0, count, samples):
+        here = min(samples, count - base)
+        a, right = image[base * step :], y[base * y_step :]
+        for number in range(first, last):
+            part = number // pieces
+            low = (number - part * pieces) * SHARE
+            high = min(low + SHARE, rows.size)
+            target = out[part * rows.size * bias.size :]
+            begin, end = parts[part, 0], parts[part, 0] + parts[part, 1] * here
+            start = begin
+            while True:
+                stop = min(start + ROWS, end)
+                begins = base == 0 and start == begin
+                _tiles(a, rows, low, high, windows, lines, start, stop, right, PANEL, target, places, bias, begins)
+                start = stop
+                if start >= end:  # only now: a cell that meets no window has a gradient all the same, zero
+                    break

@@ -1,0 +1,105 @@
+"""Max pooling of 2×2 windows that tile a float32 image, and its gradient, on the CPU: each element read and written once."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tdt._backend.layout import empty_as, is_channels_last, to_front, to_last
+from tdt._kernels._jit import jit
+from tdt._kernels._layout import transposed
+from tdt._kernels._pool import parallel
+
+GRAIN = 1 << 16  # elements that a thread should at least have: about 20 µs
+ZERO = np.float32(0)
+
+
+def max_pool(
+    x: np.ndarray, *, kernel: tuple, stride: tuple, padding: tuple, dilation: tuple, ceil_mode: bool
+) -> np.ndarray:
+    """The op `max_pool` for x (N, C, H, W), contiguous or channels-last; NaN wins over every number."""
+    count, channels, height, width = x.shape
+    last = is_channels_last(x)
+    out = empty_as(np, (count, channels, height // 2, width // 2), np.float32, last)
+    if last:
+        parallel(_forward_last, count, to_last(x), to_last(out), grain=-(-GRAIN // x[0].size))
+    else:
+        parallel(_forward_planes, count * channels, _planes(x), _planes(out), grain=-(-GRAIN // (height * width)))
+    return out
+
+
+def max_pool_vjp(g: np.ndarray, out: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """The gradient in x, contiguous or channels-last, from `g` in any order.
+
+    Each window gives its own to the first cell that equals the largest, to the last where none does (NaN). Worked out
+    channels-last, where a vector holds channels; turning planes there and back is cheaper than picking every other cell.
+    """
+    g, out, ordered = (_channels_last(a) for a in (g, out, x))
+    grad = np.empty_like(ordered)
+    parallel(_backward, x.shape[0], g, ordered, out, grad, grain=-(-GRAIN // x[0].size))
+    if is_channels_last(x):
+        return to_front(grad)
+    return transposed(grad, x[0, 0].size, x.shape[1]).reshape(x.shape)
+
+
+def _channels_last(a: np.ndarray) -> np.ndarray:
+    """(N, C, H, W) as contiguous (N, H, W, C)."""
+    ordered = to_last(a)
+    if a.flags.c_contiguous and not ordered.flags.c_contiguous:
+        return transposed(a, a.shape[1], a[0, 0].size).reshape(ordered.shape)
+    return np.ascontiguousarray(ordered)
+
+
+def _planes(a: np.ndarray) -> np.ndarray:
+    return a.reshape(-1, *a.shape[2:])
+
+
+@jit
+def _larger(a, b):
+    return b if b > a or b != b else a
+
+
+@jit
+def _forward_last(first, last, x, out):
+    for n in range(first, last):
+        for i in range(out.shape[1]):
+            for j in range(out.shape[2]):
+                a, b = x[n, 2 * i, 2 * j], x[n, 2 * i, 2 * j + 1]
+                c, d = x[n, 2 * i + 1, 2 * j], x[n, 2 * i + 1, 2 * j + 1]
+                target = out[n, i, j]
+                for k in range(target.size):
+                    target[k] = _larger(_larger(a[k], b[k]), _larger(c[k], d[k]))
+
+
+@jit
+def _forward_planes(first, last, x, out):
+    for n in range(first, last):
+        for i in range(out.shape[1]):
+            top, low, target = x[n, 2 * i], x[n, 2 * i + 1], out[n, i]
+            for j in range(target.size):
+                target[j] = _larger(_larger(top[2 * j], top[2 * j + 1]), _larger(low[2 * j], low[2 * j + 1]))
+
+
+@jit
+def _backward(first, last, g, x, out, grad):
+    rows, columns = out.shape[1], out.shape[2]
+    for n in range(first, last):
+        for i in range(rows):
+            for j in range(columns):
+                a, b, c = x[n, 2 * i, 2 * j], x[n, 2 * i, 2 * j + 1], x[n, 2 * i + 1, 2 * j]
+                ga, gb = grad[n, 2 * i, 2 * j], grad[n, 2 * i, 2 * j + 1]
+                gc, gd = grad[n, 2 * i + 1, 2 * j], grad[n, 2 * i + 1, 2 * j + 1]
+                largest, given = out[n, i, j], g[n, i, j]
+                # One target a loop: with four, LLVM would give up telling them apart.
+                for k in range(given.size):
+                    ga[k] = given[k] if a[k] == largest[k] else ZERO
+                for k in range(given.size):
+                    gb[k] = given[k] if (b[k] == largest[k]) & (a[k] != largest[k]) else ZERO
+                for k in range(given.size):
+                    m = largest[k]
+                    gc[k] = given[k] if (c[k] == m) & (a[k] != m) & (b[k] != m) else ZERO
+                for k in range(given.size):
+                    m = largest[k]
+                    gd[k] = given[k] if (a[k] != m) & (b[k] != m) & (c[k] != m) else ZERO
+        for i in range(x.shape[1]):
+            for j in range(0 if i >= 2 * rows else 2 * columns, x.shape[2]):
+                grad[n, i, j] = ZERO
