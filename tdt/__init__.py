@@ -1,0 +1,51 @@
+"""Deep learning under PyTorch's names, on NumPy and CuPy arrays: `import tdt as torch` works as PyTorch does.
+
+Nothing is loaded until it is used. A submodule (`tdt.nn`, `tdt.train`) comes in by itself; the first other name loads
+the core, all of it, because every op is also a method of Tensor. So the command line starts without NumPy.
+"""
+
+import importlib
+
+from tdt._about import __version__ as __version__
+
+TYPE_CHECKING = False  # what type checkers take for true; importing `typing` costs more than all else here
+if TYPE_CHECKING:
+    from typing import Any
+
+    from tdt import autograd as autograd
+    from tdt import nn as nn
+    from tdt import optim as optim
+    from tdt import train as train
+    from tdt import utils as utils
+    from tdt import vision as vision
+    from tdt._public import *
+
+
+def __getattr__(name: str) -> "Any":
+    if name.startswith("_") and name != "__all__":  # submodules come in by import; inspect and doctest ask for dunders
+        raise AttributeError(f"module 'tdt' has no attribute '{name}'")
+    try:
+        return importlib.import_module(f"tdt.{name}")
+    except ModuleNotFoundError as error:
+        if error.name != f"tdt.{name}":
+            raise
+    names = _load()
+    if name == "__all__":
+        return [*names]
+    if name in names:
+        return names[name]
+    raise AttributeError(importlib.import_module("tdt._absent").explain(name))
+
+
+def __dir__() -> list[str]:
+    return [*{**_load(), **globals()}]
+
+
+def _load() -> dict[str, "Any"]:
+    """Load the core and make its public names this module's. Returns them."""
+    from tdt import _methods, _public
+
+    names = {name: value for name, value in vars(_public).items() if name[0] != "_"}
+    # From here on `sum`, `float`, `all` mean tdt's in this module, so its functions call no such builtin.
+    globals().update(names)
+    return names

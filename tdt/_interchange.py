@@ -1,0 +1,134 @@
+"""Tensors to Python numbers, lists and NumPy arrays; copying and pickling."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+
+from tdt import _backend, _dtype
+from tdt._device import device
+from tdt._tensor import LEAF, Tensor
+
+
+def item(self: Tensor) -> Any:
+    """The only element, as a Python number; RuntimeError if there are more or none."""
+    if self._a.size != 1:
+        raise RuntimeError(f"a Tensor with {self._a.size} elements cannot be converted to Scalar")
+    value = self._a.item()
+    return float(value) if self.dtype is _dtype.bfloat16 else value
+
+
+def tolist(self: Tensor) -> Any:
+    """The elements as nested lists of Python numbers (a number, for a 0-d tensor)."""
+    a = _backend.to_device(self._a, _backend.CPU)
+    return (a.astype(np.float32) if self.dtype is _dtype.bfloat16 else a).tolist()
+
+
+def numpy(self: Tensor, *, force: bool = False) -> np.ndarray:
+    """The elements as a NumPy array that shares memory with the tensor.
+
+    `force=True` detaches and copies from the GPU where needed; else RuntimeError for a tensor that wants gradients and
+    TypeError for one on a GPU.
+    """
+    if not force and self.requires_grad:
+        raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
+    if not force and self.is_cuda:
+        raise TypeError(
+            f"can't convert {self.device} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host "
+            "memory first."
+        )
+    return _backend.to_device(self._a, _backend.CPU)
+
+
+def __array__(self: Tensor, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+    a = self.numpy()
+    return a if dtype is None and not copy else np.array(a, dtype=dtype, copy=bool(copy) or None)
+
+
+def data_ptr(self: Tensor) -> int:
+    """Address of the first element."""
+    return self._a.ctypes.data if isinstance(self._a, np.ndarray) else self._a.data.ptr
+
+
+def __len__(self: Tensor) -> int:
+    if not self._a.ndim:
+        raise TypeError("len() of a 0-d tensor")
+    return len(self._a)
+
+
+def __bool__(self: Tensor) -> bool:
+    if self._a.size != 1:
+        what = "no values" if not self._a.size else "more than one value"
+        raise RuntimeError(f"Boolean value of Tensor with {what} is ambiguous; use .any() or .all()")
+    return bool(self._a.item())
+
+
+def __float__(self: Tensor) -> float:
+    return float(self.item())
+
+
+def __int__(self: Tensor) -> int:
+    return int(self.item())
+
+
+def __complex__(self: Tensor) -> complex:
+    return complex(self.item())
+
+
+def __index__(self: Tensor) -> int:
+    if self.dtype.category > _dtype.INT or self._a.size != 1:
+        raise TypeError("only integer tensors of a single element can be converted to an index")
+    return int(self.item())
+
+
+def __format__(self: Tensor, spec: str) -> str:
+    return (
+        format(self.item(), spec)
+        if not self._a.ndim and spec
+        else repr(self)
+        if not spec
+        else object.__format__(self, spec)
+    )
+
+
+def __reduce_ex__(self: Tensor, protocol: Any) -> tuple:
+    array = _backend.to_device(self._a, _backend.CPU)
+    return _rebuild, (type(self), array, str(self.device), self.requires_grad, _attributes(self))
+
+
+def __deepcopy__(self: Tensor, memo: dict) -> Tensor:
+    made = _rebuild(type(self), self._a.copy(order="K"), str(self.device), _is_wanted(self), {})
+    memo[id(self)] = made
+    made._grad = copy.deepcopy(self._grad, memo)
+    made.__dict__.update(copy.deepcopy(_attributes(self), memo))
+    return made
+
+
+def _is_wanted(t: Tensor) -> bool:
+    """Whether a leaf wants gradients; RuntimeError for a tensor inside a graph, which cannot be copied."""
+    if not t.is_leaf:
+        raise RuntimeError(
+            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment; "
+            "use .detach() first"
+        )
+    return t.requires_grad
+
+
+def _attributes(t: Tensor) -> dict[str, Any]:
+    """What the user set on the tensor; hooks stay with the original."""
+    return {name: value for name, value in t.__dict__.items() if not name.startswith("_")}
+
+
+def _rebuild(cls: type, array: Any, where: str, requires_grad: bool, attributes: dict) -> Tensor:
+    made = cls.__new__(cls)
+    made._a = _backend.to_device(array, device(where))
+    made._edge = LEAF if requires_grad else None
+    made.__dict__.update(attributes)
+    return made
+
+
+for _method in (item, tolist, numpy, data_ptr, __array__, __len__, __bool__, __float__, __int__, __complex__, __index__,
+                __format__, __reduce_ex__, __deepcopy__):  # fmt: skip
+    setattr(Tensor, _method.__name__, _method)

@@ -1,0 +1,66 @@
+"""The meta pass: run a program on shapes alone. Tensors are zeros of stride 0, so nothing is stored or computed.
+
+Contractions state their result's shape (`shape=`) and multiply-adds (`flops=`); every other op runs its forward on the
+stride-0 arrays, which costs little for what layers do to shapes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tdt import _backend
+from tdt._errors import DataDependentError
+from tdt._tensor import Tensor, wrap
+from tdt.autograd._mode import handling, real
+
+
+class meta(handling):  # noqa: N801
+    """Ops in this block see only shapes. `flops` adds up the multiply-adds of what ran.
+
+    >>> import tdt
+    >>> from tdt._meta import meta, stand_in
+    >>> with meta() as seen:
+    ...     shape = (stand_in((2, 3)) @ stand_in((3, 5))).shape
+    >>> shape, seen.flops
+    (tdt.Size([2, 5]), 30)
+    """
+
+    def __init__(self) -> None:
+        super().__init__(self._handle, meta=True)
+        self.flops = 0
+
+    def __enter__(self) -> meta:
+        super().__enter__()
+        return self
+
+    def _handle(self, op: Any, operands: tuple, statics: dict, target: Any) -> Any:
+        from tdt.autograd._op import apply
+
+        if op.data_dependent:
+            raise DataDependentError(
+                f"the result's shape of {op.name} depends on values, which the meta pass does not have"
+            )
+        shapes = [x._a.shape if isinstance(x, Tensor) else None for x in operands]
+        full = {**op.defaults, **statics}
+        if op.flops is not None:
+            self.flops += int(op.flops(*shapes, **full))
+        with real():
+            if op.random and op.shape is None:  # must not draw from the generator
+                several, made = False, [stand_in(shapes[0], operands[0]._a.dtype)]
+            elif op.shape is None:
+                result = apply(op, operands, statics)
+                several = isinstance(result, tuple)
+                made = [stand_in(t._a.shape, t._a.dtype) for t in (result if several else (result,))]
+            else:
+                dtype = next(x._a.dtype for x in operands if isinstance(x, Tensor) and x._a.dtype.kind in "fcV")
+                found = op.shape(*shapes, **full)
+                several = bool(found) and isinstance(found[0], tuple)
+                made = [stand_in(s, dtype) for s in (found if several else (found,))]
+        return tuple(made) if several else made[0]
+
+
+def stand_in(shape: tuple[int, ...], np_dtype: Any = np.float32) -> Tensor:
+    """A tensor of that shape and type that occupies one element."""
+    return wrap(_backend.stand_in(tuple(shape), np_dtype))

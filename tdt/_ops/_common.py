@@ -1,0 +1,115 @@
+"""What the op families share: dimensions as PyTorch counts them, and conjugation of numbers and tensors alike."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import operator
+from collections.abc import Callable, Iterable, Sequence
+from types import ModuleType
+from typing import Any
+
+from tdt._tensor import Tensor
+
+Dims = int | Sequence[int] | None
+
+
+def conj(value: Any) -> Any:
+    """The complex conjugate of a tensor or a Python number; a real one is returned as it is."""
+    return value.conj() if isinstance(value, Tensor) else value.conjugate()
+
+
+@functools.cache
+def one(xp: ModuleType, dtype: Any) -> Any:
+    """The number 1 as a 0-d array: a ufunc takes it in half the time of a Python number."""
+    return xp.ones((), dtype)
+
+
+def wrap_dim(dim: Any, ndim: int, scalar_ok: bool = True) -> int:
+    """`dim` counted from the front. A 0-d tensor has, as in PyTorch, a dimension 0 that is also -1.
+
+    IndexError outside [-ndim, ndim); TypeError for what is no integer.
+    """
+    if dim.__class__ is int and 0 <= dim < ndim:
+        return dim
+    try:
+        dim = operator.index(dim)
+    except TypeError:
+        raise TypeError(f"argument 'dim' must be int, not {type(dim).__name__}") from None
+    n = ndim or (1 if scalar_ok else 0)
+    if not n:
+        raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
+    if not -n <= dim < n:
+        raise IndexError(f"Dimension out of range (expected to be in range of [{-n}, {n - 1}], but got {dim})")
+    return dim + n if dim < 0 else dim
+
+
+def wrap_dims(dim: Dims, ndim: int) -> tuple[int, ...] | None:
+    """One or several dimensions as a tuple counted from the front; None for all of them (None, an empty list, 0-d).
+
+    RuntimeError where one is named twice.
+    """
+    if dim is None:
+        return None
+    dims = tuple(wrap_dim(d, ndim) for d in dim) if isinstance(dim, Iterable) else (wrap_dim(dim, ndim),)
+    if len(set(dims)) != len(dims):
+        twice = next(d for d in dims if dims.count(d) > 1)
+        raise RuntimeError(f"dim {twice} appears multiple times in the list of dims")
+    return dims if dims and ndim else None
+
+
+def as_shape(args: tuple[Any, ...]) -> tuple[int, ...]:
+    """Sizes given as `f(2, 3)` or `f((2, 3))`, as a tuple of ints."""
+    if len(args) == 1 and not hasattr(args[0], "__index__"):
+        args = tuple(args[0])
+    return tuple(map(operator.index, args))
+
+
+def keep(value: Any, dim: tuple[int, ...] | None, x_shape: tuple[int, ...], keepdim: bool) -> Any:
+    """A reduction's result (tensor) with the reduced dimensions put back as 1, so that it broadcasts against x."""
+    if keepdim or not x_shape:
+        return value
+    reduced = range(len(x_shape)) if dim is None else dim
+    return value.reshape(tuple([1 if i in reduced else n for i, n in enumerate(x_shape)]))
+
+
+def count(x_shape: tuple[int, ...], dim: tuple[int, ...] | None) -> int:
+    """How many elements a reduction over `dim` folds into one."""
+    total = 1
+    for i, n in enumerate(x_shape):
+        if dim is None or i in dim:
+            total *= n
+    return total
+
+
+def store_into(out: Tensor, result: Tensor, exact: bool = False) -> Tensor:
+    """`result` in `out`, by the rules of `out=`, for functions that are made of several ops; `exact` dtypes only."""
+    from tdt.autograd._inplace import store
+
+    if out.requires_grad or result.requires_grad:
+        raise RuntimeError(
+            "functions with out=... arguments don't support automatic differentiation, but one of the arguments "
+            "requires grad."
+        )
+    if exact and out.dtype is not result.dtype:
+        raise RuntimeError(f"Expected out tensor to have dtype {result.dtype.name}, but got {out.dtype.name} instead")
+    store(out, result)
+    return out
+
+
+def with_out(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a function that is made of several ops an `out=`: a tensor, or a tuple of them; their dtypes must be right."""
+
+    @functools.wraps(function)
+    def wrapper(*args: Any, out: Any = None, **kwargs: Any) -> Any:
+        result = function(*args, **kwargs)
+        if out is None:
+            return result
+        if isinstance(result, Tensor):
+            return store_into(out, result, exact=True)
+        return type(result)(*[store_into(t, r, exact=True) for t, r in zip(out, result, strict=True)])
+
+    given = inspect.signature(function)
+    extra = inspect.Parameter("out", inspect.Parameter.KEYWORD_ONLY, default=None, annotation="Any")
+    wrapper.__signature__ = given.replace(parameters=[*given.parameters.values(), extra])  # type: ignore[attr-defined]
+    return wrapper

@@ -1,0 +1,98 @@
+"""What convolution and pooling share: sizes, borders, windows over an array, and which way its memory lies."""
+
+from __future__ import annotations
+
+import math
+import threading
+from typing import Any
+
+import numpy as np
+
+from tdt._backend.layout import empty_as, is_channels_last, to_front, to_last
+
+_local = threading.local()
+_KEEP = 1 << 23  # bytes of workspace kept between calls
+
+
+def tuple_of(value: Any, count: int, name: str) -> tuple[int, ...]:
+    """`value` as `count` integers: one is repeated. RuntimeError for another number of them."""
+    if value.__class__ is int:
+        return (value,) * count
+    values = tuple(value) if isinstance(value, (tuple, list)) else (int(value),)
+    if len(values) == 1:
+        return values * count
+    if len(values) != count:
+        raise RuntimeError(f"expected {name} to be a single integer value or a list of {count} values to match the "
+                           f"convolution dimensions, but got {name}={list(values)}")  # fmt: skip
+    return values
+
+
+def out_size(
+    size: int, kernel: int, stride: int, before: int, after: int, dilation: int, ceil_mode: bool = False
+) -> int:
+    """How many windows fit into `size` with its borders; `ceil_mode` lets a last one stick out at the end."""
+    spare = size + before + after - dilation * (kernel - 1) - 1
+    count = (-(-spare // stride) if ceil_mode else spare // stride) + 1
+    # A window that would start in the far border is not counted.
+    return count - 1 if ceil_mode and (count - 1) * stride >= size + before else count
+
+
+def workspace(xp: Any, shape: tuple[int, ...], dtype: Any) -> Any:
+    """An array to be overwritten by the next call on this thread: fresh memory costs a page fault every 4 kB."""
+    count = math.prod(shape)
+    nbytes = count * np.dtype(dtype).itemsize
+    if xp is not np or nbytes > _KEEP:
+        return xp.empty(shape, dtype)
+    buffer = getattr(_local, "buffer", None)
+    if buffer is None or buffer.nbytes < nbytes:
+        buffer = _local.buffer = np.empty(min(_KEEP, 2 * nbytes), np.uint8)
+    return buffer[:nbytes].view(dtype).reshape(shape)
+
+
+def bordered(xp: Any, x: Any, padding: tuple[int, ...], last: bool, fill: Any = 0) -> Any:
+    """`x` with `padding` cells of `fill` on both sides of each spatial dimension, in memory order as `last` says.
+
+    Itself where there is nothing to add; negative numbers are not padding.
+    """
+    if not any(padding):
+        return x
+    shape = (*x.shape[:2], *(n + 2 * p for n, p in zip(x.shape[2:], padding, strict=True)))
+    padded = empty_as(xp, shape, x.dtype, last)
+    padded[...] = fill
+    padded[inner(padded.shape[2:], padding)] = x
+    return padded
+
+
+def inner(size: tuple[int, ...], padding: tuple[int, ...]) -> tuple:
+    """The index that cuts `padding` off both ends of the spatial dimensions of (N, C, *size)."""
+    return (slice(None), slice(None), *(slice(p, n - p) for n, p in zip(size, padding, strict=True)))
+
+
+def windows(xp: Any, x: Any, kernel: tuple[int, ...], stride: tuple[int, ...], dilation: tuple[int, ...],
+            out: tuple[int, ...]) -> Any:  # fmt: skip
+    """A view (N, C, *out, *kernel) of `x`: the cells under the kernel at every place it stops."""
+    steps = x.strides[2:]
+    return xp.lib.stride_tricks.as_strided(
+        x,
+        (*x.shape[:2], *out, *kernel),
+        (
+            *x.strides[:2],
+            *(a * s for a, s in zip(steps, stride, strict=True)),
+            *(a * d for a, d in zip(steps, dilation, strict=True)),
+        ),
+    )
+
+
+def offsets(kernel: tuple[int, ...]) -> np.ndarray:
+    """Every cell of the kernel as an index tuple, row by row."""
+    return np.ndindex(*kernel)  # type: ignore[return-value]
+
+
+def reached(offset: tuple[int, ...], stride: tuple[int, ...], dilation: tuple[int, ...], out: tuple[int, ...]) -> tuple:
+    """The index into (N, C, *padded) of the cells that kernel cell `offset` lies on, one per window."""
+    cells = (slice(k * d, k * d + (n - 1) * s + 1, s) for k, d, n, s in zip(offset, dilation, out, stride, strict=True))
+    return (slice(None), slice(None), *cells)
+
+
+__all__ = ["bordered", "empty_as", "inner", "is_channels_last", "offsets", "out_size", "reached", "to_front", "to_last",
+           "tuple_of", "windows", "workspace"]  # fmt: skip

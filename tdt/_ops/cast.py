@@ -1,0 +1,35 @@
+"""Conversion between dtypes: the op that promotion, `.to` and `.float()` share."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tdt import _dtype
+from tdt._tensor import Tensor
+from tdt.autograd._op import op
+
+__all__: list[str] = []
+
+
+@op(name="convert", promote=(), computes=False)
+def _convert(xp, x, *, dtype):
+    if x.dtype.kind == "c" and dtype.category < _dtype.COMPLEX and dtype.category != _dtype.BOOL:
+        x = x.real
+    return x.astype(dtype.np)
+
+
+@_convert.vjp("x")
+def _(g, x_dtype):
+    return _convert(g, dtype=_dtype.of(x_dtype))
+
+
+@_convert.fast_vjp("x")
+def _(g, x_dtype):
+    return (g.real if g.dtype.kind == "c" and x_dtype.kind != "c" else g).astype(x_dtype)
+
+
+def convert(x: object, dtype: _dtype.dtype) -> object:
+    """`x` in another dtype: a tensor by a recorded op, a Python number as the nearest number of that type."""
+    if isinstance(x, Tensor):
+        return x if x._a.dtype == dtype.np else _convert(x, dtype=dtype)
+    return x if isinstance(x, (bool, int, float, complex)) else np.asarray(x, dtype.np)

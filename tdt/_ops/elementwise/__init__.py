@@ -1,0 +1,13 @@
+"""Elementwise ops. Each module's `__all__` lists its public functions."""
+
+from tdt._ops.elementwise import arithmetic, compare, complex_numbers, math, rounding, select
+
+MODULES = (arithmetic, compare, complex_numbers, math, rounding, select)
+__all__ = [name for module in MODULES for name in module.__all__]
+
+
+def __getattr__(name: str) -> object:
+    for module in MODULES:
+        if name in module.__all__:
+            return getattr(module, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,354 @@
+"""Arithmetic of two operands: add, sub, mul, div and its roundings, remainders, pow, maximum, minimum."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+from tdt import _dtype
+from tdt._dtype import ALL, COMPLEX, FLOATING_AND_COMPLEX, NUMBERS, REAL
+from tdt._ops._common import conj
+from tdt._ops.elementwise._front import binary, check_operands
+from tdt._tensor import Tensor
+from tdt.autograd._op import finish, op
+
+__all__ = [
+    "add", "div", "divide", "float_power", "floor_divide", "fmax", "fmin", "fmod", "maximum", "minimum", "mul",
+    "multiply", "pow", "remainder", "rsub", "sub", "subtract", "true_divide",
+]  # fmt: skip
+
+ROUNDED = NUMBERS - {COMPLEX}
+
+
+@op(ufunc="add")
+def _add(xp: ModuleType, x: Any, y: Any, *, alpha: Any = 1, out: Any = None) -> Any:
+    if out is None and alpha == 1:
+        return x + y
+    return xp.add(x, y if alpha == 1 else _scaled(x, y, alpha), out=out)
+
+
+_add.vjp("x")(lambda g: g)
+_add.fast_vjp("x")(lambda g: g)
+_add.vjp("y")(lambda g, alpha: g if alpha == 1 else g * conj(alpha))
+_add.fast_vjp("y")(lambda g, alpha: g if alpha == 1 else g * alpha.conjugate())
+
+
+def _is_bool(value: Any) -> bool:
+    return hasattr(value, "dtype") and value.dtype.kind == "b"
+
+
+@op(dtypes=ALL)
+def _sub(xp: ModuleType, x: Any, y: Any, *, alpha: Any = 1, out: Any = None) -> Any:
+    if x is True or x is False or y is True or y is False or (_is_bool(x) and _is_bool(y)):
+        raise RuntimeError(
+            "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to invert a "
+            "mask, use "
+            "the `~` or `logical_not()` operator instead."
+        )
+    if out is None and alpha == 1:
+        return x - y
+    return xp.subtract(x, y if alpha == 1 else _scaled(x, y, alpha), out=out)
+
+
+_sub.vjp("x")(lambda g: g)
+_sub.fast_vjp("x")(lambda g: g)
+_sub.vjp("y")(lambda g, alpha: -g if alpha == 1 else g * -conj(alpha))
+_sub.fast_vjp("y")(lambda g, alpha: -g if alpha == 1 else g * -alpha.conjugate())
+
+
+def _scaled(x: Any, y: Any, alpha: Any) -> Any:
+    """alpha · y, where an integer result forbids a fractional alpha."""
+    kind = getattr(x, "dtype", getattr(y, "dtype", None)).kind
+    if isinstance(alpha, bool) and kind != "b":
+        raise RuntimeError("Boolean alpha only supported for Boolean results.")
+    if isinstance(alpha, float) and kind in "biu":
+        raise RuntimeError("For integral input tensors, argument alpha must not be a floating point number.")
+    if isinstance(alpha, complex) and kind != "c":
+        raise RuntimeError("For non-complex input tensors, argument alpha must not be a complex number.")
+    return y * wrapped(alpha, y)
+
+
+def wrapped(number: Any, like: Any) -> Any:
+    """A Python integer wrapped round into the array's unsigned type; any other number as it is."""
+    if isinstance(number, int) and getattr(like, "dtype", None) is not None and like.dtype.kind == "u":
+        return like.dtype.type(number & (2 ** (8 * like.itemsize) - 1))
+    return number
+
+
+@op(ufunc="multiply")
+def _mul(xp: ModuleType, x: Any, y: Any, *, out: Any = None) -> Any:
+    return x * y if out is None else xp.multiply(x, y, out=out)
+
+
+_mul.vjp("x")(lambda g, y: g * conj(y))
+_mul.fast_vjp("x")(lambda g, y: g * y.conjugate())
+_mul.vjp("y")(lambda g, x: g * conj(x))
+_mul.fast_vjp("y")(lambda g, x: g * x.conjugate())
+
+
+@op(dtypes=FLOATING_AND_COMPLEX, to_float=True, ufunc="true_divide")
+def _div(xp: ModuleType, x: Any, y: Any, *, out: Any = None) -> Any:
+    return x / y if out is None else xp.true_divide(x, y, out=out)
+
+
+_div.vjp("x")(lambda g, y: g / conj(y))
+_div.fast_vjp("x")(lambda g, y: g / y.conjugate())
+_div.vjp("y")(lambda g, x, y: -g * conj((x / y) / y))
+_div.fast_vjp("y")(lambda g, x, y: -g * ((x / y) / y).conjugate())
+
+
+def _refuse_zero(x: Any, y: Any) -> bool:
+    """Whether operands are integers; RuntimeError then for a zero divisor, which has no integer result."""
+    whole = getattr(x, "dtype", getattr(y, "dtype", None)).kind in "iub"
+    if whole and (y == 0 if isinstance(y, (int, float)) else (y == 0).any()):
+        raise RuntimeError("ZeroDivisionError")
+    return whole
+
+
+@op(dtypes=ROUNDED)
+def _div_floor(xp: ModuleType, x: Any, y: Any) -> Any:
+    _refuse_zero(x, y)
+    return xp.floor_divide(x, y)
+
+
+@op(dtypes=ROUNDED)
+def _div_trunc(xp: ModuleType, x: Any, y: Any) -> Any:
+    if not _refuse_zero(x, y):
+        return xp.trunc(xp.true_divide(x, y))
+    quotient = xp.floor_divide(x, y)
+    inexact = quotient * y != x  # floor differs from trunc where signs differ and something is left over
+    return quotient + (inexact & ((x < 0) != (y < 0)))
+
+
+for _rounded in (_div_floor, _div_trunc):
+    _rounded.vjp("x")(lambda g: g.new_zeros(g.shape))
+    _rounded.vjp("y")(lambda g: g.new_zeros(g.shape))
+DIVISIONS = {None: _div, "floor": _div_floor, "trunc": _div_trunc}
+
+
+@op(dtypes=ROUNDED)
+def _remainder(xp: ModuleType, x: Any, y: Any) -> Any:
+    _refuse_zero(x, y)
+    return xp.remainder(x, y)
+
+
+@op(dtypes=ROUNDED)
+def _fmod(xp: ModuleType, x: Any, y: Any) -> Any:
+    _refuse_zero(x, y)
+    return xp.fmod(x, y)
+
+
+_remainder.vjp("x")(lambda g: g)
+_remainder.vjp("y")(lambda g, x, y: -g * div(x, y, rounding_mode="floor"))
+_fmod.vjp("x")(lambda g: g)
+_fmod.vjp("y")(lambda g, x, y: -g * div(x, y, rounding_mode="trunc"))
+
+
+@op
+def _pow(xp: ModuleType, x: Any, y: Any, *, out: Any = None) -> Any:
+    if x.__class__ is not y.__class__ and y.__class__ in POWERS:
+        short = POWERS[y.__class__].get(y)
+        if short is not None:
+            return short(xp, x, out)
+    kind = getattr(x, "dtype", getattr(y, "dtype", None)).kind
+    if kind == "b":
+        return xp.logical_or(x, xp.logical_not(y))
+    if kind in "iu":
+        if isinstance(y, int):
+            if y < 0:
+                raise RuntimeError("Integers to negative integer powers are not allowed.")
+        elif (y < 0).any():
+            return _pow_below_zero(xp, x, y)
+    return xp.power(x, y, out=out)
+
+
+POWERS = {int: {1: lambda xp, x, out: xp.multiply(x, 1, out=out), 2: lambda xp, x, out: xp.multiply(x, x, out=out),
+                3: lambda xp, x, out: xp.multiply(x * x, x, out=out)},
+          float: {0.5: lambda xp, x, out: xp.sqrt(x, out=out), 2.0: lambda xp, x, out: xp.multiply(x, x, out=out)},
+          bool: {}}  # fmt: skip
+
+
+def _pow_below_zero(xp: ModuleType, x: Any, y: Any) -> Any:
+    """Integers to powers of either sign: 1 and -1 have integer reciprocals, all others round to 0."""
+    odd = xp.where(y % 2 == 0, 1, -1)
+    inverse = xp.where(x == 1, 1, xp.where(x == -1, odd, 0))
+    return xp.where(y < 0, inverse, xp.power(x, xp.where(y < 0, 0, y))).astype(getattr(x, "dtype", y.dtype))
+
+
+@_pow.vjp("x")
+def _(g: Tensor, x: Any, y: Any) -> Tensor:
+    if isinstance(y, Tensor):
+        return (g * (y * x.pow(y - 1)).conj()).masked_fill(y == 0, 0)
+    return g.new_zeros(g.shape) if y == 0 else g * conj(y) if y == 1 else g * (y * x.pow(y - 1)).conj()
+
+
+@_pow.vjp("y")
+def _(g: Tensor, x: Any, y: Tensor, out: Tensor) -> Tensor:
+    exponent = y.real if y.is_complex() else y
+    base_log = x.log() if isinstance(x, Tensor) else _log_of(x, out)
+    return (g * (out * base_log).conj()).masked_fill((x == 0) & (exponent >= 0), 0)
+
+
+def _log_of(number: Any, like: Tensor) -> Tensor:
+    return like.new_full((), number, dtype=like.dtype).log()
+
+
+maximum = binary(
+    "maximum", lambda xp, x, y: xp.maximum(x, y),
+    {"x": lambda g, x, y: g * _share(x > y, x == y), "y": lambda g, x, y: g * _share(y > x, x == y)},
+    "The larger of each pair; nan where either is. At ties each operand gets half of the gradient.",
+    ("1., 5.", "3., 4.", "3., 5."), dtypes=REAL, numbers="none")  # fmt: skip
+minimum = binary(
+    "minimum", lambda xp, x, y: xp.minimum(x, y),
+    {"x": lambda g, x, y: g * _share(x < y, x == y), "y": lambda g, x, y: g * _share(y < x, x == y)},
+    "The smaller of each pair; nan where either is. At ties each operand gets half of the gradient.",
+    ("1., 5.", "3., 4.", "1., 4."), dtypes=REAL, numbers="none")  # fmt: skip
+fmax = binary(
+    "fmax",
+    lambda xp, x, y: xp.fmax(x, y),
+    {"x": lambda g, x, y: g * ((x >= y) | y.isnan()), "y": lambda g, x, y: g * ((x >= y) | y.isnan()).logical_not()},
+    "The larger of each pair; of nan and a number the number.",
+    ("1., 5.", "3., 4.", "3., 5."),
+    dtypes=REAL,
+    numbers="none",
+)
+fmin = binary(
+    "fmin",
+    lambda xp, x, y: xp.fmin(x, y),
+    {"x": lambda g, x, y: g * ((x <= y) | y.isnan()), "y": lambda g, x, y: g * ((x <= y) | y.isnan()).logical_not()},
+    "The smaller of each pair; of nan and a number the number.",
+    ("1., 5.", "3., 4.", "1., 4."),
+    dtypes=REAL,
+    numbers="none",
+)
+
+
+def _share(wins: Tensor, ties: Tensor) -> Tensor:
+    return wins + 0.5 * ties
+
+
+def add(input: Any, other: Any, *, alpha: Any = 1, out: Tensor | None = None) -> Tensor:
+    """input + alpha · other, broadcast.
+
+    >>> import tdt
+    >>> tdt.add(tdt.tensor([1, 2]), 10)
+    tensor([11, 12])
+    """
+    if alpha == 1 and alpha is not True and out is None:
+        return _add(input, other)
+    return finish(_add, out, input, other, alpha=alpha)
+
+
+def sub(input: Any, other: Any, *, alpha: Any = 1, out: Tensor | None = None) -> Tensor:
+    """input - alpha · other, broadcast; RuntimeError for bool.
+
+    >>> import tdt
+    >>> tdt.sub(tdt.tensor([1, 2]), 1)
+    tensor([0, 1])
+    """
+    return finish(_sub, out, input, other, alpha=alpha)
+
+
+def rsub(input: Any, other: Any, *, alpha: Any = 1) -> Tensor:
+    """other - alpha · input.
+
+    >>> import tdt
+    >>> tdt.rsub(tdt.tensor([1, 2]), 10)
+    tensor([9, 8])
+    """
+    check_operands("rsub", input, other)
+    return _sub(other, input, alpha=alpha)
+
+
+def mul(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
+    """input · other, element by element, broadcast.
+
+    >>> import tdt
+    >>> tdt.mul(tdt.tensor([1, 2]), 3)
+    tensor([3, 6])
+    """
+    return _mul(input, other) if out is None else _mul.into(out, input, other)
+
+
+def division(rounding_mode: str | None) -> Any:
+    """The op that divides with this rounding; RuntimeError for an unknown mode."""
+    if rounding_mode not in DIVISIONS:
+        raise RuntimeError(
+            f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{rounding_mode}'"
+        )
+    return DIVISIONS[rounding_mode]
+
+
+def div(input: Any, other: Any, *, rounding_mode: str | None = None, out: Tensor | None = None) -> Tensor:
+    """input / other, a float; with rounding_mode "trunc" (towards 0) or "floor" integers stay integers.
+
+    RuntimeError for an integer divided by 0 with rounding.
+
+    >>> import tdt
+    >>> tdt.div(tdt.tensor([7, -7]), 2), tdt.div(tdt.tensor([7, -7]), 2, rounding_mode="floor")
+    (tensor([ 3.5000, -3.5000]), tensor([ 3, -4]))
+    """
+    return finish(DIVISIONS[None] if rounding_mode is None else division(rounding_mode), out, input, other)
+
+
+def floor_divide(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
+    """input / other rounded down.
+
+    >>> import tdt
+    >>> tdt.floor_divide(tdt.tensor([7, -7]), 2)
+    tensor([ 3, -4])
+    """
+    return finish(_div_floor, out, input, other)
+
+
+def remainder(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
+    """What is left of input / other, with the sign of other, as Python's %.
+
+    >>> import tdt
+    >>> tdt.remainder(tdt.tensor([7, -7]), 3)
+    tensor([1, 2])
+    """
+    return finish(_remainder, out, input, other)
+
+
+def fmod(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
+    """What is left of input / other, with the sign of input, as C's fmod.
+
+    >>> import tdt
+    >>> tdt.fmod(tdt.tensor([7, -7]), 3)
+    tensor([ 1, -1])
+    """
+    if not isinstance(input, Tensor):
+        check_operands("fmod", input, other)
+    return finish(_fmod, out, input, other)
+
+
+def pow(input: Any, exponent: Any, *, out: Tensor | None = None) -> Tensor:
+    """input to the power of exponent; RuntimeError for integers to a negative integer.
+
+    >>> import tdt
+    >>> tdt.pow(tdt.tensor([2.0, 3.0]), 2)
+    tensor([4., 9.])
+    """
+    return finish(_pow, out, input, exponent)
+
+
+def float_power(input: Any, exponent: Any, *, out: Tensor | None = None) -> Tensor:
+    """pow in double precision, whatever the types.
+
+    >>> import tdt
+    >>> tdt.float_power(tdt.tensor([2]), -1)
+    tensor([0.5000], dtype=tdt.float64)
+    """
+    return finish(_pow, out, *widened(input, exponent))
+
+
+def widened(base: Any, exponent: Any) -> tuple[Any, Any]:
+    """Both as float64, or as complex128 where either is complex."""
+    mixed = any(x.is_complex() if isinstance(x, Tensor) else isinstance(x, complex) for x in (base, exponent))
+    dtype, number = (_dtype.complex128, complex) if mixed else (_dtype.float64, float)
+    wide = [x.to(dtype) if isinstance(x, Tensor) else number(x) for x in (base, exponent)]
+    return wide[0], wide[1]
+
+
+true_divide, divide, multiply, subtract = div, div, mul, sub

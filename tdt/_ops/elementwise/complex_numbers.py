@@ -1,0 +1,177 @@
+"""Complex numbers: conjugates, real and imaginary parts, conversions."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+from tdt import _dtype
+from tdt._dtype import COMPLEX_ONLY, FLOATING
+from tdt._ops.elementwise._front import make_op, refuse_out, tensor_argument
+from tdt._tensor import Tensor
+from tdt.autograd._op import finish, op
+
+__all__ = [
+    "complex",
+    "conj",
+    "conj_physical",
+    "imag",
+    "real",
+    "resolve_conj",
+    "resolve_neg",
+    "view_as_complex",
+    "view_as_real",
+]
+
+_conj = make_op("conj_physical", lambda xp, x: xp.conjugate(x) if x.dtype.kind == "c" else x.copy(), computes=False)
+_conj.vjp("x")(lambda g: g.conj())
+
+
+def conj(input: Tensor) -> Tensor:
+    """The complex conjugate; a real tensor is returned as it is.
+
+    >>> import tdt
+    >>> tdt.conj(tdt.tensor([1 + 2j]))
+    tensor([1.-2.j])
+    """
+    return _conj(input) if input._a.dtype.kind == "c" else input
+
+
+def conj_physical(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """As `conj`; `out` receives the values.
+
+    >>> import tdt
+    >>> tdt.conj_physical(tdt.tensor([1.0]))
+    tensor([1.])
+    """
+    if out is None:
+        return conj(input)
+    refuse_out(out, input)
+    return _conj.into(out, input)
+
+
+def resolve_conj(input: Tensor) -> Tensor:
+    """`input`: conjugates are never lazy here."""
+    return input
+
+
+resolve_neg = resolve_conj
+
+
+@op(dtypes=COMPLEX_ONLY, view=True)
+def _real(xp: ModuleType, x: Any) -> Any:
+    return x.real
+
+
+@op(dtypes=COMPLEX_ONLY, view=True)
+def _imag(xp: ModuleType, x: Any) -> Any:
+    return x.imag
+
+
+_real.vjp("x")(lambda g: g + 0j)
+_imag.vjp("x")(lambda g: g * 1j)
+
+
+def real(input: Tensor) -> Tensor:
+    """The real parts, a view; a real tensor itself.
+
+    >>> import tdt
+    >>> tdt.real(tdt.tensor([1 + 2j]))
+    tensor([1.])
+    """
+    return _real(input) if input._a.dtype.kind == "c" else input
+
+
+def imag(input: Tensor) -> Tensor:
+    """The imaginary parts, a view; RuntimeError for a real tensor.
+
+    >>> import tdt
+    >>> tdt.imag(tdt.tensor([1 + 2j]))
+    tensor([2.])
+    """
+    if input._a.dtype.kind != "c":
+        raise RuntimeError("imag is not implemented for tensors with non-complex dtypes.")
+    return _imag(input)
+
+
+@op(dtypes=COMPLEX_ONLY, view=True)
+def _view_as_real(xp: ModuleType, x: Any) -> Any:
+    parts = x.real
+    return xp.lib.stride_tricks.as_strided(parts, (*x.shape, 2), (*x.strides, parts.itemsize))
+
+
+_view_as_real.vjp("x")(lambda g: complex(g.select(-1, 0), g.select(-1, 1)))
+
+
+def view_as_real(input: Tensor) -> Tensor:
+    """A complex tensor as real numbers with a last dimension (real, imaginary); a view.
+
+    >>> import tdt
+    >>> tdt.view_as_real(tdt.tensor([1 + 2j]))
+    tensor([[1., 2.]])
+    """
+    if input._a.dtype.kind != "c":
+        raise RuntimeError("view_as_real is only supported for complex tensors")
+    return _view_as_real(input)
+
+
+@op(dtypes=FLOATING, view=True)
+def _view_as_complex(xp: ModuleType, x: Any) -> Any:
+    kind = xp.complex64 if x.dtype == xp.float32 else xp.complex128
+    return x.view(kind)[..., 0]
+
+
+_view_as_complex.vjp("x")(lambda g: view_as_real(g))
+
+
+def view_as_complex(input: Tensor) -> Tensor:
+    """Real numbers with a last dimension of size 2 as complex numbers; a view.
+
+    RuntimeError where the last dimension is not 2 or its stride is not 1.
+
+    >>> import tdt
+    >>> tdt.view_as_complex(tdt.tensor([[1.0, 2.0]]))
+    tensor([1.+2.j])
+    """
+    if input.dtype not in (_dtype.float32, _dtype.float64):
+        raise RuntimeError(
+            "view_as_complex is only supported for half, float and double tensors, but got a tensor of scalar "
+            f"type: {input.dtype}"
+        )
+    if input.ndim == 0:
+        raise RuntimeError("Input tensor must have one or more dimensions")
+    if input.shape[-1] != 2:
+        raise RuntimeError("Tensor must have a last dimension of size 2")
+    if input.stride(-1) != 1:
+        raise RuntimeError("Tensor must have a last dimension with stride 1")
+    return _view_as_complex(input)
+
+
+@op(dtypes=FLOATING)
+def _complex(xp: ModuleType, x: Any, y: Any) -> Any:
+    out = xp.empty(xp.broadcast(x, y).shape, xp.result_type(x.dtype, xp.complex64))
+    out.real, out.imag = x, y
+    return out
+
+
+_complex.vjp("x")(lambda g: real(g))
+_complex.vjp("y")(lambda g: imag(g) if g.is_complex() else g.new_zeros(g.shape))
+
+
+def complex(real: Tensor, imag: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """real + i·imag. Both must have the same floating-point type.
+
+    >>> import tdt
+    >>> tdt.complex(tdt.tensor([1.0]), tdt.tensor([2.0]))
+    tensor([1.+2.j])
+    """
+    tensor_argument("complex", real, "real")
+    tensor_argument("complex", imag, "imag", 2)
+    if real.dtype is not imag.dtype:
+        raise RuntimeError(
+            f"Expected object of scalar type {_dtype.SCALAR_NAMES[real.dtype]} but got scalar type "
+            f"{_dtype.SCALAR_NAMES[imag.dtype]} for second argument"
+        )
+    if out is not None:
+        refuse_out(out, real.dtype.to_complex())
+    return finish(_complex, out, real, imag)

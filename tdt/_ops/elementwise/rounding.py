@@ -1,0 +1,221 @@
+"""Sign, absolute value and rounding."""
+
+from __future__ import annotations
+
+import builtins
+from types import ModuleType
+from typing import Any
+
+from tdt import _dtype
+from tdt._dtype import ALL, COMPLEX, FLOATING, NUMBERS, REAL
+from tdt._ops.elementwise._front import refuse_out, tensor_argument, ufunc, unary
+from tdt._tensor import Tensor
+from tdt.autograd._op import finish, op
+
+__all__ = [
+    "abs", "absolute", "angle", "ceil", "fix", "floor", "frac", "nan_to_num", "neg", "negative", "positive", "round", "sgn",
+    "sign", "trunc",
+]  # fmt: skip
+
+
+def _neg_forward(xp: ModuleType, x: Any, *, out: Any = None) -> Any:
+    if x.dtype == bool:
+        raise RuntimeError(
+            "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a mask, "
+            "use the "
+            "`~` or `logical_not()` operator instead."
+        )
+    return xp.negative(x, out=out)
+
+
+def _whole(name: str) -> Any:
+    """A rounding forward; NumPy would refuse or convert integers, which are whole already."""
+
+    def forward(xp: ModuleType, x: Any, *, out: Any = None) -> Any:
+        return getattr(xp, name)(x, out=out) if x.dtype.kind == "f" or x.dtype.kind == "V" else x.copy()
+
+    return forward
+
+
+def _sign_forward(xp: ModuleType, x: Any) -> Any:
+    if x.dtype.kind == "f":  # (0 < x) - (x < 0): NaN has sign 0, as in PyTorch
+        return (x > 0).astype(x.dtype) - (x < 0).astype(x.dtype)
+    return x.copy() if x.dtype == bool else xp.sign(x)
+
+
+def _sgn_forward(xp: ModuleType, x: Any) -> Any:
+    if x.dtype.kind != "c":
+        return _sign_forward(xp, x)
+    size = xp.abs(x)
+    return xp.where(size == 0, 0, x / xp.where(size == 0, 1, size)).astype(x.dtype)
+
+
+def _sgn_rule(g: Tensor, x: Tensor) -> Tensor:
+    if not x.is_complex():
+        return g.new_zeros(g.shape)
+    size = x.abs()
+    unit = x.sgn()
+    radial = (g * unit.conj()).real  # moving along the radius does not change the sign
+    return ((g - radial * unit) / size).masked_fill(size == 0, 0)
+
+
+def _nothing(g: Tensor) -> Tensor:
+    return g.new_zeros(g.shape)
+
+
+neg = unary("neg", _neg_forward, lambda g: -g, "Each element with its sign turned.", ("1., -2.", "-1.,  2."),
+            fast=lambda g: -g, dtypes=ALL, to_float=False, same_out=True)  # fmt: skip
+abs = unary(
+    "abs",
+    ufunc("absolute"),
+    lambda g, x: g * x.sgn(),
+    "Absolute value; for complex numbers the modulus, a real number.",
+    ("-1., 2.", "1., 2."),
+    dtypes=ALL,
+    to_float=False,
+    same_out=True,
+)
+sgn = unary("sgn", _sgn_forward, _sgn_rule, "x / |x|, and 0 at 0; for real numbers the sign.", ("-3., 0.", "-1.,  0."),
+            dtypes=ALL, to_float=False, same_out=True)  # fmt: skip
+sign = unary(
+    "sign",
+    _sign_forward,
+    _nothing,
+    "-1, 0 or 1. Complex numbers: use sgn.",
+    ("-3., 0.", "-1.,  0."),
+    dtypes=REAL,
+    to_float=False,
+    same_out=True,
+)
+floor = unary(
+    "floor",
+    _whole("floor"),
+    _nothing,
+    "Largest whole number ≤ x.",
+    ("1.7, -1.2", " 1., -2."),
+    dtypes=NUMBERS - {COMPLEX},
+    to_float=False,
+    same_out=True,
+)
+ceil = unary(
+    "ceil",
+    _whole("ceil"),
+    _nothing,
+    "Smallest whole number ≥ x.",
+    ("1.2, -1.7", " 2., -1."),
+    dtypes=NUMBERS - {COMPLEX},
+    to_float=False,
+    same_out=True,
+)
+trunc = unary(
+    "trunc",
+    _whole("trunc"),
+    _nothing,
+    "x without its fraction.",
+    ("1.7, -1.7", " 1., -1."),
+    dtypes=NUMBERS - {COMPLEX},
+    to_float=False,
+    same_out=True,
+)
+frac = unary(
+    "frac",
+    lambda xp, x: x - xp.trunc(x),
+    lambda g: g,
+    "The fraction of x, with its sign.",
+    ("1.5, -1.5", " 0.5000, -0.5000"),
+    dtypes=FLOATING,
+    to_float=False,
+)
+angle = unary("angle", lambda xp, x: xp.where(xp.isnan(x), x, xp.angle(x)) if x.dtype.kind == "f" else xp.angle(x),
+              lambda g, x: _angle_rule(g, x), "The argument of each number, in radians; π for negative real ones.",
+              ("1., -1.", "0.0000, 3.1416"))  # fmt: skip
+fix, absolute, negative = trunc, abs, neg
+
+
+def _angle_rule(g: Tensor, x: Tensor) -> Tensor:
+    if not x.is_complex():
+        return g.new_zeros(g.shape)
+    return (g * 1j * x / (x.abs() ** 2)).masked_fill(x == 0, 0)
+
+
+@op(dtypes=NUMBERS - {COMPLEX})
+def _round(xp: ModuleType, x: Any, *, decimals: int = 0) -> Any:
+    if x.dtype.kind in "iu":
+        return x.copy()
+    if decimals == 0:
+        return xp.rint(x)
+    scale = 10.0 ** builtins.abs(decimals)
+    return xp.rint(x * scale) / scale if decimals > 0 else xp.rint(x / scale) * scale
+
+
+_round.vjp("x")(_nothing)
+
+
+def round(input: Tensor, *, decimals: int = 0, out: Tensor | None = None) -> Tensor:
+    """The nearest number with `decimals` decimals; halves go to the even neighbour.
+
+    >>> import tdt
+    >>> tdt.round(tdt.tensor([0.5, 1.5]))
+    tensor([0., 2.])
+    """
+    if decimals and tensor_argument("round", input).dtype.category != _dtype.FLOAT:
+        raise RuntimeError(f"\"round_cpu\" not implemented for '{_dtype.SCALAR_NAMES[input.dtype]}' with decimals")
+    if out is not None:
+        refuse_out(out, input)
+    return finish(_round, out, tensor_argument("round", input), decimals=decimals)
+
+
+@op(computes=False)
+def _nan_to_num(xp: ModuleType, x: Any, *, nan: float, posinf: float | None, neginf: float | None) -> Any:
+    out = x.copy()
+    if _dtype.of(x.dtype).category < _dtype.FLOAT:
+        return out
+    limits = _dtype.finfo(_dtype.of(x.dtype))
+    for part in (out.real, out.imag) if x.dtype.kind == "c" else (out,):
+        high, low = part == xp.inf, part == -xp.inf
+        part[part != part] = nan
+        part[high] = limits.max if posinf is None else posinf
+        part[low] = limits.min if neginf is None else neginf
+    return out
+
+
+@_nan_to_num.vjp("x")
+def _(g: Tensor, x: Tensor) -> Tensor:
+    return g * x.isfinite()
+
+
+def nan_to_num(
+    input: Tensor,
+    nan: float | None = 0.0,
+    posinf: float | None = None,
+    neginf: float | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
+    """nan as `nan`, infinities as the given numbers or the type's limits.
+
+    >>> import tdt
+    >>> tdt.nan_to_num(tdt.tensor([float("nan"), 1.0]))
+    tensor([0., 1.])
+    """
+    refuse_out(out, input)
+    return finish(
+        _nan_to_num,
+        out,
+        tensor_argument("nan_to_num", input),
+        nan=0.0 if nan is None else nan,
+        posinf=posinf,
+        neginf=neginf,
+    )
+
+
+def positive(input: Tensor) -> Tensor:
+    """`input`, as `+input` gives it; RuntimeError for bool.
+
+    >>> import tdt
+    >>> tdt.positive(tdt.tensor([1.0]))
+    tensor([1.])
+    """
+    if input.dtype is _dtype.bool:
+        raise RuntimeError("The `+` operator, on a bool tensor is not supported.")
+    return input

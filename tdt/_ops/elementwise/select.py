@@ -1,0 +1,388 @@
+"""Choosing and mixing elements: where, clamp, masked_fill, lerp, addcmul, addcdiv; copying and filling in place."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+from tdt import _dtype
+from tdt._dtype import FLOATING_AND_COMPLEX, REAL, SCALAR_NAMES
+from tdt._ops._common import conj
+from tdt._ops.elementwise._front import binary, check_operands, refuse_out, tensor_argument
+from tdt._tensor import Tensor
+from tdt.autograd._op import finish, op
+
+__all__ = [
+    "addcdiv", "addcmul", "atan2", "arctan2", "clamp", "clamp_max", "clamp_min", "clip", "copysign", "fill", "heaviside",
+    "hypot", "ldexp", "lerp", "logaddexp", "logaddexp2", "masked_fill", "where", "xlogy",
+]  # fmt: skip
+
+atan2 = binary(
+    "atan2",
+    lambda xp, x, y: xp.arctan2(x, y),
+    {"x": lambda g, x, y: g * y / _norm2(x, y), "y": lambda g, x, y: g * -x / _norm2(x, y)},
+    "The angle of the point (other, input), in (-π, π].",
+    ("1.", "1.", "0.7854"),
+    dtypes=REAL,
+    numbers="none",
+    to_float=True,
+)
+arctan2 = atan2
+hypot = binary(
+    "hypot",
+    lambda xp, x, y: xp.hypot(x, y),
+    {"x": lambda g, x, out: g * (x / out), "y": lambda g, y, out: g * (y / out)},
+    "sqrt(input² + other²) without overflow.",
+    ("3.", "4.", "5."),
+    dtypes=REAL,
+    numbers="none",
+)
+copysign = binary(
+    "copysign",
+    lambda xp, x, y: xp.copysign(x, y),
+    {"x": lambda g, x, out: (g * (out / x)).masked_fill(x == 0, 0), "y": lambda g: g.new_zeros(g.shape)},
+    "|input| with the sign of other.",
+    ("1., 2.", "-1., 1.", "-1.,  2."),
+    dtypes=REAL,
+    to_float=True,
+)
+logaddexp = binary(
+    "logaddexp",
+    lambda xp, x, y: _logaddexp(xp, x, y),
+    {"x": lambda g, x, out: g * _away(x - out).exp().conj(), "y": lambda g, y, out: g * _away(y - out).exp().conj()},
+    "log(exp(input) + exp(other)) without overflow.",
+    ("0.", "0.", "0.6931"),
+    dtypes=FLOATING_AND_COMPLEX,
+    numbers="none",
+)
+logaddexp2 = binary(
+    "logaddexp2",
+    lambda xp, x, y: xp.logaddexp2(x, y),
+    {"x": lambda g, x, out: g * _away(x - out).exp2(), "y": lambda g, y, out: g * _away(y - out).exp2()},
+    "log2(2^input + 2^other) without overflow.",
+    ("0.", "0.", "1."),
+    dtypes=frozenset((_dtype.FLOAT,)),
+    numbers="none",
+)
+xlogy = binary(
+    "xlogy",
+    lambda xp, x, y: xp.where(x == 0, xp.where(xp.isnan(y), y, 0), x * xp.log(y)),
+    {"x": lambda g, x, y: (g * _log(y)).masked_fill((x == 0) & (y <= 0), 0), "y": lambda g, x, y: g * x / y},
+    "input · log(other), and 0 where input is 0.",
+    ("2., 0.", "1., 0.", "0., 0."),
+    dtypes=REAL,
+    to_float=True,
+    numbers="any",
+)
+heaviside = binary(
+    "heaviside",
+    lambda xp, x, y: xp.where(x == 0, y, x > 0).astype(getattr(x, "dtype", None)),
+    {},
+    "0 below 0, 1 above, other at 0.",
+    ("-1., 0.", "5., 5.", "0., 5."),
+    dtypes=REAL,
+    numbers="none",
+)
+
+
+def _logaddexp(xp: ModuleType, x: Any, y: Any) -> Any:
+    if x.dtype.kind != "c":
+        return xp.logaddexp(x, y)
+    swap = y.real > x.real
+    larger, smaller = xp.where(swap, y, x), xp.where(swap, x, y)
+    same = xp.isinf(larger.real) & (larger == smaller)
+    return xp.where(same, larger, larger + xp.log1p(xp.exp(xp.where(same, 0, smaller - larger))))
+
+
+def _norm2(x: Any, y: Any) -> Tensor:
+    return x * x + y * y
+
+
+def _away(difference: Tensor) -> Tensor:
+    """x - out, where both are infinite: 0."""
+    return difference.masked_fill(difference.isnan(), 0)
+
+
+def _log(y: Any) -> Any:
+    import math
+
+    return y.log() if isinstance(y, Tensor) else math.log(y) if y > 0 else -math.inf if y == 0 else math.nan
+
+
+def ldexp(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """input · 2^other.
+
+    >>> import tdt
+    >>> tdt.ldexp(tdt.tensor([1.0]), tdt.tensor([3]))
+    tensor([8.])
+    """
+    from tdt._ops.elementwise.arithmetic import mul, pow
+
+    check_operands("ldexp", input, other, numbers="none")
+    return mul(input, pow(2.0, other), out=out)
+
+
+@op(promote=("x", "y"))
+def _where(xp: ModuleType, condition: Any, x: Any, y: Any) -> Any:
+    # As 0-d arrays of the promoted type: a bare number would widen half precision.
+    if not hasattr(x, "dtype"):
+        x = y.dtype.type(x)
+    elif not hasattr(y, "dtype"):
+        y = x.dtype.type(y)
+    return xp.where(condition, x, y)
+
+
+_where.vjp("x")(lambda g, condition: where(condition, g, 0))
+_where.vjp("y")(lambda g, condition: where(condition, 0, g))
+_where.fast_vjp("x")(lambda xp, g, condition: xp.where(condition, g, g.dtype.type(0)))
+_where.fast_vjp("y")(lambda xp, g, condition: xp.where(condition, g.dtype.type(0), g))
+
+
+def where(condition: Tensor, input: Any = None, other: Any = None, *, out: Tensor | None = None) -> Any:
+    """input where condition holds, other elsewhere, broadcast; with the condition alone its nonzero indices.
+
+    >>> import tdt
+    >>> tdt.where(tdt.tensor([True, False]), tdt.tensor([1.0, 2.0]), 0.0)
+    tensor([1., 0.])
+    """
+    if input is None and other is None:
+        from tdt._ops.index import nonzero
+
+        return nonzero(condition, as_tuple=True)
+    if condition.dtype not in (_dtype.bool, _dtype.uint8):
+        raise RuntimeError(
+            "where expected condition to be a boolean tensor, but got a tensor with dtype "
+            f"{SCALAR_NAMES[condition.dtype]}"
+        )
+    if not isinstance(input, Tensor) and not isinstance(other, Tensor):
+        common = _dtype.result_of([], [_dtype._PYTHON[type(input)], _dtype._PYTHON[type(other)]])
+        input = condition.new_full((), input, dtype=common)
+    if out is not None:
+        given = [(v.dtype, not v.ndim) for v in (input, other) if isinstance(v, Tensor)]
+        refuse_out(
+            out, _dtype.result_of(given, [_dtype._PYTHON[type(v)] for v in (input, other) if not isinstance(v, Tensor)])
+        )
+    return finish(_where, out, condition, input, other)
+
+
+@op(dtypes=REAL)
+def _clamp(xp: ModuleType, x: Any, low: Any = None, high: Any = None, *, out: Any = None) -> Any:
+    if low is None:
+        return xp.minimum(x, high, out=out)
+    return xp.maximum(x, low, out=out) if high is None else xp.minimum(xp.maximum(x, low), high, out=out)
+
+
+@_clamp.vjp("x")
+def _(g: Tensor, x: Tensor, low: Any, high: Any) -> Tensor:
+    inside = x >= low if high is None else x <= high if low is None else (x >= low) & (x <= high)
+    return where(inside, g, 0)
+
+
+@_clamp.vjp("low")
+def _(g: Tensor, x: Tensor, low: Tensor, high: Any) -> Tensor:
+    return where(x < low if high is None else (x < low) & (low < high), g, 0)
+
+
+@_clamp.vjp("high")
+def _(g: Tensor, x: Tensor, low: Any, high: Tensor) -> Tensor:
+    return where(x > high if low is None else (x > high) | (high < low), g, 0)
+
+
+def clamp(input: Tensor, min: Any = None, max: Any = None, *, out: Tensor | None = None) -> Tensor:
+    """Each element moved into [min, max]; either bound may be left out, be a number or a tensor.
+
+    Elements outside get no gradient. Where min > max the result is max.
+
+    >>> import tdt
+    >>> tdt.clamp(tdt.tensor([-1.0, 0.5, 3.0]), 0, 1)
+    tensor([0.0000, 0.5000, 1.0000])
+    """
+    if min is None and max is None:
+        raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
+    return finish(_clamp, out, input, min, max)
+
+
+def clamp_min(input: Tensor, min: Any, *, out: Tensor | None = None) -> Tensor:
+    """Each element, or min where it is below.
+
+    >>> import tdt
+    >>> tdt.clamp_min(tdt.tensor([-1.0, 2.0]), 0)
+    tensor([0., 2.])
+    """
+    return finish(_clamp, out, tensor_argument("clamp_min", input), min, None)
+
+
+def clamp_max(input: Tensor, max: Any, *, out: Tensor | None = None) -> Tensor:
+    """Each element, or max where it is above.
+
+    >>> import tdt
+    >>> tdt.clamp_max(tdt.tensor([-1.0, 2.0]), 0)
+    tensor([-1.,  0.])
+    """
+    return finish(_clamp, out, tensor_argument("clamp_max", input), None, max)
+
+
+clip = clamp
+
+
+@op(promote=(), computes=False, repeats=True)
+def _masked_fill(xp: ModuleType, x: Any, mask: Any, value: Any, *, out: Any = None) -> Any:
+    value = fitting(xp, value, x.dtype)
+    if out is not None:
+        xp.copyto(out, value, where=mask)
+        return out
+    return xp.where(mask, value, x)
+
+
+_masked_fill.vjp("x")(lambda g, mask: g.masked_fill(mask, 0))
+_masked_fill.vjp("value")(lambda g, mask: where(mask, g, 0).sum())
+
+
+def fitting(xp: ModuleType, value: Any, np_dtype: Any) -> Any:
+    """A number or 0-d array as a 0-d array of the dtype; RuntimeError where its category is higher."""
+    if isinstance(value, (bool, int)) and np_dtype.kind in "iu":
+        return xp.asarray(value).astype(np_dtype)
+    found = xp.asarray(value)
+    if _dtype.of(found.dtype).category > max(_dtype.of(np_dtype).category, _dtype.INT):
+        raise RuntimeError(f"value cannot be converted to type {np_dtype} without overflow")
+    return found.astype(np_dtype)
+
+
+def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
+    """`input` with `value` (a number or a 0-d tensor) where the bool `mask` holds, broadcast.
+
+    >>> import tdt
+    >>> tdt.masked_fill(tdt.tensor([1.0, 2.0]), tdt.tensor([True, False]), 0)
+    tensor([0., 2.])
+    """
+    return _masked_fill(input, *mask_and_value(mask, value))
+
+
+def mask_and_value(mask: Tensor, value: Any) -> tuple[Tensor, Any]:
+    """The operands of masked_fill, checked."""
+    if mask.dtype is not _dtype.bool:
+        raise RuntimeError(f"masked_fill_ only supports boolean masks, but got mask with dtype {mask.dtype}")
+    if isinstance(value, Tensor) and value.ndim:
+        raise RuntimeError(
+            f"masked_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s)."
+        )
+    return mask, value
+
+
+@op(promote=("x", "a", "b"))
+def _addcmul(xp: ModuleType, x: Any, a: Any, b: Any, *, value: Any = 1) -> Any:
+    return x + (a * b if value == 1 else a * b * value)
+
+
+_addcmul.vjp("x")(lambda g: g)
+_addcmul.vjp("a")(lambda g, b, value: g * conj(b) * conj(value))
+_addcmul.vjp("b")(lambda g, a, value: g * conj(a) * conj(value))
+
+
+def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1, out: Tensor | None = None) -> Tensor:
+    """input + value · tensor1 · tensor2, broadcast.
+
+    >>> import tdt
+    >>> tdt.addcmul(tdt.ones(1), tdt.tensor([2.0]), tdt.tensor([3.0]), value=10)
+    tensor([61.])
+    """
+    return finish(_addcmul, out, input, tensor1, tensor2, value=value)
+
+
+@op(dtypes=FLOATING_AND_COMPLEX)
+def _addcdiv(xp: ModuleType, x: Any, a: Any, b: Any, *, value: Any = 1) -> Any:
+    return x + (a / b if value == 1 else value * (a / b))
+
+
+_addcdiv.vjp("x")(lambda g: g)
+_addcdiv.vjp("a")(lambda g, b, value: g * conj(value / b))
+_addcdiv.vjp("b")(lambda g, a, b, value: -g * conj(value * a / (b * b)))
+
+
+def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1, out: Tensor | None = None) -> Tensor:
+    """input + value · tensor1 / tensor2, broadcast; RuntimeError for two integer tensors.
+
+    >>> import tdt
+    >>> tdt.addcdiv(tdt.ones(1), tdt.tensor([3.0]), tdt.tensor([2.0]))
+    tensor([2.5000])
+    """
+    if tensor1.dtype.category <= _dtype.INT and tensor2.dtype.category <= _dtype.INT:
+        raise RuntimeError(
+            "Integer division with addcdiv is no longer supported; use tdt.addcmul with a rounded tdt.div, or "
+            "convert a tensor to float"
+        )
+    return finish(_addcdiv, out, input, tensor1, tensor2, value=value)
+
+
+@op(dtypes=FLOATING_AND_COMPLEX)
+def _lerp(xp: ModuleType, x: Any, end: Any, weight: Any) -> Any:
+    # From the nearer end, so that weights 0 and 1 give x and end exactly.
+    near = abs(weight) < 0.5
+    if isinstance(near, bool):
+        return x + weight * (end - x) if near else end - (end - x) * (1 - weight)
+    return xp.where(near, x + weight * (end - x), end - (end - x) * (1 - weight))
+
+
+_lerp.vjp("x")(lambda g, weight: g * conj(1 - weight))
+_lerp.vjp("end")(lambda g, weight: g * conj(weight))
+_lerp.vjp("weight")(lambda g, x, end: g * (end - x).conj())
+
+
+def lerp(input: Tensor, end: Tensor, weight: Any, *, out: Tensor | None = None) -> Tensor:
+    """input + weight · (end - input). All tensors must have one dtype.
+
+    >>> import tdt
+    >>> tdt.lerp(tdt.tensor([0.0]), tdt.tensor([10.0]), 0.3)
+    tensor([3.])
+    """
+    for name, tensor in (("end", end), ("weight", weight)):
+        if isinstance(tensor, Tensor) and tensor.dtype is not input.dtype:
+            raise RuntimeError(f"expected dtype {input.dtype} for `{name}` but got dtype {tensor.dtype}")
+    return finish(_lerp, out, input, end, weight)
+
+
+@op(promote=(), computes=False)
+def _copy(xp: ModuleType, x: Any, source: Any, *, out: Any = None) -> Any:
+    if out is None:
+        return xp.array(xp.broadcast_to(_real_if(source, x), x.shape), dtype=x.dtype)
+    xp.copyto(out, _real_if(source, x), casting="unsafe")
+    return out
+
+
+def _real_if(source: Any, x: Any) -> Any:
+    """What of a complex source fits into a real tensor."""
+    return source.real if source.dtype.kind == "c" and x.dtype.kind != "c" else source
+
+
+_copy.vjp("x")(lambda g: g.new_zeros(g.shape))
+_copy.vjp("source")(lambda g: g)
+
+
+@op(promote=(), computes=False, repeats=True)
+def _fill(xp: ModuleType, x: Any, value: Any, *, out: Any = None) -> Any:
+    value = fitting(xp, value, x.dtype)
+    if out is None:
+        return xp.full(x.shape, value, dtype=x.dtype)
+    out[...] = value
+    return out
+
+
+_fill.vjp("x")(lambda g: g.new_zeros(g.shape))
+_fill.vjp("value")(lambda g: g.sum())
+
+
+def fill(input: Tensor, value: Any) -> Tensor:
+    """A tensor like `input` with every element `value`, a number or a 0-d tensor.
+
+    >>> import tdt
+    >>> tdt.fill(tdt.zeros(2), 3)
+    tensor([3., 3.])
+    """
+    return _fill(input, value_of_fill(value))
+
+
+def value_of_fill(value: Any) -> Any:
+    """`value`, a number or a 0-d tensor; RuntimeError for more elements."""
+    if isinstance(value, Tensor) and value.ndim:
+        raise RuntimeError(f"fill_ only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions.")
+    return value

@@ -1,0 +1,113 @@
+"""Rows of a table by index; the gradient is dense, or sparse where few rows are touched."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tdt import _backend
+from tdt._dtype import ALL, int32, int64
+from tdt._sparse import SparseCOO
+from tdt._tensor import Tensor, wrap
+from tdt.autograd._op import op
+
+_TYPENAMES = {
+    "float32": "Float",
+    "float64": "Double",
+    "float16": "Half",
+    "bool": "Bool",
+    "uint8": "Byte",
+    "int8": "Char",
+    "int16": "Short",
+}
+
+
+@op(name="embedding", dtypes=ALL, promote=(), broadcasts=False, computes=False,
+    shape=lambda w, indices, **how: (*indices, *w[1:]))  # fmt: skip
+def _embedding(xp, w, indices, *, padding_idx, by_frequency, sparse):
+    if indices.size and (int(indices.min()) < 0 or int(indices.max()) >= len(w)):
+        raise IndexError(f"index out of range in self: indices lie in [{int(indices.min())}, {int(indices.max())}], but the "
+                         f"table has {len(w)} rows")  # fmt: skip
+    return w[indices]
+
+
+def _counts(xp: Any, indices: Any, rows: int) -> Any:
+    """How often each index occurs, in the shape of `indices` with one more dimension."""
+    return xp.bincount(indices.reshape(-1), minlength=rows)[indices][..., None]
+
+
+@_embedding.vjp("w")
+def _(g, w_shape, indices, padding_idx, by_frequency, sparse):
+    if sparse:
+        return wrap(_rows(_backend.namespace(g._a), g._a, w_shape, indices._a, padding_idx))
+    return embedding_grad(g, indices, rows=w_shape[0], padding_idx=padding_idx, by_frequency=by_frequency)
+
+
+def _rows(xp: Any, g: Any, w_shape: tuple, indices: Any, padding_idx: int | None) -> SparseCOO:
+    """The gradient as one entry per looked-up row."""
+    flat, values = indices.reshape(1, -1).astype("int64"), g.reshape(-1, *w_shape[1:])
+    if padding_idx is not None:
+        kept = flat[0] != padding_idx
+        flat, values = flat[:, kept], values[kept]
+    return SparseCOO(flat, values, w_shape)
+
+
+@op(dtypes=ALL, promote=(), broadcasts=False, shape=lambda y, indices, *, rows, **how: (rows, *y[len(indices) :]))
+def embedding_grad(xp, y, indices, *, rows, padding_idx, by_frequency):
+    if by_frequency:
+        y = y / _counts(xp, indices, rows).astype(y.dtype)
+    grad = xp.zeros((rows, *y.shape[indices.ndim :]), y.dtype)
+    _backend.add_at(grad, (indices.reshape(-1),), y.reshape(-1, *y.shape[indices.ndim :]))
+    if padding_idx is not None:
+        grad[padding_idx] = 0
+    return grad
+
+
+@embedding_grad.vjp("y")
+def _(g, indices, rows, padding_idx, by_frequency):
+    if padding_idx is not None:
+        keep = wrap(_backend.namespace(g._a).arange(rows) != padding_idx)
+        g = g * keep.unsqueeze(-1).to(g.dtype)
+    out = _embedding(g, indices, padding_idx=None, by_frequency=False, sparse=False)
+    return out / wrap(_counts(_backend.namespace(g._a), indices._a, rows)) if by_frequency else out
+
+
+def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None, max_norm: float | None = None,
+              norm_type: float = 2.0, scale_grad_by_freq: bool = False, sparse: bool = False) -> Tensor:  # fmt: skip
+    """Rows of `weight` (rows, *d) at the indices `input` (int64 or int32, any shape). Returns (*input.shape, *d).
+
+    padding_idx: a row that gets no gradient. max_norm: rows that are used and longer (in the `norm_type` norm) are scaled
+    down in place first. scale_grad_by_freq: divide a row's gradient by how often it was used. sparse: the gradient of
+    `weight` is a sparse tensor. IndexError for an index outside the table.
+
+    >>> import tdt
+    >>> embedding(tdt.tensor([1]), tdt.tensor([[1.0, 2.0], [3.0, 4.0]]))
+    tensor([[3., 4.]])
+    """
+    if input.dtype is not int64 and input.dtype is not int32:
+        raise RuntimeError("Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, "
+                           f"Int; but got torch.{_TYPENAMES.get(input.dtype.name, input.dtype.name)}Tensor instead (while "
+                           "checking arguments for embedding)")  # fmt: skip
+    if weight.ndim != 2:
+        raise RuntimeError(f"'weight' must be 2-D, but got shape {list(weight.shape)}")
+    if padding_idx is not None:
+        if not -weight.shape[0] <= padding_idx < weight.shape[0]:
+            raise AssertionError(
+                f"Padding_idx must be within num_embeddings; got {padding_idx} for {weight.shape[0]} rows"
+            )
+        padding_idx %= weight.shape[0]
+    if max_norm is not None:
+        _renorm(weight, input, max_norm, norm_type)
+    return _embedding(weight, input, padding_idx=padding_idx, by_frequency=scale_grad_by_freq, sparse=sparse)
+
+
+def _renorm(weight: Tensor, input: Tensor, max_norm: float, norm_type: float) -> None:
+    """Scale the rows of `weight` that `input` names down to `max_norm`, in place and unrecorded."""
+    a = weight._a
+    xp = _backend.namespace(a)
+    used = xp.unique(input._a)
+    norms = (xp.abs(a[used]) ** norm_type).sum(axis=-1, keepdims=True) ** (1 / norm_type)
+    a[used] *= xp.where(norms > max_norm, max_norm / (norms + 1e-7), 1).astype(a.dtype)
+    weight._st.version += 1
+
+
+__all__ = ["embedding"]

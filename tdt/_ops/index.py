@@ -1,0 +1,377 @@
+"""Indexing with square brackets: basic indices are views, tensors of integers or bools gather and scatter."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from tdt import _backend, _dtype
+from tdt._ops.elementwise._front import refuse_out
+from tdt._ops.elementwise.select import _copy, _fill, value_of_fill
+from tdt._ops.shape import ALL_OF, expand, slice_view
+from tdt._tensor import Tensor, wrap
+from tdt.autograd._inplace import check_writable
+from tdt.autograd._mode import state
+from tdt.autograd._op import apply, op
+
+__all__ = ["argwhere", "index_put", "nonzero"]
+
+BASIC = (int, slice, type(None), type(...))
+
+
+def getitem(x: Tensor, key: Any) -> Tensor:
+    """x[key], for any mix of integers, slices, None, Ellipsis, tensors, sequences and bools."""
+    kind = key.__class__
+    if kind is int:
+        shape = x._a.shape
+        if not shape or not -shape[0] <= key < shape[0]:
+            _place(key, shape, 0)
+        return apply(slice_view, (x,), {"spec": (key, ...)})
+    if kind is slice:
+        if not x._a.ndim:
+            raise IndexError("slice() cannot be applied to a 0-dim tensor.")
+        return slice_view(x, spec=(_range(key), ...))
+    if kind is Tensor and key._a.dtype == np.int64 and key._a.ndim and x._a.ndim:
+        return _index(x, key, dims=(0,))
+    viewed, indices = parse(x, key)
+    return viewed if indices is None else index(viewed, indices)
+
+
+def setitem(x: Tensor, key: Any, value: Any) -> None:
+    """x[key] = value, with value broadcast and converted."""
+    viewed, indices = parse(x, key)
+    if indices is None:
+        if viewed._a.shape == x._a.shape and viewed._a.strides == x._a.strides:
+            viewed = x  # x[...] = v and x[:] = v write to x, not to a view of it
+        if isinstance(value, Tensor):
+            value = _fitted(value, viewed._a.shape)
+            _copy.inplace(viewed, value if value._a.shape == viewed._a.shape else expand(value, viewed._a.shape))
+        else:
+            _fill.inplace(
+                viewed,
+                value if isinstance(value, (bool, int, float, complex)) else value_of_fill(_tensor_like(x, value)),
+            )
+        return
+    if not isinstance(value, Tensor):
+        value = x.new_full((), value) if isinstance(value, (bool, int, float, complex)) else _tensor_like(x, value)
+    elif value.dtype is not x.dtype:
+        value = value.to(x.dtype)
+    index_put_(viewed, indices, value)
+
+
+def _tensor_like(x: Tensor, value: Any) -> Tensor:
+    return x.new_tensor(value)
+
+
+def _fitted(value: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """A value of another shape than the target's without its leading dimensions of size 1; RuntimeError if it is no fit."""
+    have = value._a.shape
+    if have != shape and have[:1] == (1,):
+        value = value.reshape(have[next((i for i, n in enumerate(have) if n != 1), len(have)) :])
+        have = value._a.shape
+    try:
+        fits = np.broadcast_shapes(have, shape) == shape
+    except ValueError:
+        fits = False
+    if len(have) > len(shape):
+        expand(value, shape)  # says in its words that dimensions are missing
+    if not fits:
+        d = next((i for i in range(1, len(have) + 1) if i > len(shape) or have[-i] not in (1, shape[-i])), 1)
+        raise RuntimeError(
+            f"The expanded size of the tensor ({shape[-d] if d <= len(shape) else ''}) must match the existing size "
+            f"({have[-d]}) "
+            f"at non-singleton dimension {max(len(shape) - d, 0)}.  Target sizes: {list(shape)}.  Tensor sizes: "
+            f"{list(have)}"
+        )
+    return value
+
+
+def _place(i: Any, shape: tuple[int, ...], d: int, position: int = 0) -> int:
+    """`i` as an index of dimension `d`; IndexError, which names the position in the key as PyTorch does, outside it."""
+    i = operator.index(i)
+    if not shape:
+        raise IndexError(
+            "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in C++ to convert a "
+            "0-dim tensor to a number"
+        )
+    if not -shape[d] <= i < shape[d]:
+        raise IndexError(f"index {i} is out of bounds for dimension {position} with size {shape[d]}")
+    return i
+
+
+def _range(key: slice) -> tuple[Any, Any, Any]:
+    """A slice as a hashable triple of ints; ValueError for a step that is not positive."""
+    start, stop, step = [None if v is None else operator.index(v) for v in (key.start, key.stop, key.step)]
+    if step is not None and step <= 0:
+        raise ValueError("step must be greater than zero")
+    return start, stop, step
+
+
+def parse(x: Tensor, key: Any) -> tuple[Tensor, list[Tensor | None] | None]:
+    """The view that the basic parts of `key` select, and the tensors that index it (None: a dimension left whole)."""
+    parts = [_part(x, k) for k in (key if isinstance(key, tuple) else (key,))]
+    shape = x._a.shape
+    used = sum(_width(p) for p in parts)
+    if used > len(shape):
+        if not shape and used == 1 and isinstance(parts[0], int):
+            _place(0, shape, 0)
+        raise IndexError(f"too many indices for tensor of dimension {len(shape)}")
+    spec, indices, d, seen = [], [], 0, False
+    for position, p in enumerate(parts):
+        if p is ... and not seen:
+            seen, rest = True, len(shape) - used
+            spec.extend([ALL_OF] * rest)
+            indices.extend([None] * rest)
+            d += rest
+        elif p is None or p is ...:
+            spec.extend([None] if p is None else [])
+            indices.extend([None] if p is None else [])
+        elif isinstance(p, int):
+            spec.append(_place(p, shape, d, position))
+            d += 1
+        elif isinstance(p, slice):
+            spec.append(_range(p))
+            indices.append(None)
+            d += 1
+        elif p.dtype is _dtype.bool and not p.ndim:  # True and False add a dimension that is kept or emptied
+            spec.append(None)
+            indices.append(wrap(_backend.namespace(p._a).flatnonzero(p._a)))
+        else:
+            found = _integers(p, shape, d)
+            spec.extend([ALL_OF] * len(found))
+            indices.extend(found)
+            d += len(found)
+    basic = all(e == ALL_OF for e in spec)
+    has_tensors = any(i is not None for i in indices)
+    viewed = x if basic and has_tensors else slice_view(x, spec=(*spec, ...))
+    return viewed, indices if has_tensors else None
+
+
+def _width(p: Any) -> int:
+    """How many dimensions one part of a key takes up."""
+    if p is None or p is ...:
+        return 0
+    if isinstance(p, Tensor) and p.dtype in (_dtype.bool, _dtype.uint8):
+        return p.ndim
+    return 1
+
+
+def _part(x: Tensor, k: Any) -> Any:
+    """One part of a key: an int, a slice, None, Ellipsis, or a tensor; IndexError for anything else."""
+    if isinstance(k, (bool, np.bool_)):
+        return x.new_full((), bool(k), dtype=_dtype.bool)
+    if isinstance(k, BASIC):
+        return k
+    if isinstance(k, Tensor):
+        if not k.ndim and k.dtype.category == _dtype.INT and k.dtype is not _dtype.uint8:
+            return int(k.item())
+        return k
+    if isinstance(k, (Sequence, np.ndarray, range)) and not isinstance(k, str):
+        from tdt._creation import tensor
+
+        return tensor(k, dtype=None if len(k) else _dtype.int64, device=x.device)
+    if hasattr(k, "__index__"):
+        return operator.index(k)
+    raise IndexError(
+        "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices "
+        f"(got {type(k).__name__})"
+    )
+
+
+def _integers(p: Tensor, shape: tuple[int, ...], d: int) -> list[Tensor]:
+    """An index tensor as integer tensors, one per dimension it takes: a mask becomes the places where it holds."""
+    if p.dtype in (_dtype.bool, _dtype.uint8):
+        for k, n in enumerate(p._a.shape):
+            if n != shape[d + k]:
+                raise IndexError(
+                    f"The shape of the mask {list(p._a.shape)} at index {k} does not match the shape of the indexed "
+                    "tensor "
+                    f"{list(shape)} at index {d + k}"
+                )
+        return list(nonzero(p, as_tuple=True))
+    if p.dtype not in (_dtype.int64, _dtype.int32, _dtype.int16, _dtype.int8):
+        raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
+    return [p]
+
+
+def _arrays(tensors: tuple, dims: tuple[int, ...], ndim: int) -> tuple[Any, ...]:
+    """The index tuple of an array: `tensors` at `dims`, everything elsewhere."""
+    full: list[Any] = [slice(None)] * ndim
+    for d, t in zip(dims, tensors, strict=True):
+        full[d] = t
+    return tuple(full)
+
+
+def _checked(x: Any, tensors: tuple, dims: tuple[int, ...]) -> None:
+    """IndexError for an entry outside its dimension; broadcasting errors in PyTorch's words."""
+    for d, t in zip(dims, tensors, strict=True):
+        n = x.shape[d]
+        if t.size and not n:
+            raise IndexError("index is out of bounds for dimension with size 0")
+        if t.size and isinstance(t, np.ndarray) and not (-n <= t.min() and t.max() < n):
+            bad = t[(t < -n) | (t >= n)].flat[0]
+            raise IndexError(f"index {bad} is out of bounds for dimension {d} with size {n}")
+    try:
+        np.broadcast_shapes(*[t.shape for t in tensors])
+    except ValueError:
+        shapes = ", ".join(str(list(t.shape)) for t in tensors)
+        raise IndexError(
+            f"shape mismatch: indexing tensors could not be broadcast together with shapes {shapes}"
+        ) from None
+
+
+@op(promote=(), broadcasts=False, computes=False, name="index")
+def _index(xp: ModuleType, x: Any, *tensors: Any, dims: tuple[int, ...]) -> Any:
+    try:
+        picked = x[_arrays(tensors, dims, x.ndim)]
+        return picked if picked.flags.c_contiguous else picked.copy(order="C")  # NumPy picks along the last axis first
+    except IndexError:
+        _checked(x, tensors, dims)
+        raise
+
+
+@_index.vjp("x")
+def _(g: Tensor, tensors: list, x_shape: tuple[int, ...], dims: tuple[int, ...]) -> Tensor:
+    return _index_put(g.new_zeros(x_shape), g, *tensors, dims=dims, accumulate=True)
+
+
+def index(x: Tensor, indices: Sequence[Tensor | None]) -> Tensor:
+    """x indexed by one tensor per dimension, None for a dimension left whole."""
+    dims = tuple([d for d, t in enumerate(indices) if t is not None])
+    return _index(x, *[indices[d] for d in dims], dims=dims)
+
+
+@op(promote=(), broadcasts=False, computes=False, repeats=True, name="index_put")
+def _index_put(
+    xp: ModuleType, x: Any, values: Any, *tensors: Any, dims: tuple[int, ...], accumulate: bool, out: Any = None
+) -> Any:
+    _checked(x, tensors, dims)
+    out = x.copy() if out is None else out
+    where = _arrays(tensors, dims, x.ndim)
+    if accumulate:
+        add_at(xp, out, where, values)
+    else:
+        out[where] = values
+    return out
+
+
+def add_at(xp: ModuleType, target: Any, where: Any, values: Any) -> None:
+    """target[where] += values, where an element named several times gets every addend."""
+    if xp.__name__ != "numpy":
+        import importlib
+
+        importlib.import_module("cupyx").scatter_add(target, where, values)
+    elif target.dtype == bool:
+        np.logical_or.at(target, where, values)
+    else:
+        np.add.at(target, where, values)
+
+
+@_index_put.vjp("x")
+def _(g: Tensor, tensors: list, values_shape: tuple[int, ...], dims: tuple[int, ...], accumulate: bool) -> Tensor:
+    return g if accumulate else _index_put(g, g.new_zeros(values_shape), *tensors, dims=dims, accumulate=False)
+
+
+@_index_put.vjp("values")
+def _(g: Tensor, tensors: list, values_shape: tuple[int, ...], dims: tuple[int, ...]) -> Tensor:
+    return _index(g, *tensors, dims=dims).sum_to_size(values_shape)
+
+
+def _put_operands(
+    x: Tensor, indices: Sequence[Tensor | None], values: Tensor
+) -> tuple[list[Tensor], tuple[int, ...], Tensor]:
+    if values.dtype is not x.dtype:
+        raise RuntimeError(
+            f"Index put requires the source and destination dtypes match, got {_dtype.SCALAR_NAMES[x.dtype]} for the "
+            f"destination and {_dtype.SCALAR_NAMES[values.dtype]} for the source."
+        )
+    full: list[Tensor | None] = []
+    for t in indices:
+        full.extend([None] if t is None else _integers(t, x._a.shape, len(full)))
+    if len(full) > x.ndim:
+        raise IndexError(f"too many indices for tensor of dimension {x.ndim} (got {len(full)})")
+    dims = tuple([d for d, t in enumerate(full) if t is not None])
+    tensors = [full[d] for d in dims]
+    _checked(x._a, tuple([t._a for t in tensors]), dims)
+    where = _arrays(tuple([t._a for t in tensors]), dims, x.ndim)
+    target = (
+        _backend.stand_in(x._a.shape, x._a.dtype)[where].shape if isinstance(x._a, np.ndarray) else x._a[where].shape
+    )
+    try:
+        return tensors, dims, _fitted(values, target)
+    except RuntimeError:
+        raise RuntimeError(
+            f"shape mismatch: value tensor of shape {list(values.shape)} cannot be broadcast to indexing result of "
+            f"shape {list(target)}"
+        ) from None
+
+
+def index_put(input: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate: bool = False) -> Tensor:
+    """A copy of `input` with input[indices] set to `values`, or added to with accumulate.
+
+    >>> import tdt
+    >>> tdt.index_put(tdt.zeros(3), (tdt.tensor([0, 0]),), tdt.ones(2), accumulate=True)
+    tensor([2., 0., 0.])
+    """
+    tensors, dims, values = _put_operands(input, indices, values)
+    return _index_put(input, values, *tensors, dims=dims, accumulate=accumulate)
+
+
+def index_put_(input: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate: bool = False) -> Tensor:
+    """`index_put` in place; RuntimeError for values that lie in input's own memory."""
+    if state.grad and (input.requires_grad or values.requires_grad):
+        check_writable(input)
+    if len(indices) > input.ndim:
+        raise IndexError(f"too many indices for tensor of dimension {input.ndim} (got {len(indices)})")
+    own = values._st is input._st and input._a.size > 0
+    if own and _backend.may_overlap(input._a, values._a):
+        raise RuntimeError(
+            "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory "
+            "location. Please clone() the tensor before performing the operation."
+        )
+    tensors, dims, values = _put_operands(input, indices, values)
+    return _index_put.inplace(input, values, *tensors, dims=dims, accumulate=accumulate)
+
+
+@op(data_dependent=True)
+def _nonzero(xp: ModuleType, x: Any) -> Any:
+    if not x.ndim:
+        return xp.zeros((int(x != 0), 0), "int64")
+    return xp.stack(xp.nonzero(x), 0).T
+
+
+def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False) -> Any:
+    """Where elements are not 0: a row of indices for each, or with as_tuple a tensor of indices per dimension.
+
+    >>> import tdt
+    >>> tdt.nonzero(tdt.tensor([0, 5, 6]))
+    tensor([[1],
+            [2]])
+    """
+    if out is not None:
+        refuse_out(out, _dtype.int64)
+        return _nonzero.into(out, input)
+    found = _nonzero(input if input.ndim or not as_tuple else input.reshape(1))
+    return (
+        tuple(
+            [wrap(column) for column in np.ascontiguousarray(found._a.T)]
+            if isinstance(found._a, np.ndarray)
+            else list(found.t())
+        )
+        if as_tuple
+        else found
+    )
+
+
+def argwhere(input: Tensor) -> Tensor:
+    """Where elements are not 0: a row of indices for each.
+
+    >>> import tdt
+    >>> tdt.argwhere(tdt.tensor([0, 5]))
+    tensor([[1]])
+    """
+    return nonzero(input)

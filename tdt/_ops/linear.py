@@ -1,0 +1,101 @@
+"""`linear`: x Wᵀ + b as one op."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from tdt._dtype import ALL, SCALAR_NAMES
+from tdt._tensor import Tensor
+from tdt.autograd._op import op
+
+
+def _shape(x: tuple, w: tuple, b: Any) -> tuple:
+    return (*x[:-1], *w[:-1])
+
+
+def _flops(x: tuple, w: tuple, b: Any) -> int:
+    return math.prod(x) * math.prod(w[:-1])
+
+
+@op(dtypes=ALL, promote=(), broadcasts=False, shape=_shape, flops=_flops)
+def _linear(xp, x, w, b):
+    # One product of two matrices: NumPy multiplies a stack of matrices one by one.
+    y = x @ w.T if x.ndim == 2 else (x.reshape(-1, w.shape[-1]) @ w.T).reshape(_shape(x.shape, w.shape, b))
+    if b is not None:
+        y = xp.add(y, b, out=y) if y.ndim else y + b
+    return y
+
+
+@_linear.vjp("x", "w", "b")
+def _(g, needs, x, w):
+    rows = g.reshape(-1, w.shape[0]) if w.ndim == 2 else g.reshape(-1, 1)
+    matrix = w if w.ndim == 2 else w.unsqueeze(0)
+    gx = (rows @ matrix.conj()).reshape(x.shape) if needs[0] else None
+    gw = (rows.transpose(0, 1) @ x.conj().reshape(-1, matrix.shape[1])).reshape(w.shape) if needs[1] else None
+    return gx, gw, rows.sum(0).reshape(w.shape[:-1]) if needs[2] else None
+
+
+@_linear.fast_vjp("x", "w", "b")
+def _(xp, g, needs, x, w):
+    if w.dtype.kind == "c":
+        x, w = x.conj(), w.conj()
+    out, inside = math.prod(w.shape[:-1]), w.shape[-1]
+    rows = g.reshape(-1, out)
+    gx = (rows @ w.reshape(out, inside)).reshape(x.shape) if needs[0] else None
+    gw = (rows.T @ x.reshape(-1, inside)).reshape(w.shape) if needs[1] else None
+    return gx, gw, rows.sum(axis=0).reshape(w.shape[:-1]) if needs[2] else None
+
+
+def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Tensor | None = None) -> Tensor:
+    """input Wᵀ + bias: input (*, in), weight (out, in) or (in,), bias (out,) or (). Returns (*, out).
+
+    RuntimeError where the sizes or dtypes do not fit.
+
+    >>> import tdt
+    >>> linear(tdt.ones(1, 2), tdt.tensor([[1.0, 2.0], [3.0, 4.0]]), tdt.zeros(2))
+    tensor([[3., 7.]])
+    """
+    try:
+        x, w = input._a, weight._a
+        fits = (
+            x.shape[-1] == w.shape[-1]
+            and x.dtype == w.dtype
+            and (bias is None or (bias.shape, bias._a.dtype) == (w.shape[:-1], w.dtype))
+        )
+    except (AttributeError, IndexError):
+        fits = False
+    if not fits or w.ndim > 2:
+        bias = _explain(input, weight, bias)
+    return _linear(input, weight, bias) if out is None else _linear.into(out, input, weight, bias)
+
+
+def _explain(input: Any, weight: Any, bias: Any) -> Tensor | None:
+    """Say what is wrong with the arguments, or return the bias if it only has to be broadcast."""
+    for value, name, position in ((input, "input", 1), (weight, "weight", 2)):
+        if not isinstance(value, Tensor):
+            raise TypeError(
+                f"linear(): argument '{name}' (position {position}) must be Tensor, not {type(value).__name__}"
+            )
+    x, w = tuple(input.shape), tuple(weight.shape)
+    if not 1 <= len(w) <= 2 or not x:
+        raise RuntimeError(f"linear: expected input (*, in) and weight (out, in), but got input {x}, weight {w}")
+    if x[-1] != w[-1]:
+        raise RuntimeError(
+            f"linear: input has {x[-1]} features but weight expects {w[-1]}; input {x}, weight {w} "
+            f"(mat1 and mat2 shapes cannot be multiplied, {math.prod(x[:-1])}x{x[-1]} and {w[-1]}x{math.prod(w[:-1])}). "
+            "Did you forget Flatten or the size of the layer before?"
+        )
+    for other, name in ((weight, "weight"), (bias, "bias")):
+        if other is not None and other.dtype is not input.dtype:
+            raise RuntimeError(f"expected m1 and m2 to have the same dtype, but got: {SCALAR_NAMES[input.dtype].lower()} != "
+                               f"{SCALAR_NAMES[other.dtype].lower()} (the {name} of linear)")  # fmt: skip
+    if bias is not None:
+        if bias.ndim > 1 or bias.numel() not in (1, *w[:-1]):
+            raise RuntimeError(f"linear: the bias must have the size of the output, {list(w[:-1])}, but has {list(bias.shape)}; "
+                               f"weight {w}. The size of tensor a must match the size of tensor b.")  # fmt: skip
+        bias = bias.expand(w[:-1])
+    return bias
+
+
+__all__: list[str] = []

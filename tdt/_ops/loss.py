@@ -1,0 +1,358 @@
+"""Losses: cross-entropy fused with its softmax, negative log-likelihood, squared and absolute error."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+import numpy as np
+
+from tdt import _backend
+from tdt._dtype import FLOATING, FLOATING_AND_COMPLEX, SCALAR_NAMES, int64, uint8
+from tdt._ops.activation import log_softmax, softmax
+from tdt._tensor import Tensor, wrap
+from tdt.autograd._op import check_broadcast, op
+
+REDUCTIONS = ("none", "mean", "sum")
+
+
+def _reduced_shape(x: tuple, target: tuple, *rest: Any, reduction: str, **statics: Any) -> tuple:
+    return target if reduction == "none" else ()
+
+
+def _rows(a: Any) -> Any:
+    """(N, C, *d) or (C,) as (N·d, C): a view where there is nothing behind the classes."""
+    if a.ndim < 3:
+        return a.reshape(-1, a.shape[-1])
+    return a.transpose(0, *range(2, a.ndim), 1).reshape(-1, a.shape[1])
+
+
+def _shares(xp: Any, target: Any, weight: Any, classes: int, dtype: Any, ignore_index: int) -> tuple[Any, Any]:
+    """(class of every row, its weight); the weight is None where all count the same. IndexError for an unknown class."""
+    t = target.reshape(-1)
+    if t.dtype != np.int64:
+        t = t.astype(np.int64)
+    bad = t.view(np.uint64) >= classes if t.size else t != t
+    share = None
+    if bad.any():
+        ignored = t == ignore_index
+        if (bad & ~ignored).any():
+            raise IndexError(
+                f"Target {int(t[bad & ~ignored][0])} is out of bounds; there are {classes} classes, 0 to {classes - 1}."
+            )
+        t, share = xp.where(ignored, 0, t), (~ignored).astype(dtype)
+    elif 0 <= ignore_index < classes:
+        share = (t != ignore_index).astype(dtype)
+    if weight is not None:
+        share = weight[t] if share is None else weight[t] * share
+    return t, share
+
+
+def _reduce(xp: Any, losses: Any, share: Any, reduction: str, target: Any) -> Any:
+    """`losses` (one per row, already times its share) as `reduction` says."""
+    if reduction == "none":
+        return losses.reshape(target.shape)
+    total = losses.sum()
+    if reduction == "sum":
+        return total
+    return total / losses.dtype.type(losses.size) if share is None else total / share.sum()
+
+
+def _scale(xp: Any, g: Any, share: Any, reduction: str, rows: int) -> Any:
+    """The gradient that reaches each row: an array of `rows` or 0-d."""
+    if reduction == "none":
+        g = g.reshape(-1)
+    elif reduction == "mean":
+        g = g / g.dtype.type(rows) if share is None else g / share.sum()
+    return g if share is None else g * share
+
+
+def _onehot(xp: Any, t: Any, share: Any, shape: tuple, dtype: Any) -> Any:
+    """An array of `shape` (N, C, *d) with each row's share at its class and 0 elsewhere."""
+    flat = xp.zeros((t.size, shape[1] if len(shape) > 1 else shape[0]), dtype)
+    flat[xp.arange(t.size), t] = 1 if share is None else share
+    return _unrows(flat, shape)
+
+
+def _unrows(flat: Any, shape: tuple) -> Any:
+    if len(shape) < 3:
+        return flat.reshape(shape)
+    return flat.reshape(shape[0], *shape[2:], shape[1]).transpose(0, len(shape) - 1, *range(1, len(shape) - 1))
+
+
+def _constants(
+    x: Tensor, target: Tensor, weight: Tensor | None, reduction: str, ignore_index: int
+) -> tuple[Tensor, Tensor, float]:
+    """For the rules: the one-hot targets times their shares, the shares (N, *d), and what a mean divides by."""
+    a = x._a
+    xp = _backend.namespace(a)
+    classes = a.shape[1] if a.ndim > 1 else a.shape[0]
+    t, share = _shares(xp, target._a, None if weight is None else weight._a, classes, a.dtype, ignore_index)
+    each = xp.ones(t.shape, a.dtype) if share is None else share
+    total = float(each.sum()) if reduction == "mean" else 1.0
+    return wrap(_onehot(xp, t, share, a.shape, a.dtype)), wrap(each.reshape(target.shape)), total
+
+
+def _spread(g: Tensor, x: Tensor) -> Tensor:
+    """A gradient of shape (N, *d), or 0-d, made to broadcast against (N, C, *d)."""
+    return g.unsqueeze(1 if x.ndim > 1 else 0) if g.ndim else g
+
+
+@op(dtypes=FLOATING, promote=(), broadcasts=False, aux=("t", "share"), shape=_reduced_shape)
+def _nll_loss(xp, x, target, weight, *, reduction, ignore_index):
+    rows = _rows(x)
+    t, share = _shares(xp, target, weight, rows.shape[1], x.dtype, ignore_index)
+    losses = -rows[xp.arange(t.size), t]
+    if share is not None:
+        # Not a product: an ignored row may hold inf.
+        losses = xp.where(share == 0, x.dtype.type(0), losses * share)
+    return _reduce(xp, losses, share, reduction, target), t, share
+
+
+@_nll_loss.vjp("x")
+def _(g, x, target, weight, reduction, ignore_index):
+    onehot, _, total = _constants(x, target, weight, reduction, ignore_index)
+    return _spread(g / -total, x) * onehot
+
+
+@_nll_loss.fast_vjp("x")
+def _(xp, g, x, t, share, reduction):
+    flat = xp.zeros((t.size, x.shape[1] if x.ndim > 1 else x.shape[0]), x.dtype)
+    flat[xp.arange(t.size), t] = -_scale(xp, g, share, reduction, t.size)
+    return _unrows(flat, x.shape)
+
+
+@op(dtypes=FLOATING, promote=(), broadcasts=False, aux=("t", "share", "exps", "sums"), shape=_reduced_shape)
+def _cross_entropy(xp, x, target, weight, *, reduction, ignore_index):
+    rows = _rows(x)
+    t, share = _shares(xp, target, weight, rows.shape[1], x.dtype, ignore_index)
+    shifted = rows - rows.max(axis=1, keepdims=True) if rows.size else rows
+    picked = shifted[xp.arange(t.size), t]
+    exps = xp.exp(shifted, out=shifted)
+    sums = exps.sum(axis=1)
+    losses = xp.log(sums) - picked
+    if share is not None:
+        losses = xp.where(share == 0, x.dtype.type(0), losses * share)
+    return _reduce(xp, losses, share, reduction, target), t, share, exps, sums
+
+
+@_cross_entropy.vjp("x")
+def _(g, x, target, weight, reduction, ignore_index):
+    onehot, share, total = _constants(x, target, weight, reduction, ignore_index)
+    dim = 1 if x.ndim > 1 else 0
+    g = g / total
+    return _spread(g * share, x) * softmax(x, dim) - _spread(g, x) * onehot
+
+
+@_cross_entropy.fast_vjp("x")
+def _(xp, g, x_shape, t, share, exps, sums, reduction):
+    scale = _scale(xp, g, share, reduction, t.size)
+    grad = exps * (scale / sums)[:, None]
+    grad[xp.arange(t.size), t] -= scale
+    return _unrows(grad, x_shape)
+
+
+def _reduction(size_average: bool | None, reduce: bool | None, reduction: str) -> str:
+    if size_average is not None or reduce is not None:
+        reduction = "none" if reduce is False else "sum" if size_average is False else "mean"
+        warnings.warn(
+            f"size_average and reduce args will be deprecated, please use reduction='{reduction}' instead.",
+            stacklevel=3,
+        )
+    if reduction not in REDUCTIONS:
+        raise ValueError(f"{reduction} is not a valid value for reduction; use one of {', '.join(REDUCTIONS)}")
+    return reduction
+
+
+def _check_classes(input: Tensor, target: Tensor, weight: Tensor | None) -> None:
+    """Refuse class indices that do not fit the input, in PyTorch's words."""
+    x, t = tuple(input.shape), tuple(target.shape)
+    if len(x) == 1:
+        if t not in ((), (1,)):
+            raise RuntimeError(
+                f"size mismatch (got input: {list(x)}, target: {list(t)}); one sample (C,) takes one class"
+            )
+    elif (not t and len(x) == 2) or (len(x) == 2 and len(t) > 1):
+        raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
+    elif x[0] != t[0]:
+        raise ValueError(f"Expected input batch_size ({x[0]}) to match target batch_size ({t[0]}).")
+    elif t[1:] != x[2:]:
+        raise RuntimeError(f"Expected target size {[x[0], *x[2:]]}, got {list(t)}")
+    if target.dtype is not int64 and target.dtype is not uint8:
+        raise RuntimeError(f"expected target dtype to be Long or Byte, but got {SCALAR_NAMES[target.dtype]}")
+    classes = x[1] if len(x) > 1 else x[0]
+    if weight is not None and tuple(weight.shape) != (classes,):
+        raise RuntimeError(f"weight tensor should be defined either for all {classes} classes or no classes but got weight "
+                           f"tensor of shape: {list(weight.shape)}")  # fmt: skip
+
+
+def nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
+             ignore_index: int = -100, reduce: bool | None = None, reduction: str = "mean") -> Tensor:  # fmt: skip
+    """Minus the log-probability of the right class: input (N, C, *d) of log-probabilities, target (N, *d) of classes.
+
+    weight (C,): how much each class counts. Rows whose target is `ignore_index` count nothing. reduction: mean (over the
+    weights), sum or none. IndexError for a class that does not exist.
+
+    >>> import tdt
+    >>> nll_loss(tdt.tensor([[-1.0, -2.0]]), tdt.tensor([1]))
+    tensor(2.)
+    """
+    reduction = _reduction(size_average, reduce, reduction)
+    _check_classes(input, target, weight)
+    return _nll_loss(input, target, weight, reduction=reduction, ignore_index=ignore_index)
+
+
+def cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
+                  ignore_index: int = -100, reduce: bool | None = None, reduction: str = "mean",
+                  label_smoothing: float = 0.0) -> Tensor:  # fmt: skip
+    """Cross-entropy of softmax(input) with the target: input (N, C, *d) of logits.
+
+    target: classes (N, *d), or probabilities of the input's shape. label_smoothing mixes the target with the uniform
+    distribution. weight, ignore_index (classes only) and reduction as for `nll_loss`; with probabilities the mean is over N.
+
+    >>> import tdt
+    >>> cross_entropy(tdt.zeros(1, 2), tdt.tensor([0]))
+    tensor(0.6931)
+    """
+    reduction = _reduction(size_average, reduce, reduction)
+    if not 0.0 <= label_smoothing <= 1.0:
+        raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
+    if input.shape == target.shape and input.ndim:
+        if not target.is_floating_point():
+            raise RuntimeError(
+                f"Expected floating point type for target with class probabilities, got {SCALAR_NAMES[target.dtype]}"
+            )
+        if ignore_index >= 0:
+            raise RuntimeError("ignore_index is not supported for floating point target")
+        return _probability_loss(input, target, weight, reduction, label_smoothing)
+    _check_classes(input, target, weight)
+    if not label_smoothing:
+        return _cross_entropy(input, target, weight, reduction=reduction, ignore_index=ignore_index)
+    return _smoothed(input, target, weight, reduction, ignore_index, label_smoothing)
+
+
+def _probability_loss(input: Tensor, target: Tensor, weight: Tensor | None, reduction: str, smoothing: float) -> Tensor:
+    dim = 1 if input.ndim > 1 else 0
+    if smoothing:
+        target = target * (1 - smoothing) + smoothing / input.shape[dim]
+    terms = log_softmax(input, dim) * target
+    if weight is not None:
+        terms = terms * _over_classes(weight, input)
+    if reduction == "none":
+        return -terms.sum(dim)
+    total = -terms.sum()
+    return total if reduction == "sum" else total / (input.numel() // input.shape[dim])
+
+
+def _over_classes(weight: Tensor, input: Tensor) -> Tensor:
+    return weight.reshape(-1, *(1,) * (input.ndim - 2)) if input.ndim > 1 else weight
+
+
+def _smoothed(
+    input: Tensor, target: Tensor, weight: Tensor | None, reduction: str, ignore_index: int, smoothing: float
+) -> Tensor:
+    """(1 - s) times the loss for the classes plus s / C times the loss for all classes."""
+    dim = 1 if input.ndim > 1 else 0
+    logs = log_softmax(input, dim)
+    right = nll_loss(logs, target, weight, ignore_index=ignore_index, reduction=reduction)
+    every = -(logs if weight is None else logs * _over_classes(weight, input)).sum(dim)
+    ignored = target == ignore_index
+    every = every.masked_fill(ignored.reshape(every.shape), 0)
+    if reduction == "sum":
+        every = every.sum()
+    elif reduction == "mean":
+        if weight is None:
+            every = every.sum() / (target.numel() - ignored.sum())
+        else:
+            every = (
+                every.sum()
+                / weight[target.masked_fill(ignored, 0).reshape(-1)].masked_fill(ignored.reshape(-1), 0).sum()
+            )
+    return (1 - smoothing) * right + smoothing / input.shape[dim] * every
+
+
+def _reduced_pair_shape(x: tuple, y: tuple, *, reduction: str) -> tuple:
+    return check_broadcast(x, y) if reduction == "none" else ()
+
+
+@op(dtypes=FLOATING_AND_COMPLEX, shape=_reduced_pair_shape)
+def _mse_loss(xp, x, y, *, reduction):
+    d = x - y
+    if reduction == "none":
+        return d * d
+    flat = d.reshape(-1)
+    total = xp.dot(flat, flat)
+    return (
+        total / d.dtype.type(d.size)
+        if reduction == "mean" and d.size
+        else total
+        if reduction == "sum"
+        else total * np.nan
+    )
+
+
+def _mse_rule(g: Any, x: Any, y: Any, reduction: str) -> Any:
+    d = x - y
+    return d * (g * (2.0 / math.prod(d.shape) if reduction == "mean" and math.prod(d.shape) else 2.0))
+
+
+@_mse_loss.vjp("x")
+def _(g, x, y, reduction):
+    return _mse_rule(g, x, y, reduction)
+
+
+@_mse_loss.vjp("y")
+def _(g, x, y, reduction):
+    return _mse_rule(-g, x, y, reduction)
+
+
+def _pair(name: str, input: Tensor, target: Tensor) -> None:
+    for value, what in ((input, "input"), (target, "target")):
+        if not isinstance(value, Tensor):
+            raise TypeError(f"{name}(): argument '{what}' must be Tensor, not {type(value).__name__}")
+    if input.shape != target.shape:
+        warnings.warn(f"Using a target size ({target.shape}) that is different to the input size ({input.shape}). This will "
+                      "likely lead to incorrect results due to broadcasting. Please ensure they have the same size.",
+                      stacklevel=3)  # fmt: skip
+
+
+def _weighted(losses: Tensor, weight: Tensor | None, reduction: str) -> Tensor:
+    if weight is not None:
+        if weight.shape != losses.shape:
+            raise ValueError("Inputs and weight must have the same size.")
+        losses = losses * weight
+        if reduction == "mean":
+            return losses.sum() / weight.sum()
+    return losses if reduction == "none" else losses.sum() if reduction == "sum" else losses.mean()
+
+
+def mse_loss(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
+             reduction: str = "mean", weight: Tensor | None = None) -> Tensor:  # fmt: skip
+    """Squared difference: its mean, its sum, or (none) each element's. With `weight` the weighted mean.
+
+    >>> import tdt
+    >>> mse_loss(tdt.tensor([1.0, 3.0]), tdt.zeros(2))
+    tensor(5.)
+    """
+    reduction = _reduction(size_average, reduce, reduction)
+    _pair("mse_loss", input, target)
+    if weight is None:
+        return _mse_loss(input, target, reduction=reduction)
+    return _weighted(_mse_loss(input, target, reduction="none"), weight, reduction)
+
+
+def l1_loss(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
+            reduction: str = "mean", weight: Tensor | None = None) -> Tensor:  # fmt: skip
+    """Absolute difference: its mean, its sum, or (none) each element's. With `weight` the weighted mean.
+
+    >>> import tdt
+    >>> l1_loss(tdt.tensor([1.0, 3.0]), tdt.zeros(2))
+    tensor(2.)
+    """
+    reduction = _reduction(size_average, reduce, reduction)
+    _pair("l1_loss", input, target)
+    return _weighted((input - target).abs(), weight, reduction)
+
+
+__all__: list[str] = []

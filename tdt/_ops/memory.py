@@ -1,0 +1,268 @@
+"""Copies and conversions: clone, contiguous, to and its short forms, memory formats, in-place copy_, fill_, zero_."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+from tdt import _backend, _dtype
+from tdt._device import as_device, device
+from tdt._ops._windows import is_channels_last
+from tdt._ops.cast import convert
+from tdt._ops.elementwise.select import _copy, _fill, value_of_fill
+from tdt._tensor import Tensor
+from tdt.autograd._inplace import check_writable
+from tdt.autograd._mode import state
+from tdt.autograd._op import edge_of, op
+
+__all__ = [
+    "channels_last",
+    "channels_last_3d",
+    "clone",
+    "contiguous_format",
+    "fill_",
+    "memory_format",
+    "preserve_format",
+    "zero_",
+]
+
+
+class memory_format:
+    """In which order a tensor's dimensions lie in memory.
+
+    >>> import tdt
+    >>> tdt.channels_last
+    tdt.channels_last
+    """
+
+    def __init__(self, name: str, order: tuple[int, ...] = ()):
+        self.name, self.order = name, order
+
+    def __repr__(self) -> str:
+        return f"tdt.{self.name}"
+
+    def __reduce__(self) -> str:
+        return self.name
+
+
+contiguous_format = memory_format("contiguous_format")
+preserve_format = memory_format("preserve_format")
+channels_last = memory_format("channels_last", (0, 2, 3, 1))
+channels_last_3d = memory_format("channels_last_3d", (0, 2, 3, 4, 1))
+
+
+def in_format(xp: ModuleType, x: Any, layout: memory_format) -> Any:
+    """A copy of x in a memory format; `preserve_format` keeps the order x has."""
+    if layout is preserve_format:
+        return dense_copy(x)
+    if not layout.order:
+        return x.copy(order="C")
+    if x.ndim != len(layout.order):
+        raise RuntimeError(f"required rank {len(layout.order)} tensor to use {layout.name} format")
+    back = sorted(range(x.ndim), key=layout.order.__getitem__)
+    return x.transpose(layout.order).copy(order="C").transpose(back)
+
+
+def dense_copy(x: Any) -> Any:
+    """A copy that keeps the order of strides where x fills its memory without gaps or overlap, else row by row."""
+    return x.copy(order="K") if is_dense(x) else x.copy(order="C")
+
+
+def is_dense(x: Any) -> bool:
+    """Whether the elements of x lie side by side, each once, in whatever order."""
+    if x.flags.c_contiguous:
+        return True
+    step = x.itemsize
+    for stride, n in sorted((s, n) for s, n in zip(x.strides, x.shape, strict=True) if n != 1):
+        if stride != step:
+            return False
+        step *= n
+    return True
+
+
+@op(promote=(), computes=False)
+def _clone(xp: ModuleType, x: Any, *, layout: memory_format = preserve_format) -> Any:
+    return in_format(xp, x, layout)
+
+
+_clone.vjp("x")(lambda g: g)
+_clone.fast_vjp("x")(lambda g: g)
+
+
+def clone(input: Tensor, *, memory_format: memory_format | None = None) -> Tensor:
+    """A copy with its own memory; gradients pass through.
+
+    >>> import tdt
+    >>> x = tdt.zeros(2)
+    >>> tdt.clone(x).add_(1), x
+    (tensor([1., 1.]), tensor([0., 0.]))
+    """
+    return _clone(input, layout=memory_format or preserve_format)
+
+
+def is_contiguous(input: Tensor, memory_format: memory_format = contiguous_format) -> bool:
+    """Whether the elements lie in memory in the order of the format, without gaps."""
+    x = input._a
+    if memory_format.order:
+        return x.ndim == len(memory_format.order) and bool(x.transpose(memory_format.order).flags.c_contiguous)
+    return bool(x.flags.c_contiguous)
+
+
+def contiguous(input: Tensor, memory_format: memory_format = contiguous_format) -> Tensor:
+    """The tensor itself if its memory is in order, else a copy that is."""
+    return input if is_contiguous(input, memory_format) else _clone(input, layout=memory_format)
+
+
+@op(promote=(), computes=False)
+def _to_device(xp: ModuleType, x: Any, *, target: device, source: device) -> Any:
+    moved = _backend.to_device(x, target)
+    return x.copy() if moved is x else moved
+
+
+_to_device.vjp("x")(lambda g, target, source: _to_device(g, target=source, source=target))
+
+
+def to(input: Tensor, *args: Any, **options: Any) -> Tensor:
+    """The tensor in another dtype, on another device, in another memory format: itself if nothing changes.
+
+    `to(dtype)`, `to(device)`, `to(device, dtype)`, `to(other)`; non_blocking, copy=False, memory_format=preserve_format.
+
+    >>> import tdt
+    >>> tdt.tensor([1.7]).to(tdt.int64)
+    tensor([1])
+    """
+    where, dtype, copy, layout = _parse_to(args, options)
+    result = input
+    if where is not None and not _same_device(where, input):
+        result = _to_device(result, target=where, source=input.device)
+    if dtype is not None:
+        result = convert(result, dtype)
+    # Strides, not elements, say what convolutions take for channels-last: with one channel they differ, memory does not.
+    fits = is_channels_last(result._a) if layout.order else is_contiguous(result, layout)
+    if layout is not preserve_format and not fits:
+        return _clone(result, layout=layout)
+    return clone(result) if copy and result is input else result
+
+
+def _same_device(where: device, x: Tensor) -> bool:
+    here = x.device
+    return where.type == here.type and (where.index is None or where.index == here.index or here.type == "cpu")
+
+
+def _parse_to(args: tuple, options: dict[str, Any]) -> tuple[device | None, Any, bool, memory_format]:
+    """(device, dtype, copy, memory format) from any of the signatures of `to`."""
+    where, dtype, flags = options.pop("device", None), options.pop("dtype", None), []
+    other = options.pop("other", None)
+    copy, layout = options.pop("copy", False), options.pop("memory_format", None) or preserve_format
+    options.pop("non_blocking", None)
+    for value in args:
+        if isinstance(value, Tensor):
+            other = value
+        elif isinstance(value, _dtype.dtype) or value in (float, int, complex) or value is bool:
+            dtype = value
+        elif isinstance(value, bool):
+            flags.append(value)
+        elif isinstance(value, (str, device, int)):
+            where = value
+        elif value is not None:
+            raise TypeError(
+                f"to() received an invalid combination of arguments - got {type(value).__name__} {value!r}; "
+                "expected a device, a dtype or a Tensor"
+            )
+    if options:
+        raise TypeError(f"to() got an unexpected keyword argument '{next(iter(options))}'")
+    if other is not None:
+        where, dtype = other.device, other.dtype
+    if len(flags) > 1:
+        copy = flags[1]
+    return (
+        (None if where is None else as_device(where)),
+        (None if dtype is None else _dtype.as_dtype(dtype)),
+        copy,
+        layout,
+    )
+
+
+def type_(input: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
+    """`x.type(dtype)` converts; `x.type()` is the old type name, such as 'torch.FloatTensor'."""
+    if dtype is not None:
+        return to(input, dtype)
+    return f"torch.{'cuda.' if input.is_cuda else ''}{_dtype.SCALAR_NAMES[input.dtype]}Tensor"
+
+
+def type_as(input: Tensor, other: Tensor) -> Tensor:
+    """The tensor in the dtype and on the device of another."""
+    return to(input, other)
+
+
+def cpu(input: Tensor, memory_format: memory_format = preserve_format) -> Tensor:
+    """The tensor in the main memory."""
+    return to(input, "cpu", memory_format=memory_format)
+
+
+def cuda(
+    input: Tensor, device: Any = None, non_blocking: bool = False, memory_format: memory_format = preserve_format
+) -> Tensor:
+    """The tensor on a GPU, the current one if none is named."""
+    return to(input, "cuda" if device is None else device, memory_format=memory_format)
+
+
+def copy_(input: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
+    """Overwrite the elements with those of `src`, broadcast and converted, in place."""
+    if not isinstance(src, Tensor):
+        raise TypeError(f"copy_(): argument 'other' (position 1) must be Tensor, not {type(src).__name__}")
+    if not _same_device(input.device, src):
+        src = to(src, input.device)
+    shape, wanted = src._a.shape, input._a.shape
+    if shape != wanted:
+        extra = len(wanted) - len(shape)
+        for d, n in enumerate(shape, extra):
+            if d < 0 or n not in (1, wanted[d]):
+                raise RuntimeError(
+                    f"The size of tensor a ({wanted[d] if d >= 0 else ''}) must match the size of tensor b ({n}) at "
+                    f"non-singleton dimension {d}; shapes are {list(wanted)} and {list(shape)}"
+                )
+    return _copy.inplace(input, src)
+
+
+def fill_(input: Tensor, value: Any) -> Tensor:
+    """Overwrite every element with `value`, a number or a 0-d tensor."""
+    return _fill.inplace(input, value_of_fill(value))
+
+
+def zero_(input: Tensor) -> Tensor:
+    """Overwrite every element with 0."""
+    return _fill.inplace(input, 0)
+
+
+SHORT = {
+    "float": _dtype.float32, "double": _dtype.float64, "half": _dtype.float16, "bfloat16": _dtype.bfloat16,
+    "int": _dtype.int32, "long": _dtype.int64, "short": _dtype.int16, "char": _dtype.int8, "byte": _dtype.uint8,
+    "bool": _dtype.bool, "cfloat": _dtype.complex64, "cdouble": _dtype.complex128,
+}  # fmt: skip
+
+
+def overwrite(input: Tensor, result: Tensor) -> Tensor:
+    """`result`, computed from `input`, written over it: what in-place forms of composed functions do."""
+    if result._a.shape != input._a.shape:
+        raise RuntimeError(
+            f"output with shape {list(input.shape)} doesn't match the broadcast shape {list(result.shape)}"
+        )
+    if not _dtype.can_cast(result.dtype, input.dtype):
+        raise RuntimeError(
+            f"result type {_dtype.SCALAR_NAMES[result.dtype]} can't be cast to the desired output type "
+            f"{_dtype.SCALAR_NAMES[input.dtype]}"
+        )
+    return _copy.inplace(input, result)
+
+
+def take_over(input: Tensor, viewed: Tensor) -> Tensor:
+    """Let `input` be seen as `viewed`, a view of it: what `transpose_` and its like do."""
+    edge = edge_of(input)
+    if state.grad and edge is not None:
+        check_writable(input)
+    input._a = viewed._a
+    input._edge = viewed._edge if edge is not None else None
+    if input._view is not None:
+        input._view = viewed._view
+    return input

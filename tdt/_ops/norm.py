@@ -1,0 +1,201 @@
+"""Normalisation. The statistics are outputs with rules of their own, so that every derivative sees what they depend on."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from tdt._dtype import FLOATING
+from tdt._ops._windows import is_channels_last
+from tdt._tensor import Tensor
+from tdt.autograd._mode import no_grad
+from tdt.autograd._op import op
+
+
+def _axes(ndim: int) -> tuple[int, ...]:
+    return (0, *range(2, ndim))
+
+
+def _per_channel(v: Any, ndim: int) -> Any:
+    """(C,) made to broadcast against (N, C, *)."""
+    return v.reshape(-1, *(1,) * (ndim - 2))
+
+
+def _sum(xp: Any, a: Any) -> Any:
+    """Sum over all dimensions but the channels. A product with ones beats NumPy's reduction, and rounds less."""
+    if xp is np and a.ndim != 3 and ((a.ndim == 2 and a.flags.c_contiguous) or is_channels_last(a)):
+        rows = a.transpose(0, *range(2, a.ndim), 1).reshape(-1, a.shape[1]) if a.ndim > 2 else a
+        return np.ones(len(rows), a.dtype) @ rows
+    return a.sum(axis=_axes(a.ndim))
+
+
+@op(dtypes=FLOATING, promote=("x",), broadcasts=False, outputs=("out", "mean", "rstd"),
+    shape=lambda x, w, b, **how: (x, (x[1],), (x[1],)))  # fmt: skip
+def _batch_norm(xp, x, w, b, *, eps):
+    kind = x.dtype.type
+    count = kind(x.size // x.shape[1])
+    mean = _sum(xp, x) / count
+    centred = x - _per_channel(mean, x.ndim)
+    rstd = 1 / xp.sqrt(_sum(xp, centred * centred) / count + kind(eps))
+    scale = rstd if w is None else rstd * w
+    out = xp.multiply(centred, _per_channel(scale, x.ndim), out=centred)
+    if b is not None:
+        out = xp.add(out, _per_channel(b, x.ndim), out=out)
+    return out, mean, rstd
+
+
+@_batch_norm.vjp("x", "w", "b")
+def _(g, needs, x, w, mean, rstd, g_out, g_mean, g_rstd):
+    n, axes = x.ndim, _axes(x.ndim)
+    count = math.prod(x.shape) // x.shape[1]
+    centred = x - _per_channel(mean, n)
+    gb = g_out.sum(axes)
+    gw = (g_out * centred).sum(axes) * rstd
+    gx = None
+    if needs[0]:
+        scale = rstd if w is None else rstd * w
+        towards = gw if w is None else gw * w  # sum of (gradient of the normalised input) × (normalised input)
+        shift = (gb * scale - g_mean) / count
+        # d rstd / d x = - rstd³ centred / count
+        slope = (towards * rstd * rstd + g_rstd * rstd * rstd * rstd) / count
+        gx = g_out * _per_channel(scale, n) - _per_channel(shift, n) - centred * _per_channel(slope, n)
+    return gx, gw if needs[1] else None, gb if needs[2] else None
+
+
+@_batch_norm.fast_vjp("x", "w", "b")
+def _(xp, g, needs, x, w, mean, rstd, g_out, g_mean, g_rstd):
+    n = x.ndim
+    count = x.dtype.type(x.size // x.shape[1])
+    centred = x - _per_channel(mean, n)
+    gb = _sum(xp, g_out)
+    gw = _sum(xp, g_out * centred) * rstd
+    gx = None
+    if needs[0]:
+        scale = rstd if w is None else rstd * w
+        slope = ((gw if w is None else gw * w) * rstd * rstd + g_rstd * rstd * rstd * rstd) / count
+        shift = (gb * scale - g_mean) / count
+        gx = xp.multiply(centred, _per_channel(-slope, n), out=centred)
+        gx += g_out * _per_channel(scale, n)
+        gx -= _per_channel(shift, n)
+    return gx, gw if needs[1] else None, gb if needs[2] else None
+
+
+def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor | None, weight: Tensor | None = None,
+               bias: Tensor | None = None, training: bool = False, momentum: float = 0.1,
+               eps: float = 1e-05) -> Tensor:  # fmt: skip
+    """Normalise each channel of (N, C, *) to mean 0 and variance 1 (Ioffe and Szegedy, 2015), then scale and shift.
+
+    training: by the batch's own statistics, and running_mean and running_var (C,) move towards them by `momentum` (the
+    variance without bias); else by the running ones. ValueError for a batch of one value per channel in training.
+
+    >>> import tdt
+    >>> batch_norm(tdt.tensor([[1.0], [3.0]]), None, None, training=True)
+    tensor([[-1.0000],
+            [ 1.0000]])
+    """
+    shape = input.shape
+    if len(shape) < 2:
+        raise RuntimeError(f"batch_norm: expected input (N, C, *), but got {list(shape)}")
+    for value, name in (
+        (running_mean, "running_mean"),
+        (running_var, "running_var"),
+        (weight, "weight"),
+        (bias, "bias"),
+    ):
+        if value is not None and value.numel() != shape[1]:
+            raise RuntimeError(f"{name} should contain {shape[1]} elements not {value.numel()}")
+    if not training:
+        if running_mean is None or running_var is None:
+            raise RuntimeError("Expected running_mean and running_var to be defined when training=False")
+        return _normalise(input, running_mean, running_var, weight, bias, eps)
+    count = input.numel() // shape[1] if shape[1] else 0
+    if count == 1:
+        raise ValueError(f"Expected more than 1 value per channel when training, got input size {shape}")
+    out, mean, rstd = _batch_norm(input, weight, bias, eps=eps)
+    with no_grad():
+        if running_mean is not None:
+            running_mean.copy_(running_mean * (1 - momentum) + mean.detach() * momentum)
+        if running_var is not None:
+            var = (1 / (rstd.detach() * rstd.detach()) - eps) * (count / max(count - 1, 1))
+            running_var.copy_(running_var * (1 - momentum) + var * momentum)
+    return out
+
+
+def _normalise(x: Tensor, mean: Tensor, var: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float) -> Tensor:
+    scale = (var + eps).rsqrt()
+    if weight is not None:
+        scale = scale * weight
+    out = (x - _per_channel(mean, x.ndim)) * _per_channel(scale, x.ndim)
+    return out if bias is None else out + _per_channel(bias, x.ndim)
+
+
+@op(dtypes=FLOATING, outputs=("out", "mean", "rstd"),
+    shape=lambda x, *, dims, eps: (x, (*x[: len(x) - dims], *(1,) * dims), (*x[: len(x) - dims], *(1,) * dims)))  # fmt: skip
+def _standardise(xp, x, *, dims, eps):
+    """`x` with mean 0 and variance 1 over its last `dims` dimensions."""
+    axes = tuple(range(x.ndim - dims, x.ndim))
+    mean = x.mean(axis=axes, keepdims=True)
+    centred = x - mean
+    rstd = 1 / xp.sqrt((centred * centred).mean(axis=axes, keepdims=True) + x.dtype.type(eps))
+    return xp.multiply(centred, rstd, out=centred), mean, rstd
+
+
+@_standardise.vjp("x")
+def _(out, mean, rstd, g_out, g_mean, g_rstd, dims):
+    axes = tuple(range(out.ndim - dims, out.ndim))
+    count = math.prod(out.shape[out.ndim - dims :])
+    shift = (g_out.sum(axes, keepdim=True) * rstd - g_mean) / count
+    slope = ((g_out * out).sum(axes, keepdim=True) * rstd + g_rstd * rstd * rstd) / count
+    return g_out * rstd - shift - out * slope
+
+
+def layer_norm(input: Tensor, normalized_shape: Any, weight: Tensor | None = None, bias: Tensor | None = None,
+               eps: float = 1e-05) -> Tensor:  # fmt: skip
+    """Mean 0 and variance 1 over the last dimensions, of `normalized_shape` (Ba et al., 2016), then scale and shift.
+
+    >>> import tdt
+    >>> layer_norm(tdt.tensor([1.0, 3.0]), (2,))
+    tensor([-1.0000,  1.0000])
+    """
+    wanted = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+    if not wanted:
+        raise RuntimeError(f"Expected normalized_shape to be at least 1-dimensional, but got {list(wanted)}")
+    if tuple(input.shape[-len(wanted) :]) != wanted:
+        sizes = ", ".join(("*", *map(str, wanted)))
+        raise RuntimeError(f"Given normalized_shape={list(wanted)}, expected input with shape [{sizes}], but got input of "
+                           f"size{list(input.shape)}")  # fmt: skip
+    for value, name in ((weight, "weight"), (bias, "bias")):
+        if value is not None and tuple(value.shape) != wanted:
+            raise RuntimeError(f"Expected {name} to be of same shape as normalized_shape, but got {name} of shape "
+                               f"{list(value.shape)} and normalized_shape = {list(wanted)}")  # fmt: skip
+    out = _standardise(input, dims=len(wanted), eps=eps)[0]
+    if weight is not None:
+        out = out * weight
+    return out if bias is None else out + bias
+
+
+def group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None,
+               eps: float = 1e-05) -> Tensor:  # fmt: skip
+    """Mean 0 and variance 1 within each group of channels of each sample (Wu and He, 2018), then scale and shift.
+
+    >>> import tdt
+    >>> group_norm(tdt.tensor([[[1.0, 3.0]]]), 1)
+    tensor([[[-1.0000,  1.0000]]])
+    """
+    shape = input.shape
+    if len(shape) < 2:
+        raise RuntimeError(f"Expected at least 2 dimensions for input tensor but received {len(shape)}")
+    if num_groups <= 0 or shape[1] % num_groups:
+        raise RuntimeError(f"Expected number of channels in input to be divisible by num_groups, but got input of shape "
+                           f"{list(shape)} and num_groups={num_groups}")  # fmt: skip
+    out = _standardise(input.reshape(shape[0], num_groups, math.prod(shape[1:]) // num_groups), dims=1, eps=eps)[
+        0
+    ].reshape(shape)
+    if weight is not None:
+        out = out * _per_channel(weight, len(shape))
+    return out if bias is None else out + _per_channel(bias, len(shape))
+
+
+__all__ = ["batch_norm", "group_norm", "layer_norm"]

@@ -1,0 +1,96 @@
+"""Borders: constant, reflected, replicated or circular; negative sizes crop."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tdt._dtype import ALL
+from tdt._tensor import Tensor, wrap
+from tdt.autograd._op import op
+
+
+def _pad_shape(x: tuple, *, before: tuple, after: tuple, value: Any) -> tuple:
+    return tuple(n + b + a for n, b, a in zip(x, before, after, strict=True))
+
+
+@op(dtypes=ALL, computes=False, shape=_pad_shape)
+def pad_constant(xp, x, *, before, after, value):
+    out = xp.full(_pad_shape(x.shape, before=before, after=after, value=value), value, x.dtype)
+    source, target = [], []
+    for n, b, a in zip(x.shape, before, after, strict=True):
+        source.append(slice(max(0, -b), n - max(0, -a)))
+        target.append(slice(max(0, b), max(0, b) + n - max(0, -a) - max(0, -b)))
+    out[tuple(target)] = x[tuple(source)]
+    return out
+
+
+@pad_constant.vjp("x")
+def _(g, before, after):
+    return pad_constant(g, before=tuple(-b for b in before), after=tuple(-a for a in after), value=0)
+
+
+def _reflect(n: int, before: int, after: int) -> np.ndarray:
+    period = max(2 * (n - 1), 1)
+    at = np.arange(-before, n + after) % period
+    return np.minimum(at, period - at) if n > 1 else at
+
+
+_INDEX = {
+    "reflect": _reflect,
+    "replicate": lambda n, before, after: np.clip(np.arange(-before, n + after), 0, n - 1),
+    "circular": lambda n, before, after: np.arange(-before, n + after) % n,
+}
+_LIMIT = {"reflect": -1, "circular": 0}
+
+
+def pad(input: Tensor, pad: Any, mode: str = "constant", value: float | None = None) -> Tensor:
+    """`input` with `pad` = (left, right, top, bottom, …) cells added, starting from the last dimension.
+
+    mode: constant (filled with `value`, 0 if None), reflect (without the edge), replicate (of the edge) or circular.
+    Negative numbers crop. RuntimeError where a reflected or circular border is wider than the input allows.
+
+    >>> import tdt
+    >>> pad(tdt.tensor([1.0, 2.0]), (1, 2), value=9.0)
+    tensor([9., 1., 2., 9., 9.])
+    """
+    if len(pad) % 2:
+        raise RuntimeError(f"Padding length must be divisible by 2, but got {len(pad)} numbers")
+    if len(pad) > 2 * input.ndim:
+        raise RuntimeError(f"Padding length should be less than or equal to two times the input dimension but got padding "
+                           f"length {len(pad)} and input of dimension {input.ndim}")  # fmt: skip
+    rest = (0,) * (input.ndim - len(pad) // 2)
+    before, after = rest + tuple(pad[-2::-2]), rest + tuple(pad[-1::-2])
+    if mode == "constant":
+        small = [d for d, n in enumerate(input.shape) if n + before[d] + after[d] < 0]
+        if small:
+            raise RuntimeError(f"The input size {input.shape[small[0]]}, plus negative padding {before[small[0]]} and "
+                               f"{after[small[0]]}, resulted in a negative output size")  # fmt: skip
+        return pad_constant(input, before=before, after=after, value=0 if value is None else value)
+    if mode not in _INDEX:
+        raise NotImplementedError(f"Unrecognised padding mode {mode}; use constant, {', '.join(_INDEX)}")
+    if len(pad) // 2 not in (input.ndim - 1, input.ndim - 2) or len(pad) > 6:
+        raise NotImplementedError(
+            f"Padding size {len(pad)} is not supported for {input.ndim}D input tensor: mode '{mode}' pads the last 1, 2 or "
+            "3 dimensions of an input that has one or two more"
+        )
+    if value is not None and value != 0:
+        raise ValueError(f'Padding mode "{mode}" doesn\'t take in value argument')
+    for d, (b, a) in enumerate(zip(before, after, strict=True)):
+        if b or a:
+            n = input.shape[d]
+            if mode in _LIMIT and max(b, a) > n + _LIMIT[mode]:
+                raise RuntimeError(f"Padding size should be less than the corresponding input dimension, but got: padding "
+                                   f"({b}, {a}) at dimension {d} of input {list(input.shape)}")  # fmt: skip
+            if mode == "circular":  # what is cropped away does not come round again
+                kept = max(n + min(b, 0) + min(a, 0), 0)
+                index = _INDEX[mode](kept, max(b, 0), max(a, 0)) + max(-b, 0)
+            else:
+                index = _INDEX[mode](n, max(b, 0), max(a, 0))
+                index = index[max(-b, 0) : len(index) + min(a, 0)]
+            input = input.index_select(d, wrap(index).to(input.device))
+    return input
+
+
+__all__: list[str] = []

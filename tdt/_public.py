@@ -1,0 +1,74 @@
+"""The names of the core that `tdt` itself exports. A starred module lists them in its `__all__`."""
+
+from math import e, inf, nan, pi
+
+from tdt._creation import *
+from tdt._device import device
+from tdt._dtype import (
+    bfloat16,
+    bool,
+    can_cast,
+    cdouble,
+    cfloat,
+    complex64,
+    complex128,
+    double,
+    dtype,
+    finfo,
+    float,
+    float16,
+    float32,
+    float64,
+    get_default_dtype,
+    half,
+    iinfo,
+    int,
+    int8,
+    int16,
+    int32,
+    int64,
+    long,
+    promote_types,
+    set_default_dtype,
+    short,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
+)
+from tdt._errors import OutOfMemoryError
+from tdt._kernels._pool import get_num_threads, set_num_threads
+from tdt._ops.activation import *
+from tdt._ops.conv import *
+from tdt._ops.decompositions import *
+from tdt._ops.dropout import *
+from tdt._ops.elementwise import *
+from tdt._ops.embedding import *
+from tdt._ops.index import *
+from tdt._ops.join import *
+from tdt._ops.linalg import *
+from tdt._ops.memory import *
+from tdt._ops.norm import *
+from tdt._ops.order import *
+from tdt._ops.pick import *
+from tdt._ops.pool import *
+from tdt._ops.random import *
+from tdt._ops.reduce import *
+from tdt._ops.rnn import *
+from tdt._ops.scatter import *
+from tdt._ops.shape import *
+from tdt._ops.split import *
+from tdt._random import Generator, default_generator, get_rng_state, initial_seed, manual_seed, seed, set_rng_state
+from tdt._repr import set_printoptions
+from tdt._size import Size
+from tdt._tensor import Tensor
+from tdt.autograd._mode import (
+    enable_grad,
+    inference_mode,
+    is_grad_enabled,
+    is_inference_mode_enabled,
+    no_grad,
+    set_grad_enabled,
+)
+
+newaxis = None

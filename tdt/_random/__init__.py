@@ -1,0 +1,63 @@
+"""Random numbers: generators, and functions that fill arrays from them in PyTorch's order and rounding.
+
+`draws` is equal to PyTorch bit for bit, `continuous` within a few units in the last place; the public functions that
+make tensors (`rand`, `randn`, …) are in `tdt._ops.random`.
+"""
+
+from tdt._random._generator import (
+    Generator,
+    cuda_generator,
+    default_generator,
+    fork_rng,
+    generator_for,
+    get_rng_state,
+    initial_seed,
+    manual_seed,
+    seed,
+    set_rng_state,
+)
+from tdt._random.choice import multinomial
+from tdt._random.continuous import (
+    cauchy,
+    exponential,
+    geometric,
+    log_normal,
+    normal,
+)
+from tdt._random.draws import (
+    assign_in_memory_order,
+    bernoulli,
+    bernoulli_each,
+    full_range,
+    in_memory_order,
+    integers,
+    permutation,
+    uniform,
+)
+
+__all__ = [
+    "Generator",
+    "assign_in_memory_order",
+    "bernoulli",
+    "bernoulli_each",
+    "cauchy",
+    "cuda_generator",
+    "default_generator",
+    "exponential",
+    "fork_rng",
+    "full_range",
+    "generator_for",
+    "geometric",
+    "get_rng_state",
+    "in_memory_order",
+    "initial_seed",
+    "integers",
+    "log_normal",
+    "manual_seed",
+    "multinomial",
+    "normal",
+    "permutation",
+    "seed",
+    "set_rng_state",
+    "uniform",
+]

@@ -1,0 +1,217 @@
+"""`Generator`: a stream of random numbers with a seed and a state, and the default one of each device."""
+
+from __future__ import annotations
+
+import contextlib
+import operator
+import os
+import threading
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from tdt._backend import on
+from tdt._device import as_device, device
+from tdt._random._mersenne import MersenneTwister
+from tdt._random._philox import Philox
+
+DEFAULT_SEED = 67280421310721  # what PyTorch's unseeded generators start from
+
+
+class Generator:
+    """A stream of pseudo-random numbers; pass it as `generator=` to any random function.
+
+    On the CPU it is MT19937 and gives PyTorch's numbers for PyTorch's seeds; on a GPU it is Philox4x32-10. A lock makes
+    each draw whole when threads share one. RuntimeError for the device "meta".
+
+    >>> import tdt
+    >>> g = tdt.Generator().manual_seed(0)
+    >>> tdt.rand(2, generator=g)
+    tensor([0.4963, 0.7682])
+    """
+
+    def __init__(self, device: Any = "cpu") -> None:
+        self.device = as_device(device)
+        self.lock = threading.RLock()
+        self.engine = _engine(self.device, DEFAULT_SEED)
+
+    def manual_seed(self, seed: int) -> Generator:
+        """Start the stream of `seed` and return self. A negative seed counts down from 2⁶⁴.
+
+        RuntimeError for what is not an integer, ValueError outside [-2⁶³, 2⁶⁴).
+        """
+        if isinstance(seed, bool) or not hasattr(seed, "__index__"):
+            raise RuntimeError(f"manual_seed expected a long, but got {type(seed).__name__}")
+        number = operator.index(seed)
+        if not -(2**63) <= number < 2**64:
+            raise ValueError(f"Overflow when unpacking long long: a seed lies in [-2**63, 2**64), got {number}")
+        with self.lock:
+            self.engine.seed(number % 2**64)
+        return self
+
+    def seed(self) -> int:
+        """Seed from the operating system's randomness and return that seed."""
+        number = int.from_bytes(os.urandom(8), "little")
+        self.manual_seed(number)
+        return number
+
+    def initial_seed(self) -> int:
+        """The seed that the stream started from."""
+        return self.engine.initial_seed
+
+    def state_array(self) -> np.ndarray:
+        """The state as a NumPy uint8 array: 5056 bytes in PyTorch's layout, or 16 for a GPU's generator."""
+        with self.lock:
+            return self.engine.state()
+
+    def set_state_array(self, state: np.ndarray) -> None:
+        """Continue from what `state_array()` gave; RuntimeError for any other size or content."""
+        with self.lock:
+            self.engine.set_state(state)
+
+    def get_state(self) -> Any:
+        """The state as a uint8 tensor; `torch.set_rng_state` takes the CPU generator's, and the other way round."""
+        from tdt._tensor import wrap
+
+        return wrap(self.state_array())
+
+    def set_state(self, new_state: Any) -> Generator:
+        """Continue from what `get_state()` gave, and return self."""
+        from tdt._tensor import Tensor
+
+        if not isinstance(new_state, Tensor):
+            raise TypeError(f"expected a tdt.ByteTensor, but got {type(new_state).__qualname__}")
+        if new_state.dtype.np != np.uint8 or new_state.device.type != "cpu":
+            raise TypeError(f"RNG state must be a tdt.ByteTensor on the CPU, got {new_state.dtype}")
+        self.set_state_array(new_state._a)
+        return self
+
+    def clone_state(self) -> Generator:
+        """A new generator that continues from this one's state; drawing from one leaves the other."""
+        twin = Generator(self.device)
+        twin.set_state_array(self.state_array())
+        return twin
+
+    def get_offset(self) -> int:
+        """How many blocks of four words a GPU generator has handed out; RuntimeError on the CPU."""
+        return self._philox().offset
+
+    def set_offset(self, offset: int) -> Generator:
+        """Move a GPU generator to block `offset` of its stream; RuntimeError on the CPU."""
+        self._philox().offset = operator.index(offset)
+        return self
+
+    def _philox(self) -> Philox:
+        if not isinstance(self.engine, Philox):
+            raise RuntimeError("CPU Generator does not use offset; use get_state() and set_state()")
+        return self.engine
+
+    def __getstate__(self) -> tuple[str, np.ndarray]:
+        return str(self.device), self.state_array()
+
+    def __setstate__(self, saved: tuple[str, np.ndarray]) -> None:
+        self.__init__(saved[0])  # type: ignore[misc]
+        self.set_state_array(saved[1])
+
+    def renew_locks(self) -> None:
+        """Fresh locks with the same state: a fork may have happened while another thread held the old ones."""
+        state = self.engine.state()
+        self.lock, self.engine = threading.RLock(), _engine(self.device, DEFAULT_SEED)
+        self.engine.set_state(state)
+
+
+def _engine(where: device, seed: int) -> Any:
+    if where.type == "cpu":
+        return MersenneTwister(seed)
+    if where.type == "cuda":
+        return Philox(seed, on(where))
+    raise RuntimeError(f"Generator: device {where} has no random numbers; use 'cpu' or 'cuda'")
+
+
+default_generator = Generator()
+_cuda: dict[int, Generator] = {}  # made on first use, seeded as the CPU's was
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=default_generator.renew_locks)
+
+
+def cuda_generator(index: int) -> Generator:
+    """The default generator of GPU `index`."""
+    if index not in _cuda:
+        _cuda[index] = Generator(f"cuda:{index}").manual_seed(default_generator.initial_seed())
+    return _cuda[index]
+
+
+def generator_for(generator: Generator | None, where: device) -> Generator:
+    """`generator`, or the default one of the device `where`; RuntimeError when its device is another, TypeError for what
+    is no generator.
+    """
+    if generator is None:
+        return default_generator if where.type != "cuda" else cuda_generator(where.index or 0)
+    if not isinstance(generator, Generator):
+        raise TypeError(f"generator must be a tdt.Generator, not {type(generator).__name__}")
+    if generator.device.type != where.type and where.type != "meta":
+        raise RuntimeError(f"Expected a '{where.type}' device type for generator but found '{generator.device.type}'")
+    return generator
+
+
+def manual_seed(seed: int) -> Generator:
+    """Seed the default generator of every device and return the CPU's.
+
+    >>> import tdt
+    >>> _ = tdt.manual_seed(0); tdt.randint(10, (3,))
+    tensor([4, 9, 3])
+    """
+    default_generator.manual_seed(int(seed))
+    for generator in _cuda.values():
+        generator.manual_seed(int(seed))
+    return default_generator
+
+
+def seed() -> int:
+    """Seed every default generator from the operating system's randomness and return that seed."""
+    number = default_generator.seed()
+    for generator in _cuda.values():
+        generator.manual_seed(number)
+    return number
+
+
+def initial_seed() -> int:
+    """The seed that the default CPU generator started from."""
+    return default_generator.initial_seed()
+
+
+def get_rng_state() -> Any:
+    """The default CPU generator's state, a uint8 tensor (5056,) in PyTorch's layout."""
+    return default_generator.get_state()
+
+
+def set_rng_state(new_state: Any) -> None:
+    """Continue the default CPU generator from what `get_rng_state()` gave."""
+    default_generator.set_state(new_state)
+
+
+@contextlib.contextmanager
+def fork_rng(devices: Iterable[int] | None = None, enabled: bool = True) -> Iterator[None]:
+    """Give the default generators their states back at the end of the block.
+
+    devices: the GPUs to include, by default those whose generators are in use. With enabled=False nothing is done.
+
+    >>> import tdt
+    >>> _ = tdt.manual_seed(0)
+    >>> with tdt.random.fork_rng():
+    ...     _ = tdt.rand(100)
+    >>> tdt.rand(1)
+    tensor([0.4963])
+    """
+    if not enabled:
+        yield
+        return
+    chosen = _cuda.values() if devices is None else [cuda_generator(index) for index in devices]
+    saved = [(generator, generator.state_array()) for generator in (default_generator, *chosen)]
+    try:
+        yield
+    finally:
+        for generator, state in saved:
+            generator.set_state_array(state)

@@ -1,0 +1,87 @@
+"""The Mersenne Twister MT19937 (Matsumoto and Nishimura, 1998), positioned and stored as PyTorch's CPU generator is.
+
+NumPy produces the words. Its seeding by Knuth's recurrence (`init_genrand`) is reachable only through
+`_legacy_seeding`, a private name: this file is the one place that uses it, and tests hold it to a known stream.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.random.bit_generator import ISeedSequence
+
+WORDS = 624  # the size of the state; so many outputs are made at once
+
+# PyTorch's `get_state()` of a CPU generator: 5056 bytes, little-endian, as its C++ structs lie in memory.
+STATE = np.dtype(
+    {
+        "names": ["seed", "left", "seeded", "next", "key", "normal", "normal_valid", "normal32", "normal32_valid"],
+        "formats": ["<u8", "<i4", "<i4", "<u8", ("<u8", WORDS), "<f8", "<i4", "<f4", "u1"],
+        "offsets": [0, 8, 12, 16, 24, 5024, 5040, 5048, 5052],
+        "itemsize": 5056,
+    }
+)
+
+
+class _Unseeded(ISeedSequence):
+    """Stands in for a seed sequence where the real seed follows: mixing one takes 0.1 ms, which an epoch would feel."""
+
+    def generate_state(self, n_words: int, dtype: Any = np.uint32) -> np.ndarray:
+        return np.ones(n_words, dtype)
+
+
+class MersenneTwister:
+    """32-bit words from MT19937; `cached` is the second half of a Box–Muller pair, for the next small normal draw."""
+
+    xp: Any = np
+
+    def __init__(self, seed: int) -> None:
+        unseeded: Any = _Unseeded()
+        self._bits = np.random.MT19937(unseeded)
+        self.seed(seed)
+
+    def seed(self, seed: int) -> None:
+        """Start the stream of `seed`, of which MT19937 takes the low 32 bits."""
+        self.initial_seed = seed
+        self.cached: float | None = None
+        self._bits._legacy_seeding(seed & 0xFFFFFFFF)
+
+    def raw(self, n: int) -> np.ndarray:
+        """The next `n` 32-bit words, in uint64."""
+        return self._bits.random_raw(n)
+
+    def raw64(self, n: int) -> np.ndarray:
+        """The next `n` 64-bit words (uint64); of the two draws for each, the first is the high half."""
+        pairs = self._bits.random_raw(2 * n)
+        high = pairs[0::2] << np.uint64(32)
+        high |= pairs[1::2]
+        return high
+
+    def state(self) -> np.ndarray:
+        """The state as uint8 (5056,), equal byte for byte to PyTorch's after the same calls."""
+        inner: Any = self._bits.state["state"]
+        key, position = inner["key"], int(inner["pos"])
+        # A fresh stream has made no outputs yet; its first word is still the seed itself.
+        fresh = position == WORDS and int(key[0]) == self.initial_seed & 0xFFFFFFFF
+        record = np.zeros(1, STATE)
+        record["seed"], record["seeded"], record["key"] = self.initial_seed, 1, key
+        record["left"], record["next"] = WORDS + 1 - position, 0 if fresh else position
+        if self.cached is not None:
+            record["normal"], record["normal_valid"] = self.cached, 1
+        return record.view(np.uint8)
+
+    def set_state(self, state: np.ndarray) -> None:
+        """Continue from `state`; RuntimeError unless it is a state of 5056 bytes."""
+        if state.size != STATE.itemsize:
+            raise RuntimeError(
+                f"Expected a CPUGeneratorImplState of size {STATE.itemsize} but found the input RNG state size to be "
+                f"{state.size}; pass what get_state() of a CPU generator gave"
+            )
+        record = np.ascontiguousarray(state).reshape(-1).view(STATE)[0]
+        if record["seeded"] != 1 or not 1 <= record["left"] <= WORDS or record["next"] > WORDS:
+            raise RuntimeError("Invalid mt19937 state; pass what get_state() of a CPU generator gave")
+        inner: Any = {"key": record["key"].astype(np.uint32), "pos": WORDS + 1 - int(record["left"])}
+        self._bits.state = {"bit_generator": "MT19937", "state": inner}
+        self.initial_seed = int(record["seed"])
+        self.cached = float(record["normal"]) if record["normal_valid"] else None

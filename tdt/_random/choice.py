@@ -1,0 +1,46 @@
+"""Draws of categories with given probabilities."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tdt._random._generator import Generator
+from tdt._random.continuous import exponential
+from tdt._random.draws import uniform
+
+
+def multinomial(gen: Generator, weights: Any, count: int, replacement: bool = False) -> Any:
+    """`count` category numbers (int64) per row of `weights` (…, categories), which need not sum to 1.
+
+    Without replacement, or for one draw, the categories with the largest weight / Exp(1): a race of exponential
+    clocks. RuntimeError for weights that are negative, not finite or all zero.
+    """
+    xp = gen.engine.xp
+    several = replacement and count > 1
+    if not bool(((weights >= 0) & (weights < np.inf)).all()):
+        raise RuntimeError(
+            "invalid multinomial distribution (encountering probability entry < 0), or one that is infinite or NaN"
+            if several
+            else "probability tensor contains either `inf`, `nan` or element < 0"
+        )
+    if not bool((weights.sum(-1) > 0).all()):
+        raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
+    if several:
+        return _with_replacement(gen, weights, count)
+    score = weights / exponential(gen, weights.shape, weights.dtype)
+    if count == 1:
+        return score.argmax(-1)[..., None].astype(np.int64)
+    return xp.ascontiguousarray(xp.argsort(-score, axis=-1, kind="stable")[..., :count])
+
+
+def _with_replacement(gen: Generator, weights: Any, count: int) -> Any:
+    """Each draw is where a 53-bit uniform falls among the cumulated weights."""
+    xp = gen.engine.xp
+    rows = weights.reshape(-1, weights.shape[-1])
+    edges = xp.cumsum(rows, axis=1, dtype=rows.dtype)
+    edges /= edges[:, -1:]
+    draws = uniform(gen, (len(rows), count), np.float64)
+    picked = xp.stack([xp.searchsorted(e.astype(np.float64), d) for e, d in zip(edges, draws, strict=True)])
+    return picked.astype(np.int64).reshape(*weights.shape[:-1], count)

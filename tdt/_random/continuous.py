@@ -1,0 +1,103 @@
+"""Normal, exponential and related numbers, within a few units in the last place of PyTorch's on the CPU.
+
+PyTorch's own logarithm and cosine differ with the processor, so bits cannot be promised; the generator's state after
+each draw is exactly PyTorch's.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from tdt._random._generator import Generator
+from tdt._random.draws import BLOCK, Shape, as_complex, narrow, real_of, uniform, unit64
+
+
+def normal(gen: Generator, shape: Shape, dtype: Any, mean: float = 0.0, std: float = 1.0, dense: bool = True) -> Any:
+    """Normal by Box and Muller (1958). `dense=False` draws as for a target that is not contiguous.
+
+    A dense target of 16 or more elements takes uniforms of its own precision in blocks of 8 + 8; any other takes pairs
+    in float64, of which the generator keeps the second for its next small draw. Complex splits the variance.
+    """
+    dtype = np.dtype(dtype)
+    if dtype.kind == "c":
+        return as_complex(normal(gen, (*shape, 2), real_of(dtype), mean, std / math.sqrt(2), dense), dtype)
+    n = math.prod(shape)
+    with gen.lock:
+        if gen.engine.xp is not np:
+            flat = _normal_blocks(gen, -(-n // 16) * 16, dtype, mean, std)[:n]
+        elif n < 16 or not dense:
+            flat = _normal_pairs(gen, n) * std + mean
+        else:
+            flat = _normal_blocks(gen, n, dtype, mean, std)
+    return narrow(flat, dtype).reshape(shape)
+
+
+def _normal_pairs(gen: Generator, n: int) -> Any:
+    """`n` standard normals in float64, from the kept one on, keeping the last one's partner."""
+    engine = gen.engine
+    kept = int(engine.cached is not None and n > 0)
+    pairs = (n - kept + 1) // 2
+    unit = unit64(gen, 2 * pairs)
+    radius = np.sqrt(-2 * np.log1p(-unit[1::2]))
+    angle = 2 * np.pi * unit[0::2]
+    values = np.empty(kept + 2 * pairs)
+    if kept:
+        values[0], engine.cached = engine.cached, None
+    values[kept::2], values[kept + 1 :: 2] = radius * np.cos(angle), radius * np.sin(angle)
+    if values.size > n:
+        engine.cached = float(values[n])
+    return values[:n]
+
+
+def _normal_blocks(gen: Generator, n: int, dtype: np.dtype, mean: float, std: float) -> Any:
+    """`n` ≥ 16 normals; where 16 does not divide `n`, the last 16 are drawn anew."""
+    precision = np.float64 if dtype == np.float64 else np.float32
+    whole = n // 16 * 16
+    # float16 and bfloat16 draw whole blocks only; float32 and float64 a uniform per element, though the rest is unused.
+    flat = uniform(gen, (n if dtype.itemsize >= 4 else whole,), precision)
+    tail = uniform(gen, (16,), precision) if whole < n else None
+    for start in range(0, whole, BLOCK):
+        _box_muller(gen.engine.xp, flat[start : min(start + BLOCK, whole)], mean, std)
+    if tail is None:
+        return flat
+    _box_muller(gen.engine.xp, tail, mean, std)
+    return gen.engine.xp.concatenate([flat[: n - 16], tail])
+
+
+def _box_muller(xp: Any, flat: Any, mean: float, std: float) -> None:
+    """Turn uniforms into normals in place; of each 16, 8 become radii and 8 angles."""
+    number = flat.dtype.type
+    blocks = flat.reshape(-1, 2, 8)
+    radius = xp.sqrt(number(-2) * xp.log(1 - blocks[:, 0]))
+    angle = number(2 * np.pi) * blocks[:, 1]
+    blocks[:, 0], blocks[:, 1] = radius * xp.cos(angle), radius * xp.sin(angle)
+    if std != 1:
+        flat *= number(std)
+    if mean != 0:
+        flat += number(mean)
+
+
+def log_normal(gen: Generator, shape: Shape, dtype: Any, mean: float = 1.0, std: float = 2.0) -> Any:
+    """exp of a normal with that mean and deviation; always drawn in pairs, as a small normal draw is."""
+    return narrow(np.exp(normal(gen, shape, np.float64, mean, std, dense=False)), np.dtype(dtype))
+
+
+def exponential(gen: Generator, shape: Shape, dtype: Any, rate: float = 1.0) -> Any:
+    """Exponential with that rate (mean 1/rate), by inversion of a 53-bit uniform."""
+    unit = uniform(gen, shape, np.float64)
+    return narrow(gen.engine.xp.log1p(-unit) * (-1.0 / rate), np.dtype(dtype))
+
+
+def cauchy(gen: Generator, shape: Shape, dtype: Any, median: float = 0.0, sigma: float = 1.0) -> Any:
+    """Cauchy (Lorentz) about `median` with half-width `sigma`, by inversion of a 53-bit uniform."""
+    unit = uniform(gen, shape, np.float64)
+    return narrow(median + sigma * gen.engine.xp.tan(math.pi * (unit - 0.5)), np.dtype(dtype))
+
+
+def geometric(gen: Generator, shape: Shape, dtype: Any, p: float) -> Any:
+    """How many trials of probability `p` the first success takes (1, 2, …), by inversion of a 53-bit uniform."""
+    unit = uniform(gen, shape, np.float64)
+    return narrow(gen.engine.xp.ceil(gen.engine.xp.log(unit) / math.log(1 - p)), np.dtype(dtype))

@@ -1,0 +1,33 @@
+"""Size: what `Tensor.shape` is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class Size(tuple):
+    """A shape: a tuple with `numel()`.
+
+    >>> import tdt
+    >>> tdt.Size([2, 3]).numel()
+    6
+    """
+
+    __slots__ = ()
+
+    def numel(self) -> int:
+        """How many elements a tensor of this shape has."""
+        count = 1
+        for n in self:
+            count *= n
+        return count
+
+    def __getitem__(self, index: Any) -> Any:
+        picked = tuple.__getitem__(self, index)
+        return Size(picked) if isinstance(index, slice) else picked
+
+    def __add__(self, other: Any) -> Size:
+        return Size(tuple.__add__(self, tuple(other)))
+
+    def __repr__(self) -> str:
+        return f"tdt.Size([{', '.join(map(str, self))}])"

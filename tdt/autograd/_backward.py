@@ -1,0 +1,120 @@
+"""`backward` and `grad`: what is asked of the engine, checked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tdt._tensor import LEAF, Tensor, wrap
+from tdt.autograd import _engine
+from tdt.autograd._mode import set_grad_enabled
+from tdt.autograd._op import edge_of
+
+
+def _as_tuple(value: Any) -> tuple:
+    return (value,) if value is None or isinstance(value, Tensor) else tuple(value)
+
+
+def _grads_for(outputs: tuple, given: Any) -> tuple:
+    grads = (None,) * len(outputs) if given is None else _as_tuple(given)
+    if len(grads) != len(outputs):
+        raise RuntimeError(f"got {len(outputs)} tensors and {len(grads)} gradients")
+    return grads
+
+
+def _run(outputs: tuple, grads: tuple, retain: bool | None, graph: bool, inputs: tuple | None) -> list:
+    edges, arrays = _engine.prepare(outputs, grads, graph)
+    targets = None if inputs is None else _targets(inputs)
+    with set_grad_enabled(graph):
+        return _engine.run(edges, arrays, graph if retain is None else retain, graph, targets)
+
+
+def backward(
+    tensors: Tensor | Sequence[Tensor],
+    grad_tensors: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    grad_variables: Any = None,
+    inputs: Tensor | Sequence[Tensor] | None = None,
+) -> None:
+    """Add the gradients of `tensors`, each times its entry of `grad_tensors`, to the `.grad` of the leaves.
+
+    grad_tensors may be left out for single elements. inputs: only these tensors' `.grad` are added to. `create_graph`
+    records the backward itself, for higher derivatives.
+
+    >>> import tdt
+    >>> x = tdt.tensor(3.0, requires_grad=True)
+    >>> tdt.autograd.backward(x**2)
+    >>> x.grad
+    tensor(6.)
+    """
+    tensors = _as_tuple(tensors)
+    grads = _grads_for(tensors, grad_tensors if grad_tensors is not None else grad_variables)
+    if inputs is None:
+        _run(tensors, grads, retain_graph, create_graph, None)
+        return
+    inputs = _as_tuple(inputs)
+    if not inputs:
+        raise RuntimeError("'inputs' argument to backward cannot be empty.")
+    for x, g in zip(inputs, _run(tensors, grads, retain_graph, create_graph, inputs), strict=True):
+        if g is not None:
+            _engine.accumulate(x, g, False)
+
+
+def _targets(inputs: tuple) -> list:
+    edges = []
+    for i, x in enumerate(inputs):
+        if not isinstance(x, Tensor):
+            raise TypeError(f"inputs must be Tensors, got {type(x).__name__} at {i}")
+        edge = edge_of(x)
+        if edge is None:
+            raise RuntimeError(
+                f"One of the differentiated Tensors does not require grad: input {i}, shape {list(x.shape)}"
+            )
+        edges.append((x, 0) if edge is LEAF else edge)
+    return edges
+
+
+def grad(
+    outputs: Tensor | Sequence[Tensor],
+    inputs: Tensor | Sequence[Tensor],
+    grad_outputs: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    only_inputs: bool = True,
+    allow_unused: bool | None = None,
+    is_grads_batched: bool = False,
+    materialize_grads: bool = False,
+) -> tuple[Tensor, ...]:
+    """The gradients of the sum of `outputs` (each times its entry of `grad_outputs`) for `inputs`, as a tuple.
+
+    No `.grad` is touched. An input that was not used: RuntimeError, or None with allow_unused, or zeros with
+    materialize_grads.
+
+    >>> import tdt
+    >>> x = tdt.tensor(2.0, requires_grad=True)
+    >>> (dx,) = tdt.autograd.grad(x**3, x, create_graph=True)
+    >>> tdt.autograd.grad(dx, x)
+    (tensor(12.),)
+    """
+    if not only_inputs:
+        raise ValueError(
+            "only_inputs argument is deprecated and must be True; use backward() to fill .grad of all leaves"
+        )
+    if is_grads_batched:
+        raise NotImplementedError("grad(is_grads_batched=True) is not offered; loop over the gradients instead")
+    if materialize_grads and allow_unused is False:
+        raise ValueError(
+            "Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False."
+        )
+    outputs, inputs = _as_tuple(outputs), _as_tuple(inputs)
+    grads = _grads_for(outputs, grad_outputs)
+    results = _run(outputs, grads, retain_graph, create_graph, inputs)
+    if materialize_grads:
+        results = [x.new_zeros(x.shape) if g is None else g for x, g in zip(inputs, results, strict=True)]
+    elif not allow_unused and any(g is None for g in results):
+        raise RuntimeError(
+            f"The differentiated Tensor at index {next(i for i, g in enumerate(results) if g is None)} appears to not have been "
+            "used in the graph. Set allow_unused=True if this is the desired behavior."
+        )
+    return tuple(g if g is None or isinstance(g, Tensor) else wrap(g) for g in results)

@@ -1,0 +1,240 @@
+"""Reverse mode: walk the graph from the outputs, newest node first, and hand each leaf its gradient.
+
+A node's number is larger than those of its inputs, so sorting the reachable nodes by number is a topological order, with
+each leaf right behind the last node that feeds it; nothing recurses, and gradients wait in a dictionary keyed by node.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import weakref
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tdt import _backend
+from tdt._tensor import LEAF, Tensor, wrap
+from tdt.autograd._node import Node
+from tdt.autograd._op import edge_of
+
+ndarray = np.ndarray
+_lock = threading.Lock()  # two threads may add to one leaf
+
+
+def run(
+    roots: list[tuple[Any, int]], grads: list, keep: bool, graph: bool, inputs: list[tuple[Any, int]] | None = None
+) -> list:
+    """Backward from `roots` (edges) with `grads` (arrays; Tensors if `graph`).
+
+    Without `inputs`, gradients are added to the `.grad` of the leaves. With `inputs` (edges) theirs are returned, None for
+    one that was not reached, and nothing else is touched. keep: leave the graph for another backward.
+    """
+    order = _reach(roots)
+    wanted = None if inputs is None else set(inputs)
+    order, runs = (order, None) if wanted is None else _only_towards(order, wanted)
+    pending: dict[Any, Any] = {}  # node or leaf -> its gradient so far; for a node of several outputs a list of them
+    lent: set[Tensor] = set()  # leaves whose pending gradient others may hold too
+    captured: dict[tuple, Any] = {}
+    with np.errstate(all="ignore"):
+        for edge, g in zip(roots, grads, strict=True):
+            if runs is None or edge[0] in runs:
+                _arrive(pending, lent, edge, g, g)
+        for node in order:
+            g = pending.pop(node, None)
+            if node.__class__ is not Node and isinstance(node, Tensor):
+                if g is not None:
+                    own = node not in lent
+                    if node._hooks:
+                        g, own = run_hooks(node._hooks, g, graph), False
+                    if wanted is None:
+                        accumulate(node, g, own)
+                    else:
+                        captured[(node, 0)] = g
+                continue
+            slots = [g] if node.outs is None else g or [None] * len(node.outs)
+            if node.hooks is not None:
+                slots = node.hooks.pass_through(slots, graph)
+            if runs is not None:
+                captured.update({(node, k): g for k, g in enumerate(slots) if (node, k) in wanted})
+                if not runs[node]:
+                    continue
+            incoming = slots[0]
+            if incoming is None and all(g is None for g in slots):
+                continue
+            results = node.run(slots, graph)
+            own = node.__class__ is Node and node.outs is None  # else a result may be any of the slots, or the user's
+            if not keep:
+                node.release()
+            for i, edge in enumerate(node.edges):
+                g = results[i]
+                if g is None or edge is None or (runs is not None and edge[0] not in runs):
+                    continue
+                if g.__class__ is not ndarray and isinstance(g, np.generic):
+                    g = np.asarray(g)  # array rules of 0-d arrays return NumPy's scalars
+                target = edge[0]
+                before = pending.get(target)
+                if before is None and target.__class__ is Node and target.outs is None:
+                    pending[target] = g
+                elif before.__class__ is ndarray and g.__class__ is ndarray and g.ndim:
+                    pending[target] = before + g
+                    lent.discard(target)
+                else:
+                    _arrive(pending, lent, edge, g, incoming if own else g)
+    return [captured.get(e) for e in inputs] if inputs is not None else []
+
+
+def _arrive(pending: dict, lent: set, edge: tuple, g: Any, incoming: Any) -> None:
+    """Add `g` to what waits at `edge`; a leaf may keep the array unless it is `incoming`, or a view of something."""
+    target, k = edge
+    if k < 0:
+        return  # NOWHERE
+    leaf = target.__class__ is not Node and isinstance(target, Tensor)
+    if not leaf and target.outs is not None:
+        slots = pending.setdefault(target, [None] * len(target.outs))
+        slots[k] = g if slots[k] is None else _add(slots[k], g)
+    elif target in pending:
+        pending[target] = _add(pending[target], g)
+        lent.discard(target)
+    else:
+        pending[target] = g
+        if leaf and (g is incoming or getattr(g, "base", None) is not None):
+            lent.add(target)
+
+
+def _reach(roots: list[tuple[Any, int]]) -> list:
+    """The nodes to run and the leaves to serve, newest node first; a leaf comes right after the last node that feeds it."""
+    places: dict[Any, float] = {}
+    stack = []
+    for target, _ in roots:
+        if target not in places:
+            leaf = isinstance(target, Tensor)
+            places[target] = math.inf if leaf else target.number
+            if not leaf:
+                stack.append(target)
+    while stack:
+        node = stack.pop()
+        after = node.number - 0.5
+        for edge in node.edges:
+            if edge is not None:
+                target = edge[0]
+                if target.__class__ is Node or not isinstance(target, Tensor):
+                    if target not in places:
+                        places[target] = target.number
+                        stack.append(target)
+                elif places.get(target, math.inf) > after:
+                    places[target] = after
+    return sorted(places, key=places.__getitem__, reverse=True)
+
+
+def _only_towards(order: list, wanted: set) -> tuple[list, dict[Any, bool]]:
+    """The part of `order` on a path to `wanted`, and whether each node of it runs (False: its gradient is only captured)."""
+    ends = {target for target, _ in wanted}
+    runs: dict[Any, bool] = {}
+    for target in reversed(order):
+        if not isinstance(target, Tensor) and any(e is not None and e[0] in runs for e in target.edges):
+            runs[target] = True
+        elif target in ends:
+            runs[target] = False
+    return [target for target in order if target in runs], runs
+
+
+def _add(a: Any, b: Any) -> Any:
+    """The sum of two gradients; where one is sparse, sparse + sparse is sparse, and dense + sparse is dense."""
+    if b.__class__ is not ndarray and getattr(b, "is_sparse", False) and not getattr(a, "is_sparse", False):
+        return b + a
+    total = a + b
+    return total if total.__class__ is ndarray or not isinstance(total, np.generic) else np.asarray(total)  # of two 0-d
+
+
+def accumulate(leaf: Tensor, g: Any, own: bool) -> None:
+    """Add `g` to leaf.grad. The array is adopted if it was made for this leaf alone (`own`), else copied.
+
+    A tensor that has stopped asking for gradients since it was used gets none.
+    """
+    if leaf._edge is not LEAF and not leaf._retains:
+        if leaf._edge is not None:
+            raise RuntimeError("leaf variable has been moved into the graph interior: it was written to since its use")
+        return
+    with _lock:
+        if isinstance(g, Tensor):
+            leaf._grad = leaf._grad + g if leaf._grad is not None else g if g.is_sparse else g.clone()
+        elif leaf._grad is None:
+            leaf._grad = wrap(g if own else g.copy())
+        else:
+            grad = leaf._grad
+            if getattr(grad._a, "is_sparse", False) or getattr(g, "is_sparse", False) or grad.requires_grad:
+                leaf._grad = wrap(_add(grad._a, g))
+            else:
+                grad._a += g
+                grad._st.version += 1
+    if leaf._post_hooks:
+        for hook in tuple(leaf._post_hooks.values()):
+            hook(leaf)
+
+
+def run_hooks(hooks: dict | None, g: Any, graph: bool) -> Any:
+    """Pass a gradient through tensor hooks; one that returns a tensor replaces it."""
+    for hook in tuple(hooks.values()) if hooks else ():
+        with_tensor = g if isinstance(g, Tensor) else wrap(g)
+        new = hook(with_tensor)
+        if new is not None:
+            if not isinstance(new, Tensor):
+                raise TypeError(f"expected Variable, but hook returned '{type(new).__name__}'")
+            if new._a.shape != with_tensor._a.shape:
+                raise RuntimeError(
+                    f"hook '{getattr(hook, '__name__', hook)}' has changed the size of value: "
+                    f"{list(with_tensor.shape)} became {list(new.shape)}"
+                )
+            g = new if graph else new._a
+    return g
+
+
+class NodeHooks:
+    """What listens at a node: tensor hooks by output number, and tensors whose `retain_grad` was called."""
+
+    def __init__(self) -> None:
+        self.tensor: dict[int, dict] = {}
+        self.retain: dict[int, weakref.ref] = {}
+
+    def pass_through(self, slots: list, graph: bool) -> list:
+        """The gradients of the outputs after the hooks on them."""
+        slots = list(slots)
+        for k, hooks in self.tensor.items():
+            if slots[k] is not None:
+                slots[k] = run_hooks(hooks, slots[k], graph)
+        for k, ref in self.retain.items():
+            t = ref()
+            if t is not None and slots[k] is not None:
+                accumulate(t, slots[k], False)
+        return slots
+
+
+def prepare(tensors: Sequence[Tensor], grad_tensors: Iterable[Any], graph: bool) -> tuple[list, list]:
+    """The edges of the outputs and their gradients: given ones checked for shape, ones for scalars."""
+    edges, grads = [], []
+    for i, (t, g) in enumerate(zip(tensors, grad_tensors, strict=True)):
+        if g is None and t._a.size != 1 and t.requires_grad:
+            raise RuntimeError(
+                f"grad can be implicitly created only for scalar outputs; output {i} has shape {list(t.shape)}"
+            )
+        edge = edge_of(t)
+        if edge is None or edge[1] < 0:
+            raise RuntimeError(f"element {i} of tensors does not require grad and does not have a grad_fn")
+        if g is None:
+            g = wrap(_backend.namespace(t._a).ones_like(t._a))
+        elif not isinstance(g, Tensor):
+            raise TypeError(f"gradients can be either Tensors or None, but got {type(g).__name__}")
+        elif g._a.shape != t._a.shape:
+            raise RuntimeError(
+                f"Mismatch in shape: grad_output[{i}] has a shape of {g.shape} and output[{i}] has a shape of {t.shape}."
+            )
+        elif g.dtype.is_complex != t.dtype.is_complex:
+            raise RuntimeError(
+                "For complex Tensors, both grad_output and output are required to have the same dtype. "
+                f"Mismatch in dtype: grad_output[{i}] has a dtype of {g.dtype} and output[{i}] has a dtype of {t.dtype}."
+            )
+        edges.append((t, 0) if edge is LEAF else edge)
+        grads.append(g if graph else g._a)
+    return edges, grads

@@ -1,0 +1,230 @@
+"""Writing into tensors that exist: in-place ops, `out=`, and what a write to a view does to its base's graph."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any
+
+from tdt import _backend
+from tdt._dtype import SCALAR_NAMES, can_cast
+from tdt._overlap import check_memory, check_overlap
+from tdt._tensor import LEAF, Storage, Tensor, alias
+from tdt.autograd._mode import enable_grad, real, state
+
+if TYPE_CHECKING:
+    from tdt.autograd._op import Op
+
+
+def write(op: Op, x: Tensor, rest: tuple, statics: dict) -> Tensor:
+    """`x` = op(x, *rest), in x's own memory, which every view of it sees.
+
+    The op runs on an alias of `x`; its result is then put where `x` stands: for a view, `copy_slices` joins the old base
+    and the new values into the base's new place in the graph.
+    """
+    from tdt.autograd._op import apply, edge_of
+
+    if not isinstance(x, Tensor):
+        raise TypeError(f"{op.name}_: expected a Tensor to write to, got {type(x).__name__}")
+    recording = state.grad and any(isinstance(t, Tensor) and t.requires_grad for t in (x, *rest))
+    if recording:
+        check_writable(x)
+    if state.meta:
+        check_fits(x, apply(op, (x, *rest), statics))
+        return x
+    check_memory(x, op.repeats)
+    if op.broadcasts:
+        check_overlap(x, rest)
+    edge = edge_of(x) if recording else None
+    before = alias(x._a, (x, 0) if edge is LEAF else edge, x._st)
+    if recording and op.operands[0] in _kept(op):
+        before._a, before._st = x._a.copy(), Storage()
+    result = apply(op, (before, *rest), statics, _direct_target(op, x, rest))
+    put(x, result)
+    x._st.version += 1
+    if result._edge is not None:
+        point_at(result._edge, x)
+        rebase(x, result._edge)
+    return x
+
+
+def _kept(op: Op) -> set[str]:
+    return {p for rule in op.rules.values() for p in (*rule.params, *(rule.fast_params or ()))}
+
+
+def _direct_target(op: Op, x: Tensor, rest: tuple) -> Any:
+    """x's array, where the forward may write straight into it: same shape and type all over, and no partial overlap."""
+    a = x._a
+    if not op.writes_out or (op.to_float and a.dtype.kind in "biu"):
+        return None
+    if op.repeats and _backend.overlaps_itself(a):
+        return a
+    for t in rest:
+        if isinstance(t, Tensor):
+            b = t._a
+            if type(b) is not type(a) or b.dtype != a.dtype or (b.ndim and b.shape != a.shape):
+                return None
+            same = a.strides == b.strides and _backend.byte_bounds(a) == _backend.byte_bounds(b)
+            if b.shape == a.shape and not same and _backend.may_overlap(a, b):
+                return None
+        elif t is not None and not (isinstance(t, (int, float)) and a.dtype.kind == "f"):
+            return None
+    return a
+
+
+def check_writable(x: Tensor, what: str = "is being") -> None:
+    """Refuse writes that would make gradients wrong: to leaves, views of leaves, multi-views, views made without grad.
+
+    A view counts as a leaf here, as in PyTorch, until its edge is asked for after its base has got one.
+    """
+    view = x._view
+    if view is not None:
+        check_view(x, what)
+        if x.requires_grad and view.base._edge in (None, LEAF):
+            raise RuntimeError(f"a view of a leaf Variable that requires grad {what} used in an in-place operation.")
+    if x._edge is LEAF or (x._edge is None and x.requires_grad):
+        raise RuntimeError(f"a leaf Variable that requires grad {what} used in an in-place operation.")
+
+
+def check_view(x: Tensor, what: str) -> None:
+    """Refuse a change to a view that was made in a way that cannot follow it. `what`: "is being" or how it came about."""
+    made, edge = x._view.made, x._edge
+    if not made:
+        return
+    recorded = edge is not None and edge is not LEAF
+    origin = f"Output {edge[1]} of {edge[0].name()} is a view" if recorded else "A view"
+    if made != "multi" or not recorded:
+        mode, here = ("inference", "in normal mode") if made == "inference" else ("no_grad", "with grad mode enabled")
+        origin += f"{' of a view which' if recorded else ''} was created in {mode} mode"
+        what = f"{what} modified inplace {here}"
+    else:
+        what = f"{what} modified inplace"
+    why = "Make the view and the change both inside the block, or both outside, or clone() the view."
+    if made == "multi":
+        why = "This view is the output of a function that returns multiple views. Use the out-of-place form."
+    raise RuntimeError(f"{origin} and {what}. {why}")
+
+
+def put(x: Tensor, result: Tensor) -> None:
+    """Store the values of `result` in x's memory; RuntimeError if they do not fit."""
+    a, r = x._a, result._a
+    if r is not a:
+        check_fits(x, result)
+        a[...] = r
+
+
+def check_fits(x: Tensor, result: Tensor) -> None:
+    """Whether `result` may be stored in `x`; RuntimeError for another shape or a type that does not fit."""
+    a, r = x._a, result._a
+    if r.shape != a.shape:
+        raise RuntimeError(f"output with shape {list(a.shape)} doesn't match the broadcast shape {list(r.shape)}")
+    check_cast(result, x)
+
+
+def check_cast(result: Tensor, x: Tensor) -> None:
+    """Whether results of this type may be stored in `x`: never down a category."""
+    if not can_cast(result.dtype, x.dtype):
+        raise RuntimeError(
+            f"result type {SCALAR_NAMES[result.dtype]} can't be cast to the desired output type {SCALAR_NAMES[x.dtype]}"
+        )
+
+
+def point_at(edge: tuple, x: Tensor) -> None:
+    """Let the node keep x's memory instead of the temporary result, so that a later change to it is noticed."""
+    node = edge[0]
+    for slot, i in enumerate(node.back.keep):
+        if i - len(node.edges) == edge[1]:
+            node.saved[slot] = (x._a, x._st, x._st.version)
+
+
+def rebase(x: Tensor, edge: tuple) -> None:
+    """Put `x` at `edge`; if it is a view, join its new values into the base and derive its edge from there."""
+    view = x._view
+    if view is None:
+        move(x, edge)
+        return
+    from tdt._ops.copy_slices import record
+    from tdt.autograd._op import edge_of
+
+    move(view.base, record(view.base, alias(x._a, edge), view.chain))
+    view.version = -1
+    edge_of(x)
+
+
+def move(x: Tensor, edge: tuple | None) -> None:
+    """Put `x` at `edge`; if it retains its gradient, that is from now on the one of its new value."""
+    old, x._edge = x._edge, edge
+    if x._retains and edge is not None:
+        if old is not None and old[0].hooks:
+            old[0].hooks.retain.pop(old[1], None)
+        x.retain_grad()
+
+
+def refresh(x: Tensor) -> None:
+    """Recompute the edge of a view whose storage was written to since: replay its chain from the base's edge."""
+    view = x._view
+    if view.base._edge is not None:
+        check_view(x, "its base or another view of its base has been")
+        view.version = x._st.version
+        move(x, _replay(x)._edge)
+
+
+def _replay(x: Tensor) -> Tensor:
+    base = x._view.base
+    t = alias(base._a, (base, 0) if base._edge is LEAF else base._edge, base._st)
+    with enable_grad(), real():
+        return look(t, x._view.chain)
+
+
+def look(t: Tensor, chain: tuple) -> Tensor:
+    """`t` seen through a chain of view ops."""
+    for op, statics, k in chain:
+        t = op(t, **statics)
+        if k is not None:
+            t = t[k]
+    return t
+
+
+def write_out(op: Op, out: Any, operands: tuple, statics: dict) -> Any:
+    """Run `op` and store its result(s) in `out`: resized where empty, cast where the category allows; no gradients."""
+    from tdt.autograd._op import apply
+
+    targets = tuple(out) if isinstance(out, (tuple, list)) else (out,)
+    for t in targets:
+        if not isinstance(t, Tensor):
+            raise TypeError(f"{op.name}(): argument 'out' must be Tensor, not {type(t).__name__}")
+    tensors = [t for t in (*operands, *targets) if isinstance(t, Tensor)]
+    if state.grad and any(t.requires_grad for t in tensors):
+        raise RuntimeError(
+            f"{op.name}(): functions with out=... arguments don't support automatic differentiation, but one of the "
+            "arguments requires grad."
+        )
+    if op.broadcasts:
+        for t in targets:
+            check_overlap(t, operands)
+    results = apply(op, operands, statics)
+    results = results if isinstance(results, tuple) else (results,)
+    if len(results) != len(targets):
+        raise TypeError(f"{op.name}(): argument 'out' must be a tuple of {len(results)} Tensors, got {len(targets)}")
+    for t, r in zip(targets, results, strict=True):
+        store(t, r)
+    return out
+
+
+def store(t: Tensor, r: Tensor) -> None:
+    """Copy `r` into `t`, an `out=` target: resize it if its shape differs (with a warning unless it was empty)."""
+    check_cast(r, t)
+    if r.device != t.device:
+        raise RuntimeError(
+            f"Expected all tensors to be on the same device, but found at least two devices, {r.device} and {t.device}!"
+        )
+    if t._a.shape != r._a.shape:
+        if t._a.size:
+            warnings.warn(
+                f"An output with one or more elements was resized since it had shape {list(t._a.shape)}, which does not "
+                f"match the required output shape {list(r._a.shape)}. Resize it to zero elements first: t.resize_(0).",
+                stacklevel=4,
+            )
+        t._a = _backend.namespace(t._a).empty(r._a.shape, t._a.dtype)
+    check_memory(t)
+    t._a[...] = r._a
+    t._st.version += 1

@@ -1,0 +1,254 @@
+"""A recorded op: which inputs it came from, what it kept, and how its rules turn an incoming gradient into theirs."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tdt import _backend
+from tdt._tensor import Storage, Tensor, alias, wrap
+
+if TYPE_CHECKING:
+    from tdt.autograd._op import Op, Rule
+
+number = itertools.count().__next__
+ndarray = np.ndarray
+
+
+class Back:
+    """What the backward of one op keeps and runs when the operands in the bit set `mask` want gradients.
+
+    A rule's parameters are picked by position from [g, xp, needs, index, *kept, *named], where index is the place in the
+    variadic operand, kept are the operands and outputs that some rule names, and named the shapes, dtypes, statics, aux
+    values and single gradients.
+    """
+
+    __slots__ = ("op", "names", "keep", "fold", "named", "calls", "fast_calls", "fast", "broadcasts", "several",
+                 "variadic", "needs_shapes", "needs_dtypes")  # fmt: skip
+
+    def __init__(self, op: Op, mask: int, count: int, low: Any = None):
+        wanted = [i for i in range(count) if mask >> i & 1]
+        self.op, self.names, self.variadic = op, op.names_for(count), op.variadic is not None
+        self.several = op.multi_view or len(op.outputs) > 1
+        self.broadcasts = op.broadcasts and count > 1
+        rules = list(dict.fromkeys(op.rules[self.names[i]] for i in wanted if self.names[i] in op.rules))
+        params = dict.fromkeys(p for rule in rules for p in (*rule.params, *(rule.fast_params or ())))
+        values = (*self.names, *op.outputs)
+        self.keep = tuple(i for i, n in enumerate(values) if n in params)
+        kept = list(dict.fromkeys(values[i] for i in self.keep))
+        # How many kept values stand before and how many belong to the variadic operand, which rules see as one list.
+        self.fold = (kept.index(op.variadic), count - op.fixed) if op.variadic in kept else None
+        given = ["g", "xp", "needs", "index" if op.variadic else ""]
+        named = [p for p in params if p not in kept and p not in given]
+        self.named = [self._getter(p) for p in named]
+        self.needs_shapes = any(p.endswith("_shape") for p in named)
+        self.needs_dtypes = any(p.endswith("_dtype") for p in named)
+        order = [*given, *kept, *named]
+        self.calls = [c for rule in rules for c in self._calls(rule, rule.function, rule.params, order, wanted)]
+        self.fast = low is None and all(rule.fast is not None for rule in rules)
+        self.fast_calls = [
+            c for rule in rules if self.fast for c in self._calls(rule, rule.fast, rule.fast_params, order, wanted)
+        ]
+
+    def _calls(self, rule: Rule, function: Any, params: Any, order: list[str], wanted: list[int]) -> list[tuple]:
+        """(function, how to pick its arguments, the operands it answers for, its `needs`, or None for a single one)."""
+        places = [order.index(p) for p in params]
+        pick = itemgetter(*places) if len(places) > 1 else itemgetter(slice(places[0], places[0] + 1))
+        if rule.joint:
+            at = tuple(self.names.index(n) if n in self.names else None for n in rule.wrt)
+            return [(function, pick, at, tuple(i is not None and i in wanted for i in at))]
+        return [(function, pick, i, None) for i in wanted if self.names[i] == rule.wrt[0]]
+
+    def _getter(self, name: str) -> Callable[[Node, list], Any]:
+        """How a node finds the value of a rule's parameter that is neither kept nor given with the call."""
+        op, names = self.op, self.names
+        if name in op.statics:
+            return lambda node, grads: node.statics[name]
+        if name in op.aux:
+            place = op.aux.index(name)
+            return lambda node, grads: node.aux[place]
+        what, _, kind = name.rpartition("_")
+        if kind in ("shape", "dtype") and what in names:
+            at = slice(op.fixed, None) if what == op.variadic else names.index(what)
+            return (lambda node, grads: node.shapes[at]) if kind == "shape" else (lambda node, grads: node.dtypes[at])
+        k = op.outputs.index(name.removeprefix("g_"))
+        return lambda node, grads: node._gradient(k, grads)
+
+
+class Node:
+    """One recorded call. `edges[i]` is (node or leaf, output number) for operand i, or None where no gradient goes.
+
+    Numbers only grow, and a node's inputs exist before it: descending `number` is an order in which to run backward.
+    """
+
+    __slots__ = ("back", "edges", "saved", "shapes", "dtypes", "statics", "aux", "number", "hooks", "outs",
+                 "__weakref__")  # fmt: skip
+
+    def __init__(
+        self, back: Back, edges: Any, operands: tuple, arrays: Any, statics: dict, outs: tuple, aux: Any = None
+    ):
+        self.back, self.edges = back, edges
+        self.statics, self.aux, self.number = statics, aux, number()
+        self.hooks = self.outs = self.dtypes = self.shapes = None
+        count = len(operands)
+        saved: Any = [] if back.keep else ()  # an empty list would be one more object for the garbage collector
+        for i in back.keep:
+            t = operands[i] if i < count else outs[i - count]
+            if isinstance(t, Tensor):
+                saved.append((arrays[i] if i < count else t._a, t._st, t._st.version))
+            else:
+                saved.append((t, None, 0))
+        self.saved = saved
+        if back.needs_shapes or (back.broadcasts and (count != 2 or broadcast(arrays[0], arrays[1]))):
+            self.shapes = (arrays[0].shape,) if count == 1 else tuple([getattr(a, "shape", ()) for a in arrays])
+        if back.needs_dtypes:
+            self.dtypes = tuple([getattr(a, "dtype", None) for a in arrays])
+        if back.several:
+            self.outs = [kind_of(t) for t in outs]
+
+    def name(self) -> str:
+        """The node's name in PyTorch's spelling, e.g. `TanhBackward0`."""
+        return "".join(p.capitalize() for p in self.back.op.name.split("_")) + "Backward0"
+
+    @property
+    def next_functions(self) -> tuple:
+        """((node, output number), …) of the inputs; a leaf stands as an `AccumulateGrad`, no gradient as (None, 0)."""
+        return next_functions(self.edges)
+
+    def __repr__(self) -> str:
+        return f"<{self.name()} object>"
+
+    def release(self) -> None:
+        """Drop what was kept for backward; a node that kept nothing may run again."""
+        if self.saved or self.aux is not None:
+            self.saved = self.aux = None
+
+    def run(self, grads: list, graph: bool) -> list:
+        """Gradients of the operands (None where not wanted) for those of the outputs: Tensors if `graph`, else arrays."""
+        back = self.back
+        if self.saved is None:
+            raise freed()
+        kept = []
+        for array, storage, version in self.saved:
+            if storage is not None and storage.version != version:
+                raise overwritten(array, storage, version, self)
+            kept.append(array)
+        fast = back.fast and not graph
+        if not fast:
+            kept = self._as_tensors(kept)
+            grads = [g if g is None or isinstance(g, Tensor) else wrap(g) for g in grads]
+        if back.fold is not None:
+            at, n = back.fold
+            kept[at : at + n] = [kept[at : at + n]]
+        g = tuple(grads) if back.several else grads[0]
+        xp = np if g.__class__ is ndarray or not fast else _backend.namespace(next(g for g in grads if g is not None))
+        values = [g, xp, None, None, *kept]
+        for get in back.named:
+            values.append(get(self, grads))
+        results: list = [None] * len(self.edges)
+        for function, pick, at, needs in back.fast_calls if fast else back.calls:
+            if needs is None:
+                if back.variadic:
+                    values[3] = at - back.op.fixed
+                results[at] = function(*pick(values))
+            else:
+                values[2] = needs
+                for i, r in zip(at, function(*pick(values)), strict=True):
+                    if i is not None:
+                        results[i] = r
+        if not (fast or graph):
+            results = [None if r is None else r._a for r in results]
+        if self.shapes is not None and back.broadcasts:
+            for i, r in enumerate(results):
+                if r is not None and r.shape != self.shapes[i]:
+                    results[i] = sum_to(r, self.shapes[i])
+        return results
+
+    def _gradient(self, k: int, grads: list) -> Any:
+        """The gradient of output `k`, zeros where none came."""
+        if grads[k] is not None:
+            return grads[k]
+        nothing = zeros(self.outs[k])
+        return wrap(nothing) if any(isinstance(g, Tensor) for g in grads) else nothing
+
+    def _as_tensors(self, kept: list) -> list:
+        """What was kept, as tensors that stand where the originals stood in the graph."""
+        count = len(self.edges)
+        edges = [self.edges[i] if i < count else (self, i - count) for i in self.back.keep]
+        return [
+            alias(a, e, s[1]) if _backend.is_array(a) else a for a, e, s in zip(kept, edges, self.saved, strict=True)
+        ]
+
+
+def kind_of(t: Tensor) -> tuple:
+    """What `zeros` needs to make an array like the one in `t`."""
+    return t._a.shape, t._a.dtype, _backend.namespace(t._a)
+
+
+def zeros(kind: tuple) -> Any:
+    """An array of zeros of a kind noted by `kind_of`."""
+    shape, dtype, xp = kind
+    return xp.zeros(shape, dtype)
+
+
+def freed() -> RuntimeError:
+    """The error of a second backward through a graph that was not retained."""
+    return RuntimeError(
+        "Trying to backward through the graph a second time (or directly access saved tensors after they have already been "
+        "freed). Specify retain_graph=True when calling .backward() or autograd.grad() the first time."
+    )
+
+
+def overwritten(kept: Any, storage: Storage, version: int, node: Any) -> RuntimeError:
+    """The error of a backward that needs a value which was written over."""
+    return RuntimeError(
+        "one of the variables needed for gradient computation has been modified by an inplace operation: a tensor of shape "
+        f"{list(kept.shape)} kept by {node.name()} is at version {storage.version}; expected version {version} instead. "
+        "Use the out-of-place form, or clone() it first."
+    )
+
+
+def broadcast(a: Any, b: Any) -> bool:
+    """Whether one of two operands was (or, off NumPy, might have been) broadcast to the other's shape."""
+    if a.__class__ is ndarray:
+        return a.shape != b.shape if b.__class__ is ndarray else False
+    return b.__class__ is not ndarray
+
+
+def sum_to(value: Any, shape: tuple[int, ...]) -> Any:
+    """Sum `value` (array or tensor) over the axes along which `shape` was broadcast to it."""
+    extra = len(value.shape) - len(shape)
+    axes = (*range(extra), *(i + extra for i, n in enumerate(shape) if n == 1 and value.shape[i + extra] != 1))
+    if isinstance(value, Tensor):
+        return (value.sum(axes) if axes else value).reshape(shape)
+    return (value.sum(axis=axes, keepdims=True) if axes else value).reshape(shape)
+
+
+class AccumulateGrad:
+    """How a leaf shows in `next_functions`: `.variable` is the leaf."""
+
+    next_functions = ()
+
+    def __init__(self, variable: Tensor):
+        self.variable = variable
+
+    def name(self) -> str:
+        """`AccumulateGrad`, as PyTorch names it."""
+        return "AccumulateGrad"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, AccumulateGrad) and other.variable is self.variable
+
+    def __hash__(self) -> int:
+        return id(self.variable)
+
+
+def next_functions(edges: Any) -> tuple:
+    """Edges as PyTorch shows them: ((node or AccumulateGrad, output number), …), (None, 0) where no gradient goes."""
+    return tuple(
+        [(None, 0) if e is None else (AccumulateGrad(e[0]), 0) if isinstance(e[0], Tensor) else e for e in edges]
+    )

@@ -1,0 +1,456 @@
+"""`@op`: an operation defined once, and its call: promotion, forward, record.
+
+@op(dtypes=FLOATING_AND_COMPLEX)
+def tanh(xp, x):                       # operands are positional, statics keyword-only
+    return xp.tanh(x)
+
+@tanh.vjp("x")                         # the rule's parameter names say what is kept for backward
+def _(g, out):
+    return g * (1 - out * out).conj()
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tdt import _backend
+from tdt._dtype import ALL, ALL_DTYPES, FLOAT, of
+from tdt._tensor import LEAF, Storage, Tensor, View, alias
+from tdt.autograd._mode import state
+from tdt.autograd._node import Back, Node
+from tdt.autograd._plan import NUMBER, Plan, make_plan, narrow, widen, wrap_scalars
+
+OPS: dict[str, Op] = {}
+DIFFERENTIABLE = frozenset(d.np for d in ALL_DTYPES if d.category >= FLOAT)
+ndarray = np.ndarray
+NO_STATICS: dict[str, Any] = {}
+_new = object.__new__
+
+
+class Rule:
+    """How the gradients of the operands `wrt` follow from the outputs'; `fast` is the same on arrays."""
+
+    __slots__ = ("wrt", "function", "params", "fast", "fast_params", "joint")
+
+    def __init__(self, wrt: tuple[str, ...], function: Callable[..., Any]):
+        self.wrt, self.function, self.joint = wrt, function, len(wrt) > 1
+        self.params = tuple(inspect.signature(function).parameters)
+        self.fast: Callable[..., Any] | None = None
+        self.fast_params: tuple[str, ...] | None = None
+
+
+@dataclass(eq=False)
+class Traits:
+    """What `@op(...)` can say of an op beyond its forward and its rules."""
+
+    dtypes: frozenset[int] = ALL  # categories allowed after promotion
+    promote: str | tuple[str, ...] = "all"  # operands that share one promoted type
+    to_float: bool = False  # integers compute in the default float type
+    outputs: tuple[str, ...] = ("out",)  # their names, for several
+    nondiff: tuple[str, ...] = ()  # outputs without gradients
+    aux: tuple[str, ...] = ()  # further values that the forward returns, for fast_vjp alone
+    view: bool | str = False  # True: always aliases the first operand; "maybe": where it can
+    multi_view: bool = False  # returns several views
+    random: bool = False  # draws from a generator
+    data_dependent: bool = False  # the result's shape depends on values
+    broadcasts: bool = True  # operands are broadcast against each other
+    computes: bool = True  # False: only moves values, in half precision too
+    shape: Callable[..., Any] | None = None  # the result's shape(s) from the operands' shapes and the statics
+    flops: Callable[..., Any] | None = None  # multiply-adds from the same
+    repeats: bool = False  # in place, may write to memory that is several elements (after expand)
+    sparse: bool = False  # takes sparse operands
+    ufunc: str = ""  # NumPy's name for the forward without statics, for the short ways
+
+
+class Op(Traits):
+    """An operation: its forward, its rules and what dispatch must know of it. Calling it with tensors runs it."""
+
+    def __init__(self, forward: Callable[..., Any], name: str | None, traits: dict[str, Any]):
+        super().__init__(**traits)
+        params = list(inspect.signature(forward).parameters.values())[1:]
+        self.name: str = name or forward.__name__.strip("_")
+        self.forward, self.__doc__ = forward, forward.__doc__
+        self.operands = tuple(p.name for p in params if p.kind is p.POSITIONAL_OR_KEYWORD)
+        self.variadic = next((p.name for p in params if p.kind is p.VAR_POSITIONAL), None)
+        self.fixed = len(self.operands)
+        keywords = {p.name: p.default for p in params if p.kind is p.KEYWORD_ONLY}
+        self.writes_out = keywords.pop("out", self) is None
+        self.statics = tuple(keywords)
+        self.defaults = {k: v for k, v in keywords.items() if v is not inspect.Parameter.empty}
+        self.rules: dict[str, Rule] = {}
+        self.plans: dict[tuple, Plan] = {}
+        self.kernels: tuple | None = None
+        self.view = self.view or self.multi_view
+        self.computes = self.computes and not self.view
+        # simple: nothing but the forward between operands and result. lane: `unary` and `binary` will do.
+        self.simple = not (self.aux or self.variadic or self.sparse)
+        self.direct = getattr(np, self.ufunc) if self.ufunc else None
+        self.lane = self.simple and not self.multi_view and len(self.outputs) == 1
+        self._names: dict[int, tuple[str, ...]] = {}
+
+    def names_for(self, count: int) -> tuple[str, ...]:
+        """The operand name of each of `count` operands; a variadic name repeats."""
+        names = self._names.get(count)
+        if names is None:
+            rest = (self.variadic,) * (count - self.fixed) if self.variadic else ()
+            names = self._names[count] = self.operands[:count] + rest
+        return names
+
+    def vjp(self, *wrt: str) -> Callable[[Callable[..., Any]], Rule]:
+        """Register the rule for one operand, or a joint rule for several (it takes `needs` and returns a tuple)."""
+
+        def register(function: Callable[..., Any]) -> Rule:
+            rule = Rule(wrt, function)
+            for name in wrt:
+                assert name in self.operands or name == self.variadic, f"{self.name} has no operand {name}"
+                self.rules[name] = rule
+            return rule
+
+        return register
+
+    def fast_vjp(self, *wrt: str) -> Callable[[Callable[..., Any]], Rule]:
+        """Register the array form of a rule: parameters as the rule's, `xp` where named; it may name aux values."""
+
+        def register(function: Callable[..., Any]) -> Rule:
+            rule = self.rules[wrt[0]]
+            assert rule.wrt == wrt, f"{self.name}: fast_vjp{wrt} has no rule for the same operands"
+            rule.fast, rule.fast_params = function, tuple(inspect.signature(function).parameters)
+            return rule
+
+        return register
+
+    def __call__(self, *operands: Any, **statics: Any) -> Any:
+        if len(operands) == 1:
+            return unary(self, operands[0], statics)
+        return apply(self, operands, statics) if statics or len(operands) != 2 else binary(self, *operands)
+
+    def inplace(self, x: Tensor, *rest: Any, **statics: Any) -> Tensor:
+        """Write the result into `x`, the first operand; see `_inplace.write`."""
+        from tdt.autograd._inplace import write
+
+        return write(self, x, rest, statics)
+
+    def into(self, out: Any, *operands: Any, **statics: Any) -> Any:
+        """Write the result into `out`, a tensor or a tuple of them; see `_inplace.write_out`."""
+        from tdt.autograd._inplace import write_out
+
+        return write_out(self, out, operands, statics)
+
+    def __repr__(self) -> str:
+        return f"<op {self.name}>"
+
+
+def op(forward: Callable[..., Any] | None = None, *, name: str | None = None, **traits: Any) -> Any:
+    """Make an Op of a forward `f(xp, *operands, **statics)`; `traits` are those of `Traits`."""
+
+    def make(forward: Callable[..., Any]) -> Op:
+        made = Op(forward, name, traits)
+        assert made.name not in OPS, f"two ops are named {made.name}"
+        OPS[made.name] = made
+        return made
+
+    return make if forward is None else make(forward)
+
+
+def finish(op: Op, out: Any, *operands: Any, **statics: Any) -> Any:
+    """`op(...)`, or the same into `out` where one is given: the last line of public functions that take `out=`."""
+    return apply(op, operands, statics) if out is None else op.into(out, *operands, **statics)
+
+
+def unary(op: Op, x: Any, statics: dict = NO_STATICS) -> Any:
+    """`apply` for one operand, by the shortest way; what is not ordinary goes to `apply`."""
+    record = state.quick
+    try:
+        a = x._a
+        plan = op.plans.get((a.dtype,))
+    except AttributeError:
+        return apply(op, (x,), statics)
+    if plan is None or not plan.lane or a.__class__ is not ndarray or record is None:
+        return apply(op, (x,), statics)
+    edge = (x._edge if x._view is None else edge_of(x)) if record else None
+    if statics:
+        statics = {**op.defaults, **statics} if op.defaults else statics
+        result = op.forward(np, a, **statics)
+    else:
+        statics, result = op.defaults, op.forward(np, a) if op.direct is None else op.direct(a)
+    out = _new(Tensor)
+    out._a = result if result.__class__ is ndarray else np.asarray(result)
+    out._edge = out._view = out._grad = None
+    if op.view:
+        _link(op, x, out, statics)
+    else:
+        out._st = Storage()
+    if edge is not None:
+        back = plan.backs.get(1) or plan.backs.setdefault(1, Back(op, 1, 1))
+        if back.calls and (out._a.dtype is a.dtype or out._a.dtype in DIFFERENTIABLE):
+            out._edge = (Node(back, ((x, 0) if edge is LEAF else edge,), (x,), (a,), statics, (out,)), 0)
+    return out
+
+
+def binary(op: Op, x: Any, y: Any) -> Any:
+    """`apply` for two operands, tensors or numbers, and no statics, by the shortest way."""
+    record = state.quick
+    try:
+        a = x._a
+        kind = y.__class__
+        if kind is float or kind is int:
+            b, plan = y, op.plans.get((a.dtype, kind))
+        else:
+            b = y._a
+            plan = op.plans.get((a.dtype, b.dtype))
+            if b.__class__ is not ndarray:
+                plan = None
+        if plan is None or not plan.lane or a.__class__ is not ndarray or record is None:
+            return apply(op, (x, y), {})
+        result = op.forward(np, a, b) if op.direct is None else op.direct(a, b)
+    except (AttributeError, ValueError, OverflowError):
+        return apply(op, (x, y), {})
+    out = _new(Tensor)
+    out._a = result if result.__class__ is ndarray else np.asarray(result)
+    out._st = Storage()
+    out._edge = out._view = out._grad = None
+    if not record:
+        return out
+    x_edge = x._edge if x._view is None else edge_of(x)
+    y_edge = None if b is y else y._edge if y._view is None else edge_of(y)
+    if x_edge is not None or y_edge is not None:
+        mask = 1 if y_edge is None else 2 if x_edge is None else 3
+        back = plan.backs.get(mask) or plan.backs.setdefault(mask, Back(op, mask, 2))
+        if back.calls:
+            edges = ((x, 0) if x_edge is LEAF else x_edge, (y, 0) if y_edge is LEAF else y_edge)
+            out._edge = (Node(back, edges, (x, y), (a, b), op.defaults, (out,)), 0)
+    return out
+
+
+def apply(op: Op, operands: tuple, statics: dict, target: Any = None) -> Any:
+    """Run `op`: find the plan, compute, wrap the result and record it. `target`: an array to compute into."""
+    if state.handler is not None:
+        return state.handler(op, operands, statics, target)
+    arrays, key, edges, mask, bit, xp = [], [], [], 0, 1, np
+    record = state.grad
+    for x in operands:
+        if isinstance(x, Tensor):
+            a = x._a
+            if a.__class__ is not ndarray:
+                xp = None
+            arrays.append(a)
+            key.append(a.dtype)
+            e = (x._edge if x._view is None else edge_of(x)) if record else None
+            if e is not None:
+                if e is LEAF:
+                    e = (x, 0)
+                mask |= bit
+            edges.append(e)
+        else:
+            arrays.append(x)
+            key.append(x.__class__)
+            edges.append(None)
+        bit += bit
+    key = tuple(key)
+    plan = op.plans.get(key)
+    if plan is None or plan.by_rank is not None or xp is None:
+        xp, plan = _slow_plan(op, key, arrays)
+    if plan.casts is not None:
+        return apply(op, _cast(operands, plan.casts), statics, target if plan.casts[0] is None else None)
+    if op.defaults:
+        statics = {**op.defaults, **statics} if statics else op.defaults
+    aux = None
+    if plan.quick and target is None:
+        try:
+            result = op.forward(xp, *arrays, **statics)
+        except (ValueError, OverflowError) as error:
+            result = _recover(op, xp, arrays, statics, error)
+    else:
+        result = _compute(op, xp, arrays, statics, plan.low, target)
+        if op.aux:
+            result, *aux = result
+    if result.__class__ is ndarray and not state.inference:
+        out = _new(Tensor)
+        out._a = result
+        out._edge = out._view = out._grad = None
+        if op.view:
+            _link(op, operands[0], out, statics)
+        else:
+            out._st = Storage()
+        outs = (out,)
+    else:
+        outs = _wrap(op, result if result.__class__ is tuple else (result,), operands, statics)
+    if mask:
+        back = plan.backs.get(mask)
+        if back is None:
+            back = plan.backs[mask] = Back(op, mask, len(operands), plan.low)
+        if back.calls:
+            _record(op, Node(back, edges, operands, arrays, statics, outs, aux), outs)
+    return outs if result.__class__ is tuple else outs[0]
+
+
+def _record(op: Op, node: Node, outs: tuple) -> None:
+    """Put the results that can have gradients behind `node`."""
+    for k, t in enumerate(outs):
+        if t._a.dtype in DIFFERENTIABLE and not (op.nondiff and op.outputs[k] in op.nondiff):
+            t._edge = (node, k)
+
+
+class _Nowhere:
+    """Where gradients of a view made under no_grad go: as in PyTorch it wants one, and nobody gets it."""
+
+    edges: tuple = ()
+    outs = hooks = None
+    number = -1
+
+    def run(self, grads: list, graph: bool) -> list:
+        """There are no inputs to pass anything to."""
+        return []
+
+    def release(self) -> None:
+        """Nothing is kept."""
+
+
+NOWHERE = (_Nowhere(), -1)
+
+
+def edge_of(x: Tensor) -> tuple | None:
+    """The edge of a tensor, brought up to date for a view whose base was written to."""
+    view = x._view
+    if view is not None:
+        if view.version != x._st.version:
+            from tdt.autograd._inplace import refresh
+
+            refresh(x)
+        if x._edge is None and view.base._edge is not None:
+            return NOWHERE
+    return x._edge
+
+
+def _slow_plan(op: Op, key: tuple, arrays: list) -> tuple[Any, Plan]:
+    """The array library and the plan, where the types are new, mixed in rank, or not all NumPy's."""
+    xp = _home(op, arrays)
+    plan = op.plans.get(key)
+    if plan is None:
+        plan = make_plan(op, key, arrays)
+        plan.quick = plan.quick and not kernels_of(op)
+        plan.lane = plan.quick and op.lane
+        if len({k for k in key if not isinstance(k, type)}) > 1:
+            plan.by_rank, plan.lane = {}, False
+        op.plans[key] = plan
+    if plan.by_rank is not None:
+        ranks = tuple(getattr(a, "ndim", -1) == 0 for a in arrays)
+        if ranks not in plan.by_rank:
+            plan.by_rank[ranks] = make_plan(op, key, arrays)
+        plan = plan.by_rank[ranks]
+    return xp, plan
+
+
+def _home(op: Op, arrays: list) -> Any:
+    """The library all arrays belong to; 0-d arrays follow the others to their device, anything else is an error."""
+    if any(getattr(a, "is_sparse", False) for a in arrays) and not op.sparse:
+        raise NotImplementedError(f"{op.name} is not implemented for sparse tensors; call .to_dense() first")
+    on_gpu = [a for a in arrays if _backend.is_array(a) and not isinstance(a, ndarray)]
+    if not on_gpu:
+        return np
+    home = _backend.device_of(on_gpu[0])
+    for i, a in enumerate(arrays):
+        if _backend.is_array(a) and _backend.device_of(a) != home:
+            if a.ndim:
+                raise RuntimeError(
+                    f"Expected all tensors to be on the same device, but found at least two devices, {home} and "
+                    f"{_backend.device_of(a)}! (operand {op.names_for(len(arrays))[i]} of {op.name}); move it with .to()"
+                )
+            arrays[i] = _backend.to_device(a, home)
+    return _backend.namespace(on_gpu[0])
+
+
+def _cast(operands: tuple, casts: tuple) -> tuple:
+    """The operands converted to the promoted type, by a recorded op, so that their gradients are converted back."""
+    from tdt._ops.cast import convert
+
+    return tuple(
+        x if c is None else x.item() if c is NUMBER else convert(x, dtype=of(c))
+        for x, c in zip(operands, casts, strict=True)
+    )
+
+
+def _compute(op: Op, xp: Any, arrays: list, statics: dict, low: Any, target: Any) -> Any:
+    """The forward: by a kernel where one applies, in float32 for half precision, into `target` where it can."""
+    if low is not None:
+        return narrow(op.forward(xp, *widen(arrays), **statics), low)
+    for kind, when, kernel in kernels_of(op):
+        if (kind == "cpu") == (xp is np) and when(arrays, statics):
+            return kernel(*arrays, **statics)
+    try:
+        if target is not None and op.writes_out:
+            return op.forward(xp, *arrays, **statics, out=target)
+        return op.forward(xp, *arrays, **statics)
+    except (ValueError, OverflowError) as error:
+        return _recover(op, xp, arrays, statics, error)
+
+
+def kernels_of(op: Op) -> tuple:
+    """The op's fast kernels, looked up on first use."""
+    if op.kernels is None:
+        from tdt import _kernels
+
+        op.kernels = tuple(_kernels.TABLE.get(op.name, ()))
+    return op.kernels
+
+
+def _recover(op: Op, xp: Any, arrays: list, statics: dict, error: Exception) -> Any:
+    """Say in PyTorch's words why NumPy refused, or do what it refused: wrap a Python integer that is out of range."""
+    if isinstance(error, OverflowError) and any(isinstance(a, int) for a in arrays):
+        return op.forward(xp, *wrap_scalars(arrays), **statics)
+    shapes = [a.shape for a in arrays if _backend.is_array(a)]
+    if op.broadcasts and len(shapes) > 1:
+        check_broadcast(*shapes)
+    raise error
+
+
+def check_broadcast(*shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape that `shapes` broadcast to; RuntimeError names the dimension that does not match."""
+    result: list[int] = []
+    for shape in shapes:
+        padded = [1] * (len(shape) - len(result)) + result
+        for i in range(1, len(shape) + 1):
+            a, b = padded[-i], shape[-i]
+            if a != b and 1 not in (a, b):
+                raise RuntimeError(
+                    f"The size of tensor a ({a}) must match the size of tensor b ({b}) at non-singleton dimension "
+                    f"{len(padded) - i}; shapes are {' and '.join(str(list(s)) for s in shapes)}"
+                )
+            padded[-i] = b if a == 1 else a
+        result = padded
+    return tuple(result)
+
+
+def _wrap(op: Op, results: tuple, operands: tuple, statics: dict) -> tuple[Tensor, ...]:
+    """Tensors around the results; NumPy's scalars become 0-d arrays."""
+    outs = []
+    for k, r in enumerate(results):
+        t = alias(r if _backend.is_array(r) or getattr(r, "is_sparse", False) else np.asarray(r), None)
+        if op.view:
+            _link(op, operands[0], t, statics, k if op.multi_view else None)
+        t._inference = state.inference
+        outs.append(t)
+    return tuple(outs)
+
+
+def _link(op: Op, x: Tensor, t: Tensor, statics: dict, k: int | None = None) -> None:
+    """Let `t`, a result of a view op on `x`, share x's storage, and note how it looks into it (unless it was copied)."""
+    if op.view is not True:
+        base = t._a.base
+        if base is not x._a and (base is None or base is not x._a.base) and not _backend.may_overlap(t._a, x._a):
+            t._st = Storage()
+            return
+    st = t._st = x._st
+    made = "" if state.quick else "inference" if state.inference else "no_grad"
+    if op.multi_view:
+        made = made or "multi"
+    source, step = x._view, (op, statics, k)
+    if source is None:
+        t._view = View(x, None, step, st.version, made)
+    else:
+        t._view = View(source.base, source, step, st.version, made or source.made)

@@ -1,0 +1,101 @@
+"""What one call of an op will do, decided once per (op, operand dtypes): the cast of each operand, the type to compute in."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tdt import _dtype
+from tdt._dtype import ALL, FLOAT, SCALAR_NAMES
+
+if TYPE_CHECKING:
+    from tdt.autograd._op import Op
+
+_PYTHON_CATEGORY = {bool: _dtype.bool, int: _dtype.int64, float: _dtype.float64, complex: _dtype.complex128}
+# NumPy would round after each step of a half-precision computation; like PyTorch, compute in float32 and round once.
+_LOW = {_dtype.float16.np: np.dtype(np.float32), _dtype.bfloat16.np: np.dtype(np.float32)}
+
+
+NUMBER = object()  # the cast of a NumPy scalar: to a Python number, which does not widen its partners
+
+
+class Plan:
+    """`casts`: the NumPy dtype each operand must be converted to first, or None.
+    `low`: the half-precision dtype to round results to after computing in float32, or None.
+    `backs`: what to keep for backward, by the set of operands that want gradients.
+    `by_rank`: plans by which operands are 0-d, where that decides the promoted type.
+    `quick`: nothing stands between the operands and the forward. `lane`: `unary` and `binary` will do.
+    """
+
+    __slots__ = ("casts", "low", "backs", "by_rank", "quick", "lane")
+
+    def __init__(self, casts: tuple | None, low: Any, quick: bool):
+        self.casts, self.low, self.quick, self.lane = casts, low, quick, False
+        self.backs: dict[int, Any] = {}
+        self.by_rank: dict[tuple, Plan] | None = None
+
+
+def make_plan(op: Op, key: tuple, arrays: list) -> Plan:
+    """The plan for operands of these types; it is cached by the caller. NotImplementedError for a type op refuses."""
+    check_kinds(op, key)
+    names = op.names_for(len(arrays))
+    part = [i for i, name in enumerate(names) if op.promote == "all" or name in op.promote]
+    tensors = [(_dtype.of(key[i]), arrays[i].ndim == 0) for i in part if not isinstance(key[i], type)]
+    scalars = [_PYTHON_CATEGORY[key[i]] for i in part if key[i] in _PYTHON_CATEGORY]
+    casts = None
+    if tensors or scalars:
+        common = _dtype.result_of(tensors, scalars)
+        if op.to_float and common.category < FLOAT:
+            common = _dtype.get_default_dtype()
+        check_category(op, common)
+        wanted = [
+            common.np if i in part and not isinstance(key[i], type) and key[i] != common.np else None
+            for i in range(len(key))
+        ]
+        wanted = [
+            NUMBER if isinstance(k, type) and issubclass(k, np.generic) else w for k, w in zip(key, wanted, strict=True)
+        ]
+        casts = tuple(wanted) if any(w is not None for w in wanted) else None
+    first = _dtype.of(next((k for k in key if not isinstance(k, type)), _dtype.get_default_dtype().np))
+    if not part:
+        check_category(op, first)
+    low = first.np if casts is None and first.np in _LOW and op.computes else None
+    return Plan(casts, low, casts is None and low is None and op.simple)
+
+
+def check_kinds(op: Op, key: tuple) -> None:
+    """TypeError for operands that are neither tensors nor numbers, and for a call without any tensor."""
+    for i, kind in enumerate(key):
+        if isinstance(kind, type) and not issubclass(kind, (int, float, complex, np.generic, type(None))):
+            name = op.names_for(len(key))[i]
+            raise TypeError(f"{op.name}(): argument '{name}' (position {i + 1}) must be Tensor, not {kind.__name__}")
+    if all(isinstance(kind, type) for kind in key):
+        kinds = ", ".join(kind.__name__ for kind in key)
+        raise TypeError(
+            f"{op.name}() received an invalid combination of arguments - got ({kinds}), but at least one must be a Tensor"
+        )
+
+
+def check_category(op: Op, dtype: _dtype.dtype) -> None:
+    """Refuse a dtype outside the op's categories."""
+    if op.dtypes is not ALL and dtype.category not in op.dtypes:
+        raise NotImplementedError(f"\"{op.name}\" not implemented for '{SCALAR_NAMES[dtype]}'")
+
+
+def widen(arrays: list) -> list:
+    """Half-precision arrays as float32, others as they are."""
+    return [a.astype(np.float32) if getattr(a, "dtype", None) in _LOW else a for a in arrays]
+
+
+def narrow(results: Any, low: Any) -> Any:
+    """float32 results rounded to the half-precision dtype `low`; other types as they are."""
+    if isinstance(results, tuple):
+        return tuple(narrow(r, low) for r in results)
+    return results.astype(low) if getattr(results, "dtype", None) == np.float32 else results
+
+
+def wrap_scalars(arrays: list) -> list:
+    """Python integers outside the range of the arrays' integer type, wrapped round as PyTorch does."""
+    dtype = next(a.dtype for a in arrays if hasattr(a, "dtype"))
+    return [np.asarray(a).astype(dtype) if isinstance(a, int) and not isinstance(a, bool) else a for a in arrays]

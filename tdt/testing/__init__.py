@@ -1,0 +1,1 @@
+"""What tests of numerical code need: gradients against finite differences."""

@@ -1,0 +1,180 @@
+"""Gradients against finite differences, entry by entry and at second order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tdt import _backend
+from tdt._dtype import FLOAT, complex128, float64
+from tdt._tensor import LEAF, Tensor, alias, wrap
+from tdt.autograd._mode import enable_grad, no_grad
+
+
+class GradcheckError(RuntimeError):
+    """A gradient that differs from the finite difference."""
+
+
+def gradcheck(
+    func: Callable[..., Any],
+    inputs: Tensor | Sequence[Any],
+    *,
+    eps: float = 1e-6,
+    atol: float = 1e-5,
+    rtol: float = 1e-3,
+    raise_exception: bool = True,
+    nondet_tol: float = 0.0,
+) -> bool:
+    """Whether the gradients of `func(*inputs)` equal central differences, for every input that requires grad.
+
+    inputs: float64 or complex128 tensors (others are too coarse: ValueError) among any arguments. Each output entry is
+    differentiated alone, and for complex outputs also its imaginary part; two runs may differ by nondet_tol.
+    GradcheckError tells the place and both numbers; with raise_exception=False the result is False instead.
+
+    >>> import tdt
+    >>> x = tdt.tensor([0.5, 2.0], dtype=tdt.float64, requires_grad=True)
+    >>> tdt.autograd.gradcheck(tdt.tanh, x)
+    True
+    """
+    inputs = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
+    try:
+        _check(func, inputs, eps, atol + nondet_tol, rtol)
+    except GradcheckError:
+        if raise_exception:
+            raise
+        return False
+    return True
+
+
+def _outputs(func: Callable[..., Any], inputs: Sequence[Any]) -> list[Tensor]:
+    result = func(*inputs)
+    results = result if isinstance(result, (tuple, list)) else (result,)
+    return [r for r in results if isinstance(r, Tensor) and r.dtype.category >= FLOAT]
+
+
+def _check(func: Callable, inputs: tuple, eps: float, atol: float, rtol: float) -> None:
+    wanted = [i for i, x in enumerate(inputs) if isinstance(x, Tensor) and x.requires_grad]
+    if not wanted:
+        raise ValueError("gradcheck expects at least one input tensor to require gradient, but none of them does")
+    for i in wanted:
+        if inputs[i].dtype not in (float64, complex128):
+            raise ValueError(
+                f"gradcheck: input {i} is {inputs[i].dtype}; finite differences need float64 or complex128"
+            )
+        if _backend.overlaps_itself(inputs[i]._a):
+            raise RuntimeError(f"gradcheck: input {i} repeats elements of memory (expanded); clone() it first")
+    outputs = _outputs(func, inputs)
+    numeric = {i: _differences(func, inputs, i, eps, outputs) for i in wanted}
+    for o, out in enumerate(outputs):
+        if not out.requires_grad:
+            if any(np.abs(numeric[i][o]).max(initial=0) > atol for i in wanted):
+                raise GradcheckError(f"output {o} does not require grad, but it changes with the inputs")
+            continue
+        for part in (1, 1j) if out.dtype.is_complex else (1,):
+            for entry in range(out.numel()):
+                seed = np.zeros(out.numel(), out._a.dtype)
+                seed[entry] = part
+                found = _grad(out, [inputs[i] for i in wanted], wrap(seed.reshape(out._a.shape)))
+                for i, g in zip(wanted, found, strict=True):
+                    # The gradient of a real loss L = Re(conj(part) * out): dL/dx, and for complex x also i dL/d(Im x).
+                    loss = (np.conj(part) * numeric[i][o][:, entry]).real
+                    expected = loss[:, 0] + 1j * loss[:, 1] if inputs[i].dtype.is_complex else loss[:, 0]
+                    _compare(g, expected, inputs[i], f"output {o} entry {entry}", i, atol, rtol)
+
+
+def _grad(out: Tensor, inputs: list[Tensor], seed: Tensor) -> tuple:
+    from tdt.autograd._backward import grad
+
+    return grad(out, inputs, seed, retain_graph=True, allow_unused=True)
+
+
+def _compare(g: Any, expected: np.ndarray, x: Tensor, where: str, i: int, atol: float, rtol: float) -> None:
+    if g is not None and (g._a.shape != x._a.shape or g.dtype is not x.dtype):
+        raise GradcheckError(f"gradient of input {i} is {g.dtype} {list(g.shape)}, the input {x.dtype} {list(x.shape)}")
+    actual = np.zeros_like(expected) if g is None else _dense(g).reshape(-1)
+    bad = ~np.isclose(actual, expected, rtol=rtol, atol=atol, equal_nan=True)
+    if bad.any():
+        at = int(bad.argmax())
+        raise GradcheckError(
+            f"Jacobian mismatch for {where} with respect to input {i} entry {at}: "
+            f"numerical {expected[at]}, analytical {actual[at]}"
+        )
+
+
+def _dense(g: Tensor) -> np.ndarray:
+    return _backend.to_device(g._a.dense() if g.is_sparse else g._a, _backend.CPU)
+
+
+def _differences(func: Callable, inputs: tuple, i: int, eps: float, outputs: list[Tensor]) -> list[np.ndarray]:
+    """Central differences of every output in every entry of input i: arrays (entries of x, of out, 1 or 2 parts of x)."""
+    x = inputs[i]
+    parts = (1, 1j) if x.dtype.is_complex else (1,)
+    found = [np.zeros((x.numel(), out.numel(), len(parts)), out._a.dtype) for out in outputs]
+
+    def at(entry: int, move: complex) -> list[np.ndarray]:
+        moved = x._a.copy(order="K")
+        moved[np.unravel_index(entry, moved.shape)] += move
+        return [_dense(out).reshape(-1).copy() for out in _outputs(func, (*inputs[:i], wrap(moved), *inputs[i + 1 :]))]
+
+    with no_grad():
+        for entry in range(x.numel()):
+            for p, part in enumerate(parts):
+                for o, (up, down) in enumerate(zip(at(entry, eps * part), at(entry, -eps * part), strict=True)):
+                    found[o][entry, :, p] = (up - down) / (2 * eps)
+    return found
+
+
+def gradgradcheck(
+    func: Callable[..., Any],
+    inputs: Tensor | Sequence[Any],
+    grad_outputs: Any = None,
+    *,
+    eps: float = 1e-6,
+    atol: float = 1e-5,
+    rtol: float = 1e-3,
+    gen_non_contig_grad_outputs: bool = False,
+    raise_exception: bool = True,
+    nondet_tol: float = 0.0,
+) -> bool:
+    """Whether second derivatives are right: `gradcheck` of the gradient of `func`, in its inputs and in grad_outputs.
+
+    grad_outputs: one per differentiable output; drawn at random (fixed seed) if left out.
+
+    >>> import tdt
+    >>> x = tdt.tensor([0.5, 2.0], dtype=tdt.float64, requires_grad=True)
+    >>> tdt.autograd.gradgradcheck(lambda x: x**3, x)
+    True
+    """
+    from tdt.autograd._backward import grad
+
+    inputs = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
+    if grad_outputs is None:
+        outputs = [o for o in _outputs(func, inputs) if o.requires_grad]
+        grad_outputs = [_random_like(out, gen_non_contig_grad_outputs) for out in outputs]
+    grad_outputs = (grad_outputs,) if isinstance(grad_outputs, Tensor) else tuple(grad_outputs)
+
+    def gradient(*args: Any) -> tuple:
+        xs = [_leaf(x._a) if isinstance(x, Tensor) and x is not inputs[i] and inputs[i].requires_grad else x
+              for i, x in enumerate(args[: len(inputs)])]  # fmt: skip
+        wanted = [x for x in xs if isinstance(x, Tensor) and x.requires_grad]
+        with enable_grad():
+            outs = [o for o in _outputs(func, xs) if o.requires_grad]
+            found = grad(outs, wanted, args[len(inputs) :], create_graph=True, allow_unused=True)
+        return tuple(g for g in found if g is not None)
+
+    return gradcheck(
+        gradient, (*inputs, *grad_outputs), eps=eps, atol=atol, rtol=rtol, raise_exception=raise_exception, nondet_tol=nondet_tol
+    )  # fmt: skip
+
+
+def _random_like(out: Tensor, strided: bool) -> Tensor:
+    rng = np.random.default_rng(0)
+    value = rng.standard_normal(out._a.shape)
+    value = np.asarray(value + 1j * rng.standard_normal(out._a.shape) if out.dtype.is_complex else value, out._a.dtype)
+    return _leaf(np.stack([value, value], -1)[..., 0] if strided else value)
+
+
+def _leaf(array: np.ndarray) -> Tensor:
+    return alias(array, LEAF)
