@@ -1,0 +1,12 @@
+"""Neural networks: modules, their parameters, their functions, and how parameters start."""
+
+from tdt import Tensor as _Tensor  # noqa: F401  (loads the core: from here on tensors have their methods)
+from tdt.nn import functional as functional
+from tdt.nn import init as init
+from tdt.nn import utils as utils
+from tdt.nn.modules import *  # noqa: F403
+from tdt.nn.modules import __all__ as _modules
+from tdt.nn.parameter import Parameter as Parameter
+from tdt.nn.parameter import UninitializedParameter as UninitializedParameter
+
+__all__ = ["Parameter", "UninitializedParameter", "functional", "init", "utils", *_modules]  # noqa: PLE0604

@@ -1,0 +1,238 @@
+"""Filling tensors: every function writes into its tensor without recording, and returns it.
+
+With the same seed the values are PyTorch's: bit for bit where they come from the uniform generator, within a few units in
+the last place where they come from the normal one.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+from tdt._creation import empty, empty_like
+from tdt._tensor import Tensor
+from tdt.autograd._mode import no_grad
+
+_LINEAR = frozenset(
+    ("linear", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "sigmoid")
+)
+
+
+def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
+    """By how much to scale weights so that `nonlinearity` keeps the variance; `param` is leaky_relu's negative slope.
+
+    ValueError for a nonlinearity that is not known.
+
+    >>> calculate_gain("tanh")
+    1.6666666666666667
+    """
+    if nonlinearity in _LINEAR:
+        return 1.0 if nonlinearity == "sigmoid" else 1
+    if nonlinearity == "tanh":
+        return 5.0 / 3
+    if nonlinearity == "relu":
+        return math.sqrt(2.0)
+    if nonlinearity == "leaky_relu":
+        slope = 0.01 if param is None else param
+        if isinstance(slope, bool) or not isinstance(slope, (int, float)):
+            raise ValueError(f"negative_slope {param} not a valid number")
+        return math.sqrt(2.0 / (1 + slope**2))
+    if nonlinearity == "selu":
+        return 3.0 / 4
+    raise ValueError(
+        f"Unsupported nonlinearity {nonlinearity}; known: {', '.join(sorted(_LINEAR))}, tanh, relu, leaky_relu, selu"
+    )
+
+
+@no_grad()
+def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = None) -> Tensor:
+    """Uniform over [a, b)."""
+    return tensor.uniform_(a, b, generator=generator)
+
+
+@no_grad()
+def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Any = None) -> Tensor:
+    """Normal with that mean and standard deviation."""
+    return tensor.normal_(mean, std, generator=generator)
+
+
+@no_grad()
+def trunc_normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0,
+                  generator: Any = None) -> Tensor:  # fmt: skip
+    """Normal, cut off outside [a, b], by rejection; warns where [a, b] lies far from the mean.
+
+    Where at least 30 % of the normal distribution lies inside, normal numbers are drawn until all are; elsewhere uniform
+    ones, accepted in proportion to the density. Each round draws the whole tensor, as PyTorch does.
+    """
+
+    def below(x: float) -> float:
+        return (1.0 + math.erf((x - mean) / std / math.sqrt(2.0))) / 2.0
+
+    if mean < a - 2 * std or mean > b + 2 * std:
+        warnings.warn(
+            "mean is more than 2 std from [a, b] in nn.init.trunc_normal_. The distribution of values may be incorrect.",
+            stacklevel=2,
+        )
+    often = below(b) - below(a) > 0.3
+    peak = -0.5 * ((max(a, min(mean, b)) - mean) / std) ** 2
+    low, high = (tensor.new_tensor(bound).item() for bound in (a, b))
+    fresh, waiting = tensor, None
+    while waiting is None or waiting.any():
+        if often:
+            fresh.normal_(mean, std, generator=generator)
+            outside = (fresh < low) | (fresh > high)
+        else:
+            fresh.uniform_(a, b, generator=generator)
+            chance = ((fresh - mean) / std) ** 2 * -0.5 - peak
+            outside = empty_like(tensor).uniform_(generator=generator).log_() > chance
+        if waiting is None:
+            fresh, waiting = empty_like(tensor), outside
+        else:
+            tensor.copy_(fresh.where(waiting, tensor))
+            waiting = waiting & outside
+    return tensor
+
+
+@no_grad()
+def constant_(tensor: Tensor, val: float) -> Tensor:
+    """`val` everywhere."""
+    return tensor.fill_(val)
+
+
+def ones_(tensor: Tensor) -> Tensor:
+    """1 everywhere."""
+    return constant_(tensor, 1.0)
+
+
+def zeros_(tensor: Tensor) -> Tensor:
+    """0 everywhere."""
+    return constant_(tensor, 0.0)
+
+
+@no_grad()
+def eye_(tensor: Tensor) -> Tensor:
+    """The identity matrix; ValueError unless the tensor has two dimensions."""
+    if tensor.ndimension() != 2:
+        raise ValueError("Only tensors with 2 dimensions are supported")
+    tensor.zero_()
+    tensor.diagonal().fill_(1)
+    return tensor
+
+
+@no_grad()
+def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
+    """A convolution weight (out, in / groups, …) that copies its input channels, as many as there are.
+
+    ValueError unless the tensor has 3 to 5 dimensions and `groups` divides the first.
+    """
+    if tensor.ndimension() not in (3, 4, 5):
+        raise ValueError("Only tensors with 3, 4, or 5 dimensions are supported")
+    if tensor.size(0) % groups:
+        raise ValueError(f"dim 0 must be divisible by groups; got size {tensor.size(0)} and groups {groups}")
+    per_group = tensor.size(0) // groups
+    centre = tuple(n // 2 for n in tensor.shape[2:])
+    tensor.zero_()
+    for group in range(groups):
+        for channel in range(min(per_group, tensor.size(1))):
+            tensor[(group * per_group + channel, channel, *centre)] = 1
+    return tensor
+
+
+def _calculate_fan_in_and_fan_out(tensor: Tensor) -> tuple[int, int]:
+    """How many inputs reach one output and how many outputs one input reaches: (in, out) times the kernel's size."""
+    if tensor.dim() < 2:
+        raise ValueError("Fan in and fan out can not be computed for tensor with fewer than 2 dimensions; "
+                         f"got shape {tuple(tensor.shape)}")  # fmt: skip
+    kernel = math.prod(tensor.shape[2:])
+    return tensor.size(1) * kernel, tensor.size(0) * kernel
+
+
+def _fan(tensor: Tensor, mode: str) -> int:
+    name = mode.lower()
+    if name not in ("fan_in", "fan_out"):
+        raise ValueError(f"Mode {mode} not supported, please use one of ['fan_in', 'fan_out']")
+    return _calculate_fan_in_and_fan_out(tensor)[name == "fan_out"]
+
+
+def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
+    """Uniform with variance 2 gain² / (fan in + fan out) (Glorot and Bengio, 2010)."""
+    std = gain * math.sqrt(2.0 / float(sum(_calculate_fan_in_and_fan_out(tensor))))
+    bound = math.sqrt(3.0) * std
+    return uniform_(tensor, -bound, bound, generator)
+
+
+def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
+    """Normal with variance 2 gain² / (fan in + fan out) (Glorot and Bengio, 2010)."""
+    return normal_(tensor, 0.0, gain * math.sqrt(2.0 / float(sum(_calculate_fan_in_and_fan_out(tensor)))), generator)
+
+
+def kaiming_uniform_(tensor: Tensor, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu",
+                     generator: Any = None) -> Tensor:  # fmt: skip
+    """Uniform with variance gain² / fan (He et al., 2015); `a` is the negative slope of leaky_relu.
+
+    >>> import tdt
+    >>> w = kaiming_uniform_(tdt.empty(3, 5), nonlinearity="relu")
+    >>> bool((w.abs() <= (6 / 5) ** 0.5).all())
+    True
+    """
+    if tensor.numel() == 0:
+        return _nothing_to_fill(tensor)
+    std = calculate_gain(nonlinearity, a) / math.sqrt(_fan(tensor, mode))
+    bound = math.sqrt(3.0) * std
+    return uniform_(tensor, -bound, bound, generator)
+
+
+def kaiming_normal_(tensor: Tensor, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu",
+                    generator: Any = None) -> Tensor:  # fmt: skip
+    """Normal with variance gain² / fan (He et al., 2015); `a` is the negative slope of leaky_relu."""
+    if tensor.numel() == 0:
+        return _nothing_to_fill(tensor)
+    return normal_(tensor, 0, calculate_gain(nonlinearity, a) / math.sqrt(_fan(tensor, mode)), generator)
+
+
+def _nothing_to_fill(tensor: Tensor) -> Tensor:
+    warnings.warn("Initializing zero-element tensors is a no-op", stacklevel=3)
+    return tensor
+
+
+@no_grad()
+def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tensor:
+    """Orthogonal rows or columns (whichever are fewer) times `gain`, by QR of normal numbers (Saxe et al., 2013).
+
+    More than two dimensions: all but the first are flattened. ValueError for fewer than two.
+    """
+    if tensor.ndimension() < 2:
+        raise ValueError("Only tensors with 2 or more dimensions are supported")
+    if tensor.numel() == 0:
+        return tensor
+    rows, columns = tensor.size(0), tensor.numel() // tensor.size(0)
+    flat = empty(rows, columns, dtype=tensor.dtype, device=tensor.device).normal_(0, 1, generator=generator)
+    if rows < columns:
+        flat = flat.t()
+    from tdt import linalg
+
+    q, r = linalg.qr(flat)
+    q = q * r.diagonal().sign()  # the sign makes Q unique, so uniformly distributed
+    if rows < columns:
+        q = q.t()
+    return tensor.copy_(q.reshape(tensor.shape)).mul_(gain)
+
+
+@no_grad()
+def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any = None) -> Tensor:
+    """Normal, with the fraction `sparsity` of each column set to 0 (Martens, 2010); two dimensions only."""
+    if tensor.ndimension() != 2:
+        raise ValueError("Only tensors with 2 dimensions are supported")
+    from tdt._ops.random import randperm
+
+    rows, columns = tensor.shape
+    tensor.normal_(0, std, generator=generator)
+    for column in range(columns):
+        # PyTorch draws the rows from the global generator, whatever `generator` is.
+        tensor[randperm(rows)[: math.ceil(sparsity * rows)], column] = 0
+    return tensor
+
+
+__all__ = ["calculate_gain", "constant_", "dirac_", "eye_", "kaiming_normal_", "kaiming_uniform_", "normal_", "ones_",
+           "orthogonal_", "sparse_", "trunc_normal_", "uniform_", "xavier_normal_", "xavier_uniform_", "zeros_"]  # fmt: skip

@@ -1,0 +1,106 @@
+"""Moving and casting a module's parameters and buffers: `to`, `float`, `cuda` and the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Self
+
+from tdt._device import as_device, device
+from tdt._dtype import as_dtype, bfloat16, dtype, float16, float32, float64
+from tdt._tensor import Tensor
+from tdt.autograd._mode import no_grad
+from tdt.nn.parameter import is_lazy
+
+
+class Convertible:
+    """The part of Module that changes where its tensors lie and what type they have."""
+
+    _parameters: dict[str, Any]
+    _buffers: dict[str, Any]
+    children: Callable[[], Iterator[Any]]
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        """Replace the data of every parameter, its gradient, and every buffer by `fn` of it."""
+        if recurse:
+            for module in self.children():
+                module._apply(fn)
+        with no_grad():
+            for parameter in self._parameters.values():
+                if parameter is None:
+                    continue
+                parameter.data = fn(parameter.data)
+                if parameter.grad is not None:
+                    parameter.grad.data = fn(parameter.grad.data)
+            for name, buffer in self._buffers.items():
+                if buffer is not None:
+                    self._buffers[name] = fn(buffer)
+        return self
+
+    def to(self, *args: Any, **kwargs: Any) -> Self:
+        """Move and cast in place: `to(device)`, `to(dtype)`, `to(device, dtype)`, `to(tensor)`, `memory_format=…`.
+
+        A dtype is applied to floating-point and complex tensors only; a channels_last format to 4-d ones. Returns self.
+
+        >>> import tdt
+        >>> tdt.nn.Linear(2, 2).to(tdt.float64).weight.dtype
+        tdt.float64
+        """
+        target, kind, layout = _parse_to(*args, **kwargs)
+        if kind is not None and not (kind.is_floating_point or kind.is_complex):
+            raise TypeError(f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={kind}")
+
+        def convert(t: Tensor) -> Tensor:
+            options: dict[str, Any] = {} if target is None else {"device": target}
+            if kind is not None and (t.is_floating_point() or t.is_complex()):
+                options["dtype"] = kind
+            if layout is not None and not is_lazy(t) and t.dim() in (4, 5):
+                options["memory_format"] = layout
+            return t.to(**options) if options else t
+
+        return self._apply(convert)
+
+    def type(self, dst_type: dtype) -> Self:
+        """Cast every parameter and buffer, integer ones too."""
+        return self._apply(lambda t: t.to(dtype=as_dtype(dst_type)))
+
+    def _cast(self, kind: dtype) -> Self:
+        return self._apply(lambda t: t.to(dtype=kind) if t.is_floating_point() else t)
+
+    def float(self) -> Self:
+        """Cast floating-point parameters and buffers to float32."""
+        return self._cast(float32)
+
+    def double(self) -> Self:
+        """Cast floating-point parameters and buffers to float64."""
+        return self._cast(float64)
+
+    def half(self) -> Self:
+        """Cast floating-point parameters and buffers to float16."""
+        return self._cast(float16)
+
+    def bfloat16(self) -> Self:
+        """Cast floating-point parameters and buffers to bfloat16."""
+        return self._cast(bfloat16)
+
+    def cpu(self) -> Self:
+        """Move to the CPU."""
+        return self.to("cpu")
+
+    def cuda(self, device: int | None = None) -> Self:
+        """Move to a GPU."""
+        return self.to("cuda" if device is None else f"cuda:{device}")
+
+
+def _parse_to(*args: Any, device: Any = None, dtype: Any = None, non_blocking: bool = False,
+              memory_format: Any = None) -> tuple[device | None, dtype | None, Any]:  # fmt: skip
+    """The device, dtype and memory format that the arguments of `to` name, each None where they name none."""
+    for value in args:
+        if isinstance(value, Tensor):
+            device, dtype = value.device, value.dtype
+        elif isinstance(value, bool):
+            continue  # non_blocking, positional
+        elif value.__class__.__name__ == "dtype" or value in (float, bool, int, complex):
+            dtype = value
+        elif value is not None:
+            device = value
+    return (None if device is None else as_device(device)), (None if dtype is None else as_dtype(dtype)), memory_format

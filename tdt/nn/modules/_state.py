@@ -1,0 +1,189 @@
+"""`state_dict` and `load_state_dict`: a module's parameters and buffers by dotted name, out and in."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from tdt._tensor import Tensor
+from tdt.autograd._mode import no_grad
+from tdt.nn.parameter import Parameter, is_lazy
+
+EXTRA_STATE = "_extra_state"
+
+
+class IncompatibleKeys(NamedTuple):
+    """What `load_state_dict` did not find in the state, and what it found and did not need."""
+
+    missing_keys: list[str]
+    unexpected_keys: list[str]
+
+    def __repr__(self) -> str:
+        if not self.missing_keys and not self.unexpected_keys:
+            return "<All keys matched successfully>"
+        return f"_IncompatibleKeys(missing_keys={self.missing_keys}, unexpected_keys={self.unexpected_keys})"
+
+    def __str__(self) -> str:
+        return repr(self)
+
+
+class StateDict:
+    """The part of Module that writes and reads states."""
+
+    _version: int = 1
+    _parameters: dict[str, Any]
+    _buffers: dict[str, Any]
+    _modules: dict[str, Any]
+    _non_persistent_buffers_set: set[str]
+
+    def get_extra_state(self) -> Any:
+        """Override to keep something besides tensors in `state_dict`; goes with `set_extra_state`."""
+        raise RuntimeError(
+            "Reached a code path in Module.get_extra_state() that should never be called: override it first"
+        )
+
+    def set_extra_state(self, state: Any) -> None:
+        """Override to read back what `get_extra_state` returned."""
+        raise RuntimeError(
+            "Reached a code path in Module.set_extra_state() that should never be called: override it first"
+        )
+
+    def _has_extra_state(self) -> bool:
+        return type(self).get_extra_state is not StateDict.get_extra_state
+
+    def _save_to_state_dict(self, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
+        for name, tensor in self._own_state():
+            destination[prefix + name] = tensor if keep_vars else tensor.detach()
+        if self._has_extra_state():
+            destination[prefix + EXTRA_STATE] = self.get_extra_state()
+
+    def _own_state(self) -> list[tuple[str, Any]]:
+        """This module's own parameters and persistent buffers, those that are None left out."""
+        saved = {k: v for k, v in self._buffers.items() if k not in self._non_persistent_buffers_set}
+        return [(k, v) for k, v in (*self._parameters.items(), *saved.items()) if v is not None]
+
+    def state_dict(self, *args: Any, destination: dict[str, Any] | None = None, prefix: str = "",
+                   keep_vars: bool = False) -> dict[str, Any]:  # fmt: skip
+        """Every parameter and persistent buffer under its dotted name, detached but sharing memory with the module.
+
+        `keep_vars=True` gives the parameters themselves. Positional arguments are destination, prefix, keep_vars.
+
+        >>> from tdt import nn
+        >>> list(nn.Sequential(nn.Linear(2, 3), nn.ReLU()).state_dict())
+        ['0.weight', '0.bias']
+        """
+        if args:
+            destination, prefix, keep_vars = (*args, *(destination, prefix, keep_vars)[len(args) :])[:3]
+        if destination is None:
+            destination = OrderedDict()
+            destination._metadata = OrderedDict()  # type: ignore[attr-defined]
+        if hasattr(destination, "_metadata"):
+            destination._metadata[prefix[:-1]] = {"version": self._version}
+        self._save_to_state_dict(destination, prefix, keep_vars)
+        for name, module in self._modules.items():
+            if module is not None:
+                module.state_dict(destination=destination, prefix=f"{prefix}{name}.", keep_vars=keep_vars)
+        return destination
+
+    def load_state_dict(
+        self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
+    ) -> IncompatibleKeys:
+        """Copy `state_dict` into this module's parameters and buffers; `assign=True` takes its tensors instead.
+
+        Returns the names that were missing and those not expected; with `strict` either is a RuntimeError, and a shape
+        that differs always is. All mismatches are listed in the one error.
+
+        >>> from tdt import nn
+        >>> nn.Linear(2, 3).load_state_dict(nn.Linear(2, 3).state_dict())
+        <All keys matched successfully>
+        """
+        if not isinstance(state_dict, Mapping):
+            raise TypeError(f"Expected state_dict to be dict-like, got {type(state_dict)}.")
+        loading = _Loading(OrderedDict(state_dict), getattr(state_dict, "_metadata", None) or {}, strict, assign)
+        loading.visit(self, "")
+        missing, unexpected, errors = loading.missing, loading.unexpected, loading.errors
+        if strict:
+            for found, what in ((unexpected, "Unexpected"), (missing, "Missing")):
+                if found:
+                    names = ", ".join(f'"{key}"' for key in found)
+                    errors.insert(0, f"{what} key(s) in state_dict: {names}. ")
+        if errors:
+            listed = "\n\t".join(errors)
+            raise RuntimeError(f"Error(s) in loading state_dict for {type(self).__name__}:\n\t{listed}")
+        return IncompatibleKeys(missing, unexpected)
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, local_metadata: dict[str, Any], strict: bool,
+                              missing_keys: list[str], unexpected_keys: list[str], error_msgs: list[str]) -> None:  # fmt: skip
+        """Load this module's own entries; override to read an older layout of the state."""
+        assign = local_metadata.get("assign_to_params_buffers", False)
+        for name, tensor in self._own_state():
+            key = prefix + name
+            if key not in state_dict:
+                if strict:
+                    missing_keys.append(key)
+                continue
+            problem = self._take(name, tensor, key, state_dict[key], assign)
+            if problem:
+                error_msgs.append(problem)
+        if self._has_extra_state():
+            key = prefix + EXTRA_STATE
+            if key in state_dict:
+                self.set_extra_state(state_dict[key])
+            elif strict:
+                missing_keys.append(key)
+        if strict:
+            known = {name for name, _ in self._own_state()} | ({EXTRA_STATE} if self._has_extra_state() else set())
+            for key in state_dict:
+                if key.startswith(prefix):
+                    head, dot, _ = key[len(prefix) :].partition(".")
+                    if head not in (self._modules if dot else known):
+                        unexpected_keys.append(key)
+
+    def _take(self, name: str, tensor: Any, key: str, value: Any, assign: bool) -> str | None:
+        """Put `value` into the entry `name`; what is wrong with it, or None."""
+        if not isinstance(value, Tensor):
+            return (f'While copying the parameter named "{key}", expected torch.Tensor or Tensor-like object from checkpoint '
+                    f"but received {type(value)}")  # fmt: skip
+        if is_lazy(tensor):
+            if not is_lazy(value):
+                with no_grad():
+                    tensor.materialize(value.shape)
+            else:
+                return None
+        if tensor.dim() == 0 and value.dim() == 1 and value.shape[0] == 1:
+            value = value[0]
+        if value.shape != tensor.shape:
+            return (f"size mismatch for {key}: copying a param with shape {value.shape} from checkpoint, "
+                    f"the shape in current model is {tensor.shape}.")  # fmt: skip
+        try:
+            if not assign:
+                with no_grad():
+                    tensor.copy_(value)
+            elif isinstance(tensor, Parameter) and not isinstance(value, Parameter):
+                setattr(self, name, Parameter(value, requires_grad=tensor.requires_grad))
+            else:
+                setattr(self, name, value)
+        except (RuntimeError, TypeError, ValueError) as error:
+            return (f'While copying the parameter named "{key}", whose dimensions in the model are {tensor.shape} and whose '
+                    f"dimensions in the checkpoint are {value.shape}, an exception occurred : {error.args}.")  # fmt: skip
+        return None
+
+
+class _Loading:
+    """One walk of `load_state_dict` over the tree, and what it met."""
+
+    def __init__(self, state: dict[str, Any], metadata: Mapping[str, Any], strict: bool, assign: bool):
+        self.state, self.metadata, self.strict, self.assign = state, metadata, strict, assign
+        self.missing: list[str] = []
+        self.unexpected: list[str] = []
+        self.errors: list[str] = []
+
+    def visit(self, module: StateDict, prefix: str) -> None:
+        metadata = dict(self.metadata.get(prefix[:-1], {}), assign_to_params_buffers=self.assign)
+        # Each module is shown its own part, so that a deep tree does not scan the whole state again at every level.
+        part = {k: v for k, v in self.state.items() if k.startswith(prefix)}
+        module._load_from_state_dict(part, prefix, metadata, True, self.missing, self.unexpected, self.errors)
+        for name, child in module._modules.items():
+            if child is not None:
+                self.visit(child, f"{prefix}{name}.")

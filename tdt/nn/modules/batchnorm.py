@@ -1,0 +1,138 @@
+"""Batch normalisation layers, with their running statistics."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tdt._creation import ones, tensor, zeros
+from tdt._dtype import int64
+from tdt._tensor import Tensor
+from tdt.autograd._mode import no_grad
+from tdt.nn import functional as F
+from tdt.nn.modules.module import Module
+from tdt.nn.parameter import Parameter
+
+
+class _BatchNorm(Module):
+    """`weight` and `bias` (C,) if `affine`; buffers running_mean, running_var (C,) and num_batches_tracked."""
+
+    _version = 2
+    dims: tuple[int, ...]
+
+    def __init__(self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1, affine: bool = True,
+                 track_running_stats: bool = True, device: Any = None, dtype: Any = None, *, bias: bool = True):  # fmt: skip
+        super().__init__()
+        self.num_features, self.eps, self.momentum = num_features, eps, momentum
+        self.affine, self.track_running_stats = affine, track_running_stats
+        how = {"device": device, "dtype": dtype}
+        self.register_parameter("weight", Parameter(ones(num_features, **how)) if affine else None)
+        self.register_parameter("bias", Parameter(zeros(num_features, **how)) if affine and bias else None)
+        tracked = track_running_stats
+        self.register_buffer("running_mean", zeros(num_features, **how) if tracked else None)
+        self.register_buffer("running_var", ones(num_features, **how) if tracked else None)
+        self.register_buffer("num_batches_tracked", tensor(0, dtype=int64, device=device) if tracked else None)
+
+    def reset_running_stats(self) -> None:
+        """Running mean 0, variance 1, no batches seen."""
+        if self.track_running_stats:
+            self.running_mean.zero_()
+            self.running_var.fill_(1)
+            self.num_batches_tracked.zero_()
+
+    def reset_parameters(self) -> None:
+        """Statistics as at first, scale 1, shift 0."""
+        self.reset_running_stats()
+        with no_grad():
+            if self.weight is not None:
+                self.weight.fill_(1)
+            if self.bias is not None:
+                self.bias.zero_()
+
+    def _check_input_dim(self, input: Tensor) -> None:
+        if input.dim() not in self.dims:
+            wanted = " or ".join(f"{d}D" for d in self.dims)
+            raise ValueError(f"expected {wanted} input (got {input.dim()}D input)")
+
+    def forward(self, input: Tensor) -> Tensor:
+        self._check_input_dim(input)
+        momentum = 0.0 if self.momentum is None else self.momentum
+        if self.training and self.track_running_stats and self.num_batches_tracked is not None:
+            self.num_batches_tracked.add_(1)
+            if self.momentum is None:  # the plain mean of all batches so far
+                momentum = 1.0 / float(self.num_batches_tracked)
+        by_batch = self.training or (self.running_mean is None and self.running_var is None)
+        tracked = not self.training or self.track_running_stats
+        return F.batch_norm(input, self.running_mean if tracked else None, self.running_var if tracked else None, self.weight,
+                            self.bias, by_batch, momentum, self.eps)  # fmt: skip
+
+    def extra_repr(self) -> str:
+        return (f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, "
+                f"bias={self.bias is not None}, track_running_stats={self.track_running_stats}")  # fmt: skip
+
+    def _load_from_state_dict(
+        self, state_dict: dict[str, Any], prefix: str, local_metadata: dict[str, Any], *rest: Any
+    ) -> None:
+        key = prefix + "num_batches_tracked"
+        # States before version 2 did not count batches.
+        if (local_metadata.get("version") or 0) < 2 and self.track_running_stats and key not in state_dict:
+            count = self.num_batches_tracked
+            state_dict[key] = tensor(0, dtype=int64) if count is None else count
+        super()._load_from_state_dict(state_dict, prefix, local_metadata, *rest)
+
+
+class BatchNorm1d(_BatchNorm):
+    """Normalise each feature of (N, C) or (N, C, L) over the batch (Ioffe and Szegedy, 2015).
+
+    Training uses the batch's mean and variance and moves the running ones by `momentum` (None: their plain mean);
+    evaluation uses the running ones. ValueError for other numbers of dimensions.
+
+    >>> import tdt
+    >>> tdt.nn.BatchNorm1d(1)(tdt.tensor([[1.0], [3.0]])).tolist()
+    [[-0.9999949932098389], [0.9999949932098389]]
+    """
+
+    dims = (2, 3)
+
+
+class BatchNorm2d(_BatchNorm):
+    """Normalise each channel of images (N, C, H, W) over the batch; see `BatchNorm1d`.
+
+    >>> import tdt
+    >>> tdt.nn.BatchNorm2d(3)(tdt.rand(2, 3, 4, 4)).shape
+    tdt.Size([2, 3, 4, 4])
+    """
+
+    dims = (4,)
+
+
+class BatchNorm3d(_BatchNorm):
+    """Normalise each channel of volumes (N, C, D, H, W) over the batch; see `BatchNorm1d`."""
+
+    dims = (5,)
+
+
+class LayerNorm(Module):
+    """Mean 0 and variance 1 over the last dimensions, of `normalized_shape`, then a learned scale and shift.
+
+    >>> import tdt
+    >>> tdt.nn.LayerNorm(4)(tdt.rand(2, 4)).shape
+    tdt.Size([2, 4])
+    """
+
+    def __init__(self, normalized_shape: Any, eps: float = 1e-5, elementwise_affine: bool = True, bias: bool = True,
+                 device: Any = None, dtype: Any = None):  # fmt: skip
+        super().__init__()
+        self.normalized_shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+        self.eps, self.elementwise_affine = eps, elementwise_affine
+        how = {"device": device, "dtype": dtype}
+        self.register_parameter("weight", Parameter(ones(self.normalized_shape, **how)) if elementwise_affine else None)
+        self.register_parameter(
+            "bias", Parameter(zeros(self.normalized_shape, **how)) if elementwise_affine and bias else None
+        )
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
+
+    def extra_repr(self) -> str:
+        return (f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}, "
+                f"bias={self.bias is not None}")  # fmt: skip

@@ -1,0 +1,106 @@
+"""Linear layers: y = x Wᵀ + b, with the input's size given or taken from the first input."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from tdt._creation import empty
+from tdt._tensor import Tensor
+from tdt.autograd._mode import no_grad, real
+from tdt.nn import init
+from tdt.nn.functional import linear
+from tdt.nn.modules.module import Module
+from tdt.nn.parameter import Parameter, UninitializedParameter, is_lazy
+
+
+class Identity(Module):
+    """Returns its input; takes and ignores any arguments.
+
+    >>> import tdt
+    >>> tdt.nn.Identity(54, unused=True)(tdt.ones(1))
+    tensor([1.])
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any):
+        super().__init__()
+
+    def forward(self, input: Tensor) -> Tensor:
+        return input
+
+
+class Linear(Module):
+    """y = x Wᵀ + b: input (*, in_features), output (*, out_features).
+
+    `weight` (out, in) and `bias` (out,) start uniform within ±1/√in_features.
+
+    >>> import tdt
+    >>> tdt.nn.Linear(3, 2)(tdt.ones(5, 3)).shape
+    tdt.Size([5, 2])
+    """
+
+    def __init__(self, in_features: int, out_features: int, bias: bool = True, device: Any = None, dtype: Any = None):
+        super().__init__()
+        self.in_features, self.out_features = in_features, out_features
+        self.weight = Parameter(empty(out_features, in_features, device=device, dtype=dtype))
+        self.register_parameter("bias", Parameter(empty(out_features, device=device, dtype=dtype)) if bias else None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw weight and bias anew."""
+        # kaiming_uniform_ with a = √5 is uniform within ±1/√in, but rounds as PyTorch's default does.
+        init.kaiming_uniform_(self.weight, a=math.sqrt(5))
+        if self.bias is not None:
+            fan_in = self.weight.shape[1]
+            bound = 1 / math.sqrt(fan_in) if fan_in > 0 else 0
+            init.uniform_(self.bias, -bound, bound)
+
+    def forward(self, input: Tensor) -> Tensor:
+        return linear(input, self.weight, self.bias)
+
+    def extra_repr(self) -> str:
+        return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
+
+
+class LazyLinear(Linear):
+    """A Linear that takes `in_features` from its first input, draws its weights then, and becomes a Linear.
+
+    >>> import tdt
+    >>> layer = tdt.nn.LazyLinear(2)
+    >>> _ = layer(tdt.ones(5, 3))
+    >>> layer
+    Linear(in_features=3, out_features=2, bias=True)
+    """
+
+    def __init__(self, out_features: int, bias: bool = True, device: Any = None, dtype: Any = None):
+        super().__init__(0, 0, False)
+        self.out_features = out_features
+        self.weight = UninitializedParameter(device=device, dtype=dtype)
+        if bias:
+            self.bias = UninitializedParameter(device=device, dtype=dtype)
+
+    def reset_parameters(self) -> None:
+        """Draw weight and bias anew, once their shapes are known."""
+        if not self.has_uninitialized_params() and self.in_features != 0:
+            super().reset_parameters()
+
+    def has_uninitialized_params(self) -> bool:
+        """Whether a parameter still has no shape."""
+        return any(is_lazy(p) for p in self._parameters.values())
+
+    def initialize_parameters(self, input: Tensor) -> None:
+        """Take the number of features from `input` (*, in) and draw the weights."""
+        if self.has_uninitialized_params():
+            with no_grad(), real():  # also where a meta pass is what asks first
+                self.in_features = input.shape[-1]
+                shapes = {"weight": (self.out_features, self.in_features), "bias": (self.out_features,)}
+                for name, p in self._parameters.items():
+                    if isinstance(p, UninitializedParameter):
+                        p.materialize(shapes[name])
+                self.reset_parameters()
+
+    def forward(self, input: Tensor) -> Tensor:
+        self.initialize_parameters(input)
+        self.in_features = self.weight.shape[1]  # a loaded state may have brought the shape
+        self.__class__ = Linear  # type: ignore[assignment]
+        return linear(input, self.weight, self.bias)

@@ -1,0 +1,340 @@
+"""Module: the base of every layer and model. Holds parameters, buffers and sub-modules by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Self
+
+from tdt._hooks import RemovableHandle
+from tdt._tensor import Tensor
+from tdt.nn.modules._convert import Convertible
+from tdt.nn.modules._hooks import Hook, call_with_hooks
+from tdt.nn.modules._state import StateDict
+from tdt.nn.parameter import Parameter
+
+
+def typename(value: Any) -> str:
+    """The type of `value` as error messages name it: with its module unless built in."""
+    kind = value if isinstance(value, type) else type(value)
+    module = kind.__module__
+    return kind.__qualname__ if module in ("builtins", "__main__") else f"{module}.{kind.__qualname__}"
+
+
+class Module(StateDict, Convertible):
+    """Base class of layers and models: assign Parameters and Modules as attributes, write `forward`.
+
+    >>> import tdt
+    >>> from tdt import nn
+    >>> class Scale(nn.Module):
+    ...     def __init__(self):
+    ...         super().__init__()
+    ...         self.by = nn.Parameter(tdt.ones(1))
+    ...     def forward(self, x):
+    ...         return x * self.by
+    >>> [name for name, _ in Scale().named_parameters()]
+    ['by']
+    """
+
+    training: bool
+
+    def __init__(self) -> None:
+        self.__dict__.update(training=True, _parameters={}, _buffers={}, _non_persistent_buffers_set=set(), _modules={},
+                             _forward_hooks={}, _forward_pre_hooks={})  # fmt: skip
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """What the module computes; every subclass writes its own."""
+        raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function')
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self._forward_hooks or self._forward_pre_hooks:
+            return call_with_hooks(self, args, kwargs)
+        return self.forward(*args, **kwargs)
+
+    # Registration.
+
+    def register_parameter(self, name: str, param: Parameter | None) -> None:
+        """Add a parameter under `name`; None reserves the name (a layer without bias)."""
+        self._check_new(name, "parameter", "_parameters")
+        if param is not None and not isinstance(param, Parameter):
+            raise TypeError(f"cannot assign '{typename(param)}' object to parameter '{name}' "
+                            "(torch.nn.Parameter or None required)")  # fmt: skip
+        if param is not None and param.grad_fn is not None:
+            raise ValueError(f"Cannot assign non-leaf Tensor to parameter '{name}'. Model parameters must be created "
+                             f"explicitly. To express '{name}' as a function of another Tensor, compute the value in the "
+                             "forward() method.")  # fmt: skip
+        self._parameters[name] = param
+
+    def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
+        """Add a tensor that is state but not trained (running statistics). Not persistent: kept out of `state_dict`."""
+        self._check_new(name, "buffer", "_buffers")
+        if tensor is not None and not isinstance(tensor, Tensor):
+            raise TypeError(
+                f"cannot assign '{typename(tensor)}' object to buffer '{name}' (torch Tensor or None required)"
+            )
+        self._buffers[name] = tensor
+        (self._non_persistent_buffers_set.discard if persistent else self._non_persistent_buffers_set.add)(name)
+
+    def add_module(self, name: str, module: Module | None) -> None:
+        """Add a child under `name`."""
+        if not isinstance(module, Module) and module is not None:
+            raise TypeError(f"{typename(module)} is not a Module subclass")
+        self._check_new(name, "module", "_modules")
+        self._modules[name] = module
+
+    def register_module(self, name: str, module: Module | None) -> None:
+        """`add_module` under its other name."""
+        self.add_module(name, module)
+
+    def _check_new(self, name: str, kind: str, registry: str) -> None:
+        if registry not in self.__dict__:
+            raise AttributeError(f"cannot assign {kind} before Module.__init__() call")
+        if not isinstance(name, str):
+            raise TypeError(f"{kind} name should be a string. Got {typename(name)}")
+        if "." in name:
+            raise KeyError(f'{kind} name can\'t contain "."' + (f", got: {name}" if kind == "module" else ""))
+        if name == "":
+            raise KeyError(f'{kind} name can\'t be empty string ""')
+        if name not in self.__dict__[registry] and hasattr(self, name):
+            raise KeyError(f"attribute '{name}' already exists")
+
+    def __getattr__(self, name: str) -> Any:
+        own = self.__dict__
+        for kind in ("_parameters", "_buffers", "_modules"):
+            if kind in own and name in own[kind]:
+                return own[kind][name]
+        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        own = self.__dict__
+        if isinstance(value, Parameter):
+            if "_parameters" not in own:
+                raise AttributeError("cannot assign parameters before Module.__init__() call")
+            self._forget(name, "_buffers", "_modules")
+            self.register_parameter(name, value)
+        elif isinstance(value, Module):
+            if "_modules" not in own:
+                raise AttributeError("cannot assign module before Module.__init__() call")
+            self._forget(name, "_parameters", "_buffers")
+            own["_modules"][name] = value
+        elif name in own.get("_parameters", ()):
+            if value is not None:
+                raise TypeError(f"cannot assign '{typename(value)}' as parameter '{name}' "
+                                "(torch.nn.Parameter or None expected)")  # fmt: skip
+            own["_parameters"][name] = None
+        elif name in own.get("_modules", ()):
+            if value is not None:
+                raise TypeError(
+                    f"cannot assign '{typename(value)}' as child module '{name}' (torch.nn.Module or None expected)"
+                )
+            own["_modules"][name] = None
+        elif name in own.get("_buffers", ()):
+            if value is not None and not isinstance(value, Tensor):
+                raise TypeError(f"cannot assign '{typename(value)}' as buffer '{name}' (torch.nn.Buffer, torch.Tensor or None "
+                                "expected)")  # fmt: skip
+            own["_buffers"][name] = value
+        else:
+            object.__setattr__(self, name, value)
+
+    def _forget(self, name: str, *kinds: str) -> None:
+        self.__dict__.pop(name, None)
+        for kind in kinds:
+            self.__dict__.get(kind, {}).pop(name, None)
+        self.__dict__.get("_non_persistent_buffers_set", set()).discard(name)
+
+    def __delattr__(self, name: str) -> None:
+        for kind in (self._parameters, self._buffers, self._modules):
+            if name in kind:
+                del kind[name]
+                self._non_persistent_buffers_set.discard(name)
+                return
+        object.__delattr__(self, name)
+
+    def __dir__(self) -> list[str]:
+        names = {*super().__dir__(), *self._parameters, *self._buffers, *self._modules}
+        return sorted(name for name in names if not name[0].isdigit())
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        Module.__init__(self)  # what an older pickle may lack
+        self.__dict__.update(state)
+
+    # Traversal.
+
+    def named_modules(self, memo: set[Module] | None = None, prefix: str = "",
+                      remove_duplicate: bool = True) -> Iterator[tuple[str, Module]]:  # fmt: skip
+        """This module and all below it with their dotted names, parents first; a shared module once."""
+        memo = set() if memo is None else memo
+        if self in memo:
+            return
+        if remove_duplicate:
+            memo.add(self)
+        yield prefix, self
+        for name, module in self._modules.items():
+            if module is not None:
+                yield from module.named_modules(memo, f"{prefix}.{name}" if prefix else name, remove_duplicate)
+
+    def modules(self) -> Iterator[Module]:
+        """This module and all below it, each once."""
+        for _, module in self.named_modules():
+            yield module
+
+    def named_children(self) -> Iterator[tuple[str, Module]]:
+        """The direct children with their names, each once."""
+        seen: set[Module] = set()
+        for name, module in self._modules.items():
+            if module is not None and module not in seen:
+                seen.add(module)
+                yield name, module
+
+    def children(self) -> Iterator[Module]:
+        """The direct children, each once."""
+        for _, module in self.named_children():
+            yield module
+
+    def _named_members(
+        self, kind: str, prefix: str, recurse: bool, remove_duplicate: bool
+    ) -> Iterator[tuple[str, Any]]:
+        memo: set[int] = set()
+        modules = self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate) if recurse else [(prefix, self)]
+        for path, module in modules:
+            for name, value in getattr(module, kind).items():
+                if value is None or id(value) in memo:
+                    continue
+                if remove_duplicate:
+                    memo.add(id(value))
+                yield (f"{path}.{name}" if path else name), value
+
+    def named_parameters(self, prefix: str = "", recurse: bool = True,
+                         remove_duplicate: bool = True) -> Iterator[tuple[str, Parameter]]:  # fmt: skip
+        """Every parameter with its dotted name; one that is shared appears once, under its first name.
+
+        >>> from tdt import nn
+        >>> [(name, tuple(p.shape)) for name, p in nn.Linear(2, 3).named_parameters(prefix="fc")]
+        [('fc.weight', (3, 2)), ('fc.bias', (3,))]
+        """
+        return self._named_members("_parameters", prefix, recurse, remove_duplicate)
+
+    def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
+        """Every parameter once; what an optimizer takes."""
+        for _, parameter in self.named_parameters(recurse=recurse):
+            yield parameter
+
+    def named_buffers(self, prefix: str = "", recurse: bool = True,
+                      remove_duplicate: bool = True) -> Iterator[tuple[str, Tensor]]:  # fmt: skip
+        """Every buffer with its dotted name."""
+        return self._named_members("_buffers", prefix, recurse, remove_duplicate)
+
+    def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
+        """Every buffer once."""
+        for _, buffer in self.named_buffers(recurse=recurse):
+            yield buffer
+
+    def get_submodule(self, target: str) -> Module:
+        """The module of a dotted name; "" is this one. AttributeError names the first part that is missing."""
+        module: Any = self
+        for name in target.split(".") if target else ():
+            if not hasattr(module, name):
+                raise AttributeError(f"{type(module).__name__} has no attribute `{name}`")
+            module = getattr(module, name)
+            if not isinstance(module, Module):
+                raise AttributeError(f"`{name}` is not an nn.Module")
+        return module
+
+    def get_parameter(self, target: str) -> Parameter:
+        """The parameter of a dotted name."""
+        return self._get_member(target, "_parameters", "nn.Parameter")
+
+    def get_buffer(self, target: str) -> Tensor:
+        """The buffer of a dotted name."""
+        return self._get_member(target, "_buffers", "buffer")
+
+    def _get_member(self, target: str, kind: str, what: str) -> Any:
+        path, _, name = target.rpartition(".")
+        module = self.get_submodule(path)
+        if not hasattr(module, name):
+            raise AttributeError(f"{type(module).__name__} has no attribute `{name}`")
+        if name not in getattr(module, kind):
+            raise AttributeError(f"`{name}` is not {'a' if what == 'buffer' else 'an'} {what}")
+        return getattr(module, name)
+
+    # Changing the whole tree.
+
+    def apply(self, fn: Callable[[Module], None]) -> Self:
+        """Call `fn` on every module below and last on this one; returns self."""
+        for module in self.children():
+            module.apply(fn)
+        fn(self)
+        return self
+
+    def train(self, mode: bool = True) -> Self:
+        """Training mode (dropout drops, batch norm uses the batch's statistics) for the tree; returns self."""
+        if not isinstance(mode, bool):
+            raise ValueError("training mode is expected to be boolean")
+        self.training = mode
+        for module in self.children():
+            module.train(mode)
+        return self
+
+    def eval(self) -> Self:
+        """Evaluation mode: `train(False)`."""
+        return self.train(False)
+
+    def requires_grad_(self, requires_grad: bool = True) -> Self:
+        """Whether autograd computes gradients for the parameters; returns self."""
+        for parameter in self.parameters():
+            parameter.requires_grad_(requires_grad)
+        return self
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Drop every parameter's gradient, or with `set_to_none=False` fill it with zeros."""
+        for parameter in self.parameters():
+            if parameter.grad is None:
+                continue
+            if set_to_none:
+                parameter.grad = None
+            else:
+                parameter.grad = parameter.grad.detach()
+                parameter.grad.zero_()
+
+    # Hooks.
+
+    def register_forward_pre_hook(self, hook: Callable[..., Any], *, prepend: bool = False,
+                                  with_kwargs: bool = False) -> RemovableHandle:  # fmt: skip
+        """Call `hook(module, args)` before `forward`; what it returns replaces the arguments."""
+        return RemovableHandle(self._forward_pre_hooks, Hook(hook, with_kwargs), prepend)
+
+    def register_forward_hook(self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False,
+                              always_call: bool = False) -> RemovableHandle:  # fmt: skip
+        """Call `hook(module, args, output)` after `forward`; what it returns replaces the output.
+
+        >>> import tdt
+        >>> layer = tdt.nn.Identity()
+        >>> with layer.register_forward_hook(lambda module, args, out: out + 1):
+        ...     layer(tdt.zeros(1))
+        tensor([1.])
+        """
+        return RemovableHandle(self._forward_hooks, Hook(hook, with_kwargs, always_call), prepend)
+
+    # Printing.
+
+    def extra_repr(self) -> str:
+        """What stands between the brackets of `repr`; layers override it."""
+        return ""
+
+    def _get_name(self) -> str:
+        return type(self).__name__
+
+    def __repr__(self) -> str:
+        extra = self.extra_repr()
+        lines = [f"({name}): {indent(repr(module))}" for name, module in self._modules.items()]
+        return _brackets(self._get_name(), extra.split("\n") if extra else [], lines)
+
+
+def _brackets(name: str, extra: list[str], lines: list[str]) -> str:
+    if not lines and len(extra) <= 1:
+        return f"{name}({''.join(extra)})"
+    return f"{name}(\n  " + "\n  ".join([*extra, *lines]) + "\n)"
+
+
+def indent(text: str) -> str:
+    """`text` with every line but the first moved in by two."""
+    return text.replace("\n", "\n  ")

@@ -1,0 +1,105 @@
+"""Gradient clipping by norm and by value (Pascanu, Mikolov & Bengio, 2013)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from tdt import _backend
+from tdt._tensor import Tensor, wrap
+from tdt.autograd import no_grad
+
+Tensors = Tensor | Iterable[Tensor]
+
+
+def _listed(tensors: Tensors) -> list[Tensor]:
+    return [tensors] if isinstance(tensors, Tensor) else list(tensors)
+
+
+def _gradients(parameters: Tensors) -> list[Tensor]:
+    return [p.grad for p in _listed(parameters) if p.grad is not None]
+
+
+@no_grad()
+def get_total_norm(
+    tensors: Tensors, norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: bool | None = None
+) -> Tensor:
+    """The norm of all `tensors` taken together as one vector, a scalar; 0 for none.
+
+    norm_type: p of the p-norm, inf for the largest magnitude. `foreach` is accepted and means nothing here.
+    Raises RuntimeError for a norm that is NaN or infinite, with error_if_nonfinite.
+
+    >>> import tdt
+    >>> tdt.nn.utils.get_total_norm([tdt.tensor([3.0]), tdt.tensor([4.0])])
+    tensor(5.)
+    """
+    arrays = [t._a for t in _listed(tensors)]
+    if not arrays:
+        return wrap(np.zeros((), np.float32))
+    xp = _backend.namespace(arrays[0])
+    norms = xp.stack([_norm(xp, a, float(norm_type)) for a in arrays])
+    total = wrap(xp.asarray(_norm(xp, norms, float(norm_type))))
+    if error_if_nonfinite and not xp.isfinite(total._a):
+        raise RuntimeError(
+            f"The total norm of order {norm_type} for gradients is {total.item()}, so it cannot be clipped; pass "
+            "error_if_nonfinite=False to scale by it all the same"
+        )
+    return total
+
+
+def _norm(xp, a, p: float):
+    """The p-norm of an array as one vector, in the array's own precision (float32 for half precision)."""
+    a = a.reshape(-1) if a.dtype.itemsize > 2 or a.dtype.kind != "f" else a.reshape(-1).astype(np.float32)
+    if p == 2.0:
+        return xp.sqrt(xp.vdot(a, a).real)
+    magnitudes = xp.abs(a)
+    if p == float("inf"):
+        return magnitudes.max(initial=0)
+    return (magnitudes**p).sum() ** (1 / p)
+
+
+@no_grad()
+def clip_grads_with_norm_(
+    parameters: Tensors, max_norm: float, total_norm: Tensor, foreach: bool | None = None
+) -> None:
+    """Scale the gradients of `parameters` by max_norm / total_norm, where that is below 1."""
+    # A multiplication by 1 where nothing is clipped: the device need not be asked.
+    scale = (float(max_norm) / (total_norm + 1e-6)).clamp(max=1.0)
+    for g in _gradients(parameters):
+        g.mul_(scale.to(g.dtype))
+
+
+def clip_grad_norm_(
+    parameters: Tensors,
+    max_norm: float,
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
+) -> Tensor:
+    """Scale the gradients in place so that their common norm is at most `max_norm`; returns the norm before.
+
+    >>> import tdt
+    >>> w = tdt.zeros(2, requires_grad=True)
+    >>> w.grad = tdt.tensor([3.0, 4.0])
+    >>> tdt.nn.utils.clip_grad_norm_([w], 1.0), w.grad
+    (tensor(5.), tensor([0.6000, 0.8000]))
+    """
+    parameters = _listed(parameters)
+    total = get_total_norm(_gradients(parameters), norm_type, error_if_nonfinite)
+    clip_grads_with_norm_(parameters, max_norm, total)
+    return total
+
+
+@no_grad()
+def clip_grad_value_(parameters: Tensors, clip_value: float, foreach: bool | None = None) -> None:
+    """Clamp every entry of the gradients to [-clip_value, clip_value], in place.
+
+    >>> import tdt
+    >>> w = tdt.zeros(2, requires_grad=True)
+    >>> w.grad = tdt.tensor([-3.0, 0.5])
+    >>> tdt.nn.utils.clip_grad_value_(w, 1.0); w.grad
+    tensor([-1.0000,  0.5000])
+    """
+    for g in _gradients(parameters):
+        g.clamp_(-float(clip_value), float(clip_value))

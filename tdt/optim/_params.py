@@ -1,0 +1,61 @@
+"""What optimizers are handed, made uniform: parameters, loaded state, options."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tdt import _backend
+from tdt._tensor import Tensor, wrap
+from tdt.autograd._mode import enable_grad
+
+
+def unpack_params(group: dict[str, Any]) -> None:
+    """Make `group["params"]` a list of tensors, and `group["param_names"]` their names if they came with names."""
+    params = group["params"]
+    if isinstance(params, Tensor):
+        params = [params]
+    elif isinstance(params, set):
+        raise TypeError(
+            "optimizer parameters need to be organized in ordered collections, but the ordering of tensors in sets "
+            "will change between runs. Please use a list instead."
+        )
+    params = list(params)
+    names = [item[0] for item in params if isinstance(item, tuple)]
+    if names and len(names) != len(params):
+        raise ValueError("all optimizer params should be with/without names. Some param names are missing")
+    group["params"] = [item[1] for item in params] if names else params
+    if names:
+        group["param_names"] = names
+
+
+def placed(p: Tensor, value: Any, name: str | None = None) -> Any:
+    """Loaded state as `p` needs it: tensors on its device and, if it is floating point, in its dtype; "step" as it is."""
+    if isinstance(value, Tensor):
+        if name == "step":
+            return value
+        array = _backend.to_device(value._a, p.device)
+        return wrap(array.astype(p._a.dtype, copy=False) if p.is_floating_point() else array)
+    if isinstance(value, dict):
+        return {key: placed(p, item, key) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(placed(p, item) for item in value)
+    return value
+
+
+def type_name(value: Any) -> str:
+    kind = type(value)
+    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+
+
+def run_closure(closure: Callable[[], Any] | None) -> Any:
+    """What `closure`, which computes the loss and its gradients, returns; None without one."""
+    if closure is None:
+        return None
+    with enable_grad():
+        return closure()
+
+
+def number(value: Any) -> Any:
+    """An option that may be a one-element tensor, as a Python number."""
+    return value.item() if isinstance(value, Tensor) else value

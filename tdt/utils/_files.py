@@ -1,0 +1,24 @@
+"""What a crash-safe writer needs from the file system and Python does not offer in one call."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def fsync_folder(folder: Path) -> None:
+    """Make names created, renamed or removed in `folder` survive a power cut. Nothing to do on Windows."""
+    if os.name == "nt":  # folders cannot be opened there, and NTFS journals names by itself
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def write_whole(file, data: bytes | bytearray | memoryview) -> None:
+    """Write all of `data` to an unbuffered file, whose own `write` may stop short."""
+    rest = memoryview(data)
+    while rest:
+        rest = rest[file.write(rest) :]

@@ -1,0 +1,204 @@
+"""One pass over a DataLoader's batches: in this process (`SerialEpoch`) or by workers (`ParallelEpoch`)."""
+
+from __future__ import annotations
+
+import weakref
+from collections import deque
+from typing import Any
+
+import numpy as np
+
+from tdt._random import default_generator, full_range
+from tdt.utils.data._fetch import Recipe
+from tdt.utils.data._progress import Indices, Progress, Sources
+from tdt.utils.data._worker import ENDED, Failure, Orders
+from tdt.utils.data._workers import Workers, default_start_method
+from tdt.utils.data.dataset import IterableDataset
+
+
+def draw_seed(loader: Any) -> int:
+    """A base seed from the loader's generator, or the default one: one int64 draw, as PyTorch makes."""
+    return int(full_range(loader.generator or default_generator, (), np.int64))
+
+
+class Epoch:
+    """An iterator over batches, and its progress."""
+
+    def __init__(self, loader: Any, saved: Progress | None) -> None:
+        self._recipe = Recipe(loader.dataset, loader._auto_collation, loader.collate_fn, loader.drop_last)
+        self._streams = isinstance(loader.dataset, IterableDataset)
+        self._indices = Indices(loader._index_sampler, loader._sources)
+        if saved is None:
+            self._indices.begin()
+            self.progress = self._indices.progress = Progress(draw_seed(loader), created=self._indices.created)
+        else:
+            self.progress = saved
+
+    def __iter__(self) -> Epoch:
+        return self
+
+    def __next__(self) -> Any:
+        try:
+            return self._next()
+        except StopIteration:
+            self._end()
+            raise
+
+    def _next(self) -> Any:
+        raise NotImplementedError
+
+    def _end(self) -> None:
+        self.progress.done = True
+
+
+class SerialEpoch(Epoch):
+    """Batches made by this process when asked for."""
+
+    def __init__(self, loader: Any, saved: Progress | None) -> None:
+        super().__init__(loader, saved)
+        if saved is None:
+            if self._streams:
+                self.progress.created = loader._sources.capture()
+            self._fetch = self._recipe.fetcher()
+        elif self._streams:
+            self._read_again(loader._sources, saved)
+        else:
+            self._fetch = self._recipe.fetcher()
+            self._indices.go_on(saved)
+
+    def _read_again(self, sources: Sources, saved: Progress) -> None:
+        """A stream has no index to skip to: read it from its start, with the generators as they stood then."""
+        now = sources.capture()
+        skipped, saved.position, saved.drawn = saved.position, 0, 0
+        if saved.created is not None:
+            sources.restore(saved.created)
+        self._fetch = self._recipe.fetcher()
+        self._indices.begin()
+        self._indices.progress = saved
+        if saved.started is not None:
+            sources.restore(saved.started)
+        for _ in range(skipped):
+            self._next()
+        sources.restore(now)
+
+    def _next(self) -> Any:
+        batch = self._fetch(next(self._indices))
+        self.progress.position += 1
+        return batch
+
+
+class ParallelEpoch(Epoch):
+    """Batches made ahead by workers: batch `i` by the `i`-th worker in turn, delivered in the order asked for.
+
+    With in_order=False, whichever is ready first.
+    """
+
+    def __init__(self, loader: Any, saved: Progress | None) -> None:
+        super().__init__(loader, saved)
+        self._count = loader.num_workers
+        self._ahead = max(loader.prefetch_factor, 1) * self._count
+        self._in_order, self._timeout = loader.in_order, loader.timeout
+        self._persistent = loader.persistent_workers
+        if saved is None:
+            self.progress.workers = [None] * self._count
+        seed, states = self.progress.base_seed, self.progress.workers
+        orders = [
+            Orders(self._recipe, i, self._count, seed, loader.worker_init_fn, states[i]) for i in range(self._count)
+        ]
+        self._workers = Workers(loader.multiprocessing_context or default_start_method(), orders)
+        self._close = weakref.finalize(self, self._workers.close)
+        self._line_up()
+        if saved is None:
+            self._ask_ahead()
+        elif saved.done:
+            self._renew(loader)
+        elif self._streams:
+            self._read_again(saved)
+        else:
+            self._turn = saved.position % self._count
+            self._indices.go_on(saved)
+            self._ask_ahead()
+
+    def restart(self, loader: Any) -> None:
+        """Begin the next epoch with the same processes, which keep their generators."""
+        while self._tasks:  # what an epoch that was left early had under way
+            self._hear([self._tasks[0]])
+        if self._streams:
+            self._workers.restart()
+        self.progress.workers = self._now
+        self._renew(loader)
+
+    def _renew(self, loader: Any) -> None:
+        """A new epoch for workers that have done one: PyTorch draws no base seed for it."""
+        self._indices = Indices(loader._index_sampler, loader._sources)
+        self._indices.begin()
+        last, created = self.progress, self._indices.created
+        self.progress = self._indices.progress = Progress(last.base_seed, created=created, workers=last.workers)
+        self._line_up()
+        self._ask_ahead()
+
+    def _read_again(self, saved: Progress) -> None:
+        """The workers' streams have no index to skip to: read them from their start."""
+        skipped, saved.position, saved.drawn = saved.position, 0, 0
+        self._indices.begin()
+        self._indices.progress = saved
+        self._ask_ahead()
+        for _ in range(skipped):
+            self._next()
+
+    def _line_up(self) -> None:
+        self._now = list(self.progress.workers)  # each worker's generator states after what it last sent
+        self._active = [True] * self._count
+        self._tasks: deque[int] = deque()  # the worker of each batch under way, in order
+        self._turn = 0
+
+    def _ask_ahead(self) -> None:
+        for _ in range(self._ahead):
+            self._ask()
+
+    def _ask(self) -> None:
+        """Give the next indices to the next worker in turn (out of order: to the least busy)."""
+        if not any(self._active):
+            return
+        try:
+            index = next(self._indices)
+        except StopIteration:
+            return
+        turns = [(self._turn + i) % self._count for i in range(self._count)]
+        able = [worker for worker in turns if self._active[worker]]
+        worker = able[0] if self._in_order else min(able, key=self._tasks.count)
+        self._turn = (worker + 1) % self._count
+        self._workers.load(worker, index)
+        self._tasks.append(worker)
+
+    def _hear(self, among: list[int]) -> tuple[int, Any]:
+        """The next answer of one of these workers: its number and the batch, ENDED or a Failure."""
+        worker, (result, states) = self._workers.receive(among, self._timeout)
+        if states is not None:
+            self._now[worker] = states
+        self._tasks.remove(worker)
+        if isinstance(result, str) and result == ENDED:  # it will not answer what else it was asked
+            self._active[worker] = False
+            self._tasks = deque(other for other in self._tasks if other != worker)
+        return worker, result
+
+    def _next(self) -> Any:
+        while self._tasks:
+            worker, result = self._hear([self._tasks[0]] if self._in_order else sorted(set(self._tasks)))
+            if not self._active[worker]:
+                self._ask()
+                continue
+            self.progress.position += 1
+            if not self._streams:
+                self.progress.workers[worker] = self._now[worker]
+            self._ask()
+            if isinstance(result, Failure):
+                raise result.error()
+            return result
+        raise StopIteration
+
+    def _end(self) -> None:
+        super()._end()
+        self.progress.workers = list(self._now)
+        if not self._persistent:
+            self._close()

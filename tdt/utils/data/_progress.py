@@ -1,0 +1,116 @@
+"""Where an epoch stands: what a DataLoader's `state_dict` holds, and how the index order is found again from it."""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tdt._random import Generator, default_generator
+from tdt.utils.data import _states
+
+
+class Sources:
+    """Every generator that an index order may come from: the process's three and those given to loader or samplers."""
+
+    def __init__(self, *holders: Any) -> None:
+        found = [getattr(holder, "generator", None) for holder in holders]
+        given = [g for g in found if isinstance(g, Generator) and g is not default_generator]
+        self.generators = list(dict.fromkeys(given))
+
+    def capture(self) -> dict[str, Any]:
+        """All states now."""
+        return {"process": _states.capture(), "generators": [g.state_array() for g in self.generators]}
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        """Put all of them where they stood; ValueError when other generators were saved."""
+        if len(saved["generators"]) != len(self.generators):
+            raise ValueError(
+                f"the state was saved by a loader with {len(saved['generators'])} generators of its own; this one has "
+                f"{len(self.generators)}. Build the loader with the same generator= and samplers"
+            )
+        _states.restore(saved["process"])
+        for generator, state in zip(self.generators, saved["generators"], strict=True):
+            generator.set_state_array(state)
+
+
+@dataclass
+class Progress:
+    """An epoch under way. `position`: batches delivered; `drawn`: index batches taken from the sampler."""
+
+    base_seed: int
+    position: int = 0
+    drawn: int = 0
+    done: bool = False  # the end was reached, not only the last batch
+    created: dict[str, Any] | None = (
+        None  # generator states before the sampler's `iter`, if that drew (a stream's: always)
+    )
+    started: dict[str, Any] | None = None  # and before the first index
+    workers: list[_states.States | None] = field(default_factory=list)  # after the last delivered batch of each
+
+    def to_dict(self) -> dict[str, Any]:
+        """As numbers, strings, lists, dicts and uint8 arrays."""
+        return asdict(self)
+
+    @classmethod
+    def of(cls, saved: dict[str, Any]) -> Progress:
+        """What `to_dict` gave, as one's own."""
+        return cls(**{**saved, "workers": list(saved["workers"])})
+
+
+class Indices:
+    """The sampler's batches of indices; keeps what it takes to find the same order again, in `progress`.
+
+    With a saved progress the order is drawn again from the states it began with, the batches before `position` are
+    passed over, and the generators return to where they stood: samples are not loaded again.
+    """
+
+    progress: Progress
+
+    def __init__(self, sampler: Iterable[Any], sources: Sources) -> None:
+        self._sampler = sampler
+        self._sources = sources
+        self.created: dict[str, Any] | None = None
+        self._iterator: Iterator[Any] = iter(())
+
+    def begin(self) -> None:
+        """Start a new order; the base seed is drawn after this and before the first index."""
+        lazy = inspect.isgeneratorfunction(
+            getattr(type(self._sampler), "__iter__", None)
+        )  # draws nothing before its first index
+        before = None if lazy else self._sources.capture()
+        self._iterator = iter(self._sampler)
+        self.created = None if before is None or _equal(before, self._sources.capture()) else before
+
+    def go_on(self, progress: Progress) -> None:
+        """Stand where `progress` does."""
+        now = self._sources.capture()
+        if progress.created is not None:
+            self._sources.restore(progress.created)
+        self._iterator = iter(self._sampler)
+        self.progress = progress
+        if progress.started is not None:
+            self._sources.restore(progress.started)
+            pending = list(itertools.islice(self._iterator, progress.position, progress.drawn))
+            self._iterator = itertools.chain(self._counted(pending), self._iterator)
+        self._sources.restore(now)
+
+    def _counted(self, pending: list[Any]) -> Iterator[Any]:
+        for index in pending:
+            self.progress.drawn -= 1  # `__next__` counts it again
+            yield index
+
+    def __next__(self) -> Any:
+        if self.progress.started is None:
+            self.progress.started = self._sources.capture()
+        index = next(self._iterator)
+        self.progress.drawn += 1
+        return index
+
+
+def _equal(a: dict[str, Any], b: dict[str, Any]) -> bool:
+    return _states.same(a["process"], b["process"]) and all(map(np.array_equal, a["generators"], b["generators"]))

@@ -1,0 +1,148 @@
+"""The parent's side of loader workers: starting, feeding, hearing from and stopping them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import time
+import weakref
+from multiprocessing import get_context
+from multiprocessing.connection import Connection, wait
+from typing import Any
+
+from tdt.utils.data._transport import receive
+from tdt.utils.data._worker import LOAD, RESTART, STOP, Orders, work
+
+PATIENCE = 1.0  # seconds that a worker may take to end before it is terminated
+LOOK = 5.0  # seconds between looks at a silent worker
+
+_open_ends: weakref.WeakSet = weakref.WeakSet()  # the parent's ends of all loaders' pipes; forked children close theirs
+
+
+class Workers:
+    """Worker processes, each at one end of a pipe of its own. No lock is shared: one that is killed blocks nobody."""
+
+    def __init__(self, start_method: Any, orders: list[Orders]) -> None:
+        context = get_context(start_method) if isinstance(start_method, (str, type(None))) else start_method
+        self._owner = os.getpid()
+        self._connections: list[Connection] = []
+        self._processes: list[Any] = []
+        held = _hold_back_sigint()
+        try:
+            for order in orders:
+                self._start(context, order)
+        finally:
+            _let_sigint_through(held)
+
+    def _start(self, context: Any, order: Orders) -> None:
+        ours, theirs = context.Pipe()
+        _open_ends.add(ours)
+        others = list(_open_ends) if context.get_start_method() == "fork" else []
+        process = context.Process(
+            target=work, args=(theirs, others, order), name=f"tdt-loader-{order.worker}", daemon=True
+        )
+        process.start()
+        theirs.close()  # so that the end of the worker ends the pipe
+        self._connections.append(ours)
+        self._processes.append(process)
+
+    def load(self, worker: int, index: Any) -> None:
+        """Ask `worker` for the batch `index`."""
+        self._tell(worker, (LOAD, index))
+
+    def restart(self) -> None:
+        """Make every worker start its dataset's stream anew."""
+        for worker in range(len(self._processes)):
+            self._tell(worker, (RESTART, None))
+
+    def _tell(self, worker: int, message: tuple) -> None:
+        try:
+            self._connections[worker].send(message)
+        except (BrokenPipeError, ConnectionResetError):
+            raise self._death(worker) from None
+
+    def receive(self, workers: list[int], timeout: float) -> tuple[int, Any]:
+        """The next answer of one of `workers`: its number, and (batch, generator states or None).
+
+        RuntimeError at once when a worker has died, and after `timeout` seconds (0: never) without an answer.
+        """
+        connections = [self._connections[worker] for worker in workers]
+        deadline = time.monotonic() + timeout
+        while True:
+            for worker, connection in zip(workers, connections, strict=True):
+                try:
+                    if connection.poll():
+                        return worker, receive(connection)
+                except (EOFError, OSError):
+                    raise self._death(worker) from None
+            left = min(LOOK, max(deadline - time.monotonic(), 0)) if timeout else LOOK
+            ready = wait([*connections, *(process.sentinel for process in self._processes)], left)
+            if any(connection in ready for connection in connections):
+                continue
+            dead = [worker for worker, process in enumerate(self._processes) if not process.is_alive()]
+            if dead:
+                raise self._death(*dead)
+            if timeout and time.monotonic() >= deadline:
+                raise RuntimeError(f"DataLoader timed out after {timeout} seconds")
+
+    def _death(self, *workers: int) -> RuntimeError:
+        """The error that says which workers ended, and how; the others are stopped."""
+        fates = []
+        for worker in workers:
+            process = self._processes[worker]
+            process.join(PATIENCE)
+            fates.append(f"worker {worker} {_fate(process.exitcode)}")
+        pids = ", ".join(str(self._processes[worker].pid) for worker in workers)
+        self.close()
+        return RuntimeError(
+            f"DataLoader worker (pid(s) {pids}) exited unexpectedly: {'; '.join(fates)}. Set num_workers=0 to see the "
+            "error where it happens"
+        )
+
+    def close(self) -> None:
+        """Stop all workers and wait until they have ended. Does nothing in a forked copy or the second time."""
+        if self._owner != os.getpid():
+            return
+        connections, self._connections = self._connections, []
+        for connection in connections:
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # one that has ended by itself
+                connection.send((STOP, None))
+            connection.close()
+        deadline = time.monotonic() + PATIENCE
+        for process in self._processes:
+            process.join(max(deadline - time.monotonic(), 0))
+        for stop in ("terminate", "kill"):
+            late = [process for process in self._processes if process.is_alive()]
+            for process in late:
+                getattr(process, stop)()
+            for process in late:
+                process.join(PATIENCE)
+
+
+def default_start_method() -> str:
+    """fork on Linux, where it is quick and the dataset need not be pickled; spawn elsewhere."""
+    return "fork" if sys.platform == "linux" else "spawn"
+
+
+def _fate(exitcode: int | None) -> str:
+    if exitcode is None:
+        return "closed its pipe and still runs"
+    if exitcode >= 0:
+        return f"ended with exit code {exitcode}"
+    name = signal.Signals(-exitcode).name
+    hint = ", as the system does when memory runs out" if name == "SIGKILL" else ""
+    return f"was killed by {name}{hint}"
+
+
+def _hold_back_sigint() -> bool:
+    """Block SIGINT while processes start, until they ignore it themselves. Returns whether it was let through before."""
+    if not hasattr(signal, "pthread_sigmask"):
+        return False
+    return signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+
+
+def _let_sigint_through(held: bool) -> None:
+    if held:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})

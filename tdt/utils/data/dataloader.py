@@ -1,0 +1,240 @@
+"""`DataLoader`: batches of a dataset, in this process or by workers, with an order that a seed fixes."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from multiprocessing import get_all_start_methods
+from typing import Any
+
+from tdt._random import Generator
+from tdt.utils.data._epochs import Epoch, ParallelEpoch, SerialEpoch
+from tdt.utils.data._progress import Progress, Sources
+from tdt.utils.data.collate import default_collate, default_convert
+from tdt.utils.data.dataset import IterableDataset
+from tdt.utils.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
+
+FORMAT = 1  # of state_dict
+FIXED = ("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers")
+
+
+class _Endless(Sampler):
+    """What stands in for a sampler with a stream: None for ever."""
+
+    def __iter__(self) -> Iterator[None]:
+        while True:
+            yield None
+
+
+class DataLoader:
+    """Batches of `dataset`: iterate over it once per epoch.
+
+    batch_size: samples per batch; None gives single samples. shuffle: a new random order every epoch. sampler, or
+    batch_sampler, gives the order instead. num_workers: processes that load ahead, prefetch_factor batches each (2);
+    0 loads in this process. collate_fn: from a list of samples to a batch. drop_last: leave out a last, shorter batch.
+    timeout: seconds to wait for a worker, 0 for ever. worker_init_fn(worker number) runs in each worker at its start.
+    generator: draws the order and the workers' seeds, by default the global one. persistent_workers: keep the processes
+    from epoch to epoch. in_order=False delivers what is ready first. pin_memory has no effect and says so.
+
+    The order of batches, the seeds of workers and the state in which an epoch leaves the generator are PyTorch's.
+    `state_dict()` during an epoch and `load_state_dict()` give, in a new process, exactly the batches that were to come.
+    ValueError for arguments that contradict each other.
+
+    >>> import tdt
+    >>> from tdt.utils.data import TensorDataset
+    >>> data = TensorDataset(tdt.arange(5))
+    >>> [batch for [batch] in DataLoader(data, batch_size=2)]
+    [tensor([0, 1]), tensor([2, 3]), tensor([4])]
+    """
+
+    _ready = False
+
+    def __init__(
+        self,
+        dataset: Any,
+        batch_size: int | None = 1,
+        shuffle: bool | None = None,
+        sampler: Sampler | Iterable | None = None,
+        batch_sampler: Sampler | Iterable | None = None,
+        num_workers: int = 0,
+        collate_fn: Callable[[list], Any] | None = None,
+        pin_memory: bool = False,
+        drop_last: bool = False,
+        timeout: float = 0,
+        worker_init_fn: Callable[[int], Any] | None = None,
+        multiprocessing_context: Any = None,
+        generator: Generator | None = None,
+        *,
+        prefetch_factor: int | None = None,
+        persistent_workers: bool = False,
+        pin_memory_device: str = "",
+        in_order: bool = True,
+    ) -> None:
+        _check_workers(num_workers, timeout, prefetch_factor, persistent_workers, multiprocessing_context)
+        _check_order(dataset, batch_size, shuffle, sampler, batch_sampler, drop_last)
+        if pin_memory:
+            warnings.warn("'pin_memory' argument is set as true but pinned memory is not used", stacklevel=2)
+        self.dataset = dataset
+        self.num_workers = num_workers
+        self.prefetch_factor = 2 if num_workers and prefetch_factor is None else prefetch_factor
+        self.pin_memory, self.pin_memory_device = pin_memory, pin_memory_device
+        self.timeout = timeout
+        self.worker_init_fn = worker_init_fn
+        self.multiprocessing_context = multiprocessing_context
+        self.generator = generator
+        self.in_order = in_order
+        self.persistent_workers = persistent_workers
+        if sampler is None:
+            if isinstance(dataset, IterableDataset):
+                sampler = _Endless()
+            else:
+                sampler = RandomSampler(dataset, generator=generator) if shuffle else SequentialSampler(dataset)
+        if batch_sampler is not None:
+            batch_size, drop_last = None, False
+        elif batch_size is not None:
+            batch_sampler = BatchSampler(sampler, batch_size, drop_last)
+        self.batch_size, self.drop_last = batch_size, drop_last
+        self.sampler, self.batch_sampler = sampler, batch_sampler
+        self.collate_fn = collate_fn or (default_collate if self._auto_collation else default_convert)
+        self._sources = Sources(self, sampler, batch_sampler, getattr(batch_sampler, "sampler", None))
+        self._progress: Progress | None = None
+        self._resume: Progress | None = None
+        self._kept: ParallelEpoch | None = None
+        self._ready = True
+        self.check_worker_number_rationality()
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if self._ready and name in FIXED:
+            raise ValueError(f"{name} attribute should not be set after {type(self).__name__} is initialized")
+        object.__setattr__(self, name, value)
+
+    @property
+    def _auto_collation(self) -> bool:
+        return self.batch_sampler is not None
+
+    @property
+    def _index_sampler(self) -> Any:
+        return self.batch_sampler if self._auto_collation else self.sampler
+
+    def __iter__(self) -> Iterator[Any]:
+        saved, self._resume = self._resume, None
+        if self.num_workers == 0:
+            return self._follow(SerialEpoch(self, saved))
+        if self._kept is not None and saved is None:
+            self._kept.restart(self)
+            return self._follow(self._kept)
+        epoch = ParallelEpoch(self, saved)
+        self._kept = epoch if self.persistent_workers else None
+        return self._follow(epoch)
+
+    def _follow(self, epoch: Epoch) -> Epoch:
+        self._progress = epoch.progress
+        return epoch
+
+    def __len__(self) -> int:
+        """How many batches an epoch has; TypeError for a dataset or sampler without a length."""
+        if not isinstance(self.dataset, IterableDataset):
+            return len(self._index_sampler)
+        samples = len(self.dataset)  # type: ignore[arg-type]
+        if self.batch_size is None:
+            return samples
+        return samples // self.batch_size if self.drop_last else -(-samples // self.batch_size)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where the latest epoch stands, as numbers, strings, lists, dicts and NumPy uint8 arrays.
+
+        It holds how many batches were delivered, the states from which the order is drawn again, those of each worker
+        after its last delivered batch, and those of this process's generators now. A stream (IterableDataset) is read
+        again from its start. RuntimeError in an epoch with in_order=False, whose batches have no fixed order.
+        """
+        progress = self._progress
+        if progress is not None and progress.done and not self.persistent_workers:
+            progress = None
+        if progress is not None and self.num_workers and not self.in_order:
+            raise RuntimeError(
+                "state_dict: batches have no fixed order with in_order=False; use in_order=True to resume"
+            )
+        return {
+            "format": FORMAT,
+            "num_workers": self.num_workers,
+            "now": self._sources.capture(),
+            "epoch": None if progress is None else progress.to_dict(),
+        }
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Continue from what `state_dict()` gave: the next `iter` gives the rest of that epoch.
+
+        The process's generators and those given to the loader are put where they stood. ValueError for another format,
+        and for an epoch begun with another number of workers.
+        """
+        if state_dict["format"] != FORMAT:
+            raise ValueError(
+                f"load_state_dict: format {state_dict['format']} is not known; this version reads {FORMAT}"
+            )
+        epoch = state_dict["epoch"]
+        if epoch is not None and state_dict["num_workers"] != self.num_workers:
+            raise ValueError(
+                f"load_state_dict: the epoch was begun with num_workers={state_dict['num_workers']}, this loader has "
+                f"{self.num_workers}; only the same number gives the same batches"
+            )
+        self._sources.restore(state_dict["now"])
+        self._progress = self._resume = None if epoch is None else Progress.of(epoch)
+        self._kept = None
+
+    def check_worker_number_rationality(self) -> None:
+        """Warn when there are more workers than processors."""
+        able = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        if self.num_workers > able:
+            warnings.warn(
+                f"This DataLoader will create {self.num_workers} worker processes in total, more than the {able} "
+                "processors this process may use; they will take turns. Lower num_workers",
+                stacklevel=3,
+            )
+
+
+def _check_workers(count: int, timeout: float, ahead: int | None, persistent: bool, context: Any) -> None:
+    if count < 0:
+        raise ValueError(
+            f"num_workers option should be non-negative; use num_workers=0 to disable multiprocessing. Got {count}"
+        )
+    if timeout < 0:
+        raise ValueError(f"timeout option should be non-negative, got {timeout}")
+    if count == 0 and ahead is not None:
+        raise ValueError(
+            "prefetch_factor option could only be specified in multiprocessing. let num_workers > 0 to enable "
+            "multiprocessing, otherwise set prefetch_factor to None."
+        )
+    if ahead is not None and ahead < 0:
+        raise ValueError(f"prefetch_factor option should be non-negative, got {ahead}")
+    if persistent and count == 0:
+        raise ValueError("persistent_workers option needs num_workers > 0")
+    if context is None:
+        return
+    if count == 0:
+        raise ValueError(
+            "multiprocessing_context can only be used with multi-process loading (num_workers > 0), but got num_workers=0"
+        )
+    if isinstance(context, str) and context not in get_all_start_methods():
+        raise ValueError(
+            f"multiprocessing_context option should specify a valid start method in {get_all_start_methods()}, but got "
+            f"multiprocessing_context={context!r}"
+        )
+
+
+def _check_order(
+    dataset: Any, batch_size: Any, shuffle: Any, sampler: Any, batch_sampler: Any, drop_last: bool
+) -> None:
+    if isinstance(dataset, IterableDataset):
+        given = {"shuffle": shuffle or None, "sampler": sampler, "batch_sampler": batch_sampler}
+        for name, value in given.items():
+            if value is not None:
+                raise ValueError(
+                    f"DataLoader with IterableDataset: expected unspecified {name} option, but got {name}={value}"
+                )
+    if sampler is not None and shuffle:
+        raise ValueError("sampler option is mutually exclusive with shuffle")
+    if batch_sampler is not None and (batch_size != 1 or shuffle or sampler is not None or drop_last):
+        raise ValueError("batch_sampler option is mutually exclusive with batch_size, shuffle, sampler, and drop_last")
+    if batch_size is None and drop_last:
+        raise ValueError("batch_size=None option disables auto-batching and is mutually exclusive with drop_last")

@@ -1,0 +1,186 @@
+"""Datasets: by index (`Dataset`) or as a stream (`IterableDataset`), and ones made from others."""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+import math
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from tdt._random import Generator, default_generator, permutation
+from tdt._tensor import Tensor, wrap
+
+
+class Dataset:
+    """Samples by index: a subclass defines `__getitem__(index)`, and `__len__` for the samplers.
+
+    `__getitems__(indices)`, where defined, gives the samples of a whole batch as a list.
+    """
+
+    def __class_getitem__(cls, item: Any) -> type:
+        return cls  # Dataset[tuple[Tensor, int]] in annotations and base classes
+
+    def __getitem__(self, index: Any) -> Any:
+        raise NotImplementedError("Subclasses of Dataset should implement __getitem__.")
+
+    def __add__(self, other: Dataset) -> ConcatDataset:
+        return ConcatDataset([self, other])
+
+
+class IterableDataset(Dataset):
+    """Samples as a stream: a subclass defines `__iter__`.
+
+    Each worker of a DataLoader iterates its own copy; `get_worker_info()` tells it which part to give.
+    """
+
+    def __iter__(self) -> Iterator[Any]:
+        raise NotImplementedError("Subclasses of IterableDataset should implement __iter__.")
+
+    def __add__(self, other: Dataset) -> Any:
+        return ChainDataset([self, other])
+
+
+class TensorDataset(Dataset):
+    """Sample `i` is the tuple of every tensor's row `i`. AssertionError unless all have the same number of rows.
+
+    >>> import tdt
+    >>> TensorDataset(tdt.zeros(5, 3), tdt.arange(5))[2]
+    (tensor([0., 0., 0.]), tensor(2))
+    """
+
+    def __init__(self, *tensors: Tensor) -> None:
+        if any(tensors[0].size(0) != tensor.size(0) for tensor in tensors):
+            rows = [tensor.size(0) for tensor in tensors]
+            raise AssertionError(f"Size mismatch between tensors: they have {rows} rows")
+        self.tensors = tensors
+
+    def __getitem__(self, index: Any) -> tuple[Tensor, ...]:
+        return tuple(tensor[index] for tensor in self.tensors)
+
+    def __len__(self) -> int:
+        return self.tensors[0].size(0)
+
+    def __getbatch__(self, indices: Sequence[int]) -> list[Tensor] | None:
+        """What `default_collate` would make of these samples, by one gather per tensor; None where it may differ."""
+        plain = type(self).__getitem__ is TensorDataset.__getitem__ and not hasattr(self, "__getitems__")
+        if not plain or not all(map(_gathers, self.tensors)):
+            return None
+        rows = np.asarray(indices)
+        if rows.ndim != 1 or rows.dtype.kind not in "iu":
+            return None
+        return [wrap(tensor._a.take(rows, 0)) for tensor in self.tensors]
+
+
+def _gathers(tensor: Tensor) -> bool:
+    """Whether rows of `tensor` may be gathered as an array: on the CPU, of no subclass, wanting no gradient."""
+    return type(tensor) is Tensor and isinstance(tensor._a, np.ndarray) and not tensor.requires_grad
+
+
+class Subset(Dataset):
+    """The samples of `dataset` at `indices`, in that order."""
+
+    def __init__(self, dataset: Any, indices: Sequence[int]) -> None:
+        self.dataset = dataset
+        self.indices = indices
+        if type(self).__getitem__ is not Subset.__getitem__ and type(self).__getitems__ is Subset.__getitems__:
+            raise NotImplementedError(
+                f"{type(self).__name__} overrides __getitem__ but not __getitems__, which a DataLoader calls; add\n"
+                "def __getitems__(self, indices):\n    return [self[index] for index in indices]"
+            )
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, list):
+            return self.dataset[[self.indices[i] for i in index]]
+        return self.dataset[self.indices[index]]
+
+    def __getitems__(self, indices: list[int]) -> list[Any]:
+        inner = [self.indices[index] for index in indices]
+        if callable(getattr(self.dataset, "__getitems__", None)):
+            return self.dataset.__getitems__(inner)
+        return [self.dataset[index] for index in inner]
+
+    def __getbatch__(self, indices: Sequence[int]) -> Any:
+        """The inner dataset's `__getbatch__` for these samples; None where there is none or it may differ."""
+        if type(self).__getitems__ is not Subset.__getitems__ or not hasattr(self.dataset, "__getbatch__"):
+            return None
+        return self.dataset.__getbatch__([self.indices[index] for index in indices])
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+
+class ConcatDataset(Dataset):
+    """The samples of several datasets, one after the other. AssertionError for none, or for a stream among them."""
+
+    def __init__(self, datasets: Iterable[Any]) -> None:
+        self.datasets = list(datasets)
+        if not self.datasets:
+            raise AssertionError("datasets should not be an empty iterable")
+        if any(isinstance(dataset, IterableDataset) for dataset in self.datasets):
+            raise AssertionError("ConcatDataset does not support IterableDataset; use ChainDataset")
+        self.cumulative_sizes = list(itertools.accumulate(len(dataset) for dataset in self.datasets))
+
+    def __len__(self) -> int:
+        return self.cumulative_sizes[-1]
+
+    def __getitem__(self, index: int) -> Any:
+        if index < -len(self):
+            raise ValueError(f"absolute value of index should not exceed dataset length: {index}, length {len(self)}")
+        index += len(self) if index < 0 else 0
+        part = bisect.bisect_right(self.cumulative_sizes, index)
+        return self.datasets[part][index - (self.cumulative_sizes[part - 1] if part else 0)]
+
+
+class ChainDataset(IterableDataset):
+    """Several streams, one after the other."""
+
+    def __init__(self, datasets: Iterable[Any]) -> None:
+        self.datasets = list(datasets)
+
+    def __iter__(self) -> Iterator[Any]:
+        for dataset in self.datasets:
+            if not isinstance(dataset, IterableDataset):
+                raise AssertionError("ChainDataset only supports IterableDataset")
+            yield from dataset
+
+    def __len__(self) -> int:
+        return sum(len(dataset) for dataset in self.datasets)
+
+
+def random_split(
+    dataset: Any, lengths: Sequence[int | float], generator: Generator | None = default_generator
+) -> list[Subset]:
+    """Split at random into parts of the given sizes, or of the given fractions where these sum to 1.
+
+    What rounding down leaves over goes one each to the first parts. ValueError unless the sizes sum to len(dataset).
+
+    >>> import tdt
+    >>> [len(part) for part in random_split(range(10), [0.75, 0.25])]
+    [8, 2]
+    """
+    sizes = _sizes_of(lengths, len(dataset)) if math.isclose(sum(lengths), 1) and sum(lengths) <= 1 else lengths
+    if sum(sizes) != len(dataset):
+        raise ValueError(
+            "Sum of input lengths does not equal the length of the input dataset! "
+            f"The lengths {list(lengths)} sum to {sum(sizes)}, the dataset has {len(dataset)} samples"
+        )
+    order = permutation(generator or default_generator, len(dataset)).tolist()
+    ends = itertools.accumulate(int(size) for size in sizes)
+    return [Subset(dataset, order[end - int(size) : end]) for end, size in zip(ends, sizes, strict=True)]
+
+
+def _sizes_of(fractions: Sequence[float], total: int) -> list[int]:
+    for i, fraction in enumerate(fractions):
+        if not 0 <= fraction <= 1:
+            raise ValueError(f"Fraction at index {i} is not between 0 and 1: {fraction}")
+    sizes = [math.floor(total * fraction) for fraction in fractions]
+    for i in range(total - sum(sizes)):
+        sizes[i % len(sizes)] += 1
+    for i, size in enumerate(sizes):
+        if size == 0:
+            warnings.warn(f"Length of split at index {i} is 0. This might result in an empty dataset.", stacklevel=3)
+    return sizes

@@ -1,0 +1,156 @@
+"""Samplers: the order in which a DataLoader asks for samples, and how it groups them into batches."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Sequence, Sized
+from typing import Any
+
+import numpy as np
+
+from tdt._random import Generator, default_generator, full_range, integers, multinomial, permutation
+from tdt._tensor import Tensor, wrap
+
+
+class Sampler:
+    """Gives indices: a subclass defines `__iter__`, and `__len__` where it is known."""
+
+    def __class_getitem__(cls, item: Any) -> type:
+        return cls  # Sampler[int] in annotations and base classes
+
+    def __iter__(self) -> Iterator[Any]:
+        raise NotImplementedError("Subclasses of Sampler should implement __iter__.")
+
+
+class SequentialSampler(Sampler):
+    """0, 1, 2, … in order."""
+
+    def __init__(self, data_source: Sized) -> None:
+        self.data_source = data_source
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(range(len(self.data_source)))
+
+    def __len__(self) -> int:
+        return len(self.data_source)
+
+
+class RandomSampler(Sampler):
+    """All indices in random order, or `num_samples` drawn with replacement.
+
+    Without a generator each epoch seeds one of its own by a draw from the default generator. TypeError unless
+    `replacement` is a bool, ValueError unless `num_samples` is positive.
+    """
+
+    def __init__(
+        self,
+        data_source: Sized,
+        replacement: bool = False,
+        num_samples: int | None = None,
+        generator: Generator | None = None,
+    ) -> None:
+        self.data_source = data_source
+        self.replacement = replacement
+        self._num_samples = num_samples
+        self.generator = generator
+        if not isinstance(replacement, bool):
+            raise TypeError(f"replacement should be a boolean value, but got replacement={replacement}")
+        check_count("num_samples", self.num_samples)
+
+    @property
+    def num_samples(self) -> int:
+        """How many indices an epoch gives: as asked, else the dataset's present length."""
+        return len(self.data_source) if self._num_samples is None else self._num_samples
+
+    def __iter__(self) -> Iterator[int]:
+        n, wanted = len(self.data_source), self.num_samples
+        generator = self.generator
+        if generator is None:
+            generator = Generator().manual_seed(int(full_range(default_generator, (), np.int64)))
+        if not self.replacement:
+            for _ in range(wanted // n):
+                yield from permutation(generator, n).tolist()
+            if wanted % n or self.generator:  # PyTorch draws one more order even where none of it is used
+                yield from permutation(generator, n).tolist()[: wanted % n]
+            return
+        for size in (*itertools.repeat(32, wanted // 32), wanted % 32):
+            yield from integers(generator, (size,), np.int64, 0, n).tolist()
+
+    def __len__(self) -> int:
+        return self.num_samples
+
+
+class SubsetRandomSampler(Sampler):
+    """The given indices in random order."""
+
+    def __init__(self, indices: Sequence[int], generator: Generator | None = None) -> None:
+        self.indices = indices
+        self.generator = generator
+
+    def __iter__(self) -> Iterator[int]:
+        for i in permutation(self.generator or default_generator, len(self.indices)).tolist():
+            yield self.indices[i]
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+
+class WeightedRandomSampler(Sampler):
+    """`num_samples` indices drawn with probabilities proportional to `weights` (1-d, not negative)."""
+
+    def __init__(
+        self,
+        weights: Sequence[float] | Tensor,
+        num_samples: int,
+        replacement: bool = True,
+        generator: Generator | None = None,
+    ) -> None:
+        check_count("num_samples", num_samples)
+        if not isinstance(replacement, bool):
+            raise ValueError(f"replacement should be a boolean value, but got replacement={replacement}")
+        array = np.asarray(weights._a if isinstance(weights, Tensor) else weights, np.float64)
+        if array.ndim != 1:
+            raise ValueError(f"weights should be a 1d sequence but given weights have shape {array.shape}")
+        self.weights = wrap(array)
+        self.num_samples = num_samples
+        self.replacement = replacement
+        self.generator = generator
+
+    def __iter__(self) -> Iterator[int]:
+        generator = self.generator or default_generator
+        yield from multinomial(generator, self.weights._a, self.num_samples, self.replacement).tolist()
+
+    def __len__(self) -> int:
+        return self.num_samples
+
+
+class BatchSampler(Sampler):
+    """Lists of `batch_size` indices of `sampler`; the last, shorter one is left out with drop_last.
+
+    >>> list(BatchSampler(range(5), 2, drop_last=False))
+    [[0, 1], [2, 3], [4]]
+    """
+
+    def __init__(self, sampler: Sampler | Iterable[int], batch_size: int, drop_last: bool) -> None:
+        check_count("batch_size", batch_size)
+        if not isinstance(drop_last, bool):
+            raise ValueError(f"drop_last should be a boolean value, but got drop_last={drop_last}")
+        self.sampler = sampler
+        self.batch_size = batch_size
+        self.drop_last = drop_last
+
+    def __iter__(self) -> Iterator[list[int]]:
+        indices = iter(self.sampler)
+        while batch := list(itertools.islice(indices, self.batch_size)):
+            if len(batch) == self.batch_size or not self.drop_last:
+                yield batch
+
+    def __len__(self) -> int:
+        samples = len(self.sampler)  # type: ignore[arg-type]
+        return samples // self.batch_size if self.drop_last else -(-samples // self.batch_size)
+
+
+def check_count(name: str, value: Any) -> None:
+    """ValueError unless `value` is a positive integer."""
+    if not isinstance(value, int) or isinstance(value, bool) or value <= 0:
+        raise ValueError(f"{name} should be a positive integer value, but got {name}={value}")

@@ -1,0 +1,12 @@
+"""TensorBoard event files, with PyTorch's `SummaryWriter`.
+
+>>> import tempfile
+>>> with SummaryWriter(tempfile.mkdtemp()) as writer:
+...     writer.add_scalar("train/loss", 0.25, global_step=1)
+"""
+
+from __future__ import annotations
+
+from tdt.utils.tensorboard.writer import SummaryWriter as SummaryWriter
+
+__all__ = ["SummaryWriter"]

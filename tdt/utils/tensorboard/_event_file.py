@@ -1,0 +1,164 @@
+"""One event file: callers queue events, a thread frames and writes them.
+
+`add` costs the caller the append to a deque. Events reach the file when `max_queue` of them wait or `flush_secs` have
+passed, and at once by `flush`, `sync` and `close`. An error of the disk stops the file for good: it is raised by
+the next call, whichever that is, since a record after a torn one could not be read.
+"""
+
+from __future__ import annotations
+
+import atexit
+import itertools
+import os
+import re
+import socket
+import threading
+import time
+from collections import deque
+from io import FileIO
+from pathlib import Path
+
+from tensorboard.compat.proto.event_pb2 import Event, SourceMetadata
+
+from tdt.utils._files import fsync_folder, write_whole
+from tdt.utils.tensorboard._record import frame
+
+# A caller that outruns the thread by this many queues writes itself, so memory stays bounded.
+_QUEUES_BEHIND = 100
+_numbers = itertools.count()
+_open: set[EventFile] = set()
+
+
+class EventFile:
+    """An `events.out.tfevents.<time>.<host>.<pid>.<number><suffix>` in `folder`, made at once.
+
+    A forked child that adds events writes a file of its own; what the parent had queued stays the parent's.
+    Raises OSError where the file cannot be made or written.
+    """
+
+    def __init__(self, folder: Path, max_queue: int = 10, flush_secs: float = 120, suffix: str = "") -> None:
+        self.folder = folder
+        self._max_queue = max(1, max_queue)
+        self._interval = max(0.1, flush_secs)  # 0 would spin
+        self._suffix = suffix
+        self._closed = False
+        self._start()
+
+    def _start(self) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.path = _new_path(self.folder, self._suffix)
+        self.length = 0
+        self._named = False  # whether the file's name is on the disk too
+        self._file: FileIO | None = FileIO(self.path, "x")
+        self._pending: deque[bytes] = deque()
+        self._failure: OSError | None = None
+        self._writing = threading.Lock()
+        self._wake = threading.Event()
+        source = SourceMetadata(writer="tdt.utils.tensorboard")
+        self.add(Event(wall_time=time.time(), file_version="brain.Event:2", source_metadata=source))
+        self._write_pending()
+        self._thread = threading.Thread(target=self._run, name=self.path.name, daemon=True)
+        self._thread.start()
+        _open.add(self)
+
+    def add(self, event: Event) -> None:
+        """Queue one event."""
+        if self._closed:
+            raise ValueError(f"event file {self.path} is closed")
+        if self._file is None:  # the first event in a forked child
+            self._start()
+        self._check()
+        self._pending.append(event.SerializeToString())
+        waiting = len(self._pending)
+        if waiting >= _QUEUES_BEHIND * self._max_queue:
+            self._write_pending()
+        elif waiting >= self._max_queue and not self._wake.is_set():
+            self._wake.set()
+
+    def flush(self) -> None:
+        """Hand all queued events to the operating system."""
+        if self._file is not None:
+            self._write_pending()
+
+    def sync(self) -> int:
+        """Put all queued events on the disk; returns the file's length in bytes."""
+        self.flush()
+        if self._file is not None:
+            os.fsync(self._file.fileno())
+            if not self._named:
+                fsync_folder(self.folder)
+                self._named = True
+        return self.length
+
+    def close(self) -> None:
+        """Write what is queued and close the file; closing twice is allowed."""
+        if self._closed:
+            return
+        self._closed = True
+        _open.discard(self)
+        if self._file is None:  # a forked child that added nothing
+            return
+        self._wake.set()
+        self._thread.join()
+        try:
+            self._write_pending()
+        finally:
+            self._file.close()
+
+    def _run(self) -> None:
+        while not self._closed and self._failure is None:
+            self._wake.wait(self._interval)
+            self._wake.clear()
+            try:
+                self._write_pending()
+            except OSError:
+                return  # kept in _failure, which the next call on the caller's side raises
+
+    def _write_pending(self) -> None:
+        assert self._file is not None
+        with self._writing:
+            self._check()
+            data = bytearray()
+            while self._pending:
+                data += frame(self._pending.popleft())
+            try:
+                write_whole(self._file, data)
+            except OSError as error:
+                self._failure = error
+                self._check()
+            self.length += len(data)
+
+    def _check(self) -> None:
+        if self._failure is not None:
+            reason = f"{self._failure.strerror or self._failure}; it ends after {self.length} whole bytes"
+            raise OSError(self._failure.errno, f"event file could not be written: {reason}", str(self.path))
+
+    def _forget(self) -> None:
+        if self._file is not None:
+            self._file.close()
+        self._file = None
+
+
+def _new_path(folder: Path, suffix: str) -> Path:
+    """A name that sorts behind the event files already there: TensorBoard reads a folder's files in that order."""
+    found = [re.match(r"events\.out\.tfevents\.(\d+)\.", path.name) for path in folder.glob("events.out.tfevents.*")]
+    newest = max((int(match[1]) for match in found if match), default=-1)
+    stamp = max(int(time.time()), newest + 1)
+    return folder / f"events.out.tfevents.{stamp:010d}.{socket.gethostname()}.{os.getpid()}.{next(_numbers)}{suffix}"
+
+
+@atexit.register
+def _close_all() -> None:
+    for file in list(_open):
+        file.close()
+
+
+def _forget_all() -> None:
+    """In a forked child: the thread is not there, and the queued events are the parent's to write."""
+    for file in list(_open):
+        file._forget()
+    _open.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_all)

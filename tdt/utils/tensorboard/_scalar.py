@@ -1,0 +1,41 @@
+"""The summary of one number."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tensorboard.compat.proto.summary_pb2 import Summary, SummaryMetadata
+from tensorboard.compat.proto.tensor_pb2 import TensorProto
+from tensorboard.compat.proto.types_pb2 import DT_DOUBLE, DT_FLOAT
+
+
+def scalar(tag: str, value: Any, new_style: bool = False, double_precision: bool = False) -> Summary:
+    """A summary with the one number `value`: a simple value, or with `new_style` a tensor of no dimensions.
+
+    Numbers are kept as float32 (beyond its range they become infinite); `double_precision` keeps all 53 bits, in the
+    new style alone, as in PyTorch.
+
+    >>> scalar("loss", 0.5).value[0].simple_value
+    0.5
+    """
+    number = as_float(tag, value)
+    if not new_style:
+        return Summary(value=[Summary.Value(tag=tag, simple_value=number)])
+    if double_precision:
+        tensor = TensorProto(double_val=[number], dtype=DT_DOUBLE)
+    else:
+        tensor = TensorProto(float_val=[number], dtype=DT_FLOAT)
+    metadata = SummaryMetadata(plugin_data=SummaryMetadata.PluginData(plugin_name="scalars"))
+    return Summary(value=[Summary.Value(tag=tag, tensor=tensor, metadata=metadata)])
+
+
+def as_float(tag: str, value: Any) -> float:
+    """`value`, a Python or NumPy number, or an array or tensor of one element, as a float."""
+    shape = getattr(value, "shape", ())
+    if any(size != 1 for size in shape):
+        raise ValueError(f"scalar {tag!r} must be one number, got shape {tuple(shape)}; reduce it first, as by .mean()")
+    try:
+        return float(value.item() if hasattr(value, "item") else value)
+    except TypeError as error:
+        message = f"scalar {tag!r} must be a real number or a tensor of one element, got {type(value).__name__}"
+        raise TypeError(message) from error

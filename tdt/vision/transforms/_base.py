@@ -1,0 +1,76 @@
+"""Transform: what every preparing step is; Compose: several as one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tdt import Generator, Tensor
+
+
+class Transform:
+    """A step that prepares images. `step(image)` takes one, `step.batch(images)` many, the first axis counting them.
+
+    An image is a NumPy array (H, W) or (H, W, C), a Pillow image, or, after ToTensor, a Tensor (C, H, W). Subclasses
+    write `batch`; one image is a batch of one. So a deterministic step can prepare a whole data set once, and a random
+    one a whole batch at a time; both give what the images one by one would give.
+
+    random: whether two calls may differ.
+    generator: where a random step draws from; None is the default generator.
+    """
+
+    random = False
+    generator: Generator | None = None
+
+    def batch(self, images: Any) -> Any:
+        """All `images`, prepared: (N, H, W), (N, H, W, C) or a Tensor (N, C, H, W)."""
+        raise NotImplementedError(f"{type(self).__name__} must define batch(images)")
+
+    def __call__(self, image: Any) -> Any:
+        """One image, prepared."""
+        return self.batch(image[None] if isinstance(image, Tensor) else np.asarray(image)[None])[0]
+
+    def draw_from(self, generator: Generator | None) -> None:
+        """Let the random steps draw from `generator`."""
+        self.generator = generator
+
+
+class Compose(Transform):
+    """Steps one after the other. `batch` needs every step to be a Transform; one image passes any callable.
+
+    >>> import numpy as np
+    >>> from tdt.vision.transforms import Compose, Normalize, ToTensor
+    >>> prepare = Compose([ToTensor(), Normalize(0.5, 0.5)])
+    >>> prepare(np.array([[0, 255]], dtype=np.uint8))
+    tensor([[[-1.,  1.]]])
+    """
+
+    def __init__(self, transforms: Sequence[Any]) -> None:
+        self.transforms = list(transforms)
+
+    @property
+    def random(self) -> bool:  # type: ignore[override]
+        """Whether any step is random; a plain callable is taken to be."""
+        return any(getattr(step, "random", True) for step in self.transforms)
+
+    def __call__(self, image: Any) -> Any:
+        for step in self.transforms:
+            image = step(image)
+        return image
+
+    def batch(self, images: Any) -> Any:
+        for step in self.transforms:
+            if not isinstance(step, Transform):
+                raise TypeError(f"Compose.batch: {step!r} takes one image only; derive it from Transform")
+            images = step.batch(images)
+        return images
+
+    def draw_from(self, generator: Generator | None) -> None:
+        for step in self.transforms:
+            if isinstance(step, Transform):
+                step.draw_from(generator)
+
+    def __repr__(self) -> str:
+        return f"Compose({self.transforms!r})"

@@ -1,0 +1,69 @@
+"""From arrays to tensors, and to the scale that a network likes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tdt import Tensor
+from tdt._dtype import get_default_dtype
+from tdt._tensor import wrap
+from tdt.vision.transforms._base import Transform
+
+
+class ToTensor(Transform):
+    """Arrays (H, W) or (H, W, C) as tensors (C, H, W).
+
+    uint8 in 0..255 becomes the default float dtype in 0..1; any other dtype keeps its values and its dtype, such as
+    the pixels of `Digits`, which are 0..1 already. Raises ValueError for arrays that are no images.
+
+    >>> import numpy as np
+    >>> from tdt.vision.transforms import ToTensor
+    >>> ToTensor()(np.zeros((8, 8, 3), dtype=np.uint8)).shape
+    tdt.Size([3, 8, 8])
+    """
+
+    def batch(self, images: np.ndarray) -> Tensor:
+        """(N, H, W) or (N, H, W, C) as a tensor (N, C, H, W)."""
+        if isinstance(images, Tensor) or images.ndim not in (3, 4):
+            raise ValueError(f"ToTensor: expected arrays (H, W) or (H, W, C), got {type(images).__name__} of "
+                             f"shape {tuple(images.shape[1:])}")  # fmt: skip
+        if images.ndim == 3:
+            images = images[..., None]
+        chw = np.ascontiguousarray(images.transpose(0, 3, 1, 2))
+        return wrap(np.divide(chw, 255, dtype=get_default_dtype().np) if chw.dtype == np.uint8 else chw)
+
+    def __repr__(self) -> str:
+        return "ToTensor()"
+
+
+class Normalize(Transform):
+    """(x - mean) / std of tensors (C, H, W), with one number for all channels or one for each.
+
+    Raises ValueError for a std of 0, and TypeError for what is not a floating-point tensor.
+
+    >>> import tdt
+    >>> from tdt.vision.transforms import Normalize
+    >>> Normalize(mean=[0.0, 1.0], std=[1.0, 2.0])(tdt.ones(2, 1, 1)).flatten()
+    tensor([1., 0.])
+    """
+
+    def __init__(self, mean: float | Sequence[float], std: float | Sequence[float]) -> None:
+        if not np.all(np.asarray(std)):
+            raise ValueError(f"Normalize: std must not be 0, got {std}")
+        self.mean, self.std = mean, std
+
+    def batch(self, images: Tensor) -> Tensor:
+        """Tensors (N, C, H, W), normalized."""
+        if not isinstance(images, Tensor) or not images.is_floating_point():
+            got = images.dtype if isinstance(images, Tensor) else type(images).__name__
+            raise TypeError(f"Normalize: expected a floating-point tensor, got {got}; put ToTensor before it")
+        mean, std = (
+            wrap(np.asarray(value, dtype=images.dtype.np).reshape(-1, 1, 1)).to(images.device)
+            for value in (self.mean, self.std)
+        )
+        return (images - mean) / std
+
+    def __repr__(self) -> str:
+        return f"Normalize(mean={self.mean}, std={self.std})"
