@@ -1,0 +1,36 @@
+"""Switches of the code that computes: `tdt.backends.kernels`."""
+
+from __future__ import annotations
+
+from types import TracebackType
+
+from tdt import _kernels
+
+
+class kernels:
+    """Use fast kernels, or compute everything by its portable definition.
+
+    Acts at once and for the whole process; as a context manager it puts back what was in force before. The
+    environment variable `TDT_KERNELS=reference` starts a process with kernels off.
+
+    >>> with kernels(False):
+    ...     kernels.enabled()
+    False
+    """
+
+    def __init__(self, enabled: bool = True) -> None:
+        self._before = _kernels.enabled()
+        _kernels.enable(enabled)
+
+    @staticmethod
+    def enabled() -> bool:
+        """Whether kernels are in use now."""
+        return _kernels.enabled()
+
+    def __enter__(self) -> kernels:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        _kernels.enable(self._before)

@@ -1,0 +1,102 @@
+"""The command `tdt`: finds the verb, and turns errors into messages and exit codes.
+
+0 done · 1 failed while running · 2 the command line or the config is wrong, nothing was run · 3 the loss became
+non-finite · 130, 143 stopped by SIGINT, SIGTERM. Messages go to stderr as plain lines.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import pkgutil
+import sys
+import warnings
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from tdt import commands
+from tdt._about import __version__
+
+ClickException: Any = typer.BadParameter.__mro__[2]  # typer brings click, in some versions under a name of its own
+WRONG = ("ConfigError", "RunError")  # by name: importing them would load the core
+FAILED = ("CheckpointError", "NonFiniteLoss")
+
+
+class Verbs(TyperGroup):
+    """Loads `tdt.commands.<verb>` when the verb is used, all of them for `tdt --help`."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return [module.name for module in pkgutil.iter_modules(commands.__path__) if module.name[0] != "_"]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name not in self.list_commands(ctx):
+            return None
+        module = importlib.import_module(f"tdt.commands.{cmd_name}")
+        alone = typer.Typer(add_completion=False, rich_markup_mode=None)
+        alone.command(cmd_name, epilog=module.EXAMPLE)(getattr(module, cmd_name))
+        return typer.main.get_command(alone)
+
+
+# rich_markup_mode=None: help and usage errors as plain text. Rich's would take longer to load than all else here.
+app = typer.Typer(cls=Verbs, rich_markup_mode=None, context_settings={"help_option_names": ["-h", "--help"]})
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"tdt {__version__}")
+        raise typer.Exit
+
+
+@app.callback(no_args_is_help=True)
+def _tdt(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Train neural networks from a YAML file: tdt train digits-cnn"""
+
+
+def main() -> None:
+    """Run the command line and exit."""
+    warnings.showwarning = _show_warning
+    # Read when NumPy is loaded: idle threads of the BLAS go to sleep, where they would spin beside the kernels' threads.
+    os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: list[str]) -> int:
+    """Run a command line; returns the exit code. `--traceback` lets any error through."""
+    command = typer.main.get_command(app)
+    try:
+        return command.main(arguments, prog_name="tdt", standalone_mode=False) or 0
+    except ClickException as error:
+        context = error.ctx.command_path if error.ctx else "tdt"
+        return _say(f"{context}: {error.format_message()}\nTry '{context} --help'.", error.exit_code)
+    except (KeyboardInterrupt, typer.Abort):
+        return _say("stopped", 130)
+    except Exception as error:  # noqa: BLE001 - sorted here into those that are the user's to mend, and the others
+        code = _exit_code(error)
+        if code is None or "--traceback" in arguments:
+            raise
+        return _say(str(error), code)
+
+
+def _exit_code(error: Exception) -> int | None:
+    """The exit code for an error whose message is enough for the user; None for any other, which is a bug of ours."""
+    name = type(error).__name__
+    if name in WRONG:
+        return 2
+    if name == "NonFiniteLoss":
+        return 3
+    return 1 if name in FAILED or isinstance(error, (OSError, MemoryError)) else None
+
+
+def _say(text: str, code: int) -> int:
+    print(text, file=sys.stderr)
+    return code
+
+
+def _show_warning(message: Any, category: Any, filename: str, lineno: int, file: Any = None, line: Any = None) -> None:
+    print(f"warning: {message}", file=file or sys.stderr)

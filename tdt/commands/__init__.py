@@ -1,0 +1,4 @@
+"""The verbs of `tdt`: a module each, with a function of the same name, loaded when it is asked for.
+
+What a verb needs of the library it imports inside the function, so that help and completion start at once.
+"""

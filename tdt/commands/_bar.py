@@ -1,0 +1,66 @@
+"""The console of a terminal: a bar for the whole run, below the lines."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any, TextIO
+
+import rich.console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+from tdt.commands._console import Console
+from tdt.train.events import RunStarted, StepDone
+
+INTERVAL = 0.1  # seconds between two drawings: one costs about 2 ms
+
+
+class BarConsole(Console):
+    """Epoch, step, loss, accuracy, samples a second and the time left, drawn at most every INTERVAL."""
+
+    def __init__(self, out: TextIO, validates: bool):
+        super().__init__(out, validates)
+        self._console = rich.console.Console(file=out, highlight=False)
+        self._progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=None),
+            TaskProgressColumn(),
+            TextColumn("{task.fields[scores]}"),
+            TimeRemainingColumn(),
+            console=self._console,
+            auto_refresh=False,
+            transient=True,
+            expand=True,
+        )
+        self._shown = 0.0
+        self._scores = ""
+        self._steps = 0
+        self._rate = 0.0
+
+    def start(self, event: RunStarted) -> None:
+        super().start(event)
+        self._steps = event.steps
+        self._task = self._progress.add_task("", total=event.steps, completed=event.step, scores="")
+        self._progress.start()
+
+    def step(self, event: StepDone) -> None:
+        if event.scalars:
+            named = {tag.removeprefix("train/"): value for tag, value in event.scalars.items()}
+            rate = named.pop("time/samples_per_second", 0.0)
+            means = [f"{name} {value:.4f}" for name, value in named.items() if name.partition("/")[0] != "lr"]
+            self._scores = " ".join([*means, f"{rate:,.0f}/s"])
+        now = time.perf_counter()
+        if now - self._shown >= INTERVAL or event.step == self._steps:
+            self._shown = now
+            where = f"epoch {event.epoch + 1}/{self._epochs} step {event.step}/{self._steps}"
+            self._progress.update(self._task, completed=event.step, description=where, scores=self._scores)
+            self._progress.refresh()
+
+    def write(self, line: str) -> None:
+        self._console.print(line, markup=False, soft_wrap=True)
+
+    def restore(self) -> None:
+        os.write(self._console.file.fileno(), b"\x1b[?25h\n")  # the cursor, which the bar hides
+
+    def close(self, *unused: Any) -> None:
+        self._progress.stop()

@@ -1,0 +1,95 @@
+"""What a run shows while it trains: a line per epoch, the test score; on a terminal a bar below them."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, TextIO
+
+from tdt.train.events import EpochDone, Event, Notice, RunStarted, RunStopped, StepDone, TestDone, Validated
+
+if TYPE_CHECKING:
+    from tdt.train.session import Session
+
+
+class Console:
+    """Prints events as plain lines. A reader that goes away, as in `tdt train … | head`, does not stop the training.
+
+    >>> import sys
+    >>> Console(sys.stdout, validates=False)(Notice(step=1, text="hello"))
+    hello
+    """
+
+    def __init__(self, out: TextIO, validates: bool):
+        self._out: TextIO | None = out
+        self._validates = validates
+        self._epoch_scalars: dict[str, float] = {}
+        self._began = time.perf_counter()
+        self._epochs = 0
+
+    @staticmethod
+    def on(out: TextIO, session: Session) -> Console:
+        """With a bar on a terminal; else plain, and without loading what draws bars."""
+        kind = Console
+        if out.isatty():
+            from tdt.commands._bar import BarConsole
+
+            kind = BarConsole
+        return kind(out, "valid" in session.parts.loaders)
+
+    def __call__(self, event: Event) -> None:
+        if type(event) is StepDone:
+            self.step(event)
+        elif isinstance(event, Notice):
+            self.say(event.text)
+        elif isinstance(event, RunStarted):
+            self.start(event)
+        elif isinstance(event, EpochDone):
+            self._epoch_scalars = dict(event.scalars)
+            if not self._validates:
+                self._say_epoch(event, "")
+        elif isinstance(event, Validated):
+            self._say_epoch(event, f"  valid {_scores(event.scalars)}{'  best' if event.best else ''}")
+        elif isinstance(event, RunStopped):
+            self.close()
+        elif isinstance(event, TestDone):
+            which = f"{event.checkpoint.stem} weights, " if event.checkpoint else ""
+            self.say(f"test {_scores(event.scalars)}  ({which}epoch {event.epoch + 1})")
+
+    def start(self, event: RunStarted) -> None:
+        """The run begins, or goes on."""
+        self._epochs = event.epochs
+        self._began = time.perf_counter()
+        done = f", from step {event.step}" if event.resumed else ""
+        self.say(f"{event.folder}: {event.epochs} epochs, {event.steps:,} steps{done}")
+
+    def step(self, event: StepDone) -> None:
+        """A step is done. Called after each one: must cost next to nothing."""
+
+    def _say_epoch(self, event: Event, rest: str) -> None:
+        now = time.perf_counter()
+        took, self._began = now - self._began, now
+        number = f"{event.epoch + 1:>{len(str(self._epochs))}}/{self._epochs}"
+        self.say(f"epoch {number}  train {_scores(self._epoch_scalars)}{rest}  {took:.2f} s")
+
+    def say(self, line: str) -> None:
+        """Print a line."""
+        if self._out is None:
+            return
+        try:
+            self.write(line)
+        except BrokenPipeError:  # the reader has gone; the checkpoints and logs are what matters
+            self._out = None
+
+    def write(self, line: str) -> None:
+        print(line, file=self._out, flush=True)
+
+    def restore(self) -> None:
+        """Put the terminal in order where the process is about to end; called from a signal handler."""
+
+    def close(self) -> None:
+        """No more events come."""
+
+
+def _scores(scalars: Any) -> str:
+    """`loss 0.1234 accuracy 0.9876` from scalars whose tags are split/metric."""
+    return " ".join(f"{tag.rpartition('/')[2]} {value:.4f}" for tag, value in scalars.items())

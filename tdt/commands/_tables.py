@@ -1,0 +1,60 @@
+"""Tables as plain text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tdt.train.build import Parts
+
+
+def layers(parts: Parts) -> str:
+    """A row per layer: output shape, parameters, multiply-adds a sample; with totals."""
+    rows = [
+        (row.name, row.layer, "x".join(map(str, row.shape)) or "1", f"{row.parameters:,}", f"{row.flops:,}")
+        for row in parts.rows
+    ]
+    parameters, buffers = list(parts.model.parameters()), list(parts.model.buffers())
+    total = sum(p.numel() for p in parameters)
+    free = sum(p.numel() for p in parameters if p.requires_grad)
+    size = sum(t.numel() * t.element_size() for t in (*parameters, *buffers))
+    rows.append(("total", "", "", f"{total:,}", f"{sum(row.flops for row in parts.rows):,}"))
+    table = text(("layer", "", "output", "parameters", "multiply-adds"), rows, right=(3, 4))
+    frozen = f", {total - free:,} of them frozen" if free < total else ""
+    return f"{table}\n{total:,} parameters{frozen}, {size / 2**20:.2f} MiB; on {parts.device}"
+
+
+def groups(parts: Parts) -> str:
+    """A row per parameter: its shape, its group, and what that group sets."""
+    shapes = {name: tuple(p.shape) for name, p in parts.model.named_parameters()}
+    numbers = sorted({number for _, number in parts.groups})
+    options = [{k: v for k, v in group.items() if k != "params"} for group in parts.optimizer.param_groups]
+    common = {k for k in options[0] if all(o.get(k) == options[0][k] for o in options)}
+    differing = [", ".join(f"{k}={v}" for k, v in o.items() if k not in common) for o in options]
+    rows = [
+        (name, "x".join(map(str, shapes[name])), str(number), differing[numbers.index(number)])
+        for name, number in parts.groups
+    ]
+    shared = ", ".join(f"{k}={v}" for k, v in options[0].items() if k in common)
+    table = text(("parameter", "shape", "group", "options"), rows)
+    return f"{table}\nall: {type(parts.optimizer).__name__}({shared})"
+
+
+def text(head: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> str:
+    """Columns as wide as their widest entry; those in `right` flush right.
+
+    >>> print(text(("a", "n"), [("x", "10"), ("yy", "5")], right=(1,)))
+    a    n
+    x   10
+    yy   5
+    """
+    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
+    lines = []
+    for row in (head, *rows):
+        cells = [
+            cell.rjust(width) if i in right else cell.ljust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        lines.append("  ".join(cells).rstrip())
+    return "\n".join(lines)

@@ -1,0 +1,116 @@
+"""`tdt train`: a new run from a config, or a run that goes on."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tdt.commands._options import Device, Root, Traceback
+
+if TYPE_CHECKING:
+    from tdt.train.session import Session
+
+EXAMPLE = "Examples:  tdt train digits-cnn train.epochs=5 optimizer.lr=0.1  |  tdt train --resume digits-cnn/1"
+
+
+def train(
+    config: Annotated[
+        str | None, typer.Argument(help="A YAML file, or the name of a config that comes with tdt.", metavar="CONFIG")
+    ] = None,
+    overrides: Annotated[
+        list[str] | None, typer.Argument(help="Other values, as in optimizer.lr=0.1.", metavar="KEY=VALUE...")
+    ] = None,
+    resume: Annotated[
+        str | None, typer.Option("--resume", metavar="RUN", help="Go on with a run: its name, name/number or folder.")
+    ] = None,
+    device: Device = None,
+    run_dir: Annotated[
+        Path | None, typer.Option("--run-dir", metavar="DIR", help="The run's own folder, instead of ROOT/name/number.")
+    ] = None,
+    runs_root: Root = Path("runs"),
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show layers, shapes, parameters and multiply-adds; train nothing.")
+    ] = False,
+    verbose: Annotated[
+        bool, typer.Option("-v", "--verbose", help="Show which group of the optimizer each parameter is in.")
+    ] = False,
+    traceback: Traceback = False,
+) -> int:
+    """Train what a config declares, or go on with a run."""
+    if resume is not None:
+        if config is not None or run_dir is not None or dry_run:
+            raise typer.BadParameter("a run goes on with its own config, in its own folder: give --resume RUN alone")
+        from tdt.train.session import Session
+
+        session = Session.resume(resume, root=runs_root, device=device)
+    else:
+        if config is None:
+            raise typer.BadParameter("give a CONFIG, or --resume RUN")
+        from tdt.train.config import draft
+
+        checked = draft(config, [*(overrides or ()), *([f"device={device}"] if device else ())])
+        if dry_run:
+            from tdt.train.build import build
+
+            parts = build(checked)
+            _show(parts, verbose, layers=True)
+            return 0
+        from tdt.train.session import Session
+
+        session = Session.start(checked, root=runs_root, folder=run_dir)
+    with session:
+        _show(session.parts, verbose)
+        return _train(session, runs_root)
+
+
+def _show(parts: Any, verbose: bool, layers: bool = False) -> None:
+    from tdt.commands import _tables
+
+    if layers:
+        print(_tables.layers(parts))
+    if verbose:
+        print(_tables.groups(parts))
+
+
+def _train(session: Session, root: Path) -> int:
+    from tdt.commands._console import Console
+    from tdt.train._signals import exit_code
+    from tdt.train.checkpoint import CheckpointError
+    from tdt.train.run import find_checkpoint
+    from tdt.train.trainer import NonFiniteLoss
+
+    name = session.run.name if _is_below(session.run.folder, root) else str(session.run.folder)
+    if session.complete:
+        print(f"{name} is complete; to score it: tdt eval {name}")
+        return 0
+    console = Console.on(sys.stdout, session)
+    try:
+        outcome = session.train(console, at_once=console.restore)
+    except NonFiniteLoss as error:
+        try:
+            kept = f"kept: {find_checkpoint(session.run.folder)}"
+        except CheckpointError:
+            kept = "no checkpoint had been written"
+        print(f"{error}; {kept}. Try a lower learning rate, or train.clip_grad_norm", file=sys.stderr)
+        return 3
+    print(_ending(session, outcome.reason, name, root))
+    return 0 if outcome.reason == "done" else exit_code(outcome.reason)
+
+
+def _ending(session: Session, reason: str, name: str, root: Path) -> str:
+    elsewhere = "" if os.fspath(root) == "runs" or name == str(session.run.folder) else f" --runs-root {root}"
+    if reason != "done":
+        return f"stopped by {reason}; to go on: tdt train --resume {name}{elsewhere}"
+    have = [n for n in ("best", "last") if (session.store.folder / f"{n}.safetensors").exists()]
+    return (
+        f"checkpoints: {session.store.folder} ({', '.join(have)}); to score: tdt eval {name}{elsewhere}\n"
+        f"logs: tensorboard --logdir {root if name != str(session.run.folder) else session.run.folder}"
+    )
+
+
+def _is_below(folder: Path, root: Path) -> bool:
+    return folder.resolve().parent.parent == root.resolve()

@@ -1,0 +1,5 @@
+"""PyTorch's `torch.random`: seeds and states of the default generators."""
+
+from tdt._random import default_generator, fork_rng, get_rng_state, initial_seed, manual_seed, seed, set_rng_state
+
+__all__ = ["default_generator", "fork_rng", "get_rng_state", "initial_seed", "manual_seed", "seed", "set_rng_state"]

@@ -1,0 +1,1 @@
+"""The trainer behind the command `tdt`: config, build, loop, events, checkpoints, run folders."""

@@ -1,0 +1,276 @@
+"""From a config to the objects it declares: data, model, loss, optimizer, scheduler.
+
+Config values end here: what is built knows no config. What only building finds out (a pattern that matches no parameter,
+a layer whose size does not fit the one before) is reported with its place, beside all else that is wrong.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import fnmatch
+import math
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+import tdt
+from tdt import Tensor, nn
+from tdt.train import registry
+from tdt.train.config import Chain, Component, Config, ConfigErrors, Draft
+from tdt.train.data import Split, make_loader, open_splits
+from tdt.train.metrics import Loss, Mean
+from tdt.train.shapes import Row, check_shapes
+
+REFUSALS = (TypeError, ValueError, RuntimeError, ArithmeticError, MemoryError, OSError)  # what constructors say no with
+
+
+@dataclasses.dataclass
+class Parts:
+    """All that a run works with. `rows` describe the layers, `groups` which parameter group each parameter is in."""
+
+    config: Config
+    device: tdt.device
+    model: nn.Module
+    loss: Any
+    loaders: dict[str, Any]
+    data_generator: tdt.Generator
+    augment_generator: tdt.Generator
+    rows: list[Row]
+    optimizer: Any = None
+    scheduler: Any = None
+    groups: list[tuple[str, int]] = dataclasses.field(default_factory=list)
+
+    def new_metrics(self) -> dict[str, Mean]:
+        """Fresh metrics by name, the loss first."""
+        named = [c for c in self.config.metrics if c.name != "loss"]
+        return {"loss": Loss()} | {c.name: registry.metrics.create(c) for c in named}
+
+    @property
+    def watched(self) -> tuple[str, str] | None:
+        """Split and metric that choose the best checkpoint: as configured, else the first metric, else the loss.
+
+        None without a validation split, unless configured.
+        """
+        if self.config.checkpoint.best is not None:
+            split, _, metric = self.config.checkpoint.best.partition("/")
+            return split, metric
+        if "valid" not in self.loaders:
+            return None
+        return "valid", next((c.name for c in self.config.metrics if c.name != "loss"), "loss")
+
+    def place(self, batch: Tensor) -> Tensor:
+        """A batch on the run's device, images channels-last."""
+        if self.device.type != "cpu":
+            batch = batch.to(self.device)
+        return batch.contiguous(memory_format=tdt.channels_last) if batch.ndim == 4 else batch
+
+
+def build(
+    config: Config | Draft, *, training: bool = True, splits: tuple[str, ...] = ("train", "valid", "test")
+) -> Parts:
+    """Everything that `config` declares, checked; ConfigError with all that is wrong, before the data is prepared.
+
+    The generators named init, data, augment and dropout are each seeded with `seed`: the model is built after
+    `tdt.manual_seed(seed)`, and this default generator, from which dropout draws, is seeded again at the end, as are
+    Python's and NumPy's.
+
+    training=False leaves out optimizer and scheduler, and reads the training split as the others are read.
+    splits: those that get a loader.
+    """
+    draft = config.draft() if isinstance(config, Config) else config
+    errors = draft.errors
+    sound = None if errors else draft.finish()
+    opened = open_splits(draft.data, errors) if draft.data else {}
+    tdt.manual_seed(sound.seed if sound else 0)
+    model, sources = build_model(draft.model, errors) if draft.model else (nn.Module(), {})
+    loss = _create(registry.losses, sound.loss, errors) if sound else None
+    rows: list[Row] = []
+    if draft.model and "train" in opened:
+        rows = check_shapes(model, sources, opened["train"], loss, errors)
+    for rule in (*draft.init, *draft.param_groups) if draft.model else ():
+        _check_patterns(model, rule, errors)
+    if sound and training and "train" in opened:
+        _check_batches(sound, opened["train"], errors)
+    device = find_device(sound, errors) if sound else tdt.device("cpu")
+    config = draft.finish()
+
+    initialize(config, model, errors)
+    order, augment = (tdt.Generator().manual_seed(config.seed) for _ in range(2))
+    model = model.to(device).to(memory_format=tdt.channels_last)  # as `Parts.place` puts the batches
+    parts = Parts(config, device, model, loss, {}, order, augment, rows)
+    if training:
+        build_optimizer(parts, errors)
+        if "train" in opened:
+            _check_total_steps(parts, opened["train"], errors)
+    errors.raise_if_any()
+    for name, split in opened.items():
+        if name in splits:
+            parts.loaders[name] = _loader(parts, name, split, training)
+    _seed_all(config.seed)
+    return parts
+
+
+def _seed_all(seed: int) -> None:
+    """Seed the default generator, and those of Python and NumPy, which data sets and transforms may draw from."""
+    tdt.manual_seed(seed)
+    random.seed(seed)
+    np.random.seed(seed & 0xFFFFFFFF)
+
+
+def find_device(config: Config, errors: ConfigErrors) -> tdt.device:
+    """The device that `device:` names; auto is the first GPU, or else the CPU."""
+    count = _gpu_count() if config.device != "cpu" else 0
+    if config.device == "auto":
+        return tdt.device("cuda", 0) if count else tdt.device("cpu")
+    device = tdt.device(config.device)
+    if device.type == "cuda":
+        index = device.index or 0
+        device = tdt.device("cuda", index)
+        if index >= count:
+            errors.add("device", f"{config.device} is not there: {count} GPUs are visible; use cpu or auto")
+    return device
+
+
+def _gpu_count() -> int:
+    from tdt._backend import cuda_device_count
+
+    return cuda_device_count()
+
+
+def _loader(parts: Parts, name: str, split: Split, training: bool) -> Any:
+    if training and name == "train":
+        return make_loader(split, parts.config.data.loader, parts.data_generator, parts.augment_generator)
+    return make_loader(split, parts.config.data.eval_loader)
+
+
+def build_model(part: Component | Chain, errors: ConfigErrors) -> tuple[nn.Module, dict[nn.Module, Component]]:
+    """The model, and for each layer the component it was made from."""
+    sources: dict[nn.Module, Component] = {}
+
+    def make(part: Component | Chain) -> nn.Module:
+        if isinstance(part, Chain):
+            chain = nn.Sequential()
+            for name, entry in part.entries:
+                chain.add_module(name, make(entry))
+            return chain
+        layer = _create(registry.layers, part, errors)
+        layer = nn.Identity() if layer is None else layer
+        sources[layer] = part
+        return layer
+
+    return make(part), sources
+
+
+def initialize(config: Config, model: nn.Module, errors: ConfigErrors) -> None:
+    """Apply the `init` rules in order."""
+    for rule in config.init:
+        initializer = registry.initializers.find(rule.function.name)
+        assert initializer is not None
+        for name, p in _matching(model, rule.params):
+            try:
+                initializer(p, *rule.function.args, **rule.function.kwargs)
+            except REFUSALS as error:
+                errors.add(rule.function, f"on {name} of shape {tuple(p.shape)}: {error}")
+                break
+
+
+def build_optimizer(parts: Parts, errors: ConfigErrors) -> None:
+    """The optimizer over the configured groups, group 0 taking what no pattern names, and the scheduler."""
+    config, model = parts.config, parts.model
+    owner: dict[str, int] = {}
+    for number, group in enumerate(config.optimizer.param_groups, 1):
+        for name, _ in _matching(model, group.params):
+            if name in owner:
+                other = config.optimizer.param_groups[owner[name] - 1]
+                message = f"{name} is in the group of line {other.source.line} too; a parameter has one group"
+                errors.add(group, message, kind="duplicate-key", key=f"{group.key_path}.params")
+            owner[name] = number
+    if errors:
+        return
+    named = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
+    members = [
+        [(n, p) for n, p in named if owner.get(n, 0) == i] for i in range(len(config.optimizer.param_groups) + 1)
+    ]
+    options: list[dict[str, Any]] = [{}, *(group.options for group in config.optimizer.param_groups)]
+    groups = [{"params": [p for _, p in m], **o} for m, o in zip(members, options, strict=True) if m]
+    parts.groups = [(name, i) for i, m in enumerate(members) for name, _ in m]
+    parts.optimizer = _create(registry.optimizers, config.optimizer.component, errors, groups)
+    if parts.optimizer is None:
+        return
+    numbers = [number for number, m in enumerate(members) if m]
+    for number, group in zip(numbers, parts.optimizer.param_groups, strict=True):
+        if not (math.isfinite(group["lr"]) and group["lr"] >= 0):
+            place = config.optimizer.param_groups[number - 1] if number else config.optimizer.component
+            errors.add(place, f"lr must be a finite number, at least 0, got {float(group['lr'])}")
+    if config.scheduler is not None and _scheduler_steps(config, groups, errors):
+        parts.scheduler = _create(registry.schedulers, config.scheduler.component, errors, parts.optimizer)
+
+
+def _scheduler_steps(config: Config, groups: list[dict[str, Any]], errors: ConfigErrors) -> bool:
+    """Whether the scheduler takes a step; else the refusal is reported. Tried on one number for each group.
+
+    A constructor accepts what only a step stumbles over, as `StepLR(step_size=0)`.
+    """
+    assert config.scheduler is not None
+    alike = [group | {"params": [nn.Parameter(tdt.zeros(1))]} for group in groups]
+    optimizer = registry.optimizers.create(config.optimizer.component, alike)
+    scheduler = _create(registry.schedulers, config.scheduler.component, errors, optimizer)
+    if scheduler is None:
+        return False
+    try:
+        optimizer.step()
+        scheduler.step()
+    except REFUSALS as error:
+        errors.add(config.scheduler.component, f"its first step fails: {error}")
+        return False
+    return True
+
+
+def _check_total_steps(parts: Parts, split: Split, errors: ConfigErrors) -> None:
+    """A scheduler that is made for so many steps, as OneCycleLR, has enough of them."""
+    scheduler, total = parts.config.scheduler, getattr(parts.scheduler, "total_steps", None)
+    if scheduler is None or total is None:
+        return
+    samples, loader, needed = len(split.dataset), parts.config.data.loader, parts.config.train.epochs
+    if scheduler.interval == "step":
+        needed *= samples // loader.batch_size if loader.drop_last else -(-samples // loader.batch_size)
+    if total < needed:
+        message = (
+            f"ends after {total} steps, but takes {needed}, one per {scheduler.interval}; use total_steps={needed}"
+        )
+        errors.add(scheduler.component, message)
+
+
+def _check_batches(config: Config, split: Split, errors: ConfigErrors) -> None:
+    """An epoch has a batch: without one, training would never end."""
+    loader, samples = config.data.loader, len(split.dataset)
+    if loader.drop_last and loader.batch_size > samples:
+        message = f"leaves no batch: {split.component} has {samples} samples, batch_size is {loader.batch_size}"
+        errors.add("data.loader.drop_last", message)
+
+
+def _create(known: registry.Registry, component: Component, errors: ConfigErrors, *leading: Any) -> Any:
+    """What the component names, or None after reporting why its constructor refused."""
+    try:
+        return known.create(component, *leading)
+    except REFUSALS as error:
+        errors.add(component, str(error))
+        return None
+
+
+def _matching(model: nn.Module, patterns: tuple[str, ...]) -> Iterator[tuple[str, Tensor]]:
+    for name, p in model.named_parameters():
+        if any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns):
+            yield name, p
+
+
+def _check_patterns(model: nn.Module, rule: Any, errors: ConfigErrors) -> None:
+    names = [name for name, _ in model.named_parameters()]
+    for pattern in rule.params:
+        if not any(fnmatch.fnmatchcase(name, pattern) for name in names):
+            near = registry.nearest(pattern, names)
+            shown = "" if near else "; there are " + ", ".join(names[:8]) + (", …" if len(names) > 8 else "")
+            message = f"'{pattern}' matches no parameter{shown}"
+            errors.add(rule, message, near, kind="unused", key=f"{rule.key_path}.params")

@@ -1,0 +1,49 @@
+"""Configs: YAML text → a checked `Config`, or a `ConfigError` that names every mistake with file, line and column.
+
+    text ─ reader ─ nodes ─ overrides ─ validate (fixed sections) + components (the rest) ─ Config
+
+Names are imported on first use, so that listing the bundled configs costs no pydantic.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tdt.train.config.components import Chain, Component
+    from tdt.train.config.config import Config, DataConfig, Draft, OptimizerConfig, SchedulerConfig
+    from tdt.train.config.errors import ConfigError, ConfigErrors, Problem, Source
+    from tdt.train.config.find import bundled
+    from tdt.train.config.loading import draft, load, loads
+    from tdt.train.config.rules import InitRule, ParamGroup
+    from tdt.train.config.sections import Checkpoint, Every, Loader, Log, Train, Weights
+
+__all__ = [
+    "Chain", "Checkpoint", "Component", "Config", "ConfigError", "ConfigErrors", "DataConfig", "Draft", "Every",
+    "InitRule", "Loader", "Log", "OptimizerConfig", "ParamGroup", "Problem", "SchedulerConfig", "Source", "Train",
+    "Weights", "bundled", "draft", "load", "loads",
+]  # fmt: skip
+
+_HOMES = {
+    "components": ("Chain", "Component"),
+    "config": ("Config", "DataConfig", "Draft", "OptimizerConfig", "SchedulerConfig"),
+    "errors": ("ConfigError", "ConfigErrors", "Problem", "Source"),
+    "find": ("bundled",),
+    "loading": ("draft", "load", "loads"),
+    "rules": ("InitRule", "ParamGroup"),
+    "sections": ("Checkpoint", "Every", "Loader", "Log", "Train", "Weights"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    for module, names in _HOMES.items():
+        if name in names:
+            value = getattr(importlib.import_module(f"{__name__}.{module}"), name)
+            globals()[name] = value
+            return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,165 @@
+"""A component written as text, `Conv2d(1, 32, 3, padding=1)` → Call node. Parsed by `ast`, never evaluated."""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import re
+import warnings
+from typing import NoReturn
+
+from tdt.train.config.errors import ConfigErrors
+from tdt.train.config.nodes import Call, Mapping, Node, Scalar, Sequence, join, plain
+from tdt.train.config.scalars import LONGEST_NUMBER, UNRESOLVED
+
+LONGEST_CALL = 2000
+DEEPEST = 20
+_WORDS = {"true": True, "false": False, "null": None}  # YAML's spelling, beside Python's
+
+
+class _Unreadable(Exception):
+    """Part of a call is not a name, a literal or a keyword argument; args: offset, message."""
+
+
+def parse(scalar: Scalar, path: str, errors: ConfigErrors) -> Call:
+    """The call that `scalar` spells; if it spells none, that is added to `errors` and the call is `broken`."""
+    broken = Call(scalar.source, scalar.key_source, broken=True)
+    if scalar.broken:
+        return broken
+    try:
+        return _Reader(scalar, path).read()
+    except _Unreadable as error:
+        offset, message = error.args
+        place = scalar.where if offset is None else scalar.at(offset)
+        errors.add(place, message, kind="bad-value", key=path)
+        return broken
+
+
+def looks_like_call(scalar: Scalar) -> bool:
+    """Whether the text is a bare name or begins as a call does."""
+    return isinstance(scalar.value, str) and re.match(r"[A-Za-z_]\w*(\(.*\))?$", scalar.value, re.DOTALL) is not None
+
+
+class _Reader:
+    def __init__(self, scalar: Scalar, path: str):
+        self.scalar, self.path = scalar, path
+        self.text = scalar.value if isinstance(scalar.value, str) else ""
+
+    def read(self) -> Call:
+        text = self.text
+        if len(text) > LONGEST_CALL:
+            self.fail(None, f"the call has {len(text)} characters; {LONGEST_CALL} is the most that is read")
+        if _depth(text) > DEEPEST:
+            self.fail(None, f"the brackets nest deeper than {DEEPEST} levels")
+        if "${" in text:
+            self.fail(None, UNRESOLVED)
+        if text != text.strip():
+            self.fail(None, "blanks stand around the name; remove them")
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # "\d" in a string is the config's business
+                tree = ast.parse(text, mode="eval").body
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+            self.fail(None, f"{_shown(text)} cannot be read as a name or a call: {_reason(error)}")
+        call = self.call(tree, self.path)
+        call.source, call.key_source = self.scalar.source, self.scalar.key_source
+        return call
+
+    def fail(self, offset: int | None, message: str) -> NoReturn:
+        raise _Unreadable(offset, message)
+
+    def offset(self, node: ast.expr | ast.keyword) -> int:
+        if node.lineno != 1:
+            return 0
+        return len(self.text.encode()[: node.col_offset].decode())  # ast counts bytes
+
+    def call(self, tree: ast.expr, path: str) -> Call:
+        if isinstance(tree, ast.Name):
+            return Call(self.scalar.at(self.offset(tree)), name=tree.id)
+        if not isinstance(tree, ast.Call):
+            name = self.segment(tree)
+            if isinstance(tree, ast.Attribute):
+                self.fail(self.offset(tree), f"{name} has a dot; write {tree.attr!r} alone")
+            self.fail(self.offset(tree), f"expected a name like ReLU or a call like Linear(64, 10), got {name}")
+        if isinstance(tree.func, ast.Attribute):
+            name = self.segment(tree.func)
+            self.fail(self.offset(tree), f"{name} has a dot; write {tree.func.attr!r} alone")
+        if not isinstance(tree.func, ast.Name):
+            self.fail(self.offset(tree), f"expected a name before '(', got {self.segment(tree.func)}")
+        call = Call(self.scalar.at(self.offset(tree)), name=tree.func.id)
+        for number, arg in enumerate(tree.args):
+            call.args.append(self.value(arg, join(path, number)))
+        for keyword in tree.keywords:
+            if keyword.arg is None:
+                self.fail(self.offset(keyword), "** cannot be used; write each argument out")
+            node = self.value(keyword.value, join(path, keyword.arg))
+            node.key_source = self.scalar.at(self.offset(keyword))
+            call.kwargs[keyword.arg] = node
+        return call
+
+    def value(self, tree: ast.expr, path: str) -> Node:
+        source = self.scalar.at(self.offset(tree))
+        if isinstance(tree, ast.Call):
+            return self.call(tree, path)
+        if isinstance(tree, (ast.List, ast.Tuple)):
+            return Sequence(source, items=[self.value(item, join(path, i)) for i, item in enumerate(tree.elts)])
+        if isinstance(tree, ast.Dict):
+            return Mapping(source, items=self.items(tree, path))
+        if isinstance(tree, ast.Name):
+            return Scalar(source, value=_WORDS.get(tree.id, tree.id), text=tree.id)
+        return Scalar(source, value=self.literal(tree), text=self.segment(tree))
+
+    def items(self, tree: ast.Dict, path: str) -> dict[str, Node]:
+        items = {}
+        for key, value in zip(tree.keys, tree.values, strict=True):
+            if not isinstance(key, ast.Constant) or not isinstance(key.value, str):
+                self.fail(self.offset(key or value), "a key in { } is a quoted text here, as in {'lr': 0.1}")
+            items[key.value] = self.value(value, join(path, key.value))
+            items[key.value].key_source = self.scalar.at(self.offset(key))
+        return items
+
+    def literal(self, tree: ast.expr) -> bool | int | float | str | None:
+        if isinstance(tree, ast.UnaryOp) and isinstance(tree.op, (ast.USub, ast.UAdd)):
+            value = tree.operand.value if isinstance(tree.operand, ast.Constant) else None
+            if not isinstance(value, (int, float)) or isinstance(value, bool):
+                self.fail(self.offset(tree), f"{self.segment(tree)} is not a number")
+            return -value if isinstance(tree.op, ast.USub) else value
+        if isinstance(tree, ast.Constant) and isinstance(tree.value, (bool, int, float, str, type(None))):
+            if isinstance(tree.value, (int, float)) and len(self.segment(tree)) > LONGEST_NUMBER:
+                self.fail(self.offset(tree), f"the number has more than {LONGEST_NUMBER} characters")
+            if tree.value == float("inf"):
+                self.fail(self.offset(tree), f"{self.segment(tree)} is too large for a float")
+            return tree.value
+        message = f"{self.segment(tree)} is an expression, and nothing is evaluated; write the value, or quote a text"
+        return self.fail(self.offset(tree), message)
+
+    def segment(self, tree: ast.expr) -> str:
+        return _shown(ast.get_source_segment(self.text, tree) or "")
+
+
+def _shown(text: str) -> str:
+    return text if len(text) <= 60 else text[:56] + " ..."
+
+
+def _depth(text: str) -> int:
+    """How deep the brackets of `text` nest."""
+    steps = (1 if character in "([{" else -1 for character in text if character in "([{)]}")
+    return max(itertools.accumulate(steps), default=0)
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, (RecursionError, MemoryError)):
+        return "it nests too deeply"
+    return error.msg if isinstance(error, SyntaxError) else str(error)
+
+
+def unparse(node: Node) -> str:
+    """A node as the text that `parse` reads as the same."""
+    if isinstance(node, Call):
+        args = [unparse(arg) for arg in node.args] + [f"{key}={unparse(arg)}" for key, arg in node.kwargs.items()]
+        return f"{node.name}({', '.join(args)})" if args else node.name
+    if isinstance(node, Sequence):
+        return f"[{', '.join(unparse(item) for item in node.items)}]"
+    if isinstance(node, Mapping):
+        return "{" + ", ".join(f"{key!r}: {unparse(item)}" for key, item in node.items.items()) + "}"
+    return repr(plain(node))

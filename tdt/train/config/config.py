@@ -1,0 +1,116 @@
+"""What a checked config is: plain, frozen values with the places where they were written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from tdt.train.config import calls, writer
+from tdt.train.config.components import Chain, Component
+from tdt.train.config.errors import ConfigErrors, Source
+from tdt.train.config.nodes import Mapping, Node, Scalar, child
+from tdt.train.config.rules import InitRule, ParamGroup
+from tdt.train.config.sections import Checkpoint, Loader, Log, Train, Weights
+
+SPLITS = ("train", "valid", "test")
+
+
+@dataclass(frozen=True)
+class DataConfig:
+    """Datasets by split (None: there is none), transforms, and the loader of training and of the other splits."""
+
+    train: Component
+    valid: Component | None
+    test: Component | None
+    transform: tuple[Component, ...]
+    augment: tuple[Component, ...]
+    loader: Loader
+    eval_loader: Loader
+
+    def splits(self) -> dict[str, Component]:
+        """The splits there are, in the order train, valid, test."""
+        return {name: component for name in SPLITS if (component := getattr(self, name)) is not None}
+
+
+@dataclass(frozen=True)
+class OptimizerConfig:
+    """The optimizer with its defaults, and the groups of parameters that differ from them."""
+
+    component: Component
+    param_groups: tuple[ParamGroup, ...]
+
+
+@dataclass(frozen=True)
+class SchedulerConfig:
+    """A learning-rate scheduler and whether it steps each "epoch" or each "step" (optimizer step)."""
+
+    component: Component
+    interval: str
+
+
+@dataclass(frozen=True)
+class Config:
+    """A checked config. Two are equal if they say the same, wherever it is written."""
+
+    name: str
+    seed: int
+    device: str
+    data: DataConfig
+    model: Component | Chain
+    weights: Weights | None
+    init: tuple[InitRule, ...]
+    loss: Component
+    metrics: tuple[Component, ...]
+    optimizer: OptimizerConfig
+    scheduler: SchedulerConfig | None
+    train: Train
+    checkpoint: Checkpoint
+    log: Log
+    file: str = field(compare=False)
+    _root: Mapping = field(compare=False, repr=False)
+
+    def source(self, key_path: str) -> Source:
+        """Where `key_path` ("optimizer.lr", "model.0") is written; the nearest level above if it is not."""
+        return place(self._root, key_path)
+
+    def resolved(self) -> str:
+        """YAML text with every default written out, which `loads` reads as the same config."""
+        return writer.write(self, self._root)
+
+    def draft(self) -> Draft:
+        """Itself as a draft without mistakes, to which a builder can add what it finds."""
+        return Draft(ConfigErrors(self), self.data, self.model, self.init, self.optimizer.param_groups, lambda: self)
+
+
+@dataclass
+class Draft:
+    """What could be read of a config, and what is wrong with the rest: so that a builder can add what it finds.
+
+    model, data: None if anything in that section is wrong. init, param_groups: the
+    sound rules. `errors` holds what was found so far; `finish` raises it, or gives the config.
+    """
+
+    errors: ConfigErrors
+    data: DataConfig | None
+    model: Component | Chain | None
+    init: tuple[InitRule, ...]
+    param_groups: tuple[ParamGroup, ...]
+    _make: Callable[[], Config] = field(repr=False)
+
+    def finish(self) -> Config:
+        """The config. ConfigError with everything that was added to `errors`."""
+        self.errors.raise_if_any()
+        return self._make()
+
+
+def place(root: Mapping, key_path: str) -> Source:
+    """Where `key_path` is written, inside calls too; the nearest level above if it is not."""
+    node: Node = root
+    for part in key_path.split(".") if key_path else []:
+        if isinstance(node, Scalar) and calls.looks_like_call(node):
+            node = calls.parse(node, "", ConfigErrors())
+        below = child(node, part)
+        if below is None:
+            break
+        node = below
+    return node.where

@@ -1,0 +1,77 @@
+"""Which text a config's name stands for: a path, or one of the configs that come with tdt."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tdt.train.config.errors import ConfigErrors, Source
+from tdt.train.registry import nearest
+
+LARGEST = 256 * 1024  # bytes; a config is read by people
+
+
+def bundled() -> dict[str, Path]:
+    """The configs that come with tdt, name -> file."""
+    package = Path(__file__).resolve().parents[2]
+    # Installed, they lie in the package; in a checkout, beside it.
+    for folder in (package / "configs", package.parent / "configs"):
+        if folder.is_dir():
+            return {path.stem: path for path in sorted(folder.glob("*.yaml"))}
+    return {}
+
+
+def find(name: str | Path, errors: ConfigErrors) -> Path | None:
+    """The file `name` means: a path that exists, else a bundled config; None after reporting that there is none."""
+    path = Path(name)
+    try:
+        if path.exists():
+            return path
+    except (OSError, ValueError) as error:
+        errors.add(Source(str(name), 1, 1), f"cannot be opened: {error}", kind="file")
+        return None
+    known = bundled()
+    stem = path.stem if path.suffix in (".yaml", ".yml") else path.name
+    if len(path.parts) == 1 and stem in known:
+        return known[stem]
+    suggestion = None
+    if len(path.parts) > 1 and path.parent.is_dir():
+        close = nearest(path.name, [other.name for other in path.parent.iterdir()])
+        suggestion = str(path.parent / close) if close else None
+    suggestion = suggestion or nearest(stem, known)
+    listed = "" if suggestion else f"; bundled: {', '.join(known)}" if known else ""
+    errors.add(Source(str(name), 1, 1), f"no such file, and no bundled config{listed}", suggestion, kind="file")
+    return None
+
+
+def read_text(path: Path, errors: ConfigErrors) -> str | None:
+    """The text of a config file; None after reporting why it cannot be read."""
+    start = Source(str(path), 1, 1)
+    if path.is_dir():
+        inside = path / "config.yaml"
+        suggestion = str(inside) if inside.is_file() else None
+        errors.add(start, "is a directory; a config is a file", suggestion, kind="file")
+        return None
+    try:
+        with path.open("rb") as file:
+            data = file.read(LARGEST + 1)
+    except OSError as error:
+        errors.add(start, f"cannot be read: {error.strerror or error}", kind="file")
+        return None
+    if len(data) > LARGEST:
+        errors.add(start, f"is larger than {LARGEST // 1024} KiB; is it a config?", kind="file")
+        return None
+    return decode(data, str(path), errors)
+
+
+def decode(data: bytes, file: str, errors: ConfigErrors) -> str | None:
+    """UTF-8 bytes, with or without a byte order mark, as text; None after reporting the first that is not."""
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        errors.add(Source(file, 1, 1), "is UTF-16; save it as UTF-8", kind="file")
+        return None
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        before = data[: error.start].decode("utf-8-sig", errors="replace")
+        source = Source(file, before.count("\n") + 1, len(before) - before.rfind("\n"))
+        errors.add(source, f"the byte 0x{data[error.start]:02x} is not UTF-8; save the file as UTF-8", kind="file")
+        return None

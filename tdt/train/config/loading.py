@@ -1,0 +1,244 @@
+"""`load` and `loads`: text → Config, with every mistake reported at once."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence as Texts
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from tdt.train import registry
+from tdt.train.config import find, overrides, reader
+from tdt.train.config.components import (
+    Component,
+    add_unknown_name,
+    check_call,
+    read_call,
+    read_component,
+    read_components,
+    read_model,
+)
+from tdt.train.config.config import SPLITS, Config, DataConfig, Draft, OptimizerConfig, SchedulerConfig, place
+from tdt.train.config.errors import ConfigError, ConfigErrors, Source
+from tdt.train.config.nodes import Mapping, Node, child, join, plain, present
+from tdt.train.config.rules import ParamGroup, read_init, read_param_groups
+from tdt.train.config.scalars import spell
+from tdt.train.config.sections import Data, Loader, Top, Weights
+from tdt.train.config.validate import validate
+
+
+def load(name: str | os.PathLike[str], overrides: Texts[str] = ()) -> Config:
+    """The config in the file `name`, or else the bundled config of that name, with `key=value` overrides.
+
+    Raises ConfigError with everything that is wrong, sorted by line.
+    """
+    return draft(name, overrides).finish()
+
+
+def draft(name: str | os.PathLike[str], overrides: Texts[str] = ()) -> Draft:
+    """As `load`, but what is wrong is kept in `.errors`, so that what a builder finds can be reported with it.
+
+    Raises ConfigError if there is no such file, or nothing in it can be read.
+    """
+    errors = ConfigErrors()
+    path = find.find(Path(name), errors)
+    text = None if path is None else find.read_text(path, errors)
+    errors.raise_if_any()
+    assert text is not None
+    return _draft(text, str(path), overrides)
+
+
+def loads(text: str, file: str = "<string>", overrides: Texts[str] = ()) -> Config:
+    """The config that `text` spells. `file` is shown in errors, and relative paths start from its folder.
+
+    >>> loads("")
+    Traceback (most recent call last):
+    tdt.train.config.errors.ConfigError: <string>:1:1: the config is empty; it needs data, model, loss, optimizer, train
+    """
+    return _draft(text, file, overrides).finish()
+
+
+def _draft(text: str, file: str, changes: Texts[str]) -> Draft:
+    errors = ConfigErrors()
+    text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+    root = reader.read(text, file, errors)
+    if root is None and not errors:
+        message = "the config is empty; it needs data, model, loss, optimizer, train"
+        errors.add(Source(file, 1, 1), message, kind="missing")
+    elif root is not None and not isinstance(root, Mapping):
+        errors.add(root.source, "expected 'key: value' lines at the top level", kind="wrong-type")
+    if not isinstance(root, Mapping):
+        raise ConfigError(errors.problems)
+    errors.locate = partial(place, root)
+    overrides.apply(root, changes, errors)
+    return _read(root, file, errors)
+
+
+def _read(root: Mapping, file: str, errors: ConfigErrors) -> Draft:
+    top = validate(root, errors)
+    data = _read_data(root, top, errors)
+    model = _read_with(read_model, root, "model", errors)
+    init = read_init(root.items.get("init"), "init", errors)
+    loss = _read_part(root, "loss", registry.losses, errors)
+    metrics = read_components(root.items.get("metrics"), "metrics", registry.metrics, errors)
+    _check_unique(metrics, errors)
+    optimizer, groups = _read_with(_read_optimizer, root, "optimizer", errors) or (None, ())
+    scheduler = _read_with(_read_scheduler, root, "scheduler", errors)
+    if top is not None:
+        _check_best(top, root, metrics, errors)
+
+    def make() -> Config:
+        assert top is not None and data is not None and optimizer is not None
+        return Config(
+            name=top.name or re.sub(r"[^\w.-]+", "-", Path(file).stem).strip("-.") or "run",
+            seed=top.seed,
+            device=top.device,
+            data=data,
+            model=model,
+            weights=_located_weights(top.weights, root, file),
+            init=init,
+            loss=loss,
+            metrics=metrics,
+            optimizer=OptimizerConfig(optimizer, groups),
+            scheduler=scheduler,
+            train=top.train,
+            checkpoint=top.checkpoint,
+            log=top.log,
+            file=file,
+            _root=root,
+        )
+
+    wrong = {problem.key.partition(".")[0] for problem in errors.problems}
+    return Draft(errors, None if "data" in wrong else data, None if "model" in wrong else model, init, groups, make)
+
+
+def _read_with(read: Any, root: Mapping, key: str, errors: ConfigErrors) -> Any:
+    """`read` on the section `key`, or None where nothing is written."""
+    node = present(root.items.get(key))
+    return None if node is None else read(node, key, errors)
+
+
+def _read_part(parent: Node | None, key: str, known: registry.Registry, errors: ConfigErrors, path: str = "") -> Any:
+    node = present(child(parent, key))
+    return None if node is None else read_component(node, join(path, key), known, errors)
+
+
+def _read_data(root: Mapping, top: Top | None, errors: ConfigErrors) -> DataConfig | None:
+    node = root.items.get("data")
+    if not isinstance(node, Mapping):
+        return None
+    if "train" in node.items and present(node.items["train"]) is None:
+        errors.add(node.items["train"].where, "nothing is written here", kind="missing", key="data.train")
+    splits = {name: _read_part(node, name, registry.datasets, errors, "data") for name in SPLITS}
+    transform, augment = (
+        read_components(node.items.get(key), f"data.{key}", registry.transforms, errors)
+        for key in ("transform", "augment")
+    )
+    if top is not None:
+        _check_loaders(top.data, node, errors)
+    fixed = top.data if top is not None else Data(train=None)  # a builder looks at samples, not at the loader
+    return DataConfig(
+        **splits, transform=transform, augment=augment, loader=fixed.loader, eval_loader=_eval_loader(fixed)
+    )
+
+
+def _eval_loader(data: Data) -> Loader:
+    """The loader of the splits that are not trained on: whole and in order, otherwise as in training."""
+    changes = data.eval_loader.model_dump(exclude_none=True) if data.eval_loader else {}
+    merged = data.loader.model_copy(update={"shuffle": False, "drop_last": False, **changes})
+    if merged.num_workers == 0:  # inherited from the training loader, they would have no worker to apply to
+        merged = merged.model_copy(update={"prefetch_factor": None, "persistent_workers": False, "timeout": 0.0})
+    return merged
+
+
+def _check_loaders(data: Data, node: Mapping, errors: ConfigErrors) -> None:
+    """Report loader settings that nothing reads."""
+    evaluates = data.valid is not None or data.test is not None
+    if data.eval_loader is not None and not evaluates:
+        place = node.items["eval_loader"].where
+        errors.add(place, "is not used: there is no valid or test split", kind="unused", key="data.eval_loader")
+    for key in ("loader", "eval_loader"):
+        section = getattr(data, key)
+        workers = section.num_workers if section is not None else None
+        workers = data.loader.num_workers if workers is None else workers
+        for name in ("prefetch_factor", "persistent_workers", "timeout"):
+            if section is not None and not workers and getattr(section, name):
+                item = _at(node, key, name)
+                message = "is not used: there are no workers, num_workers is 0"
+                errors.add(item.key_source or item.source, message, kind="unused", key=f"data.{key}.{name}")
+
+
+def _check_unique(metrics: tuple[Component, ...], errors: ConfigErrors) -> None:
+    for number, metric in enumerate(metrics):
+        if metric.name in [other.name for other in metrics[:number]]:
+            errors.add(metric, f"{metric.name} is named twice; remove one", kind="duplicate-key")
+
+
+def _read_optimizer(
+    node: Node, path: str, errors: ConfigErrors
+) -> tuple[Component | None, tuple[ParamGroup, ...]] | None:
+    call = read_call(node, path, errors, "an optimizer")
+    if call is None:
+        return None
+    component = check_call(call, path, registry.optimizers, errors, also=("param_groups",))
+    groups = read_param_groups(call.kwargs.get("param_groups"), join(path, "param_groups"), call.name, errors)
+    return component, groups
+
+
+def _read_scheduler(node: Node, path: str, errors: ConfigErrors) -> SchedulerConfig | None:
+    call = read_call(node, path, errors, "a scheduler")
+    if call is None:
+        return None
+    component = check_call(call, path, registry.schedulers, errors, also=("interval",))
+    written = present(call.kwargs.get("interval"))
+    interval = "epoch" if written is None else plain(written)
+    if written is not None and interval not in ("epoch", "step"):
+        suggestion = registry.nearest(interval, ("epoch", "step")) if isinstance(interval, str) else None
+        message = f"expected epoch or step, got {spell(interval)}"
+        errors.add(written.where, message, suggestion, key=join(path, "interval"))
+    return None if component is None else SchedulerConfig(component, interval)
+
+
+def _check_best(top: Top, root: Mapping, metrics: tuple[Component, ...], errors: ConfigErrors) -> None:
+    """`checkpoint.best` must name a metric that is measured, on a split that may choose a model."""
+    best = top.checkpoint.best
+    if best is None:
+        return
+    where, key = _at(root, "checkpoint", "best").where, "checkpoint.best"
+    split, slash, metric = best.partition("/")
+    measured = ["loss", *(m.name for m in metrics if m.name != "loss")]
+    if not slash or split not in SPLITS:
+        suggestion = registry.nearest(best, [f"valid/{m}" for m in measured])
+        errors.add(where, f"expected split/metric, got {best!r}", suggestion, key=key)
+    elif split == "test":
+        errors.add(where, "the test split must not choose the model; use the valid split", f"valid/{metric}", key=key)
+    elif getattr(top.data, split) is None:
+        errors.add(where, f"there is no {split} split; add data.{split} or remove this", kind="unused", key=key)
+    elif registry.metrics.find(metric) is None:
+        add_unknown_name(where, key, metric, registry.metrics, errors)
+    elif metric not in measured and not any(problem.key.startswith("metrics") for problem in errors.problems):
+        errors.add(where, f"{metric} is not measured; add it to metrics", kind="unused", key=key)
+
+
+def _at(node: Node, *path: str) -> Node:
+    """The node at a path that is known to be there."""
+    for part in path:
+        below = child(node, part)
+        assert below is not None
+        node = below
+    return node
+
+
+def _located_weights(weights: Weights | None, root: Mapping, file: str) -> Weights | None:
+    """`weights` with a path made absolute, from the folder of what names it. A run's name stays a name."""
+    if weights is None:
+        return None
+    name = weights.source
+    is_path = "/" in name or os.sep in name or name.startswith((".", "~")) or name.endswith(".safetensors")
+    if not is_path:
+        return weights
+    written_in = _at(root, "weights", "from").source.file
+    base = Path(file).parent if written_in == file else Path.cwd()
+    return weights.model_copy(update={"source": os.path.abspath(base / Path(name).expanduser())})

@@ -1,0 +1,236 @@
+"""YAML text → nodes. PyYAML scans and composes; what its nodes mean is decided here.
+
+Refused, each with a message: tags, anchors, aliases and merge keys (a config says what it means in place), duplicate
+keys, keys that are not plain text, deep nesting. A mistake that is understood is repaired after it is reported, so
+that the rest of the file is still checked.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import yaml
+
+from tdt.train.config import traps
+from tdt.train.config.errors import ConfigErrors, Source
+from tdt.train.config.nodes import Mapping, Node, Scalar, Sequence, join
+from tdt.train.config.scalars import resolve
+
+DEEPEST = 40
+MOST_REPAIRS = 100
+MOST_PIECES = 32  # of a call cut at its commas; a bound, so that a hostile file costs no time
+
+
+class _TooDeep(Exception):
+    """The file nests deeper than any config does; args: the mark where."""
+
+
+class _Loader(yaml.SafeLoader):
+    """Composes nodes without anchors, aliases and tags, noting each as (mark, message)."""
+
+    def __init__(self, text: str):
+        super().__init__(text)
+        self.refused: list[tuple[yaml.Mark, str]] = []
+        self._depth = 0
+
+    def compose_node(self, parent: Any, index: Any) -> yaml.Node | None:
+        event = self.peek_event()
+        if self.check_event(yaml.AliasEvent):
+            self.get_event()
+            self.refused.append((event.start_mark, traps.alias_message(f"*{event.anchor}")))
+            return yaml.ScalarNode("", "", event.start_mark, event.end_mark)
+        if event.anchor is not None:
+            message = f"anchors are not supported; write the value out, or quote it: '&{event.anchor} ...'"
+            self.refused.append((event.start_mark, message))
+            event.anchor = None
+        elif event.tag is not None:
+            shown = event.tag.replace("tag:yaml.org,2002:", "!!")
+            message = f"the tag {shown} is not supported; a config holds plain values only"
+            self.refused.append((event.start_mark, message))
+        self._depth += 1
+        if self._depth > DEEPEST:
+            raise _TooDeep(event.start_mark)
+        node = super().compose_node(parent, index)
+        self._depth -= 1
+        return node
+
+    def resolve(self, kind: Any, value: Any, implicit: Any) -> str:
+        return ""  # scalars are resolved by scalars.resolve
+
+
+def read(text: str, file: str, errors: ConfigErrors) -> Node | None:
+    """The tree of `text`, or None if it is empty or cannot be read; what is wrong is added to `errors`."""
+    settled: dict[tuple[int, int], str] = {}  # (line, column) from 0 -> message
+    for _ in range(MOST_REPAIRS):
+        try:
+            loader = _Loader(text)
+            root = loader.get_single_node()
+            break
+        except yaml.reader.ReaderError as error:
+            _add_unreadable_character(text, error, file, errors)
+            return None
+        except _TooDeep as error:
+            _report_settled(settled, file, errors)
+            where = Source(file, error.args[0].line + 1, error.args[0].column + 1)
+            errors.add(where, f"nested deeper than {DEEPEST} levels", kind="yaml")
+            return None
+        except yaml.MarkedYAMLError as error:
+            trap = traps.find(text, error)
+            if trap is None:
+                _report_settled(settled, file, errors)
+                line, column, message = traps.describe(text, error)
+                errors.add(Source(file, line + 1, column + 1), message, kind="yaml")
+                return None
+            settled[trap.line, trap.column] = trap.message
+            text = trap.repaired
+    else:
+        _report_settled(settled, file, errors)
+        return None
+    settled.update({(mark.line, mark.column): message for mark, message in loader.refused})
+    if root is None:
+        _report_settled(settled, file, errors)
+        return None
+    return _Converter(text, file, errors, settled).convert_root(root)
+
+
+def _report_settled(settled: dict[tuple[int, int], str], file: str, errors: ConfigErrors) -> None:
+    for (line, column), message in settled.items():
+        errors.add(Source(file, line + 1, column + 1), message, kind="yaml")
+
+
+def _add_unreadable_character(text: str, error: yaml.reader.ReaderError, file: str, errors: ConfigErrors) -> None:
+    before = text[: error.position]
+    source = Source(file, before.count("\n") + 1, len(before) - before.rfind("\n"))
+    errors.add(source, f"the character U+{error.character:04X} is not allowed in YAML; delete it", kind="yaml")
+
+
+class _Converter:
+    """PyYAML's nodes → ours, reporting each trap with the key path at which it was found."""
+
+    def __init__(self, text: str, file: str, errors: ConfigErrors, settled: dict[tuple[int, int], str]):
+        self.text, self.file, self.errors, self.settled = text, file, errors, settled
+
+    def convert_root(self, root: yaml.Node) -> Node:
+        node = self.convert(root, "", None)
+        _report_settled(self.settled, self.file, self.errors)  # those at places that hold no value
+        return node
+
+    def convert(self, node: yaml.Node, path: str, key_source: Source | None) -> Node:
+        source = self.source(node.start_mark)
+        message = self.settled.pop((node.start_mark.line, node.start_mark.column), None)
+        if message is not None:
+            return self.broken(source, key_source, path, message)
+        if isinstance(node, yaml.MappingNode):
+            return Mapping(source, key_source, self.mapping_items(node, path))
+        if isinstance(node, yaml.SequenceNode):
+            return Sequence(source, key_source, self.sequence_items(node, path))
+        assert isinstance(node, yaml.ScalarNode)
+        return self.scalar(node, path, source, key_source)
+
+    def source(self, mark: yaml.Mark) -> Source:
+        return Source(self.file, mark.line + 1, mark.column + 1)
+
+    def broken(self, source: Source, key_source: Source | None, path: str, message: str, kind: str = "yaml") -> Scalar:
+        self.errors.add(source, message, kind=kind, key=path)
+        self.errors.settle(source)
+        return Scalar(source, key_source, broken=True)
+
+    def scalar(self, node: yaml.ScalarNode, path: str, source: Source, key_source: Source | None) -> Scalar:
+        if node.style is not None:
+            start = node.start_mark.index + 1
+            exact = self.text.startswith(node.value, start) and node.style in "'\""
+            return Scalar(source, key_source, node.value, node.value, exact, inset=1)
+        if traps.is_open_call(node.value) and (rest := self.comment_after(node)):
+            whole = f"{node.value} {rest}"
+            message = f"{node.value!r} is cut at '#', which begins a comment; quote it: {traps.quoted(whole)}"
+            return self.broken(source, key_source, path, message)
+        try:
+            value = resolve(node.value)
+        except ValueError as error:
+            return self.broken(source, key_source, path, str(error), "bad-value")
+        exact = self.text.startswith(node.value, node.start_mark.index)
+        return Scalar(source, key_source, value, node.value, exact)
+
+    def comment_after(self, node: yaml.Node) -> str:
+        """The comment that follows a node on its line, with its '#'."""
+        match = re.compile(r"[ \t]+(#.*)").match(self.text, node.end_mark.index)
+        return match[1].rstrip() if match else ""
+
+    def sequence_items(self, node: yaml.SequenceNode, path: str) -> list[Node]:
+        items: list[Node] = []
+        pending = list(node.value)
+        while pending:
+            first = pending.pop(0)
+            if node.flow_style and (rest := self.rest_of_call(first, pending)):
+                items.append(self.cut_call([first, *rest], join(path, len(items)), None, "[ ]"))
+                del pending[: len(rest)]
+            else:
+                items.append(self.convert(first, join(path, len(items)), None))
+        return items
+
+    def rest_of_call(self, first: yaml.Node, following: list[yaml.Node]) -> list[yaml.Node]:
+        """The nodes into which the commas inside a call's brackets have split it, after the first; else []."""
+        text = _plain_text(first)
+        if text is None or not traps.is_open_call(text):
+            return []
+        for count, node in enumerate(following[:MOST_PIECES], 1):
+            piece = _plain_text(node)
+            if piece is None:
+                return []
+            text += ", " + piece
+            if not traps.is_open_call(text):
+                return following[:count]
+        return []
+
+    def cut_call(self, pieces: list[yaml.Node], path: str, key: Source | None, brackets: str) -> Scalar:
+        whole = " ".join(self.text[pieces[0].start_mark.index : pieces[-1].end_mark.index].split())
+        if whole.startswith("("):
+            message = f"a tuple is written with [ ]: [{whole[1:-1]}]"
+        else:
+            message = f"quote a call inside {brackets}: {traps.quoted(whole)}"
+        return self.broken(self.source(pieces[0].start_mark), key, path, message)
+
+    def mapping_items(self, node: yaml.MappingNode, path: str) -> dict[str, Node]:
+        items: dict[str, Node] = {}
+        pending = list(node.value)
+        while pending:
+            key_node, value_node = pending.pop(0)
+            where = self.source(key_node.start_mark)
+            key = self.key(key_node, path)
+            if key is None:
+                continue
+            here = join(path, key)
+            bare = [k for k, v in pending if _plain_text(v) == ""]
+            if node.flow_style and (rest := self.rest_of_call(value_node, bare)):
+                value: Node = self.cut_call([value_node, *rest], here, where, "{ }")
+                del pending[: len(rest)]
+            else:
+                value = self.convert(value_node, here, where)
+            if key in items:
+                line = items[key].where.line
+                message = f"the key is written twice, first in line {line}; remove one"
+                self.errors.add(where, message, kind="duplicate-key", key=here)
+            else:
+                items[key] = value
+        return items
+
+    def key(self, node: yaml.Node, path: str) -> str | None:
+        """The text of a key, or None after saying why it is none."""
+        source = self.source(node.start_mark)
+        message = self.settled.pop((node.start_mark.line, node.start_mark.column), None)
+        if message is None and not isinstance(node, yaml.ScalarNode):
+            message = "a key must be plain text, not a list or mapping; is a value in { } or [ ] meant to be quoted?"
+        if message is None and _plain_text(node) == "<<":
+            message = "merge keys are not supported; write the keys out"
+        if message is None and not node.value:
+            message = "a key is missing before ':'"
+        if message is not None:
+            self.errors.add(source, message, kind="yaml", key=path)
+            return None
+        return node.value
+
+
+def _plain_text(node: yaml.Node) -> str | None:
+    """The text of an unquoted scalar, else None."""
+    return node.value if isinstance(node, yaml.ScalarNode) and node.style is None else None

@@ -1,0 +1,162 @@
+"""The fixed sections of a config, as pydantic models. What is a component (`Any` here) is read by `components`."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, StrictStr, field_validator
+
+Count = Annotated[int, Field(ge=1, lt=2**63)]
+
+
+@dataclass(frozen=True)
+class Every:
+    """How often something happens: `Every(1, "epoch")`, written `1 epoch`."""
+
+    count: int
+    unit: Literal["epoch", "step"]
+
+    def __str__(self) -> str:
+        return f"{self.count} {self.unit}" + ("s" if self.count != 1 else "")
+
+
+def _parse_every(value: Any) -> Every:
+    if isinstance(value, Every):
+        return value
+    match = re.fullmatch(r"([1-9]\d{0,17}) +(epoch|step)s?", value) if isinstance(value, str) else None
+    if match is None:
+        shown = "a list or mapping" if isinstance(value, (list, dict)) else repr(value)
+        example = Every(value if isinstance(value, int) and value > 1 else 7, "step")
+        raise ValueError(f"expected a number and a unit, '1 epoch' or '{example}', got {shown}")
+    return Every(int(match[1]), "epoch" if match[2] == "epoch" else "step")
+
+
+EveryText = Annotated[Every, BeforeValidator(_parse_every), PlainSerializer(str)]
+
+
+def _one_or_more(value: Any) -> Any:
+    return (value,) if isinstance(value, str) else tuple(value) if isinstance(value, list) else value
+
+
+Patterns = Annotated[tuple[StrictStr, ...], BeforeValidator(_one_or_more), Field(min_length=1)]
+
+
+class Section(BaseModel):
+    """Base of the sections: nothing unknown, nothing converted, nothing changed later."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
+
+
+class Loader(Section):
+    """`data.loader`: how the training split is cut into batches. Names and meanings are DataLoader's.
+
+    shuffle is true unless switched off: a training set read in one order every epoch is rarely meant.
+    timeout is in seconds, 0 for none; prefetch_factor counts batches a worker.
+    """
+
+    batch_size: Count = 32
+    shuffle: bool = True
+    drop_last: bool = False
+    num_workers: Annotated[int, Field(ge=0, le=1024)] = 0
+    prefetch_factor: Count | None = None
+    persistent_workers: bool = False
+    timeout: Annotated[float, Field(ge=0)] = 0.0
+
+
+class EvalLoader(Section):
+    """`data.eval_loader`: what the other splits do differently. They are read whole and in order."""
+
+    batch_size: Count | None = None
+    num_workers: Annotated[int, Field(ge=0, le=1024)] | None = None
+    prefetch_factor: Count | None = None
+    persistent_workers: bool | None = None
+    timeout: Annotated[float, Field(ge=0)] | None = None
+
+
+class Data(Section):
+    """`data`: a dataset for each split, the transforms of every split, and those (`augment`) of training alone."""
+
+    train: Any
+    valid: Any = None
+    test: Any = None
+    transform: Any = None
+    augment: Any = None
+    loader: Loader = Loader()
+    eval_loader: EvalLoader | None = None
+
+    @field_validator("loader", mode="before")
+    @classmethod
+    def _empty_is_default(cls, value: Any) -> Any:
+        return {} if value is None else value
+
+
+class Weights(Section):
+    """`weights`: start from the weights of another run (by name) or of a checkpoint file (by path).
+
+    only: patterns of the parameter names to take; default all. strict: each of them must be found with its shape.
+    map: old name prefix -> new name prefix, applied to the names in the source.
+    """
+
+    source: StrictStr = Field(alias="from", min_length=1)
+    only: Patterns | None = None
+    strict: bool = True
+    map: dict[StrictStr, StrictStr] = {}
+
+
+class Train(Section):
+    """`train`: how long, and the largest norm of the whole gradient (larger ones are scaled down to it)."""
+
+    epochs: Count
+    clip_grad_norm: Annotated[float, Field(gt=0)] | None = None
+
+
+class Checkpoint(Section):
+    """`checkpoint`: when to save, how many of those files to keep, and by which `split/metric` the best is chosen."""
+
+    every: EveryText = Every(1, "epoch")
+    keep: Count = 3
+    best: StrictStr | None = None
+
+
+class Log(Section):
+    """`log`: how often the training loss, metrics, learning rate and throughput are written."""
+
+    every: EveryText = Every(20, "step")
+
+
+def _check_device(value: Any) -> Any:
+    if isinstance(value, str) and not re.fullmatch(r"auto|cpu|cuda(:\d{1,3})?", value):
+        raise ValueError(f"expected auto, cpu, cuda or cuda:N, got {value!r}")
+    return value
+
+
+def _check_name(value: Any) -> Any:
+    if isinstance(value, str) and not re.fullmatch(r"\w[\w.-]{0,99}", value):
+        raise ValueError(f"names a folder: letters, digits, '-', '_' and '.', at most 100, not {value[:40]!r}")
+    return value
+
+
+class Top(Section):
+    """The whole file. `name` names the runs (default: the file's name), `seed` seeds every generator."""
+
+    name: Annotated[StrictStr, BeforeValidator(_check_name)] | None = None
+    seed: Annotated[int, Field(ge=0, lt=2**64)] = 0
+    device: Annotated[StrictStr, BeforeValidator(_check_device)] = "auto"
+    data: Data
+    model: Any
+    weights: Weights | None = None
+    init: Any = None
+    loss: Any
+    metrics: Any = None
+    optimizer: Any
+    scheduler: Any = None
+    train: Train
+    checkpoint: Checkpoint = Checkpoint()
+    log: Log = Log()
+
+    @field_validator("checkpoint", "log", mode="before")
+    @classmethod
+    def _empty_is_default(cls, value: Any) -> Any:
+        return {} if value is None else value

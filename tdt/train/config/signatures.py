@@ -1,0 +1,281 @@
+"""Arguments of a component against the signature of what it names: one small checker for every kind.
+
+Reported: unknown, missing, doubled and surplus arguments, and values that do not fit the annotation. Understood are
+bool, int, float, complex, str, None, Literal, unions, tuples, lists and their abstract forms; another annotation
+accepts a nested component, and a parameter without one takes its type from a bool or str default.
+"""
+
+from __future__ import annotations
+
+import collections.abc
+import functools
+import inspect
+import itertools
+import types
+import typing
+from typing import TYPE_CHECKING, Any, Literal
+
+from tdt.train.config.errors import COMMAND_LINE, ConfigErrors
+from tdt.train.config.nodes import BROKEN, Call, Node, join
+from tdt.train.config.scalars import UNRESOLVED, hint, spell
+from tdt.train.registry import Registry, nearest
+
+if TYPE_CHECKING:
+    from inspect import Parameter
+
+_BY_TDT = ("device", "dtype", "generator")  # one setting for the whole run, not one for each component
+_MISFIT = object()
+_LISTS = (list, collections.abc.Sequence, collections.abc.Iterable, collections.abc.Collection)
+_NUMBERS = {int: (int,), float: (int, float), complex: (int, float)}
+
+
+@functools.lru_cache(maxsize=512)
+def parameters_of(target: Any, supplied: int = 0) -> dict[str, Parameter]:
+    """The parameters a config may set, without the first `supplied`; annotations are types wherever they can be."""
+    names = getattr(inspect.unwrap(target.__init__ if inspect.isclass(target) else target), "__globals__", {})
+    known = {}
+    for parameter in list(inspect.signature(target).parameters.values())[supplied:]:
+        annotation = parameter.annotation
+        if isinstance(annotation, str):
+            annotation = _evaluate(annotation, names)
+        elif annotation is parameter.empty and isinstance(parameter.default, (bool, str)):
+            annotation = type(parameter.default)
+        known[parameter.name] = parameter.replace(annotation=annotation)
+    return known
+
+
+def _evaluate(annotation: str, names: dict[str, Any]) -> Any:
+    """The type that an annotation in our own source spells, or Any if it uses names that only type checkers see."""
+    try:
+        return eval(annotation, names)
+    except (NameError, TypeError, AttributeError, SyntaxError):
+        return Any
+
+
+def check_arguments(
+    target: Any,
+    call: Call,
+    args: list[Any],
+    kwargs: dict[str, Any],
+    path: str,
+    registry: Registry,
+    errors: ConfigErrors,
+) -> tuple[list[Any], dict[str, Any]]:
+    """(args, kwargs) in the types the signature asks for; what does not fit is added to `errors`."""
+    parameters = parameters_of(target, len(registry.supplied))
+    args, kwargs = list(args), dict(kwargs)
+    own = itertools.takewhile(lambda p: p.name not in _BY_TDT, parameters.values())
+    positional = [p for p in own if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    rest = next((p for p in parameters.values() if p.kind is p.VAR_POSITIONAL), None)
+    if len(args) > len(positional) and rest is None:
+        where = call.args[len(positional)].source
+        message = f"{call.name} takes {_count(len(positional), 'argument')} by position, got {len(args)}"
+        errors.add(where, message, kind="too-many", key=path)
+    for number, value in enumerate(args):
+        parameter = positional[number] if number < len(positional) else rest
+        if parameter is not None:
+            args[number] = _checked(parameter, value, call.args[number], join(path, parameter.name), errors)
+    for name, value in list(kwargs.items()):
+        node, here = call.kwargs[name], join(path, name)
+        if not _is_settable(name, parameters, registry, call.name, node, here, errors):
+            continue
+        parameter = parameters.get(name)
+        value = value if parameter is None else _checked(parameter, value, node, here, errors)
+        place = positional.index(parameter) if parameter in positional else len(args)
+        if place >= len(args):
+            kwargs[name] = value
+        elif node.source.file == COMMAND_LINE:  # an override wins over the place where the call gives it
+            args[place], call.args[place] = value, node
+            del kwargs[name], call.kwargs[name]
+        else:
+            message = f"{call.name} is given {name} twice, by position and by name; remove one"
+            errors.add(node.where, message, kind="duplicate-key", key=here)
+    _add_missing(parameters, positional, len(args), call, path, errors)
+    return args, kwargs
+
+
+def check_options(
+    target: Any, name: str, options: dict[str, Node], values: dict[str, Any], path: str, known: Registry,
+    errors: ConfigErrors,
+) -> dict[str, Any]:  # fmt: skip
+    """Some of the arguments of `target`, by name: what a parameter group sets. None is missing."""
+    parameters = parameters_of(target, len(known.supplied))
+    checked = {}
+    for key, node in options.items():
+        here = join(path, key)
+        if _is_settable(key, parameters, known, name, node, here, errors):
+            checked[key] = _checked(parameters[key], values[key], node, here, errors)
+    return checked
+
+
+def _is_settable(
+    name: str, parameters: dict[str, Parameter], registry: Registry, owner: str, node: Node, path: str,
+    errors: ConfigErrors,
+) -> bool:  # fmt: skip
+    """Whether a config may set the argument `name`; if not, that is added to `errors`."""
+    open_ended = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+    suggestion = None
+    if name in _BY_TDT and (name in parameters or open_ended):
+        message = f"{name} is set for the whole run, not for one {registry.kind}; remove it"
+    elif name in registry.supplied:
+        message = f"{name} is given by tdt; remove it"
+    elif name in parameters or open_ended:
+        return True
+    else:
+        options = [p for p in parameters if p not in _BY_TDT]
+        suggestion = nearest(name, options)
+        listed = "" if suggestion else f"; it takes: {', '.join(options)}" if options else "; it takes none"
+        message = f"unknown argument of {owner}{listed}"
+    errors.add(node.key_source or node.source, message, suggestion, kind="unknown-key", key=path)
+    return False
+
+
+def _add_missing(
+    parameters: dict[str, Parameter], positional: list[Parameter], given: int, call: Call, path: str,
+    errors: ConfigErrors,
+) -> None:  # fmt: skip
+    by_position = {p.name for p in positional[:given]}
+    missing = [
+        name
+        for name, p in parameters.items()
+        if p.default is p.empty
+        and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
+        and name not in by_position
+        and name not in call.kwargs
+    ]
+    # A misspelt argument leaves its own gap: one mistake, one message.
+    strangers = [name for name in call.kwargs if name not in parameters]
+    missing = [name for name in missing if not any(nearest(stranger, [name]) for stranger in strangers)]
+    if missing:
+        key = join(path, missing[0]) if len(missing) == 1 else path
+        message = f"{call.name} needs it" if len(missing) == 1 else f"{call.name} needs {_and(missing)}"
+        errors.add(call.where, message, kind="missing", key=key)
+
+
+def _checked(parameter: Parameter, value: Any, node: Node, path: str, errors: ConfigErrors) -> Any:
+    """The value as the annotation wants it; a misfit is added to `errors`."""
+    if value is BROKEN or (isinstance(value, list) and BROKEN in value):
+        return None  # said already
+    annotation = parameter.annotation
+    fitted = _as_tuple(value) if annotation in (parameter.empty, Any) else fit(annotation, value)
+    if isinstance(value, str) and "${" in value:
+        errors.add(node.where, UNRESOLVED, key=path)
+    elif fitted is _MISFIT:
+        _add_misfit(annotation, value, node, path, errors)
+    return fitted
+
+
+def _as_tuple(value: Any) -> Any:
+    """A list of numbers as a tuple, which is what sizes are in Python; anything else as it is."""
+    is_numbers = isinstance(value, list) and all(isinstance(item, (int, float)) for item in value)
+    return tuple(value) if is_numbers else value
+
+
+def _add_misfit(annotation: Any, value: Any, node: Node, path: str, errors: ConfigErrors) -> None:
+    choices = [choice for choice in _choices(annotation) if isinstance(choice, str)]
+    suggestion = nearest(value, choices) if isinstance(value, str) else None
+    advice = None if suggestion else hint(value, set(_leaf_types(annotation)))
+    kind = "missing" if value is None else "bad-value" if choices and isinstance(value, str) else "wrong-type"
+    message = f"expected {spell_type(annotation)}, got {_spell(value)}" + (f"; {advice}" if advice else "")
+    errors.add(node.where, message, suggestion, kind=kind, key=path)
+
+
+def _spell(value: Any) -> str:
+    from tdt.train.config.components import Component
+
+    return f"the component {value.name}" if isinstance(value, Component) else spell(value)
+
+
+def fit(annotation: Any, value: Any) -> Any:
+    """`value` as `annotation` wants it (a list becomes a tuple), or a mark that it does not fit."""
+    origin, inner = typing.get_origin(annotation), typing.get_args(annotation)
+    if annotation is Any or isinstance(annotation, (str, typing.TypeVar, typing.ForwardRef)):
+        return value
+    if origin is typing.Annotated:
+        return fit(inner[0], value)
+    if origin in (typing.Union, types.UnionType):
+        return next((fitted for option in inner if (fitted := fit(option, value)) is not _MISFIT), _MISFIT)
+    if annotation in (None, type(None)):
+        return value if value is None else _MISFIT
+    if origin is Literal:
+        return value if any(value == x and type(value) is type(x) for x in inner) else _MISFIT
+    if annotation in _NUMBERS:
+        return value if isinstance(value, _NUMBERS[annotation]) and not isinstance(value, bool) else _MISFIT
+    if annotation in (bool, str):
+        return value if isinstance(value, annotation) else _MISFIT
+    if tuple in (annotation, origin):
+        return _fit_tuple(inner, value)
+    if annotation in _LISTS or origin in _LISTS:
+        if not isinstance(value, (list, tuple)):
+            return _MISFIT
+        items = [fit(inner[0] if inner else Any, item) for item in value]
+        return _MISFIT if any(item is _MISFIT for item in items) else items
+    if dict in (annotation, origin) or origin is collections.abc.Mapping:
+        return value if isinstance(value, dict) else _MISFIT
+    # A class, or something else this checker does not know: only a nested component could be one.
+    from tdt.train.config.components import Component
+
+    return value if isinstance(value, Component) else _MISFIT
+
+
+def _fit_tuple(inner: tuple[Any, ...], value: Any) -> Any:
+    if not isinstance(value, (list, tuple)):
+        return _MISFIT
+    if len(inner) == 2 and inner[1] is Ellipsis:
+        wanted = inner[:1] * len(value)
+    else:
+        wanted = inner or (Any,) * len(value)
+    if len(wanted) != len(value):
+        return _MISFIT
+    items = tuple(fit(option, item) for option, item in zip(wanted, value, strict=True))
+    return _MISFIT if any(item is _MISFIT for item in items) else items
+
+
+def _leaf_types(annotation: Any) -> list[type]:
+    """The plain types an annotation allows at its top level."""
+    origin, inner = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin in (typing.Union, types.UnionType):
+        return [leaf for option in inner for leaf in _leaf_types(option)]
+    if origin is Literal:
+        return [type(choice) for choice in inner]
+    return [type(None) if annotation is None else origin or annotation]
+
+
+def _choices(annotation: Any) -> list[Any]:
+    origin, inner = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin is Literal:
+        return list(inner)
+    return [c for option in inner for c in _choices(option)] if origin in (typing.Union, types.UnionType) else []
+
+
+def spell_type(annotation: Any) -> str:
+    """What may be written for an annotation: `int or [int, int]`, `one of 'zeros', 'reflect'`."""
+    origin, inner = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin in (typing.Union, types.UnionType):
+        spelled = [spell_type(option) for option in inner if not _is_class_only(option)]
+        return " or ".join(dict.fromkeys(spelled)) or "a component"
+    if annotation in (None, type(None)):
+        return "null"
+    if origin is Literal:
+        return ("one of " if len(inner) > 1 else "") + ", ".join(map(repr, inner))
+    if tuple in (annotation, origin):
+        ends = ["..." if option is Ellipsis else spell_type(option) for option in inner]
+        return f"[{', '.join(ends)}]"
+    if annotation in _LISTS or origin in _LISTS:
+        return f"a list of {spell_type(inner[0])}" if inner else "a list"
+    if annotation in (*_NUMBERS, bool, str):
+        return annotation.__name__
+    return "a mapping" if dict in (annotation, origin) else f"a {getattr(annotation, '__name__', annotation)}"
+
+
+def _is_class_only(option: Any) -> bool:
+    """Whether an option of a union is a class that a config cannot write (a Tensor)."""
+    return inspect.isclass(option) and option not in (*_NUMBERS, bool, str, tuple, list, dict, type(None))
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number or 'no'} {noun}{'' if number == 1 else 's'}"
+
+
+def _and(names: list[str]) -> str:
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))

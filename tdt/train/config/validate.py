@@ -1,0 +1,118 @@
+"""Pydantic's findings → our messages at our positions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from tdt.train.config.errors import ConfigErrors
+from tdt.train.config.nodes import BROKEN, Mapping, Node, Sequence, child, join, plain, present
+from tdt.train.config.scalars import UNRESOLVED, hint, spell
+from tdt.train.config.sections import Section, Top
+from tdt.train.registry import nearest
+
+# pydantic's error type -> (what to say was expected, its types for hints)
+_EXPECTED: dict[str, tuple[str, set[type]]] = {
+    "int_type": ("int", {int}),
+    "int_from_float": ("int", {int}),
+    "float_type": ("float", {float}),
+    "bool_type": ("true or false", {bool}),
+    "string_type": ("a string", {str}),
+    "model_type": ("a mapping", {dict}),
+    "model_attributes_type": ("a mapping", {dict}),
+    "dict_type": ("a mapping", {dict}),
+    "tuple_type": ("a pattern or a list of patterns", {list}),
+}
+_BOUNDS = {
+    "greater_than_equal": ("ge", "at least"),
+    "greater_than": ("gt", "more than"),
+    "less_than": ("lt", "less than"),
+    "less_than_equal": ("le", "at most"),
+}
+_REQUIRED = ("data", "model", "loss", "optimizer", "train")
+
+
+def validate(root: Mapping, errors: ConfigErrors) -> Top | None:
+    """The fixed sections of a config; what is wrong with them is added to `errors`, and then None."""
+    before = len(errors)
+    for name in _REQUIRED:
+        if name in root.items and present(root.items[name]) is None:
+            errors.add(root.items[name].where, "nothing is written here", kind="missing", key=name)
+    try:
+        top = Top.model_validate(plain(root))
+    except ValidationError as error:
+        found = error.errors(include_url=False)
+        for item in found:
+            _add(item, root, found, errors)
+        return None
+    return top if len(errors) == before else None
+
+
+def _add(item: Any, root: Mapping, found: list[Any], errors: ConfigErrors) -> None:
+    node, path = _locate(root, item["loc"])
+    kind = item["type"]
+    if kind == "extra_forbidden":
+        _add_unknown(node, path, item["loc"], errors)
+    elif kind == "missing":
+        parent, parent_path = _locate(root, item["loc"][:-1])
+        name = str(item["loc"][-1])
+        strangers = [
+            str(e["loc"][-1]) for e in found if e["type"] == "extra_forbidden" and e["loc"][:-1] == item["loc"][:-1]
+        ]
+        if not any(nearest(stranger, _keys(item["loc"][:-1])) == name for stranger in strangers):  # said already
+            where = parent.key_source or parent.source
+            errors.add(where, "is missing", kind="missing", key=join(parent_path, name))
+    elif isinstance(value := plain(node), type(BROKEN)):
+        return  # said already
+    elif isinstance(value, str) and "${" in value:
+        errors.add(node.where, UNRESOLVED, key=path)
+    elif kind in _EXPECTED:
+        expected, types = _EXPECTED[kind]
+        if value is None and path in _REQUIRED:
+            return  # said already
+        advice = hint(value, types)
+        message = f"expected {expected}, got {_shown(value)}" + (f"; {advice}" if advice else "")
+        errors.add(node.where, message, kind="missing" if value is None else "wrong-type", key=path)
+    elif kind in _BOUNDS:
+        bound, words = _BOUNDS[kind]
+        errors.add(node.where, f"must be {words} {item['ctx'][bound]}, got {spell(value)}", key=path)
+    elif kind == "value_error":
+        errors.add(node.where, str(item["ctx"]["error"]), key=path)
+    else:
+        message = item["msg"][:1].lower() + item["msg"][1:]
+        errors.add(node.where, f"{message}, got {_shown(value)}", key=path)
+
+
+def _shown(value: Any) -> str:
+    return "a list" if isinstance(value, list) else "nothing" if value is None else spell(value)
+
+
+def _add_unknown(node: Node, path: str, loc: tuple[Any, ...], errors: ConfigErrors) -> None:
+    known = _keys(loc[:-1])
+    suggestion = nearest(str(loc[-1]), known)
+    listed = "" if suggestion else f"; known: {', '.join(known)}"
+    if loc[:2] == ("data", "eval_loader") and loc[-1] in ("shuffle", "drop_last"):
+        suggestion, listed = None, ": the other splits are read whole and in order"
+    errors.add(node.key_source or node.source, f"unknown key{listed}", suggestion, kind="unknown-key", key=path)
+
+
+def _keys(loc: tuple[Any, ...]) -> list[str]:
+    """The keys that the section at `loc` knows, as written."""
+    model: type[BaseModel] = Top
+    for part in loc:
+        annotation = model.model_fields[part].annotation
+        options = [annotation, *getattr(annotation, "__args__", ())]
+        model = next(option for option in options if isinstance(option, type) and issubclass(option, Section))
+    return [field.alias or name for name, field in model.model_fields.items()]
+
+
+def _locate(root: Node, loc: tuple[Any, ...]) -> tuple[Node, str]:
+    """The deepest node on the way to `loc`, and the key path as far as it is one of keys."""
+    node, path = root, ""
+    for part in loc:
+        below = child(node, str(part)) if isinstance(node, (Mapping, Sequence)) else None
+        if below is None:
+            break
+        node, path = below, join(path, part)
+    return node, path

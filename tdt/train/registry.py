@@ -1,0 +1,165 @@
+"""Names that a config may use, and the objects they stand for.
+
+A registry looks a name up in the public module that already holds it (`tdt.nn` for layers, `tdt.optim` for
+optimizers, ...), so a new layer is known to configs the day it is exported. Nothing is imported until a name is asked
+for: listing the registries costs nothing.
+
+>>> from tdt.train import registry
+>>> registry.optimizers.nearest("Adm")
+'Adam'
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tdt.train.config.components import Component
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The name in `known` that `name` was most likely meant to be, or None if none is close."""
+    by_lower = {option.lower(): option for option in known}
+    close = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.6)
+    return by_lower[close[0]] if close else None
+
+
+class Registry:
+    """Component names of one kind, found on first use.
+
+    kind: what an error calls such a component ("layer").
+    modules: dotted modules whose public names are offered.
+    accepts: decides whether a public name with its object is a component of this kind.
+    entries: further names -> "module:attribute" or the object itself; they win over the modules.
+    supplied: leading parameters that tdt passes (`params` of an optimizer), which a config never writes.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        modules: Iterable[str] = (),
+        accepts: Callable[[str, Any], bool] = lambda name, value: True,
+        *,
+        entries: Mapping[str, Any] | None = None,
+        supplied: tuple[str, ...] = (),
+    ):
+        self.kind = kind
+        self.supplied = supplied
+        self.entries: dict[str, Any] = dict(entries or {})
+        self._modules = tuple(modules)
+        self._accepts = accepts
+
+    def register(self, name: str, target: Any) -> None:
+        """Offer `target`, an object or "module:attribute", under `name`, which must be an identifier (ValueError)."""
+        if not name.isidentifier():
+            raise ValueError(f"register: a {self.kind} needs an identifier as name, got {name!r}")
+        self.entries[name] = target
+
+    def find(self, name: str) -> Any | None:
+        """The object that `name` stands for, or None if there is no such component."""
+        if name in self.entries:
+            target = self.entries[name]
+            return _load(target) if isinstance(target, str) else target
+        if name.startswith("_"):
+            return None
+        for module in self._modules:
+            value = getattr(importlib.import_module(module), name, None)
+            if value is not None and self._accepts(name, value):
+                return value
+        return None
+
+    def names(self) -> list[str]:
+        """Every name this registry knows, sorted. Imports the modules behind it."""
+        found = set(self.entries)
+        for path in self._modules:
+            module = importlib.import_module(path)
+            public = getattr(module, "__all__", None) or dir(module)
+            found.update(name for name in public if name not in found and self.find(name) is not None)
+        return sorted(found)
+
+    def nearest(self, name: str) -> str | None:
+        """The known name closest to `name`, or None."""
+        return nearest(name, self.names())
+
+    def create(self, component: Component, *leading: Any, **extra: Any) -> Any:
+        """Call what `component` names with its arguments, after `leading` and beside `extra`.
+
+        Components among the arguments are created first, by the same registry. Whatever the constructor raises
+        (a dropout of 1.5) passes through: the caller knows `component.source`. LookupError for an unknown name.
+        """
+        target = self.find(component.name)
+        if target is None:
+            raise LookupError(f"no {self.kind} is called {component.name!r}; known: {', '.join(self.names())}")
+        args = [self._create_nested(value) for value in component.args]
+        kwargs = {key: self._create_nested(value) for key, value in component.kwargs.items()}
+        return target(*leading, *args, **kwargs, **extra)
+
+    def _create_nested(self, value: Any) -> Any:
+        from tdt.train.config.components import Component
+
+        if isinstance(value, Component):
+            return self.create(value)
+        if isinstance(value, (list, tuple)):
+            return type(value)(self._create_nested(item) for item in value)
+        return value
+
+    def __repr__(self) -> str:
+        return f"Registry({self.kind!r})"
+
+
+def _load(path: str) -> Any:
+    module, _, attribute = path.partition(":")
+    return getattr(importlib.import_module(module), attribute)
+
+
+def _subclass_of(
+    path: str, *, excluding: tuple[str, ...] = (), suffix: str | None = None
+) -> Callable[[str, Any], bool]:
+    """Accept the public subclasses of the class at `path`; with `suffix`, those so named; else those not `...Loss`."""
+
+    def accepts(name: str, value: Any) -> bool:
+        if not inspect.isclass(value) or name in excluding or value is (base := _load(path)):
+            return False
+        named = name.endswith(suffix) if suffix else not name.endswith("Loss")
+        return named and issubclass(value, base)
+
+    return accepts
+
+
+def _is_init(name: str, value: Any) -> bool:
+    return name.endswith("_") and inspect.isfunction(value)
+
+
+# Containers and Compose are written as lists and mappings; LambdaLR takes a Python function, which a config cannot hold.
+_CONTAINERS = ("Sequential", "ModuleList", "ModuleDict")
+_BASES = ("LRScheduler", "LambdaLR", "Dataset", "Optimizer")
+
+layers = Registry("layer", ["tdt.nn"], _subclass_of("tdt.nn:Module", excluding=_CONTAINERS))
+losses = Registry("loss", ["tdt.nn"], _subclass_of("tdt.nn:Module", suffix="Loss"))
+metrics = Registry("metric", entries={"accuracy": "tdt.train.metrics:Accuracy", "loss": "tdt.train.metrics:Loss"})
+datasets = Registry("dataset", ["tdt.vision.datasets"], _subclass_of("tdt.utils.data:Dataset", excluding=_BASES))
+transforms = Registry(
+    "transform", ["tdt.vision.transforms"], _subclass_of("tdt.vision.transforms:Transform", excluding=("Compose",))
+)
+optimizers = Registry(
+    "optimizer", ["tdt.optim"], _subclass_of("tdt.optim:Optimizer", excluding=_BASES), supplied=("params",)
+)
+schedulers = Registry(
+    "scheduler",
+    ["tdt.optim.lr_scheduler"],
+    _subclass_of("tdt.optim.lr_scheduler:LRScheduler", excluding=_BASES),
+    supplied=("optimizer",),
+)
+initializers = Registry("init function", ["tdt.nn.init"], _is_init, supplied=("tensor",))
+
+
+def find_sequential() -> type:
+    """The class that lists and mappings of layers become."""
+    return _load("tdt.nn:Sequential")
+
+
+ALL = (layers, losses, metrics, datasets, transforms, optimizers, schedulers, initializers)

@@ -1,0 +1,191 @@
+"""A run from beginning to end: its folder, its logs, training, the test at the end; new or resumed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import tdt
+from tdt.backends import kernels
+from tdt.train import checkpoint
+from tdt.train._environment import versions
+from tdt.train._signals import StopRequest
+from tdt.train.build import Parts, build
+from tdt.train.config import Config, Draft, loads
+from tdt.train.events import Event, Events, MetricsLog, Notice, RunStopped, TensorBoardLog, TestDone
+from tdt.train.run import ROOT, Run, find_checkpoint
+from tdt.train.state import load_model
+from tdt.train.trainer import Trainer, evaluate
+from tdt.train.warm_start import warm_start
+
+
+@dataclass(frozen=True)
+class Saved:
+    """A checkpoint as it was loaded."""
+
+    path: Path
+    tensors: dict[str, Any]
+    meta: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run ended: "done" or the name of a signal; the test's scores, and the checkpoint they belong to."""
+
+    reason: str
+    test: Mapping[str, float] | None = None
+
+
+class Session:
+    """A run that this process trains. Use `start` or `resume`, then `train`; as a context it lets go of the run.
+
+    >>> import tempfile
+    >>> from tdt.train.config import load
+    >>> with Session.start(load("digits-mlp", ["train.epochs=1"]), root=tempfile.mkdtemp()) as session:
+    ...     session.train().reason
+    'done'
+    """
+
+    def __init__(self, run: Run, parts: Parts, saved: Saved | None, fresh: bool):
+        self.run, self.parts, self.saved, self.fresh = run, parts, saved, fresh
+        self.store = run.checkpoints(parts.config.checkpoint.keep)
+
+    @classmethod
+    def start(
+        cls,
+        config: Config | Draft,
+        *,
+        root: str | os.PathLike[str] = ROOT,
+        folder: str | os.PathLike[str] | None = None,
+    ) -> Session:
+        """A new run `root/<name>/<n>`, or in `folder`. ConfigError, before there is a folder, with all that is wrong."""
+        tdt.set_num_threads(tdt.get_num_threads())  # the BLAS too, which may have read other variables
+        parts = build(config)
+        warm = warm_start(parts, root)
+        run = Run.create(root, parts.config.name, parts.config.resolved(), folder=folder, extra={"weights": warm})
+        return cls(run, parts, None, True)
+
+    @classmethod
+    def resume(
+        cls, where: str | os.PathLike[str], *, root: str | os.PathLike[str] = ROOT, device: str | None = None
+    ) -> Session:
+        """Go on with a run from its last checkpoint; one that was killed before its first starts again.
+
+        device: where, if not on the device of its config. RunError if there is no such run or another process trains
+        it; CheckpointError if the checkpoint is damaged.
+        """
+        run = Run.open(where, root).lock()
+        with ExitStack() as failing:
+            failing.callback(run.close)
+            run.checkpoints().clean()
+            saved = _last(run)
+            text = saved.meta["config"] if saved else run.config_text()
+            changes = [] if device is None else [f"device={device}"]
+            config = loads(text, str(run.folder / "config.yaml"), changes)
+            if saved:
+                tdt.set_num_threads(saved.meta["threads"])
+            parts = build(config)
+            if not saved:
+                warm_start(parts, root)
+            failing.pop_all()
+        return cls(run, parts, saved, False)
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing is left to do: trained to the last epoch, and tested if there is a test split."""
+        if self.saved is None or self.saved.meta["epoch"] < self.parts.config.train.epochs:
+            return False
+        lines = (self.run.folder / MetricsLog.NAME).read_text(encoding="utf-8")
+        return "test" not in self.parts.loaders or '"event": "TestDone"' in lines
+
+    def train(self, *listeners: Callable[[Event], object], at_once: Callable[[], object] = lambda: None) -> Outcome:
+        """Train to the end, or until SIGINT or SIGTERM, then score the test split with the best weights, else the last.
+
+        listeners: hear every event beside the logs. at_once: called before a second signal ends the process.
+        Raises NonFiniteLoss; checkpoints written before are kept.
+        """
+        events = Events()
+        with ExitStack() as stack:
+            stack.callback(events.close)
+            self._open_logs(events)
+            for listener in listeners:
+                events.subscribe(listener)
+            trainer = Trainer(self.parts, events, self.store, self._describe())
+            if self.saved:
+                trainer.resume(self.saved.tensors, self.saved.meta)
+                for difference in _differences(self.saved.meta):
+                    events.emit(Notice(step=trainer.step, text=f"{difference}: bits may differ from the first part's"))
+            elif self.parts.config.weights is not None:
+                trainer.save()  # where these weights came from may be gone or changed by the time of a resume
+            stop = stack.enter_context(StopRequest(at_once))
+            trainer.should_stop = _asking(stop, trainer)
+            reason = trainer.fit()
+            scores = self._test(trainer) if reason == "done" and "test" in self.parts.loaders else None
+            events.emit(RunStopped(step=trainer.step, epoch=trainer.epoch, reason=reason))
+        return Outcome(reason, scores)
+
+    def _open_logs(self, events: Events) -> None:
+        lengths, step = (self.saved.meta["logs"], self.saved.meta["step"]) if self.saved else ({}, 0)
+        cut_to = None if self.fresh else lengths
+        events.subscribe(MetricsLog(self.run.folder, cut_to))
+        events.subscribe(TensorBoardLog(self.run.folder, cut_to, step))
+
+    def _describe(self) -> dict[str, Any]:
+        return {"config": self.parts.config.resolved(), **_circumstances()}
+
+    def _test(self, trainer: Trainer) -> dict[str, float]:
+        path = find_checkpoint(self.run.folder)
+        tensors, meta = checkpoint.load(path)
+        load_model(self.parts, tensors)
+        scores = evaluate(self.parts, self.parts.loaders["test"])
+        tagged = {f"test/{name}": value for name, value in scores.items()}
+        trainer.events.emit(TestDone(step=meta["step"], epoch=meta["epoch"] - 1, scalars=tagged, checkpoint=path))
+        return scores
+
+    def close(self) -> None:
+        """Let others train this run."""
+        self.run.close()
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+
+def _last(run: Run) -> Saved | None:
+    store = run.checkpoints()
+    if not store.steps() and not (store.folder / "last.safetensors").exists():
+        return None
+    path = store.resolve("last")
+    return Saved(path, *checkpoint.load(path))
+
+
+def _asking(stop: StopRequest, trainer: Trainer) -> Callable[[], str | None]:
+    """`stop` as the trainer asks it; the first yes is told to the listeners."""
+
+    def should_stop() -> str | None:
+        if stop.reason is not None:
+            trainer.events.emit(Notice(step=trainer.step, text=f"{stop.reason}: saving; a second one stops at once"))
+        return stop.reason
+
+    return should_stop
+
+
+def _circumstances() -> dict[str, Any]:
+    """What a run's bits depend on beside its config."""
+    return {"versions": versions(), "kernels": "fast" if kernels.enabled() else "reference"}
+
+
+def _differences(meta: Mapping[str, Any]) -> Iterable[str]:
+    now = _circumstances()
+    for package in sorted(meta["versions"].keys() | now["versions"].keys()):
+        then, here = meta["versions"].get(package, "none"), now["versions"].get(package, "none")
+        if then != here:
+            yield f"{package} was {then} and is {here}"
+    if meta["kernels"] != now["kernels"]:
+        yield f"kernels were {meta['kernels']} and are {now['kernels']}"

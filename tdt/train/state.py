@@ -1,0 +1,131 @@
+"""What a checkpoint holds: the trainer's whole state as named arrays and JSON, and back.
+
+model/<key>                         parameters and buffers
+optimizer/<state>/<parameter name>  by name, never by index
+rng/<name>                          default (dropout), data, augment
+loader/<n>                          arrays inside the training loader's state
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import tdt
+from tdt import Tensor
+from tdt._tensor import wrap
+
+if TYPE_CHECKING:
+    from tdt.train.build import Parts
+    from tdt.train.trainer import Trainer
+
+
+def pack(trainer: Trainer) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """The trainer's state as (arrays by name, JSON-able rest)."""
+    parts = trainer.parts
+    tensors = {f"model/{key}": value.detach().cpu().numpy() for key, value in parts.model.state_dict().items()}
+    optimizer, arrays = _pack_optimizer(parts)
+    tensors |= arrays
+    tensors |= {f"rng/{name}": generator.get_state().numpy() for name, generator in generators(parts).items()}
+    loader: list[np.ndarray] = []
+    state = {
+        "step": trainer.step,
+        "epoch": trainer.epoch,
+        "best": trainer.best,
+        "optimizer": optimizer,
+        "scheduler": None if parts.scheduler is None else parts.scheduler.state_dict(),
+        "epoch_means": {name: metric.state_dict() for name, metric in trainer.epoch_means.items()},
+        "recent_means": {name: metric.state_dict() for name, metric in trainer.recent_means.items()},
+        "loader": _take_arrays(parts.loaders["train"].state_dict(), loader),
+        "threads": tdt.get_num_threads(),
+    }
+    tensors |= {f"loader/{i}": array for i, array in enumerate(loader)}
+    return tensors, state
+
+
+def unpack(trainer: Trainer, tensors: dict[str, np.ndarray], meta: dict[str, Any]) -> None:
+    """Put a packed state into a trainer built from the same config."""
+    parts = trainer.parts
+    load_model(parts, tensors)
+    _unpack_optimizer(parts, meta["optimizer"], tensors)
+    for name, generator in generators(parts).items():
+        generator.set_state(wrap(tensors[f"rng/{name}"]))
+    if parts.scheduler is not None:
+        parts.scheduler.load_state_dict(meta["scheduler"])
+    trainer.step, trainer.epoch, trainer.best = meta["step"], meta["epoch"], meta["best"]
+    for key in ("epoch_means", "recent_means"):
+        for name, metric in getattr(trainer, key).items():
+            metric.load_state_dict(meta[key][name])
+    parts.loaders["train"].load_state_dict(_put_arrays(meta["loader"], tensors))
+
+
+def generators(parts: Parts) -> dict[str, tdt.Generator]:
+    """Every generator that the run draws from, by name."""
+    return {"default": tdt.default_generator, "data": parts.data_generator, "augment": parts.augment_generator}
+
+
+def load_model(parts: Parts, tensors: dict[str, np.ndarray]) -> None:
+    """Put the checkpoint's weights and buffers into the model."""
+    prefix = "model/"
+    state = {name.removeprefix(prefix): wrap(array) for name, array in tensors.items() if name.startswith(prefix)}
+    parts.model.load_state_dict(state)
+
+
+def _pack_optimizer(parts: Parts) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    names = {id(p): name for name, p in parts.model.named_parameters()}
+    arrays, plain = {}, {}
+    for p, state in parts.optimizer.state.items():
+        for key, value in state.items():
+            if isinstance(value, Tensor):
+                arrays[f"optimizer/{key}/{names[id(p)]}"] = value.detach().cpu().numpy()
+            else:
+                plain[f"{key}/{names[id(p)]}"] = value
+    groups = [
+        {"params": [names[id(p)] for p in group["params"]]}
+        | {k: float(v) if isinstance(v, Tensor) else v for k, v in group.items() if k != "params"}
+        for group in parts.optimizer.param_groups
+    ]
+    return {"state": plain, "groups": groups}, arrays
+
+
+def _unpack_optimizer(parts: Parts, saved: dict[str, Any], tensors: dict[str, np.ndarray]) -> None:
+    """Through `load_state_dict`, in whose layout parameters are numbered in the order of the groups."""
+    order = [name for group in saved["groups"] for name in group["params"]]
+    number = {name: i for i, name in enumerate(order)}
+    state: dict[int, dict[str, Any]] = {}
+    for name, array in tensors.items():
+        if name.startswith("optimizer/"):
+            _, key, parameter = name.split("/", 2)
+            state.setdefault(number[parameter], {})[key] = wrap(array)
+    for name, value in saved["state"].items():
+        key, _, parameter = name.partition("/")
+        state.setdefault(number[parameter], {})[key] = value
+    groups = [_tuples(group) | {"params": [number[name] for name in group["params"]]} for group in saved["groups"]]
+    parts.optimizer.load_state_dict({"state": state, "param_groups": groups})
+
+
+def _tuples(group: dict[str, Any]) -> dict[str, Any]:
+    """Lists back to the tuples that JSON made lists of (`betas`)."""
+    return {k: tuple(v) if isinstance(v, list) else v for k, v in group.items()}
+
+
+def _take_arrays(value: Any, found: list[np.ndarray]) -> Any:
+    """`value` with each array inside replaced by its place in `found`."""
+    if isinstance(value, Tensor):
+        value = value.numpy()
+    if isinstance(value, np.ndarray):
+        found.append(value)
+        return {"array": len(found) - 1}
+    if isinstance(value, dict):
+        return {key: _take_arrays(item, found) for key, item in value.items()}
+    return [_take_arrays(item, found) for item in value] if isinstance(value, (list, tuple)) else value
+
+
+def _put_arrays(value: Any, tensors: dict[str, np.ndarray]) -> Any:
+    """The inverse of `_take_arrays`."""
+    if isinstance(value, dict):
+        if value.keys() == {"array"}:
+            return tensors[f"loader/{value['array']}"]
+        return {key: _put_arrays(item, tensors) for key, item in value.items()}
+    return [_put_arrays(item, tensors) for item in value] if isinstance(value, list) else value
