@@ -1,0 +1,204 @@
+"""Convolution kernels beside the portable forms, PyTorch and the eight loops of the oracle."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tdt
+from tdt._backend.layout import to_front, to_last
+from tdt._kernels import TABLE, _pool
+from tdt._kernels.conv_cpu import conv, conv_input_grad, conv_weight_grad
+from tdt._ops import conv as portable
+from tests.helpers import require_torch
+
+ROOT = Path(__file__).parents[2]
+PLAIN = {"stride": (1, 1), "padding": (0, 0), "dilation": (1, 1), "groups": 1}
+
+# (batch, in, out, size, kernel, what differs from PLAIN): channels off every vector, sizes off every tile.
+CASES = [
+    (2, 1, 32, (8, 8), (3, 3), {"padding": (1, 1)}),
+    (1, 3, 16, (5, 9), (5, 5), {"padding": (2, 2)}),
+    (9, 7, 17, (6, 5), (3, 3), {"padding": (1, 0)}),
+    (1, 16, 33, (7, 7), (1, 1), {}),
+    (2, 17, 3, (13, 17), (3, 2), {"padding": (2, 1)}),
+    (3, 32, 64, (8, 8), (3, 3), {"padding": (1, 1)}),
+    (2, 33, 1, (9, 4), (1, 3), {"padding": (0, 2)}),
+    (1, 64, 7, (3, 3), (3, 3), {}),
+    (5, 64, 65, (2, 3), (2, 1), {}),
+    (300, 2, 3, (1, 1), (1, 1), {}),
+    (1, 5, 20, (40, 31), (5, 3), {"padding": (2, 1)}),
+    (2, 4, 6, (11, 12), (3, 3), {"stride": (2, 2), "padding": (1, 1)}),
+    (2, 4, 6, (11, 12), (3, 5), {"stride": (3, 1), "padding": (0, 2), "dilation": (1, 2)}),
+    (2, 6, 18, (9, 9), (1, 1), {"stride": (2, 2)}),
+    (2, 3, 5, (10, 10), (2, 2), {"stride": (3, 3), "padding": (1, 1)}),
+    (1, 3, 5, (12, 9), (3, 3), {"dilation": (3, 2), "padding": (4, 3)}),  # more border than the gradient needs
+]
+
+
+def problem(case: tuple, last: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict]:
+    """x, w, b, a gradient of the result, and how it is convolved."""
+    batch, channels, out, size, kernel, how = case
+    how = {**PLAIN, **how}
+    rng = np.random.default_rng(sum(size) + channels)
+    x, w = (rng.standard_normal(s, np.float32) for s in ((batch, channels, *size), (out, channels, *kernel)))
+    g = rng.standard_normal(portable.conv_shape(x.shape, w.shape, **how), np.float32)
+    x, g = (to_front(np.ascontiguousarray(to_last(a))) if last else a for a in (x, g))
+    return x, w, rng.standard_normal(out, np.float32), g, how
+
+
+def all_three(x, w, b, g, how) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Result and gradients by the kernels."""
+    return (
+        conv(x, w, b, **how),
+        conv_input_grad(g, w, size=x.shape[2:], **how),
+        conv_weight_grad(g, x, kernel=w.shape[2:], **how),
+    )
+
+
+def close(value: np.ndarray, expected: np.ndarray) -> None:
+    assert value.shape == expected.shape
+    np.testing.assert_allclose(value, expected, rtol=0, atol=1e-5 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("last", [False, True], ids=["contiguous", "channels-last"])
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_kernels_give_the_portable_values_in_the_portable_memory_order(case, last):
+    x, w, b, g, how = problem(case, last)
+    expected = (
+        portable.conv.forward(np, x, w, b, **how),
+        portable.conv_input_grad.forward(np, g, w, size=x.shape[2:], **how),
+        portable.conv_weight_grad.forward(np, g, x, kernel=w.shape[2:], **how),
+    )
+    for value, reference in zip(all_three(x, w, b, g, how), expected, strict=True):
+        close(value, reference)
+        strides = [[s for s, n in zip(a.strides, a.shape, strict=True) if n > 1] for a in (value, reference)]
+        assert strides[0] == strides[1]
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_kernels_agree_with_pytorch_in_double_precision(case):
+    torch = require_torch()
+    x, w, b, g, how = problem(case, True)
+    theirs = [torch.tensor(a, dtype=torch.float64, requires_grad=True) for a in (x, w, b)]
+    result = torch.nn.functional.conv2d(*theirs, **how)
+    result.backward(torch.tensor(g, dtype=torch.float64))
+    expected = result.detach(), theirs[0].grad, theirs[1].grad
+    for value, reference in zip(all_three(x, w, b, g, how), expected, strict=True):
+        close(value, reference.numpy())
+
+
+@pytest.mark.parametrize("last", [False, True], ids=["contiguous", "channels-last"])
+def test_nan_and_infinities_reach_the_same_places(last):
+    x, w, b, g, how = problem(CASES[2], last)
+    odd = np.array([np.nan, np.inf, -np.inf], np.float32)
+    x[0, :3, 2, 2], g[1, 4:7, 0, 2] = odd, odd[::-1]
+    value = conv(x, w, b, **how)
+    expected = portable.conv.forward(np, x, w, b, **how)
+    np.testing.assert_array_equal(np.isnan(value), np.isnan(expected))
+    np.testing.assert_array_equal(value[np.isinf(expected)], expected[np.isinf(expected)])
+    for kernel, op, other, more in (
+        (conv_input_grad, portable.conv_input_grad, w, {"size": x.shape[2:]}),
+        (conv_weight_grad, portable.conv_weight_grad, x, {"kernel": w.shape[2:]}),
+    ):
+        value, expected = kernel(g, other, **how, **more), op.forward(np, g, other, **how, **more)
+        assert np.isnan(expected).any() and not np.isnan(expected).all()
+        np.testing.assert_array_equal(np.isnan(value), np.isnan(expected))
+
+
+def test_strided_expanded_and_reversed_arrays():
+    x, w, b, g, how = problem(CASES[0], False)
+    wide = np.repeat(np.repeat(x, 2, 2), 3, 3)[:, :, ::2, ::3]
+    flipped = np.ascontiguousarray(g[:, :, ::-1])[:, :, ::-1]
+    for a, e in zip(all_three(wide, w[::-1], b[::-1], flipped, how), all_three(x, w[::-1].copy(), b[::-1].copy(), g, how),
+                    strict=True):  # fmt: skip
+        np.testing.assert_array_equal(a, e)
+    ones = np.broadcast_to(np.float32(1), g.shape)
+    np.testing.assert_array_equal(conv_input_grad(ones, w, size=x.shape[2:], **how),
+                                  conv_input_grad(ones.copy(), w, size=x.shape[2:], **how))  # fmt: skip
+
+
+@pytest.mark.parametrize("case", [CASES[5], CASES[10], (40, 16, 40, (9, 9), (3, 3), {"padding": (1, 1)})], ids=str)
+def test_bits_do_not_depend_on_the_number_of_threads(case):
+    x, w, b, g, how = problem(case, True)
+    x, g = np.tile(x, (30, 1, 1, 1)), np.tile(g, (30, 1, 1, 1))  # enough work for several threads
+    before, results = _pool.get_num_threads(), []
+    for threads in (1, 2, 3, 5):
+        _pool.set_num_threads(threads)
+        results.append(b"".join(a.tobytes() for a in all_three(x, w, b, g, how)))
+    _pool.set_num_threads(before)
+    assert len(set(results)) == 1
+
+
+NARROW = """
+import numpy as np
+from numba.core.registry import cpu_target
+from tdt._kernels._gemm import tile_shape
+assert tile_shape() == {shape}, tile_shape()
+from tests._kernels.test_conv_cpu import *
+for case in CASES:
+    for last in (False, True):
+        test_kernels_give_the_portable_values_in_the_portable_memory_order(case, last)
+test_nan_and_infinities_reach_the_same_places(True)
+"""
+CPUS = {
+    "avx2": ("haswell", "+avx,+avx2,+fma,+sse4.2,-avx512f", (6, 2, 8)),
+    "plain": ("x86-64", "+sse2,-avx", (6, 2, 4)),
+}
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux") or os.uname().machine != "x86_64", reason="names x86 vectors")
+@pytest.mark.parametrize("cpu", CPUS)
+def test_machines_with_shorter_vectors_get_the_same_values(cpu, tmp_path):
+    name, features, shape = CPUS[cpu]
+    environment = {"NUMBA_CPU_NAME": name, "NUMBA_CPU_FEATURES": features, "XDG_CACHE_HOME": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", NARROW.format(shape=shape)], cwd=ROOT, capture_output=True, text=True,
+                          env={**os.environ, **environment, "PYTHONPATH": str(ROOT)}, timeout=120)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.skipif(os.environ.get("TDT_KERNELS") == "reference", reason="kernels are off")
+def test_kernels_are_chosen_by_shape_dtype_and_groups_alone():
+    x, w = np.zeros((64, 1, 8, 8), np.float32), np.zeros((32, 1, 3, 3), np.float32)
+    y, how = np.zeros((64, 32, 8, 8), np.float32), {**PLAIN, "padding": (1, 1)}
+    for name, arrays, more in (
+        ("conv", (x, w, None), {}),
+        ("conv_input_grad", (y, w), {"size": (8, 8)}),
+        ("conv_weight_grad", (y, x), {"kernel": (3, 3)}),
+    ):
+        ((device, when, _),) = TABLE[name]
+        assert device == "cpu"
+        assert when(arrays, {**how, **more}), name
+        assert not when(tuple(a if a is None else a.astype(np.float64) for a in arrays), {**how, **more})
+        assert not when((arrays[0][:8], *arrays[1:]), {**how, **more}), "too little work"
+        assert not when((arrays[0][:0], *arrays[1:]), {**how, **more}), "nothing to do"
+        assert not when(arrays, {**how, **more, "groups": 2})
+
+
+@pytest.mark.skipif(os.environ.get("TDT_KERNELS") == "reference", reason="kernels are off")
+def test_a_layer_uses_the_kernels_and_without_them_the_portable_forms(monkeypatch):
+    x, w, b, g, how = problem((64, 8, 16, (8, 8), (3, 3), {"padding": (1, 1)}), False)
+    called = []
+    for name in ("conv", "conv_input_grad", "conv_weight_grad"):
+        ((device, when, function),) = TABLE[name]
+        spy = lambda *a, _n=name, _f=function, **k: called.append(_n) or _f(*a, **k)  # noqa: E731
+        monkeypatch.setitem(TABLE, name, [(device, when, spy)])
+    monkeypatch.setattr(portable.conv, "kernels", None)
+
+    def gradients() -> list[np.ndarray]:
+        leaves = [tdt.tensor(a, requires_grad=True) for a in (x, w, b)]
+        out = tdt.nn.functional.conv2d(*leaves, padding=1)
+        out.backward(tdt.tensor(g))
+        return [out.detach().numpy(), *(leaf.grad.numpy() for leaf in leaves)]
+
+    fast = gradients()
+    assert called == ["conv", "conv_input_grad", "conv_weight_grad"]
+    with tdt.backends.kernels(False):
+        for value, reference in zip(fast, gradients(), strict=True):
+            close(value, reference)
+    assert len(called) == 3

@@ -1,0 +1,86 @@
+"""Max pooling kernels beside the portable form."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+
+import tdt
+from tdt._backend.layout import to_front, to_last
+from tdt._kernels import TABLE, _pool
+from tdt._kernels.pool_cpu import max_pool, max_pool_vjp
+from tdt._ops.pool import _max_pool
+
+HOW = {"kernel": (2, 2), "stride": (2, 2), "padding": (0, 0), "dilation": (1, 1), "ceil_mode": False}
+SHAPES = [(1, 1, 2, 2), (2, 3, 9, 7), (5, 17, 6, 5), (3, 64, 8, 8), (70, 33, 8, 9)]
+
+
+def image(shape: tuple, last: bool) -> np.ndarray:
+    """Values with many ties, some of them not finite."""
+    x = np.random.default_rng(sum(shape)).integers(-3, 3, shape).astype(np.float32)
+    x.reshape(-1)[:: max(7, x.size // 9)] = np.nan
+    x.reshape(-1)[1 :: max(11, x.size // 5)] = np.inf
+    x.reshape(-1)[2 :: max(11, x.size // 5)] = -np.inf
+    return to_front(np.ascontiguousarray(to_last(x))) if last else x
+
+
+@pytest.mark.parametrize("last", [False, True], ids=["contiguous", "channels-last"])
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_values_and_memory_order_are_the_portable_ones(shape, last):
+    x = image(shape, last)
+    value, expected = max_pool(x, **HOW), _max_pool.forward(np, x, **HOW)
+    np.testing.assert_array_equal(value, expected)
+    assert value.strides == expected.strides
+
+
+@pytest.mark.parametrize("last", [False, True], ids=["contiguous", "channels-last"])
+@pytest.mark.parametrize("ordered", [False, True], ids=["g contiguous", "g channels-last"])
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_gradients_go_where_the_portable_form_sends_them(shape, ordered, last):
+    x = image(shape, last)
+    out = _max_pool.forward(np, x, **HOW)
+    g = np.random.default_rng(0).standard_normal(out.shape, np.float32)
+    g = to_front(np.ascontiguousarray(to_last(g))) if ordered else g
+    leaf = tdt.tensor(x.copy(), dtype=tdt.float64, requires_grad=True)  # float64: no kernel
+    tdt.nn.functional.max_pool2d(leaf, 2).backward(tdt.tensor(g, dtype=tdt.float64))
+    grad = max_pool_vjp(g, out, x)
+    np.testing.assert_array_equal(grad, leaf.grad.numpy())
+    assert grad.strides == x.strides
+
+
+def test_an_infinite_gradient_leaves_the_other_cells_of_its_window_zero():
+    x = to_front(np.arange(16, dtype=np.float32).reshape(1, 2, 2, 4))
+    grad = max_pool_vjp(np.full((1, 4, 1, 1), np.inf, np.float32), max_pool(x, **HOW), x)
+    np.testing.assert_array_equal(grad[0, :, 1, 1], np.inf)
+    np.testing.assert_array_equal(grad.reshape(4, 4)[:, :3], 0)
+
+
+def test_bits_do_not_depend_on_the_number_of_threads():
+    x = image((300, 33, 8, 8), True)
+    before, results = _pool.get_num_threads(), []
+    for threads in (1, 2, 5):
+        _pool.set_num_threads(threads)
+        out = max_pool(x, **HOW)
+        results.append(out.tobytes() + max_pool_vjp(out, out, x).tobytes())
+    _pool.set_num_threads(before)
+    assert len(set(results)) == 1
+
+
+@pytest.mark.skipif(os.environ.get("TDT_KERNELS") == "reference", reason="kernels are off")
+def test_a_layer_uses_the_kernels_and_what_they_do_not_take_is_portable(monkeypatch):
+    called = []
+    for name in ("max_pool", "max_pool.vjp.x"):
+        ((device, when, function),) = TABLE[name]
+        spy = lambda *a, _n=name, _f=function, **k: called.append(_n) or _f(*a, **k)  # noqa: E731
+        monkeypatch.setitem(TABLE, name, [(device, when, spy)])
+    monkeypatch.setattr(_max_pool, "kernels", None)
+    x = tdt.tensor(np.ascontiguousarray(image((70, 33, 8, 8), False))).contiguous(memory_format=tdt.channels_last)
+    for how in ({}, {"stride": 1}, {"padding": 1}, {"ceil_mode": True}):
+        leaf = x.detach().requires_grad_()
+        tdt.nn.functional.max_pool2d(leaf, 2, **how).sum().backward()
+        assert called == ["max_pool", "max_pool.vjp.x"]
+    with tdt.backends.kernels(False):
+        tdt.nn.functional.max_pool2d(x, 2)
+    assert len(called) == 2

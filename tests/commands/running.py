@@ -1,0 +1,41 @@
+"""The command line in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+COMMAND = [sys.executable, "-c", "from tdt.cli import main; main()"]
+
+SMALL = """\
+name: small
+device: cpu
+data:
+  train: Digits(split=train)
+  valid: Digits(split=valid)
+  test: Digits(split=test)
+  transform: [ToTensor]
+  loader: {batch_size: 128}
+model: [Flatten, "Linear(64, 10)"]
+loss: CrossEntropyLoss
+metrics: [accuracy]
+optimizer: Adam(lr=1e-2)
+train: {epochs: 2}
+log: {every: 5 steps}
+"""
+
+
+def environment(**more: str) -> dict[str, str]:
+    """This process's, with the repository on the path wherever the command runs, and one thread."""
+    root = str(Path(__file__).parents[2])
+    return {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": root, **more}
+
+
+def tdt(*arguments: Any, cwd: Path, **more: str) -> subprocess.CompletedProcess[str]:
+    """Run `tdt` with these arguments in `cwd`; more: environment variables."""
+    return subprocess.run(
+        [*COMMAND, *map(str, arguments)], capture_output=True, text=True, cwd=cwd, env=environment(**more), timeout=120
+    )

@@ -1,0 +1,100 @@
+"""`tdt eval` needs a checkpoint and nothing else, and scores it as the run did: to the bit."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.commands.running import SMALL, tdt
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory) -> Path:
+    """The folder of a run."""
+    folder = tmp_path_factory.mktemp("work")
+    (folder / "small.yaml").write_text(SMALL)
+    done = tdt("train", "small.yaml", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    return folder / "runs" / "small" / "1"
+
+
+def logged(run: Path, event: str) -> list[dict[str, Any]]:
+    lines = (run / "metrics.jsonl").read_text().splitlines()
+    return [line for line in map(json.loads, lines) if line["event"] == event]
+
+
+def test_the_loss_is_that_of_the_validation_that_chose_it_to_the_bit(run, tmp_path):
+    alone = tmp_path / "elsewhere"
+    alone.mkdir()
+    shutil.copy(run / "checkpoints" / "best.safetensors", alone)
+    done = tdt("eval", "best.safetensors", "--json", "--predictions", "p.csv", cwd=alone)
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    [chosen] = [e for e in logged(run, "Validated") if e["step"] == result["step"]]
+    assert result["which"] == "best" and result["samples"] == 288
+    assert result["hex"]["loss"] == float(chosen["valid/loss"]).hex() == result["loss"].hex()
+    assert result["accuracy"] == chosen["valid/accuracy"]
+    with open(alone / "p.csv") as file:
+        rows = list(csv.DictReader(file))
+    hits = sum(row["target"] == row["prediction"] for row in rows)
+    assert len(rows) == 288 and hits / 288 == chosen["valid/accuracy"]
+
+
+def test_it_works_from_elsewhere_without_the_runs_config(run, tmp_path):
+    copied = tmp_path / "copied"
+    shutil.copytree(run, copied)
+    (copied / "config.yaml").unlink()
+    done = tdt("eval", copied, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    path, scores = done.stdout.splitlines()
+    assert path.startswith(str(copied / "checkpoints" / "best.safetensors"))
+    [best] = [e for e in logged(run, "Validated") if e["valid/accuracy"] == max(
+        e["valid/accuracy"] for e in logged(run, "Validated"))][:1]  # fmt: skip
+    assert scores == f"valid loss {best['valid/loss']!r} accuracy {best['valid/accuracy']!r}"
+
+
+def test_the_test_score_is_that_of_the_run(run):
+    done = tdt("eval", "small", "--split", "test", "--json", cwd=run.parents[2])
+    [tested] = logged(run, "TestDone")
+    assert json.loads(done.stdout)["loss"] == tested["test/loss"]
+
+
+def test_the_predictions_are_those_of_a_model_that_was_validated(run, tmp_path):
+    from tdt.train import checkpoint
+    from tdt.train.build import build
+    from tdt.train.config import loads
+    from tdt.train.state import load_model
+    from tdt.train.trainer import evaluate
+
+    tensors, meta = checkpoint.load(run / "checkpoints" / "best.safetensors")
+    parts = build(loads(meta["config"]))
+    load_model(parts, tensors)
+    outputs: list[Any] = []
+    evaluate(parts, parts.loaders["valid"], outputs)
+    expected = [label for output in outputs for label in output.argmax(1).tolist()]
+    tdt("eval", run, "--predictions", tmp_path / "p.csv", cwd=tmp_path)
+    with open(tmp_path / "p.csv") as file:
+        assert [int(row["prediction"]) for row in csv.DictReader(file)] == expected
+
+
+def test_the_training_split_is_read_whole_and_in_order(run):
+    done = tdt("eval", "small/1", "--split", "train", "--json", cwd=run.parents[2])
+    assert json.loads(done.stdout)["samples"] == 1149
+
+
+def test_a_split_that_is_not_there_exits_with_2(run):
+    done = tdt("eval", "small", "--split", "tset", cwd=run.parents[2])
+    assert done.returncode == 2 and "there is no split 'tset'; the config has train, valid, test" in done.stderr
+
+
+def test_a_damaged_checkpoint_exits_with_1(run, tmp_path):
+    data = bytearray((run / "checkpoints" / "best.safetensors").read_bytes())
+    data[-5] ^= 1
+    (tmp_path / "x.safetensors").write_bytes(data)
+    done = tdt("eval", "x.safetensors", cwd=tmp_path)
+    assert done.returncode == 1 and "damaged" in done.stderr and "Traceback" not in done.stderr

@@ -1,0 +1,190 @@
+"""`tdt train` as a user meets it: what it shows, how it stops, how it goes on."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tdt.train import checkpoint
+from tests.commands.running import COMMAND, SMALL, environment, tdt
+
+ENDLESS = ("train.epochs=100000", "checkpoint.every=100000 steps", "checkpoint.best=null", "data.valid=null")
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    """A folder with small.yaml."""
+    (tmp_path / "small.yaml").write_text(SMALL)
+    return tmp_path
+
+
+def test_what_a_run_shows_without_a_terminal(work):
+    done = tdt("train", "small.yaml", cwd=work)
+    assert (done.returncode, done.stderr) == (0, "")
+    number = r"\d\.\d{4}"
+    expected = [
+        r"runs/small/1: 2 epochs, 18 steps",
+        rf"epoch 1/2  train loss {number} accuracy {number}  valid loss {number} accuracy {number}  best  \d+\.\d\d s",
+        rf"epoch 2/2  train loss {number} accuracy {number}  valid loss {number} accuracy {number}(  best)?  \d+\.\d\d s",
+        rf"test loss {number} accuracy {number}  \(best weights, epoch [12]\)",
+        r"checkpoints: runs/small/1/checkpoints \(best, last\); to score: tdt eval small/1",
+        r"logs: tensorboard --logdir runs",
+    ]
+    lines = done.stdout.splitlines()
+    assert len(lines) == len(expected)
+    assert all(re.fullmatch(pattern, line) for pattern, line in zip(expected, lines, strict=True)), done.stdout
+    assert "\x1b" not in done.stdout
+
+
+def test_the_plain_console_does_not_load_rich(work):
+    code = "import sys; from tdt.cli import run; run(sys.argv[1:]); print('rich' in sys.modules)"
+    done = subprocess.run(
+        [COMMAND[0], "-c", code, "train", "small.yaml"], capture_output=True, text=True, cwd=work, env=environment()
+    )
+    assert done.stdout.splitlines()[-1] == "False"
+
+
+def test_on_a_terminal_a_bar_shows_epoch_step_loss_accuracy_speed_and_time_left(work):
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [*COMMAND, "train", "small.yaml", "train.epochs=40"],
+        stdout=theirs, stderr=theirs, cwd=work, env=environment(TERM="xterm", COLUMNS="140"),
+    )  # fmt: skip
+    os.close(theirs)
+    shown = b""
+    try:
+        while data := os.read(ours, 1 << 16):
+            shown += data
+    except OSError:  # Linux's way to say that the other end has closed
+        assert process.wait(60) == 0
+    text = shown.decode()
+    assert "━" in text
+    assert re.search(r"epoch \d+/40 step \d+/360 .*%.* loss \d\.\d+ accuracy \d\.\d+ [\d,]+/s .*\d:\d\d", text), text
+    assert "epoch 40/40  train loss" in text and "tensorboard --logdir runs" in text
+    assert text.rindex("\x1b[?25h") > text.rindex("\x1b[?25l")  # the cursor is back
+
+
+def started(work: Path, *arguments: str) -> subprocess.Popen[str]:
+    """A run that has begun to train."""
+    process = subprocess.Popen(
+        [*COMMAND, "train", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=work,
+        env=environment(),
+    )  # fmt: skip
+    assert process.stdout is not None
+    while line := process.stdout.readline():
+        if line.startswith("epoch"):
+            return process
+    raise AssertionError(process.stderr.read() if process.stderr else "")
+
+
+def last(work: Path) -> dict[str, Any]:
+    return checkpoint.load(work / "runs" / "small" / "1" / "checkpoints" / "last.safetensors")[1]
+
+
+def test_sigint_and_sigterm_finish_the_step_save_and_say_how_to_go_on(work):
+    step = 0
+    for number, arguments in ((signal.SIGINT, ["small.yaml", *ENDLESS]), (signal.SIGTERM, ["--resume", "small/1"])):
+        process = started(work, *arguments)
+        process.send_signal(number)
+        out, err = process.communicate(timeout=60)
+        assert process.returncode == 128 + number, err
+        assert out.splitlines()[-1] == f"stopped by {number.name}; to go on: tdt train --resume small/1"
+        assert "Traceback" not in err
+        assert last(work)["step"] > step
+        step = last(work)["step"]
+
+
+def test_a_second_signal_stops_at_once(work):
+    process = started(work, "small.yaml", *ENDLESS)
+    process.send_signal(signal.SIGSTOP)
+    process.send_signal(signal.SIGINT)
+    process.send_signal(signal.SIGTERM)
+    process.send_signal(signal.SIGCONT)
+    process.communicate(timeout=60)
+    assert process.returncode == 143
+    assert not (work / "runs" / "small" / "1" / "checkpoints").exists()
+
+
+def test_a_signal_before_training_stops_too(work):
+    process = subprocess.Popen([*COMMAND, "train", "small.yaml"], stderr=subprocess.PIPE, cwd=work, env=environment())
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(60) in (143, -signal.SIGTERM)
+
+
+def test_a_reader_that_goes_away_does_not_stop_the_training(work):
+    ours, theirs = os.pipe()
+    process = subprocess.Popen(
+        [*COMMAND, "train", "small.yaml"], stdout=theirs, stderr=subprocess.PIPE, cwd=work, env=environment()
+    )
+    os.close(theirs)
+    os.close(ours)
+    process.wait(60)
+    assert last(work)["epoch"] == 2
+
+
+def test_a_loss_that_is_not_finite_exits_with_3_and_names_the_samples(work):
+    deep = "model=[Flatten, 'Linear(64, 16)', ReLU, 'Linear(16, 10)']"
+    done = tdt("train", "small.yaml", deep, "optimizer=SGD(lr=1e30)", "checkpoint.every=1 step", cwd=work)
+    assert done.returncode == 3 and "Traceback" not in done.stderr
+    found = re.search(r"the loss became (nan|inf) at step (\d+), on the training samples \[([\d, ]+)\]", done.stderr)
+    assert found and len(found[3].split(",")) == 128
+    assert "kept: runs/small/1/checkpoints/last.safetensors" in done.stderr
+    assert last(work)["step"] == int(found[2]) - 1
+
+
+def test_a_dry_run_shows_the_layers_and_writes_nothing(work):
+    done = tdt("train", "small.yaml", "--dry-run", "-v", cwd=work)
+    assert done.returncode == 0
+    table = [line.split() for line in done.stdout.splitlines()]
+    assert table[2] == ["1", "Linear(in_features=64,", "out_features=10,", "bias=True)", "10", "650", "640"]
+    assert table[3] == ["total", "650", "640"]
+    assert ["1.weight", "10x64", "0"] in table
+    assert [path.name for path in work.iterdir()] == ["small.yaml"]
+
+
+def test_run_dir_and_runs_root_say_where(work):
+    assert tdt("train", "small.yaml", "--run-dir", "here", cwd=work).returncode == 0
+    done = tdt("train", "small.yaml", "--runs-root", "there", cwd=work)
+    assert "tdt eval small/1 --runs-root there" in done.stdout
+    assert (work / "here" / "metrics.jsonl").exists() and (work / "there" / "small" / "1" / "metrics.jsonl").exists()
+    again = tdt("train", "small.yaml", "--run-dir", "here", cwd=work)
+    assert again.returncode == 2 and "not empty" in again.stderr
+
+
+def test_the_run_folder_says_what_was_run(work):
+    tdt("train", "small.yaml", "optimizer.lr=0.003", cwd=work)
+    run = work / "runs" / "small" / "1"
+    assert "lr=0.003" in (run / "config.yaml").read_text().replace(": ", "=")
+    assert json.loads((run / "env.json").read_text())["command"].endswith("train small.yaml optimizer.lr=0.003")
+
+
+def test_a_run_that_is_being_trained_cannot_be_resumed(work):
+    process = started(work, "small.yaml", *ENDLESS)
+    done = tdt("train", "--resume", "small/1", cwd=work)
+    process.kill()
+    process.communicate()
+    assert done.returncode == 2 and "is being trained" in done.stderr
+
+
+def test_finetuning_starts_from_another_runs_features(work):
+    assert tdt("train", "digits-cnn", "train.epochs=1", cwd=work).returncode == 0
+    done = tdt("train", "digits-finetune", "train.epochs=2", "-v", cwd=work)
+    assert done.returncode == 0, done.stderr
+    table = [line.split() for line in done.stdout.splitlines()]
+    groups = {row[0]: (row[2], row[3]) for row in table if row and row[0].endswith((".weight", ".bias"))}
+    assert groups["features.conv1.weight"] == ("0", "lr=1e-05") and groups["classifier.0.bias"] == ("1", "lr=0.01")
+    run = work / "runs" / "digits-finetune" / "1"
+    weights = json.loads((run / "env.json").read_text())["weights"]
+    source, _ = checkpoint.load(weights["checkpoint"])
+    tuned, _ = checkpoint.load(run / "checkpoints" / "last.safetensors")
+    assert weights["taken"] == [f"features.conv{n}.{p}" for n in (1, 2) for p in ("bias", "weight")]
+    moved = abs(tuned["model/features.conv1.weight"] - source["model/features.conv1.weight"]).max()
+    assert 0 < moved < 1e-3

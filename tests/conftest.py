@@ -1,0 +1,99 @@
+"""Fixtures for every test, and the suite's time budget.
+
+A group's time is the wall time of its tests' set-up, call and tear-down, meant for 2 cores. A group over its budget, or
+a whole run over TOTAL, fails: a suite that takes longer than a coffee is not run. `pytest --no-budget` only prints.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+# Group → (seconds, folders under tests/). A file takes the longest folder that fits; `@pytest.mark.budget` overrides.
+BUDGETS: dict[str, tuple[float, tuple[str, ...]]] = {
+    "op table": (180, ("_ops", "_backend", "autograd", "parity", "samples", "ops")),
+    "nn": (120, ("nn", "optim", "utils/data", "_kernels")),
+    "toolkit": (120, ("train", "commands", "vision", "configs")),
+    "resume": (60, ("resume", "train/resume")),
+    "TensorBoard": (60, ("utils/tensorboard",)),
+    "rest": (60, ("",)),
+}
+TOTAL = 600.0
+
+
+def group_of(path: Path) -> str:
+    """The budget group of a test file, from its path below tests/."""
+    name = path.as_posix()
+    fits = {
+        folder: group
+        for group, (_, folders) in BUDGETS.items()
+        for folder in folders
+        if not folder or name == folder or name.startswith(folder + "/")
+    }
+    return fits[max(fits, key=len)]
+
+
+class TimeBudget:
+    """Adds up each group's seconds, prints them against the budget, and fails a run that exceeds it."""
+
+    def __init__(self, root: Path, enforce: bool) -> None:
+        self.root = root
+        self.enforce = enforce
+        self.start = time.perf_counter()
+        self.seconds: dict[str, float] = defaultdict(float)
+        self.group: dict[str, str] = {}
+
+    def pytest_itemcollected(self, item: pytest.Item) -> None:
+        mark = item.get_closest_marker("budget")
+        self.group[item.nodeid] = mark.args[0] if mark else group_of(item.path.relative_to(self.root))
+
+    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
+        if wanted := config.getoption("--group"):
+            config.hook.pytest_deselected(items=[item for item in items if self.group[item.nodeid] != wanted])
+            items[:] = [item for item in items if self.group[item.nodeid] == wanted]
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self.seconds[self.group[report.nodeid]] += report.duration
+
+    def over(self) -> list[str]:
+        """The groups, and "all", that took longer than they may."""
+        groups = [group for group, spent in self.seconds.items() if spent > BUDGETS[group][0]]
+        return groups + ["all"] * (time.perf_counter() - self.start > TOTAL)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        if self.enforce and self.over() and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        terminalreporter.section("seconds per group / budget")
+        over = self.over()
+        rows = [(group, self.seconds[group], BUDGETS[group][0]) for group in BUDGETS if group in self.seconds]
+        for group, spent, budget in [*rows, ("all", time.perf_counter() - self.start, TOTAL)]:
+            note = "  OVER BUDGET" if group in over else ""
+            terminalreporter.line(f"{group:<12}{spent:8.1f} /{budget:4.0f}{note}", red=bool(note))
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--no-budget", action="store_true", help="print the time per group but do not fail over it")
+    parser.addoption("--group", choices=BUDGETS, help="run the tests of one group only")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    enforce = not config.getoption("--no-budget")
+    config.pluginmanager.register(TimeBudget(Path(__file__).parent, enforce), "tdt-time-budget")
+
+
+def devices() -> list[str]:
+    """The devices that tests run on: "cpu", and "cuda" where CuPy finds a GPU."""
+    from tdt._backend import cuda_device_count
+
+    return ["cpu", "cuda"] if cuda_device_count() else ["cpu"]
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "device" in metafunc.fixturenames:
+        metafunc.parametrize("device", devices())

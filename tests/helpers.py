@@ -1,0 +1,26 @@
+"""What several test files share."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from types import ModuleType
+
+import pytest
+
+
+def require(name: str) -> ModuleType:
+    """The optional module `name`; without it the test is skipped, or fails where TDT_REQUIRE lists that name."""
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        if name.partition(".")[0] in os.environ.get("TDT_REQUIRE", "").split(","):
+            pytest.fail(f"TDT_REQUIRE={os.environ['TDT_REQUIRE']}, but {name} cannot be imported: {error}")
+        pytest.skip(f"{name} is not installed; pip install -e '.[parity]'", allow_module_level=True)
+
+
+def require_torch() -> ModuleType:
+    """PyTorch, on one thread: its pool would fight ours for the cores, and its sums depend on the thread count."""
+    torch = require("torch")
+    torch.set_num_threads(1)
+    return torch

@@ -1,0 +1,305 @@
+"""Layers compute what PyTorch's compute, forward and backward, in training and evaluation, in both float types."""
+
+import numpy as np
+import pytest
+
+from tests.nn._compare import agree, agree_error, agree_module, numbers
+
+CONVOLUTIONS = [
+    {}, {"stride": 2}, {"padding": 1}, {"padding": (2, 0)}, {"dilation": 2}, {"groups": 2}, {"groups": 4}, {"bias": False},
+    {"padding": "same"}, {"padding": "valid"}, {"padding": "same", "dilation": (1, 2)},
+     {"stride": (2, 1), "padding": 2, "dilation": (1, 2)},
+    {"padding": 2, "padding_mode": "reflect"}, {"padding": (1, 2), "padding_mode": "replicate"},
+    {"padding": 1, "padding_mode": "circular"}, {"padding": "same", "padding_mode": "reflect"},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("options", CONVOLUTIONS, ids=str)
+def test_conv2d_is_pytorchs(options, dtype):
+    agree_module(lambda lib: lib.nn.Conv2d(4, 8, 3, **options), numbers(2, 4, 7, 6, dtype=dtype))
+
+
+@pytest.mark.parametrize("kernel", [1, 2, (2, 3), (1, 5)])
+def test_conv2d_of_other_kernels_unbatched_is_pytorchs(kernel):
+    agree_module(lambda lib: lib.nn.Conv2d(3, 5, kernel, padding="same"), numbers(3, 7, 6))
+
+
+def test_conv1d_and_conv3d_are_pytorchs():
+    agree_module(lambda lib: lib.nn.Conv1d(3, 4, 3, padding=1, stride=2), numbers(2, 3, 9))
+    agree_module(lambda lib: lib.nn.Conv3d(2, 4, (1, 2, 3), padding=1), numbers(2, 2, 4, 5, 6))
+
+
+@pytest.mark.parametrize("mode", ["input", "weight", "both"])
+def test_convolution_of_channels_last_memory_is_pytorchs(mode):
+    def run(lib, x, w, b):
+        if mode != "weight":
+            x = x.to(memory_format=lib.channels_last)
+        if mode != "input":
+            w = w.to(memory_format=lib.channels_last)
+        y = lib.nn.functional.conv2d(x, w, b, padding=1)
+        strides.append(y.stride())
+        return lib.nn.functional.max_pool2d(lib.nn.functional.relu(y), 2).flatten(1)
+
+    strides: list = []
+    agree(run, numbers(2, 3, 6, 6), numbers(5, 3, 3, 3), numbers(5))
+    assert strides[0] == strides[1], "the result lies in memory as PyTorch's does"
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_transposed_convolution_is_pytorchs(n):
+    size, kernel = (5, 4, 3)[:n], (3, 2, 2)[:n]
+    options = {"stride": 2, "padding": 1, "output_padding": 1, "groups": 2, "dilation": 1}
+    agree(lambda lib, *a: getattr(lib.nn.functional, f"conv_transpose{n}d")(*a, **options),
+          numbers(2, 4, *size), numbers(4, 3, *kernel), numbers(6))  # fmt: skip
+
+
+@pytest.mark.parametrize("options", [
+    {"kernel_size": 2}, {"kernel_size": 3, "stride": 2, "padding": 1}, {"kernel_size": (2, 3), "stride": (2, 1)},
+    {"kernel_size": 3, "stride": 1, "dilation": 2}, {"kernel_size": 3, "stride": 2, "ceil_mode": True, "padding": 1},
+    {"kernel_size": 2, "stride": 3, "ceil_mode": True}, {"kernel_size": 1}], ids=str)  # fmt: skip
+@pytest.mark.parametrize("last", [False, True], ids=["contiguous", "channels_last"])
+def test_max_pool2d_is_pytorchs_and_the_first_of_equals_takes_the_gradient(options, last):
+    ties = np.random.default_rng(0).integers(0, 3, (2, 3, 7, 8)).astype("float32")
+
+    def run(lib, x):
+        x = x.to(memory_format=lib.channels_last) if last else x
+        return (lib.nn.MaxPool2d(**options)(x), *lib.nn.MaxPool2d(**options, return_indices=True)(x))
+
+    agree(run, ties)
+
+
+@pytest.mark.parametrize("options", [
+    {"kernel_size": 2}, {"kernel_size": 3, "stride": 2, "padding": 1}, {"kernel_size": (3, 2), "ceil_mode": True},
+    {"kernel_size": 3, "padding": 1, "count_include_pad": False, "ceil_mode": True, "stride": 2},
+    {"kernel_size": 2, "divisor_override": 3}], ids=str)  # fmt: skip
+def test_avg_pool2d_is_pytorchs(options):
+    agree(lambda lib, x: lib.nn.AvgPool2d(**options)(x), numbers(2, 3, 7, 8))
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, (2, 5), (None, 3), (7, 8), (9, 10)], ids=str)
+def test_adaptive_avg_pool2d_is_pytorchs(size):
+    agree(lambda lib, x: lib.nn.AdaptiveAvgPool2d(size)(x), numbers(2, 3, 7, 8))
+
+
+def test_pooling_of_one_dimension_and_without_a_batch_is_pytorchs():
+    agree(lambda lib, x: lib.nn.MaxPool1d(3, 2, 1)(x), numbers(2, 3, 9))
+    agree(lambda lib, x: lib.nn.AvgPool1d(3, 2, 1)(x), numbers(3, 9))
+    agree(lambda lib, x: lib.nn.AdaptiveAvgPool1d(4)(x), numbers(2, 3, 9))
+    agree(lambda lib, x: lib.nn.MaxPool2d(2)(x), numbers(3, 4, 4))
+    agree(lambda lib, x: lib.nn.functional.max_pool3d(x, 2), numbers(2, 3, 4, 4, 4))
+
+
+def test_max_pool_finds_nan_and_infinities_as_pytorch_does():
+    x = numbers(1, 2, 6, 6)
+    x[0, 0, 1, 2], x[0, 1, 3, 3], x[0, 1, 4, 4] = np.nan, np.inf, -np.inf
+    agree(lambda lib, t: lib.nn.MaxPool2d(3, 1, 1, return_indices=True)(t.detach()), x)
+
+
+@pytest.mark.parametrize("options", [
+    {}, {"affine": False}, {"momentum": None}, {"track_running_stats": False},
+     {"eps": 0.1, "momentum": 0.3}], ids=str)  # fmt: skip
+@pytest.mark.parametrize("train", [True, False])
+def test_batch_norm_is_pytorchs(options, train):
+    agree_module(lambda lib: lib.nn.BatchNorm2d(3, **options), numbers(4, 3, 5, 6), train=train, calls=2)
+    agree_module(lambda lib: lib.nn.BatchNorm1d(3, **options), numbers(4, 3, dtype="float64"), train=train, calls=2)
+    agree_module(lambda lib: lib.nn.BatchNorm1d(3, **options), numbers(4, 3, 5), train=train)
+
+
+def test_layer_and_group_norm_are_pytorchs():
+    agree_module(lambda lib: lib.nn.LayerNorm((3, 4)), numbers(2, 3, 4))
+    agree(lambda lib, x, w, b: lib.nn.functional.group_norm(x, 2, w, b), numbers(2, 4, 3, 3), numbers(4), numbers(4))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("shape", [(5,), (3, 5), (2, 3, 5), (0, 5)], ids=str)
+def test_linear_is_pytorchs(shape, dtype):
+    agree_module(lambda lib: lib.nn.Linear(5, 4), numbers(*shape, dtype=dtype))
+    agree_module(lambda lib: lib.nn.Linear(5, 4, bias=False), numbers(*shape, dtype=dtype))
+
+
+@pytest.mark.parametrize("name", ["ReLU", "Sigmoid", "Tanh", "GELU", "SiLU", "LeakyReLU", "ELU", "Softplus"])
+def test_activations_are_pytorchs(name):
+    x = np.concatenate([numbers(50), [-100.0, 100.0, 25.0, -0.5, 88.0]]).astype("float32")
+    agree(lambda lib, t: getattr(lib.nn, name)()(t), x)
+    agree(lambda lib, t: getattr(lib.nn, name)()(t), x.astype("float64").reshape(5, 11))
+
+
+def test_activation_options_are_pytorchs():
+    agree(lambda lib, t: lib.nn.GELU(approximate="tanh")(t), numbers(5, 6))
+    agree(lambda lib, t: lib.nn.ReLU(inplace=True)(t * 1), numbers(5, 6))
+    agree(lambda lib, t: lib.nn.ReLU()(t), numbers(2, 4096))  # the path of large arrays
+    agree(lambda lib, t: lib.nn.ReLU()(t.to(memory_format=lib.channels_last)), numbers(2, 32, 8, 8))
+
+
+def test_relu_hands_infinite_gradients_on_and_stops_them_at_zero():
+    import tdt
+
+    x = tdt.tensor([1.0, -1.0, float("nan")], requires_grad=True)
+    tdt.nn.functional.relu(x).backward(tdt.tensor([float("inf"), float("inf"), 2.0]))
+    assert x.grad.tolist() == [float("inf"), 0.0, 2.0]
+
+
+@pytest.mark.parametrize("name", ["Softmax", "LogSoftmax"])
+def test_softmax_is_pytorchs(name):
+    for dim in (0, 1, -1):
+        agree(lambda lib, t, dim=dim: getattr(lib.nn, name)(dim)(t), numbers(3, 4, 5))
+    agree(lambda lib, t: getattr(lib.nn, name)(0)(t), np.float32(3.0))
+    hostile = np.array([[np.inf, 0, 1], [-np.inf, -np.inf, -np.inf], [1e4, -1e4, 0]], "float32")
+    agree(lambda lib, t: getattr(lib.nn, name)(1)(t.detach()), hostile)
+
+
+def test_embedding_is_pytorchs():
+    ids = np.array([[1, 2, 2], [0, 3, 1]])
+    for options in (
+        {},
+        {"padding_idx": 1},
+        {"scale_grad_by_freq": True},
+        {"max_norm": 1.0},
+        {"padding_idx": -1, "norm_type": 1.0},
+    ):
+        agree_module(lambda lib, options=options: lib.nn.Embedding(5, 3, **options), ids)
+
+
+def test_the_gradient_of_a_sparse_embedding_is_sparse_and_equal():
+    import tdt
+
+    ids = np.array([[1, 2, 2], [0, 3, 1]])
+    dense, sparse = (tdt.nn.Embedding(5, 3, padding_idx=0, sparse=s) for s in (False, True))
+    sparse.load_state_dict(dense.state_dict())
+    for layer in (dense, sparse):
+        layer(tdt.from_numpy(ids)).pow(2).sum().backward()
+    assert sparse.weight.grad.is_sparse
+    assert not dense.weight.grad.is_sparse
+    np.testing.assert_allclose(sparse.weight.grad.to_dense().numpy(), dense.weight.grad.numpy(), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"num_layers": 2}, {"bidirectional": True, "batch_first": True}, {"bias": False}], ids=str
+)
+def test_lstm_is_pytorchs(options):
+    import torch
+
+    import tdt
+
+    cell = torch.nn.LSTM(3, 4, **options).double()
+    sides = (2 if options.get("bidirectional") else 1) * options.get("num_layers", 1)
+    flat = [p.detach().numpy() for p in cell.parameters()]
+
+    def run(lib, x, h, c, *flat):
+        call = lib.lstm if lib is torch else tdt._ops.rnn.lstm
+        return call(x, (h, c), list(flat), options.get("bias", True), options.get("num_layers", 1), 0.0, False,
+                    options.get("bidirectional", False), options.get("batch_first", False))  # fmt: skip
+
+    shape = (2, 5, 3) if options.get("batch_first") else (5, 2, 3)
+    arrays = (
+        numbers(*shape, dtype="float64"),
+        numbers(sides, 2, 4, dtype="float64"),
+        numbers(sides, 2, 4, dtype="float64"),
+    )
+    agree(run, *arrays, *flat)
+
+
+def test_dropout_scales_what_it_keeps_and_does_nothing_in_evaluation():
+    import tdt
+
+    tdt.manual_seed(0)
+    x = tdt.ones(10_000, requires_grad=True)
+    y = tdt.nn.Dropout(0.25)(x)
+    kept = y.detach().numpy() != 0
+    assert set(np.unique(y.detach().numpy())) == {np.float32(0), np.float32(1) / np.float32(0.75)}
+    assert abs(kept.mean() - 0.75) < 0.02
+    y.sum().backward()
+    assert (x.grad.numpy() == y.detach().numpy()).all()
+    assert tdt.nn.Dropout(0.25).eval()(x) is x
+    assert (tdt.nn.Dropout(1.0)(x).detach().numpy() == 0).all()
+
+
+@pytest.mark.parametrize("shape", [(7,), (4, 5), (2, 3, 4, 4)], ids=str)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_dropout_drops_what_pytorch_drops(shape, dtype):
+    def run(lib, x):
+        lib.manual_seed(3)
+        return lib.nn.functional.dropout(x, 0.3), lib.nn.functional.dropout(x * 1, 0.3, inplace=True)
+
+    agree(run, numbers(*shape, dtype=dtype))
+
+
+def test_flatten_and_identity_are_pytorchs():
+    agree(lambda lib, x: lib.nn.Flatten()(x), numbers(2, 3, 4))
+    agree(lambda lib, x: lib.nn.Flatten(0, 1)(x), numbers(2, 3, 4))
+    agree(lambda lib, x: lib.nn.Identity(3, nothing=4)(x), numbers(2, 3, 4))
+
+
+@pytest.mark.parametrize("mode", ["reflect", "replicate", "circular", "constant"])
+def test_pad_is_pytorchs(mode):
+    for border in ((1, 2, 0, 2), (2, 0, 1, 1)):
+        agree(lambda lib, x, border=border: lib.nn.functional.pad(x, border, mode=mode), numbers(2, 3, 4, 5))
+    agree(lambda lib, x: lib.nn.functional.pad(x, (1, 2), mode=mode), numbers(2, 3, 4))
+    agree(lambda lib, x: lib.nn.functional.pad(x, (-1, 2, 1, -1), value=3.0), numbers(2, 3, 4))
+
+
+REFUSED = [
+    lambda lib: lib.nn.functional.conv2d(lib.ones(1, 2, 5, 5), lib.ones(4, 3, 3, 3)),
+    lambda lib: lib.nn.functional.conv2d(lib.ones(5, 5), lib.ones(4, 3, 3, 3)),
+    lambda lib: lib.nn.functional.conv2d(lib.ones(1, 3, 2, 2), lib.ones(4, 3, 3, 3)),
+    lambda lib: lib.nn.functional.conv2d(lib.ones(1, 3, 5, 5), lib.ones(4, 3, 3, 3), lib.ones(3)),
+    lambda lib: lib.nn.functional.conv2d(lib.ones(1, 3, 5, 5), lib.ones(4, 3, 3, 3), stride=0),
+    lambda lib: lib.nn.functional.conv2d(lib.ones(1, 3, 5, 5), lib.ones(4, 3, 3, 3), padding=-1),
+    lambda lib: lib.nn.functional.conv2d(lib.ones(1, 3, 5, 5), lib.ones(4, 3, 3, 3), dilation=0),
+    lambda lib: lib.nn.functional.conv2d(lib.ones(1, 4, 5, 5), lib.ones(3, 2, 3, 3), groups=2),
+    lambda lib: lib.nn.functional.conv2d(lib.ones(1, 3, 5, 5), lib.ones(4, 3, 3, 3), stride=(1, 1, 1)),
+    lambda lib: lib.nn.functional.conv2d(lib.ones(1, 3, 5, 5), lib.ones(4, 3, 3, 3), padding="sane"),
+    lambda lib: lib.nn.functional.conv2d(lib.ones(1, 3, 5, 5), lib.ones(4, 3, 3, 3), padding="same", stride=2),
+    lambda lib: lib.nn.functional.max_pool2d(lib.ones(1, 3, 3, 3), 4),
+    lambda lib: lib.nn.functional.max_pool2d(lib.ones(1, 3, 3, 3), 2, padding=2),
+    lambda lib: lib.nn.functional.max_pool2d(lib.ones(1, 3, 3, 3), 2, stride=0),
+    lambda lib: lib.nn.functional.avg_pool2d(lib.ones(1, 3, 3, 3), 2, padding=2),
+    lambda lib: lib.nn.functional.avg_pool2d(lib.ones(1, 3, 3, 3), 2, divisor_override=0),
+    lambda lib: lib.nn.functional.adaptive_avg_pool2d(lib.ones(3, 3), 2),
+    lambda lib: lib.nn.functional.dropout(lib.ones(3), 1.5),
+    lambda lib: lib.nn.Dropout(-1),
+    lambda lib: lib.nn.functional.batch_norm(lib.ones(1, 3), None, None, training=True),
+    lambda lib: lib.nn.functional.batch_norm(lib.ones(2, 3), lib.zeros(4), lib.zeros(4)),
+    lambda lib: lib.nn.BatchNorm2d(3)(lib.ones(2, 3)),
+    lambda lib: lib.nn.BatchNorm1d(3)(lib.ones(2, 3, 3, 3)),
+    lambda lib: lib.nn.BatchNorm2d(3)(lib.ones(2, 4, 3, 3)),
+    lambda lib: lib.nn.functional.gelu(lib.ones(3), approximate="x"),
+    lambda lib: lib.nn.functional.embedding(lib.tensor([5]), lib.ones(3, 2)),
+    lambda lib: lib.nn.Embedding(3, 2, padding_idx=5),
+    lambda lib: lib.nn.functional.layer_norm(lib.ones(3, 4), (3,)),
+    lambda lib: lib.nn.Conv2d(4, 3, 3, groups=2),
+    lambda lib: lib.nn.Conv2d(3, 4, 3, groups=2),
+    lambda lib: lib.nn.Conv2d(4, 4, 3, groups=0),
+    lambda lib: lib.nn.Conv2d(4, 4, 3, padding="same", stride=2),
+    lambda lib: lib.nn.Linear(3, 4)("a"),
+]
+
+
+@pytest.mark.parametrize("call", REFUSED, ids=[str(i) for i in range(len(REFUSED))])
+def test_what_pytorch_refuses_is_refused_in_its_words(call):
+    agree_error(call, _first(call))
+
+
+def _first(call):
+    """PyTorch's message up to the first comma, colon or semicolon: what follows holds values in its own layout."""
+    import re
+
+    import torch
+
+    try:
+        call(torch)
+    except Exception as error:  # noqa: BLE001  (its words are wanted)
+        return re.split(r"[,:;(]", str(error).split("\n")[0])[0].strip()
+    raise AssertionError("PyTorch accepts this call")
+
+
+def test_a_linear_of_the_wrong_size_names_both_and_suggests_the_fix():
+    import tdt
+
+    with pytest.raises(RuntimeError) as error:
+        tdt.nn.Linear(512, 10)(tdt.ones(64, 784))
+    assert str(error.value).startswith(
+        "linear: input has 784 features but weight expects 512; input (64, 784), weight (10, 512)"
+    )
+    assert "Did you forget Flatten" in str(error.value)

@@ -1,0 +1,131 @@
+"""Losses are PyTorch's in every form of target, weight, reduction, smoothing and ignored class."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from tests.nn._compare import agree, agree_error, numbers
+
+TARGETS = np.array([1, 0, 4, 2, 1, 3])
+WEIGHT = np.array([0.5, 1.0, 2.0, 0.25, 1.5], "float32")
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+@pytest.mark.parametrize("smoothing", [0.0, 0.1, 1.0])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("ignore", [-100, 1])
+def test_cross_entropy_of_classes_is_pytorchs(reduction, smoothing, weighted, ignore):
+    def run(lib, x, t):
+        weight = lib.from_numpy(WEIGHT) if weighted else None
+        loss = lib.nn.CrossEntropyLoss(weight, reduction=reduction, label_smoothing=smoothing, ignore_index=ignore)
+        return loss(x, t)
+
+    agree(run, numbers(6, 5), TARGETS)
+    agree(run, numbers(2, 5, 3, 2), np.arange(12).reshape(2, 3, 2) % 5)
+    agree(run, numbers(5), np.array(2))
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_cross_entropy_of_probabilities_is_pytorchs(reduction, smoothing, weighted):
+    def run(lib, x, t):
+        weight = lib.from_numpy(WEIGHT) if weighted else None
+        return lib.nn.functional.cross_entropy(x, t, weight, reduction=reduction, label_smoothing=smoothing)
+
+    for shape in ((6, 5), (2, 5, 3), (5,)):
+        agree(run, numbers(*shape), np.abs(numbers(*shape, seed=1)))
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("ignore", [-100, 1])
+def test_nll_loss_is_pytorchs(reduction, weighted, ignore):
+    def run(lib, x, t):
+        weight = lib.from_numpy(WEIGHT) if weighted else None
+        return lib.nn.NLLLoss(weight, reduction=reduction, ignore_index=ignore)(x, t)
+
+    agree(run, numbers(6, 5), TARGETS)
+    agree(run, numbers(2, 5, 3, 2), np.arange(12).reshape(2, 3, 2) % 5)
+    agree(run, numbers(5), np.array(2))
+
+
+@pytest.mark.parametrize("name", ["MSELoss", "L1Loss"])
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+def test_distances_are_pytorchs(name, reduction):
+    for shape in ((3, 4), (), (0, 2)):
+        agree(
+            lambda lib, x, y: getattr(lib.nn, name)(reduction=reduction)(x, y), numbers(*shape), numbers(*shape, seed=1)
+        )
+
+
+def test_a_weighted_squared_error_is_pytorchs():
+    for reduction in ("mean", "sum", "none"):
+        agree(lambda lib, x, y, w, r=reduction: lib.nn.functional.mse_loss(x, y, reduction=r, weight=w.detach()),
+              numbers(3, 4), numbers(3, 4, seed=1), np.abs(numbers(3, 4, seed=2)))  # fmt: skip
+
+
+def test_targets_of_different_shape_are_broadcast_with_a_warning():
+    with pytest.warns(UserWarning, match="Using a target size"):
+        agree(lambda lib, x, y: lib.nn.functional.mse_loss(x, y), numbers(3, 4), numbers(4))
+
+
+def test_a_batch_that_is_all_ignored_gives_nan_as_in_pytorch():
+    agree(
+        lambda lib, x, t: lib.nn.functional.cross_entropy(x, t, ignore_index=1).detach(),
+        numbers(2, 3),
+        np.array([1, 1]),
+    )
+
+
+def test_extreme_logits_neither_overflow_nor_lose_the_loss():
+    x = np.array([[1e4, -1e4, 0.0], [-1e4, 0.0, 1e4]], "float32")
+    agree(lambda lib, x, t: lib.nn.functional.cross_entropy(x, t), x, np.array([0, 1]))
+
+
+@pytest.mark.parametrize("loss, smoothing", itertools.product(["cross_entropy", "nll_loss"], [0.0]))
+def test_gradients_of_gradients_of_classifying_losses_are_right(loss, smoothing):
+    import tdt
+
+    x = tdt.from_numpy(numbers(4, 3, dtype="float64")).requires_grad_(True)
+    t = tdt.tensor([0, 2, 1, 1])
+    weight = tdt.tensor([0.5, 1.0, 2.0], dtype=tdt.float64)
+    function = getattr(tdt.nn.functional, loss)
+    for reduction in ("mean", "none"):
+        assert tdt.autograd.gradgradcheck(
+            lambda x, r=reduction: function(x, t, weight, ignore_index=2, reduction=r).exp(), (x,)
+        )
+
+
+REFUSED = [
+    lambda lib: lib.nn.functional.cross_entropy(lib.ones(3, 5), lib.tensor([1, 2, 5])),
+    lambda lib: lib.nn.functional.cross_entropy(lib.ones(3, 5), lib.tensor([1, -2, 4])),
+    lambda lib: lib.nn.functional.cross_entropy(lib.ones(3, 5), lib.tensor([1, 2])),
+    lambda lib: lib.nn.functional.cross_entropy(lib.ones(3, 5), lib.tensor([1.0, 2.0, 3.0])),
+    lambda lib: lib.nn.functional.cross_entropy(lib.ones(3, 5), lib.tensor([1, 2, 3]).int()),
+    lambda lib: lib.nn.functional.cross_entropy(lib.ones(3, 5), lib.tensor([1, 2, 3]), label_smoothing=2),
+    lambda lib: lib.nn.functional.cross_entropy(lib.ones(3, 5), lib.tensor([1, 2, 3]), reduction="foo"),
+    lambda lib: lib.nn.functional.cross_entropy(lib.ones(3, 5), lib.tensor([1, 2, 3]), weight=lib.ones(4)),
+    lambda lib: lib.nn.functional.cross_entropy(lib.ones(3, 5), lib.ones(3, 4)),
+    lambda lib: lib.nn.functional.cross_entropy(lib.ones(3, 5, 4), lib.zeros(3, 3).long()),
+    lambda lib: lib.nn.functional.nll_loss(lib.ones(3, 5), lib.tensor([1, 2, 5])),
+    lambda lib: lib.nn.functional.nll_loss(lib.ones(3, 5), lib.tensor([1, 2])),
+]
+
+
+@pytest.mark.parametrize("call", REFUSED, ids=[str(i) for i in range(len(REFUSED))])
+def test_targets_that_pytorch_refuses_are_refused_in_its_words(call):
+    agree_error(call, _first_words(call))
+
+
+def _first_words(call):
+    import re
+
+    import torch
+
+    try:
+        call(torch)
+    except Exception as error:  # noqa: BLE001  (its words are wanted)
+        return re.split(r"[,:;(]", str(error).split("\n")[0])[0].strip(" .")
+    raise AssertionError("PyTorch accepts this call")

@@ -1,0 +1,348 @@
+"""Module: registration, traversal, states, hooks, copies and printing, as PyTorch's."""
+
+import copy
+import pickle
+from collections import OrderedDict
+
+import numpy as np
+import pytest
+
+import tdt
+from tdt import nn
+from tests.nn._compare import agree_error, numbers, torch
+
+
+def build(lib):
+    """A model with most kinds of module, shared parts, buffers and a None."""
+    n = lib.nn
+
+    class Block(n.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv = n.Conv2d(3, 4, 3, padding=1, bias=False)
+            self.norm = n.BatchNorm2d(4)
+            self.act = n.ReLU(inplace=True)
+            self.skip = None
+            self.scale = n.Parameter(lib.ones(4, 1, 1))
+            self.register_buffer("seen", lib.zeros(2))
+            self.register_buffer("scratch", lib.zeros(2), persistent=False)
+            self.register_parameter("nothing", None)
+
+        def forward(self, x):
+            return self.act(self.norm(self.conv(x))) * self.scale
+
+    block = Block()
+    return n.Sequential(OrderedDict([
+        ("body", block), ("again", block), ("pool", n.AdaptiveAvgPool2d(1)), ("flat", n.Flatten()),
+        ("heads", n.ModuleList([n.Linear(4, 2), n.Linear(4, 2)])),
+        ("table", n.ModuleDict({"a": n.Dropout(0.3), "b": n.Tanh()}))]))  # fmt: skip
+
+
+PRINTED = """
+Linear(3, 4); Linear(3, 4, bias=False); LazyLinear(7); Identity(); Flatten(0, 2); Conv1d(2, 4, 3); Conv2d(1, 32, 3, padding=1)
+Conv2d(4, 6, (3, 5), stride=(2, 1), padding=(1, 2), dilation=2, groups=2, bias=False, padding_mode='reflect')
+Conv2d(4, 6, 3, padding='same'); Conv3d(1, 2, 3); MaxPool2d(2); MaxPool2d(3, 2, 1, ceil_mode=True); MaxPool1d(2); AvgPool2d(2)
+AvgPool1d(3, 2); AdaptiveAvgPool2d((1, None)); AdaptiveAvgPool1d(3); BatchNorm2d(8); BatchNorm1d(3, affine=False, momentum=None)
+Dropout(0.2); Dropout(0.5, True); ReLU(); ReLU(True); Sigmoid(); Tanh(); GELU(); GELU('tanh'); SiLU(); LeakyReLU(0.2, True)
+ELU(); Softplus(); Softmax(1); Softmax(); LogSoftmax(-1); CrossEntropyLoss(); MSELoss(); NLLLoss(); L1Loss(); Embedding(9, 3)
+Embedding(9, 3, padding_idx=2, max_norm=1.5, norm_type=1.0, sparse=True, scale_grad_by_freq=True); LayerNorm((2, 3))
+Sequential(); ModuleList(); ModuleDict(); ModuleList([ReLU(), ReLU(), Tanh(), ReLU()])
+Sequential(Linear(1, 2), Sequential(ReLU(), Sequential())); ModuleDict({'x': Linear(1, 1)})
+"""
+
+
+@pytest.mark.parametrize("text", [t for line in PRINTED.strip().split("\n") for t in line.split("; ")])
+def test_modules_print_as_in_pytorch(text):
+    assert repr(eval(text, dict(vars(nn)))) == repr(eval(text, dict(vars(torch.nn))))
+
+
+def test_a_tree_of_modules_prints_as_in_pytorch():
+    assert repr(build(tdt)) == repr(build(torch))
+
+
+def test_names_of_parameters_buffers_modules_and_states_are_pytorchs():
+    ours, theirs = build(tdt), build(torch)
+    for method in ("named_parameters", "named_buffers", "named_modules"):
+        for options in ({}, {"prefix": "net"}, {"remove_duplicate": False}):
+            a, b = ([name for name, _ in getattr(m, method)(**options)] for m in (ours, theirs))
+            assert a == b, (method, options)
+    assert [n for n, _ in ours.named_parameters(recurse=False)] == [
+        n for n, _ in theirs.named_parameters(recurse=False)
+    ]
+    assert [n for n, _ in ours.named_children()] == [n for n, _ in theirs.named_children()]
+    assert list(ours.state_dict()) == list(theirs.state_dict())
+    assert list(ours.state_dict(prefix="x.")) == list(theirs.state_dict(prefix="x."))
+    assert dict(ours.state_dict()._metadata) == dict(theirs.state_dict()._metadata)
+    assert len(list(ours.modules())) == len(list(theirs.modules()))
+
+
+def test_a_state_goes_out_and_in_bit_for_bit():
+    a, b = build(tdt), build(tdt)
+    assert str(b.load_state_dict(a.state_dict())) == "<All keys matched successfully>"
+    for (_, p), (_, q) in zip(a.state_dict().items(), b.state_dict().items(), strict=True):
+        assert p.numpy().tobytes() == q.numpy().tobytes()
+
+
+def test_a_state_shares_memory_with_the_module():
+    layer = nn.Linear(2, 2)
+    layer.state_dict()["weight"].fill_(3)
+    assert (layer.weight.detach().numpy() == 3).all()
+    assert layer.state_dict(keep_vars=True)["weight"] is layer.weight
+
+
+def wrong_state(lib, change):
+    model = lib.nn.Sequential(lib.nn.Linear(2, 3), lib.nn.BatchNorm1d(3))
+    state = model.state_dict()
+    change(lib, state)
+    return model.load_state_dict(state)
+
+
+@pytest.mark.parametrize("change", [
+    lambda lib, s: s.pop("0.bias"), lambda lib, s: s.update({"2.weight": lib.ones(1), "0.extra": lib.ones(1)}),
+    lambda lib, s: s.update({"0.weight": lib.ones(4, 3)}), lambda lib, s: s.update({"0.weight": 3}),
+    lambda lib, s: (s.pop("1.running_mean"), s.update({"0.weight": lib.ones(2, 2), "x": lib.ones(1)}))],
+    ids=["missing", "unexpected", "shape", "type", "all"])  # fmt: skip
+def test_a_state_that_does_not_fit_is_refused_in_pytorchs_words(change):
+    messages = []
+    for lib in (tdt, torch):
+        with pytest.raises(RuntimeError) as error:
+            wrong_state(lib, change)
+        messages.append(str(error.value).replace("torch.", "tdt."))
+    assert messages[0] == messages[1]
+
+
+def test_without_strict_what_fits_is_loaded_and_the_rest_is_named():
+    results = []
+    for lib in (tdt, torch):
+        model = lib.nn.Linear(2, 2)
+        results.append(model.load_state_dict({"weight": lib.ones(2, 2), "other": lib.ones(1)}, strict=False))
+        assert model.weight.detach().numpy().tolist() == [[1, 1], [1, 1]]
+    assert (results[0].missing_keys, results[0].unexpected_keys) == (
+        results[1].missing_keys,
+        results[1].unexpected_keys,
+    )
+
+
+def test_assign_takes_the_tensors_of_the_state():
+    layer, weight = nn.Linear(2, 2, bias=False), tdt.ones(2, 2, dtype=tdt.float64)
+    layer.load_state_dict({"weight": weight}, assign=True)
+    assert layer.weight.dtype is tdt.float64
+    assert layer.weight.data_ptr() == weight.data_ptr()
+    assert isinstance(layer.weight, nn.Parameter)
+
+
+def test_a_lazy_layer_takes_its_shape_from_a_state():
+    lazy, layer = nn.LazyLinear(3), nn.Linear(4, 3)
+    lazy.load_state_dict(layer.state_dict())
+    x = tdt.from_numpy(numbers(2, 4))
+    assert lazy(x).tolist() == layer(x).tolist()
+    assert repr(lazy) == repr(layer)
+
+
+def test_train_and_eval_reach_every_module():
+    model = build(tdt)
+    assert not any(m.training for m in model.eval().modules())
+    assert all(m.training for m in model.train().modules())
+
+
+def test_to_casts_floating_tensors_in_place_and_leaves_integers():
+    model = build(tdt)
+    weight = model.body.conv.weight
+    assert model.to(tdt.float64) is model
+    assert weight.dtype is tdt.float64
+    assert model.body.norm.num_batches_tracked.dtype is tdt.int64
+    assert model.float().body.seen.dtype is tdt.float32
+    assert model.half().body.scale.dtype is tdt.float16
+
+
+def test_channels_last_weights_lie_as_in_pytorch():
+    strides = []
+    for lib in (tdt, torch):
+        for layer in (lib.nn.Conv2d(3, 4, 3), lib.nn.Conv2d(1, 4, 3)):
+            strides.append(layer.to(memory_format=lib.channels_last).weight.stride())
+    assert strides[:2] == strides[2:]
+
+
+def test_zero_grad_drops_gradients_or_fills_them_with_zeros():
+    layer = nn.Linear(2, 2)
+    layer(tdt.ones(1, 2)).sum().backward()
+    layer.zero_grad(set_to_none=False)
+    assert layer.weight.grad.tolist() == [[0, 0], [0, 0]]
+    layer.zero_grad()
+    assert layer.weight.grad is None
+
+
+def test_hooks_see_and_replace_arguments_and_results_until_removed():
+    for lib in (tdt, torch):
+        layer, seen = lib.nn.Identity(), []
+        before = layer.register_forward_pre_hook(lambda m, args, seen=seen: seen.append("before") or (args[0] + 1,))
+        after = layer.register_forward_hook(lambda m, args, out, seen=seen: seen.append("after") or out * 2)
+        first = layer.register_forward_hook(lambda m, args, out, seen=seen: seen.append("first"), prepend=True)
+        assert layer(lib.ones(1)).item() == 4
+        assert seen == ["before", "first", "after"]
+        for handle in (before, after, first):
+            handle.remove()
+        assert layer(lib.ones(1)).item() == 1
+        with layer.register_forward_pre_hook(lambda m, args, kwargs: (args, {}), with_kwargs=True):
+            assert layer(lib.ones(1)).item() == 1
+
+
+def test_a_hook_that_is_always_called_runs_after_an_error():
+    class Fails(nn.Module):
+        def forward(self, x):
+            raise ValueError("the reason")
+
+    layer, seen = Fails(), []
+    layer.register_forward_hook(lambda m, args, out: seen.append(out), always_call=True)
+    with pytest.raises(ValueError, match="the reason"):
+        layer(1)
+    assert seen == [None]
+
+
+def test_a_computed_tensor_is_pickled_as_a_leaf_that_wants_gradients():
+    new = pickle.loads(pickle.dumps(tdt.ones(2, requires_grad=True) * 3))
+    assert new.is_leaf and new.requires_grad and new.tolist() == [3.0, 3.0]
+
+
+def test_copies_and_pickles_are_independent_and_equal():
+    model = build(tdt)
+    x = tdt.from_numpy(numbers(2, 3, 5, 5))
+    plain = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU())
+    for old, new in (
+        (model, copy.deepcopy(model)),
+        (plain, copy.deepcopy(plain)),
+        (plain, pickle.loads(pickle.dumps(plain))),
+    ):
+        assert new[0](x).tolist() == old[0](x).tolist()
+        for p, q in zip(old.parameters(), new.parameters(), strict=True):
+            assert type(q) is nn.Parameter
+            assert q.data_ptr() != p.data_ptr()
+            assert q.requires_grad
+    twin = copy.deepcopy(model)
+    assert twin.body is twin.again, "what is shared stays shared"
+
+
+def test_submodules_parameters_and_buffers_are_found_by_name():
+    model = build(tdt)
+    assert model.get_submodule("heads.1") is model.heads[1]
+    assert model.get_submodule("") is model
+    assert model.get_parameter("body.conv.weight") is model.body.conv.weight
+    assert model.get_buffer("body.norm.running_mean") is model.body.norm.running_mean
+    for call in (lambda m: m.get_submodule("body.none"), lambda m: m.get_submodule("body.scale"),
+                 lambda m: m.get_parameter("body.conv"), lambda m: m.get_buffer("body.conv.weight")):  # fmt: skip
+        agree_error(lambda lib, call=call: call(build(lib)))
+
+
+def unready(lib, kind):
+    class Early(lib.nn.Module):
+        def __init__(self):
+            self.part = {"parameter": lambda: lib.nn.Parameter(lib.ones(1)), "module": lambda: lib.nn.ReLU()}[kind]()
+
+    return Early()
+
+
+MISUSES = {
+    "parameter before init": lambda lib: unready(lib, "parameter"),
+    "module before init": lambda lib: unready(lib, "module"),
+    "tensor as parameter": lambda lib: lib.nn.Linear(1, 1).register_parameter("p", lib.ones(1)),
+    "tensor in a parameter's place": lambda lib: setattr(lib.nn.Linear(1, 1), "weight", lib.ones(1)),
+    "number in a module's place": lambda lib: setattr(build(lib), "pool", 3),
+    "number in a buffer's place": lambda lib: setattr(lib.nn.BatchNorm1d(1), "running_mean", 3),
+    "dot in a name": lambda lib: lib.nn.Module().register_parameter("a.b", None),
+    "empty name": lambda lib: lib.nn.Module().register_buffer("", None),
+    "name taken": lambda lib: lib.nn.Module().register_buffer("forward", None),
+    "dot in a module": lambda lib: lib.nn.Module().add_module("a.b", None),
+    "not a module": lambda lib: lib.nn.Sequential(3),
+    "unknown attribute": lambda lib: lib.nn.Linear(1, 1).wieght,
+    "computed parameter": lambda lib: lib.nn.Module().register_parameter("p", computed(lib)),
+    "no forward": lambda lib: lib.nn.Module()(1),
+    "train by a number": lambda lib: lib.nn.Linear(1, 1).train(1),
+    "to an integer type": lambda lib: lib.nn.Linear(1, 1).to(lib.int64),
+    "state of the wrong type": lambda lib: lib.nn.Linear(1, 1).load_state_dict([]),
+    "index outside": lambda lib: lib.nn.Sequential(lib.nn.ReLU())[1],
+    "list plus": lambda lib: lib.nn.Sequential() + [1],
+}
+
+
+def computed(lib):
+    x = lib.nn.Parameter(lib.ones(1))
+    y = x * 1
+    y.__class__ = lib.nn.Parameter
+    return y
+
+
+@pytest.mark.parametrize("name", [n for n in MISUSES if n not in ("computed parameter",)])
+def test_misuse_is_refused_as_in_pytorch(name):
+    clause = {"number in a module's place": "cannot assign 'int' as child module 'pool'",
+              "not a module": "is not a Module subclass",
+              "tensor as parameter": "cannot assign", "tensor in a parameter's place": "cannot assign",
+              "state of the wrong type": "Expected state_dict to be dict-like", "index outside": "index 1 is out of range",
+              "list plus": "add operator supports only objects of Sequential class",
+              "to an integer type": "only accepts floating point",
+              "no forward": 'is missing the required "forward" function'}  # fmt: skip
+    agree_error(MISUSES[name], clause.get(name, ""))
+
+
+def test_sequential_is_indexed_sliced_and_changed_like_a_list():
+    for lib in (tdt, torch):
+        n = lib.nn
+        model = n.Sequential(n.Linear(1, 2), n.ReLU(), n.Linear(2, 3))
+        assert model[-1] is model[2]
+        assert [*model[1:]._modules] == ["1", "2"]
+        model[1] = n.Tanh()
+        model.append(n.Sigmoid()).insert(1, n.Identity())
+        model.extend([n.Flatten()])
+        kinds = [type(m).__name__ for m in model]
+        assert kinds == ["Linear", "Identity", "Tanh", "Linear", "Sigmoid", "Flatten"]
+        del model[1]
+        assert type(model.pop(0)).__name__ == "Linear"
+        assert [*model._modules] == ["0", "1", "2", "3"]
+        assert len(model + model) == 8
+        assert len(model * 2) == 8
+
+
+def test_the_three_forms_of_sequential_hold_the_same():
+    layers = [nn.Linear(2, 2), nn.ReLU()]
+    byname = nn.Sequential()
+    for name, layer in zip("ab", layers, strict=True):
+        byname.add_module(name, layer)
+    ordered = nn.Sequential(OrderedDict(zip("ab", layers, strict=True)))
+    x = tdt.from_numpy(numbers(3, 2))
+    results = [m(x).tolist() for m in (nn.Sequential(*layers), byname, ordered)]
+    assert results[0] == results[1] == results[2]
+    assert [*byname.state_dict()] == [*ordered.state_dict()] == ["a.weight", "a.bias"]
+
+
+def test_module_list_and_dict_behave_like_a_list_and_a_dict():
+    parts = nn.ModuleList([nn.ReLU()])
+    parts += [nn.Tanh()]
+    parts.insert(0, nn.Identity())
+    assert [type(m).__name__ for m in parts] == ["Identity", "ReLU", "Tanh"]
+    assert isinstance(parts[1:], nn.ModuleList)
+    assert len(parts + [nn.ReLU()]) == 4
+    table = nn.ModuleDict({"a": nn.ReLU()})
+    table["b"] = nn.Linear(1, 1)
+    table.update([("c", nn.Tanh())])
+    assert list(table) == ["a", "b", "c"]
+    assert "b" in table
+    assert type(table.pop("a")).__name__ == "ReLU"
+    assert [n for n, _ in table.named_parameters()] == ["b.weight", "b.bias"]
+
+
+def test_apply_visits_children_before_their_parent():
+    seen = []
+    nn.Sequential(nn.Linear(1, 1), nn.ReLU()).apply(lambda m: seen.append(type(m).__name__))
+    assert seen == ["Linear", "ReLU", "Sequential"]
+
+
+def test_attributes_move_between_kinds_as_in_pytorch():
+    layer = nn.Linear(2, 2)
+    layer.bias = None
+    assert "bias" not in dict(layer.named_parameters())
+    layer.extra = nn.Parameter(tdt.ones(1))
+    layer.extra = nn.ReLU()
+    assert "extra" not in dict(layer.named_parameters())
+    assert "extra" in dict(layer.named_children())
+    del layer.extra
+    assert not hasattr(layer, "extra")
+    assert np.array_equal(nn.Linear(2, 2).requires_grad_(False).weight.requires_grad, False)

@@ -1,0 +1,37 @@
+"""NaN, infinities and signed zeros: what each op makes of them is what PyTorch makes of them."""
+
+import subprocess
+import sys
+
+import pytest
+
+import tdt
+from tests.helpers import require_torch
+
+torch = require_torch()
+VALUES = [float("nan"), float("inf"), -float("inf"), 0.0, -0.0, 1.0, -200.0, 200.0]
+FUNCTIONS = [
+    lambda t, x: x.sign(), lambda t, x: x.sgn() + x, lambda t, x: x.abs(), lambda t, x: x.relu(), lambda t, x: x.sigmoid(),
+    lambda t, x: x.tanh(), lambda t, x: x.sqrt(), lambda t, x: x.clamp(0, 1), lambda t, x: x**2, lambda t, x: x.norm(1),
+    lambda t, x: t.where(x > 0, x, -x),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_values_and_gradients_of_special_numbers_are_pytorchs(function):
+    found = []
+    for t in (tdt, torch):
+        x = t.tensor(VALUES, requires_grad=True)
+        y = function(t, x)
+        y.sum().backward()
+        found.append((torch.tensor(y.tolist()), torch.tensor(x.grad.tolist())))
+    for ours, theirs in zip(*found, strict=True):
+        torch.testing.assert_close(ours, theirs, equal_nan=True)
+
+
+def test_results_that_are_not_finite_raise_no_warning():
+    script = (
+        "import tdt; x = tdt.tensor([-1.0, 0.0, 1e30]); x / 0, x.sqrt(), x**2, x.log(), tdt.nn.functional.gelu(x / 0)"
+    )
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert (run.returncode, run.stderr) == (0, "")

@@ -1,0 +1,318 @@
+"""The questions asked of every op in PyTorch's op database; each returns a Report of its cases."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch.testing._internal.opinfo.core import OpInfo, SampleInput
+
+import tdt
+from tests.parity.compare import (
+    as_accurate,
+    difference,
+    error_difference,
+    first_clause,
+    gradient_difference,
+    strides_of,
+)
+from tests.parity.convert import PRECISE, Unconvertible, tensors_in, to_tdt, twin
+from tests.parity.deviations import ANY_STRIDES, UNIQUE
+from tests.parity.listing import call_code
+from tests.parity.opdb import (
+    FULL,
+    Report,
+    ask,
+    attempt,
+    dtypes_of,
+    full_name,
+    ours,
+    quiet,
+    samples,
+    seed_all,
+    size_of,
+    written_name,
+)
+from tests.parity.rebind import over_tdt
+
+DIFFERENTIABLE = (torch.float64, torch.complex128)
+
+
+def check_values(info: OpInfo) -> Report:
+    """Value, dtype, shape, strides, aliasing and requires_grad of the function, for each dtype; strided inputs too."""
+    report = Report(full_name(info))
+    our = ours(info)
+    assert our is not None
+    with quiet():
+        for dtype in dtypes_of(info):
+            grad = dtype in DIFFERENTIABLE and info.supports_autograd
+            chosen = samples(info, dtype, requires_grad=grad)
+            if dtype in (torch.float64, torch.int64):
+                chosen = chosen + [s.noncontiguous() for s in chosen[:2] if _all_strided(s)]
+            for s in chosen:
+                agree = _values_agree(info, s)
+                args = (s.input, *s.args)
+                ask(report, "value", dtype, written_name(info), info.op, our, args, s.kwargs, agree)
+    return report
+
+
+def _all_strided(s: SampleInput) -> bool:
+    return all(t.layout is torch.strided for t in tensors_in((s.input, s.args, s.kwargs), torch.Tensor))
+
+
+def _values_agree(info: OpInfo, sample: SampleInput) -> Callable[..., str | None]:
+    kept = twin((sample.input, sample.args, sample.kwargs))
+
+    def agree(result: Any, expected: Any, given: Any) -> str | None:
+        a, b = _unique_parts(info, (kept[0], *kept[1]), kept[2], result, expected)
+        problem = difference(a, b, values=not info.has_nondeterministic_output)
+        if problem and "value at" in problem and a is result:
+            exact, error = attempt(info.op, *twin((kept[0], *kept[1]), PRECISE), **twin(kept[2], PRECISE))
+            if error is None and as_accurate(a, b, exact):
+                problem = None
+        their_given = (sample.input, sample.args, sample.kwargs)
+        return problem or _memory_difference(result, expected, given, their_given, info.name not in ANY_STRIDES)
+
+    return agree
+
+
+def _unique_parts(info: OpInfo, args: tuple, kwargs: dict, result: Any, expected: Any) -> tuple[Any, Any]:
+    """What of the two results must be equal: all of them, or for the ops in UNIQUE what they determine."""
+    unique = UNIQUE.get(full_name(info))
+    if unique is None:
+        return result, expected
+    our_args, our_kwargs = to_tdt((args, kwargs))
+    return over_tdt(unique)(our_args, our_kwargs, result), unique(args, kwargs, expected)
+
+
+def _memory_difference(result: Any, expected: Any, given: Any, their_given: Any, strides: bool) -> str | None:
+    """Strides, sharing of memory with the arguments, and requires_grad, of each tensor in the result."""
+    inputs, their_inputs = tensors_in(given, tdt.Tensor), tensors_in(their_given, torch.Tensor)
+    for a, b in zip(tensors_in(result, tdt.Tensor), tensors_in(expected, torch.Tensor), strict=True):
+        if a.requires_grad != b.requires_grad:
+            return f"requires_grad: tdt {a.requires_grad}, PyTorch {b.requires_grad}"
+        # tdt has no lazy conjugation: conj() copies, and PyTorch's strides under a lazy bit are the argument's.
+        if b.is_conj() or b.is_neg():
+            continue
+        if b.numel() and b.layout is torch.strided:
+            start = b.untyped_storage().data_ptr()
+            theirs = any(t.layout is torch.strided and t.untyped_storage().data_ptr() == start for t in their_inputs)
+            ours_too = any(a._st is t._st for t in inputs)
+            if theirs != ours_too:
+                return f"memory shared with an argument: tdt {ours_too}, PyTorch {theirs}"
+        if strides and strides_of(a) != strides_of(b):
+            return f"strides: tdt {a.stride()}, PyTorch {b.stride()} of shape {tuple(b.shape)}"
+    return None
+
+
+def check_variants(info: OpInfo) -> Report:
+    """The method, the in-place method and `out=`, where PyTorch has them."""
+    report = Report(full_name(info))
+    our = ours(info)
+    assert our is not None
+    with quiet():
+        for dtype in dtypes_of(info):
+            for s in samples(info, dtype, 8 if FULL else 2):
+                if isinstance(s.input, torch.Tensor):
+                    _ask_method(report, info, dtype, s, "method", info.method_variant)
+                    _ask_method(report, info, dtype, s, "inplace", info.inplace_variant)
+            if info.supports_out and not info.has_nondeterministic_output:
+                for s in samples(info, dtype, 3 if FULL else 1):
+                    _ask_out(report, info, dtype, s, our)
+    return report
+
+
+def _ask_method(report: Report, info: OpInfo, dtype: torch.dtype, s: SampleInput, check: str, method: Any) -> None:
+    name = getattr(method, "__name__", None)
+    if name is None or name == "<lambda>" or not hasattr(torch.Tensor, name):
+        return
+    args, kwargs = twin(((s.input, *s.args), s.kwargs))
+    code = "{}." + name
+    our = getattr(tdt.Tensor, name, None)
+    if our is None:
+        report.note(check, f"tdt.Tensor has no {name}", dtype, lambda: call_code(code, args, kwargs), 1)
+        return
+    kept = twin((args, kwargs))
+
+    def agree(result: Any, expected: Any, given: Any) -> str | None:
+        if check == "inplace" and (result is given[0][0]) != (expected is args[0]):
+            return f"returns the tensor itself: tdt {result is given[0][0]}, PyTorch {expected is args[0]}"
+        a, b = _unique_parts(info, *kept, result, expected)
+        problem = difference(a, b, values=not info.has_nondeterministic_output)
+        return None if problem and "value at" in problem and _rounds_alike(info, s, result, expected) else problem
+
+    ask(report, check, dtype, code, method, our, args, kwargs, agree)
+
+
+def _rounds_alike(info: OpInfo, s: SampleInput, result: Any, expected: Any) -> bool:
+    exact, error = attempt(info.op, *twin((s.input, *s.args), PRECISE), **twin(s.kwargs, PRECISE))
+    return error is None and as_accurate(result, expected, exact)
+
+
+def _ask_out(report: Report, info: OpInfo, dtype: torch.dtype, s: SampleInput, our: Callable) -> None:
+    args, kwargs = twin(((s.input, *s.args), s.kwargs))
+    expected, error = attempt(info.op, *args, **kwargs)
+    if error is not None or not tensors_in(expected, torch.Tensor) or isinstance(expected, list):
+        return
+    for kind in ("resized", "strided", "other dtype", "needs grad"):
+        target = _map_tensors(expected, lambda t, kind=kind: _target(t, kind))
+        if any(t is None for t in (target if isinstance(target, tuple) else (target,))):
+            continue
+
+        def agree(result: Any, theirs: Any, given: Any, target: Any = target) -> str | None:
+            mine = tensors_in(given[1]["out"], tdt.Tensor)
+            same, their_same = _same_tensors(result, mine), _same_tensors(theirs, tensors_in(target, torch.Tensor))
+            if same != their_same:
+                return f"results that are the tensors given as out=: tdt {same}, PyTorch {their_same}"
+            a, b = _unique_parts(info, args, kwargs, given[1]["out"], target)
+            problem = difference(a, b)
+            if problem and "value at" in problem and _rounds_alike(info, s, result, theirs):
+                return None
+            if info.name in ANY_STRIDES:
+                return problem
+            return problem or _stride_problem(mine, tensors_in(target, torch.Tensor))
+
+        ask(report, f"out= {kind}", dtype, written_name(info), info.op, our, args, {**kwargs, "out": target}, agree)
+
+
+def _stride_problem(mine: list, theirs: list) -> str | None:
+    for a, b in zip(mine, theirs, strict=True):
+        if strides_of(a) != strides_of(b):
+            return f"strides of the target: tdt {a.stride()}, PyTorch {b.stride()}"
+    return None
+
+
+def _same_tensors(results: Any, targets: list) -> list[bool]:
+    return [r is t for r, t in zip(tensors_in(results, type(targets[0])), targets)]  # noqa: B905 (a result may be None)
+
+
+def _map_tensors(value: Any, function: Callable) -> Any:
+    return tuple(function(v) for v in value) if isinstance(value, tuple) else function(value)
+
+
+def _target(t: Any, kind: str) -> torch.Tensor | None:
+    """A tensor to write into: empty, laid out backwards, of a narrower dtype, or one that needs a gradient."""
+    if not isinstance(t, torch.Tensor):
+        return None
+    if kind == "resized":
+        return torch.empty(0, dtype=t.dtype)
+    if kind == "strided":
+        return torch.zeros(tuple(t.shape)[::-1], dtype=t.dtype).permute(tuple(range(t.dim()))[::-1])
+    if kind == "other dtype":
+        return torch.zeros(t.shape, dtype=torch.int64 if t.dtype.is_floating_point else torch.float32)
+    return torch.zeros(t.shape, dtype=t.dtype, requires_grad=True) if t.dtype in DIFFERENTIABLE else None
+
+
+def check_errors(info: OpInfo) -> Report:
+    """The class of the error for each error input; how many messages begin with PyTorch's words is counted."""
+    report = Report(full_name(info))
+    our = ours(info)
+    assert our is not None
+    if info.error_inputs_func is None:
+        return report
+    with quiet():
+        seed_all()
+        for e in info.error_inputs("cpu", set_seed=False):
+            s = e.sample_input
+            args, kwargs = twin(((s.input, *s.args), s.kwargs))
+            try:
+                our_args, our_kwargs = to_tdt((args, kwargs))
+            except Unconvertible as reason:
+                report.unasked[str(reason)] += 1
+                continue
+            _, theirs = attempt(info.op, *args, **kwargs)
+            _, error = attempt(our, *our_args, **our_kwargs)
+            code = call_code(written_name(info), (s.input, *s.args), s.kwargs)
+            report.note("error", error_difference(error, theirs), "error input", lambda code=code: code, len(code))
+            report.raised += theirs is not None
+            report.same_clause += None not in (error, theirs) and first_clause(error) == first_clause(theirs)  # type: ignore[arg-type]
+    return report
+
+
+def check_gradients(info: OpInfo) -> Report:
+    """First and second gradients against PyTorch's, in float64 and complex128, in place too where PyTorch allows it."""
+    report = Report(full_name(info))
+    our = ours(info)
+    assert our is not None
+    if not info.supports_autograd:
+        return report
+    with quiet():
+        for dtype in DIFFERENTIABLE:
+            if dtype not in info.supported_backward_dtypes("cpu"):
+                continue
+            for i, s in enumerate(samples(info, dtype, 16 if FULL else 3, requires_grad=True)):
+                _ask_gradients(report, info, dtype, s, info.op, our)
+                method = info.inplace_variant
+                name = getattr(method, "__name__", "<lambda>")
+                if info.supports_inplace_autograd and i < 2 and not s.broadcasts_input and hasattr(tdt.Tensor, name):
+                    theirs, mine = _on_a_clone(method), _on_a_clone(getattr(tdt.Tensor, name))
+                    _ask_gradients(report, info, dtype, s, theirs, mine, "inplace gradient")
+    return report
+
+
+def _on_a_clone(method: Callable) -> Callable:
+    return lambda x, *args, **kwargs: method(x.clone(), *args, **kwargs)
+
+
+def _ask_gradients(report: Report, info: OpInfo, dtype: torch.dtype, s: SampleInput, theirs: Callable, mine: Callable,
+                   check: str = "gradient") -> None:  # fmt: skip
+    args, kwargs = twin(((s.input, *s.args), s.kwargs))
+    try:
+        our_args, our_kwargs = to_tdt((args, kwargs))
+    except Unconvertible as reason:
+        report.unasked[str(reason)] += 1
+        return
+    size = size_of((args, kwargs))
+
+    def code() -> str:
+        return call_code(written_name(info), (s.input, *s.args), s.kwargs)
+
+    order = 2 if info.supports_gradgrad else 1
+    wrap, process = info.gradcheck_wrapper, s.output_process_fn_grad
+    expected: list[tuple] = []
+    run = functools.partial(wrap, theirs, *args, **kwargs)
+    _, error = attempt(_gradients, torch, lambda: process(run()), (args, kwargs), order, expected)
+    if error is not None:
+        report.unasked[f"PyTorch has no gradient: {str(error)[:60]}"] += 1
+        return
+    found: list[tuple] = []
+    our_run, our_process = functools.partial(over_tdt(wrap), mine, *our_args, **our_kwargs), over_tdt(process)
+    _, error = attempt(_gradients, tdt, lambda: our_process(our_run()), (our_args, our_kwargs), order, found)
+    for number, which in enumerate((check, f"second {check}")[: len(expected)]):
+        if number < len(found):
+            report.note(which, gradient_difference(found[number], expected[number]), dtype, code, size)
+        else:
+            problem = error_difference(error, None) or "tdt gives no gradient, PyTorch does"
+            report.note(which, problem, dtype, code, size)
+            return
+
+
+def _gradients(lib: Any, run: Callable, given: Any, order: int, found: list[tuple]) -> None:
+    """Append to `found` the gradients of what `run()` returns in library `lib`, then the gradients of those."""
+    leaves = [t for t in tensors_in(given, lib.Tensor) if t.requires_grad]
+    outs = [t for t in tensors_in(run(), lib.Tensor) if t.requires_grad]
+    if not outs:
+        return
+    vs = [lib.tensor(w, dtype=o.dtype, requires_grad=True) for w, o in zip(_weights(outs, 0), outs, strict=True)]
+    first = lib.autograd.grad(outs, leaves, vs, allow_unused=True, create_graph=order > 1)
+    found.append(tuple(first))
+    again = [g for g in first if g is not None and g.requires_grad]
+    if order > 1 and again:
+        ws = [lib.tensor(w, dtype=g.dtype) for w, g in zip(_weights(again, 1), again, strict=True)]
+        found.append(tuple(lib.autograd.grad(again, leaves + vs, ws, allow_unused=True)))
+
+
+def _weights(outputs: list, seed: int) -> list[np.ndarray]:
+    rng = np.random.default_rng(seed)
+
+    def draw(t: Any) -> np.ndarray:
+        real = rng.standard_normal(tuple(t.shape))
+        return real + 1j * rng.standard_normal(tuple(t.shape)) if t.is_complex() else real
+
+    return [draw(t) for t in outputs]
+
+
+CHECKS = {"values": check_values, "variants": check_variants, "gradients": check_gradients, "errors": check_errors}

@@ -1,0 +1,151 @@
+"""PyTorch values as tdt values: the same numbers, dtype, shape and strides over a storage of their own."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import types
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import torch
+
+import tdt
+from tdt._tensor import wrap
+from tests.parity.rebind import over_tdt
+
+DTYPES = {getattr(torch, name): getattr(tdt, name) for name in (
+    "bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32",
+    "float64", "complex64", "complex128")}  # fmt: skip
+PRECISE = {torch.float16: torch.float64, torch.bfloat16: torch.float64, torch.float32: torch.float64,
+           torch.complex64: torch.complex128}  # fmt: skip
+
+
+class Unconvertible(Exception):
+    """The value has no counterpart in tdt (a sparse layout, a complex32 tensor); the case cannot be asked of tdt."""
+
+
+def array_of(t: torch.Tensor) -> np.ndarray:
+    """A NumPy array with the values and strides of `t`, over a copy of its storage."""
+    if t.layout is not torch.strided:
+        raise Unconvertible(f"layout {t.layout}")
+    if t.dtype not in DTYPES:
+        raise Unconvertible(f"dtype {t.dtype}")
+    if t.dim() > 64:
+        raise Unconvertible("more than 64 dimensions")
+    t = t.detach().resolve_conj().resolve_neg()
+    t = t.clone() if t._is_zerotensor() else t  # has no memory to read
+    if t._is_zerotensor():  # zeros without memory, as some of PyTorch's gradients are
+        t = torch.zeros_like(t)
+    np_dtype = np.dtype(ml_dtypes.bfloat16 if t.dtype is torch.bfloat16 else str(t.dtype).removeprefix("torch."))
+    if t.numel() == 0:
+        return np.empty(tuple(t.shape), np_dtype)
+    flat = torch.empty(0, dtype=torch.uint8).set_(t.untyped_storage()).numpy().copy()  # type: ignore[call-overload]
+    size = t.element_size()
+    strides = tuple(s * size for s in t.stride())
+    return np.ndarray(tuple(t.shape), np_dtype, flat, t.storage_offset() * size, strides)
+
+
+def to_tdt(value: Any, seen: dict[int, Any] | None = None) -> Any:
+    """`value` with every tensor, dtype, device, function and module from PyTorch exchanged for tdt's.
+
+    A tensor that occurs twice stays one tensor. Raises Unconvertible for what tdt does not have.
+    """
+    seen = {} if seen is None else seen
+    convert = functools.partial(to_tdt, seen=seen)
+    if isinstance(value, torch.Tensor):
+        if id(value) not in seen:
+            x = wrap(array_of(value))
+            if isinstance(value, torch.nn.Parameter):
+                x = tdt.nn.Parameter(x, requires_grad=value.requires_grad)
+            seen[id(value)] = x.requires_grad_(True) if value.requires_grad else x
+        return seen[id(value)]
+    if isinstance(value, torch.dtype):
+        if value not in DTYPES:
+            raise Unconvertible(f"dtype {value}")
+        return DTYPES[value]
+    if isinstance(value, torch.Size):
+        return tdt.Size(value)
+    if type(value) in (list, tuple, set):
+        return type(value)(convert(v) for v in value)
+    if isinstance(value, dict):
+        return {k: convert(v) for k, v in value.items()}
+    if isinstance(value, slice):
+        return slice(convert(value.start), convert(value.stop), convert(value.step))
+    return _plain_to_tdt(value)
+
+
+def _plain_to_tdt(value: Any) -> Any:
+    if isinstance(value, torch.device):
+        return tdt.device(str(value))
+    if isinstance(value, torch.layout | torch.memory_format):
+        name = str(value).removeprefix("torch.")
+        if not hasattr(tdt, name):
+            raise Unconvertible(f"no tdt.{name}")
+        return getattr(tdt, name)
+    if isinstance(value, torch.Generator):
+        generator = tdt.Generator()
+        generator.manual_seed(value.initial_seed())
+        return generator
+    if isinstance(value, torch.nn.Module):
+        kind = getattr(tdt.nn, type(value).__name__, None)
+        if kind is None:
+            raise Unconvertible(f"no tdt.nn.{type(value).__name__}")
+        return kind()
+    if isinstance(value, types.FunctionType | functools.partial):
+        return over_tdt(value)
+    if isinstance(value, types.BuiltinFunctionType):
+        name = value.__name__
+        if not hasattr(tdt, name):
+            raise Unconvertible(f"no tdt.{name}")
+        return getattr(tdt, name)
+    return value
+
+
+def twin(value: Any, dtypes: dict[torch.dtype, torch.dtype] | None = None) -> Any:
+    """A copy of PyTorch `value` on storages of its own, leaves again where it required grad.
+
+    dtypes: exchanges tensor dtypes on the way, as in `twin(sample, PRECISE)`; strides are kept either way.
+    """
+    if isinstance(value, torch.Tensor):
+        return _twin_tensor(value, (dtypes or {}).get(value.dtype, value.dtype))
+    if type(value) in (list, tuple):
+        return type(value)(twin(v, dtypes) for v in value)
+    if isinstance(value, dict):
+        return {k: twin(v, dtypes) for k, v in value.items()}
+    if dtypes and isinstance(value, torch.dtype):
+        return dtypes.get(value, value)
+    return value
+
+
+def _twin_tensor(t: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    if t.layout is not torch.strided:
+        return t.detach().clone()
+    d = t.detach().resolve_conj().resolve_neg()
+    storage = torch.empty(0, dtype=d.dtype).set_(d.untyped_storage()).clone().to(dtype)  # type: ignore[call-overload]
+    copy = torch.empty(0, dtype=dtype).set_(storage.untyped_storage(), d.storage_offset(), d.shape, d.stride())  # type: ignore[call-overload]
+    if isinstance(t, torch.nn.Parameter):
+        return torch.nn.Parameter(copy, t.requires_grad)
+    return copy.requires_grad_(t.requires_grad)
+
+
+def tensors_in(value: Any, kind: type) -> list[Any]:
+    """All tensors of type `kind` in nested lists, tuples and dicts, in order, each once."""
+    found: dict[int, Any] = {}
+
+    def walk(v: Any) -> None:
+        if isinstance(v, kind):
+            found.setdefault(id(v), v)
+        elif isinstance(v, dict):
+            for item in v.values():
+                walk(item)
+        elif isinstance(v, list | tuple):
+            for item in v:
+                walk(item)
+        elif dataclasses.is_dataclass(v) and not isinstance(v, type):
+            for field in dataclasses.fields(v):
+                walk(getattr(v, field.name))
+
+    walk(value)
+    return list(found.values())

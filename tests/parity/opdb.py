@@ -1,0 +1,206 @@
+"""PyTorch's op database asked of tdt: which ops are present, their samples, and one report per op and question.
+
+A case is one call in both libraries: (op, check, dtype, sample). `TDT_OPDB=full` asks every sample; otherwise an even
+spread of at most `CAP` samples per op and dtype, always the same ones, and every error input.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import itertools
+import os
+import random
+import types
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch.testing._internal.common_methods_invocations import op_db
+from torch.testing._internal.opinfo.core import OpInfo, SampleInput
+
+import tdt
+from tests.parity.compare import error_difference
+from tests.parity.convert import Unconvertible, tensors_in, to_tdt, twin
+from tests.parity.listing import call_code
+from tests.parity.rebind import lookup, over_tdt
+
+DTYPES = (torch.bool, torch.uint8, torch.int32, torch.int64, torch.float16, torch.bfloat16, torch.float32,
+          torch.float64, torch.complex64, torch.complex128)  # fmt: skip
+FULL = os.environ.get("TDT_OPDB") == "full"
+CAP = 10**9 if FULL else 3
+RARE_CAP = 10**9 if FULL else 1  # of the dtypes that share their code paths with others
+MAIN = (torch.int64, torch.float32, torch.float64, torch.complex128)
+# Making a sample costs as much as asking it: of the longest lists only this many are made, except in float64.
+MADE = 10**9 if FULL else 48
+
+
+@dataclass
+class Failure:
+    """One call on which the libraries differ: what differs, how large the call is, and code that shows it."""
+
+    check: str
+    dtype: str
+    problem: str
+    size: int
+    code: str
+
+
+@dataclass
+class Report:
+    """The outcome of the cases of one op."""
+
+    name: str
+    passed: Counter = field(default_factory=Counter)
+    failures: list[Failure] = field(default_factory=list)
+    unasked: Counter = field(default_factory=Counter)
+    same_clause: int = 0
+    raised: int = 0
+
+    def note(self, check: str, problem: str | None, dtype: Any, code: Callable[[], str], size: int) -> None:
+        """Count a case; `problem` is None where it passed."""
+        if problem is None:
+            self.passed[check] += 1
+        else:
+            self.failures.append(Failure(check, str(dtype).removeprefix("torch."), problem, size, code()))
+
+    def text(self) -> str:
+        """The smallest failing call of each check, as code that runs in both libraries."""
+        parts = []
+        for check, group in itertools.groupby(sorted(self.failures, key=lambda f: f.check), lambda f: f.check):
+            found = list(group)
+            first = min(found, key=lambda f: f.size)
+            dtypes = ", ".join(dict.fromkeys(f.dtype for f in found))
+            parts.append(
+                f"{self.name}, {check}: {len(found)} calls differ ({dtypes})\n{first.problem}\n\n"
+                f"{first.code}\nimport torch, tdt; show(torch); show(tdt)\n"
+            )
+        return "\n".join(parts)
+
+
+def full_name(info: OpInfo) -> str:
+    """The op's name with its variant: `div/floor_rounding`."""
+    return info.name + (f"/{info.variant_test_name}" if info.variant_test_name else "")
+
+
+def is_lambda(info: OpInfo) -> bool:
+    """Whether the database calls the op through a lambda of its own, as for methods without a function."""
+    return isinstance(info.op, types.FunctionType) and info.op.__module__.startswith("torch.testing")
+
+
+@functools.cache
+def our_function(name: str, variant: str) -> Callable | None:
+    """The tdt function that answers for an entry of the database; None where tdt does not have it."""
+    info = next(i for i in op_db if i.name == name and i.variant_test_name == variant)
+    if is_lambda(info):
+        known = hasattr(tdt.Tensor, name) or hasattr(tdt.Tensor, name + "_")
+        found = lookup(name)
+        known = known or (callable(found) and not isinstance(found, type))
+        return over_tdt(info.op) if known else None
+    found = lookup(name)
+    if callable(found) and not isinstance(found, type):
+        return found
+    is_method = name.startswith("__") or isinstance(info.op, types.MethodDescriptorType)
+    return getattr(tdt.Tensor, name, None) if is_method else None
+
+
+def ours(info: OpInfo) -> Callable | None:
+    """`our_function` of an entry."""
+    return our_function(info.name, info.variant_test_name)
+
+
+@functools.cache
+def present() -> tuple[OpInfo, ...]:
+    """The entries of the database whose op exists in tdt."""
+    return tuple(info for info in op_db if ours(info) is not None)
+
+
+def dtypes_of(info: OpInfo) -> list[torch.dtype]:
+    """The dtypes among the ten asked here that PyTorch supports for the op on the CPU."""
+    return [d for d in DTYPES if d in info.dtypes]
+
+
+def spread(items: list, cap: int) -> list:
+    """At most `cap` of the items, evenly spaced, the first and the last among them."""
+    if len(items) <= cap:
+        return items
+    return [items[round(i * (len(items) - 1) / max(cap - 1, 1))] for i in range(cap)]
+
+
+@functools.lru_cache(maxsize=32)
+def _listed(name: str, variant: str, dtype: torch.dtype, requires_grad: bool) -> tuple[SampleInput, ...]:
+    info = next(i for i in present() if i.name == name and i.variant_test_name == variant)
+    seed_all()
+    made = iter(info.sample_inputs("cpu", dtype, requires_grad=requires_grad, set_seed=False))
+    return tuple(made if dtype is torch.float64 else itertools.islice(made, MADE))
+
+
+def seed_all() -> None:
+    """Start every generator that the database draws from; it would do so before each sample, at 1 ms a time."""
+    random.seed(7)
+    np.random.seed(7)
+    torch.default_generator.manual_seed(7)
+
+
+def samples(info: OpInfo, dtype: torch.dtype, cap: int | None = None, requires_grad: bool = False) -> list[SampleInput]:
+    """The chosen samples of an op and dtype: the same ones on every run."""
+    return spread(
+        list(_listed(info.name, info.variant_test_name, dtype, requires_grad)),
+        cap or (CAP if dtype in MAIN else RARE_CAP),
+    )
+
+
+def attempt(function: Callable, *args: Any, **kwargs: Any) -> tuple[Any, Exception | None]:
+    """The result, or the error it raised; both libraries' generators start from the same seed."""
+    torch.default_generator.manual_seed(7)  # torch.manual_seed walks the stack for each kind of device: 1 ms
+    tdt.manual_seed(7)
+    try:
+        return function(*args, **kwargs), None
+    except Exception as error:  # noqa: BLE001 (the error is the answer that is compared)
+        return None, error
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Without warnings of either library: they are not what is compared here."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def ask(report: Report, check: str, dtype: Any, function: str, theirs: Callable, our: Callable,
+        args: tuple, kwargs: dict[str, Any], agree: Callable[..., str | None]) -> None:  # fmt: skip
+    """One case: the same call in both libraries; `agree(our result, their result, our arguments)` says what differs."""
+    kept = twin((args, kwargs))  # the listing shows the arguments as they were before an in-place op
+    try:
+        our_args, our_kwargs = to_tdt((args, kwargs))
+        expected, their_error = attempt(theirs, *args, **kwargs)
+        result, our_error = attempt(our, *our_args, **our_kwargs)
+        problem = error_difference(our_error, their_error)
+        if problem is None and their_error is None:
+            problem = agree(result, expected, (our_args, our_kwargs))
+    except Unconvertible as reason:
+        report.unasked[str(reason)] += 1
+        return
+    report.note(check, problem, dtype, lambda: call_code(function, *kept), size_of(kept))
+
+
+def size_of(given: Any) -> int:
+    """How large a call is to a reader: numbers in its tensors, plus a little for every argument."""
+    return sum(t.numel() for t in tensors_in(given, torch.Tensor)) + 2 * len(given[0]) + 2 * len(given[1])
+
+
+def written_name(info: OpInfo) -> str:
+    """How a listing calls the op: `torch.add`, or `{}.expand_as` for what exists as a method alone."""
+    if is_lambda(info) or not callable(lookup_torch(info.name)):
+        return "{}." + info.name.rpartition(".")[2]
+    return f"torch.{info.name}"
+
+
+def lookup_torch(path: str) -> Any:
+    """`torch.<path>`, or None."""
+    return functools.reduce(lambda found, part: getattr(found, part, None), path.split("."), torch)

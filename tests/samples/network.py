@@ -1,0 +1,186 @@
+"""Samples of the layers' ops: convolution, pooling, normalisation, linear, embedding, losses, dropout."""
+
+import numpy as np
+import scipy.special as sp
+
+from tests.oracles import windows
+from tests.samples._sample import call, distinct, ints, samples, x, z
+
+PLAIN = {"stride": (1, 1), "padding": (0, 0), "dilation": (1, 1), "groups": 1}
+MIXED = {"stride": (2, 1), "padding": (1, 2), "dilation": (1, 2), "groups": 2}
+CHANNELS_LAST = x(2, 5, 6, 4).transpose(0, 3, 1, 2)
+
+samples(
+    "conv",
+    windows.conv,
+    call(x(2, 3, 5, 4), x(4, 3, 3, 2), x(4), **PLAIN),
+    call(x(2, 4, 5, 6), x(6, 2, 3, 2), None, **MIXED),
+    call(x(2, 2, 7), x(3, 2, 3), x(3), stride=(2,), padding=(1,), dilation=(2,), groups=1),
+    call(CHANNELS_LAST, x(4, 2, 3, 2), x(4), **MIXED),
+    call(z(1, 2, 4, 4), z(2, 2, 2, 2), z(2), **PLAIN),
+    call(x(1, 1, 3, 4, 3), x(2, 1, 2, 2, 2), x(2), stride=(1, 2, 1), padding=(0, 1, 0), dilation=(1, 1, 1), groups=1),
+    call(x(0, 3, 5, 4), x(4, 3, 3, 2), x(4), **PLAIN),
+)
+samples(
+    "conv_input_grad",
+    windows.conv_input_grad,
+    call(x(2, 4, 3, 3), x(4, 3, 3, 2), size=(5, 4), **PLAIN),
+    call(x(2, 6, 3, 8), x(6, 2, 3, 2), size=(5, 6), **MIXED),
+    call(z(1, 2, 3, 3), z(2, 2, 2, 2), size=(4, 4), **PLAIN),
+)
+samples(
+    "conv_weight_grad",
+    windows.conv_weight_grad,
+    call(x(2, 4, 3, 3), x(2, 3, 5, 4), kernel=(3, 2), **PLAIN),
+    call(x(2, 6, 3, 8), x(2, 4, 5, 6), kernel=(3, 2), **MIXED),
+)
+
+POOL = {"kernel": (2, 2), "stride": (2, 2), "padding": (0, 0), "dilation": (1, 1), "ceil_mode": False}
+WIDE = {"kernel": (3, 2), "stride": (2, 1), "padding": (1, 1), "dilation": (1, 2), "ceil_mode": True}
+PLANE = distinct(2, 3, 5, 6)
+samples(
+    "max_pool",
+    lambda a, **how: windows.max_pool(a, **how)[0],
+    call(PLANE, **POOL),
+    call(PLANE, **WIDE),
+    call(np.ascontiguousarray(PLANE.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2), **WIDE),
+)
+samples("max_pool_with_indices", windows.max_pool, call(PLANE, **POOL), call(PLANE, **WIDE))
+AVERAGE = {"kernel": (3, 2), "stride": (2, 1), "padding": (1, 1), "ceil_mode": True}
+samples(
+    "avg_pool",
+    windows.avg_pool,
+    call(PLANE, include_pad=True, divisor=None, **AVERAGE),
+    call(PLANE, include_pad=False, divisor=None, **AVERAGE),
+    call(PLANE, include_pad=True, divisor=5, **AVERAGE),
+)
+samples(
+    "avg_pool_grad", windows.avg_pool_grad, call(x(2, 3, 3, 7), size=(5, 6), include_pad=False, divisor=None, **AVERAGE)
+)
+samples("pool_scatter", windows.scatter, call(x(2, 3, 2, 2), ints(2, 3, 2, 2, low=0, high=12), size=(3, 4)))
+samples("pool_gather", windows.gather, call(x(2, 3, 3, 4), ints(2, 3, 2, 2, low=0, high=12)))
+
+
+def standardised(a, axes, eps):
+    mean, var = a.mean(axes), a.var(axes)
+    keep = [1 if d in axes else n for d, n in enumerate(a.shape)]
+    rstd = 1 / np.sqrt(var + eps)
+    return (a - mean.reshape(keep)) * rstd.reshape(keep), mean, rstd
+
+
+def batch_norm(a, w, b, eps):
+    out, mean, rstd = standardised(a, (0, *range(2, a.ndim)), eps)
+    shape = (-1, *(1,) * (a.ndim - 2))
+    out = out if w is None else out * w.reshape(shape)
+    return out if b is None else out + b.reshape(shape), mean, rstd
+
+
+samples(
+    "batch_norm",
+    batch_norm,
+    call(x(4, 3), x(3), x(3, seed=1), eps=1e-5),
+    call(x(2, 3, 2, 2), None, None, eps=1e-3),
+    call(CHANNELS_LAST, x(4), x(4), eps=1e-5),
+)
+
+
+def last_standardised(a, dims, eps):
+    """Over the last `dims` dimensions; the statistics keep them with size 1."""
+    axes = tuple(range(a.ndim - dims, a.ndim))
+    return standardised(a, axes, eps)[0], a.mean(axes, keepdims=True), 1 / np.sqrt(a.var(axes, keepdims=True) + eps)
+
+
+samples("standardise", last_standardised, call(x(3, 4), dims=1, eps=1e-5), call(x(2, 3, 4), dims=2, eps=1e-3))
+samples(
+    "linear",
+    lambda a, w, b: a @ w.T + (0 if b is None else b),
+    call(x(4, 3), x(2, 3), x(2)),
+    call(x(2, 4, 3), x(2, 3), None),
+    call(x(3), x(2, 3), x(2)),
+    call(z(4, 3), z(2, 3), z(2)),
+    call(x(0, 3), x(2, 3), x(2)),
+)
+
+EMBEDDING = {"padding_idx": None, "by_frequency": False, "sparse": False}
+
+
+def embedding_grad(y, indices, rows, padding_idx, by_frequency):
+    grad = np.zeros((rows, *y.shape[indices.ndim :]))
+    for where in np.ndindex(*indices.shape):
+        row = indices[where]
+        grad[row] += 0 if row == padding_idx else y[where] / ((indices == row).sum() if by_frequency else 1)
+    return grad
+
+
+samples(
+    "embedding",
+    lambda w, i, **how: w[i],
+    call(x(5, 2), ints(2, 3, low=0, high=5), **EMBEDDING),
+    call(x(5, 2), ints(4, low=0, high=3), **EMBEDDING | {"padding_idx": 1, "by_frequency": True}, grad=False),
+)
+samples(
+    "embedding_grad",
+    embedding_grad,
+    call(x(2, 3, 4), ints(2, 3, low=0, high=4), rows=5, padding_idx=None, by_frequency=False),
+    call(x(6, 2), ints(6, low=0, high=3), rows=3, padding_idx=1, by_frequency=True),
+)
+
+
+def nll(logp, target, weight, reduction, ignore_index):
+    """-weight[t] · logp[t], element by element; the mean is weighted."""
+    w = np.ones(logp.shape[1]) if weight is None else weight
+    losses, weights = np.zeros(target.shape), np.zeros(target.shape)
+    for where in np.ndindex(*target.shape):
+        t = target[where]
+        if t != ignore_index:
+            weights[where] = w[t]
+            losses[where] = -w[t] * logp[(where[0], t, *where[1:])]
+    return {"none": losses, "sum": losses.sum(), "mean": losses.sum() / weights.sum()}[reduction]
+
+
+def cross_entropy(a, target, weight, reduction, ignore_index):
+    return nll(sp.log_softmax(a, axis=1), target, weight, reduction, ignore_index)
+
+
+for _name, _oracle in (("nll_loss", nll), ("cross_entropy", cross_entropy)):
+    samples(
+        _name,
+        _oracle,
+        call(x(4, 3), ints(4, low=0, high=3), None, reduction="mean", ignore_index=-100),
+        call(x(4, 3), ints(4, low=0, high=3), x(3, low=0.5, high=2.0), reduction="mean", ignore_index=1),
+        call(x(4, 3), ints(4, low=0, high=3), None, reduction="none", ignore_index=-100),
+        call(x(2, 3, 2, 2), ints(2, 2, 2, low=0, high=3), None, reduction="sum", ignore_index=-100),
+    )
+samples(
+    "mse_loss",
+    lambda a, b, reduction: {"mean": np.mean, "sum": np.sum, "none": np.asarray}[reduction]((a - b) ** 2),
+    *(call(x(2, 3), x(2, 3, seed=1), reduction=r) for r in ("mean", "sum", "none")),
+)
+
+samples(
+    "dropout",
+    None,
+    call(x(3, 4), p=0.5, generator=None),
+    call(x(3, 4), p=0.0, generator=None),
+    why_no_oracle="random: tests/nn compare its mask with PyTorch's bit by bit",
+)
+
+
+def lstm(a, h, c, w_ih, w_hh, b_ih, b_hh):
+    """Hochreiter and Schmidhuber, 1997, with the gates in the order input, forget, cell, output."""
+    outs = []
+    for step in a:
+        gates = step @ w_ih.T + h @ w_hh.T + (0 if b_ih is None else b_ih + b_hh)
+        i, f, g, o = np.split(gates, 4, axis=1)
+        c = sp.expit(f) * c + sp.expit(i) * np.tanh(g)
+        h = sp.expit(o) * np.tanh(c)
+        outs.append(h)
+    return np.stack(outs), c
+
+
+samples(
+    "lstm_sequence",
+    lstm,
+    call(x(3, 2, 2), x(2, 2), x(2, 2, seed=1), x(8, 2), x(8, 2, seed=1), x(8), x(8, seed=1)),
+    call(x(2, 1, 3), x(1, 2), x(1, 2, seed=1), x(8, 3), x(8, 2), None, None),
+)

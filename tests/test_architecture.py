@@ -1,0 +1,166 @@
+"""The order of layers, the size of files, and what a repository must not hold, read from the source."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "tdt"
+
+# Bottom to top: a module imports from its own layer and from those before it. A name stands for all modules below it,
+# one that ends in "_" for all that begin so, "tdt" for the root module alone; the longest name that fits counts.
+LAYERS: list[list[str]] = [
+    ["tdt._about", "tdt._dtype", "tdt._device", "tdt._errors", "tdt.utils._files"],
+    ["tdt._backend"],
+    ["tdt._kernels"],
+    # Promotion inserts `cast` and a write to a view `copy_slices`: the engine's own two ops.
+    ["tdt.autograd._", "tdt._", "tdt._ops.cast", "tdt._ops.copy_slices"],
+    ["tdt._ops"],
+    ["tdt.autograd", "tdt.testing", "tdt.backends", "tdt.linalg",
+     "tdt.random", "tdt._methods", "tdt._public", "tdt._absent", "tdt"],
+    ["tdt.nn"],
+    ["tdt.optim", "tdt.utils", "tdt.utils.data"],
+    ["tdt.vision", "tdt.utils.tensorboard"],
+    ["tdt.train.config", "tdt.train.registry", "tdt.train._"],
+    ["tdt.train"],
+    ["tdt.train.session"],
+    ["tdt.cli", "tdt.commands", "tdt.__main__"],
+]  # fmt: skip
+HEART = ["autograd", "_tensor.py", "nn/modules/module.py", "optim/optimizer.py", "train/trainer.py"]
+JIT = ["_jit.py", "_compile.py"]
+
+
+def name_of(path: Path) -> str:
+    """The module that a file holds."""
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+FILES = sorted(PACKAGE.rglob("*.py"))
+MODULES = {name_of(path): path for path in FILES}
+
+
+def layer_of(module: str) -> int:
+    """The index in LAYERS of the longest name that covers `module`."""
+    fits = {
+        name: index
+        for index, names in enumerate(LAYERS)
+        for name in names
+        if module == name or (name != "tdt" and module.startswith(name if name.endswith("_") else name + "."))
+    }
+    assert fits, f"{module} belongs to no layer: add it to LAYERS"
+    return fits[max(fits, key=len)]
+
+
+@cache
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(), str(path))
+
+
+def is_type_checking(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
+
+
+def walk(node: ast.AST) -> Iterator[ast.AST]:
+    """All nodes below `node`, but for what only type checkers read."""
+    for child in ast.iter_child_nodes(node):
+        if not is_type_checking(child):
+            yield child
+            yield from walk(child)
+
+
+def imports(path: Path) -> Iterator[tuple[int, str]]:
+    """(line, module) of everything that a file imports at run time, inside functions too."""
+    for node in walk(tree(path)):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}:{node.lineno}: relative import; write the whole name"
+            for alias in node.names:
+                below = f"{node.module}.{alias.name}"
+                yield node.lineno, below if below in MODULES else str(node.module)
+
+
+@pytest.mark.parametrize("module", [name for name in MODULES if name != "tdt"])
+def test_a_module_imports_only_from_its_own_layer_and_below(module: str):
+    wrong = [
+        f"{MODULES[module]}:{line}: {module} must not import {target}"
+        for line, target in imports(MODULES[module])
+        if target.partition(".")[0] == "tdt" and layer_of(target) > layer_of(module)
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_methods_are_bound_by_the_root_module_alone():
+    assert [m for m, path in MODULES.items() if "tdt._methods" in {t for _, t in imports(path)}] in ([], ["tdt"])
+
+
+def test_kernels_import_only_the_backend():
+    wrong = [
+        f"{path}:{line}: {target}"
+        for module, path in MODULES.items()
+        if module.startswith("tdt._kernels")
+        for line, target in imports(path)
+        if target.startswith("tdt") and not target.startswith(("tdt._kernels", "tdt._backend"))
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_only_the_compiling_modules_call_numbas_compiler():
+    wrong = []
+    for path in FILES:
+        for node in walk(tree(path)):
+            names = {node.attr} if isinstance(node, ast.Attribute) else set()
+            if isinstance(node, ast.ImportFrom) and node.module == "numba":
+                names = {alias.name for alias in node.names}
+            if names & {"njit", "vectorize", "guvectorize"} and path.name not in JIT and "numba" in path.read_text():
+                wrong.append(f"{path}:{node.lineno}: {names}; use tdt._kernels._jit.jit")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_torch_is_never_imported():
+    wrong = [f"{path}:{line}" for path in FILES for line, name in imports(path) if name.partition(".")[0] == "torch"]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_no_file_passes_600_lines():
+    long = {name: n for name, path in MODULES.items() if (n := len(path.read_text().splitlines())) > 600}
+    assert not long
+
+
+def test_no_function_passes_60_lines():
+    long = [
+        f"{path}:{node.lineno}: {node.name} has {node.end_lineno - node.lineno} lines"
+        for path in FILES
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.FunctionDef) and node.end_lineno and node.end_lineno - node.lineno > 60
+    ]
+    assert not long, "\n".join(long)
+
+
+def test_the_heart_can_be_read_in_a_day():
+    files = [file for part in HEART for file in ([*(PACKAGE / part).rglob("*.py")] or [PACKAGE / part])]
+    lines = {str(file.relative_to(PACKAGE)): len(file.read_text().splitlines()) for file in files}
+    assert sum(lines.values()) < 3000, (sum(lines.values()), lines)
+
+
+def test_no_path_of_a_machine_is_written_down():
+    pattern = re.compile(r"/(wor[k]|roo[t]|far[m]|hom[e]/\w+|Users/\w+)/")
+    folders = ["tdt", "tests", "scripts", "configs", "docs", "examples", "benchmarks", ".ci"]
+    texts = [path for folder in folders for path in (ROOT / folder).rglob("*")]
+    texts += [path for path in ROOT.iterdir() if path.suffix in (".md", ".toml", ".yaml")]
+    suffixes = {".py", ".pyi", ".md", ".toml", ".yaml", ".yml", ".json", ".txt", ".sh", ""}
+    found = [
+        f"{path}:{number}: {line.strip()}"
+        for path in texts
+        if path.is_file() and path.suffix in suffixes and "__pycache__" not in path.parts
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if pattern.search(line)
+    ]
+    assert not found, "\n".join(found)

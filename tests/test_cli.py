@@ -1,0 +1,107 @@
+"""The command line: help, mistakes, exit codes; no traceback for what is the user's to mend."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tdt import cli
+from tests.commands.running import SMALL, tdt
+
+SIX = (
+    SMALL.replace("name: small", "name: small\nsed: 1")  # line 2: unknown key
+    .replace("ToTensor", "ToTensr")  # 8: unknown name
+    .replace("batch_size: 128", "batch_size: 0")  # 9: out of range
+    .replace("Linear(64, 10)", "Linear(64, 10, bais=False)")  # 10: unknown argument
+    .replace("Adam(lr=1e-2)", "Adam(lr=fast)")  # 13: wrong type
+    .replace("every: 5 steps", "every: 5")  # 15: no unit
+)
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    code = cli.run([*arguments])
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+@pytest.mark.parametrize("verb", ["train", "eval"])
+def test_each_verb_has_help_with_an_example(capsys, verb: str):
+    code, out, _ = run(capsys, verb, "--help")
+    assert code == 0 and re.search(rf"Examples:\s+tdt\s+{verb} ", out)
+
+
+def test_help_lists_the_verbs(capsys):
+    code, out, _ = run(capsys, "--help")
+    assert code == 0 and re.search(r"^\s+train\s", out, re.M) and re.search(r"^\s+eval\s", out, re.M)
+
+
+def test_the_version(capsys):
+    from tdt import __version__
+
+    assert run(capsys, "--version") == (0, f"tdt {__version__}\n", "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["trian"], "No such command 'trian'"),
+        (["train"], "give a CONFIG, or --resume RUN"),
+        (["train", "--lr", "1"], "No such option: --lr"),
+        (["train", "digits-mlp", "--resume", "x"], "give --resume RUN alone"),
+        (["eval"], "Missing"),
+        (["eval", "nothing"], "no run 'nothing'"),
+        (["eval", "no.safetensors"], "no.safetensors: no such checkpoint file"),
+        (["train", "--resume", "nothing"], "no run 'nothing'"),
+        (["train", "digits-mpl"], "did you mean 'digits-mlp'?"),
+        (["train", "digits-mlp", "lr=1"], "<command line>:1:1: lr: unknown key"),
+        (["train", "digits-mlp", "--device", "gpu"], "expected auto, cpu, cuda or cuda:N"),
+    ],
+)
+def test_a_wrong_command_line_exits_with_2_and_says_so(capsys, monkeypatch, tmp_path, arguments, said):
+    monkeypatch.chdir(tmp_path)
+    code, out, err = run(capsys, *arguments)
+    assert (code, out) == (2, "") and said in err
+    assert "Traceback" not in err and not list(tmp_path.iterdir())
+
+
+def test_six_mistakes_give_six_lines_sorted_and_no_run(tmp_path):
+    (tmp_path / "six.yaml").write_text(SIX)
+    done = tdt("train", "six.yaml", cwd=tmp_path)
+    lines = done.stderr.splitlines()
+    assert (done.returncode, done.stdout) == (2, "")
+    assert [line.split(":")[:2] for line in lines] == [["six.yaml", str(n)] for n in (2, 8, 9, 10, 13, 15)]
+    assert all(re.match(r"six\.yaml:\d+:\d+: [\w.]+: ", line) for line in lines)
+    assert [path.name for path in tmp_path.iterdir()] == ["six.yaml"]
+
+
+def test_a_run_whose_layers_do_not_fit_is_not_created(tmp_path):
+    (tmp_path / "c.yaml").write_text(SMALL.replace("Linear(64, 10)", "Linear(65, 10)"))
+    done = tdt("train", "c.yaml", cwd=tmp_path)
+    assert done.returncode == 2 and "c.yaml:9:" in done.stderr and "0 (Flatten(), line 9)" in done.stderr
+    assert not (tmp_path / "runs").exists()
+
+
+def test_traceback_shows_where_an_error_arose(tmp_path):
+    (tmp_path / "c.yaml").write_text(SIX)
+    done = tdt("train", "c.yaml", "--traceback", cwd=tmp_path)
+    assert "Traceback" in done.stderr and "ConfigError" in done.stderr
+
+
+def test_an_error_that_is_no_users_fault_keeps_its_traceback(monkeypatch):
+    def broken(*args, **kwargs):
+        raise AssertionError("a bug")
+
+    monkeypatch.setattr("tdt.train.config.draft", broken)
+    with pytest.raises(AssertionError, match="a bug"):
+        cli.run(["train", "digits-mlp"])
+
+
+def test_a_full_disk_is_said_in_a_line(capsys, monkeypatch, tmp_path):
+    def full(*args, **kwargs):
+        raise OSError(28, "No space left on device", "runs")
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("tdt.train.run.Run.create", full)
+    code, _, err = run(capsys, "train", "digits-mlp")
+    assert code == 1 and "No space left" in err and "Traceback" not in err

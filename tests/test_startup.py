@@ -1,0 +1,93 @@
+"""What a start loads: the command line neither NumPy nor the core, a part of the library its methods too."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+# Typer, Rich and what they bring; pydantic is how Typer reads a command's parameters.
+LIBRARIES = {"annotated_doc", "annotated_types", "click", "markdown_it", "mdurl", "pydantic", "pydantic_core", "pygments",
+             "rich", "shellingham", "typer", "typing_extensions", "typing_inspection", "_distutils_hack"}  # fmt: skip
+OURS = ("tdt.cli", "tdt.commands", "tdt._about")
+
+PROGRAM = """
+import atexit, json, sys
+before = set(sys.modules)
+atexit.register(lambda: print("MODULES" + json.dumps(sorted(set(sys.modules) - before))))
+{}
+"""
+
+
+def loaded_by(code: str, **environment: str) -> set[str]:
+    """The modules that a fresh interpreter loads while it runs `code`."""
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM.format(code)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, **environment},
+        timeout=60,
+    )
+    assert "MODULES" in done.stdout, done.stderr
+    return set(json.loads(done.stdout.rpartition("MODULES")[2]))
+
+
+def foreign(modules: set[str]) -> set[str]:
+    """Those that a start of the command line has no business with."""
+    return {
+        module
+        for module in modules
+        if module != "tdt"
+        and not module.startswith(OURS)
+        and module.partition(".")[0] not in LIBRARIES | sys.stdlib_module_names
+        and not module.startswith("_sysconfigdata_")
+    }
+
+
+RUN = "import sys; sys.argv = ['tdt', *{!r}]; from tdt.cli import main; main()"
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["train", "--help"], ["eval", "--help"], ["--version"]])
+def test_help_loads_neither_numpy_nor_the_core(arguments: list[str]):
+    modules = loaded_by(RUN.format(arguments))
+    assert "tdt.cli" in modules
+    assert not foreign(modules)
+
+
+def test_shell_completion_loads_neither_numpy_nor_the_core():
+    modules = loaded_by(
+        RUN.format([]),
+        _TDT_COMPLETE="complete_bash",
+        _TYPER_COMPLETE_ARGS="tdt tr",
+        COMP_WORDS="tdt tr",
+        COMP_CWORD="1",
+    )
+    assert "tdt.cli" in modules
+    assert not foreign(modules)
+
+
+def test_importing_the_package_loads_only_its_version():
+    modules = {module for module in loaded_by("import tdt; tdt.__version__") if module.partition(".")[0] not in
+               sys.stdlib_module_names}  # fmt: skip
+    assert modules == {"tdt", "tdt._about"}
+
+
+def test_first_use_loads_no_library_but_numpy():
+    modules = loaded_by("import tdt; x = tdt.ones(2, requires_grad=True); (x * x).sum().backward()")
+    roots = {module.partition(".")[0] for module in modules if "cython" not in module} - set(sys.stdlib_module_names)
+    assert roots - {"_distutils_hack"} == {"tdt", "numpy", "ml_dtypes"}
+
+
+@pytest.mark.parametrize(
+    "package", ["nn", "nn.functional", "optim", "utils.data", "vision.datasets", "vision.transforms"]
+)
+def test_a_part_imported_alone_has_tensors_with_their_methods(package: str):
+    assert "tdt._methods" in loaded_by(f"import tdt.{package}")
+
+
+def test_submodules_come_with_the_package():
+    code = "import tdt; tdt.nn.functional, tdt.nn.init, tdt.utils.data.DataLoader, tdt.optim.lr_scheduler.StepLR"
+    assert "tdt.optim.lr_scheduler" in loaded_by(code)

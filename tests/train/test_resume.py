@@ -1,0 +1,154 @@
+"""A run that is killed anywhere and resumed ends as the run that was not: to the bit, and in its logs."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from tdt.train import checkpoint
+
+pytestmark = pytest.mark.budget("resume")
+
+# Augmentation, dropout and shuffling, so that each generator matters; momentum, moments and a schedule, so that the
+# optimizer's state does. 9 steps an epoch, checkpoints after steps 7, 14, 21 and where an epoch is the best.
+CONFIG = """
+name: small
+seed: 3
+device: cpu
+data:
+  train: Digits(split=train)
+  valid: Digits(split=valid)
+  test: Digits(split=test)
+  transform: [ToTensor, "Normalize(0.5, 0.5)"]
+  augment: ["RandomCrop(8, padding=1)"]
+  loader: {batch_size: 128, num_workers: %d}
+  eval_loader: {num_workers: 0}
+model: ["Conv2d(1, 4, 3, stride=2)", BatchNorm2d(4), ReLU, Flatten, Dropout(0.3), LazyLinear(10)]
+loss: CrossEntropyLoss
+metrics: [accuracy]
+optimizer: {type: Adam, lr: 1e-2, param_groups: [{params: "*.bias", lr: 2e-2}]}
+scheduler: {type: OneCycleLR, max_lr: [1e-2, 2e-2], total_steps: 27, interval: step}
+train: {epochs: 3, clip_grad_norm: 1.0}
+checkpoint: {every: 7 steps, keep: 2, best: valid/accuracy}
+log: {every: 4 steps}
+"""
+WORKERS = (0, 2)
+# Fault point → whether there was a checkpoint to go on from. Validation has 3 batches an epoch.
+FAULTS = {
+    "train.step:3": False,  # before the first checkpoint
+    "train.step:12": True,  # in the middle of the second epoch
+    "train.step:27": True,  # after the last step, before its validation
+    "checkpoint.write:1": False,
+    "checkpoint.write:3": True,
+    "checkpoint.renamed:1": True,  # on the disk, and neither best nor last point to it
+    "checkpoint.renamed:3": True,
+    "validate:5": True,
+}
+
+
+def tdt(*arguments: str | Path, fault: str | None = None) -> subprocess.CompletedProcess[str]:
+    """Run the command line in a process of its own."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"} | ({"TDT_FAULT": fault} if fault else {})
+    code = "from tdt.cli import main; main()"
+    return subprocess.run(
+        [sys.executable, "-c", code, *map(str, arguments)], capture_output=True, text=True, env=environment, timeout=120
+    )
+
+
+def result(folder: Path) -> dict[str, Any]:
+    """All in which two equal runs are equal."""
+    found: dict[str, Any] = {}
+    for name in ("last", "best"):
+        tensors, meta = checkpoint.load(folder / "checkpoints" / f"{name}.safetensors")
+        found[name] = {key: (array.dtype.name, array.shape, array.tobytes()) for key, array in tensors.items()}
+        found[name, "meta"] = {key: value for key, value in meta.items() if key != "logs"}
+    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    found["metrics"] = [{k: v for k, v in line.items() if not k.startswith("time/")} for line in lines]
+    logs = EventAccumulator(str(folder), size_guidance={"scalars": 0}).Reload()
+    tags = [tag for tag in logs.Tags()["scalars"] if not tag.startswith("time/")]
+    found["tensorboard"] = {tag: [(e.step, e.value) for e in logs.Scalars(tag)] for tag in tags}
+    return found
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory) -> Any:
+    """For each number of workers the config's file and the result of a run that nobody disturbed."""
+    made: dict[int, tuple[Path, dict[str, Any]]] = {}
+
+    def get(workers: int) -> tuple[Path, dict[str, Any]]:
+        if workers not in made:
+            folder = tmp_path_factory.mktemp("uninterrupted")
+            config = folder / "small.yaml"
+            config.write_text(CONFIG % workers)
+            done = tdt("train", config, "--run-dir", folder / "run")
+            assert done.returncode == 0, done.stderr
+            made[workers] = config, result(folder / "run")
+        return made[workers]
+
+    return get
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("workers", WORKERS)
+def test_a_killed_run_resumed_ends_as_if_it_had_not_been_killed(uninterrupted, tmp_path, workers: int, fault: str):
+    config, expected = uninterrupted(workers)
+    run = tmp_path / "run"
+    killed = tdt("train", config, "--run-dir", run, fault=fault)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    resumed = tdt("train", "--resume", run)
+    assert resumed.returncode == 0, resumed.stderr
+    began = re.search(r"from step (\d+)", resumed.stdout)
+    assert (began is not None and int(began[1]) > 0) == FAULTS[fault], resumed.stdout
+    assert_equal(result(run), expected)
+
+
+def assert_equal(found: dict[str, Any], expected: dict[str, Any]) -> None:
+    """Equal, or the first difference by name."""
+    for part in expected:
+        if isinstance(expected[part], dict):
+            assert found[part].keys() == expected[part].keys()
+            different = [key for key in expected[part] if found[part][key] != expected[part][key]]
+            assert not different, f"{part}: {different}"
+        else:
+            assert found[part] == expected[part], part
+
+
+def test_two_runs_of_one_config_are_equal(uninterrupted, tmp_path):
+    config, expected = uninterrupted(0)
+    assert tdt("train", config, "--run-dir", tmp_path / "run").returncode == 0
+    assert_equal(result(tmp_path / "run"), expected)
+
+
+def test_a_checkpoint_holds_every_generator_and_the_whole_optimizer(uninterrupted):
+    _, expected = uninterrupted(0)
+    names = set(expected["last"])
+    assert {"rng/default", "rng/data", "rng/augment", "optimizer/exp_avg/0.weight", "model/1.running_var"} <= names
+
+
+def test_a_run_killed_many_times_ends_the_same(uninterrupted, tmp_path):
+    config, expected = uninterrupted(0)
+    run = tmp_path / "run"
+    tdt("train", config, "--run-dir", run, fault="train.step:10")
+    for _ in range(2):
+        assert tdt("train", "--resume", run, fault="train.step:8").returncode == -signal.SIGKILL
+    assert tdt("train", "--resume", run).returncode == 0
+    assert_equal(result(run), expected)
+
+
+def test_a_finished_run_says_so_and_stays_as_it_is(uninterrupted, tmp_path):
+    config, expected = uninterrupted(0)
+    assert tdt("train", config, "--runs-root", tmp_path).returncode == 0
+    before = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "small" / "1").rglob("*") if path.is_file()}
+    again = tdt("train", "--resume", "small", "--runs-root", tmp_path)
+    assert again.returncode == 0 and "complete" in again.stdout
+    after = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "small" / "1").rglob("*") if path.is_file()}
+    assert {k: v for k, v in after.items() if k != "run.lock"} == {k: v for k, v in before.items() if k != "run.lock"}

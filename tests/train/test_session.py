@@ -1,0 +1,196 @@
+"""A run from its folder to its test score; resumed, refused, warned about."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tdt
+from tdt.train import checkpoint
+from tdt.train._signals import StopRequest, exit_code
+from tdt.train.config import ConfigError, loads
+from tdt.train.events import Event, Notice, RunStarted, RunStopped, StepDone, TestDone
+from tdt.train.run import RunError
+from tdt.train.session import Session
+from tests.commands.running import SMALL
+
+
+class Stop(Exception):
+    """Ends a run like a crash."""
+
+
+@pytest.fixture(autouse=True)
+def _threads() -> Any:
+    before = tdt.get_num_threads()
+    yield
+    tdt.set_num_threads(before)
+
+
+def crash_at(step: int) -> Any:
+    def crash(event: Event) -> None:
+        if isinstance(event, StepDone) and event.step == step:
+            raise Stop
+
+    return crash
+
+
+def run(root: Path, *listeners: Any, text: str = SMALL) -> Path:
+    """A run under `root`; its folder."""
+    with Session.start(loads(text, "small.yaml"), root=root) as session:
+        session.train(*listeners)
+        return session.run.folder
+
+
+def resumed(root: Path, name: str = "small") -> tuple[str, list[Event]]:
+    seen: list[Event] = []
+    with Session.resume(name, root=root) as session:
+        return session.train(seen.append).reason, seen
+
+
+def test_a_run_leaves_what_the_design_says(tmp_path):
+    folder = run(tmp_path)
+    assert folder == tmp_path / "small" / "1"
+    names = {path.name.partition(".")[0] for path in folder.iterdir()}
+    assert names == {"config", "env", "run", "metrics", "events", "checkpoints"}
+    assert loads((folder / "config.yaml").read_text()) == loads(SMALL, "small.yaml")
+    assert {"versions", "git", "command"} <= json.loads((folder / "env.json").read_text()).keys()
+
+
+def test_the_test_split_is_scored_with_the_best_weights(tmp_path):
+    seen: list[Event] = []
+    folder = run(tmp_path, seen.append, text=SMALL + "checkpoint: {best: valid/accuracy, keep: 1}\n")
+    [tested] = [event for event in seen if isinstance(event, TestDone)]
+    assert tested.checkpoint == folder / "checkpoints" / "best.safetensors"
+    assert tested.step == checkpoint.load(tested.checkpoint)[1]["step"]
+    assert isinstance(seen[-1], RunStopped) and seen[-1].reason == "done"
+
+
+def test_a_wrong_config_leaves_no_folder(tmp_path):
+    with pytest.raises(ConfigError):
+        run(tmp_path / "runs", text=SMALL.replace("Linear(64, 10)", "Linear(63, 10)"))
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_run_that_ended_before_its_first_checkpoint_starts_again(tmp_path):
+    with pytest.raises(Stop):
+        run(tmp_path, crash_at(4))
+    assert (tmp_path / "small" / "1" / "metrics.jsonl").read_text() == ""
+    reason, seen = resumed(tmp_path)
+    assert reason == "done" and [event.step for event in seen if isinstance(event, StepDone)] == list(range(1, 19))
+    lines = (tmp_path / "small" / "1" / "metrics.jsonl").read_text().splitlines()
+    assert [json.loads(line)["step"] for line in lines if "StepDone" in line] == [5, 10, 15]
+
+
+def test_the_threads_of_the_first_part_are_set_again(tmp_path):
+    tdt.set_num_threads(2)
+    with pytest.raises(Stop):
+        run(tmp_path, crash_at(12))
+    tdt.set_num_threads(1)
+    resumed(tmp_path)
+    assert tdt.get_num_threads() == 2
+
+
+def test_other_versions_and_kernels_are_said(tmp_path, monkeypatch):
+    with pytest.raises(Stop):
+        run(tmp_path, crash_at(12))
+    monkeypatch.setattr("tdt.train.session.versions", lambda: {"numpy": "9.9"})
+    with tdt.backends.kernels(False):
+        _, seen = resumed(tmp_path)
+    texts = [event.text for event in seen if isinstance(event, Notice)]
+    assert any("numpy was 2." in text and "is 9.9" in text for text in texts)
+    assert any("kernels were fast and are reference" in text for text in texts)
+    assert isinstance(next(event for event in seen if not isinstance(event, Notice)), RunStarted)
+
+
+def test_the_same_environment_is_passed_over_in_silence(tmp_path):
+    with pytest.raises(Stop):
+        run(tmp_path, crash_at(12))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        _, seen = resumed(tmp_path)
+    assert not [event for event in seen if isinstance(event, Notice)]
+
+
+def test_a_run_whose_config_file_is_gone_goes_on_from_its_checkpoint(tmp_path):
+    with pytest.raises(Stop):
+        run(tmp_path, crash_at(12))
+    (tmp_path / "small" / "1" / "config.yaml").unlink()
+    assert resumed(tmp_path)[0] == "done"
+
+
+def test_a_trained_run_that_died_before_its_test_is_tested_on_resume(tmp_path):
+    def crash(event: Event) -> None:
+        if isinstance(event, TestDone):
+            raise Stop
+
+    with pytest.raises(Stop):
+        run(tmp_path, crash)
+    text = (tmp_path / "small" / "1" / "metrics.jsonl").read_text()
+    (tmp_path / "small" / "1" / "metrics.jsonl").write_text("".join(text.splitlines(keepends=True)[:-1]))
+    _, seen = resumed(tmp_path)
+    assert not [event for event in seen if isinstance(event, StepDone)]
+    assert [event for event in seen if isinstance(event, TestDone)]
+    with Session.resume("small", root=tmp_path) as session:
+        assert session.complete
+
+
+def test_a_damaged_checkpoint_is_refused_and_the_run_let_go(tmp_path):
+    folder = run(tmp_path)
+    last = folder / "checkpoints" / "last.safetensors"
+    last.write_bytes(last.read_bytes()[:-10])
+    for _ in range(2):  # the second time too: the lock was let go
+        with pytest.raises(checkpoint.CheckpointError, match="damaged"):
+            Session.resume("small", root=tmp_path)
+
+
+def test_a_run_trained_by_another_process_is_refused(tmp_path):
+    with Session.start(loads(SMALL, "small.yaml"), root=tmp_path), pytest.raises(RunError, match="is being trained"):
+        Session.resume("small", root=tmp_path)
+
+
+def test_a_warm_start_is_a_checkpoint_of_its_own(tmp_path):
+    source = run(tmp_path) / "checkpoints" / "best.safetensors"
+    with pytest.raises(Stop):
+        run(tmp_path, crash_at(2), text=SMALL.replace("small", "tuned") + f"weights: {{from: '{source}'}}\n")
+    source.unlink()
+    seen = resumed(tmp_path, "tuned")[1]
+    assert [event.step for event in seen if isinstance(event, StepDone)] == list(range(1, 19))
+
+
+def test_a_warm_start_is_no_resumed_run(tmp_path):
+    source = run(tmp_path) / "checkpoints" / "best.safetensors"
+    config = loads(SMALL.replace("small", "tuned") + f"weights: {{from: '{source}'}}\n", "tuned.yaml")
+    seen: list[Event] = []
+    with Session.start(config, root=tmp_path) as session:
+        session.train(seen.append)
+    assert [event.resumed for event in seen if isinstance(event, RunStarted)] == [False]
+
+
+def test_signals_have_the_exit_codes_of_shells():
+    assert (exit_code("SIGINT"), exit_code("SIGTERM")) == (130, 143)
+
+
+def test_a_stop_request_gives_the_signals_back(tmp_path):
+    import os
+    import signal
+
+    before = signal.getsignal(signal.SIGINT)
+    with StopRequest() as stop:
+        assert stop.reason is None
+        os.kill(os.getpid(), signal.SIGINT)
+        assert stop.reason == "SIGINT"
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_in_another_thread_signals_are_left_alone(tmp_path):
+    from threading import Thread
+
+    outcomes: list[Any] = []
+    thread = Thread(target=lambda: outcomes.append(run(tmp_path)))
+    thread.start()
+    thread.join()
+    assert outcomes == [tmp_path / "small" / "1"]

@@ -1,0 +1,70 @@
+"""The meta pass: shapes, parameters and multiply-adds of every layer, and where a size does not fit."""
+
+from __future__ import annotations
+
+import pytest
+
+import tdt
+from tdt.train.build import build
+from tdt.train.config import ConfigError, loads
+
+CONFIG = """\
+device: cpu
+data:
+  train: Digits
+  transform: [ToTensor]
+model: MODEL
+loss: CrossEntropyLoss
+optimizer: SGD(lr=0.1)
+train: {epochs: 1}
+"""
+
+
+def parts(model: str):
+    return build(loads(CONFIG.replace("MODEL", model), "c.yaml"))
+
+
+def test_rows_have_shapes_parameters_and_multiply_adds():
+    rows = parts('["Conv2d(1, 4, 3, stride=2, padding=1)", ReLU, Flatten, LazyLinear(10)]').rows
+    assert [(r.name, r.shape, r.parameters, r.flops) for r in rows] == [
+        ("0", (4, 4, 4), 4 * 9 + 4, 4 * 4 * 4 * 9),
+        ("1", (4, 4, 4), 0, 0),
+        ("2", (64,), 0, 0),
+        ("3", (10,), 650, 640),
+    ]
+
+
+def test_lazy_layers_become_what_they_stand_for_and_nothing_is_drawn_twice():
+    made = parts("[Flatten, LazyLinear(10)]")
+    assert type(made.model[1]) is tdt.nn.Linear
+    tdt.manual_seed(0)
+    assert (made.model[1].weight == tdt.nn.Linear(64, 10).weight).all()
+
+
+def test_the_pass_leaves_the_statistics_of_batch_norm_alone():
+    made = parts('["BatchNorm2d(1)", Flatten, "Linear(64, 10)"]')
+    assert made.model[0].num_batches_tracked == 0 and (made.model[0].running_mean == 0).all()
+    assert made.model.training
+
+
+@pytest.mark.parametrize(
+    ("model", "column", "said"),
+    [
+        ('[Flatten, "Linear(65, 10)"]', 18, "its input comes from 0 (Flatten(), line 5)"),
+        ('["Conv2d(3, 4, 3)", Flatten, LazyLinear(10)]', 9, "its input comes from the data"),
+        ('["Conv2d(1, 4, 9)", Flatten, LazyLinear(10)]', 9, "its input comes from the data"),
+        ('[Flatten, "Linear(64, 3)"]', 18, "gives 3 scores, but Digits() has 10 classes"),
+    ],
+)
+def test_what_does_not_fit_is_reported_at_its_layer(model: str, column: int, said: str):
+    with pytest.raises(ConfigError) as caught:
+        parts(model)
+    [message] = caught.value.messages
+    assert message.startswith(f"c.yaml:5:{column}: model.") and said in message, message
+
+
+def test_a_loss_that_does_not_take_the_output_names_the_layer_before():
+    text = CONFIG.replace("MODEL", '[Flatten, "Linear(64, 10)"]').replace("CrossEntropyLoss", "NLLLoss(reduction=none)")
+    with pytest.raises(ConfigError) as caught:
+        build(loads(text.replace("[Flatten, ", "["), "c.yaml"))
+    assert caught.value.problems[0].source.line == 5

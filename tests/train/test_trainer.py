@@ -1,0 +1,169 @@
+"""The loop: when it logs, validates, saves and stops; what a checkpoint brings back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tdt
+from tdt.train import checkpoint
+from tdt.train.build import build
+from tdt.train.checkpoint import CheckpointStore
+from tdt.train.config import loads
+from tdt.train.data import last_indices
+from tdt.train.events import CheckpointSaved, EpochDone, Event, Events, RunStarted, StepDone, Validated
+from tdt.train.trainer import NonFiniteLoss, Trainer
+
+CONFIG = """\
+device: cpu
+data:
+  train: Digits(split=train)
+  valid: Digits(split=valid)
+  transform: [ToTensor]
+  loader: {batch_size: 256, num_workers: 0}
+model: [Flatten, "Linear(64, 10)"]
+loss: CrossEntropyLoss
+metrics: [accuracy]
+optimizer: Adam(lr=1e-2)
+train: {epochs: 3}
+checkpoint: {every: 1 epoch}
+log: {every: 2 steps}
+"""
+STEPS = 5  # an epoch
+
+
+def trainer(folder: Path, *changes: tuple[str, str]) -> tuple[Trainer, list[Event]]:
+    """A trainer of CONFIG with these changes, and the list that its events go to."""
+    text = CONFIG
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    events, seen = Events(), []
+    events.subscribe(seen.append)
+    return Trainer(build(loads(text)), events, CheckpointStore(folder), {"note": "x"}), seen
+
+
+def of(kind: type[Event], seen: list[Event]) -> list[Any]:
+    return [event for event in seen if type(event) is kind]
+
+
+def test_the_order_of_events(tmp_path):
+    made, seen = trainer(tmp_path)
+    assert made.fit() == "done"
+    names = [type(event).__name__ for event in seen]
+    assert names == ["RunStarted"] + (["StepDone"] * STEPS + ["EpochDone", "Validated", "CheckpointSaved"]) * 3
+    assert of(RunStarted, seen)[0].steps == 15
+    assert [event.step for event in of(StepDone, seen)] == list(range(1, 16))
+    assert [(event.step, event.epoch) for event in of(EpochDone, seen)] == [(5, 0), (10, 1), (15, 2)]
+
+
+def test_logged_steps_carry_the_mean_since_the_last_one(tmp_path):
+    made, seen = trainer(tmp_path, ("every: 2 steps", "every: 1 step"), ("epochs: 3", "epochs: 1"))
+    made.fit()
+    losses = [event.scalars["train/loss"] for event in of(StepDone, seen)]
+    sizes = [event.samples for event in of(StepDone, seen)]
+    assert sizes == [256] * 4 + [125]
+    assert of(EpochDone, seen)[0].scalars["train_epoch/loss"] == pytest.approx(
+        np.average(losses, weights=sizes), rel=1e-12
+    )
+    assert of(StepDone, seen)[0].scalars.keys() == {"train/loss", "train/accuracy", "lr", "time/samples_per_second"}
+
+
+def test_each_groups_rate_is_logged(tmp_path):
+    groups = "{type: Adam, lr: 1e-2, param_groups: [{params: '*.bias', lr: 0.5}]}"
+    made, seen = trainer(tmp_path, ("Adam(lr=1e-2)", groups), ("epochs: 3", "epochs: 1"))
+    made.fit()
+    logged = of(StepDone, seen)[1].scalars
+    assert (logged["lr/group0"], logged["lr/group1"]) == (0.01, 0.5)
+
+
+@pytest.mark.parametrize(("interval", "expected"), [("epoch", [1, 0.5, 0.25]), ("step", [0.5**4, 0.5**9, 0.5**14])])
+def test_the_scheduler_steps_after_each(tmp_path, interval: str, expected: list[float]):
+    schedule = f"scheduler: {{type: StepLR, step_size: 1, gamma: 0.5, interval: {interval}}}\ntrain: {{epochs"
+    made, seen = trainer(
+        tmp_path,
+        ("train: {epochs", schedule),
+        ("Adam(lr=1e-2)", "SGD(lr=1.0)"),
+        ("every: 2 steps", "every: 1 epoch"),
+    )
+    made.fit()
+    assert [event.scalars["lr"] for event in of(StepDone, seen) if event.scalars] == expected
+
+
+def test_the_best_is_the_first_of_equals_and_named_by_the_config(tmp_path):
+    made, seen = trainer(tmp_path, ("every: 1 epoch", "every: 1 epoch, best: valid/loss"))
+    scores = [0.5, 0.3, 0.3, float("nan"), 0.2]
+    assert [made._is_better({"valid": {"loss": s}}) for s in scores] == [True, True, False, False, True]
+    made.best = None
+    made.fit()
+    validated = of(Validated, seen)
+    lowest = min(event.scalars["valid/loss"] for event in validated)
+    saved = checkpoint.load(tmp_path / "best.safetensors")[1]
+    assert [event.scalars["valid/loss"] for event in validated if event.step == saved["step"]] == [lowest]
+
+
+def test_the_best_may_be_chosen_on_the_training_split(tmp_path):
+    made, seen = trainer(
+        tmp_path, ("  valid: Digits(split=valid)\n", ""), ("every: 1 epoch", "every: 3 epochs, best: train/loss")
+    )
+    made.fit()
+    assert not of(Validated, seen)
+    assert [event.best for event in of(CheckpointSaved, seen)] == [True, True, True]
+
+
+def test_a_checkpoint_every_some_steps_and_at_the_end(tmp_path):
+    made, seen = trainer(tmp_path, ("every: 1 epoch", "every: 4 steps"), ("  valid: Digits(split=valid)\n", ""))
+    made.fit()
+    assert [event.step for event in of(CheckpointSaved, seen)] == [4, 8, 12, 15]
+
+
+def test_a_reason_to_stop_ends_the_run_after_the_step_with_a_checkpoint(tmp_path):
+    made, _ = trainer(tmp_path)
+    made.should_stop = lambda: "SIGINT" if made.step == 7 else None
+    assert made.fit() == "SIGINT"
+    assert checkpoint.load(tmp_path / "last.safetensors")[1]["step"] == 7
+
+
+def test_a_stopped_run_goes_on_as_if_it_had_not_been_stopped(tmp_path):
+    whole, _ = trainer(tmp_path / "whole")
+    whole.fit()
+    first, _ = trainer(tmp_path / "parts")
+    first.should_stop = lambda: "SIGINT" if first.step == 7 else None
+    first.fit()
+    second, seen = trainer(tmp_path / "parts")
+    second.resume(*checkpoint.load(tmp_path / "parts" / "last.safetensors"))
+    second.fit()
+    assert of(RunStarted, seen)[0].resumed and of(StepDone, seen)[0].step == 8
+    for name, value in whole.parts.model.state_dict().items():
+        assert np.array_equal(value.numpy(), second.parts.model.state_dict()[name].numpy())
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_the_indices_of_the_last_batch_are_those_of_its_samples(tmp_path, workers: int):
+    made, _ = trainer(tmp_path, ("num_workers: 0", f"num_workers: {workers}"))
+    loader = made.parts.loaders["train"]
+    for inputs, targets in loader:
+        indices = last_indices(loader)
+        assert np.array_equal(loader.dataset.tensors[0].numpy()[indices], inputs.numpy())
+        assert np.array_equal(loader.dataset.tensors[1].numpy()[indices], targets.numpy())
+
+
+def test_a_loss_that_is_not_finite_stops_before_the_weights_are_spoilt(tmp_path):
+    made, _ = trainer(tmp_path)
+    inputs = made.parts.loaders["train"].dataset.tensors[0]
+    inputs._a[17] = np.nan
+    with pytest.raises(NonFiniteLoss) as caught:
+        made.fit()
+    assert 17 in caught.value.indices and caught.value.step == made.step + 1
+    assert all(np.isfinite(p.detach().numpy()).all() for p in made.parts.model.parameters())
+
+
+def test_evaluation_uses_eval_mode_and_the_whole_split(tmp_path):
+    made, seen = trainer(tmp_path, ('"Linear(64, 10)"', 'Dropout(0.5), "Linear(64, 10)"'), ("epochs: 3", "epochs: 1"))
+    made.fit()
+    model, valid = made.parts.model.eval(), tdt.vision.datasets.Digits("valid")
+    right = (model(tdt.from_numpy(valid.data)).argmax(1).numpy() == valid.targets).mean()
+    assert of(Validated, seen)[0].scalars["valid/accuracy"] == right

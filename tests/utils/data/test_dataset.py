@@ -1,0 +1,59 @@
+"""Datasets made from others, and random_split."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tdt._random as R
+import tdt.utils.data as data
+from tdt._tensor import wrap
+from tests.utils.data.common import Numbers, torch_side
+
+
+def test_concatenated_datasets_are_indexed_from_both_ends() -> None:
+    both = Numbers(3) + Numbers(4)
+    assert [both[i] for i in range(-7, 7)] == [0, 1, 2, 0, 1, 2, 3] * 2
+    assert both.cumulative_sizes == [3, 7]
+    with pytest.raises(ValueError, match="absolute value of index should not exceed dataset length"):
+        both[-8]
+    with pytest.raises(AssertionError, match="should not be an empty iterable"):
+        data.ConcatDataset([])
+
+
+def test_a_subset_of_a_subset_follows_both_index_lists() -> None:
+    inner = data.Subset(Numbers(10), [9, 7, 5, 3])
+    outer = data.Subset(inner, [3, 0])
+    assert [outer[0], outer[1]] == outer.__getitems__([0, 1]) == [3, 9]
+    assert len(outer) == 2
+
+
+def test_a_subset_that_changes_samples_must_say_so_for_batches_too() -> None:
+    class Negative(data.Subset):
+        def __getitem__(self, index: int) -> int:
+            return -self.dataset[self.indices[index]]
+
+    with pytest.raises(NotImplementedError, match="overrides __getitem__ but not __getitems__"):
+        Negative(Numbers(3), [0])
+
+
+def test_tensors_of_a_dataset_have_equally_many_rows() -> None:
+    with pytest.raises(AssertionError, match="Size mismatch between tensors"):
+        data.TensorDataset(wrap(np.ones(3)), wrap(np.ones(4)))
+
+
+@pytest.mark.parametrize("lengths", [[3, 7], [0.3, 0.7], [1 / 3, 1 / 3, 1 / 3], [10, 0], [0.25, 0.25, 0.5]])
+def test_a_random_split_is_pytorchs(lengths: list) -> None:
+    torch = torch_side()
+    ours = data.random_split(range(10), lengths, generator=R.Generator().manual_seed(42))
+    theirs = torch.data.random_split(range(10), lengths, generator=torch.Generator().manual_seed(42))
+    assert [part.indices for part in ours] == [part.indices for part in theirs]
+
+
+def test_a_split_that_does_not_add_up_is_refused() -> None:
+    with pytest.raises(ValueError, match="Sum of input lengths does not equal the length of the input dataset"):
+        data.random_split(range(10), [3, 8])
+    with pytest.raises(ValueError, match="Fraction at index 0 is not between 0 and 1"):
+        data.random_split(range(10), [-0.5, 1.5])
+    with pytest.warns(UserWarning, match="Length of split at index 1 is 0"):
+        data.random_split(range(1), [0.5, 0.5])

@@ -1,0 +1,294 @@
+"""Loader workers: seeds, errors, deaths, signals, start methods and the way of large batches."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import random
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tdt._random as R
+import tdt.utils.data as data
+from tdt._tensor import wrap
+from tests.utils.data.common import Numbers, plain, tdt_side, torch_side
+
+ROOT = Path(__file__).parents[3]
+
+pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")
+
+
+class Telling(Numbers):
+    """Sample `i` tells what the worker that made it knows and draws."""
+
+    def __init__(self, length: int, side: Any) -> None:
+        super().__init__(length)
+        self.side = side
+
+    def __getitem__(self, index: int) -> tuple:
+        info = self.side.data.get_worker_info()
+        return index, info.id, info.num_workers, info.seed, self.side.rand(), np.random.rand(), random.random()
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3])
+def test_workers_know_and_draw_what_pytorchs_do(workers: int) -> None:
+    seen = []
+    for side in (tdt_side(), torch_side()):
+        side.manual_seed(4)
+        loader = side.data.DataLoader(Telling(17, side), 2, shuffle=True, num_workers=workers)
+        seen.append([[repr(plain(field)) for field in batch] for batch in loader])
+    assert seen[0] == seen[1]
+    assert data.get_worker_info() is None
+
+
+class Parts(data.IterableDataset):
+    """A stream of which workers give parts of unequal length."""
+
+    def __init__(self, side: Any, lengths: list[int]) -> None:
+        self.side, self.lengths = side, lengths
+
+    def __iter__(self) -> Iterator[int]:
+        worker = self.side.data.get_worker_info().id
+        return iter(range(100 * worker, 100 * worker + self.lengths[worker]))
+
+
+@pytest.mark.parametrize("lengths", [[5, 5], [7, 0], [1, 9], [4, 0, 11], [9, 2, 1]])
+@pytest.mark.parametrize("stay", [False, True])
+def test_streams_of_unequal_length_are_interleaved_as_in_pytorch(lengths: list[int], stay: bool) -> None:
+    torch = torch_side()
+    seen = []
+    for side in (tdt_side(), torch):
+        stream = type("Stream", (Parts, side.data.IterableDataset), {})(side, lengths)
+        loader = side.data.DataLoader(stream, 2, num_workers=len(lengths), persistent_workers=stay)
+        seen.append([[plain(batch) for batch in loader] for _ in range(2)])
+    assert seen[0] == seen[1]
+
+
+def loader_processes() -> set[int | None]:
+    """The pids of this process's loader workers; an epoch that an earlier test left in a traceback may still have some."""
+    return {child.pid for child in multiprocessing.active_children() if child.name.startswith("tdt-loader")}
+
+
+class Failing(Numbers):
+    def __init__(self, error: BaseException | str) -> None:
+        super().__init__(8)
+        self.error = error
+
+    def __getitem__(self, index: int) -> int:
+        if index == 5:
+            if isinstance(self.error, BaseException):
+                raise self.error
+            {"exit": lambda: os._exit(3), "kill": lambda: os.kill(os.getpid(), signal.SIGKILL),
+             "hang": lambda: time.sleep(60)}[self.error]()  # fmt: skip
+        return index
+
+
+class Awkward(Exception):
+    def __init__(self, a: int, b: int) -> None:
+        super().__init__(a, b)
+
+
+def test_an_error_in_a_worker_is_raised_in_the_parent_with_its_traceback() -> None:
+    batches = iter(data.DataLoader(Failing(ValueError("sample 5 is broken")), 2, num_workers=2))
+    assert [plain(next(batches)), plain(next(batches))] == [[0, 1], [2, 3]]
+    with pytest.raises(ValueError, match="Caught ValueError in DataLoader worker process 0") as caught:
+        next(batches)
+    assert "sample 5 is broken" in str(caught.value) and "in __getitem__" in str(caught.value)
+    assert plain(next(batches)) == [6, 7]  # the others go on
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "text"),
+    [
+        (KeyError("name"), KeyError, "Caught KeyError in DataLoader worker process 0.\nOriginal Traceback"),
+        (Awkward(1, 2), RuntimeError, "Caught Awkward in DataLoader worker process 0"),
+        (type("Local", (Exception,), {})("here"), RuntimeError, "here"),
+    ],
+)
+def test_errors_that_cannot_travel_whole_arrive_as_text(error: Exception, kind: type, text: str) -> None:
+    with pytest.raises(kind) as caught:
+        list(data.DataLoader(Failing(error), 4, num_workers=1))
+    assert text in str(caught.value)
+
+
+def test_an_error_in_the_worker_init_fn_arrives_at_the_first_batch() -> None:
+    def bad(worker: int) -> None:
+        raise LookupError(f"no file for {worker}")
+
+    with pytest.raises(LookupError, match="no file for 1|no file for 0"):
+        next(iter(data.DataLoader(Numbers(8), num_workers=2, worker_init_fn=bad)))
+
+
+def test_a_batch_that_cannot_be_pickled_is_an_error_not_a_hang() -> None:
+    loader = data.DataLoader(Numbers(4), 2, num_workers=1, collate_fn=lambda samples: lambda: samples)
+    with pytest.raises((AttributeError, RuntimeError), match="Can't pickle|pickle local"):
+        next(iter(loader))
+
+
+@pytest.mark.parametrize(
+    ("how", "text"), [("exit", "worker 0 ended with exit code 3"), ("kill", "worker 0 was killed by SIGKILL")]
+)
+def test_a_worker_that_dies_is_reported_at_once(how: str, text: str) -> None:
+    before = loader_processes()
+    loader = data.DataLoader(Failing(how), 2, num_workers=2)
+    start = time.monotonic()
+    with pytest.raises(RuntimeError, match=r"DataLoader worker \(pid\(s\) \d+\) exited unexpectedly") as caught:
+        list(loader)
+    assert text in str(caught.value) and time.monotonic() - start < 5
+    assert loader_processes() <= before
+
+
+def test_a_worker_that_hangs_runs_into_the_timeout() -> None:
+    start = time.monotonic()
+    with pytest.raises(RuntimeError, match=r"DataLoader timed out after 0\.3 seconds"):
+        list(data.DataLoader(Failing("hang"), 2, num_workers=1, timeout=0.3))
+    assert time.monotonic() - start < 5
+
+
+def test_an_epoch_left_early_leaves_no_process() -> None:
+    before = loader_processes()
+    for _ in data.DataLoader(Numbers(1000), 2, num_workers=2):
+        assert len(loader_processes() - before) == 2
+        break
+    assert loader_processes() <= before
+
+
+def test_workers_that_stay_are_the_same_processes_in_every_epoch() -> None:
+    class Pids(Numbers):
+        def __getitem__(self, index: int) -> int:
+            return os.getpid()
+
+    loader = data.DataLoader(Pids(8), 2, num_workers=2, persistent_workers=True)
+    first = {tuple(plain(batch)) for batch in loader}
+    for _ in loader:
+        break  # an epoch left early is finished unseen before the next
+    assert {tuple(plain(batch)) for batch in loader} == first
+
+
+class Images(Numbers):
+    """Large samples, so that batches go through shared memory."""
+
+    def __getitem__(self, index: int) -> tuple:
+        return wrap(np.full((3, 64, 64), index, np.float32)), {"row": np.arange(index, index + 3)}, "name"
+
+
+@pytest.mark.parametrize("method", multiprocessing.get_all_start_methods())
+def test_large_batches_arrive_whole_and_writable_by_every_start_method(method: str) -> None:
+    before = set(os.listdir("/dev/shm")) if os.path.isdir("/dev/shm") else set()
+    loader = data.DataLoader(Images(24), 8, num_workers=2, multiprocessing_context=method)
+    kept = list(loader)
+    for i, (images, info, names) in enumerate(kept):
+        assert images.numpy().shape == (8, 3, 64, 64) and list(names) == ["name"] * 8
+        assert (images.numpy()[:, 0, 5, 5] == np.arange(8 * i, 8 * i + 8)).all()
+        assert (info["row"].numpy()[:, 0] == np.arange(8 * i, 8 * i + 8)).all()
+        images.numpy()[:] = -1
+        info["row"].numpy()[:] = -1
+    assert not {name for name in set(os.listdir("/dev/shm")) - before if "tdt" in name} if before else True
+
+
+def test_out_of_order_delivery_does_not_wait_for_a_slow_worker() -> None:
+    class Slow(Numbers):
+        def __getitem__(self, index: int) -> int:
+            time.sleep(0.5 if index == 0 else 0)
+            return index
+
+    order = [plain(batch)[0] for batch in data.DataLoader(Slow(8), num_workers=2, in_order=False)]
+    assert sorted(order) == [*range(8)] and order[0] != 0
+
+
+def test_kernels_and_blas_use_one_thread_in_a_worker() -> None:
+    class Threads(Numbers):
+        def __getitem__(self, index: int) -> int:
+            from tdt._kernels._pool import get_num_threads
+
+            return get_num_threads()
+
+    assert [plain(batch) for batch in data.DataLoader(Threads(2), num_workers=1)] == [[1], [1]]
+
+
+PROGRAM = """
+import os, signal, sys, time
+import tdt.utils.data as data
+
+class Slow(data.Dataset):
+    def __len__(self):
+        return 40
+    def __getitem__(self, index):
+        time.sleep(0.05)
+        return index
+
+if __name__ == "__main__":
+    method, act = sys.argv[1:]
+    train = data.DataLoader(Slow(), 2, num_workers=2, multiprocessing_context=method, persistent_workers=True)
+    valid = data.DataLoader(Slow(), 2, num_workers=1, multiprocessing_context=method)
+    signal.signal(signal.SIGINT, lambda *_: print("interrupted", flush=True))
+    a, b = iter(train), iter(valid)
+    next(a), next(b)
+    import multiprocessing
+    print(*(child.pid for child in multiprocessing.active_children()), flush=True)
+    if act == "wait":
+        time.sleep(60)
+    rest = [batch.tolist() for batch in a]
+    print(len(rest), flush=True)
+"""
+
+
+def start(tmp_path: Path, *arguments: str) -> tuple[subprocess.Popen, list[int]]:
+    script = tmp_path / "program.py"
+    script.write_text(textwrap.dedent(PROGRAM))
+    process = subprocess.Popen(
+        [sys.executable, str(script), *arguments],
+        stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)}, start_new_session=True,
+    )  # fmt: skip
+    assert process.stdout is not None
+    return process, [int(pid) for pid in process.stdout.readline().split()]
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc"), reason="needs /proc")
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_no_worker_outlives_a_parent_that_is_killed(tmp_path: Path, method: str) -> None:
+    process, workers = start(tmp_path, method, "wait")
+    assert len(workers) == 3 and all(map(alive, workers))
+    process.kill()
+    process.wait()
+    deadline = time.monotonic() + 5
+    while any(map(alive, workers)) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not any(map(alive, workers))
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs process groups")
+def test_ctrl_c_reaches_the_parent_and_not_the_workers(tmp_path: Path) -> None:
+    process, workers = start(tmp_path, "fork", "go on")
+    os.killpg(process.pid, signal.SIGINT)
+    output, _ = process.communicate(timeout=30)
+    assert output.split() == ["interrupted", "19"] and process.returncode == 0
+    assert not any(map(alive, workers))
+
+
+def test_a_loaders_generator_is_not_shared_with_its_workers() -> None:
+    R.manual_seed(0)
+    before = R.default_generator.state_array()
+    list(data.DataLoader(Telling(8, tdt_side()), 2, num_workers=2))
+    R.default_generator.set_state_array(before)
+    R.full_range(R.default_generator, (), np.int64)
+    one_draw = R.default_generator.state_array()
+    R.default_generator.set_state_array(before)
+    list(data.DataLoader(Telling(8, tdt_side()), 2, num_workers=2))
+    assert (R.default_generator.state_array() == one_draw).all()
