@@ -1,0 +1,91 @@
+"""`tdt train digits-cnn` against the same training as a PyTorch script: whole process, loop alone, peak memory.
+
+    python -m benchmarks.digits [PAIRS] [SEEDS]
+
+Needs tdt installed and the extra `parity`. Both sides use their default threads. The compiled cache is warm, but for the
+line that says cold. With SEEDS, the test accuracy of that many seeds is printed too.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+from benchmarks._pairs import ratios, report, settings
+
+ROOT = Path(__file__).resolve().parents[1]
+OURS = [sys.executable, "-m", "tdt", "train", "digits-cnn"]
+THEIRS = [sys.executable, "-m", "tests.parity_scripts.digits_cnn"]
+# From the first step to the last epoch's validation and checkpoint; PyTorch's script times the same span itself.
+LOOP = """
+import sys, time
+from tdt.train.config import load
+from tdt.train.events import Event, RunStarted, Validated
+from tdt.train.session import Session
+times = []
+with Session.start(load("digits-cnn"), root=sys.argv[1]) as session:
+    session.train(lambda event: times.append(time.perf_counter()) if isinstance(event, (RunStarted, Validated)) else None)
+print(times[-1] - times[0])
+"""
+
+
+class Run(NamedTuple):
+    """A finished process: its output, wall seconds, and the most memory it held, in MiB."""
+
+    output: str
+    seconds: float
+    peak: float
+
+
+def run(command: list[str], **environment: str) -> Run:
+    """Run a process in a folder of its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        env = os.environ | {"PYTHONPATH": str(ROOT)} | environment
+        start = time.perf_counter()
+        process = subprocess.Popen(command, cwd=folder, env=env, stdout=subprocess.PIPE, text=True)
+        output = process.stdout.read()  # type: ignore[union-attr]
+        _, status, usage = os.wait4(process.pid, 0)
+        seconds = time.perf_counter() - start
+    if status:
+        raise SystemExit(f"{' '.join(command)} ended with status {status}")
+    return Run(output, seconds, usage.ru_maxrss / 1024)
+
+
+def cold() -> float:
+    """Seconds of the whole process on a machine that has compiled nothing yet."""
+    with tempfile.TemporaryDirectory() as cache:
+        return run(OURS, XDG_CACHE_HOME=cache).seconds
+
+
+def accuracy(seed: int) -> float:
+    """Test accuracy of a seed."""
+    line = next(line for line in run([*OURS, f"seed={seed}"]).output.splitlines() if line.startswith("test "))
+    return float(line.split("accuracy ")[1].split()[0])
+
+
+def main(pairs: int = 5, seeds: int = 0) -> None:
+    """Print the ratios, tdt's over PyTorch's."""
+    print(settings())
+    run(OURS)
+    report("whole process", ratios(lambda: run(OURS).seconds, lambda: run(THEIRS).seconds, pairs))
+    loop = [sys.executable, "-c", LOOP]
+    report(
+        "first to last step",
+        ratios(lambda: float(run([*loop, "runs"]).output), lambda: json.loads(run(THEIRS).output)["seconds"], pairs),
+    )
+    report("peak memory", ratios(lambda: run(OURS).peak, lambda: run(THEIRS).peak, 3))
+    print(f"cold first run minus warm run: {cold() - run(OURS).seconds:.1f} s")
+    if seeds:
+        found = [accuracy(seed) for seed in range(seeds)]
+        print(f"test accuracy of seeds 0–{seeds - 1}: {found}, mean {statistics.mean(found):.4f}")
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:]))

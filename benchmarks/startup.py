@@ -1,0 +1,42 @@
+"""How soon something happens: start-up times as ratios of the libraries that any such program must load.
+
+python -m benchmarks.startup
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+
+from benchmarks._pairs import ratios, report, settings
+
+PAIRS = {
+    "import tdt + first op / import numpy": (["-c", "import tdt; tdt.ones(2)"], ["-c", "import numpy"]),
+    "tdt --help / import typer, rich": (["-m", "tdt", "--help"], ["-c", "import typer, rich"]),
+    "import tdt + first op / import torch": (["-c", "import tdt; tdt.ones(2)"], ["-c", "import torch; torch.ones(2)"]),
+}
+
+
+def process(arguments: list[str]):
+    """A measurement: seconds of a Python process with these arguments."""
+
+    def measure() -> float:
+        start = time.perf_counter()
+        subprocess.run([sys.executable, *arguments], check=True, stdout=subprocess.DEVNULL)
+        return time.perf_counter() - start
+
+    return measure
+
+
+def main() -> None:
+    """Print a line for each pair."""
+    print(settings())
+    for name, (ours, theirs) in PAIRS.items():
+        for arguments in (ours, theirs):
+            process(arguments)()  # warm the file cache
+        report(name, ratios(process(ours), process(theirs), 15))
+
+
+if __name__ == "__main__":
+    main()
