@@ -83,8 +83,10 @@ FLOATING_AND_COMPLEX = frozenset((FLOAT, COMPLEX))
 INTEGRAL = frozenset((BOOL, INT))
 INTS = frozenset((INT,))
 REAL = frozenset((BOOL, INT, FLOAT))
+REAL_NUMBERS = frozenset((INT, FLOAT))
 NUMBERS = frozenset((INT, FLOAT, COMPLEX))
 ALL = frozenset((BOOL, INT, FLOAT, COMPLEX))
+LAPACK = frozenset((float32, float64, complex64, complex128))  # what decompositions of matrices are computed in
 
 _default = float32
 

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from tdt import _backend
-from tdt._dtype import ALL, ALL_DTYPES, FLOAT, of
+from tdt._dtype import ALL, ALL_DTYPES, FLOAT, dtype, of
 from tdt._tensor import LEAF, Storage, Tensor, View, alias
 from tdt.autograd._mode import state
 from tdt.autograd._node import Back, Node
@@ -48,7 +48,8 @@ class Rule:
 class Traits:
     """What `@op(...)` can say of an op beyond its forward and its rules."""
 
-    dtypes: frozenset[int] = ALL  # categories allowed after promotion
+    dtypes: frozenset[int | dtype] = ALL  # categories, or single dtypes, allowed after promotion
+    check: Callable[..., None] | None = None  # raises for operand types it refuses before promotion
     promote: str | tuple[str, ...] = "all"  # operands that share one promoted type
     to_float: bool = False  # integers compute in the default float type
     outputs: tuple[str, ...] = ("out",)  # their names, for several

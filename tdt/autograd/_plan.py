@@ -39,6 +39,8 @@ class Plan:
 def make_plan(op: Op, key: tuple, arrays: list) -> Plan:
     """The plan for operands of these types; it is cached by the caller. NotImplementedError for a type op refuses."""
     check_kinds(op, key)
+    if op.check is not None:
+        op.check(*key)
     names = op.names_for(len(arrays))
     part = [i for i, name in enumerate(names) if op.promote == "all" or name in op.promote]
     tensors = [(_dtype.of(key[i]), arrays[i].ndim == 0) for i in part if not isinstance(key[i], type)]
@@ -48,7 +50,7 @@ def make_plan(op: Op, key: tuple, arrays: list) -> Plan:
         common = _dtype.result_of(tensors, scalars)
         if op.to_float and common.category < FLOAT:
             common = _dtype.get_default_dtype()
-        check_category(op, common)
+        check_category(op.name, op.dtypes, common)
         wanted = [
             common.np if i in part and not isinstance(key[i], type) and key[i] != common.np else None
             for i in range(len(key))
@@ -59,7 +61,7 @@ def make_plan(op: Op, key: tuple, arrays: list) -> Plan:
         casts = tuple(wanted) if any(w is not None for w in wanted) else None
     first = _dtype.of(next((k for k in key if not isinstance(k, type)), _dtype.get_default_dtype().np))
     if not part:
-        check_category(op, first)
+        check_category(op.name, op.dtypes, first)
     low = first.np if casts is None and first.np in _LOW and op.computes else None
     return Plan(casts, low, casts is None and low is None and op.simple)
 
@@ -77,10 +79,10 @@ def check_kinds(op: Op, key: tuple) -> None:
         )
 
 
-def check_category(op: Op, dtype: _dtype.dtype) -> None:
-    """Refuse a dtype outside the op's categories."""
-    if op.dtypes is not ALL and dtype.category not in op.dtypes:
-        raise NotImplementedError(f"\"{op.name}\" not implemented for '{SCALAR_NAMES[dtype]}'")
+def check_category(name: str, allowed: frozenset, dtype: _dtype.dtype) -> None:
+    """NotImplementedError for a dtype that is not allowed, neither itself nor by its category."""
+    if allowed is not ALL and dtype.category not in allowed and dtype not in allowed:
+        raise NotImplementedError(f"\"{name}\" not implemented for '{SCALAR_NAMES[dtype]}'")
 
 
 def widen(arrays: list) -> list:
