@@ -10,6 +10,7 @@ import importlib
 import os
 import pkgutil
 import sys
+import traceback
 import warnings
 from typing import Annotated, Any
 
@@ -21,7 +22,7 @@ from tdt._about import __version__
 
 ClickException: Any = typer.BadParameter.__mro__[2]  # typer brings click, in some versions under a name of its own
 WRONG = ("ConfigError", "RunError")  # by name: importing them would load the core
-FAILED = ("CheckpointError", "NonFiniteLoss")
+FAILED = ("CheckpointError", "StepError")
 
 
 class Verbs(TyperGroup):
@@ -67,7 +68,7 @@ def main() -> None:
 
 
 def run(arguments: list[str]) -> int:
-    """Run a command line; returns the exit code. `--traceback` lets any error through."""
+    """Run a command line; returns the exit code. `--traceback` shows where any error arose."""
     command = typer.main.get_command(app)
     try:
         return command.main(arguments, prog_name="tdt", standalone_mode=False) or 0
@@ -78,9 +79,12 @@ def run(arguments: list[str]) -> int:
         return _say("stopped", 130)
     except Exception as error:  # noqa: BLE001 - sorted here into those that are the user's to mend, and the others
         code = _exit_code(error)
-        if code is None or "--traceback" in arguments:
+        if code is None:
             raise
-        return _say(str(error), code)
+        if "--traceback" in arguments:
+            traceback.print_exc()
+            return code
+        return _say("\n".join([str(error), *getattr(error, "__notes__", ())]), code)
 
 
 def _exit_code(error: Exception) -> int | None:

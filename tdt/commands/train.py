@@ -79,24 +79,13 @@ def _show(parts: Any, verbose: bool, layers: bool = False) -> None:
 def _train(session: Session, root: Path) -> int:
     from tdt.commands._console import Console
     from tdt.train._signals import exit_code
-    from tdt.train.checkpoint import CheckpointError
-    from tdt.train.run import find_checkpoint
-    from tdt.train.trainer import NonFiniteLoss
 
     name = session.run.name if _is_below(session.run.folder, root) else str(session.run.folder)
     if session.complete:
         print(f"{name} is complete; to score it: tdt eval {name}")
         return 0
     console = Console.on(sys.stdout, session)
-    try:
-        outcome = session.train(console, at_once=console.restore)
-    except NonFiniteLoss as error:
-        try:
-            kept = f"kept: {find_checkpoint(session.run.folder)}"
-        except CheckpointError:
-            kept = "no checkpoint had been written"
-        print(f"{error}; {kept}. Try a lower learning rate, or train.clip_grad_norm", file=sys.stderr)
-        return 3
+    outcome = session.train(console, at_once=console.restore)
     print(_ending(session, outcome.reason, name, root))
     return 0 if outcome.reason == "done" else exit_code(outcome.reason)
 

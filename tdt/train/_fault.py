@@ -1,9 +1,10 @@
 """Named points at which a test can have the process killed: `TDT_FAULT=checkpoint.write:2 tdt train …`.
 
-The process sends itself SIGKILL at the n-th passing (default: the first) of the named point, which is as sudden as a
-power cut for everything but the disk's own cache. Without the variable a point costs a dictionary lookup.
+The process sends itself a signal at the n-th passing of the named point, by default at the first: `validate:5:SIGINT`. The
+default, SIGKILL, is as sudden as a power cut for everything but the disk's own cache. Without the variable a point costs
+a dictionary lookup.
 Points: `checkpoint.write` (half of the bytes are written), `checkpoint.renamed` (the file has its name, `best` and
-`last` do not point to it yet), `train.step` and `validate` (after a step; between two batches of a validation).
+`last` do not point to it yet), `train.step` and `validate` (after a step; after a batch of a validation or test).
 """
 
 from __future__ import annotations
@@ -16,11 +17,12 @@ _passed: Counter[str] = Counter()
 
 
 def fault_point(name: str) -> None:
-    """Die here, if `TDT_FAULT` says so."""
+    """Get the signal here, if `TDT_FAULT` says so."""
     wanted = os.environ.get("TDT_FAULT")
     if wanted is None:
         return
     _passed[name] += 1
-    point, _, nth = wanted.partition(":")
+    point, _, when = wanted.partition(":")
+    nth, _, sent = when.partition(":")
     if point == name and _passed[name] == int(nth or 1):
-        os.kill(os.getpid(), signal.SIGKILL)
+        os.kill(os.getpid(), signal.Signals[sent or "SIGKILL"])

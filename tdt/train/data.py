@@ -139,12 +139,15 @@ def make_loader(
     return DataLoader(dataset, batch_sampler=batches, generator=order, **options)
 
 
-def last_indices(loader: DataLoader) -> list[int]:
-    """The indices of the samples in the batch that the loader delivered last."""
+def batch_indices(loader: DataLoader, number: int) -> list[int]:
+    """The indices of the samples in batch `number` of the epoch under way, from 0: the newest delivered or a later one.
+
+    Empty for a batch that was not asked for yet.
+    """
     epoch, batches = loader.state_dict()["epoch"], loader.batch_sampler
     assert isinstance(batches, RecentBatches)
-    under_way = epoch["drawn"] - epoch["position"]
-    return [int(i) for i in batches.recent[-1 - under_way]]
+    ahead = number - (epoch["drawn"] if epoch else 0)
+    return [int(i) for i in batches.recent[ahead]] if -len(batches.recent) <= ahead < 0 else []
 
 
 def _prepared(split: Split) -> TensorDataset:

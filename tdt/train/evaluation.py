@@ -1,8 +1,9 @@
-"""The scores of a checkpoint, from the checkpoint alone."""
+"""Scores: of a model on a split, and of a checkpoint, from the checkpoint alone."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,39 @@ from typing import Any
 import tdt
 from tdt import Tensor
 from tdt.train import checkpoint
-from tdt.train.build import build
+from tdt.train._failures import explained
+from tdt.train._fault import fault_point
+from tdt.train.build import Parts, build
 from tdt.train.config import loads
 from tdt.train.state import load_model
-from tdt.train.trainer import evaluate
+
+
+def evaluate(
+    parts: Parts,
+    split: str,
+    outputs: list[Tensor] | None = None,
+    after_batch: Callable[[], object] = lambda: None,
+) -> dict[str, float]:
+    """Loss and metrics of parts.model over a split, in eval mode and without gradients.
+
+    outputs: collects what the model gives for each batch. after_batch: called after each; what it raises ends this.
+    StepError for what data, model or loss refuse.
+    """
+    metrics, seen = parts.new_metrics(), 0
+    parts.model.eval()
+    with tdt.no_grad(), explained(lambda: f"data.{split}: failed on the batch that begins with sample {seen}"):
+        for inputs, targets in parts.loaders[split]:
+            inputs, targets = parts.place(inputs), parts.place(targets)
+            output = parts.model(inputs)
+            loss = parts.loss(output, targets)
+            for metric in metrics.values():
+                metric.update(output, targets, loss)
+            if outputs is not None:
+                outputs.append(output)
+            seen += len(targets)
+            fault_point("validate")
+            after_batch()
+    return {name: metric.compute() for name, metric in metrics.items()}
 
 
 @dataclass(frozen=True)
@@ -43,7 +73,7 @@ def evaluate_checkpoint(path: str | os.PathLike[str], split: str = "valid", devi
     parts = build(config, training=False, splits=(split,))
     load_model(parts, tensors)
     outputs: list[Tensor] = []
-    scores = evaluate(parts, parts.loaders[split], outputs)
+    scores = evaluate(parts, split, outputs)
     targets = tdt.cat([targets for _, targets in parts.loaders[split]])
     given = tdt.cat(outputs)
     classes = not targets.is_floating_point() and given.ndim > targets.ndim

@@ -13,13 +13,16 @@ import tdt
 from tdt.backends import kernels
 from tdt.train import checkpoint
 from tdt.train._environment import versions
+from tdt.train._failures import NonFiniteLoss, StepError, Stopped
 from tdt.train._signals import StopRequest
 from tdt.train.build import Parts, build
+from tdt.train.checkpoint import CheckpointError
 from tdt.train.config import Config, Draft, loads
+from tdt.train.evaluation import evaluate
 from tdt.train.events import Event, Events, MetricsLog, Notice, RunStopped, TensorBoardLog, TestDone
 from tdt.train.run import ROOT, Run, find_checkpoint
 from tdt.train.state import load_model
-from tdt.train.trainer import Trainer, evaluate
+from tdt.train.trainer import Trainer
 from tdt.train.warm_start import warm_start
 
 
@@ -106,10 +109,12 @@ class Session:
         """Train to the end, or until SIGINT or SIGTERM, then score the test split with the best weights, else the last.
 
         listeners: hear every event beside the logs. at_once: called before a second signal ends the process.
-        Raises NonFiniteLoss; checkpoints written before are kept.
+        Raises NonFiniteLoss and StepError, with a note on which checkpoint was kept; CheckpointError and OSError where
+        the disk is full or fails.
         """
         events = Events()
         with ExitStack() as stack:
+            stop = stack.enter_context(StopRequest(at_once))
             stack.callback(events.close)
             self._open_logs(events)
             for listener in listeners:
@@ -121,12 +126,26 @@ class Session:
                     events.emit(Notice(step=trainer.step, text=f"{difference}: bits may differ from the first part's"))
             elif self.parts.config.weights is not None:
                 trainer.save()  # where these weights came from may be gone or changed by the time of a resume
-            stop = stack.enter_context(StopRequest(at_once))
             trainer.should_stop = _asking(stop, trainer)
-            reason = trainer.fit()
-            scores = self._test(trainer) if reason == "done" and "test" in self.parts.loaders else None
-            events.emit(RunStopped(step=trainer.step, epoch=trainer.epoch, reason=reason))
-        return Outcome(reason, scores)
+            outcome = self._run(trainer)
+            events.emit(RunStopped(step=trainer.step, epoch=trainer.epoch, reason=outcome.reason))
+        return outcome
+
+    def _run(self, trainer: Trainer) -> Outcome:
+        try:
+            trainer.fit()
+            return Outcome("done", self._test(trainer) if "test" in self.parts.loaders else None)
+        except Stopped as stop:
+            return Outcome(stop.reason)
+        except (NonFiniteLoss, StepError) as error:
+            error.add_note(self._kept())
+            raise
+
+    def _kept(self) -> str:
+        try:
+            return f"kept: {find_checkpoint(self.run.folder)}"
+        except CheckpointError:
+            return "no checkpoint had been written"
 
     def _open_logs(self, events: Events) -> None:
         lengths, step = (self.saved.meta["logs"], self.saved.meta["step"]) if self.saved else ({}, 0)
@@ -141,7 +160,7 @@ class Session:
         path = find_checkpoint(self.run.folder)
         tensors, meta = checkpoint.load(path)
         load_model(self.parts, tensors)
-        scores = evaluate(self.parts, self.parts.loaders["test"])
+        scores = evaluate(self.parts, "test", after_batch=trainer.obey)
         tagged = {f"test/{name}": value for name, value in scores.items()}
         trainer.events.emit(TestDone(step=meta["step"], epoch=meta["epoch"] - 1, scalars=tagged, checkpoint=path))
         return scores
@@ -170,7 +189,7 @@ def _asking(stop: StopRequest, trainer: Trainer) -> Callable[[], str | None]:
 
     def should_stop() -> str | None:
         if stop.reason is not None:
-            trainer.events.emit(Notice(step=trainer.step, text=f"{stop.reason}: saving; a second one stops at once"))
+            trainer.events.emit(Notice(step=trainer.step, text=f"{stop.reason}: stopping; a second one stops at once"))
         return stop.reason
 
     return should_stop

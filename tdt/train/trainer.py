@@ -11,26 +11,20 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import tdt
 from tdt import Tensor
+from tdt.train._failures import NonFiniteLoss, Stopped, explained, few
 from tdt.train._fault import fault_point
 from tdt.train.build import Parts
 from tdt.train.checkpoint import CheckpointStore
 from tdt.train.config import Every
-from tdt.train.data import last_indices
+from tdt.train.data import batch_indices
+from tdt.train.evaluation import evaluate
 from tdt.train.events import CheckpointSaved, EpochDone, Events, RunStarted, StepDone, Validated
 from tdt.train.state import pack, unpack
-
-
-class NonFiniteLoss(Exception):
-    """The loss became NaN or infinite: `step`, and the `indices` of the batch's samples in the training data."""
-
-    def __init__(self, step: int, loss: float, indices: list[int]):
-        self.step, self.loss, self.indices = step, loss, indices
-        super().__init__(f"the loss became {loss} at step {step}, on the training samples {indices}")
 
 
 class Trainer:
@@ -38,7 +32,7 @@ class Trainer:
 
     parts: model, data, loss, optimizer and the rest. events: hears what happens. store: where checkpoints go.
     describe: JSON-able facts that every checkpoint carries (config, versions).
-    should_stop: asked after every step; a reason ends the run.
+    should_stop: asked after every step, and after every batch of an evaluation; a reason ends the run.
     """
 
     def __init__(self, parts: Parts, events: Events, store: CheckpointStore, describe: dict[str, Any]):
@@ -47,17 +41,18 @@ class Trainer:
         self.steps_per_epoch = len(parts.loaders["train"])
         self.step = self.epoch = 0
         self.best: float | None = None
-        self.saved_at: int | None = None  # the step of the last checkpoint
+        self.saved_at: tuple[int, int] | None = None  # step and epoch of the last checkpoint
         self.resumed = False
         self.should_stop: Callable[[], str | None] = lambda: None
         self.epoch_means = parts.new_metrics()  # since the epoch began
         self.recent_means = parts.new_metrics()  # since the last logged step
         self._since = time.perf_counter()
 
-    def fit(self) -> str:
-        """Train to the end, or until `should_stop` gives a reason; returns "done" or that reason.
+    def fit(self) -> None:
+        """Train to the end.
 
-        Raises NonFiniteLoss, before the step that would spoil the weights.
+        Raises Stopped, with all that was done saved, once `should_stop` gives a reason; NonFiniteLoss, on a CPU before
+        the step that would spoil the weights; StepError for what data, model or loss refuse.
         """
         steps = self.epochs * self.steps_per_epoch
         self.events.emit(
@@ -67,57 +62,86 @@ class Trainer:
             )
         )  # fmt: skip
         self._since = time.perf_counter()
-        reason = None
-        while self.epoch < self.epochs and reason is None:
-            reason = self._run_epoch()
-        if self.saved_at != self.step:
+        try:
+            while self.epoch < self.epochs:
+                self._run_epoch()
+        except Stopped:
             self.save()
-        return reason or "done"
+            raise
+        self.save()
 
-    def _run_epoch(self) -> str | None:
-        """The rest of the current epoch; a reason if the run was asked to stop in it."""
+    def _run_epoch(self) -> None:
+        """The rest of the current epoch."""
+        if self._epoch_ended():  # the run was stopped in its validation
+            self._end_epoch()
+            return
         self.parts.model.train()
-        for inputs, targets in self.parts.loaders["train"]:
-            self._train_step(self.parts.place(inputs), self.parts.place(targets))
+        for inputs, targets in self._batches():
+            self._train_step(inputs, targets)
             fault_point("train.step")
             if self._epoch_ended():
                 self._end_epoch()
             elif self._due(self.parts.config.checkpoint.every):
                 self.save()
-            reason = self.should_stop()
-            if reason is not None:
-                return reason
-        return None
+            self.obey()
+
+    def _batches(self) -> Iterator[tuple[Tensor, Tensor]]:
+        with explained(self._where):
+            try:
+                for inputs, targets in self.parts.loaders["train"]:
+                    yield self.parts.place(inputs), self.parts.place(targets)
+            except RuntimeError:
+                self.obey()  # a signal to the whole process group has ended the loader's workers too
+                raise
+
+    def obey(self) -> None:
+        """Raise Stopped if the run was asked to stop."""
+        reason = self.should_stop()
+        if reason is not None:
+            raise Stopped(reason)
 
     def _train_step(self, inputs: Tensor, targets: Tensor) -> None:
-        parts, config = self.parts, self.parts.config
-        parts.optimizer.zero_grad()
-        output = parts.model(inputs)
-        loss = parts.loss(output, targets)
-        if not loss.is_cuda:  # on a GPU, reading the loss would wait for it: `_measure` looks at the mean
-            self._check(loss.item())
-        loss.backward()
-        if config.train.clip_grad_norm is not None:
-            tdt.nn.utils.clip_grad_norm_(parts.model.parameters(), config.train.clip_grad_norm)
-        parts.optimizer.step()
+        with explained(self._where):
+            output, loss = self._learn(inputs, targets)
+            n, metrics = len(targets), self.epoch_means.items()
+            sums = {name: metric.batch_sum(output, targets, loss) for name, metric in metrics}
         self.step += 1
-        n = len(targets)
-        for name, metric in self.epoch_means.items():
-            amount = metric.batch_sum(output, targets, loss)
-            metric.add(amount, n)
+        for name, amount in sums.items():
+            self.epoch_means[name].add(amount, n)
             self.recent_means[name].add(amount, n)
-        scalars = self._measure() if self._due(config.log.every) else {}
+        scalars = self._measure() if self._due(self.parts.config.log.every) else {}
         self.events.emit(StepDone(step=self.step, epoch=self.epoch, samples=n, scalars=scalars))
         self._schedule("step")
 
-    def _check(self, loss: float) -> None:
+    def _learn(self, inputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+        parts, clip = self.parts, self.parts.config.train.clip_grad_norm
+        parts.optimizer.zero_grad()
+        output = parts.model(inputs)
+        loss = parts.loss(output, targets)
+        if not loss.is_cuda and not math.isfinite(loss.item()):  # on a GPU, reading it would wait: `_check` looks later
+            raise NonFiniteLoss(self.step + 1, loss.item(), self._samples())
+        loss.backward()
+        if clip is not None:
+            tdt.nn.utils.clip_grad_norm_(parts.model.parameters(), clip)
+        parts.optimizer.step()
+        return output, loss
+
+    def _samples(self) -> list[int]:
+        """The training samples of the next step's batch."""
+        return batch_indices(self.parts.loaders["train"], self.step - self.epoch * self.steps_per_epoch)
+
+    def _where(self) -> str:
+        return f"step {self.step + 1} failed on the training samples {few(self._samples())}"
+
+    def _check(self) -> None:
+        loss = float(self.recent_means["loss"].total)
         if not math.isfinite(loss):
-            raise NonFiniteLoss(self.step + 1, loss, last_indices(self.parts.loaders["train"]))
+            raise NonFiniteLoss(self.step, loss)
 
     def _measure(self) -> dict[str, float]:
         """Loss, metrics, learning rates and speed since the last logged step."""
+        self._check()
         scalars = _tagged("train", {name: metric.compute() for name, metric in self.recent_means.items()})
-        self._check(scalars["train/loss"])
         groups = self.parts.optimizer.param_groups
         for i, group in enumerate(groups):
             scalars["lr" if len(groups) == 1 else f"lr/group{i}"] = float(group["lr"])
@@ -131,13 +155,11 @@ class Trainer:
     def _end_epoch(self) -> None:
         parts = self.parts
         scores = {"train": {name: metric.compute() for name, metric in self.epoch_means.items()}}
+        if "valid" in parts.loaders:  # before anything is told or changed, so that it can be stopped and begun again
+            scores["valid"] = self._validate()
         for metric in self.epoch_means.values():
             metric.reset()
         self.events.emit(EpochDone(step=self.step, epoch=self.epoch, scalars=_tagged("train_epoch", scores["train"])))
-        if "valid" in parts.loaders:
-            began = time.perf_counter()
-            scores["valid"] = evaluate(parts, parts.loaders["valid"])
-            self._since += time.perf_counter() - began  # the speed that is logged is training's
         better = self._is_better(scores)
         if "valid" in scores:
             tagged = _tagged("valid", scores["valid"])
@@ -147,6 +169,17 @@ class Trainer:
         self.epoch += 1
         if due or better:
             self.save(better)
+
+    def _validate(self) -> dict[str, float]:
+        began, loader = time.perf_counter(), self.parts.loaders["train"]
+        before = loader.state_dict()  # the process's generators too, which an evaluation draws from
+        try:
+            return evaluate(self.parts, "valid", after_batch=self.obey)
+        except Stopped:
+            loader.load_state_dict(before)
+            raise
+        finally:
+            self._since += time.perf_counter() - began  # the speed that is logged is training's
 
     def _is_better(self, scores: dict[str, dict[str, float]]) -> bool:
         """Whether the score that chooses the best checkpoint is the best so far."""
@@ -173,37 +206,20 @@ class Trainer:
         return self._epoch_ended() and (self.epoch + 1) % every.count == 0
 
     def save(self, best: bool = False) -> None:
-        """Write a checkpoint, after the logs that it counts are on the disk."""
+        """Write a checkpoint, after the logs that it counts are on the disk; none where nothing is new."""
+        if self.saved_at == (self.step, self.epoch):
+            return
+        self._check()
         tensors, state = pack(self)
         meta = self.describe | state | {"logs": self.events.sync()}
         path = self.store.save(self.step, tensors, meta, best=best)
-        self.saved_at = self.step
+        self.saved_at = self.step, self.epoch
         self.events.emit(CheckpointSaved(step=self.step, epoch=self.epoch, path=path, best=best))
 
     def resume(self, tensors: dict[str, Any], meta: dict[str, Any]) -> None:
         """Go on from a checkpoint's tensors and facts."""
         unpack(self, tensors, meta)
-        self.saved_at, self.resumed = self.step, True
-
-
-def evaluate(parts: Parts, loader: Iterable[Any], outputs: list[Tensor] | None = None) -> dict[str, float]:
-    """Loss and metrics of parts.model over a loader, in eval mode and without gradients.
-
-    outputs: collects what the model gives for each batch.
-    """
-    metrics = parts.new_metrics()
-    parts.model.eval()
-    with tdt.no_grad():
-        for inputs, targets in loader:
-            inputs, targets = parts.place(inputs), parts.place(targets)
-            output = parts.model(inputs)
-            loss = parts.loss(output, targets)
-            for metric in metrics.values():
-                metric.update(output, targets, loss)
-            if outputs is not None:
-                outputs.append(output)
-            fault_point("validate")
-    return {name: metric.compute() for name, metric in metrics.items()}
+        self.saved_at, self.resumed = (self.step, self.epoch), True
 
 
 def _tagged(split: str, scores: dict[str, float]) -> dict[str, float]:

@@ -68,14 +68,14 @@ def test_the_predictions_are_those_of_a_model_that_was_validated(run, tmp_path):
     from tdt.train import checkpoint
     from tdt.train.build import build
     from tdt.train.config import loads
+    from tdt.train.evaluation import evaluate
     from tdt.train.state import load_model
-    from tdt.train.trainer import evaluate
 
     tensors, meta = checkpoint.load(run / "checkpoints" / "best.safetensors")
     parts = build(loads(meta["config"]))
     load_model(parts, tensors)
     outputs: list[Any] = []
-    evaluate(parts, parts.loaders["valid"], outputs)
+    evaluate(parts, "valid", outputs)
     expected = [label for output in outputs for label in output.argmax(1).tolist()]
     tdt("eval", run, "--predictions", tmp_path / "p.csv", cwd=tmp_path)
     with open(tmp_path / "p.csv") as file:

@@ -42,6 +42,15 @@ checkpoint: {every: 7 steps, keep: 2, best: valid/accuracy}
 log: {every: 4 steps}
 """
 WORKERS = (0, 2)
+# Point at which a signal comes → (exit code, the step the run goes on from). A test has 3 batches too.
+STOPS = {
+    "train.step:12:SIGINT": (130, 12),
+    "train.step:27:SIGTERM": (143, 27),  # in the step before the last validation: that has one batch
+    "validate:1:SIGTERM": (143, 9),
+    "validate:5:SIGINT": (130, 18),
+    "validate:9:SIGINT": (130, 27),  # the last batch of the last validation
+    "validate:11:SIGTERM": (143, 27),  # in the test
+}
 # Fault point → whether there was a checkpoint to go on from. Validation has 3 batches an epoch.
 FAULTS = {
     "train.step:3": False,  # before the first checkpoint
@@ -108,6 +117,35 @@ def test_a_killed_run_resumed_ends_as_if_it_had_not_been_killed(uninterrupted, t
     assert resumed.returncode == 0, resumed.stderr
     began = re.search(r"from step (\d+)", resumed.stdout)
     assert (began is not None and int(began[1]) > 0) == FAULTS[fault], resumed.stdout
+    assert_equal(result(run), expected)
+
+
+@pytest.mark.parametrize("stop", STOPS)
+@pytest.mark.parametrize("workers", WORKERS)
+def test_a_run_stopped_by_a_signal_and_resumed_ends_as_if_it_had_not_been_stopped(
+    uninterrupted, tmp_path, workers: int, stop: str
+):
+    config, expected = uninterrupted(workers)
+    run = tmp_path / "run"
+    stopped = tdt("train", config, "--run-dir", run, fault=stop)
+    code, step = STOPS[stop]
+    assert (stopped.returncode, stopped.stderr) == (code, "")
+    assert stopped.stdout.splitlines()[-1].endswith(f"to go on: tdt train --resume {run}")
+    assert "test loss" not in stopped.stdout
+    resumed = tdt("train", "--resume", run)
+    assert resumed.returncode == 0, resumed.stderr
+    assert f"from step {step}\n" in resumed.stdout
+    assert_equal(result(run), expected)
+
+
+def test_a_validation_that_is_stopped_again_and_again_ends_the_same(uninterrupted, tmp_path):
+    config, expected = uninterrupted(0)
+    run = tmp_path / "run"
+    tdt("train", config, "--run-dir", run, fault="validate:8:SIGINT")
+    for batch in (1, 2):
+        assert tdt("train", "--resume", run, fault=f"validate:{batch}:SIGINT").returncode == 130
+    assert tdt("train", "--resume", run, fault="validate:4:SIGINT").returncode == 130
+    assert tdt("train", "--resume", run).returncode == 0
     assert_equal(result(run), expected)
 
 

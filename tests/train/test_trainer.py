@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +11,14 @@ import pytest
 
 import tdt
 from tdt.train import checkpoint
+from tdt.train._failures import NonFiniteLoss, StepError, Stopped
 from tdt.train.build import build
 from tdt.train.checkpoint import CheckpointStore
 from tdt.train.config import loads
-from tdt.train.data import last_indices
+from tdt.train.data import batch_indices
 from tdt.train.events import CheckpointSaved, EpochDone, Event, Events, RunStarted, StepDone, Validated
-from tdt.train.trainer import NonFiniteLoss, Trainer
+from tdt.train.trainer import Trainer
+from tdt.utils.data import TensorDataset
 
 CONFIG = """\
 device: cpu
@@ -52,7 +55,7 @@ def of(kind: type[Event], seen: list[Event]) -> list[Any]:
 
 def test_the_order_of_events(tmp_path):
     made, seen = trainer(tmp_path)
-    assert made.fit() == "done"
+    made.fit()
     names = [type(event).__name__ for event in seen]
     assert names == ["RunStarted"] + (["StepDone"] * STEPS + ["EpochDone", "Validated", "CheckpointSaved"]) * 3
     assert of(RunStarted, seen)[0].steps == 15
@@ -123,7 +126,8 @@ def test_a_checkpoint_every_some_steps_and_at_the_end(tmp_path):
 def test_a_reason_to_stop_ends_the_run_after_the_step_with_a_checkpoint(tmp_path):
     made, _ = trainer(tmp_path)
     made.should_stop = lambda: "SIGINT" if made.step == 7 else None
-    assert made.fit() == "SIGINT"
+    with pytest.raises(Stopped, match="SIGINT"):
+        made.fit()
     assert checkpoint.load(tmp_path / "last.safetensors")[1]["step"] == 7
 
 
@@ -132,7 +136,8 @@ def test_a_stopped_run_goes_on_as_if_it_had_not_been_stopped(tmp_path):
     whole.fit()
     first, _ = trainer(tmp_path / "parts")
     first.should_stop = lambda: "SIGINT" if first.step == 7 else None
-    first.fit()
+    with pytest.raises(Stopped):
+        first.fit()
     second, seen = trainer(tmp_path / "parts")
     second.resume(*checkpoint.load(tmp_path / "parts" / "last.safetensors"))
     second.fit()
@@ -142,13 +147,74 @@ def test_a_stopped_run_goes_on_as_if_it_had_not_been_stopped(tmp_path):
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_the_indices_of_the_last_batch_are_those_of_its_samples(tmp_path, workers: int):
+def test_the_indices_of_a_batch_are_those_of_its_samples(tmp_path, workers: int):
     made, _ = trainer(tmp_path, ("num_workers: 0", f"num_workers: {workers}"))
     loader = made.parts.loaders["train"]
-    for inputs, targets in loader:
-        indices = last_indices(loader)
+    assert batch_indices(loader, 0) == []
+    for number, (inputs, targets) in enumerate(loader):
+        indices = batch_indices(loader, number)
         assert np.array_equal(loader.dataset.tensors[0].numpy()[indices], inputs.numpy())
         assert np.array_equal(loader.dataset.tensors[1].numpy()[indices], targets.numpy())
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_step_that_fails_names_its_samples_and_leaves_the_step_before(tmp_path, workers: int):
+    made, _ = trainer(tmp_path, ("num_workers: 0", f"num_workers: {workers}"))
+    made.parts.loaders["train"].dataset.tensors[1]._a[17] = 10
+    with pytest.raises(StepError) as caught:
+        made.fit()
+    assert isinstance(caught.value.__cause__, IndexError)
+    found = re.search(r"step (\d) failed on the training samples \[(.*) and \d+ more\]: .*10", str(caught.value))
+    assert found is not None and int(found[1]) == made.step + 1
+    assert 17 in batch_indices(made.parts.loaders["train"], made.step)
+
+
+class Torn(TensorDataset):
+    """Sample 17 cannot be read."""
+
+    def __getitem__(self, index: Any) -> Any:
+        if 17 in np.atleast_1d(index):
+            raise ValueError("sample 17 is torn")
+        return super().__getitem__(index)
+
+    __getitems__ = None
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_sample_that_cannot_be_read_is_said_in_a_line(tmp_path, workers: int):
+    made, _ = trainer(tmp_path, ("num_workers: 0", f"num_workers: {workers}"))
+    loader = made.parts.loaders["train"]
+    loader.__dict__["dataset"] = Torn(*loader.dataset.tensors)
+    with pytest.raises(StepError, match=r"^step \d failed on the training samples .* sample 17 is torn") as caught:
+        made.fit()
+    assert "\n" not in str(caught.value)
+    assert 17 in batch_indices(loader, made.step)
+
+
+def test_an_evaluation_that_fails_names_the_batch(tmp_path):
+    made, _ = trainer(tmp_path, ("num_workers: 0}", "num_workers: 0}\n  eval_loader: {batch_size: 100}"))
+    made.parts.loaders["valid"].dataset.tensors[1]._a[217] = 10
+    with pytest.raises(StepError, match=r"^data.valid: failed on the batch that begins with sample 200: "):
+        made.fit()
+    assert made.step == STEPS
+
+
+def test_a_mistake_of_the_programs_own_is_not_blamed_on_the_data(tmp_path, monkeypatch):
+    def broken(*args: Any) -> None:
+        raise AssertionError("a bug")
+
+    made, _ = trainer(tmp_path)
+    monkeypatch.setattr(made.parts, "loss", broken)
+    with pytest.raises(AssertionError, match="a bug"):
+        made.fit()
+
+
+def test_a_mean_that_is_not_finite_is_never_saved(tmp_path):
+    made, _ = trainer(tmp_path)  # a GPU's losses are read only here
+    made.recent_means["loss"].add(float("nan"), 1)
+    with pytest.raises(NonFiniteLoss, match="the loss became nan by step 0;"):
+        made.save()
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_loss_that_is_not_finite_stops_before_the_weights_are_spoilt(tmp_path):

@@ -1,0 +1,66 @@
+"""How training ends before its time: asked to, by a loss that is no number, or by an error in the data or the model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+# What data, layers and the machine refuse with. Anything else is a mistake of tdt's own, and keeps its traceback.
+REFUSALS = (TypeError, ValueError, LookupError, RuntimeError, ArithmeticError, MemoryError, OSError)
+SHOWN = 10  # of a list of samples
+
+
+class Stopped(Exception):
+    """The run was asked to stop, and did so between two batches; `reason` is the name of the signal."""
+
+    def __init__(self, reason: str):
+        self.reason = reason
+        super().__init__(f"stopped by {reason}")
+
+
+class NonFiniteLoss(Exception):
+    """The loss became NaN or infinite: `step`, and the `indices` of the batch's samples in the training data.
+
+    Where the loss is read only now and then, as on a GPU, the batch is not known and `indices` is empty.
+    """
+
+    def __init__(self, step: int, loss: float, indices: Sequence[int] = ()):
+        self.step, self.loss, self.indices = step, loss, indices
+        where = f"at step {step}, on the training samples {few(indices)}" if indices else f"by step {step}"
+        super().__init__(f"the loss became {loss} {where}; try a lower learning rate, or train.clip_grad_norm")
+
+
+class StepError(Exception):
+    """Data, model or loss refused: the message says what, and on which samples; the cause is the error itself."""
+
+
+def few(indices: Sequence[int]) -> str:
+    """The first of them, and how many more there are.
+
+    >>> few(range(12))
+    '[0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 2 more]'
+    """
+    more = f" and {len(indices) - SHOWN} more" if len(indices) > SHOWN else ""
+    return f"[{', '.join(map(str, indices[:SHOWN]))}{more}]"
+
+
+@contextmanager
+def explained(where: Callable[[], str]) -> Iterator[None]:
+    """Turns what data, model or loss refuse with into a StepError: `where()`, and the reason."""
+    try:
+        yield
+    except REFUSALS as error:
+        advice = "; lower data.loader.batch_size" if isinstance(error, MemoryError) else ""
+        raise StepError(f"{where()}: {reason(error)}{advice}; --traceback shows where in the program") from error
+
+
+def reason(error: BaseException) -> str:
+    """The error in a line: what it says, and its class where that alone would not do.
+
+    Of one that a loader's worker has sent, the last line of the worker's traceback.
+    """
+    text = str(error)
+    if "\nOriginal Traceback" in text:
+        return text.rstrip().rpartition("\n")[2]
+    plain = isinstance(error, (RuntimeError, ValueError, IndexError)) and text
+    return text if plain else f"{type(error).__name__}: {text}".rstrip(": ")
