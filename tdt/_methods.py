@@ -195,10 +195,17 @@ def _turned(name: str) -> Callable[..., Tensor]:
     """A view op in place: the tensor itself gets the view's shape and strides."""
 
     def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        return memory.take_over(self, getattr(self, name)(*args, **kwargs))
+        return memory.take_over(self, lambda: getattr(self, name)(*args, **kwargs))
 
     method.__doc__ = f"`{name}` in place: the same memory, seen in another way."
     return _called(method, f"{name}_")
+
+
+def t_(self: Tensor) -> Tensor:
+    """`t` in place."""
+    if self.ndim > 2:
+        raise RuntimeError(f"t_() expects a tensor with <= 2 dimensions, but self is {self.ndim}D")
+    return memory.take_over(self, lambda: shape.t(self))
 
 
 def polygamma(self: Tensor, n: int) -> Tensor:
@@ -317,9 +324,10 @@ def bind() -> None:
         flip,
         where,
         sum_to_size,
+        t_,
     ):
         setattr(Tensor, method.__name__, method)
-    for name in ("squeeze", "unsqueeze", "t", "transpose", "swapaxes", "swapdims", "as_strided"):
+    for name in ("squeeze", "unsqueeze", "transpose", "swapaxes", "swapdims", "as_strided"):
         setattr(Tensor, f"{name}_", _turned(name))
     Tensor.polygamma_ = _written_back("polygamma", polygamma)
     for alias, name in ALIASES.items():

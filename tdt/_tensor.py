@@ -24,23 +24,15 @@ class View:
     statics, output number).
 
     `version` is the storage's when the tensor's edge was last right: a later write through the base or another view makes
-    it stale. `made`: "" | "no_grad" | "multi" | "inference", which decide whether in-place writes are allowed.
+    it stale. `made`: "" | "no_grad" | "multi" | "inference", which decide whether in-place writes are allowed. `seen`: the
+    base's array when the view was made; `t_` and its like give the base another.
     """
 
-    __slots__ = ("base", "source", "step", "version", "made")
+    __slots__ = ("base", "source", "step", "version", "made", "seen")
 
-    def __init__(self, base: Tensor, source: View | None, step: tuple, version: int, made: str):
+    def __init__(self, base: Tensor, source: View | None, step: tuple, version: int, made: str, seen: Any):
         self.base, self.source, self.step = base, source, step
-        self.version, self.made = version, made
-
-    @property
-    def chain(self) -> tuple:
-        """All steps, from the base on."""
-        steps, view = [], self
-        while view is not None:
-            steps.append(view.step)
-            view = view.source
-        return tuple(reversed(steps))
+        self.version, self.made, self.seen = version, made, seen
 
 
 class Tensor:

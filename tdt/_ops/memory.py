@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -10,10 +11,12 @@ from tdt._device import as_device, device
 from tdt._ops._windows import is_channels_last
 from tdt._ops.cast import convert
 from tdt._ops.elementwise.select import _copy, _fill, value_of_fill
-from tdt._tensor import Tensor
+from tdt._overlap import check_memory
+from tdt._tensor import LEAF, Tensor, View, alias
 from tdt.autograd._inplace import check_writable
-from tdt.autograd._mode import state
-from tdt.autograd._op import edge_of, op
+from tdt.autograd._mode import enable_grad, real, state
+from tdt.autograd._node import sum_to
+from tdt.autograd._op import op
 
 __all__ = [
     "channels_last",
@@ -256,13 +259,40 @@ def overwrite(input: Tensor, result: Tensor) -> Tensor:
     return _copy.inplace(input, result)
 
 
-def take_over(input: Tensor, viewed: Tensor) -> Tensor:
-    """Let `input` be seen as `viewed`, a view of it: what `transpose_` and its like do."""
-    edge = edge_of(input)
-    if state.grad and edge is not None:
+def take_over(input: Tensor, seen: Callable[[], Tensor]) -> Tensor:
+    """Let `input` be what `seen()`, a view of it, is: what `transpose_` and its like do. As a write, it counts."""
+    recording = state.grad and input.requires_grad
+    if recording:
+        if input._edge is LEAF:
+            raise RuntimeError("a view of a leaf Variable that requires grad is being used in an in-place operation.")
         check_writable(input)
+    check_memory(input, repeats=True)
+    viewed, view, storage = seen(), input._view, input._st
+    storage.version += 1
+    if view is not None:
+        version = storage.version if recording else -1
+        input._view = View(view.base, view, viewed._view.step, version, view.made, view.seen)
+    if recording:
+        input._edge = viewed._edge
+    elif view is None and input._edge not in (None, LEAF):
+        with enable_grad(), real():
+            input._edge = _unaware(alias(input._a, input._edge))._edge
     input._a = viewed._a
-    input._edge = viewed._edge if edge is not None else None
-    if input._view is not None:
-        input._view = viewed._view
     return input
+
+
+@op(promote=(), broadcasts=False, computes=False)
+def _unaware(xp: ModuleType, x: Any) -> Any:
+    """Stands between a tensor that was turned under no_grad and its graph, which knows it in its former shape."""
+    return x
+
+
+@_unaware.vjp("x")
+def _(g: Tensor, x_shape: tuple[int, ...]) -> Tensor:
+    extra = g.ndim - len(x_shape)
+    if extra < 0 or any(n not in (1, m) for n, m in zip(x_shape, g.shape[extra:], strict=True)):
+        raise RuntimeError(
+            f"Function UnawareBackward0 returned an invalid gradient at index 0 - got {list(g.shape)} but expected shape "
+            f"compatible with {list(x_shape)}. A tensor got another shape in place under no_grad; do that where it is recorded."
+        )
+    return sum_to(g, x_shape) if tuple(g.shape) != x_shape else g

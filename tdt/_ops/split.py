@@ -230,6 +230,7 @@ def _as_strided(
     start = x[(0,) * x.ndim + (...,)] if x.size else x.reshape(-1)
     owner = memory(x)
     where = _bytes_to(x, owner) // x.itemsize
+    offset += where - at[2]  # of a copy, which begins anew
     flat = (
         owner.reshape(-1) if owner.flags.c_contiguous else xp.lib.stride_tricks.as_strided(start, (1,), (x.itemsize,))
     )

@@ -157,6 +157,11 @@ def accumulate(leaf: Tensor, g: Any, own: bool) -> None:
         if leaf._edge is not None:
             raise RuntimeError("leaf variable has been moved into the graph interior: it was written to since its use")
         return
+    if g.shape != leaf._a.shape:
+        raise RuntimeError(
+            f"Function AccumulateGrad returned an invalid gradient at index 0 - got {list(g.shape)} but expected shape "
+            f"compatible with {list(leaf._a.shape)}; was the tensor given another shape after it was used?"
+        )
     with _lock:
         if isinstance(g, Tensor):
             leaf._grad = leaf._grad + g if leaf._grad is not None else g if g.is_sparse else g.clone()

@@ -9,7 +9,7 @@ from tdt import _backend
 from tdt._dtype import SCALAR_NAMES, can_cast
 from tdt._overlap import check_memory, check_overlap
 from tdt._tensor import LEAF, Storage, Tensor, alias
-from tdt.autograd._mode import enable_grad, real, state
+from tdt.autograd._mode import state
 
 if TYPE_CHECKING:
     from tdt.autograd._op import Op
@@ -35,6 +35,10 @@ def write(op: Op, x: Tensor, rest: tuple, statics: dict) -> Tensor:
     if op.broadcasts:
         check_overlap(x, rest)
     edge = edge_of(x) if recording else None
+    if edge is not None and x._view is not None:
+        from tdt._ops.copy_slices import unheard
+
+        edge = unheard(x, edge)
     before = alias(x._a, (x, 0) if edge is LEAF else edge, x._st)
     if recording and op.operands[0] in _kept(op):
         before._a, before._st = x._a.copy(), Storage()
@@ -145,7 +149,7 @@ def rebase(x: Tensor, edge: tuple) -> None:
     from tdt._ops.copy_slices import record
     from tdt.autograd._op import edge_of
 
-    move(view.base, record(view.base, alias(x._a, edge), view.chain))
+    move(view.base, record(view, alias(x._a, edge)))
     view.version = -1
     edge_of(x)
 
@@ -161,27 +165,13 @@ def move(x: Tensor, edge: tuple | None) -> None:
 
 def refresh(x: Tensor) -> None:
     """Recompute the edge of a view whose storage was written to since: replay its chain from the base's edge."""
+    from tdt._ops.copy_slices import replay
+
     view = x._view
     if view.base._edge is not None:
         check_view(x, "its base or another view of its base has been")
         view.version = x._st.version
-        move(x, _replay(x)._edge)
-
-
-def _replay(x: Tensor) -> Tensor:
-    base = x._view.base
-    t = alias(base._a, (base, 0) if base._edge is LEAF else base._edge, base._st)
-    with enable_grad(), real():
-        return look(t, x._view.chain)
-
-
-def look(t: Tensor, chain: tuple) -> Tensor:
-    """`t` seen through a chain of view ops."""
-    for op, statics, k in chain:
-        t = op(t, **statics)
-        if k is not None:
-            t = t[k]
-    return t
+        move(x, replay(x)._edge)
 
 
 def write_out(op: Op, out: Any, operands: tuple, statics: dict) -> Any:

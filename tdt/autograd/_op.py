@@ -452,6 +452,6 @@ def _link(op: Op, x: Tensor, t: Tensor, statics: dict, k: int | None = None) -> 
         made = made or "multi"
     source, step = x._view, (op, statics, k)
     if source is None:
-        t._view = View(x, None, step, st.version, made)
+        t._view = View(x, None, step, st.version, made, x._a)
     else:
-        t._view = View(source.base, source, step, st.version, made or source.made)
+        t._view = View(source.base, source, step, st.version, made or source.made, source.seen)

@@ -188,3 +188,18 @@ def test_out_into_a_view_writes_the_base():
     tdt.mul(tdt.tensor([1.0, 2.0]), 3, out=base[:, 1])
     assert base.tolist() == [[0.0, 3.0, 0.0], [0.0, 6.0, 0.0]]
     assert base._version == 1
+
+
+@pytest.mark.parametrize("write", ["v", "w", "y"])
+def test_a_hook_on_a_view_hears_nothing_of_what_is_written_later(write):
+    x, heard = leaf(1.0, 2.0, 3.0), []
+    y = x * 1
+    v = y[1:]
+    w = v[:1]
+    used = v.sum()
+    v.register_hook(lambda g: heard.append(g.tolist()))
+    {"v": v, "w": w, "y": y}[write].mul_(3)
+    (y.sum() + v.sum() + w.sum()).backward(retain_graph=True)
+    assert heard == []
+    used.backward()
+    assert heard == [[1.0, 1.0]]

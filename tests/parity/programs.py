@@ -346,7 +346,7 @@ def _words(error: Exception | None) -> tuple | None:
     if error is None:
         return None
     clause = re.sub(r"of \w+ is a view", "of a node is a view", first_clause(error))
-    return builtin_class(error), clause
+    return builtin_class(error), re.sub(r"Function \w* ?returned", "A function returned", clause)
 
 
 def _read(x: Any, what: str) -> Any:
