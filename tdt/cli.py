@@ -84,7 +84,7 @@ def run(arguments: list[str]) -> int:
         if "--traceback" in arguments:
             traceback.print_exc()
             return code
-        return _say("\n".join([str(error), *getattr(error, "__notes__", ())]), code)
+        return _say("\n".join([_text(error), *getattr(error, "__notes__", ())]), code)
 
 
 def _exit_code(error: Exception) -> int | None:
@@ -95,6 +95,13 @@ def _exit_code(error: Exception) -> int | None:
     if name == "NonFiniteLoss":
         return 3
     return 1 if name in FAILED or isinstance(error, (OSError, MemoryError)) else None
+
+
+def _text(error: Exception) -> str:
+    """What it says; an error of the operating system without its number, and the file first."""
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    return str(error) or type(error).__name__
 
 
 def _say(text: str, code: int) -> int:

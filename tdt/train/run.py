@@ -52,21 +52,29 @@ class Run:
         config_text goes to `config.yaml`; where it ran, and `extra`, to `env.json`. Raises RunError for a name that
         is no plain folder name and for a `folder` that has anything in it.
         """
-        run = cls(_next_folder(Path(root, _checked(name))) if folder is None else _claim(Path(folder)))
-        run.lock()
+        where = Path(root, _checked(name)) if folder is None else Path(folder)
         try:
-            with open(run.folder / "config.yaml", "x", encoding="utf-8") as file:
-                file.write(config_text)
-        except FileExistsError as error:  # somebody else was faster with the same `folder`
+            run = cls(_next_folder(where) if folder is None else _claim(where)).lock()
+        except OSError as error:
+            raise OSError(error.errno, f"the run's folder could not be made: {error.strerror}", str(where)) from error
+        try:
+            run._describe(config_text, extra or {})
+        except OSError as error:
             run.close()
-            raise RunError(f"{run.folder} already holds a run; give another folder") from error
+            if isinstance(error, FileExistsError):  # somebody else was faster with the same `folder`
+                raise RunError(f"{run.folder} already holds a run; give another folder") from error
+            raise OSError(error.errno, f"the run could not be begun: {error.strerror}", str(run.folder)) from error
+        return run
+
+    def _describe(self, config_text: str, extra: Mapping[str, Any]) -> None:
+        with open(self.folder / "config.yaml", "x", encoding="utf-8") as file:
+            file.write(config_text)
         from tdt.train._environment import environment  # on use: it loads importlib.metadata and subprocess
 
-        record = json.dumps(environment() | dict(extra or {}), indent=2)
-        (run.folder / "env.json").write_text(record + "\n", encoding="utf-8")
-        fsync_folder(run.folder)
-        fsync_folder(run.folder.parent)
-        return run
+        record = json.dumps(environment() | dict(extra), indent=2)
+        (self.folder / "env.json").write_text(record + "\n", encoding="utf-8")
+        fsync_folder(self.folder)
+        fsync_folder(self.folder.parent)
 
     @classmethod
     def open(cls, where: str | os.PathLike[str], root: str | os.PathLike[str] = ROOT) -> Run:
@@ -161,7 +169,8 @@ def _numbers(parent: Path) -> list[int]:
 
 
 def _is_run(folder: Path) -> bool:
-    return any((folder / part).exists() for part in ("run.lock", "checkpoints"))
+    """Whether there is something to go on with: not where the disk was full before the config was written."""
+    return (folder / "checkpoints").exists() or all((folder / part).exists() for part in ("run.lock", "config.yaml"))
 
 
 def _not_found(where: str, root: Path) -> str:

@@ -64,10 +64,14 @@ FAULTS = {
 }
 
 
-def tdt(*arguments: str | Path, fault: str | None = None) -> subprocess.CompletedProcess[str]:
-    """Run the command line in a process of its own."""
+def tdt(
+    *arguments: str | Path, fault: str | None = None, largest: int | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run the command line in a process of its own. largest: no file may grow beyond so many bytes."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1"} | ({"TDT_FAULT": fault} if fault else {})
     code = "from tdt.cli import main; main()"
+    if largest is not None:
+        code = f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, ({largest}, {largest})); {code}"
     return subprocess.run(
         [sys.executable, "-c", code, *map(str, arguments)], capture_output=True, text=True, env=environment, timeout=120
     )
@@ -145,6 +149,32 @@ def test_a_validation_that_is_stopped_again_and_again_ends_the_same(uninterrupte
     for batch in (1, 2):
         assert tdt("train", "--resume", run, fault=f"validate:{batch}:SIGINT").returncode == 130
     assert tdt("train", "--resume", run, fault="validate:4:SIGINT").returncode == 130
+    assert tdt("train", "--resume", run).returncode == 0
+    assert_equal(result(run), expected)
+
+
+def test_a_checkpoint_that_finds_no_room_leaves_those_before_and_the_run_goes_on(uninterrupted, tmp_path):
+    config, expected = uninterrupted(0)
+    run = tmp_path / "run"
+    tdt("train", config, "--run-dir", run, fault="train.step:12")
+    before = {path.name: path.read_bytes() for path in (run / "checkpoints").iterdir()}
+    full = tdt("train", "--resume", run, largest=10_000)  # more than the logs take, less than a checkpoint
+    assert full.returncode == 1 and len(full.stderr.splitlines()) == 1
+    said = rf"{run}/checkpoints/step-00000014.safetensors: could not write \d+,\d+ bytes: File too large; "
+    assert re.match(said + "checkpoints written before are whole", full.stderr)
+    assert {path.name: path.read_bytes() for path in (run / "checkpoints").iterdir()} == before
+    assert tdt("train", "--resume", run).returncode == 0
+    assert_equal(result(run), expected)
+
+
+@pytest.mark.parametrize("largest", [300, 30])  # for the events' and the metrics' first lines; for neither
+def test_a_log_that_finds_no_room_is_said_in_a_line(uninterrupted, tmp_path, largest: int):
+    config, expected = uninterrupted(0)
+    run = tmp_path / "run"
+    tdt("train", config, "--run-dir", run, fault="train.step:12")
+    full = tdt("train", "--resume", run, largest=largest)
+    assert full.returncode == 1
+    assert re.fullmatch(rf"{run}/[\w.]+: (metrics|event file) could not be written: File too large.*\n", full.stderr)
     assert tdt("train", "--resume", run).returncode == 0
     assert_equal(result(run), expected)
 

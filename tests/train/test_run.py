@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import platform
@@ -23,6 +24,29 @@ def create(root: Path, name: str = "digits", **options) -> Run:
     run = Run.create(root, name, f"name: {name}\n", **options)
     run.close()
     return run
+
+
+def test_a_folder_that_cannot_be_made_is_named(tmp_path):
+    (tmp_path / "runs").write_text("a file")
+    with pytest.raises(OSError, match="the run's folder could not be made") as caught:
+        Run.create(tmp_path / "runs", "digits", "")
+    assert caught.value.filename == str(tmp_path / "runs" / "digits")
+
+
+def test_a_run_that_could_not_be_begun_is_none(tmp_path, monkeypatch):
+    first = create(tmp_path)
+
+    def full(*args: object, **options: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "write_text", full)
+        patched.setattr("builtins.open", full)
+        with pytest.raises(OSError, match="the run could not be begun: No space left") as caught:
+            Run.create(tmp_path, "digits", "")
+    assert caught.value.filename == str(tmp_path / "digits" / "2")
+    assert Run.open("digits", tmp_path).folder == first.folder
+    assert create(tmp_path).name == "digits/3"
 
 
 def test_a_run_has_its_config_and_where_it_ran(tmp_path):
@@ -117,6 +141,7 @@ def test_a_run_is_found_by_path_by_name_and_by_number(tmp_path, monkeypatch):
         assert Run.open(where).folder.resolve() == newest
     assert Run.open("digits/2").folder.resolve() == tmp_path / "runs" / "digits" / "2"
     (newest / "config.yaml").unlink()
+    (newest / "checkpoints").mkdir()  # each has the config too
     assert Run.open("digits").folder.resolve() == newest
 
 
