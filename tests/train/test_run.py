@@ -177,11 +177,10 @@ HOLD = """
 import os, sys, time
 from tdt.train.run import Run
 run = Run.open(sys.argv[1]).lock()
-worker = os.fork()
-if worker == 0:
+if os.fork() == 0:
+    print(os.getpid(), flush=True)  # by the worker: so it has run what a fork runs first
     time.sleep(60)
     os._exit(0)
-print(worker, flush=True)
 time.sleep(60)
 """
 
