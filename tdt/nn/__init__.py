@@ -6,7 +6,8 @@ from tdt.nn import init as init
 from tdt.nn import utils as utils
 from tdt.nn.modules import *  # noqa: F403
 from tdt.nn.modules import __all__ as _modules
+from tdt.nn.parameter import Buffer as Buffer
 from tdt.nn.parameter import Parameter as Parameter
 from tdt.nn.parameter import UninitializedParameter as UninitializedParameter
 
-__all__ = ["Parameter", "UninitializedParameter", "functional", "init", "utils", *_modules]  # noqa: PLE0604
+__all__ = ["Buffer", "Parameter", "UninitializedParameter", "functional", "init", "utils", *_modules]  # noqa: PLE0604

@@ -4,7 +4,6 @@ import copy
 import pickle
 from collections import OrderedDict
 
-import numpy as np
 import pytest
 
 import tdt
@@ -335,14 +334,76 @@ def test_apply_visits_children_before_their_parent():
     assert seen == ["Linear", "ReLU", "Sequential"]
 
 
-def test_attributes_move_between_kinds_as_in_pytorch():
-    layer = nn.Linear(2, 2)
-    layer.bias = None
-    assert "bias" not in dict(layer.named_parameters())
-    layer.extra = nn.Parameter(tdt.ones(1))
-    layer.extra = nn.ReLU()
-    assert "extra" not in dict(layer.named_parameters())
-    assert "extra" in dict(layer.named_children())
-    del layer.extra
-    assert not hasattr(layer, "extra")
-    assert np.array_equal(nn.Linear(2, 2).requires_grad_(False).weight.requires_grad, False)
+VALUES = {
+    "nothing": lambda lib: None,
+    "number": lambda lib: 3,
+    "tensor": lambda lib: lib.ones(2),
+    "parameter": lambda lib: lib.nn.Parameter(lib.ones(2)),
+    "buffer": lambda lib: lib.nn.Buffer(lib.ones(2)),
+    "passing buffer": lambda lib: lib.nn.Buffer(lib.ones(2), persistent=False),
+    "module": lambda lib: lib.nn.ReLU(),
+}
+
+
+@pytest.mark.parametrize("first", VALUES)
+@pytest.mark.parametrize("second", [*VALUES, "gone"])
+def test_attributes_move_between_kinds_as_in_pytorch(first, second):
+    accounts = []
+    for lib in (tdt, torch):
+        layer, error = lib.nn.Linear(2, 2), None
+        layer.extra = VALUES[first](lib)
+        try:
+            if second == "gone":
+                del layer.extra
+            else:
+                layer.extra = VALUES[second](lib)
+        except (TypeError, KeyError) as raised:
+            error = (type(raised), str(raised).replace("tdt.", "torch."))
+        kinds = [list(dict(named())) for named in (layer.named_parameters, layer.named_buffers, layer.named_children)]
+        accounts.append((kinds, list(layer.state_dict()), hasattr(layer, "extra"), repr(layer), error))
+    assert accounts[0] == accounts[1]
+
+
+def test_a_buffer_is_a_tensor_that_copies_and_pickles_with_its_module():
+    module = nn.Module()
+    module.seen = nn.Buffer(tdt.tensor([1.0, 2.0]), persistent=False)
+    assert isinstance(module.seen, tdt.Tensor)
+    assert not module.seen.requires_grad
+    for copied in (copy.deepcopy(module), pickle.loads(pickle.dumps(module)), module.double()):
+        assert copied.seen.tolist() == [1.0, 2.0]
+        assert list(copied.state_dict()) == []
+    assert nn.Buffer().shape == torch.nn.Buffer().shape
+
+
+@pytest.mark.parametrize("set_it", [
+    lambda m, n: m.set_submodule("0", n.Tanh()), lambda m, n: m.set_submodule("1.0", n.Tanh()),
+    lambda m, n: m.set_submodule("new", n.Tanh()), lambda m, n: m.set_submodule("1.new", n.Tanh()),
+])  # fmt: skip
+def test_a_module_anywhere_in_the_tree_is_replaced_by_name(set_it):
+    models = [n.Sequential(n.Linear(1, 2), n.Sequential(n.ReLU())) for n in (nn, torch.nn)]
+    for model, n in zip(models, (nn, torch.nn), strict=True):
+        set_it(model, n)
+    assert repr(models[0]) == repr(models[1])
+
+
+@pytest.mark.parametrize("wrong", [
+    lambda lib: lib.nn.Linear(1, 2).set_submodule("", lib.nn.ReLU()),
+    lambda lib: lib.nn.Linear(1, 2).set_submodule("a.b", lib.nn.ReLU()),
+    lambda lib: lib.nn.Linear(1, 2).set_submodule("a", lib.nn.ReLU(), strict=True),
+    lambda lib: lib.nn.Linear(1, 2).set_submodule("weight", lib.nn.ReLU()),
+    lambda lib: lib.nn.Linear(1, 2).set_submodule("a", 3),
+])  # fmt: skip
+def test_a_module_is_not_put_where_pytorch_would_not(wrong):
+    agree_error(wrong)
+
+
+def test_a_parameter_without_a_shape_refuses_what_needs_one():
+    for use in ("numel", "dim", "stride", "tolist", "clone", "sum", "zero_", "item", "__len__", "__bool__"):
+        with pytest.raises(ValueError, match=f"Attempted to use an uninitialized parameter in .*{use}"):
+            getattr(tdt.nn.UninitializedParameter(), use)()
+        with pytest.raises(ValueError, match="Attempted to use an uninitialized parameter"):
+            getattr(torch.nn.UninitializedParameter(), use)()
+    with pytest.raises(ValueError, match="Attempted to use an uninitialized parameter in __add__"):
+        tdt.nn.UninitializedParameter() + 1
+    assert tdt.nn.UninitializedParameter().double().dtype is tdt.float64
+    assert repr(pickle.loads(pickle.dumps(nn.LazyLinear(2)))) == repr(nn.LazyLinear(2))

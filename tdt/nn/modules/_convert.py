@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Self
 
-from tdt._device import as_device, device
-from tdt._dtype import as_dtype, bfloat16, dtype, float16, float32, float64
+from tdt._creation import empty_like
+from tdt._dtype import bfloat16, dtype, float16, float32, float64
+from tdt._ops.memory import _parse_to, preserve_format
 from tdt._tensor import Tensor
 from tdt.autograd._mode import no_grad
 from tdt.nn.parameter import is_lazy
@@ -45,7 +46,7 @@ class Convertible:
         >>> tdt.nn.Linear(2, 2).to(tdt.float64).weight.dtype
         tdt.float64
         """
-        target, kind, layout = _parse_to(*args, **kwargs)
+        target, kind, _, layout = _parse_to(args, kwargs)
         if kind is not None and not (kind.is_floating_point or kind.is_complex):
             raise TypeError(f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={kind}")
 
@@ -53,15 +54,24 @@ class Convertible:
             options: dict[str, Any] = {} if target is None else {"device": target}
             if kind is not None and (t.is_floating_point() or t.is_complex()):
                 options["dtype"] = kind
-            if layout is not None and not is_lazy(t) and t.dim() in (4, 5):
+            if layout is not preserve_format and not is_lazy(t) and t.dim() in (4, 5):
                 options["memory_format"] = layout
             return t.to(**options) if options else t
 
         return self._apply(convert)
 
+    def to_empty(self, *, device: Any, recurse: bool = True) -> Self:
+        """Move to `device` without copying: parameters and buffers hold whatever the new memory held.
+
+        >>> import tdt
+        >>> tdt.nn.Linear(2, 3).to_empty(device="cpu").weight.shape
+        tdt.Size([3, 2])
+        """
+        return self._apply(lambda t: empty_like(t, device=device), recurse=recurse)
+
     def type(self, dst_type: dtype) -> Self:
         """Cast every parameter and buffer, integer ones too."""
-        return self._apply(lambda t: t.to(dtype=as_dtype(dst_type)))
+        return self._apply(lambda t: t.type(dst_type))
 
     def _cast(self, kind: dtype) -> Self:
         return self._apply(lambda t: t.to(dtype=kind) if t.is_floating_point() else t)
@@ -89,18 +99,3 @@ class Convertible:
     def cuda(self, device: int | None = None) -> Self:
         """Move to a GPU."""
         return self.to("cuda" if device is None else f"cuda:{device}")
-
-
-def _parse_to(*args: Any, device: Any = None, dtype: Any = None, non_blocking: bool = False,
-              memory_format: Any = None) -> tuple[device | None, dtype | None, Any]:  # fmt: skip
-    """The device, dtype and memory format that the arguments of `to` name, each None where they name none."""
-    for value in args:
-        if isinstance(value, Tensor):
-            device, dtype = value.device, value.dtype
-        elif isinstance(value, bool):
-            continue  # non_blocking, positional
-        elif value.__class__.__name__ == "dtype" or value in (float, bool, int, complex):
-            dtype = value
-        elif value is not None:
-            device = value
-    return (None if device is None else as_device(device)), (None if dtype is None else as_dtype(dtype)), memory_format

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
+from tdt._hooks import RemovableHandle
 from tdt._tensor import Tensor
 from tdt.autograd._mode import no_grad
 from tdt.nn.parameter import Parameter, is_lazy
@@ -13,7 +15,7 @@ from tdt.nn.parameter import Parameter, is_lazy
 EXTRA_STATE = "_extra_state"
 
 
-class IncompatibleKeys(NamedTuple):
+class _IncompatibleKeys(NamedTuple):
     """What `load_state_dict` did not find in the state, and what it found and did not need."""
 
     missing_keys: list[str]
@@ -36,6 +38,44 @@ class StateDict:
     _buffers: dict[str, Any]
     _modules: dict[str, Any]
     _non_persistent_buffers_set: set[str]
+    _state_dict_hooks: dict[int, Callable[..., Any]]
+    _state_dict_pre_hooks: dict[int, Callable[..., Any]]
+    _load_state_dict_pre_hooks: dict[int, Callable[..., Any]]
+    _load_state_dict_post_hooks: dict[int, Callable[..., Any]]
+
+    def register_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call `hook(module, prefix, keep_vars)` before this module's part of `state_dict` is taken."""
+        return RemovableHandle(self._state_dict_pre_hooks, hook)
+
+    def register_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call `hook(module, state_dict, prefix, local_metadata)` after; it may change the dict, and returns None."""
+
+        def checked(*args: Any) -> None:
+            if hook(*args) is not None:
+                raise RuntimeError("state_dict post-hook must return None")
+
+        return RemovableHandle(self._state_dict_hooks, checked)
+
+    def _register_state_dict_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """As the post-hook; what it returns replaces the dict."""
+        return RemovableHandle(self._state_dict_hooks, hook)
+
+    def register_load_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call `hook(module, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)`
+        before this module and those below are loaded; it may change the dict, to rename an entry for instance."""
+        return self._register_load_state_dict_pre_hook(hook, with_module=True)
+
+    def _register_load_state_dict_pre_hook(
+        self, hook: Callable[..., Any], with_module: bool = False
+    ) -> RemovableHandle:
+        return RemovableHandle(self._load_state_dict_pre_hooks, partial(hook, self) if with_module else hook)
+
+    def register_load_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call `hook(module, incompatible_keys)` after this module and those below were loaded.
+
+        It may change the lists `missing_keys` and `unexpected_keys`: with strict=True what is left in them is an error.
+        """
+        return RemovableHandle(self._load_state_dict_post_hooks, hook)
 
     def get_extra_state(self) -> Any:
         """Override to keep something besides tensors in `state_dict`; goes with `set_extra_state`."""
@@ -78,17 +118,22 @@ class StateDict:
         if destination is None:
             destination = OrderedDict()
             destination._metadata = OrderedDict()  # type: ignore[attr-defined]
+        metadata = {"version": self._version}
         if hasattr(destination, "_metadata"):
-            destination._metadata[prefix[:-1]] = {"version": self._version}
+            destination._metadata[prefix[:-1]] = metadata
+        for pre_hook in self._state_dict_pre_hooks.values():
+            pre_hook(self, prefix, keep_vars)
         self._save_to_state_dict(destination, prefix, keep_vars)
         for name, module in self._modules.items():
             if module is not None:
                 module.state_dict(destination=destination, prefix=f"{prefix}{name}.", keep_vars=keep_vars)
+        for hook in self._state_dict_hooks.values():
+            destination = hook(self, destination, prefix, metadata) or destination
         return destination
 
     def load_state_dict(
         self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
-    ) -> IncompatibleKeys:
+    ) -> _IncompatibleKeys:
         """Copy `state_dict` into this module's parameters and buffers; `assign=True` takes its tensors instead.
 
         Returns the names that were missing and those not expected; with `strict` either is a RuntimeError, and a shape
@@ -100,8 +145,8 @@ class StateDict:
         """
         if not isinstance(state_dict, Mapping):
             raise TypeError(f"Expected state_dict to be dict-like, got {type(state_dict)}.")
-        loading = _Loading(OrderedDict(state_dict), getattr(state_dict, "_metadata", None) or {}, strict, assign)
-        loading.visit(self, "")
+        loading = _Loading(getattr(state_dict, "_metadata", None) or {}, assign)
+        loading.visit(self, OrderedDict(state_dict), "")
         missing, unexpected, errors = loading.missing, loading.unexpected, loading.errors
         if strict:
             for found, what in ((unexpected, "Unexpected"), (missing, "Missing")):
@@ -111,11 +156,13 @@ class StateDict:
         if errors:
             listed = "\n\t".join(errors)
             raise RuntimeError(f"Error(s) in loading state_dict for {type(self).__name__}:\n\t{listed}")
-        return IncompatibleKeys(missing, unexpected)
+        return _IncompatibleKeys(missing, unexpected)
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, local_metadata: dict[str, Any], strict: bool,
                               missing_keys: list[str], unexpected_keys: list[str], error_msgs: list[str]) -> None:  # fmt: skip
         """Load this module's own entries; override to read an older layout of the state."""
+        for hook in self._load_state_dict_pre_hooks.values():
+            hook(state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
         assign = local_metadata.get("assign_to_params_buffers", False)
         for name, tensor in self._own_state():
             key = prefix + name
@@ -160,8 +207,9 @@ class StateDict:
             if not assign:
                 with no_grad():
                     tensor.copy_(value)
-            elif isinstance(tensor, Parameter) and not isinstance(value, Parameter):
-                setattr(self, name, Parameter(value, requires_grad=tensor.requires_grad))
+            elif isinstance(tensor, Parameter):
+                taken = value if isinstance(value, Parameter) else Parameter(value, requires_grad=False)
+                setattr(self, name, taken.requires_grad_(tensor.requires_grad))
             else:
                 setattr(self, name, value)
         except (RuntimeError, TypeError, ValueError) as error:
@@ -173,17 +221,25 @@ class StateDict:
 class _Loading:
     """One walk of `load_state_dict` over the tree, and what it met."""
 
-    def __init__(self, state: dict[str, Any], metadata: Mapping[str, Any], strict: bool, assign: bool):
-        self.state, self.metadata, self.strict, self.assign = state, metadata, strict, assign
+    def __init__(self, metadata: Mapping[str, Any], assign: bool):
+        self.metadata, self.assign = metadata, assign
         self.missing: list[str] = []
         self.unexpected: list[str] = []
         self.errors: list[str] = []
 
-    def visit(self, module: StateDict, prefix: str) -> None:
-        metadata = dict(self.metadata.get(prefix[:-1], {}), assign_to_params_buffers=self.assign)
-        # Each module is shown its own part, so that a deep tree does not scan the whole state again at every level.
-        part = {k: v for k, v in self.state.items() if k.startswith(prefix)}
-        module._load_from_state_dict(part, prefix, metadata, True, self.missing, self.unexpected, self.errors)
+    def visit(self, module: StateDict, state: dict[str, Any], prefix: str) -> None:
+        """Load `state`, the part of the whole whose names begin with `prefix`: hooks may change it for all below."""
+        metadata = self.metadata.get(prefix[:-1], {})
+        if self.assign:
+            metadata = {**metadata, "assign_to_params_buffers": True}
+        module._load_from_state_dict(state, prefix, metadata, True, self.missing, self.unexpected, self.errors)
         for name, child in module._modules.items():
             if child is not None:
-                self.visit(child, f"{prefix}{name}.")
+                below = f"{prefix}{name}."
+                self.visit(child, {key: value for key, value in state.items() if key.startswith(below)}, below)
+        for hook in module._load_state_dict_post_hooks.values():
+            if hook(module, _IncompatibleKeys(self.missing, self.unexpected)) is not None:
+                raise AssertionError(
+                    "Hooks registered with ``register_load_state_dict_post_hook`` are not expected to return new values; "
+                    "change the lists of incompatible keys in place"
+                )

@@ -25,6 +25,7 @@ class _Conv(Module):
     """What the convolutions share: their arguments, their parameters, how they print."""
 
     dims: int
+    transposed = False
     convolve: Callable[..., Tensor]
 
     def __init__(self, in_channels: int, out_channels: int, kernel_size: Numbers, stride: Numbers = 1,
@@ -46,6 +47,7 @@ class _Conv(Module):
         self.padding_mode = padding_mode
         self.kernel_size, self.stride, self.dilation = (_numbers(v, self.dims) for v in (kernel_size, stride, dilation))
         self.padding = padding if isinstance(padding, str) else _numbers(padding, self.dims)
+        self.output_padding = (0,) * self.dims
         if isinstance(padding, str):
             if padding not in ("same", "valid"):
                 raise ValueError(f"Invalid padding string {padding!r}, should be one of 'same', 'valid'")

@@ -5,22 +5,40 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Self
 
-from tdt._hooks import RemovableHandle
 from tdt._tensor import Tensor
 from tdt.nn.modules._convert import Convertible
-from tdt.nn.modules._hooks import Hook, call_with_hooks
+from tdt.nn.modules._hooks import (  # noqa: F401  (PyTorch has them here)
+    Hooked,
+    call_with_hooks,
+    global_hooks,
+    register_module_buffer_registration_hook,
+    register_module_forward_hook,
+    register_module_forward_pre_hook,
+    register_module_full_backward_hook,
+    register_module_full_backward_pre_hook,
+    register_module_module_registration_hook,
+    register_module_parameter_registration_hook,
+    registered,
+)
 from tdt.nn.modules._state import StateDict
-from tdt.nn.parameter import Parameter
+from tdt.nn.parameter import Buffer, Parameter
+
+_REGISTRIES = (
+    "_parameters", "_buffers", "_modules", "_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks",
+    "_state_dict_hooks", "_state_dict_pre_hooks", "_load_state_dict_pre_hooks", "_load_state_dict_post_hooks",
+)  # fmt: skip
 
 
 def typename(value: Any) -> str:
     """The type of `value` as error messages name it: with its module unless built in."""
+    if isinstance(value, Tensor):
+        return value.type()  # type: ignore[attr-defined, no-any-return]
     kind = value if isinstance(value, type) else type(value)
     module = kind.__module__
     return kind.__qualname__ if module in ("builtins", "__main__") else f"{module}.{kind.__qualname__}"
 
 
-class Module(StateDict, Convertible):
+class Module(Hooked, StateDict, Convertible):
     """Base class of layers and models: assign Parameters and Modules as attributes, write `forward`.
 
     >>> import tdt
@@ -38,15 +56,16 @@ class Module(StateDict, Convertible):
     training: bool
 
     def __init__(self) -> None:
-        self.__dict__.update(training=True, _parameters={}, _buffers={}, _non_persistent_buffers_set=set(), _modules={},
-                             _forward_hooks={}, _forward_pre_hooks={})  # fmt: skip
+        self.__dict__.update({name: {} for name in _REGISTRIES}, training=True, _non_persistent_buffers_set=set[str]())
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """What the module computes; every subclass writes its own."""
         raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function')
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if self._forward_hooks or self._forward_pre_hooks:
+        if (
+            self._forward_hooks or self._forward_pre_hooks or self._backward_hooks or self._backward_pre_hooks or global_hooks
+        ):  # fmt: skip
             return call_with_hooks(self, args, kwargs)
         return self.forward(*args, **kwargs)
 
@@ -62,7 +81,7 @@ class Module(StateDict, Convertible):
             raise ValueError(f"Cannot assign non-leaf Tensor to parameter '{name}'. Model parameters must be created "
                              f"explicitly. To express '{name}' as a function of another Tensor, compute the value in the "
                              "forward() method.")  # fmt: skip
-        self._parameters[name] = param
+        self._parameters[name] = registered(self, "parameter", name, param)
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
         """Add a tensor that is state but not trained (running statistics). Not persistent: kept out of `state_dict`."""
@@ -71,7 +90,7 @@ class Module(StateDict, Convertible):
             raise TypeError(
                 f"cannot assign '{typename(tensor)}' object to buffer '{name}' (torch Tensor or None required)"
             )
-        self._buffers[name] = tensor
+        self._buffers[name] = registered(self, "buffer", name, tensor)
         (self._non_persistent_buffers_set.discard if persistent else self._non_persistent_buffers_set.add)(name)
 
     def add_module(self, name: str, module: Module | None) -> None:
@@ -79,7 +98,7 @@ class Module(StateDict, Convertible):
         if not isinstance(module, Module) and module is not None:
             raise TypeError(f"{typename(module)} is not a Module subclass")
         self._check_new(name, "module", "_modules")
-        self._modules[name] = module
+        self._modules[name] = registered(self, "module", name, module)
 
     def register_module(self, name: str, module: Module | None) -> None:
         """`add_module` under its other name."""
@@ -111,27 +130,28 @@ class Module(StateDict, Convertible):
                 raise AttributeError("cannot assign parameters before Module.__init__() call")
             self._forget(name, "_buffers", "_modules")
             self.register_parameter(name, value)
-        elif isinstance(value, Module):
-            if "_modules" not in own:
-                raise AttributeError("cannot assign module before Module.__init__() call")
-            self._forget(name, "_parameters", "_buffers")
-            own["_modules"][name] = value
         elif name in own.get("_parameters", ()):
             if value is not None:
                 raise TypeError(f"cannot assign '{typename(value)}' as parameter '{name}' "
                                 "(torch.nn.Parameter or None expected)")  # fmt: skip
-            own["_parameters"][name] = None
+            self.register_parameter(name, None)
+        elif isinstance(value, Module):
+            if "_modules" not in own:
+                raise AttributeError("cannot assign module before Module.__init__() call")
+            self._forget(name, "_buffers")
+            own["_modules"][name] = registered(self, "module", name, value)
         elif name in own.get("_modules", ()):
             if value is not None:
                 raise TypeError(
                     f"cannot assign '{typename(value)}' as child module '{name}' (torch.nn.Module or None expected)"
                 )
-            own["_modules"][name] = None
-        elif name in own.get("_buffers", ()):
+            own["_modules"][name] = registered(self, "module", name, None)
+        elif isinstance(value, Buffer) or name in own.get("_buffers", ()):
             if value is not None and not isinstance(value, Tensor):
                 raise TypeError(f"cannot assign '{typename(value)}' as buffer '{name}' (torch.nn.Buffer, torch.Tensor or None "
                                 "expected)")  # fmt: skip
-            own["_buffers"][name] = value
+            kept = value.persistent if isinstance(value, Buffer) else name not in own["_non_persistent_buffers_set"]
+            self.register_buffer(name, value, kept)
         else:
             object.__setattr__(self, name, value)
 
@@ -172,9 +192,9 @@ class Module(StateDict, Convertible):
             if module is not None:
                 yield from module.named_modules(memo, f"{prefix}.{name}" if prefix else name, remove_duplicate)
 
-    def modules(self) -> Iterator[Module]:
-        """This module and all below it, each once."""
-        for _, module in self.named_modules():
+    def modules(self, remove_duplicate: bool = True) -> Iterator[Module]:
+        """This module and all below it, each once unless `remove_duplicate=False`."""
+        for _, module in self.named_modules(remove_duplicate=remove_duplicate):
             yield module
 
     def named_children(self) -> Iterator[tuple[str, Module]]:
@@ -239,6 +259,29 @@ class Module(StateDict, Convertible):
                 raise AttributeError(f"`{name}` is not an nn.Module")
         return module
 
+    def set_submodule(self, target: str, module: Module, strict: bool = False) -> None:
+        """Put `module` under a dotted name, in the place of what is there; `strict`: only where a module is.
+
+        AttributeError for a path that does not exist, ValueError for an empty name or what is no Module.
+
+        >>> from tdt import nn
+        >>> model = nn.Sequential(nn.Linear(2, 3), nn.ReLU())
+        >>> model.set_submodule("1", nn.Tanh())
+        >>> model[1]
+        Tanh()
+        """
+        if target == "":
+            raise ValueError("Cannot set the submodule without a target name!")
+        if not isinstance(module, Module):
+            raise ValueError(f"`module` is not an nn.Module, found {type(module)}")
+        path, _, name = target.rpartition(".")
+        parent = self.get_submodule(path)
+        if strict and not hasattr(parent, name):
+            raise AttributeError(f"{type(parent).__name__} has no attribute `{name}`")
+        if hasattr(parent, name) and not isinstance(getattr(parent, name), Module):
+            raise AttributeError(f"`{name}` is not an nn.Module")
+        setattr(parent, name, module)
+
     def get_parameter(self, target: str) -> Parameter:
         """The parameter of a dotted name."""
         return self._get_member(target, "_parameters", "nn.Parameter")
@@ -294,25 +337,6 @@ class Module(StateDict, Convertible):
             else:
                 parameter.grad = parameter.grad.detach()
                 parameter.grad.zero_()
-
-    # Hooks.
-
-    def register_forward_pre_hook(self, hook: Callable[..., Any], *, prepend: bool = False,
-                                  with_kwargs: bool = False) -> RemovableHandle:  # fmt: skip
-        """Call `hook(module, args)` before `forward`; what it returns replaces the arguments."""
-        return RemovableHandle(self._forward_pre_hooks, Hook(hook, with_kwargs), prepend)
-
-    def register_forward_hook(self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False,
-                              always_call: bool = False) -> RemovableHandle:  # fmt: skip
-        """Call `hook(module, args, output)` after `forward`; what it returns replaces the output.
-
-        >>> import tdt
-        >>> layer = tdt.nn.Identity()
-        >>> with layer.register_forward_hook(lambda module, args, out: out + 1):
-        ...     layer(tdt.zeros(1))
-        tensor([1.])
-        """
-        return RemovableHandle(self._forward_hooks, Hook(hook, with_kwargs, always_call), prepend)
 
     # Printing.
 
