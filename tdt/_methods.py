@@ -274,12 +274,20 @@ OPERATORS: dict[str, Any] = {
     "mod": OPS["remainder"], "pow": OPS["pow"], "and": OPS["bitwise_and"], "or": OPS["bitwise_or"],
     "xor": OPS["bitwise_xor"], "lshift": OPS["bitwise_left_shift"], "rshift": OPS["bitwise_right_shift"],
 }  # fmt: skip
+
+
+def _invert(self: Tensor) -> Tensor:
+    if self.dtype.category > _dtype.INT:
+        raise TypeError("~ (operator.invert) is only implemented on integer and Boolean-type tensors")
+    return elementwise.bitwise_not(self)
+
+
 COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 FOR_UNARY = {
     "neg": elementwise.neg,
     "pos": elementwise.positive,
     "abs": elementwise.abs,
-    "invert": elementwise.bitwise_not,
+    "invert": _invert,
 }
 PROPERTIES: dict[str, Callable[[Tensor], Any]] = {
     "T": lambda self: self.permute(*range(self.ndim)[::-1]),

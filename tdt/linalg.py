@@ -9,7 +9,7 @@ from typing import Any
 from tdt import _dtype
 from tdt._errors import LinAlgError
 from tdt._ops._common import store_into, with_out, wrap_dim
-from tdt._ops.decompositions import cholesky, det, eigh, slogdet, solve
+from tdt._ops.decompositions import check_float, cholesky, det, eigh, slogdet, solve
 from tdt._ops.decompositions import inverse as inv
 from tdt._ops.decompositions import qr_mode as qr
 from tdt._ops.decompositions import svd_full as svd
@@ -62,6 +62,7 @@ def vecdot(x: Tensor, y: Tensor, *, dim: int = -1, out: Tensor | None = None) ->
     >>> tdt.linalg.vecdot(tdt.ones(2, 3), tdt.ones(3))
     tensor([3., 3.])
     """
+    check_float("linalg.vecdot", x)
     result = (x.conj() * y).sum(dim)
     return result if out is None else store_into(out, result)
 
@@ -79,6 +80,7 @@ def matrix_norm(
     if A.ndim < 2:
         raise RuntimeError(f"linalg.matrix_norm: The input tensor A must have at least 2 dimensions. It has {A.ndim}")
     A = A if dtype is None else A.to(dtype)
+    check_float("linalg.matrix_norm", A)
     rows, cols = (wrap_dim(d, A.ndim) for d in dim)
     if rows == cols:
         raise RuntimeError(f"linalg.matrix_norm: dims must be different. Got ({rows}, {cols})")
@@ -86,14 +88,19 @@ def matrix_norm(
         return vector_norm(A, 2, (rows, cols), keepdim)
     if ord == "nuc" or ord in (2, -2):
         S = svdvals(A.movedim((rows, cols), (-2, -1)))
-        result = S.sum(-1) if ord == "nuc" else S.amax(-1) if ord == 2 else S.amin(-1)
+        result = S.sum(-1) if ord == "nuc" else _largest(S, -1) if ord == 2 else S.amin(-1)
     elif ord in (1, -1, math.inf, -math.inf):
         over, then = (rows, cols) if abs(ord) == 1 else (cols, rows)
         sums = A.abs().sum(over, keepdim=True)
-        result = (sums.amax(then, True) if ord > 0 else sums.amin(then, True)).squeeze((rows, cols))
+        result = (_largest(sums, then, True) if ord > 0 else sums.amin(then, True)).squeeze((rows, cols))
     else:
         raise RuntimeError(f"linalg.matrix_norm: Order {ord} not supported.")
     return result.unsqueeze(min(rows, cols)).unsqueeze(max(rows, cols)) if keepdim else result
+
+
+def _largest(x: Tensor, dim: int, keepdim: bool = False) -> Tensor:
+    """The largest element along `dim`, which of none is 0."""
+    return x.amax(dim, keepdim) if x.shape[dim] else x.sum(dim, keepdim)
 
 
 def norm(

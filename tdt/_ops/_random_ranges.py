@@ -24,9 +24,11 @@ def last_of(dtype: Dtype) -> int:
 def ends_of(dtype: Dtype, low: int, high: int | None) -> tuple[int, int]:
     """The ends [low, high) of a range as `dtype` holds them; `high=None` goes as far as it can.
 
-    RuntimeError for an empty range and for ends that the dtype does not reach. Where a floating dtype has gaps between
-    integers the ends move inwards, so that no value rounds to one outside.
+    RuntimeError for an empty range, for ends that the dtype does not reach and for complex dtypes. Where a floating
+    dtype has gaps between integers the ends move inwards, so that no value rounds to one outside.
     """
+    if dtype.category == _dtype.COMPLEX:
+        raise RuntimeError("check_random_bounds handles only integral, floating-point and boolean types")
     if high is None:
         if low == LOWEST:
             return LOWEST, 2**63

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tdt._dtype import FLOATING, FLOATING_AND_COMPLEX, REAL, as_dtype, dtype
+from tdt._dtype import FLOATING, FLOATING_AND_COMPLEX, REAL_NUMBERS, as_dtype, dtype
 from tdt._ops._common import wrap_dim
 from tdt._ops.elementwise._front import special_functions, tensor_argument
 from tdt._tensor import Tensor
@@ -23,7 +23,7 @@ def _zeros(np_dtype: Any) -> np.ndarray:
     return np.zeros(_ROW, np_dtype)
 
 
-@op(dtypes=REAL)
+@op(dtypes=REAL_NUMBERS)
 def _relu(xp, x, *, out=None):
     if xp is np and x.size % _ROW == 0 and x.size and x.dtype.kind == "f":
         flat = memory_order(x)

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from tdt import _kernels
-from tdt._dtype import ALL, SCALAR_NAMES
+from tdt._dtype import FLOATING_AND_COMPLEX, NUMBERS, SCALAR_NAMES, int64
 from tdt._ops._windows import (
     bordered,
     empty_as,
@@ -102,7 +102,7 @@ def _flat(w: Any, last: bool) -> Any:
     return (to_last(w) if last else w).reshape(w.shape[0], -1)
 
 
-@op(dtypes=ALL, promote=(), broadcasts=False, shape=conv_shape, flops=_conv_flops)
+@op(dtypes=NUMBERS, promote=(), broadcasts=False, shape=conv_shape, flops=_conv_flops)
 def conv(xp, x, w, b, *, stride, padding, dilation, groups):
     last = is_channels_last(x) or is_channels_last(w)
     shape = conv_shape(x.shape, w.shape, stride=stride, padding=padding, dilation=dilation, groups=groups)
@@ -181,7 +181,7 @@ def _input_flops(y: tuple, w: tuple, **statics: Any) -> int:
     return math.prod(y) * math.prod(w[1:])
 
 
-@op(dtypes=ALL, promote=(), broadcasts=False, shape=_input_shape, flops=_input_flops)
+@op(dtypes=FLOATING_AND_COMPLEX | {int64}, promote=(), broadcasts=False, shape=_input_shape, flops=_input_flops)
 def conv_input_grad(xp, y, w, *, size, stride, padding, dilation, groups):
     return _input_grad(xp, y, w, size=size, stride=stride, padding=padding, dilation=dilation, groups=groups)
 
@@ -229,7 +229,7 @@ def _weight_flops(y: tuple, x: tuple, *, kernel: tuple, groups: int, **statics: 
     return math.prod(y) * (x[1] // groups) * math.prod(kernel)
 
 
-@op(dtypes=ALL, promote=(), broadcasts=False, shape=_weight_shape, flops=_weight_flops)
+@op(dtypes=FLOATING_AND_COMPLEX, promote=(), broadcasts=False, shape=_weight_shape, flops=_weight_flops)
 def conv_weight_grad(xp, y, x, *, kernel, stride, padding, dilation, groups):
     how = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
     return _weight_grad(xp, y, x, kernel=kernel, bias=False, **how)[0]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tdt._dtype import FLOATING_AND_COMPLEX, SCALAR_NAMES
+from tdt._dtype import FLOATING_AND_COMPLEX, LAPACK, SCALAR_NAMES
 from tdt._ops._common import with_out
 from tdt._ops.order import return_type
 from tdt._tensor import Tensor
@@ -24,11 +24,13 @@ def check_matrix(name: str, x: Tensor, square: bool = False) -> None:
         raise RuntimeError(
             f"{name}: A must be batches of square matrices, but they are {x.shape[-2]} by {x.shape[-1]} matrices"
         )
-    if x.dtype not in FLOATS:
+    check_float(name, x)
+
+
+def check_float(name: str, x: Tensor) -> None:
+    """RuntimeError unless x is floating-point or complex."""
+    if x.dtype.category not in FLOATING_AND_COMPLEX:
         raise RuntimeError(f"{name}: Expected a floating point or complex tensor as input. Got {SCALAR_NAMES[x.dtype]}")
-
-
-FLOATS = tuple(d for d in SCALAR_NAMES if d.category in FLOATING_AND_COMPLEX)
 
 
 def _refusal(name: str, error: Exception) -> RuntimeError:
@@ -42,7 +44,7 @@ def by_columns(a: Any) -> Any:
     return a.swapaxes(-1, -2).copy(order="C").swapaxes(-1, -2)
 
 
-@op(dtypes=FLOATING_AND_COMPLEX, outputs=("U", "S", "Vh"))
+@op(dtypes=LAPACK, outputs=("U", "S", "Vh"))
 def _svd(xp: ModuleType, x: Any, *, full_matrices: bool = True) -> Any:
     m, n = x.shape[-2:]
     if not x.size:
@@ -132,7 +134,7 @@ def svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> Any:
     return return_type("svd", ("U", "S", "V"))(U, S, Vh.mH)
 
 
-@op(dtypes=FLOATING_AND_COMPLEX, outputs=("Q", "R"))
+@op(dtypes=LAPACK, outputs=("Q", "R"))
 def _qr(xp: ModuleType, x: Any, *, mode: str = "reduced") -> Any:
     if mode == "r":
         return xp.empty(0, x.dtype), xp.linalg.qr(x, "r")
@@ -211,7 +213,7 @@ def qr(input: Tensor, some: bool = True) -> Any:
     return return_type("qr", ("Q", "R"))(*_qr(input, mode="reduced" if some else "complete"))
 
 
-@op(dtypes=FLOATING_AND_COMPLEX)
+@op(dtypes=LAPACK)
 def _inv(xp: ModuleType, x: Any) -> Any:
     try:
         return by_columns(xp.linalg.inv(x))
@@ -241,7 +243,7 @@ def inverse(input: Tensor) -> Tensor:
     return _inv(input)
 
 
-@op(dtypes=FLOATING_AND_COMPLEX)
+@op(dtypes=LAPACK)
 def _det(xp: ModuleType, x: Any) -> Any:
     return xp.asarray(xp.linalg.det(x))
 
@@ -271,7 +273,7 @@ def det(input: Tensor) -> Tensor:
     return _det(input)
 
 
-@op(dtypes=FLOATING_AND_COMPLEX, outputs=("sign", "logabsdet"))
+@op(dtypes=LAPACK, outputs=("sign", "logabsdet"))
 def _slogdet(xp: ModuleType, x: Any) -> Any:
     sign, value = xp.linalg.slogdet(x)
     return xp.asarray(sign), xp.asarray(value)
@@ -312,7 +314,7 @@ def logdet(input: Tensor) -> Tensor:
     return value + sign.log()
 
 
-@op(dtypes=FLOATING_AND_COMPLEX)
+@op(dtypes=LAPACK)
 def _cholesky(xp: ModuleType, x: Any) -> Any:
     try:
         return xp.linalg.cholesky(x)
@@ -347,7 +349,7 @@ def cholesky(input: Tensor, upper: bool = False) -> Tensor:
     return lower.mH if upper else lower
 
 
-@op(dtypes=FLOATING_AND_COMPLEX, broadcasts=True)
+@op(dtypes=LAPACK, broadcasts=True)
 def _solve(xp: ModuleType, a: Any, b: Any) -> Any:
     try:
         return by_columns(xp.linalg.solve(a, b))
@@ -388,7 +390,7 @@ def solve(A: Tensor, B: Tensor, left: bool = True) -> Tensor:
     return _solve(A, B) if left else _solve_right(B, A)
 
 
-@op(dtypes=FLOATING_AND_COMPLEX, outputs=("eigenvalues", "eigenvectors"))
+@op(dtypes=LAPACK, outputs=("eigenvalues", "eigenvectors"))
 def _eigh(xp: ModuleType, x: Any, *, UPLO: str = "L") -> Any:
     values, vectors = xp.linalg.eigh(x, UPLO)
     return values, by_columns(vectors)

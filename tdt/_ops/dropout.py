@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from tdt import _backend
-from tdt._dtype import FLOATING_AND_COMPLEX
+from tdt._dtype import FLOATING
 from tdt._ops.elementwise._front import tensor_argument
 from tdt._random import assign_in_memory_order, bernoulli, generator_for
 from tdt._tensor import Tensor, wrap
 from tdt.autograd._op import op
+from tdt.autograd._plan import check_category
 
 
 def _noise(xp: Any, x: Any, p: float, generator: Any) -> Any:
@@ -24,7 +25,7 @@ def _noise(xp: Any, x: Any, p: float, generator: Any) -> Any:
     return noise
 
 
-@op(name="dropout", dtypes=FLOATING_AND_COMPLEX, outputs=("out", "noise"), nondiff=("noise",), random=True,
+@op(name="dropout", dtypes=FLOATING, outputs=("out", "noise"), nondiff=("noise",), random=True,
     shape=lambda x, **how: (x, x))  # fmt: skip
 def _dropout(xp, x, *, p, generator):
     noise = _noise(xp, x, p, generator)
@@ -56,7 +57,8 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
     if p == 0 or not training or not input.numel():
         return input
     if p == 1:
-        return input.mul_(0) if inplace else input * 0
+        return input.mul_(False) if inplace else input * False
+    check_category("dropout", FLOATING, input.dtype)
     if not inplace:
         return _dropout(input, p=float(p), generator=None)[0]
     return input.mul_(wrap(_noise(_backend.namespace(input._a), input._a, p, None)))

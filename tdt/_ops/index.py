@@ -193,7 +193,7 @@ def _integers(p: Tensor, shape: tuple[int, ...], d: int) -> list[Tensor]:
                     f"{list(shape)} at index {d + k}"
                 )
         return list(nonzero(p, as_tuple=True))
-    if p.dtype not in (_dtype.int64, _dtype.int32, _dtype.int16, _dtype.int8):
+    if p.dtype not in (_dtype.int64, _dtype.int32):
         raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
     return [p]
 

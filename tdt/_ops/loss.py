@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tdt import _backend
-from tdt._dtype import FLOATING, FLOATING_AND_COMPLEX, SCALAR_NAMES, int64, uint8
+from tdt._dtype import FLOATING, SCALAR_NAMES, int64, uint8
 from tdt._ops.activation import log_softmax, softmax
 from tdt._tensor import Tensor, wrap
 from tdt.autograd._op import check_broadcast, op
@@ -179,8 +179,9 @@ def _check_classes(input: Tensor, target: Tensor, weight: Tensor | None) -> None
         raise ValueError(f"Expected input batch_size ({x[0]}) to match target batch_size ({t[0]}).")
     elif t[1:] != x[2:]:
         raise RuntimeError(f"Expected target size {[x[0], *x[2:]]}, got {list(t)}")
-    if target.dtype is not int64 and target.dtype is not uint8:
-        raise RuntimeError(f"expected target dtype to be Long or Byte, but got {SCALAR_NAMES[target.dtype]}")
+    if target.dtype is not int64 and (target.dtype is not uint8 or len(x) > 2):
+        wanted = "Long or Byte" if len(x) < 3 else "Long"
+        raise RuntimeError(f"expected target dtype to be {wanted}, but got {SCALAR_NAMES[target.dtype]}")
     classes = x[1] if len(x) > 1 else x[0]
     if weight is not None and tuple(weight.shape) != (classes,):
         raise RuntimeError(f"weight tensor should be defined either for all {classes} classes or no classes but got weight "
@@ -276,7 +277,7 @@ def _reduced_pair_shape(x: tuple, y: tuple, *, reduction: str) -> tuple:
     return check_broadcast(x, y) if reduction == "none" else ()
 
 
-@op(dtypes=FLOATING_AND_COMPLEX, shape=_reduced_pair_shape)
+@op(dtypes=FLOATING, shape=_reduced_pair_shape)
 def _mse_loss(xp, x, y, *, reduction):
     d = x - y
     if reduction == "none":

@@ -12,6 +12,7 @@ from tdt._ops._windows import is_channels_last
 from tdt._tensor import Tensor
 from tdt.autograd._mode import no_grad
 from tdt.autograd._op import op
+from tdt.autograd._plan import check_category
 
 
 def _axes(ndim: int) -> tuple[int, ...]:
@@ -96,8 +97,11 @@ def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor |
             [ 1.0000]])
     """
     shape = input.shape
+    if not input.numel():  # nothing to normalise, and no channels to speak of: one weight joins the graph for all
+        out = input.clone() if weight is None else input * weight[0]
+        return out if bias is None else out + bias[0]
     if len(shape) < 2:
-        raise RuntimeError(f"batch_norm: expected input (N, C, *), but got {list(shape)}")
+        raise IndexError(f"batch_norm: expected input (N, C, *), but got {list(shape)}")
     for value, name in (
         (running_mean, "running_mean"),
         (running_var, "running_var"),
@@ -110,7 +114,7 @@ def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor |
         if running_mean is None or running_var is None:
             raise RuntimeError("Expected running_mean and running_var to be defined when training=False")
         return _normalise(input, running_mean, running_var, weight, bias, eps)
-    count = input.numel() // shape[1] if shape[1] else 0
+    count = input.numel() // shape[1]
     if count == 1:
         raise ValueError(f"Expected more than 1 value per channel when training, got input size {shape}")
     out, mean, rstd = _batch_norm(input, weight, bias, eps=eps)
@@ -118,12 +122,13 @@ def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor |
         if running_mean is not None:
             running_mean.copy_(running_mean * (1 - momentum) + mean.detach() * momentum)
         if running_var is not None:
-            var = (1 / (rstd.detach() * rstd.detach()) - eps) * (count / max(count - 1, 1))
+            var = (1 / (rstd.detach() * rstd.detach()) - eps) * (count / (count - 1))
             running_var.copy_(running_var * (1 - momentum) + var * momentum)
     return out
 
 
 def _normalise(x: Tensor, mean: Tensor, var: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float) -> Tensor:
+    check_category("batch_norm", FLOATING, x.dtype)
     scale = (var + eps).rsqrt()
     if weight is not None:
         scale = scale * weight

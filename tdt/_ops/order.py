@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import Any
 
 from tdt import _dtype
-from tdt._dtype import FLOAT, FLOATING_AND_COMPLEX, REAL
+from tdt._dtype import FLOAT, FLOATING_AND_COMPLEX, REAL, REAL_NUMBERS
 from tdt._ops._common import store_into, wrap_dim
 from tdt._ops.elementwise._front import refuse_out
 from tdt._ops.elementwise.select import _logaddexp
@@ -60,8 +60,8 @@ def _picked(xp: ModuleType, x: Any, index: Any, dim: int, keepdim: bool) -> tupl
     return (values, index) if keepdim else (values.squeeze(dim), index.squeeze(dim))
 
 
-def _along(name: str, find: Any) -> Any:
-    @op(name=name, dtypes=REAL, outputs=("values", "indices"), nondiff=("indices",))
+def _along(name: str, find: Any, dtypes: frozenset) -> Any:
+    @op(name=name, dtypes=dtypes, outputs=("values", "indices"), nondiff=("indices",))
     def along(xp: ModuleType, x: Any, *, dim: int, keepdim: bool = False) -> Any:
         if not x.ndim:
             return x.copy(), xp.zeros((), "int64")
@@ -120,7 +120,7 @@ def _nanmedian_place(xp: ModuleType, x: Any, dim: int) -> Any:
 
 
 def _median(name: str, place: Any) -> Any:
-    record = _along(f"{name}_dim", place)
+    record = _along(f"{name}_dim", place, REAL_NUMBERS)
 
     def function(input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Any = None) -> Any:
         if dim is not None:
@@ -157,7 +157,7 @@ def _mode_place(xp: ModuleType, x: Any, dim: int) -> Any:
     return xp.moveaxis(last[..., None], -1, dim)
 
 
-_mode = _along("mode", _mode_place)
+_mode = _along("mode", _mode_place, REAL)
 
 
 def mode(input: Tensor, dim: int = -1, keepdim: bool = False, *, out: Any = None) -> Any:
@@ -173,7 +173,7 @@ def mode(input: Tensor, dim: int = -1, keepdim: bool = False, *, out: Any = None
     return _pair("mode", _mode, out, input, dim=d, keepdim=keepdim)
 
 
-@op(dtypes=REAL, outputs=("values", "indices"), nondiff=("indices",))
+@op(dtypes=REAL_NUMBERS, outputs=("values", "indices"), nondiff=("indices",))
 def _kthvalue(xp: ModuleType, x: Any, *, k: int, dim: int, keepdim: bool = False) -> Any:
     if not x.ndim:
         return x.copy(), xp.zeros((), "int64")
@@ -247,7 +247,7 @@ def msort(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     return values if out is None else store_into(out, values, exact=True)
 
 
-@op(dtypes=REAL, outputs=("values", "indices"), nondiff=("indices",))
+@op(dtypes=REAL_NUMBERS, outputs=("values", "indices"), nondiff=("indices",))
 def _topk(xp: ModuleType, x: Any, *, k: int, dim: int, largest: bool = True, keepdim: bool = True) -> Any:
     if not x.ndim:
         return x.copy(), xp.zeros((), "int64")
@@ -428,7 +428,7 @@ def diff(
     return result if out is None else store_into(out, result, exact=True)
 
 
-@op(data_dependent=True, outputs=("values", "inverse", "counts"))
+@op(dtypes=REAL, data_dependent=True, outputs=("values", "inverse", "counts"))
 def _unique(xp: ModuleType, x: Any, *, dim: int | None = None) -> Any:
     return xp.unique(x, return_inverse=True, return_counts=True, axis=dim)
 
@@ -456,7 +456,7 @@ def unique(
     return _wanted(values, inverse if d is None else inverse.reshape(-1), counts, return_inverse, return_counts)
 
 
-@op(data_dependent=True, outputs=("values", "inverse", "counts"))
+@op(dtypes=REAL, data_dependent=True, outputs=("values", "inverse", "counts"))
 def _unique_consecutive(xp: ModuleType, x: Any, *, dim: int | None = None) -> Any:
     rows = x.reshape(-1) if dim is None else xp.moveaxis(x, dim, 0)
     new = (rows[1:] != rows[:-1]).reshape(max(len(rows) - 1, 0), math.prod(rows.shape[1:])).any(1)

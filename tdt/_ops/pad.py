@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from tdt._dtype import ALL
+from tdt._dtype import ALL, NUMBERS
 from tdt._tensor import Tensor, wrap
 from tdt.autograd._op import op
+from tdt.autograd._plan import check_category
 
 
 def _pad_shape(x: tuple, *, before: tuple, after: tuple, value: Any) -> tuple:
@@ -77,6 +78,8 @@ def pad(input: Tensor, pad: Any, mode: str = "constant", value: float | None = N
         )
     if value is not None and value != 0:
         raise ValueError(f'Padding mode "{mode}" doesn\'t take in value argument')
+    if mode != "circular":
+        check_category(f"{mode}_pad", NUMBERS, input.dtype)
     for d, (b, a) in enumerate(zip(before, after, strict=True)):
         if b or a:
             n = input.shape[d]

@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 
 from tdt import _kernels
-from tdt._dtype import FLOATING, REAL
+from tdt._dtype import FLOATING, REAL, REAL_NUMBERS, int64
 from tdt._ops._windows import empty_as, is_channels_last, offsets, out_size, reached, tuple_of
 from tdt._tensor import Tensor, wrap
 from tdt.autograd._op import op
+from tdt.autograd._plan import check_category
 
 
 def _out(size: tuple, kernel: tuple, stride: tuple, padding: tuple, dilation: tuple, ceil_mode: bool) -> tuple:
@@ -53,7 +54,7 @@ def _max_shape(x: tuple, *, kernel: tuple, stride: tuple, padding: tuple, dilati
     return (*x[:2], *_out(x[2:], kernel, stride, padding, dilation, ceil_mode))
 
 
-@op(dtypes=REAL, shape=_max_shape)
+@op(dtypes=REAL_NUMBERS, shape=_max_shape)
 def _max_pool(xp, x, *, kernel, stride, padding, dilation, ceil_mode):
     shape = _max_shape(x.shape, kernel=kernel, stride=stride, padding=padding, dilation=dilation, ceil_mode=ceil_mode)
     full = _full(x.shape[2:], shape[2:], kernel, stride, padding, dilation)
@@ -115,7 +116,7 @@ def _(xp, g, x, out, kernel, stride, padding, dilation, ceil_mode):
     return grad[_place(size, padding)]
 
 
-@op(dtypes=REAL, outputs=("out", "indices"), nondiff=("indices",),
+@op(dtypes=REAL_NUMBERS, outputs=("out", "indices"), nondiff=("indices",),
     shape=lambda x, **how: (_max_shape(x, **how), _max_shape(x, **how)))  # fmt: skip
 def max_pool_with_indices(xp, x, *, kernel, stride, padding, dilation, ceil_mode):
     size = x.shape[2:]
@@ -206,7 +207,7 @@ def _divisor(xp: Any, size: tuple, out: tuple, kernel: tuple, stride: tuple, pad
     return xp.asarray(counts)
 
 
-@op(dtypes=REAL, shape=_avg_shape)
+@op(dtypes=FLOATING | {int64}, shape=_avg_shape)
 def _avg_pool(xp, x, *, kernel, stride, padding, ceil_mode, include_pad, divisor):
     shape = _avg_shape(x.shape, kernel=kernel, stride=stride, padding=padding, ceil_mode=ceil_mode)
     ones = (1,) * len(kernel)
@@ -303,6 +304,8 @@ def _max_pool_nd(name: str, nd: int, input: Tensor, kernel_size: Any, stride: An
 def max_pool1d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
                ceil_mode: bool = False, return_indices: bool = False) -> Any:  # fmt: skip
     """The largest value in each window over (N, C, L) or (C, L); see `max_pool2d`."""
+    if not return_indices:
+        check_category("max_pool1d", FLOATING, input.dtype)
     return _max_pool_nd("max_pool1d", 1, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
 
@@ -372,6 +375,7 @@ def _adaptive_avg_pool_nd(name: str, nd: int, input: Tensor, output_size: Any) -
         raise ValueError(f"Input dimension should be at least {len(output_size) + 1}; {name} got {list(input.shape)}")
     if input.ndim not in (nd + 1, nd + 2):
         raise RuntimeError(f"{name}(): Expected {nd + 1}D or {nd + 2}D tensor, but got {list(input.shape)}")
+    check_category(name, FLOATING, input.dtype)
     size = input.shape[-nd:]
     wanted = output_size if isinstance(output_size, (tuple, list)) else (output_size,) * nd
     if len(wanted) != nd:

@@ -7,7 +7,7 @@ from types import ModuleType
 from typing import Any
 
 from tdt import _dtype
-from tdt._dtype import FLOAT, FLOATING_AND_COMPLEX, REAL, SCALAR_NAMES
+from tdt._dtype import FLOAT, FLOATING_AND_COMPLEX, REAL, REAL_NUMBERS, SCALAR_NAMES
 from tdt._ops._common import Dims, count, keep, store_into, wrap_dims
 from tdt._ops.elementwise._front import refuse_out, tensor_argument
 from tdt._ops.elementwise.arithmetic import maximum, minimum
@@ -130,8 +130,7 @@ def nanmean(
         raise RuntimeError(
             f"nanmean(): expected input to have floating point or complex dtype but got {SCALAR_NAMES[input.dtype]}"
         )
-    total = sum(input.masked_fill(input.isnan(), 0), dim, keepdim, dtype=dtype)
-    result = total / input.isnan().logical_not().sum(dim, keepdim)
+    result = nansum(input, dim, keepdim, dtype=dtype) / input.isnan().logical_not().sum(dim, keepdim)
     return result if out is None else store_into(out, result)
 
 
@@ -331,12 +330,12 @@ def _extreme(name: str) -> tuple[Any, Any]:
     return extreme, function
 
 
-def refuse_empty(name: str, x: Tensor, dim: AllDims) -> None:
-    """IndexError where there is nothing to choose from."""
+def refuse_empty(name: str, x: Tensor, dim: AllDims, whole: type[Exception] = RuntimeError) -> None:
+    """IndexError where there is nothing to choose from; `whole` where that is the whole tensor."""
     if x._a.size:
         return
     if dim is None:
-        raise RuntimeError(
+        raise whole(
             f"{name}(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim "
             "with the 'dim' argument."
         )
@@ -368,13 +367,13 @@ def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False, out
 
 
 def _arg(name: str) -> Any:
-    @op(name=name, dtypes=REAL)
+    @op(name=name, dtypes=REAL_NUMBERS)
     def arg(xp: ModuleType, x: Any, *, dim: int | None = None, keepdim: bool = False) -> Any:
         return getattr(x, name)(dim, keepdims=keepdim)
 
     def function(input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
         dims = wrap_dims(dim, input.ndim)
-        refuse_empty(name, input, dims)
+        refuse_empty(name, input, dims, IndexError)
         refuse_out(out, _dtype.int64)
         return finish(
             arg,

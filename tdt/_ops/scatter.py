@@ -8,12 +8,14 @@ from typing import Any
 import numpy as np
 
 from tdt import _dtype
+from tdt._dtype import ALL, NUMBERS, REAL
 from tdt._ops._common import wrap_dim
 from tdt._ops.elementwise._front import refuse_out
 from tdt._ops.elementwise.select import fitting
 from tdt._ops.index import add_at
 from tdt._tensor import Tensor
 from tdt.autograd._op import finish, op
+from tdt.autograd._plan import check_category
 
 __all__ = ["gather", "scatter", "scatter_add", "scatter_reduce"]
 
@@ -195,6 +197,7 @@ def scatter_add_(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
 
 
 AT = {"sum": np.add, "mean": np.add, "prod": np.multiply, "amax": np.maximum, "amin": np.minimum}
+ALLOWED = {"mean": NUMBERS, "amax": REAL, "amin": REAL}
 START = {"sum": 0, "mean": 0, "prod": 1}
 
 
@@ -288,6 +291,7 @@ def scatter_reduce(
     """
     if reduce not in AT:
         raise RuntimeError(f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}")
+    check_category(f"scatter_reduce_{reduce}", ALLOWED.get(reduce, ALL), input.dtype)
     d = _index_checked("scatter", input, dim, index, src)
     refuse_out(out, input)
     return finish(_scatter_reduce, out, input, index, src, dim=d, reduce=reduce, include_self=include_self)

@@ -65,12 +65,13 @@ def unary(
     to_float: bool = True,
     same_out: bool = False,
     bool_out: bool = False,
+    check: Callable[..., None] | None = None,
 ) -> Callable[..., Tensor]:
     """Define a unary op and return its public function; `example` is a list's content and the result's.
 
     same_out, bool_out: `out=` must have input's dtype, or be bool, where others convert.
     """
-    record = make_op(name, forward, dtypes=dtypes, to_float=to_float, ufunc=getattr(forward, "ufunc", ""))
+    record = make_op(name, forward, dtypes=dtypes, to_float=to_float, ufunc=getattr(forward, "ufunc", ""), check=check)
     if rule is not None:
         record.vjp("x")(rule)
     if fast is not None:

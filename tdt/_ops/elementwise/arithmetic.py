@@ -6,7 +6,7 @@ from types import ModuleType
 from typing import Any
 
 from tdt import _dtype
-from tdt._dtype import ALL, COMPLEX, FLOATING_AND_COMPLEX, NUMBERS, REAL
+from tdt._dtype import FLOATING_AND_COMPLEX, NUMBERS, REAL, REAL_NUMBERS
 from tdt._ops._common import conj
 from tdt._ops.elementwise._front import binary, check_operands
 from tdt._tensor import Tensor
@@ -17,14 +17,12 @@ __all__ = [
     "multiply", "pow", "remainder", "rsub", "sub", "subtract", "true_divide",
 ]  # fmt: skip
 
-ROUNDED = NUMBERS - {COMPLEX}
-
 
 @op(ufunc="add")
 def _add(xp: ModuleType, x: Any, y: Any, *, alpha: Any = 1, out: Any = None) -> Any:
-    if out is None and alpha == 1:
-        return x + y
-    return xp.add(x, y if alpha == 1 else _scaled(x, y, alpha), out=out)
+    if alpha != 1 or alpha is True:
+        y = _scaled(x, y, alpha)
+    return x + y if out is None else xp.add(x, y, out=out)
 
 
 _add.vjp("x")(lambda g: g)
@@ -33,21 +31,19 @@ _add.vjp("y")(lambda g, alpha: g if alpha == 1 else g * conj(alpha))
 _add.fast_vjp("y")(lambda g, alpha: g if alpha == 1 else g * alpha.conjugate())
 
 
-def _is_bool(value: Any) -> bool:
-    return hasattr(value, "dtype") and value.dtype.kind == "b"
-
-
-@op(dtypes=ALL)
-def _sub(xp: ModuleType, x: Any, y: Any, *, alpha: Any = 1, out: Any = None) -> Any:
-    if x is True or x is False or y is True or y is False or (_is_bool(x) and _is_bool(y)):
+def _refuse_bools(*types: Any) -> None:
+    if bool in types or _dtype.bool.np in types:
         raise RuntimeError(
-            "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to invert a "
-            "mask, use "
-            "the `~` or `logical_not()` operator instead."
+            "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to invert a mask, "
+            "use the `~` or `logical_not()` operator instead."
         )
-    if out is None and alpha == 1:
-        return x - y
-    return xp.subtract(x, y if alpha == 1 else _scaled(x, y, alpha), out=out)
+
+
+@op(dtypes=NUMBERS, check=_refuse_bools, ufunc="subtract")
+def _sub(xp: ModuleType, x: Any, y: Any, *, alpha: Any = 1, out: Any = None) -> Any:
+    if alpha != 1 or alpha is True:
+        y = _scaled(x, y, alpha)
+    return x - y if out is None else xp.subtract(x, y, out=out)
 
 
 _sub.vjp("x")(lambda g: g)
@@ -105,13 +101,13 @@ def _refuse_zero(x: Any, y: Any) -> bool:
     return whole
 
 
-@op(dtypes=ROUNDED)
+@op(dtypes=REAL_NUMBERS)
 def _div_floor(xp: ModuleType, x: Any, y: Any) -> Any:
     _refuse_zero(x, y)
     return xp.floor_divide(x, y)
 
 
-@op(dtypes=ROUNDED)
+@op(dtypes=REAL_NUMBERS)
 def _div_trunc(xp: ModuleType, x: Any, y: Any) -> Any:
     if not _refuse_zero(x, y):
         return xp.trunc(xp.true_divide(x, y))
@@ -126,13 +122,13 @@ for _rounded in (_div_floor, _div_trunc):
 DIVISIONS = {None: _div, "floor": _div_floor, "trunc": _div_trunc}
 
 
-@op(dtypes=ROUNDED)
+@op(dtypes=REAL_NUMBERS)
 def _remainder(xp: ModuleType, x: Any, y: Any) -> Any:
     _refuse_zero(x, y)
     return xp.remainder(x, y)
 
 
-@op(dtypes=ROUNDED)
+@op(dtypes=REAL_NUMBERS)
 def _fmod(xp: ModuleType, x: Any, y: Any) -> Any:
     _refuse_zero(x, y)
     return xp.fmod(x, y)
@@ -144,15 +140,13 @@ _fmod.vjp("x")(lambda g: g)
 _fmod.vjp("y")(lambda g, x, y: -g * div(x, y, rounding_mode="trunc"))
 
 
-@op
+@op(dtypes=NUMBERS)
 def _pow(xp: ModuleType, x: Any, y: Any, *, out: Any = None) -> Any:
     if x.__class__ is not y.__class__ and y.__class__ in POWERS:
         short = POWERS[y.__class__].get(y)
         if short is not None:
             return short(xp, x, out)
     kind = getattr(x, "dtype", getattr(y, "dtype", None)).kind
-    if kind == "b":
-        return xp.logical_or(x, xp.logical_not(y))
     if kind in "iu":
         if isinstance(y, int):
             if y < 0:

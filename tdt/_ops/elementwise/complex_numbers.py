@@ -172,6 +172,11 @@ def complex(real: Tensor, imag: Tensor, *, out: Tensor | None = None) -> Tensor:
             f"Expected object of scalar type {_dtype.SCALAR_NAMES[real.dtype]} but got scalar type "
             f"{_dtype.SCALAR_NAMES[imag.dtype]} for second argument"
         )
+    if real.dtype not in (_dtype.float16, _dtype.float32, _dtype.float64):
+        raise RuntimeError(
+            f"Expected both inputs to be Half, Float or Double tensors but got {_dtype.SCALAR_NAMES[real.dtype]} and "
+            f"{_dtype.SCALAR_NAMES[imag.dtype]}"
+        )
     if out is not None:
         refuse_out(out, real.dtype.to_complex())
     return finish(_complex, out, real, imag)

@@ -7,10 +7,11 @@ from types import ModuleType
 from typing import Any
 
 from tdt import _dtype
-from tdt._dtype import ALL, COMPLEX, FLOATING, NUMBERS, REAL
+from tdt._dtype import ALL, FLOATING, NUMBERS, REAL, REAL_NUMBERS
 from tdt._ops.elementwise._front import refuse_out, tensor_argument, ufunc, unary
 from tdt._tensor import Tensor
 from tdt.autograd._op import finish, op
+from tdt.autograd._plan import check_category
 
 __all__ = [
     "abs", "absolute", "angle", "ceil", "fix", "floor", "frac", "nan_to_num", "neg", "negative", "positive", "round", "sgn",
@@ -18,14 +19,12 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _neg_forward(xp: ModuleType, x: Any, *, out: Any = None) -> Any:
-    if x.dtype == bool:
+def _refuse_bool(x: Any) -> None:
+    if x == _dtype.bool.np:
         raise RuntimeError(
             "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a mask, "
-            "use the "
-            "`~` or `logical_not()` operator instead."
+            "use the `~` or `logical_not()` operator instead."
         )
-    return xp.negative(x, out=out)
 
 
 def _whole(name: str) -> Any:
@@ -63,15 +62,15 @@ def _nothing(g: Tensor) -> Tensor:
     return g.new_zeros(g.shape)
 
 
-neg = unary("neg", _neg_forward, lambda g: -g, "Each element with its sign turned.", ("1., -2.", "-1.,  2."),
-            fast=lambda g: -g, dtypes=ALL, to_float=False, same_out=True)  # fmt: skip
+neg = unary("neg", ufunc("negative"), lambda g: -g, "Each element with its sign turned.", ("1., -2.", "-1.,  2."),
+            fast=lambda g: -g, dtypes=NUMBERS, to_float=False, same_out=True, check=_refuse_bool)  # fmt: skip
 abs = unary(
     "abs",
     ufunc("absolute"),
     lambda g, x: g * x.sgn(),
     "Absolute value; for complex numbers the modulus, a real number.",
     ("-1., 2.", "1., 2."),
-    dtypes=ALL,
+    dtypes=NUMBERS,
     to_float=False,
     same_out=True,
 )
@@ -93,7 +92,7 @@ floor = unary(
     _nothing,
     "Largest whole number ≤ x.",
     ("1.7, -1.2", " 1., -2."),
-    dtypes=NUMBERS - {COMPLEX},
+    dtypes=REAL_NUMBERS,
     to_float=False,
     same_out=True,
 )
@@ -103,7 +102,7 @@ ceil = unary(
     _nothing,
     "Smallest whole number ≥ x.",
     ("1.2, -1.7", " 2., -1."),
-    dtypes=NUMBERS - {COMPLEX},
+    dtypes=REAL_NUMBERS,
     to_float=False,
     same_out=True,
 )
@@ -113,7 +112,7 @@ trunc = unary(
     _nothing,
     "x without its fraction.",
     ("1.7, -1.7", " 1., -1."),
-    dtypes=NUMBERS - {COMPLEX},
+    dtypes=REAL_NUMBERS,
     to_float=False,
     same_out=True,
 )
@@ -138,7 +137,7 @@ def _angle_rule(g: Tensor, x: Tensor) -> Tensor:
     return (g * 1j * x / (x.abs() ** 2)).masked_fill(x == 0, 0)
 
 
-@op(dtypes=NUMBERS - {COMPLEX})
+@op(dtypes=REAL_NUMBERS)
 def _round(xp: ModuleType, x: Any, *, decimals: int = 0) -> Any:
     if x.dtype.kind in "iu":
         return x.copy()
@@ -151,18 +150,20 @@ def _round(xp: ModuleType, x: Any, *, decimals: int = 0) -> Any:
 _round.vjp("x")(_nothing)
 
 
-def round(input: Tensor, *, decimals: int = 0, out: Tensor | None = None) -> Tensor:
-    """The nearest number with `decimals` decimals; halves go to the even neighbour.
+def round(input: Tensor, *, decimals: int | None = None, out: Tensor | None = None) -> Tensor:
+    """The nearest number with `decimals` decimals (0 if not given); halves go to the even neighbour.
+
+    NotImplementedError for integers with `decimals`.
 
     >>> import tdt
     >>> tdt.round(tdt.tensor([0.5, 1.5]))
     tensor([0., 2.])
     """
-    if decimals and tensor_argument("round", input).dtype.category != _dtype.FLOAT:
-        raise RuntimeError(f"\"round_cpu\" not implemented for '{_dtype.SCALAR_NAMES[input.dtype]}' with decimals")
-    if out is not None:
-        refuse_out(out, input)
-    return finish(_round, out, tensor_argument("round", input), decimals=decimals)
+    tensor_argument("round", input)
+    if decimals is not None:
+        check_category("round", FLOATING, input.dtype)
+    refuse_out(out, input)
+    return finish(_round, out, input, decimals=decimals or 0)
 
 
 @op(computes=False)

@@ -6,11 +6,12 @@ from types import ModuleType
 from typing import Any
 
 from tdt import _dtype
-from tdt._dtype import FLOATING_AND_COMPLEX, REAL, SCALAR_NAMES
+from tdt._dtype import FLOATING, FLOATING_AND_COMPLEX, NUMBERS, REAL, SCALAR_NAMES
 from tdt._ops._common import conj
 from tdt._ops.elementwise._front import binary, check_operands, refuse_out, tensor_argument
 from tdt._tensor import Tensor
 from tdt.autograd._op import finish, op
+from tdt.autograd._plan import check_category
 
 __all__ = [
     "addcdiv", "addcmul", "atan2", "arctan2", "clamp", "clamp_max", "clamp_min", "clip", "copysign", "fill", "heaviside",
@@ -34,7 +35,7 @@ hypot = binary(
     {"x": lambda g, x, out: g * (x / out), "y": lambda g, y, out: g * (y / out)},
     "sqrt(input² + other²) without overflow.",
     ("3.", "4.", "5."),
-    dtypes=REAL,
+    dtypes=FLOATING,
     numbers="none",
 )
 copysign = binary(
@@ -61,7 +62,7 @@ logaddexp2 = binary(
     {"x": lambda g, x, out: g * _away(x - out).exp2(), "y": lambda g, y, out: g * _away(y - out).exp2()},
     "log2(2^input + 2^other) without overflow.",
     ("0.", "0.", "1."),
-    dtypes=frozenset((_dtype.FLOAT,)),
+    dtypes=FLOATING,
     numbers="none",
 )
 xlogy = binary(
@@ -165,7 +166,15 @@ def where(condition: Tensor, input: Any = None, other: Any = None, *, out: Tenso
     return finish(_where, out, condition, input, other)
 
 
-@op(dtypes=REAL)
+def _bounds_of_bools(x: Any, low: Any, high: Any) -> None:
+    """Bools have a maximum and a minimum, and that is all that clamp gives them: one bound, a tensor."""
+    bools = {_dtype.bool.np, bool, type(None)}
+    tensors = [t for t in (low, high) if not isinstance(t, type)]
+    if {x, low, high} <= bools and len(tensors) != 1:
+        raise NotImplementedError("\"clamp\" not implemented for 'Bool'")
+
+
+@op(dtypes=REAL, check=_bounds_of_bools)
 def _clamp(xp: ModuleType, x: Any, low: Any = None, high: Any = None, *, out: Any = None) -> Any:
     if low is None:
         return xp.minimum(x, high, out=out)
@@ -269,7 +278,7 @@ def mask_and_value(mask: Tensor, value: Any) -> tuple[Tensor, Any]:
     return mask, value
 
 
-@op(promote=("x", "a", "b"))
+@op(dtypes=NUMBERS, promote=("x", "a", "b"))
 def _addcmul(xp: ModuleType, x: Any, a: Any, b: Any, *, value: Any = 1) -> Any:
     return x + (a * b if value == 1 else a * b * value)
 
@@ -286,6 +295,8 @@ def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1, 
     >>> tdt.addcmul(tdt.ones(1), tdt.tensor([2.0]), tdt.tensor([3.0]), value=10)
     tensor([61.])
     """
+    if max(x.dtype.category for x in (input, tensor1, tensor2)) < _dtype.FLOAT:
+        value = int(value)  # as C converts it
     return finish(_addcmul, out, input, tensor1, tensor2, value=value)
 
 
@@ -335,6 +346,7 @@ def lerp(input: Tensor, end: Tensor, weight: Any, *, out: Tensor | None = None) 
     >>> tdt.lerp(tdt.tensor([0.0]), tdt.tensor([10.0]), 0.3)
     tensor([3.])
     """
+    check_category("lerp", FLOATING_AND_COMPLEX, input.dtype)
     for name, tensor in (("end", end), ("weight", weight)):
         if isinstance(tensor, Tensor) and tensor.dtype is not input.dtype:
             raise RuntimeError(f"expected dtype {input.dtype} for `{name}` but got dtype {tensor.dtype}")

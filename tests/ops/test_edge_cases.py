@@ -1,0 +1,81 @@
+"""Calls at the edge of what an op takes, made in both libraries: the same result, or an error of the same class."""
+
+import pytest
+
+import tdt
+from tests.helpers import require_torch
+
+torch = require_torch()
+
+from tests.parity.compare import difference, error_difference  # noqa: E402
+from tests.parity.opdb import attempt, quiet  # noqa: E402
+
+DTYPES = ("bool", "uint8", "int32", "int64", "float16", "bfloat16", "float32", "float64", "complex64", "complex128")
+
+# `t` is the library, `x` three numbers of each dtype in turn, `b` three bools.
+OF_EVERY_DTYPE = """
+    x - x; x - 1; 1 - x; x - True; True - x; x - 1.5; x - b; b - x; x - t.tensor(True); t.tensor(True) - x; t.rsub(x, 1)
+    t.rsub(x, True); t.sub(x, x, alpha=2); t.sub(x, 1, alpha=True); t.add(x, x, alpha=True);
+    x.clone().sub_(True); x.clone().sub_(b)
+    -x; +x; ~x; abs(x); x.clone().abs_(); x[:1] ** x[:1]; x ** 2; True ** x; 2 ** x; x ** 0.5
+    t.hypot(x, x); t.hypot(x, t.ones(3)); t.lerp(x, x, 0.5); x.clone().lerp_(x, 0.5); t.addcmul(x, x, x, value=0.5)
+    t.clamp(x, 0, 1); t.clamp(x, min=False); t.clamp(x, min=x); t.clamp(x, x, x); t.clamp_max(x, True); t.clamp_min(x, x)
+    t.relu(x); x.clone().relu_(); t.dropout(x, 0.5, True).dtype; t.dropout(x, 1.0, True); t.round(x); t.round(x, decimals=0)
+    t.argmax(x); t.argmin(x, 0); t.median(x); t.nanmedian(x, 0); t.kthvalue(x, 1); t.topk(x, 2); t.sort(x); t.mode(x)
+    t.unique(x); t.unique(x, dim=0); t.unique_consecutive(x); t.nanmean(x); t.nansum(x); t.trace(x.expand(3, 3))
+    t.nn.functional.mse_loss(x, x); t.nn.functional.linear(x, x); t.dot(x, x); t.mm(x.expand(3, 3), x.expand(3, 3))
+    t.linalg.vecdot(x, x); t.linalg.matrix_norm(x.expand(3, 3), 1); t.cross(x, x); t.arange(5)[x]
+    t.nn.functional.cross_entropy(t.eye(3), x); t.nn.functional.cross_entropy(t.ones(3), x[0])
+    t.nn.functional.cross_entropy(t.ones(1, 3, 3), x.unsqueeze(0)); t.nn.functional.nll_loss(t.ones(3), x[0])
+    t.scatter_reduce(x, 0, t.arange(3), x, "mean"); t.scatter_reduce(x, 0, t.arange(3), x, "amax"); t.randint_like(x, 3).dtype
+    t.nn.functional.max_pool1d(x[None], 2); t.nn.functional.max_pool1d(x[None], 2, return_indices=True)
+    t.nn.functional.pad(x[None], (1, 1), "reflect"); t.nn.functional.pad(x[None], (1, 1), "replicate")
+    t.nn.functional.avg_pool1d(x[None], 2); t.nn.functional.adaptive_avg_pool1d(x[None], 2)
+    t.nn.functional.conv1d(x[None], x[None, None]); t.nn.functional.conv_transpose1d(x[None], x[None, None])
+    t.nn.functional.batch_norm(x[None], x, x); t.linalg.inv(t.eye(3).to(x.dtype)); t.linalg.svdvals(t.eye(3).to(x.dtype))
+"""
+
+OF_NOTHING = """
+    t.tensor([]).argmax(); t.tensor([]).argmin(); t.tensor([]).argmax(0); t.tensor([]).max(); t.tensor([]).amax()
+    t.linalg.norm(t.empty(0, 0), float("inf")); t.linalg.norm(t.empty(0, 0).half(), float("inf")); t.linalg.norm(t.empty(3, 0), 1)
+    t.linalg.norm(t.empty(0, 3), 1); t.linalg.norm(t.empty(0, 3), 2); t.linalg.norm(t.empty(2, 0, 0), 2, (1, 2), True)
+    t.linalg.norm(t.empty(0, 0), -1); t.linalg.norm(t.empty(0, 0), "nuc"); t.norm(t.empty(0, 0))
+    t.nn.functional.batch_norm(t.empty(0), None, None, training=True)
+    t.nn.functional.batch_norm(t.empty(0), t.ones(2), t.ones(2))
+    t.nn.functional.batch_norm(t.ones(3), None, None, training=True)
+"""
+
+
+def calls(text):
+    return [c.strip() for line in text.strip().splitlines() for c in line.split(";")]
+
+
+def assert_the_same(code, **given):
+    function = eval(f"lambda t, x=None, b=None: {code}")
+    with quiet():
+        expected, theirs = attempt(function, torch, **{k: v(torch) for k, v in given.items()})
+        found, ours = attempt(function, tdt, **{k: v(tdt) for k, v in given.items()})
+    assert error_difference(ours, theirs) is None
+    if theirs is None:
+        assert difference(found, expected) is None
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("code", calls(OF_EVERY_DTYPE))
+def test_what_an_op_takes_of_a_dtype_is_pytorchs(code, dtype):
+    assert_the_same(
+        code, x=lambda t: t.tensor([1, 0, 1]).to(getattr(t, dtype)), b=lambda t: t.tensor([True, False, True])
+    )
+
+
+@pytest.mark.parametrize("code", calls(OF_NOTHING))
+def test_what_an_op_gives_for_nothing_is_pytorchs(code):
+    assert_the_same(code)
+
+
+def test_batch_norm_of_an_empty_batch_leaves_the_running_statistics_alone():
+    mean, variance = tdt.zeros(2), tdt.ones(2)
+    weight = tdt.full((2,), 2.0, requires_grad=True)
+    tdt.nn.functional.batch_norm(tdt.empty(0, 2, 3), mean, variance, weight, training=True).sum().backward()
+    assert mean.tolist() == weight.grad.tolist() == [0, 0]
+    assert variance.tolist() == [1, 1]
