@@ -32,8 +32,8 @@ from tests.parity.rebind import lookup, over_tdt
 DTYPES = (torch.bool, torch.uint8, torch.int32, torch.int64, torch.float16, torch.bfloat16, torch.float32,
           torch.float64, torch.complex64, torch.complex128)  # fmt: skip
 FULL = os.environ.get("TDT_OPDB") == "full"
-CAP = 10**9 if FULL else 3
-RARE_CAP = 10**9 if FULL else 1  # of the dtypes that share their code paths with others
+CAP = 10**9 if FULL else 5
+RARE_CAP = 10**9 if FULL else 3  # of the dtypes that share their code paths with others
 MAIN = (torch.int64, torch.float32, torch.float64, torch.complex128)
 # Making a sample costs as much as asking it: of the longest lists only this many are made, except in float64.
 MADE = 10**9 if FULL else 48
