@@ -62,8 +62,8 @@ def _tdt(
 def main() -> None:
     """Run the command line and exit."""
     warnings.showwarning = _show_warning
-    # Read when NumPy is loaded: idle threads of the BLAS go to sleep, where they would spin beside the kernels' threads.
-    os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
+    # Read when NumPy is loaded: the cores belong to one pool, tdt's own, which large matrix products use too.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     sys.exit(run(sys.argv[1:]))
 
 

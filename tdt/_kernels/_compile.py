@@ -8,31 +8,58 @@ from typing import Any
 
 import numba
 import numpy as np
+from llvmlite import ir
 from numba.core import compiler, cpu_options, types
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import cpu_target
 
-from tdt._kernels._jit import RELEASE, Intrinsic, Kernel
+from tdt._kernels._jit import ENTRY, RELEASE, Intrinsic, Kernel
 
 # Not `True`: nnan and ninf would delete every check for a non-finite value.
 OPTIONS: dict[str, Any] = {"error_model": "numpy", "fastmath": {"reassoc", "contract", "nsz", "arcp"}}
 
 
 @global_compiler_lock
-def compiled(kernel: Kernel, key: tuple) -> tuple[str, bytes]:
-    """Symbol and object code of `kernel` for the argument types in `key`. RuntimeError if it needs Numba at run time."""
+def compiled(kernel: Kernel, key: tuple) -> bytes:
+    """Object code of `kernel` for a range and the arguments of `key`. RuntimeError if it needs Numba at run time."""
     flags: Any = compiler.Flags()
     flags.no_compile = flags.no_cpython_wrapper = flags.no_cfunc_wrapper = True
     flags.nrt = True  # a helper may hand back an array; allocation is caught below
     flags.error_model = OPTIONS["error_model"]
     flags.fastmath = cpu_options.FastMathOptions(OPTIONS["fastmath"])
     result = compiler.compile_extra(
-        cpu_target.typing_context, cpu_target.target_context, _resolved(kernel.function), tuple(map(_type_of, key)),
-        types.void, flags, {},
+        cpu_target.typing_context, cpu_target.target_context, _resolved(kernel.function),
+        (types.int64, types.int64, *map(_type_of, key)), types.void, flags, {},
     )  # fmt: skip
+    _add_entry(result.library, result.fndesc)
     _, _, (code, _) = result.library.serialize_using_object_code()  # links the helpers in
     _check_stands_alone(kernel, result.library)
-    return result.fndesc.llvm_func_name, code
+    return code
+
+
+def _add_entry(library: Any, descriptor: Any) -> None:
+    """The function that the outside calls: `int64 ENTRY(int64 *words, int64 first, int64 last)`, the same for all kernels.
+
+    words: the arguments after the range, as `Kernel.pack` lays them out.
+    """
+    module = library.create_ir_module(ENTRY)
+    word = ir.IntType(64)
+    entry = ir.Function(module, ir.FunctionType(word, [word.as_pointer(), word, word]), ENTRY)
+    builder = ir.IRBuilder(entry.append_basic_block())
+    kernel = cpu_target.target_context.declare_function(module, descriptor)
+    result, error, _, _, *rest = (argument.type for argument in kernel.args)
+    given = [builder.alloca(result.pointee), builder.alloca(error.pointee), entry.args[1], entry.args[2]]
+    for i, kind in enumerate(rest):
+        value = builder.load(builder.gep(entry.args[0], [word(i)]))
+        if isinstance(kind, ir.PointerType):
+            value = builder.inttoptr(value, kind)
+        elif isinstance(kind, ir.DoubleType):
+            value = builder.bitcast(value, kind)
+        elif kind != word:
+            value = builder.trunc(value, kind)
+        given.append(value)
+    builder.ret(builder.sext(builder.call(kernel, given), word))
+    library.add_ir_module(module)
 
 
 def _type_of(part: Any) -> types.Type:

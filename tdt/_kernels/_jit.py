@@ -5,18 +5,20 @@ process links that with llvmlite and calls it through ctypes: 40 ms for the firs
 where importing Numba and letting it load its own cache takes half a second. Numba's cache would also miss edits in
 helpers, and its index, written by several processes at once, can pair a signature with another one's code.
 
-A kernel returns nothing, allocates nothing and raises nothing: it writes into the arrays it is given. Arguments are
-NumPy arrays, ints, floats and bools. Helpers are `@jit` functions too; `@intrinsic` ones emit LLVM instructions.
+A kernel does the part `[first, last)` of its work, its first two parameters. It returns nothing, allocates nothing and
+raises nothing: it writes into the arrays it is given. Arguments are NumPy arrays, ints, floats and bools. Helpers are
+`@jit` functions too, of any parameters; `@intrinsic` ones emit LLVM instructions.
 """
 
 from __future__ import annotations
 
 import ctypes
 import functools
+import struct
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import FunctionType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,22 +28,40 @@ from tdt._kernels import _cache
 # never reached, but it has to be linked to something where Numba has not been imported.
 RELEASE = "NRT_MemInfo_call_dtor"
 
-# Numba's code is handed a slot for its result (None: it stores a null) and one for an error. Nobody reads them.
-_slots = ctypes.create_string_buffer(16)
-_SLOTS = ctypes.addressof(_slots), ctypes.addressof(_slots) + 8
+# The symbol that every kernel's object code offers: see `_compile._add_entry`.
+ENTRY = "tdt_kernel"
+
+LETTERS = {int: "q", float: "d", bool: "?7x"}  # one word each, for `struct`
 
 _loading = threading.Lock()
 
 
+class Entry(NamedTuple):
+    """A kernel in this process, for one combination of argument types: how to call it from Python and from a kernel."""
+
+    call: Callable
+    address: int
+    pack: Callable[..., bytes]
+
+
 class Kernel:
-    """A function that is compiled, or loaded, once for each combination of argument types."""
+    """A function `(first, last, *args)` that is compiled, or loaded, once for each combination of argument types."""
 
     def __init__(self, function: FunctionType):
         functools.update_wrapper(self, function)
         self.function, self.name = function, function.__qualname__
-        self._loaded: dict[tuple, Callable] = {}
+        self._loaded: dict[tuple, Entry] = {}
 
-    def __call__(self, *args: Any) -> None:
+    def __call__(self, first: int, last: int, *args: Any) -> None:
+        entry, words = self.prepare(args)
+        if entry.call(words, first, last) != 0:
+            raise RuntimeError(f"kernel {self.name} raised an error, which a kernel must not do")
+
+    def prepare(self, args: Sequence[Any]) -> tuple[Entry, bytes]:
+        """The machine code for arguments of these types, and the arguments as it reads them, a word of 8 bytes each.
+
+        The words hold the arrays' addresses, not the arrays: the caller keeps those.
+        """
         signature: list[Any] = []
         words: list[Any] = []
         for value in args:
@@ -55,23 +75,20 @@ class Kernel:
                 signature.append(kind)
                 words.append(value)
         key = tuple(signature)
-        call = self._loaded.get(key) or self._load(key)
-        if call(*_SLOTS, *words) != 0:
-            raise RuntimeError(f"kernel {self.name} raised an error, which a kernel must not do")
+        entry = self._loaded.get(key) or self._load(key)
+        return entry, entry.pack(*words)
 
-    def _load(self, key: tuple) -> Callable:
+    def _load(self, key: tuple) -> Entry:
         with _loading:
             if key not in self._loaded:
                 name = _file_name(self, key)
-                kept = _cache.load(name)
-                if kept is None:
+                code = _cache.load(name)
+                if code is None:
                     from tdt._kernels._compile import compiled  # imports Numba
 
-                    symbol, code = compiled(self, key)
-                    kept = symbol.encode() + b"\0" + code
-                    _cache.keep(name, kept)
-                symbol, _, code = kept.partition(b"\0")
-                self._loaded[key] = _linked(symbol.decode(), code, key)
+                    code = compiled(self, key)
+                    _cache.keep(name, code)
+                self._loaded[key] = _linked(code, key)
             return self._loaded[key]
 
 
@@ -105,8 +122,8 @@ def _file_name(kernel: Kernel, key: tuple) -> str:
     return f"{kernel.__module__.rpartition('.')[2]}.{kernel.name}-{name}.o"
 
 
-def _linked(symbol: str, code: bytes, key: tuple) -> Callable:
-    """The function `symbol` of an object file, linked into this process."""
+def _linked(code: bytes, key: tuple) -> Entry:
+    """The kernel of an object file, linked into this process."""
     import llvmlite.binding as llvm
 
     llvm.initialize_native_target()
@@ -117,12 +134,8 @@ def _linked(symbol: str, code: bytes, key: tuple) -> Callable:
     engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
     engine.add_object_file(llvm.ObjectFileRef.from_data(code))
     engine.finalize_object()
-    types: list[Any] = [ctypes.c_void_p, ctypes.c_void_p]
-    for part in key:
-        if isinstance(part, tuple):
-            types += [ctypes.c_void_p] * 2 + [ctypes.c_int64] * 2 + [ctypes.c_void_p] + [ctypes.c_int64] * 2 * part[1]
-        else:
-            types.append({int: ctypes.c_int64, float: ctypes.c_double, bool: ctypes.c_bool}[part])
-    call: Any = ctypes.CFUNCTYPE(ctypes.c_int32, *types)(engine.get_function_address(symbol))
+    address = engine.get_function_address(ENTRY)
+    call: Any = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_char_p, ctypes.c_int64, ctypes.c_int64)(address)
     call.engine = engine  # owns the code
-    return call
+    letters = "".join("q" * (5 + 2 * part[1]) if isinstance(part, tuple) else LETTERS[part] for part in key)
+    return Entry(call, address, struct.Struct("=" + letters).pack)

@@ -1,22 +1,105 @@
-"""Threads for kernels: one pool over a `queue.SimpleQueue`, made on first use and remade after a fork.
+"""Threads for kernels: one pool, whose threads share the blocks of a kernel's work without Python.
 
-A kernel works on blocks `[first, last)` of fixed size, so its result never depends on how many threads share them.
-OpenMP is not used: a forked child of a process that used it is killed, and its idle threads spin beside the BLAS's.
+A kernel works on blocks `[first, last)` of fixed size, so its result never depends on how many threads share them, nor on
+which takes which. The caller publishes a job and works on it itself; threads that are awake take blocks from it. A job
+never waits for a thread to wake up: where none comes, the caller has done it all.
+
+Waking a sleeping thread takes tens of microseconds, some kernels no longer than that. So a thread that has run out of
+work looks for more for a moment (`SPINS`) before it sleeps, as OpenMP's do. Asleep it reads from a pipe, into which the
+caller writes a byte for each that it wants. All this happens in machine code: a thread that had to ask Python for its
+lock would come milliseconds late. OpenMP is not used: a forked child of a process that used it is killed. And there is no
+second pool: from the first job on, NumPy's BLAS runs on the calling thread alone (`product_cpu` spreads large products
+over this pool), or its idle threads would spin beside these.
 """
 
 from __future__ import annotations
 
 import ctypes
-import functools
-import itertools
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Sequence
 from pathlib import Path
-from queue import SimpleQueue
 from typing import Any
 
 import numpy as np
+
+from tdt._kernels._intrinsics import atomic_add, atomic_read, atomic_write, call_address, pause
+from tdt._kernels._jit import Kernel, jit
+
+SPINS = 20_000  # looks for work before a thread sleeps: about half a millisecond, the gap between two kernels of a step
+SHARES = 4  # pieces of a job for each thread, so that one that comes late or is slowed down costs little
+
+# A pool's state, in words. Those that change while others read them lie in cache lines of their own.
+OPEN, NEXT, INSIDE, ASLEEP, FAILED, CLOSED = 0, 8, 16, 24, 32, 40
+ENTRY, WORDS, BLOCKS, PIECE, THREADS = range(48, 53)  # the job
+READ, WRITE, GIVE_WAY, PIPE_OUT, PIPE_IN, BYTES, SIZE = range(
+    56, 63
+)  # addresses of C functions, the pipe, what goes through
+
+
+@jit
+def _wait(state, looks):
+    """A moment's rest; now and then the core goes to whoever else wants it."""
+    if looks % 64 == 0:
+        call_address(state[GIVE_WAY], 0, 0, 0)
+    else:
+        pause()
+
+
+@jit
+def _take_part(state):
+    """Work on the open job's pieces until there are none left."""
+    blocks, piece = state[BLOCKS], state[PIECE]
+    while True:
+        first = atomic_add(state, NEXT, piece)
+        if first >= blocks:
+            break
+        if call_address(state[ENTRY], state[WORDS], first, min(first + piece, blocks)) != 0:
+            atomic_write(state, FAILED, 1)
+
+
+@jit
+def _serve(first, last, state):
+    """What a pool's thread does, until the pool is closed: join jobs; sleep after `last` looks for one in a row."""
+    looks = first
+    while atomic_read(state, CLOSED) == 0:
+        looks += 1
+        if atomic_read(state, OPEN) != 0 and atomic_read(state, NEXT) < state[BLOCKS]:
+            # The caller waits until nobody is inside before it changes a job, and nobody stays inside a closed one.
+            atomic_add(state, INSIDE, 1)
+            if atomic_read(state, OPEN) != 0:
+                _take_part(state)
+                looks = first
+            atomic_add(state, INSIDE, -1)
+        elif looks < last:
+            _wait(state, looks)
+        else:
+            atomic_add(state, ASLEEP, 1)  # who wakes it subtracts it again, so it is woken once
+            call_address(state[READ], state[PIPE_OUT], state[BYTES], 1)
+            looks = first
+
+
+@jit
+def _wake(state, threads):
+    """Wake so many threads, or as many as sleep."""
+    threads = min(threads, atomic_read(state, ASLEEP))
+    if threads > 0:
+        atomic_add(state, ASLEEP, -threads)
+        call_address(state[WRITE], state[PIPE_IN], state[BYTES], threads)
+
+
+@jit
+def _lead(first, last, state):
+    """What the caller does: open the job that stands in `state`, work on it, close it when all have left."""
+    atomic_write(state, NEXT, first)
+    atomic_write(state, OPEN, 1)
+    _wake(state, state[THREADS])
+    _take_part(state)
+    atomic_write(state, OPEN, 0)
+    looks = 0
+    while atomic_read(state, INSIDE) != 0:
+        looks += 1
+        _wait(state, looks)
 
 
 def _default_threads() -> int:
@@ -28,27 +111,43 @@ def _default_threads() -> int:
 
 
 class _Pool:
-    """Threads that wait on one queue; they are daemons, so they end with the process."""
+    """Threads, and the state that they share with whoever holds `busy`."""
 
     def __init__(self, threads: int):
-        self.tasks: SimpleQueue = SimpleQueue()
+        _keep_blas_on_one_thread()
+        self.busy = threading.Lock()
         self.threads = threads
+        self.pipe = os.pipe()
+        self.bytes = np.zeros(threads, np.uint8)
+        self.state = np.zeros(SIZE, np.int64)
+        library = ctypes.CDLL(None)
+        functions = library.read, library.write, library.sched_yield
+        self.state[READ:] = (
+            *(ctypes.cast(f, ctypes.c_void_p).value for f in functions),
+            *self.pipe,
+            self.bytes.ctypes.data,
+        )
         for number in range(threads):
-            threading.Thread(target=self._work, name=f"tdt-kernel-{number}", daemon=True).start()
+            # Daemons, so that they end with the process.
+            threading.Thread(target=self._serve, name=f"tdt-kernel-{number}", daemon=True).start()
 
-    def _work(self) -> None:
-        while (task := self.tasks.get()) is not None:
-            function, first, last, args, done = task
-            try:
-                function(first, last, *args)
-            except BaseException as error:  # noqa: BLE001 - handed to the caller of `parallel`, which raises it
-                done.put(error)
-            else:
-                done.put(None)
+    def _serve(self) -> None:
+        _serve(0, SPINS, self.state)
+
+    def run(self, kernel: Kernel, blocks: int, parts: int, args: Sequence[Any]) -> None:
+        """One job, on the calling thread and, if they come, `parts - 1` others. The caller holds `busy`."""
+        entry, words = kernel.prepare(args)
+        address = ctypes.cast(words, ctypes.c_void_p).value
+        self.state[ENTRY : THREADS + 1] = entry.address, address, blocks, max(1, blocks // (parts * SHARES)), parts - 1
+        _lead(0, blocks, self.state)
+        if self.state[FAILED]:
+            self.state[FAILED] = 0
+            raise RuntimeError(f"kernel {kernel.name} raised an error, which a kernel must not do")
 
     def close(self) -> None:
-        for _ in range(self.threads):
-            self.tasks.put(None)
+        """Let the threads end. The pipe stays open: a thread that is about to read from it must not find another file."""
+        self.state[CLOSED] = 1
+        os.write(self.pipe[1], bytes(self.threads))
 
 
 _threads = _default_threads()
@@ -66,28 +165,22 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
 
 
-def parallel(function: Callable[..., Any], blocks: int, *args: Any, grain: int = 1) -> None:
-    """Call `function(first, last, *args)` on parts that together cover `range(blocks)`, on several threads.
+def parallel(kernel: Kernel, blocks: int, *args: Any, grain: int = 1) -> None:
+    """Call `kernel(first, last, *args)` on parts that together cover `range(blocks)`, on several threads.
 
-    A part has at least `grain` blocks; work too small for two parts stays on the calling thread. `function` should
-    release the GIL. The first error of a part is raised once all parts have ended.
+    A thread is wanted for every `grain` blocks. Work too small for two stays on the calling thread, as it does while
+    another thread's job has the pool.
     """
     parts = min(_threads, blocks // max(grain, 1))
-    if parts <= 1:
-        function(0, blocks, *args)
-        return
-    pool = _running_pool()
-    done: SimpleQueue = SimpleQueue()
-    bounds = [blocks * i // parts for i in range(parts + 1)]
-    for first, last in itertools.pairwise(bounds[1:]):
-        pool.tasks.put((function, first, last, args, done))
-    try:
-        function(0, bounds[1], *args)
-    finally:
-        errors = [done.get() for _ in range(parts - 1)]
-    for error in errors:
-        if error is not None:
-            raise error
+    if parts > 1:
+        pool = _running_pool()
+        if pool.busy.acquire(blocking=False):
+            try:
+                pool.run(kernel, blocks, parts, args)
+            finally:
+                pool.busy.release()
+            return
+    kernel(0, blocks, *args)
 
 
 def _running_pool() -> _Pool:
@@ -113,39 +206,40 @@ def get_num_threads() -> int:
 
 
 def set_num_threads(threads: int) -> None:
-    """Let kernels and NumPy's BLAS use this many threads. RuntimeError unless it is a positive integer.
+    """Let kernels and large matrix products use this many threads. RuntimeError unless it is a positive integer.
 
-    Kernels give the same bits for every number of threads; matrix products only for a fixed one.
+    Both give the same bits for every number of threads.
     """
     global _threads
     if not isinstance(threads, int) or isinstance(threads, bool) or threads < 1:
         raise RuntimeError(f"set_num_threads expects a positive integer, got {threads!r}")
     _threads = threads
-    for set_threads in _blas_setters():
-        set_threads(threads)
+    _keep_blas_on_one_thread()
 
 
 def single_threaded() -> None:
-    """One thread for kernels and BLAS from here on: what a loader worker calls, since its siblings fill the cores."""
+    """One thread from here on: what a loader worker calls, since its siblings fill the cores."""
     set_num_threads(1)
 
 
-@functools.cache
-def _blas_setters() -> list[Callable[[int], Any]]:
-    """The function that sets the number of threads, of each BLAS that NumPy's wheel carries; empty for other builds."""
+def _keep_blas_on_one_thread() -> None:
+    """Let NumPy's BLAS leave the other cores to the pool."""
+    for address in blas_functions(
+        ("scipy_openblas_set_num_threads64_", "openblas_set_num_threads64_", "openblas_set_num_threads")
+    ):
+        ctypes.CFUNCTYPE(None, ctypes.c_int)(address)(1)
+
+
+def blas_functions(names: Sequence[str]) -> list[int]:
+    """Of each BLAS that NumPy's wheel carries, the address of the first of these functions that it has.
+
+    Empty where NumPy was built with another one.
+    """
     home = Path(np.__file__).parent
     found = []
     for folder in (home.parent / "numpy.libs", home / ".dylibs"):
         for path in folder.glob("*openblas*"):
             library = ctypes.CDLL(str(path))  # already loaded by NumPy: the same copy
-            for name in (
-                "scipy_openblas_set_num_threads64_",
-                "openblas_set_num_threads64_",
-                "openblas_set_num_threads",
-            ):
-                if hasattr(library, name):
-                    setter = getattr(library, name)
-                    setter.argtypes, setter.restype = [ctypes.c_int], None
-                    found.append(setter)
-                    break
+            known = [getattr(library, name) for name in names if hasattr(library, name)]
+            found += [ctypes.cast(function, ctypes.c_void_p).value for function in known[:1]]
     return found

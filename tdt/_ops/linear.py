@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tdt._dtype import NUMBERS, SCALAR_NAMES
+from tdt import _kernels
+from tdt._dtype import ALL, SCALAR_NAMES
 from tdt._tensor import Tensor
 from tdt.autograd._op import op
 
@@ -18,10 +19,12 @@ def _flops(x: tuple, w: tuple, b: Any) -> int:
     return math.prod(x) * math.prod(w[:-1])
 
 
-@op(dtypes=NUMBERS, promote=(), broadcasts=False, shape=_shape, flops=_flops)
+@op(dtypes=ALL, promote=(), broadcasts=False, shape=_shape, flops=_flops)
 def _linear(xp, x, w, b):
     # One product of two matrices: NumPy multiplies a stack of matrices one by one.
-    y = x @ w.T if x.ndim == 2 else (x.reshape(-1, w.shape[-1]) @ w.T).reshape(_shape(x.shape, w.shape, b))
+    y = _kernels.product(xp, x if x.ndim == 2 else x.reshape(-1, w.shape[-1]), w.T)
+    if x.ndim != 2:
+        y = y.reshape(_shape(x.shape, w.shape, b))
     if b is not None:
         y = xp.add(y, b, out=y) if y.ndim else y + b
     return y
@@ -42,8 +45,8 @@ def _(xp, g, needs, x, w):
         x, w = x.conj(), w.conj()
     out, inside = math.prod(w.shape[:-1]), w.shape[-1]
     rows = g.reshape(-1, out)
-    gx = (rows @ w.reshape(out, inside)).reshape(x.shape) if needs[0] else None
-    gw = (rows.T @ x.reshape(-1, inside)).reshape(w.shape) if needs[1] else None
+    gx = _kernels.product(xp, rows, w.reshape(out, inside)).reshape(x.shape) if needs[0] else None
+    gw = _kernels.product(xp, rows.T, x.reshape(-1, inside)).reshape(w.shape) if needs[1] else None
     return gx, gw, rows.sum(axis=0).reshape(w.shape[:-1]) if needs[2] else None
 
 

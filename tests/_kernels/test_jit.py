@@ -121,7 +121,7 @@ def test_a_kernel_that_would_need_numba_at_run_time_is_refused():
     from tdt._kernels._jit import jit
 
     @jit
-    def allocates(x):
+    def allocates(first, last, x):
         y = np.empty(x.size, np.float32)
         y[:] = 1
         x[:] = y + y[::-1]
@@ -134,13 +134,13 @@ def test_a_kernel_takes_strided_and_higher_dimensional_arrays_ints_floats_and_bo
     from tdt._kernels._jit import jit
 
     @jit
-    def fill(first, scale, flip, x):
-        for i in range(first, x.shape[0]):
+    def fill(first, last, scale, flip, x):
+        for i in range(first, last):
             for j in range(x.shape[1]):
                 x[i, j] = -scale if flip else scale
 
     x = np.zeros((6, 8))
-    fill(1, 2.5, True, x[::2, 1::3])
+    fill(1, 3, 2.5, True, x[::2, 1::3])
     expected = np.zeros((6, 8))
     expected[2::2, 1::3] = -2.5
     np.testing.assert_array_equal(x, expected)

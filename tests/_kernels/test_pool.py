@@ -1,17 +1,21 @@
-"""The thread pool: every block is done once, errors reach the caller, a fork does not hang."""
+"""The thread pool: every block is done once, by several threads; a fork does not hang; idle threads cost nothing."""
 
 from __future__ import annotations
 
+import ctypes
 import os
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tdt._kernels import _pool
+from tdt._kernels._intrinsics import atomic_add, atomic_read, pause
+from tdt._kernels._jit import jit
 
 ROOT = Path(__file__).parents[2]
 
@@ -24,43 +28,122 @@ def four_threads():
     _pool.set_num_threads(before)
 
 
-def add_one(first: int, last: int, counts: np.ndarray) -> None:
-    counts[first:last] += 1
+@jit
+def add_one(first, last, counts):
+    for i in range(first, last):
+        counts[i] += 1
+
+
+@jit
+def wait_for_all(first, last, arrived):
+    """Block 0 and the others wait for each other: it ends only if several threads take part."""
+    atomic_add(arrived, 0, 1)
+    looks = 0
+    while atomic_read(arrived, 0) < 2 and looks < 200_000_000:
+        looks += 1
+        pause()
+
+
+def end_pool() -> None:
+    """Close the pool, so that the next job makes one."""
+    if _pool._pool is not None:
+        _pool._pool.close()
+        _pool._pool = None
+
+
+def names() -> list[str]:
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith("tdt-kernel")]
 
 
 @pytest.mark.parametrize("blocks", [0, 1, 2, 3, 4, 5, 97, 1000])
 def test_every_block_is_done_once(blocks):
     counts = np.zeros(blocks, np.int64)
-    _pool.parallel(add_one, blocks, counts)
+    for _ in range(20):  # jobs that follow each other closely share one state
+        _pool.parallel(add_one, blocks, counts)
+    np.testing.assert_array_equal(counts, 20)
+
+
+def test_blocks_of_jobs_at_random_intervals_are_done_once():
+    rng = np.random.default_rng(0)
+    counts = np.zeros(64, np.int64)
+    for _ in range(200):
+        _pool.parallel(add_one, 64, counts)
+        time.sleep(rng.choice([0, 0, 0, 1e-4, 2e-3]))  # awake, about to sleep, asleep
+    np.testing.assert_array_equal(counts, 200)
+
+
+def test_several_threads_take_part():
+    arrived = np.zeros(1, np.int64)
+    start = time.perf_counter()
+    _pool.parallel(wait_for_all, 4, arrived)
+    assert arrived[0] == 4
+    assert time.perf_counter() - start < 4, "the blocks ran one after the other"
+
+
+def test_small_work_starts_no_thread():
+    end_pool()
+    before = names()
+    counts = np.zeros(7, np.int64)
+    _pool.parallel(add_one, 7, counts, grain=4)
     np.testing.assert_array_equal(counts, 1)
+    assert set(names()) <= set(before)  # those of pools that were closed are ending
+    assert _pool._pool is None
 
 
-def test_small_work_stays_on_the_calling_thread():
-    seen = []
-    _pool.parallel(lambda first, last: seen.append((threading.current_thread(), first, last)), 7, grain=4)
-    assert seen == [(threading.current_thread(), 0, 7)]
-
-
-def test_an_error_in_any_part_reaches_the_caller_and_the_pool_goes_on():
-    def fail_late(first: int, last: int) -> None:
-        if last == 8:
-            raise ValueError("the last part")
-
-    with pytest.raises(ValueError, match="the last part"):
-        _pool.parallel(fail_late, 8)
+def test_a_kernel_that_fails_is_told_and_the_pool_goes_on(monkeypatch):
     counts = np.zeros(8, np.int64)
     _pool.parallel(add_one, 8, counts)
-    np.testing.assert_array_equal(counts, 1)
+    entry, _ = add_one.prepare((counts,))
+    failing = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(lambda *_: 1)
+    broken = entry._replace(address=ctypes.cast(failing, ctypes.c_void_p).value)
+    monkeypatch.setattr(add_one, "prepare", lambda args: (broken, b""))
+    with pytest.raises(RuntimeError, match="kernel add_one raised an error"):
+        _pool.parallel(add_one, 8, counts)
+    monkeypatch.undo()
+    _pool.parallel(add_one, 8, counts)
+    np.testing.assert_array_equal(counts, 2)
 
 
 def test_calls_from_several_threads_do_not_mix():
     counts = [np.zeros(100, np.int64) for _ in range(8)]
-    threads = [threading.Thread(target=_pool.parallel, args=(add_one, 100, c)) for c in counts]
+
+    def add_often(mine: np.ndarray) -> None:
+        for _ in range(50):
+            _pool.parallel(add_one, 100, mine)
+
+    threads = [threading.Thread(target=add_often, args=(c,)) for c in counts]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(20)
-    np.testing.assert_array_equal(counts, 1)
+    np.testing.assert_array_equal(counts, 50)
+
+
+def test_idle_threads_sleep():
+    counts = np.zeros(8, np.int64)
+    _pool.parallel(add_one, 8, counts)
+    deadline = time.monotonic() + 20
+    while _pool._pool.state[_pool.ASLEEP] < _pool._pool.threads and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert _pool._pool.state[_pool.ASLEEP] == _pool._pool.threads
+    before = time.process_time()
+    time.sleep(0.2)
+    assert time.process_time() - before < 0.1
+
+
+def test_more_threads_replace_the_pool_and_end_the_old_one():
+    end_pool()
+    counts = np.zeros(64, np.int64)
+    _pool.parallel(add_one, 64, counts)
+    old = _pool._pool
+    _pool.set_num_threads(6)
+    _pool.parallel(add_one, 64, counts)
+    np.testing.assert_array_equal(counts, 2)
+    assert _pool._pool is not old
+    deadline = time.monotonic() + 20
+    while len(names()) > 5 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert len(names()) == 5
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
@@ -111,11 +194,19 @@ def test_omp_num_threads_is_the_default():
         assert done.stdout.strip() == expected
 
 
-def test_single_threaded_holds_for_kernels_and_blas():
+def test_the_blas_leaves_the_cores_to_the_pool():
     threadpoolctl = pytest.importorskip("threadpoolctl")
+
+    def threads() -> set[int]:
+        return {p["num_threads"] for p in threadpoolctl.threadpool_info() if "numpy.libs" in p["filepath"]}
+
     np.ones((4, 4)) @ np.ones((4, 4))
-    _pool.set_num_threads(2)
-    assert {p["num_threads"] for p in threadpoolctl.threadpool_info() if "numpy.libs" in p["filepath"]} == {2}
-    _pool.single_threaded()
-    assert _pool.get_num_threads() == 1
-    assert {p["num_threads"] for p in threadpoolctl.threadpool_info() if "numpy.libs" in p["filepath"]} == {1}
+    with threadpoolctl.threadpool_limits(3):
+        assert threads() == {3}
+        end_pool()
+        _pool.parallel(add_one, 8, np.zeros(8, np.int64))
+        assert threads() == {1}
+    with threadpoolctl.threadpool_limits(3):
+        _pool.single_threaded()
+        assert threads() == {1}
+        assert _pool.get_num_threads() == 1
