@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 
 from tdt import _kernels
-from tdt._dtype import FLOAT, FLOATING_AND_COMPLEX, SCALAR_NAMES
+from tdt._dtype import FLOAT, FLOATING_AND_COMPLEX, NUMBERS, SCALAR_NAMES
 from tdt._ops._common import Dims, keep, store_into, wrap_dim, wrap_dims
-from tdt._ops.decompositions import svd_full
+from tdt._ops.decompositions import check_float, svd_full
 from tdt._ops.elementwise._front import refuse_out
 from tdt._tensor import Tensor
 from tdt.autograd._op import binary, finish, op
+from tdt.autograd._plan import check_category
 
 __all__ = [
     "addbmm", "addmm", "addmv", "addr", "baddbmm", "bmm", "cross", "dist", "dot", "einsum", "ger", "inner", "kron",
@@ -32,10 +33,8 @@ def _matmul_flops(x: tuple[int, ...], y: tuple[int, ...]) -> int:
     return math.prod(_matmul_shape(x, y)) * x[-1]
 
 
-@op(promote=(), broadcasts=True, shape=_matmul_shape, flops=_matmul_flops)
+@op(dtypes=NUMBERS, promote=(), shape=_matmul_shape, flops=_matmul_flops)
 def _matmul(xp: ModuleType, x: Any, y: Any) -> Any:
-    if x.dtype.kind == "b":
-        raise RuntimeError("\"addmm_impl_cpu_\" not implemented for 'Bool'")
     return _kernels.product(xp, x, y)
 
 
@@ -389,6 +388,7 @@ def trace(input: Tensor) -> Tensor:
     """
     if input.ndim != 2:
         raise RuntimeError(f"trace: expected a matrix, but got tensor with dim {input.ndim}")
+    check_category("trace", NUMBERS, input.dtype)
     return input.diagonal().sum()
 
 
@@ -419,6 +419,7 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None, *, out: Tensor |
         dim = next((k for k, n in enumerate(input.shape) if n == 3), None)
         if dim is None:
             raise RuntimeError("no dimension of size 3 in input")
+    check_category("cross", NUMBERS, input.dtype)
     d = wrap_dim(dim, input.ndim)
     if input.shape[d] != 3 or other.shape[d] != 3:
         raise RuntimeError(
@@ -475,10 +476,8 @@ def vector_norm(
     >>> tdt.linalg.vector_norm(tdt.tensor([3.0, 4.0]))
     tensor(5.)
     """
-    if x.dtype.category < FLOAT and dtype is None:
-        raise RuntimeError(
-            f"linalg.vector_norm: Expected a floating point or complex tensor as input. Got {SCALAR_NAMES[x.dtype]}"
-        )
+    if dtype is None:
+        check_float("linalg.vector_norm", x)
     if dtype is not None and (dtype.is_complex != x.is_complex() and x.dtype.category >= FLOAT):
         raise RuntimeError(
             f"linalg.vector_norm: dtype should be {'complex' if x.is_complex() else 'floating point'} but got {dtype}"
@@ -509,10 +508,7 @@ def norm(
         result = keep(S.sum(-1), wrap_dims(rows_and_columns, input.ndim), input.shape, not keepdim)
         return result if out is None else store_into(out, result, exact=True)
     x = input if dtype is None else input.to(dtype)
-    if x.dtype.category < FLOAT:
-        raise RuntimeError(
-            f"linalg.vector_norm: Expected a floating point or complex tensor as input. Got {SCALAR_NAMES[x.dtype]}"
-        )
+    check_float("linalg.vector_norm", x)
     return vector_norm(x, 2 if p in ("fro", None) else p, dim, keepdim, out=out)
 
 

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from tdt import _kernels
-from tdt._dtype import ALL, SCALAR_NAMES
+from tdt._dtype import NUMBERS, SCALAR_NAMES
 from tdt._tensor import Tensor
 from tdt.autograd._op import op
 
@@ -19,7 +19,7 @@ def _flops(x: tuple, w: tuple, b: Any) -> int:
     return math.prod(x) * math.prod(w[:-1])
 
 
-@op(dtypes=ALL, promote=(), broadcasts=False, shape=_shape, flops=_flops)
+@op(dtypes=NUMBERS, promote=(), broadcasts=False, shape=_shape, flops=_flops)
 def _linear(xp, x, w, b):
     # One product of two matrices: NumPy multiplies a stack of matrices one by one.
     y = _kernels.product(xp, x if x.ndim == 2 else x.reshape(-1, w.shape[-1]), w.T)

@@ -15,7 +15,7 @@ DTYPES = ("bool", "uint8", "int32", "int64", "float16", "bfloat16", "float32", "
 # `t` is the library, `x` three numbers of each dtype in turn, `b` three bools.
 OF_EVERY_DTYPE = """
     x - x; x - 1; 1 - x; x - True; True - x; x - 1.5; x - b; b - x; x - t.tensor(True); t.tensor(True) - x; t.rsub(x, 1)
-    t.rsub(x, True); t.sub(x, x, alpha=2); t.sub(x, 1, alpha=True); t.add(x, x, alpha=True);
+    t.rsub(x, True); t.sub(x, x, alpha=2); t.sub(x, 1, alpha=True); t.add(x, x, alpha=True)
     x.clone().sub_(True); x.clone().sub_(b)
     -x; +x; ~x; abs(x); x.clone().abs_(); x[:1] ** x[:1]; x ** 2; True ** x; 2 ** x; x ** 0.5
     t.hypot(x, x); t.hypot(x, t.ones(3)); t.lerp(x, x, 0.5); x.clone().lerp_(x, 0.5); t.addcmul(x, x, x, value=0.5)
