@@ -65,7 +65,8 @@ def _scale(xp: Any, g: Any, share: Any, reduction: str, rows: int) -> Any:
         g = g.reshape(-1)
     elif reduction == "mean":
         g = g / g.dtype.type(rows) if share is None else g / share.sum()
-    return g if share is None else g * share
+    # Where no row counts, the mean is NaN and its gradient 0.
+    return g if share is None else xp.where(share == 0, g.dtype.type(0), g * share)
 
 
 def _onehot(xp: Any, t: Any, share: Any, shape: tuple, dtype: Any) -> Any:
@@ -90,7 +91,7 @@ def _constants(
     classes = a.shape[1] if a.ndim > 1 else a.shape[0]
     t, share = _shares(xp, target._a, None if weight is None else weight._a, classes, a.dtype, ignore_index)
     each = xp.ones(t.shape, a.dtype) if share is None else share
-    total = float(each.sum()) if reduction == "mean" else 1.0
+    total = (float(each.sum()) or 1.0) if reduction == "mean" else 1.0
     return wrap(_onehot(xp, t, share, a.shape, a.dtype)), wrap(each.reshape(target.shape)), total
 
 

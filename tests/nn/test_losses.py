@@ -71,12 +71,19 @@ def test_targets_of_different_shape_are_broadcast_with_a_warning():
         agree(lambda lib, x, y: lib.nn.functional.mse_loss(x, y), numbers(3, 4), numbers(4))
 
 
-def test_a_batch_that_is_all_ignored_gives_nan_as_in_pytorch():
-    agree(
-        lambda lib, x, t: lib.nn.functional.cross_entropy(x, t, ignore_index=1).detach(),
-        numbers(2, 3),
-        np.array([1, 1]),
-    )
+@pytest.mark.parametrize(
+    ("loss", "options"), [("nll_loss", {}), ("cross_entropy", {}), ("cross_entropy", {"label_smoothing": 0.1})]
+)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_batch_that_is_all_ignored_gives_nan_and_no_gradient_as_in_pytorch(loss, options, weighted):
+    for ignore, targets in ((1, [1, 1]), (-100, [-100, -100])):
+        agree(
+            lambda lib, x, t, ignore=ignore: getattr(lib.nn.functional, loss)(
+                x, t, lib.tensor([1.0, 2.0, 0.5]) if weighted else None, ignore_index=ignore, **options
+            ),
+            numbers(2, 3),
+            np.array(targets),
+        )
 
 
 def test_extreme_logits_neither_overflow_nor_lose_the_loss():
