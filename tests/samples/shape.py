@@ -105,13 +105,15 @@ samples(
 )
 
 
-def written(base, new, chain):
+def written(base, new, chain, order):
     out = base.copy()
     out[index_of(chain[0][1]["spec"])] = new
     return out
 
 
-samples("copy_slices", written, call(A, x(3, 4), chain=((OPS["slice"], {"spec": (1, ...)}, None),)))
+SECOND = ((OPS["slice"], {"spec": (1, ...)}, None),)
+samples("copy_slices", written, *(call(A, x(3, 4), chain=SECOND, order=order) for order in ((0, 1, 2), (2, 0, 1))))
+samples("unaware", np.copy, call(A))
 
 samples("flip", lambda a, dims: np.flip(a, dims), call(A, dims=(0, 2)), call(z(3), dims=(0,)))
 samples(
