@@ -59,6 +59,8 @@ def reason(error: BaseException) -> str:
 
     Of one that a loader's worker has sent, the last line of the worker's traceback.
     """
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     text = str(error)
     if "\nOriginal Traceback" in text:
         return text.rstrip().rpartition("\n")[2]

@@ -18,12 +18,13 @@ import numpy as np
 import tdt
 from tdt import Tensor, nn
 from tdt.train import registry
+from tdt.train._failures import REFUSALS, reason
 from tdt.train.config import Chain, Component, Config, ConfigErrors, Draft
 from tdt.train.data import Split, make_loader, open_splits
 from tdt.train.metrics import Loss, Mean
 from tdt.train.shapes import Row, check_shapes
 
-REFUSALS = (TypeError, ValueError, RuntimeError, ArithmeticError, MemoryError, OSError)  # what constructors say no with
+SAYS_NO = (*REFUSALS, AssertionError)  # what constructors say no with, as PyTorch's do
 
 
 @dataclasses.dataclass
@@ -86,30 +87,39 @@ def build(
     tdt.manual_seed(sound.seed if sound else 0)
     model, sources = build_model(draft.model, errors) if draft.model else (nn.Module(), {})
     loss = _create(registry.losses, sound.loss, errors) if sound else None
-    rows: list[Row] = []
-    if draft.model and "train" in opened:
-        rows = check_shapes(model, sources, opened["train"], loss, errors)
-    for rule in (*draft.init, *draft.param_groups) if draft.model else ():
-        _check_patterns(model, rule, errors)
+    rows = _check_model(draft, model, sources, opened, loss) if draft.model else []
     if sound and training and "train" in opened:
         _check_batches(sound, opened["train"], errors)
     device = find_device(sound, errors) if sound else tdt.device("cpu")
     config = draft.finish()
 
     initialize(config, model, errors)
-    order, augment = (tdt.Generator().manual_seed(config.seed) for _ in range(2))
-    model = model.to(device).to(memory_format=tdt.channels_last)  # as `Parts.place` puts the batches
-    parts = Parts(config, device, model, loss, {}, order, augment, rows)
+    parts = _place(config, device, model, loss, rows)
     if training:
         build_optimizer(parts, errors)
-        if "train" in opened:
-            _check_total_steps(parts, opened["train"], errors)
+        _check_total_steps(parts, opened["train"], errors)
     errors.raise_if_any()
     for name, split in opened.items():
         if name in splits:
-            parts.loaders[name] = _loader(parts, name, split, training)
+            _add_loader(parts, name, split, training, errors)
+    errors.raise_if_any()
     _seed_all(config.seed)
     return parts
+
+
+def _check_model(
+    draft: Draft, model: nn.Module, sources: dict[nn.Module, Component], opened: dict[str, Split], loss: Any
+) -> list[Row]:
+    for rule in (*draft.init, *draft.param_groups):
+        _check_patterns(model, rule, draft.errors)
+    return check_shapes(model, sources, opened["train"], loss, draft.errors) if "train" in opened else []
+
+
+def _place(config: Config, device: tdt.device, model: nn.Module, loss: Any, rows: list[Row]) -> Parts:
+    """Model and loss on the device, in the memory format in which `Parts.place` puts the batches."""
+    order, augment = (tdt.Generator().manual_seed(config.seed) for _ in range(2))
+    model = model.to(device).to(memory_format=tdt.channels_last)
+    return Parts(config, device, model, loss.to(device), {}, order, augment, rows)
 
 
 def _seed_all(seed: int) -> None:
@@ -139,10 +149,15 @@ def _gpu_count() -> int:
     return cuda_device_count()
 
 
-def _loader(parts: Parts, name: str, split: Split, training: bool) -> Any:
-    if training and name == "train":
-        return make_loader(split, parts.config.data.loader, parts.data_generator, parts.augment_generator)
-    return make_loader(split, parts.config.data.eval_loader)
+def _add_loader(parts: Parts, name: str, split: Split, training: bool, errors: ConfigErrors) -> None:
+    """Read the split; a sample that cannot be read is reported."""
+    data = parts.config.data
+    trains = training and name == "train"
+    generators = (parts.data_generator, parts.augment_generator) if trains else ()
+    try:
+        parts.loaders[name] = make_loader(split, data.loader if trains else data.eval_loader, *generators)
+    except REFUSALS as error:
+        errors.add(split.component, f"cannot be read: {reason(error)}")
 
 
 def build_model(part: Component | Chain, errors: ConfigErrors) -> tuple[nn.Module, dict[nn.Module, Component]]:
@@ -171,7 +186,7 @@ def initialize(config: Config, model: nn.Module, errors: ConfigErrors) -> None:
         for name, p in _matching(model, rule.params):
             try:
                 initializer(p, *rule.function.args, **rule.function.kwargs)
-            except REFUSALS as error:
+            except SAYS_NO as error:
                 errors.add(rule.function, f"on {name} of shape {tuple(p.shape)}: {error}")
                 break
 
@@ -222,7 +237,7 @@ def _scheduler_steps(config: Config, groups: list[dict[str, Any]], errors: Confi
     try:
         optimizer.step()
         scheduler.step()
-    except REFUSALS as error:
+    except SAYS_NO as error:
         errors.add(config.scheduler.component, f"its first step fails: {error}")
         return False
     return True
@@ -255,7 +270,7 @@ def _create(known: registry.Registry, component: Component, errors: ConfigErrors
     """What the component names, or None after reporting why its constructor refused."""
     try:
         return known.create(component, *leading)
-    except REFUSALS as error:
+    except SAYS_NO as error:
         errors.add(component, str(error))
         return None
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import tdt
 from tdt.train import registry
+from tdt.train._failures import REFUSALS, reason
 from tdt.train.config import Component, ConfigErrors, DataConfig, Loader
 from tdt.utils.data import (
     BatchSampler,
@@ -88,8 +89,8 @@ def open_splits(data: DataConfig, errors: ConfigErrors) -> dict[str, Split]:
     for name, component in data.splits().items():
         try:
             dataset = registry.datasets.create(component)
-        except (TypeError, ValueError, OSError) as error:
-            errors.add(component, str(error))
+        except REFUSALS as error:
+            errors.add(component, reason(error))
             continue
         split = Split(dataset, random if name == "train" else [], fixed, component)
         if not len(dataset):
@@ -104,8 +105,8 @@ def _steps(components: tuple[Component, ...], errors: ConfigErrors) -> list[Any]
     for component in components:
         try:
             made.append(registry.transforms.create(component))
-        except (TypeError, ValueError) as error:
-            errors.add(component, str(error))
+        except REFUSALS as error:
+            errors.add(component, reason(error))
     return made
 
 
@@ -113,8 +114,8 @@ def _first_passes(split: Split, errors: ConfigErrors) -> bool:
     """Whether a sample comes through the steps; else the refusal is reported."""
     try:
         inputs, _ = split.sample()
-    except (TypeError, ValueError, RuntimeError) as error:
-        errors.add("data.transform", str(error))
+    except REFUSALS as error:
+        errors.add("data.transform", reason(error))
         return False
     if not isinstance(inputs, tdt.Tensor):
         errors.add("data.transform", f"samples are {type(inputs).__name__}, no tensors; add ToTensor", "ToTensor")
@@ -156,7 +157,14 @@ def _prepared(split: Split) -> TensorDataset:
     if hasattr(split.dataset, "batch"):
         inputs, targets = split.dataset.batch(slice(None))
         return TensorDataset(steps.batch(inputs.numpy()) if steps.transforms else inputs, targets)
-    samples = [split.dataset[i] for i in range(len(split.dataset))]
-    pairs = [(steps(inputs) if steps.transforms else inputs, target) for inputs, target in samples]
+    pairs = [_read(split.dataset, i, steps) for i in range(len(split.dataset))]
     inputs, targets = tdt.utils.data.default_collate(pairs)
     return TensorDataset(inputs, targets)
+
+
+def _read(dataset: Any, index: int, steps: Compose) -> tuple[Any, Any]:
+    try:
+        inputs, target = dataset[index]
+        return (steps(inputs) if steps.transforms else inputs), target
+    except REFUSALS as error:
+        raise ValueError(f"sample {index}: {reason(error)}") from error

@@ -36,6 +36,7 @@ class Registry:
     accepts: decides whether a public name with its object is a component of this kind.
     entries: further names -> "module:attribute" or the object itself; they win over the modules.
     supplied: leading parameters that tdt passes (`params` of an optimizer), which a config never writes.
+    refused: public names that are none of them -> what to write instead.
     """
 
     def __init__(
@@ -46,9 +47,11 @@ class Registry:
         *,
         entries: Mapping[str, Any] | None = None,
         supplied: tuple[str, ...] = (),
+        refused: Mapping[str, str] | None = None,
     ):
         self.kind = kind
         self.supplied = supplied
+        self.refused = dict(refused or {})
         self.entries: dict[str, Any] = dict(entries or {})
         self._modules = tuple(modules)
         self._accepts = accepts
@@ -64,7 +67,7 @@ class Registry:
         if name in self.entries:
             target = self.entries[name]
             return _load(target) if isinstance(target, str) else target
-        if name.startswith("_"):
+        if name.startswith("_") or name in self.refused:
             return None
         for module in self._modules:
             value = getattr(importlib.import_module(module), name, None)
@@ -100,9 +103,14 @@ class Registry:
 
     def _create_nested(self, value: Any) -> Any:
         from tdt.train.config.components import Component
+        from tdt.train.config.signatures import Numbers
 
         if isinstance(value, Component):
             return self.create(value)
+        if isinstance(value, Numbers):
+            import tdt
+
+            return tdt.tensor(list(value), dtype=tdt.get_default_dtype())
         if isinstance(value, (list, tuple)):
             return type(value)(self._create_nested(item) for item in value)
         return value
@@ -134,16 +142,24 @@ def _is_init(name: str, value: Any) -> bool:
     return name.endswith("_") and inspect.isfunction(value)
 
 
-# Containers and Compose are written as lists and mappings; LambdaLR takes a Python function, which a config cannot hold.
-_CONTAINERS = ("Sequential", "ModuleList", "ModuleDict")
-_BASES = ("LRScheduler", "LambdaLR", "Dataset", "Optimizer")
+_BASES = ("LRScheduler", "Dataset", "Optimizer")
+_CODE = "takes a Python function, and a config holds no code; use another scheduler"
+_LAYERS = "is what a list (or a mapping) of layers becomes; write [ReLU, Flatten], or a layer on each line"
 
-layers = Registry("layer", ["tdt.nn"], _subclass_of("tdt.nn:Module", excluding=_CONTAINERS))
+layers = Registry(
+    "layer",
+    ["tdt.nn"],
+    _subclass_of("tdt.nn:Module"),
+    refused=dict.fromkeys(("Sequential", "ModuleList", "ModuleDict"), _LAYERS),
+)
 losses = Registry("loss", ["tdt.nn"], _subclass_of("tdt.nn:Module", suffix="Loss"))
 metrics = Registry("metric", entries={"accuracy": "tdt.train.metrics:Accuracy", "loss": "tdt.train.metrics:Loss"})
 datasets = Registry("dataset", ["tdt.vision.datasets"], _subclass_of("tdt.utils.data:Dataset", excluding=_BASES))
 transforms = Registry(
-    "transform", ["tdt.vision.transforms"], _subclass_of("tdt.vision.transforms:Transform", excluding=("Compose",))
+    "transform",
+    ["tdt.vision.transforms"],
+    _subclass_of("tdt.vision.transforms:Transform"),
+    refused={"Compose": "is what a list of transforms becomes; write [ToTensor, ...]"},
 )
 optimizers = Registry(
     "optimizer", ["tdt.optim"], _subclass_of("tdt.optim:Optimizer", excluding=_BASES), supplied=("params",)
@@ -153,6 +169,7 @@ schedulers = Registry(
     ["tdt.optim.lr_scheduler"],
     _subclass_of("tdt.optim.lr_scheduler:LRScheduler", excluding=_BASES),
     supplied=("optimizer",),
+    refused=dict.fromkeys(("LambdaLR", "MultiplicativeLR"), _CODE),
 )
 initializers = Registry("init function", ["tdt.nn.init"], _is_init, supplied=("tensor",))
 

@@ -126,7 +126,7 @@ class Session:
                     events.emit(Notice(step=trainer.step, text=f"{difference}: bits may differ from the first part's"))
             elif self.parts.config.weights is not None:
                 trainer.save()  # where these weights came from may be gone or changed by the time of a resume
-            trainer.should_stop = _asking(stop, trainer)
+            trainer.obey = _obeying(stop, trainer)
             outcome = self._run(trainer)
             events.emit(RunStopped(step=trainer.step, epoch=trainer.epoch, reason=outcome.reason))
         return outcome
@@ -184,15 +184,15 @@ def _last(run: Run) -> Saved | None:
     return Saved(path, *checkpoint.load(path))
 
 
-def _asking(stop: StopRequest, trainer: Trainer) -> Callable[[], str | None]:
-    """`stop` as the trainer asks it; the first yes is told to the listeners."""
+def _obeying(stop: StopRequest, trainer: Trainer) -> Callable[[], None]:
+    """What ends the run once `stop` was asked for, and tells the listeners."""
 
-    def should_stop() -> str | None:
+    def obey() -> None:
         if stop.reason is not None:
             trainer.events.emit(Notice(step=trainer.step, text=f"{stop.reason}: stopping; a second one stops at once"))
-        return stop.reason
+            raise Stopped(stop.reason)
 
-    return should_stop
+    return obey
 
 
 def _circumstances() -> dict[str, Any]:

@@ -23,7 +23,7 @@ from tdt.train.checkpoint import CheckpointStore
 from tdt.train.config import Every
 from tdt.train.data import batch_indices
 from tdt.train.evaluation import evaluate
-from tdt.train.events import CheckpointSaved, EpochDone, Events, RunStarted, StepDone, Validated
+from tdt.train.events import CheckpointSaved, EpochDone, Event, Events, RunStarted, StepDone, Validated
 from tdt.train.state import pack, unpack
 
 
@@ -32,7 +32,7 @@ class Trainer:
 
     parts: model, data, loss, optimizer and the rest. events: hears what happens. store: where checkpoints go.
     describe: JSON-able facts that every checkpoint carries (config, versions).
-    should_stop: asked after every step, and after every batch of an evaluation; a reason ends the run.
+    obey: called after every step, and after every batch of an evaluation; may raise Stopped.
     """
 
     def __init__(self, parts: Parts, events: Events, store: CheckpointStore, describe: dict[str, Any]):
@@ -43,7 +43,7 @@ class Trainer:
         self.best: float | None = None
         self.saved_at: tuple[int, int] | None = None  # step and epoch of the last checkpoint
         self.resumed = False
-        self.should_stop: Callable[[], str | None] = lambda: None
+        self.obey: Callable[[], object] = lambda: None
         self.epoch_means = parts.new_metrics()  # since the epoch began
         self.recent_means = parts.new_metrics()  # since the last logged step
         self._since = time.perf_counter()
@@ -51,16 +51,11 @@ class Trainer:
     def fit(self) -> None:
         """Train to the end.
 
-        Raises Stopped, with all that was done saved, once `should_stop` gives a reason; NonFiniteLoss, on a CPU before
+        Raises Stopped, with all that was done saved, where `obey` does; NonFiniteLoss, on a CPU before
         the step that would spoil the weights; StepError for what data, model or loss refuse.
         """
-        steps = self.epochs * self.steps_per_epoch
-        self.events.emit(
-            RunStarted(
-                step=self.step, epoch=self.epoch, folder=self.store.folder.parent, steps=steps, epochs=self.epochs,
-                resumed=self.resumed,
-            )
-        )  # fmt: skip
+        steps, folder = self.epochs * self.steps_per_epoch, self.store.folder.parent
+        self._tell(RunStarted, folder=folder, steps=steps, epochs=self.epochs, resumed=self.resumed)
         self._since = time.perf_counter()
         try:
             while self.epoch < self.epochs:
@@ -94,12 +89,6 @@ class Trainer:
                 self.obey()  # a signal to the whole process group has ended the loader's workers too
                 raise
 
-    def obey(self) -> None:
-        """Raise Stopped if the run was asked to stop."""
-        reason = self.should_stop()
-        if reason is not None:
-            raise Stopped(reason)
-
     def _train_step(self, inputs: Tensor, targets: Tensor) -> None:
         with explained(self._where):
             output, loss = self._learn(inputs, targets)
@@ -110,7 +99,7 @@ class Trainer:
             self.epoch_means[name].add(amount, n)
             self.recent_means[name].add(amount, n)
         scalars = self._measure() if self._due(self.parts.config.log.every) else {}
-        self.events.emit(StepDone(step=self.step, epoch=self.epoch, samples=n, scalars=scalars))
+        self._tell(StepDone, samples=n, scalars=scalars)
         self._schedule("step")
 
     def _learn(self, inputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
@@ -159,11 +148,10 @@ class Trainer:
             scores["valid"] = self._validate()
         for metric in self.epoch_means.values():
             metric.reset()
-        self.events.emit(EpochDone(step=self.step, epoch=self.epoch, scalars=_tagged("train_epoch", scores["train"])))
+        self._tell(EpochDone, scalars=_tagged("train_epoch", scores["train"]))
         better = self._is_better(scores)
         if "valid" in scores:
-            tagged = _tagged("valid", scores["valid"])
-            self.events.emit(Validated(step=self.step, epoch=self.epoch, scalars=tagged, best=better))
+            self._tell(Validated, scalars=_tagged("valid", scores["valid"]), best=better)
         self._schedule("epoch")
         due = self._due(parts.config.checkpoint.every)
         self.epoch += 1
@@ -196,6 +184,9 @@ class Trainer:
         if scheduler is not None and scheduler.interval == interval:
             self.parts.scheduler.step()
 
+    def _tell(self, kind: type[Event], **facts: Any) -> None:
+        self.events.emit(kind(step=self.step, epoch=self.epoch, **facts))
+
     def _epoch_ended(self) -> bool:
         return self.step == (self.epoch + 1) * self.steps_per_epoch
 
@@ -214,7 +205,7 @@ class Trainer:
         meta = self.describe | state | {"logs": self.events.sync()}
         path = self.store.save(self.step, tensors, meta, best=best)
         self.saved_at = self.step, self.epoch
-        self.events.emit(CheckpointSaved(step=self.step, epoch=self.epoch, path=path, best=best))
+        self._tell(CheckpointSaved, path=path, best=best)
 
     def resume(self, tensors: dict[str, Any], meta: dict[str, Any]) -> None:
         """Go on from a checkpoint's tensors and facts."""

@@ -98,3 +98,13 @@ def test_a_damaged_checkpoint_exits_with_1(run, tmp_path):
     (tmp_path / "x.safetensors").write_bytes(data)
     done = tdt("eval", "x.safetensors", cwd=tmp_path)
     assert done.returncode == 1 and "damaged" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_a_loss_with_weights_is_scored_with_them(tmp_path):
+    weighted = SMALL.replace("CrossEntropyLoss", "CrossEntropyLoss(weight=[9, 1, 1, 1, 1, 1, 1, 1, 1, 0.5])")
+    (tmp_path / "small.yaml").write_text(weighted)
+    assert tdt("train", "small.yaml", cwd=tmp_path).returncode == 0
+    done = tdt("eval", "small", "--json", cwd=tmp_path)
+    result = json.loads(done.stdout)
+    scores = {e["step"]: e["valid/loss"] for e in logged(tmp_path / "runs" / "small" / "1", "Validated")}
+    assert result["loss"] == scores[result["step"]]

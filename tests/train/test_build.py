@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import tdt
+from tdt.train import registry
 from tdt.train.build import build
 from tdt.train.config import ConfigError, Problem, draft, loads
 
@@ -199,3 +200,65 @@ def test_a_scheduler_with_just_enough_steps_is_taken_and_with_one_fewer_is_not(i
     text = GOOD.replace(*longer).replace(*change(steps))
     assert build(loads(text, "c.yaml")).scheduler.total_steps == steps
     assert f"use total_steps={steps}" in only(longer, change(steps - 1))
+
+
+WEIGHTS = "CrossEntropyLoss(weight=[1, 2.5, 1, 1, 1, 1, 1, 1, 1, 1])"
+
+
+@pytest.mark.parametrize("written", [WEIGHTS, "{type: CrossEntropyLoss, weight: [1, 2.5, 1, 1, 1, 1, 1, 1, 1, 1]}"])
+def test_a_list_becomes_a_tensor_where_the_signature_asks_for_one(written: str):
+    config = loads(GOOD.replace("loss: CrossEntropyLoss", f"loss: {written}"))
+    assert loads(config.resolved()) == config
+    made = build(config)
+    assert made.loss.weight.dtype is tdt.float32
+    x, y = tdt.zeros(2, 10), tdt.tensor([1, 0])
+    x[0, 1] = 1.0
+    each = tdt.nn.functional.cross_entropy(x, y, reduction="none").tolist()
+    assert made.loss(x, y).item() == pytest.approx((2.5 * each[0] + each[1]) / 3.5)
+
+
+def test_a_list_that_makes_no_tensor_is_refused_at_its_place():
+    loss = "loss: CrossEntropyLoss"
+    assert only((loss, loss + "(weight=[1, 2])")).startswith("c.yaml:17:7: loss: weight tensor should be defined")
+    assert "c.yaml:17:31: loss.weight: expected a list of numbers or null, got 2" in only((loss, loss + "(weight=2)"))
+    assert "expected a list of numbers or null" in only((loss, loss + "(weight=[1, a])"))
+    assert "expected a list of numbers or null" in only((loss, loss + "(weight=[])"))
+    assert "c.yaml:17:7: loss: " in only((loss, loss + "(weight=[[1, 2], [3]])"))
+    assert "optimizer.lr: expected float, got [0.1]" in only(("lr: 0.1", "lr: [0.1]"))
+
+
+def test_what_a_constructor_asserts_is_reported_too():
+    found = only(("classifier: [LazyLinear(16)", 'classifier: ["Embedding(3, 2, padding_idx=7)", LazyLinear(16)'))
+    assert found.startswith("c.yaml:14:16: model.classifier.0: Padding_idx must be within")
+
+
+class Torn:
+    """Images as a user's dataset may have them: one that cannot be read, or of another size."""
+
+    classes = tuple("0123456789")
+
+    def __init__(self, what: str = "nothing"):
+        self.what = what
+
+    def __len__(self) -> int:
+        return 20
+
+    def __getitem__(self, index: int) -> tuple[np.ndarray, int]:
+        if index == 17 and self.what == "torn":
+            raise OSError(5, "Input/output error", "17.png")
+        return np.zeros((9 if index == 17 and self.what == "size" else 8, 8), np.float32), index % 10
+
+
+@pytest.mark.parametrize(
+    ("what", "said"),
+    [
+        ("torn", "cannot be read: sample 17: 17.png: Input/output error"),
+        (
+            "size",
+            "cannot be read: stack expects each tensor to be equal size, but got [1, 8, 8] at entry 0 and [1, 9, 8] ",
+        ),
+    ],
+)
+def test_a_split_that_cannot_be_read_is_reported_before_training(monkeypatch, what: str, said: str):
+    monkeypatch.setitem(registry.datasets.entries, "Torn", Torn)
+    assert only(("Digits(split=valid)", f"Torn({what})")).startswith(f"c.yaml:5:10: data.valid: {said}")

@@ -48,6 +48,24 @@ def test_registries_refuse_what_is_no_component():
         assert known.find(name) is None
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("CosineAnnealingLR(T_max=10)", "LambdaLR(lr_lambda=f)",
+         "scheduler: LambdaLR takes a Python function, and a config holds no code; use another scheduler; known: Cosine"),
+        ("flatten: Flatten", 'flatten: {type: Sequential, args: [Flatten]}',
+         "model.flatten: Sequential is what a list (or a mapping) of layers becomes; write [ReLU, Flatten], or a layer on "),
+        ("[ToTensor,", "[Compose, ToTensor,", "data.transform.0: Compose is what a list of transforms becomes; write [ToT"),
+    ],
+)  # fmt: skip
+def test_what_a_config_writes_otherwise_says_how(old: str, new: str, said: str):
+    text = (ROOT / "configs" / "digits-cnn.yaml").read_text()
+    assert old in text
+    with pytest.raises(ConfigError) as caught:
+        loads(text.replace(old, new))
+    assert len(caught.value.problems) == 1 and said in str(caught.value)
+
+
 def test_a_registry_imports_nothing_until_it_is_asked():
     code = (
         "import sys; from tdt.train import registry; assert not {'numpy', 'tdt.nn', 'tdt._tensor'} & set(sys.modules)"

@@ -123,9 +123,17 @@ def test_a_checkpoint_every_some_steps_and_at_the_end(tmp_path):
     assert [event.step for event in of(CheckpointSaved, seen)] == [4, 8, 12, 15]
 
 
+def stopping_at(made: Trainer, step: int) -> Any:
+    def obey() -> None:
+        if made.step == step:
+            raise Stopped("SIGINT")
+
+    return obey
+
+
 def test_a_reason_to_stop_ends_the_run_after_the_step_with_a_checkpoint(tmp_path):
     made, _ = trainer(tmp_path)
-    made.should_stop = lambda: "SIGINT" if made.step == 7 else None
+    made.obey = stopping_at(made, 7)
     with pytest.raises(Stopped, match="SIGINT"):
         made.fit()
     assert checkpoint.load(tmp_path / "last.safetensors")[1]["step"] == 7
@@ -135,7 +143,7 @@ def test_a_stopped_run_goes_on_as_if_it_had_not_been_stopped(tmp_path):
     whole, _ = trainer(tmp_path / "whole")
     whole.fit()
     first, _ = trainer(tmp_path / "parts")
-    first.should_stop = lambda: "SIGINT" if first.step == 7 else None
+    first.obey = stopping_at(first, 7)
     with pytest.raises(Stopped):
         first.fit()
     second, seen = trainer(tmp_path / "parts")

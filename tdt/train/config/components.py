@@ -127,10 +127,12 @@ def check_call(
 
 
 def add_unknown_name(source: Source, path: str, name: str, known: Registry, errors: ConfigErrors) -> None:
-    """Report a name the registry does not have, with the nearest one, or all if they are few."""
-    suggestion, names = known.nearest(name), known.names()
+    """Report a name the registry does not have: with what to write instead, the nearest one, or all if they are few."""
+    instead, names = known.refused.get(name), known.names()
+    suggestion = None if instead else known.nearest(name)
     listed = f"; known: {', '.join(names)}" if not suggestion and len(names) <= 12 else ""
-    errors.add(source, f"no {known.kind} is called {name!r}{listed}", suggestion, kind="unknown-name", key=path)
+    message = f"{name} {instead}" if instead else f"no {known.kind} is called {name!r}"
+    errors.add(source, message + listed, suggestion, kind="unknown-name", key=path)
 
 
 def _argument(node: Node, path: str, known: Registry, errors: ConfigErrors) -> Any:

@@ -1,8 +1,9 @@
 """Arguments of a component against the signature of what it names: one small checker for every kind.
 
 Reported: unknown, missing, doubled and surplus arguments, and values that do not fit the annotation. Understood are
-bool, int, float, complex, str, None, Literal, unions, tuples, lists and their abstract forms; another annotation
-accepts a nested component, and a parameter without one takes its type from a bool or str default.
+bool, int, float, complex, str, None, Literal, unions, tuples, lists and their abstract forms, and Tensor, for which a
+list of numbers is written; another annotation accepts a nested component, and a parameter without one takes its type
+from a bool or str default.
 """
 
 from __future__ import annotations
@@ -27,6 +28,10 @@ _BY_TDT = ("device", "dtype", "generator")  # one setting for the whole run, not
 _MISFIT = object()
 _LISTS = (list, collections.abc.Sequence, collections.abc.Iterable, collections.abc.Collection)
 _NUMBERS = {int: (int,), float: (int, float), complex: (int, float)}
+
+
+class Numbers(list):
+    """A list of numbers, or of such lists, from which a registry makes a tensor."""
 
 
 @functools.lru_cache(maxsize=512)
@@ -194,7 +199,9 @@ def fit(annotation: Any, value: Any) -> Any:
     if origin is typing.Annotated:
         return fit(inner[0], value)
     if origin in (typing.Union, types.UnionType):
-        return next((fitted for option in inner if (fitted := fit(option, value)) is not _MISFIT), _MISFIT)
+        return next((fitted for option in _writable(inner) if (fitted := fit(option, value)) is not _MISFIT), _MISFIT)
+    if _is_tensor(annotation):
+        return Numbers(value) if isinstance(value, list) and value and _are_numbers(value) else _MISFIT
     if annotation in (None, type(None)):
         return value if value is None else _MISFIT
     if origin is Literal:
@@ -218,6 +225,21 @@ def fit(annotation: Any, value: Any) -> Any:
     return value if isinstance(value, Component) else _MISFIT
 
 
+def _is_tensor(annotation: Any) -> bool:
+    """By name: importing the class would load the core."""
+    return inspect.isclass(annotation) and (annotation.__module__, annotation.__name__) == ("tdt._tensor", "Tensor")
+
+
+def _writable(options: tuple[Any, ...]) -> list[Any]:
+    """The options of a union that a config can write; a tensor is a list only where a number alone would not do."""
+    number = any(option in _NUMBERS for option in options)
+    return [option for option in options if not (number and _is_tensor(option))]
+
+
+def _are_numbers(value: list[Any]) -> bool:
+    return all(_are_numbers(item) if isinstance(item, list) else fit(float, item) is not _MISFIT for item in value)
+
+
 def _fit_tuple(inner: tuple[Any, ...], value: Any) -> Any:
     if not isinstance(value, (list, tuple)):
         return _MISFIT
@@ -238,7 +260,7 @@ def _leaf_types(annotation: Any) -> list[type]:
         return [leaf for option in inner for leaf in _leaf_types(option)]
     if origin is Literal:
         return [type(choice) for choice in inner]
-    return [type(None) if annotation is None else origin or annotation]
+    return [type(None) if annotation is None else tuple if _is_tensor(annotation) else origin or annotation]
 
 
 def _choices(annotation: Any) -> list[Any]:
@@ -252,7 +274,7 @@ def spell_type(annotation: Any) -> str:
     """What may be written for an annotation: `int or [int, int]`, `one of 'zeros', 'reflect'`."""
     origin, inner = typing.get_origin(annotation), typing.get_args(annotation)
     if origin in (typing.Union, types.UnionType):
-        spelled = [spell_type(option) for option in inner if not _is_class_only(option)]
+        spelled = [spell_type(option) for option in _writable(inner) if not _is_class_only(option)]
         return " or ".join(dict.fromkeys(spelled)) or "a component"
     if annotation in (None, type(None)):
         return "null"
@@ -265,12 +287,15 @@ def spell_type(annotation: Any) -> str:
         return f"a list of {spell_type(inner[0])}" if inner else "a list"
     if annotation in (*_NUMBERS, bool, str):
         return annotation.__name__
+    if _is_tensor(annotation):
+        return "a list of numbers"
     return "a mapping" if dict in (annotation, origin) else f"a {getattr(annotation, '__name__', annotation)}"
 
 
 def _is_class_only(option: Any) -> bool:
-    """Whether an option of a union is a class that a config cannot write (a Tensor)."""
-    return inspect.isclass(option) and option not in (*_NUMBERS, bool, str, tuple, list, dict, type(None))
+    """Whether an option of a union is a class that a config cannot write (a Path)."""
+    plain = (*_NUMBERS, bool, str, tuple, list, dict, type(None))
+    return inspect.isclass(option) and option not in plain and not _is_tensor(option)
 
 
 def _count(number: int, noun: str) -> str:
