@@ -12,6 +12,7 @@ import typer
 from tdt.commands._options import Device, Root, Traceback
 
 if TYPE_CHECKING:
+    from tdt.train.config import Draft
     from tdt.train.session import Session
 
 EXAMPLE = "Examples:  tdt train digits-cnn train.epochs=5 optimizer.lr=0.1  |  tdt train --resume digits-cnn/1"
@@ -42,22 +43,17 @@ def train(
 ) -> int:
     """Train what a config declares, or go on with a run."""
     if resume is not None:
-        if config is not None or run_dir is not None or dry_run:
-            raise typer.BadParameter("a run goes on with its own config, in its own folder: give --resume RUN alone")
+        written = [*([config] if config else []), *(overrides or ())]
+        _check_resume(resume, written, run_dir is not None or dry_run, runs_root)
         from tdt.train.session import Session
 
         session = Session.resume(resume, root=runs_root, device=device)
     else:
-        if config is None:
-            raise typer.BadParameter("give a CONFIG, or --resume RUN")
-        from tdt.train.config import draft
-
-        checked = draft(config, [*(overrides or ()), *([f"device={device}"] if device else ())])
+        checked = _read(config, [*(overrides or ()), *([f"device={device}"] if device else ())])
         if dry_run:
             from tdt.train.build import build
 
-            parts = build(checked)
-            _show(parts, verbose, layers=True)
+            _show(build(checked), verbose, layers=True)
             return 0
         from tdt.train.session import Session
 
@@ -65,6 +61,28 @@ def train(
     with session:
         _show(session.parts, verbose)
         return _train(session, runs_root)
+
+
+def _read(config: str | None, overrides: list[str]) -> Draft:
+    if config is None:
+        raise typer.BadParameter("give a CONFIG, or --resume RUN")
+    from tdt.train.config import draft
+
+    return draft(config, overrides)
+
+
+def _check_resume(resume: str, written: list[str], otherwise: bool, root: Path) -> None:
+    """A resumed run ends as the run that was not stopped: nothing but its device may differ."""
+    if otherwise or not all("=" in text for text in written):
+        raise typer.BadParameter("a run goes on with its own config, in its own folder: give --resume RUN alone")
+    if written:
+        from tdt.train.run import Run
+
+        values, config = " ".join(written), Run.open(resume, root).folder / "config.yaml"
+        raise typer.BadParameter(
+            f"{values}: a resumed run ends as if it had not been stopped, so only its --device may change; "
+            f"to train on from its weights with other values: tdt train {config} {values} weights.from={resume}"
+        )
 
 
 def _show(parts: Any, verbose: bool, layers: bool = False) -> None:

@@ -176,6 +176,29 @@ def test_a_run_that_is_being_trained_cannot_be_resumed(work):
     assert done.returncode == 2 and "is being trained" in done.stderr
 
 
+def test_other_values_for_a_resumed_run_are_refused_with_a_command_that_takes_them(work):
+    assert tdt("train", "small.yaml", cwd=work).returncode == 0
+    done = tdt("train", "--resume", "small", "train.epochs=3", "optimizer.lr=0.5", cwd=work)
+    assert done.returncode == 2
+    assert "train.epochs=3 optimizer.lr=0.5: a resumed run ends as if it had not been stopped" in done.stderr
+    assert "only its --device may change" in done.stderr
+    command = re.search(r"other values: tdt (train .*)", done.stderr)
+    assert command is not None
+    again = tdt(*command[1].split(), cwd=work)
+    assert again.returncode == 0, again.stderr
+    assert "runs/small/2: 3 epochs" in again.stdout
+    weights = json.loads((work / "runs" / "small" / "2" / "env.json").read_text())["weights"]
+    assert weights["taken"] == ["1.bias", "1.weight"]
+
+
+def test_weights_may_be_those_of_a_run_by_name_and_number(work):
+    assert tdt("train", "small.yaml", cwd=work).returncode == 0
+    done = tdt("train", "small.yaml", "weights.from=small/1", cwd=work)
+    assert done.returncode == 0, done.stderr
+    refused = tdt("train", "small.yaml", "weights.from=small/7", cwd=work)
+    assert refused.returncode == 2 and "no run 'small/7'; did you mean 'small/2'?" in refused.stderr
+
+
 def test_finetuning_starts_from_another_runs_features(work):
     assert tdt("train", "digits-cnn", "train.epochs=1", cwd=work).returncode == 0
     done = tdt("train", "digits-finetune", "train.epochs=2", "-v", cwd=work)

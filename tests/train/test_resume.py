@@ -124,8 +124,9 @@ def test_a_killed_run_resumed_ends_as_if_it_had_not_been_killed(uninterrupted, t
     assert_equal(result(run), expected)
 
 
-@pytest.mark.parametrize("stop", STOPS)
-@pytest.mark.parametrize("workers", WORKERS)
+@pytest.mark.parametrize(
+    ("workers", "stop"), [*((0, stop) for stop in STOPS), (2, "train.step:12:SIGINT"), (2, "validate:5:SIGINT")]
+)
 def test_a_run_stopped_by_a_signal_and_resumed_ends_as_if_it_had_not_been_stopped(
     uninterrupted, tmp_path, workers: int, stop: str
 ):

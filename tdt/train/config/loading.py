@@ -232,7 +232,7 @@ def _at(node: Node, *path: str) -> Node:
 
 
 def _located_weights(weights: Weights | None, root: Mapping, file: str) -> Weights | None:
-    """`weights` with a path made absolute, from the folder of what names it. A run's name stays a name."""
+    """`weights` with a path made absolute, from the folder of what names it. A run's name, or name/number, stays one."""
     if weights is None:
         return None
     name = weights.source
@@ -240,5 +240,7 @@ def _located_weights(weights: Weights | None, root: Mapping, file: str) -> Weigh
     if not is_path:
         return weights
     written_in = _at(root, "weights", "from").source.file
-    base = Path(file).parent if written_in == file else Path.cwd()
-    return weights.model_copy(update={"source": os.path.abspath(base / Path(name).expanduser())})
+    path = (Path(file).parent if written_in == file else Path.cwd()) / Path(name).expanduser()
+    if re.fullmatch(r"\w[\w.-]*/\d+", name) and not path.exists():
+        return weights
+    return weights.model_copy(update={"source": os.path.abspath(path)})
