@@ -409,6 +409,7 @@ def arange(
     dtype = out.dtype if dtype is None and out is not None else dtype
     if dtype is None:
         dtype = _dtype.int64 if all(isinstance(v, int) for v in (start, end, step)) else _dtype.get_default_dtype()
+    _dtype.check_category("arange", _dtype.REAL_NUMBERS, dtype)
     if step == 0:
         raise RuntimeError("step must be nonzero")
     if dtype.category == _dtype.INT and int(step) == 0:
@@ -445,6 +446,7 @@ def linspace(
     if dtype is None:
         has_complex = isinstance(start, complex) or isinstance(end, complex)
         dtype = _dtype.get_default_dtype().to_complex() if has_complex else _dtype.get_default_dtype()
+    _dtype.check_category("linspace", _dtype.NUMBERS, dtype)
     xp = on(as_device(device))
     if dtype.category == _dtype.INT:
         start, end = int(start), int(end)
@@ -472,6 +474,7 @@ def logspace(
     tensor([  1.,  10., 100.])
     """
     target = (_dtype.get_default_dtype() if out is None else out.dtype) if dtype is None else dtype
+    _dtype.check_category("logspace", _dtype.NUMBERS, target)
     exponents = linspace(
         start, end, steps, dtype=_dtype.complex128 if target.is_complex else _dtype.float64, device=device
     )._a
@@ -505,6 +508,7 @@ def _triangle_indices(name: str) -> Any:
     def function(
         row: int, col: int, offset: int = 0, *, dtype: Dtype = _dtype.int64, device: Any = None, layout: Any = None
     ) -> Tensor:
+        _dtype.check_category(name, frozenset((_dtype.int32, _dtype.int64)), dtype)
         if row < 0 or col < 0:
             which, n = ("row", row) if row < 0 else ("col", col)
             raise RuntimeError(f"{which} must be non-negative, got {n}")

@@ -130,6 +130,12 @@ def set_default_dtype(d: dtype) -> None:
     _default = as_dtype(d)
 
 
+def check_category(name: str, allowed: frozenset, dtype: dtype) -> None:
+    """NotImplementedError for a dtype that is not allowed, neither itself nor by its category."""
+    if allowed is not ALL and dtype.category not in allowed and dtype not in allowed:
+        raise NotImplementedError(f"\"{name}\" not implemented for '{SCALAR_NAMES[dtype]}'")
+
+
 def promote_types(type1: dtype, type2: dtype) -> dtype:
     """The smallest dtype that both convert to.
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from tdt import _backend
-from tdt._dtype import FLOATING
+from tdt._dtype import FLOATING, check_category
 from tdt._ops.elementwise._front import tensor_argument
 from tdt._random import assign_in_memory_order, bernoulli, generator_for
 from tdt._tensor import Tensor, wrap
 from tdt.autograd._op import op
-from tdt.autograd._plan import check_category
 
 
 def _noise(xp: Any, x: Any, p: float, generator: Any) -> Any:

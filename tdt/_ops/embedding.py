@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tdt import _backend
-from tdt._dtype import ALL, int32, int64
+from tdt._dtype import ALL, FLOATING_AND_COMPLEX, check_category, int32, int64
 from tdt._sparse import SparseCOO
 from tdt._tensor import Tensor, wrap
 from tdt.autograd._op import op
@@ -102,6 +102,7 @@ def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None, max
 
 def _renorm(weight: Tensor, input: Tensor, max_norm: float, norm_type: float) -> None:
     """Scale the rows of `weight` that `input` names down to `max_norm`, in place and unrecorded."""
+    check_category("norm", FLOATING_AND_COMPLEX, weight.dtype)
     a = weight._a
     xp = _backend.namespace(a)
     used = xp.unique(input._a)

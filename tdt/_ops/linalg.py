@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 
 from tdt import _kernels
-from tdt._dtype import FLOAT, FLOATING_AND_COMPLEX, NUMBERS, SCALAR_NAMES
+from tdt._dtype import FLOAT, FLOATING_AND_COMPLEX, NUMBERS, SCALAR_NAMES, check_category
 from tdt._ops._common import Dims, keep, store_into, wrap_dim, wrap_dims
 from tdt._ops.decompositions import check_float, svd_full
 from tdt._ops.elementwise._front import refuse_out
 from tdt._tensor import Tensor
 from tdt.autograd._op import binary, finish, op
-from tdt.autograd._plan import check_category
 
 __all__ = [
     "addbmm", "addmm", "addmv", "addr", "baddbmm", "bmm", "cross", "dist", "dot", "einsum", "ger", "inner", "kron",

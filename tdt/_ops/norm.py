@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from tdt._dtype import FLOATING
+from tdt._dtype import FLOATING, check_category
 from tdt._ops._windows import is_channels_last
 from tdt._tensor import Tensor
 from tdt.autograd._mode import no_grad
 from tdt.autograd._op import op
-from tdt.autograd._plan import check_category
 
 
 def _axes(ndim: int) -> tuple[int, ...]:

@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import Any
 
 from tdt import _dtype
-from tdt._dtype import FLOAT, FLOATING_AND_COMPLEX, REAL, REAL_NUMBERS
+from tdt._dtype import FLOAT, FLOATING_AND_COMPLEX, NUMBERS, REAL, REAL_NUMBERS
 from tdt._ops._common import store_into, wrap_dim
 from tdt._ops.elementwise._front import refuse_out
 from tdt._ops.elementwise.select import _logaddexp
@@ -272,7 +272,7 @@ def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: boo
     return _pair("topk", _topk, out, input, k=k, dim=d, largest=bool(largest))
 
 
-@op
+@op(dtypes=NUMBERS)
 def _cumsum(xp: ModuleType, x: Any, *, dim: int) -> Any:
     return x.cumsum(dim, x.dtype) if x.ndim else x.copy()
 
@@ -300,7 +300,7 @@ def _as_sum_type(x: Tensor, dtype: Any) -> Tensor:
     return x.to(dtype) if dtype is not None else x.to(_dtype.int64) if x.dtype.category < FLOAT else x
 
 
-@op
+@op(dtypes=NUMBERS)
 def _cumprod(xp: ModuleType, x: Any, *, dim: int) -> Any:
     return x.cumprod(dim, x.dtype) if x.ndim else x.copy()
 

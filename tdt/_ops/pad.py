@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from tdt._dtype import ALL, NUMBERS
+from tdt._dtype import ALL, NUMBERS, check_category
 from tdt._tensor import Tensor, wrap
 from tdt.autograd._op import op
-from tdt.autograd._plan import check_category
 
 
 def _pad_shape(x: tuple, *, before: tuple, after: tuple, value: Any) -> tuple:

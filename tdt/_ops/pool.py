@@ -12,11 +12,10 @@ from typing import Any
 import numpy as np
 
 from tdt import _kernels
-from tdt._dtype import FLOATING, REAL, REAL_NUMBERS, int64
+from tdt._dtype import FLOATING, REAL, REAL_NUMBERS, check_category, int64
 from tdt._ops._windows import empty_as, is_channels_last, offsets, out_size, reached, tuple_of
 from tdt._tensor import Tensor, wrap
 from tdt.autograd._op import op
-from tdt.autograd._plan import check_category
 
 
 def _out(size: tuple, kernel: tuple, stride: tuple, padding: tuple, dilation: tuple, ceil_mode: bool) -> tuple:

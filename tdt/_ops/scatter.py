@@ -8,14 +8,13 @@ from typing import Any
 import numpy as np
 
 from tdt import _dtype
-from tdt._dtype import ALL, NUMBERS, REAL
+from tdt._dtype import ALL, NUMBERS, REAL, check_category
 from tdt._ops._common import wrap_dim
 from tdt._ops.elementwise._front import refuse_out
 from tdt._ops.elementwise.select import fitting
 from tdt._ops.index import add_at
 from tdt._tensor import Tensor
 from tdt.autograd._op import finish, op
-from tdt.autograd._plan import check_category
 
 __all__ = ["gather", "scatter", "scatter_add", "scatter_reduce"]
 

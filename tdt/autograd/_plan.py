@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tdt import _dtype
-from tdt._dtype import ALL, FLOAT, SCALAR_NAMES
+from tdt._dtype import FLOAT, check_category
 
 if TYPE_CHECKING:
     from tdt.autograd._op import Op
@@ -77,12 +77,6 @@ def check_kinds(op: Op, key: tuple) -> None:
         raise TypeError(
             f"{op.name}() received an invalid combination of arguments - got ({kinds}), but at least one must be a Tensor"
         )
-
-
-def check_category(name: str, allowed: frozenset, dtype: _dtype.dtype) -> None:
-    """NotImplementedError for a dtype that is not allowed, neither itself nor by its category."""
-    if allowed is not ALL and dtype.category not in allowed and dtype not in allowed:
-        raise NotImplementedError(f"\"{name}\" not implemented for '{SCALAR_NAMES[dtype]}'")
 
 
 def widen(arrays: list) -> list:

@@ -39,6 +39,7 @@ CHECK_NAMES = {
     "variants": {"method", "inplace", "out= resized", "out= strided", "out= other dtype", "out= needs grad"},
     "gradients": {"gradient", "second gradient", "inplace gradient", "second inplace gradient"},
     "errors": {"error"},
+    "refused": {"refused"},
 }
 
 
@@ -60,6 +61,11 @@ def test_first_and_second_gradients_are_pytorchs(info):
 @EVERY_OP
 def test_bad_arguments_raise_pytorchs_error_class(info):
     _agrees("errors", info)
+
+
+@EVERY_OP
+def test_dtypes_that_pytorch_refuses_are_refused(info):
+    _agrees("refused", info)
 
 
 def test_the_deviations_name_ops_that_exist():

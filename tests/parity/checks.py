@@ -24,6 +24,7 @@ from tests.parity.deviations import ANY_STRIDES, UNIQUE
 from tests.parity.listing import call_code
 from tests.parity.opdb import (
     FULL,
+    REFUSED,
     Report,
     ask,
     attempt,
@@ -32,6 +33,7 @@ from tests.parity.opdb import (
     ours,
     quiet,
     samples,
+    samples_refused,
     seed_all,
     size_of,
     written_name,
@@ -315,4 +317,32 @@ def _weights(outputs: list, seed: int) -> list[np.ndarray]:
     return [draw(t) for t in outputs]
 
 
-CHECKS = {"values": check_values, "variants": check_variants, "gradients": check_gradients, "errors": check_errors}
+def check_refused(info: OpInfo) -> Report:
+    """The class of the error for dtypes that the entry does not name, where PyTorch does refuse them."""
+    report = Report(full_name(info))
+    our = ours(info)
+    assert our is not None
+    with quiet():
+        for dtype in REFUSED:
+            for s in samples_refused(info, dtype) if dtype not in info.dtypes else ():
+                args, kwargs = twin(((s.input, *s.args), s.kwargs))
+                try:
+                    our_args, our_kwargs = to_tdt((args, kwargs))
+                except Unconvertible as reason:
+                    report.unasked[str(reason)] += 1
+                    continue
+                _, theirs = attempt(info.op, *args, **kwargs)
+                if theirs is None:
+                    report.unasked["PyTorch takes it all the same"] += 1
+                    continue
+                _, error = attempt(our, *our_args, **our_kwargs)
+                given = (s.input, *s.args), s.kwargs
+                problem = error_difference(error, theirs)
+                report.note(
+                    "refused", problem, dtype, lambda g=given: call_code(written_name(info), *g), size_of(given)
+                )
+    return report
+
+
+CHECKS = {"values": check_values, "variants": check_variants, "gradients": check_gradients, "errors": check_errors,
+          "refused": check_refused}  # fmt: skip

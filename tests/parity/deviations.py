@@ -23,6 +23,14 @@ DEVIATIONS: dict[tuple[str, str, str], str] = {
     ("index_select", "error", "*"): "known gap: takes an expanded out=",
     ("cat", "error", "*"): "known gap: takes an out= that is also an input",
     **{(f"nn.functional.avg_pool{n}d", check, "*"): "known gap: no out=" for n in (2, 3) for check in _OUT},
+    **{
+        ("nn.functional.avg_pool3d", "refused", dtype): "PyTorch has it on GPUs, and one op serves both devices here"
+        for dtype in ("float16", "bfloat16")
+    },
+    **{
+        (f"nn.functional.conv{n}d", "refused", "*"): "small integers: PyTorch takes them too, unless there is dilation"
+        for n in (1, 2, 3)
+    },
     **{(name, "error", "*"): "known gap: the method called on two plain numbers" for name in _DUNDERS},
 }
 

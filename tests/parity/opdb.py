@@ -31,6 +31,8 @@ from tests.parity.rebind import lookup, over_tdt
 
 DTYPES = (torch.bool, torch.uint8, torch.int32, torch.int64, torch.float16, torch.bfloat16, torch.float32,
           torch.float64, torch.complex64, torch.complex128)  # fmt: skip
+# PyTorch lacks most kernels of uint16, uint32 and uint64; NumPy has them all, and nobody is served by refusing what works.
+REFUSED = (*DTYPES, torch.int8, torch.int16)
 FULL = os.environ.get("TDT_OPDB") == "full"
 CAP = 10**9 if FULL else 5
 RARE_CAP = 10**9 if FULL else 3  # of the dtypes that share their code paths with others
@@ -152,6 +154,17 @@ def samples(info: OpInfo, dtype: torch.dtype, cap: int | None = None, requires_g
         list(_listed(info.name, info.variant_test_name, dtype, requires_grad)),
         cap or (CAP if dtype in MAIN else RARE_CAP),
     )
+
+
+def samples_refused(info: OpInfo, dtype: torch.dtype) -> list[SampleInput]:
+    """Samples of a dtype that the op does not support: made by the database, or by exchanging a dtype it supports."""
+    seed_all()
+    made, error = attempt(lambda: list(itertools.islice(info.sample_inputs("cpu", dtype, set_seed=False), MADE)))
+    if error is not None:
+        known = next(d for d in (torch.float32, torch.int64, *DTYPES) if d in info.dtypes)
+        given = [twin((s.input, s.args, s.kwargs), {known: dtype}) for s in samples(info, known)]
+        made = [SampleInput(first, args=args, kwargs=kwargs) for first, args, kwargs in given]
+    return spread(made, CAP)
 
 
 def attempt(function: Callable, *args: Any, **kwargs: Any) -> tuple[Any, Exception | None]:

@@ -7,11 +7,10 @@ from types import ModuleType
 from typing import Any
 
 from tdt import _dtype
-from tdt._dtype import ALL, FLOATING, NUMBERS, REAL, REAL_NUMBERS
+from tdt._dtype import ALL, FLOATING, NUMBERS, REAL, REAL_NUMBERS, check_category
 from tdt._ops.elementwise._front import refuse_out, tensor_argument, ufunc, unary
 from tdt._tensor import Tensor
 from tdt.autograd._op import finish, op
-from tdt.autograd._plan import check_category
 
 __all__ = [
     "abs", "absolute", "angle", "ceil", "fix", "floor", "frac", "nan_to_num", "neg", "negative", "positive", "round", "sgn",

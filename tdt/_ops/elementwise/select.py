@@ -6,12 +6,11 @@ from types import ModuleType
 from typing import Any
 
 from tdt import _dtype
-from tdt._dtype import FLOATING, FLOATING_AND_COMPLEX, NUMBERS, REAL, SCALAR_NAMES
+from tdt._dtype import FLOATING, FLOATING_AND_COMPLEX, NUMBERS, REAL, SCALAR_NAMES, check_category
 from tdt._ops._common import conj
 from tdt._ops.elementwise._front import binary, check_operands, refuse_out, tensor_argument
 from tdt._tensor import Tensor
 from tdt.autograd._op import finish, op
-from tdt.autograd._plan import check_category
 
 __all__ = [
     "addcdiv", "addcmul", "atan2", "arctan2", "clamp", "clamp_max", "clamp_min", "clip", "copysign", "fill", "heaviside",
