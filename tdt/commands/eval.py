@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tdt.commands._complete import checkpoints, splits
 from tdt.commands._options import Device, Root, Traceback
 
 if TYPE_CHECKING:
@@ -16,8 +17,11 @@ EXAMPLE = "Examples:  tdt eval digits-cnn  |  tdt eval digits-cnn/1 --split test
 
 
 def eval(  # noqa: A001 - the verb
-    checkpoint: Annotated[str, typer.Argument(help="A checkpoint file, or a run: name, name/number or folder.")],
-    split: Annotated[str, typer.Option("--split", help="train, valid or test.")] = "valid",
+    checkpoint: Annotated[
+        str,
+        typer.Argument(help="A checkpoint file, or a run: name, name/number or folder.", autocompletion=checkpoints),
+    ],
+    split: Annotated[str, typer.Option("--split", help="train, valid or test.", autocompletion=splits)] = "valid",
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object, with all digits.")] = False,
     predictions: Annotated[
         Path | None, typer.Option("--predictions", metavar="FILE", help="Write a CSV: a line per sample.")

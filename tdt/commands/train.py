@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tdt.commands._complete import configs, runs
 from tdt.commands._options import Device, Root, Traceback
 
 if TYPE_CHECKING:
@@ -18,27 +19,41 @@ if TYPE_CHECKING:
 EXAMPLE = "Examples:  tdt train digits-cnn train.epochs=5 optimizer.lr=0.1  |  tdt train --resume digits-cnn/1"
 
 
+ConfigFile = Annotated[
+    str | None,
+    typer.Argument(
+        help="A YAML file, or the name of a config that comes with tdt.", metavar="CONFIG", autocompletion=configs
+    ),
+]
+Overrides = Annotated[
+    list[str] | None, typer.Argument(help="Other values, as in optimizer.lr=0.1.", metavar="KEY=VALUE...")
+]
+Resume = Annotated[
+    str | None,
+    typer.Option(
+        "--resume", metavar="RUN", help="Go on with a run: its name, name/number or folder.", autocompletion=runs
+    ),
+]
+RunDir = Annotated[
+    Path | None, typer.Option("--run-dir", metavar="DIR", help="The run's own folder, instead of ROOT/name/number.")
+]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Show layers, shapes, parameters and multiply-adds; train nothing.")
+]
+Verbose = Annotated[
+    bool, typer.Option("-v", "--verbose", help="Show which group of the optimizer each parameter is in.")
+]
+
+
 def train(
-    config: Annotated[
-        str | None, typer.Argument(help="A YAML file, or the name of a config that comes with tdt.", metavar="CONFIG")
-    ] = None,
-    overrides: Annotated[
-        list[str] | None, typer.Argument(help="Other values, as in optimizer.lr=0.1.", metavar="KEY=VALUE...")
-    ] = None,
-    resume: Annotated[
-        str | None, typer.Option("--resume", metavar="RUN", help="Go on with a run: its name, name/number or folder.")
-    ] = None,
+    config: ConfigFile = None,
+    overrides: Overrides = None,
+    resume: Resume = None,
     device: Device = None,
-    run_dir: Annotated[
-        Path | None, typer.Option("--run-dir", metavar="DIR", help="The run's own folder, instead of ROOT/name/number.")
-    ] = None,
+    run_dir: RunDir = None,
     runs_root: Root = Path("runs"),
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show layers, shapes, parameters and multiply-adds; train nothing.")
-    ] = False,
-    verbose: Annotated[
-        bool, typer.Option("-v", "--verbose", help="Show which group of the optimizer each parameter is in.")
-    ] = False,
+    dry_run: DryRun = False,
+    verbose: Verbose = False,
     traceback: Traceback = False,
 ) -> int:
     """Train what a config declares, or go on with a run."""

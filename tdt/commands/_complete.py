@@ -1,0 +1,55 @@
+"""What a shell completes: configs and runs. It loads neither NumPy nor the core."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import typer
+
+
+def configs(incomplete: str) -> list[str]:
+    """The configs that come with tdt, and the YAML files where `incomplete` points."""
+    from tdt.train.config import bundled
+
+    return _beginning(incomplete, [*bundled(), *_files(incomplete, (".yaml", ".yml"))])
+
+
+def runs(ctx: typer.Context, incomplete: str) -> list[str]:
+    """The runs under --runs-root: by name, name/number, and folder."""
+    root = Path(ctx.params.get("runs_root") or "runs")
+    found = []
+    for name in _folders(root):
+        numbers = [path.name for path in _folders(name) if path.name.isdigit()]
+        found += [name.name] * bool(numbers) + [f"{name.name}/{number}" for number in sorted(numbers, key=int)]
+    return _beginning(incomplete, [*found, *(f"{root}/{run}" for run in found if "/" in run)])
+
+
+def checkpoints(ctx: typer.Context, incomplete: str) -> list[str]:
+    """The runs, and the checkpoint files where `incomplete` points."""
+    return runs(ctx, incomplete) + _beginning(incomplete, list(_files(incomplete, (".safetensors",))))
+
+
+def splits(incomplete: str) -> list[str]:
+    """The splits that a config may have."""
+    return _beginning(incomplete, ["train", "valid", "test"])
+
+
+def devices(incomplete: str) -> list[str]:
+    """What --device takes."""
+    return _beginning(incomplete, ["auto", "cpu", "cuda"])
+
+
+def _beginning(incomplete: str, words: list[str]) -> list[str]:
+    return [word for word in words if word.startswith(incomplete)]
+
+
+def _files(incomplete: str, suffixes: tuple[str, ...]) -> Iterator[str]:
+    """The files with these suffixes in the folder that `incomplete` names, as it names it."""
+    folder = incomplete[: incomplete.rfind("/") + 1]
+    if Path(folder).is_dir():
+        yield from sorted(folder + path.name for path in Path(folder).iterdir() if path.suffix in suffixes)
+
+
+def _folders(parent: Path) -> list[Path]:
+    return sorted(path for path in parent.iterdir() if path.is_dir()) if parent.is_dir() else []

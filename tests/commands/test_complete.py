@@ -1,0 +1,61 @@
+"""What a shell offers when it asks: verbs, configs, runs, checkpoints; without NumPy and the core."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.commands.running import COMMAND, environment
+from tests.test_startup import RUN, foreign, loaded_by
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    """A folder with runs, a config and a checkpoint."""
+    for folder in ("runs/small/2", "runs/small/10", "runs/other/1", "runs/empty", "there/far/1"):
+        (tmp_path / folder).mkdir(parents=True)
+    for file in ("mine.yaml", "notes.txt", "sub/deep.yml", "x.safetensors"):
+        (tmp_path / file).parent.mkdir(exist_ok=True)
+        (tmp_path / file).touch()
+    return tmp_path
+
+
+def offered(line: str, cwd: Path) -> list[str]:
+    """What bash is given for the last word of `line`."""
+    asked = environment(_TDT_COMPLETE="complete_bash", COMP_WORDS=line, COMP_CWORD=str(line.count(" ")))
+    done = subprocess.run(COMMAND, capture_output=True, text=True, cwd=cwd, env=asked, timeout=60)
+    assert done.stderr == ""
+    return done.stdout.split()
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("tdt tr", ["train"]),
+        ("tdt train digits", ["digits-cnn", "digits-finetune", "digits-mlp"]),
+        ("tdt train m", ["mine.yaml"]),
+        ("tdt train sub/", ["sub/deep.yml"]),
+        ("tdt train nowhere/", []),
+        ("tdt train --resume s", ["small", "small/2", "small/10"]),
+        ("tdt train --resume runs/o", ["runs/other/1"]),
+        ("tdt train --runs-root there --resume f", ["far", "far/1"]),
+        ("tdt train --runs-root nowhere --resume f", []),
+        ("tdt train --device cu", ["cuda"]),
+        ("tdt eval o", ["other", "other/1"]),
+        ("tdt eval x", ["x.safetensors"]),
+        ("tdt eval small --split t", ["train", "test"]),
+    ],
+)
+def test_a_shell_is_offered_what_fits(work, line: str, words: list[str]):
+    assert offered(line, work) == words
+
+
+@pytest.mark.parametrize("line", ["tdt train dig", "tdt train --resume s", "tdt eval s"])
+def test_completion_loads_neither_numpy_nor_the_core(line: str):
+    asked = {"_TDT_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(line.count(" "))}
+    modules = loaded_by(RUN.format([]), **asked)
+    lists_configs = {"tdt.train", "tdt.train.registry", "tdt.train.config", "tdt.train.config.find",
+                     "tdt.train.config.errors"}  # fmt: skip
+    assert foreign(modules) <= lists_configs
