@@ -1,0 +1,158 @@
+"""What is measured: training steps and inference, written once for both libraries.
+
+A workload is a function of the library (`tdt` or `torch`) and the memory format that gives a step: a function without
+arguments that does one training step (or one inference) and returns its loss. Weights come from the same seed.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+Step = Callable[[], float]
+
+
+def images(library: Any, count: int, channels: int, size: int, classes: int, last: bool) -> tuple[Any, Any]:
+    """A batch (count, channels, size, size) of noise and its labels."""
+    rng = np.random.default_rng(0)
+    x = library.from_numpy(rng.standard_normal((count, channels, size, size), np.float32))
+    y = library.from_numpy(rng.integers(0, classes, count))
+    return x.contiguous(memory_format=library.channels_last) if last else x, y
+
+
+def training(library: Any, model: Any, optimizer: Any, x: Any, y: Any) -> Step:
+    """A step of the usual loop, on one batch."""
+    loss_fn = library.nn.CrossEntropyLoss()
+
+    def step() -> float:
+        optimizer.zero_grad()
+        loss = loss_fn(model(x), y)
+        loss.backward()
+        optimizer.step()
+        return loss.item()
+
+    return step
+
+
+def inference(library: Any, model: Any, x: Any, y: Any) -> Step:
+    """A forward pass in eval mode, without gradients."""
+    model.eval()
+
+    def step() -> float:
+        with library.no_grad():
+            return library.nn.functional.cross_entropy(model(x), y).item()
+
+    return step
+
+
+def mlp(*widths: int, batch: int) -> Callable[[Any, bool], Step]:
+    """Linear layers with ReLU between them; Adam."""
+
+    def build(library: Any, last: bool) -> Step:
+        nn = library.nn
+        library.manual_seed(0)
+        layers: list[Any] = []
+        for inside, outside in itertools.pairwise(widths):
+            layers += [nn.Linear(inside, outside), nn.ReLU()]
+        model = nn.Sequential(*layers[:-1])
+        rng = np.random.default_rng(0)
+        x = library.from_numpy(rng.standard_normal((batch, widths[0]), np.float32))
+        y = library.from_numpy(rng.integers(0, widths[-1], batch))
+        return training(library, model, library.optim.Adam(model.parameters()), x, y)
+
+    return build
+
+
+def lenet(library: Any) -> Any:
+    """Two convolutions, pooling, dropout and 128 hidden units, for 28×28 images."""
+    nn = library.nn
+    return nn.Sequential(
+        nn.Conv2d(1, 32, 3), nn.ReLU(), nn.Conv2d(32, 64, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Dropout(0.25), nn.Flatten(),
+        nn.Linear(9216, 128), nn.ReLU(), nn.Dropout(0.5), nn.Linear(128, 10),
+    )  # fmt: skip
+
+
+def resnet20(library: Any) -> Any:
+    """The residual network of 20 layers for 32×32 images (He et al., 2016)."""
+    nn, pad = library.nn, library.nn.functional.pad
+
+    class Block(nn.Module):
+        def __init__(self, inside: int, outside: int, stride: int):
+            super().__init__()
+            self.conv1 = nn.Conv2d(inside, outside, 3, stride, 1, bias=False)
+            self.bn1 = nn.BatchNorm2d(outside)
+            self.conv2 = nn.Conv2d(outside, outside, 3, 1, 1, bias=False)
+            self.bn2 = nn.BatchNorm2d(outside)
+            self.relu = nn.ReLU()
+            self.stride, self.extra = stride, outside - inside
+
+        def forward(self, x: Any) -> Any:
+            y = self.bn2(self.conv2(self.relu(self.bn1(self.conv1(x)))))
+            if self.extra:
+                half = self.extra // 2
+                x = pad(x[:, :, :: self.stride, :: self.stride], (0, 0, 0, 0, half, half))
+            return self.relu(y + x)
+
+    widths = [16, 16, 16, 16, 32, 32, 32, 64, 64, 64]
+    blocks = [Block(inside, outside, 1 if inside == outside else 2) for inside, outside in itertools.pairwise(widths)]
+    return nn.Sequential(
+        nn.Conv2d(3, 16, 3, padding=1, bias=False), nn.BatchNorm2d(16), nn.ReLU(), *blocks, nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(), nn.Linear(64, 10),
+    )  # fmt: skip
+
+
+def network(
+    make: Callable[[Any], Any], channels: int, size: int, trains: bool, **sgd: float
+) -> Callable[[Any, bool], Step]:
+    """A network on a batch of 64 images, under SGD or for inference."""
+
+    def build(library: Any, last: bool) -> Step:
+        library.manual_seed(0)
+        model = make(library)
+        if last:
+            model.to(memory_format=library.channels_last)
+        x, y = images(library, 64, channels, size, 10, last)
+        if not trains:
+            return inference(library, model, x, y)
+        return training(library, model, library.optim.SGD(model.parameters(), **sgd), x, y)
+
+    return build
+
+
+def optimizer_step(name: str, tensors: int, **how: Any) -> Callable[[Any, bool], Step]:
+    """One step of an optimizer over a million parameters in so many tensors; its "loss" is a parameter."""
+
+    def build(library: Any, last: bool) -> Step:
+        rng = np.random.default_rng(0)
+        params = []
+        for _ in range(tensors):
+            p = library.from_numpy(rng.standard_normal(1_000_000 // tensors, np.float32)).requires_grad_()
+            p.grad = library.from_numpy(rng.standard_normal(1_000_000 // tensors, np.float32))
+            params.append(p)
+        optimizer = getattr(library.optim, name)(params, **how)
+
+        def step() -> float:
+            optimizer.step()
+            return params[0][0].item()
+
+        return step
+
+    return build
+
+
+WORKLOADS: dict[str, Callable[[Any, bool], Step]] = {
+    "MLP 64-64-10, batch 32, Adam": mlp(64, 64, 10, batch=32),
+    "MLP 784-512-256-10, batch 128, Adam": mlp(784, 512, 256, 10, batch=128),
+    "LeNet, batch 64, SGD": network(lenet, 1, 28, True, lr=0.01),
+    "ResNet-20, batch 64, SGD": network(resnet20, 3, 32, True, lr=0.1, momentum=0.9),
+    "LeNet, batch 64, inference": network(lenet, 1, 28, False),
+    "ResNet-20, batch 64, inference": network(resnet20, 3, 32, False),
+    "SGD step, 40 tensors": optimizer_step("SGD", 40, lr=0.01, momentum=0.9),
+    "Adam step, 40 tensors": optimizer_step("Adam", 40),
+    "Adam step, 1 tensor": optimizer_step("Adam", 1),
+    "AdamW step, 40 tensors": optimizer_step("AdamW", 40),
+}
+IMAGES = tuple(name for name in WORKLOADS if "Net" in name)  # those that have a memory format
