@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -22,6 +20,7 @@ from tdt.train.config import (
     load,
     loads,
 )
+from tests.test_startup import loaded_by
 from tests.train import fakes
 
 CONFIGS = Path(__file__).parent / "configs"
@@ -221,18 +220,18 @@ def test_a_path_beats_a_bundled_name(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_reading_a_config_needs_neither_numpy_nor_the_terminal_libraries():
     code = (
-        "import sys, tests.train.fakes as f, pytest; m = pytest.MonkeyPatch(); f.install(m)\n"
-        "from tdt.train.config import load\n"
-        f"load({str(CONFIGS / 'good.yaml')!r})\n"
+        "import tests.train.fakes as f, pytest; f.install(pytest.MonkeyPatch())\n"
+        f"from tdt.train.config import load; load({str(CONFIGS / 'good.yaml')!r})\n"
         "from tdt.train import registry\n"
-        "assert not {'numpy', 'typer', 'rich', 'tdt._tensor'} & set(sys.modules), sorted(sys.modules)"
     )
-    subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parents[2])
+    modules = loaded_by(code)
+    assert "tdt.train.config.loading" in modules
+    assert not {"numpy", "typer", "rich", "tdt._tensor"} & modules
 
 
 def test_listing_bundled_configs_loads_no_pydantic():
-    code = "import sys; from tdt.train.config import bundled; bundled(); assert 'pydantic' not in sys.modules"
-    subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parents[2])
+    modules = loaded_by("from tdt.train.config import bundled; bundled()")
+    assert "tdt.train.config.find" in modules and "pydantic" not in modules
 
 
 def test_what_is_found_while_building_is_reported_with_what_was_found_while_reading(tmp_path: Path):

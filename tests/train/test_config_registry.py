@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,6 +10,7 @@ import pytest
 from tdt.train import registry
 from tdt.train.config import Chain, ConfigError, bundled, load, loads
 from tdt.train.config.signatures import fit, parameters_of, spell_type
+from tests.test_startup import loaded_by
 
 ROOT = Path(__file__).parents[2]
 MISFIT = fit(int, "no int")
@@ -67,10 +66,9 @@ def test_what_a_config_writes_otherwise_says_how(old: str, new: str, said: str):
 
 
 def test_a_registry_imports_nothing_until_it_is_asked():
-    code = (
-        "import sys; from tdt.train import registry; assert not {'numpy', 'tdt.nn', 'tdt._tensor'} & set(sys.modules)"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
+    modules = loaded_by("from tdt.train import registry")
+    assert "tdt.train.registry" in modules
+    assert not {"numpy", "tdt.nn", "tdt._tensor"} & modules
 
 
 def test_registered_names_win_and_are_created_with_their_arguments(monkeypatch: pytest.MonkeyPatch):
