@@ -84,13 +84,9 @@ def __index__(self: Tensor) -> int:
 
 
 def __format__(self: Tensor, spec: str) -> str:
-    return (
-        format(self.item(), spec)
-        if not self._a.ndim and spec
-        else repr(self)
-        if not spec
-        else object.__format__(self, spec)
-    )
+    if type(self) is Tensor and not self._a.ndim:
+        return format(self.item(), spec)
+    return object.__format__(self, spec)
 
 
 def __reduce_ex__(self: Tensor, protocol: Any) -> tuple:

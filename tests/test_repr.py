@@ -26,3 +26,21 @@ def test_a_tensor_prints_as_pytorchs(values):
                                    lambda t: t.arange(24).reshape(2, 3, 4)])  # fmt: skip
 def test_shapes_and_notes_print_as_pytorchs(build):
     assert repr(build(tdt)) == repr(build(torch)).replace("torch.", "tdt.")
+
+
+@pytest.mark.parametrize("write", [
+    lambda lib: f"{lib.tensor(1.5)} {lib.tensor(2):3d} {lib.tensor(0.123456):.3f} {lib.tensor(True)}",
+    lambda lib: f"{lib.tensor([1.5])}",
+    lambda lib: f"{lib.tensor(1.5, requires_grad=True)}",
+    lambda lib: f"{lib.nn.Parameter(lib.tensor(1.5))}",
+    lambda lib: f"{lib.tensor([1.5]):.2f}",
+    lambda lib: f"{lib.tensor(1.5):d}",
+])  # fmt: skip
+def test_formatting_is_pytorchs(write):
+    told = []
+    for lib in (tdt, torch):
+        try:
+            told.append(write(lib))
+        except (TypeError, ValueError) as error:
+            told.append(type(error))
+    assert told[0] == told[1]

@@ -33,7 +33,10 @@ class Hooks:
     _load_post_hooks: dict[int, Callable]
 
     def register_step_pre_hook(self, hook: Callable) -> RemovableHandle:
-        """Call `hook(optimizer, args, kwargs)` before each step; it may return other (args, kwargs)."""
+        """Call `hook(optimizer, args, kwargs)` before each step; it may return other (args, kwargs).
+
+        args: of `step`, with the optimizer itself first.
+        """
         return RemovableHandle(self._step_pre_hooks, hook)
 
     def register_step_post_hook(self, hook: Callable) -> RemovableHandle:
@@ -65,6 +68,7 @@ def with_hooks(step: Callable) -> Callable:
         self._opt_called = True
         if not (self._step_pre_hooks or self._step_post_hooks or _global_step_pre_hooks or _global_step_post_hooks):
             return step(self, *args, **kwargs)
+        args = (self, *args)  # PyTorch's hooks are shown it there too
         for hook in [*_global_step_pre_hooks.values(), *self._step_pre_hooks.values()]:
             changed = hook(self, args, kwargs)
             if changed is not None:
@@ -73,7 +77,7 @@ def with_hooks(step: Callable) -> Callable:
                         f"{hook} must return None or a tuple of (new_args, new_kwargs), but got {changed}."
                     )
                 args, kwargs = changed
-        result = step(self, *args, **kwargs)
+        result = step(*args, **kwargs)
         for hook in [*self._step_post_hooks.values(), *_global_step_post_hooks.values()]:
             hook(self, args, kwargs)
         return result

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tdt import _backend
+from tdt._sparse import SparseCOO
 from tdt._tensor import Tensor, wrap
 from tdt.autograd._mode import enable_grad
 
@@ -34,6 +35,8 @@ def placed(p: Tensor, value: Any, name: str | None = None) -> Any:
     if isinstance(value, Tensor):
         if name == "step":
             return value
+        if isinstance(value._a, SparseCOO):
+            return wrap(value._a.astype(p._a.dtype))
         array = _backend.to_device(value._a, p.device)
         return wrap(array.astype(p._a.dtype, copy=False) if p.is_floating_point() else array)
     if isinstance(value, dict):

@@ -37,7 +37,7 @@ class Slab:
         self.steps = np.zeros(len(params), np.float32)
         self.fresh: list[bool] = []
         for i, p in enumerate(params):
-            self._take_in(i, p._a.shape, state[p], names, stepped)
+            self._take_in(i, p._a.shape, state[p] if names else {}, names, stepped)
 
     def _take_in(self, i: int, shape: tuple, own: dict, names: Sequence[str], stepped: bool) -> None:
         """Move what a parameter has gathered so far here, and make its state views of this slab."""

@@ -1,4 +1,4 @@
-"""What SGD, Adam and AdamW share: the walk over groups, plans, and the options they do not have."""
+"""What SGD, Adam and AdamW share: the walk over groups, plans, and the options that change how a step is done."""
 
 from __future__ import annotations
 
@@ -7,15 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from tdt._sparse import SparseCOO
 from tdt._tensor import Tensor
+from tdt.autograd._mode import enable_grad
 from tdt.optim._params import run_closure
 from tdt.optim._plan import Plan
 from tdt.optim.optimizer import Optimizer
-
-_REFUSED = {
-    "differentiable": "a step that gradients flow through; write the update as tensor operations instead",
-    "capturable": "a step inside a captured CUDA graph",
-}
 
 
 class PlannedOptimizer(Optimizer):
@@ -32,6 +29,16 @@ class PlannedOptimizer(Optimizer):
         """Update the parameters of `plan`, whose gradients are the arrays `grads`."""
         raise NotImplementedError
 
+    def _record(self, group: dict[str, Any], p: Tensor) -> None:
+        """Update `p` by tensor operations that autograd records."""
+        raise NotImplementedError
+
+    def _update_sparse(self, group: dict[str, Any], p: Tensor) -> None:
+        """Update `p`, whose gradient is sparse."""
+        raise RuntimeError(
+            f"{type(self).__name__} does not support sparse gradients: use SGD, or make them dense by p.grad.to_dense()"
+        )
+
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Update every parameter that has a gradient.
 
@@ -41,12 +48,29 @@ class PlannedOptimizer(Optimizer):
         with np.errstate(all="ignore"):
             for group in self.param_groups:
                 live = [p for p in group["params"] if p._grad is not None]
-                if live:
-                    plan = self._plan(group, live)
-                    self._update(group, plan, _dense([p._grad for p in plan.live]))
-                    for p in plan.live:
-                        p._st.version += 1
+                if group.get("capturable"):
+                    _refuse_capture(live)
+                if group["differentiable"]:
+                    with enable_grad():
+                        for p in live:
+                            self._record(group, p)
+                else:
+                    self._step_arrays(group, live)
         return loss
+
+    def _step_arrays(self, group: dict[str, Any], live: list[Tensor]) -> None:
+        """Update the parameters `live` of a group as arrays: no graph sees it."""
+        sparse = [p for p in live if p._grad._a.__class__ is SparseCOO]  # type: ignore[union-attr]
+        if sparse:
+            live = [p for p in live if p not in set(sparse)]
+            for p in sparse:
+                self._update_sparse(group, p)
+                p._st.version += 1
+        if live:
+            plan = self._plan(group, live)
+            self._update(group, plan, [p._grad._a for p in plan.live])  # type: ignore[union-attr]
+            for p in plan.live:
+                p._st.version += 1
 
     def _plan(self, group: dict[str, Any], live: list[Tensor]) -> Plan:
         names, plan = self._names(group), self._plans.get(id(group))
@@ -55,24 +79,18 @@ class PlannedOptimizer(Optimizer):
             plan = self._plans[id(group)] = Plan(once, names, self._stepped, self.state, self._kernel, plan)
         return plan
 
-    def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """As `Optimizer.add_param_group`. NotImplementedError for `differentiable` and `capturable`."""
-        for name, meaning in _REFUSED.items():
-            if isinstance(param_group, dict) and param_group.get(name, self.defaults.get(name)):
-                raise NotImplementedError(f"{type(self).__name__}({name}=True), {meaning}, is not supported")
-        super().add_param_group(param_group)
 
-
-def check_implementation(foreach: bool | None, fused: bool | None) -> None:
-    """RuntimeError if both implementations are asked for. Either one means ours."""
+def check_implementation(foreach: bool | None, fused: bool | None, differentiable: bool) -> None:
+    """RuntimeError for options that exclude each other. `foreach` and `fused` mean our one implementation."""
+    if fused and differentiable:
+        raise RuntimeError("`fused` does not support `differentiable`")
     if foreach and fused:
         raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
 
 
-def _dense(grads: list[Any]) -> list:
-    """The arrays of gradients. RuntimeError for a sparse one."""
-    arrays = [g._a for g in grads]
-    for a in arrays:
-        if type(a) is not np.ndarray and getattr(a, "is_sparse", False):
-            raise RuntimeError("sparse gradients are not supported by this optimizer; use p.grad = p.grad.to_dense()")
-    return arrays
+def _refuse_capture(params: list[Tensor]) -> None:
+    """The errors of `capturable=True`: as in PyTorch on the CPU; on a GPU the counts of steps are kept by the host."""
+    if any(not p.is_cuda for p in params):
+        raise AssertionError("If capturable=True, params and state_steps must be on supported devices: ['cuda'].")
+    if params:
+        raise NotImplementedError("capturable=True: a step inside a captured CUDA graph is not supported")

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from tdt._tensor import Tensor
+from tdt.optim import _recorded
 from tdt.optim._params import number
 from tdt.optim._plan import Piece, Plan
 from tdt.optim._planned import PlannedOptimizer, check_implementation
@@ -23,8 +24,9 @@ class Adam(PlannedOptimizer):
 
     State of a parameter: "step" (float32 scalar, CPU), "exp_avg" (m), "exp_avg_sq" (v), with amsgrad
     "max_exp_avg_sq". Complex parameters are updated as pairs of real ones. `foreach` and `fused` are accepted and
-    change nothing: there is one implementation. Raises ValueError for rates out of range; NotImplementedError for
-    `differentiable=True` or `capturable=True`.
+    change nothing: there is one implementation. With `differentiable` autograd records the step; the parameters must then
+    be results of operations. Raises ValueError for rates out of range; a step with `capturable=True` raises AssertionError
+    on the CPU, as in PyTorch, and NotImplementedError on a GPU.
 
     >>> import tdt
     >>> p = tdt.zeros(2, requires_grad=True)
@@ -54,11 +56,11 @@ class Adam(PlannedOptimizer):
         fused: bool | None = None,
         decoupled_weight_decay: bool = False,
     ) -> None:
-        _check(lr, betas, eps, weight_decay, foreach)
-        check_implementation(foreach, fused)
+        _check(lr, betas, eps, weight_decay, bool(foreach) and not capturable)
+        check_implementation(foreach, fused, differentiable)
         defaults = {
             "lr": lr,
-            "betas": (number(betas[0]), number(betas[1])),
+            "betas": betas,
             "eps": eps,
             "weight_decay": weight_decay,
             "amsgrad": amsgrad,
@@ -79,6 +81,9 @@ class Adam(PlannedOptimizer):
 
     def _names(self, group: dict[str, Any]) -> tuple[str, ...]:
         return ("exp_avg", "exp_avg_sq", "max_exp_avg_sq") if group["amsgrad"] else ("exp_avg", "exp_avg_sq")
+
+    def _record(self, group: dict[str, Any], p: Tensor) -> None:
+        _recorded.adam(p, group, self.state[p])
 
     def _update(self, group: dict[str, Any], plan: Plan, grads: list) -> None:
         steps = plan.count()
@@ -101,7 +106,7 @@ class Adam(PlannedOptimizer):
             _update_piece(piece, piece.gradient(grads), 1 - beta1**step, 1 - beta2**step, **options)
 
 
-def _check(lr: Any, betas: Any, eps: float, weight_decay: float, foreach: bool | None) -> None:
+def _check(lr: Any, betas: Any, eps: float, weight_decay: float, foreach: bool) -> None:
     """ValueError for an option out of range; a tensor must have one element, and none goes with `foreach`."""
     options = {"lr": lr, "betas[0]": betas[0], "betas[1]": betas[1]}
     for name, value in options.items():

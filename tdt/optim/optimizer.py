@@ -130,7 +130,7 @@ class Optimizer(Hooks):
     def _check_param(self, p: Any) -> None:
         if not isinstance(p, Tensor):
             raise TypeError(f"optimizer can only optimize Tensors, but one of the params is {type_name(p)}")
-        if not (p.is_leaf or p._retains):
+        if not (p.is_leaf or p._retains or self.defaults.get("differentiable")):
             raise ValueError("can't optimize a non-leaf Tensor: pass the tensor it was computed from")
 
     # ---- as a dict

@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from tdt._tensor import Tensor
+from tdt._sparse import SparseCOO
+from tdt._tensor import Tensor, wrap
+from tdt.optim import _recorded
 from tdt.optim._params import number
 from tdt.optim._plan import Piece, Plan
 from tdt.optim._planned import PlannedOptimizer, check_implementation
@@ -20,9 +22,10 @@ class SGD(PlannedOptimizer):
     buffer = momentum · buffer + (1 - dampening) · d, at first buffer = d; p = p - lr · buffer, or with `nesterov`
     p = p - lr · (d + momentum · buffer). Without momentum p = p - lr · d.
 
-    State of a parameter: "momentum_buffer". `foreach` and `fused` are accepted and change nothing: there is one
-    implementation. Raises ValueError for negative rates, or Nesterov's form without momentum or with dampening;
-    NotImplementedError for `differentiable=True`.
+    State of a parameter: "momentum_buffer". Sparse gradients change only their rows (and make the buffer sparse).
+    `foreach` and `fused` are accepted and change nothing: there is one implementation. With `differentiable` autograd
+    records the step; the parameters must then be results of operations. Raises ValueError for negative rates, or Nesterov's
+    form without momentum or with dampening.
 
     >>> import tdt
     >>> p = tdt.zeros(2, requires_grad=True)
@@ -56,7 +59,7 @@ class SGD(PlannedOptimizer):
                 raise ValueError(f"Invalid {name}: {value}")
         if nesterov and (momentum <= 0 or dampening != 0):
             raise ValueError("Nesterov momentum requires a momentum and zero dampening")
-        check_implementation(foreach, fused)
+        check_implementation(foreach, fused, differentiable)
         defaults = {
             "lr": lr,
             "momentum": momentum,
@@ -79,6 +82,29 @@ class SGD(PlannedOptimizer):
     def _names(self, group: dict[str, Any]) -> tuple[str, ...]:
         return ("momentum_buffer",) if group["momentum"] != 0 else ()
 
+    def _record(self, group: dict[str, Any], p: Tensor) -> None:
+        _recorded.sgd(p, group, self.state[p] if group["momentum"] != 0 else {})
+
+    def _update_sparse(self, group: dict[str, Any], p: Tensor) -> None:
+        if group["weight_decay"] != 0:
+            raise RuntimeError(
+                "add(sparse, dense) is not supported: weight_decay needs dense gradients (p.grad.to_dense())"
+            )
+        if group["fused"]:
+            raise RuntimeError("`fused=True` does not support sparse gradients")
+        g: Any = p._grad._a.coalesce()  # type: ignore[union-attr]
+        if group["maximize"]:
+            g = _times(g, -1)
+        if group["momentum"] != 0:
+            kept = self.state[p].get("momentum_buffer")
+            buffer = g
+            if kept is not None:
+                buffer = _times(g, 1 - group["dampening"]) + _times(kept._a, group["momentum"])
+                buffer = buffer.coalesce() if isinstance(buffer, SparseCOO) else buffer
+            self.state[p]["momentum_buffer"] = wrap(buffer)
+            g = g + _times(buffer, group["momentum"]) if group["nesterov"] else buffer
+        p._a[...] = _times(g, -number(group["lr"])) + p._a
+
     def _update(self, group: dict[str, Any], plan: Plan, grads: list) -> None:
         rest = 1 - group["dampening"]
         options = {
@@ -96,6 +122,11 @@ class SGD(PlannedOptimizer):
             _update_piece(piece, piece.gradient(grads), 1.0 if piece.fresh else rest, **options)
         if plan.fresh:
             plan.settle()
+
+
+def _times(a: Any, factor: float) -> Any:
+    """An array times a number, sparse if it is."""
+    return SparseCOO(a.indices, a.values * factor, a.shape, a.coalesced) if isinstance(a, SparseCOO) else a * factor
 
 
 def _update_piece(

@@ -367,12 +367,16 @@ def test_loading_a_state_of_other_groups_is_refused():
         one.load_state_dict(tdt.optim.SGD([a, b]).state_dict())
 
 
-@pytest.mark.parametrize("option", ["differentiable", "capturable"])
-def test_what_is_not_supported_says_so(option):
-    with pytest.raises(NotImplementedError, match=option):
-        tdt.optim.Adam([parameter(tdt)], **{option: True})
-    with pytest.raises(NotImplementedError, match=option):
-        tdt.optim.Adam([{"params": [parameter(tdt)], option: True}])
+def test_a_capturable_step_on_the_cpu_is_refused_as_in_pytorch():
+    for library in (tdt, torch):
+        p = parameter(library)
+        optimizer = library.optim.Adam([p], capturable=True)
+        optimizer.step()  # nothing to update
+        p.grad = library.ones(2)
+        with pytest.raises(
+            AssertionError, match="If capturable=True, params and state_steps must be on supported devices"
+        ):
+            optimizer.step()
 
 
 def test_an_optimizer_written_by_hand_gets_groups_state_and_hooks():
