@@ -1,4 +1,4 @@
-"""Which way the memory of (N, C, *spatial) arrays lies: contiguous, or channels-last as (N, *spatial, C)."""
+"""Which way memory lies: of results, as their operands', and of (N, C, *spatial) arrays, channels-last or not."""
 
 from __future__ import annotations
 
@@ -38,3 +38,59 @@ def to_last(a: Any) -> Any:
 def to_front(a: Any) -> Any:
     """(N, *spatial, C) seen as (N, C, *spatial)."""
     return a.transpose(0, a.ndim - 1, *range(1, a.ndim - 1))
+
+
+def in_order(xp: Any, result: Any, operands: list) -> Any:
+    """`result` of an elementwise op in the memory order that PyTorch gives it; NumPy has it mostly, else it is copied.
+
+    The order of two dimensions follows the first operand that has steps in both. NumPy asks them all.
+    """
+    shape = result.shape
+    dims = [d for d in range(result.ndim) if shape[d] != 1]
+    if len(dims) < 2 or not result.size:
+        return result
+    steps = [_steps(a, shape) for a in operands if getattr(a, "ndim", 0)]
+    order = dims[:1]  # outermost first
+    for d in dims[1:]:
+        place = at = len(order)
+        while at and (before := _compare(steps, shape, order[at - 1], d)) >= 0:
+            at -= 1
+            if before:
+                place = at
+        order.insert(place, d)
+    wanted, step = {}, result.itemsize
+    for d in reversed(order):
+        wanted[d], step = step, step * shape[d]
+    if all(result.strides[d] == wanted[d] for d in dims):
+        return result
+    order += [d for d in range(result.ndim) if shape[d] == 1]
+    back = sorted(range(result.ndim), key=order.__getitem__)
+    out = xp.empty([shape[d] for d in order], result.dtype).transpose(back)
+    out[...] = result
+    return out
+
+
+def _steps(a: Any, shape: tuple[int, ...]) -> list[int]:
+    """The strides of `a` in an iteration over `shape`: 0 where it is broadcast."""
+    extra = len(shape) - a.ndim
+    return [0] * extra + [0 if n == 1 else s for s, n in zip(a.strides, a.shape, strict=True)]
+
+
+def _compare(steps: list, shape: tuple[int, ...], outer: int, inner: int) -> int:
+    """1 where `inner` belongs outside of `outer`, -1 where not, 0 where no operand says."""
+    for s in steps:
+        if s[outer] and s[inner]:
+            if s[outer] != s[inner]:
+                return 1 if s[outer] < s[inner] else -1
+            if shape[outer] < shape[inner]:
+                return 1
+    return 0
+
+
+def memory_order(a: Any) -> Any:
+    """The elements of `a` as a flat view in the order of memory; None where there are gaps between them."""
+    if a.flags.c_contiguous:
+        return a.reshape(-1)
+    if a.ndim == 4 and a.transpose(0, 2, 3, 1).flags.c_contiguous:
+        return a.transpose(0, 2, 3, 1).reshape(-1)
+    return None

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from tdt._backend.layout import is_channels_last, to_last
+from tdt._backend.layout import is_channels_last, memory_order, to_last
 
 When = Callable[[Sequence[Any], dict], bool]
 Kernel = tuple[str, When, Callable]
@@ -32,6 +32,7 @@ LARGE_GELU = 1 << 14
 # three kernels (50 ms a process) are paid back within a hundred training steps, and larger ones at once.
 LARGE_CONV = 1 << 20
 LARGE_POOL = 1 << 16  # elements: a step saves about a fifth of a millisecond
+LARGE_RELU = LARGE_NORM = 1 << 16  # elements
 # Multiply-adds of a matrix product: about 30 µs on one thread, where a second one saves a third of it.
 LARGE_PRODUCT = 1 << 21
 
@@ -129,6 +130,28 @@ def _large_tiles(arrays: Sequence[Any], statics: dict) -> bool:
     )
 
 
+def _large_alike(arrays: Sequence[Any], statics: dict) -> bool:
+    """Float32 arrays without gaps in memory, that lie alike."""
+    first = arrays[0]
+    return (
+        _enabled
+        and first.size >= LARGE_RELU
+        and memory_order(first) is not None
+        and all(a.dtype == np.float32 and a.shape == first.shape and a.strides == first.strides for a in arrays)
+    )
+
+
+def _large_channels(arrays: Sequence[Any], statics: dict) -> bool:
+    """Float32 (N, C, *) without gaps in memory; with it numbers per channel or None, or a gradient in any order."""
+    x = arrays[0]
+    return (
+        _enabled
+        and x.size >= LARGE_NORM
+        and all(a is None or a.dtype == np.float32 for a in arrays)
+        and (x.flags.c_contiguous or (is_channels_last(x) and to_last(x).flags.c_contiguous))
+    )
+
+
 def _large_product(arrays: Sequence[Any], statics: dict) -> bool:
     """Matrices of float32 or float64, or stacks of as many."""
     a, b = arrays
@@ -153,6 +176,12 @@ TABLE: dict[str, list[Kernel]] = {
     "conv_input_grad": [("cpu", _large_image, _lazy("conv_cpu", "conv_input_grad"))],
     "conv_weight_grad": [("cpu", _large_image, _lazy("conv_cpu", "conv_weight_grad"))],
     "product": [("cpu", _large_product, _lazy("product_cpu", "product"))],
+    "relu": [("cpu", _large_alike, _lazy("relu_cpu", "relu"))],
+    "relu.vjp.x": [("cpu", _large_alike, _lazy("relu_cpu", "relu_vjp"))],
+    "batch_norm": [("cpu", _large_channels, _lazy("norm_cpu", "batch_norm"))],
+    "batch_norm.sums": [("cpu", _large_channels, _lazy("norm_cpu", "batch_norm_sums"))],
+    "batch_norm.input_grad": [("cpu", _large_channels, _lazy("norm_cpu", "batch_norm_input_grad"))],
+    "channel_affine": [("cpu", _large_channels, _lazy("norm_cpu", "affine"))],
     "gelu": [("cpu", _large_float32, _lazy("gelu_cpu", "gelu"))],
     "gelu.vjp.x": [("cpu", _large_float32, _lazy("gelu_cpu", "gelu_vjp"))],
     "optim.sgd": [("cpu", _large_group, _lazy("optim_cpu", "sgd"))],

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from typing import Any
 
 import numpy as np
 
+from tdt import _kernels
 from tdt._dtype import FLOATING, FLOATING_AND_COMPLEX, REAL_NUMBERS, as_dtype, dtype
 from tdt._ops._common import wrap_dim
 from tdt._ops.elementwise._front import special_functions, tensor_argument
@@ -15,33 +15,15 @@ from tdt._tensor import Tensor
 from tdt.autograd._op import Op, finish, op
 
 _INT = {4: np.int32, 8: np.int64}
-_ROW = 4096
-
-
-@functools.cache
-def _zeros(np_dtype: Any) -> np.ndarray:
-    return np.zeros(_ROW, np_dtype)
 
 
 @op(dtypes=REAL_NUMBERS)
 def _relu(xp, x, *, out=None):
-    if xp is np and x.size % _ROW == 0 and x.size and x.dtype.kind == "f":
-        flat = memory_order(x)
-        if flat is not None and out is None:
-            # NumPy's maximum against one number is three times slower than against a row of zeros.
-            out = np.empty_like(x)
-            np.maximum(flat.reshape(-1, _ROW), _zeros(x.dtype), out=memory_order(out).reshape(-1, _ROW))
-            return out
+    if out is None and x.size >= _kernels.LARGE_RELU:
+        fast = _kernels.find("relu", "cpu" if xp is np else "cuda", (x,), {})
+        if fast:
+            return fast(x)
     return xp.maximum(x, x.dtype.type(0), out=out)
-
-
-def memory_order(a: Any) -> Any:
-    """The elements of `a` as a flat view in the order of memory; None where there are gaps between them."""
-    if a.flags.c_contiguous:
-        return a.reshape(-1)
-    if a.ndim == 4 and a.transpose(0, 2, 3, 1).flags.c_contiguous:
-        return a.transpose(0, 2, 3, 1).reshape(-1)
-    return None
 
 
 @_relu.vjp("x")
@@ -51,6 +33,10 @@ def _(g, out):
 
 @_relu.fast_vjp("x")
 def _(xp, g, out):
+    if g.size >= _kernels.LARGE_RELU:
+        fast = _kernels.find("relu.vjp.x", "cpu" if xp is np else "cuda", (g, out), {})
+        if fast:
+            return fast(g, out)
     # Integer product of the bits with 0 or 1: exact for infinite gradients too, and as fast as a product gets.
     kind = _INT.get(g.dtype.itemsize)
     if kind is None or g.dtype.kind != "f" or g.shape != out.shape or not g.size:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tdt import _kernels
 from tdt._dtype import FLOATING, check_category
 from tdt._ops._windows import is_channels_last
 from tdt._tensor import Tensor
@@ -66,20 +67,46 @@ def _(g, needs, x, w, mean, rstd, g_out, g_mean, g_rstd):
 
 @_batch_norm.fast_vjp("x", "w", "b")
 def _(xp, g, needs, x, w, mean, rstd, g_out, g_mean, g_rstd):
-    n = x.ndim
+    n, device = x.ndim, "cpu" if xp is np else "cuda"
     count = x.dtype.type(x.size // x.shape[1])
-    centred = x - _per_channel(mean, n)
-    gb = _sum(xp, g_out)
-    gw = _sum(xp, g_out * centred) * rstd
+    sums = _kernels.find("batch_norm.sums", device, (x, g_out), {})
+    if sums:
+        gb, gw = sums(g_out, x, mean)
+    else:
+        gb, gw = _sum(xp, g_out), _sum(xp, g_out * (x - _per_channel(mean, n)))
+    gw *= rstd
     gx = None
     if needs[0]:
         scale = rstd if w is None else rstd * w
         slope = ((gw if w is None else gw * w) * rstd * rstd + g_rstd * rstd * rstd * rstd) / count
         shift = (gb * scale - g_mean) / count
-        gx = xp.multiply(centred, _per_channel(-slope, n), out=centred)
-        gx += g_out * _per_channel(scale, n)
-        gx -= _per_channel(shift, n)
+        fast = _kernels.find("batch_norm.input_grad", device, (x, g_out), {})
+        if fast:
+            gx = fast(g_out, x, mean, scale, slope, shift)
+        else:
+            gx = x - _per_channel(mean, n)
+            gx *= _per_channel(-slope, n)
+            gx += g_out * _per_channel(scale, n)
+            gx -= _per_channel(shift, n)
     return gx, gw if needs[1] else None, gb if needs[2] else None
+
+
+@op(dtypes=FLOATING, promote=("x",), broadcasts=False)
+def _channel_affine(xp, x, mean, scale, shift):
+    """(x - mean) scale + shift, with numbers per channel; shift may be None."""
+    out = x - _per_channel(mean, x.ndim)
+    out *= _per_channel(scale, x.ndim)
+    if shift is not None:
+        out += _per_channel(shift, x.ndim)
+    return out
+
+
+@_channel_affine.vjp("x", "mean", "scale", "shift")
+def _(g, needs, x, mean, scale):
+    axes = _axes(x.ndim)
+    gx = g * _per_channel(scale, x.ndim)
+    g_scale = (g * (x - _per_channel(mean, x.ndim))).sum(axes) if needs[2] else None
+    return gx, -gx.sum(axes) if needs[1] else None, g_scale, g.sum(axes) if needs[3] else None
 
 
 def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor | None, weight: Tensor | None = None,
@@ -129,10 +156,7 @@ def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor |
 def _normalise(x: Tensor, mean: Tensor, var: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float) -> Tensor:
     check_category("batch_norm", FLOATING, x.dtype)
     scale = (var + eps).rsqrt()
-    if weight is not None:
-        scale = scale * weight
-    out = (x - _per_channel(mean, x.ndim)) * _per_channel(scale, x.ndim)
-    return out if bias is None else out + _per_channel(bias, x.ndim)
+    return _channel_affine(x, mean, scale if weight is None else scale * weight, bias)
 
 
 @op(dtypes=FLOATING, outputs=("out", "mean", "rstd"),

@@ -1,0 +1,116 @@
+"""Batch normalisation kernels beside the portable form in float64, and PyTorch's errors of rounding."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tdt
+from tdt._backend.layout import to_front, to_last
+from tdt._kernels import _pool
+from tdt._kernels.norm_cpu import BLOCK, affine, batch_norm, batch_norm_input_grad, batch_norm_sums
+from tdt._ops.norm import _batch_norm
+
+SHAPES = [
+    (2, 1), (7, 3), (1000, 64), (33, 300), (2, 1, 1, 1), (2, 3, 1, 5), (5, 17, 6, 7), (64, 16, 32, 32), (3, 5, 4, 3, 2),
+    (3, BLOCK + 5, 1, 2), (2, 3, 200, 101),
+]  # fmt: skip
+ORDERS = ["contiguous", "channels-last"]
+
+
+def array(shape: tuple, order: str, seed: int = 0) -> np.ndarray:
+    """Values far from 0 compared with their spread: sums of plain squares would lose them."""
+    x = (np.random.default_rng(seed).standard_normal(shape) + 50).astype(np.float32)
+    return to_front(np.ascontiguousarray(to_last(x))) if order == "channels-last" and x.ndim > 2 else x
+
+
+def numbers(channels: int, seed: int) -> np.ndarray:
+    return np.random.default_rng(seed).uniform(-2, 2, channels).astype(np.float32)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_result_and_statistics(shape, order):
+    x, w, b = array(shape, order), numbers(shape[1], 1), numbers(shape[1], 2)
+    for weight, bias in ((w, b), (None, b), (w, None)):
+        out, mean, rstd = batch_norm(x, weight, bias, eps=1e-3)
+        wide = (None if v is None else v.astype(np.float64) for v in (x, weight, bias))
+        expected = _batch_norm.forward(np, *wide, eps=1e-3)
+        np.testing.assert_allclose(mean, expected[1], rtol=2e-7)
+        np.testing.assert_allclose(rstd, expected[2], rtol=1e-6)
+        np.testing.assert_allclose(out, expected[0], rtol=1e-5, atol=2e-5)
+        assert out.strides == x.strides
+        assert (out.dtype, mean.dtype, rstd.dtype) == (np.float32,) * 3
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("given", ORDERS)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_gradient(shape, given, order):
+    x, w, b = array(shape, order), numbers(shape[1], 1), numbers(shape[1], 2)
+    g = array(shape, given, 3) - np.float32(50)
+    _, mean, rstd = batch_norm(x, w, b, eps=1e-3)
+    wide = [v.astype(np.float64) for v in (x, w, b, g)]
+    leaves = [tdt.tensor(v, requires_grad=True) for v in wide[:3]]
+    out = tdt.nn.functional.batch_norm(leaves[0], None, None, leaves[1], leaves[2], True, 0.1, 1e-3)
+    out.backward(tdt.tensor(wide[3]))
+    gb, gw = batch_norm_sums(g, x, mean)
+    count = x.size // shape[1]
+    np.testing.assert_allclose(gb, leaves[2].grad.numpy(), rtol=1e-5, atol=1e-5 * count**0.5)
+    np.testing.assert_allclose(gw * rstd, leaves[1].grad.numpy(), rtol=1e-4, atol=1e-4 * count**0.5)
+    scale = rstd * w
+    slope, shift = gw * scale * rstd * rstd / np.float32(count), gb * scale / np.float32(count)
+    grad = batch_norm_input_grad(g, x, mean, scale, slope, shift)
+    np.testing.assert_allclose(grad, leaves[0].grad.numpy(), rtol=1e-3, atol=1e-3 * np.abs(scale).max())
+    assert grad.strides == x.strides
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_affine(shape, order):
+    x, numbers_ = array(shape, order), [numbers(shape[1], i) for i in range(3)]
+    out = affine(x, *numbers_)
+    mean, scale, shift = (v.reshape(-1, *(1,) * (x.ndim - 2)) for v in numbers_)
+    np.testing.assert_allclose(out, (x - mean) * scale + shift, rtol=1e-6, atol=1e-5)
+    np.testing.assert_allclose(affine(x, *numbers_[:2], None), (x - mean) * scale, rtol=1e-6, atol=1e-5)
+    assert out.strides == x.strides
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_non_finite_values_stay_in_their_channel(order):
+    x = array((64, 16, 32, 32), order)
+    x[0, 3, 0, 0], x[5, 7, 31, 31] = np.nan, np.inf
+    out, mean, rstd = batch_norm(x, None, None, eps=1e-5)
+    assert [i for i in range(16) if not np.isfinite(mean[i]) or np.isnan(rstd[i])] == [3, 7]
+    assert np.isnan(out[:, 3]).all()
+    assert np.isfinite(np.delete(out, [3, 7], axis=1)).all()
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_bits_do_not_depend_on_the_number_of_threads(order):
+    x, g = array((64, 16, 32, 32), order), array((64, 16, 32, 32), order, 1)
+    before, found = _pool.get_num_threads(), []
+    for threads in (1, 2, 5):
+        _pool.set_num_threads(threads)
+        out, mean, rstd = batch_norm(x, None, None, eps=1e-5)
+        found.append(b"".join(a.tobytes() for a in (out, mean, rstd, *batch_norm_sums(g, x, mean))))
+    _pool.set_num_threads(before)
+    assert len(set(found)) == 1
+
+
+@pytest.mark.skipif(not tdt._kernels.enabled(), reason="kernels are off")
+@pytest.mark.parametrize("last", [False, True], ids=ORDERS)
+def test_a_layer_gives_the_portable_results(last):
+    x = tdt.tensor(array((64, 16, 32, 32), "contiguous") - np.float32(50))
+    x = x.contiguous(memory_format=tdt.channels_last) if last else x
+    found = []
+    for kernels in (True, False):
+        with tdt.backends.kernels(kernels):
+            layer, leaf = tdt.nn.BatchNorm2d(16), x.detach().requires_grad_()
+            y = layer(leaf)
+            (y * y * y).sum().backward()
+            trained = y.detach(), leaf.grad, layer.weight.grad, layer.bias.grad, layer.running_mean, layer.running_var
+            found.append([t.numpy() for t in (*trained, layer.eval()(leaf).detach())])
+    for fast, portable in zip(*found, strict=True):
+        np.testing.assert_allclose(fast, portable, rtol=1e-3, atol=1e-3 * np.abs(portable).max())
+        assert fast.strides == portable.strides
