@@ -262,8 +262,12 @@ def _augmented(record: Op) -> Callable[..., Any]:
     return method
 
 
-def _reflected(record: Op) -> Callable[..., Any]:
+def _reflected(name: str, record: Op) -> Callable[..., Any]:
     def method(self: Tensor, other: Any) -> Any:
+        if not isinstance(self, Tensor):
+            if name in ("add", "mul", "and", "or", "xor"):
+                raise TypeError(f"'__r{name}__' of Tensor doesn't apply to a '{type(self).__name__}' object")
+            return NotImplemented
         return record(other, self) if isinstance(other, NUMBERS) else NotImplemented
 
     return method
@@ -346,7 +350,7 @@ def bind() -> None:
         setattr(Tensor, name, _cast(name, dtype))
     for name, record in OPERATORS.items():
         setattr(Tensor, f"__{name}__", _operator(record))
-        setattr(Tensor, f"__r{name}__", _reflected(record))
+        setattr(Tensor, f"__r{name}__", _reflected(name, record))
         setattr(Tensor, f"__i{name}__", _augmented(record))
     for name in COMPARISONS:
         setattr(Tensor, f"__{name}__", _operator(OPS[name]))

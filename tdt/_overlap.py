@@ -8,6 +8,11 @@ from tdt import _backend
 from tdt._tensor import Tensor
 from tdt.autograd._mode import state
 
+SHARED = (
+    "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory location. "
+    "Please clone() the tensor before performing the operation."
+)
+
 
 def check_memory(x: Tensor, repeats: bool = False) -> None:
     """Refuse to write where one element of memory is several of the tensor, but for ops that `repeats` allows it."""
@@ -36,10 +41,14 @@ def check_overlap(x: Tensor, others: tuple) -> None:
                 for other in others:
                     if state.grad and isinstance(other, Tensor):
                         edge_of(other)  # a view that cannot follow its base is refused for that first
-                raise RuntimeError(
-                    "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single "
-                    "memory location. Please clone() the tensor before performing the operation."
-                )
+                raise RuntimeError(SHARED)
+
+
+def refuse_shared(out: Any, *operands: Tensor) -> None:
+    """Refuse operands that share any memory with `out=` (a tensor, several or None), for ops that read all before."""
+    targets = () if out is None else out if isinstance(out, tuple | list) else (out,)
+    if any(t is x or _backend.may_overlap(t._a, x._a) for x in targets for t in operands):
+        raise RuntimeError(SHARED)
 
 
 def _steps(array: Any) -> list[int]:

@@ -9,6 +9,7 @@ from typing import Any
 from tdt import _dtype
 from tdt._ops._common import as_shape, store_into, wrap_dim
 from tdt._ops.elementwise._front import refuse_out
+from tdt._overlap import refuse_shared
 from tdt._tensor import Tensor
 from tdt.autograd._op import apply, finish, op
 
@@ -59,6 +60,7 @@ def cat(tensors: Sequence[Tensor], dim: int = 0, *, out: Tensor | None = None) -
     tensor([1, 2, 3])
     """
     tensors = _checked("cat", tensors)
+    refuse_shared(out, *tensors)
     shapes = [x._a.shape for x in tensors]
     first = len(shapes[0])
     if not first or (0,) in shapes or any(len(s) != first for s in shapes):

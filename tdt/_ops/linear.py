@@ -7,8 +7,9 @@ from typing import Any
 
 from tdt import _kernels
 from tdt._dtype import NUMBERS, SCALAR_NAMES
+from tdt._ops.elementwise._front import refuse_out
 from tdt._tensor import Tensor
-from tdt.autograd._op import op
+from tdt.autograd._op import finish, op
 
 
 def _shape(x: tuple, w: tuple, b: Any) -> tuple:
@@ -70,7 +71,8 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Te
         fits = False
     if not fits or w.ndim > 2:
         bias = _explain(input, weight, bias)
-    return _linear(input, weight, bias) if out is None else _linear.into(out, input, weight, bias)
+    refuse_out(out, input)
+    return finish(_linear, out, input, weight, bias)
 
 
 def _explain(input: Any, weight: Any, bias: Any) -> Tensor | None:

@@ -14,6 +14,7 @@ from tdt._ops._common import store_into, wrap_dim
 from tdt._ops.elementwise._front import refuse_out
 from tdt._ops.elementwise.select import _logaddexp
 from tdt._ops.reduce import refuse_empty
+from tdt._overlap import refuse_shared
 from tdt._tensor import Tensor
 from tdt.autograd._op import finish, op
 
@@ -194,6 +195,7 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False, *, out
     if not 1 <= k <= (input.shape[d] if input.ndim else 1):
         raise RuntimeError(f"kthvalue(): selected number k out of range for dimension {d}")
     _same_values(out, input)
+    refuse_shared(out, input)
     return _pair("kthvalue", _kthvalue, out, input, k=k, dim=d, keepdim=keepdim)
 
 
@@ -307,7 +309,7 @@ def _cumprod(xp: ModuleType, x: Any, *, dim: int) -> Any:
 
 @_cumprod.vjp("x")
 def _(g: Tensor, x: Tensor, dim: int) -> Tensor:
-    if not x.ndim:
+    if not x.ndim or x.shape[dim] == 1:
         return g
     if not (x == 0)._a.any():
         return _reverse_cumsum(g * _cumprod(x, dim=dim).conj(), dim) / x.conj()

@@ -15,6 +15,7 @@ from tdt._ops.elementwise.arithmetic import wrapped
 from tdt._ops.elementwise.select import fitting
 from tdt._ops.index import add_at
 from tdt._ops.scatter import at_least_1d, gather, in_range
+from tdt._overlap import check_memory, refuse_shared
 from tdt._tensor import Tensor
 from tdt.autograd._op import finish, op
 
@@ -62,6 +63,8 @@ def index_select(input: Tensor, dim: int, index: Tensor, *, out: Tensor | None =
     """
     _vector_index("index_select", index)
     refuse_out(out, input)
+    if out is not None:
+        check_memory(out)  # before it is resized
     return finish(_index_select, out, input, index, dim=wrap_dim(dim, input.ndim))
 
 
@@ -204,6 +207,7 @@ def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | None = None) -> 
     if mask.dtype not in (_dtype.bool, _dtype.uint8):
         raise RuntimeError("masked_select: expected BoolTensor for mask")
     refuse_out(out, input)
+    refuse_shared(out, input, mask)
     return finish(_masked_select, out, input, mask if mask.dtype is _dtype.bool else mask.to(_dtype.bool))
 
 
@@ -280,6 +284,7 @@ def take(input: Tensor, index: Tensor, *, out: Tensor | None = None) -> Tensor:
     if index.dtype is not _dtype.int64:
         raise RuntimeError(f"take(): Expected a long tensor for index, but got {SCALAR_NAMES[index.dtype]}")
     refuse_out(out, input)
+    refuse_shared(out, input, index)
     return finish(_take, out, input, index)
 
 

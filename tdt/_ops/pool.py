@@ -13,6 +13,7 @@ import numpy as np
 
 from tdt import _kernels
 from tdt._dtype import FLOATING, REAL, REAL_NUMBERS, check_category, int64
+from tdt._ops._common import store_into
 from tdt._ops._windows import empty_as, is_channels_last, offsets, out_size, reached, tuple_of
 from tdt._tensor import Tensor, wrap
 from tdt.autograd._op import op
@@ -329,14 +330,15 @@ def max_pool3d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any
 
 
 def _avg_pool_nd(name: str, nd: int, input: Tensor, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool,
-                 count_include_pad: bool, divisor_override: int | None) -> Tensor:  # fmt: skip
+                 count_include_pad: bool, divisor_override: int | None, out: Tensor | None = None) -> Tensor:  # fmt: skip
     if divisor_override == 0:
         raise RuntimeError("divisor must be not zero")
     single, x, sizes = _window(name, nd, input, kernel_size=kernel_size, stride=stride, padding=padding)
     how = dict(zip(("kernel", "stride", "padding"), sizes, strict=True), ceil_mode=bool(ceil_mode))
     _check_size(x, _avg_shape(x._a.shape, **how))
-    out = _avg_pool(x, **how, include_pad=bool(count_include_pad), divisor=divisor_override)
-    return out.squeeze(0) if single else out
+    result = _avg_pool(x, **how, include_pad=bool(count_include_pad), divisor=divisor_override)
+    result = result.squeeze(0) if single else result
+    return result if out is None else store_into(out, result, exact=True)
 
 
 def avg_pool1d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
@@ -346,7 +348,8 @@ def avg_pool1d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any
 
 
 def avg_pool2d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
-               count_include_pad: bool = True, divisor_override: int | None = None) -> Tensor:  # fmt: skip
+               count_include_pad: bool = True, divisor_override: int | None = None, *,
+               out: Tensor | None = None) -> Tensor:  # fmt: skip
     """The mean of each window over (N, C, H, W) or (C, H, W); `stride` is the window's size if not given.
 
     The sum is divided by the window's cells, those in the border counted (`count_include_pad`) or not, or by
@@ -357,15 +360,16 @@ def avg_pool2d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any
     tensor([[[2.5000]]])
     """
     return _avg_pool_nd(
-        "avg_pool2d", 2, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
+        "avg_pool2d", 2, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, out
     )
 
 
 def avg_pool3d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
-               count_include_pad: bool = True, divisor_override: int | None = None) -> Tensor:  # fmt: skip
+               count_include_pad: bool = True, divisor_override: int | None = None, *,
+               out: Tensor | None = None) -> Tensor:  # fmt: skip
     """The mean of each window over (N, C, D, H, W) or (C, D, H, W); see `avg_pool2d`."""
     return _avg_pool_nd(
-        "avg_pool3d", 3, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
+        "avg_pool3d", 3, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, out
     )
 
 

@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from tdt import _dtype
+from tdt import _backend, _dtype
 from tdt._dtype import ALL, NUMBERS, REAL, check_category
 from tdt._ops._common import wrap_dim
 from tdt._ops.elementwise._front import refuse_out
 from tdt._ops.elementwise.select import fitting
 from tdt._ops.index import add_at
-from tdt._tensor import Tensor
+from tdt._overlap import refuse_shared
+from tdt._tensor import Tensor, wrap
 from tdt.autograd._op import finish, op
 
 __all__ = ["gather", "scatter", "scatter_add", "scatter_reduce"]
@@ -131,6 +132,7 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False,
             [3]])
     """
     refuse_out(out, input)
+    refuse_shared(out, input, index)
     return finish(_gather, out, input, index, dim=_index_checked("gather", input, dim, index))
 
 
@@ -265,18 +267,48 @@ def _padded_hits(src: Tensor, out: Tensor, index: Tensor, dim: int) -> Tensor:
 def _prod_grads(
     g: Tensor, masked: Any, back: Any, x: Tensor, index: Tensor, src: Tensor, dim: int, include_self: bool
 ) -> tuple:
-    """Products without one factor: out / factor, with zeros counted apart so that a single zero gets its gradient."""
+    """Each factor's gradient is the product of the others: the whole divided by it or, where one is 0, from a table."""
     start = x if include_self else _scatter(x, index, 1, dim=dim)
-    full = {"dim": dim, "reduce": "prod", "include_self": True}
-    zeros = _scatter_add((start == 0).to(g.dtype), index, (src == 0).to(g.dtype), dim=dim).detach()
-    nonzero = _scatter_reduce(start.masked_fill(start == 0, 1), index, src.masked_fill(src == 0, 1), **full)
+    if (start._a != 0).all() and (src._a != 0).all():
+        whole = g * _scatter_reduce(start, index, src, dim=dim, reduce="prod", include_self=True)
+        return masked(whole / start), back(whole) / src
+    of_start, of_src = _prod_grads_by_table(*map(_at_least_1d, (g, start, index, src)), dim)
+    return masked(of_start.reshape(x.shape)), _padded(of_src, src._a.shape)
 
-    def without(factor: Tensor, product: Tensor, zero_count: Tensor) -> Tensor:
-        alone = (factor == 0) & (zero_count == 1)
-        rest = product.masked_fill(zero_count != 0, 0) / factor.masked_fill(factor == 0, 1)
-        return rest.masked_fill(alone, 0) + product * alone
 
-    return masked(g * without(start, nonzero, zeros)), back(g) * without(src, back(nonzero), back(zeros))
+def _at_least_1d(x: Tensor) -> Tensor:
+    return x if x.ndim else x.reshape(1)
+
+
+def _prod_grads_by_table(g: Tensor, start: Tensor, index: Tensor, src: Tensor, dim: int) -> tuple[Tensor, Tensor]:
+    """What `prod` says for a table with a row of factors for each place of the result, filled up with ones."""
+    from tdt._ops.join import cat
+    from tdt._ops.reduce import _prod
+
+    last = start.ndim - 1
+    g, start, index, src = (t.movedim(dim, last) for t in (g, start, index, src))
+    rank = _rank(_backend.namespace(index._a), index._a)
+    width = int(rank.max()) + 1 if rank.size else 0
+    places = index * width + wrap(rank)
+    used = src[tuple([slice(n) for n in index.shape])]
+    ones = start.new_ones((*start.shape[:-1], start.shape[-1] * width))
+    table = cat(
+        [start.unsqueeze(-1), _scatter(ones, places, used, dim=last).unflatten(-1, (start.shape[-1], width))], -1
+    )
+    grads = _prod.rules["x"].function(g, table, (last + 1,), False)
+    of_src = _gather(grads[..., 1:].flatten(-2), places, dim=last)
+    return grads[..., 0].movedim(last, dim), of_src.movedim(last, dim)
+
+
+def _rank(xp: ModuleType, index: Any) -> Any:
+    """How many equal entries stand before each, along the last dimension."""
+    order = xp.argsort(index, -1, kind="stable")
+    ordered = xp.take_along_axis(index, order, -1)
+    at = xp.arange(index.shape[-1])
+    new = xp.concatenate([xp.ones_like(ordered[..., :1], bool), ordered[..., 1:] != ordered[..., :-1]], -1)
+    rank = xp.empty_like(order)
+    xp.put_along_axis(rank, order, at - xp.maximum.accumulate(xp.where(new, at, 0), -1), -1)
+    return rank
 
 
 def scatter_reduce(

@@ -26,8 +26,8 @@ class Unconvertible(Exception):
     """The value has no counterpart in tdt (a sparse layout, a complex32 tensor); the case cannot be asked of tdt."""
 
 
-def array_of(t: torch.Tensor) -> np.ndarray:
-    """A NumPy array with the values and strides of `t`, over a copy of its storage."""
+def array_of(t: torch.Tensor, seen: dict | None = None) -> np.ndarray:
+    """A NumPy array with the values and strides of `t`, over a copy of its storage: one for all calls with one `seen`."""
     if t.layout is not torch.strided:
         raise Unconvertible(f"layout {t.layout}")
     if t.dtype not in DTYPES:
@@ -41,13 +41,16 @@ def array_of(t: torch.Tensor) -> np.ndarray:
     np_dtype = np.dtype(ml_dtypes.bfloat16 if t.dtype is torch.bfloat16 else str(t.dtype).removeprefix("torch."))
     if t.numel() == 0:
         return np.empty(tuple(t.shape), np_dtype)
-    flat = torch.empty(0, dtype=torch.uint8).set_(t.untyped_storage()).numpy().copy()  # type: ignore[call-overload]
+    seen, key = {} if seen is None else seen, ("storage", t.untyped_storage()._cdata)
+    if key not in seen:
+        seen[key] = torch.empty(0, dtype=torch.uint8).set_(t.untyped_storage()).numpy().copy()  # type: ignore[call-overload]
+    flat = seen[key]
     size = t.element_size()
     strides = tuple(s * size for s in t.stride())
     return np.ndarray(tuple(t.shape), np_dtype, flat, t.storage_offset() * size, strides)
 
 
-def to_tdt(value: Any, seen: dict[int, Any] | None = None) -> Any:
+def to_tdt(value: Any, seen: dict[Any, Any] | None = None) -> Any:
     """`value` with every tensor, dtype, device, function and module from PyTorch exchanged for tdt's.
 
     A tensor that occurs twice stays one tensor. Raises Unconvertible for what tdt does not have.
@@ -56,7 +59,7 @@ def to_tdt(value: Any, seen: dict[int, Any] | None = None) -> Any:
     convert = functools.partial(to_tdt, seen=seen)
     if isinstance(value, torch.Tensor):
         if id(value) not in seen:
-            x = wrap(array_of(value))
+            x = wrap(array_of(value, seen))
             if isinstance(value, torch.nn.Parameter):
                 x = tdt.nn.Parameter(x, requires_grad=value.requires_grad)
             seen[id(value)] = x.requires_grad_(True) if value.requires_grad else x
@@ -103,27 +106,34 @@ def _plain_to_tdt(value: Any) -> Any:
     return value
 
 
-def twin(value: Any, dtypes: dict[torch.dtype, torch.dtype] | None = None) -> Any:
+def twin(value: Any, dtypes: dict[torch.dtype, torch.dtype] | None = None, seen: dict[Any, Any] | None = None) -> Any:
     """A copy of PyTorch `value` on storages of its own, leaves again where it required grad.
 
-    dtypes: exchanges tensor dtypes on the way, as in `twin(sample, PRECISE)`; strides are kept either way.
+    dtypes: exchanges tensor dtypes on the way, as in `twin(sample, PRECISE)`; strides are kept either way. A tensor that
+    occurs twice stays one tensor, and tensors that share memory do so here.
     """
+    seen = {} if seen is None else seen
     if isinstance(value, torch.Tensor):
-        return _twin_tensor(value, (dtypes or {}).get(value.dtype, value.dtype))
+        if id(value) not in seen:
+            seen[id(value)] = _twin_tensor(value, (dtypes or {}).get(value.dtype, value.dtype), seen)
+        return seen[id(value)]
     if type(value) in (list, tuple):
-        return type(value)(twin(v, dtypes) for v in value)
+        return type(value)(twin(v, dtypes, seen) for v in value)
     if isinstance(value, dict):
-        return {k: twin(v, dtypes) for k, v in value.items()}
+        return {k: twin(v, dtypes, seen) for k, v in value.items()}
     if dtypes and isinstance(value, torch.dtype):
         return dtypes.get(value, value)
     return value
 
 
-def _twin_tensor(t: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+def _twin_tensor(t: torch.Tensor, dtype: torch.dtype, seen: dict) -> torch.Tensor:
     if t.layout is not torch.strided:
         return t.detach().clone()
     d = t.detach().resolve_conj().resolve_neg()
-    storage = torch.empty(0, dtype=d.dtype).set_(d.untyped_storage()).clone().to(dtype)  # type: ignore[call-overload]
+    key = ("storage", d.untyped_storage()._cdata, dtype)
+    if key not in seen:
+        seen[key] = torch.empty(0, dtype=d.dtype).set_(d.untyped_storage()).clone().to(dtype)  # type: ignore[call-overload]
+    storage = seen[key]
     copy = torch.empty(0, dtype=dtype).set_(storage.untyped_storage(), d.storage_offset(), d.shape, d.stride())  # type: ignore[call-overload]
     if isinstance(t, torch.nn.Parameter):
         return torch.nn.Parameter(copy, t.requires_grad)

@@ -1,7 +1,6 @@
 """Where tdt is allowed to differ from PyTorch's op database, and how results that are not unique are compared.
 
-An entry of DEVIATIONS that no longer fails makes its test fail, so the table cannot outlive its reasons. Those called
-known gaps are faults that wait to be mended.
+An entry of DEVIATIONS that no longer fails makes its test fail, so the table cannot outlive its reasons.
 """
 
 from __future__ import annotations
@@ -10,19 +9,14 @@ from collections.abc import Callable
 from typing import Any
 
 # (op, check, dtypes; "*" for all): reason.
-_OUT = ("out= resized", "out= strided", "out= other dtype", "out= needs grad")
-_DUNDERS = ("__radd__", "__rmul__", "__rand__", "__ror__", "__rxor__", "__rmod__", "__rpow__", "__rsub__")
 DEVIATIONS: dict[tuple[str, str, str], str] = {
     ("view_as_complex", "value", "float16"): "there is no complex32",
-    ("cumprod", "second gradient", "complex128"): "one element: -1e-17 where PyTorch has no gradient",
-    ("cumprod", "second inplace gradient", "complex128"): "as above",
-    ("scatter_reduce/prod", "second gradient", "float64"): "known gap: wrong where a group holds zeros",
-    ("heaviside", "out= other dtype", "*"): "known gap: takes an out= of another dtype",
-    ("nn.functional.linear", "out= other dtype", "*"): "known gap: takes an out= of another integer dtype",
-    ("logsumexp", "out= other dtype", "*"): "known gap: takes a real out= for a complex result",
-    ("index_select", "error", "*"): "known gap: takes an expanded out=",
-    ("cat", "error", "*"): "known gap: takes an out= that is also an input",
-    **{(f"nn.functional.avg_pool{n}d", check, "*"): "known gap: no out=" for n in (2, 3) for check in _OUT},
+    (
+        "logsumexp",
+        "out= other dtype",
+        "*",
+    ): "PyTorch drops the imaginary part in a real out=; no other op of either does",
+    ("nn.functional.avg_pool3d", "out= strided", "int64"): "PyTorch writes as if the target were contiguous",
     **{
         ("nn.functional.avg_pool3d", "refused", dtype): "PyTorch has it on GPUs, and one op serves both devices here"
         for dtype in ("float16", "bfloat16")
@@ -31,7 +25,6 @@ DEVIATIONS: dict[tuple[str, str, str], str] = {
         (f"nn.functional.conv{n}d", "refused", "*"): "small integers: PyTorch takes them too, unless there is dilation"
         for n in (1, 2, 3)
     },
-    **{(name, "error", "*"): "known gap: the method called on two plain numbers" for name in _DUNDERS},
 }
 
 

@@ -100,12 +100,14 @@ def binary(
     dtypes: frozenset = ALL,
     to_float: bool = False,
     numbers: str = "other",
+    check: Callable[..., None] | None = None,
+    same_out: bool = False,
 ) -> Callable[..., Tensor]:
     """Define a binary op and return its public function; `example` is two lists' contents and the result's.
 
-    numbers: which operands may be a Python number: "other", "any" of the two, or "none".
+    numbers: which operands may be a Python number: "other", "any" of the two, or "none". same_out: as for `unary`.
     """
-    record = make_op(name, forward, dtypes=dtypes, to_float=to_float)
+    record = make_op(name, forward, dtypes=dtypes, to_float=to_float, check=check)
     for operand, rule in rules.items():
         record.vjp(operand)(rule)
     for operand, rule in (fast or {}).items():
@@ -114,7 +116,11 @@ def binary(
     def function(input: Tensor, other: Any, *, out: Tensor | None = None) -> Tensor:
         if not isinstance(input, Tensor) or other.__class__ is not Tensor:
             check_operands(name, input, other, numbers)
-        return record(input, other) if out is None else record.into(out, input, other)
+        if out is None:
+            return record(input, other)
+        if same_out:
+            refuse_out(out, input)
+        return record.into(out, input, other)
 
     call = f"tdt.{name}(tdt.tensor([{example[0]}]), tdt.tensor([{example[1]}]))"
     return _named(function, name, doc, f"{call}\ntensor([{example[2]}])")

@@ -76,13 +76,20 @@ xlogy = binary(
 )
 heaviside = binary(
     "heaviside",
-    lambda xp, x, y: xp.where(x == 0, y, x > 0).astype(getattr(x, "dtype", None)),
+    lambda xp, x, y: xp.where(x == 0, y, x > 0).astype(x.dtype),
     {},
     "0 below 0, 1 above, other at 0.",
     ("-1., 0.", "5., 5.", "0., 5."),
     dtypes=REAL,
     numbers="none",
+    check=lambda x, y: _one_dtype("heaviside", x, y),
+    same_out=True,
 )
+
+
+def _one_dtype(name: str, x: Any, y: Any) -> None:
+    if x != y:
+        raise RuntimeError(f"{name} is not yet implemented for tensors with different dtypes.")
 
 
 def _logaddexp(xp: ModuleType, x: Any, y: Any) -> Any:
