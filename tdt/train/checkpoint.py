@@ -85,7 +85,8 @@ def load(path: str | os.PathLike[str]) -> tuple[dict[str, np.ndarray], dict[str,
 
     path = Path(path)
     if not path.is_file():
-        raise CheckpointError(f"{path}: no such checkpoint file")
+        what = "is a folder; a checkpoint is a file" if path.is_dir() else "no such checkpoint file"
+        raise CheckpointError(f"{path}: {what}")
     try:
         with safetensors.safe_open(str(path), framework="np") as file:
             meta, notes = _read_meta(path, file.metadata())

@@ -118,7 +118,7 @@ def _first_passes(split: Split, errors: ConfigErrors) -> bool:
         errors.add("data.transform", reason(error))
         return False
     if not isinstance(inputs, tdt.Tensor):
-        errors.add("data.transform", f"samples are {type(inputs).__name__}, no tensors; add ToTensor", "ToTensor")
+        errors.add("data.transform", f"samples are {type(inputs).__name__}, no tensors; add ToTensor")
         return False
     return True
 

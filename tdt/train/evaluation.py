@@ -10,12 +10,11 @@ from typing import Any
 
 import tdt
 from tdt import Tensor
-from tdt.train import checkpoint
 from tdt.train._failures import explained
 from tdt.train._fault import fault_point
 from tdt.train.build import Parts, build
 from tdt.train.config import loads
-from tdt.train.state import load_model
+from tdt.train.state import fitting, load_model, load_run
 
 
 def evaluate(
@@ -65,13 +64,14 @@ def evaluate_checkpoint(path: str | os.PathLike[str], split: str = "valid", devi
 
     device: where, if not on the device of its config. LookupError if there is no such split; CheckpointError.
     """
-    tensors, meta = checkpoint.load(path)
+    tensors, meta = load_run(path)
     config = loads(meta["config"], f"{path}:config", [] if device is None else [f"device={device}"])
     if split not in config.data.splits():
         raise LookupError(f"there is no split {split!r}; the config has {', '.join(config.data.splits())}")
     tdt.set_num_threads(meta["threads"])
     parts = build(config, training=False, splits=(split,))
-    load_model(parts, tensors)
+    with fitting(path):
+        load_model(parts, tensors)
     outputs: list[Tensor] = []
     scores = evaluate(parts, split, outputs)
     targets = tdt.cat([targets for _, targets in parts.loaders[split]])

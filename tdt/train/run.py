@@ -129,7 +129,8 @@ def find_checkpoint(where: str | os.PathLike[str], root: str | os.PathLike[str] 
     if Path(where).is_file():
         return Path(where)
     if Path(where).suffix == ".safetensors":
-        raise CheckpointError(f"{where}: no such checkpoint file")
+        what = "is a folder; a checkpoint is a file" if Path(where).is_dir() else "no such checkpoint file"
+        raise CheckpointError(f"{where}: {what}")
     store = Run.open(where, root).checkpoints()
     try:
         return store.resolve("best")

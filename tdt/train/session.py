@@ -11,7 +11,6 @@ from typing import Any
 
 import tdt
 from tdt.backends import kernels
-from tdt.train import checkpoint
 from tdt.train._environment import versions
 from tdt.train._failures import NonFiniteLoss, StepError, Stopped
 from tdt.train._signals import StopRequest
@@ -21,7 +20,7 @@ from tdt.train.config import Config, Draft, loads
 from tdt.train.evaluation import evaluate
 from tdt.train.events import Event, Events, MetricsLog, Notice, RunStopped, TensorBoardLog, TestDone
 from tdt.train.run import ROOT, Run, find_checkpoint
-from tdt.train.state import load_model
+from tdt.train.state import fitting, load_model, load_run
 from tdt.train.trainer import Trainer
 from tdt.train.warm_start import warm_start
 
@@ -121,7 +120,8 @@ class Session:
                 events.subscribe(listener)
             trainer = Trainer(self.parts, events, self.store, self._describe())
             if self.saved:
-                trainer.resume(self.saved.tensors, self.saved.meta)
+                with fitting(self.saved.path):
+                    trainer.resume(self.saved.tensors, self.saved.meta)
                 for difference in _differences(self.saved.meta):
                     events.emit(Notice(step=trainer.step, text=f"{difference}: bits may differ from the first part's"))
             elif self.parts.config.weights is not None:
@@ -158,8 +158,9 @@ class Session:
 
     def _test(self, trainer: Trainer) -> dict[str, float]:
         path = find_checkpoint(self.run.folder)
-        tensors, meta = checkpoint.load(path)
-        load_model(self.parts, tensors)
+        tensors, meta = load_run(path)
+        with fitting(path):
+            load_model(self.parts, tensors)
         scores = evaluate(self.parts, "test", after_batch=trainer.obey)
         tagged = {f"test/{name}": value for name, value in scores.items()}
         trainer.events.emit(TestDone(step=meta["step"], epoch=meta["epoch"] - 1, scalars=tagged, checkpoint=path))
@@ -181,7 +182,16 @@ def _last(run: Run) -> Saved | None:
     if not store.steps() and not (store.folder / "last.safetensors").exists():
         return None
     path = store.resolve("last")
-    return Saved(path, *checkpoint.load(path))
+    try:
+        return Saved(path, *load_run(path))
+    except CheckpointError as error:
+        files = {step: store.folder / f"step-{step:08d}.safetensors" for step in store.steps()}
+        same = [step for step, file in files.items() if file.samefile(path)]
+        before = [step for step in files if step not in same]
+        if before:
+            damaged = " ".join(map(str, dict.fromkeys([path, *(files[step] for step in same)])))
+            error.add_note(f"to go on from the checkpoint before it, of step {before[-1]}, remove {damaged}")
+        raise
 
 
 def _obeying(stop: StopRequest, trainer: Trainer) -> Callable[[], None]:

@@ -85,7 +85,7 @@ def check_shapes(
             failed = watch.failed()
             if failed is None:
                 raise
-            errors.add(failed, f"{error}; its input comes from {watch.came_from}", kind="shape")
+            errors.add(failed, f"{str(error).rstrip('.')}; its input comes from {watch.came_from}", kind="shape")
             return watch.rows
         finally:
             watch.close()
@@ -106,7 +106,7 @@ def _check_loss(output: Any, target: Any, loss: Any, split: Split, watch: _Watch
             warnings.simplefilter("error", UserWarning)  # sizes that differ are broadcast: never what was meant
             value = loss(output, targets)
     except (RuntimeError, ValueError, IndexError, TypeError, UserWarning) as error:
-        errors.add("loss", f"{error}; its input comes from {watch.came_from}", kind="shape")
+        errors.add("loss", f"{str(error).rstrip('.')}; its input comes from {watch.came_from}", kind="shape")
         return
     if value.ndim:
         errors.add("loss", f"gives {tuple(value.shape)} where training needs one number; use reduction=mean or sum")

@@ -8,6 +8,9 @@ loader/<n>                          arrays inside the training loader's state
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,10 +18,16 @@ import numpy as np
 import tdt
 from tdt import Tensor
 from tdt._tensor import wrap
+from tdt.train import checkpoint
+from tdt.train._failures import reason
+from tdt.train.checkpoint import CheckpointError
 
 if TYPE_CHECKING:
     from tdt.train.build import Parts
     from tdt.train.trainer import Trainer
+
+# What reading a run's checkpoint needs to know before anything is built.
+_FACTS = {"config": str, "step": int, "epoch": int, "threads": int, "versions": dict, "kernels": str, "logs": dict}
 
 
 def pack(trainer: Trainer) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
@@ -58,6 +67,26 @@ def unpack(trainer: Trainer, tensors: dict[str, np.ndarray], meta: dict[str, Any
         for name, metric in getattr(trainer, key).items():
             metric.load_state_dict(meta[key][name])
     parts.loaders["train"].load_state_dict(_put_arrays(meta["loader"], tensors))
+
+
+def load_run(path: str | os.PathLike[str]) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """A checkpoint that a run has written; CheckpointError for any other, though its checksums may be right."""
+    tensors, meta = checkpoint.load(path)
+    wrong = [key for key, kind in _FACTS.items() if not isinstance(meta.get(key), kind)]
+    if wrong or not 1 <= meta["threads"] <= 4096:
+        raise CheckpointError(
+            f"{path}: written by no run: {', '.join(wrong) or 'threads'} missing or of the wrong kind"
+        )
+    return tensors, meta
+
+
+@contextmanager
+def fitting(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Turns what goes wrong where a checkpoint's state is put back into a CheckpointError."""
+    try:
+        yield
+    except (LookupError, TypeError, ValueError, RuntimeError, AttributeError) as error:
+        raise CheckpointError(f"{path}: its state does not fit its config: {reason(error)}") from error
 
 
 def generators(parts: Parts) -> dict[str, tdt.Generator]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tdt.train import checkpoint
 from tests.commands.running import SMALL, tdt
 
 
@@ -65,7 +67,6 @@ def test_the_test_score_is_that_of_the_run(run):
 
 
 def test_the_predictions_are_those_of_a_model_that_was_validated(run, tmp_path):
-    from tdt.train import checkpoint
     from tdt.train.build import build
     from tdt.train.config import loads
     from tdt.train.evaluation import evaluate
@@ -90,6 +91,51 @@ def test_the_training_split_is_read_whole_and_in_order(run):
 def test_a_split_that_is_not_there_exits_with_2(run):
     done = tdt("eval", "small", "--split", "tset", cwd=run.parents[2])
     assert done.returncode == 2 and "there is no split 'tset'; the config has train, valid, test" in done.stderr
+
+
+def rewritten(run: Path, path: Path, **facts: Any) -> None:
+    """A checkpoint with right checksums and these facts; None leaves one out."""
+    tensors, meta = checkpoint.load(run / "checkpoints" / "best.safetensors")
+    if facts.pop("shrunk", False):
+        tensors["model/1.weight"] = tensors["model/1.weight"][:5]
+    checkpoint.save(path, tensors, {k: v for k, v in (meta | facts).items() if v is not None})
+
+
+@pytest.mark.parametrize(
+    ("facts", "said"),
+    [
+        ({"config": None}, "written by no run: config missing"),
+        ({"threads": "many"}, "written by no run: threads missing or of the wrong kind"),
+        ({"threads": -1}, "written by no run: threads missing"),
+        ({"shrunk": True}, "its state does not fit its config: .*size mismatch for 1.weight"),
+    ],
+)
+def test_a_checkpoint_that_no_run_has_written_exits_with_1(run, tmp_path, facts: dict[str, Any], said: str):
+    rewritten(run, tmp_path / "x.safetensors", **facts)
+    done = tdt("eval", "x.safetensors", cwd=tmp_path)
+    assert done.returncode == 1 and "Traceback" not in done.stderr
+    assert re.match(f"x.safetensors: {said}", done.stderr, re.DOTALL)
+
+
+def test_a_run_does_not_go_on_from_what_no_run_has_written(run, tmp_path):
+    copied = tmp_path / "copied"
+    shutil.copytree(run, copied)
+    path = copied / "checkpoints" / "last.safetensors"
+    for facts, said in (
+        ({"optimizer": None}, "does not fit its config: KeyError: 'optimizer'"),
+        ({"step": []}, "step mi"),
+    ):
+        path.unlink()
+        rewritten(run, path, epoch=1, **facts)
+        done = tdt("train", "--resume", copied, cwd=tmp_path)
+        assert done.returncode == 1 and "Traceback" not in done.stderr
+        assert done.stderr.startswith(f"{path}: ") and said in done.stderr
+
+
+def test_a_folder_is_no_checkpoint_file(tmp_path):
+    (tmp_path / "x.safetensors").mkdir()
+    done = tdt("eval", "x.safetensors", cwd=tmp_path)
+    assert done.returncode == 2 and "x.safetensors: is a folder; a checkpoint is a file" in done.stderr
 
 
 def test_a_damaged_checkpoint_exits_with_1(run, tmp_path):

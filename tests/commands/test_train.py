@@ -76,7 +76,7 @@ def started(work: Path, *arguments: str) -> subprocess.Popen[str]:
     """A run that has begun to train."""
     process = subprocess.Popen(
         [*COMMAND, "train", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=work,
-        env=environment(),
+        env=environment(), start_new_session=True,
     )  # fmt: skip
     assert process.stdout is not None
     while line := process.stdout.readline():
@@ -100,6 +100,33 @@ def test_sigint_and_sigterm_finish_the_step_save_and_say_how_to_go_on(work):
         assert "Traceback" not in err
         assert last(work)["step"] > step
         step = last(work)["step"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_to_the_loaders_workers_too_stops_the_run_as_one_to_it_alone(work, number: signal.Signals):
+    process = started(work, "small.yaml", *ENDLESS, "data.loader.num_workers=2")
+    os.killpg(process.pid, number)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (128 + number, "")
+    step = last(work)["step"]
+    process = started(work, "--resume", "small")
+    os.killpg(process.pid, number)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (128 + number, "")
+    assert last(work)["step"] > step
+
+
+def test_a_second_signal_in_a_validation_stops_at_once(work):
+    process = subprocess.Popen(
+        [*COMMAND, "train", "small.yaml"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=work,
+        env=environment(TDT_FAULT="validate:2:SIGSTOP"),
+    )  # fmt: skip
+    os.waitpid(process.pid, os.WUNTRACED)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGCONT):
+        process.send_signal(number)
+    process.communicate(timeout=60)
+    assert process.returncode == 143
+    assert not (work / "runs" / "small" / "1" / "checkpoints").exists()
 
 
 def test_a_second_signal_stops_at_once(work):
@@ -159,6 +186,45 @@ def test_run_dir_and_runs_root_say_where(work):
     assert (work / "here" / "metrics.jsonl").exists() and (work / "there" / "small" / "1" / "metrics.jsonl").exists()
     again = tdt("train", "small.yaml", "--run-dir", "here", cwd=work)
     assert again.returncode == 2 and "not empty" in again.stderr
+
+
+def test_a_config_may_lie_anywhere_and_be_called_anything(work):
+    config = work / "con fig ü" / "größe 1.yaml"
+    config.parent.mkdir()
+    config.write_text(SMALL.replace("name: small\n", ""))
+    done = tdt("train", config, cwd=work)
+    assert done.returncode == 0 and "to score: tdt eval größe-1/1" in done.stdout
+    assert tdt("eval", "größe-1/1", cwd=work).returncode == 0
+
+
+def test_two_runs_at_once_have_a_folder_each_but_not_the_same_one(work):
+    def both(*arguments: str) -> list[tuple[int, str]]:
+        command = [*COMMAND, "train", "small.yaml", *arguments]
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        processes = [subprocess.Popen(command, text=True, cwd=work, env=environment(), **pipes) for _ in "12"]
+        said = [process.communicate(timeout=60)[1] for process in processes]
+        return sorted((process.returncode, text) for process, text in zip(processes, said, strict=True))
+
+    assert both() == [(0, ""), (0, "")]
+    assert sorted(path.name for path in (work / "runs" / "small").iterdir()) == ["1", "2"]
+    (_, quiet), (code, text) = both("--run-dir", "here")
+    assert quiet == "" and code == 2 and re.search("here (is not empty|already holds a run|is being trained)", text)
+
+
+def test_a_damaged_checkpoint_says_which_one_to_go_on_from(work):
+    assert tdt("train", "small.yaml", cwd=work, TDT_FAULT="train.step:18").returncode == -signal.SIGKILL
+    assert tdt("train", "--resume", "small", cwd=work, TDT_FAULT="checkpoint.renamed:1").returncode == -signal.SIGKILL
+    folder = work / "runs" / "small" / "1" / "checkpoints"
+    (folder / "last.safetensors").unlink()
+    (folder / "step-00000018.safetensors").write_bytes(b"torn")
+    done = tdt("train", "--resume", "small", cwd=work)
+    first, second = done.stderr.splitlines()
+    torn = "runs/small/1/checkpoints/step-00000018.safetensors"
+    assert done.returncode == 1 and first.startswith(f"{torn}: damaged or no checkpoint")
+    assert second == f"to go on from the checkpoint before it, of step 9, remove {torn}"
+    (work / torn).unlink()
+    again = tdt("train", "--resume", "small", cwd=work)
+    assert again.returncode == 0 and "from step 9\n" in again.stdout
 
 
 def test_the_run_folder_says_what_was_run(work):

@@ -262,3 +262,12 @@ class Torn:
 def test_a_split_that_cannot_be_read_is_reported_before_training(monkeypatch, what: str, said: str):
     monkeypatch.setitem(registry.datasets.entries, "Torn", Torn)
     assert only(("Digits(split=valid)", f"Torn({what})")).startswith(f"c.yaml:5:10: data.valid: {said}")
+
+
+def test_what_a_loss_says_is_one_sentence():
+    assert "same size; its input comes from classifier.2" in only(("loss: CrossEntropyLoss", "loss: MSELoss"))
+
+
+def test_images_that_are_no_tensors_are_told_once_what_is_missing():
+    found = only(('[ToTensor, "Normalize(0.5, 0.5)"]', "[]"))
+    assert found == "c.yaml:6:14: data.transform: samples are ndarray, no tensors; add ToTensor"

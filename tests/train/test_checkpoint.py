@@ -213,10 +213,10 @@ def test_notes_that_contradict_the_arrays_are_found(path, notes, said):
     assert said in str(caught.value)
 
 
-@pytest.mark.parametrize("what", ["missing", "folder"])
-def test_no_file_is_said_so(tmp_path, what):
-    with pytest.raises(CheckpointError, match="no such checkpoint file"):
-        checkpoint.load(tmp_path / "missing" if what == "missing" else tmp_path)
+@pytest.mark.parametrize(("name", "said"), [("missing", "no such checkpoint file"), ("", "is a folder; a checkpoint")])
+def test_no_file_is_said_so(tmp_path, name: str, said: str):
+    with pytest.raises(CheckpointError, match=said):
+        checkpoint.load(tmp_path / name)
 
 
 WRITE = """

@@ -237,3 +237,8 @@ def test_a_wrong_file_name_gets_the_nearest(tmp_path: Path, monkeypatch: pytest.
             load(name)
         assert caught.value.problems[0].suggestion == suggestion
         assert str(caught.value).startswith(f"{name}:1:1: no such file")
+
+
+def test_a_list_without_brackets_is_told_to_have_some():
+    [problem] = problems(GOOD.replace("metrics: [accuracy]", "metrics: accuracy, loss"))
+    assert problem.message.endswith("got accuracy, loss; a list is written with [ ]: [accuracy, loss]")

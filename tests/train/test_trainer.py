@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -150,6 +152,31 @@ def test_a_stopped_run_goes_on_as_if_it_had_not_been_stopped(tmp_path):
     second.resume(*checkpoint.load(tmp_path / "parts" / "last.safetensors"))
     second.fit()
     assert of(RunStarted, seen)[0].resumed and of(StepDone, seen)[0].step == 8
+    for name, value in whole.parts.model.state_dict().items():
+        assert np.array_equal(value.numpy(), second.parts.model.state_dict()[name].numpy())
+
+
+def test_a_stop_that_has_ended_the_workers_too_leaves_a_run_that_goes_on(tmp_path):
+    workers = ("num_workers: 0", "num_workers: 2")
+    whole, _ = trainer(tmp_path / "whole", workers)
+    whole.fit()
+    first, _ = trainer(tmp_path / "parts", workers)
+
+    def obey() -> None:
+        if first.step == 6 and multiprocessing.active_children():
+            for process in multiprocessing.active_children():
+                process.kill()
+                process.join()
+        elif isinstance(sys.exception(), RuntimeError):  # what the loader says; a signal had come just before
+            raise Stopped("SIGTERM")
+
+    first.obey = obey
+    with pytest.raises(Stopped):
+        first.fit()
+    assert first.step >= 6
+    second, _ = trainer(tmp_path / "parts", workers)
+    second.resume(*checkpoint.load(tmp_path / "parts" / "last.safetensors"))
+    second.fit()
     for name, value in whole.parts.model.state_dict().items():
         assert np.array_equal(value.numpy(), second.parts.model.state_dict()[name].numpy())
 

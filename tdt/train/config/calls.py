@@ -80,7 +80,8 @@ class _Reader:
             name = self.segment(tree)
             if isinstance(tree, ast.Attribute):
                 self.fail(self.offset(tree), f"{name} has a dot; write {tree.attr!r} alone")
-            self.fail(self.offset(tree), f"expected a name like ReLU or a call like Linear(64, 10), got {name}")
+            listed = f"; a list is written with [ ]: [{name}]" if isinstance(tree, ast.Tuple) else ""
+            self.fail(self.offset(tree), f"expected a name like ReLU or a call like Linear(64, 10), got {name}{listed}")
         if isinstance(tree.func, ast.Attribute):
             name = self.segment(tree.func)
             self.fail(self.offset(tree), f"{name} has a dot; write {tree.func.attr!r} alone")
