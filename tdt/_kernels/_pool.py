@@ -75,7 +75,8 @@ def _serve(first, last, state):
             _wait(state, looks)
         else:
             atomic_add(state, ASLEEP, 1)  # who wakes it subtracts it again, so it is woken once
-            call_address(state[READ], state[PIPE_OUT], state[BYTES], 1)
+            while call_address(state[READ], state[PIPE_OUT], state[BYTES], 1) != 1:
+                call_address(state[GIVE_WAY], 0, 0, 0)  # a signal came
             looks = first
 
 
