@@ -95,7 +95,7 @@ def test_the_threads_of_the_first_part_are_set_again(tmp_path):
 
 
 def test_other_versions_and_kernels_are_said(tmp_path, monkeypatch):
-    with pytest.raises(Stop):
+    with tdt.backends.kernels(True), pytest.raises(Stop):
         run(tmp_path, crash_at(12))
     monkeypatch.setattr("tdt.train.session.versions", lambda: {"numpy": "9.9"})
     with tdt.backends.kernels(False):
