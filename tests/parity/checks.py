@@ -227,8 +227,9 @@ def check_errors(info: OpInfo) -> Report:
                 continue
             _, theirs = attempt(info.op, *args, **kwargs)
             _, error = attempt(our, *our_args, **our_kwargs)
-            code = call_code(written_name(info), (s.input, *s.args), s.kwargs)
-            report.note("error", error_difference(error, theirs), "error input", lambda code=code: code, len(code))
+            given = (s.input, *s.args), s.kwargs
+            report.note("error", error_difference(error, theirs), "error input",
+                        lambda g=given: call_code(written_name(info), *g), size_of(given))  # fmt: skip
             report.raised += theirs is not None
             report.same_clause += None not in (error, theirs) and first_clause(error) == first_clause(theirs)  # type: ignore[arg-type]
     return report

@@ -84,6 +84,20 @@ samples(
 )
 
 
+def channel_affine(a, mean, scale, shift):
+    mean, scale = (v.reshape(-1, *(1,) * (a.ndim - 2)) for v in (mean, scale))
+    return (a - mean) * scale + (0 if shift is None else shift.reshape(scale.shape))
+
+
+samples(
+    "channel_affine",
+    channel_affine,
+    call(x(4, 3), x(3), x(3, seed=1), None),
+    call(x(2, 3, 2, 2), x(3), x(3, seed=1), x(3, seed=2)),
+    call(CHANNELS_LAST, x(4), x(4, seed=1), x(4, seed=2)),
+)
+
+
 def last_standardised(a, dims, eps):
     """Over the last `dims` dimensions; the statistics keep them with size 1."""
     axes = tuple(range(a.ndim - dims, a.ndim))
