@@ -15,11 +15,12 @@ import pytest
 # Group → (seconds, folders under tests/). A file takes the longest folder that fits; `@pytest.mark.budget` overrides.
 BUDGETS: dict[str, tuple[float, tuple[str, ...]]] = {
     "op table": (180, ("_ops", "_backend", "autograd", "parity", "samples", "ops")),
-    "nn": (120, ("nn", "optim", "utils/data", "_kernels")),
+    "nn": (120, ("nn", "optim", "utils/data")),
+    "kernels": (60, ("_kernels",)),
     "toolkit": (120, ("train", "commands", "vision", "configs")),
     "resume": (60, ("resume", "train/resume")),
     "TensorBoard": (60, ("utils/tensorboard",)),
-    "rest": (60, ("",)),
+    "rest": (30, ("",)),
 }
 TOTAL = 600.0
 
