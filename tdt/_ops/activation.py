@@ -161,7 +161,15 @@ def relu(input: Tensor, inplace: bool = False) -> Tensor:
 
 
 def relu_(input: Tensor) -> Tensor:
-    """`relu` in place."""
+    """`relu` in place.
+
+    >>> import tdt
+    >>> x = tdt.tensor([-1.0, 2.0])
+    >>> relu_(x)
+    tensor([0., 2.])
+    >>> x
+    tensor([0., 2.])
+    """
     return _run(_relu, input, True)
 
 
@@ -247,14 +255,24 @@ def log_softmax(input: Tensor, dim: int, dtype: dtype | None = None, *, out: Ten
 def functional_softmax(
     input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: dtype | None = None
 ) -> Tensor:
-    """`softmax` as `nn.functional` has it: without `dim` it warns and takes 0 for 0, 1 and 3 dimensions, else 1."""
+    """`softmax` as `nn.functional` has it: without `dim` it warns and takes 0 for 0, 1 and 3 dimensions, else 1.
+
+    >>> import tdt
+    >>> tdt.nn.functional.softmax(tdt.zeros(1, 2), dim=1)
+    tensor([[0.5000, 0.5000]])
+    """
     return softmax(input, _implicit(input) if dim is None else dim, dtype)
 
 
 def functional_log_softmax(
     input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: dtype | None = None
 ) -> Tensor:
-    """`log_softmax` as `nn.functional` has it: without `dim` as `functional_softmax`."""
+    """`log_softmax` as `nn.functional` has it: without `dim` as `functional_softmax`.
+
+    >>> import tdt
+    >>> tdt.nn.functional.log_softmax(tdt.zeros(1, 2), dim=1)
+    tensor([[-0.6931, -0.6931]])
+    """
     return log_softmax(input, _implicit(input) if dim is None else dim, dtype)
 
 

@@ -415,7 +415,12 @@ def _transpose_nd(name: str, nd: int, input: Tensor, weight: Tensor, bias: Tenso
 
 def conv_transpose1d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0,
                      output_padding: Any = 0, groups: int = 1, dilation: Any = 1) -> Tensor:  # fmt: skip
-    """Transposed convolution over one dimension; see `conv_transpose2d`."""
+    """Transposed convolution over one dimension; see `conv_transpose2d`.
+
+    >>> import tdt
+    >>> conv_transpose1d(tdt.tensor([[[1.0, 2.0]]]), tdt.tensor([[[1.0, 10.0]]]))
+    tensor([[[ 1., 12., 20.]]])
+    """
     return _transpose_nd("conv_transpose1d", 1, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
@@ -436,7 +441,12 @@ def conv_transpose2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, 
 
 def conv_transpose3d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0,
                      output_padding: Any = 0, groups: int = 1, dilation: Any = 1) -> Tensor:  # fmt: skip
-    """Transposed convolution over three dimensions; see `conv_transpose2d`."""
+    """Transposed convolution over three dimensions; see `conv_transpose2d`.
+
+    >>> import tdt
+    >>> conv_transpose3d(tdt.ones(1, 1, 1, 1, 2), tdt.ones(1, 1, 1, 1, 2))
+    tensor([[[[[1., 2., 1.]]]]])
+    """
     return _transpose_nd("conv_transpose3d", 3, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 

@@ -322,7 +322,12 @@ def index_put(input: Tensor, indices: Sequence[Tensor | None], values: Tensor, a
 
 
 def index_put_(input: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate: bool = False) -> Tensor:
-    """`index_put` in place; RuntimeError for values that lie in input's own memory."""
+    """`index_put` in place; RuntimeError for values that lie in input's own memory.
+
+    >>> import tdt
+    >>> tdt.zeros(3).index_put_((tdt.tensor([0, 2]),), tdt.tensor(5.0))
+    tensor([5., 0., 5.])
+    """
     if state.grad and (input.requires_grad or values.requires_grad):
         check_writable(input)
     if len(indices) > input.ndim:

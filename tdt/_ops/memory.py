@@ -104,7 +104,12 @@ def clone(input: Tensor, *, memory_format: memory_format | None = None) -> Tenso
 
 
 def is_contiguous(input: Tensor, memory_format: memory_format = contiguous_format) -> bool:
-    """Whether the elements lie in memory in the order of the format, without gaps."""
+    """Whether the elements lie in memory in the order of the format, without gaps.
+
+    >>> import tdt
+    >>> tdt.ones(2, 3).is_contiguous(), tdt.ones(2, 3).t().is_contiguous()
+    (True, False)
+    """
     x = input._a
     if memory_format.order:
         return x.ndim == len(memory_format.order) and bool(x.transpose(memory_format.order).flags.c_contiguous)
@@ -112,7 +117,13 @@ def is_contiguous(input: Tensor, memory_format: memory_format = contiguous_forma
 
 
 def contiguous(input: Tensor, memory_format: memory_format = contiguous_format) -> Tensor:
-    """The tensor itself if its memory is in order, else a copy that is."""
+    """The tensor itself if its memory is in order, else a copy that is.
+
+    >>> import tdt
+    >>> x = tdt.ones(2, 3).t()
+    >>> x.contiguous().stride()
+    (2, 1)
+    """
     return input if is_contiguous(input, memory_format) else _clone(input, layout=memory_format)
 
 
@@ -187,19 +198,34 @@ def _parse_to(args: tuple, options: dict[str, Any]) -> tuple[device | None, Any,
 
 
 def type_(input: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
-    """`x.type(dtype)` converts; `x.type()` is the old type name, such as 'torch.FloatTensor'."""
+    """`x.type(dtype)` converts; `x.type()` is the old type name, such as 'torch.FloatTensor'.
+
+    >>> import tdt
+    >>> tdt.ones(1).type(tdt.int64)
+    tensor([1])
+    """
     if dtype is not None:
         return to(input, dtype)
     return f"torch.{'cuda.' if input.is_cuda else ''}{_dtype.SCALAR_NAMES[input.dtype]}Tensor"
 
 
 def type_as(input: Tensor, other: Tensor) -> Tensor:
-    """The tensor in the dtype and on the device of another."""
+    """The tensor in the dtype and on the device of another.
+
+    >>> import tdt
+    >>> tdt.ones(1).type_as(tdt.tensor(1))
+    tensor([1])
+    """
     return to(input, other)
 
 
 def cpu(input: Tensor, memory_format: memory_format = preserve_format) -> Tensor:
-    """The tensor in the main memory."""
+    """The tensor in the main memory.
+
+    >>> import tdt
+    >>> tdt.ones(1).cpu().device
+    device(type='cpu')
+    """
     return to(input, "cpu", memory_format=memory_format)
 
 
@@ -211,7 +237,12 @@ def cuda(
 
 
 def copy_(input: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
-    """Overwrite the elements with those of `src`, broadcast and converted, in place."""
+    """Overwrite the elements with those of `src`, broadcast and converted, in place.
+
+    >>> import tdt
+    >>> tdt.zeros(2).copy_(tdt.tensor([1, 2]))
+    tensor([1., 2.])
+    """
     if not isinstance(src, Tensor):
         raise TypeError(f"copy_(): argument 'other' (position 1) must be Tensor, not {type(src).__name__}")
     if not _same_device(input.device, src):
@@ -229,12 +260,22 @@ def copy_(input: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
 
 
 def fill_(input: Tensor, value: Any) -> Tensor:
-    """Overwrite every element with `value`, a number or a 0-d tensor."""
+    """Overwrite every element with `value`, a number or a 0-d tensor.
+
+    >>> import tdt
+    >>> tdt.zeros(2).fill_(3)
+    tensor([3., 3.])
+    """
     return _fill.inplace(input, value_of_fill(value))
 
 
 def zero_(input: Tensor) -> Tensor:
-    """Overwrite every element with 0."""
+    """Overwrite every element with 0.
+
+    >>> import tdt
+    >>> tdt.ones(2).zero_()
+    tensor([0., 0.])
+    """
     return _fill.inplace(input, 0)
 
 

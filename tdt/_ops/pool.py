@@ -303,7 +303,12 @@ def _max_pool_nd(name: str, nd: int, input: Tensor, kernel_size: Any, stride: An
 
 def max_pool1d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
                ceil_mode: bool = False, return_indices: bool = False) -> Any:  # fmt: skip
-    """The largest value in each window over (N, C, L) or (C, L); see `max_pool2d`."""
+    """The largest value in each window over (N, C, L) or (C, L); see `max_pool2d`.
+
+    >>> import tdt
+    >>> max_pool1d(tdt.tensor([[1.0, 2.0, 3.0, 4.0]]), 2)
+    tensor([[2., 4.]])
+    """
     if not return_indices:
         check_category("max_pool1d", FLOATING, input.dtype)
     return _max_pool_nd("max_pool1d", 1, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
@@ -325,7 +330,12 @@ def max_pool2d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any
 
 def max_pool3d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
                ceil_mode: bool = False, return_indices: bool = False) -> Any:  # fmt: skip
-    """The largest value in each window over (N, C, D, H, W) or (C, D, H, W); see `max_pool2d`."""
+    """The largest value in each window over (N, C, D, H, W) or (C, D, H, W); see `max_pool2d`.
+
+    >>> import tdt
+    >>> max_pool3d(tdt.arange(8.0).reshape(1, 2, 2, 2), 2)
+    tensor([[[[7.]]]])
+    """
     return _max_pool_nd("max_pool3d", 3, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
 
@@ -343,7 +353,12 @@ def _avg_pool_nd(name: str, nd: int, input: Tensor, kernel_size: Any, stride: An
 
 def avg_pool1d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
                count_include_pad: bool = True) -> Tensor:  # fmt: skip
-    """The mean of each window over (N, C, L) or (C, L); see `avg_pool2d`."""
+    """The mean of each window over (N, C, L) or (C, L); see `avg_pool2d`.
+
+    >>> import tdt
+    >>> avg_pool1d(tdt.tensor([[1.0, 2.0, 3.0, 4.0]]), 2)
+    tensor([[1.5000, 3.5000]])
+    """
     return _avg_pool_nd("avg_pool1d", 1, input, kernel_size, stride, padding, ceil_mode, count_include_pad, None)
 
 
@@ -367,7 +382,12 @@ def avg_pool2d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any
 def avg_pool3d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
                count_include_pad: bool = True, divisor_override: int | None = None, *,
                out: Tensor | None = None) -> Tensor:  # fmt: skip
-    """The mean of each window over (N, C, D, H, W) or (C, D, H, W); see `avg_pool2d`."""
+    """The mean of each window over (N, C, D, H, W) or (C, D, H, W); see `avg_pool2d`.
+
+    >>> import tdt
+    >>> avg_pool3d(tdt.arange(8.0).reshape(1, 2, 2, 2), 2)
+    tensor([[[[3.5000]]]])
+    """
     return _avg_pool_nd(
         "avg_pool3d", 3, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, out
     )
@@ -402,7 +422,12 @@ def _adaptive_avg_pool_nd(name: str, nd: int, input: Tensor, output_size: Any) -
 
 
 def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:
-    """Means over as many windows as `output_size` says; see `adaptive_avg_pool2d`."""
+    """Means over as many windows as `output_size` says; see `adaptive_avg_pool2d`.
+
+    >>> import tdt
+    >>> adaptive_avg_pool1d(tdt.tensor([[1.0, 2.0, 3.0, 4.0]]), 2)
+    tensor([[1.5000, 3.5000]])
+    """
     return _adaptive_avg_pool_nd("adaptive_avg_pool1d", 1, input, output_size)
 
 
@@ -417,7 +442,12 @@ def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
 
 
 def adaptive_avg_pool3d(input: Tensor, output_size: Any) -> Tensor:
-    """Means over as many windows as `output_size` says; see `adaptive_avg_pool2d`."""
+    """Means over as many windows as `output_size` says; see `adaptive_avg_pool2d`.
+
+    >>> import tdt
+    >>> adaptive_avg_pool3d(tdt.arange(8.0).reshape(1, 2, 2, 2), 1)
+    tensor([[[[3.5000]]]])
+    """
     return _adaptive_avg_pool_nd("adaptive_avg_pool3d", 3, input, output_size)
 
 

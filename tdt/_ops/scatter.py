@@ -161,7 +161,12 @@ def scatter(
 def scatter_(
     input: Tensor, dim: int, index: Tensor, src: Any = None, *, value: Any = None, reduce: str | None = None
 ) -> Tensor:
-    """`scatter` in place."""
+    """`scatter` in place.
+
+    >>> import tdt
+    >>> tdt.zeros(3).scatter_(0, tdt.tensor([2, 0]), tdt.tensor([5.0, 6.0]))
+    tensor([6., 0., 5.])
+    """
     return _scatter_by(_in_place, input, dim, index, value if src is None else src, reduce, None)
 
 
@@ -193,7 +198,12 @@ def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor, *, out: Ten
 
 
 def scatter_add_(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
-    """`scatter_add` in place."""
+    """`scatter_add` in place.
+
+    >>> import tdt
+    >>> tdt.zeros(2).scatter_add_(0, tdt.tensor([1, 1]), tdt.ones(2))
+    tensor([0., 2.])
+    """
     return _scatter_add.inplace(input, index, src, dim=_index_checked("scatter_add", input, dim, index, src))
 
 

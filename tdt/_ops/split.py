@@ -276,7 +276,12 @@ def positions(like: Tensor, shape: tuple[int, ...], strides: tuple[int, ...], st
 
 
 def storage_offset(input: Tensor) -> int:
-    """How many elements lie in the memory before the first of this tensor."""
+    """How many elements lie in the memory before the first of this tensor.
+
+    >>> import tdt
+    >>> tdt.arange(5)[2:].storage_offset()
+    2
+    """
     return _bytes_to(input._a, memory(input._a)) // input._a.itemsize
 
 

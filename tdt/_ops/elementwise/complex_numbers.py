@@ -51,7 +51,12 @@ def conj_physical(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 def resolve_conj(input: Tensor) -> Tensor:
-    """`input`: conjugates are never lazy here."""
+    """`input`: conjugates are never lazy here.
+
+    >>> import tdt
+    >>> tdt.resolve_conj(tdt.tensor([1j]).conj())
+    tensor([0.-1.j])
+    """
     return input
 
 
