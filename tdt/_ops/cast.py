@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tdt import _dtype
+from tdt._backend.layout import in_order
 from tdt._tensor import Tensor
 from tdt.autograd._op import op
 
@@ -15,7 +16,8 @@ __all__: list[str] = []
 def _convert(xp, x, *, dtype):
     if x.dtype.kind == "c" and dtype.category < _dtype.COMPLEX and dtype.category != _dtype.BOOL:
         x = x.real
-    return x.astype(dtype.np)
+    out = x.astype(dtype.np)
+    return in_order(xp, out, [x]) if 0 in x.strides else out
 
 
 @_convert.vjp("x")

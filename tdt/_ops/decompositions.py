@@ -349,7 +349,7 @@ def cholesky(input: Tensor, upper: bool = False) -> Tensor:
     return lower.mH if upper else lower
 
 
-@op(dtypes=LAPACK, broadcasts=True)
+@op(dtypes=LAPACK, elementwise=False)
 def _solve(xp: ModuleType, a: Any, b: Any) -> Any:
     try:
         return by_columns(xp.linalg.solve(a, b))

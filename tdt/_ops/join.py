@@ -7,8 +7,10 @@ from types import ModuleType
 from typing import Any
 
 from tdt import _dtype
+from tdt._backend.layout import is_channels_last
 from tdt._ops._common import as_shape, store_into, wrap_dim
 from tdt._ops.elementwise._front import refuse_out
+from tdt._ops.memory import contiguous_format
 from tdt._overlap import refuse_shared
 from tdt._tensor import Tensor
 from tdt.autograd._op import apply, finish, op
@@ -24,7 +26,7 @@ __all__ = [
 def _cat(xp: ModuleType, *tensors: Any, dim: int) -> Any:
     try:
         out = xp.concatenate(tensors, dim)
-        if out.flags.c_contiguous or (out.ndim == 4 and out.transpose(0, 2, 3, 1).flags.c_contiguous):
+        if out.flags.c_contiguous or all(is_channels_last(x) for x in tensors):
             return out
         return xp.ascontiguousarray(out)  # NumPy would keep the order of the dimensions in memory
     except ValueError:
@@ -116,7 +118,10 @@ def _checked(name: str, tensors: Any) -> list[Tensor]:
 
 @op(broadcasts=False, computes=False)
 def _stack(xp: ModuleType, *tensors: Any, dim: int) -> Any:
-    return xp.stack(tensors, axis=dim)
+    shape = tensors[0].shape
+    if dim == len(shape):
+        return _cat.forward(xp, *[x[..., None] for x in tensors], dim=dim)
+    return _cat.forward(xp, *tensors, dim=dim).reshape(*shape[:dim], len(tensors), *shape[dim:])
 
 
 _stack.vjp("tensors")(lambda g, index, dim: g.select(dim, index))
@@ -234,7 +239,9 @@ def repeat(input: Tensor, *repeats: Any) -> Tensor:
     sizes = (1,) * extra + tuple(input._a.shape)
     spread = input.reshape([n for size in sizes for n in (1, size)])
     spread = spread.expand([n for k, size in zip(times, sizes, strict=True) for n in (k, size)])
-    return spread.clone().reshape([k * size for k, size in zip(times, sizes, strict=True)])
+    return spread.clone(memory_format=contiguous_format).reshape(
+        [k * size for k, size in zip(times, sizes, strict=True)]
+    )
 
 
 def tile(input: Tensor, dims: Any) -> Tensor:

@@ -220,7 +220,9 @@ def _added(name: str, product: Any, ranks: tuple[int, int], doc: str) -> Any:
         shape = result._a.shape
         start = input.expand(shape)
         if beta != 0:
-            result = (start if beta == 1 else start * beta) + result
+            start = start if beta == 1 else start * beta
+            # The first says how the sum lies in memory: a product, but the input of addr.
+            result = start + result if ranks == (1, 1) else result + start
         result = result if result.dtype is input.dtype else result.to(input.dtype)
         return result if out is None else store_into(out, result, exact=ranks != (1, 1))
 

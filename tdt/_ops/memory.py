@@ -7,6 +7,7 @@ from types import ModuleType
 from typing import Any
 
 from tdt import _backend, _dtype
+from tdt._backend.layout import in_order
 from tdt._device import as_device, device
 from tdt._ops._windows import is_channels_last
 from tdt._ops.cast import convert
@@ -57,30 +58,13 @@ channels_last_3d = memory_format("channels_last_3d", (0, 2, 3, 4, 1))
 def in_format(xp: ModuleType, x: Any, layout: memory_format) -> Any:
     """A copy of x in a memory format; `preserve_format` keeps the order x has."""
     if layout is preserve_format:
-        return dense_copy(x)
+        return in_order(xp, x.copy(order="K"), [x]) if 0 in x.strides else x.copy(order="K")
     if not layout.order:
         return x.copy(order="C")
     if x.ndim != len(layout.order):
         raise RuntimeError(f"required rank {len(layout.order)} tensor to use {layout.name} format")
     back = sorted(range(x.ndim), key=layout.order.__getitem__)
     return x.transpose(layout.order).copy(order="C").transpose(back)
-
-
-def dense_copy(x: Any) -> Any:
-    """A copy that keeps the order of strides where x fills its memory without gaps or overlap, else row by row."""
-    return x.copy(order="K") if is_dense(x) else x.copy(order="C")
-
-
-def is_dense(x: Any) -> bool:
-    """Whether the elements of x lie side by side, each once, in whatever order."""
-    if x.flags.c_contiguous:
-        return True
-    step = x.itemsize
-    for stride, n in sorted((s, n) for s, n in zip(x.strides, x.shape, strict=True) if n != 1):
-        if stride != step:
-            return False
-        step *= n
-    return True
 
 
 @op(promote=(), computes=False)

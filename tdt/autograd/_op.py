@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from tdt import _backend
+from tdt._backend.layout import in_order
 from tdt._dtype import ALL, ALL_DTYPES, FLOAT, dtype, of
 from tdt._tensor import LEAF, Storage, Tensor, View, alias
 from tdt.autograd._mode import state
@@ -60,6 +61,7 @@ class Traits:
     random: bool = False  # draws from a generator
     data_dependent: bool = False  # the result's shape depends on values
     broadcasts: bool = True  # operands are broadcast against each other
+    elementwise: bool = True  # False: operands are broadcast, yet do not decide how the result lies in memory
     computes: bool = True  # False: only moves values, in half precision too
     shape: Callable[..., Any] | None = None  # the result's shape(s) from the operands' shapes and the statics
     flops: Callable[..., Any] | None = None  # multiply-adds from the same
@@ -92,6 +94,7 @@ class Op(Traits):
         self.simple = not (self.aux or self.variadic or self.sparse)
         self.direct = getattr(np, self.ufunc) if self.ufunc else None
         self.lane = self.simple and not self.multi_view and len(self.outputs) == 1
+        self.elementwise &= self.broadcasts and self.fixed > 1 and self.shape is None and not self.view
         self._names: dict[int, tuple[str, ...]] = {}
 
     def names_for(self, count: int) -> tuple[str, ...]:
@@ -202,9 +205,9 @@ def binary(op: Op, x: Any, y: Any) -> Any:
         if kind is float or kind is int:
             b, plan = y, op.plans.get((a.dtype, kind))
         else:
-            b = y._a
-            plan = op.plans.get((a.dtype, b.dtype))
-            if b.__class__ is not ndarray:
+            b, dtype = y._a, a.dtype
+            plan = op.plans.get(dtype) if dtype is b.dtype else op.plans.get((dtype, b.dtype))
+            if b.__class__ is not ndarray or not a.flags.c_contiguous:
                 plan = None
         if plan is None or not plan.lane or a.__class__ is not ndarray or record is None:
             return apply(op, (x, y), {})
@@ -270,6 +273,7 @@ def apply(op: Op, operands: tuple, statics: dict, target: Any = None) -> Any:
         result = _compute(op, xp, arrays, statics, plan.low, target)
         if op.aux:
             result, *aux = result
+    result = in_order(xp, result, arrays) if op.elementwise and target is None else result
     if result.__class__ is ndarray and not state.inference:
         out = _new(Tensor)
         out._a = result
@@ -339,6 +343,8 @@ def _slow_plan(op: Op, key: tuple, arrays: list) -> tuple[Any, Plan]:
         if len({k for k in key if not isinstance(k, type)}) > 1:
             plan.by_rank, plan.lane = {}, False
         op.plans[key] = plan
+        if len(key) == 2 and key[0] is key[1]:
+            op.plans[key[0]] = plan  # where `binary` looks first
     if plan.by_rank is not None:
         ranks = tuple(getattr(a, "ndim", -1) == 0 for a in arrays)
         if ranks not in plan.by_rank:

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from hypothesis import strategies as st
 
-from tests.parity.compare import builtin_class, describe, difference, first_clause
+from tests.parity.compare import builtin_class, describe, difference, first_clause, strides_of
 
 SHAPES = ((6,), (2, 3), (3, 2), (2, 2, 2), (4,), (1, 3), ())
 NAMES = [*"abcdefghijklmnopqrstuvwxyz", *(x + y for x, y in itertools.product("abcdefgh", "xyz"))]
@@ -361,6 +361,8 @@ def _tensor_disagreement(ours: Any, theirs: torch.Tensor, versions: bool) -> str
     text = difference(ours, theirs)
     if text:
         return text
+    if strides_of(ours) != strides_of(theirs):
+        return f"strides: tdt {strides_of(ours)}, PyTorch {strides_of(theirs)}, shape {tuple(theirs.shape)}"
     for what in ("requires_grad", "is_leaf", "_version")[: 3 if versions else 2]:
         our_answer, their_answer = _read(ours, what), _read(theirs, what)
         if our_answer != their_answer:

@@ -240,13 +240,13 @@ def clamp_max(input: Tensor, max: Any, *, out: Tensor | None = None) -> Tensor:
 clip = clamp
 
 
-@op(promote=(), computes=False, repeats=True)
+@op(promote=(), elementwise=False, computes=False, repeats=True)
 def _masked_fill(xp: ModuleType, x: Any, mask: Any, value: Any, *, out: Any = None) -> Any:
     value = fitting(xp, value, x.dtype)
     if out is not None:
         xp.copyto(out, value, where=mask)
         return out
-    return xp.where(mask, value, x)
+    return xp.asarray(xp.where(mask, value, x), order="C")
 
 
 _masked_fill.vjp("x")(lambda g, mask: g.masked_fill(mask, 0))

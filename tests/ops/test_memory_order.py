@@ -1,0 +1,52 @@
+"""In which order results lie in memory: PyTorch's, whatever the order of the operands."""
+
+import itertools
+
+import pytest
+
+import tdt
+from tests.helpers import require_torch
+
+torch = require_torch()
+
+from tests.parity.compare import strides_of  # noqa: E402
+
+LAYOUTS = ("{}", "{}.transpose(0, -1).contiguous().transpose(0, -1)", "{}.transpose(0, 1).contiguous().transpose(0, 1)",
+           "{}[:1].expand(*s)", "{}[..., :1].expand(*s)", "{}.transpose(-1, -2).repeat(2, *[1] * (n - 1))[::2].transpose(-1, -2)",
+           "{}[:1]", "{}[0]", "{}[..., :1]", "{}[:, :1].transpose(0, 1)")  # fmt: skip
+SHAPES = ((2, 3), (2, 3, 4), (3, 3, 3), (1, 3, 4), (2, 3, 1, 4), (2, 3, 4, 5), (2, 1))
+TWO = ("{x} + {y}", "torch.maximum({x}, {y})", "{x} > {y}", "{x} - {y} * 2", "torch.addcmul({x}, {y}, {x}, value=0.5)",
+       "torch.where({y} > 0.5, {x}, {y})", "torch.lerp({x}, {y}, 0.25)", "torch.clamp({x}, {y}, {x})",
+       "{x}.masked_fill({y} > 0.5, 0)", "torch.atan2({x}, {y})", "{x}.pow({y})")  # fmt: skip
+ONE = ("{x} * 2", "torch.exp({x})", "-{x}", "{x}.clone()", "torch.relu({x})", "torch.cat([{x}, {x}], 1)",
+       "torch.stack([{x}, {x}], 1)", "torch.stack([{x}, {x}], -1)",
+       "torch.where({x} > 0.5, {x}, 1.0)", "{x}.double()")  # fmt: skip
+
+
+def run(library, code, shape):
+    """The strides of a result, or the class of the error."""
+    env = {"torch": library, "s": shape, "n": len(shape)}
+    env["a"] = library.arange(float(torch.Size(shape).numel())).reshape(shape)
+    try:
+        return strides_of(eval(code, env))
+    except Exception as error:  # noqa: BLE001 (a layout that the shape does not have)
+        return isinstance(error, Exception)
+
+
+def check(form, shape, layouts):
+    code = form.format(**{name: layout.format("a") for name, layout in zip("xy", layouts, strict=False)})
+    wanted = run(torch, code, shape)
+    assert run(tdt, code, shape) == wanted, f"{code} for shape {shape}"
+    return wanted is not True
+
+
+@pytest.mark.parametrize("form", TWO)
+def test_results_of_two_operands_follow_the_first_that_says(form):
+    ran = [check(form, s, pair) for s in SHAPES for pair in itertools.product(LAYOUTS, repeat=2)]
+    assert sum(ran) > 300
+
+
+@pytest.mark.parametrize("form", ONE)
+def test_results_of_one_operand_follow_it(form):
+    ran = [check(form, s, (layout,)) for s in SHAPES for layout in LAYOUTS]
+    assert sum(ran) > 30
