@@ -11,8 +11,9 @@ import numpy as np
 
 from tdt import _backend, _dtype
 from tdt._backend import on
-from tdt._device import as_device, device
+from tdt._device import as_device
 from tdt._dtype import dtype as Dtype
+from tdt._from_data import array_of, fill_number
 from tdt._tensor import LEAF, Tensor, wrap
 
 __all__ = [
@@ -31,121 +32,6 @@ def _finished(array: Any, requires_grad: bool) -> Tensor:
     return made
 
 
-def infer_dtype(data: Any) -> Dtype | None:
-    """The dtype of nested sequences of numbers and tensors; None where there is no element."""
-    if isinstance(data, Tensor):
-        return data.dtype
-    if isinstance(data, (np.ndarray, np.generic)):
-        return _dtype.of(data.dtype)
-    if isinstance(data, (bool, np.bool_)):
-        return _dtype.bool
-    if isinstance(data, (list, tuple)):
-        found = None
-        for item in data:
-            kind = infer_dtype(item)
-            if kind is not None:
-                found = kind if found is None else _dtype.promote_types(found, kind)
-        return found
-    if isinstance(data, int):
-        return _dtype.int64
-    if isinstance(data, float):
-        return _dtype.get_default_dtype()
-    if isinstance(data, complex):
-        return _dtype.get_default_dtype().to_complex()
-    return None
-
-
-def _plain(data: Any) -> Any:
-    """Nested sequences with tensors in them as nested lists of numbers."""
-    if isinstance(data, Tensor):
-        return data.tolist()
-    if isinstance(data, (list, tuple)):
-        return [_plain(item) for item in data]
-    return data
-
-
-def _array_of(data: Any, dtype: Dtype | None, where: device | None) -> Any:
-    """New memory that holds `data`."""
-    if isinstance(data, Tensor):
-        array = _backend.to_device(data._a, where) if where else data._a
-        return array.astype(dtype.np if dtype else array.dtype, copy=True)
-    if isinstance(data, str):
-        raise TypeError(f"new(): invalid data type '{type(data).__name__}'")
-    if not isinstance(data, (np.ndarray, np.generic)) and hasattr(data, "__cuda_array_interface__"):
-        return data.astype(dtype.np) if dtype else data.copy()
-    if isinstance(data, (np.ndarray, np.generic)):
-        source = np.asarray(data)
-        array = np.array(source, dtype=dtype.np if dtype else _dtype.of(source.dtype).np, order="C")
-        return _backend.to_device(array, as_device(where))
-    data = list(data) if isinstance(data, range) else data
-    if dtype is None:
-        dtype = infer_dtype(data) or _dtype.get_default_dtype()
-    return _backend.to_device(_from_numbers(_plain(data), dtype), as_device(where))
-
-
-def _from_numbers(data: Any, dtype: Dtype) -> np.ndarray:
-    if isinstance(data, (list, tuple)) or not isinstance(data, (int, float, complex)):
-        _check_regular(data)
-    try:
-        if dtype.category == _dtype.INT:
-            array = np.array(data)
-            if array.dtype.kind == "f" or (array.dtype.kind in "iub" and array.dtype != dtype.np):
-                if array.dtype.kind != "f" and array.size and not _fits(array, dtype):
-                    raise RuntimeError(f"value cannot be converted to type {dtype.name} without overflow")
-                array = array.astype(dtype.np)
-            return np.array(array, dtype=dtype.np)
-        return np.array(data, dtype=dtype.np)
-    except OverflowError:
-        raise RuntimeError(f"value cannot be converted to type {dtype.name} without overflow") from None
-    except (ValueError, TypeError) as error:
-        raise _explained(data, dtype, error) from None
-
-
-def _fits(array: np.ndarray, dtype: Dtype) -> bool:
-    """Whether whole numbers fit the type; as in PyTorch, negative ones wrap into unsigned types."""
-    info = np.iinfo(dtype.np)
-    low = -info.max if info.min == 0 else info.min
-    return bool(array.min() >= low and array.max() <= info.max)
-
-
-def _explained(data: Any, dtype: Dtype, error: Exception) -> Exception:
-    if "complex" in str(error):
-        return RuntimeError(f"value cannot be converted to type {dtype.name} without overflow")
-    if isinstance(error, TypeError):
-        return TypeError(f"tensor() cannot hold this data: {error}")
-    return ValueError(str(error))
-
-
-def _check_regular(data: Any) -> None:
-    """ValueError in PyTorch's words for nested lists of unequal length; TypeError for what is no number."""
-
-    def shape_of(item: Any) -> tuple[int, ...]:
-        shape = []
-        while isinstance(item, (list, tuple)):
-            shape.append(len(item))
-            if not item:
-                break
-            item = item[0]
-        return tuple(shape)
-
-    def check(item: Any, shape: tuple[int, ...], depth: int) -> None:
-        if not shape:
-            if isinstance(item, (list, tuple)):
-                raise ValueError(f"too many dimensions at depth {depth}: a number was expected next to numbers")
-            if not isinstance(item, (bool, int, float, complex, np.generic)):
-                raise TypeError(f"new(): invalid data type '{type(item).__name__}'" if isinstance(item, str) else
-                                f"must be real number, not {type(item).__name__}")  # fmt: skip
-            return
-        if not isinstance(item, (list, tuple)):
-            raise TypeError("not a sequence")
-        if len(item) != shape[0]:
-            raise ValueError(f"expected sequence of length {shape[0]} at dim {depth} (got {len(item)})")
-        for sub in item:
-            check(sub, shape[1:], depth + 1)
-
-    check(data, shape_of(data), 0)
-
-
 def tensor(
     data: Any, *, dtype: Dtype | None = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False
 ) -> Tensor:
@@ -159,7 +45,7 @@ def tensor(
             [3, 4]])
     """
     return _finished(
-        _array_of(
+        array_of(
             data, None if dtype is None else _dtype.as_dtype(dtype), None if device is None else as_device(device)
         ),
         requires_grad,
@@ -193,6 +79,8 @@ def asarray(
     >>> tdt.asarray([1, 2])
     tensor([1, 2])
     """
+    if isinstance(obj, (bytes, bytearray, memoryview)):
+        obj = np.frombuffer(obj, (_dtype.get_default_dtype() if dtype is None else _dtype.as_dtype(dtype)).np)
     shares = isinstance(obj, Tensor) or _backend.is_array(obj)
     made = tensor(obj, dtype=dtype, device=device) if copy or not shares else as_tensor(obj, dtype, device)
     if copy is False and not (shares and _backend.may_overlap(made._a, obj._a if isinstance(obj, Tensor) else obj)):
@@ -255,10 +143,16 @@ def make(
 
 def _filled(kind: str, words: str, example: str) -> Any:
     def function(
-        *size: Any, out: Tensor | None = None, dtype: Dtype | None = None, layout: Any = None, device: Any = None,
-        requires_grad: bool = False, pin_memory: bool = False, memory_format: Any = None,
+        *sizes: Any, size: Any = None, out: Tensor | None = None, dtype: Dtype | None = None, layout: Any = None,
+        device: Any = None, requires_grad: bool = False, pin_memory: bool = False, memory_format: Any = None,
     ) -> Tensor:  # fmt: skip
-        made = make(kind, _shape_of(size or ((),)) if size else (), None, dtype, device, requires_grad)
+        shape = _shape_of(_sizes(kind, sizes, size))
+        if getattr(memory_format, "order", None):
+            if len(shape) != len(memory_format.order):
+                name = str(memory_format).rpartition(".")[2]
+                raise RuntimeError(f"required rank {len(memory_format.order)} tensor to use {name} format")
+            return _ordered(kind, shape, None, dtype, device, requires_grad, memory_format.order)
+        made = make(kind, shape, None, dtype, device, requires_grad)
         return made if out is None else _into(out, made)
 
     def like(
@@ -270,6 +164,7 @@ def _filled(kind: str, words: str, example: str) -> Any:
         requires_grad: bool = False,
         memory_format: Any = None,
     ) -> Tensor:
+        _tensor_to_be_like(f"{kind}_like", input)
         return _like(kind, input, None, dtype, device, requires_grad, memory_format)
 
     function.__name__ = function.__qualname__ = kind
@@ -320,9 +215,30 @@ def _like(
     where = x.device if where is None else where
     if order is None or (layout is not None and layout.name == "contiguous_format"):
         return make(kind, x._a.shape, value, dtype, where, requires_grad)
-    made = make(kind, tuple([x._a.shape[d] for d in order]), value, dtype, where, requires_grad)
-    made._a = made._a.transpose(sorted(range(x.ndim), key=order.__getitem__))
+    return _ordered(kind, x._a.shape, value, dtype, where, requires_grad, order)
+
+
+def _ordered(
+    kind: str, shape: tuple[int, ...], value: Any, dtype: Any, where: Any, requires_grad: bool, order: tuple[int, ...]
+) -> Tensor:
+    """As `make`, with the dimensions in memory in that order."""
+    made = make(kind, tuple([shape[d] for d in order]), value, dtype, where, requires_grad)
+    made._a = made._a.transpose(sorted(range(len(shape)), key=order.__getitem__))
     return made
+
+
+def _tensor_to_be_like(name: str, input: Any) -> None:
+    if not isinstance(input, Tensor):
+        raise TypeError(f"{name}(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
+
+
+def _sizes(name: str, sizes: tuple[Any, ...], size: Any) -> tuple[Any, ...]:
+    """The sizes, given one by one, as one sequence, or by the keyword `size`."""
+    if size is None and not sizes:
+        raise TypeError(f'{name}() missing 1 required positional arguments: "size"')
+    if size is not None and sizes:
+        raise TypeError(f"{name}() got multiple values for argument 'size'")
+    return sizes or (size,)
 
 
 zeros, zeros_like = _filled("zeros", "all 0", "\n    tensor([0., 0.])")
@@ -340,8 +256,13 @@ def full(
     >>> tdt.full((2,), 7)
     tensor([7, 7])
     """
-    fill_value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
-    made = make("full", _shape_of((size,)), fill_value, dtype or infer_dtype(fill_value), device, requires_grad)
+    if isinstance(size, int):
+        raise TypeError("full(): argument 'size' (position 1) must be tuple of ints, not int")
+    dtype = out.dtype if dtype is None and out is not None else dtype
+    value, dtype = fill_number(
+        fill_value, dtype and _dtype.as_dtype(dtype), "full(): argument 'fill_value' (position 2)"
+    )
+    made = make("full", _shape_of((size,)), value, dtype, device, requires_grad)
     return made if out is None else _into(out, made)
 
 
@@ -355,8 +276,10 @@ def full_like(
     >>> tdt.full_like(tdt.zeros(2), 7)
     tensor([7., 7.])
     """
-    fill_value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
-    return _like("full", input, fill_value, dtype, device, requires_grad, memory_format)
+    _tensor_to_be_like("full_like", input)
+    wanted = input.dtype if dtype is None else _dtype.as_dtype(dtype)
+    value, wanted = fill_number(fill_value, wanted, "full_like(): argument 'fill_value' (position 2)")
+    return _like("full", input, value, wanted, device, requires_grad, memory_format)
 
 
 def scalar_tensor(s: Any, *, dtype: Dtype | None = None, device: Any = None, requires_grad: bool = False) -> Tensor:
@@ -366,7 +289,9 @@ def scalar_tensor(s: Any, *, dtype: Dtype | None = None, device: Any = None, req
     >>> tdt.scalar_tensor(2)
     tensor(2.)
     """
-    return make("full", (), s, dtype, device, requires_grad)
+    dtype = _dtype.get_default_dtype() if dtype is None else _dtype.as_dtype(dtype)
+    value, dtype = fill_number(s, dtype, "scalar_tensor(): argument 's' (position 1)")
+    return make("full", (), value, dtype, device, requires_grad)
 
 
 def empty_strided(
@@ -385,7 +310,13 @@ def empty_strided(
     >>> tdt.empty_strided((2, 3), (1, 2)).stride()
     (1, 2)
     """
-    size, stride = tuple(size), tuple(stride)
+    size, stride = _shape_of((size,)), tuple(stride)
+    if len(size) != len(stride):
+        raise RuntimeError(
+            f"dimensionality of sizes ({len(size)}) must match dimensionality of strides ({len(stride)})"
+        )
+    if any(s < 0 for s in stride):
+        raise RuntimeError(f"strides must not be negative, but got sizes={list(size)} and strides={list(stride)}")
     extent = 1 + sum((n - 1) * s for n, s in zip(size, stride, strict=True)) if 0 not in size else 0
     memory = make("empty", (extent,), None, dtype, device)._a
     xp = _backend.namespace(memory)
@@ -395,7 +326,7 @@ def empty_strided(
 
 
 def arange(
-    start: Any, end: Any = None, step: Any = 1, *, out: Tensor | None = None,
+    start: Any = None, end: Any = None, step: Any = 1, *, out: Tensor | None = None,
     dtype: Dtype | None = None, layout: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
     """start, start + step, … up to but without end; int64 for integers, else the default float type.
@@ -404,8 +335,10 @@ def arange(
     >>> tdt.arange(1, 2.5, 0.5)
     tensor([1.0000, 1.5000, 2.0000])
     """
-    start, end = (0, start) if end is None else (start, end)
-    start, end, step = (v.item() if isinstance(v, Tensor) else v for v in (start, end, step))
+    if start is None and end is None:
+        raise TypeError('arange() missing 1 required positional arguments: "end"')
+    start, end = (0, start) if end is None else (start or 0, end)
+    start, end, step = (_real(v.item() if isinstance(v, Tensor) else v) for v in (start, end, step))
     dtype = out.dtype if dtype is None and out is not None else dtype
     if dtype is None:
         dtype = _dtype.int64 if all(isinstance(v, int) for v in (start, end, step)) else _dtype.get_default_dtype()
@@ -429,6 +362,12 @@ def arange(
     return made if out is None else _into(out, made)
 
 
+def _real(value: Any) -> Any:
+    if isinstance(value, complex):
+        raise RuntimeError(f"value cannot be converted to type double without overflow: {value}")
+    return value
+
+
 def linspace(
     start: Any, end: Any, steps: int, *, out: Tensor | None = None,
     dtype: Dtype | None = None, layout: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False,
@@ -439,12 +378,14 @@ def linspace(
     >>> tdt.linspace(0, 1, 3)
     tensor([0.0000, 0.5000, 1.0000])
     """
-    if steps < 0:
+    if operator.index(steps) < 0:
         raise RuntimeError("number of steps must be non-negative")
     start, end = (v.item() if isinstance(v, Tensor) else v for v in (start, end))
     dtype = out.dtype if dtype is None and out is not None else dtype
+    has_complex = isinstance(start, complex) or isinstance(end, complex)
+    if dtype is not None and has_complex and not dtype.is_complex:
+        raise RuntimeError(f"linspace(): inferred a complex dtype, which can't be safely cast to passed dtype {dtype}")
     if dtype is None:
-        has_complex = isinstance(start, complex) or isinstance(end, complex)
         dtype = _dtype.get_default_dtype().to_complex() if has_complex else _dtype.get_default_dtype()
     _dtype.check_category("linspace", _dtype.NUMBERS, dtype)
     xp = on(as_device(device))
@@ -534,10 +475,10 @@ tril_indices, triu_indices = _triangle_indices("tril_indices"), _triangle_indice
 def new_tensor(
     self: Tensor, data: Any, *, dtype: Dtype | None = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
-    """A tensor of `data` on this tensor's device; its dtype too, unless data is a tensor."""
-    if dtype is None:
-        dtype = data.dtype if isinstance(data, Tensor) else self.dtype
-    return tensor(data, dtype=dtype, device=self.device if device is None else device, requires_grad=requires_grad)
+    """A tensor of `data` with this tensor's dtype and device."""
+    return tensor(
+        data, dtype=dtype or self.dtype, device=self.device if device is None else device, requires_grad=requires_grad
+    )
 
 
 def new_full(
@@ -545,24 +486,19 @@ def new_full(
     requires_grad: bool = False, layout: Any = None, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
     """A tensor of this tensor's dtype and device, every element `fill_value`."""
-    fill_value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
-    return make(
-        "full",
-        _shape_of((size,)),
-        fill_value,
-        dtype or self.dtype,
-        self.device if device is None else device,
-        requires_grad,
-    )
+    return full(
+        size, fill_value, dtype=dtype or self.dtype, device=self.device if device is None else device, requires_grad=requires_grad
+    )  # fmt: skip
 
 
 def _new(kind: str) -> Any:
     def function(
-        self: Tensor, *size: Any, dtype: Dtype | None = None, device: Any = None, requires_grad: bool = False, layout: Any = None,
-        pin_memory: bool = False,
+        self: Tensor, *sizes: Any, size: Any = None, dtype: Dtype | None = None, device: Any = None,
+        requires_grad: bool = False, layout: Any = None, pin_memory: bool = False,
     ) -> Tensor:  # fmt: skip
         target = self.device if device is None else device
-        return make(kind, _shape_of(size) if size else (), None, dtype or self.dtype, target, requires_grad)
+        shape = _shape_of(_sizes(f"new_{kind}", sizes, size))
+        return make(kind, shape, None, dtype or self.dtype, target, requires_grad)
 
     function.__name__ = function.__qualname__ = f"new_{kind}"
     function.__doc__ = f"`tdt.{kind}` with this tensor's dtype and device."

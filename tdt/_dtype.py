@@ -108,10 +108,6 @@ def as_dtype(value: Any) -> dtype:
     """`value` as a dtype; accepts ours and Python's `float`, `int`, `bool`, `complex`."""
     if value.__class__ is dtype:
         return value
-    if value is builtins.float:
-        return _default
-    if value is builtins.complex:
-        return _default.to_complex()
     if value in _PYTHON:
         return _PYTHON[value]
     raise TypeError(f"dtype must be a tdt.dtype such as tdt.float32, not {type(value).__name__} {value!r}")

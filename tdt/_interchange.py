@@ -65,16 +65,31 @@ def __bool__(self: Tensor) -> bool:
     return bool(self._a.item())
 
 
+def _number(self: Tensor) -> Any:
+    if self._a.size != 1:
+        raise ValueError(f"only one element tensors can be converted to Python scalars, not one of {self.shape}")
+    return self.item()
+
+
+def _real_number(self: Tensor) -> Any:
+    value = _number(self)
+    if isinstance(value, complex):
+        if value.imag:
+            raise RuntimeError(f"value cannot be converted to type double without overflow: {value}")
+        return value.real
+    return value
+
+
 def __float__(self: Tensor) -> float:
-    return float(self.item())
+    return float(_real_number(self))
 
 
 def __int__(self: Tensor) -> int:
-    return int(self.item())
+    return int(_real_number(self))
 
 
 def __complex__(self: Tensor) -> complex:
-    return complex(self.item())
+    return complex(_number(self))
 
 
 def __index__(self: Tensor) -> int:

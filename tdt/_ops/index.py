@@ -176,6 +176,8 @@ def _part(x: Tensor, k: Any) -> Any:
         return tensor(k, dtype=None if len(k) else _dtype.int64, device=x.device)
     if hasattr(k, "__index__"):
         return operator.index(k)
+    if isinstance(k, str):
+        raise TypeError("new(): invalid data type 'str'; indices are integers, slices, lists and tensors")
     raise IndexError(
         "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices "
         f"(got {type(k).__name__})"
