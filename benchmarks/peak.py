@@ -1,0 +1,120 @@
+"""What share of this machine's measured peak each kernel reaches: of a matrix product's rate, or of memory's bandwidth.
+
+python -m benchmarks.peak                     # all threads
+OMP_NUM_THREADS=1 python -m benchmarks.peak   # one
+
+The peaks are measured here and now: the best product of two 1536×1536 matrices, and the best sum of two vectors of 64 MiB
+into a third. A kernel whose arrays fit the cache may pass the bandwidth's peak.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+import tdt
+from benchmarks._pairs import settings
+from tdt._backend.layout import to_front
+from tdt._kernels import conv_cpu, gelu_cpu, norm_cpu, optim_cpu, pool_cpu, relu_cpu
+from tdt._kernels._jit import jit
+from tdt._kernels._pool import parallel
+from tdt._kernels._table import Table
+from tdt._kernels.product_cpu import product
+
+CONVOLUTIONS = [(64, 1, 32, 28, 3), (64, 32, 64, 26, 3), (64, 16, 16, 32, 3), (64, 64, 64, 8, 3), (16, 256, 256, 14, 3),
+                (16, 128, 128, 14, 1)]  # fmt: skip
+POOLING = {"kernel": (2, 2), "stride": (2, 2), "padding": (0, 0), "dilation": (1, 1), "ceil_mode": False}
+
+
+@jit
+def _add(first, last, a, b, out):
+    xs, ys, zs = a[first << 16 : last << 16], b[first << 16 : last << 16], out[first << 16 : last << 16]
+    for i in range(zs.size):
+        zs[i] = xs[i] + ys[i]
+
+
+def seconds(run: Callable[[], object]) -> float:
+    """The best of the repetitions that fit into a third of a second: what the code can do when nobody disturbs it."""
+    run()
+    best, end = math.inf, time.perf_counter() + 0.35
+    while time.perf_counter() < end:
+        start = time.perf_counter()
+        run()
+        best = min(best, time.perf_counter() - start)
+    return best
+
+
+def random(*shape: int, last: bool = False) -> np.ndarray:
+    """Normal float32 numbers; channels-last in memory if `last`."""
+    if last:
+        return to_front(random(shape[0], *shape[2:], shape[1]))
+    return np.random.default_rng(0).standard_normal(shape, np.float32)
+
+
+def computing() -> list[tuple[str, Callable[[], object], float]]:
+    """(name, call, multiply-adds) of kernels that the multipliers limit."""
+    found: list[tuple[str, Callable[[], object], float]] = []
+    for m, n, k in ((128, 512, 784), (32, 128, 1024), (512, 512, 512)):
+        a, b = random(m, k), random(n, k).T
+        found.append((f"product {m}x{k} by {k}x{n}", lambda a=a, b=b: product(a, b), m * n * k))
+    for batch, inside, outside, size, kernel in CONVOLUTIONS:
+        how = {"stride": (1, 1), "padding": (kernel // 2,) * 2, "dilation": (1, 1), "groups": 1}
+        x, g = random(batch, inside, size, size, last=True), random(batch, outside, size, size, last=True)
+        w = random(outside, inside, kernel, kernel)
+        work = batch * size * size * w.size
+        name = f"convolution {batch}x{inside}x{size}x{size} to {outside}, {kernel}x{kernel}"
+        found += [
+            (f"{name}: result", lambda x=x, w=w, how=how: conv_cpu.conv(x, w, None, **how), work),
+            (f"{name}: input", lambda g=g, w=w, s=(size, size), how=how: conv_cpu.conv_input_grad(g, w, size=s, **how), work),
+            (f"{name}: weights", lambda g=g, x=x, k=(kernel, kernel), how=how: conv_cpu.conv_weight_grad(g, x, kernel=k, **how),
+             work),
+        ]  # fmt: skip
+    return found
+
+
+def moving() -> list[tuple[str, Callable[[], object], float]]:
+    """(name, call, bytes read and written) of kernels that memory limits."""
+    x, g = random(64, 64, 32, 32, last=True), random(64, 64, 32, 32, last=True)
+    flat, size = random(1 << 22), x.nbytes
+    w, mean = random(64), random(64)
+    pooled = pool_cpu.max_pool(x, **POOLING)
+    params = [random(25_000) for _ in range(160)]
+    table = Table([params, params, [p.copy() for p in params], [abs(p) for p in params], None])
+    corrections = np.full((len(params), 2), 0.5)
+    adam = {"lr": 1e-3, "beta1": 0.9, "beta2": 0.999, "eps": 1e-8, "weight_decay": 0.0, "decoupled": False,
+            "amsgrad": False, "maximize": False}  # fmt: skip
+    return [
+        ("relu", lambda: relu_cpu.relu(x), 2 * size),
+        ("relu, gradient", lambda: relu_cpu.relu_vjp(g, x), 3 * size),
+        ("gelu", lambda: gelu_cpu.gelu(flat, approximate="none"), 2 * flat.nbytes),
+        ("gelu, gradient", lambda: gelu_cpu.gelu_vjp(flat, flat, approximate="none"), 3 * flat.nbytes),
+        ("max pooling", lambda: pool_cpu.max_pool(x, **POOLING), size + pooled.nbytes),
+        ("max pooling, gradient", lambda: pool_cpu.max_pool_vjp(pooled, pooled, x), 2 * size + 2 * pooled.nbytes),
+        ("batch norm", lambda: norm_cpu.batch_norm(x, w, w, eps=1e-5), 3 * size),
+        ("batch norm, sums of the gradient", lambda: norm_cpu.batch_norm_sums(g, x, mean), 2 * size),
+        ("batch norm, gradient", lambda: norm_cpu.batch_norm_input_grad(g, x, mean, w, w, w), 3 * size),
+        ("batch norm, eval", lambda: norm_cpu.affine(x, mean, w, w), 2 * size),
+        ("Adam, 160 tensors", lambda: optim_cpu.adam(table, corrections, **adam), 7 * 160 * 25_000 * 4),
+    ]
+
+
+def main() -> None:
+    """Print a line for each kernel."""
+    print(settings(), "|", tdt.get_num_threads(), "threads")
+    a, b = random(1536, 1536), random(1536, 1536)
+    rate = 1536**3 / seconds(lambda: product(a, b))
+    x, y = random(1 << 24), random(1 << 24)
+    out = np.empty_like(x)
+    bandwidth = 3 * x.nbytes / seconds(lambda: parallel(_add, x.size >> 16, x, y, out))
+    print(f"peak: {2 * rate / 1e9:.0f} GFLOP/s, {bandwidth / 1e9:.1f} GB/s")
+    for kernels, peak, unit, scale in ((computing(), rate, "GFLOP/s", 2e-9), (moving(), bandwidth, "GB/s", 1e-9)):
+        for name, run, work in kernels:
+            reached = work / seconds(run)
+            print(f"{name:<52} {reached * scale:8.1f} {unit:<8} {reached / peak:4.0%}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
