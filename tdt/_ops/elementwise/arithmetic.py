@@ -8,7 +8,7 @@ from typing import Any
 from tdt import _dtype
 from tdt._dtype import FLOATING_AND_COMPLEX, NUMBERS, REAL, REAL_NUMBERS
 from tdt._ops._common import conj
-from tdt._ops.elementwise._front import binary, check_operands
+from tdt._ops.elementwise._front import binary, check_operands, ufunc2
 from tdt._tensor import Tensor
 from tdt.autograd._op import finish, op
 
@@ -187,34 +187,22 @@ def _log_of(number: Any, like: Tensor) -> Tensor:
     return like.new_full((), number, dtype=like.dtype).log()
 
 
-maximum = binary(
-    "maximum", lambda xp, x, y: xp.maximum(x, y),
-    {"x": lambda g, x, y: g * _share(x > y, x == y), "y": lambda g, x, y: g * _share(y > x, x == y)},
-    "The larger of each pair; nan where either is. At ties each operand gets half of the gradient.",
-    ("1., 5.", "3., 4.", "3., 5."), dtypes=REAL, numbers="none")  # fmt: skip
-minimum = binary(
-    "minimum", lambda xp, x, y: xp.minimum(x, y),
-    {"x": lambda g, x, y: g * _share(x < y, x == y), "y": lambda g, x, y: g * _share(y < x, x == y)},
-    "The smaller of each pair; nan where either is. At ties each operand gets half of the gradient.",
-    ("1., 5.", "3., 4.", "1., 4."), dtypes=REAL, numbers="none")  # fmt: skip
-fmax = binary(
-    "fmax",
-    lambda xp, x, y: xp.fmax(x, y),
-    {"x": lambda g, x, y: g * ((x >= y) | y.isnan()), "y": lambda g, x, y: g * ((x >= y) | y.isnan()).logical_not()},
-    "The larger of each pair; of nan and a number the number.",
-    ("1., 5.", "3., 4.", "3., 5."),
-    dtypes=REAL,
-    numbers="none",
-)
-fmin = binary(
-    "fmin",
-    lambda xp, x, y: xp.fmin(x, y),
-    {"x": lambda g, x, y: g * ((x <= y) | y.isnan()), "y": lambda g, x, y: g * ((x <= y) | y.isnan()).logical_not()},
-    "The smaller of each pair; of nan and a number the number.",
-    ("1., 5.", "3., 4.", "1., 4."),
-    dtypes=REAL,
-    numbers="none",
-)
+_AT_TIES = "nan where either is. At ties each operand gets half of the gradient."
+_OF_NAN = "of nan and a number the number."
+maximum, minimum, fmax, fmin = (
+    binary(name, ufunc2(name), rules, f"The {which} of each pair; {rest}", ("1., 5.", "3., 4.", result), dtypes=REAL,
+           numbers="none")
+    for name, rules, which, rest, result in (
+        ("maximum", {"x": lambda g, x, y: g * _share(x > y, x == y), "y": lambda g, x, y: g * _share(y > x, x == y)},
+         "larger", _AT_TIES, "3., 5."),
+        ("minimum", {"x": lambda g, x, y: g * _share(x < y, x == y), "y": lambda g, x, y: g * _share(y < x, x == y)},
+         "smaller", _AT_TIES, "1., 4."),
+        ("fmax", {"x": lambda g, x, y: g * ((x >= y) | y.isnan()), "y": lambda g, x, y: g * ~((x >= y) | y.isnan())},
+         "larger", _OF_NAN, "3., 5."),
+        ("fmin", {"x": lambda g, x, y: g * ((x <= y) | y.isnan()), "y": lambda g, x, y: g * ~((x <= y) | y.isnan())},
+         "smaller", _OF_NAN, "1., 4."),
+    )
+)  # fmt: skip
 
 
 def _share(wins: Tensor, ties: Tensor) -> Tensor:

@@ -18,41 +18,26 @@ __all__ = [
     "ne", "not_equal", "signbit",
 ]  # fmt: skip
 
-eq = binary("eq", ufunc2("equal"), {}, "input == other, element by element.", ("1, 2", "1, 3", " True, False"))
-ne = binary("ne", ufunc2("not_equal"), {}, "input != other, element by element.", ("1, 2", "1, 3", "False,  True"))
-lt = binary(
-    "lt", ufunc2("less"), {}, "input < other, element by element.", ("1, 2", "1, 3", "False,  True"), dtypes=REAL
-)
-le = binary(
-    "le", ufunc2("less_equal"), {}, "input <= other, element by element.", ("1, 2", "1, 1", " True, False"), dtypes=REAL
-)
-gt = binary(
-    "gt", ufunc2("greater"), {}, "input > other, element by element.", ("1, 2", "1, 1", "False,  True"), dtypes=REAL
-)
-ge = binary(
-    "ge",
-    ufunc2("greater_equal"),
-    {},
-    "input >= other, element by element.",
-    ("1, 2", "1, 3", " True, False"),
-    dtypes=REAL,
+eq, ne, lt, le, gt, ge = (
+    binary(name, ufunc2(function), {}, f"input {sign} other, element by element.", example, dtypes=dtypes)
+    for name, function, sign, example, dtypes in (
+        ("eq", "equal", "==", ("1, 2", "1, 3", " True, False"), ALL),
+        ("ne", "not_equal", "!=", ("1, 2", "1, 3", "False,  True"), ALL),
+        ("lt", "less", "<", ("1, 2", "1, 3", "False,  True"), REAL),
+        ("le", "less_equal", "<=", ("1, 2", "1, 1", " True, False"), REAL),
+        ("gt", "greater", ">", ("1, 2", "1, 1", "False,  True"), REAL),
+        ("ge", "greater_equal", ">=", ("1, 2", "1, 3", " True, False"), REAL),
+    )
 )
 not_equal, less, less_equal, greater, greater_equal = ne, lt, le, gt, ge
 
-_BOOLS = ("True, False", "True, True")
-logical_and = binary(
-    "logical_and", ufunc2("logical_and"), {}, "Whether both are non-zero.", (*_BOOLS, " True, False"), numbers="none"
-)
-logical_or = binary(
-    "logical_or", ufunc2("logical_or"), {}, "Whether either is non-zero.", (*_BOOLS, "True, True"), numbers="none"
-)
-logical_xor = binary(
-    "logical_xor",
-    ufunc2("logical_xor"),
-    {},
-    "Whether exactly one is non-zero.",
-    (*_BOOLS, "False,  True"),
-    numbers="none",
+logical_and, logical_or, logical_xor = (
+    binary(name, ufunc2(name), {}, doc, ("True, False", "True, True", result), numbers="none")
+    for name, doc, result in (
+        ("logical_and", "Whether both are non-zero.", " True, False"),
+        ("logical_or", "Whether either is non-zero.", "True, True"),
+        ("logical_xor", "Whether exactly one is non-zero.", "False,  True"),
+    )
 )
 logical_not = unary(
     "logical_not",
@@ -64,32 +49,13 @@ logical_not = unary(
     to_float=False,
 )
 
-bitwise_and = binary(
-    "bitwise_and",
-    ufunc2("bitwise_and"),
-    {},
-    "Bits set in both; for bool, and.",
-    ("6", "3", "2"),
-    dtypes=INTEGRAL,
-    numbers="any",
-)
-bitwise_or = binary(
-    "bitwise_or",
-    ufunc2("bitwise_or"),
-    {},
-    "Bits set in either; for bool, or.",
-    ("6", "3", "7"),
-    dtypes=INTEGRAL,
-    numbers="any",
-)
-bitwise_xor = binary(
-    "bitwise_xor",
-    ufunc2("bitwise_xor"),
-    {},
-    "Bits set in one alone; for bool, exclusive or.",
-    ("6", "3", "5"),
-    dtypes=INTEGRAL,
-    numbers="any",
+bitwise_and, bitwise_or, bitwise_xor = (
+    binary(name, ufunc2(name), {}, doc, ("6", "3", result), dtypes=INTEGRAL, numbers="any")
+    for name, doc, result in (
+        ("bitwise_and", "Bits set in both; for bool, and.", "2"),
+        ("bitwise_or", "Bits set in either; for bool, or.", "7"),
+        ("bitwise_xor", "Bits set in one alone; for bool, exclusive or.", "5"),
+    )
 )
 bitwise_not = unary(
     "bitwise_not",
@@ -117,23 +83,12 @@ def _shift(name: str) -> Any:
     return forward
 
 
-bitwise_left_shift = binary(
-    "bitwise_left_shift",
-    _shift("left_shift"),
-    {},
-    "input · 2^other, for integers.",
-    ("3", "2", "12"),
-    dtypes=INTS,
-    numbers="any",
-)
-bitwise_right_shift = binary(
-    "bitwise_right_shift",
-    _shift("right_shift"),
-    {},
-    "input / 2^other rounded down, for integers.",
-    ("13", "2", "3"),
-    dtypes=INTS,
-    numbers="any",
+bitwise_left_shift, bitwise_right_shift = (
+    binary(f"bitwise_{name}", _shift(name), {}, doc, example, dtypes=INTS, numbers="any")
+    for name, doc, example in (
+        ("left_shift", "input · 2^other, for integers.", ("3", "2", "12")),
+        ("right_shift", "input / 2^other rounded down, for integers.", ("13", "2", "3")),
+    )
 )
 
 

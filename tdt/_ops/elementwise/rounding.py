@@ -85,35 +85,13 @@ sign = unary(
     to_float=False,
     same_out=True,
 )
-floor = unary(
-    "floor",
-    _whole("floor"),
-    _nothing,
-    "Largest whole number ≤ x.",
-    ("1.7, -1.2", " 1., -2."),
-    dtypes=REAL_NUMBERS,
-    to_float=False,
-    same_out=True,
-)
-ceil = unary(
-    "ceil",
-    _whole("ceil"),
-    _nothing,
-    "Smallest whole number ≥ x.",
-    ("1.2, -1.7", " 2., -1."),
-    dtypes=REAL_NUMBERS,
-    to_float=False,
-    same_out=True,
-)
-trunc = unary(
-    "trunc",
-    _whole("trunc"),
-    _nothing,
-    "x without its fraction.",
-    ("1.7, -1.7", " 1., -1."),
-    dtypes=REAL_NUMBERS,
-    to_float=False,
-    same_out=True,
+floor, ceil, trunc = (
+    unary(name, _whole(name), _nothing, doc, example, dtypes=REAL_NUMBERS, to_float=False, same_out=True)
+    for name, doc, example in (
+        ("floor", "Largest whole number ≤ x.", ("1.7, -1.2", " 1., -2.")),
+        ("ceil", "Smallest whole number ≥ x.", ("1.2, -1.7", " 2., -1.")),
+        ("trunc", "x without its fraction.", ("1.7, -1.7", " 1., -1.")),
+    )
 )
 frac = unary(
     "frac",
