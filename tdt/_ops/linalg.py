@@ -12,7 +12,7 @@ from tdt import _kernels
 from tdt._dtype import FLOAT, FLOATING_AND_COMPLEX, NUMBERS, SCALAR_NAMES, check_category
 from tdt._ops._common import Dims, keep, store_into, wrap_dim, wrap_dims
 from tdt._ops.decompositions import check_float, svd_full
-from tdt._ops.elementwise._front import refuse_out
+from tdt._ops.elementwise._front import named, refuse_out
 from tdt._tensor import Tensor
 from tdt.autograd._op import binary, finish, op
 
@@ -143,9 +143,7 @@ def _product(name: str, ranks: tuple[int, int], doc: str, example: str) -> Any:
                 )
         return matmul(input, other, out=out)
 
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"{doc}\n\n>>> import tdt\n{example}\n"
-    return function
+    return named(function, name, f"{doc}\n\n>>> import tdt\n{example}\n")
 
 
 mm = _product(
@@ -226,9 +224,7 @@ def _added(name: str, product: Any, ranks: tuple[int, int], doc: str) -> Any:
         result = result if result.dtype is input.dtype else result.to(input.dtype)
         return result if out is None else store_into(out, result, exact=ranks != (1, 1))
 
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = doc
-    return function
+    return named(function, name, doc)
 
 
 addmm = _added(

@@ -11,7 +11,7 @@ from typing import Any
 from tdt import _dtype
 from tdt._dtype import FLOAT, FLOATING_AND_COMPLEX, NUMBERS, REAL, REAL_NUMBERS
 from tdt._ops._common import store_into, wrap_dim
-from tdt._ops.elementwise._front import refuse_out
+from tdt._ops.elementwise._front import named, refuse_out
 from tdt._ops.elementwise.select import _logaddexp
 from tdt._ops.reduce import refuse_empty
 from tdt._overlap import refuse_shared
@@ -132,8 +132,7 @@ def _median(name: str, place: Any) -> Any:
             return input.new_full((), float("nan"))
         return record(input.reshape(-1), dim=0, keepdim=False)[0]
 
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"""The lower median{", nan left out" if name != "median" else ""}.
+    doc = f"""The lower median{", nan left out" if name != "median" else ""}.
 
     Of all elements, or (values, indices) along `dim`.
 
@@ -141,7 +140,7 @@ def _median(name: str, place: Any) -> Any:
     >>> tdt.{name}(tdt.tensor([4, 1, 3, 2]))
     tensor(2)
     """
-    return function
+    return named(function, name, doc)
 
 
 median, nanmedian = _median("median", _median_place), _median("nanmedian", _nanmedian_place)
@@ -352,8 +351,7 @@ def _running(name: str, better: Any) -> Any:
         _same_values(out, input)
         return _pair(name, running, out, input, dim=wrap_dim(dim, input.ndim))
 
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"""(values, indices): the {"largest" if name == "cummax" else "smallest"} element so far.
+    doc = f"""(values, indices): the {"largest" if name == "cummax" else "smallest"} element so far.
 
     Along `dim`; of equals the last.
 
@@ -361,7 +359,7 @@ def _running(name: str, better: Any) -> Any:
     >>> tdt.{name}(tdt.tensor([2, 1, 3]), 0).values
     tensor([{"2, 2, 3" if name == "cummax" else "2, 1, 1"}])
     """
-    return function
+    return named(function, name, doc)
 
 
 cummax, cummin = _running("cummax", lambda a, b: a >= b), _running("cummin", lambda a, b: a <= b)

@@ -9,10 +9,10 @@ from typing import Any
 from tdt import _dtype
 from tdt._dtype import FLOAT, FLOATING_AND_COMPLEX, REAL, REAL_NUMBERS, SCALAR_NAMES
 from tdt._ops._common import Dims, count, keep, store_into, wrap_dims
-from tdt._ops.elementwise._front import refuse_out, tensor_argument
+from tdt._ops.elementwise._front import named, refuse_out, tensor_argument
 from tdt._ops.elementwise.arithmetic import maximum, minimum
 from tdt._tensor import Tensor
-from tdt.autograd._op import finish, op, unary
+from tdt.autograd._op import Op, finish, op, unary
 
 __all__ = [
     "all", "amax", "amin", "aminmax", "any", "argmax", "argmin", "count_nonzero", "logsumexp", "max", "mean", "min",
@@ -174,66 +174,48 @@ def _spread_options(name: str, x: Tensor, dim: Any, unbiased: Any, correction: A
     return {"dim": wrap_dims(dim, x.ndim), "correction": correction, "keepdim": keepdim}
 
 
-def var(
-    input: Tensor,
-    dim: Any = None,
-    unbiased: bool | None = None,
-    keepdim: bool = False,
-    *,
-    correction: Any = None,
-    out: Tensor | None = None,
-) -> Tensor:
-    """The variance over `dim`: squared distances from the mean, added and divided by n - correction (1 if not given).
+def _spreads(name: str, record: Op, doc: str, values: tuple[str, str]) -> tuple[Any, Any]:
+    """`var` or `std`, and the same together with the mean; `values`: of 1 and 3, with correction 1 and 0."""
+
+    def function(
+        input: Tensor,
+        dim: Any = None,
+        unbiased: bool | None = None,
+        keepdim: bool = False,
+        *,
+        correction: Any = None,
+        out: Tensor | None = None,
+    ) -> Tensor:
+        return finish(record, out, input, **_spread_options(name, input, dim, unbiased, correction, keepdim))
+
+    def with_mean(
+        input: Tensor, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: Any = None
+    ) -> tuple:
+        options = _spread_options(f"{name}_mean", input, dim, unbiased, correction, keepdim)
+        return record(input, **options), _mean(input, dim=options["dim"], keepdim=keepdim)
+
+    one, zero = values
+    example = f"""
+    >>> import tdt
+    >>> tdt.{name}(tdt.tensor([1.0, 3.0])), tdt.{name}(tdt.tensor([1.0, 3.0]), correction=0)
+    ({one}, {zero})
+    """
+    both = f"""({name}, mean) over `dim`.
 
     >>> import tdt
-    >>> tdt.var(tdt.tensor([1.0, 3.0])), tdt.var(tdt.tensor([1.0, 3.0]), correction=0)
-    (tensor(2.), tensor(1.))
+    >>> tdt.{name}_mean(tdt.tensor([1.0, 3.0]), correction=0)
+    ({zero}, tensor(2.))
     """
-    return finish(_var, out, input, **_spread_options("var", input, dim, unbiased, correction, keepdim))
+    return named(function, name, f"{doc}\n{example}"), named(with_mean, f"{name}_mean", both)
 
 
-def std(
-    input: Tensor,
-    dim: Any = None,
-    unbiased: bool | None = None,
-    keepdim: bool = False,
-    *,
-    correction: Any = None,
-    out: Tensor | None = None,
-) -> Tensor:
-    """The square root of `var`.
-
-    >>> import tdt
-    >>> tdt.std(tdt.tensor([1.0, 3.0]), correction=0)
-    tensor(1.)
-    """
-    return finish(_std, out, input, **_spread_options("std", input, dim, unbiased, correction, keepdim))
-
-
-def var_mean(
-    input: Tensor, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: Any = None
-) -> tuple:
-    """(var, mean) over `dim`.
-
-    >>> import tdt
-    >>> tdt.var_mean(tdt.tensor([1.0, 3.0]), correction=0)
-    (tensor(1.), tensor(2.))
-    """
-    options = _spread_options("var_mean", input, dim, unbiased, correction, keepdim)
-    return _var(input, **options), _mean(input, dim=options["dim"], keepdim=keepdim)
-
-
-def std_mean(
-    input: Tensor, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: Any = None
-) -> tuple:
-    """(std, mean) over `dim`.
-
-    >>> import tdt
-    >>> tdt.std_mean(tdt.tensor([1.0, 3.0]), correction=0)
-    (tensor(1.), tensor(2.))
-    """
-    options = _spread_options("std_mean", input, dim, unbiased, correction, keepdim)
-    return _std(input, **options), _mean(input, dim=options["dim"], keepdim=keepdim)
+var, var_mean = _spreads(
+    "var",
+    _var,
+    "The variance over `dim`: squared distances from the mean, added and divided by n - correction (1 if not given).",
+    ("tensor(2.)", "tensor(1.)"),
+)
+std, std_mean = _spreads("std", _std, "The square root of `var`.", ("tensor(1.4142)", "tensor(1.)"))
 
 
 @op
@@ -318,8 +300,7 @@ def _extreme(name: str) -> tuple[Any, Any]:
         refuse_out(out, input)
         return finish(extreme, out, input, dim=dims, keepdim=keepdim)
 
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"""The {"largest" if name == "amax" else "smallest"} element over `dim`: one, several, or all.
+    doc = f"""The {"largest" if name == "amax" else "smallest"} element over `dim`: one, several, or all.
 
     Ties share the gradient.
 
@@ -327,7 +308,7 @@ def _extreme(name: str) -> tuple[Any, Any]:
     >>> tdt.{name}(tdt.tensor([[1, 5], [3, 2]]), 1)
     tensor([{"5, 3" if name == "amax" else "1, 2"}])
     """
-    return extreme, function
+    return extreme, named(function, name, doc)
 
 
 def refuse_empty(name: str, x: Tensor, dim: AllDims, whole: type[Exception] = RuntimeError) -> None:
@@ -383,8 +364,7 @@ def _arg(name: str) -> Any:
             keepdim=keepdim and (dim is not None or input.ndim == 0),
         )
 
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"""The index of the {"largest" if name == "argmax" else "smallest"} element.
+    doc = f"""The index of the {"largest" if name == "argmax" else "smallest"} element.
 
     Along `dim`, or in the flattened tensor; of equals the first.
 
@@ -392,7 +372,7 @@ def _arg(name: str) -> Any:
     >>> tdt.{name}(tdt.tensor([1, 5, 3]))
     tensor({1 if name == "argmax" else 0})
     """
-    return function
+    return named(function, name, doc)
 
 
 argmax, argmin = _arg("argmax"), _arg("argmin")
@@ -413,9 +393,8 @@ def _of_max(name: str, whole: Any, pair: str, of_two: Any) -> Any:
         refuse_empty(name, input, None)
         return finish(whole, out, input)
 
-    function.__name__ = function.__qualname__ = name
     most = "largest" if name == "max" else "smallest"
-    function.__doc__ = f"""The {most} element: `{name}(x)`.
+    doc = f"""The {most} element: `{name}(x)`.
 
     `{name}(x, dim)`: (values, indices) along dim. `{name}(x, other)`: the {most} of each pair.
 
@@ -423,7 +402,7 @@ def _of_max(name: str, whole: Any, pair: str, of_two: Any) -> Any:
     >>> tdt.{name}(tdt.tensor([1, 5, 3]))
     tensor({5 if name == "max" else 1})
     """
-    return function
+    return named(function, name, doc)
 
 
 max, min = _of_max("max", _amax, "max_dim", maximum), _of_max("min", _amin, "min_dim", minimum)
@@ -440,14 +419,13 @@ def _truth(name: str) -> Any:
         refuse_out(out, out if out is not None and out.dtype is _dtype.uint8 else _dtype.bool)
         return finish(truth, out, input, dim=dims, keepdim=keepdim)
 
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"""Whether {"every" if name == "all" else "any"} element over `dim` (one, several, or all) is non-zero.
+    doc = f"""Whether {"every" if name == "all" else "any"} element over `dim` (one, several, or all) is non-zero.
 
     >>> import tdt
     >>> tdt.{name}(tdt.tensor([True, False]))
     tensor({"False" if name == "all" else "True"})
     """
-    return function
+    return named(function, name, doc)
 
 
 all, any = _truth("all"), _truth("any")

@@ -87,7 +87,7 @@ def unary(
             refuse_out(out, BOOL)
         return finish(record, out, input)
 
-    return _named(function, name, doc, f"tdt.{name}(tdt.tensor([{example[0]}]))\ntensor([{example[1]}])")
+    return _with_example(function, name, doc, f"tdt.{name}(tdt.tensor([{example[0]}]))\ntensor([{example[1]}])")
 
 
 def binary(
@@ -123,13 +123,18 @@ def binary(
         return record.into(out, input, other)
 
     call = f"tdt.{name}(tdt.tensor([{example[0]}]), tdt.tensor([{example[1]}]))"
-    return _named(function, name, doc, f"{call}\ntensor([{example[2]}])")
+    return _with_example(function, name, doc, f"{call}\ntensor([{example[2]}])")
 
 
-def _named(function: Callable[..., Tensor], name: str, doc: str, example: str) -> Callable[..., Tensor]:
+def named(function: Callable[..., Any], name: str, doc: str) -> Callable[..., Any]:
+    """`function`, made by another one, under its own name and docstring."""
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"{doc}\n\n>>> import tdt\n>>> {example}\n"
+    function.__doc__ = doc
     return function
+
+
+def _with_example(function: Callable[..., Tensor], name: str, doc: str, example: str) -> Callable[..., Tensor]:
+    return named(function, name, f"{doc}\n\n>>> import tdt\n>>> {example}\n")
 
 
 def check_operands(name: str, input: Any, other: Any, numbers: str = "other") -> None:
