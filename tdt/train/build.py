@@ -22,7 +22,7 @@ from tdt.train._failures import REFUSALS, reason
 from tdt.train.config import Chain, Component, Config, ConfigErrors, Draft
 from tdt.train.data import Split, make_loader, open_splits
 from tdt.train.metrics import Loss, Mean
-from tdt.train.shapes import Row, check_shapes
+from tdt.train.shapes import Refused, Row, check_shapes
 
 SAYS_NO = (*REFUSALS, AssertionError)  # what constructors say no with, as PyTorch's do
 
@@ -110,7 +110,8 @@ def build(
 def _check_model(
     draft: Draft, model: nn.Module, sources: dict[nn.Module, Component], opened: dict[str, Split], loss: Any
 ) -> list[Row]:
-    for rule in (*draft.init, *draft.param_groups):
+    whole = not any(isinstance(layer, Refused) for layer in model.modules())
+    for rule in (*draft.init, *draft.param_groups) if whole else ():
         _check_patterns(model, rule, draft.errors)
     return check_shapes(model, sources, opened["train"], loss, draft.errors) if "train" in opened else []
 
@@ -171,7 +172,7 @@ def build_model(part: Component | Chain, errors: ConfigErrors) -> tuple[nn.Modul
                 chain.add_module(name, make(entry))
             return chain
         layer = _create(registry.layers, part, errors)
-        layer = nn.Identity() if layer is None else layer
+        layer = Refused() if layer is None else layer
         sources[layer] = part
         return layer
 

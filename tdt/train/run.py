@@ -9,6 +9,7 @@ import json
 import os
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from io import FileIO
 from pathlib import Path
 from typing import Any
@@ -131,11 +132,11 @@ def find_checkpoint(where: str | os.PathLike[str], root: str | os.PathLike[str] 
     if Path(where).suffix == ".safetensors":
         what = "is a folder; a checkpoint is a file" if Path(where).is_dir() else "no such checkpoint file"
         raise CheckpointError(f"{where}: {what}")
-    store = Run.open(where, root).checkpoints()
-    try:
-        return store.resolve("best")
-    except CheckpointError:
-        return store.resolve("last")
+    run = Run.open(where, root)
+    for name in ("best", "last"):
+        with suppress(CheckpointError):
+            return run.checkpoints().resolve(name)
+    raise CheckpointError(f"{run.folder} has no checkpoint: the run has not come to its first")
 
 
 def _checked(name: str) -> str:

@@ -271,3 +271,13 @@ def test_what_a_loss_says_is_one_sentence():
 def test_images_that_are_no_tensors_are_told_once_what_is_missing():
     found = only(('[ToTensor, "Normalize(0.5, 0.5)"]', "[]"))
     assert found == "c.yaml:6:14: data.transform: samples are ndarray, no tensors; add ToTensor"
+
+
+def test_what_follows_from_a_layer_that_was_refused_is_not_reported_too():
+    changes = (
+        ("classifier: [LazyLinear(16)", "classifier: [Dropout(1.5), LazyLinear(16)"),
+        ('"classifier.*"', '"classifier.9.*"'),
+    )
+    assert only(*changes).startswith("c.yaml:14:16: model.classifier.0: dropout probability has to be")
+    before = ("conv2: Conv2d(4, 8", "conv2: Conv2d(5, 8")
+    assert [p.key for p in problems(before, *changes)] == ["model.features.conv2", "model.classifier.0"]
