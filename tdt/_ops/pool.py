@@ -212,12 +212,26 @@ def _avg_pool(xp, x, *, kernel, stride, padding, ceil_mode, include_pad, divisor
     shape = _avg_shape(x.shape, kernel=kernel, stride=stride, padding=padding, ceil_mode=ceil_mode)
     ones = (1,) * len(kernel)
     framed = _framed(xp, x, _full(x.shape[2:], shape[2:], kernel, stride, padding, ones), padding, 0)
+    total = _window_sums(framed, kernel, stride, shape[2:])
     out = empty_as(xp, shape, x.dtype, is_channels_last(x))
-    out[...] = 0
-    for k in offsets(kernel):
-        out += framed[reached(k, stride, ones, shape[2:])]
     by = _divisor(xp, x.shape[2:], shape[2:], kernel, stride, padding, include_pad, divisor, x.dtype)
-    return xp.divide(out, by, out=out) if x.dtype.kind == "f" else xp.trunc(out / by).astype(x.dtype)
+    out[...] = total / by if x.dtype.kind == "f" else xp.trunc(total / by)
+    return out
+
+
+def _window_sums(x: Any, kernel: tuple, stride: tuple, out: tuple) -> Any:
+    """The sum of each window of (N, C, *spatial), one dimension after the other: k + k additions instead of k · k."""
+    for d, (k, s, n) in enumerate(zip(kernel, stride, out, strict=True), 2):
+        cells = [x[_along(d, i, s, n)] for i in range(k)]
+        x = cells[0].copy(order="K")
+        for other in cells[1:]:
+            x += other
+    return x
+
+
+def _along(d: int, start: int, step: int, count: int) -> tuple:
+    """The index of every `step`-th entry along dimension d."""
+    return (*(slice(None),) * d, slice(start, start + (count - 1) * step + 1, step))
 
 
 @_avg_pool.vjp("x")
@@ -228,13 +242,15 @@ def _(g, x_shape, kernel, stride, padding, ceil_mode, include_pad, divisor):
 
 @op(dtypes=FLOATING, shape=lambda y, *, size, **how: (*y[:2], *size))
 def avg_pool_grad(xp, y, *, size, kernel, stride, padding, ceil_mode, include_pad, divisor):
-    ones, out = (1,) * len(kernel), y.shape[2:]
-    full = _full(size, out, kernel, stride, padding, ones)
-    grad = empty_as(xp, (*y.shape[:2], *full), y.dtype, is_channels_last(y))
-    grad[...] = 0
-    share = y / _divisor(xp, size, out, kernel, stride, padding, include_pad, divisor, y.dtype)
-    for k in offsets(kernel):
-        grad[reached(k, stride, ones, out)] += share
+    out, last = y.shape[2:], is_channels_last(y)
+    full = _full(size, out, kernel, stride, padding, (1,) * len(kernel))
+    grad = y / _divisor(xp, size, out, kernel, stride, padding, include_pad, divisor, y.dtype)
+    for d, (k, s, n) in enumerate(zip(kernel, stride, out, strict=True), 2):
+        share = grad
+        grad = empty_as(xp, (*y.shape[:2], *full[: d - 1], *out[d - 1 :]), y.dtype, last)
+        grad[...] = 0
+        for i in range(k):
+            grad[_along(d, i, s, n)] += share
     return grad[_place(size, padding)]
 
 
