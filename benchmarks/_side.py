@@ -12,7 +12,7 @@ import sys
 import time
 from pathlib import Path
 
-from benchmarks.workloads import WORKLOADS
+from benchmarks.workloads import find
 
 
 def held(which: str) -> float:
@@ -24,7 +24,7 @@ def held(which: str) -> float:
 def main(name: str, workload: str, layout: str) -> None:
     """Answer until the input ends."""
     library = importlib.import_module(name)
-    step = WORKLOADS[workload](library, layout == "channels-last")
+    step = find(workload)(library, layout == "channels-last")
     before = held("VmRSS")
     losses = [step() for _ in range(3)]
     print(json.dumps({"losses": losses, "before": before, "peak": held("VmHWM")}), flush=True)

@@ -105,16 +105,16 @@ def resnet20(library: Any) -> Any:
 
 
 def network(
-    make: Callable[[Any], Any], channels: int, size: int, trains: bool, **sgd: float
+    make: Callable[[Any], Any], channels: int, size: int, trains: bool, batch: int = 64, **sgd: float
 ) -> Callable[[Any, bool], Step]:
-    """A network on a batch of 64 images, under SGD or for inference."""
+    """A network on a batch of images, under SGD or for inference."""
 
     def build(library: Any, last: bool) -> Step:
         library.manual_seed(0)
         model = make(library)
         if last:
             model.to(memory_format=library.channels_last)
-        x, y = images(library, 64, channels, size, 10, last)
+        x, y = images(library, batch, channels, size, 10, last)
         if not trains:
             return inference(library, model, x, y)
         return training(library, model, library.optim.SGD(model.parameters(), **sgd), x, y)
@@ -156,3 +156,31 @@ WORKLOADS: dict[str, Callable[[Any, bool], Step]] = {
     "AdamW step, 40 tensors": optimizer_step("AdamW", 40),
 }
 IMAGES = tuple(name for name in WORKLOADS if "Net" in name)  # those that have a memory format
+
+
+def convolutions(width: int) -> Callable[[Any], Any]:
+    """Two 3×3 convolutions of so many channels on 16×16 images, and a linear layer on their means."""
+
+    def make(library: Any) -> Any:
+        nn = library.nn
+        return nn.Sequential(
+            nn.Conv2d(3, width, 3, padding=1), nn.ReLU(), nn.Conv2d(width, width, 3, padding=1), nn.ReLU(),
+            nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(width, 10),
+        )  # fmt: skip
+
+    return make
+
+
+# For benchmarks/scaling.py: workloads of any width and batch size.
+FAMILIES: dict[str, Callable[[int, int], Callable[[Any, bool], Step]]] = {
+    "mlp": lambda width, batch: mlp(width, width, 10, batch=batch),
+    "cnn": lambda width, batch: network(convolutions(width), 3, 16, True, batch, lr=0.01),
+}
+
+
+def find(name: str) -> Callable[[Any, bool], Step]:
+    """A workload by its name, or one of a family by "family width batch"."""
+    if name in WORKLOADS:
+        return WORKLOADS[name]
+    family, width, batch = name.split()
+    return FAMILIES[family](int(width), int(batch))
