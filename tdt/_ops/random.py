@@ -272,10 +272,6 @@ def multinomial(
             f"multinomial only supports floating-point dtypes for input, got: {SCALAR_NAMES[input.dtype]}"
         )
     demand(num_samples > 0, "cannot sample n_sample <= 0 samples")
-    demand(
-        replacement or num_samples <= input._a.shape[-1],
-        "cannot sample n_sample > prob_dist.size(-1) samples without replacement",
-    )
     if out is not None and out.dtype is not _dtype.int64:
         raise RuntimeError(f"multinomial expects Long tensor out, got: {SCALAR_NAMES[out.dtype]}")
     return finish(_multinomial, out, input, count=num_samples, replacement=replacement, generator=generator)

@@ -15,9 +15,12 @@ def multinomial(gen: Generator, weights: Any, count: int, replacement: bool = Fa
     """`count` category numbers (int64) per row of `weights` (…, categories), which need not sum to 1.
 
     Without replacement, or for one draw, the categories with the largest weight / Exp(1): a race of exponential
-    clocks. RuntimeError for weights that are negative, not finite or all zero.
+    clocks. RuntimeError for weights that are negative, not finite or all zero, and for more draws than categories without
+    replacement.
     """
     xp = gen.engine.xp
+    if not replacement and count > weights.shape[-1]:
+        raise RuntimeError("cannot sample n_sample > prob_dist.size(-1) samples without replacement")
     several = replacement and count > 1
     if not bool(((weights >= 0) & (weights < np.inf)).all()):
         raise RuntimeError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections import deque
+from multiprocessing import get_context
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,6 @@ from tdt.utils.data._fetch import Recipe
 from tdt.utils.data._progress import Indices, Progress, Sources
 from tdt.utils.data._worker import ENDED, Failure, Orders
 from tdt.utils.data._workers import Workers, default_start_method
-from tdt.utils.data.dataset import IterableDataset
 
 
 def draw_seed(loader: Any) -> int:
@@ -26,7 +26,7 @@ class Epoch:
 
     def __init__(self, loader: Any, saved: Progress | None) -> None:
         self._recipe = Recipe(loader.dataset, loader._auto_collation, loader.collate_fn, loader.drop_last)
-        self._streams = isinstance(loader.dataset, IterableDataset)
+        self._streams = self._recipe.streams
         self._indices = Indices(loader._index_sampler, loader._sources)
         if saved is None:
             self._indices.begin()
@@ -36,6 +36,9 @@ class Epoch:
 
     def __iter__(self) -> Epoch:
         return self
+
+    def __len__(self) -> int:
+        return len(self._indices)
 
     def __next__(self) -> Any:
         try:
@@ -55,6 +58,8 @@ class SerialEpoch(Epoch):
     """Batches made by this process when asked for."""
 
     def __init__(self, loader: Any, saved: Progress | None) -> None:
+        if loader.timeout:
+            raise AssertionError(f"timeout={loader.timeout} is for workers, but num_workers is 0")
         super().__init__(loader, saved)
         if saved is None:
             if self._streams:
@@ -94,9 +99,11 @@ class ParallelEpoch(Epoch):
     """
 
     def __init__(self, loader: Any, saved: Progress | None) -> None:
+        if loader.prefetch_factor < 1:
+            raise AssertionError(f"prefetch_factor must be greater than 0, but got {loader.prefetch_factor}")
         super().__init__(loader, saved)
         self._count = loader.num_workers
-        self._ahead = max(loader.prefetch_factor, 1) * self._count
+        self._ahead = loader.prefetch_factor * self._count
         self._in_order, self._timeout = loader.in_order, loader.timeout
         self._persistent = loader.persistent_workers
         if saved is None:
@@ -105,7 +112,7 @@ class ParallelEpoch(Epoch):
         orders = [
             Orders(self._recipe, i, self._count, seed, loader.worker_init_fn, states[i]) for i in range(self._count)
         ]
-        self._workers = Workers(loader.multiprocessing_context or default_start_method(), orders)
+        self._workers = Workers(loader.multiprocessing_context or get_context(default_start_method()), orders)
         self._close = weakref.finalize(self, self._workers.close)
         self._line_up()
         if saved is None:

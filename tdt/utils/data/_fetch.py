@@ -18,9 +18,14 @@ class Recipe(NamedTuple):
     collate_fn: Callable
     drop_last: bool
 
+    @property
+    def streams(self) -> bool:
+        """Whether the dataset is a stream, whose end no index tells."""
+        return isinstance(self.dataset, IterableDataset)
+
     def fetcher(self) -> Callable[[Any], Any]:
         """A function from what the sampler gave to a batch; a stream's raises StopIteration at its end."""
-        return self._from_stream() if isinstance(self.dataset, IterableDataset) else self._by_index()
+        return self._from_stream() if self.streams else self._by_index()
 
     def _by_index(self) -> Callable[[Any], Any]:
         dataset, collate_fn = self.dataset, self.collate_fn

@@ -99,6 +99,9 @@ class Indices:
             self._iterator = itertools.chain(self._counted(pending), self._iterator)
         self._sources.restore(now)
 
+    def __len__(self) -> int:
+        return len(self._sampler)  # type: ignore[arg-type]
+
     def _counted(self, pending: list[Any]) -> Iterator[Any]:
         for index in pending:
             self.progress.drawn -= 1  # `__next__` counts it again

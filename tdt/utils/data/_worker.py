@@ -144,8 +144,9 @@ def _serve(connection: Connection, tasks: SimpleQueue, orders: Orders) -> None:
         try:
             if fetch is not None:
                 result = fetch(index)
-        except StopIteration:
-            result, fetch = ENDED, None
+        except StopIteration as end:
+            # A dataset with indices has no end: it raised this itself.
+            result, fetch = (ENDED, None) if orders.recipe.streams else (_failure(end, where), fetch)
         except Exception as error:  # noqa: BLE001  (as above)
             result = _failure(error, where)
         states = _states.capture()

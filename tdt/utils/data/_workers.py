@@ -8,7 +8,6 @@ import signal
 import sys
 import time
 import weakref
-from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
@@ -24,8 +23,7 @@ _open_ends: weakref.WeakSet = weakref.WeakSet()  # the parent's ends of all load
 class Workers:
     """Worker processes, each at one end of a pipe of its own. No lock is shared: one that is killed blocks nobody."""
 
-    def __init__(self, start_method: Any, orders: list[Orders]) -> None:
-        context = get_context(start_method) if isinstance(start_method, (str, type(None))) else start_method
+    def __init__(self, context: Any, orders: list[Orders]) -> None:
         self._owner = os.getpid()
         self._connections: list[Connection] = []
         self._processes: list[Any] = []

@@ -10,6 +10,7 @@ import numpy as np
 
 from tdt import _dtype
 from tdt._backend import namespace
+from tdt._creation import tensor
 from tdt._ops.join import stack
 from tdt._tensor import Tensor, wrap
 
@@ -132,8 +133,8 @@ def collate_float_fn(batch: Sequence[float], *, collate_fn_map: Any = None) -> T
 
 
 def collate_int_fn(batch: Sequence[int], *, collate_fn_map: Any = None) -> Tensor:
-    """A 1-d int64 tensor (bool, if all are)."""
-    return _as_tensor(batch)
+    """A 1-d int64 tensor (bool, if all are; of the default float type, if there are floats too)."""
+    return tensor(list(batch))
 
 
 def collate_str_fn(batch: Sequence[str | bytes], *, collate_fn_map: Any = None) -> Any:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from multiprocessing import get_all_start_methods
+from multiprocessing import get_all_start_methods, get_context
+from multiprocessing.context import BaseContext
 from typing import Any
 
 from tdt._random import Generator
@@ -71,7 +72,7 @@ class DataLoader:
         pin_memory_device: str = "",
         in_order: bool = True,
     ) -> None:
-        _check_workers(num_workers, timeout, prefetch_factor, persistent_workers, multiprocessing_context)
+        _check_workers(num_workers, timeout, prefetch_factor, persistent_workers)
         _check_order(dataset, batch_size, shuffle, sampler, batch_sampler, drop_last)
         if pin_memory:
             warnings.warn("'pin_memory' argument is set as true but pinned memory is not used", stacklevel=2)
@@ -108,6 +109,15 @@ class DataLoader:
         if self._ready and name in FIXED:
             raise ValueError(f"{name} attribute should not be set after {type(self).__name__} is initialized")
         object.__setattr__(self, name, value)
+
+    @property
+    def multiprocessing_context(self) -> BaseContext | None:
+        """How workers are started; None for the platform's usual way. May be set, also by the name of the method."""
+        return self._context
+
+    @multiprocessing_context.setter
+    def multiprocessing_context(self, context: Any) -> None:
+        self._context = None if context is None else _context(context, self.num_workers)
 
     @property
     def _auto_collation(self) -> bool:
@@ -193,7 +203,7 @@ class DataLoader:
             )
 
 
-def _check_workers(count: int, timeout: float, ahead: int | None, persistent: bool, context: Any) -> None:
+def _check_workers(count: int, timeout: float, ahead: int | None, persistent: bool) -> None:
     if count < 0:
         raise ValueError(
             f"num_workers option should be non-negative; use num_workers=0 to disable multiprocessing. Got {count}"
@@ -209,17 +219,27 @@ def _check_workers(count: int, timeout: float, ahead: int | None, persistent: bo
         raise ValueError(f"prefetch_factor option should be non-negative, got {ahead}")
     if persistent and count == 0:
         raise ValueError("persistent_workers option needs num_workers > 0")
-    if context is None:
-        return
+
+
+def _context(context: Any, count: int) -> BaseContext:
+    """The context of a start method's name, or a context as it is. ValueError or TypeError for anything else."""
     if count == 0:
         raise ValueError(
             "multiprocessing_context can only be used with multi-process loading (num_workers > 0), but got num_workers=0"
         )
-    if isinstance(context, str) and context not in get_all_start_methods():
-        raise ValueError(
-            f"multiprocessing_context option should specify a valid start method in {get_all_start_methods()}, but got "
-            f"multiprocessing_context={context!r}"
+    if isinstance(context, str):
+        if context not in get_all_start_methods():
+            raise ValueError(
+                f"multiprocessing_context option should specify a valid start method in {get_all_start_methods()}, but "
+                f"got multiprocessing_context={context!r}"
+            )
+        return get_context(context)
+    if not isinstance(context, BaseContext):
+        raise TypeError(
+            "multiprocessing_context option should be a valid context object or a string specifying the start method, "
+            f"but got multiprocessing_context={context}"
         )
+    return context
 
 
 def _check_order(

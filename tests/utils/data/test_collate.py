@@ -25,6 +25,7 @@ BATCHES: dict[str, Callable[[Callable], list]] = {
     "numpy bools": lambda t: [np.bool_(True), np.bool_(False)],
     "floats": lambda t: [1.0, 2.5],
     "ints": lambda t: [1, 2],
+    "ints and floats": lambda t: [1, 2.5],
     "bools": lambda t: [True, False],
     "strings": lambda t: ["a", "b"],
     "bytes": lambda t: [b"a", b"b"],

@@ -107,6 +107,36 @@ def test_arguments_that_contradict_each_other_get_pytorchs_error(arguments: dict
         torch_side().data.DataLoader(**arguments)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [({"timeout": 1}, "timeout"), ({"num_workers": 1, "prefetch_factor": 0}, "prefetch_factor must be greater than 0")],
+)
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # PyTorch's iterator, half made
+def test_arguments_that_fit_no_epoch_are_refused_when_one_begins(arguments: dict, message: str) -> None:
+    for side in (data, torch_side().data):
+        with pytest.raises(AssertionError, match=message):
+            iter(side.DataLoader(Numbers(5), **arguments))
+
+
+def test_the_way_to_start_workers_is_a_context_and_may_be_set_later() -> None:
+    for side in (data, torch_side().data):
+        loader = side.DataLoader(Numbers(5), num_workers=1)
+        assert loader.multiprocessing_context is None
+        loader.multiprocessing_context = "spawn"
+        assert loader.multiprocessing_context.get_start_method() == "spawn"
+        with pytest.raises(
+            TypeError, match="multiprocessing_context option should be a valid context object or a string"
+        ):
+            loader.multiprocessing_context = 5
+        with pytest.raises(ValueError, match="multi-process loading"):
+            side.DataLoader(Numbers(5)).multiprocessing_context = "fork"
+
+
+def test_an_epoch_knows_its_length() -> None:
+    for side in (data, torch_side().data):
+        assert len(iter(side.DataLoader(Numbers(5), 2))) == 3
+
+
 class Stream(data.IterableDataset):
     def __iter__(self) -> Iterator[int]:
         return iter(range(7))

@@ -57,3 +57,9 @@ def test_a_split_that_does_not_add_up_is_refused() -> None:
         data.random_split(range(10), [-0.5, 1.5])
     with pytest.warns(UserWarning, match="Length of split at index 1 is 0"):
         data.random_split(range(1), [0.5, 0.5])
+
+
+def test_a_weighted_sampler_does_not_draw_more_than_there_is() -> None:
+    for side in (data, torch_side().data):
+        with pytest.raises(RuntimeError, match="without replacement"):
+            list(side.WeightedRandomSampler([0.1, 0.9], 3, replacement=False))

@@ -120,6 +120,12 @@ def test_errors_that_cannot_travel_whole_arrive_as_text(error: Exception, kind: 
     assert text in str(caught.value)
 
 
+def test_a_sample_that_raises_stop_iteration_ends_the_epoch_and_loses_no_sample_in_between() -> None:
+    for workers in (0, 2):
+        loader = data.DataLoader(Failing(StopIteration("over")), 2, num_workers=workers)
+        assert [plain(batch) for batch in loader] == [[0, 1], [2, 3]]
+
+
 def test_an_error_in_the_worker_init_fn_arrives_at_the_first_batch() -> None:
     def bad(worker: int) -> None:
         raise LookupError(f"no file for {worker}")
