@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 from types import FunctionType
 from typing import Any
 
@@ -83,11 +84,15 @@ def _resolved(function: FunctionType) -> FunctionType:
 
 
 def _for_numba(value: Any) -> Any:
-    if isinstance(value, Kernel):
-        return numba.njit(forceinline=True, **OPTIONS)(_resolved(value.function))  # a call would end vectorising
+    return _helper(value) if isinstance(value, Kernel | Intrinsic) else value
+
+
+@functools.cache
+def _helper(value: Kernel | Intrinsic) -> Any:
+    """Numba's form of a helper; one for all kernels that use it, so that it is typed and compiled once."""
     if isinstance(value, Intrinsic):
         return numba.extending.intrinsic(value.function)
-    return value
+    return numba.njit(forceinline=True, **OPTIONS)(_resolved(value.function))  # a call would end vectorising
 
 
 def _check_stands_alone(kernel: Kernel, library: Any) -> None:

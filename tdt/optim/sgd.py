@@ -117,7 +117,7 @@ class SGD(PlannedOptimizer):
         for rows, table, kernel in plan.tables:
             table.point(1, [np.ascontiguousarray(grads[i]) for i in rows])
             homes = [plan.homes[i] for i in rows]
-            kernel(table, np.array([1.0 if slab.fresh[i] else rest for slab, i in homes]), **options)
+            kernel(table, np.array([1.0 if slab.fresh[i] else rest for slab, i in homes], np.float64), **options)
         for piece in plan.pieces:
             _update_piece(piece, piece.gradient(grads), 1.0 if piece.fresh else rest, **options)
         if plan.fresh:
