@@ -157,13 +157,14 @@ def test_a_stopped_run_goes_on_as_if_it_had_not_been_stopped(tmp_path):
 
 
 def test_a_stop_that_has_ended_the_workers_too_leaves_a_run_that_goes_on(tmp_path):
-    workers = ("num_workers: 0", "num_workers: 2")
-    whole, _ = trainer(tmp_path / "whole", workers)
+    # 18 batches an epoch: at its first, the workers cannot have sent the last, so their death is always noticed.
+    changes = ("num_workers: 0", "num_workers: 2"), ("batch_size: 256", "batch_size: 64")
+    whole, _ = trainer(tmp_path / "whole", *changes)
     whole.fit()
-    first, _ = trainer(tmp_path / "parts", workers)
+    first, _ = trainer(tmp_path / "parts", *changes)
 
     def obey() -> None:
-        if first.step == 6 and multiprocessing.active_children():
+        if first.step == 19 and multiprocessing.active_children():
             for process in multiprocessing.active_children():
                 process.kill()
                 process.join()
@@ -173,8 +174,8 @@ def test_a_stop_that_has_ended_the_workers_too_leaves_a_run_that_goes_on(tmp_pat
     first.obey = obey
     with pytest.raises(Stopped):
         first.fit()
-    assert first.step >= 6
-    second, _ = trainer(tmp_path / "parts", workers)
+    assert first.step >= 19
+    second, _ = trainer(tmp_path / "parts", *changes)
     second.resume(*checkpoint.load(tmp_path / "parts" / "last.safetensors"))
     second.fit()
     for name, value in whole.parts.model.state_dict().items():

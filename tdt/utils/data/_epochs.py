@@ -195,10 +195,10 @@ class ParallelEpoch(Epoch):
             if not self._active[worker]:
                 self._ask()
                 continue
+            self._ask()  # fails where a worker has died: then this batch is not delivered, and not counted
             self.progress.position += 1
             if not self._streams:
                 self.progress.workers[worker] = self._now[worker]
-            self._ask()
             if isinstance(result, Failure):
                 raise result.error()
             return result

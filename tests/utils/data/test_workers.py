@@ -153,6 +153,22 @@ def test_a_worker_that_dies_is_reported_at_once(how: str, text: str) -> None:
     assert loader_processes() <= before
 
 
+def test_a_batch_that_a_dead_worker_had_sent_is_not_counted_unless_it_is_delivered() -> None:
+    expected = [batch.tolist() for batch in data.DataLoader(Numbers(100), 2)]
+    loader = data.DataLoader(Numbers(100), 2, num_workers=2)
+    batches = iter(loader)
+    got = [next(batches).tolist()]
+    time.sleep(0.3)  # in which the workers send the batches that they were asked for
+    for process in multiprocessing.active_children():
+        process.kill()
+        process.join()
+    with pytest.raises(RuntimeError, match="was killed by SIGKILL"):
+        got.extend(batch.tolist() for batch in batches)
+    rest = data.DataLoader(Numbers(100), 2, num_workers=2)
+    rest.load_state_dict(loader.state_dict())
+    assert got + [batch.tolist() for batch in rest] == expected
+
+
 def test_a_worker_that_hangs_runs_into_the_timeout() -> None:
     start = time.monotonic()
     with pytest.raises(RuntimeError, match=r"DataLoader timed out after 0\.3 seconds"):
