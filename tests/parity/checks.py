@@ -163,6 +163,8 @@ def _ask_out(report: Report, info: OpInfo, dtype: torch.dtype, s: SampleInput, o
         target = _map_tensors(expected, lambda t, kind=kind: _target(t, kind))
         if any(t is None for t in (target if isinstance(target, tuple) else (target,))):
             continue
+        if kind == "strided" and info.name in ("tril", "triu") and expected.dim() > 3:
+            continue  # PyTorch 2.13 writes outside of the memory of such a target
 
         def agree(result: Any, theirs: Any, given: Any, target: Any = target) -> str | None:
             mine = tensors_in(given[1]["out"], tdt.Tensor)

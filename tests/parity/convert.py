@@ -43,8 +43,8 @@ def array_of(t: torch.Tensor, seen: dict | None = None) -> np.ndarray:
         return np.empty(tuple(t.shape), np_dtype)
     seen, key = {} if seen is None else seen, ("storage", t.untyped_storage()._cdata)
     if key not in seen:
-        seen[key] = torch.empty(0, dtype=torch.uint8).set_(t.untyped_storage()).numpy().copy()  # type: ignore[call-overload]
-    flat = seen[key]
+        seen[key] = torch.empty(0, dtype=torch.uint8).set_(t.untyped_storage()).numpy().copy(), t  # type: ignore[call-overload]
+    flat, _ = seen[key]  # with t, whose storage's address stays its own while `seen` lives
     size = t.element_size()
     strides = tuple(s * size for s in t.stride())
     return np.ndarray(tuple(t.shape), np_dtype, flat, t.storage_offset() * size, strides)
@@ -132,8 +132,8 @@ def _twin_tensor(t: torch.Tensor, dtype: torch.dtype, seen: dict) -> torch.Tenso
     d = t.detach().resolve_conj().resolve_neg()
     key = ("storage", d.untyped_storage()._cdata, dtype)
     if key not in seen:
-        seen[key] = torch.empty(0, dtype=d.dtype).set_(d.untyped_storage()).clone().to(dtype)  # type: ignore[call-overload]
-    storage = seen[key]
+        seen[key] = torch.empty(0, dtype=d.dtype).set_(d.untyped_storage()).clone().to(dtype), d  # type: ignore[call-overload]
+    storage, _ = seen[key]
     copy = torch.empty(0, dtype=dtype).set_(storage.untyped_storage(), d.storage_offset(), d.shape, d.stride())  # type: ignore[call-overload]
     if isinstance(t, torch.nn.Parameter):
         return torch.nn.Parameter(copy, t.requires_grad)
