@@ -27,20 +27,25 @@ def check_memory(x: Tensor, repeats: bool = False) -> None:
         )
 
 
+def follow(*operands: Any) -> None:
+    """Refuse a view that cannot follow its base: PyTorch does so before it looks at shapes."""
+    from tdt.autograd._op import edge_of
+
+    for t in operands:
+        if state.grad and isinstance(t, Tensor):
+            edge_of(t)
+
+
 def check_overlap(x: Tensor, others: tuple) -> None:
     """Refuse operands that lie partly in x's memory: what they hold would change while it is read.
 
     Only tensors without gaps are compared, by their bounds; the same elements in the same order are allowed.
     """
-    from tdt.autograd._op import edge_of
-
     for t in others:
         if isinstance(t, Tensor) and t._st is x._st and t is not x and _dense(t._a) and _dense(x._a):
             a, b = _backend.byte_bounds(x._a), _backend.byte_bounds(t._a)
             if a[0] < b[1] and b[0] < a[1] and (a != b or t._a.shape != x._a.shape or _steps(t._a) != _steps(x._a)):
-                for other in others:
-                    if state.grad and isinstance(other, Tensor):
-                        edge_of(other)  # a view that cannot follow its base is refused for that first
+                follow(*others)
                 raise RuntimeError(SHARED)
 
 

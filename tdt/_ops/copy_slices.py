@@ -12,7 +12,7 @@ from tdt._overlap import check_memory
 from tdt._tensor import LEAF, Tensor, View, alias, wrap
 from tdt.autograd._mode import enable_grad, no_grad, real
 from tdt.autograd._node import Back, Node
-from tdt.autograd._op import OPS, edge_of, op
+from tdt.autograd._op import NOWHERE, OPS, edge_of, op
 
 __all__: list[str] = []
 
@@ -80,9 +80,9 @@ def look(t: Tensor, chain: tuple) -> Tensor:
 
 
 def replay(x: Tensor) -> Tensor:
-    """A view's values at a new place in the graph: its chain from where its base stands now."""
+    """A view's values at a new place in the graph: its chain from where its base stands now, which may be outside."""
     base = x._view.base
-    t = alias(base._a, (base, 0) if base._edge is LEAF else base._edge, base._st)
+    t = alias(base._a, (base, 0) if base._edge is LEAF else base._edge or NOWHERE, base._st)
     with enable_grad(), real():
         return look(t, chain(x._view))
 

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from tdt import _backend
+from tdt._broadcast import check_broadcast
 from tdt._dtype import FLOATING, SCALAR_NAMES, int64, uint8
 from tdt._ops.activation import log_softmax, softmax
 from tdt._tensor import Tensor, wrap
-from tdt.autograd._op import check_broadcast, op
+from tdt.autograd._op import op
 
 REDUCTIONS = ("none", "mean", "sum")
 

@@ -77,7 +77,8 @@ def _extreme(name: str, method: str) -> Any:
     def extreme(xp: ModuleType, x: Any, *, dim: int, keepdim: bool = False) -> Any:
         if not x.ndim:
             return x.copy(), xp.zeros((), "int64")
-        return getattr(x, method)(dim, None, keepdim), getattr(x, f"arg{method}")(dim, keepdims=keepdim)
+        values = xp.asarray(getattr(x, method)(dim, None, keepdim), order="C")
+        return values, getattr(x, f"arg{method}")(dim, keepdims=keepdim)
 
     _chosen(extreme)
     return extreme

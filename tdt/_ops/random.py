@@ -8,6 +8,7 @@ from typing import Any
 
 import tdt._random as _random
 from tdt import _backend, _dtype
+from tdt._broadcast import check_broadcast
 from tdt._creation import _finished, _into, _like, _shape_of, make, zeros_like
 from tdt._dtype import SCALAR_NAMES
 from tdt._dtype import dtype as Dtype
@@ -16,7 +17,7 @@ from tdt._ops.random_fill import bernoulli_, demand, normal_, random_, uniform_
 from tdt._random import Generator, generator_for
 from tdt._tensor import Tensor, wrap
 from tdt.autograd._mode import no_grad
-from tdt.autograd._op import check_broadcast, finish, op
+from tdt.autograd._op import finish, op
 
 __all__ = [
     "bernoulli", "multinomial", "normal", "rand", "rand_like", "randint", "randint_like", "randn", "randn_like", "randperm",

@@ -10,6 +10,7 @@ from typing import Any
 from tdt import _dtype
 from tdt._backend import may_overlap
 from tdt._ops._common import as_shape, wrap_dim
+from tdt._overlap import follow
 from tdt._tensor import Size, Tensor
 from tdt.autograd._node import sum_to
 from tdt.autograd._op import op, unary
@@ -295,6 +296,7 @@ def expand(input: Tensor, *sizes: Any, implicit: bool = False) -> Tensor:
     shape = input._a.shape
     extra = len(sizes) - len(shape)
     if extra < 0:
+        follow(input)
         raise RuntimeError(
             f"expand(torch.{_dtype.SCALAR_NAMES[input.dtype]}Tensor{{{list(shape)}}}, size={list(sizes)}): "
             "the number of sizes provided "
@@ -309,6 +311,7 @@ def expand(input: Tensor, *sizes: Any, implicit: bool = False) -> Tensor:
                 f"The expanded size of the tensor ({n}) isn't allowed in a leading, non-existing dimension {i}"
             )
         if n >= 0 and old is not None and old not in (1, n):
+            follow(input)
             raise RuntimeError(
                 f"The expanded size of the tensor ({n}) must match the existing size ({old}) at non-singleton "
                 f"dimension {i}.  "

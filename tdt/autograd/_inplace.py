@@ -168,7 +168,7 @@ def refresh(x: Tensor) -> None:
     from tdt._ops.copy_slices import replay
 
     view = x._view
-    if view.base._edge is not None:
+    if view.base._edge is not None or (x._edge is not None and x._edge is not LEAF):
         check_view(x, "its base or another view of its base has been")
         view.version = x._st.version
         move(x, replay(x)._edge)

@@ -20,6 +20,7 @@ import numpy as np
 
 from tdt import _backend
 from tdt._backend.layout import in_order
+from tdt._broadcast import check_broadcast
 from tdt._dtype import ALL, ALL_DTYPES, FLOAT, dtype, of
 from tdt._tensor import LEAF, Storage, Tensor, View, alias
 from tdt.autograd._mode import state
@@ -176,7 +177,7 @@ def unary(op: Op, x: Any, statics: dict = NO_STATICS) -> Any:
         return apply(op, (x,), statics)
     if plan is None or not plan.lane or a.__class__ is not ndarray or record is None:
         return apply(op, (x,), statics)
-    edge = (x._edge if x._view is None else edge_of(x)) if record else None
+    edge = (x._edge if x._view is None else edge_of(x)) if record and op.rules else None
     if statics:
         statics = {**op.defaults, **statics} if op.defaults else statics
         result = op.forward(np, a, **statics)
@@ -212,13 +213,13 @@ def binary(op: Op, x: Any, y: Any) -> Any:
         if plan is None or not plan.lane or a.__class__ is not ndarray or record is None:
             return apply(op, (x, y), {})
         result = op.forward(np, a, b) if op.direct is None else op.direct(a, b)
-    except (AttributeError, ValueError, OverflowError):
+    except (AttributeError, ValueError, OverflowError, RuntimeError):
         return apply(op, (x, y), {})
     out = _new(Tensor)
     out._a = result if result.__class__ is ndarray else np.asarray(result)
     out._st = Storage()
     out._edge = out._view = out._grad = None
-    if not record:
+    if not (record and op.rules):  # a comparison asks no view that cannot follow its base
         return out
     x_edge = x._edge if x._view is None else edge_of(x)
     y_edge = None if b is y else y._edge if y._view is None else edge_of(y)
@@ -236,7 +237,7 @@ def apply(op: Op, operands: tuple, statics: dict, target: Any = None) -> Any:
     if state.handler is not None:
         return state.handler(op, operands, statics, target)
     arrays, key, edges, mask, bit, xp = [], [], [], 0, 1, np
-    record = state.grad
+    record = state.grad and op.rules
     for x in operands:
         if isinstance(x, Tensor):
             a = x._a
@@ -414,23 +415,6 @@ def _recover(op: Op, xp: Any, arrays: list, statics: dict, error: Exception) -> 
     if op.broadcasts and len(shapes) > 1:
         check_broadcast(*shapes)
     raise error
-
-
-def check_broadcast(*shapes: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape that `shapes` broadcast to; RuntimeError names the dimension that does not match."""
-    result: list[int] = []
-    for shape in shapes:
-        padded = [1] * (len(shape) - len(result)) + result
-        for i in range(1, len(shape) + 1):
-            a, b = padded[-i], shape[-i]
-            if a != b and 1 not in (a, b):
-                raise RuntimeError(
-                    f"The size of tensor a ({a}) must match the size of tensor b ({b}) at non-singleton dimension "
-                    f"{len(padded) - i}; shapes are {' and '.join(str(list(s)) for s in shapes)}"
-                )
-            padded[-i] = b if a == 1 else a
-        result = padded
-    return tuple(result)
 
 
 def _wrap(op: Op, results: tuple, operands: tuple, statics: dict) -> tuple[Tensor, ...]:

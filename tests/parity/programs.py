@@ -94,7 +94,7 @@ class Writer:
         """Whether two tensors may overlap in a way that PyTorch does not look for: what it then reads is undefined."""
         a, b = self.env[read], self.env[written]
         shared = a is not b and a.untyped_storage().data_ptr() == b.untyped_storage().data_ptr()
-        if shared and a.shape != b.shape and (1 in a.shape or 1 in b.shape):
+        if shared and (a.shape, a.stride()) != (b.shape, b.stride()) and (1 in a.shape or 1 in b.shape):
             return True  # known gap: PyTorch compares the strides of dimensions of one index too, which are never used
         if a is b and 0 in a.stride():
             return True  # copy_ of an expanded tensor to itself alone is no error
@@ -102,6 +102,10 @@ class Writer:
         if a._is_view() and a.requires_grad and a._base is not None and _read(a, "grad_fn") is None:
             return True
         return shared and not (a.is_contiguous() and b.is_contiguous())
+
+    def shares(self, read: str, written: str) -> bool:
+        """Whether a part of one tensor may overlap the other, of which PyTorch sees some cases and reads nonsense in others."""
+        return self.env[read].untyped_storage().data_ptr() == self.env[written].untyped_storage().data_ptr()
 
     def new(self) -> str:
         return next(self.unused)
@@ -207,11 +211,12 @@ def write_line(w: Writer) -> tuple[str, str]:
                    "masked_fill_", "mask", "alpha", "tanh_", "addcmul_", "clamp_"))  # fmt: skip
     as_tensor = other if other.isalpha() else f"torch.tensor({other}., dtype=torch.float64)".replace(".5.", ".5")
     index = _index(w, x) if w.shape(x) else "..."
+    part = w.pick([str(w.number(-1, 2)), *(n for n in w.tensors() if not w.shares(n, x))])
     line = {
         "copy_": f"{x}.copy_({as_tensor})",
         "zero_": f"{x}.zero_()",
         "fill_": f"{x}.fill_({w.number(-2, 2)})",
-        "set": f"{x}[{index}] = {w.pick([other, *(n for n in w.tensors() if not w.unsure(n, x))])}",
+        "set": f"{x}[{index}] = {part}",
         "put": f"{x}.index_put_((torch.tensor([0, 0]),), {as_tensor}, accumulate={bool(w.number(0, 1))})",
         "augmented": f"{x} {w.pick(('+', '-', '*'))}= {other}",
         "masked_fill_": f"{x}.masked_fill_({x} > 1, {w.number(-1, 1)})",
