@@ -47,13 +47,23 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
 
 @no_grad()
 def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = None) -> Tensor:
-    """Uniform over [a, b)."""
+    """Uniform over [a, b).
+
+    >>> import tdt
+    >>> uniform_(tdt.empty(100), 2.0, 3.0).floor().mean()
+    tensor(2.)
+    """
     return tensor.uniform_(a, b, generator=generator)
 
 
 @no_grad()
 def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Any = None) -> Tensor:
-    """Normal with that mean and standard deviation."""
+    """Normal with that mean and standard deviation.
+
+    >>> import tdt
+    >>> normal_(tdt.empty(1000), mean=5.0).mean().round()
+    tensor(5.)
+    """
     return tensor.normal_(mean, std, generator=generator)
 
 
@@ -64,6 +74,10 @@ def trunc_normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float 
 
     Where at least 30 % of the normal distribution lies inside, normal numbers are drawn until all are; elsewhere uniform
     ones, accepted in proportion to the density. Each round draws the whole tensor, as PyTorch does.
+
+    >>> import tdt
+    >>> bool((trunc_normal_(tdt.empty(100), std=9.0).abs() <= 2).all())
+    True
     """
 
     def below(x: float) -> float:
@@ -96,23 +110,44 @@ def trunc_normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float 
 
 @no_grad()
 def constant_(tensor: Tensor, val: float) -> Tensor:
-    """`val` everywhere."""
+    """`val` everywhere.
+
+    >>> import tdt
+    >>> constant_(tdt.empty(2), 0.5)
+    tensor([0.5000, 0.5000])
+    """
     return tensor.fill_(val)
 
 
 def ones_(tensor: Tensor) -> Tensor:
-    """1 everywhere."""
+    """1 everywhere.
+
+    >>> import tdt
+    >>> ones_(tdt.empty(2))
+    tensor([1., 1.])
+    """
     return constant_(tensor, 1.0)
 
 
 def zeros_(tensor: Tensor) -> Tensor:
-    """0 everywhere."""
+    """0 everywhere.
+
+    >>> import tdt
+    >>> zeros_(tdt.empty(2))
+    tensor([0., 0.])
+    """
     return constant_(tensor, 0.0)
 
 
 @no_grad()
 def eye_(tensor: Tensor) -> Tensor:
-    """The identity matrix; ValueError unless the tensor has two dimensions."""
+    """The identity matrix; ValueError unless the tensor has two dimensions.
+
+    >>> import tdt
+    >>> eye_(tdt.empty(2, 2))
+    tensor([[1., 0.],
+            [0., 1.]])
+    """
     if tensor.ndimension() != 2:
         raise ValueError("Only tensors with 2 dimensions are supported")
     tensor.zero_()
@@ -125,6 +160,10 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
     """A convolution weight (out, in / groups, …) that copies its input channels, as many as there are.
 
     ValueError unless the tensor has 3 to 5 dimensions and `groups` divides the first.
+
+    >>> import tdt
+    >>> dirac_(tdt.empty(1, 1, 3))
+    tensor([[[0., 1., 0.]]])
     """
     if tensor.ndimension() not in (3, 4, 5):
         raise ValueError("Only tensors with 3, 4, or 5 dimensions are supported")
@@ -156,14 +195,24 @@ def _fan(tensor: Tensor, mode: str) -> int:
 
 
 def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
-    """Uniform with variance 2 gain² / (fan in + fan out) (Glorot and Bengio, 2010)."""
+    """Uniform with variance 2 gain² / (fan in + fan out) (Glorot and Bengio, 2010).
+
+    >>> import tdt
+    >>> bool((xavier_uniform_(tdt.empty(3, 5)).abs() <= (6 / 8) ** 0.5).all())
+    True
+    """
     std = gain * math.sqrt(2.0 / float(sum(_calculate_fan_in_and_fan_out(tensor))))
     bound = math.sqrt(3.0) * std
     return uniform_(tensor, -bound, bound, generator)
 
 
 def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
-    """Normal with variance 2 gain² / (fan in + fan out) (Glorot and Bengio, 2010)."""
+    """Normal with variance 2 gain² / (fan in + fan out) (Glorot and Bengio, 2010).
+
+    >>> import tdt
+    >>> xavier_normal_(tdt.empty(100, 100)).std().round(decimals=2)
+    tensor(0.1000)
+    """
     return normal_(tensor, 0.0, gain * math.sqrt(2.0 / float(sum(_calculate_fan_in_and_fan_out(tensor)))), generator)
 
 
@@ -185,7 +234,12 @@ def kaiming_uniform_(tensor: Tensor, a: float = 0, mode: str = "fan_in", nonline
 
 def kaiming_normal_(tensor: Tensor, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu",
                     generator: Any = None) -> Tensor:  # fmt: skip
-    """Normal with variance gain² / fan (He et al., 2015); `a` is the negative slope of leaky_relu."""
+    """Normal with variance gain² / fan (He et al., 2015); `a` is the negative slope of leaky_relu.
+
+    >>> import tdt
+    >>> kaiming_normal_(tdt.empty(100, 200), nonlinearity="relu").std().round(decimals=2)
+    tensor(0.1000)
+    """
     if tensor.numel() == 0:
         return _nothing_to_fill(tensor)
     return normal_(tensor, 0, calculate_gain(nonlinearity, a) / math.sqrt(_fan(tensor, mode)), generator)
@@ -201,6 +255,11 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tenso
     """Orthogonal rows or columns (whichever are fewer) times `gain`, by QR of normal numbers (Saxe et al., 2013).
 
     More than two dimensions: all but the first are flattened. ValueError for fewer than two.
+
+    >>> import tdt
+    >>> w = orthogonal_(tdt.empty(2, 3))
+    >>> tdt.allclose(w @ w.T, tdt.eye(2), atol=1e-6)
+    True
     """
     if tensor.ndimension() < 2:
         raise ValueError("Only tensors with 2 or more dimensions are supported")
@@ -221,7 +280,12 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tenso
 
 @no_grad()
 def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any = None) -> Tensor:
-    """Normal, with the fraction `sparsity` of each column set to 0 (Martens, 2010); two dimensions only."""
+    """Normal, with the fraction `sparsity` of each column set to 0 (Martens, 2010); two dimensions only.
+
+    >>> import tdt
+    >>> (sparse_(tdt.empty(4, 2), sparsity=0.5) == 0).sum(0)
+    tensor([2, 2])
+    """
     if tensor.ndimension() != 2:
         raise ValueError("Only tensors with 2 dimensions are supported")
     from tdt._ops.random import randperm

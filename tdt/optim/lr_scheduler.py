@@ -25,6 +25,16 @@ class LRScheduler:
 
     last_epoch: -1 to start, which notes each group's rate as its "initial_lr"; to go on, the index of the last epoch,
     which needs groups that have one (KeyError otherwise).
+
+    >>> import tdt
+    >>> class Halving(LRScheduler):
+    ...     def get_lr(self):
+    ...         return [base / 2**self.last_epoch for base in self.base_lrs]
+    >>> optimizer = tdt.optim.SGD([tdt.zeros(1, requires_grad=True)], lr=1.0)
+    >>> scheduler = Halving(optimizer)
+    >>> optimizer.step(); scheduler.step()
+    >>> scheduler.get_last_lr()
+    [0.5]
     """
 
     _get_lr_called_within_step = False

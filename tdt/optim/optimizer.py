@@ -32,6 +32,18 @@ class Optimizer(Hooks):
 
     params: tensors, or (name, tensor) pairs, or dicts with "params" and options of their own.
     `param_groups` holds the options that the next step obeys; `state` what has been gathered for each parameter.
+
+    >>> import tdt
+    >>> class Descent(tdt.optim.Optimizer):
+    ...     @tdt.no_grad()
+    ...     def step(self):
+    ...         for group in self.param_groups:
+    ...             for p in group["params"]:
+    ...                 p.sub_(p.grad * group["lr"])
+    >>> p = tdt.ones(1, requires_grad=True)
+    >>> optimizer = Descent([p], {"lr": 0.5})
+    >>> p.backward(); optimizer.step(); p.detach()
+    tensor([0.5000])
     """
 
     _scheduled = _opt_called = False  # whether a schedule has this optimizer, and a step was taken since

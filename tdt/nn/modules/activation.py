@@ -27,14 +27,24 @@ class ReLU(Module):
 
 
 class SiLU(ReLU):
-    """x sigmoid(x)."""
+    """x sigmoid(x).
+
+    >>> import tdt
+    >>> tdt.nn.SiLU()(tdt.tensor([-1.0, 2.0]))
+    tensor([-0.2689,  1.7616])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.silu(input, self.inplace)
 
 
 class LeakyReLU(Module):
-    """x above 0, `negative_slope` x below."""
+    """x above 0, `negative_slope` x below.
+
+    >>> import tdt
+    >>> tdt.nn.LeakyReLU(0.1)(tdt.tensor([-1.0, 2.0]))
+    tensor([-0.1000,  2.0000])
+    """
 
     def __init__(self, negative_slope: float = 0.01, inplace: bool = False):
         super().__init__()
@@ -48,7 +58,12 @@ class LeakyReLU(Module):
 
 
 class ELU(Module):
-    """x above 0, alpha (exp(x) - 1) below."""
+    """x above 0, alpha (exp(x) - 1) below.
+
+    >>> import tdt
+    >>> tdt.nn.ELU()(tdt.tensor([-1.0, 2.0]))
+    tensor([-0.6321,  2.0000])
+    """
 
     def __init__(self, alpha: float = 1.0, inplace: bool = False):
         super().__init__()
@@ -62,7 +77,12 @@ class ELU(Module):
 
 
 class Softplus(Module):
-    """log(1 + exp(beta x)) / beta."""
+    """log(1 + exp(beta x)) / beta.
+
+    >>> import tdt
+    >>> tdt.nn.Softplus()(tdt.tensor([-1.0, 2.0]))
+    tensor([0.3133, 2.1269])
+    """
 
     def __init__(self, beta: float = 1.0, threshold: float = 20.0):
         super().__init__()
@@ -76,14 +96,24 @@ class Softplus(Module):
 
 
 class Sigmoid(Module):
-    """1 / (1 + exp(-x))."""
+    """1 / (1 + exp(-x)).
+
+    >>> import tdt
+    >>> tdt.nn.Sigmoid()(tdt.tensor([0.0, 2.0]))
+    tensor([0.5000, 0.8808])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return input.sigmoid()
 
 
 class Tanh(Module):
-    """The hyperbolic tangent."""
+    """The hyperbolic tangent.
+
+    >>> import tdt
+    >>> tdt.nn.Tanh()(tdt.tensor([0.0, 2.0]))
+    tensor([0.0000, 0.9640])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return input.tanh()
@@ -109,7 +139,12 @@ class GELU(Module):
 
 
 class Softmax(Module):
-    """exp(x) scaled to sum to 1 along `dim`."""
+    """exp(x) scaled to sum to 1 along `dim`.
+
+    >>> import tdt
+    >>> tdt.nn.Softmax(dim=0)(tdt.tensor([1.0, 1.0]))
+    tensor([0.5000, 0.5000])
+    """
 
     def __init__(self, dim: int | None = None):
         super().__init__()
@@ -123,7 +158,12 @@ class Softmax(Module):
 
 
 class LogSoftmax(Softmax):
-    """The logarithm of `Softmax`."""
+    """The logarithm of `Softmax`.
+
+    >>> import tdt
+    >>> tdt.nn.LogSoftmax(dim=0)(tdt.tensor([1.0, 1.0]))
+    tensor([-0.6931, -0.6931])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.log_softmax(input, self.dim)

@@ -106,7 +106,12 @@ class BatchNorm2d(_BatchNorm):
 
 
 class BatchNorm3d(_BatchNorm):
-    """Normalise each channel of volumes (N, C, D, H, W) over the batch; see `BatchNorm1d`."""
+    """Normalise each channel of volumes (N, C, D, H, W) over the batch; see `BatchNorm1d`.
+
+    >>> import tdt
+    >>> tdt.nn.BatchNorm3d(3)(tdt.rand(2, 3, 4, 4, 4)).shape
+    tdt.Size([2, 3, 4, 4, 4])
+    """
 
     dims = (5,)
 

@@ -43,7 +43,12 @@ class CrossEntropyLoss(_ClassLoss):
 
 
 class NLLLoss(_ClassLoss):
-    """Minus the log-probability of the right class; see `nn.functional.nll_loss`."""
+    """Minus the log-probability of the right class; see `nn.functional.nll_loss`.
+
+    >>> import tdt
+    >>> tdt.nn.NLLLoss()(tdt.tensor([[-1.0, -2.0]]), tdt.tensor([1]))
+    tensor(2.)
+    """
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.nll_loss(input, target, self.weight, ignore_index=self.ignore_index, reduction=self.reduction)
@@ -62,7 +67,12 @@ class MSELoss(_Loss):
 
 
 class L1Loss(_Loss):
-    """Absolute difference: mean, sum or each element's."""
+    """Absolute difference: mean, sum or each element's.
+
+    >>> import tdt
+    >>> tdt.nn.L1Loss()(tdt.tensor([1.0, -3.0]), tdt.zeros(2))
+    tensor(2.)
+    """
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.l1_loss(input, target, reduction=self.reduction)

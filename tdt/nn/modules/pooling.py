@@ -32,7 +32,12 @@ class _MaxPool(Module):
 
 
 class MaxPool1d(_MaxPool):
-    """The largest value in each window over (N, C, L) or (C, L)."""
+    """The largest value in each window over (N, C, L) or (C, L).
+
+    >>> import tdt
+    >>> tdt.nn.MaxPool1d(2)(tdt.tensor([[1.0, 2.0, 3.0, 4.0]]))
+    tensor([[2., 4.]])
+    """
 
     pool = staticmethod(F.max_pool1d)
 
@@ -49,13 +54,23 @@ class MaxPool2d(_MaxPool):
 
 
 class MaxPool3d(_MaxPool):
-    """The largest value in each window over (N, C, D, H, W) or (C, D, H, W)."""
+    """The largest value in each window over (N, C, D, H, W) or (C, D, H, W).
+
+    >>> import tdt
+    >>> tdt.nn.MaxPool3d(2)(tdt.ones(1, 3, 4, 4, 4)).shape
+    tdt.Size([1, 3, 2, 2, 2])
+    """
 
     pool = staticmethod(F.max_pool3d)
 
 
 class AvgPool1d(Module):
-    """The mean of each window over (N, C, L) or (C, L)."""
+    """The mean of each window over (N, C, L) or (C, L).
+
+    >>> import tdt
+    >>> tdt.nn.AvgPool1d(2)(tdt.tensor([[1.0, 2.0, 3.0, 4.0]]))
+    tensor([[1.5000, 3.5000]])
+    """
 
     def __init__(self, kernel_size: Numbers, stride: Numbers | None = None, padding: Numbers = 0, ceil_mode: bool = False,
                  count_include_pad: bool = True):  # fmt: skip
@@ -108,7 +123,12 @@ class _AdaptiveAvgPool(Module):
 
 
 class AdaptiveAvgPool1d(_AdaptiveAvgPool):
-    """Means over as many windows as `output_size` says, over (N, C, L) or (C, L)."""
+    """Means over as many windows as `output_size` says, over (N, C, L) or (C, L).
+
+    >>> import tdt
+    >>> tdt.nn.AdaptiveAvgPool1d(2)(tdt.tensor([[1.0, 2.0, 3.0, 4.0]]))
+    tensor([[1.5000, 3.5000]])
+    """
 
     pool = staticmethod(F.adaptive_avg_pool1d)
 

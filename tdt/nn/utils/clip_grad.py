@@ -63,7 +63,14 @@ def _norm(xp, a, p: float):
 def clip_grads_with_norm_(
     parameters: Tensors, max_norm: float, total_norm: Tensor, foreach: bool | None = None
 ) -> None:
-    """Scale the gradients of `parameters` by max_norm / total_norm, where that is below 1."""
+    """Scale the gradients of `parameters` by max_norm / total_norm, where that is below 1.
+
+    >>> import tdt
+    >>> w = tdt.zeros(2, requires_grad=True)
+    >>> w.grad = tdt.tensor([3.0, 4.0])
+    >>> tdt.nn.utils.clip_grads_with_norm_([w], 1.0, tdt.tensor(5.0)); w.grad
+    tensor([0.6000, 0.8000])
+    """
     # A multiplication by 1 where nothing is clipped: the device need not be asked.
     scale = (float(max_norm) / (total_norm + 1e-6)).clamp(max=1.0)
     for g in _gradients(parameters):

@@ -29,7 +29,11 @@ def default_collate(batch: Sequence[Any]) -> Any:
 
 
 def collate(batch: Sequence[Any], *, collate_fn_map: dict[Any, Callable] | None = None) -> Any:
-    """As `default_collate`, with functions of your own: {type: f(batch, *, collate_fn_map)}, tried in order."""
+    """As `default_collate`, with functions of your own: {type: f(batch, *, collate_fn_map)}, tried in order.
+
+    >>> collate(["a", "b"], collate_fn_map={str: lambda batch, collate_fn_map: "+".join(batch)})
+    'a+b'
+    """
     first, kinds = batch[0], collate_fn_map or {}
     kind = kinds.get(type(first)) or next((f for cls, f in kinds.items() if isinstance(first, cls)), None)
     if kind is not None:
@@ -48,7 +52,11 @@ def collate(batch: Sequence[Any], *, collate_fn_map: dict[Any, Callable] | None 
 
 
 def default_convert(data: Any) -> Any:
-    """Make tensors of the NumPy arrays in `data`, looking inside dicts, tuples and lists; the rest stays as it is."""
+    """Make tensors of the NumPy arrays in `data`, looking inside dicts, tuples and lists; the rest stays as it is.
+
+    >>> default_convert([np.arange(2), "a"])
+    [tensor([0, 1]), 'a']
+    """
     if isinstance(data, Tensor):
         return data
     if isinstance(data, (np.ndarray, np.generic)):

@@ -19,6 +19,15 @@ class Dataset:
     """Samples by index: a subclass defines `__getitem__(index)`, and `__len__` for the samplers.
 
     `__getitems__(indices)`, where defined, gives the samples of a whole batch as a list.
+
+    >>> import tdt
+    >>> class Squares(Dataset):
+    ...     def __getitem__(self, index):
+    ...         return index**2
+    ...     def __len__(self):
+    ...         return 3
+    >>> list(tdt.utils.data.DataLoader(Squares(), batch_size=None))
+    [0, 1, 4]
     """
 
     def __class_getitem__(cls, item: Any) -> type:
@@ -35,6 +44,13 @@ class IterableDataset(Dataset):
     """Samples as a stream: a subclass defines `__iter__`.
 
     Each worker of a DataLoader iterates its own copy; `get_worker_info()` tells it which part to give.
+
+    >>> import tdt
+    >>> class Count(IterableDataset):
+    ...     def __iter__(self):
+    ...         return iter(range(3))
+    >>> list(tdt.utils.data.DataLoader(Count(), batch_size=2))
+    [tensor([0, 1]), tensor([2])]
     """
 
     def __iter__(self) -> Iterator[Any]:
@@ -81,7 +97,11 @@ def _gathers(tensor: Tensor) -> bool:
 
 
 class Subset(Dataset):
-    """The samples of `dataset` at `indices`, in that order."""
+    """The samples of `dataset` at `indices`, in that order.
+
+    >>> list(Subset([10, 20, 30], [2, 0]))
+    [30, 10]
+    """
 
     def __init__(self, dataset: Any, indices: Sequence[int]) -> None:
         self.dataset = dataset
@@ -114,7 +134,11 @@ class Subset(Dataset):
 
 
 class ConcatDataset(Dataset):
-    """The samples of several datasets, one after the other. AssertionError for none, or for a stream among them."""
+    """The samples of several datasets, one after the other. AssertionError for none, or for a stream among them.
+
+    >>> ConcatDataset([[1, 2], [3]])[2]
+    3
+    """
 
     def __init__(self, datasets: Iterable[Any]) -> None:
         self.datasets = list(datasets)
@@ -136,7 +160,14 @@ class ConcatDataset(Dataset):
 
 
 class ChainDataset(IterableDataset):
-    """Several streams, one after the other."""
+    """Several streams, one after the other.
+
+    >>> class Count(IterableDataset):
+    ...     def __iter__(self):
+    ...         return iter(range(2))
+    >>> list(ChainDataset([Count(), Count()]))
+    [0, 1, 0, 1]
+    """
 
     def __init__(self, datasets: Iterable[Any]) -> None:
         self.datasets = list(datasets)

@@ -13,7 +13,15 @@ from tdt._tensor import Tensor, wrap
 
 
 class Sampler:
-    """Gives indices: a subclass defines `__iter__`, and `__len__` where it is known."""
+    """Gives indices: a subclass defines `__iter__`, and `__len__` where it is known.
+
+    >>> import tdt
+    >>> class Backwards(Sampler):
+    ...     def __iter__(self):
+    ...         return iter([2, 1, 0])
+    >>> list(tdt.utils.data.DataLoader([10, 20, 30], batch_size=None, sampler=Backwards()))
+    [30, 20, 10]
+    """
 
     def __class_getitem__(cls, item: Any) -> type:
         return cls  # Sampler[int] in annotations and base classes
@@ -23,7 +31,11 @@ class Sampler:
 
 
 class SequentialSampler(Sampler):
-    """0, 1, 2, … in order."""
+    """0, 1, 2, … in order.
+
+    >>> list(SequentialSampler(["a", "b"]))
+    [0, 1]
+    """
 
     def __init__(self, data_source: Sized) -> None:
         self.data_source = data_source
@@ -40,6 +52,10 @@ class RandomSampler(Sampler):
 
     Without a generator each epoch seeds one of its own by a draw from the default generator. TypeError unless
     `replacement` is a bool, ValueError unless `num_samples` is positive.
+
+    >>> import tdt
+    >>> list(RandomSampler(range(5), generator=tdt.Generator().manual_seed(0)))
+    [4, 0, 1, 3, 2]
     """
 
     def __init__(
@@ -81,7 +97,11 @@ class RandomSampler(Sampler):
 
 
 class SubsetRandomSampler(Sampler):
-    """The given indices in random order."""
+    """The given indices in random order.
+
+    >>> sorted(SubsetRandomSampler([3, 5]))
+    [3, 5]
+    """
 
     def __init__(self, indices: Sequence[int], generator: Generator | None = None) -> None:
         self.indices = indices
@@ -96,7 +116,11 @@ class SubsetRandomSampler(Sampler):
 
 
 class WeightedRandomSampler(Sampler):
-    """`num_samples` indices drawn with probabilities proportional to `weights` (1-d, not negative)."""
+    """`num_samples` indices drawn with probabilities proportional to `weights` (1-d, not negative).
+
+    >>> list(WeightedRandomSampler([0.0, 1.0], 3))
+    [1, 1, 1]
+    """
 
     def __init__(
         self,
