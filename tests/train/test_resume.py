@@ -140,6 +140,8 @@ def test_a_run_stopped_by_a_signal_and_resumed_ends_as_if_it_had_not_been_stoppe
     resumed = tdt("train", "--resume", run)
     assert resumed.returncode == 0, resumed.stderr
     assert f"from step {step}\n" in resumed.stdout
+    tested_alone = stop.startswith("validate:11")
+    assert ("epoch 3/3" in resumed.stdout) is not tested_alone and "test loss" in resumed.stdout
     assert_equal(result(run), expected)
 
 
