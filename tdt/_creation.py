@@ -351,11 +351,11 @@ def arange(
         raise RuntimeError(f"unsupported range: {start} -> {end}")
     if (end - start) * step < 0:
         raise RuntimeError("upper bound and lower bound inconsistent with step sign")
+    # PyTorch counts before it drops fractions, but for int64, whose range a float cannot count.
+    count = math.ceil((end - start) / step)
     if dtype.category == _dtype.INT:
         start, end, step = int(start), int(end), int(step)
-        count = -((start - end) // step)
-    else:
-        count = math.ceil((end - start) / step)
+        count = -((start - end) // step) if dtype is _dtype.int64 else count
     xp = on(as_device(device))
     wide = xp.arange(count, dtype=np.int64 if dtype.category == _dtype.INT else np.float64) * step + start
     made = _finished(wide.astype(dtype.np), requires_grad)
@@ -416,6 +416,8 @@ def logspace(
     """
     target = (_dtype.get_default_dtype() if out is None else out.dtype) if dtype is None else dtype
     _dtype.check_category("logspace", _dtype.NUMBERS, target)
+    if target.category < _dtype.FLOAT:
+        start, end = int(start), int(end)
     exponents = linspace(
         start, end, steps, dtype=_dtype.complex128 if target.is_complex else _dtype.float64, device=device
     )._a

@@ -216,9 +216,14 @@ def _input_grad(xp, y, w, *, size, stride, padding, dilation, groups):
 @conv_input_grad.vjp("y", "w")
 def _(g, needs, y, w, stride, padding, dilation, groups):
     how = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
-    gy = conv(g, w.conj(), None, **how) if needs[0] else None
+    gy = _first(conv(g, w.conj(), None, **how), y.shape) if needs[0] else None
     gw = conv_weight_grad(y.conj(), g, kernel=tuple(w.shape[2:]), **how) if needs[1] else None
     return gy, gw
+
+
+def _first(full: Tensor, shape: tuple) -> Tensor:
+    """As many of the windows as there are of y: an output padding of a whole stride makes room for one more."""
+    return full if full.shape == shape else full[tuple(slice(n) for n in shape)]
 
 
 def _weight_shape(y: tuple, x: tuple, *, kernel: tuple, groups: int, **statics: Any) -> tuple:
@@ -258,7 +263,7 @@ def _weight_grad(xp, y, x, *, kernel, stride, padding, dilation, groups, bias):
 @conv_weight_grad.vjp("y", "x")
 def _(g, needs, y, x, stride, padding, dilation, groups):
     how = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
-    gy = conv(x.conj(), g, None, **how) if needs[0] else None
+    gy = _first(conv(x.conj(), g, None, **how), y.shape) if needs[0] else None
     gx = conv_input_grad(y.conj(), g, size=tuple(x.shape[2:]), **how) if needs[1] else None
     return gy, gx
 

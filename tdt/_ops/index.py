@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tdt import _backend, _dtype
-from tdt._ops.elementwise._front import refuse_out
+from tdt._ops.elementwise._front import refuse_out, tensor_argument
 from tdt._ops.elementwise.select import _copy, _fill, value_of_fill
 from tdt._ops.shape import ALL_OF, expand, slice_view
 from tdt._tensor import Tensor, wrap
@@ -366,6 +366,9 @@ def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False)
     return (
         tuple(
             [wrap(column) for column in np.ascontiguousarray(found._a.T)]
+        tensor_argument("nonzero", out, "out")
+        if as_tuple:
+            raise RuntimeError("nonzero does not support the out kwarg when as_tuple is True")
             if isinstance(found._a, np.ndarray)
             else list(found.t())
         )

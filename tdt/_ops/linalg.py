@@ -13,6 +13,7 @@ from tdt._dtype import FLOAT, FLOATING_AND_COMPLEX, NUMBERS, SCALAR_NAMES, check
 from tdt._ops._common import Dims, keep, store_into, wrap_dim, wrap_dims
 from tdt._ops.decompositions import check_float, svd_full
 from tdt._ops.elementwise._front import named, refuse_out
+from tdt._overlap import follow
 from tdt._tensor import Tensor
 from tdt.autograd._op import binary, finish, op
 
@@ -108,6 +109,7 @@ def _explain_matmul(x: Tensor, y: Tensor) -> None:
     if not x.ndim or not y.ndim:
         raise RuntimeError(f"both arguments to matmul need to be at least 1D, but they are {x.ndim}D and {y.ndim}D")
     _same_type(x, y)
+    follow(x, y)
     a, b = list(x.shape), list(y.shape)
     if len(a) == 1 and len(b) == 1:
         raise RuntimeError(
@@ -310,14 +312,13 @@ def inner(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     tensor(11.)
     """
     if not input.ndim or not other.ndim:
-        result = input * other
-    elif input.shape[-1] != other.shape[-1]:
+        return input * other if out is None else store_into(out, input * other)
+    if input.shape[-1] != other.shape[-1]:
         raise RuntimeError(
             f"inner() the last dimension must match on both input tensors but got shapes {list(input.shape)} and "
             f"{list(other.shape)}"
         )
-    else:
-        result = tensordot(input, other, ([-1], [-1]))
+    result = tensordot(input, other, ([-1], [-1]))
     return result if out is None else store_into(out, result, exact=True)
 
 

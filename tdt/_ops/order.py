@@ -293,12 +293,16 @@ def cumsum(input: Tensor, dim: int, *, dtype: Any = None, out: Tensor | None = N
     >>> tdt.cumsum(tdt.tensor([1, 2, 3]), 0)
     tensor([1, 3, 6])
     """
-    x = _as_sum_type(input, out.dtype if dtype is None and out is not None else dtype)
+    x = _as_sum_type(input, dtype, out)
     return finish(_cumsum, out, x, dim=wrap_dim(dim, x.ndim))
 
 
-def _as_sum_type(x: Tensor, dtype: Any) -> Tensor:
-    """x in the dtype asked for; else integers as int64, where they cannot soon overflow."""
+def _as_sum_type(x: Tensor, dtype: Any, out: Tensor | None) -> Tensor:
+    """x in the dtype asked for, else that of out; else integers as int64, where they cannot soon overflow."""
+    if out is not None:
+        dtype = out.dtype if dtype is None else _dtype.as_dtype(dtype)
+        if dtype is not out.dtype:
+            raise RuntimeError(f"Expected out tensor to have dtype {dtype.name}, but got {out.dtype.name} instead")
     return x.to(dtype) if dtype is not None else x.to(_dtype.int64) if x.dtype.category < FLOAT else x
 
 
@@ -328,7 +332,7 @@ def cumprod(input: Tensor, dim: int, *, dtype: Any = None, out: Tensor | None = 
     >>> tdt.cumprod(tdt.tensor([1, 2, 3]), 0)
     tensor([1, 2, 6])
     """
-    x = _as_sum_type(input, out.dtype if dtype is None and out is not None else dtype)
+    x = _as_sum_type(input, dtype, out)
     dim = wrap_dim(dim, x.ndim)
     return x.clone() if not x.ndim and out is None else finish(_cumprod, out, x, dim=dim)
 
@@ -420,13 +424,13 @@ def diff(
         raise RuntimeError(f"order must be non-negative but got {n}")
     d = wrap_dim(dim, input.ndim)
     parts = [x for x in (prepend, input, append) if x is not None]
-    x = cat(parts, d) if len(parts) > 1 else input
+    x = cat(parts, d) if n and len(parts) > 1 else input
     for _ in range(min(n, x.shape[d])):
         length = x.shape[d]
         a, b = x.narrow(d, 1, length - 1), x.narrow(d, 0, length - 1)
         x = a.logical_xor(b) if x.dtype is _dtype.bool else a - b
     result = x.clone() if x is input else x
-    return result if out is None else store_into(out, result, exact=True)
+    return result if out is None else store_into(out, result, exact=not n)
 
 
 @op(dtypes=REAL, data_dependent=True, outputs=("values", "inverse", "counts"))

@@ -214,7 +214,7 @@ def store(t: Tensor, r: Tensor) -> None:
                 f"match the required output shape {list(r._a.shape)}. Resize it to zero elements first: t.resize_(0).",
                 stacklevel=4,
             )
-        t._a = _backend.namespace(t._a).empty(r._a.shape, t._a.dtype)
+        t._a = _backend.namespace(t._a).empty_like(r._a, dtype=t._a.dtype)
     check_memory(t)
     t._a[...] = r._a
     t._st.version += 1

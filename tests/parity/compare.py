@@ -40,10 +40,10 @@ def difference(ours: Any, theirs: Any, values: bool = True) -> str | None:
 def gradient_difference(ours: tuple, theirs: tuple) -> str | None:
     """`difference` of gradients, where None and zeros are the same answer: no influence."""
     for i, (a, b) in enumerate(zip(ours, theirs, strict=True)):
-        none = b if a is None else a if b is None else None
-        if none is not None and not none.detach().any():
+        if a is None and b is None:
             continue
-        text = difference(a, b)
+        a = tdt.zeros(b.shape, dtype=DTYPES[b.dtype]) if a is None else a
+        text = difference(a, torch.zeros_like(torch.from_numpy(a.detach()._a)) if b is None else b)
         if text:
             return f"of argument {i}: {text}"
     return None

@@ -1,7 +1,6 @@
 """PyTorch's op database asked of tdt: which ops are present, their samples, and one report per op and question.
 
-A case is one call in both libraries: (op, check, dtype, sample). `TDT_OPDB=full` asks every sample; otherwise an even
-spread of at most `CAP` samples per op and dtype, always the same ones, and every error input.
+A case is one call in both libraries: (op, check, dtype, sample). Every sample is asked, always with the same numbers.
 """
 
 from __future__ import annotations
@@ -9,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
-import os
 import random
 import types
 import warnings
@@ -35,13 +33,6 @@ DTYPES = (torch.bool, torch.uint8, torch.int32, torch.int64, torch.float16, torc
           torch.float64, torch.complex64, torch.complex128)  # fmt: skip
 # PyTorch lacks most kernels of uint16, uint32 and uint64; NumPy has them all, and nobody is served by refusing what works.
 REFUSED = (*DTYPES, torch.int8, torch.int16)
-FULL = os.environ.get("TDT_OPDB") == "full"
-CAP = 10**9 if FULL else 5
-RARE_CAP = 10**9 if FULL else 3  # of the dtypes that share their code paths with others
-MAIN = (torch.int64, torch.float32, torch.float64, torch.complex128)
-# Making a sample costs as much as asking it: of the longest lists only this many are made, except in float64.
-MADE = 10**9 if FULL else 48
-
 # For each sample the database looks through the stack, source files and all, for the unittest.TestCase that asks.
 core.extract_test_fn = common_utils.extract_test_fn = lambda: None
 
@@ -131,19 +122,11 @@ def dtypes_of(info: OpInfo) -> list[torch.dtype]:
     return [d for d in DTYPES if d in info.dtypes]
 
 
-def spread(items: list, cap: int) -> list:
-    """At most `cap` of the items, evenly spaced, the first and the last among them."""
-    if len(items) <= cap:
-        return items
-    return [items[round(i * (len(items) - 1) / max(cap - 1, 1))] for i in range(cap)]
-
-
 @functools.lru_cache(maxsize=32)
 def _listed(name: str, variant: str, dtype: torch.dtype, requires_grad: bool) -> tuple[SampleInput, ...]:
     info = next(i for i in present() if i.name == name and i.variant_test_name == variant)
     seed_all()
-    made = iter(info.sample_inputs("cpu", dtype, requires_grad=requires_grad, set_seed=False))
-    return tuple(made if dtype is torch.float64 else itertools.islice(made, MADE))
+    return tuple(info.sample_inputs("cpu", dtype, requires_grad=requires_grad, set_seed=False))
 
 
 def seed_all() -> None:
@@ -153,23 +136,20 @@ def seed_all() -> None:
     torch.default_generator.manual_seed(7)
 
 
-def samples(info: OpInfo, dtype: torch.dtype, cap: int | None = None, requires_grad: bool = False) -> list[SampleInput]:
-    """The chosen samples of an op and dtype: the same ones on every run."""
-    return spread(
-        list(_listed(info.name, info.variant_test_name, dtype, requires_grad)),
-        cap or (CAP if dtype in MAIN else RARE_CAP),
-    )
+def samples(info: OpInfo, dtype: torch.dtype, requires_grad: bool = False) -> tuple[SampleInput, ...]:
+    """The samples of an op and dtype: the same ones on every run."""
+    return _listed(info.name, info.variant_test_name, dtype, requires_grad)
 
 
 def samples_refused(info: OpInfo, dtype: torch.dtype) -> list[SampleInput]:
     """Samples of a dtype that the op does not support: made by the database, or by exchanging a dtype it supports."""
     seed_all()
-    made, error = attempt(lambda: list(itertools.islice(info.sample_inputs("cpu", dtype, set_seed=False), MADE)))
-    if error is not None:
-        known = next(d for d in (torch.float32, torch.int64, *DTYPES) if d in info.dtypes)
-        given = [twin((s.input, s.args, s.kwargs), {known: dtype}) for s in samples(info, known)]
-        made = [SampleInput(first, args=args, kwargs=kwargs) for first, args, kwargs in given]
-    return spread(made, CAP)
+    made, error = attempt(lambda: list(info.sample_inputs("cpu", dtype, set_seed=False)))
+    if error is None:
+        return made
+    known = next(d for d in (torch.float32, torch.int64, *DTYPES) if d in info.dtypes)
+    given = [twin((s.input, s.args, s.kwargs), {known: dtype}) for s in samples(info, known)]
+    return [SampleInput(first, args=args, kwargs=kwargs) for first, args, kwargs in given]
 
 
 def attempt(function: Callable, *args: Any, **kwargs: Any) -> tuple[Any, Exception | None]:
@@ -214,7 +194,7 @@ def size_of(given: Any) -> int:
 
 def written_name(info: OpInfo) -> str:
     """How a listing calls the op: `torch.add`, or `{}.expand_as` for what exists as a method alone."""
-    if is_lambda(info) or not callable(lookup_torch(info.name)):
+    if not callable(lookup_torch(info.name)):
         return "{}." + info.name.rpartition(".")[2]
     return f"torch.{info.name}"
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+
 from tdt import _dtype
 from tdt._dtype import FLOATING, FLOATING_AND_COMPLEX, NUMBERS, REAL, SCALAR_NAMES, check_category
+from tdt._from_data import fill_number
 from tdt._ops._common import conj
 from tdt._ops.elementwise._front import binary, check_operands, refuse_out, tensor_argument
 from tdt._tensor import Tensor
@@ -254,13 +257,11 @@ _masked_fill.vjp("value")(lambda g, mask: where(mask, g, 0).sum())
 
 
 def fitting(xp: ModuleType, value: Any, np_dtype: Any) -> Any:
-    """A number or 0-d array as a 0-d array of the dtype; RuntimeError where its category is higher."""
-    if isinstance(value, (bool, int)) and np_dtype.kind in "iu":
-        return xp.asarray(value).astype(np_dtype)
-    found = xp.asarray(value)
-    if _dtype.of(found.dtype).category > max(_dtype.of(np_dtype).category, _dtype.INT):
-        raise RuntimeError(f"value cannot be converted to type {np_dtype} without overflow")
-    return found.astype(np_dtype)
+    """A number or 0-d array as a 0-d array of the dtype; RuntimeError where that does not hold the value."""
+    if xp is not np and hasattr(value, "dtype") and value.dtype.kind != "c":  # on a GPU, looking at it would be waiting
+        return value.astype(np_dtype)
+    number = value.item() if isinstance(value, np.ndarray) else value
+    return xp.asarray(fill_number(number, _dtype.of(np_dtype), "value")[0]).astype(np_dtype)
 
 
 def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
