@@ -33,6 +33,7 @@ LARGE_GELU = 1 << 14
 LARGE_CONV = 1 << 20
 LARGE_POOL = 1 << 16  # elements: a step saves about a fifth of a millisecond
 LARGE_RELU = LARGE_NORM = 1 << 16  # elements
+LARGE_ACTIVATION = 1 << 15  # elements: NumPy's own exp and tanh are as fast on fewer
 # Multiply-adds of a matrix product: about 30 µs on one thread, where a second one saves a third of it.
 LARGE_PRODUCT = 1 << 21
 
@@ -56,6 +57,11 @@ def find(name: str, device_type: str, arrays: Sequence[Any], statics: dict) -> C
         if device == device_type and when(arrays, statics):
             return function
     return None
+
+
+def chosen(name: str, xp: Any, *arrays: Any, **statics: Any) -> Callable | None:
+    """`find` for an op that asks in its own body, so that its small calls keep the short way through dispatch."""
+    return find(name, "cpu" if xp is np else "cuda", arrays, statics)
 
 
 def product(xp: Any, a: Any, b: Any) -> Any:
@@ -95,20 +101,28 @@ def _large_group(arrays: Sequence[Any], statics: dict) -> bool:
 
 
 def _large_image(arrays: Sequence[Any], statics: dict) -> bool:
-    """Two-dimensional convolutions of float32 with one group, by the multiply-adds of (x, w), (y, w) or (y, x)."""
+    """Two-dimensional convolutions of float32, by the multiply-adds of (x, w), (y, w) or (y, x)."""
     first, second = arrays[0], arrays[1]
-    if not _enabled or first.ndim != 4 or statics["groups"] != 1:
+    if not _enabled or first.ndim != 4:
         return False
     if any(a is not None and a.dtype != np.float32 for a in arrays) or not (first.size and second.size):
         return False
     if "kernel" in statics:  # the weight gradient: every y meets a window of x
-        return first.size * second.shape[1] * math.prod(statics["kernel"]) >= LARGE_CONV
+        return first.size * second.shape[1] // statics["groups"] * math.prod(statics["kernel"]) >= LARGE_CONV
     if "size" in statics:  # the input gradient: every y meets the weights of its channel
         return first.size * (second.size // second.shape[0]) >= LARGE_CONV
     windows = math.prod((n + 2 * p - d * (k - 1) - 1) // s + 1
                         for n, k, s, p, d in zip(first.shape[2:], second.shape[2:], statics["stride"], statics["padding"],
                                                  statics["dilation"], strict=True))  # fmt: skip
     return first.shape[0] * windows * second.size >= LARGE_CONV
+
+
+def _large_depthwise(arrays: Sequence[Any], statics: dict) -> bool:
+    """As `_large_image`, where every channel, of both sides, is a group."""
+    groups, images = statics["groups"], (a for a in arrays if a is not None and a.ndim == 4)
+    weights = "kernel" not in statics
+    channels = [a.shape[0] if weights and i == 1 else a.shape[1] for i, a in enumerate(images)]
+    return groups > 1 and all(n == groups for n in channels) and _large_image(arrays, statics)
 
 
 def _large_tiles(arrays: Sequence[Any], statics: dict) -> bool:
@@ -130,15 +144,19 @@ def _large_tiles(arrays: Sequence[Any], statics: dict) -> bool:
     )
 
 
-def _large_alike(arrays: Sequence[Any], statics: dict) -> bool:
-    """Float32 arrays without gaps in memory, that lie alike."""
-    first = arrays[0]
-    return (
-        _enabled
-        and first.size >= LARGE_RELU
-        and memory_order(first) is not None
-        and all(a.dtype == np.float32 and a.shape == first.shape and a.strides == first.strides for a in arrays)
-    )
+def _alike(least: int) -> When:
+    """Float32 arrays without gaps in memory, that lie alike, of at least so many elements."""
+
+    def when(arrays: Sequence[Any], statics: dict) -> bool:
+        first = arrays[0]
+        return (
+            _enabled
+            and first.size >= least
+            and memory_order(first) is not None
+            and all(a.dtype == np.float32 and a.shape == first.shape and a.strides == first.strides for a in arrays)
+        )
+
+    return when
 
 
 def _large_channels(arrays: Sequence[Any], statics: dict) -> bool:
@@ -172,18 +190,33 @@ def _large_product(arrays: Sequence[Any], statics: dict) -> bool:
 TABLE: dict[str, list[Kernel]] = {
     "max_pool": [("cpu", _large_tiles, _lazy("pool_cpu", "max_pool"))],
     "max_pool.vjp.x": [("cpu", _large_tiles, _lazy("pool_cpu", "max_pool_vjp"))],
-    "conv": [("cpu", _large_image, _lazy("conv_cpu", "conv"))],
-    "conv_input_grad": [("cpu", _large_image, _lazy("conv_cpu", "conv_input_grad"))],
-    "conv_weight_grad": [("cpu", _large_image, _lazy("conv_cpu", "conv_weight_grad"))],
+    "conv": [
+        ("cpu", _large_depthwise, _lazy("depthwise_cpu", "conv")),
+        ("cpu", _large_image, _lazy("conv_cpu", "conv")),
+    ],
+    "conv_input_grad": [
+        ("cpu", _large_depthwise, _lazy("depthwise_cpu", "conv_input_grad")),
+        ("cpu", _large_image, _lazy("conv_cpu", "conv_input_grad")),
+    ],
+    "conv_weight_grad": [
+        ("cpu", _large_depthwise, _lazy("depthwise_cpu", "conv_weight_grad")),
+        ("cpu", _large_image, _lazy("conv_cpu", "conv_weight_grad")),
+    ],
     "product": [("cpu", _large_product, _lazy("product_cpu", "product"))],
-    "relu": [("cpu", _large_alike, _lazy("relu_cpu", "relu"))],
-    "relu.vjp.x": [("cpu", _large_alike, _lazy("relu_cpu", "relu_vjp"))],
+    "relu": [("cpu", _alike(LARGE_RELU), _lazy("relu_cpu", "relu"))],
+    "relu.vjp.x": [("cpu", _alike(LARGE_RELU), _lazy("relu_cpu", "relu_vjp"))],
     "batch_norm": [("cpu", _large_channels, _lazy("norm_cpu", "batch_norm"))],
     "batch_norm.sums": [("cpu", _large_channels, _lazy("norm_cpu", "batch_norm_sums"))],
     "batch_norm.input_grad": [("cpu", _large_channels, _lazy("norm_cpu", "batch_norm_input_grad"))],
     "channel_affine": [("cpu", _large_channels, _lazy("norm_cpu", "affine"))],
     "gelu": [("cpu", _large_float32, _lazy("gelu_cpu", "gelu"))],
     "gelu.vjp.x": [("cpu", _large_float32, _lazy("gelu_cpu", "gelu_vjp"))],
+    **{
+        name: [("cpu", _alike(LARGE_ACTIVATION), _lazy("activation_cpu", name.replace(".vjp.x", "_vjp")))]
+        for op in ("sigmoid", "silu", "leaky_relu", "elu", "softplus", "tanh")
+        for name in (op, f"{op}.vjp.x")
+        if name != "tanh"  # NumPy's is faster
+    },
     "optim.sgd": [("cpu", _large_group, _lazy("optim_cpu", "sgd"))],
     "optim.adam": [("cpu", _large_group, _lazy("optim_cpu", "adam"))],
 }

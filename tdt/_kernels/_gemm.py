@@ -5,7 +5,7 @@
 for a few i and j whose sums stay in registers: a matrix product whose left matrix is never built. Its element (i, k)
 lies at the sum of two offsets, which is what the patches of a convolution look like in a channels-last array; so one
 tile serves the forward pass and both gradients (E. Georganas et al., High-Performance Deep Learning via a Single
-Building Block, 2019).
+Building Block, 2019). Where every channel has a kernel of its own, column j takes a[… + j] instead: the `own_` tiles.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ def _constant(index: int) -> Any:
 tile_rows, tile_columns, vector_size = _constant(0), _constant(1), _constant(2)
 
 
-def _tile(narrow: bool, masked: bool) -> Any:
+def _tile(narrow: bool, masked: bool, own: bool = False) -> Any:
     """`tile(a, rows, row, last_row, cells, lines, start, stop, b, out, places, bias, columns, first)`.
 
     Arrays hold float32 (a, b, out, bias) or int64 offsets into them (rows, cells, lines, places). The tile begins at `row`;
     rows past `last_row` repeat it. `first`: the sum starts from `bias`, else it is added to `out`.
-    narrow: one vector a row instead of two. masked: only `columns` of them exist in b, bias and out.
+    narrow: one vector a row instead of two. masked: only `columns` of them exist in b, bias and out. own: in `a` too.
     """
 
     def tile(typingctx: Any, a: Any, rows: Any, row: Any, last_row: Any, cells: Any, lines: Any, start: Any, stop: Any,
@@ -68,7 +68,7 @@ def _tile(narrow: bool, masked: bool) -> Any:
             for name, kind, value in zip(tile_arguments, signature.args, args, strict=True):
                 is_array = isinstance(kind, types.Array)
                 values[name] = context.make_array(kind)(context, builder, value).data if is_array else value
-            _Emitter(builder, shape, masked, values).emit()
+            _Emitter(builder, shape, masked, own, values).emit()
             return context.get_dummy_value()
 
         return types.void(
@@ -83,10 +83,10 @@ def _tile(narrow: bool, masked: bool) -> Any:
 class _Emitter:
     """Writes one tile's instructions."""
 
-    def __init__(self, builder: Any, shape: tuple[int, int, int], masked: bool, values: dict[str, Any]):
+    def __init__(self, builder: Any, shape: tuple[int, int, int], masked: bool, own: bool, values: dict[str, Any]):
         from llvmlite import ir
 
-        self.ir, self.builder, self.values = ir, builder, values
+        self.ir, self.builder, self.own, self.values = ir, builder, own, values
         self.count, self.vectors, self.width = shape
         self.word, self.float = ir.IntType(64), ir.FloatType()
         self.vector = ir.VectorType(self.float, self.width)
@@ -154,8 +154,9 @@ class _Emitter:
         fma = self._function("llvm.fma", self.vector, [self.vector] * 3)
         added = []
         for r, line in enumerate(lines):
-            left = self._spread(self._load(line, cell))
+            spread = None if self.own else self._spread(self._load(line, cell))
             for v in range(self.vectors):
+                left = spread or self._read(self._column(self._at(line, cell), v), v)
                 added.append(builder.call(fma, [left, right[v], sums[r * self.vectors + v]]))
         return added
 
@@ -222,3 +223,6 @@ class _Emitter:
 
 
 wide_tile, wide_edge, narrow_edge = _tile(False, False), _tile(False, True), _tile(True, True)
+own_wide_tile, own_wide_edge, own_narrow_edge = (
+    _tile(*kind, own=True) for kind in ((False, False), (False, True), (True, True))
+)

@@ -44,9 +44,10 @@ class Targets(NamedTuple):
 
 @functools.lru_cache(64)
 def targets(
-    count: int, pairs: tuple[Pairs, Pairs], forward: bool, source: tuple, target: tuple, kernel: tuple, panel: int
-) -> Targets:
-    """Tables for targets of shape (H, W, channels) that gather from sources of such a shape.
+    count: int, pairs: tuple[Pairs, Pairs], forward: bool, source: tuple, target: tuple, kernel: tuple, panel: int,
+    channels: int,
+) -> Targets:  # fmt: skip
+    """Tables for targets of shape (H, W, channels) that gather the first `channels` of sources of such a shape.
 
     forward: targets are windows, else pixels. Each row of `runs` says: first row of its class, targets of the class in a
     sample, from and to which of them (over samples) this run goes, first and last place in cells and lines.
@@ -56,7 +57,7 @@ def targets(
     samples = min(count, 8 * -(-ROWS // (8 * pixels)) if pixels <= 4 * ROWS else 1)
     rows, places, cells, lines, runs = [], [], [], [], []
     row = cell = 0
-    channels = np.arange(source[2])
+    summed = np.arange(channels)
     for ys, down in _classes(pairs[0], height, forward).items():
         for xs, across in _classes(pairs[1], width, forward).items():
             first = _plane(down[0], across[0], source[1], source[2])
@@ -65,9 +66,9 @@ def targets(
             place = _plane([t for t, _ in down[1]], [t for t, _ in across[1]], width, out_channels)
             places.append((sample * math.prod(target) + place).reshape(-1))
             here = _plane([d for _, d in ys], [d for _, d in xs], source[1], source[2])
-            cells.append((here[:, None] + channels).reshape(-1))
-            number = _plane([k for k, _ in ys], [k for k, _ in xs], kernel[1], source[2])
-            lines.append(((number[:, None] + channels) * panel).reshape(-1))
+            cells.append((here[:, None] + summed).reshape(-1))
+            number = _plane([k for k, _ in ys], [k for k, _ in xs], kernel[1], channels)
+            lines.append(((number[:, None] + summed) * panel).reshape(-1))
             total, stop = samples * first.size, cell + cells[-1].size
             for low in range(0, total, ROWS):
                 runs.append((row, first.size, low, min(low + ROWS, total), cell, stop))

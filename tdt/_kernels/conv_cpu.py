@@ -32,59 +32,75 @@ GRAIN = 1 << 21  # multiply-adds that a thread should at least have: about 40 µ
 
 def conv(x: np.ndarray, w: np.ndarray, b: np.ndarray | None, *, stride: tuple, padding: tuple, dilation: tuple,
          groups: int) -> np.ndarray:  # fmt: skip
-    """The op `conv` for x (N, C, H, W), w (O, C, KH, KW), b (O,) or None; float32, one group."""
+    """The op `conv` for x (N, C, H, W), w (O, C / groups, KH, KW), b (O,) or None; float32."""
     last = is_channels_last(x) or is_channels_last(w)
     kernel = w.shape[2:]
-    size = tuple(
-        (n + 2 * p - d * (k - 1) - 1) // s + 1
-        for n, k, s, p, d in zip(x.shape[2:], kernel, stride, padding, dilation, strict=True)
-    )
+    size = out_size(x.shape[2:], kernel, stride, padding, dilation)
     image = _channels_last(x)
     out = np.empty((x.shape[0], *size, w.shape[0]), np.float32)
     bias = np.zeros(w.shape[0], np.float32) if b is None else np.ascontiguousarray(b)
     pairs = _pairs(x.shape[2:], size, kernel, stride, padding, dilation)
-    plan = targets(x.shape[0], pairs, True, image.shape[1:], out.shape[1:], kernel, PANEL)
-    _gather(image, plan, _packed(w.transpose(2, 3, 1, 0)), out, bias)
+    plan = targets(x.shape[0], pairs, True, image.shape[1:], out.shape[1:], kernel, PANEL, w.shape[1])
+    for i, part in enumerate(_groups(w, groups)):
+        _gather(image, i * w.shape[1], plan, _packed(part.transpose(2, 3, 1, 0)), len(part), out, i * len(part), bias)
     return _ordered(out, last)
 
 
 def conv_input_grad(y: np.ndarray, w: np.ndarray, *, size: tuple, stride: tuple, padding: tuple, dilation: tuple,
                     groups: int) -> np.ndarray:  # fmt: skip
-    """The op `conv_input_grad` for y (N, O, OH, OW), w (O, C, KH, KW); float32, one group."""
+    """The op `conv_input_grad` for y (N, O, OH, OW), w (O, C / groups, KH, KW); float32."""
     last = is_channels_last(y) or is_channels_last(w)
     image = _channels_last(y)
-    out = np.empty((y.shape[0], *size, w.shape[1]), np.float32)
+    made, summed = w.shape[1], w.shape[0] // groups
+    out = np.empty((y.shape[0], *size, made * groups), np.float32)
     pairs = _pairs(size, y.shape[2:], w.shape[2:], stride, padding, dilation)
-    plan = targets(y.shape[0], pairs, False, image.shape[1:], out.shape[1:], w.shape[2:], PANEL)
-    _gather(image, plan, _packed(w.transpose(2, 3, 0, 1)), out, np.zeros(w.shape[1], np.float32))
+    plan = targets(y.shape[0], pairs, False, image.shape[1:], out.shape[1:], w.shape[2:], PANEL, summed)
+    zeros = np.zeros(made * groups, np.float32)
+    for i, part in enumerate(_groups(w, groups)):
+        _gather(image, i * summed, plan, _packed(part.transpose(2, 3, 0, 1)), made, out, i * made, zeros)
     return _ordered(out, last)
 
 
 def conv_weight_grad(y: np.ndarray, x: np.ndarray, *, kernel: tuple, stride: tuple, padding: tuple, dilation: tuple,
                      groups: int) -> np.ndarray:  # fmt: skip
-    """The op `conv_weight_grad` for y (N, O, OH, OW), x (N, C, H, W); float32, one group."""
+    """The op `conv_weight_grad` for y (N, O, OH, OW), x (N, C, H, W); float32."""
     last = is_channels_last(y) or is_channels_last(x)
-    count, channels = y.shape[:2]
+    count, made, channels = y.shape[0], y.shape[1] // groups, x.shape[1] // groups
     size = y.shape[2:]
     right = _channels_last(y)
     how = size, kernel, stride, padding, dilation
-    if _skips_border(x.shape[1], size):
+    if _skips_border(channels, size):
         image = _channels_last(x)
-        rows = _multiples(x.shape[1], 1)
+        rows = _multiples(channels, 1)
         plan = sums(count, _pairs(x.shape[2:], *how), image.shape[1:], right.shape[1:], kernel)
     else:
         image = _image(x, *how)
-        rows = _cells(kernel, dilation, image.shape[2:])
-        plan = _all_windows(count, size, stride, image.shape[1:], channels)
-    out = np.empty((x.shape[1] * math.prod(kernel), channels), np.float32)
-    work = count * plan.parts[0, 1] * channels * min(rows.size, SHARE)
-    parallel(
-        _weights, len(plan.parts) * -(-rows.size // SHARE), image.reshape(-1), math.prod(image.shape[1:]), rows, plan.windows,
-        plan.lines, plan.parts, count, plan.samples, right.reshape(-1), math.prod(right.shape[1:]), out.reshape(-1),
-        _multiples(rows.size, channels), np.zeros(channels, np.float32), grain=-(-GRAIN // max(1, int(work))),
-    )  # fmt: skip
-    grad = out.reshape(*kernel, x.shape[1], channels).transpose(3, 2, 0, 1)
-    return grad if last else np.ascontiguousarray(grad)
+        rows = _cells(kernel, dilation, image.shape[2:], channels)
+        plan = _all_windows(count, size, stride, image.shape[1:], y.shape[1])
+    out = np.empty((groups, channels * math.prod(kernel), made), np.float32)
+    work = count * plan.parts[0, 1] * made * min(rows.size, SHARE)
+    for i in range(groups):
+        parallel(
+            _weights, len(plan.parts) * -(-rows.size // SHARE), image.reshape(-1)[i * channels :], math.prod(image.shape[1:]),
+            rows, plan.windows, plan.lines, plan.parts, count, plan.samples, right.reshape(-1)[i * made :],
+            math.prod(right.shape[1:]), out[i].reshape(-1), _multiples(rows.size, made), np.zeros(made, np.float32),
+            grain=-(-GRAIN // max(1, int(work))),
+        )  # fmt: skip
+    cells = out.reshape(groups, *kernel, channels, made)
+    if last:
+        return to_front(cells.transpose(0, 4, 1, 2, 3).reshape(-1, *kernel, channels))
+    return np.ascontiguousarray(cells.transpose(0, 4, 3, 1, 2).reshape(-1, channels, *kernel))
+
+
+def _groups(w: np.ndarray, groups: int) -> list[np.ndarray]:
+    """The weights of each group."""
+    return [w] if groups == 1 else np.split(w, groups)
+
+
+def out_size(size: tuple, kernel: tuple, stride: tuple, padding: tuple, dilation: tuple) -> tuple[int, ...]:
+    """How many windows there are in each dimension."""
+    every = zip(size, kernel, stride, padding, dilation, strict=True)
+    return tuple((n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, s, p, d in every)
 
 
 def _pairs(
@@ -114,11 +130,11 @@ def _all_windows(count: int, size: tuple, stride: tuple, shape: tuple, channels:
 
 
 @functools.lru_cache(256)
-def _cells(kernel: tuple, dilation: tuple, shape: tuple) -> np.ndarray:
-    """Offsets of the cells (row, column, channel) of a kernel in bordered images of shape (width, channels)."""
+def _cells(kernel: tuple, dilation: tuple, shape: tuple, channels: int) -> np.ndarray:
+    """Offsets of the cells (row, column, channel) of a kernel in bordered images of shape (width, all channels)."""
     rows, columns = (np.arange(k) * d for k, d in zip(kernel, dilation, strict=True))
-    width, channels = shape
-    return (((rows[:, None] * width + columns) * channels)[:, :, None] + np.arange(channels)).reshape(-1)
+    width, pitch = shape
+    return (((rows[:, None] * width + columns) * pitch)[:, :, None] + np.arange(channels)).reshape(-1)
 
 
 @functools.lru_cache(64)
@@ -150,14 +166,16 @@ def _packed(w: np.ndarray) -> np.ndarray:
     return packed.reshape(-1, cells, PANEL)
 
 
-def _gather(image: np.ndarray, plan: Targets, w: np.ndarray, out: np.ndarray, bias: np.ndarray) -> None:
-    """For every target, its sources times the weights into its place in `out`."""
+def _gather(image: np.ndarray, source: int, plan: Targets, w: np.ndarray, columns: int, out: np.ndarray, target: int,
+            bias: np.ndarray) -> None:  # fmt: skip
+    """For every target, its sources times the weights into its place in `out`: channels from `source` and `target` on."""
     count, runs = image.shape[0], plan.runs
+    bias = bias[target : target + columns]
     work = int((runs[:, 3] - runs[:, 2]) @ (runs[:, 5] - runs[:, 4])) // len(runs) * bias.size
     parallel(
-        _outputs, -(-count // plan.samples) * len(runs), image.reshape(-1), math.prod(image.shape[1:]), plan.rows, plan.cells,
-        plan.lines, runs, w.reshape(-1), PANEL * w.shape[1], out.reshape(-1), math.prod(out.shape[1:]), plan.places, bias,
-        count, plan.samples, grain=-(-GRAIN // max(1, work)),
+        _outputs, -(-count // plan.samples) * len(runs), image.reshape(-1)[source:], math.prod(image.shape[1:]), plan.rows,
+        plan.cells, plan.lines, runs, w.reshape(-1), PANEL * w.shape[1], out.reshape(-1)[target:], math.prod(out.shape[1:]),
+        plan.places, bias, count, plan.samples, grain=-(-GRAIN // max(1, work)),
     )  # fmt: skip
 
 

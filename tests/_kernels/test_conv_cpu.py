@@ -12,8 +12,7 @@ import pytest
 
 import tdt
 from tdt._backend.layout import to_front, to_last
-from tdt._kernels import TABLE, _pool
-from tdt._kernels.conv_cpu import conv, conv_input_grad, conv_weight_grad
+from tdt._kernels import TABLE, _pool, conv_cpu, depthwise_cpu
 from tdt._ops import conv as portable
 from tests.helpers import require_torch
 
@@ -38,7 +37,21 @@ CASES = [
     (2, 6, 18, (9, 9), (1, 1), {"stride": (2, 2)}),
     (2, 3, 5, (10, 10), (2, 2), {"stride": (3, 3), "padding": (1, 1)}),
     (1, 3, 5, (12, 9), (3, 3), {"dilation": (3, 2), "padding": (4, 3)}),  # more border than the gradient needs
+    (2, 6, 8, (7, 9), (3, 3), {"groups": 2, "padding": (1, 1)}),
+    (3, 48, 51, (8, 8), (3, 2), {"groups": 3, "stride": (2, 1), "padding": (0, 1)}),
+    (2, 34, 36, (5, 5), (1, 1), {"groups": 2}),
+    (2, 5, 15, (9, 9), (3, 3), {"groups": 5, "dilation": (2, 1)}),  # three filters a channel
 ]
+DEPTHWISE = [
+    (2, 5, 5, (9, 11), (3, 3), {"padding": (1, 1)}),
+    (1, 67, 67, (6, 35), (5, 3), {"padding": (0, 4), "dilation": (1, 2)}),
+    (3, 16, 16, (13, 10), (3, 3), {"stride": (2, 2), "padding": (1, 0)}),
+    (2, 33, 33, (8, 8), (2, 4), {"stride": (3, 1), "padding": (1, 3), "dilation": (2, 2)}),
+    (1, 3, 3, (1, 1), (3, 3), {"padding": (1, 1)}),
+    (2, 2, 2, (40, 1), (7, 1), {"stride": (5, 4), "padding": (3, 0)}),
+]
+DEPTHWISE = [(*case[:5], {**case[5], "groups": case[1]}) for case in DEPTHWISE]
+ALL = CASES + DEPTHWISE
 
 
 def problem(case: tuple, last: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict]:
@@ -46,7 +59,8 @@ def problem(case: tuple, last: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray
     batch, channels, out, size, kernel, how = case
     how = {**PLAIN, **how}
     rng = np.random.default_rng(sum(size) + channels)
-    x, w = (rng.standard_normal(s, np.float32) for s in ((batch, channels, *size), (out, channels, *kernel)))
+    per = channels // how["groups"]
+    x, w = (rng.standard_normal(s, np.float32) for s in ((batch, channels, *size), (out, per, *kernel)))
     g = rng.standard_normal(portable.conv_shape(x.shape, w.shape, **how), np.float32)
     x, g = (to_front(np.ascontiguousarray(to_last(a))) if last else a for a in (x, g))
     return x, w, rng.standard_normal(out, np.float32), g, how
@@ -54,10 +68,11 @@ def problem(case: tuple, last: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray
 
 def all_three(x, w, b, g, how) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Result and gradients by the kernels."""
+    kernels = depthwise_cpu if 1 < how["groups"] == x.shape[1] == len(w) else conv_cpu
     return (
-        conv(x, w, b, **how),
-        conv_input_grad(g, w, size=x.shape[2:], **how),
-        conv_weight_grad(g, x, kernel=w.shape[2:], **how),
+        kernels.conv(x, w, b, **how),
+        kernels.conv_input_grad(g, w, size=x.shape[2:], **how),
+        kernels.conv_weight_grad(g, x, kernel=w.shape[2:], **how),
     )
 
 
@@ -67,7 +82,7 @@ def close(value: np.ndarray, expected: np.ndarray) -> None:
 
 
 @pytest.mark.parametrize("last", [False, True], ids=["contiguous", "channels-last"])
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("case", ALL, ids=str)
 def test_kernels_give_the_portable_values_in_the_portable_memory_order(case, last):
     x, w, b, g, how = problem(case, last)
     expected = (
@@ -75,13 +90,13 @@ def test_kernels_give_the_portable_values_in_the_portable_memory_order(case, las
         portable.conv_input_grad.forward(np, g, w, size=x.shape[2:], **how),
         portable.conv_weight_grad.forward(np, g, x, kernel=w.shape[2:], **how),
     )
-    for value, reference in zip(all_three(x, w, b, g, how), expected, strict=True):
+    for i, (value, reference) in enumerate(zip(all_three(x, w, b, g, how), expected, strict=True)):
         close(value, reference)
         strides = [[s for s, n in zip(a.strides, a.shape, strict=True) if n > 1] for a in (value, reference)]
-        assert strides[0] == strides[1]
+        assert strides[0] == strides[1] or (i == 2 and how["groups"] > 1)  # a layer puts them in its weights' order
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("case", ALL, ids=str)
 def test_kernels_agree_with_pytorch_in_double_precision(case):
     torch = require_torch()
     x, w, b, g, how = problem(case, True)
@@ -94,21 +109,21 @@ def test_kernels_agree_with_pytorch_in_double_precision(case):
 
 
 @pytest.mark.parametrize("last", [False, True], ids=["contiguous", "channels-last"])
-def test_nan_and_infinities_reach_the_same_places(last):
-    x, w, b, g, how = problem(CASES[2], last)
+@pytest.mark.parametrize("case", [CASES[2], DEPTHWISE[2]], ids=str)
+def test_nan_and_infinities_reach_the_same_places(case, last):
+    x, w, b, g, how = problem(case, last)
     odd = np.array([np.nan, np.inf, -np.inf], np.float32)
-    x[0, :3, 2, 2], g[1, 4:7, 0, 2] = odd, odd[::-1]
-    value = conv(x, w, b, **how)
-    expected = portable.conv.forward(np, x, w, b, **how)
-    np.testing.assert_array_equal(np.isnan(value), np.isnan(expected))
-    np.testing.assert_array_equal(value[np.isinf(expected)], expected[np.isinf(expected)])
-    for kernel, op, other, more in (
-        (conv_input_grad, portable.conv_input_grad, w, {"size": x.shape[2:]}),
-        (conv_weight_grad, portable.conv_weight_grad, x, {"kernel": w.shape[2:]}),
-    ):
-        value, expected = kernel(g, other, **how, **more), op.forward(np, g, other, **how, **more)
+    x[0, :3, 2, 2], g[-1, 4:7, 2, 2] = odd, odd[::-1]  # no window there meets the border
+    results = (
+        portable.conv.forward(np, x, w, b, **how),
+        portable.conv_input_grad.forward(np, g, w, size=x.shape[2:], **how),
+        portable.conv_weight_grad.forward(np, g, x, kernel=w.shape[2:], **how),
+    )
+    for i, (value, expected) in enumerate(zip(all_three(x, w, b, g, how), results, strict=True)):
         assert np.isnan(expected).any() and not np.isnan(expected).all()
         np.testing.assert_array_equal(np.isnan(value), np.isnan(expected))
+        if i == 0:
+            np.testing.assert_array_equal(value[np.isinf(expected)], expected[np.isinf(expected)])
 
 
 def test_strided_expanded_and_reversed_arrays():
@@ -119,13 +134,16 @@ def test_strided_expanded_and_reversed_arrays():
                     strict=True):  # fmt: skip
         np.testing.assert_array_equal(a, e)
     ones = np.broadcast_to(np.float32(1), g.shape)
-    np.testing.assert_array_equal(conv_input_grad(ones, w, size=x.shape[2:], **how),
-                                  conv_input_grad(ones.copy(), w, size=x.shape[2:], **how))  # fmt: skip
+    how["size"] = x.shape[2:]
+    grads = [conv_cpu.conv_input_grad(a, w, **how) for a in (ones, ones.copy())]
+    np.testing.assert_array_equal(*grads)
 
 
-@pytest.mark.parametrize("case", [CASES[5], CASES[10], (40, 16, 40, (9, 9), (3, 3), {"padding": (1, 1)})], ids=str)
-def test_bits_do_not_depend_on_the_number_of_threads(case):
-    x, w, b, g, how = problem(case, True)
+@pytest.mark.parametrize("case", [CASES[5], CASES[10], CASES[17], DEPTHWISE[1], (40, 16, 40, (9, 9), (3, 3), {"padding": (1, 1)})],
+                         ids=str)  # fmt: skip
+@pytest.mark.parametrize("last", [False, True], ids=["contiguous", "channels-last"])
+def test_bits_do_not_depend_on_the_number_of_threads(case, last):
+    x, w, b, g, how = problem(case, last)
     x, g = np.tile(x, (30, 1, 1, 1)), np.tile(g, (30, 1, 1, 1))  # enough work for several threads
     before, results = _pool.get_num_threads(), []
     for threads in (1, 2, 3, 5):
@@ -141,10 +159,10 @@ from numba.core.registry import cpu_target
 from tdt._kernels._gemm import tile_shape
 assert tile_shape() == {shape}, tile_shape()
 from tests._kernels.test_conv_cpu import *
-for case in CASES:
+for case in ALL:
     for last in (False, True):
         test_kernels_give_the_portable_values_in_the_portable_memory_order(case, last)
-test_nan_and_infinities_reach_the_same_places(True)
+test_nan_and_infinities_reach_the_same_places(CASES[2], True)
 """
 CPUS = {
     "avx2": ("haswell", "+avx,+avx2,+fma,+sse4.2,-avx512f", (6, 2, 8)),
@@ -167,7 +185,26 @@ def test_machines_with_shorter_vectors_get_the_same_values(tmp_path):
 
 
 @pytest.mark.skipif(os.environ.get("TDT_KERNELS") == "reference", reason="kernels are off")
-def test_kernels_are_chosen_by_shape_dtype_and_groups_alone():
+def test_depthwise_kernels_are_chosen_where_every_channel_is_a_group():
+    x, w = np.zeros((64, 32, 8, 8), np.float32), np.zeros((32, 1, 3, 3), np.float32)
+    for name, arrays, more in (
+        ("conv", (x, w, None), {}),
+        ("conv", (x, w, np.zeros(32, np.float32)), {}),
+        ("conv_input_grad", (x, w), {"size": (8, 8)}),
+        ("conv_weight_grad", (x, x), {"kernel": (3, 3)}),
+    ):
+        how = {**PLAIN, "padding": (1, 1), "groups": 32, **more}
+        (_, when, function), _ = TABLE[name]
+        assert when(arrays, how) and function.__name__ == name
+        assert not when(tuple(a if a is None else a.astype(np.float64) for a in arrays), how)
+        assert not when((arrays[0][:8], *arrays[1:]), how), "too little work"
+    twice = np.zeros((64, 1, 3, 3), np.float32)
+    assert not TABLE["conv"][0][1]((x, twice, None), {**PLAIN, "padding": (1, 1), "groups": 32})
+    assert TABLE["conv"][1][1]((x, twice, None), {**PLAIN, "padding": (1, 1), "groups": 32})
+
+
+@pytest.mark.skipif(os.environ.get("TDT_KERNELS") == "reference", reason="kernels are off")
+def test_kernels_are_chosen_by_shape_and_dtype_alone():
     x, w = np.zeros((64, 1, 8, 8), np.float32), np.zeros((32, 1, 3, 3), np.float32)
     y, how = np.zeros((64, 32, 8, 8), np.float32), {**PLAIN, "padding": (1, 1)}
     for name, arrays, more in (
@@ -175,13 +212,13 @@ def test_kernels_are_chosen_by_shape_dtype_and_groups_alone():
         ("conv_input_grad", (y, w), {"size": (8, 8)}),
         ("conv_weight_grad", (y, x), {"kernel": (3, 3)}),
     ):
-        ((device, when, _),) = TABLE[name]
+        (_, depthwise, _), (device, when, _) = TABLE[name]
         assert device == "cpu"
+        assert not depthwise(arrays, {**how, **more})
         assert when(arrays, {**how, **more}), name
         assert not when(tuple(a if a is None else a.astype(np.float64) for a in arrays), {**how, **more})
         assert not when((arrays[0][:8], *arrays[1:]), {**how, **more}), "too little work"
         assert not when((arrays[0][:0], *arrays[1:]), {**how, **more}), "nothing to do"
-        assert not when(arrays, {**how, **more, "groups": 2})
 
 
 @pytest.mark.skipif(os.environ.get("TDT_KERNELS") == "reference", reason="kernels are off")
@@ -189,7 +226,7 @@ def test_a_layer_uses_the_kernels_and_without_them_the_portable_forms(monkeypatc
     x, w, b, g, how = problem((64, 8, 16, (8, 8), (3, 3), {"padding": (1, 1)}), False)
     called = []
     for name in ("conv", "conv_input_grad", "conv_weight_grad"):
-        ((device, when, function),) = TABLE[name]
+        device, when, function = TABLE[name][-1]
         spy = lambda *a, _n=name, _f=function, **k: called.append(_n) or _f(*a, **k)  # noqa: E731
         monkeypatch.setitem(TABLE, name, [(device, when, spy)])
     monkeypatch.setattr(portable.conv, "kernels", None)

@@ -1,0 +1,129 @@
+"""Depthwise convolution in two dimensions in float32 on the CPU, and its gradients: every channel by a kernel of its own.
+
+As in `conv_cpu`, but for the tile: a column of the result is a channel, and takes its own numbers from the image.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from tdt._backend.layout import is_channels_last, to_front
+from tdt._kernels._gemm import own_narrow_edge, own_wide_edge, own_wide_tile, tile_columns, tile_rows, vector_size
+from tdt._kernels._jit import jit
+from tdt._kernels._pool import parallel
+from tdt._kernels._taps import ROWS, targets
+from tdt._kernels.conv_cpu import (
+    GRAIN,
+    _all_windows,
+    _cells,
+    _channels_last,
+    _image,
+    _multiples,
+    _ordered,
+    _pairs,
+    out_size,
+)
+
+CHANNELS = 32  # of the weight gradient that are one piece of work: a multiple of every tile's columns
+
+
+def conv(x: np.ndarray, w: np.ndarray, b: np.ndarray | None, *, stride: tuple, padding: tuple, dilation: tuple,
+         groups: int) -> np.ndarray:  # fmt: skip
+    """The op `conv` for x (N, C, H, W), w (C, 1, KH, KW), b (C,) or None, as many groups as channels."""
+    last = is_channels_last(x) or is_channels_last(w)
+    size = out_size(x.shape[2:], w.shape[2:], stride, padding, dilation)
+    bias = np.zeros(groups, np.float32) if b is None else np.ascontiguousarray(b)
+    pairs = _pairs(x.shape[2:], size, w.shape[2:], stride, padding, dilation)
+    return _ordered(_gather(_channels_last(x), w, size, pairs, True, bias), last)
+
+
+def conv_input_grad(y: np.ndarray, w: np.ndarray, *, size: tuple, stride: tuple, padding: tuple, dilation: tuple,
+                    groups: int) -> np.ndarray:  # fmt: skip
+    """The op `conv_input_grad` for y (N, C, OH, OW), w (C, 1, KH, KW), as many groups as channels."""
+    last = is_channels_last(y) or is_channels_last(w)
+    pairs = _pairs(size, y.shape[2:], w.shape[2:], stride, padding, dilation)
+    return _ordered(_gather(_channels_last(y), w, size, pairs, False, np.zeros(groups, np.float32)), last)
+
+
+def conv_weight_grad(y: np.ndarray, x: np.ndarray, *, kernel: tuple, stride: tuple, padding: tuple, dilation: tuple,
+                     groups: int) -> np.ndarray:  # fmt: skip
+    """The op `conv_weight_grad` for y (N, C, OH, OW), x (N, C, H, W), as many groups as channels."""
+    last = is_channels_last(y) or is_channels_last(x)
+    right, image = _channels_last(y), _image(x, y.shape[2:], kernel, stride, padding, dilation)
+    plan = _all_windows(y.shape[0], y.shape[2:], stride, image.shape[1:], groups)
+    rows = _cells(kernel, dilation, image.shape[2:], 1)
+    out = np.empty((*kernel, groups), np.float32)
+    work = y.size // groups * rows.size * CHANNELS
+    parallel(
+        _weights, -(-groups // CHANNELS), image.reshape(-1), math.prod(image.shape[1:]), rows, plan.windows, plan.lines,
+        y.shape[0], plan.samples, right.reshape(-1), math.prod(right.shape[1:]), out.reshape(-1),
+        _multiples(rows.size, groups), np.zeros(groups, np.float32), grain=-(-GRAIN // work),
+    )  # fmt: skip
+    grad = out.transpose(2, 0, 1)
+    return to_front(np.ascontiguousarray(grad)[..., None]) if last else np.ascontiguousarray(grad)[:, None]
+
+
+def _gather(image: np.ndarray, w: np.ndarray, size: tuple, pairs: tuple, forward: bool, bias: np.ndarray) -> np.ndarray:
+    """For every target, its sources times the weights, channel by channel: (N, *size, C)."""
+    count, channels = image.shape[0], image.shape[3]
+    out = np.empty((count, *size, channels), np.float32)
+    plan = targets(count, pairs, forward, image.shape[1:], out.shape[1:], w.shape[2:], channels, 1)
+    runs = plan.runs
+    work = int((runs[:, 3] - runs[:, 2]) @ (runs[:, 5] - runs[:, 4])) // len(runs) * channels
+    weights = np.ascontiguousarray(w[:, 0].transpose(1, 2, 0)).reshape(-1)
+    parallel(
+        _outputs, -(-count // plan.samples) * len(runs), image.reshape(-1), math.prod(image.shape[1:]), plan.rows, plan.cells,
+        plan.lines, runs, weights, out.reshape(-1), math.prod(out.shape[1:]), plan.places, bias, count, plan.samples,
+        grain=-(-GRAIN // max(1, work)),
+    )  # fmt: skip
+    return out
+
+
+@jit
+def _tiles(a, rows, low, high, cells, lines, start, stop, b, out, places, bias, first, last, begins):
+    """All tiles of rows [low, high) and of columns [first, last), summed over cells [start, stop)."""
+    step = tile_rows()
+    for j in range(first, last, tile_columns()):
+        own, right, target, old, left = a[j:], b[j:], out[j:], bias[j:], last - j
+        if left >= tile_columns():
+            for i in range(low, high, step):
+                own_wide_tile(
+                    own, rows, i, high - 1, cells, lines, start, stop, right, target, places, old, left, begins
+                )
+        elif left > vector_size():
+            for i in range(low, high, step):
+                own_wide_edge(
+                    own, rows, i, high - 1, cells, lines, start, stop, right, target, places, old, left, begins
+                )
+        else:
+            for i in range(low, high, step):
+                own_narrow_edge(
+                    own, rows, i, high - 1, cells, lines, start, stop, right, target, places, old, left, begins
+                )
+
+
+@jit
+def _outputs(first, last, image, step, rows, cells, lines, runs, w, out, out_step, places, bias, count, samples):
+    """Runs [first, last) of `_gather`, counted over groups of samples."""
+    for number in range(first, last):
+        group = number // runs.shape[0]
+        run = runs[number - group * runs.shape[0]]
+        here = min(samples, count - group * samples)
+        low, high = run[0] + run[2], run[0] + min(run[3], run[1] * here)
+        a, target = image[group * samples * step :], out[group * samples * out_step :]
+        _tiles(a, rows, low, high, cells, lines, run[4], run[5], w, target, places, bias, 0, bias.size, True)
+
+
+@jit
+def _weights(first, last, image, step, rows, windows, lines, count, samples, y, y_step, out, places, bias):
+    """Channels of the weight gradient, by CHANNELS."""
+    for number in range(first, last):
+        low, high = number * CHANNELS, min((number + 1) * CHANNELS, bias.size)
+        for base in range(0, count, samples):
+            stop = windows.size // samples * min(samples, count - base)
+            a, right = image[base * step :], y[base * y_step :]
+            for start in range(0, stop, ROWS):
+                end, begins = min(start + ROWS, stop), base == 0 and start == 0
+                _tiles(a, rows, 0, rows.size, windows, lines, start, end, right, out, places, bias, low, high, begins)
