@@ -52,6 +52,7 @@ DEPTHWISE = [
 ]
 DEPTHWISE = [(*case[:5], {**case[5], "groups": case[1]}) for case in DEPTHWISE]
 ALL = CASES + DEPTHWISE
+LARGE = (40, 16, 40, (9, 9), (3, 3), {"padding": (1, 1)})
 
 
 def problem(case: tuple, last: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict]:
@@ -139,8 +140,7 @@ def test_strided_expanded_and_reversed_arrays():
     np.testing.assert_array_equal(*grads)
 
 
-@pytest.mark.parametrize("case", [CASES[5], CASES[10], CASES[17], DEPTHWISE[1], (40, 16, 40, (9, 9), (3, 3), {"padding": (1, 1)})],
-                         ids=str)  # fmt: skip
+@pytest.mark.parametrize("case", [CASES[5], CASES[10], CASES[17], DEPTHWISE[1], LARGE], ids=str)
 @pytest.mark.parametrize("last", [False, True], ids=["contiguous", "channels-last"])
 def test_bits_do_not_depend_on_the_number_of_threads(case, last):
     x, w, b, g, how = problem(case, last)
