@@ -360,15 +360,15 @@ def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False)
             [2]])
     """
     if out is not None:
+        tensor_argument("nonzero", out, "out")
+        if as_tuple:
+            raise RuntimeError("nonzero does not support the out kwarg when as_tuple is True")
         refuse_out(out, _dtype.int64)
         return _nonzero.into(out, input)
     found = _nonzero(input if input.ndim or not as_tuple else input.reshape(1))
     return (
         tuple(
             [wrap(column) for column in np.ascontiguousarray(found._a.T)]
-        tensor_argument("nonzero", out, "out")
-        if as_tuple:
-            raise RuntimeError("nonzero does not support the out kwarg when as_tuple is True")
             if isinstance(found._a, np.ndarray)
             else list(found.t())
         )
