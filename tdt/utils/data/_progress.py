@@ -45,6 +45,7 @@ class Progress:
     base_seed: int
     position: int = 0
     drawn: int = 0
+    exhausted: bool = False  # the sampler has said that it has no more, for which some draw once again
     done: bool = False  # the end was reached, not only the last batch
     created: dict[str, Any] | None = (
         None  # generator states before the sampler's `iter`, if that drew (a stream's: always)
@@ -96,7 +97,7 @@ class Indices:
         if progress.started is not None:
             self._sources.restore(progress.started)
             pending = list(itertools.islice(self._iterator, progress.position, progress.drawn))
-            self._iterator = itertools.chain(self._counted(pending), self._iterator)
+            self._iterator = itertools.chain(self._counted(pending), () if progress.exhausted else self._iterator)
         self._sources.restore(now)
 
     def __len__(self) -> int:
@@ -110,7 +111,11 @@ class Indices:
     def __next__(self) -> Any:
         if self.progress.started is None:
             self.progress.started = self._sources.capture()
-        index = next(self._iterator)
+        try:
+            index = next(self._iterator)
+        except StopIteration:
+            self.progress.exhausted = True
+            raise
         self.progress.drawn += 1
         return index
 
