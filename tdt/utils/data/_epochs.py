@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 import weakref
 from collections import deque
 from multiprocessing import get_context
@@ -27,6 +28,7 @@ class Epoch:
     def __init__(self, loader: Any, saved: Progress | None) -> None:
         self._recipe = Recipe(loader.dataset, loader._auto_collation, loader.collate_fn, loader.drop_last)
         self._streams = self._recipe.streams
+        self._told_length = loader._told_length
         self._indices = Indices(loader._index_sampler, loader._sources)
         if saved is None:
             self._indices.begin()
@@ -42,10 +44,18 @@ class Epoch:
 
     def __next__(self) -> Any:
         try:
-            return self._next()
+            batch = self._next()
         except StopIteration:
             self._end()
             raise
+        if self._told_length is not None and self.progress.position == self._told_length + 1:
+            warnings.warn(
+                f"Length of IterableDataset {self._recipe.dataset} was reported to be {self._told_length}, but more than that "
+                "many batches were fetched. With workers, each gives the whole stream unless the dataset's __iter__ asks "
+                "get_worker_info() which part to give",
+                stacklevel=2,
+            )
+        return batch
 
     def _next(self) -> Any:
         raise NotImplementedError
@@ -87,7 +97,12 @@ class SerialEpoch(Epoch):
         sources.restore(now)
 
     def _next(self) -> Any:
-        batch = self._fetch(next(self._indices))
+        index = next(self._indices)
+        try:
+            batch = self._fetch(index)
+        except Exception:
+            self.progress.position += 1  # whoever goes on goes on behind it, as with workers
+            raise
         self.progress.position += 1
         return batch
 
@@ -125,6 +140,18 @@ class ParallelEpoch(Epoch):
             self._turn = saved.position % self._count
             self._indices.go_on(saved)
             self._ask_ahead()
+
+    def __next__(self) -> Any:
+        try:
+            return super().__next__()
+        except (KeyboardInterrupt, SystemExit):  # it is not known any more what the workers were asked
+            self._workers.close("this epoch of the DataLoader was interrupted: iterate over the loader anew")
+            raise
+
+    @property
+    def ended(self) -> bool:
+        """Whether there are no workers any more."""
+        return bool(self._workers.ended)
 
     def restart(self, loader: Any) -> None:
         """Begin the next epoch with the same processes, which keep their generators."""

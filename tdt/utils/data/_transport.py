@@ -9,6 +9,7 @@ from __future__ import annotations
 import mmap
 import os
 import pickle
+import weakref
 from multiprocessing import reduction
 from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
@@ -16,6 +17,9 @@ from typing import Any, NamedTuple
 SHARED_FROM = 1 << 18  # bytes of arrays from which sharing beats copying through the pipe
 ALIGN = 64
 SHARING = hasattr(os, "memfd_create")
+MAPPED = 64  # how many batches may lie in shared memory at once
+
+_mapped: weakref.WeakSet = weakref.WeakSet()
 
 
 class Parcel(NamedTuple):
@@ -70,7 +74,13 @@ def receive(connection: Connection) -> Any:
         return pickle.loads(letter.body, buffers=letter.arrays)
     memory = reduction.recv_handle(connection)
     try:
-        shared = memoryview(mmap.mmap(memory, letter.places[-1][1]))
+        shared: Any = mmap.mmap(memory, letter.places[-1][1])
     finally:
         os.close(memory)
-    return pickle.loads(letter.body, buffers=[shared[start:end] for start, end in letter.places])
+    if len(_mapped) < MAPPED:
+        _mapped.add(shared)
+    else:  # each keeps a file descriptor, of which a process has few: whoever collects batches gets copies
+        with shared:
+            shared = bytearray(shared)
+    view = memoryview(shared)
+    return pickle.loads(letter.body, buffers=[view[start:end] for start, end in letter.places])

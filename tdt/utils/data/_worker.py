@@ -60,9 +60,12 @@ class Failure(NamedTuple):
         if issubclass(self.kind, KeyError):
             return KeyError(_Verbatim(message))
         try:
-            return self.kind(message)
-        except TypeError:  # a class whose constructor wants something else
+            error = self.kind(message)
+        except Exception:  # noqa: BLE001  (a class whose constructor wants something else)
             return RuntimeError(message)
+        if message not in str(error):
+            error.add_note(message)
+        return error
 
 
 class _Verbatim(str):
@@ -127,20 +130,14 @@ def _listen(connection: Connection, tasks: SimpleQueue) -> None:
 
 def _serve(connection: Connection, tasks: SimpleQueue, orders: Orders) -> None:
     where = f"in DataLoader worker process {orders.worker}"
-    fetch, told = None, orders.states
-    try:
-        if orders.init_fn is not None:
-            orders.init_fn(orders.worker)
-        if orders.states is not None:
-            _states.restore(orders.states)
-        fetch = orders.recipe.fetcher()
-        failure = None
-    except Exception as error:  # noqa: BLE001  (it is the parent that raises it, in place of a batch)
-        failure = _failure(error, where)
+    told = orders.states
+    fetch, failure = _begin(lambda: _first(orders), where)
+    prepared = failure is None
     while (task := tasks.get())[0] != STOP:
         kind, index = task
         if kind == RESTART:
-            fetch = orders.recipe.fetcher() if failure is None else None
+            if prepared:
+                fetch, failure = _begin(orders.recipe.fetcher, where)
             continue
         if failure is None and fetch is None:
             continue  # a stream that has ended answers no further tasks
@@ -151,7 +148,7 @@ def _serve(connection: Connection, tasks: SimpleQueue, orders: Orders) -> None:
         except StopIteration as end:
             # A dataset with indices has no end: it raised this itself.
             result, fetch = (ENDED, None) if orders.recipe.streams else (_failure(end, where), fetch)
-        except Exception as error:  # noqa: BLE001  (as above)
+        except Exception as error:  # noqa: BLE001  (it is the parent that raises it, in place of a batch)
             result = _failure(error, where)
         states = _states.capture()
         changed = None if _states.same(states, told) else states
@@ -161,6 +158,23 @@ def _serve(connection: Connection, tasks: SimpleQueue, orders: Orders) -> None:
         except Exception as error:  # noqa: BLE001  (a batch that cannot be pickled)
             parcel = pack((_failure(error, where), changed))
         send(connection, parcel)
+
+
+def _begin(make: Callable[[], Callable], where: str) -> tuple[Callable | None, Failure | None]:
+    """What `make` returns, or else what it raised."""
+    try:
+        return make(), None
+    except Exception as error:  # noqa: BLE001  (as above)
+        return None, _failure(error, where)
+
+
+def _first(orders: Orders) -> Callable:
+    """What makes the batches of the first epoch."""
+    if orders.init_fn is not None:
+        orders.init_fn(orders.worker)
+    if orders.states is not None:
+        _states.restore(orders.states)
+    return orders.recipe.fetcher()
 
 
 def _failure(error: Exception, where: str) -> Failure:

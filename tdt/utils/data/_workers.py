@@ -25,6 +25,7 @@ class Workers:
 
     def __init__(self, context: Any, orders: list[Orders]) -> None:
         self._owner = os.getpid()
+        self.ended = ""  # why there are no workers any more
         self._connections: list[Connection] = []
         self._processes: list[Any] = []
         held = _hold_back_sigint()
@@ -56,16 +57,22 @@ class Workers:
             self._tell(worker, (RESTART, None))
 
     def _tell(self, worker: int, message: tuple) -> None:
+        self._check()
         try:
             self._connections[worker].send(message)
         except (BrokenPipeError, ConnectionResetError):
             raise self._death(worker) from None
+
+    def _check(self) -> None:
+        if self.ended:
+            raise RuntimeError(self.ended)
 
     def receive(self, workers: list[int], timeout: float) -> tuple[int, Any]:
         """The next answer of one of `workers`: its number, and (batch, generator states or None).
 
         RuntimeError at once when a worker has died, and after `timeout` seconds (0: never) without an answer.
         """
+        self._check()
         connections = [self._connections[worker] for worker in workers]
         deadline = time.monotonic() + timeout
         while True:
@@ -75,6 +82,9 @@ class Workers:
                         return worker, receive(connection)
                 except (EOFError, OSError):
                     raise self._death(worker) from None
+                except BaseException:  # the rest of this answer would be taken for the next one
+                    self.close("an answer of a DataLoader worker could not be read")
+                    raise
             left = min(LOOK, max(deadline - time.monotonic(), 0)) if timeout else LOOK
             ready = wait([*connections, *(process.sentinel for process in self._processes)], left)
             if any(connection in ready for connection in connections):
@@ -93,16 +103,20 @@ class Workers:
             process.join(PATIENCE)
             fates.append(f"worker {worker} {_fate(process.exitcode)}")
         pids = ", ".join(str(self._processes[worker].pid) for worker in workers)
-        self.close()
-        return RuntimeError(
+        self.close(
             f"DataLoader worker (pid(s) {pids}) exited unexpectedly: {'; '.join(fates)}. Set num_workers=0 to see the "
             "error where it happens"
         )
+        return RuntimeError(self.ended)
 
-    def close(self) -> None:
-        """Stop all workers and wait until they have ended. Does nothing in a forked copy or the second time."""
+    def close(self, why: str = "this epoch of the DataLoader is over") -> None:
+        """Stop all workers and wait until they have ended. Does nothing in a forked copy or the second time.
+
+        why: what every later call says.
+        """
         if self._owner != os.getpid():
             return
+        self.ended = self.ended or why
         connections, self._connections = self._connections, []
         for connection in connections:
             with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # one that has ended by itself

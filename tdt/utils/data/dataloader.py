@@ -102,6 +102,7 @@ class DataLoader:
         self._progress: Progress | None = None
         self._resume: Progress | None = None
         self._kept: ParallelEpoch | None = None
+        self._told_length: int | None = None  # of a stream, when someone asked for it
         self._ready = True
         self.check_worker_number_rationality()
 
@@ -131,10 +132,11 @@ class DataLoader:
         saved, self._resume = self._resume, None
         if self.num_workers == 0:
             return self._follow(SerialEpoch(self, saved))
-        if self._kept is not None and saved is None:
-            self._kept.restart(self)
-            return self._follow(self._kept)
-        epoch = ParallelEpoch(self, saved)
+        epoch, self._kept = self._kept, None  # an error in what follows leaves no half begun epoch
+        if epoch is None or epoch.ended or saved is not None:
+            epoch = ParallelEpoch(self, saved)
+        else:
+            epoch.restart(self)
         self._kept = epoch if self.persistent_workers else None
         return self._follow(epoch)
 
@@ -146,7 +148,7 @@ class DataLoader:
         """How many batches an epoch has; TypeError for a dataset or sampler without a length."""
         if not isinstance(self.dataset, IterableDataset):
             return len(self._index_sampler)
-        samples = len(self.dataset)  # type: ignore[arg-type]
+        samples = self._told_length = len(self.dataset)  # type: ignore[arg-type]
         if self.batch_size is None:
             return samples
         return samples // self.batch_size if self.drop_last else -(-samples // self.batch_size)

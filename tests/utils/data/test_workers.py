@@ -10,6 +10,7 @@ import subprocess
 import sys
 import textwrap
 import time
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ import pytest
 import tdt._random as R
 import tdt.utils.data as data
 from tdt._tensor import wrap
+from tdt.utils.data import _transport
 from tests.utils.data.common import Numbers, plain, tdt_side, torch_side
 
 ROOT = Path(__file__).parents[3]
@@ -106,18 +108,30 @@ def test_an_error_in_a_worker_is_raised_in_the_parent_with_its_traceback() -> No
     assert plain(next(batches)) == [6, 7]  # the others go on
 
 
+class Coded(Exception):
+    def __init__(self, code: int) -> None:
+        super().__init__({1: "the first"}[code])
+
+
+class Mute(Exception):
+    def __init__(self, about: object) -> None:
+        super().__init__()
+
+
 @pytest.mark.parametrize(
     ("error", "kind", "text"),
     [
         (KeyError("name"), KeyError, "Caught KeyError in DataLoader worker process 0.\nOriginal Traceback"),
         (Awkward(1, 2), RuntimeError, "Caught Awkward in DataLoader worker process 0"),
+        (Coded(1), RuntimeError, "Caught Coded in DataLoader worker process 0"),
+        (Mute(1), Mute, "in __getitem__"),
         (type("Local", (Exception,), {})("here"), RuntimeError, "here"),
     ],
 )
 def test_errors_that_cannot_travel_whole_arrive_as_text(error: Exception, kind: type, text: str) -> None:
     with pytest.raises(kind) as caught:
         list(data.DataLoader(Failing(error), 4, num_workers=1))
-    assert text in str(caught.value)
+    assert text in "\n".join([str(caught.value), *getattr(caught.value, "__notes__", ())])
 
 
 def test_a_sample_that_raises_stop_iteration_ends_the_epoch_and_loses_no_sample_in_between() -> None:
@@ -169,6 +183,113 @@ def test_a_batch_that_a_dead_worker_had_sent_is_not_counted_unless_it_is_deliver
     assert got + [batch.tolist() for batch in rest] == expected
 
 
+@pytest.mark.parametrize("stay", [False, True])
+def test_a_dead_workers_epoch_says_so_again_and_the_next_epoch_has_new_workers(tmp_path: Path, stay: bool) -> None:
+    class FailingOnce(Failing):
+        def __getitem__(self, index: int) -> int:
+            if index == 5 and not (tmp_path / "failed").exists():
+                (tmp_path / "failed").touch()
+                os._exit(3)
+            return index
+
+    loader = data.DataLoader(FailingOnce("exit"), 2, num_workers=2, persistent_workers=stay)
+    batches = iter(loader)
+    with pytest.raises(RuntimeError, match="ended with exit code 3"):
+        list(batches)
+    with pytest.raises(RuntimeError, match="ended with exit code 3"):
+        next(batches)
+    assert [plain(batch) for batch in loader] == [[0, 1], [2, 3], [4, 5], [6, 7]]
+
+
+def test_a_worker_that_stays_and_dies_between_two_epochs_is_reported_once() -> None:
+    loader = data.DataLoader(Numbers(4), 2, num_workers=1, persistent_workers=True)
+    before = loader_processes()
+    list(loader)
+    for process in multiprocessing.active_children():
+        if process.pid in loader_processes() - before:
+            process.kill()
+            process.join()
+    with pytest.raises(RuntimeError, match="was killed by SIGKILL"):
+        list(loader)
+    assert [plain(batch) for batch in loader] == [[0, 1], [2, 3]]
+
+
+@pytest.mark.parametrize("stay", [False, True])
+def test_an_interrupted_epoch_ends_and_is_resumed_or_begun_anew(stay: bool) -> None:
+    class CtrlC(data.Sampler):
+        pressed = False
+
+        def __iter__(self) -> Iterator[int]:
+            yield from range(10)
+            if not self.pressed:
+                self.pressed = True
+                raise KeyboardInterrupt
+            yield from (10, 11)
+
+    loader = data.DataLoader(Numbers(12), 2, sampler=CtrlC(), num_workers=2, persistent_workers=stay)
+    batches, got = iter(loader), []
+    with pytest.raises(KeyboardInterrupt):
+        got.extend(plain(batch) for batch in batches)
+    assert got == [[0, 1]]
+    with pytest.raises(RuntimeError, match="was interrupted: iterate over the loader anew"):
+        next(batches)
+    state = loader.state_dict()
+    assert len(list(loader)) == 6
+    loader.load_state_dict(state)
+    assert got + [plain(batch) for batch in loader] == [[i, i + 1] for i in range(0, 12, 2)]
+
+
+def unreadable(text: str) -> Any:
+    raise LookupError(text)
+
+
+class Unreadable:
+    def __reduce__(self) -> tuple:
+        return unreadable, ("only in the parent",)
+
+
+def test_a_batch_that_cannot_be_read_is_an_error_not_a_hang() -> None:
+    batches = iter(data.DataLoader(Numbers(4), 2, num_workers=1, collate_fn=lambda samples: Unreadable()))
+    with pytest.raises(LookupError, match="only in the parent"):
+        next(batches)
+    with pytest.raises(RuntimeError, match="could not be read"):
+        next(batches)
+
+
+def test_a_stream_that_fails_to_start_again_fails_for_that_epoch() -> None:
+    class Second(data.IterableDataset):
+        begun = 0
+
+        def __iter__(self) -> Iterator[int]:
+            self.begun += 1
+            if self.begun == 2:
+                raise OSError("no second time")
+            return iter(range(2))
+
+    loader = data.DataLoader(Second(), 2, num_workers=1, persistent_workers=True)
+    assert [plain(batch) for batch in loader] == [[0, 1]]
+    with pytest.raises(OSError, match="no second time"):
+        list(loader)
+    assert [plain(batch) for batch in loader] == [[0, 1]]
+
+
+def test_a_stream_that_every_worker_gives_whole_is_told_by_its_length() -> None:
+    class Whole(data.IterableDataset):
+        def __iter__(self) -> Iterator[int]:
+            return iter(range(3))
+
+        def __len__(self) -> int:
+            return 3
+
+    for workers, told in ((0, 0), (2, 1)):
+        loader = data.DataLoader(Whole(), num_workers=workers)
+        assert len(loader) == 3
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            list(loader)
+        assert len([w for w in caught if "was reported to be 3" in str(w.message)]) == told
+
+
 def test_a_worker_that_hangs_runs_into_the_timeout() -> None:
     start = time.monotonic()
     with pytest.raises(RuntimeError, match=r"DataLoader timed out after 0\.3 seconds"):
@@ -201,6 +322,16 @@ class Images(Numbers):
 
     def __getitem__(self, index: int) -> tuple:
         return wrap(np.full((3, 64, 64), index, np.float32)), {"row": np.arange(index, index + 3)}, "name"
+
+
+@pytest.mark.skipif(not _transport.SHARING, reason="needs memfd")
+def test_batches_that_are_kept_do_not_use_up_the_file_descriptors(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_transport, "MAPPED", 3)
+    before = len(os.listdir("/proc/self/fd"))
+    kept = list(data.DataLoader(Images(48), 6, num_workers=1))
+    assert len(os.listdir("/proc/self/fd")) - before <= 3
+    assert [plain(images)[0][0][0][0] for images, _, _ in kept] == [*range(0, 48, 6)]
+    kept[-1][0].numpy()[:] = -1
 
 
 @pytest.mark.parametrize("method", multiprocessing.get_all_start_methods())
