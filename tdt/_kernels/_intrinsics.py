@@ -42,6 +42,17 @@ def float_of_bits(typingctx: Any, bits: Any) -> Any:
 
 
 @intrinsic
+def difference(typingctx: Any, a: Any, b: Any) -> Any:
+    """a - b of two float32 numbers, in this order: elsewhere in a kernel the compiler may join x - p - q to x - (p + q)."""
+    from numba.core import types
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.fsub(*args, flags=("contract",))
+
+    return types.float32(types.float32, types.float32), generate
+
+
+@intrinsic
 def transpose8(typingctx: Any, x: Any, start: Any, pitch: Any, out: Any, place: Any, out_pitch: Any) -> Any:
     """Transpose an 8 × 8 block of float32: rows at x[start + i·pitch:] become columns of rows at out[place + i·out_pitch:]."""
     from llvmlite import ir

@@ -12,17 +12,15 @@ from tdt._dtype import FLOATING, FLOATING_AND_COMPLEX, REAL_NUMBERS, as_dtype, d
 from tdt._ops._common import wrap_dim
 from tdt._ops.elementwise._front import special_functions, tensor_argument
 from tdt._tensor import Tensor
-from tdt.autograd._op import Op, finish, op
+from tdt.autograd._op import OPS, Op, finish, op
 
 _INT = {4: np.int32, 8: np.int64}
 
 
-@op(dtypes=REAL_NUMBERS)
+@op(dtypes=REAL_NUMBERS, elementwise=True)
 def _relu(xp, x, *, out=None):
-    if out is None and x.size >= _kernels.LARGE_RELU:
-        fast = _kernels.find("relu", "cpu" if xp is np else "cuda", (x,), {})
-        if fast:
-            return fast(x)
+    if x.size >= _kernels.LARGE_RELU and out is None and (fast := _kernels.chosen("relu", xp, x)):
+        return fast(x)
     return xp.maximum(x, x.dtype.type(0), out=out)
 
 
@@ -33,10 +31,8 @@ def _(g, out):
 
 @_relu.fast_vjp("x")
 def _(xp, g, out):
-    if g.size >= _kernels.LARGE_RELU:
-        fast = _kernels.find("relu.vjp.x", "cpu" if xp is np else "cuda", (g, out), {})
-        if fast:
-            return fast(g, out)
+    if g.size >= _kernels.LARGE_RELU and (fast := _kernels.chosen("relu.vjp.x", xp, g, out)):
+        return fast(g, out)
     # Integer product of the bits with 0 or 1: exact for infinite gradients too, and as fast as a product gets.
     kind = _INT.get(g.dtype.itemsize)
     if kind is None or g.dtype.kind != "f" or g.shape != out.shape or not g.size:
@@ -46,6 +42,8 @@ def _(xp, g, out):
 
 @op(dtypes=FLOATING)
 def _leaky_relu(xp, x, *, slope, out=None):
+    if x.size >= _kernels.LARGE_ACTIVATION and out is None and (fast := _kernels.chosen("leaky_relu", xp, x)):
+        return fast(x, slope=slope)
     return xp.where(x > 0, x, x * x.dtype.type(slope))
 
 
@@ -54,8 +52,17 @@ def _(g, x, slope):
     return (g * slope).where(~(x > 0), g)
 
 
+@_leaky_relu.fast_vjp("x")
+def _(xp, g, x, slope):
+    if x.size >= _kernels.LARGE_ACTIVATION and (fast := _kernels.chosen("leaky_relu.vjp.x", xp, g, x)):
+        return fast(g, x, slope=slope)
+    return xp.where(x > 0, g, g * slope)
+
+
 @op(dtypes=FLOATING)
 def _elu(xp, x, *, alpha):
+    if x.size >= _kernels.LARGE_ACTIVATION and (fast := _kernels.chosen("elu", xp, x)):
+        return fast(x, alpha=alpha)
     return xp.where(x > 0, x, x.dtype.type(alpha) * xp.expm1(xp.minimum(x, x.dtype.type(0))))
 
 
@@ -64,8 +71,17 @@ def _(g, x, alpha):
     return (g * alpha * x.clamp(max=0).exp()).where(~(x > 0), g)
 
 
+@_elu.fast_vjp("x")
+def _(xp, g, x, alpha):
+    if x.size >= _kernels.LARGE_ACTIVATION and (fast := _kernels.chosen("elu.vjp.x", xp, g, x)):
+        return fast(g, x, alpha=alpha)
+    return xp.where(x > 0, g, g * alpha * xp.exp(xp.minimum(x, 0)))
+
+
 @op(dtypes=FLOATING_AND_COMPLEX)
 def _silu(xp, x):
+    if x.size >= _kernels.LARGE_ACTIVATION and (fast := _kernels.chosen("silu", xp, x)):
+        return fast(x)
     return x / (1 + xp.exp(-x))
 
 
@@ -75,8 +91,18 @@ def _(g, x):
     return g * (s * (1 + x * (1 - s))).conj()
 
 
+@_silu.fast_vjp("x")
+def _(xp, g, x):
+    if x.size >= _kernels.LARGE_ACTIVATION and (fast := _kernels.chosen("silu.vjp.x", xp, g, x)):
+        return fast(g, x)
+    s = 1 / (1 + xp.exp(-x))
+    return g * (s * (1 + x * (1 - s))).conj()
+
+
 @op(dtypes=FLOATING)
 def _softplus(xp, x, *, beta, threshold):
+    if x.size >= _kernels.LARGE_ACTIVATION and (fast := _kernels.chosen("softplus", xp, x)):
+        return fast(x, beta=beta, threshold=threshold)
     scaled = x * x.dtype.type(beta)
     return xp.where(
         scaled > threshold, x, xp.log1p(xp.exp(xp.minimum(scaled, x.dtype.type(threshold)))) / x.dtype.type(beta)
@@ -85,7 +111,15 @@ def _softplus(xp, x, *, beta, threshold):
 
 @_softplus.vjp("x")
 def _(g, x, beta, threshold):
-    return (g * (x * beta).sigmoid()).where(x * beta <= threshold, g)
+    return (g * (x * beta).sigmoid()).where(~(x * beta > threshold), g)
+
+
+@_softplus.fast_vjp("x")
+def _(xp, g, x, beta, threshold):
+    if x.size >= _kernels.LARGE_ACTIVATION and (fast := _kernels.chosen("softplus.vjp.x", xp, g, x)):
+        return fast(g, x, beta=beta, threshold=threshold)
+    scaled = x * beta
+    return xp.where(scaled > threshold, g, g / (1 + xp.exp(-scaled)))
 
 
 _ROOT_HALF = math.sqrt(0.5)
@@ -96,6 +130,8 @@ _CUBIC = 0.044715
 
 @op(dtypes=FLOATING)
 def _gelu(xp, x, *, approximate):
+    if x.size >= _kernels.LARGE_GELU and (fast := _kernels.chosen("gelu", xp, x)):
+        return fast(x, approximate=approximate)
     kind = x.dtype.type
     if approximate == "tanh":
         return kind(0.5) * x * (1 + xp.tanh(kind(_ROOT_2_PI) * (x + kind(_CUBIC) * x * x * x)))
@@ -108,6 +144,16 @@ def _(g, x, approximate):
         t = ((x + x * x * x * _CUBIC) * _ROOT_2_PI).tanh()
         return g * ((t + 1) * 0.5 + x * (1 - t * t) * (0.5 * _ROOT_2_PI) * (1 + 3 * _CUBIC * x * x))
     return g * ((1 + (x * _ROOT_HALF).erf()) * 0.5 + x * (x * x * -0.5).exp() * _DENSITY)
+
+
+@_gelu.fast_vjp("x")
+def _(xp, g, x, approximate):
+    if x.size >= _kernels.LARGE_GELU and (fast := _kernels.chosen("gelu.vjp.x", xp, g, x)):
+        return fast(g, x, approximate=approximate)
+    if approximate == "tanh":
+        t = xp.tanh((x + x * x * x * _CUBIC) * _ROOT_2_PI)
+        return g * ((t + 1) * 0.5 + x * (1 - t * t) * (0.5 * _ROOT_2_PI) * (1 + 3 * _CUBIC * x * x))
+    return g * ((1 + special_functions(xp).erf(x * _ROOT_HALF)) * 0.5 + x * xp.exp(x * x * -0.5) * _DENSITY)
 
 
 def _shifted(xp: Any, x: Any, dim: int) -> Any:
@@ -141,6 +187,11 @@ def _log_softmax(xp, x, *, dim):
 @_log_softmax.vjp("x")
 def _(g, out, dim):
     return g - out.exp() * g.sum(dim, keepdim=True)
+
+
+# These ask for their kernels themselves: ops whose kernels dispatch must ask for lose its short way for small calls.
+for _name in ("relu", "leaky_relu", "elu", "silu", "softplus", "gelu", "sigmoid", "tanh"):
+    OPS[_name].kernels = ()
 
 
 def _run(record: Op, input: Tensor, inplace: bool, **statics: Any) -> Tensor:

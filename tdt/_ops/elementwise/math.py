@@ -6,6 +6,7 @@ import math
 from types import ModuleType
 from typing import Any
 
+from tdt import _kernels
 from tdt._dtype import FLOATING
 from tdt._ops._common import one
 from tdt._ops.elementwise._front import make_op, special, special_functions, tensor_argument, ufunc, unary
@@ -24,8 +25,22 @@ TWO_OVER_SQRT_PI = 2 / math.sqrt(math.pi)
 
 
 def _sigmoid(xp: ModuleType, x: Any) -> Any:
+    if x.size >= _kernels.LARGE_ACTIVATION and (fast := _kernels.chosen("sigmoid", xp, x)):
+        return fast(x)
     unit = one(xp, x.dtype)
     return unit / (xp.exp(-x) + unit)
+
+
+def _sigmoid_grad(xp: ModuleType, g: Any, out: Any) -> Any:
+    if out.size >= _kernels.LARGE_ACTIVATION and (fast := _kernels.chosen("sigmoid.vjp.x", xp, g, out)):
+        return fast(g, out)
+    return ((one(xp, out.dtype) - out) * out).conjugate() * g
+
+
+def _tanh_grad(xp: ModuleType, g: Any, out: Any) -> Any:
+    if out.size >= _kernels.LARGE_ACTIVATION and (fast := _kernels.chosen("tanh.vjp.x", xp, g, out)):
+        return fast(g, out)
+    return (one(xp, out.dtype) - out * out).conjugate() * g
 
 
 def _rsqrt(xp: ModuleType, x: Any) -> Any:
@@ -107,7 +122,7 @@ tanh = unary(
     lambda g, out: g * (1 - out * out).conj(),
     "Hyperbolic tangent.",
     ("0., 1.", "0.0000, 0.7616"),
-    fast=lambda xp, g, out: (one(xp, out.dtype) - out * out).conjugate() * g,
+    fast=_tanh_grad,
 )
 asinh = unary(
     "asinh", ufunc("arcsinh"), lambda g, x: g * (x * x + 1).rsqrt().conj(), "Inverse hyperbolic sine.", ("0.", "0.")
@@ -123,7 +138,7 @@ sigmoid = unary(
     lambda g, out: g * (out * (1 - out)).conj(),
     "Logistic function 1 / (1 + exp(-x)).",
     ("0.", "0.5000"),
-    fast=lambda xp, g, out: ((one(xp, out.dtype) - out) * out).conjugate() * g,
+    fast=_sigmoid_grad,
 )
 
 erf = unary(

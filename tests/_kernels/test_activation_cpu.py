@@ -1,0 +1,136 @@
+"""Activation kernels beside the portable forms in float64."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tdt
+from tdt._backend.layout import to_front, to_last
+from tdt._kernels import LARGE_ACTIVATION, TABLE, _pool, activation_cpu
+from tdt._kernels.activation_cpu import BLOCK
+from tdt.autograd._op import OPS
+
+ROOT = Path(__file__).parents[2]
+SIZES = [1, 2, 7, 15, 16, 17, 31, 127, BLOCK - 1, BLOCK, BLOCK + 1, 2 * BLOCK + 13]
+ODD = [0.0, -0.0, np.inf, -np.inf, np.nan, 1e-40, -1e-40, 1e-45, 3e38, -3e38, -20.0, 20.0, -88.0, 88.0, 0.625, -0.34]
+SETTINGS = {
+    "sigmoid": {}, "tanh": {}, "silu": {}, "leaky_relu": {"slope": -0.3}, "elu": {"alpha": 1.7},
+    "softplus": {"beta": 2.0, "threshold": 4.0},
+}  # fmt: skip
+every = pytest.mark.parametrize("name", SETTINGS)
+
+
+def portable(name: str, x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The activation of x in float64, what its gradient's kernel is given beside g, and the slope."""
+    wide = tdt.tensor(x.astype(np.float64), requires_grad=True)
+    with np.errstate(all="ignore"):
+        out = OPS[name](wide, **SETTINGS[name])
+        (slope,) = tdt.autograd.grad(out, wide, tdt.ones_like(out), create_graph=True)  # the rule on tensors
+    value = out.detach().numpy()
+    return value, value if name in ("sigmoid", "tanh") else x, slope.detach().numpy()
+
+
+def values(size: int) -> np.ndarray:
+    return np.random.default_rng(size).normal(0, 3, size).astype(np.float32)
+
+
+def compare(name: str, x: np.ndarray, g: np.ndarray) -> None:
+    value, kept, slope = portable(name, x)
+    if name != "tanh":  # its forward is NumPy's
+        found = getattr(activation_cpu, name)(x, **SETTINGS[name])
+        np.testing.assert_allclose(found, value.astype(np.float32), rtol=1e-6, atol=1e-36)
+    grad = getattr(activation_cpu, f"{name}_vjp")(g, kept.astype(np.float32), **SETTINGS[name])
+    np.testing.assert_allclose(grad, g * slope, rtol=2e-6, atol=1e-6)
+
+
+@every
+@pytest.mark.parametrize("size", SIZES)
+def test_values_and_gradients_at_sizes_off_every_vector_width(name, size):
+    compare(name, values(size), values(size)[::-1].copy())
+
+
+@every
+@pytest.mark.parametrize("place", [0, 1, 17])  # in a vector's body and in its tail
+def test_special_values(name, place):
+    x = np.concatenate([np.full(place, 0.5), ODD]).astype(np.float32)
+    compare(name, x, np.ones_like(x))
+
+
+@every
+def test_the_relative_error_near_0_and_far_from_it(name):
+    size = np.float32(10) ** np.linspace(-38, 1.9, 20_001, dtype=np.float32)
+    compare(name, np.concatenate([-size, size]), np.zeros(2 * size.size, np.float32))
+
+
+@every
+def test_bits_do_not_depend_on_the_number_of_threads(name):
+    x, g, before, found = values(100_003), values(100_003)[::-1].copy(), _pool.get_num_threads(), []
+    for threads in (1, 2, 3):
+        _pool.set_num_threads(threads)
+        arrays = [
+            getattr(activation_cpu, name)(x, **SETTINGS[name]),
+            getattr(activation_cpu, f"{name}_vjp")(g, x, **SETTINGS[name]),
+        ]
+        found.append(b"".join(a.tobytes() for a in arrays))
+    _pool.set_num_threads(before)
+    assert len(set(found)) == 1
+
+
+@pytest.mark.skipif(not tdt._kernels.enabled(), reason="kernels are off")
+@pytest.mark.parametrize("name", [*SETTINGS, "gelu"])
+def test_an_op_uses_its_kernels_for_large_arrays_that_lie_alike_and_else_the_portable_form(name, monkeypatch):
+    statics = {"approximate": "none"} if name == "gelu" else SETTINGS[name]
+    rows = [row for row in (name, f"{name}.vjp.x") if row in TABLE]
+    called = []
+    for row in rows:
+        ((device, when, function),) = TABLE[row]
+        spy = lambda *a, _n=row, _f=function, **k: called.append(_n) or _f(*a, **k)  # noqa: E731
+        monkeypatch.setitem(TABLE, row, [(device, when, spy)])
+    flat = values(4 * LARGE_ACTIVATION)
+    last = to_front(np.ascontiguousarray(to_last(flat.reshape(2, 2, 2, -1))))
+    fits = {"contiguous": flat, "channels-last": last if name != "gelu" else flat}
+    other = {"strided": flat[::2], "wide": flat.astype(np.float64), "small": flat[:1000]}
+    for kind, x in (fits | other).items():
+        called.clear()
+        found = []
+        for kernels in (True, False):
+            with tdt.backends.kernels(kernels):
+                leaf = tdt.from_numpy(x).detach().requires_grad_()
+                out = OPS[name](leaf, **statics)
+                out.backward(out.detach())
+                found += [out.detach().numpy(), leaf.grad.numpy()]
+        # Of a strided x these two keep the result, which is not.
+        again = [f"{name}.vjp.x"] if kind == "strided" and name in ("sigmoid", "tanh") else []
+        assert called == (rows if kind in fits else again), kind
+        for fast, reference in zip(found[:2], found[2:], strict=True):
+            np.testing.assert_allclose(fast, reference, rtol=5e-6, atol=5e-6)
+            assert fast.strides == reference.strides
+
+
+NARROW = """
+from tests._kernels.test_activation_cpu import *
+for name in SETTINGS:
+    test_special_values(name, 1)
+    test_values_and_gradients_at_sizes_off_every_vector_width(name, 127)
+"""
+CPUS = {"avx2": ("haswell", "+avx,+avx2,+fma,+sse4.2,-avx512f"), "plain": ("x86-64", "+sse2,-avx")}
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux") or os.uname().machine != "x86_64", reason="names x86 vectors")
+def test_machines_with_shorter_vectors_get_the_same_values(tmp_path):
+    processes = []
+    for cpu, (name, features) in CPUS.items():  # at once: compiling takes most of the time
+        environment = {"NUMBA_CPU_NAME": name, "NUMBA_CPU_FEATURES": features, "XDG_CACHE_HOME": str(tmp_path / cpu)}
+        processes.append(subprocess.Popen(
+            [sys.executable, "-c", NARROW], cwd=ROOT, stderr=subprocess.PIPE, text=True,
+            env={**os.environ, **environment, "PYTHONPATH": str(ROOT)},
+        ))  # fmt: skip
+    for process in processes:
+        _, error = process.communicate(timeout=120)
+        assert process.returncode == 0, error
