@@ -125,22 +125,26 @@ def _large_depthwise(arrays: Sequence[Any], statics: dict) -> bool:
     return groups > 1 and all(n == groups for n in channels) and _large_image(arrays, statics)
 
 
-def _large_tiles(arrays: Sequence[Any], statics: dict) -> bool:
-    """Float32 images that lie densely, in windows of 2×2. arrays: (x,), or (g, out, x) for the gradient."""
+def _large_windows(arrays: Sequence[Any], statics: dict) -> bool:
+    """Float32 images that lie densely. arrays: (x,), or (g, out, x) for the gradient."""
     x = arrays[-1]
-    plain = (
-        statics["kernel"] == statics["stride"] == (2, 2)
-        and statics["padding"] == (0, 0)
-        and statics["dilation"] == (1, 1)
-    )
     return (
         _enabled
-        and plain
+        and x.ndim == 4
         and not statics["ceil_mode"]
         and x.size >= LARGE_POOL
         and all(a.dtype == np.float32 for a in arrays)
-        and min(x.shape[2:]) >= 2
         and (x.flags.c_contiguous or (is_channels_last(x) and to_last(x).flags.c_contiguous))
+    )
+
+
+def _large_tiles(arrays: Sequence[Any], statics: dict) -> bool:
+    """As `_large_windows`, in windows of 2×2 that tile them."""
+    return (
+        statics["kernel"] == statics["stride"] == (2, 2)
+        and statics["padding"] == (0, 0)
+        and statics["dilation"] == (1, 1)
+        and _large_windows(arrays, statics)
     )
 
 
@@ -188,8 +192,14 @@ def _large_product(arrays: Sequence[Any], statics: dict) -> bool:
 
 
 TABLE: dict[str, list[Kernel]] = {
-    "max_pool": [("cpu", _large_tiles, _lazy("pool_cpu", "max_pool"))],
-    "max_pool.vjp.x": [("cpu", _large_tiles, _lazy("pool_cpu", "max_pool_vjp"))],
+    "max_pool": [
+        ("cpu", _large_tiles, _lazy("pool_cpu", "max_pool")),
+        ("cpu", _large_windows, _lazy("pool_cpu", "max_pool_any")),
+    ],
+    "max_pool.vjp.x": [
+        ("cpu", _large_tiles, _lazy("pool_cpu", "max_pool_vjp")),
+        ("cpu", _large_windows, _lazy("pool_cpu", "max_pool_any_vjp")),
+    ],
     "conv": [
         ("cpu", _large_depthwise, _lazy("depthwise_cpu", "conv")),
         ("cpu", _large_image, _lazy("conv_cpu", "conv")),

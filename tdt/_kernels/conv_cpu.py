@@ -22,7 +22,7 @@ from tdt._kernels._gemm import narrow_edge, tile_columns, tile_rows, vector_size
 from tdt._kernels._jit import jit
 from tdt._kernels._layout import bordered, transposed
 from tdt._kernels._pool import parallel
-from tdt._kernels._taps import ROWS, Pairs, Sums, Targets, meetings, sums, targets
+from tdt._kernels._taps import ROWS, Pairs, Sums, Targets, meetings, out_size, sums, targets
 
 DEPTH = 160  # products summed at a time: 32 columns of them are 20 kB, most of a level-one cache
 PANEL = 32  # columns of weights that lie together: a multiple of every tile's
@@ -95,12 +95,6 @@ def conv_weight_grad(y: np.ndarray, x: np.ndarray, *, kernel: tuple, stride: tup
 def _groups(w: np.ndarray, groups: int) -> list[np.ndarray]:
     """The weights of each group."""
     return [w] if groups == 1 else np.split(w, groups)
-
-
-def out_size(size: tuple, kernel: tuple, stride: tuple, padding: tuple, dilation: tuple) -> tuple[int, ...]:
-    """How many windows there are in each dimension."""
-    every = zip(size, kernel, stride, padding, dilation, strict=True)
-    return tuple((n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, s, p, d in every)
 
 
 def _pairs(

@@ -13,7 +13,7 @@ from tdt._backend.layout import is_channels_last, to_front
 from tdt._kernels._gemm import own_narrow_edge, own_wide_edge, own_wide_tile, tile_columns, tile_rows, vector_size
 from tdt._kernels._jit import jit
 from tdt._kernels._pool import parallel
-from tdt._kernels._taps import ROWS, targets
+from tdt._kernels._taps import ROWS, out_size, targets
 from tdt._kernels.conv_cpu import (
     GRAIN,
     _all_windows,
@@ -23,7 +23,6 @@ from tdt._kernels.conv_cpu import (
     _multiples,
     _ordered,
     _pairs,
-    out_size,
 )
 
 CHANNELS = 32  # of the weight gradient that are one piece of work: a multiple of every tile's columns

@@ -1,6 +1,12 @@
-"""Max pooling of 2×2 windows that tile a float32 image, and its gradient, on the CPU: each element read and written once."""
+"""Max pooling of float32 images and its gradient on the CPU, by a vector of channels; 2×2 windows in one pass.
+
+Where windows tile the image, each element is read and written once.
+"""
 
 from __future__ import annotations
+
+import math
+from typing import Any
 
 import numpy as np
 
@@ -8,15 +14,16 @@ from tdt._backend.layout import empty_as, is_channels_last, to_front, to_last
 from tdt._kernels._jit import jit
 from tdt._kernels._layout import transposed
 from tdt._kernels._pool import parallel
+from tdt._kernels._taps import out_size
 
 GRAIN = 1 << 16  # elements that a thread should at least have: about 20 µs
-ZERO = np.float32(0)
+ZERO, LOWEST = np.float32(0), np.float32(-np.inf)
 
 
 def max_pool(
     x: np.ndarray, *, kernel: tuple, stride: tuple, padding: tuple, dilation: tuple, ceil_mode: bool
 ) -> np.ndarray:
-    """The op `max_pool` for x (N, C, H, W), contiguous or channels-last; NaN wins over every number."""
+    """The op `max_pool` for x (N, C, H, W), contiguous or channels-last, in 2×2 windows; NaN wins over every number."""
     count, channels, height, width = x.shape
     last = is_channels_last(x)
     out = empty_as(np, (count, channels, height // 2, width // 2), np.float32, last)
@@ -27,8 +34,8 @@ def max_pool(
     return out
 
 
-def max_pool_vjp(g: np.ndarray, out: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """The gradient in x, contiguous or channels-last, from `g` in any order.
+def max_pool_vjp(g: np.ndarray, out: np.ndarray, x: np.ndarray, **how: Any) -> np.ndarray:
+    """The gradient in x, contiguous or channels-last, from `g` in any order, for 2×2 windows.
 
     Each window gives its own to the first cell that equals the largest, to the last where none does (NaN). Worked out
     channels-last, where a vector holds channels; turning planes there and back is cheaper than picking every other cell.
@@ -36,9 +43,37 @@ def max_pool_vjp(g: np.ndarray, out: np.ndarray, x: np.ndarray) -> np.ndarray:
     g, out, ordered = (_channels_last(a) for a in (g, out, x))
     grad = np.empty_like(ordered)
     parallel(_backward, x.shape[0], g, ordered, out, grad, grain=-(-GRAIN // x[0].size))
+    return _as(x, grad)
+
+
+def max_pool_any(
+    x: np.ndarray, *, kernel: tuple, stride: tuple, padding: tuple, dilation: tuple, ceil_mode: bool
+) -> np.ndarray:
+    """The op `max_pool` for x (N, C, H, W), contiguous or channels-last, without `ceil_mode`."""
+    size = out_size(x.shape[2:], kernel, stride, padding, dilation)
+    out = np.empty((x.shape[0], *size, x.shape[1]), np.float32)
+    grain = -(-GRAIN // (out[0].size * math.prod(kernel)))
+    parallel(_forward_any, x.shape[0], _channels_last(x), out, *kernel, *stride, *padding, *dilation, grain=grain)
+    return _as(x, out)
+
+
+def max_pool_any_vjp(g: np.ndarray, out: np.ndarray, x: np.ndarray, *, kernel: tuple, stride: tuple, padding: tuple,
+                     dilation: tuple, ceil_mode: bool) -> np.ndarray:  # fmt: skip
+    """As `max_pool_vjp`, for any windows; what windows share is added up in their order."""
+    g, out, ordered = (_channels_last(a) for a in (g, out, x))
+    grad, free = np.empty_like(ordered), np.empty((x.shape[0], x.shape[1]), np.bool_)
+    grain = -(-GRAIN // (out[0].size * math.prod(kernel)))
+    how = *kernel, *stride, *padding, *dilation
+    parallel(_backward_any, x.shape[0], g, ordered, out, grad, free, *how, grain=grain)
+    return _as(x, grad)
+
+
+def _as(x: np.ndarray, result: np.ndarray) -> np.ndarray:
+    """`result` (N, H, W, C) as (N, C, H, W), in memory as `x` is."""
     if is_channels_last(x):
-        return to_front(grad)
-    return transposed(grad, x[0, 0].size, x.shape[1]).reshape(x.shape)
+        return to_front(result)
+    count, height, width, channels = result.shape
+    return transposed(result, height * width, channels).reshape(count, channels, height, width)
 
 
 def _channels_last(a: np.ndarray) -> np.ndarray:
@@ -103,3 +138,50 @@ def _backward(first, last, g, x, out, grad):
         for i in range(x.shape[1]):
             for j in range(0 if i >= 2 * rows else 2 * columns, x.shape[2]):
                 grad[n, i, j] = ZERO
+
+
+@jit
+def _forward_any(first, last, x, out, kh, kw, sh, sw, ph, pw, dh, dw):
+    for n in range(first, last):
+        for i in range(out.shape[1]):
+            for j in range(out.shape[2]):
+                target = out[n, i, j]
+                for c in range(target.size):
+                    target[c] = LOWEST
+                for a in range(kh):
+                    h = i * sh - ph + a * dh
+                    if h >= 0 and h < x.shape[1]:
+                        for b in range(kw):
+                            v = j * sw - pw + b * dw
+                            if v >= 0 and v < x.shape[2]:
+                                source = x[n, h, v]
+                                for c in range(target.size):
+                                    target[c] = _larger(target[c], source[c])
+
+
+@jit
+def _backward_any(first, last, g, x, out, grad, free, kh, kw, sh, sw, ph, pw, dh, dw):
+    """free: by sample and channel, whether the window's gradient still looks for its cell."""
+    for n in range(first, last):
+        seeks = free[n]
+        for h in range(x.shape[1]):
+            for v in range(x.shape[2]):
+                grad[n, h, v] = ZERO
+        for i in range(out.shape[1]):
+            for j in range(out.shape[2]):
+                largest, given = out[n, i, j], g[n, i, j]
+                for c in range(seeks.size):
+                    seeks[c] = True
+                for a in range(kh):
+                    h = i * sh - ph + a * dh
+                    if h >= 0 and h < x.shape[1]:
+                        for b in range(kw):
+                            v = j * sw - pw + b * dw
+                            if v >= 0 and v < x.shape[2]:
+                                source, target = x[n, h, v], grad[n, h, v]
+                                final = a == kh - 1 and b == kw - 1
+                                for c in range(seeks.size):
+                                    hit = seeks[c] & (final | (source[c] == largest[c]))
+                                    target[c] += given[c] if hit else ZERO
+                                for c in range(seeks.size):
+                                    seeks[c] = seeks[c] & (source[c] != largest[c])

@@ -84,7 +84,7 @@ def _(xp, g, x, out, kernel, stride, padding, dilation, ceil_mode):
     how = {"kernel": kernel, "stride": stride, "padding": padding, "dilation": dilation, "ceil_mode": ceil_mode}
     fast = _kernels.find("max_pool.vjp.x", "cpu" if xp is np else "cuda", (g, out, x), how)
     if fast:
-        return fast(g, out, x)
+        return fast(g, out, x, **how)
     size, last = x.shape[2:], is_channels_last(x)
     full = _full(size, out.shape[2:], kernel, stride, padding, dilation)
     framed = _framed(xp, x, full, padding, _lowest(x.dtype))

@@ -10,10 +10,17 @@ import pytest
 import tdt
 from tdt._backend.layout import to_front, to_last
 from tdt._kernels import TABLE, _pool
-from tdt._kernels.pool_cpu import max_pool, max_pool_vjp
+from tdt._kernels.pool_cpu import max_pool, max_pool_any, max_pool_any_vjp, max_pool_vjp
 from tdt._ops.pool import _max_pool
 
 HOW = {"kernel": (2, 2), "stride": (2, 2), "padding": (0, 0), "dilation": (1, 1), "ceil_mode": False}
+# Windows that overlap, leave gaps, stick out, and lie apart.
+OTHERS = [
+    {"kernel": (3, 3), "stride": (2, 2), "padding": (1, 1)},
+    {"kernel": (2, 2), "stride": (1, 1)},
+    {"kernel": (1, 4), "stride": (3, 2), "padding": (0, 2)},
+    {"kernel": (3, 2), "stride": (1, 2), "dilation": (2, 3), "padding": (1, 0)},
+]
 SHAPES = [(1, 1, 2, 2), (2, 3, 9, 7), (5, 17, 6, 5), (3, 64, 8, 8), (70, 33, 8, 9)]
 
 
@@ -50,6 +57,23 @@ def test_gradients_go_where_the_portable_form_sends_them(shape, ordered, last):
     assert grad.strides == x.strides
 
 
+@pytest.mark.parametrize("last", [False, True], ids=["contiguous", "channels-last"])
+@pytest.mark.parametrize("how", OTHERS, ids=str)
+@pytest.mark.parametrize("shape", SHAPES[1:], ids=str)
+def test_any_windows_give_the_portable_values_and_gradients(shape, how, last):
+    x, how = image(shape, last), {**HOW, **how}
+    value, expected = max_pool_any(x, **how), _max_pool.forward(np, x, **how)
+    np.testing.assert_array_equal(value, expected)
+    assert value.strides == expected.strides
+    g = np.random.default_rng(0).integers(-9, 9, value.shape).astype(np.float32)  # sums of them are exact
+    leaf = tdt.tensor(x.copy(), dtype=tdt.float64, requires_grad=True)  # float64: no kernel
+    how_public = {("kernel_size" if name == "kernel" else name): n for name, n in how.items()}
+    tdt.nn.functional.max_pool2d(leaf, **how_public).backward(tdt.tensor(g, dtype=tdt.float64))
+    grad = max_pool_any_vjp(g, value, x, **how)
+    np.testing.assert_array_equal(grad, leaf.grad.numpy())
+    assert grad.strides == x.strides
+
+
 def test_an_infinite_gradient_leaves_the_other_cells_of_its_window_zero():
     x = to_front(np.arange(16, dtype=np.float32).reshape(1, 2, 2, 4))
     grad = max_pool_vjp(np.full((1, 4, 1, 1), np.inf, np.float32), max_pool(x, **HOW), x)
@@ -63,7 +87,10 @@ def test_bits_do_not_depend_on_the_number_of_threads():
     for threads in (1, 2, 5):
         _pool.set_num_threads(threads)
         out = max_pool(x, **HOW)
-        results.append(out.tobytes() + max_pool_vjp(out, out, x).tobytes())
+        how = {**HOW, **OTHERS[0]}
+        wide = max_pool_any(x, **how)
+        arrays = out, max_pool_vjp(out, out, x), wide, max_pool_any_vjp(wide, wide, x, **how)
+        results.append(b"".join(a.tobytes() for a in arrays))
     _pool.set_num_threads(before)
     assert len(set(results)) == 1
 
@@ -72,15 +99,20 @@ def test_bits_do_not_depend_on_the_number_of_threads():
 def test_a_layer_uses_the_kernels_and_what_they_do_not_take_is_portable(monkeypatch):
     called = []
     for name in ("max_pool", "max_pool.vjp.x"):
-        ((device, when, function),) = TABLE[name]
-        spy = lambda *a, _n=name, _f=function, **k: called.append(_n) or _f(*a, **k)  # noqa: E731
-        monkeypatch.setitem(TABLE, name, [(device, when, spy)])
+        rows = []
+        for device, when, function in TABLE[name]:
+            spy = lambda *a, _f=function, **k: called.append(_f.__name__) or _f(*a, **k)  # noqa: E731
+            rows.append((device, when, spy))
+        monkeypatch.setitem(TABLE, name, rows)
     monkeypatch.setattr(_max_pool, "kernels", None)
     x = tdt.tensor(np.ascontiguousarray(image((70, 33, 8, 8), False))).contiguous(memory_format=tdt.channels_last)
-    for how in ({}, {"stride": 1}, {"padding": 1}, {"ceil_mode": True}):
+    tiles, windows = ["max_pool", "max_pool_vjp"], ["max_pool_any", "max_pool_any_vjp"]
+    for how, expected in (({}, tiles), ({"stride": 1}, windows), ({"padding": 1}, windows), ({"ceil_mode": True}, [])):
+        called.clear()
         leaf = x.detach().requires_grad_()
         tdt.nn.functional.max_pool2d(leaf, 2, **how).sum().backward()
-        assert called == ["max_pool", "max_pool.vjp.x"]
+        assert called == expected
+    called.clear()
     with tdt.backends.kernels(False):
         tdt.nn.functional.max_pool2d(x, 2)
-    assert len(called) == 2
+    assert not called
