@@ -60,14 +60,15 @@ class PlannedOptimizer(Optimizer):
 
     def _step_arrays(self, group: dict[str, Any], live: list[Tensor]) -> None:
         """Update the parameters `live` of a group as arrays: no graph sees it."""
-        sparse = [p for p in live if p._grad._a.__class__ is SparseCOO]  # type: ignore[union-attr]
-        if sparse:
-            live = [p for p in live if p not in set(sparse)]
-            for p in sparse:
+        dense = []
+        for p in live:
+            if p._grad._a.__class__ is SparseCOO:  # type: ignore[union-attr]
                 self._update_sparse(group, p)
                 p._st.version += 1
-        if live:
-            plan = self._plan(group, live)
+            else:
+                dense.append(p)
+        if dense:
+            plan = self._plan(group, dense)
             self._update(group, plan, [p._grad._a for p in plan.live])  # type: ignore[union-attr]
             for p in plan.live:
                 p._st.version += 1
