@@ -9,8 +9,9 @@ loader/<n>                          arrays inside the training loader's state
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,8 +27,26 @@ if TYPE_CHECKING:
     from tdt.train.build import Parts
     from tdt.train.trainer import Trainer
 
-# What reading a run's checkpoint needs to know before anything is built.
-_FACTS = {"config": str, "step": int, "epoch": int, "threads": int, "versions": dict, "kernels": str, "logs": dict}
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and 0 <= value < 2**63
+
+
+def _are_logs(value: Any) -> bool:
+    """Lengths of files in the run's own folder: a resume cuts them, and no other run's."""
+    return isinstance(value, dict) and all(Path(n).name == n and _is_count(size) for n, size in value.items())
+
+
+# What reading a run's checkpoint needs to know before anything is built, and what each must be.
+_FACTS: dict[str, Callable[[Any], bool]] = {
+    "config": lambda value: isinstance(value, str),
+    "step": _is_count,
+    "epoch": _is_count,
+    "threads": lambda value: _is_count(value) and 1 <= value <= 4096,
+    "versions": lambda value: isinstance(value, dict),
+    "kernels": lambda value: isinstance(value, str),
+    "logs": _are_logs,
+}
 
 
 def pack(trainer: Trainer) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
@@ -56,27 +75,36 @@ def pack(trainer: Trainer) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
 def unpack(trainer: Trainer, tensors: dict[str, np.ndarray], meta: dict[str, Any]) -> None:
     """Put a packed state into a trainer built from the same config."""
     parts = trainer.parts
+    _check_position(trainer, meta["step"], meta["epoch"])
     load_model(parts, tensors)
     _unpack_optimizer(parts, meta["optimizer"], tensors)
     for name, generator in generators(parts).items():
         generator.set_state(wrap(tensors[f"rng/{name}"]))
     if parts.scheduler is not None:
         parts.scheduler.load_state_dict(meta["scheduler"])
-    trainer.step, trainer.epoch, trainer.best = meta["step"], meta["epoch"], meta["best"]
+    trainer.step, trainer.epoch = meta["step"], meta["epoch"]
+    trainer.best = None if meta["best"] is None else float(meta["best"])
     for key in ("epoch_means", "recent_means"):
         for name, metric in getattr(trainer, key).items():
             metric.load_state_dict(meta[key][name])
     parts.loaders["train"].load_state_dict(_put_arrays(meta["loader"], tensors))
 
 
+def _check_position(trainer: Trainer, step: int, epoch: int) -> None:
+    """Training goes on from a step of an epoch: that of other data, with fewer or more batches, would never end."""
+    size = trainer.steps_per_epoch
+    if not epoch * size <= step <= min(epoch + 1, trainer.epochs) * size:
+        raise ValueError(
+            f"step {step} is not in epoch {epoch + 1} of {trainer.epochs} with {size} steps each; has the data changed?"
+        )
+
+
 def load_run(path: str | os.PathLike[str]) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """A checkpoint that a run has written; CheckpointError for any other, though its checksums may be right."""
     tensors, meta = checkpoint.load(path)
-    wrong = [key for key, kind in _FACTS.items() if not isinstance(meta.get(key), kind)]
-    if wrong or not 1 <= meta["threads"] <= 4096:
-        raise CheckpointError(
-            f"{path}: written by no run: {', '.join(wrong) or 'threads'} missing or of the wrong kind"
-        )
+    wrong = [key for key, is_right in _FACTS.items() if not is_right(meta.get(key))]
+    if wrong:
+        raise CheckpointError(f"{path}: written by no run: {', '.join(wrong)} missing or of the wrong kind")
     return tensors, meta
 
 

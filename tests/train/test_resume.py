@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -180,6 +181,45 @@ def test_a_log_that_finds_no_room_is_said_in_a_line(uninterrupted, tmp_path, lar
     assert re.fullmatch(rf"{run}/[\w.]+: (metrics|event file) could not be written: File too large.*\n", full.stderr)
     assert tdt("train", "--resume", run).returncode == 0
     assert_equal(result(run), expected)
+
+
+@pytest.fixture(scope="module")
+def killed(uninterrupted, tmp_path_factory) -> Path:
+    """A run that was killed at step 15; its last checkpoint is of step 14, in the second epoch."""
+    config, _ = uninterrupted(0)
+    run = tmp_path_factory.mktemp("killed") / "run"
+    assert tdt("train", config, "--run-dir", run, fault="train.step:15").returncode == -signal.SIGKILL
+    return run
+
+
+@pytest.mark.parametrize(
+    ("facts", "said"),
+    [
+        ({"epoch": -1}, "written by no run: epoch missing or of the wrong kind"),
+        ({"step": True}, "written by no run: step missing or of the wrong kind"),
+        ({"logs": {"metrics.jsonl": "x"}}, "written by no run: logs"),
+        ({"logs": {"metrics.jsonl": -3}}, "written by no run: logs"),
+        ({"logs": {"../other/events.out.tfevents.1": 3}}, "written by no run: logs"),
+        ({"best": "x"}, "its state does not fit its config: could not convert string to float"),
+        (
+            {"step": 6},
+            "its state does not fit its config: step 6 is not in epoch 2 of 3 with 9 steps each; has the data changed?",
+        ),
+        ({"step": 19}, "its state does not fit its config: step 19 is not in epoch 2"),
+        ({"step": 28, "epoch": 3}, "its state does not fit its config: step 28 is not in epoch 4"),
+    ],
+)
+def test_a_forged_checkpoint_is_refused_and_no_other_file_is_touched(killed, tmp_path, facts, said):
+    run, other = tmp_path / "run", tmp_path / "other" / "events.out.tfevents.1"
+    shutil.copytree(killed, run)
+    other.parent.mkdir()
+    other.write_text("somebody else's")
+    last = run / "checkpoints" / "last.safetensors"
+    tensors, meta = checkpoint.load(last)
+    checkpoint.save(last, tensors, meta | facts)  # with checksums that are right
+    done = tdt("train", "--resume", run)
+    assert done.returncode == 1 and done.stderr.startswith(f"{last}: {said}"), done.stderr
+    assert other.read_text() == "somebody else's"
 
 
 def assert_equal(found: dict[str, Any], expected: dict[str, Any]) -> None:
