@@ -88,6 +88,10 @@ def load(path: str | os.PathLike[str]) -> tuple[dict[str, np.ndarray], dict[str,
         what = "is a folder; a checkpoint is a file" if path.is_dir() else "no such checkpoint file"
         raise CheckpointError(f"{path}: {what}")
     try:
+        path.open("rb").close()  # safetensors takes a file that may not be read for one that is missing
+    except OSError as error:
+        raise CheckpointError(f"{path}: cannot be read: {error.strerror}") from error
+    try:
         with safetensors.safe_open(str(path), framework="np") as file:
             meta, notes = _read_meta(path, file.metadata())
             _same_names(path, set(file.keys()), set(notes))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import os
@@ -217,6 +218,17 @@ def test_notes_that_contradict_the_arrays_are_found(path, notes, said):
 def test_no_file_is_said_so(tmp_path, name: str, said: str):
     with pytest.raises(CheckpointError, match=said):
         checkpoint.load(tmp_path / name)
+
+
+def test_a_file_that_may_not_be_read_is_said_so(path, monkeypatch):
+    checkpoint.save(path, small(1), {})
+
+    def refuse(*args, **kwargs):
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr(type(path), "open", refuse)  # root, who runs this in CI, may read everything
+    with pytest.raises(CheckpointError, match="cannot be read: Permission denied"):
+        checkpoint.load(path)
 
 
 WRITE = """
