@@ -61,6 +61,9 @@ def _tdt(
 
 def main() -> None:
     """Run the command line and exit."""
+    for name in ("stdout", "stderr"):  # closed by who started us: else the next file to be opened would be in its place
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - for as long as the process lives
     warnings.showwarning = _show_warning
     # Read when NumPy is loaded: the cores belong to one pool, tdt's own, which large matrix products use too.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

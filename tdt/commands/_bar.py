@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from typing import Any, TextIO
+from contextlib import suppress
+from typing import TextIO
 
 import rich.console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
@@ -60,7 +61,8 @@ class BarConsole(Console):
         self._console.print(line, markup=False, soft_wrap=True)
 
     def restore(self) -> None:
-        os.write(self._console.file.fileno(), b"\x1b[?25h\n")  # the cursor, which the bar hides
+        with suppress(OSError):  # the terminal may be gone
+            os.write(self._console.file.fileno(), b"\x1b[?25h\n")  # the cursor, which the bar hides
 
-    def close(self, *unused: Any) -> None:
+    def stop(self) -> None:
         self._progress.stop()

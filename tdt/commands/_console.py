@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TextIO
 
 from tdt.train.events import EpochDone, Event, Notice, RunStarted, RunStopped, StepDone, TestDone, Validated
@@ -12,7 +14,8 @@ if TYPE_CHECKING:
 
 
 class Console:
-    """Prints events as plain lines. A reader that goes away, as in `tdt train … | head`, does not stop the training.
+    """Prints events as plain lines. A reader that goes away, as in `tdt train … | head`, a terminal that is closed or a
+    full disk behind `>` do not stop the training: what comes after is not shown.
 
     >>> import sys
     >>> Console(sys.stdout, validates=False)(Notice(step=1, text="hello"))
@@ -20,7 +23,8 @@ class Console:
     """
 
     def __init__(self, out: TextIO, validates: bool):
-        self._out: TextIO | None = out
+        self._out = out
+        self._seen = True
         self._validates = validates
         self._epoch_scalars: dict[str, float] = {}
         self._began = time.perf_counter()
@@ -37,10 +41,31 @@ class Console:
         return kind(out, "valid" in session.parts.loaders)
 
     def __call__(self, event: Event) -> None:
+        self._try(self._show, event)
+
+    def say(self, line: str) -> None:
+        """Print a line."""
+        self._try(self.write, line)
+
+    def close(self) -> None:
+        """No more events come."""
+        self._try(self.stop)
+
+    def _try(self, show: Callable[..., object], *what: object) -> None:
+        if not self._seen:
+            return
+        try:
+            show(*what)
+        except OSError:  # nobody sees it; the checkpoints and logs are what matters
+            self._seen = False
+            with open(os.devnull, "w") as nowhere:  # for what still waits in Python's buffer
+                os.dup2(nowhere.fileno(), self._out.fileno())
+
+    def _show(self, event: Event) -> None:
         if type(event) is StepDone:
             self.step(event)
         elif isinstance(event, Notice):
-            self.say(event.text)
+            self.write(event.text)
         elif isinstance(event, RunStarted):
             self.start(event)
         elif isinstance(event, EpochDone):
@@ -50,17 +75,17 @@ class Console:
         elif isinstance(event, Validated):
             self._say_epoch(event, f"  valid {_scores(event.scalars)}{'  best' if event.best else ''}")
         elif isinstance(event, RunStopped):
-            self.close()
+            self.stop()
         elif isinstance(event, TestDone):
             which = f"{event.checkpoint.stem} weights, " if event.checkpoint else ""
-            self.say(f"test {_scores(event.scalars)}  ({which}epoch {event.epoch + 1})")
+            self.write(f"test {_scores(event.scalars)}  ({which}epoch {event.epoch + 1})")
 
     def start(self, event: RunStarted) -> None:
         """The run begins, or goes on."""
         self._epochs = event.epochs
         self._began = time.perf_counter()
         done = f", from step {event.step}" if event.resumed else ""
-        self.say(f"{event.folder}: {event.epochs} epochs, {event.steps:,} steps{done}")
+        self.write(f"{event.folder}: {event.epochs} epochs, {event.steps:,} steps{done}")
 
     def step(self, event: StepDone) -> None:
         """A step is done. Called after each one: must cost next to nothing."""
@@ -69,16 +94,7 @@ class Console:
         now = time.perf_counter()
         took, self._began = now - self._began, now
         number = f"{event.epoch + 1:>{len(str(self._epochs))}}/{self._epochs}"
-        self.say(f"epoch {number}  train {_scores(self._epoch_scalars)}{rest}  {took:.2f} s")
-
-    def say(self, line: str) -> None:
-        """Print a line."""
-        if self._out is None:
-            return
-        try:
-            self.write(line)
-        except BrokenPipeError:  # the reader has gone; the checkpoints and logs are what matters
-            self._out = None
+        self.write(f"epoch {number}  train {_scores(self._epoch_scalars)}{rest}  {took:.2f} s")
 
     def write(self, line: str) -> None:
         print(line, file=self._out, flush=True)
@@ -86,8 +102,8 @@ class Console:
     def restore(self) -> None:
         """Put the terminal in order where the process is about to end; called from a signal handler."""
 
-    def close(self) -> None:
-        """No more events come."""
+    def stop(self) -> None:
+        """Nothing more is shown."""
 
 
 def _scores(scalars: Any) -> str:

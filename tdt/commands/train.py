@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
+import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,6 +14,7 @@ from tdt.commands._options import Device, Root, Traceback
 
 if TYPE_CHECKING:
     from tdt.train.config import Draft
+    from tdt.train.run import Run
     from tdt.train.session import Session
 
 EXAMPLE = "Examples:  tdt train digits-cnn train.epochs=5 optimizer.lr=0.1  |  tdt train --resume digits-cnn/1"
@@ -66,20 +67,21 @@ def train(
     else:
         checked = _read(config, [*(overrides or ()), *([f"device={device}"] if device else ())])
         if dry_run:
+            from tdt.commands import _tables
             from tdt.train.build import build
 
-            _show(build(checked), verbose, layers=True)
+            parts = build(checked)
+            print(_tables.layers(parts), *([_tables.groups(parts)] if verbose else []), sep="\n")
             return 0
         from tdt.train.session import Session
 
         session = Session.start(checked, root=runs_root, folder=run_dir)
     with session:
-        _show(session.parts, verbose)
-        return _train(session, runs_root)
+        return _train(session, runs_root, verbose)
 
 
 def _read(config: str | None, overrides: list[str]) -> Draft:
-    if config is None:
+    if not config:
         raise typer.BadParameter("give a CONFIG, or --resume RUN")
     from tdt.train.config import draft
 
@@ -93,45 +95,52 @@ def _check_resume(resume: str, written: list[str], otherwise: bool, root: Path) 
     if written:
         from tdt.train.run import Run
 
-        values, config = " ".join(written), Run.open(resume, root).folder / "config.yaml"
+        config = Run.open(resume, root).folder / "config.yaml"
+        anew = shlex.join(["tdt", "train", str(config), *written, f"weights.from={resume}", *_at(root)])
         raise typer.BadParameter(
-            f"{values}: a resumed run ends as if it had not been stopped, so only its --device may change; "
-            f"to train on from its weights with other values: tdt train {config} {values} weights.from={resume}"
+            f"{shlex.join(written)}: a resumed run ends as if it had not been stopped, so only its --device may change; "
+            f"to train on from its weights with other values: {anew}"
         )
 
 
-def _show(parts: Any, verbose: bool, layers: bool = False) -> None:
-    from tdt.commands import _tables
-
-    if layers:
-        print(_tables.layers(parts))
-    if verbose:
-        print(_tables.groups(parts))
-
-
-def _train(session: Session, root: Path) -> int:
+def _train(session: Session, root: Path, verbose: bool) -> int:
     from tdt.commands._console import Console
     from tdt.train._signals import exit_code
 
-    name = session.run.name if _is_below(session.run.folder, root) else str(session.run.folder)
-    if session.complete:
-        print(f"{name} is complete; to score it: tdt eval {name}")
-        return 0
     console = Console.on(sys.stdout, session)
+    if verbose:
+        from tdt.commands import _tables
+
+        console.say(_tables.groups(session.parts))
+    if session.complete:
+        console.say(f"this run is complete; to score it: tdt eval {_arguments(session.run, root)}")
+        return 0
     outcome = session.train(console, at_once=console.restore)
-    print(_ending(session, outcome.reason, name, root))
+    console.say(_ending(session, outcome.reason, root))
     return 0 if outcome.reason == "done" else exit_code(outcome.reason)
 
 
-def _ending(session: Session, reason: str, name: str, root: Path) -> str:
-    elsewhere = "" if os.fspath(root) == "runs" or name == str(session.run.folder) else f" --runs-root {root}"
+def _ending(session: Session, reason: str, root: Path) -> str:
+    run = _arguments(session.run, root)
     if reason != "done":
-        return f"stopped by {reason}; to go on: tdt train --resume {name}{elsewhere}"
+        return f"stopped by {reason}; to go on: tdt train --resume {run}"
     have = [n for n in ("best", "last") if (session.store.folder / f"{n}.safetensors").exists()]
+    logs = root if _is_below(session.run.folder, root) else session.run.folder
     return (
-        f"checkpoints: {session.store.folder} ({', '.join(have)}); to score: tdt eval {name}{elsewhere}\n"
-        f"logs: tensorboard --logdir {root if name != str(session.run.folder) else session.run.folder}"
+        f"checkpoints: {session.store.folder} ({', '.join(have)}); to score: tdt eval {run}\n"
+        f"logs: tensorboard --logdir {shlex.quote(str(logs))}"
     )
+
+
+def _arguments(run: Run, root: Path) -> str:
+    """What names the run on a command line."""
+    if not _is_below(run.folder, root):
+        return shlex.quote(str(run.folder))
+    return shlex.join([run.name, *_at(root)])
+
+
+def _at(root: Path) -> list[str]:
+    return ["--runs-root", str(root)] if root != Path("runs") else []
 
 
 def _is_below(folder: Path, root: Path) -> bool:

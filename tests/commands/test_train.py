@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import re
+import shlex
 import signal
 import subprocess
 from pathlib import Path
@@ -149,12 +150,45 @@ def test_a_signal_before_training_stops_too(work):
 def test_a_reader_that_goes_away_does_not_stop_the_training(work):
     ours, theirs = os.pipe()
     process = subprocess.Popen(
-        [*COMMAND, "train", "small.yaml"], stdout=theirs, stderr=subprocess.PIPE, cwd=work, env=environment()
+        [*COMMAND, "train", "small.yaml", "-v"], stdout=theirs, stderr=subprocess.PIPE, cwd=work, env=environment()
     )
     os.close(theirs)
     os.close(ours)
-    process.wait(60)
-    assert last(work)["epoch"] == 2
+    _, said = process.communicate(timeout=60)
+    assert (process.returncode, said) == (0, b"") and last(work)["epoch"] == 2
+
+
+@pytest.mark.parametrize("where", [">&-", ">&- 2>&-", ">&- 2>&- <&-", "> /dev/full"])
+def test_nowhere_to_print_to_does_not_stop_the_training(work, where: str):
+    done = subprocess.run(
+        ["sh", "-c", f'"$@" {where}', "sh", *COMMAND, "train", "small.yaml", "-v"], cwd=work, env=environment(),
+        stderr=subprocess.PIPE, timeout=60,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, b"") and last(work)["epoch"] == 2
+
+
+def test_a_terminal_that_is_closed_does_not_stop_the_training(work):
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [*COMMAND, "train", "small.yaml", "train.epochs=40"], stdout=theirs, stderr=subprocess.PIPE, cwd=work,
+        env=environment(TERM="xterm"),
+    )  # fmt: skip
+    os.close(theirs)
+    assert b"small/1" in os.read(ours, 1 << 16)
+    os.close(ours)
+    _, said = process.communicate(timeout=60)
+    assert (process.returncode, said.decode()) == (0, "") and last(work)["epoch"] == 40
+
+
+def test_commands_that_are_proposed_are_quoted_for_the_shell(work):
+    done = tdt("train", "small.yaml", "--runs-root", "my runs", cwd=work)
+    proposed = re.findall(r"tdt eval .*", done.stdout)
+    again = tdt("train", "--resume", "small", "--runs-root", "my runs", cwd=work)
+    proposed += re.findall(r"is complete; to score it: (tdt eval .*)", again.stdout)
+    done = tdt("train", "small.yaml", "--run-dir", "my run", cwd=work)
+    proposed += re.findall(r"tdt eval .*", done.stdout)
+    assert proposed == [*["tdt eval small/1 --runs-root 'my runs'"] * 2, "tdt eval 'my run'"]
+    assert all(tdt(*shlex.split(command)[1:], cwd=work).returncode == 0 for command in proposed)
 
 
 def test_a_loss_that_is_not_finite_exits_with_3_and_names_the_samples(work):
@@ -193,7 +227,7 @@ def test_a_config_may_lie_anywhere_and_be_called_anything(work):
     config.parent.mkdir()
     config.write_text(SMALL.replace("name: small\n", ""))
     done = tdt("train", config, cwd=work)
-    assert done.returncode == 0 and "to score: tdt eval größe-1/1" in done.stdout
+    assert done.returncode == 0 and "to score: tdt eval 'größe-1/1'" in done.stdout
     assert tdt("eval", "größe-1/1", cwd=work).returncode == 0
 
 
@@ -244,13 +278,14 @@ def test_a_run_that_is_being_trained_cannot_be_resumed(work):
 
 def test_other_values_for_a_resumed_run_are_refused_with_a_command_that_takes_them(work):
     assert tdt("train", "small.yaml", cwd=work).returncode == 0
-    done = tdt("train", "--resume", "small", "train.epochs=3", "optimizer.lr=0.5", cwd=work)
+    changes = ["train.epochs=3", "optimizer.lr=0.5", "model=[Flatten, 'Linear(64, 10)']"]
+    done = tdt("train", "--resume", "small", *changes, cwd=work)
     assert done.returncode == 2
-    assert "train.epochs=3 optimizer.lr=0.5: a resumed run ends as if it had not been stopped" in done.stderr
+    assert f"{shlex.join(changes)}: a resumed run ends as if it had not been stopped" in done.stderr
     assert "only its --device may change" in done.stderr
     command = re.search(r"other values: tdt (train .*)", done.stderr)
     assert command is not None
-    again = tdt(*command[1].split(), cwd=work)
+    again = tdt(*shlex.split(command[1]), cwd=work)
     assert again.returncode == 0, again.stderr
     assert "runs/small/2: 3 epochs" in again.stdout
     weights = json.loads((work / "runs" / "small" / "2" / "env.json").read_text())["weights"]
