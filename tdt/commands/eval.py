@@ -43,9 +43,9 @@ def eval(  # noqa: A001 - the verb
         result = evaluate_checkpoint(path, split, device)
     except LookupError as error:
         raise typer.BadParameter(error.args[0]) from error
+    print(_as_json(result) if json else _as_text(result))
     if predictions is not None:
         _write_csv(predictions, result)
-    print(_as_json(result) if json else _as_text(result))
     return 0
 
 
