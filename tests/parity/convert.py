@@ -22,6 +22,10 @@ PRECISE = {torch.float16: torch.float64, torch.bfloat16: torch.float64, torch.fl
            torch.complex64: torch.complex128}  # fmt: skip
 
 
+# What both libraries share, looked for first: most of what a call is made of.
+PLAIN = frozenset((bool, int, float, complex, str, type(None)))
+
+
 class Unconvertible(Exception):
     """The value has no counterpart in tdt (a sparse layout, a complex32 tensor); the case cannot be asked of tdt."""
 
@@ -55,6 +59,8 @@ def to_tdt(value: Any, seen: dict[Any, Any] | None = None) -> Any:
 
     A tensor that occurs twice stays one tensor. Raises Unconvertible for what tdt does not have.
     """
+    if type(value) in PLAIN:
+        return value
     seen = {} if seen is None else seen
     convert = functools.partial(to_tdt, seen=seen)
     if isinstance(value, torch.Tensor):
@@ -112,6 +118,8 @@ def twin(value: Any, dtypes: dict[torch.dtype, torch.dtype] | None = None, seen:
     dtypes: exchanges tensor dtypes on the way, as in `twin(sample, PRECISE)`; strides are kept either way. A tensor that
     occurs twice stays one tensor, and tensors that share memory do so here.
     """
+    if type(value) in PLAIN:
+        return value
     seen = {} if seen is None else seen
     if isinstance(value, torch.Tensor):
         if id(value) not in seen:
@@ -145,6 +153,8 @@ def tensors_in(value: Any, kind: type) -> list[Any]:
     found: dict[int, Any] = {}
 
     def walk(v: Any) -> None:
+        if type(v) in PLAIN:
+            return
         if isinstance(v, kind):
             found.setdefault(id(v), v)
         elif isinstance(v, dict):
