@@ -82,6 +82,15 @@ def test_a_run_whose_layers_do_not_fit_is_not_created(tmp_path):
     assert not (tmp_path / "runs").exists()
 
 
+@pytest.mark.parametrize("layer", ["Linear(64, 10000000000000)", "LazyLinear(10000000000000)"])
+def test_a_layer_that_no_memory_holds_is_named(tmp_path, layer: str):
+    (tmp_path / "c.yaml").write_text(SMALL.replace("Linear(64, 10)", layer))
+    done = tdt("train", "c.yaml", cwd=tmp_path)
+    assert done.returncode == 2 and re.match(r"c\.yaml:9:18: model.1: Unable to allocate .* PiB", done.stderr), (
+        done.stderr
+    )
+
+
 def test_traceback_shows_where_an_error_arose(tmp_path):
     (tmp_path / "c.yaml").write_text(SIX)
     done = tdt("train", "c.yaml", "--traceback", cwd=tmp_path)

@@ -24,6 +24,7 @@ from tdt.train.data import Split, make_loader, open_splits
 from tdt.train.metrics import Loss, Mean
 from tdt.train.shapes import Refused, Row, check_shapes
 
+BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
 SAYS_NO = (*REFUSALS, AssertionError)  # what constructors say no with, as PyTorch's do
 
 
@@ -89,7 +90,7 @@ def build(
     loss = _create(registry.losses, sound.loss, errors) if sound else None
     rows = _check_model(draft, model, sources, opened, loss) if draft.model else []
     if sound and training and "train" in opened:
-        _check_batches(sound, opened["train"], errors)
+        _check_batches(sound, opened["train"], model, rows, errors)
     device = find_device(sound, errors) if sound else tdt.device("cpu")
     config = draft.finish()
 
@@ -259,12 +260,20 @@ def _check_total_steps(parts: Parts, split: Split, errors: ConfigErrors) -> None
         errors.add(scheduler.component, message)
 
 
-def _check_batches(config: Config, split: Split, errors: ConfigErrors) -> None:
-    """An epoch has a batch: without one, training would never end."""
+def _check_batches(config: Config, split: Split, model: nn.Module, rows: list[Row], errors: ConfigErrors) -> None:
+    """An epoch has a batch, else training would never end; and the last one is large enough for batch norms."""
     loader, samples = config.data.loader, len(split.dataset)
     if loader.drop_last and loader.batch_size > samples:
         message = f"leaves no batch: {split.component} has {samples} samples, batch_size is {loader.batch_size}"
         errors.add("data.loader.drop_last", message)
+    if loader.batch_size != 1 and (loader.drop_last or samples % loader.batch_size != 1):
+        return
+    for row in rows:
+        layer = model.get_submodule(row.name)
+        if isinstance(layer, BATCH_NORMS) and math.prod(row.shape[1:]) == 1:
+            advice = "set drop_last: true, or another one" if loader.batch_size > 1 else "set a larger one"
+            message = f"leaves a batch of 1 sample, and {row.name} ({row.layer}) needs 2 to train; {advice}"
+            errors.add("data.loader.batch_size", message)
 
 
 def _create(known: registry.Registry, component: Component, errors: ConfigErrors, *leading: Any) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 
 from tdt import Tensor, nn
 from tdt._meta import meta, stand_in
+from tdt.train._failures import REFUSALS
 from tdt.train.config import Component, ConfigErrors
 from tdt.train.data import Split
 
@@ -94,7 +95,7 @@ def check_shapes(
             output = model(stand_in((BATCH, *inputs.shape), inputs._a.dtype))
         except _Unknown:
             return watch.rows
-        except (RuntimeError, ValueError, IndexError, TypeError) as error:
+        except REFUSALS as error:
             failed = watch.failed()
             if failed is None:
                 raise
@@ -118,7 +119,7 @@ def _check_loss(output: Any, target: Any, loss: Any, split: Split, watch: _Watch
         with warnings.catch_warnings():
             warnings.simplefilter("error", UserWarning)  # sizes that differ are broadcast: never what was meant
             value = loss(output, targets)
-    except (RuntimeError, ValueError, IndexError, TypeError, UserWarning) as error:
+    except (*REFUSALS, UserWarning) as error:
         errors.add("loss", f"{str(error).rstrip('.')}; its input comes from {watch.came_from}", kind="shape")
         return
     if value.ndim:

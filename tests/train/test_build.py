@@ -191,6 +191,30 @@ def test_what_only_training_would_stumble_over_is_found_before(old: str, new: st
     assert said in message, message
 
 
+NORM = ('ReLU, "Linear(16', 'BatchNorm1d(16), "Linear(16')
+
+
+@pytest.mark.parametrize(
+    ("loader", "advice"),
+    [("{batch_size: 1148}", "set drop_last: true, or another one"), ("{batch_size: 1}", "set a larger one"),
+     ("{batch_size: 1, drop_last: true}", "set a larger one")],
+)  # fmt: skip
+def test_a_batch_of_one_sample_is_refused_for_a_batch_norm(loader: str, advice: str):
+    said = "leaves a batch of 1 sample, and classifier.1 (BatchNorm1d(16, eps=1e-05, momentum=0.1, affine=True, "
+    message = only(("{batch_size: 64}", loader), NORM)
+    assert "data.loader.batch_size: " + said in message and message.endswith(f" needs 2 to train; {advice}")
+
+
+@pytest.mark.parametrize(
+    ("loader", "change"),
+    [("{batch_size: 1148, drop_last: true}", NORM), ("{batch_size: 1147}", NORM), ("{batch_size: 1}", ("ReLU, ", "")),
+     ("{batch_size: 1}", ("    relu1: ReLU", "    relu1: BatchNorm2d(4)"))],
+)  # fmt: skip
+def test_a_batch_of_one_sample_is_taken_where_no_batch_norm_minds(loader: str, change: tuple[str, str]):
+    text = GOOD.replace("{batch_size: 64}", loader).replace(*change)
+    assert len(build(loads(text, "c.yaml")).loaders["train"]) > 0
+
+
 @pytest.mark.parametrize(("interval", "steps"), [("epoch", 3), ("step", 3 * 18)])
 def test_a_scheduler_with_just_enough_steps_is_taken_and_with_one_fewer_is_not(interval: str, steps: int):
     def change(total: int) -> tuple[str, str]:
