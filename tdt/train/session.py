@@ -65,7 +65,9 @@ class Session:
         folder: str | os.PathLike[str] | None = None,
     ) -> Session:
         """A new run `root/<name>/<n>`, or in `folder`. ConfigError, before there is a folder, with all that is wrong."""
-        tdt.set_num_threads(tdt.get_num_threads())  # the BLAS too, which may have read other variables
+        tdt.set_num_threads(
+            tdt.get_num_threads()
+        )  # NumPy's BLAS is on one thread from here on, not from the first kernel
         parts = build(config)
         warm = warm_start(parts, root)
         run = Run.create(root, parts.config.name, parts.config.resolved(), folder=folder, extra={"weights": warm})
@@ -88,8 +90,7 @@ class Session:
             text = saved.meta["config"] if saved else run.config_text()
             changes = [] if device is None else [f"device={device}"]
             config = loads(text, str(run.folder / "config.yaml"), changes)
-            if saved:
-                tdt.set_num_threads(saved.meta["threads"])
+            tdt.set_num_threads(saved.meta["threads"] if saved else tdt.get_num_threads())
             parts = build(config)
             if not saved:
                 warm_start(parts, root)
