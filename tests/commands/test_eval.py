@@ -83,6 +83,12 @@ def test_the_predictions_are_those_of_a_model_that_was_validated(run, tmp_path):
         assert [int(row["prediction"]) for row in csv.DictReader(file)] == expected
 
 
+def test_the_scores_are_shown_though_the_predictions_cannot_be_written(run, tmp_path):
+    done = tdt("eval", run, "--predictions", tmp_path / "none" / "p.csv", cwd=tmp_path)
+    assert done.returncode == 1 and "valid loss" in done.stdout
+    assert done.stderr == f"{tmp_path}/none/p.csv: No such file or directory\n"
+
+
 def test_the_training_split_is_read_whole_and_in_order(run):
     done = tdt("eval", "small/1", "--split", "train", "--json", cwd=run.parents[2])
     assert json.loads(done.stdout)["samples"] == 1149
