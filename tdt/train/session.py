@@ -65,9 +65,8 @@ class Session:
         folder: str | os.PathLike[str] | None = None,
     ) -> Session:
         """A new run `root/<name>/<n>`, or in `folder`. ConfigError, before there is a folder, with all that is wrong."""
-        tdt.set_num_threads(
-            tdt.get_num_threads()
-        )  # NumPy's BLAS is on one thread from here on, not from the first kernel
+        # NumPy's BLAS is on one thread from here on, not from the first kernel: products have the same bits throughout.
+        tdt.set_num_threads(tdt.get_num_threads())
         parts = build(config)
         warm = warm_start(parts, root)
         run = Run.create(root, parts.config.name, parts.config.resolved(), folder=folder, extra={"weights": warm})
