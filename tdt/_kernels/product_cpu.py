@@ -15,7 +15,7 @@ from tdt._kernels._jit import intrinsic, jit
 from tdt._kernels._pool import blas_functions, parallel
 
 PIECE = 1 << 20  # multiply-adds of a block, at least: some 20 µs
-SHORTEST = 64  # rows or columns of a block, at least: fewer, and the BLAS spends its time packing the other matrix
+SHORTEST = 128  # rows or columns of a block, at least: fewer, and the BLAS spends its time packing the other matrix
 MOST = 16  # blocks of one matrix
 NAMES = {"f": ("scipy_cblas_sgemm64_", "cblas_sgemm64_"), "d": ("scipy_cblas_dgemm64_", "cblas_dgemm64_")}
 ROW_MAJOR, AS_IT_IS, TRANSPOSED = 101, 111, 112  # cblas.h
@@ -47,7 +47,7 @@ def product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     )  # fmt: skip
     parallel(
         _blocks, a.shape[0] * pieces, address(a.dtype.char), pieces, size, by_rows, rows, columns, depth,
-        *(part for matrix in matrices for part in matrix), a.reshape(-1)[:0],
+        *(part for matrix in matrices for part in matrix), out.reshape(-1)[:0],
     )  # fmt: skip
     return out
 
