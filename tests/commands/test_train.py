@@ -222,6 +222,18 @@ def test_run_dir_and_runs_root_say_where(work):
     assert again.returncode == 2 and "not empty" in again.stderr
 
 
+def test_a_run_has_the_same_bits_for_any_number_of_threads(work):
+    wide = "model=[Flatten, 'Linear(64, 1500)', ReLU, 'Linear(1500, 1111)', ReLU, 'Linear(1111, 10)']"
+    found = []
+    for threads in "123":
+        done = tdt("train", "small.yaml", wide, "--run-dir", threads, cwd=work, OMP_NUM_THREADS=threads)
+        assert done.returncode == 0, done.stderr
+        tensors, meta = checkpoint.load(work / threads / "checkpoints" / "last.safetensors")
+        assert meta["threads"] == int(threads)
+        found.append({name: array.tobytes() for name, array in tensors.items()})
+    assert found[0] == found[1] == found[2]
+
+
 def test_a_config_may_lie_anywhere_and_be_called_anything(work):
     config = work / "con fig ü" / "größe 1.yaml"
     config.parent.mkdir()
