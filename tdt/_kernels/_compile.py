@@ -92,7 +92,8 @@ def _helper(value: Kernel | Intrinsic) -> Any:
     """Numba's form of a helper; one for all kernels that use it, so that it is typed and compiled once."""
     if isinstance(value, Intrinsic):
         return numba.extending.intrinsic(value.function)
-    return numba.njit(forceinline=True, **OPTIONS)(_resolved(value.function))  # a call would end vectorising
+    inside = {"forceinline": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}  # a call would end vectorising
+    return numba.njit(**inside, **OPTIONS)(_resolved(value.function))
 
 
 def _check_stands_alone(kernel: Kernel, library: Any) -> None:

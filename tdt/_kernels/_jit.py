@@ -50,6 +50,7 @@ class Kernel:
     def __init__(self, function: FunctionType):
         functools.update_wrapper(self, function)
         self.function, self.name = function, function.__qualname__
+        self.label = f"{function.__module__.rpartition('.')[2]}.{self.name}"
         self._loaded: dict[tuple, Entry] = {}
 
     def __call__(self, first: int, last: int, *args: Any) -> None:
@@ -83,6 +84,11 @@ class Kernel:
             if key not in self._loaded:
                 name = _file_name(self, key)
                 code = _cache.load(name)
+                if code is None:
+                    from tdt._kernels import _ahead
+
+                    _ahead.begin()
+                    code = _ahead.made(self.label, name)
                 if code is None:
                     from tdt._kernels._compile import compiled  # imports Numba
 
@@ -119,7 +125,7 @@ def _file_name(kernel: Kernel, key: tuple) -> str:
     name = "_".join(types)
     for mark, spelled in safe.items():
         name = name.replace(mark, spelled)
-    return f"{kernel.__module__.rpartition('.')[2]}.{kernel.name}-{name}.o"
+    return f"{kernel.label}-{name}.o"
 
 
 def _linked(code: bytes, key: tuple) -> Entry:

@@ -73,6 +73,9 @@ def train(
             parts = build(checked)
             print(_tables.layers(parts), *([_tables.groups(parts)] if verbose else []), sep="\n")
             return 0
+        from tdt._kernels import _ahead
+
+        _ahead.begin()
         from tdt.train.session import Session
 
         session = Session.start(checked, root=runs_root, folder=run_dir)
