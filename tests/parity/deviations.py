@@ -40,6 +40,9 @@ DEVIATIONS = [
               "PyTorch has it on GPUs, and one op serves both devices here"),
     *[Deviation(f"nn.functional.conv{n}d", "refused", ("*",), "tdt does not",
                 "small integers: PyTorch takes them too, unless there is dilation") for n in (1, 2, 3)],
+    *[Deviation(f"nn.functional.adaptive_avg_pool{n}d", "refused", ("complex64", "complex128"), "tdt raises",
+                "PyTorch takes a single window, as a mean; what a dtype can do does not hang on sizes here") for n in (1, 3)],
+    Deviation("tensordot", "refused", ("bool",), "tdt raises", "PyTorch takes bools where one of the sizes is 1"),
     # Mistakes of PyTorch 2.13.
     Deviation("nn.functional.avg_pool3d", "out= strided", ("int64",), "value at",
               "it writes as if the target were contiguous"),
