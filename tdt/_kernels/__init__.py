@@ -163,6 +163,17 @@ def _alike(least: int) -> When:
     return when
 
 
+def _large_gradient(arrays: Sequence[Any], statics: dict) -> bool:
+    """Float32 arrays of one shape; the last, which the result will lie as, without gaps in memory."""
+    out = arrays[-1]
+    return (
+        _enabled
+        and out.size >= LARGE_RELU
+        and memory_order(out) is not None
+        and all(a.dtype == np.float32 and a.shape == out.shape for a in arrays)
+    )
+
+
 def _large_channels(arrays: Sequence[Any], statics: dict) -> bool:
     """Float32 (N, C, *) without gaps in memory; with it numbers per channel or None, or a gradient in any order."""
     x = arrays[0]
@@ -214,7 +225,7 @@ TABLE: dict[str, list[Kernel]] = {
     ],
     "product": [("cpu", _large_product, _lazy("product_cpu", "product"))],
     "relu": [("cpu", _alike(LARGE_RELU), _lazy("relu_cpu", "relu"))],
-    "relu.vjp.x": [("cpu", _alike(LARGE_RELU), _lazy("relu_cpu", "relu_vjp"))],
+    "relu.vjp.x": [("cpu", _large_gradient, _lazy("relu_cpu", "relu_vjp"))],
     "batch_norm": [("cpu", _large_channels, _lazy("norm_cpu", "batch_norm"))],
     "batch_norm.sums": [("cpu", _large_channels, _lazy("norm_cpu", "batch_norm_sums"))],
     "batch_norm.input_grad": [("cpu", _large_channels, _lazy("norm_cpu", "batch_norm_input_grad"))],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tdt._backend.layout import to_last
+from tdt._backend.layout import is_channels_last, to_front, to_last
 from tdt._kernels._intrinsics import transpose8
 from tdt._kernels._jit import jit
 from tdt._kernels._pool import parallel
@@ -32,6 +32,19 @@ def transposed(x: np.ndarray, rows: int, columns: int) -> np.ndarray:
     out = np.empty(x.size, np.float32)
     parallel(_transpose, x.shape[0], x.reshape(-1), rows, columns, out, grain=-(-COPY // (rows * columns)))
     return out
+
+
+def like(a: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """`a`, of x's shape, in the memory order of x."""
+    if a.strides == x.strides:
+        return a
+    if is_channels_last(x) and x.ndim == 4:
+        return to_front(bordered(a, a.shape[2:], (0, 0)))
+    if x.flags.c_contiguous and a.ndim == 4 and to_last(a).flags.c_contiguous:
+        return transposed(to_last(a), a[0, 0].size, a.shape[1]).reshape(a.shape)
+    ordered = np.empty_like(x)
+    ordered[...] = a
+    return ordered
 
 
 @jit

@@ -13,6 +13,7 @@ import numpy as np
 
 from tdt._backend.layout import to_last
 from tdt._kernels._jit import jit
+from tdt._kernels._layout import like
 from tdt._kernels._pool import parallel
 
 WIDTH = 128  # floats of a row, at least: narrower images are seen as wider ones, several rows in one
@@ -37,7 +38,7 @@ def batch_norm_sums(g: np.ndarray, x: np.ndarray, mean: np.ndarray) -> tuple[np.
     """Per channel, the sums of g and of g (x - mean)."""
     view = _View(x)
     plain, weighted = view.parts(), view.parts()
-    view.run(_row_sums if view.by_rows else _plane_sums, _like(g, x), x, view.spread(mean), plain, weighted)
+    view.run(_row_sums if view.by_rows else _plane_sums, like(g, x), x, view.spread(mean), plain, weighted)
     return view.total(plain).astype(np.float32), view.total(weighted).astype(np.float32)
 
 
@@ -47,7 +48,7 @@ def batch_norm_input_grad(
     """g scale - (x - mean) slope - shift, with numbers per channel."""
     view, out = _View(x), np.empty_like(x)
     numbers = map(view.spread, (mean, scale, slope, shift))
-    view.run(_row_input_grad if view.by_rows else _plane_input_grad, _like(g, x), x, *numbers, out)
+    view.run(_row_input_grad if view.by_rows else _plane_input_grad, like(g, x), x, *numbers, out)
     return out
 
 
@@ -111,15 +112,6 @@ class _View:
         mean = (counts * means).sum(axis=0) / total
         variance = (squares + counts * ((means - mean) ** 2 - rests**2)).sum(axis=0) / total
         return mean, np.maximum(variance, 0)  # of equal values it might round to less
-
-
-def _like(g: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """g in the memory order of x."""
-    if g.strides == x.strides:
-        return g
-    ordered = np.empty_like(x)
-    ordered[...] = g
-    return ordered
 
 
 @jit

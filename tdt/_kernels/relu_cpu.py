@@ -6,6 +6,7 @@ import numpy as np
 
 from tdt._backend.layout import memory_order
 from tdt._kernels._jit import jit
+from tdt._kernels._layout import like
 from tdt._kernels._pool import parallel
 
 BLOCK = 4096
@@ -21,9 +22,9 @@ def relu(x: np.ndarray) -> np.ndarray:
 
 
 def relu_vjp(g: np.ndarray, out: np.ndarray) -> np.ndarray:
-    """The gradient `g` where `out` is not 0, else 0; both lie alike in memory."""
+    """The gradient `g` where `out` is not 0, else 0; the result lies as `out` does, which has no gaps."""
     grad = np.empty_like(out)
-    parallel(_backward, -(-out.size // BLOCK), *map(memory_order, (g, out, grad)), grain=GRAIN)
+    parallel(_backward, -(-out.size // BLOCK), *map(memory_order, (like(g, out), out, grad)), grain=GRAIN)
     return grad
 
 

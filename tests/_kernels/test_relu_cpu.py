@@ -33,6 +33,18 @@ def test_the_memory_order_is_kept():
     np.testing.assert_array_equal(out, np.maximum(x, 0))
 
 
+@pytest.mark.parametrize("channels", [3, 8, 17])
+def test_a_gradient_in_another_order_is_put_in_the_results(channels):
+    x = values(2 * channels * 50 * 70).reshape(2, channels, 50, 70)
+    g = values(x.size)[::-1].reshape(x.shape)
+    last = to_front(np.ascontiguousarray(to_last(x)))
+    spread = np.broadcast_to(g[:, :, :1, :1], x.shape)
+    for given, out in ((g, last), (to_front(np.ascontiguousarray(to_last(g))), x), (spread, last), (spread, x), (g, x)):
+        grad = relu_vjp(given, relu(out))
+        np.testing.assert_array_equal(grad, np.where(relu(out) == 0, np.float32(0), given))
+        assert grad.strides == out.strides
+
+
 def test_bits_do_not_depend_on_the_number_of_threads():
     x, before, found = values(100_003), _pool.get_num_threads(), []
     for threads in (1, 2, 5):
