@@ -378,9 +378,7 @@ def linspace(
     >>> tdt.linspace(0, 1, 3)
     tensor([0.0000, 0.5000, 1.0000])
     """
-    if operator.index(steps) < 0:
-        raise RuntimeError("number of steps must be non-negative")
-    start, end = (v.item() if isinstance(v, Tensor) else v for v in (start, end))
+    start, end = _ends("linspace", start, end, steps)
     dtype = out.dtype if dtype is None and out is not None else dtype
     has_complex = isinstance(start, complex) or isinstance(end, complex)
     if dtype is not None and has_complex and not dtype.is_complex:
@@ -404,6 +402,19 @@ def linspace(
     return made if out is None else _into(out, made)
 
 
+def _ends(name: str, start: Any, end: Any, steps: Any) -> tuple[Any, Any]:
+    """The first and the last of `steps` numbers, as Python numbers; PyTorch's errors for what is none."""
+    if not hasattr(steps, "__index__"):
+        got = ", ".join(type(v).__name__ for v in (start, end, steps))
+        raise TypeError(f"{name}() received an invalid combination of arguments - got ({got}), but steps must be int")
+    if operator.index(steps) < 0:
+        raise RuntimeError("number of steps must be non-negative")
+    if dims := [(w, v.ndim) for w, v in (("start", start), ("end", end)) if isinstance(v, Tensor) and v.ndim]:
+        got = " and ".join(f"{which} with {n} dimension(s)" for which, n in dims)
+        raise RuntimeError(f"linspace only supports 0-dimensional start and end tensors, but got {got}.")
+    return tuple(v.item() if isinstance(v, Tensor) else v for v in (start, end))  # type: ignore[return-value]
+
+
 def logspace(
     start: Any, end: Any, steps: int, base: float = 10.0, *, out: Tensor | None = None,
     dtype: Dtype | None = None, layout: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False,
@@ -416,6 +427,7 @@ def logspace(
     """
     target = (_dtype.get_default_dtype() if out is None else out.dtype) if dtype is None else dtype
     _dtype.check_category("logspace", _dtype.NUMBERS, target)
+    start, end = _ends("logspace", start, end, steps)
     if target.category < _dtype.FLOAT:
         start, end = int(start), int(end)
     exponents = linspace(

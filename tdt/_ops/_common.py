@@ -82,6 +82,21 @@ def count(x_shape: tuple[int, ...], dim: tuple[int, ...] | None) -> int:
     return total
 
 
+# C++'s names of dtypes, which PyTorch puts into some of its messages; the others are called the same.
+C_NAMES = {
+    "uint8": "unsigned char", "int8": "signed char", "int16": "short int", "int32": "int", "int64": "long int",
+    "float16": "c10::Half", "bfloat16": "c10::BFloat16", "float32": "float", "float64": "double",
+    "complex64": "c10::complex<float>", "complex128": "c10::complex<double>",
+}  # fmt: skip
+
+
+def check_out_dtype(out: Tensor, dtype: Any) -> None:
+    """RuntimeError where an `out=` that is not converted to has another dtype."""
+    if out.dtype is not dtype:
+        wanted, got = (C_NAMES.get(d.name, d.name) for d in (dtype, out.dtype))
+        raise RuntimeError(f"Expected out tensor to have dtype {wanted}, but got {got} instead")
+
+
 def store_into(out: Tensor, result: Tensor, exact: bool = False) -> Tensor:
     """`result` in `out`, by the rules of `out=`, for functions that are made of several ops; `exact` dtypes only."""
     from tdt.autograd._inplace import store
@@ -91,8 +106,8 @@ def store_into(out: Tensor, result: Tensor, exact: bool = False) -> Tensor:
             "functions with out=... arguments don't support automatic differentiation, but one of the arguments "
             "requires grad."
         )
-    if exact and out.dtype is not result.dtype:
-        raise RuntimeError(f"Expected out tensor to have dtype {result.dtype.name}, but got {out.dtype.name} instead")
+    if exact:
+        check_out_dtype(out, result.dtype)
     store(out, result)
     return out
 

@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 
 from tdt import _kernels
-from tdt._dtype import FLOATING_AND_COMPLEX, NUMBERS, SCALAR_NAMES, int64
+from tdt._dtype import FLOATING_AND_COMPLEX, NUMBERS, int64
+from tdt._ops._common import C_NAMES
 from tdt._ops._windows import (
     bordered,
     empty_as,
@@ -268,9 +269,6 @@ def _(g, needs, y, x, stride, padding, dilation, groups):
     return gy, gx
 
 
-_NAMES = {np.dtype(d.np): n.lower() for d, n in SCALAR_NAMES.items()}
-
-
 def _check(name: str, nd: int, x: Tensor, w: Tensor, b: Tensor | None, stride: tuple, padding: tuple, dilation: tuple,
            groups: int, out_channels: int) -> None:  # fmt: skip
     """Refuse what no convolution can be made of; `x` is batched by now."""
@@ -282,7 +280,7 @@ def _check(name: str, nd: int, x: Tensor, w: Tensor, b: Tensor | None, stride: t
     if min(dilation) <= 0:
         raise RuntimeError(f"dilation should be greater than zero, but got {list(dilation)}")
     if groups <= 0:
-        raise RuntimeError("expected groups to be greater than 0, but got groups=" + str(groups))
+        raise RuntimeError(f"non-positive groups is not supported: groups={groups}")
     if weight[0] % groups:
         raise RuntimeError(f"Given groups={groups}, expected weight to be divisible by {groups} at dimension 0, "
                            f"but got weight of size [{shape}] instead")  # fmt: skip
@@ -291,8 +289,10 @@ def _check(name: str, nd: int, x: Tensor, w: Tensor, b: Tensor | None, stride: t
                            f"but got bias of size {list(b.shape)} instead")  # fmt: skip
     for other, what in ((w, "weight"), (b, "bias")):
         if other is not None and other._a.dtype != x._a.dtype:
-            raise RuntimeError(f"Input type ({_NAMES[x._a.dtype]}) and {what} type ({_NAMES[other._a.dtype]}) should be the "
-                               "same; convert one with .to(dtype)")  # fmt: skip
+            given, its = (C_NAMES.get(t.dtype.name, t.dtype.name) for t in (x, other))
+            raise RuntimeError(
+                f"Input type ({given}) and {what} type ({its}) should be the same. Convert one with .to(dtype)"
+            )
     if 0 in size[1:]:
         raise RuntimeError(
             f"{name}: Expected non-zero size for input dimensions other than batch, but got {list(size)}"

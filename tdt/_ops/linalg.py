@@ -143,6 +143,9 @@ def _product(name: str, ranks: tuple[int, int], doc: str, example: str) -> Any:
                     if ranks == (1, 1)
                     else f"{shown}, got {x.ndim}D"
                 )
+        if ranks == (1, 1) and input.dtype is not other.dtype:
+            found = f"{SCALAR_NAMES[input.dtype]} and {SCALAR_NAMES[other.dtype]}"
+            raise RuntimeError(f"dot : expected both vectors to have same dtype, but found {found}")
         return matmul(input, other, out=out)
 
     return named(function, name, f"{doc}\n\n>>> import tdt\n{example}\n")

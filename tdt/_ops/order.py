@@ -10,7 +10,7 @@ from typing import Any
 
 from tdt import _dtype
 from tdt._dtype import FLOAT, FLOATING_AND_COMPLEX, NUMBERS, REAL, REAL_NUMBERS
-from tdt._ops._common import store_into, wrap_dim
+from tdt._ops._common import check_out_dtype, store_into, wrap_dim
 from tdt._ops.elementwise._front import named, refuse_out
 from tdt._ops.elementwise.select import _logaddexp
 from tdt._ops.reduce import refuse_empty
@@ -301,8 +301,7 @@ def _as_sum_type(x: Tensor, dtype: Any, out: Tensor | None) -> Tensor:
     """x in the dtype asked for, else that of out; else integers as int64, where they cannot soon overflow."""
     if out is not None:
         dtype = out.dtype if dtype is None else _dtype.as_dtype(dtype)
-        if dtype is not out.dtype:
-            raise RuntimeError(f"Expected out tensor to have dtype {dtype.name}, but got {out.dtype.name} instead")
+        check_out_dtype(out, dtype)
     return x.to(dtype) if dtype is not None else x.to(_dtype.int64) if x.dtype.category < FLOAT else x
 
 

@@ -164,7 +164,7 @@ def _(g_out, x_shape, indices):
 def _at(xp: Any, indices: Any, cells: int) -> Any:
     """Indices within each (sample, channel) as indices into the whole array."""
     rows = math.prod(indices.shape[:2])
-    return (indices.reshape(rows, -1) + xp.arange(rows)[:, None] * cells).reshape(-1)
+    return (indices.reshape(rows, math.prod(indices.shape[2:])) + xp.arange(rows)[:, None] * cells).reshape(-1)
 
 
 @op(dtypes=REAL, promote=(), broadcasts=False, shape=lambda y, indices, *, size: (*y[:2], *size))
@@ -265,10 +265,6 @@ def _window(name: str, nd: int, input: Tensor, **sizes: Any) -> tuple[bool, Tens
     """Check and spell out the arguments of a pooling: (is unbatched, batched input, [kernel, stride, padding, …])."""
     if not isinstance(input, Tensor):
         raise TypeError(f"{name}(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
-    single = input.ndim == nd + 1
-    if (not single and input.ndim != nd + 2) or 0 in input.shape[0 if single else 1 :]:
-        raise RuntimeError(f"{name}: non-empty {nd + 1}D or {nd + 2}D (batch mode) tensor expected for input, "
-                           f"but got size {list(input.shape)}")  # fmt: skip
     if sizes["stride"] is None or sizes["stride"] == ():
         sizes["stride"] = sizes["kernel_size"]
     values = []
@@ -281,19 +277,25 @@ def _window(name: str, nd: int, input: Tensor, **sizes: Any) -> tuple[bool, Tens
             ) from error
     kernel, stride, padding = values[:3]
     dilation = values[3] if len(values) > 3 else (1,) * nd
-    if min(kernel) <= 0:
-        raise RuntimeError(f"kernel size should be greater than zero, but got {kernel}")
-    if min(stride) <= 0:
-        raise RuntimeError(f"stride should not be zero, but got {stride}")
+    for what, given, words in (
+        ("kernel_size", kernel, "kernel size should be greater than zero"),
+        ("stride", stride, "stride should not be zero"),
+        ("dilation", dilation, "dilation should be greater than zero"),
+    ):
+        if min(given) <= 0:
+            words = f"max_pool1d() {what} must be greater than zero" if name == "max_pool1d" else words
+            raise RuntimeError(f"{words}, but got {min(given)}")
     if min(padding) < 0:
         raise RuntimeError(f"pad must be non-negative, but got pad: {min(padding)}")
-    if min(dilation) <= 0:
-        raise RuntimeError(f"dilation should be greater than zero, but got {dilation}")
     for k, p, d in zip(kernel, padding, dilation, strict=True):
         if p > (d * (k - 1) + 1) // 2:
             raise RuntimeError(
                 f"pad should be at most half of effective kernel size, but got pad={p}, kernel_size={k} and dilation={d}"
             )
+    single = input.ndim == nd + 1
+    if (not single and input.ndim != nd + 2) or 0 in input.shape[0 if single else 1 :]:
+        raise RuntimeError(f"{name}: non-empty {nd + 1}D or {nd + 2}D (batch mode) tensor expected for input, "
+                           f"but got size {list(input.shape)}")  # fmt: skip
     return single, input.unsqueeze(0) if single else input, values
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from tdt import _dtype
 from tdt._dtype import FLOAT, FLOATING_AND_COMPLEX, REAL, REAL_NUMBERS, SCALAR_NAMES
 from tdt._ops._common import Dims, count, keep, store_into, wrap_dims
-from tdt._ops.elementwise._front import named, refuse_out, tensor_argument
+from tdt._ops.elementwise._front import check_operands, named, refuse_out, tensor_argument
 from tdt._ops.elementwise.arithmetic import maximum, minimum
 from tdt._tensor import Tensor
 from tdt.autograd._op import Op, finish, op, unary
@@ -384,7 +384,7 @@ def _of_max(name: str, whole: Any, pair: str, of_two: Any) -> Any:
     ) -> Any:
         from tdt._ops import order
 
-        tensor_argument(name, input)
+        check_operands(name, input, dim if other is None else other)
         other = dim if isinstance(dim, Tensor) else other
         if other is not None:
             return of_two(input, other, out=out)

@@ -11,7 +11,7 @@ from tdt import _dtype
 from tdt._dtype import FLOATING, FLOATING_AND_COMPLEX, NUMBERS, REAL, SCALAR_NAMES, check_category
 from tdt._from_data import fill_number
 from tdt._ops._common import conj
-from tdt._ops.elementwise._front import binary, check_operands, refuse_out, tensor_argument
+from tdt._ops.elementwise._front import binary, check_operands, refuse_out
 from tdt._tensor import Tensor
 from tdt.autograd._op import finish, op
 
@@ -227,7 +227,8 @@ def clamp_min(input: Tensor, min: Any, *, out: Tensor | None = None) -> Tensor:
     >>> tdt.clamp_min(tdt.tensor([-1.0, 2.0]), 0)
     tensor([0., 2.])
     """
-    return finish(_clamp, out, tensor_argument("clamp_min", input), min, None)
+    check_operands("clamp_min", input, min)
+    return finish(_clamp, out, input, min, None)
 
 
 def clamp_max(input: Tensor, max: Any, *, out: Tensor | None = None) -> Tensor:
@@ -237,7 +238,8 @@ def clamp_max(input: Tensor, max: Any, *, out: Tensor | None = None) -> Tensor:
     >>> tdt.clamp_max(tdt.tensor([-1.0, 2.0]), 0)
     tensor([-1.,  0.])
     """
-    return finish(_clamp, out, tensor_argument("clamp_max", input), None, max)
+    check_operands("clamp_max", input, max)
+    return finish(_clamp, out, input, None, max)
 
 
 clip = clamp
