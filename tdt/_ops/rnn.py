@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tdt import _kernels
 from tdt._dtype import FLOATING
 from tdt._ops.dropout import dropout as drop_out
 from tdt._ops.join import cat, stack
@@ -36,7 +38,11 @@ def lstm_sequence(xp, x, h, c, w_ih, w_hh, b_ih, b_hh):
     What the input adds to the gates is one product for the whole sequence; only h W is computed step by step.
     """
     steps, batch, size = *x.shape[:2], h.shape[1]
-    gates = (x.reshape(-1, x.shape[2]) @ w_ih.T).reshape(steps, batch, 4 * size)
+    gates = _kernels.product(xp, x.reshape(-1, x.shape[2]), w_ih.T).reshape(steps, batch, 4 * size)
+    if fast := _kernels.chosen("lstm_sequence.steps", xp, gates, h, c, w_hh):
+        bias = sum((b for b in (b_ih, b_hh) if b is not None), xp.zeros(4 * size, x.dtype))
+        out, cells = fast(gates, h, c, w_hh, bias)
+        return (out, cells[-1].copy()), gates, cells
     for b in (b_ih, b_hh):
         if b is not None:
             gates += b
@@ -57,10 +63,10 @@ def lstm_sequence(xp, x, h, c, w_ih, w_hh, b_ih, b_hh):
     return (out, c.copy()), gates, cells
 
 
-def _backward(tanh: Callable, join: Callable, pile: Callable, g_out: Any, g_cell: Any, x: Any, h0: Any, c0: Any, w_ih: Any,
-              w_hh: Any, hs: Sequence, gates: Sequence, cells: Sequence) -> tuple:  # fmt: skip
-    """Backpropagation through time, on arrays or on tensors: gradients of x, h, c, w_ih, w_hh and a bias."""
-    size, grads, dh, dc = h0.shape[1], [], None, g_cell
+def _through_time(tanh: Callable, join: Callable, g_out: Any, g_cell: Any, c0: Any, w_hh: Any, gates: Sequence,
+                  cells: Sequence) -> tuple:  # fmt: skip
+    """Backpropagation through time, on arrays or on tensors: gradients of each step's gates (N, 4H), of h and c."""
+    size, grads, dh, dc = w_hh.shape[1], [], None, g_cell
     for t in reversed(range(len(gates))):
         i, f, a, o = (gates[t][:, k * size : (k + 1) * size] for k in range(4))
         before = cells[t - 1] if t else c0
@@ -70,13 +76,26 @@ def _backward(tanh: Callable, join: Callable, pile: Callable, g_out: Any, g_cell
         grads.append(join([dc * a * i * (1 - i), dc * before * f * (1 - f), dc * i * (1 - a * a),
                            total * squashed * o * (1 - o)], 1))  # fmt: skip
         dh, dc = grads[-1] @ w_hh, dc * f
+    return grads[::-1], dh, dc
+
+
+def _from_gates(product: Callable, pile: Callable, needs: tuple, grads: Any, dh: Any, dc: Any, x: Any, h0: Any, w_ih: Any,
+                w_hh: Any, hs: Sequence) -> tuple:  # fmt: skip
+    """The gradients that are needed, of all operands, from those of the gates at every step."""
     if dh is None:
-        return x * 0, h0 * 0, dc, w_ih * 0, w_hh * 0, w_ih[:, 0] * 0
-    flat = pile(grads[::-1]).reshape(-1, 4 * size)
-    gx = (flat @ w_ih).reshape(x.shape)
+        found = x * 0, h0 * 0, dc, w_ih * 0, w_hh * 0, w_ih[:, 0] * 0, w_ih[:, 0] * 0
+        return tuple(v if need else None for v, need in zip(found, needs, strict=True))
+    flat = (pile(grads) if isinstance(grads, list) else grads).reshape(-1, w_ih.shape[0])
     across = flat.swapaxes(0, 1)
-    earlier = pile([h0, *hs[:-1]]).reshape(-1, size)
-    return gx, dh, dc, across @ x.reshape(-1, x.shape[2]), across @ earlier, flat.sum(0)
+    return (
+        product(flat, w_ih).reshape(x.shape) if needs[0] else None,
+        dh if needs[1] else None,
+        dc if needs[2] else None,
+        product(across, x.reshape(-1, x.shape[2])) if needs[3] else None,
+        product(across, pile([h0, *hs[:-1]]).reshape(-1, w_hh.shape[1])) if needs[4] else None,
+        flat.sum(0) if needs[5] else None,
+        flat.sum(0) if needs[6] else None,
+    )
 
 
 @lstm_sequence.vjp("x", "h", "c", "w_ih", "w_hh", "b_ih", "b_hh")
@@ -94,15 +113,19 @@ def _(needs, x, h, c, w_ih, w_hh, b_ih, b_hh, g_out, g_cell):
         hs.append(now)
         cells.append(cell)
         gates.append(cat([i, f, a, o], 1))
-    found = _backward(Tensor.tanh, cat, stack, g_out, g_cell, x, h, c, w_ih, w_hh, hs, gates, cells)
-    return tuple(v if need else None for v, need in zip((*found, found[-1]), needs, strict=True))
+    found = _through_time(Tensor.tanh, cat, g_out, g_cell, c, w_hh, gates, cells)
+    return _from_gates(Tensor.matmul, stack, needs, *found, x, h, w_ih, w_hh, hs)
 
 
 @lstm_sequence.fast_vjp("x", "h", "c", "w_ih", "w_hh", "b_ih", "b_hh")
 def _(xp, needs, x, h, c, w_ih, w_hh, out, gates, cells, g_out, g_cell):
-    found = _backward(xp.tanh, xp.concatenate, xp.stack, g_out, g_cell, x, h, c, w_ih, w_hh, list(out), gates, cells)
-    second = found[-1].copy() if needs[5] and needs[6] else found[-1]
-    return tuple(v if need else None for v, need in zip((*found, second), needs, strict=True))
+    fast = _kernels.chosen("lstm_sequence.steps_vjp", xp, gates, h, c, w_hh, g_out, g_cell)
+    if fast:
+        found = fast(g_out, g_cell, c, w_hh, gates, cells)
+    else:
+        found = _through_time(xp.tanh, xp.concatenate, g_out, g_cell, c, w_hh, gates, cells)
+    product = functools.partial(_kernels.product, xp)
+    return _from_gates(product, xp.stack, needs, *found, x, h, w_ih, w_hh, list(out))
 
 
 def lstm(input: Tensor, hx: Sequence[Tensor], params: Sequence[Tensor], has_biases: bool, num_layers: int, dropout: float,

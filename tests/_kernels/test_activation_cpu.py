@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -16,7 +11,6 @@ from tdt._kernels import LARGE_ACTIVATION, TABLE, _pool, activation_cpu
 from tdt._kernels.activation_cpu import BLOCK
 from tdt.autograd._op import OPS
 
-ROOT = Path(__file__).parents[2]
 SIZES = [1, 2, 7, 15, 16, 17, 31, 127, BLOCK - 1, BLOCK, BLOCK + 1, 2 * BLOCK + 13]
 ODD = [0.0, -0.0, np.inf, -np.inf, np.nan, 1e-40, -1e-40, 1e-45, 3e38, -3e38, -20.0, 20.0, -88.0, 88.0, 0.625, -0.34]
 SETTINGS = {
@@ -111,26 +105,3 @@ def test_an_op_uses_its_kernels_for_large_arrays_that_lie_alike_and_else_the_por
         for fast, reference in zip(found[:2], found[2:], strict=True):
             np.testing.assert_allclose(fast, reference, rtol=5e-6, atol=5e-6)
             assert fast.strides == reference.strides
-
-
-NARROW = """
-from tests._kernels.test_activation_cpu import *
-for name in SETTINGS:
-    test_special_values(name, 1)
-    test_values_and_gradients_at_sizes_off_every_vector_width(name, 127)
-"""
-CPUS = {"avx2": ("haswell", "+avx,+avx2,+fma,+sse4.2,-avx512f"), "plain": ("x86-64", "+sse2,-avx")}
-
-
-@pytest.mark.skipif(not sys.platform.startswith("linux") or os.uname().machine != "x86_64", reason="names x86 vectors")
-def test_machines_with_shorter_vectors_get_the_same_values(tmp_path):
-    processes = []
-    for cpu, (name, features) in CPUS.items():  # at once: compiling takes most of the time
-        environment = {"NUMBA_CPU_NAME": name, "NUMBA_CPU_FEATURES": features, "XDG_CACHE_HOME": str(tmp_path / cpu)}
-        processes.append(subprocess.Popen(
-            [sys.executable, "-c", NARROW], cwd=ROOT, stderr=subprocess.PIPE, text=True,
-            env={**os.environ, **environment, "PYTHONPATH": str(ROOT)},
-        ))  # fmt: skip
-    for process in processes:
-        _, error = process.communicate(timeout=120)
-        assert process.returncode == 0, error

@@ -1,0 +1,35 @@
+"""Machines with shorter vectors, which compile other code: AVX2, and x86-64 without any fused multiply-add."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+CPUS = {"haswell": "+avx,+avx2,+fma,+sse4.2,-avx512f", "x86-64": "+sse2,-avx"}
+CHECKS = """
+from tests._kernels import test_activation_cpu, test_lstm_cpu
+for name in ("elu", "softplus"):  # the rest is made of the same parts
+    test_activation_cpu.test_special_values(name, 1)
+    test_activation_cpu.test_values_and_gradients_at_sizes_off_every_vector_width(name, 127)
+for shape in test_lstm_cpu.SHAPES:
+    test_lstm_cpu.compare(shape)
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux") or os.uname().machine != "x86_64", reason="names x86 vectors")
+def test_machines_with_shorter_vectors_get_the_same_values(tmp_path):
+    processes = []
+    for name, features in CPUS.items():  # at once: compiling takes most of the time
+        environment = {"NUMBA_CPU_NAME": name, "NUMBA_CPU_FEATURES": features, "XDG_CACHE_HOME": str(tmp_path / name)}
+        processes.append(subprocess.Popen(
+            [sys.executable, "-c", CHECKS], cwd=ROOT, stderr=subprocess.PIPE, text=True,
+            env={**os.environ, **environment, "PYTHONPATH": str(ROOT)},
+        ))  # fmt: skip
+    for process in processes:
+        _, error = process.communicate(timeout=120)
+        assert process.returncode == 0, error
