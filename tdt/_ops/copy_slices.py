@@ -21,7 +21,9 @@ __all__: list[str] = []
 def copy_slices(xp, base, new, *, chain, order):
     out = base.transpose(order).copy().transpose(_inverse(order))
     with no_grad(), real():
-        look(wrap(out), chain)._a[...] = new
+        part = look(wrap(out), chain)
+    check_memory(part)  # written through expand: whose gradient it is cannot be told
+    part._a[...] = new
     return out
 
 
@@ -32,9 +34,7 @@ def _(g, new_shape, chain, order):
 
 @copy_slices.vjp("new")
 def _(g, chain, order):
-    part = look(g.permute(order).contiguous().permute(_inverse(order)), chain)
-    check_memory(part)  # written through expand: whose gradient it is cannot be told
-    return part
+    return look(g.permute(order).contiguous().permute(_inverse(order)), chain)
 
 
 def _inverse(order: tuple[int, ...]) -> tuple[int, ...]:

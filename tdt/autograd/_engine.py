@@ -88,8 +88,6 @@ def run(
 def _arrive(pending: dict, lent: set, edge: tuple, g: Any, incoming: Any) -> None:
     """Add `g` to what waits at `edge`; a leaf may keep the array unless it is `incoming`, or a view of something."""
     target, k = edge
-    if k < 0:
-        return  # NOWHERE
     leaf = target.__class__ is not Node and isinstance(target, Tensor)
     if not leaf and target.outs is not None:
         slots = pending.setdefault(target, [None] * len(target.outs))

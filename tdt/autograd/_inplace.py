@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from tdt.autograd._op import Op
 
 
-def write(op: Op, x: Tensor, rest: tuple, statics: dict) -> Tensor:
+def write(op: Op, x: Tensor, rest: tuple, statics: dict, repeats: bool = True) -> Tensor:
     """`x` = op(x, *rest), in x's own memory, which every view of it sees.
 
     The op runs on an alias of `x`; its result is then put where `x` stands: for a view, `copy_slices` joins the old base
-    and the new values into the base's new place in the graph.
+    and the new values into the base's new place in the graph. `repeats`: whether what op.repeats allows holds for this write.
     """
     from tdt.autograd._op import apply, edge_of
 
@@ -28,10 +28,13 @@ def write(op: Op, x: Tensor, rest: tuple, statics: dict) -> Tensor:
     recording = state.grad and any(isinstance(t, Tensor) and t.requires_grad for t in (x, *rest))
     if recording:
         check_writable(x)
+        for t in rest:  # as in PyTorch, a view that cannot follow its base is refused before memory is looked at
+            if isinstance(t, Tensor):
+                edge_of(t)
     if state.meta:
         check_fits(x, apply(op, (x, *rest), statics))
         return x
-    check_memory(x, op.repeats)
+    check_memory(x, op.repeats and repeats)
     if op.broadcasts:
         check_overlap(x, rest)
     edge = edge_of(x) if recording else None

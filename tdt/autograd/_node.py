@@ -22,22 +22,29 @@ ndarray = np.ndarray
 class Back:
     """What the backward of one op keeps and runs when the operands in the bit set `mask` want gradients.
 
+    For those in `nowhere`, views made under no_grad, nothing is computed, and kept, as in PyTorch, what several rules name.
+
     A rule's parameters are picked by position from [g, xp, needs, index, *kept, *named], where index is the place in the
     variadic operand, kept are the operands and outputs that some rule names, and named the shapes, dtypes, statics, aux
     values and single gradients.
     """
 
     __slots__ = ("op", "names", "keep", "fold", "named", "calls", "fast_calls", "fast", "broadcasts", "several",
-                 "variadic", "needs_shapes", "needs_dtypes")  # fmt: skip
+                 "variadic", "needs_shapes", "needs_dtypes", "wanted")  # fmt: skip
 
-    def __init__(self, op: Op, mask: int, count: int, low: Any = None):
-        wanted = [i for i in range(count) if mask >> i & 1]
+    def __init__(self, op: Op, mask: int, count: int, low: Any = None, nowhere: int = 0):
+        nowhere = nowhere if len(op.rules) > 1 else 0  # a single rule keeps and runs, as in PyTorch
+        wanted = [i for i in range(count) if (mask & ~nowhere) >> i & 1]
         self.op, self.names, self.variadic = op, op.names_for(count), op.variadic is not None
         self.several = op.multi_view or len(op.outputs) > 1
         self.broadcasts = op.broadcasts and count > 1
+        self.wanted = any(mask >> i & 1 and n in op.rules for i, n in enumerate(self.names))  # else nothing is recorded
         rules = list(dict.fromkeys(op.rules[self.names[i]] for i in wanted if self.names[i] in op.rules))
         params = dict.fromkeys(p for rule in rules for p in (*rule.params, *(rule.fast_params or ())))
         values = (*self.names, *op.outputs)
+        if nowhere:
+            named_by = [p for rule in set(op.rules.values()) for p in rule.params]
+            params.update(dict.fromkeys(v for v in values if named_by.count(v) > 1))
         self.keep = tuple(i for i, n in enumerate(values) if n in params)
         kept = list(dict.fromkeys(values[i] for i in self.keep))
         # How many kept values stand before and how many belong to the variadic operand, which rules see as one list.

@@ -62,7 +62,9 @@ class Traits:
     random: bool = False  # draws from a generator
     data_dependent: bool = False  # the result's shape depends on values
     broadcasts: bool = True  # operands are broadcast against each other
-    elementwise: bool = True  # False: operands are broadcast, yet do not decide how the result lies in memory
+    elementwise: bool | None = (
+        None  # operands decide how the result lies in memory (None: if broadcast, or for a ufunc)
+    )
     computes: bool = True  # False: only moves values, in half precision too
     shape: Callable[..., Any] | None = None  # the result's shape(s) from the operands' shapes and the statics
     flops: Callable[..., Any] | None = None  # multiply-adds from the same
@@ -95,7 +97,9 @@ class Op(Traits):
         self.simple = not (self.aux or self.variadic or self.sparse)
         self.direct = getattr(np, self.ufunc) if self.ufunc else None
         self.lane = self.simple and not self.multi_view and len(self.outputs) == 1
-        self.elementwise &= self.broadcasts and self.fixed > 1 and self.shape is None and not self.view
+        if self.elementwise is None:
+            several = self.broadcasts and self.fixed > 1 and self.shape is None and not self.view
+            self.elementwise = several or self.direct is not None
         self._names: dict[int, tuple[str, ...]] = {}
 
     def names_for(self, count: int) -> tuple[str, ...]:
@@ -183,6 +187,8 @@ def unary(op: Op, x: Any, statics: dict = NO_STATICS) -> Any:
         result = op.forward(np, a, **statics)
     else:
         statics, result = op.defaults, op.forward(np, a) if op.direct is None else op.direct(a)
+    if a.base is not None and op.elementwise and 0 in a.strides:
+        result = in_order(np, result, [a])
     out = _new(Tensor)
     out._a = result if result.__class__ is ndarray else np.asarray(result)
     out._edge = out._view = out._grad = None
@@ -192,8 +198,9 @@ def unary(op: Op, x: Any, statics: dict = NO_STATICS) -> Any:
         out._st = Storage()
     if edge is not None:
         back = plan.backs.get(1) or plan.backs.setdefault(1, Back(op, 1, 1))
-        if back.calls and (out._a.dtype is a.dtype or out._a.dtype in DIFFERENTIABLE):
-            out._edge = (Node(back, ((x, 0) if edge is LEAF else edge,), (x,), (a,), statics, (out,)), 0)
+        if back.wanted and (out._a.dtype is a.dtype or out._a.dtype in DIFFERENTIABLE):
+            edges = ((x, 0) if edge is LEAF else None if edge is NOWHERE else edge,)
+            out._edge = (Node(back, edges, (x,), (a,), statics, (out,)), 0)
     return out
 
 
@@ -204,7 +211,7 @@ def binary(op: Op, x: Any, y: Any) -> Any:
         a = x._a
         kind = y.__class__
         if kind is float or kind is int:
-            b, plan = y, op.plans.get((a.dtype, kind))
+            b, plan = y, None if a.base is not None and 0 in a.strides else op.plans.get((a.dtype, kind))
         else:
             b, dtype = y._a, a.dtype
             plan = op.plans.get(dtype) if dtype is b.dtype else op.plans.get((dtype, b.dtype))
@@ -223,10 +230,12 @@ def binary(op: Op, x: Any, y: Any) -> Any:
         return out
     x_edge = x._edge if x._view is None else edge_of(x)
     y_edge = None if b is y else y._edge if y._view is None else edge_of(y)
+    if x_edge is NOWHERE or y_edge is NOWHERE:
+        return apply(op, (x, y), {})
     if x_edge is not None or y_edge is not None:
         mask = 1 if y_edge is None else 2 if x_edge is None else 3
         back = plan.backs.get(mask) or plan.backs.setdefault(mask, Back(op, mask, 2))
-        if back.calls:
+        if back.wanted:
             edges = ((x, 0) if x_edge is LEAF else x_edge, (y, 0) if y_edge is LEAF else y_edge)
             out._edge = (Node(back, edges, (x, y), (a, b), op.defaults, (out,)), 0)
     return out
@@ -236,7 +245,7 @@ def apply(op: Op, operands: tuple, statics: dict, target: Any = None) -> Any:
     """Run `op`: find the plan, compute, wrap the result and record it. `target`: an array to compute into."""
     if state.handler is not None:
         return state.handler(op, operands, statics, target)
-    arrays, key, edges, mask, bit, xp = [], [], [], 0, 1, np
+    arrays, key, edges, mask, nowhere, bit, xp = [], [], [], 0, 0, 1, np
     record = state.grad and op.rules
     for x in operands:
         if isinstance(x, Tensor):
@@ -247,10 +256,10 @@ def apply(op: Op, operands: tuple, statics: dict, target: Any = None) -> Any:
             key.append(a.dtype)
             e = (x._edge if x._view is None else edge_of(x)) if record else None
             if e is not None:
-                if e is LEAF:
-                    e = (x, 0)
                 mask |= bit
-            edges.append(e)
+                if e is NOWHERE:
+                    e, nowhere = None, nowhere | bit
+            edges.append((x, 0) if e is LEAF else e)
         else:
             arrays.append(x)
             key.append(x.__class__)
@@ -287,10 +296,10 @@ def apply(op: Op, operands: tuple, statics: dict, target: Any = None) -> Any:
     else:
         outs = _wrap(op, result if result.__class__ is tuple else (result,), operands, statics)
     if mask:
-        back = plan.backs.get(mask)
+        back = plan.backs.get((mask, nowhere))
         if back is None:
-            back = plan.backs[mask] = Back(op, mask, len(operands), plan.low)
-        if back.calls:
+            back = plan.backs[mask, nowhere] = Back(op, mask, len(operands), plan.low, nowhere)
+        if back.wanted:
             _record(op, Node(back, edges, operands, arrays, statics, outs, aux), outs)
     return outs if result.__class__ is tuple else outs[0]
 
@@ -302,22 +311,8 @@ def _record(op: Op, node: Node, outs: tuple) -> None:
             t._edge = (node, k)
 
 
-class _Nowhere:
-    """Where gradients of a view made under no_grad go: as in PyTorch it wants one, and nobody gets it."""
-
-    edges: tuple = ()
-    outs = hooks = None
-    number = -1
-
-    def run(self, grads: list, graph: bool) -> list:
-        """There are no inputs to pass anything to."""
-        return []
-
-    def release(self) -> None:
-        """Nothing is kept."""
-
-
-NOWHERE = (_Nowhere(), -1)
+# Where gradients of a view made under no_grad go: as in PyTorch it wants one, and nobody gets it. No node has such an edge.
+NOWHERE = (None, -1)
 
 
 def edge_of(x: Tensor) -> tuple | None:

@@ -12,7 +12,7 @@ from tdt.autograd._engine import NodeHooks
 from tdt.autograd._inplace import check_writable, rebase
 from tdt.autograd._mode import no_grad, state
 from tdt.autograd._node import freed, kind_of, next_functions, number, overwritten, sum_to, zeros
-from tdt.autograd._op import edge_of
+from tdt.autograd._op import NOWHERE, edge_of
 
 
 class FunctionCtx:
@@ -55,13 +55,9 @@ class FunctionNode(FunctionCtx):
 
     def __init__(self, function: type[Function], inputs: tuple):
         self.function, self.number = function, number()
-        self.edges: list = [None] * len(inputs)
-        if state.grad:
-            for i, x in enumerate(inputs):
-                if isinstance(x, Tensor):
-                    e = edge_of(x)
-                    self.edges[i] = (x, 0) if e is LEAF else e
-        self.needs_input_grad = tuple(e is not None for e in self.edges)
+        found = [edge_of(x) if state.grad and isinstance(x, Tensor) else None for x in inputs]
+        self.needs_input_grad = tuple([e is not None for e in found])
+        self.edges = [(x, 0) if e is LEAF else None if e is NOWHERE else e for x, e in zip(inputs, found, strict=True)]
         self._in_kinds = [(x._a.shape, x.dtype) if isinstance(x, Tensor) else None for x in inputs]
         self.outs: list | None = None
 
