@@ -43,27 +43,32 @@ def to_front(a: Any) -> Any:
 def in_order(xp: Any, result: Any, operands: list) -> Any:
     """`result` of an elementwise op in the memory order that PyTorch gives it; NumPy has it mostly, else it is copied.
 
-    The order of two dimensions follows the first operand that has steps in both. NumPy asks them all.
+    The order of two dimensions follows the first operand that has steps in both. NumPy asks them all. Where none has,
+    which order results depends on the way of sorting, so this is PyTorch's: by insertion, from the innermost dimension on.
     """
+    if result.flags.c_contiguous and all(a.flags.c_contiguous for a in operands if getattr(a, "ndim", 0)):
+        return result
     shape = result.shape
     dims = [d for d in range(result.ndim) if shape[d] != 1]
     if len(dims) < 2 or not result.size:
         return result
     steps = [_steps(a, shape) for a in operands if getattr(a, "ndim", 0)]
-    order = dims[:1]  # outermost first
-    for d in dims[1:]:
-        place = at = len(order)
-        while at and (before := _compare(steps, shape, order[at - 1], d)) >= 0:
-            at -= 1
-            if before:
-                place = at
-        order.insert(place, d)
+    order = dims[::-1]  # innermost first
+    for place in range(1, len(order)):
+        at = place
+        for before in range(place - 1, -1, -1):
+            answer = _compare(steps, shape, order[before], order[at])
+            if answer < 0:
+                break
+            if answer:
+                order[before], order[at] = order[at], order[before]
+                at = before
     wanted, step = {}, result.itemsize
-    for d in reversed(order):
+    for d in order:
         wanted[d], step = step, step * shape[d]
     if all(result.strides[d] == wanted[d] for d in dims):
         return result
-    order += [d for d in range(result.ndim) if shape[d] == 1]
+    order = [*reversed(order), *[d for d in range(result.ndim) if shape[d] == 1]]
     back = sorted(range(result.ndim), key=order.__getitem__)
     out = xp.empty([shape[d] for d in order], result.dtype).transpose(back)
     out[...] = result
@@ -76,7 +81,7 @@ def _steps(a: Any, shape: tuple[int, ...]) -> list[int]:
     return [0] * extra + [0 if n == 1 else s for s, n in zip(a.strides, a.shape, strict=True)]
 
 
-def _compare(steps: list, shape: tuple[int, ...], outer: int, inner: int) -> int:
+def _compare(steps: list, shape: tuple[int, ...], inner: int, outer: int) -> int:
     """1 where `inner` belongs outside of `outer`, -1 where not, 0 where no operand says."""
     for s in steps:
         if s[outer] and s[inner]:

@@ -10,11 +10,13 @@ from typing import Any
 import numpy as np
 
 from tdt import _backend, _dtype
+from tdt._backend.layout import in_order
 from tdt._ops.elementwise._front import refuse_out, tensor_argument
 from tdt._ops.elementwise.select import _copy, _fill, value_of_fill
 from tdt._ops.shape import ALL_OF, expand, slice_view
+from tdt._overlap import SHARED, follow
 from tdt._tensor import Tensor, wrap
-from tdt.autograd._inplace import check_writable
+from tdt.autograd._inplace import check_writable, write
 from tdt.autograd._mode import state
 from tdt.autograd._op import apply, op
 
@@ -43,24 +45,36 @@ def getitem(x: Tensor, key: Any) -> Tensor:
 
 def setitem(x: Tensor, key: Any, value: Any) -> None:
     """x[key] = value, with value broadcast and converted."""
-    viewed, indices = parse(x, key)
+    viewed, indices = (x, None) if _names_all(x, key) else parse(x, key)
     if indices is None:
-        if viewed._a.shape == x._a.shape and viewed._a.strides == x._a.strides:
-            viewed = x  # x[...] = v and x[:] = v write to x, not to a view of it
         if isinstance(value, Tensor):
-            value = _fitted(value, viewed._a.shape)
-            _copy.inplace(viewed, value if value._a.shape == viewed._a.shape else expand(value, viewed._a.shape))
+            if value._a.ndim:
+                value = _fitted(value, viewed._a.shape)
+                value = value if value._a.shape == viewed._a.shape else expand(value, viewed._a.shape)
+            _copy.inplace(viewed, value)
         else:
-            _fill.inplace(
-                viewed,
-                value if isinstance(value, (bool, int, float, complex)) else value_of_fill(_tensor_like(x, value)),
-            )
+            number = isinstance(value, (bool, int, float, complex))
+            write(_fill, viewed, (value if number else value_of_fill(_tensor_like(x, value)),), {}, repeats=False)
         return
     if not isinstance(value, Tensor):
         value = x.new_full((), value) if isinstance(value, (bool, int, float, complex)) else _tensor_like(x, value)
     elif value.dtype is not x.dtype:
         value = value.to(x.dtype)
     index_put_(viewed, indices, value)
+
+
+def _names_all(x: Tensor, key: Any) -> bool:
+    """Whether x[key] is x itself: x[...] = v and x[:] = v write to x, not to a view of it."""
+    shape, parts = x._a.shape, key if isinstance(key, tuple) else (key,)
+    d = 0
+    for k in parts:
+        if k is ...:
+            d += len(shape) - len(parts) + 1
+        elif not isinstance(k, slice) or not 0 <= d < len(shape) or k.indices(shape[d]) != (0, shape[d], 1):
+            return False
+        else:
+            d += 1
+    return parts != ()
 
 
 def _tensor_like(x: Tensor, value: Any) -> Tensor:
@@ -80,6 +94,7 @@ def _fitted(value: Tensor, shape: tuple[int, ...]) -> Tensor:
     if len(have) > len(shape):
         expand(value, shape)  # says in its words that dimensions are missing
     if not fits:
+        follow(value)
         d = next((i for i in range(1, len(have) + 1) if i > len(shape) or have[-i] not in (1, shape[-i])), 1)
         raise RuntimeError(
             f"The expanded size of the tensor ({shape[-d] if d <= len(shape) else ''}) must match the existing size "
@@ -230,10 +245,17 @@ def _checked(x: Any, tensors: tuple, dims: tuple[int, ...]) -> None:
 def _index(xp: ModuleType, x: Any, *tensors: Any, dims: tuple[int, ...]) -> Any:
     try:
         picked = x[_arrays(tensors, dims, x.ndim)]
-        return picked if picked.flags.c_contiguous else picked.copy(order="C")  # NumPy picks along the last axis first
     except IndexError:
         _checked(x, tensors, dims)
         raise
+    if all(a.flags.c_contiguous for a in (picked, x, *tensors)):
+        return picked
+    # PyTorch orders the result as the rest of x, seen without steps along the indices, and then as these.
+    rest = [s for d, s in enumerate(x.strides) if d not in dims]
+    place = dims[0] if dims[-1] - dims[0] + 1 == len(dims) else 0
+    strides = [*rest[:place], *[0] * (picked.ndim - len(rest)), *rest[place:]]
+    seen = xp.lib.stride_tricks.as_strided(x, picked.shape, strides)
+    return in_order(xp, picked, [seen, *[t.reshape(*t.shape, *[1] * (len(rest) - place)) for t in tensors]])
 
 
 @_index.vjp("x")
@@ -332,14 +354,11 @@ def index_put_(input: Tensor, indices: Sequence[Tensor | None], values: Tensor, 
     """
     if state.grad and (input.requires_grad or values.requires_grad):
         check_writable(input)
+        follow(input, values)
     if len(indices) > input.ndim:
         raise IndexError(f"too many indices for tensor of dimension {input.ndim} (got {len(indices)})")
-    own = values._st is input._st and input._a.size > 0
-    if own and _backend.may_overlap(input._a, values._a):
-        raise RuntimeError(
-            "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory "
-            "location. Please clone() the tensor before performing the operation."
-        )
+    if values is input or (values._st is input._st and _backend.may_overlap(input._a, values._a)):
+        raise RuntimeError(SHARED)
     tensors, dims, values = _put_operands(input, indices, values)
     return _index_put.inplace(input, values, *tensors, dims=dims, accumulate=accumulate)
 

@@ -462,6 +462,7 @@ def select(input: Tensor, dim: int, index: int) -> Tensor:
     """
     shape = input._a.shape
     if not shape:
+        follow(input)
         raise IndexError("select() cannot be applied to a 0-dim tensor.")
     d, i = wrap_dim(dim, len(shape)), operator.index(index)
     try:
