@@ -59,7 +59,6 @@ class Writer:
         self.draw, self.env, self.program = draw, {"torch": torch}, Program()
         self.unused = iter(NAMES)
         self.over = False
-        self.gradients: set[str] = set()  # from autograd.grad: of what they are views is each engine's own business
 
     def tensors(self) -> list[str]:
         return [n for n, v in self.env.items() if isinstance(v, torch.Tensor)]
@@ -77,8 +76,7 @@ class Writer:
 
     def target(self) -> str:
         """A tensor to write to: mostly one that may be written to, and a view where there is one."""
-        # Known gap: x[…] = v and x > 1 ask a view that cannot follow its base for its graph, PyTorch only the write does.
-        names = [n for n in self.tensors() if n not in self.gradients and not _is_stale(self.env[n])] or self.tensors()
+        names = self.tensors()
         if self.number(0, 15):
             names = [n for n in names if not _is_frozen(self.env[n])] or names
         views = [n for n in names if self.env[n]._is_view()]
@@ -98,9 +96,6 @@ class Writer:
             return True  # known gap: PyTorch compares the strides of dimensions of one index too, which are never used
         if a is b and 0 in a.stride():
             return True  # copy_ of an expanded tensor to itself alone is no error
-        # Known gap: what an op keeps for an operand whose gradient goes nowhere, a view made under no_grad, tdt keeps too.
-        if a._is_view() and a.requires_grad and a._base is not None and _read(a, "grad_fn") is None:
-            return True
         return shared and not (a.is_contiguous() and b.is_contiguous())
 
     def shares(self, read: str, written: str) -> bool:
@@ -114,22 +109,32 @@ class Writer:
         return self.env[name].shape
 
     def dim(self, name: str) -> int:
-        """A dimension of `name`; rarely one that does not exist.
-
-        Not of a view: PyTorch first refuses a view that cannot follow its base, tdt the dimension, a known gap.
-        """
+        """A dimension of `name`; rarely one that does not exist."""
         n = max(self.env[name].dim(), 1)
-        return self.number(-n, n - 1) if self.env[name]._is_view() or self.number(0, 30) else n
+        return self.number(-n, n - 1) if self.number(0, 30) else n
 
     def add(self, line: str, written: str | None = None) -> None:
         """Append `line` and run it. `written`: the tensor that it changes in place."""
         is_view = written is not None and self.env[written]._is_view()
         error = execute(line, self.env)
         self.over = error is not None and "backward(" in line  # what it has freed by then is each engine's own business
-        if "autograd.grad(" in line:
-            self.gradients.add(line.partition(" ")[0])
+        if error is not None and self.has_two_mistakes(line, error):
+            return
         self.program.lines.append(line)
         self.program.view_writes += is_view and error is None
+
+    def has_two_mistakes(self, line: str, error: Exception) -> bool:
+        """Whether a line uses a view that cannot follow its base, and would be wrong without that too.
+
+        Which of the two is named depends in PyTorch on what a function is made of: f[5] finds the index out of range, f[:, 5]
+        the view. A backward that finds such a view among what was kept finds what it kept changed as well.
+        """
+        if not re.search("its base or another view of its base has been modified|This view is the output", str(error)):
+            return False
+        tensors = {n: v for n, v in self.env.items() if isinstance(v, torch.Tensor)}
+        if "backward(" in line or "autograd.grad(" in line:
+            return not any(_is_stale(tensors[n]) for n in re.findall(r"\w+", line) if n in tensors)
+        return execute(line, {**self.env, **{n: v.detach().clone() for n, v in tensors.items()}}) is not None
 
 
 def _broadcasts(shape: torch.Size, to: torch.Size) -> bool:
@@ -160,9 +165,7 @@ def _index(w: Writer, x: str) -> str:
             # A step over a single index would only change a stride that is never used; PyTorch compares it all the same.
             parts.append(f"{start}:{stop}" + (":2" if start + 2 < min(stop, n) and w.number(0, 1) else ""))
         else:
-            parts.append(
-                w.pick((":", "None", "...", ":" if _is_stale(w.env[x]) else str(n))) if "..." not in parts else ":"
-            )
+            parts.append(w.pick((":", "None", "...", str(n))) if "..." not in parts else ":")
     return ", ".join(parts) or "..."
 
 
@@ -183,12 +186,12 @@ def view_line(w: Writer) -> str:
         "squeeze": lambda: f"{x}.squeeze({w.pick(('', dim))})",
         "narrow": lambda: f"{x}.narrow({dim}, 0, {w.number(1, 2)})",
         "select": lambda: f"{x}.select({dim}, {w.number(-1, 1)})",
-        "diagonal": lambda: f"{x}.diagonal()" if n > 1 or not _is_stale(w.env[x]) else f"{x}[...]",
+        "diagonal": lambda: f"{x}.diagonal()",
         "flatten": lambda: f"{x}.flatten()",
         "detach": lambda: f"{x}.detach()",
         "view_as": lambda: f"{x}.view_as({x})",
     }
-    if not w.number(0, 4) and (n or not (_is_stale(w.env[x]) or w.number(0, 9))):
+    if not w.number(0, 4) and (n or not w.number(0, 9)):
         several = w.pick((f"{x}.split(1, {dim})", f"{x}.chunk(2, {dim})", f"{x}.unbind({dim})", f"torch.split({x}, 2)"))
         return f"{w.new()}, *{w.new()} = {several}"
     form = w.pick([k for k in forms for _ in range(4 if k == "index" else 1)])
@@ -236,8 +239,6 @@ def compute_line(w: Writer) -> str:
     y, z = w.new(), w.any()
     if w.unsure(z, x):
         z = x
-    # Known gap: PyTorch first refuses a view that cannot follow its base, tdt tensors that cannot be joined.
-    joined = f"torch.cat([{x}, {z}], {dim})" if w.env[x].dim() == w.env[z].dim() > 0 else f"{x}.clone()"
     # Known gap: the words for batches of matrices that do not fit.
     # And the strides of a sum over a tensor that is not contiguous.
     dense = x if w.env[x].is_contiguous() else f"{x}.contiguous()"
@@ -246,7 +247,7 @@ def compute_line(w: Writer) -> str:
         f"{y} = {x} + {other}", f"{y} = {x} * {other}", f"{y} = {x} * {other}", f"{y} = {other} - {x}",
         f"{y} = {x} / {other}", f"{y} = {x} + {z}", f"{y} = {x} * {z}", f"{y} = {x} @ {factor}",
         f"{y} = {dense}.sum({dim})", f"{y} = {dense}.sum({dim}, keepdim=True)", f"{y} = {x}.mean()", f"{y} = torch.tanh({x})",
-        f"{y} = {x}.exp()", f"{y} = {x}.clone()", f"{y} = {x}.contiguous()", f"{y} = {joined}",
+        f"{y} = {x}.exp()", f"{y} = {x}.clone()", f"{y} = {x}.contiguous()", f"{y} = torch.cat([{x}, {z}], {dim})",
         f"{y} = torch.stack([{x}, {x}], {dim})", f"{y} = torch.where({x} > 1, {x}, {other})",
         f"{y} = {x}.max({dim}).values", f"{y} = {x}[torch.tensor([0, 0])]", f"{y} = torch.relu({x})",
         f"{y} = {x}.masked_select({x} > 1)", f"{y} = {x}.index_select({dim}, torch.tensor([0]))",
@@ -259,18 +260,30 @@ def graph_line(w: Writer) -> str:
     x = w.any()
     wanting = [n for n in w.tensors() if w.env[n].requires_grad] or [x]
     y, z = w.pick(wanting), w.pick(wanting)
-    # Known gap: of a tensor taken out of the graph, PyTorch cuts off the views that it has, when they are next asked.
-    bases = [v._base for v in map(w.env.get, w.tensors()) if v._is_view()]
-    alone = w.pick([n for n in w.tensors() if not any(w.env[n] is b for b in bases)])
+    # How a gradient lies in memory, and what it is a view of, is each engine's own business.
+    dense = "clone(memory_format=torch.contiguous_format)"
+    squares = f"{w.new()} = torch.autograd.grad(({y} * {y}).sum(), {z}"
+    alone = w.pick([n for n in w.tensors() if _is_unused(w, n)] or [x])
     return w.pick((
         f"{y}.sum().backward()", f"{y}.sum().backward(retain_graph=True)", f"{x}.retain_grad()",
         f"({y} * {z}).sum().backward(retain_graph=True)", f"{y}.backward(torch.ones_like({y}))",
         f"{x}.requires_grad_()", f"{x}.requires_grad_(False)",
-        f"{w.new()} = torch.autograd.grad(({y} * {y}).sum(), {z}, allow_unused=True, retain_graph=True)[0]",
-        f"{w.new()} = torch.autograd.grad(({y} * {y}).sum(), {z}, create_graph=True)[0]", f"{alone}.detach_()",
+        f"{squares}, allow_unused=True, retain_graph=True)[0].{dense}",
+        f"{squares}, create_graph=True)[0].{dense}",
         f"{y}.backward()", f"{x}.grad = None", f"{w.new()} = {x}.detach()", f"{y}.sum().backward(create_graph=False)",
-        f"{x}.requires_grad = True",
+        f"{x}.requires_grad = True", f"{alone}.detach_()" if _is_unused(w, alone) else f"{x}.detach()",
     ))  # fmt: skip
+
+
+def _is_unused(w: Writer, name: str) -> bool:
+    """Whether only one line so far names a tensor.
+
+    PyTorch's backward refuses a kept tensor after detach_, a shortcut in its bookkeeping as it says itself, and fails in an
+    assertion of its own where retain_grad was called before; views of one are cut off when they are next asked.
+    """
+    if sum(bool(re.search(rf"\b{name}\b", line)) for line in w.program.lines) != 1:
+        return False
+    return not any(w.env[n] is w.env[name] for n in w.tensors() if n != name)
 
 
 def out_line(w: Writer) -> tuple[str, str]:
