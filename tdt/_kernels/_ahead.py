@@ -15,7 +15,7 @@ import time
 from tdt import _kernels
 from tdt._kernels import _cache
 
-MAKES = ("pool_cpu._backward", "_layout._transpose", "conv_cpu._weights", "optim_cpu._sgd_momentum")
+MAKES = ("pool_cpu._backward", "_layout._transpose", "optim_cpu._sgd_momentum")
 LOOK = 0.005  # seconds between looks for a kernel that is being made
 
 _process: subprocess.Popen | None = None
@@ -63,12 +63,10 @@ def make() -> None:
     import numpy as np
 
     from tdt._kernels._table import Table
-    from tdt._kernels.conv_cpu import conv_weight_grad
     from tdt._kernels.optim_cpu import sgd
     from tdt._kernels.pool_cpu import max_pool_vjp
 
     image = np.zeros((1, 1, 2, 2), np.float32)
     max_pool_vjp(image[..., :1, :1], image[..., :1, :1], image)
-    conv_weight_grad(image, image, kernel=(1, 1), stride=(1, 1), padding=(0, 0), dilation=(1, 1), groups=1)
     table = Table([[np.zeros(1, np.float32)]] * 3)
     sgd(table, np.ones(1), lr=0.0, momentum=1.0, weight_decay=0.0, nesterov=False, maximize=False)

@@ -56,7 +56,7 @@ def targets(
     """Tables for targets of shape (H, W, channels) that gather the first `channels` of sources of such a shape.
 
     forward: targets are windows, else pixels. Each row of `runs` says: first row of its class, targets of the class in a
-    sample, from and to which of them (over samples) this run goes, first and last place in cells and lines.
+    sample, from and to which of them (over samples) this run goes, first and last place in cells and lines; and two zeros.
     """
     height, width, out_channels = target
     pixels = height * width
@@ -77,7 +77,7 @@ def targets(
             lines.append(((number[:, None] + summed) * panel).reshape(-1))
             total, stop = samples * first.size, cell + cells[-1].size
             for low in range(0, total, ROWS):
-                runs.append((row, first.size, low, min(low + ROWS, total), cell, stop))
+                runs.append((row, first.size, low, min(low + ROWS, total), cell, stop, 0, 0))
             row, cell = row + total, stop
     return Targets(samples, *(np.concatenate(a) for a in (rows, places, cells, lines)), np.array(runs))
 

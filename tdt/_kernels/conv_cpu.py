@@ -78,18 +78,28 @@ def conv_weight_grad(y: np.ndarray, x: np.ndarray, *, kernel: tuple, stride: tup
         rows = _cells(kernel, dilation, image.shape[2:], channels)
         plan = _all_windows(count, size, stride, image.shape[1:], y.shape[1])
     out = np.empty((groups, channels * math.prod(kernel), made), np.float32)
+    pieces = _shares(plan.parts, rows.size, made)
     work = count * plan.parts[0, 1] * made * min(rows.size, SHARE)
     for i in range(groups):
         parallel(
-            _weights, len(plan.parts) * -(-rows.size // SHARE), image.reshape(-1)[i * channels :], math.prod(image.shape[1:]),
-            rows, plan.windows, plan.lines, plan.parts, count, plan.samples, right.reshape(-1)[i * made :],
-            math.prod(right.shape[1:]), out[i].reshape(-1), _multiples(rows.size, made), np.zeros(made, np.float32),
+            _walk, len(pieces), image.reshape(-1)[i * channels :], math.prod(image.shape[1:]), rows, plan.windows, plan.lines,
+            pieces, ROWS, right.reshape(-1)[i * made :], PANEL, math.prod(right.shape[1:]), out[i].reshape(-1), 0,
+            _multiples(rows.size, made), np.zeros(made, np.float32), count, plan.samples, True,
             grain=-(-GRAIN // max(1, int(work))),
         )  # fmt: skip
     cells = out.reshape(groups, *kernel, channels, made)
     if last:
         return to_front(cells.transpose(0, 4, 1, 2, 3).reshape(-1, *kernel, channels))
     return np.ascontiguousarray(cells.transpose(0, 4, 3, 1, 2).reshape(-1, channels, *kernel))
+
+
+def _shares(parts: np.ndarray, rows: int, columns: int) -> np.ndarray:
+    """The pieces of a weight gradient: SHARE rows of each part."""
+    found = []
+    for number, (place, windows) in enumerate(parts.tolist()):
+        for low in range(0, rows, SHARE):
+            found.append((0, rows, low, min(low + SHARE, rows), place, place, windows, number * rows * columns))
+    return np.array(found)
 
 
 def _groups(w: np.ndarray, groups: int) -> list[np.ndarray]:
@@ -167,9 +177,9 @@ def _gather(image: np.ndarray, source: int, plan: Targets, w: np.ndarray, column
     bias = bias[target : target + columns]
     work = int((runs[:, 3] - runs[:, 2]) @ (runs[:, 5] - runs[:, 4])) // len(runs) * bias.size
     parallel(
-        _outputs, -(-count // plan.samples) * len(runs), image.reshape(-1)[source:], math.prod(image.shape[1:]), plan.rows,
-        plan.cells, plan.lines, runs, w.reshape(-1), PANEL * w.shape[1], out.reshape(-1)[target:], math.prod(out.shape[1:]),
-        plan.places, bias, count, plan.samples, grain=-(-GRAIN // max(1, work)),
+        _walk, -(-count // plan.samples) * len(runs), image.reshape(-1)[source:], math.prod(image.shape[1:]), plan.rows,
+        plan.cells, plan.lines, runs, DEPTH, w.reshape(-1), PANEL * w.shape[1], 0, out.reshape(-1)[target:],
+        math.prod(out.shape[1:]), plan.places, bias, count, plan.samples, False, grain=-(-GRAIN // max(1, work)),
     )  # fmt: skip
 
 
@@ -200,41 +210,28 @@ def _tiles(a, rows, low, high, cells, lines, start, stop, b, panel, out, places,
 
 
 @jit
-def _outputs(first, last, image, step, rows, cells, lines, runs, w, panel, out, out_step, places, bias, count, samples):
-    """Runs [first, last) of `_gather`, counted over groups of samples."""
-    for number in range(first, last):
-        group = number // runs.shape[0]
-        run = runs[number - group * runs.shape[0]]
-        here = min(samples, count - group * samples)
-        low, high = run[0] + run[2], run[0] + min(run[3], run[1] * here)
-        a, target = image[group * samples * step :], out[group * samples * out_step :]
-        start = run[4]
-        while low < high:
-            stop = min(start + DEPTH, run[5])
-            _tiles(a, rows, low, high, cells, lines, start, stop, w, panel, target, places, bias, start == run[4])
-            start = stop
-            if start >= run[5]:  # only now: where no cell meets a target, the bias is written all the same
-                break
+def _walk(first, last, a, a_step, rows, cells, lines, pieces, depth, b, panel, b_step, out, out_step, places, bias, count,
+          samples, summed):  # fmt: skip
+    """Pieces [first, last): rows of the result, each summed over cells.
 
-
-@jit
-def _weights(first, last, image, step, rows, windows, lines, parts, count, samples, y, y_step, out, places, bias):
-    """Pieces [first, last) of the weight gradient; each of `parts` has ceil(rows.size / SHARE) of them."""
-    pieces = (rows.size + SHARE - 1) // SHARE
-    for base in range(0, count, samples):
-        here = min(samples, count - base)
-        a, right = image[base * step :], y[base * y_step :]
+    The tables are those of a group of `samples`; a_step, b_step and out_step lead from a sample to the next. Where a result
+    is `summed` over all samples, groups are taken one after the other; else they are pieces of their own. A row of
+    `pieces`: first row of the table, rows in a sample, from and to which row; first and last cell, more cells for each
+    sample; where the result begins.
+    """
+    for base in range(0, count if summed else 1, samples):
         for number in range(first, last):
-            part = number // pieces
-            low = (number - part * pieces) * SHARE
-            high = min(low + SHARE, rows.size)
-            target = out[part * rows.size * bias.size :]
-            begin, end = parts[part, 0], parts[part, 0] + parts[part, 1] * here
-            start = begin
-            while True:
-                stop = min(start + ROWS, end)
-                begins = base == 0 and start == begin
-                _tiles(a, rows, low, high, windows, lines, start, stop, right, PANEL, target, places, bias, begins)
-                start = stop
-                if start >= end:  # only now: a cell that meets no window has a gradient all the same, zero
+            group = 0 if summed else number // pieces.shape[0]
+            piece = pieces[number - group * pieces.shape[0]]
+            sample = base if summed else group * samples
+            here = min(samples, count - sample)
+            left, right, target = a[sample * a_step :], b[sample * b_step :], out[piece[7] + sample * out_step :]
+            low, high = piece[0] + piece[2], piece[0] + min(piece[3], piece[1] * here)
+            start, end = piece[4], piece[5] + piece[6] * here
+            begins = base == 0
+            while low < high:
+                stop = min(start + depth, end)
+                _tiles(left, rows, low, high, cells, lines, start, stop, right, panel, target, places, bias, begins)
+                start, begins = stop, False
+                if start >= end:  # only now: what meets no cell has a result all the same, bias or zero
                     break
