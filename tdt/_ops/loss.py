@@ -167,14 +167,17 @@ def _reduction(size_average: bool | None, reduce: bool | None, reduction: str) -
     return reduction
 
 
-def _check_classes(input: Tensor, target: Tensor, weight: Tensor | None) -> None:
-    """Refuse class indices that do not fit the input, in PyTorch's words."""
+def _check_classes(input: Tensor, target: Tensor, weight: Tensor | None) -> Tensor:
+    """Refuse class indices that do not fit the input, in PyTorch's words; returns them, 0-d for one sample (C,)."""
     x, t = tuple(input.shape), tuple(target.shape)
     if len(x) == 1:
-        if t not in ((), (1,)):
+        if len(t) == 1 and t != (1,):
+            raise ValueError(f"For 1D input, 1D target must have size 1, but got target size: {t[0]}")
+        if len(t) > 1:
             raise RuntimeError(
                 f"size mismatch (got input: {list(x)}, target: {list(t)}); one sample (C,) takes one class"
             )
+        target = target.reshape(())
     elif (not t and len(x) == 2) or (len(x) == 2 and len(t) > 1):
         raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
     elif x[0] != t[0]:
@@ -184,7 +187,16 @@ def _check_classes(input: Tensor, target: Tensor, weight: Tensor | None) -> None
     if target.dtype is not int64 and (target.dtype is not uint8 or len(x) > 2):
         wanted = "Long or Byte" if len(x) < 3 else "Long"
         raise RuntimeError(f"expected target dtype to be {wanted}, but got {SCALAR_NAMES[target.dtype]}")
-    classes = x[1] if len(x) > 1 else x[0]
+    _check_weight(input, weight)
+    if weight is not None and weight.dtype is not input.dtype:
+        raise RuntimeError(
+            f"expected scalar type {SCALAR_NAMES[input.dtype]} but found {SCALAR_NAMES[weight.dtype]} (the weight)"
+        )
+    return target
+
+
+def _check_weight(input: Tensor, weight: Tensor | None) -> None:
+    classes = input.shape[min(input.ndim - 1, 1)]
     if weight is not None and tuple(weight.shape) != (classes,):
         raise RuntimeError(f"weight tensor should be defined either for all {classes} classes or no classes but got weight "
                            f"tensor of shape: {list(weight.shape)}")  # fmt: skip
@@ -202,7 +214,7 @@ def nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, size_a
     tensor(2.)
     """
     reduction = _reduction(size_average, reduce, reduction)
-    _check_classes(input, target, weight)
+    target = _check_classes(input, target, weight)
     return _nll_loss(input, target, weight, reduction=reduction, ignore_index=ignore_index)
 
 
@@ -228,8 +240,9 @@ def cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, s
             )
         if ignore_index >= 0:
             raise RuntimeError("ignore_index is not supported for floating point target")
+        _check_weight(input, weight)
         return _probability_loss(input, target, weight, reduction, label_smoothing)
-    _check_classes(input, target, weight)
+    target = _check_classes(input, target, weight)
     if not label_smoothing:
         return _cross_entropy(input, target, weight, reduction=reduction, ignore_index=ignore_index)
     return _smoothed(input, target, weight, reduction, ignore_index, label_smoothing)

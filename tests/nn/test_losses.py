@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
+import tdt
 from tests.nn._compare import agree, agree_error, numbers
 
 TARGETS = np.array([1, 0, 4, 2, 1, 3])
@@ -93,7 +94,6 @@ def test_extreme_logits_neither_overflow_nor_lose_the_loss():
 
 @pytest.mark.parametrize("loss, smoothing", itertools.product(["cross_entropy", "nll_loss"], [0.0]))
 def test_gradients_of_gradients_of_classifying_losses_are_right(loss, smoothing):
-    import tdt
 
     x = tdt.from_numpy(numbers(4, 3, dtype="float64")).requires_grad_(True)
     t = tdt.tensor([0, 2, 1, 1])
@@ -114,11 +114,35 @@ REFUSED = [
     lambda lib: lib.nn.functional.cross_entropy(lib.ones(3, 5), lib.tensor([1, 2, 3]), label_smoothing=2),
     lambda lib: lib.nn.functional.cross_entropy(lib.ones(3, 5), lib.tensor([1, 2, 3]), reduction="foo"),
     lambda lib: lib.nn.functional.cross_entropy(lib.ones(3, 5), lib.tensor([1, 2, 3]), weight=lib.ones(4)),
+    lambda lib: lib.nn.functional.cross_entropy(lib.ones(3, 5), lib.tensor([1, 2, 3]), weight=lib.ones(5).double()),
+    lambda lib: lib.nn.functional.cross_entropy(lib.ones(5), lib.tensor([1, 2])),
     lambda lib: lib.nn.functional.cross_entropy(lib.ones(3, 5), lib.ones(3, 4)),
     lambda lib: lib.nn.functional.cross_entropy(lib.ones(3, 5, 4), lib.zeros(3, 3).long()),
     lambda lib: lib.nn.functional.nll_loss(lib.ones(3, 5), lib.tensor([1, 2, 5])),
     lambda lib: lib.nn.functional.nll_loss(lib.ones(3, 5), lib.tensor([1, 2])),
 ]
+
+
+def test_class_probabilities_with_weights_for_other_classes_are_refused():
+    for shape in ((5,), (3, 5), (3, 5, 4)):
+        agree_error(
+            lambda lib, shape=shape: lib.nn.functional.cross_entropy(lib.ones(shape), lib.ones(shape), lib.ones(4)),
+            "weight tensor should be defined either for all 5 classes or no classes but got weight tensor of shape: [4]",
+        )
+
+
+@pytest.mark.parametrize("loss", ["cross_entropy", "nll_loss"])
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+def test_one_sample_with_its_class_in_a_list_is_pytorchs(loss, reduction):
+    def function(lib, *args):
+        return getattr(lib.nn.functional, loss)(*args, reduction=reduction)
+
+    agree(lambda lib, x, t: function(lib, x.detach(), t), numbers(3), np.array([2]))
+    # PyTorch's backward takes this only where there is but one class.
+    x, grads = tdt.from_numpy(numbers(3)).requires_grad_(True), []
+    for target in (tdt.tensor(2), tdt.tensor([2])):
+        grads.append(tdt.autograd.grad(function(tdt, x, target), x)[0].tolist())
+    assert grads[0] == grads[1]
 
 
 @pytest.mark.parametrize("call", REFUSED, ids=[str(i) for i in range(len(REFUSED))])
