@@ -160,7 +160,7 @@ def _shifted(xp: Any, x: Any, dim: int) -> Any:
     """`x` minus its maximum along `dim`: exp overflows float32 above 88."""
     if not x.size:
         return x.copy()
-    return x - x.max(axis=dim, keepdims=True)
+    return xp.subtract(x, x.max(axis=dim, keepdims=True), order="C")  # contiguous whatever x is, as in PyTorch
 
 
 @op(dtypes=FLOATING)

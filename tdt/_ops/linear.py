@@ -23,7 +23,7 @@ def _flops(x: tuple, w: tuple, b: Any) -> int:
 @op(dtypes=NUMBERS, promote=(), broadcasts=False, shape=_shape, flops=_flops)
 def _linear(xp, x, w, b):
     # One product of two matrices: NumPy multiplies a stack of matrices one by one.
-    y = _kernels.product(xp, x if x.ndim == 2 else x.reshape(-1, w.shape[-1]), w.T)
+    y = _kernels.product(xp, x if x.ndim == 2 else x.reshape(math.prod(x.shape[:-1]), w.shape[-1]), w.T)
     if x.ndim != 2:
         y = y.reshape(_shape(x.shape, w.shape, b))
     if b is not None:
@@ -33,10 +33,10 @@ def _linear(xp, x, w, b):
 
 @_linear.vjp("x", "w", "b")
 def _(g, needs, x, w):
-    rows = g.reshape(-1, w.shape[0]) if w.ndim == 2 else g.reshape(-1, 1)
-    matrix = w if w.ndim == 2 else w.unsqueeze(0)
+    matrix, count = w if w.ndim == 2 else w.unsqueeze(0), math.prod(x.shape[:-1])
+    rows = g.reshape(count, matrix.shape[0])
     gx = (rows @ matrix.conj()).reshape(x.shape) if needs[0] else None
-    gw = (rows.transpose(0, 1) @ x.conj().reshape(-1, matrix.shape[1])).reshape(w.shape) if needs[1] else None
+    gw = (rows.transpose(0, 1) @ x.conj().reshape(count, matrix.shape[1])).reshape(w.shape) if needs[1] else None
     return gx, gw, rows.sum(0).reshape(w.shape[:-1]) if needs[2] else None
 
 
@@ -44,10 +44,10 @@ def _(g, needs, x, w):
 def _(xp, g, needs, x, w):
     if w.dtype.kind == "c":
         x, w = x.conj(), w.conj()
-    out, inside = math.prod(w.shape[:-1]), w.shape[-1]
-    rows = g.reshape(-1, out)
+    count, out, inside = math.prod(x.shape[:-1]), math.prod(w.shape[:-1]), w.shape[-1]
+    rows = g.reshape(count, out)
     gx = _kernels.product(xp, rows, w.reshape(out, inside)).reshape(x.shape) if needs[0] else None
-    gw = _kernels.product(xp, rows.T, x.reshape(-1, inside)).reshape(w.shape) if needs[1] else None
+    gw = _kernels.product(xp, rows.T, x.reshape(count, inside)).reshape(w.shape) if needs[1] else None
     return gx, gw, rows.sum(axis=0).reshape(w.shape[:-1]) if needs[2] else None
 
 

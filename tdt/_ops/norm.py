@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tdt import _kernels
-from tdt._dtype import FLOATING, check_category
+from tdt._dtype import FLOATING, check_category, float32, float64
 from tdt._ops._windows import is_channels_last
 from tdt._tensor import Tensor
 from tdt.autograd._mode import no_grad
@@ -123,26 +123,30 @@ def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor |
             [ 1.0000]])
     """
     shape = input.shape
+    if training and shape[0] * math.prod(shape[2:]) == 1:
+        raise ValueError(f"Expected more than 1 value per channel when training, got input size {shape}")
+    if eps < 0 or (training and eps == 0):
+        kind = "positive during training" if training else "non-negative"
+        raise ValueError(f"batch_norm eps must be {kind}, but got {eps}")
     if not input.numel():  # nothing to normalise, and no channels to speak of: one weight joins the graph for all
         out = input.clone() if weight is None else input * weight[0]
         return out if bias is None else out + bias[0]
     if len(shape) < 2:
         raise IndexError(f"batch_norm: expected input (N, C, *), but got {list(shape)}")
-    for value, name in (
-        (running_mean, "running_mean"),
-        (running_var, "running_var"),
-        (weight, "weight"),
-        (bias, "bias"),
-    ):
+    given = {"running_mean": running_mean, "running_var": running_var, "weight": weight, "bias": bias}
+    for name, value in given.items():
         if value is not None and value.numel() != shape[1]:
             raise RuntimeError(f"{name} should contain {shape[1]} elements not {value.numel()}")
+    if not (input.is_contiguous() or is_channels_last(input._a)):
+        input = input.contiguous()  # the result lies in memory as PyTorch's
+    if _mixed(input, given):
+        whole = batch_norm(input.float(), **given, training=training, momentum=momentum, eps=eps)  # type: ignore[attr-defined]
+        return whole.to(input.dtype)  # type: ignore[no-any-return, attr-defined]
     if not training:
         if running_mean is None or running_var is None:
             raise RuntimeError("Expected running_mean and running_var to be defined when training=False")
         return _normalise(input, running_mean, running_var, weight, bias, eps)
     count = input.numel() // shape[1]
-    if count == 1:
-        raise ValueError(f"Expected more than 1 value per channel when training, got input size {shape}")
     out, mean, rstd = _batch_norm(input, weight, bias, eps=eps)
     with no_grad():
         if running_mean is not None:
@@ -151,6 +155,20 @@ def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor |
             var = (1 / (rstd.detach() * rstd.detach()) - eps) * (count / (count - 1))
             running_var.copy_(running_var * (1 - momentum) + var * momentum)
     return out
+
+
+def _mixed(input: Tensor, given: dict[str, Tensor | None]) -> bool:
+    """Whether the input is of half precision and weights and statistics are float32; RuntimeError for other mixtures."""
+    kinds = {value.dtype for value in given.values() if value is not None} - {input.dtype}
+    if not kinds or not input.is_floating_point():  # type: ignore[attr-defined]
+        return False
+    if kinds != {float32}:
+        raise RuntimeError("mixed dtype (CPU): expect parameter to have scalar type of Float")
+    if input.dtype is float64:
+        raise RuntimeError(
+            "mixed dtype (CPU): all inputs must share same datatype. The input is float64, the layer float32"
+        )
+    return True
 
 
 def _normalise(x: Tensor, mean: Tensor, var: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float) -> Tensor:

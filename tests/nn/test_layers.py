@@ -3,7 +3,11 @@
 import numpy as np
 import pytest
 
+import tdt
+from tests.helpers import require_torch
 from tests.nn._compare import agree, agree_error, agree_module, numbers
+
+torch = require_torch()
 
 CONVOLUTIONS = [
     {}, {"stride": 2}, {"padding": 1}, {"padding": (2, 0)}, {"dilation": 2}, {"groups": 2}, {"groups": 4}, {"bias": False},
@@ -82,7 +86,8 @@ def test_adaptive_avg_pool2d_is_pytorchs(size):
     agree(lambda lib, x: lib.nn.AdaptiveAvgPool2d(size)(x), numbers(2, 3, 7, 8))
 
 
-def test_pooling_of_one_dimension_and_without_a_batch_is_pytorchs():
+def test_pooling_of_one_dimension_without_a_batch_and_of_an_empty_one_is_pytorchs():
+    agree(lambda lib, x: lib.nn.MaxPool2d(1, stride=3, dilation=2)(x), numbers(0, 3, 2, 7))
     agree(lambda lib, x: lib.nn.MaxPool1d(3, 2, 1)(x), numbers(2, 3, 9))
     agree(lambda lib, x: lib.nn.AvgPool1d(3, 2, 1)(x), numbers(3, 9))
     agree(lambda lib, x: lib.nn.AdaptiveAvgPool1d(4)(x), numbers(2, 3, 9))
@@ -106,6 +111,37 @@ def test_batch_norm_is_pytorchs(options, train):
     agree_module(lambda lib: lib.nn.BatchNorm1d(3, **options), numbers(4, 3, 5), train=train)
 
 
+@pytest.mark.parametrize("train", [True, False])
+@pytest.mark.parametrize("kind", ["float16", "bfloat16"])
+def test_batch_norm_of_half_precision_computes_in_the_layers_float32(kind, train):
+    seen = []
+    for lib in (tdt, torch):
+        layer = lib.nn.BatchNorm2d(3).train(train)
+        x = lib.from_numpy(numbers(4, 3, 5, 6)).to(getattr(lib, kind)).requires_grad_(True)
+        layer(x).backward(lib.from_numpy(numbers(4, 3, 5, 6, seed=1)).to(x.dtype))
+        assert x.grad.dtype is x.dtype
+        seen.append([layer.running_mean, layer.running_var, layer.weight.grad, x.grad.float()])
+    for (a, b), tolerance in zip(zip(*seen, strict=True), (1e-6, 1e-6, 1e-2, 1e-2), strict=True):
+        np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=tolerance, atol=tolerance)
+
+
+TURNED = [
+    lambda lib, x: lib.nn.functional.softmax(x, 1),
+    lambda lib, x: lib.nn.functional.log_softmax(x, -1),
+    lambda lib, x: lib.nn.functional.batch_norm(x, None, None, training=True),
+    lambda lib, x: lib.nn.functional.batch_norm(x, lib.zeros(3), lib.ones(3)),
+]
+
+
+@pytest.mark.parametrize("call", TURNED, ids=["softmax", "log_softmax", "training", "evaluation"])
+@pytest.mark.parametrize("order", [(0, 3, 1, 2), (1, 0, 2, 3), (0, 1, 3, 2), (0, 1, 2, 3)], ids=str)
+def test_a_result_of_a_turned_input_lies_in_memory_as_pytorchs(call, order):
+    whole = numbers(*[(4, 3, 5, 6)[order.index(d)] for d in range(4)])
+    ours, theirs = (call(lib, lib.from_numpy(whole).permute(*order)) for lib in (tdt, torch))
+    assert tuple(ours.shape) == tuple(theirs.shape) == (4, 3, 5, 6)
+    assert ours.stride() == theirs.stride()
+
+
 def test_layer_and_group_norm_are_pytorchs():
     agree_module(lambda lib: lib.nn.LayerNorm((3, 4)), numbers(2, 3, 4))
     agree(lambda lib, x, w, b: lib.nn.functional.group_norm(x, 2, w, b), numbers(2, 4, 3, 3), numbers(4), numbers(4))
@@ -116,6 +152,13 @@ def test_layer_and_group_norm_are_pytorchs():
 def test_linear_is_pytorchs(shape, dtype):
     agree_module(lambda lib: lib.nn.Linear(5, 4), numbers(*shape, dtype=dtype))
     agree_module(lambda lib: lib.nn.Linear(5, 4, bias=False), numbers(*shape, dtype=dtype))
+
+
+@pytest.mark.filterwarnings("ignore:Initializing zero-element")
+@pytest.mark.parametrize(("inside", "out"), [(0, 4), (5, 0), (0, 0)])
+def test_linear_without_features_is_pytorchs(inside, out):
+    for shape in ((inside,), (3, inside), (2, 3, inside), (0, inside), (2, 0, inside)):
+        agree_module(lambda lib: lib.nn.Linear(inside, out), numbers(*shape))
 
 
 @pytest.mark.parametrize("name", ["ReLU", "Sigmoid", "Tanh", "GELU", "SiLU", "LeakyReLU", "ELU", "Softplus"])
@@ -264,6 +307,12 @@ REFUSED = [
     lambda lib: lib.nn.BatchNorm2d(3)(lib.ones(2, 3)),
     lambda lib: lib.nn.BatchNorm1d(3)(lib.ones(2, 3, 3, 3)),
     lambda lib: lib.nn.BatchNorm2d(3)(lib.ones(2, 4, 3, 3)),
+    lambda lib: lib.nn.BatchNorm2d(3)(lib.ones(1, 4, 1, 1)),
+    lambda lib: lib.nn.BatchNorm1d(3, eps=0.0)(lib.ones(2, 3)),
+    lambda lib: lib.nn.BatchNorm1d(3, eps=-1e-5).eval()(lib.ones(2, 3)),
+    lambda lib: lib.nn.BatchNorm1d(3)(lib.ones(2, 3).double()),
+    lambda lib: lib.nn.BatchNorm1d(3).double()(lib.ones(2, 3)),
+    lambda lib: lib.nn.BatchNorm1d(3).half()(lib.ones(2, 3)),
     lambda lib: lib.nn.functional.gelu(lib.ones(3), approximate="x"),
     lambda lib: lib.nn.functional.embedding(lib.tensor([5]), lib.ones(3, 2)),
     lambda lib: lib.nn.Embedding(3, 2, padding_idx=5),
