@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,22 +17,31 @@ from tdt.train.config import loads
 from tdt.train.state import fitting, load_model, load_run
 
 
+def batches(parts: Parts, split: str, obey: Callable[[], object]) -> Iterator[tuple[Tensor, Tensor]]:
+    """Inputs and targets of a split on the run's device. obey: raises Stopped where the run was asked to stop."""
+    try:
+        for inputs, targets in parts.loaders[split]:
+            yield parts.place(inputs), parts.place(targets)
+    except RuntimeError:
+        obey()  # a signal to the whole process group has ended the loader's workers too
+        raise
+
+
 def evaluate(
     parts: Parts,
     split: str,
     outputs: list[Tensor] | None = None,
-    after_batch: Callable[[], object] = lambda: None,
+    obey: Callable[[], object] = lambda: None,
 ) -> dict[str, float]:
     """Loss and metrics of parts.model over a split, in eval mode and without gradients.
 
-    outputs: collects what the model gives for each batch. after_batch: called after each; what it raises ends this.
+    outputs: collects what the model gives for each batch. obey: called after each; what it raises ends this.
     StepError for what data, model or loss refuse.
     """
     metrics, seen = parts.new_metrics(), 0
     parts.model.eval()
     with tdt.no_grad(), explained(lambda: f"data.{split}: failed on the batch that begins with sample {seen}"):
-        for inputs, targets in parts.loaders[split]:
-            inputs, targets = parts.place(inputs), parts.place(targets)
+        for inputs, targets in batches(parts, split, obey):
             output = parts.model(inputs)
             loss = parts.loss(output, targets)
             for metric in metrics.values():
@@ -41,7 +50,7 @@ def evaluate(
                 outputs.append(output)
             seen += len(targets)
             fault_point("validate")
-            after_batch()
+            obey()
     return {name: metric.compute() for name, metric in metrics.items()}
 
 

@@ -161,7 +161,7 @@ class Session:
         tensors, meta = load_run(path)
         with fitting(path):
             load_model(self.parts, tensors)
-        scores = evaluate(self.parts, "test", after_batch=trainer.obey)
+        scores = evaluate(self.parts, "test", obey=trainer.obey)
         tagged = {f"test/{name}": value for name, value in scores.items()}
         trainer.events.emit(TestDone(step=meta["step"], epoch=meta["epoch"] - 1, scalars=tagged, checkpoint=path))
         return scores

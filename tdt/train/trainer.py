@@ -22,7 +22,7 @@ from tdt.train.build import Parts
 from tdt.train.checkpoint import CheckpointStore
 from tdt.train.config import Every
 from tdt.train.data import batch_indices
-from tdt.train.evaluation import evaluate
+from tdt.train.evaluation import batches, evaluate
 from tdt.train.events import CheckpointSaved, EpochDone, Event, Events, RunStarted, StepDone, Validated
 from tdt.train.state import pack, unpack
 
@@ -82,12 +82,7 @@ class Trainer:
 
     def _batches(self) -> Iterator[tuple[Tensor, Tensor]]:
         with explained(self._where):
-            try:
-                for inputs, targets in self.parts.loaders["train"]:
-                    yield self.parts.place(inputs), self.parts.place(targets)
-            except RuntimeError:
-                self.obey()  # a signal to the whole process group has ended the loader's workers too
-                raise
+            yield from batches(self.parts, "train", self.obey)
 
     def _train_step(self, inputs: Tensor, targets: Tensor) -> None:
         with explained(self._where):
@@ -162,7 +157,7 @@ class Trainer:
         began, loader = time.perf_counter(), self.parts.loaders["train"]
         before = loader.state_dict()  # the process's generators too, which an evaluation draws from
         try:
-            return evaluate(self.parts, "valid", after_batch=self.obey)
+            return evaluate(self.parts, "valid", obey=self.obey)
         except Stopped:
             loader.load_state_dict(before)
             raise

@@ -18,6 +18,7 @@ from tdt.train.build import build
 from tdt.train.checkpoint import CheckpointStore
 from tdt.train.config import loads
 from tdt.train.data import batch_indices
+from tdt.train.evaluation import evaluate
 from tdt.train.events import CheckpointSaved, EpochDone, Event, Events, RunStarted, StepDone, Validated
 from tdt.train.trainer import Trainer
 from tdt.utils.data import TensorDataset
@@ -180,6 +181,20 @@ def test_a_stop_that_has_ended_the_workers_too_leaves_a_run_that_goes_on(tmp_pat
     second.fit()
     for name, value in whole.parts.model.state_dict().items():
         assert np.array_equal(value.numpy(), second.parts.model.state_dict()[name].numpy())
+
+
+def test_a_stop_that_has_ended_the_workers_of_an_evaluation_is_a_stop(tmp_path):
+    made, _ = trainer(tmp_path, ("num_workers: 0}", "num_workers: 2}\n  eval_loader: {batch_size: 8}"))
+
+    def obey() -> None:
+        if isinstance(sys.exception(), RuntimeError):  # what the loader says; a signal had come just before
+            raise Stopped("SIGTERM")
+        for process in multiprocessing.active_children():
+            process.kill()
+            process.join()
+
+    with pytest.raises(Stopped):
+        evaluate(made.parts, "valid", obey=obey)
 
 
 @pytest.mark.parametrize("workers", [0, 2])
