@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from weakref import ref
 
 import numpy as np
 
@@ -14,8 +15,8 @@ BLOCK = 4096
 class Table:
     """Addresses of `columns[c][r]`, with sizes and the number of blocks before each row, as one int64 array.
 
-    Every array must be C-contiguous, and must live as long as the table is used: a table keeps them alive. A column of
-    None stands for arrays that this use of the kernel does not touch.
+    Every array must be C-contiguous. The table keeps those that it is made with. A column of None stands for arrays that
+    are named later, or that this use of the kernel does not touch.
     """
 
     def __init__(self, columns: Sequence[Sequence[np.ndarray] | None]):
@@ -27,12 +28,20 @@ class Table:
         self.rows[:, -1] = blocks[:-1]
         self.blocks = int(blocks[-1])
         self.like = np.empty(0, first[0].dtype)
-        self._held: list[Sequence[np.ndarray] | None] = [None] * len(columns)
+        self._columns = columns
+        self._seen: dict[int, list[ref]] = {}
         for number, column in enumerate(columns):
             if column is not None:
-                self.point(number, column)
+                self.rows[:, number] = _addresses(column)
 
     def point(self, column: int, arrays: Sequence[np.ndarray]) -> None:
-        """Let a column name other arrays of the same sizes."""
-        self.rows[:, column] = [array.__array_interface__["data"][0] for array in arrays]
-        self._held[column] = arrays
+        """Let a column name these arrays, which the caller keeps while the table is used."""
+        # An address takes a microsecond. Gradients may stay the same arrays from step to step, and may not be kept here.
+        seen = self._seen.get(column)
+        if seen is None or not all(r() is a for r, a in zip(seen, arrays, strict=True)):
+            self.rows[:, column] = _addresses(arrays)
+            self._seen[column] = [ref(a) for a in arrays]
+
+
+def _addresses(arrays: Sequence[np.ndarray]) -> list[int]:
+    return [array.__array_interface__["data"][0] for array in arrays]

@@ -99,7 +99,8 @@ class Adam(PlannedOptimizer):
             "maximize": group["maximize"],
         }
         for rows, table, kernel in plan.tables:
-            table.point(1, [np.ascontiguousarray(grads[i]) for i in rows])
+            given = [np.ascontiguousarray(grads[i]) for i in rows]
+            table.point(1, given)
             kernel(table, np.array([(1 - beta1 ** steps[i], 1 - beta2 ** steps[i]) for i in rows]), **options)
         for piece in plan.pieces:
             step = steps[piece.first]

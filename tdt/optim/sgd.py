@@ -115,7 +115,8 @@ class SGD(PlannedOptimizer):
             "maximize": group["maximize"],
         }
         for rows, table, kernel in plan.tables:
-            table.point(1, [np.ascontiguousarray(grads[i]) for i in rows])
+            given = [np.ascontiguousarray(grads[i]) for i in rows]
+            table.point(1, given)
             homes = [plan.homes[i] for i in rows]
             kernel(table, np.array([1.0 if slab.fresh[i] else rest for slab, i in homes], np.float64), **options)
         for piece in plan.pieces:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import weakref
 
 import numpy as np
 import pytest
@@ -88,3 +89,22 @@ def test_bits_do_not_depend_on_where_a_value_lies_in_its_tensor():
                 optimizer.step()
             results.append(p.detach().numpy()[shift:].tobytes())
         assert len(set(results)) == 1
+
+
+@pytest.mark.parametrize("name", ["SGD", "Adam"])
+def test_gradients_are_not_kept_from_step_to_step(name):
+    p = tdt.zeros(200_000, requires_grad=True)
+    optimizer = getattr(tdt.optim, name)([p], lr=0.1)
+    for _ in range(2):
+        p.grad = tdt.ones(200_000)
+        gradient = weakref.ref(p.grad._a)
+        optimizer.step()
+        assert gradient() is not None
+        optimizer.zero_grad()
+        assert gradient() is None
+    p.grad = tdt.ones(200_000)
+    for _ in range(2):  # the same array, with other numbers
+        before = p.detach().clone()
+        p.grad.mul_(-1)
+        optimizer.step()
+    assert not tdt.equal(before, p.detach())
