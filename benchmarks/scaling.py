@@ -1,6 +1,6 @@
 """A training step's time against batch size and width, tdt beside PyTorch, as a plot.
 
-    python -m benchmarks.scaling [FILE.png]     # needs matplotlib
+    python -m benchmarks.scaling [FILE.png]     # needs pip install -e '.[parity,bench]'
 
 Left a network of two linear layers, right one of two convolutions (channels-last); above over the batch size, below over
 the width. Each point is the median of blocks of steps that the two libraries did by turns.
