@@ -189,7 +189,7 @@ def _standardise(xp, x, *, dims, eps):
 
 
 @_standardise.vjp("x")
-def _(out, mean, rstd, g_out, g_mean, g_rstd, dims):
+def _(out, rstd, g_out, g_mean, g_rstd, dims):
     axes = tuple(range(out.ndim - dims, out.ndim))
     count = math.prod(out.shape[out.ndim - dims :])
     shift = (g_out.sum(axes, keepdim=True) * rstd - g_mean) / count

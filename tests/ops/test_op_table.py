@@ -86,7 +86,7 @@ def gradients(name, call, create_graph=False, change=lambda a: a):
     """Gradients of all outputs, each weighted differently, for all floating-point operands; as NumPy arrays."""
     operands = given(call, True, change)
     outs = differentiable(run(name, call, operands))
-    weights = [wrap(weight_for(t)) for t in outs]
+    weights = [wrap(change(weight_for(t))) for t in outs]
     found = tdt.autograd.grad(outs, wanted(operands), weights, create_graph=create_graph, allow_unused=True)
     return [None if g is None else g.detach().numpy() for g in found]
 
@@ -157,6 +157,11 @@ def test_gradients_are_right(name):
     assert calls, f"{name} has a rule but no sample with a gradient"
     for call in calls:
         operands = given(call, True)
+        outs = outputs(run(name, call, operands))
+        if len(outs) == len(OPS[name].outputs):
+            assert not any(
+                t.requires_grad for t, n in zip(outs, OPS[name].outputs, strict=True) if n in OPS[name].nondiff
+            )
         gradcheck(as_function(name, call, operands), tuple(wanted(operands)))
 
 
@@ -200,8 +205,11 @@ def test_strides_of_the_operands_do_not_matter(name):
 def test_operands_and_saved_values_are_left_as_they_were(name):
     for call in TABLE[name].calls:
         operands = given(call, True)
+        tensors = [t for t in operands if isinstance(t, tdt.Tensor)]
+        before = [t.detach().numpy().copy() for t in tensors]
         outs = outputs(run(name, call, operands))
-        before = [t.detach().numpy().copy() for t in (*operands, *outs) if isinstance(t, tdt.Tensor)]
+        tensors += outs
+        before += [t.detach().numpy().copy() for t in outs]
         graded = [t for t in outs if t.requires_grad] if OPS[name].rules else []
         if graded and call.grad:
             weights = [wrap(weight_for(t)) for t in graded]
@@ -212,10 +220,21 @@ def test_operands_and_saved_values_are_left_as_they_were(name):
                 )
             for w, k in zip(weights, kept, strict=True):
                 np.testing.assert_array_equal(w.numpy(), k)
-        tensors = [t for t in (*operands, *outs) if isinstance(t, tdt.Tensor)]
         for t, b in zip(tensors, before, strict=True):
             np.testing.assert_array_equal(t.detach().numpy(), b)
             assert t._version == 0
+
+
+@every_op
+def test_results_have_memory_of_their_own_where_the_op_is_no_view(name):
+    for call in TABLE[name].calls:
+        operands = given(call)
+        outs = outputs(run(name, call, operands))
+        shared = [np.shares_memory(t.numpy(), a.numpy()) for t in outs for a in operands if isinstance(a, tdt.Tensor)]
+        if OPS[name].view is True:
+            assert any(shared) or not all(t.numel() for t in outs)
+        elif not OPS[name].view and name != "unaware":  # of which only the place in the graph is used
+            assert not any(shared)
 
 
 @every_op

@@ -97,7 +97,12 @@ BINARY = {
     "bitwise_left_shift": (np.left_shift, ints(2, 3), ints(2, 3, low=0, high=4)),
     "bitwise_right_shift": (np.right_shift, ints(2, 3), ints(2, 3, low=0, high=4)),
 }  # fmt: skip
+QUOTIENTS = [call(np.array([5.3, -7.1, 4.4]), np.array([2.0, 1.5, -3.0]))]  # none is whole, none rounds to 0
 MORE = {
+    "div_floor": QUOTIENTS,
+    "div_trunc": QUOTIENTS,
+    "remainder": QUOTIENTS,
+    "fmod": QUOTIENTS,
     "add": [call(ANY, x(3), alpha=2.5), call(z(2, 2), z(2, seed=1)), call(ANY, 1.5)],
     "sub": [call(ANY, x(3), alpha=-2), call(z(2, 2), z(2, seed=1)), call(2.0, ANY)],
     "mul": [call(z(2, 2), z(2, seed=1)), call(ANY, 3.0), call(2.0, ANY)],
@@ -141,7 +146,7 @@ samples(
     "masked_fill",
     lambda a, mask, value: np.where(mask, value, a),
     call(ANY, bools(2, 3), 0.5),
-    call(ANY, bools(3), np.array(2.0)),
+    call(ANY, np.array([True, False, True]), np.array(2.0)),
     elementwise=True,
 )
 samples(

@@ -51,7 +51,7 @@ samples(
 
 samples("cholesky", np.linalg.cholesky, call(POSITIVE), constrain=symmetric)
 samples("det", np.linalg.det, call(SQUARE), call(COMPLEX))
-samples("slogdet", np.linalg.slogdet, call(SQUARE))
+samples("slogdet", np.linalg.slogdet, call(SQUARE), call(COMPLEX))
 samples("inv", np.linalg.inv, call(SQUARE), call(COMPLEX))
 samples("solve", np.linalg.solve, call(SQUARE, x(2, 3, 2)), call(COMPLEX, z(3, 2)))
 samples(
