@@ -138,6 +138,20 @@ def test_a_lazy_layer_takes_its_shape_from_a_state():
     assert repr(lazy) == repr(layer)
 
 
+def test_a_lazy_layers_state_is_there_before_its_shapes_are():
+    for lib in (tdt, torch):
+        lazy, twin = lib.nn.LazyLinear(3), lib.nn.LazyLinear(3)
+        state = lazy.state_dict()
+        assert [*state] == ["weight", "bias"]
+        assert {type(value).__name__ for value in state.values()} == {"UninitializedParameter"}
+        assert repr(twin.load_state_dict(state)) == "<All keys matched successfully>"
+        assert tuple(twin(lib.ones(1, 2)).shape) == (1, 3)
+    agree_error(
+        lambda lib: lib.nn.Linear(2, 3).load_state_dict(lib.nn.LazyLinear(3).state_dict()),
+        "Can't access the shape of an uninitialized parameter or buffer",
+    )
+
+
 def test_train_and_eval_reach_every_module():
     model = build(tdt)
     assert not any(m.training for m in model.eval().modules())
@@ -298,6 +312,19 @@ def test_sequential_is_indexed_sliced_and_changed_like_a_list():
         assert [*model._modules] == ["0", "1", "2", "3"]
         assert len(model + model) == 8
         assert len(model * 2) == 8
+
+
+@pytest.mark.parametrize("change", [
+    lambda model, nn: model.__delitem__(1), lambda model, nn: model.pop(-1), lambda model, nn: model.__delitem__(slice(2)),
+    lambda model, nn: model.insert(3, nn.Tanh()), lambda model, nn: model.append(nn.Tanh())],
+    ids=["del", "pop", "del slice", "insert", "append"])  # fmt: skip
+def test_names_in_a_sequential_after_a_change_are_pytorchs(change):
+    names = []
+    for lib in (tdt, torch):
+        model = lib.nn.Sequential(OrderedDict((name, lib.nn.Linear(2, 2)) for name in "abc"))
+        change(model, lib.nn)
+        names.append([name for name, _ in model.named_modules()])
+    assert names[0] == names[1]
 
 
 def test_the_three_forms_of_sequential_hold_the_same():

@@ -94,7 +94,7 @@ class StateDict:
 
     def _save_to_state_dict(self, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
         for name, tensor in self._own_state():
-            destination[prefix + name] = tensor if keep_vars else tensor.detach()
+            destination[prefix + name] = tensor if keep_vars or is_lazy(tensor) else tensor.detach()
         if self._has_extra_state():
             destination[prefix + EXTRA_STATE] = self.get_extra_state()
 

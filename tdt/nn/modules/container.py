@@ -37,8 +37,7 @@ class _Ordered(Module):
         keys = list(self._modules)[index] if isinstance(index, slice) else [self._key(index)]
         for key in keys:
             del self._modules[key]
-        if all(key.isdigit() for key in self._modules):
-            self._renumber(list(self._modules.values()))
+        self._renumber(self)  # names too become numbers, as in PyTorch
 
     def __dir__(self) -> list[str]:
         return [name for name in super().__dir__() if not name.isdigit()]
@@ -55,6 +54,8 @@ class _Ordered(Module):
         size = len(self)
         if not -size <= index <= size:
             raise IndexError(f"Index out of range: {index}; {type(self).__name__} has {size} modules")
+        if index == size:
+            return self.append(module)
         modules = list(self)
         modules.insert(index if index >= 0 else index + size, module)
         self._renumber(modules)
