@@ -21,7 +21,10 @@ def eval(  # noqa: A001 - the verb
         str,
         typer.Argument(help="A checkpoint file, or a run: name, name/number or folder.", autocompletion=checkpoints),
     ],
-    split: Annotated[str, typer.Option("--split", help="train, valid or test.", autocompletion=splits)] = "valid",
+    split: Annotated[
+        str | None,
+        typer.Option("--split", help="train, valid or test; by default valid, else test.", autocompletion=splits),
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object, with all digits.")] = False,
     predictions: Annotated[
         Path | None, typer.Option("--predictions", metavar="FILE", help="Write a CSV: a line per sample.")

@@ -68,13 +68,17 @@ class Evaluation:
     predictions: list[Any]
 
 
-def evaluate_checkpoint(path: str | os.PathLike[str], split: str = "valid", device: str | None = None) -> Evaluation:
+def evaluate_checkpoint(
+    path: str | os.PathLike[str], split: str | None = None, device: str | None = None
+) -> Evaluation:
     """Score the checkpoint on a split of the data that its config names, as the run that wrote it would: bit for bit.
 
-    device: where, if not on the device of its config. LookupError if there is no such split; CheckpointError.
+    split: by default "valid", where there is none "test", else "train". device: where, if not on the device of its
+    config. LookupError if there is no such split; CheckpointError.
     """
     tensors, meta = load_run(path)
     config = loads(meta["config"], f"{path}:config", [] if device is None else [f"device={device}"])
+    split = split or next(name for name in ("valid", "test", "train") if name in config.data.splits())
     if split not in config.data.splits():
         raise LookupError(f"there is no split {split!r}; the config has {', '.join(config.data.splits())}")
     tdt.set_num_threads(meta["threads"])
