@@ -49,6 +49,11 @@ class Slab:
         for flat, (name, value) in zip(self.flat, kept.items(), strict=True):
             view = flat[self.bounds[i] : self.bounds[i + 1]].reshape(shape)
             if value is not None:
+                if value._a.shape != shape:
+                    raise RuntimeError(
+                        f"The size of the state {name}, {list(value._a.shape)}, must match that of its parameter, "
+                        f"{list(shape)}: it was saved with another model"
+                    )
                 view[...] = value._a
             own[name] = wrap(view)
 

@@ -60,7 +60,7 @@ class Adam(PlannedOptimizer):
         check_implementation(foreach, fused, differentiable)
         defaults = {
             "lr": lr,
-            "betas": betas,
+            "betas": tuple(betas),
             "eps": eps,
             "weight_decay": weight_decay,
             "amsgrad": amsgrad,

@@ -367,6 +367,29 @@ def test_loading_a_state_of_other_groups_is_refused():
         one.load_state_dict(tdt.optim.SGD([a, b]).state_dict())
 
 
+@pytest.mark.parametrize("name", ["SGD", "Adam"])
+def test_a_state_of_another_models_shapes_is_refused_at_the_next_step(name):
+    for library in (tdt, torch):
+        params = [library.zeros(size, requires_grad=True) for size in (2, 5)]
+        for p in params:
+            p.grad = library.ones(p.shape)
+        small, large = (
+            getattr(library.optim, name)([p], lr=0.1, **({"momentum": 0.9} if name == "SGD" else {})) for p in params
+        )
+        large.step()
+        small.load_state_dict(large.state_dict())
+        with pytest.raises(RuntimeError, match="The size of .*must match"):
+            small.step()
+        assert params[0].tolist() == [0, 0]
+
+
+def test_betas_in_a_list_are_kept_as_a_tuple():
+    for library in (tdt, torch):
+        for name in ("Adam", "AdamW"):
+            optimizer = getattr(library.optim, name)([parameter(library)], betas=[0.9, 0.99])
+            assert optimizer.param_groups[0]["betas"] == (0.9, 0.99)
+
+
 def test_a_capturable_step_on_the_cpu_is_refused_as_in_pytorch():
     for library in (tdt, torch):
         p = parameter(library)
