@@ -34,6 +34,8 @@ LARGE_CONV = 1 << 20
 LARGE_POOL = 1 << 16  # elements: a step saves about a fifth of a millisecond
 LARGE_RELU = LARGE_NORM = 1 << 16  # elements
 LARGE_LSTM = 1 << 16  # gates at all steps: a step saves tens of microseconds
+LARGE_SOFTMAX = 1 << 14  # elements
+LARGE_LOSS = 1 << 15  # logits
 LARGE_ACTIVATION = 1 << 15  # elements: NumPy's own exp and tanh are as fast on fewer
 # Multiply-adds of a matrix product: about 30 µs on one thread, where a second one saves a third of it.
 LARGE_PRODUCT = 1 << 21
@@ -191,6 +193,17 @@ def _large_steps(arrays: Sequence[Any], statics: dict) -> bool:
     return _enabled and arrays[0].size >= LARGE_LSTM and all(a.dtype == np.float32 for a in arrays)
 
 
+def _large_rows(arrays: Sequence[Any], statics: dict) -> bool:
+    """Float32 arrays of one shape, contiguous, and worked on along the last dimension."""
+    first = arrays[0]
+    return (
+        _enabled
+        and first.size >= LARGE_SOFTMAX
+        and statics.get("dim", first.ndim - 1) == first.ndim - 1
+        and all(a.dtype == np.float32 and a.shape == first.shape and a.flags.c_contiguous for a in arrays)
+    )
+
+
 def _large_product(arrays: Sequence[Any], statics: dict) -> bool:
     """Matrices of float32 or float64, or stacks of as many."""
     a, b = arrays
@@ -246,6 +259,12 @@ TABLE: dict[str, list[Kernel]] = {
     },
     "lstm_sequence.steps": [("cpu", _large_steps, _lazy("lstm_cpu", "forward"))],
     "lstm_sequence.steps_vjp": [("cpu", _large_steps, _lazy("lstm_cpu", "backward"))],
+    "softmax": [("cpu", _large_rows, _lazy("softmax_cpu", "softmax"))],
+    "softmax.vjp.x": [("cpu", _large_rows, _lazy("softmax_cpu", "softmax_vjp"))],
+    "log_softmax": [("cpu", _large_rows, _lazy("softmax_cpu", "log_softmax"))],
+    "log_softmax.vjp.x": [("cpu", _large_rows, _lazy("softmax_cpu", "log_softmax_vjp"))],
+    "cross_entropy.rows": [("cpu", _large_rows, _lazy("softmax_cpu", "cross_entropy"))],
+    "cross_entropy.rows_vjp": [("cpu", _large_rows, _lazy("softmax_cpu", "cross_entropy_vjp"))],
     "optim.sgd": [("cpu", _large_group, _lazy("optim_cpu", "sgd"))],
     "optim.adam": [("cpu", _large_group, _lazy("optim_cpu", "adam"))],
 }

@@ -165,6 +165,8 @@ def _shifted(xp: Any, x: Any, dim: int) -> Any:
 
 @op(dtypes=FLOATING)
 def _softmax(xp, x, *, dim):
+    if x.size >= _kernels.LARGE_SOFTMAX and (fast := _kernels.chosen("softmax", xp, x, dim=dim)):
+        return fast(x, dim=dim)
     if not x.ndim:
         return xp.exp(x - x)
     e = xp.exp(_shifted(xp, x, dim))
@@ -176,8 +178,17 @@ def _(g, out, dim):
     return out * (g - (g * out).sum(dim, keepdim=True))
 
 
+@_softmax.fast_vjp("x")
+def _(xp, g, out, dim):
+    if out.size >= _kernels.LARGE_SOFTMAX and (fast := _kernels.chosen("softmax.vjp.x", xp, g, out, dim=dim)):
+        return fast(g, out, dim=dim)
+    return out * (g - (g * out).sum(axis=dim, keepdims=True))
+
+
 @op(dtypes=FLOATING)
 def _log_softmax(xp, x, *, dim):
+    if x.size >= _kernels.LARGE_SOFTMAX and (fast := _kernels.chosen("log_softmax", xp, x, dim=dim)):
+        return fast(x, dim=dim)
     if not x.ndim:
         return x - x
     s = _shifted(xp, x, dim)
@@ -189,8 +200,15 @@ def _(g, out, dim):
     return g - out.exp() * g.sum(dim, keepdim=True)
 
 
+@_log_softmax.fast_vjp("x")
+def _(xp, g, out, dim):
+    if out.size >= _kernels.LARGE_SOFTMAX and (fast := _kernels.chosen("log_softmax.vjp.x", xp, g, out, dim=dim)):
+        return fast(g, out, dim=dim)
+    return g - xp.exp(out) * g.sum(axis=dim, keepdims=True)
+
+
 # These ask for their kernels themselves: ops whose kernels dispatch must ask for lose its short way for small calls.
-for _name in ("relu", "leaky_relu", "elu", "silu", "softplus", "gelu", "sigmoid", "tanh"):
+for _name in ("relu", "leaky_relu", "elu", "silu", "softplus", "gelu", "sigmoid", "tanh", "softmax", "log_softmax"):
     OPS[_name].kernels = ()
 
 

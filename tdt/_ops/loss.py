@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tdt import _backend
+from tdt import _backend, _kernels
 from tdt._broadcast import check_broadcast
 from tdt._dtype import FLOATING, SCALAR_NAMES, int64, uint8
 from tdt._ops.activation import log_softmax, softmax
@@ -129,11 +129,14 @@ def _(xp, g, x, t, share, reduction):
 def _cross_entropy(xp, x, target, weight, *, reduction, ignore_index):
     rows = _rows(x)
     t, share = _shares(xp, target, weight, rows.shape[1], x.dtype, ignore_index)
-    shifted = rows - rows.max(axis=1, keepdims=True) if rows.size else rows
-    picked = shifted[xp.arange(t.size), t]
-    exps = xp.exp(shifted, out=shifted)
-    sums = exps.sum(axis=1)
-    losses = xp.log(sums) - picked
+    if rows.size >= _kernels.LARGE_LOSS and (fast := _kernels.chosen("cross_entropy.rows", xp, rows)):
+        losses, exps, sums = fast(rows, t)
+    else:
+        shifted = rows - rows.max(axis=1, keepdims=True) if rows.size else rows
+        picked = shifted[xp.arange(t.size), t]
+        exps = xp.exp(shifted, out=shifted)
+        sums = exps.sum(axis=1)
+        losses = xp.log(sums) - picked
     if share is not None:
         losses = xp.where(share == 0, x.dtype.type(0), losses * share)
     return _reduce(xp, losses, share, reduction, target), t, share, exps, sums
@@ -150,6 +153,8 @@ def _(g, x, target, weight, reduction, ignore_index):
 @_cross_entropy.fast_vjp("x")
 def _(xp, g, x_shape, t, share, exps, sums, reduction):
     scale = _scale(xp, g, share, reduction, t.size)
+    if exps.size >= _kernels.LARGE_LOSS and (fast := _kernels.chosen("cross_entropy.rows_vjp", xp, exps)):
+        return _unrows(fast(exps, sums, t, scale), x_shape)
     grad = exps * (scale / sums)[:, None]
     grad[xp.arange(t.size), t] -= scale
     return _unrows(grad, x_shape)

@@ -1,0 +1,159 @@
+"""Softmax and cross-entropy kernels beside the portable forms in float64."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tdt
+from tdt._kernels import LARGE_LOSS, TABLE, _pool, softmax_cpu
+from tdt.nn import functional as F
+
+SHAPES = [(1, 1), (3, 2), (5, 7), (2, 15), (1, 16), (70, 17), (9, 31), (33, 127), (3, 1000), (2, 5003), (3, 5, 67)]
+NAMES = ["softmax", "log_softmax"]
+
+
+def logits(shape: tuple[int, ...], seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).normal(0, 3, shape).astype(np.float32)
+
+
+def portable(name: str, x: np.ndarray) -> np.ndarray:
+    with np.errstate(all="ignore"):
+        wide = x.astype(np.float64)
+        logs = wide - wide.max(axis=-1, keepdims=True)
+        logs = logs - np.log(np.exp(logs).sum(axis=-1, keepdims=True))
+        return logs if name == "log_softmax" else np.exp(logs)
+
+
+def portable_gradient(name: str, g: np.ndarray, out: np.ndarray) -> np.ndarray:
+    g, out = g.astype(np.float64), out.astype(np.float64)
+    if name == "softmax":
+        return out * (g - (g * out).sum(axis=-1, keepdims=True))
+    return g - np.exp(out) * g.sum(axis=-1, keepdims=True)
+
+
+def compare(name: str, x: np.ndarray) -> None:
+    out = getattr(softmax_cpu, name)(x, dim=x.ndim - 1)
+    np.testing.assert_allclose(out, portable(name, x), rtol=4e-6, atol=1e-37 if name == "softmax" else 4e-6)
+    g = logits(x.shape, 1)
+    grad = getattr(softmax_cpu, f"{name}_vjp")(g, out, dim=x.ndim - 1)
+    np.testing.assert_allclose(grad, portable_gradient(name, g, out), rtol=1e-5, atol=1e-6 * x.shape[-1] ** 0.5)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_values_and_gradients_at_sizes_off_every_vector_width(name, shape):
+    compare(name, logits(shape))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_large_offset_costs_no_accuracy(name):
+    x = np.round(logits((7, 100)) * 64) / 64
+    np.testing.assert_array_equal(*(getattr(softmax_cpu, name)(x + np.float32(k), dim=1) for k in (0, 2**17)))
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("column", [0, 16, 36])  # in a vector's body and in its tail
+def test_special_values(name, column):
+    torch = pytest.importorskip("torch")
+    x = logits((12, 37))
+    odd = [np.nan, -np.nan, np.inf, -np.inf, 3e38, -3e38, 1e-45, -0.0, -100.0, 100.0]
+    x[: len(odd), column] = odd
+    x[10], x[11] = -np.inf, np.where(np.arange(37) == column, 0, -np.inf)
+    out = getattr(softmax_cpu, name)(x, dim=1)
+    expected = getattr(torch, name)(torch.from_numpy(x), 1).numpy()
+    np.testing.assert_allclose(
+        out, expected, rtol=4e-6, atol=1e-37 if name == "softmax" else 5e-7
+    )  # both round the sum
+
+
+@pytest.mark.parametrize("shape", SHAPES[:-1], ids=str)
+def test_cross_entropy(shape):
+    x, t = logits(shape), np.random.default_rng(2).integers(0, shape[1], shape[0])
+    losses, exps, sums = softmax_cpu.cross_entropy(x, t)
+    logs = portable("log_softmax", x)
+    np.testing.assert_allclose(losses, -logs[np.arange(len(t)), t], rtol=2e-6, atol=1e-6)
+    np.testing.assert_allclose(exps / sums[:, None], np.exp(logs), rtol=4e-6)
+    scale = logits(shape[:1], 3)
+    onehot = np.arange(shape[1]) == t[:, None]
+    for given in (scale, scale[0]):
+        expected = (np.exp(logs) - onehot) * np.broadcast_to(given, shape[:1])[:, None]
+        np.testing.assert_allclose(softmax_cpu.cross_entropy_vjp(exps, sums, t, given), expected, rtol=1e-5, atol=2e-6)
+
+
+def test_bits_do_not_depend_on_the_number_of_threads():
+    x, g, t = logits((1003, 101)), logits((1003, 101), 1), np.arange(1003) % 101
+    before, found = _pool.get_num_threads(), []
+    for threads in (1, 2, 3):
+        _pool.set_num_threads(threads)
+        arrays = [
+            *softmax_cpu.cross_entropy(x, t),
+            softmax_cpu.cross_entropy_vjp(abs(x), t + np.float32(1), t, g[:, 0]),
+        ]
+        for name in NAMES:
+            arrays.append(getattr(softmax_cpu, name)(x, dim=1))
+            arrays.append(getattr(softmax_cpu, f"{name}_vjp")(g, arrays[-1], dim=1))
+        found.append(b"".join(a.tobytes() for a in arrays))
+    _pool.set_num_threads(before)
+    assert len(set(found)) == 1
+
+
+@pytest.fixture
+def called(monkeypatch):
+    """The rows of the table whose kernels ran."""
+    names = []
+    for row, ((device, when, function), *_) in list(TABLE.items()):
+        if "softmax" in row or "cross_entropy" in row:
+            spy = lambda *a, _n=row, _f=function, **k: names.append(_n) or _f(*a, **k)  # noqa: E731
+            monkeypatch.setitem(TABLE, row, [(device, when, spy)])
+    return names
+
+
+def both_ways(function, x: np.ndarray) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Value and gradient with kernels, and without."""
+    found = []
+    for kernels in (True, False):
+        with tdt.backends.kernels(kernels):
+            leaf = tdt.from_numpy(x).detach().requires_grad_()
+            out = function(leaf)
+            (out * out).sum().backward()
+            found.append([out.detach().numpy(), leaf.grad.numpy()])
+    return tuple(found)
+
+
+@pytest.mark.skipif(not tdt._kernels.enabled(), reason="kernels are off")
+@pytest.mark.parametrize("name", NAMES)
+def test_the_ops_use_the_kernels_for_large_contiguous_rows(name, called):
+    wide = logits((3, 64, 200))
+    for kind, x, dim in (("fits", wide, 2), ("fits", wide.reshape(-1), 0), ("another dim", wide, 1), ("small", wide[0], 1),
+                         ("strided", wide.swapaxes(0, 1), 2), ("float64", wide.astype(np.float64), 2)):  # fmt: skip
+        called.clear()
+        fast, reference = both_ways(lambda leaf, d=dim: getattr(F, name)(leaf, d), x)
+        # Of a strided x the result is kept, which is not.
+        used = {"fits": [name, f"{name}.vjp.x"], "strided": [f"{name}.vjp.x"]}
+        assert called == used.get(kind, []), kind
+        for value, expected in zip(fast, reference, strict=True):
+            np.testing.assert_allclose(value, expected, rtol=1e-4, atol=1e-5 * np.abs(expected).max())
+            assert value.strides == expected.strides
+
+
+@pytest.mark.skipif(not tdt._kernels.enabled(), reason="kernels are off")
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+def test_the_loss_uses_the_kernels_for_many_logits(reduction, called):
+    rows = -(-LARGE_LOSS // 65)
+    rng = np.random.default_rng(0)
+    t, weight = rng.integers(0, 65, rows), tdt.tensor(rng.uniform(0.5, 2, 65).astype(np.float32))
+    for x, target in (
+        (logits((rows, 65)), t),
+        (logits((2, 65, rows // 2 + 1)), rng.integers(0, 65, (2, rows // 2 + 1))),
+    ):
+        for how in ({}, {"weight": weight}, {"ignore_index": 3}):
+            called.clear()
+            loss = lambda leaf, t=target, k=how: F.cross_entropy(leaf, tdt.tensor(t), reduction=reduction, **k)  # noqa: E731
+            fast, reference = both_ways(loss, x)
+            assert called == ["cross_entropy.rows", "cross_entropy.rows_vjp"]
+            for value, expected in zip(fast, reference, strict=True):
+                np.testing.assert_allclose(value, expected, rtol=1e-4, atol=1e-6 * np.abs(expected).max())
+    called.clear()
+    both_ways(lambda leaf: F.cross_entropy(leaf, tdt.tensor(t[:10])), logits((10, 65)))
+    assert called == []
