@@ -281,6 +281,11 @@ def _check(name: str, nd: int, x: Tensor, w: Tensor, b: Tensor | None, stride: t
         raise RuntimeError(f"dilation should be greater than zero, but got {list(dilation)}")
     if groups <= 0:
         raise RuntimeError(f"non-positive groups is not supported: groups={groups}")
+    if weight[0] < groups:
+        raise RuntimeError(f"Given groups={groups}, expected weight to be at least {groups} at dimension 0, "
+                           f"but got weight of size {shape} instead")  # fmt: skip
+    if 0 in weight[2:]:
+        raise RuntimeError(f"kernel size should be greater than zero, but got {shape[2:]}")
     if weight[0] % groups:
         raise RuntimeError(f"Given groups={groups}, expected weight to be divisible by {groups} at dimension 0, "
                            f"but got weight of size [{shape}] instead")  # fmt: skip

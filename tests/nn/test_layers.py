@@ -294,6 +294,8 @@ REFUSED = [
     lambda lib: lib.nn.functional.conv2d(lib.ones(1, 3, 5, 5), lib.ones(4, 3, 3, 3), stride=(1, 1, 1)),
     lambda lib: lib.nn.functional.conv2d(lib.ones(1, 3, 5, 5), lib.ones(4, 3, 3, 3), padding="sane"),
     lambda lib: lib.nn.functional.conv2d(lib.ones(1, 3, 5, 5), lib.ones(4, 3, 3, 3), padding="same", stride=2),
+    lambda lib: lib.nn.functional.conv2d(lib.ones(1, 3, 5, 5), lib.ones(0, 3, 3, 3)),
+    lambda lib: lib.nn.functional.conv2d(lib.ones(1, 3, 5, 5).double(), lib.ones(4, 3, 0, 3).double(), dilation=2),
     lambda lib: lib.nn.functional.max_pool2d(lib.ones(1, 3, 3, 3), 4),
     lambda lib: lib.nn.functional.max_pool2d(lib.ones(1, 3, 3, 3), 2, padding=2),
     lambda lib: lib.nn.functional.max_pool2d(lib.ones(1, 3, 3, 3), 2, stride=0),
