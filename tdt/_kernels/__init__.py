@@ -34,6 +34,7 @@ LARGE_CONV = 1 << 20
 LARGE_POOL = 1 << 16  # elements: a step saves about a fifth of a millisecond
 LARGE_RELU = LARGE_NORM = 1 << 16  # elements
 LARGE_LSTM = 1 << 16  # gates at all steps: a step saves tens of microseconds
+LARGE_LOOKUP = 1 << 13  # elements of a gradient: NumPy's addition to places takes 8 ns for each
 LARGE_SOFTMAX = 1 << 14  # elements
 LARGE_LOSS = 1 << 15  # logits
 LARGE_ACTIVATION = 1 << 15  # elements: NumPy's own exp and tanh are as fast on fewer
@@ -204,6 +205,20 @@ def _large_rows(arrays: Sequence[Any], statics: dict) -> bool:
     )
 
 
+def _large_lookup(arrays: Sequence[Any], statics: dict) -> bool:
+    """A contiguous gradient (*indices, D) of float32 or float64."""
+    y, indices = arrays
+    return (
+        _enabled
+        and y.size >= LARGE_LOOKUP
+        and y.ndim == indices.ndim + 1
+        and y.dtype.char in "fd"
+        and y.dtype.isnative
+        and y.flags.c_contiguous
+        and not statics["by_frequency"]
+    )
+
+
 def _large_product(arrays: Sequence[Any], statics: dict) -> bool:
     """Matrices of float32 or float64, or stacks of as many."""
     a, b = arrays
@@ -265,6 +280,7 @@ TABLE: dict[str, list[Kernel]] = {
     "log_softmax.vjp.x": [("cpu", _large_rows, _lazy("softmax_cpu", "log_softmax_vjp"))],
     "cross_entropy.rows": [("cpu", _large_rows, _lazy("softmax_cpu", "cross_entropy"))],
     "cross_entropy.rows_vjp": [("cpu", _large_rows, _lazy("softmax_cpu", "cross_entropy_vjp"))],
+    "embedding_grad": [("cpu", _large_lookup, _lazy("embedding_cpu", "embedding_grad"))],
     "optim.sgd": [("cpu", _large_group, _lazy("optim_cpu", "sgd"))],
     "optim.adam": [("cpu", _large_group, _lazy("optim_cpu", "adam"))],
 }

@@ -27,7 +27,7 @@ def _embedding(xp, w, indices, *, padding_idx, by_frequency, sparse):
     if indices.size and (int(indices.min()) < 0 or int(indices.max()) >= len(w)):
         raise IndexError(f"index out of range in self: indices lie in [{int(indices.min())}, {int(indices.max())}], but the "
                          f"table has {len(w)} rows")  # fmt: skip
-    return w[indices]
+    return xp.take(w, indices, axis=0)  # twice as fast as an index
 
 
 def _counts(xp: Any, indices: Any, rows: int) -> Any:
