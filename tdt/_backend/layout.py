@@ -40,20 +40,23 @@ def to_front(a: Any) -> Any:
     return a.transpose(0, a.ndim - 1, *range(1, a.ndim - 1))
 
 
+def dense(xp: Any, result: Any, operands: list) -> Any:
+    """`result` with its elements in the order of its dimensions."""
+    return result if result.flags.c_contiguous else xp.ascontiguousarray(result)
+
+
 def in_order(xp: Any, result: Any, operands: list) -> Any:
     """`result` of an elementwise op in the memory order that PyTorch gives it; NumPy has it mostly, else it is copied.
 
     The order of two dimensions follows the first operand that has steps in both. NumPy asks them all. Where none has,
     which order results depends on the way of sorting, so this is PyTorch's: by insertion, from the innermost dimension on.
     """
-    if result.flags.c_contiguous and all(a.flags.c_contiguous for a in operands if getattr(a, "ndim", 0)):
+    operands = [a for a in operands if getattr(a, "ndim", 0)]
+    if not result.size or (result.flags.c_contiguous and all(a.flags.c_contiguous for a in operands)):
         return result
-    shape = result.shape
-    dims = [d for d in range(result.ndim) if shape[d] != 1]
-    if len(dims) < 2 or not result.size:
-        return result
-    steps = [_steps(a, shape) for a in operands if getattr(a, "ndim", 0)]
-    order = dims[::-1]  # innermost first
+    shape, dims = result.shape, range(result.ndim)
+    steps = [_steps(a, shape) for a in operands]
+    order = [*reversed(dims)]  # innermost first
     for place in range(1, len(order)):
         at = place
         for before in range(place - 1, -1, -1):
@@ -66,9 +69,9 @@ def in_order(xp: Any, result: Any, operands: list) -> Any:
     wanted, step = {}, result.itemsize
     for d in order:
         wanted[d], step = step, step * shape[d]
-    if all(result.strides[d] == wanted[d] for d in dims):
+    if all(result.strides[d] == wanted[d] for d in dims if shape[d] != 1):
         return result
-    order = [*reversed(order), *[d for d in range(result.ndim) if shape[d] == 1]]
+    order.reverse()
     back = sorted(range(result.ndim), key=order.__getitem__)
     out = xp.empty([shape[d] for d in order], result.dtype).transpose(back)
     out[...] = result
@@ -78,7 +81,7 @@ def in_order(xp: Any, result: Any, operands: list) -> Any:
 def _steps(a: Any, shape: tuple[int, ...]) -> list[int]:
     """The strides of `a` in an iteration over `shape`: 0 where it is broadcast."""
     extra = len(shape) - a.ndim
-    return [0] * extra + [0 if n == 1 else s for s, n in zip(a.strides, a.shape, strict=True)]
+    return [0] * extra + [0 if n != m else s for s, n, m in zip(a.strides, a.shape, shape[extra:], strict=True)]
 
 
 def _compare(steps: list, shape: tuple[int, ...], inner: int, outer: int) -> int:

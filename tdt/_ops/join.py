@@ -7,7 +7,7 @@ from types import ModuleType
 from typing import Any
 
 from tdt import _dtype
-from tdt._backend.layout import is_channels_last
+from tdt._backend.layout import in_order, is_channels_last
 from tdt._ops._common import as_shape, store_into, wrap_dim
 from tdt._ops.elementwise._front import refuse_out
 from tdt._ops.memory import contiguous_format
@@ -293,7 +293,7 @@ def repeat_interleave(
 
 @op(computes=False)
 def _flip(xp: ModuleType, x: Any, *, dims: tuple[int, ...]) -> Any:
-    return xp.flip(x, dims).copy()
+    return in_order(xp, xp.flip(x, dims).copy(order="K"), [x])
 
 
 _flip.vjp("x")(lambda g, dims: _flip(g, dims=dims))
@@ -338,7 +338,7 @@ def flipud(input: Tensor) -> Tensor:
     return flip(input, (0,))
 
 
-@op(computes=False)
+@op(computes=False, packed=True)
 def _roll(xp: ModuleType, x: Any, *, shifts: tuple[int, ...], dims: tuple[int, ...] | None) -> Any:
     return xp.roll(x, shifts[0] if dims is None else shifts, dims)
 
@@ -391,7 +391,7 @@ def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
 
 
 def _triangle(name: str) -> Any:
-    @op(name=name, computes=False)
+    @op(name=name, computes=False, packed=True)
     def triangle(xp: ModuleType, x: Any, *, diagonal: int = 0) -> Any:
         return getattr(xp, name)(x, diagonal)
 

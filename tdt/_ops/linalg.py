@@ -430,7 +430,7 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None, *, out: Tensor |
     return result if out is None else store_into(out, result, exact=True)
 
 
-@op(dtypes=FLOATING_AND_COMPLEX)
+@op(dtypes=FLOATING_AND_COMPLEX, packed=True)
 def _vector_norm(
     xp: ModuleType, x: Any, *, ord: float = 2.0, dim: tuple[int, ...] | None = None, keepdim: bool = False
 ) -> Any:

@@ -274,7 +274,7 @@ def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: boo
     return _pair("topk", _topk, out, input, k=k, dim=d, largest=bool(largest))
 
 
-@op(dtypes=NUMBERS)
+@op(dtypes=NUMBERS, packed=True)
 def _cumsum(xp: ModuleType, x: Any, *, dim: int) -> Any:
     return x.cumsum(dim, x.dtype) if x.ndim else x.copy()
 
@@ -305,7 +305,7 @@ def _as_sum_type(x: Tensor, dtype: Any, out: Tensor | None) -> Tensor:
     return x.to(dtype) if dtype is not None else x.to(_dtype.int64) if x.dtype.category < FLOAT else x
 
 
-@op(dtypes=NUMBERS)
+@op(dtypes=NUMBERS, packed=True)
 def _cumprod(xp: ModuleType, x: Any, *, dim: int) -> Any:
     return x.cumprod(dim, x.dtype) if x.ndim else x.copy()
 

@@ -27,7 +27,7 @@ def _whole(x: Any, dtype: Any) -> Any:
     return dtype.np if dtype is not None else "int64" if x.dtype.kind in "biu" else None
 
 
-@op
+@op(packed=True)
 def _sum(xp: ModuleType, x: Any, *, dim: AllDims = None, keepdim: bool = False, dtype: Any = None) -> Any:
     return x.sum(dim, _whole(x, dtype), None, keepdim)
 
@@ -87,7 +87,7 @@ def _float_only(name: str, x: Tensor) -> None:
         )
 
 
-@op(dtypes=FLOATING_AND_COMPLEX)
+@op(dtypes=FLOATING_AND_COMPLEX, packed=True)
 def _mean(xp: ModuleType, x: Any, *, dim: AllDims = None, keepdim: bool = False) -> Any:
     n = x.size if dim is None else count(x.shape, dim)
     return x.sum(dim, None, None, keepdim) / (n or math.nan)
@@ -134,7 +134,7 @@ def nanmean(
     return result if out is None else store_into(out, result)
 
 
-@op(dtypes=FLOATING_AND_COMPLEX)
+@op(dtypes=FLOATING_AND_COMPLEX, packed=True)
 def _var(xp: ModuleType, x: Any, *, dim: AllDims = None, correction: float = 1, keepdim: bool = False) -> Any:
     n = count(x.shape, dim)
     away = x - x.sum(dim, None, None, True) / (n or math.nan)
@@ -152,7 +152,7 @@ def _(g: Tensor, x: Tensor, dim: AllDims, correction: float, keepdim: bool) -> T
     return keep(g, dim, x.shape, keepdim) * scale * centred
 
 
-@op(dtypes=FLOATING_AND_COMPLEX)
+@op(dtypes=FLOATING_AND_COMPLEX, packed=True)
 def _std(xp: ModuleType, x: Any, *, dim: AllDims = None, correction: float = 1, keepdim: bool = False) -> Any:
     return xp.sqrt(_var.forward(xp, x, dim=dim, correction=correction, keepdim=keepdim))
 
@@ -218,7 +218,7 @@ var, var_mean = _spreads(
 std, std_mean = _spreads("std", _std, "The square root of `var`.", ("tensor(1.4142)", "tensor(1.)"))
 
 
-@op
+@op(packed=True)
 def _prod(xp: ModuleType, x: Any, *, dim: AllDims = None, keepdim: bool = False, dtype: Any = None) -> Any:
     return x.prod(dim, _whole(x, dtype), None, keepdim)
 
@@ -255,7 +255,7 @@ def prod(
     return finish(_prod, out, x, dim=wrap_dims(dim, x.ndim), keepdim=keepdim, dtype=_integer(dtype))
 
 
-@op(dtypes=FLOATING_AND_COMPLEX, to_float=True)
+@op(dtypes=FLOATING_AND_COMPLEX, to_float=True, packed=True)
 def _logsumexp(xp: ModuleType, x: Any, *, dim: AllDims, keepdim: bool = False) -> Any:
     if not x.size:
         return xp.log(xp.exp(x).sum(dim, None, None, keepdim))
@@ -284,7 +284,7 @@ def logsumexp(input: Tensor, dim: Dims, keepdim: bool = False, *, out: Tensor | 
 def _extreme(name: str) -> tuple[Any, Any]:
     method = name[1:]
 
-    @op(name=name, dtypes=REAL)
+    @op(name=name, dtypes=REAL, packed=True)
     def extreme(xp: ModuleType, x: Any, *, dim: AllDims = None, keepdim: bool = False) -> Any:
         return getattr(x, method)(dim, None, keepdim)
 
@@ -409,7 +409,7 @@ max, min = _of_max("max", _amax, "max_dim", maximum), _of_max("min", _amin, "min
 
 
 def _truth(name: str) -> Any:
-    @op(name=name)
+    @op(name=name, packed=True)
     def truth(xp: ModuleType, x: Any, *, dim: AllDims = None, keepdim: bool = False) -> Any:
         result = getattr(x.astype(bool), name)(axis=dim, keepdims=keepdim)
         return result.astype(x.dtype) if x.dtype == xp.uint8 else result

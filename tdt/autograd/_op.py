@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from tdt import _backend
-from tdt._backend.layout import in_order
+from tdt._backend.layout import dense, in_order
 from tdt._broadcast import check_broadcast
 from tdt._dtype import ALL, ALL_DTYPES, FLOAT, dtype, of
 from tdt._tensor import LEAF, Storage, Tensor, View, alias
@@ -65,6 +65,7 @@ class Traits:
     elementwise: bool | None = (
         None  # operands decide how the result lies in memory (None: if broadcast, or for a ufunc)
     )
+    packed: bool = False  # the result's elements lie in the order of its dimensions, however the operand's do
     computes: bool = True  # False: only moves values, in half precision too
     shape: Callable[..., Any] | None = None  # the result's shape(s) from the operands' shapes and the statics
     flops: Callable[..., Any] | None = None  # multiply-adds from the same
@@ -100,6 +101,7 @@ class Op(Traits):
         if self.elementwise is None:
             several = self.broadcasts and self.fixed > 1 and self.shape is None and not self.view
             self.elementwise = several or self.direct is not None
+        self.lay = dense if self.packed else in_order if self.elementwise else None
         self._names: dict[int, tuple[str, ...]] = {}
 
     def names_for(self, count: int) -> tuple[str, ...]:
@@ -187,8 +189,8 @@ def unary(op: Op, x: Any, statics: dict = NO_STATICS) -> Any:
         result = op.forward(np, a, **statics)
     else:
         statics, result = op.defaults, op.forward(np, a) if op.direct is None else op.direct(a)
-    if a.base is not None and op.elementwise and 0 in a.strides:
-        result = in_order(np, result, [a])
+    if op.lay and (not result.flags.c_contiguous if op.packed else a.base is not None and 0 in a.strides):
+        result = op.lay(np, result, [a])
     out = _new(Tensor)
     out._a = result if result.__class__ is ndarray else np.asarray(result)
     out._edge = out._view = out._grad = None
@@ -283,7 +285,7 @@ def apply(op: Op, operands: tuple, statics: dict, target: Any = None) -> Any:
         result = _compute(op, xp, arrays, statics, plan.low, target)
         if op.aux:
             result, *aux = result
-    result = in_order(xp, result, arrays) if op.elementwise and target is None else result
+    result = op.lay(xp, result, arrays) if op.lay is not None and target is None else result
     if result.__class__ is ndarray and not state.inference:
         out = _new(Tensor)
         out._a = result

@@ -239,14 +239,12 @@ def compute_line(w: Writer) -> str:
     y, z = w.new(), w.any()
     if w.unsure(z, x):
         z = x
-    # Known gap: the words for batches of matrices that do not fit.
-    # And the strides of a sum over a tensor that is not contiguous.
-    dense = x if w.env[x].is_contiguous() else f"{x}.contiguous()"
+    # Of batches of matrices that do not fit, PyTorch names sizes after it has folded them, as memory and gradients let it.
     factor = z if max(w.env[x].dim(), w.env[z].dim()) < 3 else f"{x}.transpose(-1, -2)"
     return w.pick((
         f"{y} = {x} + {other}", f"{y} = {x} * {other}", f"{y} = {x} * {other}", f"{y} = {other} - {x}",
         f"{y} = {x} / {other}", f"{y} = {x} + {z}", f"{y} = {x} * {z}", f"{y} = {x} @ {factor}",
-        f"{y} = {dense}.sum({dim})", f"{y} = {dense}.sum({dim}, keepdim=True)", f"{y} = {x}.mean()", f"{y} = torch.tanh({x})",
+        f"{y} = {x}.sum({dim})", f"{y} = {x}.sum({dim}, keepdim=True)", f"{y} = {x}.mean()", f"{y} = torch.tanh({x})",
         f"{y} = {x}.exp()", f"{y} = {x}.clone()", f"{y} = {x}.contiguous()", f"{y} = torch.cat([{x}, {z}], {dim})",
         f"{y} = torch.stack([{x}, {x}], {dim})", f"{y} = torch.where({x} > 1, {x}, {other})",
         f"{y} = {x}.max({dim}).values", f"{y} = {x}[torch.tensor([0, 0])]", f"{y} = torch.relu({x})",
