@@ -29,25 +29,37 @@ def _rows(a: Any) -> Any:
     return a.transpose(0, *range(2, a.ndim), 1).reshape(-1, a.shape[1])
 
 
-def _shares(xp: Any, target: Any, weight: Any, classes: int, dtype: Any, ignore_index: int) -> tuple[Any, Any]:
-    """(class of every row, its weight); the weight is None where all count the same. IndexError for an unknown class."""
+def _shares(xp: Any, target: Any, weight: Any, classes: int, dtype: Any, ignore_index: int) -> tuple[Any, Any, Any]:
+    """(class of every row, its weight or None where all are 1, whether it is ignored or None where none is).
+
+    IndexError for an unknown class.
+    """
     t = target.reshape(-1)
     if t.dtype != np.int64:
         t = t.astype(np.int64)
     bad = t.view(np.uint64) >= classes if t.size else t != t
-    share = None
+    ignored = None
     if bad.any():
         ignored = t == ignore_index
         if (bad & ~ignored).any():
             raise IndexError(
                 f"Target {int(t[bad & ~ignored][0])} is out of bounds; there are {classes} classes, 0 to {classes - 1}."
             )
-        t, share = xp.where(ignored, 0, t), (~ignored).astype(dtype)
+        t = xp.where(ignored, 0, t)
     elif 0 <= ignore_index < classes:
-        share = (t != ignore_index).astype(dtype)
-    if weight is not None:
-        share = weight[t] if share is None else weight[t] * share
-    return t, share
+        ignored = t == ignore_index
+    share = None if weight is None else weight[t]
+    if ignored is not None:
+        share = (~ignored).astype(dtype) if share is None else xp.where(ignored, dtype.type(0), share)
+    return t, share, ignored
+
+
+def _weighed(xp: Any, values: Any, share: Any, ignored: Any) -> Any:
+    """`values`, one per row or one for all, times the shares; 0 in ignored rows, even where the value is not finite."""
+    if share is None:
+        return values
+    product = values * share
+    return product if ignored is None else xp.where(ignored, product.dtype.type(0), product)
 
 
 def _reduce(xp: Any, losses: Any, share: Any, reduction: str, target: Any) -> Any:
@@ -60,20 +72,19 @@ def _reduce(xp: Any, losses: Any, share: Any, reduction: str, target: Any) -> An
     return total / losses.dtype.type(losses.size) if share is None else total / share.sum()
 
 
-def _scale(xp: Any, g: Any, share: Any, reduction: str, rows: int) -> Any:
+def _scale(xp: Any, g: Any, share: Any, ignored: Any, reduction: str, rows: int) -> Any:
     """The gradient that reaches each row: an array of `rows` or 0-d."""
     if reduction == "none":
         g = g.reshape(-1)
     elif reduction == "mean":
         g = g / g.dtype.type(rows) if share is None else g / share.sum()
-    # Where no row counts, the mean is NaN and its gradient 0.
-    return g if share is None else xp.where(share == 0, g.dtype.type(0), g * share)
+    return _weighed(xp, g, share, ignored)
 
 
-def _onehot(xp: Any, t: Any, share: Any, shape: tuple, dtype: Any) -> Any:
+def _onehot(xp: Any, t: Any, share: Any, shape: tuple) -> Any:
     """An array of `shape` (N, C, *d) with each row's share at its class and 0 elsewhere."""
-    flat = xp.zeros((t.size, shape[1] if len(shape) > 1 else shape[0]), dtype)
-    flat[xp.arange(t.size), t] = 1 if share is None else share
+    flat = xp.zeros((t.size, shape[1] if len(shape) > 1 else shape[0]), share.dtype)
+    flat[xp.arange(t.size), t] = share
     return _unrows(flat, shape)
 
 
@@ -85,15 +96,16 @@ def _unrows(flat: Any, shape: tuple) -> Any:
 
 def _constants(
     x: Tensor, target: Tensor, weight: Tensor | None, reduction: str, ignore_index: int
-) -> tuple[Tensor, Tensor, float]:
-    """For the rules: the one-hot targets times their shares, the shares (N, *d), and what a mean divides by."""
+) -> tuple[Tensor, Tensor]:
+    """For the rules: how much each row counts (N, *d), in a mean divided by the sum; and that at its class, 0 elsewhere."""
     a = x._a
     xp = _backend.namespace(a)
     classes = a.shape[1] if a.ndim > 1 else a.shape[0]
-    t, share = _shares(xp, target._a, None if weight is None else weight._a, classes, a.dtype, ignore_index)
+    t, share, ignored = _shares(xp, target._a, None if weight is None else weight._a, classes, a.dtype, ignore_index)
     each = xp.ones(t.shape, a.dtype) if share is None else share
-    total = (float(each.sum()) or 1.0) if reduction == "mean" else 1.0
-    return wrap(_onehot(xp, t, share, a.shape, a.dtype)), wrap(each.reshape(target.shape)), total
+    if reduction == "mean":
+        each = _weighed(xp, 1 / each.sum(), each, ignored)
+    return wrap(each.reshape(target.shape)), wrap(_onehot(xp, t, each, a.shape))
 
 
 def _spread(g: Tensor, x: Tensor) -> Tensor:
@@ -101,34 +113,29 @@ def _spread(g: Tensor, x: Tensor) -> Tensor:
     return g.unsqueeze(1 if x.ndim > 1 else 0) if g.ndim else g
 
 
-@op(dtypes=FLOATING, promote=(), broadcasts=False, aux=("t", "share"), shape=_reduced_shape)
+@op(dtypes=FLOATING, promote=(), broadcasts=False, aux=("t", "share", "ignored"), shape=_reduced_shape)
 def _nll_loss(xp, x, target, weight, *, reduction, ignore_index):
     rows = _rows(x)
-    t, share = _shares(xp, target, weight, rows.shape[1], x.dtype, ignore_index)
-    losses = -rows[xp.arange(t.size), t]
-    if share is not None:
-        # Not a product: an ignored row may hold inf.
-        losses = xp.where(share == 0, x.dtype.type(0), losses * share)
-    return _reduce(xp, losses, share, reduction, target), t, share
+    t, share, ignored = _shares(xp, target, weight, rows.shape[1], x.dtype, ignore_index)
+    losses = _weighed(xp, -rows[xp.arange(t.size), t], share, ignored)
+    return _reduce(xp, losses, share, reduction, target), t, share, ignored
 
 
 @_nll_loss.vjp("x")
 def _(g, x, target, weight, reduction, ignore_index):
-    onehot, _, total = _constants(x, target, weight, reduction, ignore_index)
-    return _spread(g / -total, x) * onehot
+    return _spread(-g, x) * _constants(x, target, weight, reduction, ignore_index)[1]
 
 
 @_nll_loss.fast_vjp("x")
-def _(xp, g, x, t, share, reduction):
-    flat = xp.zeros((t.size, x.shape[1] if x.ndim > 1 else x.shape[0]), x.dtype)
-    flat[xp.arange(t.size), t] = -_scale(xp, g, share, reduction, t.size)
-    return _unrows(flat, x.shape)
+def _(xp, g, x, t, share, ignored, reduction):
+    scale = -_scale(xp, g, share, ignored, reduction, t.size)
+    return _onehot(xp, t, scale, x.shape)
 
 
-@op(dtypes=FLOATING, promote=(), broadcasts=False, aux=("t", "share", "exps", "sums"), shape=_reduced_shape)
+@op(dtypes=FLOATING, promote=(), broadcasts=False, aux=("t", "share", "ignored", "exps", "sums"), shape=_reduced_shape)
 def _cross_entropy(xp, x, target, weight, *, reduction, ignore_index):
     rows = _rows(x)
-    t, share = _shares(xp, target, weight, rows.shape[1], x.dtype, ignore_index)
+    t, share, ignored = _shares(xp, target, weight, rows.shape[1], x.dtype, ignore_index)
     if rows.size >= _kernels.LARGE_LOSS and (fast := _kernels.chosen("cross_entropy.rows", xp, rows)):
         losses, exps, sums = fast(rows, t)
     else:
@@ -137,22 +144,19 @@ def _cross_entropy(xp, x, target, weight, *, reduction, ignore_index):
         exps = xp.exp(shifted, out=shifted)
         sums = exps.sum(axis=1)
         losses = xp.log(sums) - picked
-    if share is not None:
-        losses = xp.where(share == 0, x.dtype.type(0), losses * share)
-    return _reduce(xp, losses, share, reduction, target), t, share, exps, sums
+    losses = _weighed(xp, losses, share, ignored)
+    return _reduce(xp, losses, share, reduction, target), t, share, ignored, exps, sums
 
 
 @_cross_entropy.vjp("x")
 def _(g, x, target, weight, reduction, ignore_index):
-    onehot, share, total = _constants(x, target, weight, reduction, ignore_index)
-    dim = 1 if x.ndim > 1 else 0
-    g = g / total
-    return _spread(g * share, x) * softmax(x, dim) - _spread(g, x) * onehot
+    share, onehot = _constants(x, target, weight, reduction, ignore_index)
+    return _spread(g * share, x) * softmax(x, 1 if x.ndim > 1 else 0) - _spread(g, x) * onehot
 
 
 @_cross_entropy.fast_vjp("x")
-def _(xp, g, x_shape, t, share, exps, sums, reduction):
-    scale = _scale(xp, g, share, reduction, t.size)
+def _(xp, g, x_shape, t, share, ignored, exps, sums, reduction):
+    scale = _scale(xp, g, share, ignored, reduction, t.size)
     if exps.size >= _kernels.LARGE_LOSS and (fast := _kernels.chosen("cross_entropy.rows_vjp", xp, exps)):
         return _unrows(fast(exps, sums, t, scale), x_shape)
     grad = exps * (scale / sums)[:, None]

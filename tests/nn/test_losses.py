@@ -87,6 +87,25 @@ def test_a_batch_that_is_all_ignored_gives_nan_and_no_gradient_as_in_pytorch(los
         )
 
 
+@pytest.mark.parametrize("weight", [[0.0, 0.0, 0.0], [0.0, 1.0, 2.0], [np.nan, 1.0, 1.0], [np.inf, 0.0, 1.0]], ids=str)
+@pytest.mark.parametrize("twice", [False, True], ids=["once", "differentiable"])
+@pytest.mark.parametrize("loss, smoothing", [("cross_entropy", 0.0), ("cross_entropy", 0.1), ("nll_loss", None)])
+def test_weights_of_nothing_or_no_number_spare_ignored_rows_alone(loss, smoothing, twice, weight):
+    def gradient(lib, x, w, t):
+        options = {} if smoothing is None else {"label_smoothing": smoothing}
+        for reduction in ("mean", "sum", "none"):
+            y = getattr(lib.nn.functional, loss)(x, t, w.detach(), reduction=reduction, ignore_index=ignore, **options)
+            yield y.detach()
+            yield lib.autograd.grad(y.sum(), x, create_graph=twice)[0].detach()
+
+    for ignore in (-100, 0, 1):
+        for targets in ([0, 0], [0, 1], [1, 2], [0, -100], [-100, -100]):
+            if ignore == -100 or -100 not in targets:
+                agree(
+                    lambda *args: tuple(gradient(*args)), numbers(2, 3), np.array(weight, "float32"), np.array(targets)
+                )
+
+
 def test_extreme_logits_neither_overflow_nor_lose_the_loss():
     x = np.array([[1e4, -1e4, 0.0], [-1e4, 0.0, 1e4]], "float32")
     agree(lambda lib, x, t: lib.nn.functional.cross_entropy(x, t), x, np.array([0, 1]))
