@@ -92,30 +92,37 @@ def open_splits(data: DataConfig, errors: ConfigErrors) -> dict[str, Split]:
         except REFUSALS as error:
             errors.add(component, reason(error))
             continue
-        split = Split(dataset, random if name == "train" else [], fixed, component)
+        before = random if name == "train" else []
+        split = Split(dataset, [step for _, step in before], [step for _, step in fixed], component)
         if not len(dataset):
             errors.add(component, "has no samples")
-        elif name != "train" or _first_passes(split, errors):
+        elif name != "train" or _first_passes(split, [*before, *fixed], errors):
             opened[name] = split
     return opened
 
 
-def _steps(components: tuple[Component, ...], errors: ConfigErrors) -> list[Any]:
+def _steps(components: tuple[Component, ...], errors: ConfigErrors) -> list[tuple[Component, Any]]:
+    """The steps that could be made, each with what declares it."""
     made = []
     for component in components:
         try:
-            made.append(registry.transforms.create(component))
+            made.append((component, registry.transforms.create(component)))
         except REFUSALS as error:
             errors.add(component, reason(error))
     return made
 
 
-def _first_passes(split: Split, errors: ConfigErrors) -> bool:
-    """Whether a sample comes through the steps; else the refusal is reported."""
+def _first_passes(split: Split, steps: list[tuple[Component, Any]], errors: ConfigErrors) -> bool:
+    """Whether the first sample comes through the steps as a tensor; else the refusal is reported where it arose."""
+    at_work = split.component
     try:
-        inputs, _ = split.sample()
+        inputs, _ = split.dataset[0]
+        for component, step in steps:
+            at_work, alone = component, Compose([step])
+            alone.draw_from(tdt.Generator())
+            inputs = alone(inputs)
     except REFUSALS as error:
-        errors.add("data.transform", reason(error))
+        errors.add(at_work, reason(error))
         return False
     if not isinstance(inputs, tdt.Tensor):
         errors.add("data.transform", f"samples are {type(inputs).__name__}, no tensors; add ToTensor")

@@ -292,6 +292,17 @@ def test_what_a_loss_says_is_one_sentence():
     assert "same size; its input comes from classifier.2" in only(("loss: CrossEntropyLoss", "loss: MSELoss"))
 
 
+@pytest.mark.parametrize(
+    ("steps", "said"),
+    [
+        ('transform: [ToTensor]\n  augment: ["RandomCrop(20)"]', "c.yaml:7:13: data.augment.0: RandomCrop: the window (20, 20)"),
+        ('transform: ["Normalize(0.5, 0.5)", ToTensor]', "c.yaml:6:15: data.transform.0: TypeError: Normalize: expected a"),
+    ],
+)  # fmt: skip
+def test_a_step_that_refuses_the_first_sample_is_named(steps: str, said: str):
+    assert only(('transform: [ToTensor, "Normalize(0.5, 0.5)"]', steps)).startswith(said)
+
+
 def test_images_that_are_no_tensors_are_told_once_what_is_missing():
     found = only(('[ToTensor, "Normalize(0.5, 0.5)"]', "[]"))
     assert found == "c.yaml:6:14: data.transform: samples are ndarray, no tensors; add ToTensor"
