@@ -15,10 +15,13 @@ _KEEP = 1 << 23  # bytes of workspace kept between calls
 
 
 def tuple_of(value: Any, count: int, name: str) -> tuple[int, ...]:
-    """`value` as `count` integers: one is repeated. RuntimeError for another number of them."""
+    """`value` as `count` integers: one is repeated. RuntimeError for another number of them, TypeError for no integers."""
     if value.__class__ is int:
         return (value,) * count
-    values = tuple(value) if isinstance(value, (tuple, list)) else (int(value),)
+    values = tuple(value) if isinstance(value, (tuple, list)) else (value,)
+    for wrong in values:
+        if not hasattr(wrong, "__index__") or isinstance(wrong, bool):
+            raise TypeError(f"argument '{name}' must be tuple of ints, not {type(wrong).__name__}")
     if len(values) == 1:
         return values * count
     if len(values) != count:

@@ -327,6 +327,16 @@ REFUSED = [
 ]
 
 
+@pytest.mark.parametrize("wrong", [2.0, "a", True, (2, 1.5)], ids=str)
+@pytest.mark.parametrize("name", ["MaxPool2d", "AvgPool2d"])
+def test_a_window_of_no_integers_is_refused(name, wrong):
+    for options in ({}, {"return_indices": True}) if name == "MaxPool2d" else ({},):
+        agree_error(
+            lambda lib, options=options: getattr(lib.nn, name)(wrong, **options)(lib.ones(1, 1, 4, 4)),
+            "argument 'kernel_size' ",
+        )
+
+
 @pytest.mark.parametrize("call", REFUSED, ids=[str(i) for i in range(len(REFUSED))])
 def test_what_pytorch_refuses_is_refused_in_its_words(call):
     agree_error(call, _first(call))
