@@ -15,6 +15,7 @@ from tdt._device import as_device
 from tdt._dtype import dtype as Dtype
 from tdt._from_data import array_of, fill_number
 from tdt._tensor import LEAF, Tensor, wrap
+from tdt.autograd._mode import state
 
 __all__ = [
     "arange", "as_tensor", "asarray", "empty", "empty_like", "empty_strided", "eye", "from_numpy", "full", "full_like",
@@ -25,6 +26,8 @@ __all__ = [
 
 def _finished(array: Any, requires_grad: bool) -> Tensor:
     made = wrap(array)
+    if state.inference:
+        made._st.inference = True
     if requires_grad:
         if made.dtype.category < _dtype.FLOAT:
             raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
@@ -113,7 +116,7 @@ def from_numpy(ndarray: np.ndarray) -> Tensor:
             "given numpy array has byte order different from the native byte order. Conversion between byte orders "
             "is currently not supported."
         )
-    return wrap(ndarray)
+    return _finished(ndarray, False)
 
 
 def _shape_of(size: tuple[Any, ...]) -> tuple[int, ...]:

@@ -14,9 +14,10 @@ LEAF = ("leaf", 0)  # the edge of a tensor that wants a gradient and was not com
 
 
 class Storage:
-    """What a tensor and all its views have in common. `version` counts in-place writes."""
+    """What a tensor and all its views have in common. `version` counts in-place writes. `inference`: made in that mode."""
 
     version = 0
+    inference = False
 
 
 class View:
@@ -53,7 +54,6 @@ class Tensor:
     _grad: Tensor | None
     _hooks: dict | None = None
     _post_hooks: dict | None = None
-    _inference = False
     _retains = False
     __array_priority__ = 1000  # NumPy arrays leave `array + tensor` to us
     __hash__ = object.__hash__
@@ -101,7 +101,13 @@ class Tensor:
 
     @property
     def _version(self) -> int:
+        if self._st.inference:
+            raise RuntimeError("Inference tensors do not track version counter. clone() gives a normal tensor.")
         return self._st.version
+
+    def is_inference(self) -> bool:
+        """Whether the memory was made in inference mode: nothing that needs it for gradients may use it."""
+        return self._st.inference
 
     @property
     def itemsize(self) -> int:

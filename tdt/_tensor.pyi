@@ -8,6 +8,7 @@ from tdt._size import Size
 LEAF: Any
 class Storage:
     version = 0
+    inference = False
 class View:
     __slots__ = ('base', 'source', 'step', 'version', 'made', 'seen')
 
@@ -21,7 +22,6 @@ class Tensor:
     _grad: Tensor | None
     _hooks: dict | None = None
     _post_hooks: dict | None = None
-    _inference = False
     _retains = False
     __array_priority__ = 1000
     __hash__ = object.__hash__
@@ -47,6 +47,8 @@ class Tensor:
 
     @property
     def _version(self) -> builtins.int: ...
+
+    def is_inference(self) -> builtins.bool: ...
 
     @property
     def itemsize(self) -> builtins.int: ...

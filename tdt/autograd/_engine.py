@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from tdt import _backend
+from tdt._overlap import check_memory
 from tdt._tensor import LEAF, Tensor, wrap
 from tdt.autograd._node import Node
 from tdt.autograd._op import edge_of
@@ -170,6 +171,7 @@ def accumulate(leaf: Tensor, g: Any, own: bool) -> None:
             if getattr(grad._a, "is_sparse", False) or getattr(g, "is_sparse", False) or grad.requires_grad:
                 leaf._grad = wrap(_add(grad._a, g))
             else:
+                check_memory(grad)
                 grad._a += g
                 grad._st.version += 1
     if leaf._post_hooks:

@@ -106,7 +106,12 @@ class Node:
         for i in back.keep:
             t = operands[i] if i < count else outs[i - count]
             if isinstance(t, Tensor):
-                saved.append((arrays[i] if i < count else t._a, t._st, t._st.version))
+                st = t._st
+                if st.inference:
+                    raise RuntimeError(
+                        f"Inference tensors cannot be saved for backward. Give {back.op.name} a clone() instead."
+                    )
+                saved.append((arrays[i] if i < count else t._a, st, st.version))
             else:
                 saved.append((t, None, 0))
         self.saved = saved

@@ -421,7 +421,8 @@ def _wrap(op: Op, results: tuple, operands: tuple, statics: dict) -> tuple[Tenso
         t = alias(r if _backend.is_array(r) or getattr(r, "is_sparse", False) else np.asarray(r), None)
         if op.view:
             _link(op, operands[0], t, statics, k if op.multi_view else None)
-        t._inference = state.inference
+        if t._view is None:
+            t._st.inference = state.inference
         outs.append(t)
     return tuple(outs)
 

@@ -30,7 +30,7 @@ def set_requires_grad(self: Tensor, value: bool) -> None:
         raise RuntimeError(
             f"only Tensors of floating point and complex dtype can require gradients; this one is {self.dtype}"
         )
-    if value and self._inference and not state.inference:
+    if value and self._st.inference and not state.inference:
         raise RuntimeError("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.")
     self._edge = LEAF if value else None
 
@@ -108,9 +108,7 @@ def backward(
 
 def detach(self: Tensor) -> Tensor:
     """A tensor on the same memory, outside the graph."""
-    t = alias(self._a, None, self._st)
-    t._inference = self._inference
-    return t
+    return alias(self._a, None, self._st)
 
 
 def detach_(self: Tensor) -> Tensor:

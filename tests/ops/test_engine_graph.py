@@ -298,6 +298,40 @@ def test_no_grad_enable_grad_and_inference_mode_nest():
         y.add_(1)
 
 
+def test_a_tensor_made_in_inference_mode_stays_out_of_every_graph():
+    normal = tdt.ones(2)
+    with tdt.inference_mode():
+        made, computed, view, wanting = tdt.ones(2), normal * 2, normal[:1], tdt.ones(2, requires_grad=True)
+        made.add_(1)
+    assert [t.is_inference() for t in (made, made[:1], made.detach(), computed, wanting)] == [True] * 5
+    assert [t.is_inference() for t in (normal, view, made * 2, made.clone())] == [False] * 4
+    weight = tdt.ones(2, requires_grad=True)
+    (weight + made).sum().backward()  # nothing of it is kept
+    assert weight.grad.tolist() == [1.0, 1.0]
+    with pytest.raises(RuntimeError, match="Inference tensors cannot be saved for backward"):
+        weight * made
+    for change in (lambda: made.add_(1), lambda: made.__setitem__(0, 1), lambda: tdt.add(normal, 1, out=computed)):
+        with pytest.raises(
+            RuntimeError, match="Inplace update to inference tensor outside InferenceMode is not allowed"
+        ):
+            change()
+    with pytest.raises(RuntimeError, match="Setting requires_grad=True on inference tensor outside InferenceMode"):
+        made.requires_grad_()
+    with pytest.raises(RuntimeError, match="Inference tensors do not track version counter"):
+        _ = made._version
+
+
+def test_a_gradient_that_the_user_has_expanded_cannot_be_added_to():
+    x = leaf(1.0, 2.0)
+    x.grad = tdt.tensor(1.0, dtype=tdt.float64).expand(2)
+    with pytest.raises(RuntimeError, match="more than one element of the written-to tensor"):
+        (x * x).sum().backward()
+    x.grad = None
+    x.sum().backward()
+    x.sum().backward()
+    assert x.grad.tolist() == [2.0, 2.0]
+
+
 def test_grad_modes_decorate_functions_and_generators():
     x = leaf(1.0)
 
