@@ -34,6 +34,7 @@ LARGE_CONV = 1 << 20
 LARGE_POOL = 1 << 16  # elements: a step saves about a fifth of a millisecond
 LARGE_RELU = LARGE_NORM = 1 << 16  # elements
 LARGE_LSTM = 1 << 16  # gates at all steps: a step saves tens of microseconds
+LARGE_DRAW = 1 << 14  # words of the Mersenne Twister
 LARGE_LOOKUP = 1 << 13  # elements of a gradient: NumPy's addition to places takes 8 ns for each
 LARGE_SOFTMAX = 1 << 14  # elements
 LARGE_LOSS = 1 << 15  # logits
@@ -219,6 +220,11 @@ def _large_lookup(arrays: Sequence[Any], statics: dict) -> bool:
     )
 
 
+def _large_draw(arrays: Sequence[Any], statics: dict) -> bool:
+    """So many words from a generator's state."""
+    return _enabled and statics["n"] >= LARGE_DRAW
+
+
 def _large_product(arrays: Sequence[Any], statics: dict) -> bool:
     """Matrices of float32 or float64, or stacks of as many."""
     a, b = arrays
@@ -281,6 +287,8 @@ TABLE: dict[str, list[Kernel]] = {
     "cross_entropy.rows": [("cpu", _large_rows, _lazy("softmax_cpu", "cross_entropy"))],
     "cross_entropy.rows_vjp": [("cpu", _large_rows, _lazy("softmax_cpu", "cross_entropy_vjp"))],
     "embedding_grad": [("cpu", _large_lookup, _lazy("embedding_cpu", "embedding_grad"))],
+    "mersenne.words": [("cpu", _large_draw, _lazy("mersenne_cpu", "words"))],
+    "mersenne.pairs": [("cpu", _large_draw, _lazy("mersenne_cpu", "pairs"))],
     "optim.sgd": [("cpu", _large_group, _lazy("optim_cpu", "sgd"))],
     "optim.adam": [("cpu", _large_group, _lazy("optim_cpu", "adam"))],
 }

@@ -6,10 +6,14 @@ NumPy produces the words. Its seeding by Knuth's recurrence (`init_genrand`) is 
 
 from __future__ import annotations
 
+import ctypes
+import functools
 from typing import Any
 
 import numpy as np
 from numpy.random.bit_generator import ISeedSequence
+
+from tdt import _kernels
 
 WORDS = 624  # the size of the state; so many outputs are made at once
 
@@ -41,6 +45,11 @@ class MersenneTwister:
         self._bits = np.random.MT19937(unseeded)
         self.seed(seed)
 
+    @functools.cached_property
+    def _state(self) -> np.ndarray:
+        """NumPy's own state, where it lies: 624 words, and the place of the next one."""
+        return np.ctypeslib.as_array((ctypes.c_uint32 * (WORDS + 1)).from_address(self._bits.ctypes.state_address))
+
     def seed(self, seed: int) -> None:
         """Start the stream of `seed`, of which MT19937 takes the low 32 bits."""
         self.initial_seed = seed
@@ -49,10 +58,14 @@ class MersenneTwister:
 
     def raw(self, n: int) -> np.ndarray:
         """The next `n` 32-bit words, in uint64."""
+        if n >= _kernels.LARGE_DRAW and (fast := _kernels.chosen("mersenne.words", np, self._state, n=n)):
+            return fast(self._state, n)
         return self._bits.random_raw(n)
 
     def raw64(self, n: int) -> np.ndarray:
         """The next `n` 64-bit words (uint64); of the two draws for each, the first is the high half."""
+        if 2 * n >= _kernels.LARGE_DRAW and (fast := _kernels.chosen("mersenne.pairs", np, self._state, n=2 * n)):
+            return fast(self._state, n)
         pairs = self._bits.random_raw(2 * n)
         high = pairs[0::2] << np.uint64(32)
         high |= pairs[1::2]

@@ -1,0 +1,51 @@
+"""The Mersenne Twister's kernel beside NumPy's, and in the stream of a generator."""
+
+from __future__ import annotations
+
+import ctypes
+
+import numpy as np
+import pytest
+
+import tdt
+from tdt._kernels import LARGE_DRAW, TABLE
+from tdt._kernels.mersenne_cpu import SIZE, pairs, words
+from tdt._random._mersenne import MersenneTwister
+
+
+def twin(seed: int) -> tuple[np.random.MT19937, np.ndarray]:
+    bits = np.random.MT19937(seed)
+    address = bits.ctypes.state_address
+    return bits, np.ctypeslib.as_array((ctypes.c_uint32 * (SIZE + 1)).from_address(address))
+
+
+@pytest.mark.parametrize("seed", [0, 5, 2**32 - 1])
+def test_the_words_are_numpys_from_any_place_and_the_state_moves_on(seed):
+    numpy, (bits, state) = np.random.MT19937(seed), twin(seed)
+    for n in (0, 1, 2, 3, 227, 1, 396, SIZE - 1, SIZE, SIZE + 1, 16, 17, 2 * SIZE, 7, 100_001):
+        np.testing.assert_array_equal(words(state, n), numpy.random_raw(n))
+        drawn = numpy.random_raw(2 * n)
+        np.testing.assert_array_equal(pairs(state, n), drawn[0::2] << np.uint64(32) | drawn[1::2])
+        assert bits.random_raw() == numpy.random_raw()
+        assert bits.state["state"]["pos"] == numpy.state["state"]["pos"]
+
+
+@pytest.mark.skipif(not tdt._kernels.enabled(), reason="kernels are off")
+def test_a_generator_draws_the_same_with_kernels_and_without(monkeypatch):
+    called = []
+    for row in ("mersenne.words", "mersenne.pairs"):
+        ((device, when, function),) = TABLE[row]
+        spy = lambda *a, _n=row, _f=function: called.append(_n) or _f(*a)  # noqa: E731
+        monkeypatch.setitem(TABLE, row, [(device, when, spy)])
+    fast, portable = MersenneTwister(3), MersenneTwister(3)
+    for n in (5, LARGE_DRAW - 1, LARGE_DRAW, 3, LARGE_DRAW + 333):
+        for draw in ("raw", "raw64"):
+            with tdt.backends.kernels(False):
+                expected = getattr(portable, draw)(n)
+            np.testing.assert_array_equal(getattr(fast, draw)(n), expected)
+            np.testing.assert_array_equal(fast.state(), portable.state())
+    assert called == ["mersenne.pairs", "mersenne.words", "mersenne.pairs", "mersenne.words", "mersenne.pairs"]
+    fast.seed(9)
+    portable.set_state(fast.state())
+    np.testing.assert_array_equal(fast.raw(LARGE_DRAW), portable.raw(LARGE_DRAW))
+    np.testing.assert_array_equal(fast.raw(LARGE_DRAW), MersenneTwister(9).raw(2 * LARGE_DRAW)[LARGE_DRAW:])
