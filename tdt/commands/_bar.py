@@ -10,7 +10,7 @@ from typing import TextIO
 import rich.console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-from tdt.commands._console import Console
+from tdt.commands._console import Console, number
 from tdt.train.events import RunStarted, StepDone
 
 INTERVAL = 0.1  # seconds between two drawings: one costs about 2 ms
@@ -48,7 +48,7 @@ class BarConsole(Console):
         if event.scalars:
             named = {tag.removeprefix("train/"): value for tag, value in event.scalars.items()}
             rate = named.pop("time/samples_per_second", 0.0)
-            means = [f"{name} {value:.4f}" for name, value in named.items() if name.partition("/")[0] != "lr"]
+            means = [f"{name} {number(value)}" for name, value in named.items() if name.partition("/")[0] != "lr"]
             self._scores = " ".join([*means, f"{rate:,.0f}/s"])
         now = time.perf_counter()
         if now - self._shown >= INTERVAL or event.step == self._steps:

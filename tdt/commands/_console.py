@@ -108,4 +108,13 @@ class Console:
 
 def _scores(scalars: Any) -> str:
     """`loss 0.1234 accuracy 0.9876` from scalars whose tags are split/metric."""
-    return " ".join(f"{tag.rpartition('/')[2]} {value:.4f}" for tag, value in scalars.items())
+    return " ".join(f"{tag.rpartition('/')[2]} {number(value)}" for tag, value in scalars.items())
+
+
+def number(value: float) -> str:
+    """Four decimals, where these say something; else four digits.
+
+    >>> number(0.5), number(0.0), number(0.000031234), number(7.2448e18)
+    ('0.5000', '0.0000', '3.123e-05', '7.245e+18')
+    """
+    return f"{value:.4f}" if value == 0 or 1e-3 <= abs(value) < 1e6 else f"{value:.4g}"

@@ -45,6 +45,13 @@ def test_what_a_run_shows_without_a_terminal(work):
     assert "\x1b" not in done.stdout
 
 
+def test_a_small_loss_is_not_shown_as_nothing(work):
+    wide = "model=[Flatten, 'Linear(64, 256)', ReLU, 'Linear(256, 10)']"
+    shown = tdt("train", "small.yaml", wide, "train.epochs=100", cwd=work).stdout.splitlines()[-4]
+    said = re.search(r"train loss (\S+) ", shown)
+    assert said is not None and 0 < float(said[1]) < 1e-3 and len(said[1]) > 6, shown
+
+
 def test_the_plain_console_does_not_load_rich(work):
     code = "import sys; from tdt.cli import run; run(sys.argv[1:]); print('rich' in sys.modules)"
     done = subprocess.run(
