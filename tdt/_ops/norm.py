@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 
 from tdt import _kernels
-from tdt._dtype import FLOATING, check_category, float32, float64
+from tdt._dtype import FLOATING, bfloat16, check_category, float16, float32
 from tdt._ops._windows import is_channels_last
 from tdt._tensor import Tensor
 from tdt.autograd._mode import no_grad
 from tdt.autograd._op import op
+
+HALF = (float16, bfloat16)
 
 
 def _axes(ndim: int) -> tuple[int, ...]:
@@ -139,15 +141,36 @@ def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor |
             raise RuntimeError(f"{name} should contain {shape[1]} elements not {value.numel()}")
     if not (input.is_contiguous() or is_channels_last(input._a)):
         input = input.contiguous()  # the result lies in memory as PyTorch's
-    if _mixed(input, given):
-        whole = batch_norm(input.float(), **given, training=training, momentum=momentum, eps=eps)  # type: ignore[attr-defined]
-        return whole.to(input.dtype)  # type: ignore[no-any-return, attr-defined]
-    if not training:
-        if running_mean is None or running_var is None:
-            raise RuntimeError("Expected running_mean and running_var to be defined when training=False")
-        return _normalise(input, running_mean, running_var, weight, bias, eps)
-    count = input.numel() // shape[1]
-    out, mean, rstd = _batch_norm(input, weight, bias, eps=eps)
+    kind, stats = input.dtype, [running_mean, running_var]
+    _check_dtypes(input, list(given.values()))
+    if kind in HALF:
+        input, weight, bias, *stats = (None if v is None else v.float() for v in (input, weight, bias, *stats))  # type: ignore[assignment]
+    if training:
+        out = _by_batch(input, running_mean, running_var, weight, bias, momentum, eps)
+    elif running_mean is None or running_var is None:
+        raise RuntimeError("Expected running_mean and running_var to be defined when training=False")
+    else:
+        out = _normalise(input, *stats, weight, bias, eps)  # type: ignore[arg-type]
+    return out.to(kind) if kind in HALF else out  # type: ignore[no-any-return, attr-defined]
+
+
+def _check_dtypes(input: Tensor, given: list[Tensor | None]) -> None:
+    """RuntimeError unless all have one dtype, or the input is of half precision and all others are float32."""
+    kinds = {value.dtype for value in given if value is not None} - {input.dtype}
+    if kinds and input.is_floating_point():  # type: ignore[attr-defined]
+        if kinds != {float32}:
+            raise RuntimeError("mixed dtype (CPU): expect parameter to have scalar type of Float")
+        if input.dtype not in HALF:
+            raise RuntimeError(
+                f"mixed dtype (CPU): all inputs must share same datatype. The input is {input.dtype}, the layer float32"
+            )
+
+
+def _by_batch(x: Tensor, running_mean: Tensor | None, running_var: Tensor | None, weight: Tensor | None,
+              bias: Tensor | None, momentum: float, eps: float) -> Tensor:  # fmt: skip
+    """Normalised by the batch's own statistics, towards which the running ones move."""
+    out, mean, rstd = _batch_norm(x, weight, bias, eps=eps)
+    count = x.numel() // x.shape[1]
     with no_grad():
         if running_mean is not None:
             running_mean.copy_(running_mean * (1 - momentum) + mean.detach() * momentum)
@@ -155,20 +178,6 @@ def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor |
             var = (1 / (rstd.detach() * rstd.detach()) - eps) * (count / (count - 1))
             running_var.copy_(running_var * (1 - momentum) + var * momentum)
     return out
-
-
-def _mixed(input: Tensor, given: dict[str, Tensor | None]) -> bool:
-    """Whether the input is of half precision and weights and statistics are float32; RuntimeError for other mixtures."""
-    kinds = {value.dtype for value in given.values() if value is not None} - {input.dtype}
-    if not kinds or not input.is_floating_point():  # type: ignore[attr-defined]
-        return False
-    if kinds != {float32}:
-        raise RuntimeError("mixed dtype (CPU): expect parameter to have scalar type of Float")
-    if input.dtype is float64:
-        raise RuntimeError(
-            "mixed dtype (CPU): all inputs must share same datatype. The input is float64, the layer float32"
-        )
-    return True
 
 
 def _normalise(x: Tensor, mean: Tensor, var: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float) -> Tensor:
