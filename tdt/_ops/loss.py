@@ -292,7 +292,7 @@ def _smoothed(
         else:
             every = (
                 every.sum()
-                / weight[target.masked_fill(ignored, 0).reshape(-1)].masked_fill(ignored.reshape(-1), 0).sum()
+                / weight[target.masked_fill(ignored, 0).long().reshape(-1)].masked_fill(ignored.reshape(-1), 0).sum()
             )
     return (1 - smoothing) * right + smoothing / input.shape[dim] * every
 
