@@ -18,7 +18,18 @@ import numpy as np
 import tdt
 from benchmarks._pairs import settings
 from tdt._backend.layout import to_front
-from tdt._kernels import conv_cpu, gelu_cpu, norm_cpu, optim_cpu, pool_cpu, relu_cpu
+from tdt._kernels import (
+    activation_cpu,
+    conv_cpu,
+    embedding_cpu,
+    gelu_cpu,
+    lstm_cpu,
+    norm_cpu,
+    optim_cpu,
+    pool_cpu,
+    relu_cpu,
+    softmax_cpu,
+)
 from tdt._kernels._jit import jit
 from tdt._kernels._pool import parallel
 from tdt._kernels._table import Table
@@ -72,6 +83,20 @@ def computing() -> list[tuple[str, Callable[[], object], float]]:
             (f"{name}: weights", lambda g=g, x=x, k=(kernel, kernel), how=how: conv_cpu.conv_weight_grad(g, x, kernel=k, **how),
              work),
         ]  # fmt: skip
+    return found + recurrent()
+
+
+def recurrent() -> list[tuple[str, Callable[[], object], float]]:
+    """The steps of an LSTM, by the multiply-adds of their products."""
+    found: list[tuple[str, Callable[[], object], float]] = []
+    for steps, batch, size in ((64, 32, 128), (32, 64, 512)):
+        gates, c, w, b = random(steps, batch, 4 * size), random(batch, size), random(4 * size, size), random(4 * size)
+        g = random(steps, batch, size)
+        name, work = f"LSTM of {size}, {steps} steps of {batch}", gates.size * size
+        found += [
+            (f"{name}: result", lambda gates=gates, c=c, w=w, b=b: lstm_cpu.forward(gates, c, c, w, b), work),
+            (f"{name}: gates", lambda g=g, c=c, w=w, gates=gates: lstm_cpu.backward(g, c, c, w, gates, g), work),
+        ]
     return found
 
 
@@ -79,6 +104,7 @@ def moving() -> list[tuple[str, Callable[[], object], float]]:
     """(name, call, bytes read and written) of kernels that memory limits."""
     x, g = random(64, 64, 32, 32, last=True), random(64, 64, 32, 32, last=True)
     flat, size = random(1 << 22), x.nbytes
+    rows, classes = flat.reshape(-1, 256), np.arange(flat.size // 256) * 7 % 256
     w, mean = random(64), random(64)
     pooled = pool_cpu.max_pool(x, **POOLING)
     params = [random(25_000) for _ in range(160)]
@@ -91,6 +117,16 @@ def moving() -> list[tuple[str, Callable[[], object], float]]:
         ("relu, gradient", lambda: relu_cpu.relu_vjp(g, x), 3 * size),
         ("gelu", lambda: gelu_cpu.gelu(flat, approximate="none"), 2 * flat.nbytes),
         ("gelu, gradient", lambda: gelu_cpu.gelu_vjp(flat, flat, approximate="none"), 3 * flat.nbytes),
+        ("sigmoid", lambda: activation_cpu.sigmoid(flat), 2 * flat.nbytes),
+        ("SiLU, gradient", lambda: activation_cpu.silu_vjp(flat, flat), 3 * flat.nbytes),
+        ("softmax of rows of 256", lambda: softmax_cpu.softmax(rows, dim=1), 2 * rows.nbytes),
+        ("softmax, gradient", lambda: softmax_cpu.softmax_vjp(rows, rows, dim=1), 3 * rows.nbytes),
+        ("cross-entropy of 256 classes", lambda: softmax_cpu.cross_entropy(rows, classes), 2 * rows.nbytes),
+        (
+            "embedding, gradient",
+            lambda: embedding_cpu.embedding_grad(rows, classes, rows=256, padding_idx=None, by_frequency=False),
+            2 * rows.nbytes,
+        ),
         ("max pooling", lambda: pool_cpu.max_pool(x, **POOLING), size + pooled.nbytes),
         ("max pooling, gradient", lambda: pool_cpu.max_pool_vjp(pooled, pooled, x), 2 * size + 2 * pooled.nbytes),
         ("batch norm", lambda: norm_cpu.batch_norm(x, w, w, eps=1e-5), 3 * size),

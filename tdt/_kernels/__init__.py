@@ -33,7 +33,7 @@ LARGE_GELU = 1 << 14
 LARGE_CONV = 1 << 20
 LARGE_POOL = 1 << 16  # elements: a step saves about a fifth of a millisecond
 LARGE_RELU = LARGE_NORM = 1 << 16  # elements
-LARGE_LSTM = 1 << 16  # gates at all steps: a step saves tens of microseconds
+LARGE_LSTM = 1 << 14  # gates at all steps: a step of a few samples takes a fifth of the time
 LARGE_DRAW = 1 << 14  # words of the Mersenne Twister
 LARGE_LOOKUP = 1 << 13  # elements of a gradient: NumPy's addition to places takes 8 ns for each
 LARGE_SOFTMAX = 1 << 14  # elements
