@@ -196,9 +196,6 @@ def killed(uninterrupted, tmp_path_factory) -> Path:
     ("facts", "said"),
     [
         ({"epoch": -1}, "written by no run: epoch missing or of the wrong kind"),
-        ({"step": True}, "written by no run: step missing or of the wrong kind"),
-        ({"logs": {"metrics.jsonl": "x"}}, "written by no run: logs"),
-        ({"logs": {"metrics.jsonl": -3}}, "written by no run: logs"),
         ({"logs": {"../other/events.out.tfevents.1": 3}}, "written by no run: logs"),
         ({"best": "x"}, "its state does not fit its config: could not convert string to float"),
         (

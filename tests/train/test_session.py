@@ -147,6 +147,19 @@ def test_a_damaged_checkpoint_is_refused_and_the_run_let_go(tmp_path):
             Session.resume("small", root=tmp_path)
 
 
+@pytest.mark.parametrize(
+    "facts", [{"step": True}, {"step": 2**63}, {"logs": {"metrics.jsonl": "x"}}, {"logs": {"metrics.jsonl": -3}}]
+)
+def test_facts_of_the_wrong_kind_are_refused(tmp_path, facts: dict[str, Any]):
+    last = run(tmp_path) / "checkpoints" / "last.safetensors"
+    tensors, meta = checkpoint.load(last)
+    checkpoint.save(last, tensors, meta | facts)
+    with pytest.raises(
+        checkpoint.CheckpointError, match=f"written by no run: {next(iter(facts))} missing or of the wrong kind"
+    ):
+        Session.resume("small", root=tmp_path)
+
+
 def test_a_run_trained_by_another_process_is_refused(tmp_path):
     with Session.start(loads(SMALL, "small.yaml"), root=tmp_path), pytest.raises(RunError, match="is being trained"):
         Session.resume("small", root=tmp_path)
