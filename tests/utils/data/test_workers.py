@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import os
 import random
@@ -22,7 +23,7 @@ import tdt._random as R
 import tdt.utils.data as data
 from tdt._tensor import wrap
 from tdt.utils.data import _transport
-from tests.utils.data.common import Numbers, plain, tdt_side, torch_side
+from tests.utils.data.common import Noisy, Numbers, plain, tdt_side, torch_side
 
 ROOT = Path(__file__).parents[3]
 
@@ -181,6 +182,42 @@ def test_a_batch_that_a_dead_worker_had_sent_is_not_counted_unless_it_is_deliver
     rest = data.DataLoader(Numbers(100), 2, num_workers=2)
     rest.load_state_dict(loader.state_dict())
     assert got + [batch.tolist() for batch in rest] == expected
+
+
+class LargeNoise(Noisy):
+    """Samples of which a batch goes through shared memory, with random numbers in it."""
+
+    def __getitem__(self, index: int) -> Any:
+        return np.full(20_000, sum(super().__getitem__(index)))
+
+
+@pytest.mark.parametrize("kind", [Noisy, LargeNoise])
+@pytest.mark.parametrize("pause", [0.0, 0.002, 0.01])
+@pytest.mark.parametrize("delivered", [0, 1, 4])
+def test_what_a_worker_killed_at_any_moment_did_not_deliver_comes_after_a_resume(
+    kind: type[Noisy], delivered: int, pause: float
+) -> None:
+    def make() -> tuple[data.DataLoader, Iterator[Any]]:
+        for seed in (R.manual_seed, np.random.seed, random.seed):
+            seed(3)
+        loader = data.DataLoader(kind(40), 4, shuffle=True, num_workers=2)
+        return loader, iter(loader)
+
+    expected = [plain(batch) for batch in make()[1]]
+    before = loader_processes()
+    loader, batches = make()
+    got = [plain(next(batches)) for _ in range(delivered)]
+    time.sleep(pause)
+    os.kill(min(pid for pid in loader_processes() - before if pid), signal.SIGKILL)
+    with contextlib.suppress(RuntimeError):  # or all had been sent
+        got.extend(plain(batch) for batch in batches)
+    state = loader.state_dict()
+    rest, _ = make()
+    rest.load_state_dict(state)
+    if len(got) < len(expected):
+        assert got + [plain(batch) for batch in rest] == expected
+    else:
+        assert got == expected
 
 
 @pytest.mark.parametrize("stay", [False, True])
