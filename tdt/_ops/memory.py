@@ -14,7 +14,7 @@ from tdt._ops.cast import convert
 from tdt._ops.elementwise.select import _copy, _fill, value_of_fill
 from tdt._overlap import check_memory
 from tdt._tensor import LEAF, Tensor, View, alias
-from tdt.autograd._inplace import check_writable
+from tdt.autograd._inplace import check_writable, write
 from tdt.autograd._mode import enable_grad, real, state
 from tdt.autograd._node import sum_to
 from tdt.autograd._op import op
@@ -240,7 +240,7 @@ def copy_(input: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
                     f"The size of tensor a ({wanted[d] if d >= 0 else ''}) must match the size of tensor b ({n}) at "
                     f"non-singleton dimension {d}; shapes are {list(wanted)} and {list(shape)}"
                 )
-    return _copy.inplace(input, src)
+    return write(_copy, input, (src,), {}, repeats=src is input or None)  # onto itself: nothing is written
 
 
 def fill_(input: Tensor, value: Any) -> Tensor:
@@ -250,7 +250,8 @@ def fill_(input: Tensor, value: Any) -> Tensor:
     >>> tdt.zeros(2).fill_(3)
     tensor([3., 3.])
     """
-    return _fill.inplace(input, value_of_fill(value))
+    # A tensor is copied into every element, and may not be where these lie on each other; a number is the same for all.
+    return write(_fill, input, (value_of_fill(value),), {}, repeats=not isinstance(value, Tensor))
 
 
 def zero_(input: Tensor) -> Tensor:

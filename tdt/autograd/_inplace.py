@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from tdt.autograd._op import Op
 
 
-def write(op: Op, x: Tensor, rest: tuple, statics: dict, repeats: bool = True) -> Tensor:
+def write(op: Op, x: Tensor, rest: tuple, statics: dict, repeats: bool | None = None) -> Tensor:
     """`x` = op(x, *rest), in x's own memory, which every view of it sees.
 
     The op runs on an alias of `x`; its result is then put where `x` stands: for a view, `copy_slices` joins the old base
-    and the new values into the base's new place in the graph. `repeats`: whether what op.repeats allows holds for this write.
+    and the new values into the base's new place in the graph. `repeats`: instead of op.repeats.
     """
     from tdt.autograd._op import apply, edge_of
 
@@ -34,7 +34,7 @@ def write(op: Op, x: Tensor, rest: tuple, statics: dict, repeats: bool = True) -
     if state.meta:
         check_fits(x, apply(op, (x, *rest), statics))
         return x
-    check_memory(x, op.repeats and repeats)
+    check_memory(x, op.repeats if repeats is None else repeats)
     if op.broadcasts:
         check_overlap(x, rest)
     edge = edge_of(x) if recording else None

@@ -81,6 +81,8 @@ FOUND = {
     "an expanded tensor is filled, not written to by index": """
         a = torch.ones(3, dtype=torch.float64).expand(2, 3)
         a.fill_(2)
+        a.fill_(torch.tensor(2.0))
+        a.copy_(a)
         a[0] = 3
         a[:, 0:1] = 4
         a[...] = 4""",
