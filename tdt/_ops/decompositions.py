@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
+from tdt import _backend
 from tdt._dtype import FLOATING_AND_COMPLEX, LAPACK, SCALAR_NAMES
 from tdt._ops._common import with_out
 from tdt._ops.order import return_type
-from tdt._tensor import Tensor
+from tdt._tensor import Tensor, wrap
+from tdt.autograd._mode import state
 from tdt.autograd._op import op
 
 __all__ = ["cholesky", "det", "inverse", "logdet", "qr", "slogdet", "svd"]
@@ -80,7 +83,6 @@ def _(g: tuple, U: Tensor, S: Tensor, Vh: Tensor, full_matrices: bool) -> Tensor
     gap = squares.unsqueeze(-2) - squares.unsqueeze(-1)
     gap = gap + gap.new_ones(k).diag_embed()
     inner = S.diag_embed() * 0 if gS is None else gS.diag_embed()
-    zeros = None
     if gU is not None:
         turn = U.mH @ gU
         skew = (turn - turn.mH) / gap
@@ -93,8 +95,8 @@ def _(g: tuple, U: Tensor, S: Tensor, Vh: Tensor, full_matrices: bool) -> Tensor
         inner = inner + S.unsqueeze(-1) * skew
     if U.is_complex() and gU is not None:
         phase = (U.mH @ gU).diagonal(0, -2, -1)
-        zeros = (phase.imag / S * 1j).diag_embed()
-        inner = inner + zeros
+        # The vectors of a singular value that is 0 have a free phase each: nothing may depend on it.
+        inner = inner + (phase.imag / S.masked_fill(S == 0, math.inf) * 1j).diag_embed()
     result = U @ inner @ Vh
     if gU is not None and m > k:
         result = result + (gU - U @ (U.mH @ gU)) / S.unsqueeze(-2) @ Vh
@@ -157,25 +159,17 @@ def _(g: tuple, Q: Tensor, R: Tensor, mode: str) -> Tensor:
     k = min(m, n)
     main, rest = R[..., :k], R[..., k:]
     gQ = Q.new_zeros(Q.shape) if gQ is None else gQ
-    tail = None
-    if gR is not None and n > k:  # wide: the further columns are Q^H A, so their gradient joins that of Q
-        tail = Q @ gR[..., k:]
+    gR = R.new_zeros(R.shape) if gR is None else gR
+    if n > k:  # wide: the further columns are Q^H A, so their gradient joins that of Q
         gQ = gQ + (Q @ rest) @ gR[..., k:].mH
-        gR = gR[..., :k]
-    inner = -(gQ.mH @ Q)
-    if gR is not None:
-        inner = inner + main @ gR.mH
+    inner = main @ gR[..., :k].mH - gQ.mH @ Q
     lower = inner.tril()
     strict = inner.tril(-1)
-    symmetric = (
-        strict + strict.mH + (lower - strict).real
-        if not inner.is_complex()
-        else strict + strict.mH + (lower - strict).real.to(inner.dtype)
-    )
+    symmetric = strict + strict.mH + (lower - strict).real.to(inner.dtype)
     left = _solve_right(gQ + Q @ symmetric, main.mH)
     from tdt._ops.join import cat
 
-    return left if tail is None else cat([left, tail], -1)
+    return cat([left, Q @ gR[..., k:]], -1) if n > k else left
 
 
 def _solve_right(B: Tensor, A: Tensor) -> Tensor:
@@ -253,12 +247,26 @@ def _(g: Tensor, x: Tensor, out: Tensor) -> Tensor:
     """det(A) · A^-H, from the cofactors: U diag(products of the other singular values) Vh, right for singular A too."""
     U, S, Vh = _svd(x, full_matrices=False)
     n = S.shape[-1]
+    if not (S._a[..., -1:] <= n * np.finfo(S._a.dtype).eps * S._a[..., :1]).any():
+        return (g * out.conj()).unsqueeze(-1).unsqueeze(-1) * _inv(x).mH
+    g = g.unsqueeze(-1).unsqueeze(-1)
+    if state.grad:  # the factors of a singular matrix have no derivatives
+        return g * _cofactors(x).conj()
     eye = S.new_ones(n).diag_embed() != 0
     others = S.unsqueeze(-2).expand(*S.shape[:-1], n, n).masked_fill(eye, 1).prod(-1)
-    if not (S == 0)._a.any():
-        return (g * out.conj()).unsqueeze(-1).unsqueeze(-1) * _inv(x).mH
     phase = (_det(U) * _det(Vh)).unsqueeze(-1).unsqueeze(-1)
-    return g.unsqueeze(-1).unsqueeze(-1) * phase.conj() * (U @ (others.unsqueeze(-1) * Vh))
+    return g * phase.conj() * (U @ (others.unsqueeze(-1) * Vh))
+
+
+def _cofactors(x: Tensor) -> Tensor:
+    """The determinants of what is left of each matrix without row i and column j, with the signs of a chessboard."""
+    from tdt._ops.index import getitem
+
+    n = x.shape[-1]
+    left = np.array([[j for j in range(n) if j != i] for i in range(n)], np.int64).reshape(n, n - 1)
+    rows, columns = (wrap(_backend.namespace(x._a).asarray(a)) for a in (left[:, None, :, None], left[:, None, :]))
+    signs = x.new_tensor([[(-1) ** (i + j) for j in range(n)] for i in range(n)])
+    return _det(getitem(x, (..., rows, columns))) * signs
 
 
 @with_out

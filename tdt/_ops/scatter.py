@@ -278,7 +278,7 @@ def _prod_grads(
     g: Tensor, masked: Any, back: Any, x: Tensor, index: Tensor, src: Tensor, dim: int, include_self: bool
 ) -> tuple:
     """Each factor's gradient is the product of the others: the whole divided by it or, where one is 0, from a table."""
-    start = x if include_self else _scatter(x, index, 1, dim=dim)
+    start, src = (x if include_self else _scatter(x, index, 1, dim=dim)).conj(), src.conj()
     if (start._a != 0).all() and (src._a != 0).all():
         whole = g * _scatter_reduce(start, index, src, dim=dim, reduce="prod", include_self=True)
         return masked(whole / start), back(whole) / src

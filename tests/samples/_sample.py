@@ -31,7 +31,7 @@ class Samples:
     oracle: Callable[..., Any] | None
     calls: tuple[Call, ...]
     why_no_oracle: str = ""
-    unique: Callable[..., Any] | None = None
+    unique: Callable[..., Any] | None = None  # complex outputs → what of them has no free phase
     constrain: Callable[..., Any] | None = (
         None  # operands → operands a gradient check may perturb (symmetric, positive)
     )

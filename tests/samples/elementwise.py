@@ -39,7 +39,7 @@ UNARY = {
 # Where a complex argument must keep away from a branch cut, the square of the samples does.
 COMPLEX = ("exp", "exp2", "expm1", "sqrt", "rsqrt", "reciprocal", "square", "sin", "cos", "sinh", "cosh", "tanh", "asinh",
            "atan", "atanh", "sigmoid", "neg", "abs", "log", "log2", "log10", "log1p", "asin", "acos", "tan",
-           "acosh", "conj_physical", "angle", "sgn")  # fmt: skip
+           "acosh", "conj_physical", "angle", "sgn", "silu", "sinc")  # fmt: skip
 
 for _name, (_oracle, _values) in UNARY.items():
     _more = [call(z(2, 2))] if _name in COMPLEX else []
@@ -83,7 +83,7 @@ BINARY = {
     "remainder": (np.remainder, FAR, POSITIVE), "fmod": (np.fmod, FAR, POSITIVE), "pow": (np.power, POSITIVE, ANY),
     "maximum": (np.maximum, FAR, ANY), "minimum": (np.minimum, FAR, ANY), "fmax": (np.fmax, FAR, ANY),
     "fmin": (np.fmin, FAR, ANY), "atan2": (np.arctan2, FAR, POSITIVE), "hypot": (np.hypot, FAR, POSITIVE),
-    "copysign": (np.copysign, FAR, POSITIVE), "logaddexp": (np.logaddexp, ANY, POSITIVE),
+    "copysign": (np.copysign, FAR, POSITIVE), "logaddexp": (lambda a, b: np.log(np.exp(a) + np.exp(b)), ANY, POSITIVE),
     "logaddexp2": (np.logaddexp2, ANY, POSITIVE), "xlogy": (sp.xlogy, ANY, POSITIVE),
     "heaviside": (np.heaviside, FAR, ANY),
     "eq": (np.equal, ints(2, 3), ints(2, 3, seed=1)), "ne": (np.not_equal, ints(2, 3), ints(2, 3, seed=1)),
@@ -103,11 +103,30 @@ MORE = {
     "div_trunc": QUOTIENTS,
     "remainder": QUOTIENTS,
     "fmod": QUOTIENTS,
-    "add": [call(ANY, x(3), alpha=2.5), call(z(2, 2), z(2, seed=1)), call(ANY, 1.5)],
-    "sub": [call(ANY, x(3), alpha=-2), call(z(2, 2), z(2, seed=1)), call(2.0, ANY)],
+    "add": [
+        call(ANY, x(3), alpha=2.5),
+        call(z(2, 2), z(2, seed=1)),
+        call(z(2), z(2, seed=1), alpha=1 + 2j),
+        call(ANY, 1.5),
+    ],
+    "sub": [
+        call(ANY, x(3), alpha=-2),
+        call(z(2, 2), z(2, seed=1)),
+        call(z(2), z(2, seed=1), alpha=1 + 2j),
+        call(2.0, ANY),
+    ],
     "mul": [call(z(2, 2), z(2, seed=1)), call(ANY, 3.0), call(2.0, ANY)],
     "div": [call(z(2, 2), z(2, seed=1) + 3), call(1.0, POSITIVE), call(ANY, 4.0)],
-    "pow": [call(z(2, 2), z(2, seed=1)), call(ANY, 3.0), call(ANY, 2.0), call(2.0, ANY), call(POSITIVE, -0.5)],
+    "pow": [
+        call(z(2, 2), z(2, seed=1)),
+        call(ANY, 3.0),
+        call(ANY, 2.0),
+        call(2.0, ANY),
+        call(POSITIVE, -0.5),
+        call(z(2, 2), 3.0),
+        call(z(2, 2), 1.5 - 0.5j),
+    ],
+    "logaddexp": [call(z(2, 2), z(2, seed=1))],
 }
 
 for _name, (_oracle, _a, _b) in BINARY.items():
@@ -154,7 +173,7 @@ samples(
     lambda a, b, c, value: a + value * b * c,
     call(ANY, x(2, 3, seed=1), x(2, 3, seed=2), value=1),
     call(ANY, x(3), x(2, 1), value=-0.5),
-    call(z(2), z(2, seed=1), z(2, seed=2), value=2),
+    call(z(2), z(2, seed=1), z(2, seed=2), value=2 - 1j),
     elementwise=True,
 )
 samples(
@@ -162,6 +181,7 @@ samples(
     lambda a, b, c, value: a + value * b / c,
     call(ANY, x(2, 3, seed=1), POSITIVE, value=1),
     call(ANY, x(3), POSITIVE[:, :1], value=-0.5),
+    call(z(2), z(2, seed=1), z(2, seed=2) + 3, value=2 - 1j),
     elementwise=True,
 )
 samples(
@@ -170,6 +190,7 @@ samples(
     call(ANY, x(2, 3, seed=1), x(2, 3, low=0.1, high=0.9)),
     call(ANY, x(3), 0.25),
     call(z(2), z(2, seed=1), 0.75),
+    call(z(2), z(2, seed=1), z(2, seed=2)),
     elementwise=True,
 )
 samples("copy", lambda a, source: np.broadcast_to(source, a.shape), call(ANY, x(3)), call(ANY, x(2, 3, seed=1)))

@@ -89,6 +89,10 @@ samples(
     "scatter_reduce",
     scatter_reduce,
     *(
+        call(z(2, 3), np.array([[0, 1, 1]]), z(2, 3, seed=1), dim=0, reduce=r, include_self=True)
+        for r in ("sum", "prod")
+    ),
+    *(
         call(A, INDEX, x(2, 4, seed=1), dim=0, reduce=r, include_self=s)
         for r in ("sum", "prod", "mean", "amax", "amin")
         for s in (True, False)
@@ -124,6 +128,7 @@ samples(
     along(lambda old, new, alpha: old + alpha * new),
     call(A, ROWS, x(3, 4, seed=1), dim=0, alpha=1),
     call(A, INNER, x(3, 3), dim=1, alpha=-2.5),
+    call(z(3), np.array([2, 0]), z(2, seed=1), dim=0, alpha=1 + 2j),
 )
 samples(
     "index_copy",

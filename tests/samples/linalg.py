@@ -2,16 +2,24 @@
 
 import numpy as np
 
+import tdt
 from tests.samples._sample import call, distinct, samples, x, z
 
 SQUARE = x(2, 3, 3) + 3 * np.eye(3)
 COMPLEX = z(3, 3) + 3 * np.eye(3)
+HERMITIAN = COMPLEX @ COMPLEX.conj().T
+SINGULAR = COMPLEX @ np.diag([1, 1, 0])
 POSITIVE = SQUARE @ SQUARE.swapaxes(-2, -1)
 
 
 def symmetric(a):
     """Half of a plus its adjoint: gradient checks perturb single entries, which these ops take to be mirrored."""
     return (a + a.mH) / 2
+
+
+def weighted(vectors):
+    """The columns, each times another number: with their adjoints again, they have no free phase."""
+    return vectors * tdt.arange(1.0, vectors.shape[-1] + 1, dtype=tdt.float64)
 
 
 samples(
@@ -23,6 +31,11 @@ samples(
     call(x(4), x(4, seed=1)),
     call(x(2, 1, 3, 4), x(5, 4, 2)),
     call(z(2, 3), z(3, 2)),
+    call(z(3), z(3, 2)),
+    call(z(2, 3), z(3)),
+    call(z(2, 2, 3), z(3)),
+    call(z(3), z(2, 3, 2)),
+    call(z(3), z(3, seed=1)),
     call(x(0, 3), x(3, 2)),
     call(x(2, 0), x(0, 3)),
 )
@@ -49,8 +62,10 @@ samples(
     call(z(2, 3), ord=3.0, dim=(0,), keepdim=True),
 )
 
-samples("cholesky", np.linalg.cholesky, call(POSITIVE), constrain=symmetric)
-samples("det", np.linalg.det, call(SQUARE), call(COMPLEX))
+samples("cholesky", np.linalg.cholesky, call(POSITIVE), call(HERMITIAN), constrain=symmetric)
+samples(
+    "det", np.linalg.det, call(SQUARE), call(COMPLEX), call(SINGULAR), call(SINGULAR.real[:1] * SINGULAR.real[:, :1])
+)
 samples("slogdet", np.linalg.slogdet, call(SQUARE), call(COMPLEX))
 samples("inv", np.linalg.inv, call(SQUARE), call(COMPLEX))
 samples("solve", np.linalg.solve, call(SQUARE, x(2, 3, 2)), call(COMPLEX, z(3, 2)))
@@ -59,9 +74,20 @@ samples(
     lambda a, UPLO: np.linalg.eigh(a, UPLO),
     call(POSITIVE, UPLO="L"),
     call(POSITIVE, UPLO="U"),
+    call(HERMITIAN, UPLO="L"),
     constrain=symmetric,
+    unique=lambda values, V: (values, weighted(V) @ V.mH),
 )
-samples("qr", lambda a, mode: np.linalg.qr(a, mode), call(SQUARE, mode="reduced"), call(x(4, 3), mode="reduced"))
+samples(
+    "qr",
+    lambda a, mode: np.linalg.qr(a, mode),
+    call(SQUARE, mode="reduced"),
+    call(x(4, 3), mode="reduced"),
+    call(x(2, 4), mode="reduced"),
+    call(COMPLEX, mode="reduced"),
+    call(z(4, 3), mode="reduced"),
+    call(z(2, 4), mode="reduced"),
+)
 samples(
     "svd",
     lambda a, full_matrices: np.linalg.svd(a, full_matrices),
@@ -69,4 +95,8 @@ samples(
     call(x(4, 3), full_matrices=False),
     call(x(2, 4), full_matrices=False),
     call(SQUARE[0], full_matrices=True),
+    call(COMPLEX, full_matrices=False),
+    call(z(4, 3), full_matrices=False),
+    call(z(2, 4), full_matrices=False),
+    unique=lambda U, S, Vh: (S, weighted(U) @ U.mH, weighted(U) @ Vh, weighted(Vh.mH) @ Vh),
 )

@@ -33,6 +33,7 @@ samples(
     windows.conv_weight_grad,
     call(x(2, 4, 3, 3), x(2, 3, 5, 4), kernel=(3, 2), **PLAIN),
     call(x(2, 6, 3, 8), x(2, 4, 5, 6), kernel=(3, 2), **MIXED),
+    call(z(1, 2, 2, 2), z(1, 2, 4, 3), kernel=(3, 2), **PLAIN),
 )
 
 POOL = {"kernel": (2, 2), "stride": (2, 2), "padding": (0, 0), "dilation": (1, 1), "ceil_mode": False}
@@ -119,7 +120,7 @@ EMBEDDING = {"padding_idx": None, "by_frequency": False, "sparse": False}
 
 
 def embedding_grad(y, indices, rows, padding_idx, by_frequency):
-    grad = np.zeros((rows, *y.shape[indices.ndim :]))
+    grad = np.zeros((rows, *y.shape[indices.ndim :]), y.dtype)
     for where in np.ndindex(*indices.shape):
         row = indices[where]
         grad[row] += 0 if row == padding_idx else y[where] / ((indices == row).sum() if by_frequency else 1)
@@ -137,6 +138,7 @@ samples(
     embedding_grad,
     call(x(2, 3, 4), ints(2, 3, low=0, high=4), rows=5, padding_idx=None, by_frequency=False),
     call(x(6, 2), ints(6, low=0, high=3), rows=3, padding_idx=1, by_frequency=True),
+    call(z(2, 3), ints(2, low=0, high=4), rows=4, padding_idx=None, by_frequency=False),
 )
 
 

@@ -26,7 +26,7 @@ for _name, _function in {
     "amin": np.amin,
     "logsumexp": sp.logsumexp,
 }.items():
-    _complex = [call(z(2, 3), dim=(0,), keepdim=False)] if _name in ("sum", "mean") else []
+    _complex = [call(z(2, 3), dim=(0,), keepdim=False)] if _name in ("sum", "mean", "logsumexp") else []
     samples(_name, reduced(_function), *(call(FAR, **how) for how in DIMS[_name == "logsumexp" :]), *_complex)
 samples(
     "prod",
@@ -133,8 +133,10 @@ samples(
     call(A, dim=1),
     call(np.array([1.5, 0.0, 2.0, 0.0, 3.0]), dim=0),
     call(z(2, 3), dim=1),
+    call(np.array([1.5 + 1j, 0.0, 2.0 - 1j]), dim=0),
 )
-samples("logcumsumexp", lambda a, dim: np.log(np.cumsum(np.exp(a), axis=dim)), call(A, dim=1), call(A, dim=2))
+samples("logcumsumexp", lambda a, dim: np.log(np.cumsum(np.exp(a), axis=dim)), call(A, dim=1), call(A, dim=2),
+        call(z(2, 3), dim=1))  # fmt: skip
 
 
 def unique(a, dim):
