@@ -47,8 +47,11 @@ def _(xp, g, needs, x, w):
     count, out, inside = math.prod(x.shape[:-1]), math.prod(w.shape[:-1]), w.shape[-1]
     rows = g.reshape(count, out)
     gx = _kernels.product(xp, rows, w.reshape(out, inside)).reshape(x.shape) if needs[0] else None
-    gw = _kernels.product(xp, rows.T, x.reshape(count, inside)).reshape(w.shape) if needs[1] else None
-    return gx, gw, rows.sum(axis=0).reshape(w.shape[:-1]) if needs[2] else None
+    gw = _kernels.product(xp, rows.T, x.reshape(count, inside)) if needs[1] else None
+    gb = rows.sum(axis=0) if needs[2] else None
+    if w.ndim == 2:  # a leaf adopts these, where it would copy a view
+        return gx, gw, gb
+    return gx, None if gw is None else gw.reshape(w.shape), None if gb is None else gb.reshape(())
 
 
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Tensor | None = None) -> Tensor:
