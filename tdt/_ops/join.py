@@ -11,7 +11,7 @@ from tdt._backend.layout import in_order, is_channels_last
 from tdt._ops._common import as_shape, store_into, wrap_dim
 from tdt._ops.elementwise._front import refuse_out
 from tdt._ops.memory import contiguous_format
-from tdt._overlap import refuse_shared
+from tdt._overlap import follow, refuse_shared
 from tdt._tensor import Tensor
 from tdt.autograd._op import apply, finish, op
 
@@ -80,6 +80,7 @@ concat = concatenate = cat
 
 def _alike(tensors: list[Tensor], dim: int) -> list[Tensor]:
     """1-d empty tensors in the shape that lets them stand beside the others; RuntimeError for different dimensions."""
+    follow(*tensors)
     for i, x in enumerate(tensors):
         if not x.ndim:
             raise RuntimeError(f"zero-dimensional tensor (at position {i}) cannot be concatenated")
@@ -140,6 +141,7 @@ def stack(tensors: Sequence[Tensor], dim: int = 0, *, out: Tensor | None = None)
     first = tensors[0]._a.shape
     for i, x in enumerate(tensors):
         if x._a.shape != first:
+            follow(*tensors)
             raise RuntimeError(
                 f"stack expects each tensor to be equal size, but got {list(first)} at entry 0 and "
                 f"{list(x._a.shape)} at entry {i}"

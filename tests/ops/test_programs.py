@@ -104,6 +104,10 @@ FOUND = {
         a.add_(1)
         b = torch.ones(3, 5, dtype=torch.float64)
         torch.matmul(d, d)
+        d.reshape(5)
+        d.reshape(3)
+        torch.cat([d, d[0, 0]])
+        torch.stack([d, b])
         b[0:2] = d
         b.index_put_((torch.tensor([0, 0]),), d)
         b.add_(d)""",
