@@ -16,7 +16,7 @@ from tdt._tensor import Tensor
 _NUMBERS = frozenset((float, int, bool))
 
 
-def infer_dtype(data: Any) -> Dtype | None:
+def infer_dtype(data: Any, first: bool = True) -> Dtype | None:
     """The dtype of nested sequences of numbers and tensors; None where there is no element.
 
     RuntimeError for what is no number.
@@ -35,14 +35,18 @@ def infer_dtype(data: Any) -> Dtype | None:
         return _dtype.get_default_dtype().to_complex()
     if _is_sequence(data):
         found = None
-        for item in data:
-            kind = infer_dtype(item)
+        for i, item in enumerate(data):
+            kind = infer_dtype(item, first and i == 0)
             if kind is not None:
                 found = kind if found is None else _dtype.promote_types(found, kind)
         return found
-    if isinstance(data, (str, bytes)):
-        raise ValueError("too many dimensions 'str'")
+    if isinstance(data, (str, bytes)):  # PyTorch takes the one it comes to first for a sequence
+        raise ValueError("too many dimensions 'str'") if first else _no_number(data)
     raise RuntimeError(f"Could not infer dtype of {type(data).__name__}")
+
+
+def _no_number(data: Any) -> TypeError:
+    return TypeError(f"new(): invalid data type '{type(data).__name__}'")
 
 
 def _is_sequence(data: Any) -> bool:
@@ -70,7 +74,7 @@ def array_of(data: Any, dtype: Dtype | None, where: device | None) -> Any:
         array = _backend.to_device(data._a, where) if where else data._a
         return array.astype(dtype.np if dtype else array.dtype, copy=True)
     if isinstance(data, (str, bytes)):
-        raise TypeError(f"new(): invalid data type '{type(data).__name__}'")
+        raise _no_number(data)
     if not isinstance(data, (np.ndarray, np.generic)) and hasattr(data, "__cuda_array_interface__"):
         return data.astype(dtype.np) if dtype else data.copy()
     if isinstance(data, (np.ndarray, np.generic)):

@@ -14,6 +14,7 @@ INF, NAN = float("inf"), float("nan")
 
 DATA = """
 tensor([None]); tensor(None); tensor([1.0, None]); tensor([None], dtype=lib.float32); tensor('a'); tensor(['a'])
+tensor([1, 'a']); tensor(['a', 1]); tensor([[1.0], ['a']]); tensor([['a']]); tensor([True, b'a'])
 tensor(b'ab'); tensor({1: 2}); tensor({1, 2}); tensor(object()); tensor(iter([1])); tensor([1, [2]])
 tensor([1.0, [2]]); tensor([[1], 2]); tensor([[1, 2], [3]]); tensor([]); tensor([[], []]); tensor(())
 tensor(range(3)); tensor(deque([1, 2])); tensor(bytearray(b'ab')); tensor(memoryview(b'ab'))

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from tdt._random import default_generator, full_range
+from tdt._device import CPU
+from tdt._random import full_range, generator_for
 from tdt.utils.data._fetch import Recipe
 from tdt.utils.data._progress import Indices, Progress, Sources
 from tdt.utils.data._worker import ENDED, Failure, Orders
@@ -19,7 +20,7 @@ from tdt.utils.data._workers import Workers, default_start_method
 
 def draw_seed(loader: Any) -> int:
     """A base seed from the loader's generator, or the default one: one int64 draw, as PyTorch makes."""
-    return int(full_range(loader.generator or default_generator, (), np.int64))
+    return int(full_range(generator_for(loader.generator, CPU), (), np.int64))
 
 
 class Epoch:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import bisect
 import itertools
 import math
+import operator
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -200,8 +201,8 @@ def random_split(
             f"The lengths {list(lengths)} sum to {sum(sizes)}, the dataset has {len(dataset)} samples"
         )
     order = permutation(generator or default_generator, len(dataset)).tolist()
-    ends = itertools.accumulate(int(size) for size in sizes)
-    return [Subset(dataset, order[end - int(size) : end]) for end, size in zip(ends, sizes, strict=True)]
+    ends = [0, *itertools.accumulate(operator.index(size) for size in sizes)]  # type: ignore[arg-type]
+    return [Subset(dataset, order[start:end]) for start, end in itertools.pairwise(ends)]
 
 
 def _sizes_of(fractions: Sequence[float], total: int) -> list[int]:

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from tdt._random import Generator, default_generator, full_range, integers, multinomial, permutation
+from tdt._device import CPU
+from tdt._random import Generator, default_generator, full_range, generator_for, integers, multinomial, permutation
 from tdt._tensor import Tensor, wrap
 
 
@@ -83,12 +84,15 @@ class RandomSampler(Sampler):
         generator = self.generator
         if generator is None:
             generator = Generator().manual_seed(int(full_range(default_generator, (), np.int64)))
+        generator = generator_for(generator, CPU)
         if not self.replacement:
             for _ in range(wanted // n):
                 yield from permutation(generator, n).tolist()
             if wanted % n or self.generator:  # PyTorch draws one more order even where none of it is used
                 yield from permutation(generator, n).tolist()[: wanted % n]
             return
+        if not n:
+            raise RuntimeError("RandomSampler: there are no samples to draw from")
         for size in (*itertools.repeat(32, wanted // 32), wanted % 32):
             yield from integers(generator, (size,), np.int64, 0, n).tolist()
 

@@ -8,7 +8,7 @@ import pytest
 import tdt._random as R
 import tdt.utils.data as data
 from tdt._tensor import wrap
-from tests.utils.data.common import Numbers, torch_side
+from tests.utils.data.common import Numbers, tdt_side, torch_side
 
 
 def test_concatenated_datasets_are_indexed_from_both_ends() -> None:
@@ -55,8 +55,21 @@ def test_a_split_that_does_not_add_up_is_refused() -> None:
         data.random_split(range(10), [3, 8])
     with pytest.raises(ValueError, match="Fraction at index 0 is not between 0 and 1"):
         data.random_split(range(10), [-0.5, 1.5])
+    for side in (tdt_side(), torch_side()):
+        with pytest.raises(TypeError):
+            side.data.random_split(range(5), [2.5, 2.5])
     with pytest.warns(UserWarning, match="Length of split at index 1 is 0"):
         data.random_split(range(1), [0.5, 0.5])
+
+
+def test_what_gives_no_indices_is_refused_when_they_are_asked_for() -> None:
+    for side in (tdt_side(), torch_side()):
+        with pytest.raises(RuntimeError):
+            list(side.data.RandomSampler([], replacement=True, num_samples=3))
+        with pytest.raises(TypeError):
+            list(side.data.RandomSampler([1, 2], generator=42))
+        with pytest.raises(TypeError):
+            list(side.data.DataLoader([1, 2], generator=42))
 
 
 def test_a_weighted_sampler_does_not_draw_more_than_there_is() -> None:
