@@ -112,10 +112,11 @@ def reshape(input: Tensor, shape: Any) -> Tensor:
     shape = as_shape((shape,))
     try:
         return unary(_reshape, input, {"shape": shape})
-    except (
-        RuntimeError
-    ):  # here, unlike elsewhere, PyTorch looks at the shape before it refuses a view that cannot follow
-        _reshape.forward(None, input._a, shape=shape)
+    except RuntimeError:
+        if (
+            not input._a.flags.c_contiguous
+        ):  # PyTorch then looks at the shape before it refuses a view that cannot follow
+            _reshape.forward(None, input._a, shape=shape)
         raise
 
 

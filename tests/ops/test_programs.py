@@ -105,7 +105,9 @@ FOUND = {
         b = torch.ones(3, 5, dtype=torch.float64)
         torch.matmul(d, d)
         d.reshape(5)
-        d.reshape(3)
+        g, *h = (torch.ones(2, 3, dtype=torch.float64, requires_grad=True) * 2).t().split(2, 0)
+        with torch.no_grad(): g.add_(1)
+        g.reshape(5)
         torch.cat([d, d[0, 0]])
         torch.stack([d, b])
         b[0:2] = d
