@@ -165,7 +165,7 @@ def test_a_reader_that_goes_away_does_not_stop_the_training(work):
     assert (process.returncode, said) == (0, b"") and last(work)["epoch"] == 2
 
 
-@pytest.mark.parametrize("where", [">&-", ">&- 2>&-", ">&- 2>&- <&-", "> /dev/full"])
+@pytest.mark.parametrize("where", [">&-", ">&- 2>&- <&-", "> /dev/full"])
 def test_nowhere_to_print_to_does_not_stop_the_training(work, where: str):
     done = subprocess.run(
         ["sh", "-c", f'"$@" {where}', "sh", *COMMAND, "train", "small.yaml", "-v"], cwd=work, env=environment(),
@@ -232,13 +232,13 @@ def test_run_dir_and_runs_root_say_where(work):
 def test_a_run_has_the_same_bits_for_any_number_of_threads(work):
     wide = "model=[Flatten, 'Linear(64, 1500)', ReLU, 'Linear(1500, 1111)', ReLU, 'Linear(1111, 10)']"
     found = []
-    for threads in "123":
+    for threads in "13":
         done = tdt("train", "small.yaml", wide, "--run-dir", threads, cwd=work, OMP_NUM_THREADS=threads)
         assert done.returncode == 0, done.stderr
         tensors, meta = checkpoint.load(work / threads / "checkpoints" / "last.safetensors")
         assert meta["threads"] == int(threads)
         found.append({name: array.tobytes() for name, array in tensors.items()})
-    assert found[0] == found[1] == found[2]
+    assert found[0] == found[1]
 
 
 def test_a_config_may_lie_anywhere_and_be_called_anything(work):
