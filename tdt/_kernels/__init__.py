@@ -36,7 +36,7 @@ LARGE_RELU = LARGE_NORM = 1 << 16  # elements
 LARGE_LSTM = 1 << 14  # gates at all steps: a step of a few samples takes a fifth of the time
 LARGE_DRAW = 1 << 14  # words of the Mersenne Twister
 LARGE_LOOKUP = 1 << 13  # elements of a gradient: NumPy's addition to places takes 8 ns for each
-LARGE_SOFTMAX = 1 << 14  # elements
+LARGE_SOFTMAX = 1 << 14  # elements, of layer norm too
 LARGE_LOSS = 1 << 15  # logits
 LARGE_ACTIVATION = 1 << 15  # elements: NumPy's own exp and tanh are as fast on fewer
 # Multiply-adds of a matrix product: about 30 µs on one thread, where a second one saves a third of it.
@@ -270,6 +270,8 @@ TABLE: dict[str, list[Kernel]] = {
     "batch_norm.sums": [("cpu", _large_channels, _lazy("norm_cpu", "batch_norm_sums"))],
     "batch_norm.input_grad": [("cpu", _large_channels, _lazy("norm_cpu", "batch_norm_input_grad"))],
     "channel_affine": [("cpu", _large_channels, _lazy("norm_cpu", "affine"))],
+    "standardise": [("cpu", _large_rows, _lazy("layer_norm_cpu", "standardise"))],
+    "standardise.vjp.x": [("cpu", _large_rows, _lazy("layer_norm_cpu", "standardise_vjp"))],
     "gelu": [("cpu", _large_float32, _lazy("gelu_cpu", "gelu"))],
     "gelu.vjp.x": [("cpu", _large_float32, _lazy("gelu_cpu", "gelu_vjp"))],
     **{

@@ -206,6 +206,17 @@ def _(out, rstd, g_out, g_mean, g_rstd, dims):
     return g_out * rstd - shift - out * slope
 
 
+@_standardise.fast_vjp("x")
+def _(xp, out, rstd, g_out, g_mean, g_rstd, dims):
+    if fast := _kernels.chosen("standardise.vjp.x", xp, g_out, out):
+        return fast(g_out, out, rstd, g_mean, g_rstd)
+    axes = tuple(range(out.ndim - dims, out.ndim))
+    count = out.dtype.type(math.prod(out.shape[out.ndim - dims :]))
+    shift = (g_out.sum(axis=axes, keepdims=True) * rstd - g_mean) / count
+    slope = ((g_out * out).sum(axis=axes, keepdims=True) * rstd + g_rstd * rstd * rstd) / count
+    return g_out * rstd - shift - out * slope
+
+
 def layer_norm(input: Tensor, normalized_shape: Any, weight: Tensor | None = None, bias: Tensor | None = None,
                eps: float = 1e-05) -> Tensor:  # fmt: skip
     """Mean 0 and variance 1 over the last dimensions, of `normalized_shape` (Ba et al., 2016), then scale and shift.
