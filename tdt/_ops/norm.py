@@ -186,35 +186,57 @@ def _normalise(x: Tensor, mean: Tensor, var: Tensor, weight: Tensor | None, bias
     return _channel_affine(x, mean, scale if weight is None else scale * weight, bias)
 
 
-@op(dtypes=FLOATING, outputs=("out", "mean", "rstd"),
-    shape=lambda x, *, dims, eps: (x, (*x[: len(x) - dims], *(1,) * dims), (*x[: len(x) - dims], *(1,) * dims)))  # fmt: skip
-def _standardise(xp, x, *, dims, eps):
-    """`x` with mean 0 and variance 1 over its last `dims` dimensions."""
+def _row_shapes(x: tuple, w: tuple | None, b: tuple | None, *, dims: int, eps: float) -> tuple:
+    of_rows = *x[: len(x) - dims], *(1,) * dims
+    return x, of_rows, of_rows
+
+
+@op(dtypes=FLOATING, promote=("x",), broadcasts=False, outputs=("out", "mean", "rstd"), shape=_row_shapes)
+def _layer_norm(xp, x, w, b, *, dims, eps):
+    """`x` with mean 0 and variance 1 over its last `dims` dimensions, times w, plus b."""
     axes = tuple(range(x.ndim - dims, x.ndim))
     mean = x.mean(axis=axes, keepdims=True)
-    centred = x - mean
-    rstd = 1 / xp.sqrt((centred * centred).mean(axis=axes, keepdims=True) + x.dtype.type(eps))
-    return xp.multiply(centred, rstd, out=centred), mean, rstd
+    out = x - mean
+    rstd = 1 / xp.sqrt((out * out).mean(axis=axes, keepdims=True) + x.dtype.type(eps))
+    out *= rstd
+    if w is not None:
+        out *= w
+    if b is not None:
+        out += b
+    return out, mean, rstd
 
 
-@_standardise.vjp("x")
-def _(out, rstd, g_out, g_mean, g_rstd, dims):
-    axes = tuple(range(out.ndim - dims, out.ndim))
-    count = math.prod(out.shape[out.ndim - dims :])
-    shift = (g_out.sum(axes, keepdim=True) * rstd - g_mean) / count
-    slope = ((g_out * out).sum(axes, keepdim=True) * rstd + g_rstd * rstd * rstd) / count
-    return g_out * rstd - shift - out * slope
+@_layer_norm.vjp("x", "w", "b")
+def _(needs, x, w, mean, rstd, g_out, g_mean, g_rstd, dims):
+    lead, axes = tuple(range(x.ndim - dims)), tuple(range(x.ndim - dims, x.ndim))
+    count = math.prod(x.shape[x.ndim - dims :])
+    normed = (x - mean) * rstd
+    gx = None
+    if needs[0]:
+        g = g_out if w is None else g_out * w
+        shift = (g.sum(axes, keepdim=True) * rstd - g_mean) / count
+        slope = ((g * normed).sum(axes, keepdim=True) * rstd + g_rstd * rstd * rstd) / count
+        gx = g * rstd - shift - normed * slope
+    # Without dimensions before the rows, PyTorch's sum over none of them would be one over all.
+    total = (lambda v: v.sum(lead)) if lead else (lambda v: v)
+    return gx, total(g_out * normed) if needs[1] else None, total(g_out) if needs[2] else None
 
 
-@_standardise.fast_vjp("x")
-def _(xp, out, rstd, g_out, g_mean, g_rstd, dims):
-    if fast := _kernels.chosen("standardise.vjp.x", xp, g_out, out):
-        return fast(g_out, out, rstd, g_mean, g_rstd)
-    axes = tuple(range(out.ndim - dims, out.ndim))
-    count = out.dtype.type(math.prod(out.shape[out.ndim - dims :]))
-    shift = (g_out.sum(axis=axes, keepdims=True) * rstd - g_mean) / count
-    slope = ((g_out * out).sum(axis=axes, keepdims=True) * rstd + g_rstd * rstd * rstd) / count
-    return g_out * rstd - shift - out * slope
+@_layer_norm.fast_vjp("x", "w", "b")
+def _(xp, needs, x, w, mean, rstd, g_out, g_mean, g_rstd, dims):
+    if fast := _kernels.chosen("layer_norm.vjp", xp, x, g_out, w):
+        found = fast(g_out, x, w, mean, rstd, g_mean, g_rstd, dims=dims)
+        return tuple(v if need else None for v, need in zip(found, needs, strict=True))
+    lead, axes = tuple(range(x.ndim - dims)), tuple(range(x.ndim - dims, x.ndim))
+    count = x.dtype.type(math.prod(x.shape[x.ndim - dims :]))
+    normed = (x - mean) * rstd
+    gx = None
+    if needs[0]:
+        g = g_out if w is None else g_out * w
+        shift = (g.sum(axis=axes, keepdims=True) * rstd - g_mean) / count
+        slope = ((g * normed).sum(axis=axes, keepdims=True) * rstd + g_rstd * rstd * rstd) / count
+        gx = g * rstd - shift - normed * slope
+    return gx, (g_out * normed).sum(axis=lead) if needs[1] else None, g_out.sum(axis=lead) if needs[2] else None
 
 
 def layer_norm(input: Tensor, normalized_shape: Any, weight: Tensor | None = None, bias: Tensor | None = None,
@@ -236,7 +258,9 @@ def layer_norm(input: Tensor, normalized_shape: Any, weight: Tensor | None = Non
         if value is not None and tuple(value.shape) != wanted:
             raise RuntimeError(f"Expected {name} to be of same shape as normalized_shape, but got {name} of shape "
                                f"{list(value.shape)} and normalized_shape = {list(wanted)}")  # fmt: skip
-    out = _standardise(input, dims=len(wanted), eps=eps)[0]
+    if all(value is None or value.dtype is input.dtype for value in (weight, bias)):
+        return _layer_norm(input, weight, bias, dims=len(wanted), eps=eps)[0]
+    out = _layer_norm(input, None, None, dims=len(wanted), eps=eps)[0]
     if weight is not None:
         out = out * weight
     return out if bias is None else out + bias
@@ -256,9 +280,8 @@ def group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None, bia
     if num_groups <= 0 or shape[1] % num_groups:
         raise RuntimeError(f"Expected number of channels in input to be divisible by num_groups, but got input of shape "
                            f"{list(shape)} and num_groups={num_groups}")  # fmt: skip
-    out = _standardise(input.reshape(shape[0], num_groups, math.prod(shape[1:]) // num_groups), dims=1, eps=eps)[
-        0
-    ].reshape(shape)
+    groups = input.reshape(shape[0], num_groups, math.prod(shape[1:]) // num_groups)
+    out = _layer_norm(groups, None, None, dims=1, eps=eps)[0].reshape(shape)
     if weight is not None:
         out = out * _per_channel(weight, len(shape))
     return out if bias is None else out + _per_channel(bias, len(shape))

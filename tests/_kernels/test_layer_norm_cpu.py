@@ -7,8 +7,8 @@ import pytest
 
 import tdt
 from tdt._kernels import LARGE_SOFTMAX, TABLE, _pool
-from tdt._kernels.layer_norm_cpu import standardise, standardise_vjp
-from tdt._ops.norm import _standardise
+from tdt._kernels.layer_norm_cpu import layer_norm, layer_norm_vjp
+from tdt._ops.norm import _layer_norm
 
 SHAPES = [(1, 1), (3, 2), (5, 7), (2, 16), (70, 17), (9, 31), (33, 127), (3, 1000), (2, 5003), (3, 5, 67)]
 
@@ -20,28 +20,32 @@ def rows(shape: tuple[int, ...], seed: int = 0) -> np.ndarray:
 
 @pytest.mark.parametrize("dims", [1, 2])
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_values_and_gradients_at_sizes_off_every_vector_width(shape, dims):
+@pytest.mark.parametrize("affine", [True, False])
+def test_values_and_gradients_at_sizes_off_every_vector_width(shape, dims, affine):
+    rng = np.random.default_rng(1)
     x = rows(shape)
-    found = standardise(x, dims=dims, eps=1e-3)
-    expected = _standardise.forward(np, x.astype(np.float64), dims=dims, eps=1e-3)
-    for value, reference, error in zip(found, expected, (3e-5, 1e-5, 1e-5), strict=True):
-        np.testing.assert_allclose(value, reference, rtol=2e-6, atol=error)
-        assert value.shape == reference.shape
-    wide = tdt.tensor(x.astype(np.float64), requires_grad=True)
-    given = [np.random.default_rng(i).standard_normal(a.shape) for i, a in enumerate(expected)]
-    total = sum(
-        (out * tdt.tensor(g)).sum() for out, g in zip(_standardise(wide, dims=dims, eps=1e-3), given, strict=True)
-    )
-    (slope,) = tdt.autograd.grad(total, wide, create_graph=True)  # by the rule on tensors
-    grad = standardise_vjp(given[0].astype(np.float32), found[0], found[2], *(g.astype(np.float32) for g in given[1:]))
-    np.testing.assert_allclose(grad, slope.detach().numpy(), rtol=1e-4, atol=1e-5 * float(found[2].max()) ** 2)
+    w, b = (rng.standard_normal(shape[-dims:]).astype(np.float32) if affine else None for _ in range(2))
+    found = layer_norm(x, w, b, dims=dims, eps=1e-3)
+    leaves = [None if a is None else tdt.tensor(a.astype(np.float64), requires_grad=True) for a in (x, w, b)]
+    outs = _layer_norm(*leaves, dims=dims, eps=1e-3)
+    for value, reference, error in zip(found, outs, (5e-5, 1e-5, 1e-5), strict=True):
+        np.testing.assert_allclose(value, reference.detach().numpy(), rtol=2e-6, atol=error)
+    given = [rng.standard_normal(a.shape) for a in outs]
+    total = sum((out * tdt.tensor(g)).sum() for out, g in zip(outs, given, strict=True))
+    wanted = [leaf for leaf in leaves if leaf is not None]
+    expected = tdt.autograd.grad(total, wanted, create_graph=True)  # by the rule on tensors
+    small = [g.astype(np.float32) for g in given]
+    grads = layer_norm_vjp(small[0], x, w, *found[1:], *small[1:], dims=dims)
+    size = max(1, float(found[2].max())) ** 3
+    for grad, reference in zip(grads, expected, strict=False):
+        np.testing.assert_allclose(grad, reference.detach().numpy(), rtol=1e-4, atol=3e-5 * size)
 
 
 def test_non_finite_and_subnormal_values_stay_in_their_row():
     x = rows((8, 37))
     x[1, 3], x[4, 36], x[5, 0] = np.nan, np.inf, -np.inf
     x[6], x[7] = 1e-45, 0
-    out, mean, rstd = standardise(x, dims=1, eps=1e-5)
+    out, mean, rstd = layer_norm(x, None, None, dims=1, eps=1e-5)
     assert np.isnan(out).all(axis=1).tolist() == [False, True, False, False, True, True, False, False]
     assert np.isfinite(out[[0, 2, 3, 6, 7]]).all()
     assert not out[6:].any() and not mean[7]
@@ -52,8 +56,8 @@ def test_bits_do_not_depend_on_the_number_of_threads():
     x, before, found = rows((1003, 101)), _pool.get_num_threads(), []
     for threads in (1, 2, 3):
         _pool.set_num_threads(threads)
-        out, mean, rstd = standardise(x, dims=1, eps=1e-5)
-        arrays = out, mean, rstd, standardise_vjp(x, out, rstd, mean, mean)
+        out, mean, rstd = layer_norm(x, None, None, dims=1, eps=1e-5)
+        arrays = out, mean, rstd, *layer_norm_vjp(out, x, None, mean, rstd, mean, mean, dims=1)
         found.append(b"".join(a.tobytes() for a in arrays))
     _pool.set_num_threads(before)
     assert len(set(found)) == 1
@@ -62,11 +66,11 @@ def test_bits_do_not_depend_on_the_number_of_threads():
 @pytest.mark.skipif(not tdt._kernels.enabled(), reason="kernels are off")
 def test_a_layer_uses_the_kernels_for_large_contiguous_rows(monkeypatch):
     called = []
-    for row in ("standardise", "standardise.vjp.x"):
+    for row in ("layer_norm", "layer_norm.vjp"):
         ((device, when, function),) = TABLE[row]
         spy = lambda *a, _n=row, _f=function, **k: called.append(_n) or _f(*a, **k)  # noqa: E731
         monkeypatch.setitem(TABLE, row, [(device, when, spy)])
-    monkeypatch.setattr(_standardise, "kernels", None)
+    monkeypatch.setattr(_layer_norm, "kernels", None)
     wide = rows((3, -(-LARGE_SOFTMAX // 64), 64))
     for kind, x in (("fits", wide), ("small", wide[:, :10]), ("float64", wide.astype(np.float64)),
                     ("strided", wide.swapaxes(0, 1))):  # fmt: skip
@@ -81,7 +85,7 @@ def test_a_layer_uses_the_kernels_for_large_contiguous_rows(monkeypatch):
                 tensors = out.detach(), leaf.grad, layer.weight.grad, layer.bias.grad
                 found.append([t.numpy() for t in tensors])
             if kernels:
-                assert called == (["standardise", "standardise.vjp.x"] if kind == "fits" else []), kind
+                assert called == (["layer_norm", "layer_norm.vjp"] if kind == "fits" else []), kind
         for fast, reference in zip(*found, strict=True):
             np.testing.assert_allclose(fast, reference, rtol=1e-3, atol=1e-4 * np.abs(reference).max())
             assert fast.strides == reference.strides

@@ -99,13 +99,21 @@ samples(
 )
 
 
-def last_standardised(a, dims, eps):
+def layer_norm(a, w, b, dims, eps):
     """Over the last `dims` dimensions; the statistics keep them with size 1."""
     axes = tuple(range(a.ndim - dims, a.ndim))
-    return standardised(a, axes, eps)[0], a.mean(axes, keepdims=True), 1 / np.sqrt(a.var(axes, keepdims=True) + eps)
+    out = standardised(a, axes, eps)[0] * (1 if w is None else w) + (0 if b is None else b)
+    return out, a.mean(axes, keepdims=True), 1 / np.sqrt(a.var(axes, keepdims=True) + eps)
 
 
-samples("standardise", last_standardised, call(x(3, 4), dims=1, eps=1e-5), call(x(2, 3, 4), dims=2, eps=1e-3))
+samples(
+    "layer_norm",
+    layer_norm,
+    call(x(3, 4), None, None, dims=1, eps=1e-5),
+    call(x(2, 3, 4), x(3, 4, seed=1), None, dims=2, eps=1e-3),
+    call(x(2, 3, 4), x(4, seed=1), x(4, seed=2), dims=1, eps=1e-3),
+    call(x(5), x(5, seed=1), x(5, seed=2), dims=1, eps=1e-3),
+)
 samples(
     "linear",
     lambda a, w, b: a @ w.T + (0 if b is None else b),
