@@ -173,7 +173,7 @@ def _pow_below_zero(xp: ModuleType, x: Any, y: Any) -> Any:
 def _(g: Tensor, x: Any, y: Any) -> Tensor:
     if isinstance(y, Tensor):
         return (g * (y * x.pow(y - 1)).conj()).masked_fill(y == 0, 0)
-    return g.new_zeros(g.shape) if y == 0 else g * conj(y) if y == 1 else g * (y * x.pow(y - 1)).conj()
+    return g.new_zeros(g.shape) if y == 0 else g if y == 1 else g * (y * x.pow(y - 1)).conj()
 
 
 @_pow.vjp("y")
