@@ -532,6 +532,8 @@ def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Te
     >>> tdt.diagonal(tdt.tensor([[1, 2], [3, 4]]))
     tensor([1, 4])
     """
+    if input.ndim < 2:
+        follow(input)
     a, b = wrap_dim(dim1, input.ndim), wrap_dim(dim2, input.ndim)
     if a == b:
         raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")

@@ -238,16 +238,18 @@ def compute_line(w: Writer) -> str:
     if w.unsure(z, x):
         z = x
     # Of batches of matrices that do not fit, PyTorch names sizes after it has folded them, as memory and gradients let it.
-    factor = z if max(w.env[x].dim(), w.env[z].dim()) < 3 else f"{x}.transpose(-1, -2)"
+    # Where several dimensions count batches it makes them one, and keeps a copy if memory does not let it.
+    product = x if w.env[x].dim() < 4 else f"{x}.contiguous()"
+    factor = z if max(w.env[x].dim(), w.env[z].dim()) < 3 else f"{product}.transpose(-1, -2)"
     return w.pick((
         f"{y} = {x} + {other}", f"{y} = {x} * {other}", f"{y} = {x} * {other}", f"{y} = {other} - {x}",
-        f"{y} = {x} / {other}", f"{y} = {x} + {z}", f"{y} = {x} * {z}", f"{y} = {x} @ {factor}",
+        f"{y} = {x} / {other}", f"{y} = {x} + {z}", f"{y} = {x} * {z}", f"{y} = {product} @ {factor}",
         f"{y} = {x}.sum({dim})", f"{y} = {x}.sum({dim}, keepdim=True)", f"{y} = {x}.mean()", f"{y} = torch.tanh({x})",
         f"{y} = {x}.exp()", f"{y} = {x}.clone()", f"{y} = {x}.contiguous()", f"{y} = torch.cat([{x}, {z}], {dim})",
         f"{y} = torch.stack([{x}, {x}], {dim})", f"{y} = torch.where({x} > 1, {x}, {other})",
         f"{y} = {x}.max({dim}).values", f"{y} = {x}[torch.tensor([0, 0])]", f"{y} = torch.relu({x})",
         f"{y} = {x}.masked_select({x} > 1)", f"{y} = {x}.index_select({dim}, torch.tensor([0]))",
-        f"{y} = {x}.pow(2)", f"{y} = -{x}", f"{y} = torch.matmul({x}, {x})",
+        f"{y} = {x}.pow(2)", f"{y} = -{x}", f"{y} = torch.matmul({product}, {product})",
     ))  # fmt: skip
 
 
