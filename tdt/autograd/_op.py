@@ -346,7 +346,8 @@ def _slow_plan(op: Op, key: tuple, arrays: list) -> tuple[Any, Plan]:
     if plan.by_rank is not None:
         ranks = tuple(getattr(a, "ndim", -1) == 0 for a in arrays)
         if ranks not in plan.by_rank:
-            plan.by_rank[ranks] = make_plan(op, key, arrays)
+            ranked = plan.by_rank[ranks] = make_plan(op, key, arrays)
+            ranked.quick = ranked.quick and not kernels_of(op)
         plan = plan.by_rank[ranks]
     return xp, plan
 

@@ -54,7 +54,12 @@ def test_the_kernel_is_chosen_by_size_dtype_and_strides_alone():
 
 
 @pytest.mark.parametrize("how", [{}, {"padding_idx": 2}, {"scale_grad_by_freq": True}, {"sparse": True}], ids=str)
-def test_a_layer_gives_the_portable_gradient(how):
+def test_a_layer_gives_the_portable_gradient(how, monkeypatch):
+    ((device, when, function),) = TABLE["embedding_grad"]
+    called = []
+    spy = lambda *a, **k: called.append("kernel") or function(*a, **k)  # noqa: E731
+    monkeypatch.setitem(TABLE, "embedding_grad", [(device, when, spy)])
+    monkeypatch.setattr(op, "kernels", None)
     indices, found = tdt.tensor(np.random.default_rng(0).integers(0, 50, (32, 20))), []
     for kernels in (True, False):
         with tdt.backends.kernels(kernels):
@@ -64,3 +69,4 @@ def test_a_layer_gives_the_portable_gradient(how):
             grad = layer.weight.grad
             found.append((grad.to_dense() if how.get("sparse") else grad).numpy())
     np.testing.assert_array_equal(*found)
+    assert called == ["kernel"] * (not how.keys() & {"sparse", "scale_grad_by_freq"})
