@@ -22,8 +22,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tdt._kernels import _cache
-
 # What Numba's code calls when the last reference to an array's owner goes. Our arrays come without an owner, so it is
 # never reached, but it has to be linked to something where Numba has not been imported.
 RELEASE = "NRT_MemInfo_call_dtor"
@@ -80,6 +78,8 @@ class Kernel:
         return entry, entry.pack(*words)
 
     def _load(self, key: tuple) -> Entry:
+        from tdt._kernels import _cache  # which takes longer to import than all of this file's imports
+
         with _loading:
             if key not in self._loaded:
                 name = _file_name(self, key)

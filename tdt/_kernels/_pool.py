@@ -18,7 +18,6 @@ import ctypes
 import os
 import threading
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -236,6 +235,8 @@ def blas_functions(names: Sequence[str]) -> list[int]:
 
     Empty where NumPy was built with another one.
     """
+    from pathlib import Path
+
     home = Path(np.__file__).parent
     found = []
     for folder in (home.parent / "numpy.libs", home / ".dylibs"):
