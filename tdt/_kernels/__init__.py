@@ -124,10 +124,11 @@ def _large_image(arrays: Sequence[Any], statics: dict) -> bool:
 
 def _large_depthwise(arrays: Sequence[Any], statics: dict) -> bool:
     """As `_large_image`, where every channel, of both sides, is a group."""
-    groups, images = statics["groups"], (a for a in arrays if a is not None and a.ndim == 4)
-    weights = "kernel" not in statics
-    channels = [a.shape[0] if weights and i == 1 else a.shape[1] for i, a in enumerate(images)]
-    return groups > 1 and all(n == groups for n in channels) and _large_image(arrays, statics)
+    first, second, groups = arrays[0], arrays[1], statics["groups"]
+    if groups == 1 or first.shape[1] != groups:
+        return False
+    alike = second.shape[1] == groups if "kernel" in statics else second.shape[:2] == (groups, 1)
+    return alike and _large_image(arrays, statics)
 
 
 def _large_windows(arrays: Sequence[Any], statics: dict) -> bool:

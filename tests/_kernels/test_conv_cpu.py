@@ -201,6 +201,29 @@ def test_depthwise_kernels_are_chosen_where_every_channel_is_a_group():
     twice = np.zeros((64, 1, 3, 3), np.float32)
     assert not TABLE["conv"][0][1]((x, twice, None), {**PLAIN, "padding": (1, 1), "groups": 32})
     assert TABLE["conv"][1][1]((x, twice, None), {**PLAIN, "padding": (1, 1), "groups": 32})
+    pairs, wide = np.zeros((32, 2, 3, 3), np.float32), np.zeros((64, 64, 8, 8), np.float32)
+    for name, arrays, more in (  # two channels in for each one out
+        ("conv", (wide, pairs, None), {}),
+        ("conv_input_grad", (x, pairs), {"size": (8, 8)}),
+        ("conv_weight_grad", (x, wide), {"kernel": (3, 3)}),
+    ):
+        how = {**PLAIN, "padding": (1, 1), "groups": 32, **more}
+        assert [when(arrays, how) for _, when, _ in TABLE[name]] == [False, True], name
+
+
+@pytest.mark.parametrize("channels", [(64, 32), (32, 64), (32, 32)], ids=str)
+def test_layers_with_a_group_for_each_channel_of_one_side_are_right(channels):
+    given, made = channels
+    rng = np.random.default_rng(0)
+    x, w = rng.standard_normal((8, given, 9, 9)), rng.standard_normal((made, given // 32, 3, 3))
+    found = []
+    for dtype in (tdt.float32, tdt.float64):  # float64: no kernel
+        leaves = [tdt.tensor(a, dtype=dtype, requires_grad=True) for a in (x, w)]
+        out = tdt.nn.functional.conv2d(*leaves, padding=1, groups=32)
+        out.square().sum().backward()
+        found.append([out.detach().numpy(), *(leaf.grad.numpy() for leaf in leaves)])
+    for value, expected in zip(*found, strict=True):
+        close(value, expected)
 
 
 @pytest.mark.skipif(os.environ.get("TDT_KERNELS") == "reference", reason="kernels are off")
