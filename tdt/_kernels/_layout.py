@@ -47,6 +47,12 @@ def like(a: np.ndarray, x: np.ndarray) -> np.ndarray:
     return ordered
 
 
+def check_indices(indices: np.ndarray, size: int) -> None:
+    """IndexError unless all lie in [0, size). Kernels do not look, and the numbers may have changed since the op did."""
+    if indices.size and not 0 <= indices.min() <= indices.max() < size:
+        raise IndexError(f"indices from {indices.min()} to {indices.max()} are out of range for {size} rows or classes")
+
+
 @jit
 def _border(first, last, x, top, left, out):
     height, width = x.shape[1], x.shape[2]

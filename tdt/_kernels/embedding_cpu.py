@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tdt._kernels._jit import jit
+from tdt._kernels._layout import check_indices
 from tdt._kernels._pool import parallel
 
 BLOCK = 64  # columns: each block walks through all rows, so that the sums have the order of the indices
@@ -18,6 +19,7 @@ def embedding_grad(
     columns = y.shape[-1]
     grad = np.zeros((rows, columns), y.dtype)
     which = np.ascontiguousarray(indices, np.int64).reshape(-1)
+    check_indices(which, rows)
     grain = -(-GRAIN // (min(columns, BLOCK) * which.size))
     parallel(_add_rows, -(-columns // BLOCK), y.reshape(-1, columns), which, grad, grain=grain)
     if padding_idx is not None:

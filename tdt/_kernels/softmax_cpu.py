@@ -12,6 +12,7 @@ import numpy as np
 
 from tdt._kernels._intrinsics import difference, float_of_bits
 from tdt._kernels._jit import Kernel, jit
+from tdt._kernels._layout import check_indices
 from tdt._kernels._polynomial import exp32
 from tdt._kernels._pool import parallel
 
@@ -58,6 +59,7 @@ def cross_entropy(x: np.ndarray, t: np.ndarray) -> tuple[np.ndarray, np.ndarray,
 
 def cross_entropy_vjp(exps: np.ndarray, sums: np.ndarray, t: np.ndarray, scale: np.ndarray) -> np.ndarray:
     """The gradient in x, from the losses' gradients `scale` (N,) or ()."""
+    check_indices(t, exps.shape[1])
     grad = np.empty_like(exps)
     each = np.ascontiguousarray(np.broadcast_to(scale, sums.shape), np.float32)
     _run(_cross_entropy_grad, (exps, grad), np.ascontiguousarray(t), each, sums)

@@ -128,13 +128,19 @@ def _(xp, needs, x, h, c, w_ih, w_hh, out, gates, cells, g_out, g_cell):
     return _from_gates(product, xp.stack, needs, *found, x, h, w_ih, w_hh, list(out))
 
 
+def _expect(name: str, t: Tensor | None, shape: tuple[int, ...]) -> None:
+    if t is not None and tuple(t.shape) != shape:
+        raise RuntimeError(f"Expected {name} size {shape}, got {list(t.shape)}")
+
+
 def lstm(input: Tensor, hx: Sequence[Tensor], params: Sequence[Tensor], has_biases: bool, num_layers: int, dropout: float,
          train: bool, bidirectional: bool, batch_first: bool) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """A stack of LSTM layers (Hochreiter and Schmidhuber, 1997): input (T, N, I), or (N, T, I) if `batch_first`.
 
     hx: h and c, each (layers · directions, N, H). params: per layer and direction w_ih (4H, I), w_hh (4H, H) and, with
     `has_biases`, b_ih and b_hh (4H,); the gates are input, forget, candidate, output. dropout: between layers, in training.
-    Returns (every h of the last layer, the last h and the last c of every layer and direction).
+    Returns (every h of the last layer, the last h and the last c of every layer and direction). RuntimeError for shapes
+    that do not fit.
 
     >>> import tdt
     >>> z = tdt.zeros(1, 1, 1)
@@ -143,12 +149,17 @@ def lstm(input: Tensor, hx: Sequence[Tensor], params: Sequence[Tensor], has_bias
     """
     x = input.transpose(0, 1) if batch_first else input
     each, sides = 4 if has_biases else 2, 2 if bidirectional else 1
-    last_h, last_c = [], []
+    size, last_h, last_c = hx[0].shape[-1], [], []
+    for i, state in enumerate(hx):
+        _expect(f"hidden[{i}]", state, (num_layers * sides, x.shape[1], size))
     for layer in range(num_layers):
         made = []
         for side in range(sides):
             k = layer * sides + side
             weights = [*params[k * each : (k + 1) * each], None, None][:4]
+            wanted = (4 * size, x.shape[2]), (4 * size, size), (4 * size,), (4 * size,)
+            for name, w, shape in zip(("w_ih", "w_hh", "b_ih", "b_hh"), weights, wanted, strict=True):
+                _expect(f"{name} of layer {layer}", w, shape)
             out, cell = lstm_sequence(x.flip(0) if side else x, hx[0][k], hx[1][k], *weights)
             last_h.append(out[-1])
             last_c.append(cell)

@@ -70,3 +70,11 @@ def test_a_layer_gives_the_portable_gradient(how, monkeypatch):
             found.append((grad.to_dense() if how.get("sparse") else grad).numpy())
     np.testing.assert_array_equal(*found)
     assert called == ["kernel"] * (not how.keys() & {"sparse", "scale_grad_by_freq"})
+
+
+@pytest.mark.parametrize("bad", [-1, 100, 10**9, -(10**6)])
+def test_indices_that_changed_since_the_lookup_are_refused(bad):
+    indices = np.zeros(1000, np.int64)
+    indices[3] = bad
+    with pytest.raises(IndexError, match="out of range"):
+        embedding_grad(np.ones((1000, 64), np.float32), indices, rows=100, padding_idx=None, by_frequency=False)

@@ -110,3 +110,14 @@ def test_the_op_uses_the_kernels_where_there_are_many_gates_and_else_the_portabl
         assert len(called) == (0 if kind in ("few", "wide") else 2), kind
         for fast, reference in zip(*found, strict=True):
             np.testing.assert_allclose(fast, reference, rtol=1e-3, atol=1e-5 * np.abs(reference).max())
+
+
+@pytest.mark.parametrize(("which", "shape"), [
+    ("h", (1, 1, 64)), ("c", (1, 64, 67)), ("c", (1, 2, 64)), ("w_ih", (256, 31)), ("w_hh", (256, 114)),
+    ("w_hh", (248, 64)), ("b_ih", (255,)), ("b_hh", (1,)),
+])  # fmt: skip
+def test_shapes_that_do_not_fit_are_refused(which, shape):
+    shapes = {"h": (1, 64, 64), "c": (1, 64, 64), "w_ih": (256, 32), "w_hh": (256, 64), "b_ih": (256,), "b_hh": (256,)}
+    h, c, *params = (tdt.randn(*s) for s in ({**shapes, which: shape}).values())
+    with pytest.raises(RuntimeError, match="Expected .* size"):
+        tdt.lstm(tdt.randn(20, 64, 32), (h, c), params, True, 1, 0.0, False, False, False)

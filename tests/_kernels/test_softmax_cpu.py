@@ -157,3 +157,12 @@ def test_the_loss_uses_the_kernels_for_many_logits(reduction, called):
     called.clear()
     both_ways(lambda leaf: F.cross_entropy(leaf, tdt.tensor(t[:10])), logits((10, 65)))
     assert called == []
+
+
+@pytest.mark.parametrize("bad", [-5, 100, 10**9])
+def test_classes_that_changed_since_the_loss_are_refused(bad):
+    classes = np.zeros(1000, np.int64)
+    _, exps, sums = softmax_cpu.cross_entropy(np.ones((1000, 100), np.float32), classes)
+    classes[3] = bad
+    with pytest.raises(IndexError, match="out of range"):
+        softmax_cpu.cross_entropy_vjp(exps, sums, classes, np.ones((), np.float32))
