@@ -64,7 +64,8 @@ def _forward(first, last, block, x, out, mean, rstd, w, b, eps):
         for j in range(row.size):
             d = row[j] - centre
             square += d * d
-        scale = ONE / np.float32(math.sqrt(square / np.float32(row.size) + np.float32(eps)))
+        # In double precision: of a single one LLVM would take an estimate, which is NaN for infinity.
+        scale = np.float32(1.0 / math.sqrt(np.float64(square / np.float32(row.size)) + eps))
         for j in range(row.size):
             target[j] = (row[j] - centre) * scale * w[j] + b[j]
         mean[r] = centre

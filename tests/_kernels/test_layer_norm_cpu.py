@@ -89,3 +89,13 @@ def test_a_layer_uses_the_kernels_for_large_contiguous_rows(monkeypatch):
         for fast, reference in zip(*found, strict=True):
             np.testing.assert_allclose(fast, reference, rtol=1e-3, atol=1e-4 * np.abs(reference).max())
             assert fast.strides == reference.strides
+
+
+def test_rows_whose_variance_overflows_or_vanishes_are_as_the_portable_form_has_them():
+    x = np.random.default_rng(0).standard_normal((300, 113)).astype(np.float32)
+    x[2, 5], x[3] = 3e19, x[3] * np.float32(1e-18)
+    value = tdt.nn.functional.layer_norm(tdt.tensor(x), (113,), eps=0.0).numpy()
+    with tdt.backends.kernels(False):
+        expected = tdt.nn.functional.layer_norm(tdt.tensor(x), (113,), eps=0.0).numpy()
+    assert np.isfinite(expected).all()
+    np.testing.assert_allclose(value, expected, rtol=1e-4, atol=1e-5)
