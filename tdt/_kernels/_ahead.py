@@ -18,26 +18,29 @@ from tdt._kernels import _cache
 MAKES = ("pool_cpu._backward", "_layout._transpose", "optim_cpu._sgd_momentum")
 LOOK = 0.005  # seconds between looks for a kernel that is being made
 
+PATIENCE = 30.0  # seconds after which a process that makes nothing is no longer waited for
+
 _process: subprocess.Popen | None = None
-_begun = False
 
 
 def begin() -> None:
-    """Start the process, once, where there is work for it, a core, and a folder to keep kernels in."""
-    global _process, _begun
-    if _begun or not _kernels.enabled():
-        return
-    _begun = True
+    """Start the process, where there is work for it, a core, and a folder to keep kernels in. For the program's start."""
+    global _process
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    folder = _cache.cache_folder()
-    if cores < 2 or folder is None:
+    folder = _cache.cache_folder() if _kernels.enabled() else None
+    # A frozen program has no interpreter: it would start itself.
+    if cores < 2 or folder is None or not sys.executable or getattr(sys, "frozen", False):
         return
-    kept = {path.name.partition("-")[0] for path in folder.iterdir()}
-    if not kept.issuperset(MAKES):
-        quiet = subprocess.DEVNULL
-        command = [sys.executable, "-c", "from tdt._kernels._ahead import make; make()"]
-        _process = subprocess.Popen(command, stdin=quiet, stdout=quiet, stderr=quiet)
-        atexit.register(_end, _process)
+    safely = "-I" if sys.flags.isolated else "-P"  # nothing is imported from the working directory
+    command = [sys.executable, safely, "-c", "from tdt._kernels._ahead import make; make()"]
+    quiet = subprocess.DEVNULL
+    try:
+        kept = {path.name.partition("-")[0] for path in folder.iterdir() if path.suffix == ".o"}
+        if not kept.issuperset(MAKES):
+            _process = subprocess.Popen(command, stdin=quiet, stdout=quiet, stderr=quiet)
+            atexit.register(_end, _process)
+    except OSError:  # no memory for a process, or the folder is gone: each kernel is compiled when it is called
+        return
 
 
 def _end(process: subprocess.Popen) -> None:
@@ -48,7 +51,8 @@ def _end(process: subprocess.Popen) -> None:
 
 def made(kernel: str, name: str) -> bytes | None:
     """The code kept under `name`, which the process may be making; None where it is not or has failed."""
-    while kernel in MAKES and _process is not None and _process.poll() is None:
+    end = time.monotonic() + PATIENCE
+    while kernel in MAKES and _process is not None and _process.poll() is None and time.monotonic() < end:
         code = _cache.load(name)
         if code is not None:
             return code
@@ -58,8 +62,6 @@ def made(kernel: str, name: str) -> bytes | None:
 
 def make() -> None:
     """What the process does."""
-    global _begun
-    _begun = True
     import numpy as np
 
     from tdt._kernels._table import Table

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import os
 import struct
 import threading
 from collections.abc import Callable, Sequence
@@ -31,7 +32,17 @@ ENTRY = "tdt_kernel"
 
 LETTERS = {int: "q", float: "d", bool: "?7x"}  # one word each, for `struct`
 
-_loading = threading.Lock()
+_loading = threading.RLock()
+
+
+def _after_fork() -> None:
+    """A forked child has none of its parent's threads, and maybe a lock that a lost thread held."""
+    global _loading
+    _loading = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 class Entry(NamedTuple):
@@ -87,7 +98,6 @@ class Kernel:
                 if code is None:
                     from tdt._kernels import _ahead
 
-                    _ahead.begin()
                     code = _ahead.made(self.label, name)
                 if code is None:
                     from tdt._kernels._compile import compiled  # imports Numba

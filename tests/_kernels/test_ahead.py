@@ -42,25 +42,47 @@ def test_a_first_training_run_asks_for_just_what_the_process_makes(tmp_path):
 
 
 BEGIN = """
-import subprocess, time
+import subprocess, sys, time
 from tdt._kernels import _ahead
 {}
 _ahead.begin()
 print(_ahead._process is not None)
 """
+REFUSALS = {
+    "one core": "import os; os.sched_getaffinity = lambda pid: {0}; os.cpu_count = lambda: 1",
+    "no kernels": "import tdt; tdt.backends.kernels(False)",
+    "no interpreter": "sys.executable = None",
+    "a frozen program": "sys.frozen = True",
+    "an interpreter that is gone": "sys.executable = '/nowhere/python'",
+    "a cache that is gone": "import shutil; from tdt._kernels import _cache; shutil.rmtree(_cache.cache_folder())",
+}
 
 
-def test_it_is_started_where_kernels_are_missing_and_there_is_a_core(tmp_path):
-    one_core = "import os; os.sched_getaffinity = lambda pid: {0}; os.cpu_count = lambda: 1"
-    assert python(BEGIN.format(one_core), tmp_path).stdout == "False\n"
-    assert python(BEGIN.format("import tdt; tdt.backends.kernels(False)"), tmp_path).stdout == "False\n"
-    ended_with_its_parent = python(BEGIN.format("") + "print(_ahead._process.pid)", tmp_path)
-    answer, pid = ended_with_its_parent.stdout.split()
-    assert answer == "True" and not Path("/proc", pid).exists()
+@pytest.mark.parametrize("reason", REFUSALS)
+def test_it_is_not_started_where_it_cannot_be(tmp_path, reason):
+    ended = python(BEGIN.format(REFUSALS[reason]), tmp_path)
+    assert ended.stdout == "False\n", ended.stderr
+
+
+def test_it_is_started_where_kernels_are_missing_and_ends_with_its_parent(tmp_path):
+    (tmp_path / "tdt.py").write_text("raise SystemExit('imported from the working directory')")
+    ended = python(BEGIN.format("") + "print(_ahead._process.pid, _ahead._process.args[1])", tmp_path)
+    answer, pid, safely = ended.stdout.split()
+    assert answer == "True" and safely == "-P"
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(pid), 0)
     folder = next(tmp_path.rglob("kernels-*"))
+    for name in _ahead.MAKES:
+        (folder / f"{name}-x.oab12cd").touch()  # what a killed process may leave
+    assert python(BEGIN.format(""), tmp_path).stdout == "True\n"
     for name in _ahead.MAKES:
         (folder / f"{name}-x.o").touch()
     assert python(BEGIN.format(""), tmp_path).stdout == "False\n"
+
+
+def test_no_process_is_started_but_by_the_command(tmp_path):
+    code = "import tdt; from tdt._kernels import _ahead; tdt.relu(tdt.ones(300, 300)); print(_ahead._process)"
+    assert python(code, tmp_path).stdout == "None\n"
 
 
 def test_a_kernel_is_waited_for_only_while_it_can_come(monkeypatch):
@@ -71,6 +93,11 @@ def test_a_kernel_is_waited_for_only_while_it_can_come(monkeypatch):
     assert _ahead.made(_ahead.MAKES[0], "x") == b"code"
     monkeypatch.setattr(_cache, "load", lambda name: None)
     assert _ahead.made("another.kernel", "x") is None
+    monkeypatch.setattr(_ahead, "PATIENCE", 0.02)
+    assert _ahead.made(_ahead.MAKES[0], "x") is None  # it hangs
+    monkeypatch.undo()
+    monkeypatch.setattr(_ahead, "_process", sleeper)
+    monkeypatch.setattr(_cache, "load", lambda name: None)
     sleeper.kill()
     sleeper.wait()
     assert _ahead.made(_ahead.MAKES[0], "x") is None

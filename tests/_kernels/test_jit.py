@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import numpy as np
@@ -156,3 +157,25 @@ tdt.optim.Adam([p]).step()
 print(any(name.split(".")[0] in ("numba", "llvmlite") for name in sys.modules), None)
 """
     assert run(code, tmp_path)[0] is False
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+def test_a_child_forked_while_another_thread_loads_a_kernel_loads_its_own():
+    code = """
+        import os, threading, numpy as np
+        from tdt._kernels import _jit
+        from tdt._kernels.relu_cpu import relu
+        held, done = threading.Event(), threading.Event()
+        def hold():
+            with _jit._loading:
+                held.set(); done.wait()
+        thread = threading.Thread(target=hold); thread.start(); held.wait()
+        child = os.fork()
+        if not child:
+            os._exit(int(relu(np.ones(8, np.float32)).sum()))
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])); done.set()
+    """
+    ended = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=60
+    )
+    assert ended.stdout == "8\n", ended.stderr
