@@ -68,7 +68,7 @@ def _names_all(x: Tensor, key: Any) -> bool:
     shape, parts = x._a.shape, key if isinstance(key, tuple) else (key,)
     d = 0
     for k in parts:
-        if k is ...:
+        if k is ... and len(parts) <= len(shape) + 1:
             d += len(shape) - len(parts) + 1
         elif not isinstance(k, slice) or not 0 <= d < len(shape) or k.indices(shape[d]) != (0, shape[d], 1):
             return False

@@ -7,7 +7,6 @@ NumPy produces the words. Its seeding by Knuth's recurrence (`init_genrand`) is 
 from __future__ import annotations
 
 import ctypes
-import functools
 from typing import Any
 
 import numpy as np
@@ -45,7 +44,7 @@ class MersenneTwister:
         self._bits = np.random.MT19937(unseeded)
         self.seed(seed)
 
-    @functools.cached_property
+    @property
     def _state(self) -> np.ndarray:
         """NumPy's own state, where it lies: 624 words, and the place of the next one."""
         return np.ctypeslib.as_array((ctypes.c_uint32 * (WORDS + 1)).from_address(self._bits.ctypes.state_address))

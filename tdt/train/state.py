@@ -34,7 +34,10 @@ def _is_count(value: Any) -> bool:
 
 def _are_logs(value: Any) -> bool:
     """Lengths of files in the run's own folder: a resume cuts them, and no other run's."""
-    return isinstance(value, dict) and all(Path(n).name == n and _is_count(size) for n, size in value.items())
+    return isinstance(value, dict) and all(
+        Path(name).name == name not in ("", "..") and "\0" not in name and _is_count(size)
+        for name, size in value.items()
+    )
 
 
 # What reading a run's checkpoint needs to know before anything is built, and what each must be.

@@ -79,3 +79,12 @@ def test_batch_norm_of_an_empty_batch_leaves_the_running_statistics_alone():
     tdt.nn.functional.batch_norm(tdt.empty(0, 2, 3), mean, variance, weight, training=True).sum().backward()
     assert mean.tolist() == weight.grad.tolist() == [0, 0]
     assert variance.tolist() == [1, 1]
+
+
+def test_an_index_with_more_parts_than_dimensions_is_refused():
+    for key in ((slice(None), ..., slice(None)), (slice(None), slice(None)), (..., slice(None), slice(None))):
+        with pytest.raises(IndexError):
+            tdt.zeros(3)[key] = 5
+    x = tdt.zeros(3)
+    x[..., :] = 5
+    assert x.tolist() == [5, 5, 5]

@@ -197,6 +197,8 @@ def killed(uninterrupted, tmp_path_factory) -> Path:
     [
         ({"epoch": -1}, "written by no run: epoch missing or of the wrong kind"),
         ({"logs": {"../other/events.out.tfevents.1": 3}}, "written by no run: logs"),
+        ({"logs": {"..": 3}}, "written by no run: logs"),
+        ({"logs": {"events\0": 3}}, "written by no run: logs"),
         ({"best": "x"}, "its state does not fit its config: could not convert string to float"),
         (
             {"step": 6},
