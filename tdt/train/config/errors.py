@@ -55,6 +55,7 @@ class ConfigError(Exception):
 
     @property
     def messages(self) -> list[str]:
+        """A line for each problem: `file:line:col: key: what; did you mean …`."""
         return [str(problem) for problem in self.problems]
 
 

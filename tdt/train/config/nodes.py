@@ -34,6 +34,7 @@ class Scalar(Node):
 
     @property
     def where(self) -> Source:
+        """Where it begins, its opening quote included."""
         return self.source
 
     def at(self, offset: int) -> Source:
@@ -45,11 +46,15 @@ class Scalar(Node):
 
 @dataclass
 class Mapping(Node):
+    """`key: value` pairs, in their order; a key stands once."""
+
     items: dict[str, Node] = field(default_factory=dict)
 
 
 @dataclass
 class Sequence(Node):
+    """A list, in either notation."""
+
     items: list[Node] = field(default_factory=list)
 
 
