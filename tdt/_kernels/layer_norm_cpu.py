@@ -9,9 +9,8 @@ import numpy as np
 from tdt._kernels._jit import Kernel, jit
 from tdt._kernels._pool import parallel
 
-BLOCK = (
-    1 << 15
-)  # elements of a block of rows, at least: about 20 µs of work, and sums of columns that are few beside it
+# Elements of a block of rows, at least: about 20 µs of work, and sums of columns that are few beside it.
+BLOCK = 1 << 15
 ZERO, ONE = np.float32(0), np.float32(1)
 
 

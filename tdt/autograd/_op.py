@@ -62,9 +62,7 @@ class Traits:
     random: bool = False  # draws from a generator
     data_dependent: bool = False  # the result's shape depends on values
     broadcasts: bool = True  # operands are broadcast against each other
-    elementwise: bool | None = (
-        None  # operands decide how the result lies in memory (None: if broadcast, or for a ufunc)
-    )
+    elementwise: bool | None = None  # operands decide how the result lies (None: if broadcast, or for a ufunc)
     packed: bool = False  # the result's elements lie in the order of its dimensions, however the operand's do
     computes: bool = True  # False: only moves values, in half precision too
     shape: Callable[..., Any] | None = None  # the result's shape(s) from the operands' shapes and the statics
