@@ -47,10 +47,9 @@ class Progress:
     drawn: int = 0
     exhausted: bool = False  # the sampler has said that it has no more, for which some draw once again
     done: bool = False  # the end was reached, not only the last batch
-    created: dict[str, Any] | None = (
-        None  # generator states before the sampler's `iter`, if that drew (a stream's: always)
-    )
-    started: dict[str, Any] | None = None  # and before the first index
+    # Generator states before the sampler's `iter`, if that drew (a stream's: always), and before the first index.
+    created: dict[str, Any] | None = None
+    started: dict[str, Any] | None = None
     workers: list[_states.States | None] = field(default_factory=list)  # after the last delivered batch of each
 
     def to_dict(self) -> dict[str, Any]:
