@@ -98,10 +98,9 @@ def _plain_to_tdt(value: Any) -> Any:
         generator.manual_seed(value.initial_seed())
         return generator
     if isinstance(value, torch.nn.Module):
-        kind = getattr(tdt.nn, type(value).__name__, None)
-        if kind is None:
-            raise Unconvertible(f"no tdt.nn.{type(value).__name__}")
-        return kind()
+        return _module(value)
+    if isinstance(value, types.FunctionType) and hasattr(tdt.nn.functional, value.__name__):
+        return getattr(tdt.nn.functional, value.__name__)
     if isinstance(value, types.FunctionType | functools.partial):
         return over_tdt(value)
     if isinstance(value, types.BuiltinFunctionType):
@@ -110,6 +109,21 @@ def _plain_to_tdt(value: Any) -> Any:
             raise Unconvertible(f"no tdt.{name}")
         return getattr(tdt, name)
     return value
+
+
+def _module(value: torch.nn.Module) -> Any:
+    """The tdt layer with the same attributes, parameters, buffers and layers inside."""
+    kind = getattr(tdt.nn, type(value).__name__, None)
+    if kind is None:
+        raise Unconvertible(f"no tdt.nn.{type(value).__name__}")
+    layer = kind.__new__(kind)
+    tdt.nn.Module.__init__(layer)
+    for name, kept in vars(value).items():
+        if name in ("_parameters", "_buffers", "_modules"):
+            vars(layer)[name].update(to_tdt(dict(kept)))
+        elif not name.startswith("_"):
+            setattr(layer, name, to_tdt(kept))
+    return layer
 
 
 def twin(value: Any, dtypes: dict[torch.dtype, torch.dtype] | None = None, seen: dict[Any, Any] | None = None) -> Any:

@@ -1,0 +1,19 @@
+"""Every layer that PyTorch exports and tdt has: signature, repr, state, initial values, results, gradients, refusals.
+
+The layers and their samples come from PyTorch's own module database; `scripts/nn_report` counts them.
+"""
+
+import pytest
+
+from tests.helpers import require_torch
+
+require_torch()
+
+from tests.parity.modules import check, present  # noqa: E402
+
+
+@pytest.mark.parametrize("name", present())
+def test_a_layer_is_pytorchs(name):
+    report = check(name)
+    assert not report.problems, f"{len(report.problems)} differences; the first:\n" + "\n".join(report.problems[:5])
+    assert report.cases, f"no sample asks {name}; add one to tests/parity/module_samples.py"

@@ -1,0 +1,268 @@
+"""PyTorch's module database asked of tdt: every layer that both have, built, run and differentiated side by side.
+
+A layer is made twice from the same seed and arguments. Compared are its signature, `repr`, state, initial values,
+results, gradients, buffers afterwards, a deep copy, and what it refuses.
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import re
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch.testing._internal.common_modules import (
+    ErrorModuleInput,
+    ModuleErrorEnum,
+    ModuleInfo,
+    ModuleInput,
+    module_db,
+)
+
+import tdt
+from tests.parity.convert import array_of, tensors_in, to_tdt, twin
+from tests.parity.module_samples import BEYOND
+from tests.parity.opdb import seed_all
+
+# Error in units of the largest value: sums are taken in other orders, and a layer is several of them.
+TOLERANCE = {torch.float64: 1e-10, torch.float32: 2e-5}
+# Initial values are PyTorch's to the bit where they are uniform; a normal one may differ in its last places.
+ULPS = 4
+# Their contents are compared; there is nothing to run.
+WITHOUT_FORWARD = ("Module", "ModuleList", "ModuleDict", "ParameterList", "ParameterDict", "Container", "RNNBase",
+                   "RNNCellBase")  # fmt: skip
+
+
+@dataclass
+class Report:
+    """What differs for one layer, what was compared, and the largest relative errors by dtype."""
+
+    name: str
+    problems: list[str] = field(default_factory=list)
+    cases: int = 0
+    errors: int = 0
+    largest: dict[str, float] = field(default_factory=dict)
+
+    def need(self, same: bool, text: str) -> None:
+        """Note `text` as a difference unless `same`."""
+        if not same:
+            self.problems.append(text)
+
+
+def public_layers() -> list[str]:
+    """The module classes that `torch.nn` exports."""
+    values = ((name, getattr(torch.nn, name)) for name in dir(torch.nn))
+    return sorted(name for name, v in values if inspect.isclass(v) and issubclass(v, torch.nn.Module))
+
+
+def present() -> list[str]:
+    """Those of them that tdt has."""
+    return [name for name in public_layers() if hasattr(tdt.nn, name)]
+
+
+INFO: dict[str, list[ModuleInfo]] = {}
+for _info in module_db:
+    INFO.setdefault(_info.module_cls.__name__, []).append(_info)
+
+
+def samples(name: str, dtype: torch.dtype, training: bool) -> list[ModuleInput]:
+    """Arguments for the constructor and for a call."""
+    seed_all()
+    how = {"device": "cpu", "dtype": dtype, "requires_grad": True, "training": training}
+    made = [s for info in INFO.get(name, ()) for s in info.module_inputs_func(info, **how)]
+    return made + (BEYOND[name](dtype) if name in BEYOND else [])
+
+
+def error_samples(name: str) -> Iterator[ErrorModuleInput]:
+    """Arguments that a layer refuses."""
+    for info in INFO.get(name, ()):
+        if info.module_error_inputs_func:
+            seed_all()
+            yield from info.module_error_inputs_func(
+                info, device="cpu", dtype=torch.float64, requires_grad=True, training=True
+            )
+
+
+def check(name: str) -> Report:
+    """Everything that is asked of one layer."""
+    report = Report(name)
+    _signature(report)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for dtype in TOLERANCE:
+            for training in (True, False):
+                for number, sample in enumerate(samples(name, dtype, training)):
+                    where = f"sample {number} ({sample.desc}), {dtype}, {'train' if training else 'eval'}: "
+                    _compare(report, sample, dtype, training, where, number == 0)
+        for sample in error_samples(name):
+            _refused(report, sample)
+    return report
+
+
+def _signature(report: Report) -> None:
+    ours, theirs = (_parameters(getattr(lib.nn, report.name)) for lib in (tdt, torch))
+    report.need(ours == theirs, f"signature: tdt {ours}, PyTorch {theirs}")
+
+
+def _parameters(cls: type) -> list[tuple[str, str]]:
+    """Names, with their kind where it is not the usual one, and defaults of a constructor's parameters."""
+    if cls.__init__ is torch.nn.Module.__init__:  # type: ignore[misc]  # says (*args, **kwargs) and takes none
+        return []
+    listed = list(inspect.signature(cls.__init__).parameters.values())[1:]  # type: ignore[misc]
+    usual = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    return [(p.name if p.kind is usual else f"{p.kind.description} {p.name}", _written(p.default)) for p in listed]
+
+
+def _written(default: Any) -> str:
+    if default is inspect.Parameter.empty:
+        return "needed"
+    text = getattr(default, "__name__", None) or repr(default)
+    return text.removeprefix("torch.").removeprefix("tdt.")
+
+
+def build(name: str, sample: ModuleInput, dtype: torch.dtype, training: bool) -> tuple[Any, Any]:
+    """The layer in tdt and in PyTorch, from one seed."""
+    given = sample.constructor_input
+    takes_dtype = "dtype" in inspect.signature(getattr(torch.nn, name).__init__).parameters
+    made = []
+    for lib in (tdt, torch):
+        lib.manual_seed(3)
+        args, kwargs = twin((given.args, given.kwargs)) if lib is torch else to_tdt((given.args, given.kwargs))
+        if takes_dtype and "dtype" not in kwargs:
+            kwargs["dtype"] = to_tdt(dtype) if lib is tdt else dtype
+        made.append(getattr(lib.nn, name)(*args, **kwargs).train(training))
+    return made[0], made[1]
+
+
+def _compare(report: Report, sample: ModuleInput, dtype: torch.dtype, training: bool, where: str, first: bool) -> None:
+    ours, theirs = build(report.name, sample, dtype, training)
+    report.need(_normal(repr(ours)) == _normal(repr(theirs)), f"{where}repr:\n{ours!r}\nPyTorch:\n{theirs!r}")
+    if not _is_lazy(theirs):
+        _same_state(report, where + "initial ", ours, theirs)
+    if report.name in WITHOUT_FORWARD or sample.forward_input is None:
+        report.cases += 1
+        return
+    copied = copy.deepcopy(ours) if first else None
+    args, kwargs = twin((sample.forward_input.args, sample.forward_input.kwargs))
+    our_args, our_kwargs = to_tdt((args, kwargs))
+    results = []
+    for lib, layer, a, k in ((tdt, ours, our_args, our_kwargs), (torch, theirs, args, kwargs)):
+        lib.manual_seed(5)
+        results.append(layer(*a, **k))
+    outputs = [tensors_in(_plain(r), lib.Tensor) for lib, r in zip((tdt, torch), results, strict=True)]
+    _near(report, where + "result", dtype, *outputs)
+    _gradients(report, where, dtype, outputs, (ours, theirs), (tensors_in((our_args, our_kwargs), tdt.Tensor),
+                                                              tensors_in((args, kwargs), torch.Tensor)))  # fmt: skip
+    _near(report, where + "buffers", dtype, list(ours.buffers()), list(theirs.buffers()))
+    if copied is not None:
+        tdt.manual_seed(5)
+        again = tensors_in(_plain(copied(*our_args, **our_kwargs)), tdt.Tensor)
+        report.need(all((a.detach()._a == b.detach()._a).all() or training for a, b in zip(again, outputs[0], strict=True)),
+                    where + "a deep copy gives other numbers")  # fmt: skip
+    report.cases += 1
+
+
+def _is_lazy(layer: Any) -> bool:
+    return isinstance(layer, torch.nn.modules.lazy.LazyModuleMixin)
+
+
+def _plain(result: Any) -> Any:
+    """Packed sequences and other named tuples as plain ones."""
+    return tuple(_plain(r) for r in result) if isinstance(result, tuple | list) else result
+
+
+def _same_state(report: Report, where: str, ours: Any, theirs: Any) -> None:
+    mine, wanted = ours.state_dict(), theirs.state_dict()
+    report.need(list(mine) == list(wanted), f"{where}state: tdt {list(mine)}, PyTorch {list(wanted)}")
+    report.need([n for n, _ in ours.named_modules()] == [n for n, _ in theirs.named_modules()], where + "named_modules")
+    for key, value in wanted.items():
+        if key not in mine or not isinstance(value, torch.Tensor):
+            continue
+        a, b = mine[key].detach()._a, array_of(value)
+        same = a.shape == b.shape and a.dtype == b.dtype
+        if same and a.dtype.kind in "fc":
+            unit = ULPS * np.spacing(np.abs(b)) if a.dtype.kind == "f" else 1e-6 * np.abs(b)
+            same = bool(((a == b) | (np.abs(a - b) <= unit) | ((a != a) & (b != b))).all())
+        elif same:
+            same = bool((a == b).all())
+        report.need(same, f"{where}{key}: tdt {a.dtype} {a.shape}, PyTorch {b.dtype} {b.shape}, or other values")
+
+
+def _gradients(
+    report: Report, where: str, dtype: torch.dtype, outputs: list[list], layers: tuple, inputs: tuple
+) -> None:
+    ours, theirs = outputs
+    wanted = [i for i, r in enumerate(theirs) if r.requires_grad]
+    report.need(
+        [r.requires_grad for r in ours] == [r.requires_grad for r in theirs], where + "requires_grad of results"
+    )
+    random = np.random.default_rng(0)
+    seeds = [torch.from_numpy(random.standard_normal(theirs[i].shape)).to(theirs[i].dtype) for i in wanted]
+    if not wanted or report.problems:
+        return
+    torch.autograd.backward([theirs[i] for i in wanted], seeds)
+    tdt.autograd.backward([ours[i] for i in wanted], to_tdt(seeds))
+    for what, mine, others in (
+        ("input", inputs[0], inputs[1]),
+        ("parameter", list(layers[0].parameters()), list(layers[1].parameters())),
+    ):
+        grads = [[t.grad for t in group] for group in (mine, others)]
+        have = [[g is not None for g in group] for group in grads]
+        report.need(have[0] == have[1], f"{where}{what}s with a gradient: tdt {have[0]}, PyTorch {have[1]}")
+        kept = [[g.to_dense() if g.is_sparse else g for g in group if g is not None] for group in grads]
+        _near(report, f"{where}gradient of {what}", dtype, *kept)
+
+
+def _near(report: Report, what: str, dtype: torch.dtype, ours: list, theirs: list) -> None:
+    report.need(len(ours) == len(theirs), f"{what}: {len(ours)} tensors, PyTorch {len(theirs)}")
+    for i, (mine, wanted) in enumerate(zip(ours, theirs, strict=False)):
+        a, b = mine.detach()._a, array_of(wanted)
+        if a.shape != b.shape or a.dtype != b.dtype:
+            report.need(False, f"{what} {i}: tdt {a.dtype} {a.shape}, PyTorch {b.dtype} {b.shape}")
+            continue
+        if a.dtype.kind not in "fc":
+            report.need(bool((a == b).all()), f"{what} {i} differs: tdt {a}, PyTorch {b}")
+            continue
+        sure = np.isfinite(b)
+        same = bool(((a == b) | ((a != a) & (b != b)))[~sure].all())
+        scale = max(float(np.abs(b[sure]).max(initial=0)), 1e-30)
+        worst = float(np.abs(a[sure] - b[sure]).max(initial=0)) / scale
+        kind = str(dtype).removeprefix("torch.")
+        report.largest[kind] = max(report.largest.get(kind, 0.0), worst)
+        report.need(
+            same and worst <= TOLERANCE[dtype], f"{what} {i}: relative error {worst:.2g}, non-finite alike: {same}"
+        )
+
+
+def _refused(report: Report, sample: ErrorModuleInput) -> None:
+    given = sample.module_error_input
+    ours, theirs = (_attempt(report.name, lib, given, sample.error_on) for lib in (tdt, torch))
+    if theirs is None:  # the database is wrong about this one
+        return
+    report.errors += 1
+    report.need(type(ours) is type(theirs), f"refusal of {given.desc!r}: tdt {ours!r}, PyTorch {theirs!r}")
+    said = str(ours).replace("tdt.", "torch.")
+    report.need(bool(re.search(sample.error_regex, said)), f"refusal: tdt says {ours}, PyTorch {theirs}")
+
+
+def _attempt(name: str, lib: Any, given: ModuleInput, stage: ModuleErrorEnum) -> Exception | None:
+    convert: Callable[[Any], Any] = to_tdt if lib is tdt else twin
+    args, kwargs = convert((given.constructor_input.args, given.constructor_input.kwargs))
+    inputs = convert((given.forward_input.args, given.forward_input.kwargs)) if given.forward_input else ((), {})
+    try:
+        layer = getattr(lib.nn, name)(*args, **kwargs)
+        if stage is ModuleErrorEnum.FORWARD_ERROR:
+            layer.double()(*inputs[0], **inputs[1])
+    except Exception as error:  # noqa: BLE001  (the error is the answer that is compared)
+        return error
+    return None
+
+
+def _normal(text: str) -> str:
+    """A repr without the libraries' own names."""
+    return text.replace("torch.", "").replace("tdt.", "")
