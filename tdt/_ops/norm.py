@@ -186,6 +186,36 @@ def _normalise(x: Tensor, mean: Tensor, var: Tensor, weight: Tensor | None, bias
     return _channel_affine(x, mean, scale if weight is None else scale * weight, bias)
 
 
+def instance_norm(input: Tensor, running_mean: Tensor | None = None, running_var: Tensor | None = None,
+                  weight: Tensor | None = None, bias: Tensor | None = None, use_input_stats: bool = True,
+                  momentum: float = 0.1, eps: float = 1e-05) -> Tensor:  # fmt: skip
+    """Mean 0 and variance 1 for each channel of each sample of (N, C, *) (Ulyanov et al., 2016), then scale and shift.
+
+    use_input_stats: by the sample's own statistics, and running_mean and running_var (C,) move by `momentum` towards their
+    mean over the batch; else by the running ones. ValueError for a single place per channel.
+
+    >>> import tdt
+    >>> instance_norm(tdt.tensor([[[1.0, 3.0]]]))
+    tensor([[[-1.0000,  1.0000]]])
+    """
+    shape = input.shape
+    if use_input_stats and math.prod(shape[2:]) == 1:
+        raise ValueError(f"Expected more than 1 spatial element when training, got input size {shape}")
+    if not use_input_stats and (running_mean is None or running_var is None):
+        raise RuntimeError("Expected running_mean and running_var to be defined when use_input_stats is false")
+    n, c = shape[:2]  # every channel of every sample counts as a channel of one sample
+    stats = [None if v is None else v.detach().repeat(n) for v in (running_mean, running_var)]
+    weight, bias = (None if v is None else v.repeat(n) for v in (weight, bias))
+    planes = input.contiguous().reshape(1, n * c, *shape[2:])
+    out = batch_norm(planes, *stats, weight, bias, use_input_stats, momentum, eps).reshape(shape)
+    if use_input_stats:
+        with no_grad():
+            for running, moved in zip((running_mean, running_var), stats, strict=True):
+                if running is not None:
+                    running.copy_(moved.reshape(n, c).mean(0))
+    return out
+
+
 def _row_shapes(x: tuple, w: tuple | None, b: tuple | None, *, dims: int, eps: float) -> tuple:
     of_rows = *x[: len(x) - dims], *(1,) * dims
     return x, of_rows, of_rows

@@ -9,7 +9,7 @@ from tdt._ops.elementwise import sigmoid, tanh
 from tdt._ops.embedding import embedding
 from tdt._ops.linear import linear
 from tdt._ops.loss import cross_entropy, l1_loss, mse_loss, nll_loss
-from tdt._ops.norm import batch_norm, group_norm, layer_norm
+from tdt._ops.norm import batch_norm, group_norm, instance_norm, layer_norm
 from tdt._ops.pad import pad
 from tdt._ops.pool import (
     adaptive_avg_pool1d,
@@ -50,6 +50,7 @@ __all__ = [
     "nll_loss",
     "batch_norm",
     "group_norm",
+    "instance_norm",
     "layer_norm",
     "pad",
     "adaptive_avg_pool1d",

@@ -6,6 +6,7 @@ from tdt.nn.modules.container import ModuleDict, ModuleList, Sequential
 from tdt.nn.modules.conv import Conv1d, Conv2d, Conv3d
 from tdt.nn.modules.dropout import Dropout
 from tdt.nn.modules.flatten import Flatten
+from tdt.nn.modules.instancenorm import InstanceNorm1d, InstanceNorm2d, InstanceNorm3d
 from tdt.nn.modules.linear import Identity, LazyLinear, Linear
 from tdt.nn.modules.loss import CrossEntropyLoss, L1Loss, MSELoss, NLLLoss
 from tdt.nn.modules.module import Module
@@ -22,7 +23,8 @@ from tdt.nn.modules.sparse import Embedding
 
 __all__ = [
     "AdaptiveAvgPool1d", "AdaptiveAvgPool2d", "AvgPool1d", "AvgPool2d", "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "Conv1d",
-    "Conv2d", "Conv3d", "CrossEntropyLoss", "Dropout", "ELU", "Embedding", "Flatten", "GELU", "Identity", "L1Loss", "LayerNorm",
-    "LazyLinear", "LeakyReLU", "Linear", "LogSoftmax", "MSELoss", "MaxPool1d", "MaxPool2d", "MaxPool3d", "Module", "ModuleDict",
-    "ModuleList", "NLLLoss", "ReLU", "Sequential", "SiLU", "Sigmoid", "Softmax", "Softplus", "Tanh",
+    "Conv2d", "Conv3d", "CrossEntropyLoss", "Dropout", "ELU", "Embedding", "Flatten", "GELU", "Identity", "InstanceNorm1d",
+    "InstanceNorm2d", "InstanceNorm3d", "L1Loss", "LayerNorm", "LazyLinear", "LeakyReLU", "Linear", "LogSoftmax", "MSELoss",
+    "MaxPool1d", "MaxPool2d", "MaxPool3d", "Module", "ModuleDict", "ModuleList", "NLLLoss", "ReLU", "Sequential", "SiLU",
+    "Sigmoid", "Softmax", "Softplus", "Tanh",
 ]  # fmt: skip

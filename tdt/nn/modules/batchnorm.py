@@ -1,4 +1,4 @@
-"""Batch normalisation layers, with their running statistics."""
+"""Batch normalisation layers, with their running statistics; instance normalisation builds on the same base."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tdt.nn.modules.module import Module
 from tdt.nn.parameter import Parameter
 
 
-class _BatchNorm(Module):
+class _NormBase(Module):
     """`weight` and `bias` (C,) if `affine`; buffers running_mean, running_var (C,) and num_batches_tracked."""
 
     _version = 2
@@ -53,18 +53,6 @@ class _BatchNorm(Module):
             wanted = " or ".join(f"{d}D" for d in self.dims)
             raise ValueError(f"expected {wanted} input (got {input.dim()}D input)")
 
-    def forward(self, input: Tensor) -> Tensor:
-        self._check_input_dim(input)
-        momentum = 0.0 if self.momentum is None else self.momentum
-        if self.training and self.track_running_stats and self.num_batches_tracked is not None:
-            self.num_batches_tracked.add_(1)
-            if self.momentum is None:  # the plain mean of all batches so far
-                momentum = 1.0 / float(self.num_batches_tracked)
-        by_batch = self.training or (self.running_mean is None and self.running_var is None)
-        tracked = not self.training or self.track_running_stats
-        return F.batch_norm(input, self.running_mean if tracked else None, self.running_var if tracked else None, self.weight,
-                            self.bias, by_batch, momentum, self.eps)  # fmt: skip
-
     def extra_repr(self) -> str:
         return (f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, "
                 f"bias={self.bias is not None}, track_running_stats={self.track_running_stats}")  # fmt: skip
@@ -78,6 +66,20 @@ class _BatchNorm(Module):
             count = self.num_batches_tracked
             state_dict[key] = tensor(0, dtype=int64) if count is None else count
         super()._load_from_state_dict(state_dict, prefix, local_metadata, *rest)
+
+
+class _BatchNorm(_NormBase):
+    def forward(self, input: Tensor) -> Tensor:
+        self._check_input_dim(input)
+        momentum = 0.0 if self.momentum is None else self.momentum
+        if self.training and self.track_running_stats and self.num_batches_tracked is not None:
+            self.num_batches_tracked.add_(1)
+            if self.momentum is None:  # the plain mean of all batches so far
+                momentum = 1.0 / float(self.num_batches_tracked)
+        by_batch = self.training or (self.running_mean is None and self.running_var is None)
+        tracked = not self.training or self.track_running_stats
+        return F.batch_norm(input, self.running_mean if tracked else None, self.running_var if tracked else None, self.weight,
+                            self.bias, by_batch, momentum, self.eps)  # fmt: skip
 
 
 class BatchNorm1d(_BatchNorm):
