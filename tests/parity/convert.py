@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import functools
 import types
@@ -145,7 +146,7 @@ def twin(value: Any, dtypes: dict[torch.dtype, torch.dtype] | None = None, seen:
         return {k: twin(v, dtypes, seen) for k, v in value.items()}
     if dtypes and isinstance(value, torch.dtype):
         return dtypes.get(value, value)
-    return value
+    return copy.deepcopy(value) if isinstance(value, torch.nn.Module) else value
 
 
 def _twin_tensor(t: torch.Tensor, dtype: torch.dtype, seen: dict) -> torch.Tensor:

@@ -133,9 +133,11 @@ def build(name: str, sample: ModuleInput, dtype: torch.dtype, training: bool) ->
     for lib in (tdt, torch):
         lib.manual_seed(3)
         args, kwargs = twin((given.args, given.kwargs)) if lib is torch else to_tdt((given.args, given.kwargs))
-        if takes_dtype and "dtype" not in kwargs:
-            kwargs["dtype"] = to_tdt(dtype) if lib is tdt else dtype
-        made.append(getattr(lib.nn, name)(*args, **kwargs).train(training))
+        wanted = to_tdt(dtype) if lib is tdt else dtype
+        if takes_dtype:
+            kwargs.setdefault("dtype", wanted)
+        layer = getattr(lib.nn, name)(*args, **kwargs)
+        made.append((layer if takes_dtype else layer.to(wanted)).train(training))
     return made[0], made[1]
 
 
