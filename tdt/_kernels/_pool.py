@@ -127,6 +127,7 @@ class _Pool:
             *self.pipe,
             self.bytes.ctypes.data,
         )
+        self.lead, self.words = _lead.prepare((self.state,))
         for number in range(threads):
             # Daemons, so that they end with the process.
             threading.Thread(target=self._serve, name=f"tdt-kernel-{number}", daemon=True).start()
@@ -139,7 +140,7 @@ class _Pool:
         entry, words = kernel.prepare(args)
         address = ctypes.cast(words, ctypes.c_void_p).value
         self.state[ENTRY : THREADS + 1] = entry.address, address, blocks, max(1, blocks // (parts * SHARES)), parts - 1
-        _lead(0, blocks, self.state)
+        self.lead.call(self.words, 0, blocks)
         if self.state[FAILED]:
             self.state[FAILED] = 0
             raise RuntimeError(f"kernel {kernel.name} raised an error, which a kernel must not do")

@@ -92,7 +92,7 @@ class _View:
     def spread(self, v: np.ndarray) -> np.ndarray:
         """A number per channel as the kernels read it: for every column of a row, or for every plane."""
         repeats = (self.shape[1] if self.by_rows else self.shape[0]) // self.channels
-        return np.tile(np.asarray(v, np.float32), repeats)
+        return np.concatenate([np.asarray(v, np.float32)] * repeats)
 
     def total(self, parts: np.ndarray) -> np.ndarray:
         """The sum of all parts, per channel."""
