@@ -40,6 +40,7 @@ from tdt._errors import OutOfMemoryError
 from tdt._kernels._pool import get_num_threads, set_num_threads
 from tdt._ops.activation import *
 from tdt._ops.conv import *
+from tdt._ops.conv_transpose import *
 from tdt._ops.decompositions import *
 from tdt._ops.dropout import *
 from tdt._ops.elementwise import *

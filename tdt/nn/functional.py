@@ -3,7 +3,8 @@
 from tdt._ops.activation import elu, gelu, leaky_relu, relu, relu_, silu, softplus
 from tdt._ops.activation import functional_log_softmax as log_softmax
 from tdt._ops.activation import functional_softmax as softmax
-from tdt._ops.conv import conv1d, conv2d, conv3d, conv_transpose1d, conv_transpose2d, conv_transpose3d
+from tdt._ops.conv import conv1d, conv2d, conv3d
+from tdt._ops.conv_transpose import conv_tbc, conv_transpose1d, conv_transpose2d, conv_transpose3d
 from tdt._ops.dropout import dropout
 from tdt._ops.elementwise import sigmoid, tanh
 from tdt._ops.embedding import embedding
@@ -36,6 +37,7 @@ __all__ = [
     "conv1d",
     "conv2d",
     "conv3d",
+    "conv_tbc",
     "conv_transpose1d",
     "conv_transpose2d",
     "conv_transpose3d",

@@ -1,20 +1,22 @@
-"""Convolution layers: Conv1d, Conv2d and Conv3d are short fronts of one class."""
+"""Convolutions and transposed convolutions, for one to three dimensions, and forms that wait for `in_channels`."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any, Literal
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, get_args
 
 from tdt._creation import empty
 from tdt._tensor import Tensor
 from tdt.nn import functional as F
 from tdt.nn import init
+from tdt.nn.modules.lazy import LazyModuleMixin, OneSize
 from tdt.nn.modules.module import Module
-from tdt.nn.parameter import Parameter
+from tdt.nn.parameter import Parameter, UninitializedParameter
 
 Numbers = int | tuple[int, ...]  # one for all dimensions, or one each
-PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
+PaddingMode = Literal["zeros", "reflect", "replicate", "circular"]
+PADDING_MODES = get_args(PaddingMode)
 
 
 def _numbers(value: Any, count: int) -> tuple[int, ...]:
@@ -22,7 +24,7 @@ def _numbers(value: Any, count: int) -> tuple[int, ...]:
 
 
 class _Conv(Module):
-    """What the convolutions share: their arguments, their parameters, how they print."""
+    """What convolutions and transposed convolutions share: their arguments, their parameters, how they print."""
 
     dims: int
     transposed = False
@@ -30,8 +32,7 @@ class _Conv(Module):
 
     def __init__(self, in_channels: int, out_channels: int, kernel_size: Numbers, stride: Numbers = 1,
                  padding: Numbers | Literal["same", "valid"] = 0, dilation: Numbers = 1, groups: int = 1, bias: bool = True,
-                 padding_mode: Literal["zeros", "reflect", "replicate", "circular"] = "zeros", device: Any = None,
-                 dtype: Any = None):  # fmt: skip
+                 padding_mode: PaddingMode = "zeros", device: Any = None, dtype: Any = None):  # fmt: skip
         super().__init__()
         if groups <= 0:
             raise ValueError("groups must be a positive integer")
@@ -53,14 +54,18 @@ class _Conv(Module):
                 raise ValueError(f"Invalid padding string {padding!r}, should be one of 'same', 'valid'")
             if padding == "same" and any(s != 1 for s in self.stride):
                 raise ValueError("padding='same' is not supported for strided convolutions")
-        self.weight = Parameter(
-            empty(out_channels, in_channels // groups, *self.kernel_size, device=device, dtype=dtype)
-        )
+        self.weight = Parameter(empty(self._weight_shape(), device=device, dtype=dtype))
         self.register_parameter("bias", Parameter(empty(out_channels, device=device, dtype=dtype)) if bias else None)
         self.reset_parameters()
 
+    def _weight_shape(self) -> tuple[int, ...]:
+        first, second = self.out_channels, self.in_channels
+        if self.transposed:
+            first, second = second, first
+        return first, second // self.groups, *self.kernel_size
+
     def reset_parameters(self) -> None:
-        """Draw weight and bias anew: uniform within ±1/√(in_channels / groups · kernel size)."""
+        """Draw weight and bias anew: uniform within ±1/√(weight.shape[1] · kernel size)."""
         init.kaiming_uniform_(self.weight, a=math.sqrt(5))
         if self.bias is not None:
             fan_in = math.prod(self.weight.shape[1:])
@@ -90,6 +95,8 @@ class _Conv(Module):
             text += f", padding={self.padding}"
         if self.dilation != (1,) * self.dims:
             text += f", dilation={self.dilation}"
+        if self.output_padding != (0,) * self.dims:
+            text += f", output_padding={self.output_padding}"
         text += f", groups={self.groups}" * (self.groups != 1) + ", bias=False" * (self.bias is None)
         return text + f", padding_mode={self.padding_mode}" * (self.padding_mode != "zeros")
 
@@ -131,3 +138,194 @@ class Conv3d(_Conv):
 
     dims = 3
     convolve = staticmethod(F.conv3d)
+
+
+class _ConvTranspose(_Conv):
+    transposed = True
+
+    def __init__(self, in_channels: int, out_channels: int, kernel_size: Numbers, stride: Numbers = 1, padding: Numbers = 0,
+                 output_padding: Numbers = 0, groups: int = 1, bias: bool = True, dilation: Numbers = 1,
+                 padding_mode: PaddingMode = "zeros", device: Any = None, dtype: Any = None):  # fmt: skip
+        if padding_mode != "zeros":
+            raise ValueError(f'Only "zeros" padding mode is supported for {type(self).__name__}')
+        super().__init__(in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode,
+                         device, dtype)  # fmt: skip
+        self.output_padding = _numbers(output_padding, self.dims)
+
+    def forward(self, input: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
+        more = self.output_padding if output_size is None else self._spare(input, output_size)
+        return type(self).convolve(
+            input, self.weight, self.bias, self.stride, self.padding, more, self.groups, self.dilation
+        )
+
+    def _spare(self, input: Tensor, output_size: Sequence[int]) -> list[int]:
+        """The output padding that makes the result `output_size`, given with or without the dimensions before it."""
+        before = 2 if input.dim() == self.dims + 2 else 1
+        wanted = list(output_size[before:] if len(output_size) == before + self.dims else output_size)
+        if len(wanted) != self.dims:
+            raise ValueError(f"ConvTranspose{self.dims}D: for {input.dim()}D input, output_size must have {self.dims} or "
+                             f"{before + self.dims} elements (got {len(wanted)})")  # fmt: skip
+        padding = _numbers(self.padding, self.dims)
+        every = zip(input.shape[before:], self.stride, padding, self.dilation, self.kernel_size, strict=True)
+        least = [(n - 1) * s - 2 * p + d * (k - 1) + 1 for n, s, p, d, k in every]
+        most = [n + s - 1 for n, s in zip(least, self.stride, strict=True)]
+        if not all(low <= n <= high for low, n, high in zip(least, wanted, most, strict=True)):
+            raise ValueError(f"requested an output size of {wanted}, but valid sizes range from {least} to {most} "
+                             f"(for an input of {input.shape[before:]})")  # fmt: skip
+        return [n - low for n, low in zip(wanted, least, strict=True)]
+
+
+class ConvTranspose1d(_ConvTranspose):
+    """Transposed convolution over (N, C, L) or (C, L); see `ConvTranspose2d`.
+
+    >>> import tdt
+    >>> tdt.nn.ConvTranspose1d(3, 8, 4, stride=2)(tdt.ones(2, 3, 5)).shape
+    tdt.Size([2, 8, 12])
+    """
+
+    dims = 1
+    convolve = staticmethod(F.conv_transpose1d)
+
+
+class ConvTranspose2d(_ConvTranspose):
+    """Transposed convolution over images (N, C, H, W) or (C, H, W): what `Conv2d` does to shapes, undone.
+
+    See `nn.functional.conv_transpose2d` for sizes. With a stride several sizes are mapped to one: `output_padding`, or
+    `output_size` in the call, says which is meant. `weight` is (in, out / groups, KH, KW), `bias` (out,). ValueError for
+    arguments that do not fit each other.
+
+    >>> import tdt
+    >>> up = tdt.nn.ConvTranspose2d(16, 3, 3, stride=2, padding=1)
+    >>> up(tdt.ones(1, 16, 4, 4)).shape, up(tdt.ones(1, 16, 4, 4), output_size=(8, 8)).shape
+    (tdt.Size([1, 3, 7, 7]), tdt.Size([1, 3, 8, 8]))
+    """
+
+    dims = 2
+    convolve = staticmethod(F.conv_transpose2d)
+
+
+class ConvTranspose3d(_ConvTranspose):
+    """Transposed convolution over (N, C, D, H, W) or (C, D, H, W); see `ConvTranspose2d`.
+
+    >>> import tdt
+    >>> tdt.nn.ConvTranspose3d(1, 2, 3)(tdt.ones(1, 1, 1, 1, 1)).shape
+    tdt.Size([1, 2, 3, 3, 3])
+    """
+
+    dims = 3
+    convolve = staticmethod(F.conv_transpose3d)
+
+
+class _LazyConv(OneSize, _Conv):
+    unknown = "in_channels"
+
+    def __init__(self, out_channels: int, kernel_size: Numbers, stride: Numbers = 1,
+                 padding: Numbers | Literal["same", "valid"] = 0, dilation: Numbers = 1, groups: int = 1, bias: bool = True,
+                 padding_mode: PaddingMode = "zeros", device: Any = None, dtype: Any = None):  # fmt: skip
+        super().__init__(0, 0, kernel_size, stride, padding, dilation, groups, False, padding_mode)
+        self._wait(out_channels, bias, device, dtype)
+
+    def _wait(self, out_channels: int, bias: bool, device: Any, dtype: Any) -> None:
+        self.out_channels = out_channels
+        self.weight = UninitializedParameter(device=device, dtype=dtype)
+        if bias:
+            self.bias = UninitializedParameter(device=device, dtype=dtype)
+
+    def _size(self, input: Tensor) -> int:
+        if input.dim() not in (self.dims + 1, self.dims + 2):
+            raise RuntimeError(f"Expected {self.dims + 1}D (unbatched) or {self.dims + 2}D (batched) input to "
+                               f"{type(self).__name__}, but got input of size: {input.shape}")  # fmt: skip
+        channels = input.shape[-self.dims - 1]
+        if channels % self.groups:
+            raise ValueError(f"in_channels must be divisible by groups; got {channels} and {self.groups}")
+        return channels
+
+    def _shapes(self) -> dict[str, tuple[int, ...]]:
+        return {"weight": self._weight_shape(), "bias": (self.out_channels,)}
+
+
+class _LazyConvTranspose(_LazyConv, _ConvTranspose):
+    def __init__(self, out_channels: int, kernel_size: Numbers, stride: Numbers = 1, padding: Numbers = 0,
+                 output_padding: Numbers = 0, groups: int = 1, bias: bool = True, dilation: Numbers = 1,
+                 padding_mode: PaddingMode = "zeros", device: Any = None, dtype: Any = None):  # fmt: skip
+        LazyModuleMixin.__init__(self, 0, 0, kernel_size, stride, padding, output_padding, groups, False, dilation,
+                                 padding_mode)  # fmt: skip
+        self._wait(out_channels, bias, device, dtype)
+
+
+class LazyConv1d(_LazyConv, Conv1d):
+    """A Conv1d that takes `in_channels` from its first input, draws its weights then, and becomes a Conv1d.
+
+    >>> import tdt
+    >>> layer = tdt.nn.LazyConv1d(8, 3)
+    >>> _ = layer(tdt.ones(2, 3, 5))
+    >>> layer
+    Conv1d(3, 8, kernel_size=(3,), stride=(1,))
+    """
+
+    cls_to_become = Conv1d
+
+
+class LazyConv2d(_LazyConv, Conv2d):
+    """A Conv2d that takes `in_channels` from its first input, draws its weights then, and becomes a Conv2d.
+
+    >>> import tdt
+    >>> layer = tdt.nn.LazyConv2d(8, 3)
+    >>> _ = layer(tdt.ones(2, 3, 5, 5))
+    >>> layer
+    Conv2d(3, 8, kernel_size=(3, 3), stride=(1, 1))
+    """
+
+    cls_to_become = Conv2d
+
+
+class LazyConv3d(_LazyConv, Conv3d):
+    """A Conv3d that takes `in_channels` from its first input, draws its weights then, and becomes a Conv3d.
+
+    >>> import tdt
+    >>> layer = tdt.nn.LazyConv3d(8, 3)
+    >>> _ = layer(tdt.ones(2, 3, 5, 5, 5))
+    >>> layer
+    Conv3d(3, 8, kernel_size=(3, 3, 3), stride=(1, 1, 1))
+    """
+
+    cls_to_become = Conv3d
+
+
+class LazyConvTranspose1d(_LazyConvTranspose, ConvTranspose1d):
+    """A ConvTranspose1d that takes `in_channels` from its first input, draws its weights then, and becomes a ConvTranspose1d.
+
+    >>> import tdt
+    >>> layer = tdt.nn.LazyConvTranspose1d(8, 3)
+    >>> _ = layer(tdt.ones(2, 3, 5))
+    >>> layer
+    ConvTranspose1d(3, 8, kernel_size=(3,), stride=(1,))
+    """
+
+    cls_to_become = ConvTranspose1d
+
+
+class LazyConvTranspose2d(_LazyConvTranspose, ConvTranspose2d):
+    """A ConvTranspose2d that takes `in_channels` from its first input, draws its weights then, and becomes a ConvTranspose2d.
+
+    >>> import tdt
+    >>> layer = tdt.nn.LazyConvTranspose2d(8, 3)
+    >>> _ = layer(tdt.ones(2, 3, 5, 5))
+    >>> layer
+    ConvTranspose2d(3, 8, kernel_size=(3, 3), stride=(1, 1))
+    """
+
+    cls_to_become = ConvTranspose2d
+
+
+class LazyConvTranspose3d(_LazyConvTranspose, ConvTranspose3d):
+    """A ConvTranspose3d that takes `in_channels` from its first input, draws its weights then, and becomes a ConvTranspose3d.
+
+    >>> import tdt
+    >>> layer = tdt.nn.LazyConvTranspose3d(8, 3)
+    >>> _ = layer(tdt.ones(2, 3, 5, 5, 5))
+    >>> layer
+    ConvTranspose3d(3, 8, kernel_size=(3, 3, 3), stride=(1, 1, 1))
+    """
+
+    cls_to_become = ConvTranspose3d

@@ -7,11 +7,11 @@ from typing import Any
 
 from tdt._creation import empty
 from tdt._tensor import Tensor
-from tdt.autograd._mode import no_grad, real
 from tdt.nn import init
 from tdt.nn.functional import linear
+from tdt.nn.modules.lazy import OneSize
 from tdt.nn.modules.module import Module
-from tdt.nn.parameter import Parameter, UninitializedParameter, is_lazy
+from tdt.nn.parameter import Parameter, UninitializedParameter
 
 
 class Identity(Module):
@@ -62,7 +62,7 @@ class Linear(Module):
         return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
 
 
-class LazyLinear(Linear):
+class LazyLinear(OneSize, Linear):
     """A Linear that takes `in_features` from its first input, draws its weights then, and becomes a Linear.
 
     >>> import tdt
@@ -72,6 +72,9 @@ class LazyLinear(Linear):
     Linear(in_features=3, out_features=2, bias=True)
     """
 
+    cls_to_become = Linear
+    unknown = "in_features"
+
     def __init__(self, out_features: int, bias: bool = True, device: Any = None, dtype: Any = None):
         super().__init__(0, 0, False)
         self.out_features = out_features
@@ -79,28 +82,8 @@ class LazyLinear(Linear):
         if bias:
             self.bias = UninitializedParameter(device=device, dtype=dtype)
 
-    def reset_parameters(self) -> None:
-        """Draw weight and bias anew, once their shapes are known."""
-        if not self.has_uninitialized_params() and self.in_features != 0:
-            super().reset_parameters()
+    def _size(self, input: Tensor) -> int:
+        return input.shape[-1]
 
-    def has_uninitialized_params(self) -> bool:
-        """Whether a parameter still has no shape."""
-        return any(is_lazy(p) for p in self._parameters.values())
-
-    def initialize_parameters(self, input: Tensor) -> None:
-        """Take the number of features from `input` (*, in) and draw the weights."""
-        if self.has_uninitialized_params():
-            with no_grad(), real():  # also where a meta pass is what asks first
-                self.in_features = input.shape[-1]
-                shapes = {"weight": (self.out_features, self.in_features), "bias": (self.out_features,)}
-                for name, p in self._parameters.items():
-                    if isinstance(p, UninitializedParameter):
-                        p.materialize(shapes[name])
-                self.reset_parameters()
-
-    def forward(self, input: Tensor) -> Tensor:
-        self.initialize_parameters(input)
-        self.in_features = self.weight.shape[1]  # a loaded state may have brought the shape
-        self.__class__ = Linear  # type: ignore[assignment]
-        return linear(input, self.weight, self.bias)
+    def _shapes(self) -> dict[str, tuple[int, ...]]:
+        return {"weight": (self.out_features, self.in_features), "bias": (self.out_features,)}

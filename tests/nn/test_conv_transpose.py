@@ -1,0 +1,113 @@
+"""Transposed convolutions are PyTorch's: sizes, both memory orders, complex numbers, refusals."""
+
+import numpy as np
+import pytest
+
+import tdt
+from tests.helpers import require_torch
+from tests.nn._compare import agree, agree_error, agree_module, numbers
+
+torch = require_torch()
+
+OPTIONS = [
+    {}, {"stride": 2}, {"padding": 1}, {"stride": 2, "padding": 1, "output_padding": 1}, {"dilation": 2}, {"groups": 2},
+    {"bias": False}, {"stride": (2, 3), "padding": (0, 2), "dilation": (2, 1), "output_padding": (1, 2), "groups": 4},
+    {"dilation": 3, "output_padding": 2},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_conv_transpose2d_is_pytorchs(options, dtype):
+    agree_module(lambda lib: lib.nn.ConvTranspose2d(4, 8, 3, **options), numbers(2, 4, 5, 6, dtype=dtype))
+
+
+@pytest.mark.parametrize("size", [(10, 12), (11, 13), (2, 8, 10, 13)])
+@pytest.mark.parametrize("batched", [True, False])
+def test_output_size_chooses_among_the_sizes_of_a_stride(size, batched):
+    layers = [lib.nn.ConvTranspose2d(4, 8, 3, stride=2, padding=1) for lib in (tdt, torch)]
+    size = size if batched or len(size) == 2 else size[1:]
+    shape = (2, 4, 5, 7) if batched else (4, 5, 7)
+    size = [{10: 10, 11: 9, 12: 13, 13: 14}.get(n, n) for n in size]
+    layers[0].load_state_dict({k: tdt.from_numpy(v.numpy().copy()) for k, v in layers[1].state_dict().items()})
+    agree(lambda lib, x: layers[lib is torch](x, output_size=size), numbers(*shape))
+
+
+@pytest.mark.parametrize("last", [False, True], ids=["contiguous", "channels-last"])
+@pytest.mark.parametrize("options", [{"stride": 2, "padding": 1, "output_padding": 1}, {"groups": 16}], ids=str)
+def test_large_images_in_either_memory_order(last, options):
+    def run(lib, x, w, b):
+        x = x.contiguous(memory_format=lib.channels_last) if last else x
+        out = lib.nn.functional.conv_transpose2d(x, w, b, **options)
+        assert out.is_contiguous(memory_format=lib.channels_last) == last
+        return out
+
+    w = numbers(16, 24 // options.get("groups", 1) if "groups" not in options else 1, 3, 3)
+    agree(run, numbers(8, 16, 14, 14), w, numbers(w.shape[1] * options.get("groups", 1)))
+
+
+@pytest.mark.parametrize("nd", [1, 2, 3])
+@pytest.mark.parametrize("name", ["Conv", "ConvTranspose"])
+def test_complex_layers_are_pytorchs(name, nd):
+    def run(lib, re, im):
+        lib.manual_seed(0)
+        layer = getattr(lib.nn, f"{name}{nd}d")(2, 4, 3, groups=2, dtype=lib.complex64)
+        out = layer(lib.complex(re, im))
+        loss = (out * out.conj()).real.sum()
+        gw, gb, *gradients = lib.autograd.grad(loss, [layer.weight, layer.bias, re, im])
+        return out.real.detach(), out.imag.detach(), gw.real, gb.imag, *gradients
+
+    agree(run, *(numbers(2, 2, *(4,) * nd, seed=s) for s in (0, 1)))
+
+
+def layer(lib, nd=2, **options):
+    return getattr(lib.nn, f"ConvTranspose{nd}d")(4, 8, 3, **options)
+
+
+REFUSED = [
+    (lambda lib: layer(lib, padding_mode="circular"), ""),
+    (lambda lib: layer(lib, groups=3), "in_channels must be divisible by groups"),
+    (lambda lib: layer(lib, groups=0), ""),
+    (lambda lib: layer(lib)(lib.ones(1, 3, 5, 5)), ""),
+    (lambda lib: layer(lib)(lib.ones(5, 5)), ""),
+    (lambda lib: layer(lib, output_padding=1)(lib.ones(1, 4, 5, 5)),
+     "output padding must be smaller than either stride or dilation"),
+    (lambda lib: layer(lib, padding=9)(lib.ones(1, 4, 5, 5)), ""),
+    (lambda lib: layer(lib, stride=0)(lib.ones(1, 4, 5, 5)), ""),
+    (lambda lib: layer(lib, stride=2)(lib.ones(1, 4, 5, 5), output_size=[20, 11]), ""),
+    (lambda lib: layer(lib, stride=2)(lib.ones(1, 4, 5, 5), output_size=(11,)), ""),
+    (lambda lib: layer(lib, 1, stride=2)(lib.ones(4, 5), output_size=(1, 2, 3, 4)), ""),
+    (lambda lib: layer(lib)(lib.ones(1, 4, 5, 5, dtype=lib.float64)), "Input type (double) and weight type (float)"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("case", "clause"), REFUSED)
+def test_refusals_have_pytorchs_class_and_clause(case, clause):
+    agree_error(case, clause)
+
+
+@pytest.mark.parametrize("pad", [0, 1, 3])
+def test_conv_tbc_is_pytorchs(pad):
+    agree(lambda lib, x, w, b: lib.conv_tbc(x, w, b, pad), *(numbers(*s) for s in ((7, 2, 3), (3, 3, 5), (5,))))
+    assert tdt.conv_tbc is tdt.nn.functional.conv_tbc
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("nd", [1, 2, 3])
+def test_torch_convolution_is_the_general_form(nd, transposed):
+    def run(lib, x, w, b):
+        ones = [1] * nd
+        return lib.convolution(x, w, b, [2] * nd, ones, ones, transposed, [1 if transposed else 0] * nd, 2)
+
+    agree(
+        run, numbers(2, 4, *(5,) * nd), numbers(4, 4 if transposed else 2, *(3,) * nd), numbers(8 if transposed else 4)
+    )
+
+
+def test_conv_tbc_refuses_what_pytorch_refuses():
+    x, w, b = ((lambda lib, s=s: lib.ones(*s)) for s in ((7, 2, 3), (3, 3, 5), (5,)))
+    agree_error(lambda lib: lib.conv_tbc(x(lib)[0], w(lib), b(lib)), "Input must have 3 dims")
+    agree_error(lambda lib: lib.conv_tbc(x(lib), w(lib)[0], b(lib)), "Weight tensor must have 3 dims")
+    agree_error(lambda lib: lib.conv_tbc(x(lib)[..., :2], w(lib), b(lib)), "Input dim 2 (input channels)")
+    agree_error(lambda lib: lib.conv_tbc(x(lib), w(lib), b(lib)[:4]), "Bias size must equal dim 2 in the weight tensor")
+    np.testing.assert_array_equal(tdt.conv_tbc(x(tdt), w(tdt), b(tdt)).shape, (5, 2, 5))
