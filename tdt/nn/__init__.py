@@ -8,6 +8,8 @@ from tdt.nn.modules import *  # noqa: F403
 from tdt.nn.modules import __all__ as _modules
 from tdt.nn.parameter import Buffer as Buffer
 from tdt.nn.parameter import Parameter as Parameter
+from tdt.nn.parameter import UninitializedBuffer as UninitializedBuffer
 from tdt.nn.parameter import UninitializedParameter as UninitializedParameter
 
-__all__ = ["Buffer", "Parameter", "UninitializedParameter", "functional", "init", "utils", *_modules]  # noqa: PLE0604
+__all__ = ["Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter",  # noqa: PLE0604
+           "functional", "init", "utils", *_modules]  # fmt: skip

@@ -1,6 +1,6 @@
-"""Parameter: a tensor that a module trains; UninitializedParameter: one whose shape the first input decides.
+"""Parameter: a tensor that a module trains; Buffer: one that it keeps and does not train.
 
-Buffer: a tensor that a module keeps and does not train.
+UninitializedParameter, UninitializedBuffer: such a tensor whose shape the first input decides.
 """
 
 from __future__ import annotations
@@ -54,27 +54,25 @@ class Buffer(Tensor):
         self.persistent = persistent
 
 
-class UninitializedParameter(Parameter):
-    """A Parameter without a shape yet; `materialize` gives it one and makes it an ordinary Parameter.
+class UninitializedTensorMixin:
+    """What a parameter and a buffer without a shape have in common: little can be done with them but `materialize`."""
 
-    >>> import tdt
-    >>> p = tdt.nn.UninitializedParameter()
-    >>> p.materialize((2, 3))
-    >>> type(p).__name__, tuple(p.shape)
-    ('Parameter', (2, 3))
-    """
+    _a: Any
+    _st: Storage
+    requires_grad: bool
+    cls_to_become: type[Tensor]
 
-    def __init__(self, requires_grad: bool = True, device: Any = None, dtype: Any = None):
+    def _start(self, requires_grad: bool, device: Any, dtype: Any) -> None:
         where = as_device(device)
         self._a = _backend.on(where).empty(0, as_dtype(dtype or get_default_dtype()).np)
-        Parameter.requires_grad_(self, requires_grad)
+        Tensor.requires_grad_(self, requires_grad)  # type: ignore[arg-type]
 
     def materialize(self, shape: tuple[int, ...], device: Any = None, dtype: Any = None) -> None:
         """Take `shape` and memory that is not filled yet; the object stays the same, so optimizers keep hold of it."""
         where = as_device(device) if device is not None else _backend.device_of(self._a)
         self._a = _backend.on(where).empty(tuple(shape), self._a.dtype if dtype is None else as_dtype(dtype).np)
         self._st = Storage()
-        self.__class__ = Parameter  # type: ignore[assignment]
+        self.__class__ = self.cls_to_become  # type: ignore[assignment]
 
     @property
     def shape(self) -> Size:
@@ -85,17 +83,52 @@ class UninitializedParameter(Parameter):
             "initialize the parameters before accessing their attributes."
         )
 
-    def __deepcopy__(self, memo: dict) -> UninitializedParameter:
-        made = type(self)(self.requires_grad, dtype=self.dtype)
-        memo[id(self)] = made
-        return made
+    def share_memory_(self) -> Any:
+        """There is no memory yet: RuntimeError."""
+        raise RuntimeError(
+            "Can't share memory on an uninitialized parameter or buffer. Call `forward` to initialize the parameters before "
+            "calling `module.share_memory()`."
+        )
 
     def __repr__(self) -> str:
-        return "<UninitializedParameter>"
+        return f"<{type(self).__name__}>"
+
+
+class UninitializedParameter(UninitializedTensorMixin, Parameter):
+    """A Parameter without a shape yet; `materialize` gives it one and makes it an ordinary Parameter.
+
+    >>> import tdt
+    >>> p = tdt.nn.UninitializedParameter()
+    >>> p.materialize((2, 3))
+    >>> type(p).__name__, tuple(p.shape)
+    ('Parameter', (2, 3))
+    """
+
+    cls_to_become = Parameter
+
+    def __init__(self, requires_grad: bool = True, device: Any = None, dtype: Any = None):
+        self._start(requires_grad, device, dtype)
+
+
+class UninitializedBuffer(UninitializedTensorMixin, Buffer):
+    """A Buffer without a shape yet; `materialize` gives it one and makes it an ordinary Buffer.
+
+    >>> import tdt
+    >>> b = tdt.nn.UninitializedBuffer(dtype=tdt.int64)
+    >>> b.materialize(())
+    >>> b.fill_(0)
+    tensor(0)
+    """
+
+    cls_to_become = Buffer
+
+    def __init__(self, requires_grad: bool = False, device: Any = None, dtype: Any = None, persistent: bool = True):
+        self._start(requires_grad, device, dtype)
+        self.persistent = persistent
 
 
 def _refuse(name: str) -> Callable[..., Any]:
-    def refused(self: UninitializedParameter, *args: Any, **kwargs: Any) -> Any:
+    def refused(self: UninitializedTensorMixin, *args: Any, **kwargs: Any) -> Any:
         raise ValueError(
             f"Attempted to use an uninitialized parameter in {name}. Its shape comes with the first input: call the model "
             "once before you use it"
@@ -106,16 +139,16 @@ def _refuse(name: str) -> Callable[..., Any]:
 
 
 # What a tensor without a shape can do; every other method refuses.
-_ABLE = {"size", "to", "cpu", "cuda", "float", "double", "half", "bfloat16", "is_floating_point", "is_complex",
-         "__new__", "__init__", "__hash__", "__repr__", "__format__", "__reduce_ex__"}  # fmt: skip
+_ABLE = {"size", "to", "cpu", "cuda", "float", "double", "half", "bfloat16", "is_floating_point", "is_complex", "requires_grad_",
+         "__new__", "__init__", "__hash__", "__format__", "__class__", "__reduce_ex__", "__deepcopy__"}  # fmt: skip
 for _name, _method in vars(Tensor).items():
-    if callable(_method) and _name not in _ABLE and _name not in vars(UninitializedParameter) and _name != "__class__":
-        setattr(UninitializedParameter, _name, _refuse(_name))
+    if callable(_method) and _name not in _ABLE and _name not in vars(UninitializedTensorMixin):
+        setattr(UninitializedTensorMixin, _name, _refuse(_name))
 
 
-def is_lazy(value: Any) -> bool:
-    """Whether `value` is a parameter without a shape."""
-    return isinstance(value, UninitializedParameter)
+def is_lazy(param: Any) -> bool:
+    """Whether `param` is a parameter or a buffer without a shape."""
+    return isinstance(param, UninitializedTensorMixin)
 
 
-__all__ = ["Buffer", "Parameter", "UninitializedParameter", "is_lazy"]
+__all__ = ["Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter", "is_lazy"]

@@ -145,12 +145,14 @@ def _is_init(name: str, value: Any) -> bool:
 _BASES = ("LRScheduler", "Dataset", "Optimizer")
 _CODE = "takes a Python function, and a config holds no code; use another scheduler"
 _LAYERS = "is what a list (or a mapping) of layers becomes; write [ReLU, Flatten], or a layer on each line"
+_WEIGHTS = "only holds weights, for a layer that a program defines; write that layer"
 
 layers = Registry(
     "layer",
     ["tdt.nn"],
     _subclass_of("tdt.nn:Module"),
-    refused=dict.fromkeys(("Sequential", "ModuleList", "ModuleDict"), _LAYERS),
+    refused=dict.fromkeys(("Sequential", "ModuleList", "ModuleDict", "Container"), _LAYERS)
+    | dict.fromkeys(("ParameterList", "ParameterDict"), _WEIGHTS),
 )
 losses = Registry("loss", ["tdt.nn"], _subclass_of("tdt.nn:Module", suffix="Loss"))
 metrics = Registry("metric", entries={"accuracy": "tdt.train.metrics:Accuracy", "loss": "tdt.train.metrics:Loss"})

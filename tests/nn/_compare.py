@@ -90,6 +90,24 @@ def agree_error(function: Callable[[Any], Any], clause: str = "") -> None:
     assert wanted in str(ours).replace("torch.", "tdt."), f"{ours}, PyTorch: {theirs}"
 
 
+def told(value: Any) -> Any:
+    """Tensors as lists of rounded numbers, so that two libraries' accounts can be compared."""
+    if isinstance(value, (tdt.Tensor, torch.Tensor)):
+        flat = value.detach().reshape(-1).tolist()
+        return (tuple(value.shape), [round(number, 4) for number in flat])
+    if isinstance(value, dict):
+        return {key: told(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [told(item) for item in value]
+    return value
+
+
+def agree_told(program: Callable[[Any], Any]) -> None:
+    """Both libraries' `program(lib)` returns the same: numbers, text, tensors, lists and dicts of them."""
+    ours, theirs = (told(program(lib)) for lib in (tdt, torch))
+    assert ours == theirs
+
+
 def numbers(*shape: int, dtype: str = "float32", seed: int = 0) -> np.ndarray:
     """Standard normal numbers."""
     return np.random.default_rng(seed).standard_normal(shape).astype(dtype)

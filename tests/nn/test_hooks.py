@@ -5,7 +5,7 @@ import importlib
 import pytest
 
 import tdt
-from tests.nn._compare import agree_error, torch
+from tests.nn._compare import agree_error, agree_told, torch
 
 PROGRAMS = {}
 
@@ -13,18 +13,6 @@ PROGRAMS = {}
 def program(function):
     PROGRAMS[function.__name__] = function
     return function
-
-
-def told(value):
-    """Tensors as lists of rounded numbers, so that two libraries' accounts can be compared."""
-    if isinstance(value, (tdt.Tensor, torch.Tensor)):
-        flat = value.detach().reshape(-1).tolist()
-        return (tuple(value.shape), [round(number, 4) for number in flat])
-    if isinstance(value, dict):
-        return {key: told(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [told(item) for item in value]
-    return value
 
 
 def linear(lib):
@@ -126,6 +114,15 @@ def second_derivatives_pass_backward_hooks(lib):
 
 
 @program
+def a_deprecated_backward_hook_of_one_operation(lib):
+    log, m = [], lib.nn.Tanh()
+    m.register_backward_hook(lambda module, gi, go: log.append((gi, go)) or (gi[0] * 2,))
+    x = lib.tensor([0.5], requires_grad=True)
+    m(x).backward()
+    return log, x.grad
+
+
+@program
 def hooks_on_every_module(lib):
     modules, log = importlib.import_module(f"{lib.__name__}.nn.modules.module"), []
 
@@ -203,8 +200,24 @@ def assigned_parameters_keep_whether_they_want_gradients(lib):
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_program_with_hooks_goes_as_in_pytorch(name):
-    ours, theirs = (told(PROGRAMS[name](lib)) for lib in (tdt, torch))
-    assert ours == theirs
+    agree_told(PROGRAMS[name])
+
+
+def test_a_deprecated_backward_hook_on_every_module_keeps_out_full_ones(monkeypatch):
+    monkeypatch.setattr(tdt.nn.modules._hooks, "_everywhere", {})
+    monkeypatch.setattr(torch.nn.modules.module, "_global_is_full_backward_hook", None)
+
+    def run(lib):
+        modules, log, relu = importlib.import_module(f"{lib.__name__}.nn.modules.module"), [], lib.nn.ReLU()
+        with modules.register_module_backward_hook(lambda *a: log.append((type(a[0]).__name__, a[1:]))):
+            relu(lib.tensor([-1.0, 2.0], requires_grad=True)).sum().backward()
+        with pytest.raises(
+            RuntimeError, match="Cannot use both regular backward hooks and full backward hooks as a global"
+        ):
+            modules.register_module_full_backward_hook(print)
+        return log
+
+    agree_told(run)
 
 
 @pytest.mark.parametrize("wants", [True, False])
@@ -240,6 +253,8 @@ def hooked(lib, **hooks):
 @pytest.mark.parametrize("wrong", [
     lambda lib: backward(hooked(lib, full_backward=lambda m, gi, go: (gi[0], gi[0])), lib),
     lambda lib: backward(hooked(lib, full_backward_pre=lambda m, go: (go[0], go[0])), lib),
+    lambda lib: hooked(lib, backward=print, full_backward=print),
+    lambda lib: hooked(lib, full_backward=print, backward=print),
     lambda lib: hooked(lib, state_dict_post=lambda *a: {}).state_dict(),
     lambda lib: hooked(lib, load_state_dict_post=lambda *a: 1).load_state_dict(linear(lib).state_dict()),
 ])  # fmt: skip

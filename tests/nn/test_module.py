@@ -8,7 +8,7 @@ import pytest
 
 import tdt
 from tdt import nn
-from tests.nn._compare import agree_error, numbers, torch
+from tests.nn._compare import agree_error, agree_told, numbers, torch
 
 
 def build(lib):
@@ -424,13 +424,52 @@ def test_a_module_is_not_put_where_pytorch_would_not(wrong):
     agree_error(wrong)
 
 
-def test_a_parameter_without_a_shape_refuses_what_needs_one():
+@pytest.mark.parametrize("kind", ["UninitializedParameter", "UninitializedBuffer"])
+def test_a_tensor_without_a_shape_refuses_what_needs_one(kind):
     for use in ("numel", "dim", "stride", "tolist", "clone", "sum", "zero_", "item", "__len__", "__bool__"):
         with pytest.raises(ValueError, match=f"Attempted to use an uninitialized parameter in .*{use}"):
-            getattr(tdt.nn.UninitializedParameter(), use)()
+            getattr(getattr(tdt.nn, kind)(), use)()
         with pytest.raises(ValueError, match="Attempted to use an uninitialized parameter"):
-            getattr(torch.nn.UninitializedParameter(), use)()
+            getattr(getattr(torch.nn, kind)(), use)()
     with pytest.raises(ValueError, match="Attempted to use an uninitialized parameter in __add__"):
-        tdt.nn.UninitializedParameter() + 1
-    assert tdt.nn.UninitializedParameter().double().dtype is tdt.float64
+        getattr(tdt.nn, kind)() + 1
+    assert getattr(tdt.nn, kind)().double().dtype is tdt.float64
+    agree_error(lambda lib: getattr(lib.nn, kind)().shape)
+    agree_error(lambda lib: getattr(lib.nn, kind)().share_memory_())
     assert repr(pickle.loads(pickle.dumps(nn.LazyLinear(2)))) == repr(nn.LazyLinear(2))
+
+
+def test_a_buffer_without_a_shape_lives_in_a_module_until_it_has_one():
+    def run(lib):
+        module = lib.nn.Module()
+        module.seen = lib.nn.UninitializedBuffer(dtype=lib.float32)
+        module.aside = lib.nn.UninitializedBuffer(persistent=False)
+        told = [[n for n, _ in module.named_buffers()], repr(module.seen)]
+        for same in (module, module.double(), module.to(lib.float16)):
+            told += [repr(same.seen), str(same.seen.dtype).split(".")[1], same.seen.requires_grad]
+        buffer = module.seen
+        buffer.materialize((2, 3), dtype=lib.int64)
+        buffer.fill_(4)
+        return [*told, module.seen is buffer, buffer, list(module.state_dict())]
+
+    agree_told(run)
+    lazy = nn.Module()
+    lazy.seen = nn.UninitializedBuffer(persistent=True)
+    for copied in (copy.deepcopy(lazy), pickle.loads(pickle.dumps(lazy))):
+        assert repr(list(copied.state_dict().items())) == "[('seen', <UninitializedBuffer>)]"
+
+
+def test_members_of_the_tree_are_found_by_a_function_of_the_module():
+    def run(lib):
+        model = lib.nn.Sequential(lib.nn.Linear(1, 2), lib.nn.ReLU())
+        return [n for n, _ in model._named_members(lambda m: m._parameters.items(), prefix="p")]
+
+    agree_told(run)
+
+
+def test_what_a_module_cannot_be_compiled_or_moved_to_is_said():
+    with pytest.raises(NotImplementedError, match="call the module as it is"):
+        nn.ReLU().compile()
+    for move in ("xpu", "ipu", "mtia"):
+        with pytest.raises(RuntimeError, match="Expected one of cpu, cuda, meta device type"):
+            getattr(nn.Linear(1, 1), move)()

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Self
 
 from tdt._creation import empty_like
+from tdt._device import as_device
 from tdt._dtype import bfloat16, dtype, float16, float32, float64
 from tdt._ops.memory import _parse_to, preserve_format
 from tdt._tensor import Tensor
@@ -33,7 +34,9 @@ class Convertible:
                 if parameter.grad is not None:
                     parameter.grad.data = fn(parameter.grad.data)
             for name, buffer in self._buffers.items():
-                if buffer is not None:
+                if is_lazy(buffer):
+                    buffer.data = fn(buffer.data)
+                elif buffer is not None:
                     self._buffers[name] = fn(buffer)
         return self
 
@@ -96,6 +99,18 @@ class Convertible:
         """Move to the CPU."""
         return self.to("cpu")
 
-    def cuda(self, device: int | None = None) -> Self:
+    def cuda(self, device: Any = None) -> Self:
         """Move to a GPU."""
-        return self.to("cuda" if device is None else f"cuda:{device}")
+        return self.to("cuda" if device is None else as_device(device))
+
+    def xpu(self, device: Any = None) -> Self:
+        """No device of tdt: RuntimeError, as from `ipu` and `mtia`."""
+        return self.to("xpu")
+
+    def ipu(self, device: Any = None) -> Self:
+        """No device of tdt: RuntimeError."""
+        return self.to("ipu")
+
+    def mtia(self, device: Any = None) -> Self:
+        """No device of tdt: RuntimeError."""
+        return self.to("mtia")

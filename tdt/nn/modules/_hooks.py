@@ -49,7 +49,12 @@ def register_module_full_backward_pre_hook(hook: Callable[..., Any]) -> Removabl
 
 def register_module_full_backward_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """As `Module.register_full_backward_hook`, for every module."""
-    return RemovableHandle(global_hooks, ("backward", Hook(hook)))
+    return _register_backward("as a global Module hook", _everywhere, global_hooks, ("backward", Hook(hook)), True)
+
+
+def register_module_backward_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """As `Module.register_backward_hook`, for every module."""
+    return _register_backward("as a global Module hook", _everywhere, global_hooks, ("backward", Hook(hook)), False)
 
 
 def register_module_parameter_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
@@ -67,6 +72,19 @@ def register_module_module_registration_hook(hook: Callable[..., Any]) -> Remova
     return RemovableHandle(global_hooks, ("module", Hook(hook)))
 
 
+# What `_is_full_backward_hook` of a module is, for the hooks on every module.
+_everywhere: dict[str, Any] = {}
+
+
+def _register_backward(where: str, owner: dict[str, Any], hooks: dict[int, Any], hook: Any, full: bool,
+                       prepend: bool = False) -> RemovableHandle:  # fmt: skip
+    if owner.get("_is_full_backward_hook") is (not full):
+        raise RuntimeError(f"Cannot use both regular backward hooks and full backward hooks {where}. "
+                           "Please use only one of them.")  # fmt: skip
+    owner["_is_full_backward_hook"] = full
+    return RemovableHandle(hooks, hook, prepend)
+
+
 def registered(module: Any, kind: str, name: str, value: Any) -> Any:
     """`value`, or what the global hooks on registering a `kind` make of it."""
     for _, hook in _hooks(kind, {}):
@@ -82,6 +100,7 @@ class Hooked:
     _forward_pre_hooks: dict[int, Hook]
     _backward_hooks: dict[int, Hook]
     _backward_pre_hooks: dict[int, Hook]
+    _is_full_backward_hook: bool | None = None
 
     def register_forward_pre_hook(self, hook: Callable[..., Any], *, prepend: bool = False,
                                   with_kwargs: bool = False) -> RemovableHandle:  # fmt: skip
@@ -127,7 +146,14 @@ class Hooked:
         >>> x.grad
         tensor([2.])
         """
-        return RemovableHandle(self._backward_hooks, Hook(hook), prepend)
+        return _register_backward("on a single Module", self.__dict__, self._backward_hooks, Hook(hook), True, prepend)
+
+    def register_backward_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """The deprecated form of `register_full_backward_hook`; RuntimeError for a module that has both.
+
+        `hook` sees the gradients of the module's inputs, where PyTorch shows those of its last operation.
+        """
+        return _register_backward("on a single Module", self.__dict__, self._backward_hooks, Hook(hook), False)
 
 
 def _hooks(kind: str, own: dict[int, Hook]) -> list[tuple[int, Hook]]:

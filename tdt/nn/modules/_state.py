@@ -34,6 +34,7 @@ class StateDict:
     """The part of Module that writes and reads states."""
 
     _version: int = 1
+    dump_patches: bool = False
     _parameters: dict[str, Any]
     _buffers: dict[str, Any]
     _modules: dict[str, Any]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Self
 
 from tdt._tensor import Tensor
@@ -11,6 +11,7 @@ from tdt.nn.modules._hooks import (  # noqa: F401  (PyTorch has them here)
     Hooked,
     call_with_hooks,
     global_hooks,
+    register_module_backward_hook,
     register_module_buffer_registration_hook,
     register_module_forward_hook,
     register_module_forward_pre_hook,
@@ -20,6 +21,7 @@ from tdt.nn.modules._hooks import (  # noqa: F401  (PyTorch has them here)
     register_module_parameter_registration_hook,
     registered,
 )
+from tdt.nn.modules._lookup import Lookup
 from tdt.nn.modules._state import StateDict
 from tdt.nn.parameter import Buffer, Parameter
 
@@ -38,7 +40,7 @@ def typename(value: Any) -> str:
     return kind.__qualname__ if module in ("builtins", "__main__") else f"{module}.{kind.__qualname__}"
 
 
-class Module(Hooked, StateDict, Convertible):
+class Module(Lookup, Hooked, StateDict, Convertible):
     """Base class of layers and models: assign Parameters and Modules as attributes, write `forward`.
 
     >>> import tdt
@@ -210,13 +212,12 @@ class Module(Hooked, StateDict, Convertible):
         for _, module in self.named_children():
             yield module
 
-    def _named_members(
-        self, kind: str, prefix: str, recurse: bool, remove_duplicate: bool
-    ) -> Iterator[tuple[str, Any]]:
+    def _named_members(self, get_members_fn: Callable[[Module], Iterable[tuple[str, Any]]], prefix: str = "",
+                       recurse: bool = True, remove_duplicate: bool = True) -> Iterator[tuple[str, Any]]:  # fmt: skip
         memo: set[int] = set()
         modules = self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate) if recurse else [(prefix, self)]
         for path, module in modules:
-            for name, value in getattr(module, kind).items():
+            for name, value in get_members_fn(module):
                 if value is None or id(value) in memo:
                     continue
                 if remove_duplicate:
@@ -231,7 +232,7 @@ class Module(Hooked, StateDict, Convertible):
         >>> [(name, tuple(p.shape)) for name, p in nn.Linear(2, 3).named_parameters(prefix="fc")]
         [('fc.weight', (3, 2)), ('fc.bias', (3,))]
         """
-        return self._named_members("_parameters", prefix, recurse, remove_duplicate)
+        return self._named_members(lambda m: m._parameters.items(), prefix, recurse, remove_duplicate)
 
     def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
         """Every parameter once; what an optimizer takes."""
@@ -241,63 +242,12 @@ class Module(Hooked, StateDict, Convertible):
     def named_buffers(self, prefix: str = "", recurse: bool = True,
                       remove_duplicate: bool = True) -> Iterator[tuple[str, Tensor]]:  # fmt: skip
         """Every buffer with its dotted name."""
-        return self._named_members("_buffers", prefix, recurse, remove_duplicate)
+        return self._named_members(lambda m: m._buffers.items(), prefix, recurse, remove_duplicate)
 
     def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
         """Every buffer once."""
         for _, buffer in self.named_buffers(recurse=recurse):
             yield buffer
-
-    def get_submodule(self, target: str) -> Module:
-        """The module of a dotted name; "" is this one. AttributeError names the first part that is missing."""
-        module: Any = self
-        for name in target.split(".") if target else ():
-            if not hasattr(module, name):
-                raise AttributeError(f"{type(module).__name__} has no attribute `{name}`")
-            module = getattr(module, name)
-            if not isinstance(module, Module):
-                raise AttributeError(f"`{name}` is not an nn.Module")
-        return module
-
-    def set_submodule(self, target: str, module: Module, strict: bool = False) -> None:
-        """Put `module` under a dotted name, in the place of what is there; `strict`: only where a module is.
-
-        AttributeError for a path that does not exist, ValueError for an empty name or what is no Module.
-
-        >>> from tdt import nn
-        >>> model = nn.Sequential(nn.Linear(2, 3), nn.ReLU())
-        >>> model.set_submodule("1", nn.Tanh())
-        >>> model[1]
-        Tanh()
-        """
-        if target == "":
-            raise ValueError("Cannot set the submodule without a target name!")
-        if not isinstance(module, Module):
-            raise ValueError(f"`module` is not an nn.Module, found {type(module)}")
-        path, _, name = target.rpartition(".")
-        parent = self.get_submodule(path)
-        if strict and not hasattr(parent, name):
-            raise AttributeError(f"{type(parent).__name__} has no attribute `{name}`")
-        if hasattr(parent, name) and not isinstance(getattr(parent, name), Module):
-            raise AttributeError(f"`{name}` is not an nn.Module")
-        setattr(parent, name, module)
-
-    def get_parameter(self, target: str) -> Parameter:
-        """The parameter of a dotted name."""
-        return self._get_member(target, "_parameters", "nn.Parameter")
-
-    def get_buffer(self, target: str) -> Tensor:
-        """The buffer of a dotted name."""
-        return self._get_member(target, "_buffers", "buffer")
-
-    def _get_member(self, target: str, kind: str, what: str) -> Any:
-        path, _, name = target.rpartition(".")
-        module = self.get_submodule(path)
-        if not hasattr(module, name):
-            raise AttributeError(f"{type(module).__name__} has no attribute `{name}`")
-        if name not in getattr(module, kind):
-            raise AttributeError(f"`{name}` is not {'a' if what == 'buffer' else 'an'} {what}")
-        return getattr(module, name)
 
     # Changing the whole tree.
 
@@ -337,6 +287,10 @@ class Module(Hooked, StateDict, Convertible):
             else:
                 parameter.grad = parameter.grad.detach()
                 parameter.grad.zero_()
+
+    def compile(self, *args: Any, **kwargs: Any) -> None:
+        """Not offered: NotImplementedError."""
+        raise NotImplementedError("Module.compile: tdt does not compile Python; call the module as it is")
 
     # Printing.
 

@@ -1,0 +1,60 @@
+"""Parts of a tree of modules by their dotted names: `get_submodule`, `set_submodule`, `get_parameter`, `get_buffer`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class Lookup:
+    """The part of Module that finds what is below it by name."""
+
+    def get_submodule(self, target: str) -> Any:
+        """The module of a dotted name; "" is this one. AttributeError names the first part that is missing."""
+        module: Any = self
+        for name in target.split(".") if target else ():
+            if not hasattr(module, name):
+                raise AttributeError(f"{type(module).__name__} has no attribute `{name}`")
+            module = getattr(module, name)
+            if not isinstance(module, Lookup):
+                raise AttributeError(f"`{name}` is not an nn.Module")
+        return module
+
+    def set_submodule(self, target: str, module: Any, strict: bool = False) -> None:
+        """Put `module` under a dotted name, in the place of what is there; `strict`: only where a module is.
+
+        AttributeError for a path that does not exist, ValueError for an empty name or what is no Module.
+
+        >>> from tdt import nn
+        >>> model = nn.Sequential(nn.Linear(2, 3), nn.ReLU())
+        >>> model.set_submodule("1", nn.Tanh())
+        >>> model[1]
+        Tanh()
+        """
+        if target == "":
+            raise ValueError("Cannot set the submodule without a target name!")
+        if not isinstance(module, Lookup):
+            raise ValueError(f"`module` is not an nn.Module, found {type(module)}")
+        path, _, name = target.rpartition(".")
+        parent = self.get_submodule(path)
+        if strict and not hasattr(parent, name):
+            raise AttributeError(f"{type(parent).__name__} has no attribute `{name}`")
+        if hasattr(parent, name) and not isinstance(getattr(parent, name), Lookup):
+            raise AttributeError(f"`{name}` is not an nn.Module")
+        setattr(parent, name, module)
+
+    def get_parameter(self, target: str) -> Any:
+        """The parameter of a dotted name."""
+        return self._get_member(target, "_parameters", "nn.Parameter")
+
+    def get_buffer(self, target: str) -> Any:
+        """The buffer of a dotted name."""
+        return self._get_member(target, "_buffers", "buffer")
+
+    def _get_member(self, target: str, kind: str, what: str) -> Any:
+        path, _, name = target.rpartition(".")
+        module = self.get_submodule(path)
+        if not hasattr(module, name):
+            raise AttributeError(f"{type(module).__name__} has no attribute `{name}`")
+        if name not in getattr(module, kind):
+            raise AttributeError(f"`{name}` is not {'a' if what == 'buffer' else 'an'} {what}")
+        return getattr(module, name)
