@@ -1,8 +1,21 @@
 """What training loops do to parameters and gradients beside the layers."""
 
+from tdt.nn.utils.clip_grad import clip_grad_norm as clip_grad_norm
 from tdt.nn.utils.clip_grad import clip_grad_norm_ as clip_grad_norm_
 from tdt.nn.utils.clip_grad import clip_grad_value_ as clip_grad_value_
 from tdt.nn.utils.clip_grad import clip_grads_with_norm_ as clip_grads_with_norm_
 from tdt.nn.utils.clip_grad import get_total_norm as get_total_norm
+from tdt.nn.utils.convert_parameters import parameters_to_vector as parameters_to_vector
+from tdt.nn.utils.convert_parameters import vector_to_parameters as vector_to_parameters
+from tdt.nn.utils.fusion import fuse_conv_bn_eval as fuse_conv_bn_eval
+from tdt.nn.utils.fusion import fuse_conv_bn_weights as fuse_conv_bn_weights
+from tdt.nn.utils.fusion import fuse_linear_bn_eval as fuse_linear_bn_eval
+from tdt.nn.utils.fusion import fuse_linear_bn_weights as fuse_linear_bn_weights
+from tdt.nn.utils.init import skip_init as skip_init
+from tdt.nn.utils.memory_format import convert_conv2d_weight_memory_format as convert_conv2d_weight_memory_format
+from tdt.nn.utils.memory_format import convert_conv3d_weight_memory_format as convert_conv3d_weight_memory_format
 
-__all__ = ["clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm"]
+__all__ = ["clip_grad_norm", "clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_",
+           "convert_conv2d_weight_memory_format", "convert_conv3d_weight_memory_format", "fuse_conv_bn_eval",
+           "fuse_conv_bn_weights", "fuse_linear_bn_eval", "fuse_linear_bn_weights", "get_total_norm", "parameters_to_vector",
+           "skip_init", "vector_to_parameters"]  # fmt: skip

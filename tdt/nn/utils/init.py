@@ -1,0 +1,31 @@
+"""Making a module without filling its parameters."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from tdt._meta import meta
+from tdt.nn.modules.module import Module
+
+
+def skip_init(module_cls: type[Module], *args: Any, **kwargs: Any) -> Any:
+    """`module_cls(*args, **kwargs)` whose parameters and buffers hold what the memory held; nothing is drawn.
+
+    For a module whose state is loaded next. RuntimeError for what is no Module or takes no `device`.
+
+    >>> import tdt
+    >>> tdt.nn.utils.skip_init(tdt.nn.Linear, 2, 3).weight.shape
+    tdt.Size([3, 2])
+    """
+    if not issubclass(module_cls, Module):
+        raise RuntimeError(f"Expected a Module; got {module_cls}")
+    if "device" not in inspect.signature(module_cls).parameters:
+        raise RuntimeError("Module must support a 'device' arg to skip initialization")
+    device = kwargs.pop("device", "cpu")
+    with meta():
+        module = module_cls(*args, **kwargs, device="meta")
+    return module.to_empty(device=device)
+
+
+__all__ = ["skip_init"]
