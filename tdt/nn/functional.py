@@ -3,6 +3,7 @@
 from tdt._ops.activation import elu, gelu, leaky_relu, relu, relu_, silu, softplus
 from tdt._ops.activation import functional_log_softmax as log_softmax
 from tdt._ops.activation import functional_softmax as softmax
+from tdt._ops.attention import scaled_dot_product_attention
 from tdt._ops.conv import conv1d, conv2d, conv3d
 from tdt._ops.conv_transpose import conv_tbc, conv_transpose1d, conv_transpose2d, conv_transpose3d
 from tdt._ops.dropout import dropout
@@ -34,6 +35,7 @@ __all__ = [
     "silu",
     "softmax",
     "softplus",
+    "scaled_dot_product_attention",
     "conv1d",
     "conv2d",
     "conv3d",

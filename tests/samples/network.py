@@ -4,7 +4,7 @@ import numpy as np
 import scipy.special as sp
 
 from tests.oracles import windows
-from tests.samples._sample import call, distinct, ints, samples, x, z
+from tests.samples._sample import bools, call, distinct, ints, samples, x, z
 
 PLAIN = {"stride": (1, 1), "padding": (0, 0), "dilation": (1, 1), "groups": 1}
 MIXED = {"stride": (2, 1), "padding": (1, 2), "dilation": (1, 2), "groups": 2}
@@ -123,6 +123,32 @@ samples(
     call(z(4, 3), z(2, 3), z(2)),
     call(x(0, 3), x(2, 3), x(2)),
 )
+
+
+
+def attention(q, k, v, mask, keep, causal, scale, dropped):
+    scores = scale * np.einsum("...le,...se->...ls", q, k) + (0 if mask is None else mask)
+    if causal:
+        scores = np.where(np.tri(*scores.shape[-2:], dtype=bool), scores, -np.inf)
+    alive = np.isfinite(scores).any(-1, keepdims=True)
+    weights = np.where(alive, sp.softmax(np.where(alive, scores, 0), -1), 0)
+    return (weights if keep is None else weights * keep / (1 - dropped)) @ v
+
+
+SEEN = np.array([[True, False, True], [False, False, False], [True, True, True]])
+HEADS = x(2, 4, 2, 3).transpose(0, 2, 1, 3)
+samples(
+    "attention",
+    attention,
+    call(x(2, 3, 4), x(2, 5, 4), x(2, 5, 2), None, None, causal=False, scale=0.5, dropped=0.0),
+    call(x(3, 4), x(3, 4), x(3, 2), x(3, 3), bools(3, 3), causal=True, scale=0.5, dropped=0.25),
+    call(x(1, 3, 4), x(1, 3, 4), x(1, 3, 4), np.where(SEEN, 0, -np.inf)[None], None, causal=False, scale=-0.5, dropped=0.0,
+         grad=False),
+    call(HEADS, HEADS + 1, HEADS + 2, None, None, causal=True, scale=0.7, dropped=0.0),
+    call(x(5, 3), x(2, 3), x(2, 3), x(5, 2), bools(5, 2), causal=True, scale=1.0, dropped=0.5),
+    call(x(2, 3), x(0, 3), x(0, 4), None, None, causal=False, scale=1.0, dropped=0.0),
+    call(x(2, 0, 3), x(2, 4, 3), x(2, 4, 1), None, None, causal=True, scale=1.0, dropped=0.0),
+)  # fmt: skip
 
 EMBEDDING = {"padding_idx": None, "by_frequency": False, "sparse": False}
 

@@ -1,0 +1,215 @@
+"""Scaled dot-product attention as one op that never holds all its weights, and multi-head attention made of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+from tdt import _kernels
+from tdt._broadcast import check_broadcast
+from tdt._dtype import FLOATING, float32
+from tdt._dtype import bool as BOOL
+from tdt._ops._common import C_NAMES
+from tdt._ops.elementwise._front import tensor_argument
+from tdt._tensor import Tensor
+from tdt.autograd._op import op
+
+BLOCK = 1 << 20  # weights that are held at a time, of as many rows as that makes, but at least one
+
+
+def _shape(q: tuple, k: tuple, v: tuple, *rest: Any, **how: Any) -> tuple:
+    return (*q[:-1], v[-1])
+
+
+def _flops(q: tuple, k: tuple, v: tuple, *rest: Any, **how: Any) -> int:
+    return math.prod(q[:-1]) * k[-2] * (q[-1] + v[-1])
+
+
+@op(dtypes=FLOATING, promote=(), broadcasts=False, aux=("norms",), shape=_shape, flops=_flops)
+def _attention(xp, q, k, v, mask, keep, *, causal, scale, dropped):
+    """softmax(scale q kᵀ + mask) v for q (*, L, E), k (*, S, E), v (*, S, D), and a mask (*, L, S) or None.
+
+    keep: None, or bools (*, L, S) that say which weights are not dropped; these are divided by 1 - dropped. causal: row i
+    sees the places up to i. Weights of a row whose scores are all -inf are 0. aux: the logarithms of the sums that the
+    exponentials of scores are divided by, (*, L, 1).
+
+    Rows are computed a few at a time, so memory grows with L + S, not with L S (Rabe and Staats, 2021); the gradient makes
+    the weights anew, from those logarithms (Dao et al., 2022).
+    """
+    if fast := _kernels.chosen("attention", xp, q, k, v, mask, keep, causal=causal):
+        return fast(q, k, v, mask, keep, causal=causal, scale=scale)
+    out, norms = _room(xp, q, v, keep), xp.full((*q.shape[:-1], 1), math.inf, q.dtype)
+    for rows in _blocks(q, k) if k.shape[-2] else ():
+        weights = _scores(xp, q, k, mask, rows, causal, scale)
+        top = weights.max(axis=-1, keepdims=True)
+        top[top == -math.inf] = 0
+        xp.exp(xp.subtract(weights, top, out=weights), out=weights)
+        total = weights.sum(axis=-1, keepdims=True)
+        empty = total == 0
+        total[empty] = 1
+        weights /= total
+        norms[..., rows, :] = xp.where(empty, xp.asarray(math.inf, q.dtype), top + xp.log(total))
+        _drop(weights, keep, rows, dropped)
+        out[..., rows, :] = _kernels.product(xp, weights, v)
+    return out, norms
+
+
+def _room(xp: Any, q: Any, v: Any, keep: Any) -> Any:
+    """Where the result goes: in q's memory order where PyTorch's fused form has it so, else contiguous."""
+    if q.ndim == 4 and q.shape[-1] == v.shape[-1] and keep is None and 0 not in q.strides:
+        return xp.zeros_like(q)
+    return xp.zeros((*q.shape[:-1], v.shape[-1]), q.dtype)
+
+
+def _blocks(q: Any, k: Any) -> Iterator[slice]:
+    count = max(1, BLOCK // max(1, math.prod(q.shape[:-2]) * k.shape[-2]))
+    return (slice(i, i + count) for i in range(0, q.shape[-2], count))
+
+
+def _scores(xp: Any, q: Any, k: Any, mask: Any, rows: slice, causal: bool, scale: float) -> Any:
+    """Of some rows, -inf where they are not to look."""
+    scores = _kernels.product(xp, q[..., rows, :], k.swapaxes(-1, -2))
+    scores *= q.dtype.type(scale)
+    if mask is not None:
+        scores += mask[..., rows, :]
+    if causal:
+        places = xp.arange(rows.start, rows.start + scores.shape[-2])
+        scores[..., places[:, None] < xp.arange(k.shape[-2])] = -math.inf
+    return scores
+
+
+def _drop(weights: Any, keep: Any, rows: slice, dropped: float) -> None:
+    if keep is not None:
+        weights *= keep[..., rows, :]
+        weights /= weights.dtype.type(1 - dropped)
+
+
+@_attention.vjp("q", "k", "v", "mask")
+def _(g, needs, q, k, v, mask, keep, causal, scale, dropped):
+    scores = (q * scale) @ k.mT
+    scores = scores if mask is None else scores + mask
+    if causal:
+        scores = scores.masked_fill(scores.new_ones(scores.shape[-2:], dtype=BOOL).triu(1), -math.inf)
+    unseen = (scores == -math.inf).all(-1, keepdim=True)
+    weights = scores.masked_fill(unseen, 0).softmax(-1).masked_fill(unseen, 0)
+    kept, towards = weights, g @ v.mT
+    if keep is not None:
+        kept, towards = kept * keep / (1 - dropped), towards * keep / (1 - dropped)
+    g_scores = weights * (towards - (weights * towards).sum(-1, keepdim=True))
+    return (
+        g_scores @ k * scale if needs[0] else None,
+        g_scores.mT @ q * scale if needs[1] else None,
+        kept.mT @ g if needs[2] else None,
+        g_scores if needs[3] else None,
+    )
+
+
+@_attention.fast_vjp("q", "k", "v", "mask")
+def _(xp, g, needs, q, k, v, mask, keep, out, norms, causal, scale, dropped):
+    fast = None if needs[3] else _kernels.chosen("attention.vjp", xp, q, k, v, mask, keep, causal=causal)
+    if fast:
+        return (*fast(g, q, k, v, mask, keep, out, norms, causal=causal, scale=scale), None)
+    gq, gk, gv = xp.zeros_like(q), xp.zeros_like(k), xp.zeros_like(v)
+    g_mask = xp.empty((*q.shape[:-1], k.shape[-2]), mask.dtype) if needs[3] else None
+    # What softmax's gradient subtracts: the sum of weights times their gradients, which is that of `out` times its own.
+    shared = (g * out).sum(axis=-1, keepdims=True)
+    for rows in _blocks(q, k):
+        weights = _scores(xp, q, k, mask, rows, causal, scale)
+        xp.exp(xp.subtract(weights, norms[..., rows, :], out=weights), out=weights)
+        towards = _kernels.product(xp, g[..., rows, :], v.swapaxes(-1, -2))
+        kept = weights if keep is None else weights.copy()
+        _drop(kept, keep, rows, dropped)
+        _drop(towards, keep, rows, dropped)
+        gv += _kernels.product(xp, kept.swapaxes(-1, -2), g[..., rows, :])
+        towards -= shared[..., rows, :]
+        towards *= weights
+        if needs[3]:
+            g_mask[..., rows, :] = towards
+        towards *= q.dtype.type(scale)
+        gq[..., rows, :] = _kernels.product(xp, towards, k)
+        gk += _kernels.product(xp, towards.swapaxes(-1, -2), q[..., rows, :])
+    return gq, gk, gv, g_mask
+
+
+def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None,
+                                 dropout_p: float = 0.0, is_causal: bool = False, *, scale: float | None = None,
+                                 enable_gqa: bool = False) -> Tensor:  # fmt: skip
+    """softmax(query keyᵀ · scale + attn_mask) value: means of the values, by how keys answer a query (Vaswani et al., 2017).
+
+    query (*, L, E), key (*, S, E), value (*, S, D); the leading sizes are broadcast. Returns (*, L, D). The L × S weights
+    are never all held, except with dropout, or where the mask wants a gradient.
+
+    attn_mask: broadcasts to (*, L, S); True where a query may look, or numbers to be added. A query that may look nowhere
+    gets zeros. is_causal: query i sees the keys up to i. dropout_p: weights dropped, whether training or not. scale: 1/√E
+    if not given. enable_gqa: query has a multiple of the heads, at dimension -3, of key and value, and shares them.
+    RuntimeError for sizes or dtypes that do not fit.
+
+    >>> import tdt
+    >>> scaled_dot_product_attention(tdt.zeros(1, 2), tdt.ones(2, 2), tdt.tensor([[1.0, 0.0], [3.0, 2.0]]))
+    tensor([[2., 1.]])
+    """
+    for position, (name, t) in enumerate((("query", query), ("key", key), ("value", value)), 1):
+        tensor_argument("scaled_dot_product_attention", t, name, position)
+    _check_operands(query, key, value, attn_mask, dropout_p)
+    if enable_gqa:
+        key, value = _shared_heads(query, key, "key"), _shared_heads(query, value, "value")
+    fused = query.ndim == 4 and query.shape[:2] == key.shape[:2] == value.shape[:2] and not dropout_p
+    if is_causal and attn_mask is not None and not (fused and not attn_mask.requires_grad):
+        raise RuntimeError("_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True")
+    batch = check_broadcast(query.shape[:-2], key.shape[:-2], value.shape[:-2])
+    query, key, value = (t if t.shape[:-2] == batch else t.expand(*batch, *t.shape[-2:]) for t in (query, key, value))
+    weights = *batch, query.shape[-2], key.shape[-2]
+    if attn_mask is not None:
+        if check_broadcast(weights, tuple(attn_mask.shape)) != weights:
+            raise RuntimeError(f"output with shape {list(weights)} doesn't match the broadcast shape "
+                               f"{list(check_broadcast(weights, tuple(attn_mask.shape)))} (attn_mask)")  # fmt: skip
+        if attn_mask.dtype is BOOL:
+            attn_mask = query.new_zeros(attn_mask.shape).masked_fill(~attn_mask, -math.inf)
+        attn_mask = attn_mask.expand(weights)
+    keep = None
+    if dropout_p:
+        keep = query.new_zeros(weights, dtype=BOOL)
+        keep = keep.bernoulli_(1 - dropout_p) if dropout_p < 1 else keep  # nothing is drawn for a certain outcome
+    if scale is None:
+        scale = 1 / math.sqrt(query.shape[-1]) if query.shape[-1] else 1.0
+    dropped = float(dropout_p) if dropout_p < 1 else 0.0  # where all are dropped, there is none to be scaled
+    return _attention(query, key, value, attn_mask, keep, causal=bool(is_causal), scale=float(scale), dropped=dropped)
+
+
+def _check_operands(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None, dropout_p: float) -> None:
+    """RuntimeError for dtypes and sizes that do not fit each other, and for what is no probability."""
+    given = {"query": query, "key": key, "value": value}
+    if not query.dtype is key.dtype is value.dtype:
+        names = [C_NAMES.get(t.dtype.name, t.dtype.name) for t in given.values()]
+        raise RuntimeError("Expected query, key, and value to have the same dtype, but got query.dtype: {} key.dtype: {} and "
+                           "value.dtype: {} instead.".format(*names))  # fmt: skip
+    if min(t.ndim for t in given.values()) < 2:
+        raise RuntimeError("Expected query, key, and value to all be  at least 2 dimensional, but got query.dim: "
+                           f"{query.ndim} key.dim: {key.ndim} and value.dim: {value.ndim} instead.")  # fmt: skip
+    if query.shape[-1] != key.shape[-1] or key.shape[-2] != value.shape[-2]:
+        shapes = ", ".join(f"{name} {list(t.shape)}" for name, t in given.items())
+        raise RuntimeError("scaled_dot_product_attention: query and key must have the same last size, and key and value the "
+                           f"same last but one; got {shapes}")  # fmt: skip
+    if attn_mask is not None and attn_mask.dtype not in (BOOL, float32, query.dtype):
+        names = [C_NAMES.get(t.dtype.name, t.dtype.name) for t in (attn_mask, query)]
+        raise RuntimeError("Expected attn_mask dtype to be bool or float or to match query dtype, but got attn_mask.dtype: "
+                           "{} and  query.dtype: {} instead.".format(*names))  # fmt: skip
+    if not 0 <= dropout_p <= 1:
+        raise RuntimeError(f"dropout probability has to be between 0 and 1, but got {dropout_p}")
+
+
+def _shared_heads(query: Tensor, t: Tensor, name: str) -> Tensor:
+    """`t` (*, H, S, E) with each head as often as there are of the query's for it."""
+    if min(query.ndim, t.ndim) < 3:
+        raise IndexError("Dimension out of range: enable_gqa=True needs heads, at dimension -3 of query, key and value")
+    heads, own = query.shape[-3], t.shape[-3]
+    if own == heads:
+        return t
+    if not own or heads % own:
+        raise RuntimeError("Number of heads in key and value must divide the number of heads in query; got "
+                           f"{own} in {name} and {heads} in query")  # fmt: skip
+    return t.repeat_interleave(heads // own, -3)
+
+
+__all__: list[str] = []
