@@ -15,7 +15,7 @@ from tdt._ops.elementwise._front import tensor_argument
 from tdt._tensor import Tensor
 from tdt.autograd._op import op
 
-BLOCK = 1 << 20  # weights that are held at a time, of as many rows as that makes, but at least one
+BLOCK = 1 << 18  # weights that are held at a time, of as many rows as that makes, but at least one
 
 
 def _shape(q: tuple, k: tuple, v: tuple, *rest: Any, **how: Any) -> tuple:
@@ -57,7 +57,8 @@ def _attention(xp, q, k, v, mask, keep, *, causal, scale, dropped):
 
 def _room(xp: Any, q: Any, v: Any, keep: Any) -> Any:
     """Where the result goes: in q's memory order where PyTorch's fused form has it so, else contiguous."""
-    if q.ndim == 4 and q.shape[-1] == v.shape[-1] and keep is None and 0 not in q.strides:
+    heads = q.ndim == 4 and q.strides[-1] == q.itemsize and 0 not in q.strides
+    if heads and q.shape[-1] == v.shape[-1] and keep is None:
         return xp.zeros_like(q)
     return xp.zeros((*q.shape[:-1], v.shape[-1]), q.dtype)
 
@@ -69,8 +70,7 @@ def _blocks(q: Any, k: Any) -> Iterator[slice]:
 
 def _scores(xp: Any, q: Any, k: Any, mask: Any, rows: slice, causal: bool, scale: float) -> Any:
     """Of some rows, -inf where they are not to look."""
-    scores = _kernels.product(xp, q[..., rows, :], k.swapaxes(-1, -2))
-    scores *= q.dtype.type(scale)
+    scores = _kernels.product(xp, q[..., rows, :] * q.dtype.type(scale), k.swapaxes(-1, -2))
     if mask is not None:
         scores += mask[..., rows, :]
     if causal:

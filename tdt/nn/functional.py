@@ -11,6 +11,7 @@ from tdt._ops.elementwise import sigmoid, tanh
 from tdt._ops.embedding import embedding
 from tdt._ops.linear import linear
 from tdt._ops.loss import cross_entropy, l1_loss, mse_loss, nll_loss
+from tdt._ops.multi_head import multi_head_attention_forward
 from tdt._ops.norm import batch_norm, group_norm, instance_norm, layer_norm
 from tdt._ops.pad import pad
 from tdt._ops.pool import (
@@ -35,6 +36,7 @@ __all__ = [
     "silu",
     "softmax",
     "softplus",
+    "multi_head_attention_forward",
     "scaled_dot_product_attention",
     "conv1d",
     "conv2d",

@@ -125,13 +125,12 @@ samples(
 )
 
 
-
 def attention(q, k, v, mask, keep, causal, scale, dropped):
     scores = scale * np.einsum("...le,...se->...ls", q, k) + (0 if mask is None else mask)
     if causal:
         scores = np.where(np.tri(*scores.shape[-2:], dtype=bool), scores, -np.inf)
-    alive = np.isfinite(scores).any(-1, keepdims=True)
-    weights = np.where(alive, sp.softmax(np.where(alive, scores, 0), -1), 0)
+    weights = np.exp(scores)
+    weights /= np.maximum(weights.sum(-1, keepdims=True), 1e-300)
     return (weights if keep is None else weights * keep / (1 - dropped)) @ v
 
 
