@@ -40,8 +40,8 @@ def _attention(xp, q, k, v, mask, keep, *, causal, scale, dropped):
     if fast := _kernels.chosen("attention", xp, q, k, v, mask, keep, causal=causal):
         return fast(q, k, v, mask, keep, causal=causal, scale=scale)
     out, norms = _room(xp, q, v, keep), xp.full((*q.shape[:-1], 1), math.inf, q.dtype)
-    for rows in _blocks(q, k) if k.shape[-2] else ():
-        weights = _scores(xp, q, k, mask, rows, causal, scale)
+    for rows, seen in _blocks(q, k, causal) if k.shape[-2] else ():
+        weights = _scores(xp, q, k, mask, rows, seen, causal, scale)
         top = weights.max(axis=-1, keepdims=True)
         top[top == -math.inf] = 0
         xp.exp(xp.subtract(weights, top, out=weights), out=weights)
@@ -50,8 +50,8 @@ def _attention(xp, q, k, v, mask, keep, *, causal, scale, dropped):
         total[empty] = 1
         weights /= total
         norms[..., rows, :] = xp.where(empty, xp.asarray(math.inf, q.dtype), top + xp.log(total))
-        _drop(weights, keep, rows, dropped)
-        out[..., rows, :] = _kernels.product(xp, weights, v)
+        _drop(weights, keep, rows, seen, dropped)
+        out[..., rows, :] = _kernels.product(xp, weights, v[..., seen, :])
     return out, norms
 
 
@@ -63,25 +63,28 @@ def _room(xp: Any, q: Any, v: Any, keep: Any) -> Any:
     return xp.zeros((*q.shape[:-1], v.shape[-1]), q.dtype)
 
 
-def _blocks(q: Any, k: Any) -> Iterator[slice]:
-    count = max(1, BLOCK // max(1, math.prod(q.shape[:-2]) * k.shape[-2]))
-    return (slice(i, i + count) for i in range(0, q.shape[-2], count))
+def _blocks(q: Any, k: Any, causal: bool) -> Iterator[tuple[slice, slice]]:
+    """Some rows, and the places that they see, as often as it takes."""
+    length, places = q.shape[-2], k.shape[-2]
+    count = max(1, BLOCK // max(1, math.prod(q.shape[:-2]) * places))
+    for i in range(0, length, count):
+        yield slice(i, i + count), slice(0, min(places, i + count) if causal else places)
 
 
-def _scores(xp: Any, q: Any, k: Any, mask: Any, rows: slice, causal: bool, scale: float) -> Any:
-    """Of some rows, -inf where they are not to look."""
-    scores = _kernels.product(xp, q[..., rows, :] * q.dtype.type(scale), k.swapaxes(-1, -2))
+def _scores(xp: Any, q: Any, k: Any, mask: Any, rows: slice, seen: slice, causal: bool, scale: float) -> Any:
+    """Of some rows at the places they see, -inf where a row does not."""
+    scores = _kernels.product(xp, q[..., rows, :] * q.dtype.type(scale), k[..., seen, :].swapaxes(-1, -2))
     if mask is not None:
-        scores += mask[..., rows, :]
+        scores += mask[..., rows, seen]
     if causal:
         places = xp.arange(rows.start, rows.start + scores.shape[-2])
-        scores[..., places[:, None] < xp.arange(k.shape[-2])] = -math.inf
+        xp.copyto(scores, -math.inf, where=places[:, None] < xp.arange(seen.stop))
     return scores
 
 
-def _drop(weights: Any, keep: Any, rows: slice, dropped: float) -> None:
+def _drop(weights: Any, keep: Any, rows: slice, seen: slice, dropped: float) -> None:
     if keep is not None:
-        weights *= keep[..., rows, :]
+        weights *= keep[..., rows, seen]
         weights /= weights.dtype.type(1 - dropped)
 
 
@@ -111,24 +114,24 @@ def _(xp, g, needs, q, k, v, mask, keep, out, norms, causal, scale, dropped):
     if fast:
         return (*fast(g, q, k, v, mask, keep, out, norms, causal=causal, scale=scale), None)
     gq, gk, gv = xp.zeros_like(q), xp.zeros_like(k), xp.zeros_like(v)
-    g_mask = xp.empty((*q.shape[:-1], k.shape[-2]), mask.dtype) if needs[3] else None
+    g_mask = xp.zeros((*q.shape[:-1], k.shape[-2]), mask.dtype) if needs[3] else None
     # What softmax's gradient subtracts: the sum of weights times their gradients, which is that of `out` times its own.
     shared = (g * out).sum(axis=-1, keepdims=True)
-    for rows in _blocks(q, k):
-        weights = _scores(xp, q, k, mask, rows, causal, scale)
+    for rows, seen in _blocks(q, k, causal):
+        weights = _scores(xp, q, k, mask, rows, seen, causal, scale)
         xp.exp(xp.subtract(weights, norms[..., rows, :], out=weights), out=weights)
-        towards = _kernels.product(xp, g[..., rows, :], v.swapaxes(-1, -2))
+        towards = _kernels.product(xp, g[..., rows, :], v[..., seen, :].swapaxes(-1, -2))
         kept = weights if keep is None else weights.copy()
-        _drop(kept, keep, rows, dropped)
-        _drop(towards, keep, rows, dropped)
-        gv += _kernels.product(xp, kept.swapaxes(-1, -2), g[..., rows, :])
+        _drop(kept, keep, rows, seen, dropped)
+        _drop(towards, keep, rows, seen, dropped)
+        gv[..., seen, :] += _kernels.product(xp, kept.swapaxes(-1, -2), g[..., rows, :])
         towards -= shared[..., rows, :]
         towards *= weights
         if needs[3]:
-            g_mask[..., rows, :] = towards
+            g_mask[..., rows, seen] = towards
         towards *= q.dtype.type(scale)
-        gq[..., rows, :] = _kernels.product(xp, towards, k)
-        gk += _kernels.product(xp, towards.swapaxes(-1, -2), q[..., rows, :])
+        gq[..., rows, :] = _kernels.product(xp, towards, k[..., seen, :])
+        gk[..., seen, :] += _kernels.product(xp, towards.swapaxes(-1, -2), q[..., rows, :])
     return gq, gk, gv, g_mask
 
 

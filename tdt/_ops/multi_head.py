@@ -47,26 +47,19 @@ def multi_head_attention_forward(  # noqa: PLR0913
     """
     batched = _check_ranks(query, key, value, key_padding_mask, attn_mask, num_heads)
     if not batched:
-        same = key is value, query is key
-        query, key, value = (t.unsqueeze(1) for t in (query, key, value))
-        value = key if same[0] else value
-        query = key if same[1] else query
+        query, key, value = _batch_of_one(query, key, value)
         key_padding_mask = None if key_padding_mask is None else key_padding_mask.unsqueeze(0)
-    kind = query.dtype
-    key_padding_mask = float_mask(key_padding_mask, "key_padding_mask", kind, attn_mask, "attn_mask")
+    padding = float_mask(key_padding_mask, "key_padding_mask", query.dtype, attn_mask, "attn_mask")
     if is_causal and attn_mask is None:
         raise RuntimeError("Need attn_mask if specifying the is_causal hint. nn.Transformer.generate_square_subsequent_mask "
                            "makes one.")  # fmt: skip
-    causal = is_causal and key_padding_mask is None and not need_weights
-    attn_mask = None if causal else float_mask(attn_mask, "attn_mask", kind)
+    causal = is_causal and padding is None and not need_weights
+    mask = None if causal else float_mask(attn_mask, "attn_mask", query.dtype)
     (length, batch, width), places = query.shape, key.shape[0]
     _check_sizes(query, key, value, embed_dim_to_check, num_heads, use_separate_proj_weight)
-    if use_separate_proj_weight:
-        weights = q_proj_weight, k_proj_weight, v_proj_weight
-        q, k, v = _project_each(query, key, value, weights, in_proj_bias)
-    else:
-        q, k, v = _project(query, key, value, in_proj_weight, in_proj_bias)
-    mask = _bias(attn_mask, batch, num_heads, length, places)
+    separate = (q_proj_weight, k_proj_weight, v_proj_weight) if use_separate_proj_weight else None
+    q, k, v = _project(query, key, value, in_proj_weight, separate, in_proj_bias)
+    mask = _bias(mask, batch, num_heads, length, places)
     extra = _extra(bias_k, bias_v, static_k, static_v)
     if extra:
         k, v = (cat([t, more.expand(1, batch, width)]) for t, more in zip((k, v), extra, strict=True))
@@ -77,18 +70,18 @@ def multi_head_attention_forward(  # noqa: PLR0913
     )
     if add_zero_attn:
         k, v = (cat([t, t.new_zeros((*t.shape[:2], 1, t.shape[3]))], 2) for t in (k, v))
-    more = (extra is not None) + bool(add_zero_attn)
-    mask = pad(mask, (0, more)) if more and mask is not None else mask
-    if key_padding_mask is not None:
-        padding = pad(key_padding_mask, (0, more)) if more else key_padding_mask
-        _check_padding(padding, batch, k.shape[2])
-        padding = padding.reshape(batch, 1, 1, k.shape[2])
-        mask = padding if mask is None else mask + padding
-    out, shares = _attend(q, k, v, mask, dropout_p if training else 0.0, causal, need_weights)
+    mask = _joined(mask, padding, (extra is not None) + bool(add_zero_attn), k)
+    out, weights = _attend(q, k, v, mask, dropout_p if training else 0.0, causal, need_weights)
     out = linear(out.permute(2, 0, 1, 3).reshape(length, batch, width), out_proj_weight, out_proj_bias)
-    if shares is not None and average_attn_weights:
-        shares = shares.mean(1)
-    return (out, shares) if batched else (out.squeeze(1), None if shares is None else shares.squeeze(0))
+    if weights is not None and average_attn_weights:
+        weights = weights.mean(1)
+    return (out, weights) if batched else (out.squeeze(1), None if weights is None else weights.squeeze(0))
+
+
+def _batch_of_one(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The three with a dimension for the batch; those that are one tensor stay one."""
+    made = {id(t): t.unsqueeze(1) for t in (query, key, value)}
+    return made[id(query)], made[id(key)], made[id(value)]
 
 
 def _attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, dropout_p: float, causal: bool,
@@ -118,8 +111,11 @@ def float_mask(mask: Tensor | None, name: str, kind: dtype, other: Tensor | None
     return mask if mask.dtype is not BOOL else mask.new_zeros(mask.shape, dtype=kind).masked_fill(mask, -math.inf)
 
 
-def _project(query: Tensor, key: Tensor, value: Tensor, weight: Any, bias: Tensor | None) -> tuple[Tensor, ...]:
-    """Query, key and value by the thirds of one weight, in one product where they are the same tensor."""
+def _project(query: Tensor, key: Tensor, value: Tensor, weight: Any, separate: tuple | None,
+             bias: Tensor | None) -> tuple[Tensor, ...]:  # fmt: skip
+    """Query, key and value by weights of their own, or by the thirds of one: in one product where they are one tensor."""
+    if separate is not None:
+        return _project_each(query, key, value, separate, bias)
     if weight is None:
         raise AssertionError("use_separate_proj_weight is False but in_proj_weight is None")
     if query is key and key is value:
@@ -132,17 +128,16 @@ def _project(query: Tensor, key: Tensor, value: Tensor, weight: Any, bias: Tenso
 
 
 def _project_each(query: Tensor, key: Tensor, value: Tensor, weights: tuple, bias: Tensor | None) -> tuple[Tensor, ...]:
-    width = query.shape[-1]
-    for what, t, w in zip(("query", "key", "value"), (query, key, value), weights, strict=True):
+    width, made = query.shape[-1], []
+    biases = [None] * 3 if bias is None else bias.chunk(3)
+    for what, t, w, b in zip(("query", "key", "value"), (query, key, value), weights, biases, strict=True):
         if w is None:
             raise AssertionError(f"use_separate_proj_weight is True but {what[0]}_proj_weight is None")
-        if w.shape != (width, t.shape[-1]):
-            raise AssertionError(f"expecting {what} weights shape of {(width, t.shape[-1])}, but got {w.shape}")
-    biases = [None] * 3 if bias is None else bias.chunk(3)
-    for what, b in zip(("query", "key", "value"), biases, strict=True):
-        if b is not None and b.shape != (width,):
-            raise AssertionError(f"expecting {what} bias shape of {(width,)}, but got {b.shape}")
-    return tuple(linear(t, w, b) for t, w, b in zip((query, key, value), weights, biases, strict=True))
+        for kind, given, wanted in (("weights", w, (width, t.shape[-1])), ("bias", b, (width,))):
+            if given is not None and given.shape != wanted:
+                raise AssertionError(f"expecting {what} {kind} shape of {wanted}, but got {given.shape}")
+        made.append(linear(t, w, b))
+    return tuple(made)
 
 
 def _extra(bias_k: Any, bias_v: Any, static_k: Any, static_v: Any) -> tuple[Tensor, Tensor] | None:
@@ -182,10 +177,17 @@ def _bias(mask: Tensor | None, batch: int, heads: int, length: int, places: int)
     return mask if mask.ndim == 2 else mask.reshape(batch, heads, length, places)
 
 
-def _check_padding(mask: Tensor, batch: int, places: int) -> None:
+def _joined(mask: Tensor | None, padding: Tensor | None, more: int, k: Tensor) -> Tensor | None:
+    """The sum of both masks, over `more` further places that all see."""
+    mask, padding = (pad(m, (0, more)) if more and m is not None else m for m in (mask, padding))
+    if padding is None:
+        return mask
+    batch, places = k.shape[0], k.shape[2]
     for dim, wanted in enumerate((batch, places)):
-        if mask.shape[dim] != wanted:
-            raise AssertionError(f"Expected key_padded_mask.shape[{dim}] to be {wanted}, but got {mask.shape[dim]}")
+        if padding.shape[dim] != wanted:
+            raise AssertionError(f"Expected key_padded_mask.shape[{dim}] to be {wanted}, but got {padding.shape[dim]}")
+    padding = padding.reshape(batch, 1, 1, places)
+    return padding if mask is None else mask + padding
 
 
 def _check_ranks(query: Tensor, key: Tensor, value: Tensor, padding: Tensor | None, mask: Tensor | None,
