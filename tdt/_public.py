@@ -48,6 +48,7 @@ from tdt._ops.embedding import *
 from tdt._ops.index import *
 from tdt._ops.join import *
 from tdt._ops.linalg import *
+from tdt._ops.loss import *
 from tdt._ops.memory import *
 from tdt._ops.norm import *
 from tdt._ops.order import *

@@ -10,7 +10,24 @@ from tdt._ops.dropout import dropout
 from tdt._ops.elementwise import sigmoid, tanh
 from tdt._ops.embedding import embedding
 from tdt._ops.linear import linear
-from tdt._ops.loss import cross_entropy, l1_loss, mse_loss, nll_loss
+from tdt._ops.loss.binary import (
+    binary_cross_entropy,
+    binary_cross_entropy_with_logits,
+    multilabel_soft_margin_loss,
+    soft_margin_loss,
+)
+from tdt._ops.loss.classes import cross_entropy, nll_loss
+from tdt._ops.loss.distance import huber_loss, l1_loss, mse_loss, smooth_l1_loss
+from tdt._ops.loss.likelihood import gaussian_nll_loss, kl_div, poisson_nll_loss
+from tdt._ops.loss.margin import (
+    cosine_embedding_loss,
+    hinge_embedding_loss,
+    margin_ranking_loss,
+    multi_margin_loss,
+    multilabel_margin_loss,
+    triplet_margin_loss,
+    triplet_margin_with_distance_loss,
+)
 from tdt._ops.multi_head import multi_head_attention_forward
 from tdt._ops.norm import batch_norm, group_norm, instance_norm, layer_norm
 from tdt._ops.pad import pad
@@ -68,4 +85,20 @@ __all__ = [
     "max_pool1d",
     "max_pool2d",
     "max_pool3d",
+    "binary_cross_entropy",
+    "binary_cross_entropy_with_logits",
+    "cosine_embedding_loss",
+    "gaussian_nll_loss",
+    "hinge_embedding_loss",
+    "huber_loss",
+    "kl_div",
+    "margin_ranking_loss",
+    "multi_margin_loss",
+    "multilabel_margin_loss",
+    "multilabel_soft_margin_loss",
+    "poisson_nll_loss",
+    "smooth_l1_loss",
+    "soft_margin_loss",
+    "triplet_margin_loss",
+    "triplet_margin_with_distance_loss",
 ]

@@ -206,6 +206,27 @@ samples(
     *(call(x(2, 3), x(2, 3, seed=1), reduction=r) for r in ("mean", "sum", "none")),
 )
 
+
+def huber_loss(a, b, delta):
+    d = np.abs(a - b)
+    return np.where(d < delta, d * d / 2, delta * (d - delta / 2))
+
+
+samples("huber_loss", huber_loss, call(x(2, 3), x(2, 3, seed=1), delta=1.25), elementwise=True)
+samples(
+    "binary_cross_entropy_with_logits",
+    lambda a, y: -(y * sp.log_expit(a) + (1 - y) * sp.log_expit(-a)),
+    call(x(2, 3), x(2, 3, seed=1)),
+    call(x(2, 3, low=-800.0, high=800.0), x(2, 3, seed=1, low=0.0, high=1.0), grad=False),
+    elementwise=True,
+)
+samples(
+    "binary_cross_entropy",
+    lambda a, y: -(y * np.log(a) + (1 - y) * np.log1p(-a)),
+    call(x(2, 3, low=0.1, high=0.9), x(2, 3, low=0.0, high=1.0, seed=1)),
+    elementwise=True,
+)
+
 samples(
     "dropout",
     None,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tdt._ops.loss import _reduction
+import warnings
+
+from tdt._ops.loss._front import reduction_of
 from tdt._tensor import Tensor
 from tdt.nn import functional as F
 from tdt.nn.modules.module import Module
@@ -13,14 +15,20 @@ class _Loss(Module):
         super().__init__()
         # An unknown reduction is refused when the loss is computed, as PyTorch does.
         old_style = size_average is not None or reduce is not None
-        self.reduction = _reduction(size_average, reduce, reduction) if old_style else reduction
+        self.reduction = reduction_of(size_average, reduce, reduction) if old_style else reduction
 
 
-class _ClassLoss(_Loss):
-    def __init__(self, weight: Tensor | None = None, size_average: bool | None = None, ignore_index: int = -100,
-                 reduce: bool | None = None, reduction: str = "mean"):  # fmt: skip
+class _WeightedLoss(_Loss):
+    def __init__(self, weight: Tensor | None = None, size_average: bool | None = None, reduce: bool | None = None,
+                 reduction: str = "mean"):  # fmt: skip
         super().__init__(size_average, reduce, reduction)
         self.register_buffer("weight", weight)
+
+
+class _ClassLoss(_WeightedLoss):
+    def __init__(self, weight: Tensor | None = None, size_average: bool | None = None, ignore_index: int = -100,
+                 reduce: bool | None = None, reduction: str = "mean"):  # fmt: skip
+        super().__init__(weight, size_average, reduce, reduction)
         self.ignore_index = ignore_index
 
 
@@ -76,3 +84,253 @@ class L1Loss(_Loss):
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.l1_loss(input, target, reduction=self.reduction)
+
+
+class NLLLoss2d(NLLLoss):
+    """`NLLLoss` under its name of old, with a warning."""
+
+    def __init__(self, weight: Tensor | None = None, size_average: bool | None = None, ignore_index: int = -100,
+                 reduce: bool | None = None, reduction: str = "mean"):  # fmt: skip
+        warnings.warn("`NLLLoss2d` has been deprecated. Please use `NLLLoss` instead as a drop-in replacement.",
+                      FutureWarning, stacklevel=2)  # fmt: skip
+        super().__init__(weight, size_average, ignore_index, reduce, reduction)
+
+
+class SmoothL1Loss(_Loss):
+    """Absolute difference, rounded off below `beta`; see `nn.functional.smooth_l1_loss`.
+
+    >>> import tdt
+    >>> tdt.nn.SmoothL1Loss()(tdt.tensor([3.0]), tdt.zeros(1))
+    tensor(2.5000)
+    """
+
+    def __init__(self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
+                 beta: float = 1.0):  # fmt: skip
+        super().__init__(size_average, reduce, reduction)
+        self.beta = beta
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        return F.smooth_l1_loss(input, target, reduction=self.reduction, beta=self.beta)
+
+
+class HuberLoss(_Loss):
+    """Half the squared difference, linear beyond `delta`; see `nn.functional.huber_loss`. TypeError if delta is no number.
+
+    >>> import tdt
+    >>> tdt.nn.HuberLoss(delta=2.0)(tdt.tensor([3.0]), tdt.zeros(1))
+    tensor(4.)
+    """
+
+    def __init__(self, reduction: str = "mean", delta: float = 1.0):
+        if not isinstance(delta, float | int):
+            raise TypeError(f"delta must be a float or int, got: {type(delta)}")
+        super().__init__(reduction=reduction)
+        self.delta = delta
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        return F.huber_loss(input, target, reduction=self.reduction, delta=self.delta)
+
+
+class BCELoss(_WeightedLoss):
+    """Binary cross-entropy of probabilities; see `nn.functional.binary_cross_entropy`.
+
+    >>> import tdt
+    >>> tdt.nn.BCELoss()(tdt.tensor([0.5]), tdt.ones(1))
+    tensor(0.6931)
+    """
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        return F.binary_cross_entropy(input, target, self.weight, reduction=self.reduction)
+
+
+class BCEWithLogitsLoss(_WeightedLoss):
+    """Binary cross-entropy of logits; see `nn.functional.binary_cross_entropy_with_logits`.
+
+    >>> import tdt
+    >>> tdt.nn.BCEWithLogitsLoss(pos_weight=tdt.tensor([2.0]))(tdt.zeros(1), tdt.ones(1))
+    tensor(1.3863)
+    """
+
+    def __init__(self, weight: Tensor | None = None, size_average: bool | None = None, reduce: bool | None = None,
+                 reduction: str = "mean", pos_weight: Tensor | None = None):  # fmt: skip
+        super().__init__(weight, size_average, reduce, reduction)
+        self.register_buffer("pos_weight", pos_weight)
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        return F.binary_cross_entropy_with_logits(input, target, self.weight, reduction=self.reduction,
+                                                  pos_weight=self.pos_weight)  # fmt: skip
+
+
+class SoftMarginLoss(_Loss):
+    """The logistic loss of signs; see `nn.functional.soft_margin_loss`.
+
+    >>> import tdt
+    >>> tdt.nn.SoftMarginLoss()(tdt.zeros(1), tdt.ones(1))
+    tensor(0.6931)
+    """
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        return F.soft_margin_loss(input, target, reduction=self.reduction)
+
+
+class MultiLabelSoftMarginLoss(_WeightedLoss):
+    """Binary cross-entropy averaged over classes; see `nn.functional.multilabel_soft_margin_loss`.
+
+    >>> import tdt
+    >>> tdt.nn.MultiLabelSoftMarginLoss()(tdt.zeros(1, 2), tdt.ones(1, 2))
+    tensor(0.6931)
+    """
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        return F.multilabel_soft_margin_loss(input, target, self.weight, reduction=self.reduction)
+
+
+class PoissonNLLLoss(_Loss):
+    """Minus the log-likelihood of counts; see `nn.functional.poisson_nll_loss`.
+
+    >>> import tdt
+    >>> tdt.nn.PoissonNLLLoss()(tdt.zeros(1), tdt.ones(1))
+    tensor(1.)
+    """
+
+    def __init__(self, log_input: bool = True, full: bool = False, size_average: bool | None = None, eps: float = 1e-8,
+                 reduce: bool | None = None, reduction: str = "mean"):  # fmt: skip
+        super().__init__(size_average, reduce, reduction)
+        self.log_input, self.full, self.eps = log_input, full, eps
+
+    def forward(self, log_input: Tensor, target: Tensor) -> Tensor:
+        return F.poisson_nll_loss(log_input, target, self.log_input, self.full, eps=self.eps, reduction=self.reduction)
+
+
+class GaussianNLLLoss(_Loss):
+    """Minus the log-likelihood under normal distributions; see `nn.functional.gaussian_nll_loss`.
+
+    >>> import tdt
+    >>> tdt.nn.GaussianNLLLoss()(tdt.zeros(2), tdt.ones(2), tdt.ones(2))
+    tensor(0.5000)
+    """
+
+    def __init__(self, *, full: bool = False, eps: float = 1e-6, reduction: str = "mean"):
+        super().__init__(reduction=reduction)
+        self.full, self.eps = full, eps
+
+    def forward(self, input: Tensor, target: Tensor, var: Tensor | float) -> Tensor:
+        return F.gaussian_nll_loss(input, target, var, self.full, self.eps, self.reduction)
+
+
+class KLDivLoss(_Loss):
+    """Divergence of two distributions; see `nn.functional.kl_div`.
+
+    >>> import tdt
+    >>> tdt.nn.KLDivLoss(reduction="batchmean")(tdt.tensor([[0.5, 0.5]]).log(), tdt.tensor([[1.0, 0.0]]))
+    tensor(0.6931)
+    """
+
+    def __init__(self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
+                 log_target: bool = False):  # fmt: skip
+        super().__init__(size_average, reduce, reduction)
+        self.log_target = log_target
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        return F.kl_div(input, target, reduction=self.reduction, log_target=self.log_target)
+
+
+class _MarginLoss(_Loss):
+    def __init__(self, margin: float = 0.0, size_average: bool | None = None, reduce: bool | None = None,
+                 reduction: str = "mean"):  # fmt: skip
+        super().__init__(size_average, reduce, reduction)
+        self.margin = margin
+
+
+class MarginRankingLoss(_MarginLoss):
+    """One input larger than the other by a margin; see `nn.functional.margin_ranking_loss`.
+
+    >>> import tdt
+    >>> tdt.nn.MarginRankingLoss()(tdt.tensor([1.0]), tdt.tensor([3.0]), tdt.ones(1))
+    tensor(2.)
+    """
+
+    def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
+        return F.margin_ranking_loss(input1, input2, target, self.margin, reduction=self.reduction)
+
+
+class CosineEmbeddingLoss(_MarginLoss):
+    """Vectors along each other, or not; see `nn.functional.cosine_embedding_loss`.
+
+    >>> import tdt
+    >>> tdt.nn.CosineEmbeddingLoss()(tdt.tensor([[1.0, 0.0]]), tdt.tensor([[0.0, 1.0]]), tdt.ones(1))
+    tensor(1.)
+    """
+
+    def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
+        return F.cosine_embedding_loss(input1, input2, target, self.margin, reduction=self.reduction)
+
+
+class HingeEmbeddingLoss(_Loss):
+    """Small distances, or ones above a margin; see `nn.functional.hinge_embedding_loss`.
+
+    >>> import tdt
+    >>> tdt.nn.HingeEmbeddingLoss()(tdt.tensor([0.25]), tdt.tensor([-1.0]))
+    tensor(0.7500)
+    """
+
+    def __init__(self, margin: float = 1.0, size_average: bool | None = None, reduce: bool | None = None,
+                 reduction: str = "mean"):  # fmt: skip
+        super().__init__(size_average, reduce, reduction)
+        self.margin = margin
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        return F.hinge_embedding_loss(input, target, self.margin, reduction=self.reduction)
+
+
+class MultiLabelMarginLoss(_Loss):
+    """All right classes above all wrong ones; see `nn.functional.multilabel_margin_loss`.
+
+    >>> import tdt
+    >>> tdt.nn.MultiLabelMarginLoss()(tdt.tensor([[0.25, 0.5, 0.0]]), tdt.tensor([[1, -1, 0]]))
+    tensor(0.4167)
+    """
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        return F.multilabel_margin_loss(input, target, reduction=self.reduction)
+
+
+class MultiMarginLoss(_WeightedLoss):
+    """The right class above the others; see `nn.functional.multi_margin_loss`. ValueError for p other than 1 and 2.
+
+    >>> import tdt
+    >>> tdt.nn.MultiMarginLoss()(tdt.tensor([[0.25, 0.5]]), tdt.tensor([0]))
+    tensor(0.6250)
+    """
+
+    def __init__(self, p: int = 1, margin: float = 1.0, weight: Tensor | None = None, size_average: bool | None = None,
+                 reduce: bool | None = None, reduction: str = "mean"):  # fmt: skip
+        super().__init__(weight, size_average, reduce, reduction)
+        if p not in (1, 2):
+            raise ValueError("only p == 1 and p == 2 supported")
+        if weight is not None and weight.ndim != 1:
+            raise ValueError(f"MultiMarginLoss: expected weight to be None or 1D tensor, got {weight.ndim}D instead")
+        self.p, self.margin = p, margin
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        return F.multi_margin_loss(input, target, self.p, self.margin, self.weight, reduction=self.reduction)
+
+
+class TripletMarginLoss(_Loss):
+    """An anchor nearer to one point than to another; see `nn.functional.triplet_margin_loss`.
+
+    >>> import tdt
+    >>> tdt.nn.TripletMarginLoss(margin=2.0)(tdt.zeros(1, 2), tdt.zeros(1, 2), tdt.ones(1, 2))
+    tensor(0.5858)
+    """
+
+    def __init__(self, margin: float = 1.0, p: float = 2.0, eps: float = 1e-6, swap: bool = False,
+                 size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"):  # fmt: skip
+        super().__init__(size_average, reduce, reduction)
+        if margin <= 0:
+            raise ValueError(f"TripletMarginLoss: expected margin to be greater than 0, got {margin} instead")
+        self.margin, self.p, self.eps, self.swap = margin, p, eps, swap
+
+    def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
+        return F.triplet_margin_loss(anchor, positive, negative, self.margin, self.p, self.eps, self.swap,
+                                     reduction=self.reduction)  # fmt: skip

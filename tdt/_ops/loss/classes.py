@@ -1,21 +1,17 @@
-"""Losses: cross-entropy fused with its softmax, negative log-likelihood, squared and absolute error."""
+"""Losses of classes: cross-entropy fused with its softmax, negative log-likelihood."""
 
 from __future__ import annotations
 
-import math
-import warnings
 from typing import Any
 
 import numpy as np
 
 from tdt import _backend, _kernels
-from tdt._broadcast import check_broadcast
 from tdt._dtype import FLOATING, SCALAR_NAMES, int64, uint8
 from tdt._ops.activation import log_softmax, softmax
+from tdt._ops.loss._front import reduction_of
 from tdt._tensor import Tensor, wrap
 from tdt.autograd._op import op
-
-REDUCTIONS = ("none", "mean", "sum")
 
 
 def _reduced_shape(x: tuple, target: tuple, *rest: Any, reduction: str, **statics: Any) -> tuple:
@@ -164,18 +160,6 @@ def _(xp, g, x_shape, t, share, ignored, exps, sums, reduction):
     return _unrows(grad, x_shape)
 
 
-def _reduction(size_average: bool | None, reduce: bool | None, reduction: str) -> str:
-    if size_average is not None or reduce is not None:
-        reduction = "none" if reduce is False else "sum" if size_average is False else "mean"
-        warnings.warn(
-            f"size_average and reduce args will be deprecated, please use reduction='{reduction}' instead.",
-            stacklevel=3,
-        )
-    if reduction not in REDUCTIONS:
-        raise ValueError(f"{reduction} is not a valid value for reduction; use one of {', '.join(REDUCTIONS)}")
-    return reduction
-
-
 def _check_classes(input: Tensor, target: Tensor, weight: Tensor | None) -> Tensor:
     """Refuse class indices that do not fit the input, in PyTorch's words; returns them, 0-d for one sample (C,)."""
     x, t = tuple(input.shape), tuple(target.shape)
@@ -222,7 +206,7 @@ def nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, size_a
     >>> nll_loss(tdt.tensor([[-1.0, -2.0]]), tdt.tensor([1]))
     tensor(2.)
     """
-    reduction = _reduction(size_average, reduce, reduction)
+    reduction = reduction_of(size_average, reduce, reduction)
     target = _check_classes(input, target, weight)
     return _nll_loss(input, target, weight, reduction=reduction, ignore_index=ignore_index)
 
@@ -239,7 +223,7 @@ def cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, s
     >>> cross_entropy(tdt.zeros(1, 2), tdt.tensor([0]))
     tensor(0.6931)
     """
-    reduction = _reduction(size_average, reduce, reduction)
+    reduction = reduction_of(size_average, reduce, reduction)
     if not 0.0 <= label_smoothing <= 1.0:
         raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
     if input.shape == target.shape and input.ndim:
@@ -295,89 +279,3 @@ def _smoothed(
                 / weight[target.masked_fill(ignored, 0).long().reshape(-1)].masked_fill(ignored.reshape(-1), 0).sum()
             )
     return (1 - smoothing) * right + smoothing / input.shape[dim] * every
-
-
-def _reduced_pair_shape(x: tuple, y: tuple, *, reduction: str) -> tuple:
-    return check_broadcast(x, y) if reduction == "none" else ()
-
-
-@op(dtypes=FLOATING, shape=_reduced_pair_shape)
-def _mse_loss(xp, x, y, *, reduction):
-    d = x - y
-    if reduction == "none":
-        return d * d
-    flat = d.reshape(-1)
-    total = xp.dot(flat, flat)
-    return (
-        total / d.dtype.type(d.size)
-        if reduction == "mean" and d.size
-        else total
-        if reduction == "sum"
-        else total * np.nan
-    )
-
-
-def _mse_rule(g: Any, x: Any, y: Any, reduction: str) -> Any:
-    d = x - y
-    return d * (g * (2.0 / math.prod(d.shape) if reduction == "mean" and math.prod(d.shape) else 2.0))
-
-
-@_mse_loss.vjp("x")
-def _(g, x, y, reduction):
-    return _mse_rule(g, x, y, reduction)
-
-
-@_mse_loss.vjp("y")
-def _(g, x, y, reduction):
-    return _mse_rule(-g, x, y, reduction)
-
-
-def _pair(name: str, input: Tensor, target: Tensor) -> None:
-    for value, what in ((input, "input"), (target, "target")):
-        if not isinstance(value, Tensor):
-            raise TypeError(f"{name}(): argument '{what}' must be Tensor, not {type(value).__name__}")
-    if input.shape != target.shape:
-        warnings.warn(f"Using a target size ({target.shape}) that is different to the input size ({input.shape}). This will "
-                      "likely lead to incorrect results due to broadcasting. Please ensure they have the same size.",
-                      stacklevel=3)  # fmt: skip
-
-
-def _weighted(losses: Tensor, weight: Tensor | None, reduction: str) -> Tensor:
-    if weight is not None:
-        if weight.shape != losses.shape:
-            raise ValueError("Inputs and weight must have the same size.")
-        losses = losses * weight
-        if reduction == "mean":
-            return losses.sum() / weight.sum()
-    return losses if reduction == "none" else losses.sum() if reduction == "sum" else losses.mean()
-
-
-def mse_loss(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
-             reduction: str = "mean", weight: Tensor | None = None) -> Tensor:  # fmt: skip
-    """Squared difference: its mean, its sum, or (none) each element's. With `weight` the weighted mean.
-
-    >>> import tdt
-    >>> mse_loss(tdt.tensor([1.0, 3.0]), tdt.zeros(2))
-    tensor(5.)
-    """
-    reduction = _reduction(size_average, reduce, reduction)
-    _pair("mse_loss", input, target)
-    if weight is None:
-        return _mse_loss(input, target, reduction=reduction)
-    return _weighted(_mse_loss(input, target, reduction="none"), weight, reduction)
-
-
-def l1_loss(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
-            reduction: str = "mean", weight: Tensor | None = None) -> Tensor:  # fmt: skip
-    """Absolute difference: its mean, its sum, or (none) each element's. With `weight` the weighted mean.
-
-    >>> import tdt
-    >>> l1_loss(tdt.tensor([1.0, 3.0]), tdt.zeros(2))
-    tensor(2.)
-    """
-    reduction = _reduction(size_average, reduce, reduction)
-    _pair("l1_loss", input, target)
-    return _weighted((input - target).abs(), weight, reduction)
-
-
-__all__: list[str] = []

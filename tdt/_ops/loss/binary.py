@@ -1,0 +1,167 @@
+"""Losses of two classes: binary cross-entropy, of probabilities and of logits, and the logistic loss of signs."""
+
+from __future__ import annotations
+
+import math
+
+from tdt import _kernels
+from tdt._broadcast import check_broadcast
+from tdt._dtype import FLOATING, SCALAR_NAMES
+from tdt._ops.elementwise._front import tensor_argument
+from tdt._ops.loss._front import reduced, reduction_of
+from tdt._tensor import Tensor
+from tdt.autograd._op import op
+
+
+@op(dtypes=FLOATING)
+def _binary_cross_entropy_with_logits(xp, x, y):
+    zero = x.dtype.type(0)
+    loss = xp.maximum(x, zero) - x * y
+    size = xp.negative(xp.abs(x))
+    if size.size >= _kernels.LARGE_ACTIVATION and (fast := _kernels.chosen("softplus", xp, size)):
+        return loss + fast(size, beta=1.0, threshold=math.inf)
+    return loss + xp.log1p(xp.exp(size))
+
+
+@_binary_cross_entropy_with_logits.vjp("x")
+def _(g, x, y):
+    return g * (x.sigmoid() - y)
+
+
+@_binary_cross_entropy_with_logits.vjp("y")
+def _(g, x):
+    return -g * x
+
+
+@op(dtypes=FLOATING)
+def _binary_cross_entropy(xp, x, y):
+    # Each logarithm is held at -100, so that a certain error costs much but not infinitely much.
+    low = x.dtype.type(-100)
+    return (y - 1) * xp.maximum(xp.log1p(-x), low) - y * xp.maximum(xp.log(x), low)
+
+
+@_binary_cross_entropy.vjp("x")
+def _(g, x, y):
+    return g * (x - y) / ((1 - x) * x).clamp(min=1e-12)
+
+
+@_binary_cross_entropy.vjp("y")
+def _(g, x):
+    return g * ((-x).log1p().clamp(min=-100) - x.log().clamp(min=-100))
+
+
+def logistic(x: Tensor) -> Tensor:
+    """log(1 + exp(-x)), exact at both ends."""
+    return _binary_cross_entropy_with_logits(x, 1)
+
+
+def binary_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
+                         reduce: bool | None = None, reduction: str = "mean") -> Tensor:  # fmt: skip
+    """Minus the log-likelihood of `target` under the probabilities `input`; each logarithm is held at -100.
+
+    input, target: same shape and dtype, values in [0, 1]. weight: broadcasts against them. Returns the mean, the sum, or
+    their shape with reduction="none". ValueError for other shapes, RuntimeError for values outside of [0, 1].
+
+    >>> import tdt
+    >>> binary_cross_entropy(tdt.tensor([0.5]), tdt.ones(1))
+    tensor(0.6931)
+    """
+    reduction = reduction_of(size_average, reduce, reduction)
+    tensor_argument("binary_cross_entropy", input)
+    tensor_argument("binary_cross_entropy", target, "target", 2)
+    if target.shape != input.shape:
+        raise ValueError(f"Using a target size ({target.shape}) that is different to the input size ({input.shape}) is "
+                         "deprecated. Please ensure they have the same size.")  # fmt: skip
+    _check_fits("binary_cross_entropy", input, weight)
+    if target.dtype is not input.dtype:
+        raise RuntimeError(f"Found dtype {SCALAR_NAMES[target.dtype]} but expected {SCALAR_NAMES[input.dtype]}")
+    losses = _binary_cross_entropy(input, target)
+    for name, t in (("input", input), ("target", target)):
+        if not bool(((t >= 0) & (t <= 1)).all()):
+            raise RuntimeError(f"all elements of {name} should be between 0 and 1; did you mean "
+                               "binary_cross_entropy_with_logits, which takes any?")  # fmt: skip
+    return reduced(losses if weight is None else (losses * weight).to(losses.dtype), reduction)
+
+
+def binary_cross_entropy_with_logits(
+    input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
+    reduce: bool | None = None, reduction: str = "mean", pos_weight: Tensor | None = None,
+) -> Tensor:  # fmt: skip
+    """Binary cross-entropy of sigmoid(input) with `target`, without overflow: max(x, 0) - x·y + log(1 + exp(-|x|)).
+
+    input, target: same shape. weight: factors of the losses; pos_weight: of their positive parts; both broadcast against
+    the input. Returns the mean, the sum, or that shape with reduction="none". ValueError for shapes that differ.
+
+    >>> import tdt
+    >>> binary_cross_entropy_with_logits(tdt.zeros(1), tdt.ones(1))
+    tensor(0.6931)
+    """
+    reduction = reduction_of(size_average, reduce, reduction)
+    tensor_argument("binary_cross_entropy_with_logits", input)
+    tensor_argument("binary_cross_entropy_with_logits", target, "target", 2)
+    if target.shape != input.shape:
+        raise ValueError(f"Target size ({target.shape}) must be the same as input size ({input.shape})")
+    return with_logits(input, target, weight, pos_weight, reduction)
+
+
+def with_logits(
+    input: Tensor, target: Tensor, weight: Tensor | None, pos_weight: Tensor | None, reduction: str
+) -> Tensor:
+    """`binary_cross_entropy_with_logits` without its demand that the shapes are equal."""
+    if not target.is_floating_point():
+        got = SCALAR_NAMES[target.dtype]
+        raise RuntimeError(f"result type {SCALAR_NAMES[input.dtype]} can't be cast to the desired output type {got}; "
+                           "give the target as floats: target.float()")  # fmt: skip
+    _check_fits("binary_cross_entropy_with_logits", target, weight)
+    if pos_weight is None:
+        losses = _binary_cross_entropy_with_logits(input, target)
+    else:
+        _check_fits("binary_cross_entropy_with_logits", target, pos_weight, "pos_weight")
+        losses = (1 - target) * input + ((pos_weight - 1) * target + 1) * logistic(input)
+    if weight is not None:
+        losses = losses * weight
+    return reduced(losses if losses.dtype is target.dtype else losses.to(target.dtype), reduction)
+
+
+def _check_fits(function: str, input: Tensor, weight: Tensor | None, name: str = "weight") -> None:
+    """RuntimeError unless `weight` broadcasts to the input's shape."""
+    if weight is not None:
+        tensor_argument(function, weight, name, 3)
+        if (wide := check_broadcast(tuple(input.shape), tuple(weight.shape))) != tuple(input.shape):
+            raise RuntimeError(f"output with shape {list(input.shape)} doesn't match the broadcast shape {list(wide)}: "
+                               f"{function}'s {name} {list(weight.shape)} is larger than its input")  # fmt: skip
+
+
+def soft_margin_loss(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
+                     reduction: str = "mean") -> Tensor:  # fmt: skip
+    """log(1 + exp(-target · input)) for targets 1 and -1; infinite where that exponential is, as in PyTorch.
+
+    input, target: same shape, any. Returns the mean, the sum, or that shape with reduction="none".
+
+    >>> import tdt
+    >>> soft_margin_loss(tdt.tensor([0.0, 3.0]), tdt.tensor([1.0, -1.0]), reduction="none")
+    tensor([0.6931, 3.0486])
+    """
+    reduction = reduction_of(size_average, reduce, reduction)
+    if not (input.is_floating_point() or input.is_complex()):
+        raise RuntimeError(f"result type Float can't be cast to the desired output type {SCALAR_NAMES[input.dtype]}")
+    losses = (-target * input).exp().log1p()
+    return reduced(losses if losses.dtype is input.dtype else losses.to(input.dtype), reduction)
+
+
+def multilabel_soft_margin_loss(
+    input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
+    reduce: bool | None = None, reduction: str = "mean",
+) -> Tensor:  # fmt: skip
+    """Binary cross-entropy of sigmoid(input) with `target`, averaged over the classes, the last dimension.
+
+    input, target: (*, C). weight (C,): a factor of each class. Returns the mean, the sum, or (*) with reduction="none".
+
+    >>> import tdt
+    >>> multilabel_soft_margin_loss(tdt.zeros(1, 2), tdt.tensor([[1.0, 0.0]]))
+    tensor(0.6931)
+    """
+    reduction = reduction_of(size_average, reduce, reduction)
+    losses = _binary_cross_entropy_with_logits(input, target)
+    losses = losses if weight is None else losses * weight
+    return reduced(losses.sum(-1) / input.shape[-1], reduction)

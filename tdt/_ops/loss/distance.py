@@ -1,0 +1,164 @@
+"""Losses of how far two tensors are apart: squared and absolute error, and Huber's between them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from tdt._broadcast import check_broadcast
+from tdt._dtype import FLOATING
+from tdt._ops.loss._front import check_pair, reduced, reduction_of
+from tdt._tensor import Tensor
+from tdt.autograd._op import op
+
+
+def _reduced_pair_shape(x: tuple, y: tuple, *, reduction: str) -> tuple:
+    return check_broadcast(x, y) if reduction == "none" else ()
+
+
+@op(dtypes=FLOATING, shape=_reduced_pair_shape)
+def _mse_loss(xp, x, y, *, reduction):
+    d = x - y
+    if reduction == "none":
+        return d * d
+    flat = d.reshape(-1)
+    total = xp.dot(flat, flat)
+    if reduction == "sum":
+        return total
+    return total / d.dtype.type(d.size) if d.size else total * np.nan
+
+
+def _mse_rule(g: Any, x: Any, y: Any, reduction: str) -> Any:
+    d = x - y
+    return d * (g * (2.0 / math.prod(d.shape) if reduction == "mean" and math.prod(d.shape) else 2.0))
+
+
+@_mse_loss.vjp("x")
+def _(g, x, y, reduction):
+    return _mse_rule(g, x, y, reduction)
+
+
+@_mse_loss.vjp("y")
+def _(g, x, y, reduction):
+    return _mse_rule(-g, x, y, reduction)
+
+
+@op(dtypes=FLOATING)
+def _huber_loss(xp, x, y, *, delta):
+    d = xp.subtract(x, y)
+    bent = xp.clip(d, -delta, delta)
+    return bent * (d - bent * d.dtype.type(0.5))
+
+
+def _bent(d: Tensor, delta: float) -> Tensor:
+    """The slope at distance `d`: as `d.clamp(-delta, delta)`, which at delta itself counts as straight."""
+    return d.where(d.abs() < delta, d.sign() * delta)
+
+
+@_huber_loss.vjp("x")
+def _(g, x, y, delta):
+    return g * _bent(x - y, delta)
+
+
+@_huber_loss.fast_vjp("x")
+def _(xp, g, x, y, delta):
+    return g * xp.clip(xp.subtract(x, y), -delta, delta)
+
+
+@_huber_loss.vjp("y")
+def _(g, x, y, delta):
+    return g * _bent(y - x, delta)
+
+
+@_huber_loss.fast_vjp("y")
+def _(xp, g, x, y, delta):
+    return g * xp.clip(xp.subtract(y, x), -delta, delta)
+
+
+def _check_weight(input: Tensor, weight: Tensor) -> None:
+    if weight.shape != input.shape:
+        raise ValueError(f"Weights and input must have the same size; got {list(weight.shape)} and {list(input.shape)}")
+
+
+def _weighted(losses: Tensor, weight: Tensor, reduction: str) -> Tensor:
+    losses = losses * weight
+    return losses.sum() / weight.sum() if reduction == "mean" else reduced(losses, reduction)
+
+
+def mse_loss(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
+             reduction: str = "mean", weight: Tensor | None = None) -> Tensor:  # fmt: skip
+    """Squared difference: its mean, its sum, or (none) each element's. With `weight` the weighted mean.
+
+    >>> import tdt
+    >>> mse_loss(tdt.tensor([1.0, 3.0]), tdt.zeros(2))
+    tensor(5.)
+    """
+    reduction = reduction_of(size_average, reduce, reduction)
+    check_pair("mse_loss", input, target)
+    if weight is None:
+        return _mse_loss(input, target, reduction=reduction)
+    _check_weight(input, weight)
+    return _weighted(_mse_loss(input, target, reduction="none"), weight, reduction)
+
+
+def l1_loss(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
+            reduction: str = "mean", weight: Tensor | None = None) -> Tensor:  # fmt: skip
+    """Absolute difference: its mean, its sum, or (none) each element's. With `weight` the weighted mean.
+
+    >>> import tdt
+    >>> l1_loss(tdt.tensor([1.0, 3.0]), tdt.zeros(2))
+    tensor(2.)
+    """
+    reduction = reduction_of(size_average, reduce, reduction)
+    check_pair("l1_loss", input, target)
+    if weight is not None:
+        _check_weight(input, weight)
+        return _weighted((input - target).abs(), weight, reduction)
+    return reduced((input - target).abs(), reduction)
+
+
+def smooth_l1_loss(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
+                   reduction: str = "mean", beta: float = 1.0) -> Tensor:  # fmt: skip
+    """Absolute difference minus beta / 2, rounded off by a parabola where it is below `beta` (Girshick, Fast R-CNN, 2015).
+
+    input, target: same shape, any. Returns their mean, their sum, or that shape with reduction="none". beta=0 is the
+    absolute difference itself. RuntimeError for a negative beta.
+
+    >>> import tdt
+    >>> smooth_l1_loss(tdt.tensor([0.5, 3.0]), tdt.zeros(2), reduction="none")
+    tensor([0.1250, 2.5000])
+    """
+    reduction = reduction_of(size_average, reduce, reduction)
+    check_pair("smooth_l1_loss", input, target)
+    if beta < 0:
+        raise RuntimeError(f"smooth_l1_loss does not support negative values for beta. Got {beta}")
+    if not beta:
+        return reduced((input - target).abs(), reduction)
+    losses = _huber_loss(input, target, delta=float(beta))
+    return reduced(losses if beta == 1 else losses / beta, reduction)
+
+
+def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0,
+               weight: Tensor | None = None) -> Tensor:  # fmt: skip
+    """Half the squared difference where it is below `delta`, linear beyond (Huber, 1964); times `weight`, if any.
+
+    input, target: same shape, any. Returns the mean, the sum, or that shape with reduction="none". RuntimeError for
+    delta <= 0.
+
+    >>> import tdt
+    >>> huber_loss(tdt.tensor([0.0, 3.0]), tdt.zeros(2))
+    tensor(1.2500)
+    """
+    reduction = reduction_of(None, None, reduction)
+    check_pair("huber_loss", input, target)
+    if delta <= 0:
+        raise RuntimeError(f"huber_loss does not support non-positive values for delta. Got {delta}")
+    losses = _huber_loss(input, target, delta=float(delta))
+    if losses.dtype is not input.dtype:
+        losses = losses.to(input.dtype)
+    if weight is not None:
+        _check_weight(input, weight)
+        losses = losses * weight
+    return reduced(losses, reduction)
