@@ -47,7 +47,7 @@ def _(g, x, y):
 
 @_binary_cross_entropy.vjp("y")
 def _(g, x):
-    return g * ((-x).log1p().clamp(min=-100) - x.log().clamp(min=-100))
+    return -g * x.logit()  # not held at 100, as in PyTorch
 
 
 def logistic(x: Tensor) -> Tensor:
