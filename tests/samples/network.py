@@ -58,6 +58,11 @@ samples(
 samples(
     "avg_pool_grad", windows.avg_pool_grad, call(x(2, 3, 3, 7), size=(5, 6), include_pad=False, divisor=None, **AVERAGE)
 )
+CELLS = (
+    np.array([[0, 1], [1, 2], [3, 4]])[None, None],
+    np.random.default_rng(0).integers(0, 6, (2, 3, 4, 3)),
+)
+samples("max_of_cells", windows.max_of_cells, call(PLANE, *CELLS), call(PLANE[..., 0], CELLS[0]))
 samples("pool_scatter", windows.scatter, call(x(2, 3, 2, 2), ints(2, 3, 2, 2, low=0, high=12), size=(3, 4)))
 samples("pool_gather", windows.gather, call(x(2, 3, 3, 4), ints(2, 3, 2, 2, low=0, high=12)))
 
