@@ -205,19 +205,27 @@ for _name, _oracle in (("nll_loss", nll), ("cross_entropy", cross_entropy)):
         call(x(4, 3), ints(4, low=0, high=3), None, reduction="none", ignore_index=-100),
         call(x(2, 3, 2, 2), ints(2, 2, 2, low=0, high=3), None, reduction="sum", ignore_index=-100),
     )
+
+
+REDUCED = {"mean": np.mean, "sum": np.sum, "none": np.asarray}
+
+
+def huber_loss(a, b, delta, reduction):
+    d = np.abs(a - b)
+    return REDUCED[reduction](np.where(d < delta, d * d / 2, delta * (d - delta / 2)))
+
+
 samples(
     "mse_loss",
-    lambda a, b, reduction: {"mean": np.mean, "sum": np.sum, "none": np.asarray}[reduction]((a - b) ** 2),
-    *(call(x(2, 3), x(2, 3, seed=1), reduction=r) for r in ("mean", "sum", "none")),
+    lambda a, b, reduction: REDUCED[reduction]((a - b) ** 2),
+    *(call(x(2, 3), x(2, 3, seed=1), reduction=r) for r in REDUCED),
 )
-
-
-def huber_loss(a, b, delta):
-    d = np.abs(a - b)
-    return np.where(d < delta, d * d / 2, delta * (d - delta / 2))
-
-
-samples("huber_loss", huber_loss, call(x(2, 3), x(2, 3, seed=1), delta=1.25), elementwise=True)
+samples(
+    "huber_loss",
+    huber_loss,
+    *(call(x(2, 3), x(2, 3, seed=1), delta=1.25, reduction=r) for r in ("none", "mean", "sum")),
+    elementwise=True,
+)
 samples(
     "binary_cross_entropy_with_logits",
     lambda a, y: -(y * sp.log_expit(a) + (1 - y) * sp.log_expit(-a)),
