@@ -276,6 +276,7 @@ TABLE: dict[str, list[Kernel]] = {
     "relu": [("cpu", _alike(LARGE_RELU), _lazy("relu_cpu", "relu"))],
     "relu.vjp.x": [("cpu", _large_gradient, _lazy("relu_cpu", "relu_vjp"))],
     "batch_norm": [("cpu", _large_channels, _lazy("norm_cpu", "batch_norm"))],
+    "group_norm": [("cpu", _large_channels, _lazy("norm_cpu", "group_norm"))],
     "batch_norm.sums": [("cpu", _large_channels, _lazy("norm_cpu", "batch_norm_sums"))],
     "batch_norm.input_grad": [("cpu", _large_channels, _lazy("norm_cpu", "batch_norm_input_grad"))],
     "channel_affine": [("cpu", _large_channels, _lazy("norm_cpu", "affine"))],
@@ -301,7 +302,5 @@ TABLE: dict[str, list[Kernel]] = {
     "mersenne.words": [("cpu", _large_draw, _lazy("mersenne_cpu", "words"))],
     "mersenne.pairs": [("cpu", _large_draw, _lazy("mersenne_cpu", "pairs"))],
     "optim.sgd": [("cpu", _large_group, _lazy("optim_cpu", "sgd"))],
-    "optim.moments": [("cpu", _large_group, _lazy("optim_cpu", "moments"))],
-    "optim.adagrad": [("cpu", _large_group, _lazy("optim_cpu", "adagrad"))],
-    "optim.rmsprop": [("cpu", _large_group, _lazy("optim_cpu", "rmsprop"))],
+    "optim.adam": [("cpu", _large_group, _lazy("optim_cpu", "adam"))],
 }

@@ -15,24 +15,33 @@ ZERO, ONE = np.float32(0), np.float32(1)
 
 
 def layer_norm(
-    x: np.ndarray, w: np.ndarray | None, b: np.ndarray | None, *, dims: int, eps: float
+    x: np.ndarray, w: np.ndarray | None, b: np.ndarray | None, *, dims: int, eps: float, centred: bool = True
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The op `layer_norm` for contiguous x: the result, and mean and 1 / √(variance + eps) of every row."""
     shape = *x.shape[: x.ndim - dims], *(1,) * dims
     out, mean, rstd = np.empty_like(x), np.empty(shape, np.float32), np.empty(shape, np.float32)
     places = math.prod(x.shape[x.ndim - dims :])
     shift = np.zeros(places, np.float32) if b is None else _flat(b)
-    _run(_forward, (x, out), mean.reshape(-1), rstd.reshape(-1), _weights(w, places), shift, float(eps))
+    _run(_forward, (x, out), mean.reshape(-1), rstd.reshape(-1), _weights(w, places), shift, float(eps), centred)
     return out, mean, rstd
 
 
 def layer_norm_vjp(g: np.ndarray, x: np.ndarray, w: np.ndarray | None, mean: np.ndarray, rstd: np.ndarray,
-                   g_mean: np.ndarray, g_rstd: np.ndarray, *, dims: int) -> tuple[np.ndarray, ...]:  # fmt: skip
+                   g_mean: np.ndarray, g_rstd: np.ndarray, *, dims: int,
+                   centred: bool = True) -> tuple[np.ndarray, ...]:  # fmt: skip
     """The gradients in x, w and b, from those of the three results."""
     grad, shape = np.empty_like(x), x.shape[x.ndim - dims :]
     places = math.prod(shape)
     sums = np.empty((2, -(-mean.size // -(-BLOCK // places)), places), np.float32)
-    _run(_backward, (g, x, grad), *map(_flat, (mean, rstd, g_mean, g_rstd)), _weights(w, places), sums[0], sums[1])
+    _run(
+        _backward,
+        (g, x, grad),
+        *map(_flat, (mean, rstd, g_mean, g_rstd)),
+        _weights(w, places),
+        sums[0],
+        sums[1],
+        centred,
+    )
     gw, gb = sums.sum(axis=1, dtype=np.float64).astype(np.float32)
     return grad, gw.reshape(shape), gb.reshape(shape)
 
@@ -54,11 +63,12 @@ def _run(kernel: Kernel, arrays: tuple[np.ndarray, ...], *rest: np.ndarray | flo
 
 
 @jit
-def _forward(first, last, block, x, out, mean, rstd, w, b, eps):
+def _forward(first, last, block, x, out, mean, rstd, w, b, eps, centred):
     for r in range(first * block, min(last * block, x.shape[0])):
         row, target, total, square = x[r], out[r], ZERO, ZERO
-        for j in range(row.size):
-            total += row[j]
+        if centred:
+            for j in range(row.size):
+                total += row[j]
         centre = total / np.float32(row.size)
         for j in range(row.size):
             d = row[j] - centre
@@ -72,7 +82,7 @@ def _forward(first, last, block, x, out, mean, rstd, w, b, eps):
 
 
 @jit
-def _backward(first, last, block, g, x, grad, mean, rstd, g_mean, g_rstd, w, weighted, plain):
+def _backward(first, last, block, g, x, grad, mean, rstd, g_mean, g_rstd, w, weighted, plain, centred):
     for number in range(first, last):
         gw, gb = weighted[number], plain[number]
         for j in range(gw.size):
@@ -85,7 +95,7 @@ def _backward(first, last, block, g, x, grad, mean, rstd, g_mean, g_rstd, w, wei
                 v = given[j] * w[j]
                 total += v
                 product += v * (row[j] - centre)
-            shift = (total * scale - g_mean[r]) / np.float32(row.size)
+            shift = (total * scale - g_mean[r]) / np.float32(row.size) if centred else ZERO
             # In (x - mean), not times 1 / √(variance + eps): so once more of that.
             slope = (product * scale + g_rstd[r] * scale) * scale * scale / np.float32(row.size)
             for j in range(row.size):

@@ -1,8 +1,10 @@
-"""Batch normalisation in float32 on the CPU: two passes over memory forward, two backward.
+"""Batch and group normalisation in float32 on the CPU: two passes over memory forward, two backward.
 
 An image is rows of channels (channels-last; also (N, C) inputs), or planes of one channel each (contiguous). Sums are
 taken over blocks that a cache holds, about a centre near the block's own mean (T. F. Chan, G. H. Golub, R. J. LeVeque,
 1983: such parts join without loss), and joined in float64, in order: bits do not depend on the number of threads.
+
+Numbers per channel, (C,), are the same for all samples; those per sample and channel, (N, C), are group normalisation's.
 """
 
 from __future__ import annotations
@@ -26,98 +28,128 @@ def batch_norm(
     x: np.ndarray, w: np.ndarray | None, b: np.ndarray | None, *, eps: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The op `batch_norm` for x (N, C, *) without gaps: the result, and mean and 1 / √(variance + eps) per channel."""
-    view = _View(x)
-    parts = view.parts(), view.parts(), view.parts()
-    view.run(_row_moments if view.by_rows else _plane_moments, x, *parts)
-    mean, variance = view.joined(*parts)
-    rstd = 1 / np.sqrt(variance + eps)
+    mean, variance = _View(x, 1).moments(x)
+    mean, rstd = mean[0], 1 / np.sqrt(variance[0] + eps)
     return affine(x, mean, rstd if w is None else rstd * w, b), mean.astype(np.float32), rstd.astype(np.float32)
 
 
+def group_norm(
+    x: np.ndarray, w: np.ndarray | None, b: np.ndarray | None, *, groups: int, eps: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The op `group_norm` for x (N, C, *) without gaps: the result, and the groups' statistics (N, groups)."""
+    count, channels = x.shape[:2]
+    means, variances = (v.reshape(count, groups, -1) for v in _View(x, count).moments(x))
+    mean = means.mean(axis=2, keepdims=True)
+    variance = (variances + (means - mean) ** 2).mean(axis=2)
+    mean, rstd = mean[..., 0], 1 / np.sqrt(variance + eps)
+    each = channels // groups
+    scale = rstd.repeat(each, axis=1)
+    out = affine(x, mean.repeat(each, axis=1), scale if w is None else scale * w, b)
+    return out, mean.astype(np.float32), rstd.astype(np.float32)
+
+
 def batch_norm_sums(g: np.ndarray, x: np.ndarray, mean: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Per channel, the sums of g and of g (x - mean)."""
-    view = _View(x)
+    """Per number of `mean`, the sums of g and of g (x - mean)."""
+    view = _View(x, _samples(mean))
     plain, weighted = view.parts(), view.parts()
     view.run(_row_sums if view.by_rows else _plane_sums, like(g, x), x, view.spread(mean), plain, weighted)
-    return view.total(plain).astype(np.float32), view.total(weighted).astype(np.float32)
+    plain, weighted = (view.joint(a).sum(axis=1, dtype=np.float64).astype(np.float32) for a in (plain, weighted))
+    return plain.reshape(mean.shape), weighted.reshape(mean.shape)
 
 
 def batch_norm_input_grad(
     g: np.ndarray, x: np.ndarray, mean: np.ndarray, scale: np.ndarray, slope: np.ndarray, shift: np.ndarray
 ) -> np.ndarray:
-    """g scale - (x - mean) slope - shift, with numbers per channel."""
-    view, out = _View(x), np.empty_like(x)
+    """g scale - (x - mean) slope - shift, with numbers per channel, or per sample and channel."""
+    view, out = _View(x, _samples(mean)), np.empty_like(x)
     numbers = map(view.spread, (mean, scale, slope, shift))
     view.run(_row_input_grad if view.by_rows else _plane_input_grad, like(g, x), x, *numbers, out)
     return out
 
 
 def affine(x: np.ndarray, mean: np.ndarray, scale: np.ndarray, shift: np.ndarray | None) -> np.ndarray:
-    """(x - mean) scale + shift, with numbers per channel."""
-    view, out = _View(x), np.empty_like(x)
+    """(x - mean) scale + shift, with numbers per channel, or per sample and channel; the shift per channel."""
+    view, out = _View(x, _samples(mean)), np.empty_like(x)
     shift = np.zeros(x.shape[1], np.float32) if shift is None else shift
     view.run(_row_affine if view.by_rows else _plane_affine, x, *map(view.spread, (mean, scale, shift)), out)
     return out
 
 
-class _View:
-    """How an array (N, C, *) is cut: rows of several times C numbers, or planes."""
+def _samples(numbers: np.ndarray) -> int:
+    return numbers.shape[0] if numbers.ndim == 2 else 1
 
-    def __init__(self, x: np.ndarray):
-        self.channels = x.shape[1]
+
+class _View:
+    """How an array (N, C, *) is cut: rows of several times C numbers, or planes. `samples`: N, or 1 for all as one."""
+
+    def __init__(self, x: np.ndarray, samples: int):
+        self.channels, self.samples = x.shape[1], samples
         self.by_rows = x.ndim == 2 or not x.flags.c_contiguous
         if self.by_rows:
-            rows, repeats = x.size // self.channels, 1
+            rows, repeats = x.size // self.channels // samples, 1
             while repeats * self.channels < WIDTH and rows % (2 * repeats) == 0:
                 repeats *= 2
-            self.shape = rows // repeats, repeats * self.channels
-            self.block = max(1, BLOCK // self.shape[1])  # rows
+            self.rows = rows // repeats  # of a sample
+            self.shape = self.rows * samples, repeats * self.channels
+            self.block = max(1, min(BLOCK // self.shape[1], self.rows))
         else:
             self.shape = x.shape[0] * self.channels, math.prod(x.shape[2:])
-            self.block = 1
-        self.blocks = -(-self.shape[0] // self.block)
+            self.block = self.rows = 1
+        self.cuts = -(-self.rows // self.block)  # blocks of a sample, or 1 for each plane
+        self.blocks = self.shape[0] // self.rows * self.cuts
 
     def of(self, x: np.ndarray) -> np.ndarray:
         return (to_last(x) if self.by_rows and x.ndim > 2 else x).reshape(self.shape)
 
-    def run(self, kernel, *arrays: np.ndarray) -> None:  # noqa: ANN001 - a kernel
+    def run(self, kernel, x: np.ndarray, *arrays: np.ndarray) -> None:  # noqa: ANN001 - a kernel
         """Call it on all blocks; images are seen as matrices."""
-        seen = [self.of(a) if a.ndim > 1 and a.size == math.prod(self.shape) else a for a in arrays]
-        parallel(kernel, self.blocks, self.block, *seen, grain=-(-GRAIN // (self.block * self.shape[1])))
+        seen = [self.of(a) if a.shape == x.shape else a for a in (x, *arrays)]
+        cut = (self.rows, self.block, self.cuts) if self.by_rows else ()
+        parallel(kernel, self.blocks, *cut, *seen, grain=-(-GRAIN // (self.block * self.shape[1])))
 
     def parts(self) -> np.ndarray:
         """Room for a sum per block and column, or per plane."""
         return np.empty((self.blocks, self.shape[1]) if self.by_rows else self.shape[0], np.float32)
 
     def spread(self, v: np.ndarray) -> np.ndarray:
-        """A number per channel as the kernels read it: for every column of a row, or for every plane."""
-        repeats = (self.shape[1] if self.by_rows else self.shape[0]) // self.channels
-        return np.concatenate([np.asarray(v, np.float32)] * repeats)
-
-    def total(self, parts: np.ndarray) -> np.ndarray:
-        """The sum of all parts, per channel."""
-        return parts.reshape(-1, self.channels).sum(axis=0, dtype=np.float64)
-
-    def joined(self, centres: np.ndarray, rests: np.ndarray, squares: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and variance per channel from the parts' sums of x - centre and of (x - centre)²."""
+        """Numbers per channel, or sample and channel, as the kernels read them: for every column of a row, or every plane."""
+        v = np.asarray(v, np.float32)
         if self.by_rows:
-            counts = np.full((self.blocks, 1), float(self.block))
-            counts[-1] = self.shape[0] - (self.blocks - 1) * self.block
-            counts = np.repeat(counts, self.shape[1] // self.channels, axis=0)
-        else:
-            counts = np.full((self.shape[0] // self.channels, 1), float(self.shape[1]))
-        centres, rests, squares = (a.reshape(-1, self.channels).astype(np.float64) for a in (centres, rests, squares))
+            rows = np.broadcast_to(v, (self.samples, self.channels))
+            return np.concatenate([rows] * (self.shape[1] // self.channels), axis=1)
+        return np.concatenate([v.reshape(-1)] * (self.shape[0] // v.size))
+
+    def joint(self, parts: np.ndarray) -> np.ndarray:
+        """Parts as (samples, parts of a channel, channels)."""
+        return parts.reshape(self.samples, -1, self.channels)
+
+    def moments(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and variance (samples, C), from the parts' sums of x - centre and of (x - centre)²."""
+        parts = self.parts(), self.parts(), self.parts()
+        self.run(_row_moments if self.by_rows else _plane_moments, x, *parts)
+        centres, rests, squares = (self.joint(a).astype(np.float64) for a in parts)
+        counts = np.full((centres.shape[1], 1), float(self.block if self.by_rows else self.shape[1]))
+        if self.by_rows:
+            counts[-(self.shape[1] // self.channels) :] = self.rows - (self.cuts - 1) * self.block
         rests /= counts
         total, means = counts.sum(), centres + rests
-        mean = (counts * means).sum(axis=0) / total
-        variance = (squares + counts * ((means - mean) ** 2 - rests**2)).sum(axis=0) / total
+        mean = (counts * means).sum(axis=1) / total
+        variance = (squares + counts * ((means - mean[:, None]) ** 2 - rests**2)).sum(axis=1) / total
         return mean, np.maximum(variance, 0)  # of equal values it might round to less
 
 
 @jit
-def _row_moments(first, last, block, x, centres, rests, squares):
+def _rows_of(number, count, block, cuts):
+    """The rows of a block: `block` of them, fewer where a sample of `count` rows, in `cuts` blocks, ends."""
+    sample, part = number // cuts, number % cuts
+    return sample * count + part * block, sample * count + min((part + 1) * block, count)
+
+
+@jit
+def _row_moments(first, last, count, block, cuts, x, centres, rests, squares):
     for number in range(first, last):
-        rows = x[number * block : (number + 1) * block]
+        start, end = _rows_of(number, count, block, cuts)
+        rows = x[start:end]
         centre, rest, square = centres[number], rests[number], squares[number]
         for j in range(centre.size):
             centre[j] = ZERO
@@ -139,7 +171,7 @@ def _row_moments(first, last, block, x, centres, rests, squares):
 
 
 @jit
-def _plane_moments(first, last, block, x, centres, rests, squares):
+def _plane_moments(first, last, x, centres, rests, squares):
     for number in range(first, last):
         plane = x[number]
         total = ZERO
@@ -156,22 +188,23 @@ def _plane_moments(first, last, block, x, centres, rests, squares):
 
 
 @jit
-def _row_sums(first, last, block, g, x, mean, plain, weighted):
+def _row_sums(first, last, count, block, cuts, g, x, mean, plain, weighted):
     for number in range(first, last):
         total, other = plain[number], weighted[number]
         for j in range(total.size):
             total[j] = ZERO
             other[j] = ZERO
-        gs, xs = g[number * block : (number + 1) * block], x[number * block : (number + 1) * block]
-        for i in range(gs.shape[0]):
-            given, row = gs[i], xs[i]
+        start, end = _rows_of(number, count, block, cuts)
+        centre = mean[number // cuts]
+        for i in range(start, end):
+            given, row = g[i], x[i]
             for j in range(row.size):
                 total[j] += given[j]
-                other[j] += given[j] * (row[j] - mean[j])
+                other[j] += given[j] * (row[j] - centre[j])
 
 
 @jit
-def _plane_sums(first, last, block, g, x, mean, plain, weighted):
+def _plane_sums(first, last, g, x, mean, plain, weighted):
     for number in range(first, last):
         given, plane, centre = g[number], x[number], mean[number]
         total, other = ZERO, ZERO
@@ -183,15 +216,19 @@ def _plane_sums(first, last, block, g, x, mean, plain, weighted):
 
 
 @jit
-def _row_input_grad(first, last, block, g, x, mean, scale, slope, shift, out):
-    for i in range(first * block, min(last * block, x.shape[0])):
-        given, row, target = g[i], x[i], out[i]
-        for j in range(row.size):
-            target[j] = given[j] * scale[j] - (row[j] - mean[j]) * slope[j] - shift[j]
+def _row_input_grad(first, last, count, block, cuts, g, x, mean, scale, slope, shift, out):
+    for number in range(first, last):
+        start, end = _rows_of(number, count, block, cuts)
+        sample = number // cuts
+        m, a, b, c = mean[sample], scale[sample], slope[sample], shift[sample]
+        for i in range(start, end):
+            given, row, target = g[i], x[i], out[i]
+            for j in range(row.size):
+                target[j] = given[j] * a[j] - (row[j] - m[j]) * b[j] - c[j]
 
 
 @jit
-def _plane_input_grad(first, last, block, g, x, mean, scale, slope, shift, out):
+def _plane_input_grad(first, last, g, x, mean, scale, slope, shift, out):
     for number in range(first, last):
         given, plane, target = g[number], x[number], out[number]
         m, a, b, c = mean[number], scale[number], slope[number], shift[number]
@@ -200,15 +237,19 @@ def _plane_input_grad(first, last, block, g, x, mean, scale, slope, shift, out):
 
 
 @jit
-def _row_affine(first, last, block, x, mean, scale, shift, out):
-    for i in range(first * block, min(last * block, x.shape[0])):
-        row, target = x[i], out[i]
-        for j in range(row.size):
-            target[j] = (row[j] - mean[j]) * scale[j] + shift[j]
+def _row_affine(first, last, count, block, cuts, x, mean, scale, shift, out):
+    for number in range(first, last):
+        start, end = _rows_of(number, count, block, cuts)
+        sample = number // cuts
+        m, a, b = mean[sample], scale[sample], shift[sample]
+        for i in range(start, end):
+            row, target = x[i], out[i]
+            for j in range(row.size):
+                target[j] = (row[j] - m[j]) * a[j] + b[j]
 
 
 @jit
-def _plane_affine(first, last, block, x, mean, scale, shift, out):
+def _plane_affine(first, last, x, mean, scale, shift, out):
     for number in range(first, last):
         plane, target = x[number], out[number]
         m, a, b = mean[number], scale[number], shift[number]

@@ -21,9 +21,9 @@ def _axes(ndim: int) -> tuple[int, ...]:
     return (0, *range(2, ndim))
 
 
-def _per_channel(v: Any, ndim: int) -> Any:
-    """(C,) made to broadcast against (N, C, *)."""
-    return v.reshape(-1, *(1,) * (ndim - 2))
+def per_channel(v: Any, ndim: int) -> Any:
+    """(C,), or (N, C), made to broadcast against (N, C, *)."""
+    return v.reshape(*v.shape, *(1,) * (ndim - 2))
 
 
 def _sum(xp: Any, a: Any) -> Any:
@@ -40,12 +40,12 @@ def _batch_norm(xp, x, w, b, *, eps):
     kind = x.dtype.type
     count = kind(x.size // x.shape[1])
     mean = _sum(xp, x) / count
-    centred = x - _per_channel(mean, x.ndim)
+    centred = x - per_channel(mean, x.ndim)
     rstd = 1 / xp.sqrt(_sum(xp, centred * centred) / count + kind(eps))
     scale = rstd if w is None else rstd * w
-    out = xp.multiply(centred, _per_channel(scale, x.ndim), out=centred)
+    out = xp.multiply(centred, per_channel(scale, x.ndim), out=centred)
     if b is not None:
-        out = xp.add(out, _per_channel(b, x.ndim), out=out)
+        out = xp.add(out, per_channel(b, x.ndim), out=out)
     return out, mean, rstd
 
 
@@ -53,7 +53,7 @@ def _batch_norm(xp, x, w, b, *, eps):
 def _(g, needs, x, w, mean, rstd, g_out, g_mean, g_rstd):
     n, axes = x.ndim, _axes(x.ndim)
     count = math.prod(x.shape) // x.shape[1]
-    centred = x - _per_channel(mean, n)
+    centred = x - per_channel(mean, n)
     gb = g_out.sum(axes)
     gw = (g_out * centred).sum(axes) * rstd
     gx = None
@@ -63,51 +63,60 @@ def _(g, needs, x, w, mean, rstd, g_out, g_mean, g_rstd):
         shift = (gb * scale - g_mean) / count
         # d rstd / d x = - rstd³ centred / count
         slope = (towards * rstd * rstd + g_rstd * rstd * rstd * rstd) / count
-        gx = g_out * _per_channel(scale, n) - _per_channel(shift, n) - centred * _per_channel(slope, n)
+        gx = g_out * per_channel(scale, n) - per_channel(shift, n) - centred * per_channel(slope, n)
     return gx, gw if needs[1] else None, gb if needs[2] else None
 
 
 @_batch_norm.fast_vjp("x", "w", "b")
 def _(xp, g, needs, x, w, mean, rstd, g_out, g_mean, g_rstd):
-    n, device = x.ndim, "cpu" if xp is np else "cuda"
     count = x.dtype.type(x.size // x.shape[1])
-    sums = _kernels.find("batch_norm.sums", device, (x, g_out), {})
-    if sums:
-        gb, gw = sums(g_out, x, mean)
-    else:
-        gb, gw = _sum(xp, g_out), _sum(xp, g_out * (x - _per_channel(mean, n)))
+    gb, gw = grad_sums(xp, g_out, x, mean)
     gw *= rstd
     gx = None
     if needs[0]:
         scale = rstd if w is None else rstd * w
         slope = ((gw if w is None else gw * w) * rstd * rstd + g_rstd * rstd * rstd * rstd) / count
-        shift = (gb * scale - g_mean) / count
-        fast = _kernels.find("batch_norm.input_grad", device, (x, g_out), {})
-        if fast:
-            gx = fast(g_out, x, mean, scale, slope, shift)
-        else:
-            gx = x - _per_channel(mean, n)
-            gx *= _per_channel(-slope, n)
-            gx += g_out * _per_channel(scale, n)
-            gx -= _per_channel(shift, n)
+        gx = input_grad(xp, g_out, x, mean, scale, slope, (gb * scale - g_mean) / count)
     return gx, gw if needs[1] else None, gb if needs[2] else None
+
+
+def grad_sums(xp: Any, g: Any, x: Any, mean: Any) -> tuple[Any, Any]:
+    """The sums of g and of g (x - mean) per channel, for a `mean` (C,), or per sample and channel, for (N, C)."""
+    if fast := _kernels.chosen("batch_norm.sums", xp, x, g):
+        return fast(g, x, mean)
+    weighted = g * (x - per_channel(mean, x.ndim))
+    if mean.ndim == 2:
+        axes = tuple(range(2, x.ndim))
+        return g.sum(axis=axes), weighted.sum(axis=axes)
+    return _sum(xp, g), _sum(xp, weighted)
+
+
+def input_grad(xp: Any, g: Any, x: Any, mean: Any, scale: Any, slope: Any, shift: Any) -> Any:
+    """g scale - (x - mean) slope - shift, with numbers per channel, (C,), or per sample and channel, (N, C)."""
+    if fast := _kernels.chosen("batch_norm.input_grad", xp, x, g):
+        return fast(g, x, mean, scale, slope, shift)
+    gx = x - per_channel(mean, x.ndim)
+    gx *= per_channel(-slope, x.ndim)
+    gx += g * per_channel(scale, x.ndim)
+    gx -= per_channel(shift, x.ndim)
+    return gx
 
 
 @op(dtypes=FLOATING, promote=("x",), broadcasts=False)
 def _channel_affine(xp, x, mean, scale, shift):
     """(x - mean) scale + shift, with numbers per channel; shift may be None."""
-    out = x - _per_channel(mean, x.ndim)
-    out *= _per_channel(scale, x.ndim)
+    out = x - per_channel(mean, x.ndim)
+    out *= per_channel(scale, x.ndim)
     if shift is not None:
-        out += _per_channel(shift, x.ndim)
+        out += per_channel(shift, x.ndim)
     return out
 
 
 @_channel_affine.vjp("x", "mean", "scale", "shift")
 def _(g, needs, x, mean, scale):
     axes = _axes(x.ndim)
-    gx = g * _per_channel(scale, x.ndim)
-    g_scale = (g * (x - _per_channel(mean, x.ndim))).sum(axes) if needs[2] else None
+    gx = g * per_channel(scale, x.ndim)
+    g_scale = (g * (x - per_channel(mean, x.ndim))).sum(axes) if needs[2] else None
     return gx, -gx.sum(axes) if needs[1] else None, g_scale, g.sum(axes) if needs[3] else None
 
 
@@ -142,7 +151,7 @@ def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor |
     if not (input.is_contiguous() or is_channels_last(input._a)):
         input = input.contiguous()  # the result lies in memory as PyTorch's
     kind, stats = input.dtype, [running_mean, running_var]
-    _check_dtypes(input, list(given.values()))
+    check_dtypes(input, list(given.values()))
     if kind in HALF:
         input, weight, bias, *stats = (None if v is None else v.float() for v in (input, weight, bias, *stats))  # type: ignore[assignment]
     if training:
@@ -154,7 +163,7 @@ def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor |
     return out.to(kind) if kind in HALF else out  # type: ignore[no-any-return, attr-defined]
 
 
-def _check_dtypes(input: Tensor, given: list[Tensor | None]) -> None:
+def check_dtypes(input: Tensor, given: list[Tensor | None]) -> None:
     """RuntimeError unless all have one dtype, or the input is of half precision and all others are float32."""
     kinds = {value.dtype for value in given if value is not None} - {input.dtype}
     if kinds and input.is_floating_point():  # type: ignore[attr-defined]
@@ -216,105 +225,4 @@ def instance_norm(input: Tensor, running_mean: Tensor | None = None, running_var
     return out
 
 
-def _row_shapes(x: tuple, w: tuple | None, b: tuple | None, *, dims: int, eps: float) -> tuple:
-    of_rows = *x[: len(x) - dims], *(1,) * dims
-    return x, of_rows, of_rows
-
-
-@op(dtypes=FLOATING, promote=("x",), broadcasts=False, outputs=("out", "mean", "rstd"), shape=_row_shapes)
-def _layer_norm(xp, x, w, b, *, dims, eps):
-    """`x` with mean 0 and variance 1 over its last `dims` dimensions, times w, plus b."""
-    axes = tuple(range(x.ndim - dims, x.ndim))
-    mean = x.mean(axis=axes, keepdims=True)
-    out = x - mean
-    rstd = 1 / xp.sqrt((out * out).mean(axis=axes, keepdims=True) + x.dtype.type(eps))
-    out *= rstd
-    if w is not None:
-        out *= w
-    if b is not None:
-        out += b
-    return out, mean, rstd
-
-
-@_layer_norm.vjp("x", "w", "b")
-def _(needs, x, w, mean, rstd, g_out, g_mean, g_rstd, dims):
-    lead, axes = tuple(range(x.ndim - dims)), tuple(range(x.ndim - dims, x.ndim))
-    count = math.prod(x.shape[x.ndim - dims :])
-    normed = (x - mean) * rstd
-    gx = None
-    if needs[0]:
-        g = g_out if w is None else g_out * w
-        shift = (g.sum(axes, keepdim=True) * rstd - g_mean) / count
-        slope = ((g * normed).sum(axes, keepdim=True) * rstd + g_rstd * rstd * rstd) / count
-        gx = g * rstd - shift - normed * slope
-    # Without dimensions before the rows, PyTorch's sum over none of them would be one over all.
-    total = (lambda v: v.sum(lead)) if lead else (lambda v: v)
-    return gx, total(g_out * normed) if needs[1] else None, total(g_out) if needs[2] else None
-
-
-@_layer_norm.fast_vjp("x", "w", "b")
-def _(xp, needs, x, w, mean, rstd, g_out, g_mean, g_rstd, dims):
-    if fast := _kernels.chosen("layer_norm.vjp", xp, x, g_out, w):
-        found = fast(g_out, x, w, mean, rstd, g_mean, g_rstd, dims=dims)
-        return tuple(v if need else None for v, need in zip(found, needs, strict=True))
-    lead, axes = tuple(range(x.ndim - dims)), tuple(range(x.ndim - dims, x.ndim))
-    count = x.dtype.type(math.prod(x.shape[x.ndim - dims :]))
-    normed = (x - mean) * rstd
-    gx = None
-    if needs[0]:
-        g = g_out if w is None else g_out * w
-        shift = (g.sum(axis=axes, keepdims=True) * rstd - g_mean) / count
-        slope = ((g * normed).sum(axis=axes, keepdims=True) * rstd + g_rstd * rstd * rstd) / count
-        gx = g * rstd - shift - normed * slope
-    return gx, (g_out * normed).sum(axis=lead) if needs[1] else None, g_out.sum(axis=lead) if needs[2] else None
-
-
-def layer_norm(input: Tensor, normalized_shape: Any, weight: Tensor | None = None, bias: Tensor | None = None,
-               eps: float = 1e-05) -> Tensor:  # fmt: skip
-    """Mean 0 and variance 1 over the last dimensions, of `normalized_shape` (Ba et al., 2016), then scale and shift.
-
-    >>> import tdt
-    >>> layer_norm(tdt.tensor([1.0, 3.0]), (2,))
-    tensor([-1.0000,  1.0000])
-    """
-    wanted = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
-    if not wanted:
-        raise RuntimeError(f"Expected normalized_shape to be at least 1-dimensional, but got {list(wanted)}")
-    if tuple(input.shape[-len(wanted) :]) != wanted:
-        sizes = ", ".join(("*", *map(str, wanted)))
-        raise RuntimeError(f"Given normalized_shape={list(wanted)}, expected input with shape [{sizes}], but got input of "
-                           f"size{list(input.shape)}")  # fmt: skip
-    for value, name in ((weight, "weight"), (bias, "bias")):
-        if value is not None and tuple(value.shape) != wanted:
-            raise RuntimeError(f"Expected {name} to be of same shape as normalized_shape, but got {name} of shape "
-                               f"{list(value.shape)} and normalized_shape = {list(wanted)}")  # fmt: skip
-    if all(value is None or value.dtype is input.dtype for value in (weight, bias)):
-        return _layer_norm(input, weight, bias, dims=len(wanted), eps=eps)[0]
-    out = _layer_norm(input, None, None, dims=len(wanted), eps=eps)[0]
-    if weight is not None:
-        out = out * weight
-    return out if bias is None else out + bias
-
-
-def group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None,
-               eps: float = 1e-05) -> Tensor:  # fmt: skip
-    """Mean 0 and variance 1 within each group of channels of each sample (Wu and He, 2018), then scale and shift.
-
-    >>> import tdt
-    >>> group_norm(tdt.tensor([[[1.0, 3.0]]]), 1)
-    tensor([[[-1.0000,  1.0000]]])
-    """
-    shape = input.shape
-    if len(shape) < 2:
-        raise RuntimeError(f"Expected at least 2 dimensions for input tensor but received {len(shape)}")
-    if num_groups <= 0 or shape[1] % num_groups:
-        raise RuntimeError(f"Expected number of channels in input to be divisible by num_groups, but got input of shape "
-                           f"{list(shape)} and num_groups={num_groups}")  # fmt: skip
-    groups = input.reshape(shape[0], num_groups, math.prod(shape[1:]) // num_groups)
-    out = _layer_norm(groups, None, None, dims=1, eps=eps)[0].reshape(shape)
-    if weight is not None:
-        out = out * _per_channel(weight, len(shape))
-    return out if bias is None else out + _per_channel(bias, len(shape))
-
-
-__all__ = ["batch_norm", "group_norm", "layer_norm"]
+__all__: list[str] = []

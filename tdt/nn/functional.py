@@ -9,6 +9,8 @@ from tdt._ops.conv_transpose import conv_tbc, conv_transpose1d, conv_transpose2d
 from tdt._ops.dropout import dropout
 from tdt._ops.elementwise import sigmoid, tanh
 from tdt._ops.embedding import embedding
+from tdt._ops.group_norm import group_norm
+from tdt._ops.layer_norm import layer_norm, rms_norm
 from tdt._ops.linear import linear
 from tdt._ops.loss.binary import (
     binary_cross_entropy,
@@ -29,44 +31,20 @@ from tdt._ops.loss.margin import (
     triplet_margin_with_distance_loss,
 )
 from tdt._ops.multi_head import multi_head_attention_forward
-from tdt._ops.norm import batch_norm, group_norm, instance_norm, layer_norm
+from tdt._ops.norm import batch_norm, instance_norm
 from tdt._ops.pad import pad
-from tdt._ops.pool_average import (
+from tdt._ops.pool import (
     adaptive_avg_pool1d,
     adaptive_avg_pool2d,
     adaptive_avg_pool3d,
     avg_pool1d,
     avg_pool2d,
     avg_pool3d,
-    lp_pool1d,
-    lp_pool2d,
-    lp_pool3d,
-)
-from tdt._ops.pool_max import (
     max_pool1d,
-    max_pool1d_with_indices,
     max_pool2d,
-    max_pool2d_with_indices,
     max_pool3d,
-    max_pool3d_with_indices,
 )
-from tdt._ops.pool_uneven import (
-    adaptive_max_pool1d_with_indices,
-    adaptive_max_pool2d,
-    adaptive_max_pool2d_with_indices,
-    adaptive_max_pool3d,
-    adaptive_max_pool3d_with_indices,
-    fractional_max_pool2d,
-    fractional_max_pool2d_with_indices,
-    fractional_max_pool3d,
-    fractional_max_pool3d_with_indices,
-)
-from tdt._ops.pool_uneven import functional_adaptive_max_pool1d as adaptive_max_pool1d
-from tdt._ops.unpool import (
-    max_unpool1d,
-    max_unpool2d,
-    max_unpool3d,
-)
+from tdt._ops.response_norm import local_response_norm
 
 __all__ = [
     "elu",
@@ -100,6 +78,8 @@ __all__ = [
     "group_norm",
     "instance_norm",
     "layer_norm",
+    "local_response_norm",
+    "rms_norm",
     "pad",
     "adaptive_avg_pool1d",
     "adaptive_avg_pool2d",
@@ -107,13 +87,8 @@ __all__ = [
     "avg_pool1d",
     "avg_pool2d",
     "avg_pool3d",
-    "lp_pool1d",
-    "lp_pool2d",
-    "lp_pool3d",
     "max_pool1d",
-    "max_pool1d_with_indices",
     "max_pool2d",
-    "max_pool2d_with_indices",
     "max_pool3d",
     "binary_cross_entropy",
     "binary_cross_entropy_with_logits",
@@ -131,18 +106,4 @@ __all__ = [
     "soft_margin_loss",
     "triplet_margin_loss",
     "triplet_margin_with_distance_loss",
-    "max_pool3d_with_indices",
-    "adaptive_max_pool1d",
-    "adaptive_max_pool1d_with_indices",
-    "adaptive_max_pool2d",
-    "adaptive_max_pool2d_with_indices",
-    "adaptive_max_pool3d",
-    "adaptive_max_pool3d_with_indices",
-    "fractional_max_pool2d",
-    "fractional_max_pool2d_with_indices",
-    "fractional_max_pool3d",
-    "fractional_max_pool3d_with_indices",
-    "max_unpool1d",
-    "max_unpool2d",
-    "max_unpool3d",
 ]

@@ -8,7 +8,7 @@ import pytest
 import tdt
 from tdt._kernels import LARGE_SOFTMAX, TABLE, _pool
 from tdt._kernels.layer_norm_cpu import layer_norm, layer_norm_vjp
-from tdt._ops.norm import _layer_norm
+from tdt._ops.layer_norm import _layer_norm
 
 SHAPES = [(1, 1), (3, 2), (5, 7), (2, 16), (70, 17), (9, 31), (33, 127), (3, 1000), (2, 5003), (3, 5, 67)]
 
@@ -21,13 +21,15 @@ def rows(shape: tuple[int, ...], seed: int = 0) -> np.ndarray:
 @pytest.mark.parametrize("dims", [1, 2])
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("affine", [True, False])
-def test_values_and_gradients_at_sizes_off_every_vector_width(shape, dims, affine):
+@pytest.mark.parametrize("centred", [True, False])
+def test_values_and_gradients_at_sizes_off_every_vector_width(shape, dims, affine, centred):
     rng = np.random.default_rng(1)
     x = rows(shape)
     w, b = (rng.standard_normal(shape[-dims:]).astype(np.float32) if affine else None for _ in range(2))
-    found = layer_norm(x, w, b, dims=dims, eps=1e-3)
+    how = {"dims": dims, "centred": centred}
+    found = layer_norm(x, w, b, eps=1e-3, **how)
     leaves = [None if a is None else tdt.tensor(a.astype(np.float64), requires_grad=True) for a in (x, w, b)]
-    outs = _layer_norm(*leaves, dims=dims, eps=1e-3)
+    outs = _layer_norm(*leaves, eps=1e-3, **how)
     for value, reference, error in zip(found, outs, (5e-5, 1e-5, 1e-5), strict=True):
         np.testing.assert_allclose(value, reference.detach().numpy(), rtol=2e-6, atol=error)
     given = [rng.standard_normal(a.shape) for a in outs]
@@ -35,7 +37,7 @@ def test_values_and_gradients_at_sizes_off_every_vector_width(shape, dims, affin
     wanted = [leaf for leaf in leaves if leaf is not None]
     expected = tdt.autograd.grad(total, wanted, create_graph=True)  # by the rule on tensors
     small = [g.astype(np.float32) for g in given]
-    grads = layer_norm_vjp(small[0], x, w, *found[1:], *small[1:], dims=dims)
+    grads = layer_norm_vjp(small[0], x, w, *found[1:], *small[1:], **how)
     size = max(1, float(found[2].max())) ** 3
     for grad, reference in zip(grads, expected, strict=False):
         np.testing.assert_allclose(grad, reference.detach().numpy(), rtol=1e-4, atol=3e-5 * size)
@@ -64,7 +66,7 @@ def test_bits_do_not_depend_on_the_number_of_threads():
 
 
 @pytest.mark.skipif(not tdt._kernels.enabled(), reason="kernels are off")
-def test_a_layer_uses_the_kernels_for_large_contiguous_rows(monkeypatch):
+def test_a_layer_uses_the_kernels_for_large_rows_made_contiguous(monkeypatch):
     called = []
     for row in ("layer_norm", "layer_norm.vjp"):
         ((device, when, function),) = TABLE[row]
@@ -85,7 +87,7 @@ def test_a_layer_uses_the_kernels_for_large_contiguous_rows(monkeypatch):
                 tensors = out.detach(), leaf.grad, layer.weight.grad, layer.bias.grad
                 found.append([t.numpy() for t in tensors])
             if kernels:
-                assert called == (["layer_norm", "layer_norm.vjp"] if kind == "fits" else []), kind
+                assert called == (["layer_norm", "layer_norm.vjp"] if kind in ("fits", "strided") else []), kind
         for fast, reference in zip(*found, strict=True):
             np.testing.assert_allclose(fast, reference, rtol=1e-3, atol=1e-4 * np.abs(reference).max())
             assert fast.strides == reference.strides

@@ -1,4 +1,4 @@
-"""Batch normalisation kernels beside the portable form in float64, and PyTorch's errors of rounding."""
+"""Batch and group normalisation kernels beside the portable form in float64, and PyTorch's errors of rounding."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import pytest
 import tdt
 from tdt._backend.layout import to_front, to_last
 from tdt._kernels import _pool
-from tdt._kernels.norm_cpu import BLOCK, affine, batch_norm, batch_norm_input_grad, batch_norm_sums
+from tdt._kernels.norm_cpu import BLOCK, affine, batch_norm, batch_norm_input_grad, batch_norm_sums, group_norm
+from tdt._ops.group_norm import _group_norm
 from tdt._ops.norm import _batch_norm
 
 SHAPES = [
@@ -65,6 +66,43 @@ def test_gradient(shape, given, order):
     assert grad.strides == x.strides
 
 
+GROUPS = {1: 1, 3: 3, 5: 5, 16: 4, 17: 1, 64: 8, 300: 30, BLOCK + 5: 13}
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_groups(shape, order):
+    x, w, b = array(shape, order), numbers(shape[1], 1), numbers(shape[1], 2)
+    groups = GROUPS[shape[1]]
+    for weight, bias in ((w, b), (None, b), (w, None)):
+        found = group_norm(x, weight, bias, groups=groups, eps=1e-3)
+        wide = (None if v is None else v.astype(np.float64) for v in (x, weight, bias))
+        expected = _group_norm.forward(np, *wide, groups=groups, eps=1e-3)
+        for value, reference, near in zip(found, expected, (2e-5, 0, 0), strict=True):
+            np.testing.assert_allclose(value, reference, rtol=1e-5, atol=near)
+        assert found[0].strides == x.strides
+        assert [a.dtype for a in found] == [np.float32] * 3
+
+
+@pytest.mark.skipif(not tdt._kernels.enabled(), reason="kernels are off")
+@pytest.mark.parametrize("given", ORDERS)
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("groups", [1, 4, 16])
+def test_gradients_of_groups_are_those_of_float64(groups, order, given):
+    x = array((8, 16, 31, 33), order)
+    g = array(x.shape, given, 3) - np.float32(50)
+    leaves, wide = ([tdt.tensor(v.astype(kind)) for v in (x, numbers(16, 1), numbers(16, 2))] for kind in "fd")
+    leaves[0], found = tdt.from_numpy(x), []
+    for tensors in (leaves, wide):
+        for t in tensors:
+            t.requires_grad_()
+        out = tdt.nn.functional.group_norm(tensors[0], groups, *tensors[1:], eps=1e-3)
+        found.append(tdt.autograd.grad(out, tensors, tdt.from_numpy(g).to(out.dtype)))
+    for ours, exact, error in zip(*found, (1e-4, 2e-3, 2e-3), strict=True):
+        np.testing.assert_allclose(ours.numpy(), exact.numpy(), rtol=1e-4, atol=error)
+    assert found[0][0].numpy().strides == x.strides
+
+
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_affine(shape, order):
@@ -87,13 +125,24 @@ def test_non_finite_values_stay_in_their_channel(order):
 
 
 @pytest.mark.parametrize("order", ORDERS)
+def test_non_finite_values_stay_in_their_group(order):
+    x = array((4, 16, 32, 32), order)
+    x[0, 3, 0, 0], x[2, 7, 31, 31], x[1, 4:8] = np.nan, np.inf, 7
+    out = group_norm(x, None, None, groups=4, eps=1e-5)[0].reshape(4, 4, -1)
+    assert np.argwhere(np.isnan(out).any(axis=2)).tolist() == [[0, 0], [2, 1]]
+    assert not out[1, 1].any()
+
+
+@pytest.mark.parametrize("order", ORDERS)
 def test_bits_do_not_depend_on_the_number_of_threads(order):
     x, g = array((64, 16, 32, 32), order), array((64, 16, 32, 32), order, 1)
     before, found = _pool.get_num_threads(), []
     for threads in (1, 2, 5):
         _pool.set_num_threads(threads)
         out, mean, rstd = batch_norm(x, None, None, eps=1e-5)
-        found.append(b"".join(a.tobytes() for a in (out, mean, rstd, *batch_norm_sums(g, x, mean))))
+        grouped = group_norm(x, None, None, groups=4, eps=1e-5)
+        sums = *batch_norm_sums(g, x, mean), *batch_norm_sums(g, x, grouped[1].repeat(4, axis=1))
+        found.append(b"".join(a.tobytes() for a in (out, mean, rstd, *grouped, *sums)))
     _pool.set_num_threads(before)
     assert len(set(found)) == 1
 

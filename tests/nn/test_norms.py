@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import tdt
 from tests.helpers import require_torch
-from tests.nn._compare import agree_error, agree_module, numbers
+from tests.nn._compare import agree, agree_error, agree_module, numbers
 
 torch = require_torch()
 
@@ -47,3 +48,132 @@ def test_an_old_state_with_running_statistics_says_why_it_does_not_fit_an_instan
         with pytest.raises(RuntimeError, match=r"Unexpected running stats buffer\(s\)") as error:
             layer.load_state_dict({"running_mean": lib.zeros(3), "running_var": lib.ones(3)})
         assert "running_mean" in str(error.value)
+
+
+@pytest.mark.parametrize("last", [False, True], ids=["contiguous", "channels_last"])
+@pytest.mark.parametrize("shape", [(4, 6), (3, 6, 5), (2, 6, 4, 5), (2, 6, 3, 1, 4)], ids=str)
+def test_group_norm_is_pytorchs(shape, last):
+    for groups in (1, 2, 6) if len(shape) > 2 else (1, 2):
+        for options in ({}, {"affine": False}, {"bias": False, "eps": 0.1}):
+            agree_module(lambda lib: lib.nn.GroupNorm(groups, 6, **options), numbers(*shape))
+    if len(shape) == 4:
+        x = numbers(*shape)
+        results = []
+        for lib in (tdt, torch):
+            t = (
+                lib.from_numpy(x)
+                .to(memory_format=lib.channels_last if last else lib.contiguous_format)
+                .requires_grad_()
+            )
+            out = lib.nn.GroupNorm(2, 6)(t)
+            (grad,) = lib.autograd.grad(out.square().sum(), t)
+            results.append((out.stride(), grad.stride()))
+        assert results[0] == results[1]
+
+
+@pytest.mark.parametrize("kind", ["float16", "bfloat16"])
+@pytest.mark.parametrize("make", [
+    lambda lib: lib.nn.LayerNorm(5), lambda lib: lib.nn.GroupNorm(3, 6), lambda lib: lib.nn.RMSNorm(5),
+    lambda lib: lib.nn.InstanceNorm1d(6, affine=True)], ids=["layer", "group", "rms", "instance"])  # fmt: skip
+def test_half_precision_with_float32_weights_gives_the_inputs_dtype(make, kind):
+    unit = {"float16": 2**-10, "bfloat16": 2**-7}[kind]
+    seen = []
+    for lib in (tdt, torch):
+        x = lib.from_numpy(numbers(2, 6, 5)).to(getattr(lib, kind)).requires_grad_()
+        layer = make(lib)
+        out = layer(x)
+        out.backward(lib.from_numpy(numbers(2, 6, 5, seed=1)).to(x.dtype))
+        assert (out.dtype, x.grad.dtype, layer.weight.grad.dtype) == (x.dtype, x.dtype, lib.float32)
+        seen.append([t.float().detach().numpy() for t in (out, x.grad, layer.weight.grad)])
+    for ours, theirs in zip(*seen, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=2 * unit, atol=2 * unit)
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 4), (0, 3, 4), (3, 4)], ids=str)
+def test_rms_norm_is_pytorchs(shape):
+    for options in ({}, {"eps": 0.1}, {"elementwise_affine": False}):
+        agree_module(lambda lib: lib.nn.RMSNorm(4, **options), numbers(*shape))
+        agree_module(lambda lib: lib.nn.RMSNorm((3, 4), **options), numbers(*shape, dtype="float64"))
+
+
+@pytest.mark.parametrize("shape", [(2, 7, 3), (2, 7, 3, 4), (2, 7, 3, 2, 2), (0, 7, 3)], ids=str)
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 9])
+def test_local_response_norm_is_pytorchs(shape, size):
+    agree_module(lambda lib: lib.nn.LocalResponseNorm(size, alpha=0.5, beta=0.6, k=2.0), numbers(*shape))
+
+
+def test_cross_map_norm_is_pytorchs_while_its_sums_hold_the_first_channel_rightly():
+    for size in (2, 3, 4, 5, 6):
+        few = (size - 1) // 2 + 1
+        agree(lambda lib, x: lib.nn.CrossMapLRN2d(size, alpha=0.5, beta=0.6, k=2)(x).detach(), numbers(2, few, 3, 3))
+    x = tdt.from_numpy(numbers(2, 7, 3, 3, dtype="float64")).requires_grad_()
+    assert tdt.autograd.gradcheck(tdt.nn.CrossMapLRN2d(3, alpha=0.5), x)
+    assert tdt.nn.CrossMapLRN2d(3)(x).tolist() == tdt.nn.LocalResponseNorm(3)(x).tolist()
+
+
+@pytest.mark.parametrize("call", [
+    lambda lib: lib.nn.functional.group_norm(lib.ones(3, 5), 2),
+    lambda lib: lib.nn.functional.group_norm(lib.ones(3, 4), -2),
+    lambda lib: lib.nn.functional.group_norm(lib.ones(4), 2),
+    lambda lib: lib.nn.functional.group_norm(lib.ones(1, 4), 4),
+    lambda lib: lib.nn.functional.group_norm(lib.ones(2, 4), 2, lib.ones(3)),
+    lambda lib: lib.nn.functional.group_norm(lib.ones(2, 4, dtype=lib.float64), 2, lib.ones(4)),
+    lambda lib: lib.nn.functional.layer_norm(lib.ones(3, 4), 4),
+    lambda lib: lib.nn.functional.layer_norm(lib.ones(3, 4), (4,), lib.ones(4, dtype=lib.float64)),
+    lambda lib: lib.nn.GroupNorm(2, 5),
+    lambda lib: lib.nn.CrossMapLRN2d(3)(lib.ones(3, 4)),
+    lambda lib: lib.nn.SyncBatchNorm(3)(lib.ones(3)),
+    lambda lib: lib.nn.SyncBatchNorm(3)(lib.ones(3, 0)),
+])  # fmt: skip
+def test_norms_refuse_what_pytorch_refuses(call):
+    agree_error(call)
+
+
+def test_inputs_of_other_shapes_are_refused_in_better_words():
+    agree_error(
+        lambda lib: lib.nn.LocalResponseNorm(2)(lib.ones(3, 4)), "Expected 3D or higher dimensionality input (got 2"
+    )
+    agree_error(
+        lambda lib: lib.nn.functional.rms_norm(lib.ones(3, 4), (3,)), "Given normalized_shape=[3], expected input with"
+    )
+
+
+@pytest.mark.parametrize("train", [True, False])
+def test_a_net_converted_to_sync_batch_norm_is_pytorchs(train):
+    def make(lib):
+        net = lib.nn.Sequential(
+            lib.nn.BatchNorm2d(3), lib.nn.Sequential(lib.nn.BatchNorm2d(3, affine=False, momentum=None))
+        )
+        net.requires_grad_(True).train(not train)
+        return lib.nn.SyncBatchNorm.convert_sync_batchnorm(net)
+
+    ours, theirs = make(tdt), make(torch)
+    assert repr(ours) == repr(theirs)
+    assert [m.training for m in ours.modules()] == [m.training for m in theirs.modules()]
+    agree_module(make, numbers(2, 3, 4, 5), train=train)
+    norm = tdt.nn.BatchNorm1d(3)
+    assert tdt.nn.SyncBatchNorm.convert_sync_batchnorm(norm).weight is norm.weight
+
+
+def test_the_norms_of_the_package_itself_take_pytorchs_positions():
+    x, w, b, mean, var = numbers(2, 4, 3), numbers(4), numbers(4, seed=1), numbers(4, seed=2), np.ones(4, "float32")
+    agree(
+        lambda lib, x, w, b, m, v: lib.batch_norm(x, w, b, m.detach(), v.detach(), False, 0.1, 1e-3, False),
+        x,
+        w,
+        b,
+        mean,
+        var,
+    )
+    agree(
+        lambda lib, x, w, b, m, v: lib.instance_norm(x, w, b, m.detach(), v.detach(), True, 0.1, 1e-3, False),
+        x,
+        w,
+        b,
+        mean,
+        var,
+    )
+    agree(lambda lib, x, w, b: lib.group_norm(x, 2, w, b, 1e-3, False), x, w, b)
+    agree(lambda lib, x: lib.group_norm(x, 4), numbers(1, 4))
+    agree(lambda lib, x, w: lib.layer_norm(x, (4,), w, None, 1e-3, False), numbers(2, 4), w)
+    agree(lambda lib, x, w: lib.rms_norm(x, (4,), w, 1e-3), numbers(2, 4), w)

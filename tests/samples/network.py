@@ -58,11 +58,6 @@ samples(
 samples(
     "avg_pool_grad", windows.avg_pool_grad, call(x(2, 3, 3, 7), size=(5, 6), include_pad=False, divisor=None, **AVERAGE)
 )
-CELLS = (
-    np.array([[0, 1], [1, 2], [3, 4]])[None, None],
-    np.random.default_rng(0).integers(0, 6, (2, 3, 4, 3)),
-)
-samples("max_of_cells", windows.max_of_cells, call(PLANE, *CELLS), call(PLANE[..., 0], CELLS[0]))
 samples("pool_scatter", windows.scatter, call(x(2, 3, 2, 2), ints(2, 3, 2, 2, low=0, high=12), size=(3, 4)))
 samples("pool_gather", windows.gather, call(x(2, 3, 3, 4), ints(2, 3, 2, 2, low=0, high=12)))
 
@@ -104,9 +99,29 @@ samples(
 )
 
 
-def layer_norm(a, w, b, dims, eps):
+def group_norm(a, w, b, groups, eps):
+    grouped = a.reshape(a.shape[0], groups, -1)
+    out, mean, rstd = standardised(grouped, (2,), eps)
+    shape = (-1, *(1,) * (a.ndim - 2))
+    out = out.reshape(a.shape) * (1 if w is None else w.reshape(shape))
+    return out + (0 if b is None else b.reshape(shape)), mean, rstd
+
+
+samples(
+    "group_norm",
+    group_norm,
+    call(x(2, 4), None, x(4, seed=1), groups=2, eps=1e-5),
+    call(x(2, 4, 3), x(4, seed=1), None, groups=4, eps=1e-3),
+    call(CHANNELS_LAST, x(4), x(4, seed=1), groups=2, eps=1e-5),
+)
+
+
+def layer_norm(a, w, b, dims, eps, centred=True):
     """Over the last `dims` dimensions; the statistics keep them with size 1."""
     axes = tuple(range(a.ndim - dims, a.ndim))
+    if not centred:
+        rstd = 1 / np.sqrt((a * a).mean(axes, keepdims=True) + eps)
+        return a * rstd * (1 if w is None else w), np.zeros_like(rstd), rstd
     out = standardised(a, axes, eps)[0] * (1 if w is None else w) + (0 if b is None else b)
     return out, a.mean(axes, keepdims=True), 1 / np.sqrt(a.var(axes, keepdims=True) + eps)
 
@@ -118,6 +133,7 @@ samples(
     call(x(2, 3, 4), x(3, 4, seed=1), None, dims=2, eps=1e-3),
     call(x(2, 3, 4), x(4, seed=1), x(4, seed=2), dims=1, eps=1e-3),
     call(x(5), x(5, seed=1), x(5, seed=2), dims=1, eps=1e-3),
+    call(x(2, 3, 4), x(4, seed=1), None, dims=1, eps=1e-3, centred=False),
 )
 samples(
     "linear",
@@ -205,27 +221,19 @@ for _name, _oracle in (("nll_loss", nll), ("cross_entropy", cross_entropy)):
         call(x(4, 3), ints(4, low=0, high=3), None, reduction="none", ignore_index=-100),
         call(x(2, 3, 2, 2), ints(2, 2, 2, low=0, high=3), None, reduction="sum", ignore_index=-100),
     )
-
-
-REDUCED = {"mean": np.mean, "sum": np.sum, "none": np.asarray}
-
-
-def huber_loss(a, b, delta, reduction):
-    d = np.abs(a - b)
-    return REDUCED[reduction](np.where(d < delta, d * d / 2, delta * (d - delta / 2)))
-
-
 samples(
     "mse_loss",
-    lambda a, b, reduction: REDUCED[reduction]((a - b) ** 2),
-    *(call(x(2, 3), x(2, 3, seed=1), reduction=r) for r in REDUCED),
+    lambda a, b, reduction: {"mean": np.mean, "sum": np.sum, "none": np.asarray}[reduction]((a - b) ** 2),
+    *(call(x(2, 3), x(2, 3, seed=1), reduction=r) for r in ("mean", "sum", "none")),
 )
-samples(
-    "huber_loss",
-    huber_loss,
-    *(call(x(2, 3), x(2, 3, seed=1), delta=1.25, reduction=r) for r in ("none", "mean", "sum")),
-    elementwise=True,
-)
+
+
+def huber_loss(a, b, delta):
+    d = np.abs(a - b)
+    return np.where(d < delta, d * d / 2, delta * (d - delta / 2))
+
+
+samples("huber_loss", huber_loss, call(x(2, 3), x(2, 3, seed=1), delta=1.25), elementwise=True)
 samples(
     "binary_cross_entropy_with_logits",
     lambda a, y: -(y * sp.log_expit(a) + (1 - y) * sp.log_expit(-a)),

@@ -118,28 +118,43 @@ class BatchNorm3d(_BatchNorm):
     dims = (5,)
 
 
-class LayerNorm(Module):
-    """Mean 0 and variance 1 over the last dimensions, of `normalized_shape`, then a learned scale and shift.
+class SyncBatchNorm(_BatchNorm):
+    """`BatchNorm1d` for (N, C, *) of any number of dimensions, over the batches of all processes.
+
+    There is one process here, so it is plain batch normalisation; `process_group` is kept and not used.
 
     >>> import tdt
-    >>> tdt.nn.LayerNorm(4)(tdt.rand(2, 4)).shape
-    tdt.Size([2, 4])
+    >>> tdt.nn.SyncBatchNorm(3)(tdt.rand(2, 3, 4)).shape
+    tdt.Size([2, 3, 4])
     """
 
-    def __init__(self, normalized_shape: Any, eps: float = 1e-5, elementwise_affine: bool = True, bias: bool = True,
-                 device: Any = None, dtype: Any = None):  # fmt: skip
-        super().__init__()
-        self.normalized_shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
-        self.eps, self.elementwise_affine = eps, elementwise_affine
-        how = {"device": device, "dtype": dtype}
-        self.register_parameter("weight", Parameter(ones(self.normalized_shape, **how)) if elementwise_affine else None)
-        self.register_parameter(
-            "bias", Parameter(zeros(self.normalized_shape, **how)) if elementwise_affine and bias else None
-        )
+    def __init__(self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1, affine: bool = True,
+                 track_running_stats: bool = True, process_group: Any = None, device: Any = None, dtype: Any = None, *,
+                 bias: bool = True):  # fmt: skip
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
+        self.process_group = process_group
 
-    def forward(self, input: Tensor) -> Tensor:
-        return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
+    def _check_input_dim(self, input: Tensor) -> None:
+        if input.dim() < 2:
+            raise ValueError(f"expected at least 2D input (got {input.dim()}D input)")
+        if input.shape[1] == 0:
+            raise ValueError("SyncBatchNorm number of input channels should be non-zero")
 
-    def extra_repr(self) -> str:
-        return (f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}, "
-                f"bias={self.bias is not None}")  # fmt: skip
+    @classmethod
+    def convert_sync_batchnorm(cls, module: Module, process_group: Any = None) -> Module:
+        """`module` with a SyncBatchNorm, of the same parameters and statistics, for each BatchNorm in it.
+
+        >>> import tdt
+        >>> tdt.nn.SyncBatchNorm.convert_sync_batchnorm(tdt.nn.Sequential(tdt.nn.BatchNorm1d(2)))[0]
+        SyncBatchNorm(2, eps=1e-05, momentum=0.1, affine=True, bias=True, track_running_stats=True)
+        """
+        made = module
+        if isinstance(module, _BatchNorm):
+            made = cls(module.num_features, module.eps, module.momentum, module.affine, module.track_running_stats,
+                       process_group, bias=module.bias is not None)  # fmt: skip
+            made.training = module.training
+            for name in ("weight", "bias", "running_mean", "running_var", "num_batches_tracked"):
+                setattr(made, name, getattr(module, name))
+        for name, child in module.named_children():
+            made.add_module(name, cls.convert_sync_batchnorm(child, process_group))
+        return made

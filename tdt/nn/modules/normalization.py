@@ -1,0 +1,155 @@
+"""Layer, group and root-mean-square normalisation, and normalisation by neighbouring channels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tdt._creation import ones, zeros
+from tdt._tensor import Tensor
+from tdt.autograd._mode import no_grad
+from tdt.nn import functional as F
+from tdt.nn.modules.module import Module
+from tdt.nn.parameter import Parameter
+
+
+class _Affine(Module):
+    """A `weight` of ones and a `bias` of zeros, or None for what is not wanted."""
+
+    def _make(self, shape: Any, weight: bool, bias: bool | None, device: Any, dtype: Any) -> None:
+        how = {"device": device, "dtype": dtype}
+        self.register_parameter("weight", Parameter(ones(shape, **how)) if weight else None)
+        if bias is not None:
+            self.register_parameter("bias", Parameter(zeros(shape, **how)) if weight and bias else None)
+
+    def reset_parameters(self) -> None:
+        """Scale 1, shift 0."""
+        with no_grad():
+            for name, parameter in self.named_parameters(recurse=False):
+                parameter.fill_(name == "weight")
+
+
+class LayerNorm(_Affine):
+    """Mean 0 and variance 1 over the last dimensions, of `normalized_shape` (Ba et al., 2016), then scale and shift.
+
+    elementwise_affine: with a learned `weight` and, if `bias`, a `bias` of that shape. RuntimeError for other inputs.
+
+    >>> import tdt
+    >>> tdt.nn.LayerNorm(4)(tdt.rand(2, 4)).shape
+    tdt.Size([2, 4])
+    """
+
+    def __init__(self, normalized_shape: Any, eps: float = 1e-5, elementwise_affine: bool = True, bias: bool = True,
+                 device: Any = None, dtype: Any = None):  # fmt: skip
+        super().__init__()
+        self.normalized_shape = _shape(normalized_shape)
+        self.eps, self.elementwise_affine = eps, elementwise_affine
+        self._make(self.normalized_shape, elementwise_affine, bias, device, dtype)
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
+
+    def extra_repr(self) -> str:
+        return (f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}, "
+                f"bias={self.bias is not None}")  # fmt: skip
+
+
+class GroupNorm(_Affine):
+    """Mean 0 and variance 1 within each group of channels of each sample of (N, C, *) (Wu and He, 2018).
+
+    affine: then scale and shift by a learned `weight` and, if `bias`, a `bias` (C,). ValueError unless `num_groups` divides
+    `num_channels`.
+
+    >>> import tdt
+    >>> tdt.nn.GroupNorm(2, 6)(tdt.rand(2, 6, 4, 4)).shape
+    tdt.Size([2, 6, 4, 4])
+    """
+
+    def __init__(self, num_groups: int, num_channels: int, eps: float = 1e-5, affine: bool = True, device: Any = None,
+                 dtype: Any = None, *, bias: bool = True):  # fmt: skip
+        super().__init__()
+        if num_channels % num_groups:
+            raise ValueError(f"num_channels ({num_channels}) must be divisible by num_groups ({num_groups})")
+        self.num_groups, self.num_channels, self.eps, self.affine = num_groups, num_channels, eps, affine
+        self._make(num_channels, affine, bias, device, dtype)
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
+
+    def extra_repr(self) -> str:
+        return (f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}, "
+                f"bias={self.bias is not None}")  # fmt: skip
+
+
+class RMSNorm(_Affine):
+    """Divided by the root mean square over the last dimensions, of `normalized_shape` (Zhang and Sennrich, 2019).
+
+    eps: added to the mean square; None: the rounding unit of the type it computes in. elementwise_affine: then scaled by a
+    learned `weight` of that shape.
+
+    >>> import tdt
+    >>> tdt.nn.RMSNorm(2)(tdt.tensor([3.0, -3.0])).tolist()
+    [1.0, -1.0]
+    """
+
+    def __init__(self, normalized_shape: Any, eps: float | None = None, elementwise_affine: bool = True,
+                 device: Any = None, dtype: Any = None):  # fmt: skip
+        super().__init__()
+        self.normalized_shape = _shape(normalized_shape)
+        self.eps, self.elementwise_affine = eps, elementwise_affine
+        self._make(self.normalized_shape, elementwise_affine, None, device, dtype)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.rms_norm(x, self.normalized_shape, self.weight, self.eps)
+
+    def extra_repr(self) -> str:
+        return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
+
+
+def _shape(given: Any) -> tuple[int, ...]:
+    return (given,) if isinstance(given, int) else tuple(given)
+
+
+class LocalResponseNorm(Module):
+    """Each value of (N, C, *) divided by a power of the squares in the channels around it (Krizhevsky et al., 2012).
+
+    The divisor is (k + alpha · mean of `size` squares)^beta. ValueError for fewer than 3 dimensions.
+
+    >>> import tdt
+    >>> tdt.nn.LocalResponseNorm(2)(tdt.rand(2, 6, 4)).shape
+    tdt.Size([2, 6, 4])
+    """
+
+    def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0):
+        super().__init__()
+        self.size, self.alpha, self.beta, self.k = size, alpha, beta, k
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.local_response_norm(input, self.size, self.alpha, self.beta, self.k)
+
+    def extra_repr(self) -> str:
+        return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"
+
+
+class CrossMapLRN2d(Module):
+    """`LocalResponseNorm` for images (N, C, H, W) alone, with as many channels before as behind: the next odd `size` below.
+
+    PyTorch's leaves the first channel in every later sum, and its gradients are not those of its results; here sums are
+    over the channels around, as published, and gradients theirs. ValueError for other numbers of dimensions.
+
+    >>> import tdt
+    >>> tdt.nn.CrossMapLRN2d(3)(tdt.rand(2, 6, 4, 4)).shape
+    tdt.Size([2, 6, 4, 4])
+    """
+
+    def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1):
+        super().__init__()
+        self.size, self.alpha, self.beta, self.k = size, alpha, beta, k
+
+    def forward(self, input: Tensor) -> Tensor:
+        if input.dim() != 4:
+            raise ValueError(f"CrossMapLRN2d: Expected input to be 4D, got {input.dim()}D instead.")
+        odd = self.size - 1 + self.size % 2
+        return F.local_response_norm(input, odd, self.alpha * odd / self.size, self.beta, self.k)
+
+    def extra_repr(self) -> str:
+        return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"
