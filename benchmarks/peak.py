@@ -109,9 +109,8 @@ def moving() -> list[tuple[str, Callable[[], object], float]]:
     pooled = pool_cpu.max_pool(x, **POOLING)
     params = [random(25_000) for _ in range(160)]
     table = Table([params, params, [p.copy() for p in params], [abs(p) for p in params], None])
-    corrections = np.full((len(params), 2), 0.5)
-    adam = {"lr": 1e-3, "beta1": 0.9, "beta2": 0.999, "eps": 1e-8, "weight_decay": 0.0, "decoupled": False,
-            "amsgrad": False, "maximize": False}  # fmt: skip
+    numbers = np.array([(-1e-3, 0.0, 1e-8, 1.0)] * len(params))
+    adam = {"lr": 1e-3, "betas": (0.9, 0.999), "weight_decay": 0.0, "decoupled_weight_decay": False, "maximize": False}
     return [
         ("relu", lambda: relu_cpu.relu(x), 2 * size),
         ("relu, gradient", lambda: relu_cpu.relu_vjp(g, x), 3 * size),
@@ -133,7 +132,7 @@ def moving() -> list[tuple[str, Callable[[], object], float]]:
         ("batch norm, sums of the gradient", lambda: norm_cpu.batch_norm_sums(g, x, mean), 2 * size),
         ("batch norm, gradient", lambda: norm_cpu.batch_norm_input_grad(g, x, mean, w, w, w), 3 * size),
         ("batch norm, eval", lambda: norm_cpu.affine(x, mean, w, w), 2 * size),
-        ("Adam, 160 tensors", lambda: optim_cpu.adam(table, corrections, **adam), 7 * 160 * 25_000 * 4),
+        ("Adam, 160 tensors", lambda: optim_cpu.moments(table, numbers, **adam), 7 * 160 * 25_000 * 4),
     ]
 
 

@@ -54,7 +54,9 @@ from tdt._ops.memory import *
 from tdt._ops.norm_by_position import *
 from tdt._ops.order import *
 from tdt._ops.pick import *
-from tdt._ops.pool import *
+from tdt._ops.pool_average import *
+from tdt._ops.pool_max import *
+from tdt._ops.pool_uneven import *
 from tdt._ops.random import *
 from tdt._ops.reduce import *
 from tdt._ops.rnn import *

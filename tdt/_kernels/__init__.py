@@ -302,5 +302,7 @@ TABLE: dict[str, list[Kernel]] = {
     "mersenne.words": [("cpu", _large_draw, _lazy("mersenne_cpu", "words"))],
     "mersenne.pairs": [("cpu", _large_draw, _lazy("mersenne_cpu", "pairs"))],
     "optim.sgd": [("cpu", _large_group, _lazy("optim_cpu", "sgd"))],
-    "optim.adam": [("cpu", _large_group, _lazy("optim_cpu", "adam"))],
+    "optim.moments": [("cpu", _large_group, _lazy("optim_cpu", "moments"))],
+    "optim.adagrad": [("cpu", _large_group, _lazy("optim_cpu", "adagrad"))],
+    "optim.rmsprop": [("cpu", _large_group, _lazy("optim_cpu", "rmsprop"))],
 }

@@ -71,4 +71,4 @@ def make() -> None:
     image = np.zeros((1, 1, 2, 2), np.float32)
     max_pool_vjp(image[..., :1, :1], image[..., :1, :1], image)
     table = Table([[np.zeros(1, np.float32)]] * 3)
-    sgd(table, np.ones(1), lr=0.0, momentum=1.0, weight_decay=0.0, nesterov=False, maximize=False)
+    sgd(table, np.ones((1, 2)), lr=0.0, momentum=1.0, weight_decay=0.0, nesterov=False, maximize=False)

@@ -6,6 +6,7 @@ The update rules and their names are those of `tdt.optim`; what they mean is sai
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -19,49 +20,70 @@ GRAIN = 4  # blocks a thread should at least have: about 10 µs of work, the pri
 
 def sgd(
     table: Table,
-    fractions: np.ndarray,
+    numbers: np.ndarray,
     *,
     lr: float,
     momentum: float,
     weight_decay: float,
     nesterov: bool,
     maximize: bool,
+    **options: Any,
 ) -> None:
     """One step of stochastic gradient descent. Columns of `table`: parameter, gradient, momentum buffer.
 
-    fractions: float64 per row, how much of the gradient enters the buffer. Without momentum no buffer is read.
+    numbers: float64 (rows, 1 or more), first how much of the gradient enters the buffer. Without momentum no buffer is
+    read.
     """
     hyper = np.array([lr, momentum, weight_decay, -1.0 if maximize else 1.0])
     kernel = _sgd_plain if momentum == 0 else _sgd_momentum
-    parallel(kernel, table.blocks, table.rows, table.like, fractions, hyper, nesterov, grain=GRAIN)
+    parallel(kernel, table.blocks, table.rows, table.like, numbers, hyper, nesterov, grain=GRAIN)
 
 
-def adam(
+def moments(
     table: Table,
-    corrections: np.ndarray,
+    numbers: np.ndarray,
     *,
     lr: float,
-    beta1: float,
-    beta2: float,
+    betas: tuple[float, float],
+    weight_decay: float,
+    maximize: bool,
+    decoupled_weight_decay: bool,
+    amsgrad: bool = False,
+    **options: Any,
+) -> None:
+    """One step of Adam and its relatives. Columns of `table`: parameter, gradient, both moments, largest second moment.
+
+    numbers: float64 (rows, 4), those of `tdt.optim._moments`.
+    """
+    decay, keep = (0.0, 1 - lr * weight_decay) if decoupled_weight_decay else (weight_decay, 1.0)
+    hyper = np.array([betas[1], 1 - betas[0], 1 - betas[1], decay, keep, -1.0 if maximize else 1.0])
+    kernel = _moments_amsgrad if amsgrad else _moments
+    parallel(kernel, table.blocks, table.rows, table.like, numbers, hyper, grain=GRAIN)
+
+
+def adagrad(
+    table: Table, numbers: np.ndarray, *, eps: float, weight_decay: float, maximize: bool, **options: Any
+) -> None:
+    """One step of Adagrad. Columns of `table`: parameter, gradient, sum of squares. numbers: float64 (rows, 1), rates."""
+    hyper = np.array([1.0, 1.0, eps, weight_decay, -1.0 if maximize else 1.0])
+    parallel(_scaled, table.blocks, table.rows, table.like, numbers, hyper, grain=GRAIN)
+
+
+def rmsprop(
+    table: Table,
+    numbers: np.ndarray,
+    *,
+    lr: float,
+    alpha: float,
     eps: float,
     weight_decay: float,
-    decoupled: bool,
-    amsgrad: bool,
     maximize: bool,
+    **options: Any,
 ) -> None:
-    """One step of Adam or AdamW. Columns of `table`: parameter, gradient, both moments, largest second moment.
-
-    corrections: float64 (rows, 2), the bias corrections `1 - beta ** step` of both moments.
-    """
-    scales = np.empty_like(corrections)
-    scales[:, 0] = -lr / corrections[:, 0]
-    scales[:, 1] = np.sqrt(corrections[:, 1])
-    hyper = np.array([
-        beta2, 1 - beta1, 1 - beta2, eps,
-        0.0 if decoupled else weight_decay, 1 - lr * weight_decay if decoupled else 1.0, -1.0 if maximize else 1.0,
-    ])  # fmt: skip
-    kernel = _adam_amsgrad if amsgrad else _adam
-    parallel(kernel, table.blocks, table.rows, table.like, scales, hyper, grain=GRAIN)
+    """One step of RMSprop without momentum or centering. Columns of `table`: parameter, gradient, mean of squares."""
+    hyper = np.array([alpha, 1 - alpha, eps, weight_decay, -1.0 if maximize else 1.0])
+    rates = np.full((len(numbers), 1), -lr)
+    parallel(_scaled, table.blocks, table.rows, table.like, rates, hyper, grain=GRAIN)
 
 
 @jit
@@ -86,7 +108,7 @@ def _part(rows, row, column, block, like):
 
 
 @jit
-def _sgd_plain(first, last, rows, like, fractions, hyper, nesterov):
+def _sgd_plain(first, last, rows, like, numbers, hyper, nesterov):
     kind = like.dtype.type
     lr, decay, sign = kind(hyper[0]), kind(hyper[2]), kind(hyper[3])
     for block in range(first, last):
@@ -100,12 +122,12 @@ def _sgd_plain(first, last, rows, like, fractions, hyper, nesterov):
 
 
 @jit
-def _sgd_momentum(first, last, rows, like, fractions, hyper, nesterov):
+def _sgd_momentum(first, last, rows, like, numbers, hyper, nesterov):
     kind = like.dtype.type
     lr, momentum, decay, sign = kind(hyper[0]), kind(hyper[1]), kind(hyper[2]), kind(hyper[3])
     for block in range(first, last):
         row = _row_of(rows, block)
-        fraction = kind(fractions[row])
+        fraction = kind(numbers[row, 0])
         p, g, b = _part(rows, row, 0, block, like), _part(rows, row, 1, block, like), _part(rows, row, 2, block, like)
         for i in range(p.size):
             d = sign * g[i]
@@ -116,13 +138,13 @@ def _sgd_momentum(first, last, rows, like, fractions, hyper, nesterov):
 
 
 @jit
-def _adam(first, last, rows, like, scales, hyper):
+def _moments(first, last, rows, like, numbers, hyper):
     kind = like.dtype.type
-    beta2, rest1, rest2, eps = kind(hyper[0]), kind(hyper[1]), kind(hyper[2]), kind(hyper[3])
-    decay, keep, sign = kind(hyper[4]), kind(hyper[5]), kind(hyper[6])
+    beta2, rest1, rest2 = kind(hyper[0]), kind(hyper[1]), kind(hyper[2])
+    decay, keep, sign, one = kind(hyper[3]), kind(hyper[4]), kind(hyper[5]), kind(1)
     for block in range(first, last):
         row = _row_of(rows, block)
-        rate, root = kind(scales[row, 0]), kind(scales[row, 1])
+        a, b, e, divided = kind(numbers[row, 0]), kind(numbers[row, 1]), kind(numbers[row, 2]), numbers[row, 3] != 0
         p, g = _part(rows, row, 0, block, like), _part(rows, row, 1, block, like)
         m, v = _part(rows, row, 2, block, like), _part(rows, row, 3, block, like)
         for i in range(p.size):
@@ -131,17 +153,20 @@ def _adam(first, last, rows, like, scales, hyper):
                 d += decay * p[i]
             m[i] += rest1 * (d - m[i])
             v[i] = beta2 * v[i] + rest2 * d * d
-            p[i] = keep * p[i] + rate * m[i] / (math.sqrt(v[i]) / root + eps)
+            step = a * m[i]
+            if b != 0:
+                step += b * d
+            p[i] = keep * p[i] + step / (math.sqrt(v[i]) + e if divided else one)
 
 
 @jit
-def _adam_amsgrad(first, last, rows, like, scales, hyper):
+def _moments_amsgrad(first, last, rows, like, numbers, hyper):
     kind = like.dtype.type
-    beta2, rest1, rest2, eps = kind(hyper[0]), kind(hyper[1]), kind(hyper[2]), kind(hyper[3])
-    decay, keep, sign = kind(hyper[4]), kind(hyper[5]), kind(hyper[6])
+    beta2, rest1, rest2 = kind(hyper[0]), kind(hyper[1]), kind(hyper[2])
+    decay, keep, sign = kind(hyper[3]), kind(hyper[4]), kind(hyper[5])
     for block in range(first, last):
         row = _row_of(rows, block)
-        rate, root = kind(scales[row, 0]), kind(scales[row, 1])
+        a, e = kind(numbers[row, 0]), kind(numbers[row, 2])
         p, g = _part(rows, row, 0, block, like), _part(rows, row, 1, block, like)
         m, v, top = _part(rows, row, 2, block, like), _part(rows, row, 3, block, like), _part(rows, row, 4, block, like)
         for i in range(p.size):
@@ -151,4 +176,21 @@ def _adam_amsgrad(first, last, rows, like, scales, hyper):
             m[i] += rest1 * (d - m[i])
             v[i] = beta2 * v[i] + rest2 * d * d
             top[i] = top[i] if top[i] >= v[i] or top[i] != top[i] else v[i]  # NaN in either stays
-            p[i] = keep * p[i] + rate * m[i] / (math.sqrt(top[i]) / root + eps)
+            p[i] = keep * p[i] + a * m[i] / (math.sqrt(top[i]) + e)
+
+
+@jit
+def _scaled(first, last, rows, like, numbers, hyper):
+    """p = p + rate · g / (√v + eps) after v = keep · v + enter · g²."""
+    kind = like.dtype.type
+    keep, enter, eps, decay, sign = kind(hyper[0]), kind(hyper[1]), kind(hyper[2]), kind(hyper[3]), kind(hyper[4])
+    for block in range(first, last):
+        row = _row_of(rows, block)
+        rate = kind(numbers[row, 0])
+        p, g, v = _part(rows, row, 0, block, like), _part(rows, row, 1, block, like), _part(rows, row, 2, block, like)
+        for i in range(p.size):
+            d = sign * g[i]
+            if decay != 0:
+                d += decay * p[i]
+            v[i] = keep * v[i] + enter * d * d
+            p[i] += rate * d / (math.sqrt(v[i]) + eps)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tdt._ops.pad import pad
-from tdt._ops.pool import avg_pool2d
+from tdt._ops.pool_average import avg_pool2d
 from tdt._tensor import Tensor
 
 

@@ -33,18 +33,43 @@ from tdt._ops.loss.margin import (
 from tdt._ops.multi_head import multi_head_attention_forward
 from tdt._ops.norm import batch_norm, instance_norm
 from tdt._ops.pad import pad
-from tdt._ops.pool import (
+from tdt._ops.pool_average import (
     adaptive_avg_pool1d,
     adaptive_avg_pool2d,
     adaptive_avg_pool3d,
     avg_pool1d,
     avg_pool2d,
     avg_pool3d,
-    max_pool1d,
-    max_pool2d,
-    max_pool3d,
+    lp_pool1d,
+    lp_pool2d,
+    lp_pool3d,
 )
+from tdt._ops.pool_max import (
+    max_pool1d,
+    max_pool1d_with_indices,
+    max_pool2d,
+    max_pool2d_with_indices,
+    max_pool3d,
+    max_pool3d_with_indices,
+)
+from tdt._ops.pool_uneven import (
+    adaptive_max_pool1d_with_indices,
+    adaptive_max_pool2d,
+    adaptive_max_pool2d_with_indices,
+    adaptive_max_pool3d,
+    adaptive_max_pool3d_with_indices,
+    fractional_max_pool2d,
+    fractional_max_pool2d_with_indices,
+    fractional_max_pool3d,
+    fractional_max_pool3d_with_indices,
+)
+from tdt._ops.pool_uneven import functional_adaptive_max_pool1d as adaptive_max_pool1d
 from tdt._ops.response_norm import local_response_norm
+from tdt._ops.unpool import (
+    max_unpool1d,
+    max_unpool2d,
+    max_unpool3d,
+)
 
 __all__ = [
     "elu",
@@ -87,8 +112,13 @@ __all__ = [
     "avg_pool1d",
     "avg_pool2d",
     "avg_pool3d",
+    "lp_pool1d",
+    "lp_pool2d",
+    "lp_pool3d",
     "max_pool1d",
+    "max_pool1d_with_indices",
     "max_pool2d",
+    "max_pool2d_with_indices",
     "max_pool3d",
     "binary_cross_entropy",
     "binary_cross_entropy_with_logits",
@@ -106,4 +136,18 @@ __all__ = [
     "soft_margin_loss",
     "triplet_margin_loss",
     "triplet_margin_with_distance_loss",
+    "max_pool3d_with_indices",
+    "adaptive_max_pool1d",
+    "adaptive_max_pool1d_with_indices",
+    "adaptive_max_pool2d",
+    "adaptive_max_pool2d_with_indices",
+    "adaptive_max_pool3d",
+    "adaptive_max_pool3d_with_indices",
+    "fractional_max_pool2d",
+    "fractional_max_pool2d_with_indices",
+    "fractional_max_pool3d",
+    "fractional_max_pool3d_with_indices",
+    "max_unpool1d",
+    "max_unpool2d",
+    "max_unpool3d",
 ]

@@ -60,5 +60,26 @@ def run_closure(closure: Callable[[], Any] | None) -> Any:
 
 
 def number(value: Any) -> Any:
-    """An option that may be a one-element tensor, as a Python number."""
+    """An option that may be a one-element tensor, or a tuple of such, with Python numbers."""
+    if isinstance(value, tuple):
+        return tuple(map(number, value))
     return value.item() if isinstance(value, Tensor) else value
+
+
+def check_rates(**options: Any) -> None:
+    """ValueError for an option below 0 or NaN, and for a tensor that has not one element."""
+    for name, value in options.items():
+        if isinstance(value, Tensor) and value.numel() != 1:
+            raise ValueError(f"Tensor {name} must be 1-element")
+        if not number(value) >= 0:
+            raise ValueError(f"Invalid {_CALLED.get(name, f'{name} value')}: {value}")
+
+
+def check_betas(betas: Any) -> None:
+    """ValueError for a coefficient of a running mean that is not in [0, 1)."""
+    for i, beta in enumerate(betas):
+        if not 0.0 <= number(beta) < 1.0:
+            raise ValueError(f"Invalid beta parameter at index {i}: {beta}")
+
+
+_CALLED = {"lr": "learning rate", "eps": "epsilon value"}

@@ -10,7 +10,7 @@ grouping never shows in the numbers.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from operator import is_
 from typing import Any
 
@@ -27,33 +27,39 @@ _TABLE_TYPES = (np.dtype(np.float32), np.dtype(np.float64))
 
 
 class Slab:
-    """The state of several parameters of one dtype and device: a flat array for each name, and the steps taken."""
+    """The state of several parameters of one dtype and device: a flat array, and a row of `scalars`, for each name.
 
-    def __init__(self, params: Sequence[Tensor], names: Sequence[str], stepped: bool, state: dict):
+    arrays, scalars: the names of either, with the values before the first step.
+    """
+
+    def __init__(self, params: Sequence[Tensor], arrays: dict[str, float], scalars: dict[str, float], state: dict):
         like = params[0]._a
         xp = _backend.namespace(like)
         self.bounds = [0, *np.cumsum([p._a.size for p in params]).tolist()]
-        self.flat = [xp.zeros(self.bounds[-1], like.dtype) for _ in names]
-        self.steps = np.zeros(len(params), np.float32)
+        self.flat = [xp.empty(self.bounds[-1], like.dtype) for _ in arrays]
+        self.scalars = np.empty((len(scalars), len(params)), np.float32)
         self.fresh: list[bool] = []
         for i, p in enumerate(params):
-            self._take_in(i, p._a.shape, state[p] if names else {}, names, stepped)
+            own = state[p] if arrays or scalars else {}
+            self.fresh.append(any(own.get(name) is None for name in arrays))
+            self._take_arrays(i, p._a.shape, own, arrays)
+            for row, (name, first) in zip(self.scalars, scalars.items(), strict=True):
+                row[i] = float(own.get(name, first))
+                own[name] = wrap(row[i : i + 1].reshape(()))
 
-    def _take_in(self, i: int, shape: tuple, own: dict, names: Sequence[str], stepped: bool) -> None:
+    def _take_arrays(self, i: int, shape: tuple, own: dict, arrays: dict[str, float]) -> None:
         """Move what a parameter has gathered so far here, and make its state views of this slab."""
-        kept = {name: own.get(name) for name in names}
-        self.fresh.append(any(value is None for value in kept.values()))
-        if stepped:
-            self.steps[i] = float(own.get("step", 0))
-            own["step"] = wrap(self.steps[i : i + 1].reshape(()))
-        for flat, (name, value) in zip(self.flat, kept.items(), strict=True):
+        for flat, (name, first) in zip(self.flat, arrays.items(), strict=True):
             view = flat[self.bounds[i] : self.bounds[i + 1]].reshape(shape)
-            if value is not None:
-                if value._a.shape != shape:
-                    raise RuntimeError(
-                        f"The size of the state {name}, {list(value._a.shape)}, must match that of its parameter, "
-                        f"{list(shape)}: it was saved with another model"
-                    )
+            value = own.get(name)
+            if value is None:
+                view[...] = complex(first, first) if view.dtype.kind == "c" else first
+            elif value._a.shape != shape:
+                raise RuntimeError(
+                    f"The size of the state {name}, {list(value._a.shape)}, must match that of its parameter, "
+                    f"{list(shape)}: it was saved with another model"
+                )
+            else:
                 view[...] = value._a
             own[name] = wrap(view)
 
@@ -74,7 +80,6 @@ class Piece:
         grad, work = plan.buffers(self.xp, self.targets[0].dtype, hi - lo)
         self._gathered, self.grad, self.work = grad, grad.view(self.real), work.view(self.real)
         self.state = [flat[lo:hi].view(self.real) for flat in slab.flat]
-        self.fresh = slab.fresh[plan.homes[first][1]]
         ends = np.cumsum([0] + [a.size for a in self.targets]).tolist()
         self._updates = [work[a:b].reshape(t.shape) for a, b, t in zip(ends, ends[1:], self.targets, strict=False)]
 
@@ -96,16 +101,11 @@ class Piece:
         pull = self.xp.multiply(self.values(self.work), weight_decay, self.work)
         return self.xp.add(g, pull, self.grad)
 
-    def apply(self) -> None:
-        """Add what lies in `work` to the parameters."""
-        add = self.xp.add
+    def apply(self, change: Any) -> None:
+        """Add a flat array, or a number, to the parameters."""
+        self.work[...] = change
         for target, update in zip(self.targets, self._updates, strict=True):
-            add(target, update, target)
-
-    def store(self) -> None:
-        """Replace the parameters by what lies in `work`."""
-        for target, update in zip(self.targets, self._updates, strict=True):
-            target[...] = update
+            self.xp.add(target, update, target)
 
 
 class Plan:
@@ -116,69 +116,89 @@ class Plan:
     """
 
     def __init__(
-        self, live: list[Tensor], names: tuple[str, ...], stepped: bool, state: dict, kernel: str, before: Plan | None
+        self,
+        live: list[Tensor],
+        arrays: dict[str, float],
+        scalars: dict[str, float],
+        state: dict,
+        kernel: str | None,
+        before: Plan | None,
     ):
-        self.live, self.names, self.stepped, self.kernels_on = live, names, stepped, _kernels.enabled()
-        self.watched = (*names, "step") if stepped else names
+        self.live, self.arrays_at_first, self.scalars_at_first = live, arrays, scalars
+        self.kernel, self.kernels_on = kernel, _kernels.enabled()
+        self.watched = (*arrays, *scalars)
         self.arrays = [p._a for p in live]
         self._buffers: dict[tuple, tuple] = {}
-        known = {} if before is None or before.names != names else dict(before.places)
+        known = {} if before is None or before.watched != self.watched else dict(before.places)
         self.places: dict[Tensor, tuple[Slab, int]] = {p: known[p] for p in known if self._is_home(p, known[p], state)}
         self._house([p for p in live if p not in self.places], state)
         self.homes = [self.places[p] for p in live]
         self.state_arrays = [state[p][name]._a for p in live for name in self.watched]
-        self.fresh = any(slab.fresh[i] for slab, i in self.homes)  # state that no step has used yet
-        self.counted = self._counters()
-        self.tables = list(self._make_tables(kernel))
+        self._runs = self._neighbours()
+        self._fresh = True  # whether a slab may hold state that no step has used yet
+        self._now = self._read()
+        self.tables = list(self._make_tables())
         in_table = {i for rows, _, _ in self.tables for i in rows}
         self.pieces = list(self._make_pieces([i for i in range(len(live)) if i not in in_table]))
 
-    def fits(self, live: list[Tensor], names: tuple[str, ...], state: dict) -> bool:
+    def fits(self, live: list[Tensor], arrays: dict, scalars: dict, kernel: str | None, state: dict) -> bool:
         """Whether this plan still holds: the same tensors with the same arrays behind them."""
-        if len(live) != len(self.live) or names != self.names or self.kernels_on != _kernels.enabled():
+        if len(live) != len(self.live) or (*arrays, *scalars) != self.watched:
+            return False
+        if kernel != self.kernel or self.kernels_on != _kernels.enabled():
             return False
         try:
             now = [state[p][name]._a for p in live for name in self.watched]
         except KeyError:
             return False
+        self._now = self._read()
         return (
             all(map(is_, live, self.live))
             and all(map(is_, [p._a for p in live], self.arrays))
             and all(map(is_, now, self.state_arrays))
-            and not (self.stepped and self._uneven())
+            and self._even()
         )
 
-    def count(self) -> list[float]:
-        """Count this step; the number of steps of each parameter."""
-        for counter, picked in self.counted:
-            counter[picked] += 1
-        return self._steps()
+    def advance(self, step: Callable[..., tuple[tuple, tuple]]) -> list[tuple]:
+        """Let `step(fresh, *scalars)`, which gives (the scalars after this step, numbers), count a step.
 
-    def settle(self) -> None:
-        """Note that the state of every parameter has been used."""
-        for slab, i in self.homes:
-            slab.fresh[i] = False
-        for piece in self.pieces:
-            piece.fresh = False
-        self.fresh = False
+        fresh: whether the parameter's arrays are as they were made. Returns the numbers of each parameter.
+        """
+        known = {values: step(*values) for values in set(self._now)}
+        steps = [known[values] for values in self._now]
+        for slab, picked, first, last in self._runs:
+            if self.scalars_at_first:
+                slab.scalars[:, picked] = np.array([after for after, _ in steps[first:last]], np.float32).T
+            if self._fresh:
+                slab.fresh[picked] = [False] * (last - first)
+        self._fresh = False
+        return [numbers for _, numbers in steps]
 
-    def _steps(self) -> list[float]:
-        return [step for counter, picked in self.counted for step in counter[picked].tolist()]
+    def _read(self) -> list[tuple]:
+        """Freshness and scalars of each parameter."""
+        if not (self._fresh or self.scalars_at_first):
+            return [(False,)] * len(self.live)
+        return [
+            (fresh, *values)
+            for slab, picked, _, _ in self._runs
+            for fresh, values in zip(slab.fresh[picked], slab.scalars[:, picked].T.tolist(), strict=True)
+        ]
 
-    def _uneven(self) -> bool:
-        """Whether someone set the steps of parameters that share a piece to different numbers."""
-        steps = self._steps()
-        return any(len(set(steps[piece.first : piece.last])) > 1 for piece in self.pieces)
+    def _even(self) -> bool:
+        """Whether parameters that share a piece still have the same scalars: someone may have set them."""
+        if self._now.count(self._now[0]) == len(self._now):
+            return True
+        return all(len(set(self._now[piece.first : piece.last])) == 1 for piece in self.pieces)
 
-    def _counters(self) -> list[tuple[np.ndarray, Any]]:
-        """The step counters of neighbours in a slab, as (counters, which)."""
-        made: list[tuple[np.ndarray, list[int]]] = []
-        for slab, i in self.homes:
-            if made and made[-1][0] is slab.steps:
-                made[-1][1].append(i)
+    def _neighbours(self) -> list[tuple[Slab, slice, int, int]]:
+        """Parameters that follow each other in a slab too, as (slab, where in it, first, last)."""
+        runs: list[tuple[Slab, slice, int, int]] = []
+        for k, (slab, i) in enumerate(self.homes):
+            if runs and runs[-1][0] is slab and runs[-1][1].stop == i:
+                runs[-1] = (slab, slice(runs[-1][1].start, i + 1), runs[-1][2], k + 1)
             else:
-                made.append((slab.steps, [i]))
-        return [(steps, slice(None) if picked == list(range(len(steps))) else picked) for steps, picked in made]
+                runs.append((slab, slice(i, i + 1), k, k + 1))
+        return runs
 
     def buffers(self, xp: Any, dtype: Any, size: int) -> tuple[Any, Any]:
         """Two arrays of `size` elements, the same memory for every piece."""
@@ -194,7 +214,7 @@ class Plan:
         """Whether the state of `p` still is the part of a slab that was made for it."""
         slab, i = place
         parts = [flat[slab.bounds[i] : slab.bounds[i + 1]] for flat in slab.flat]
-        for name, part in zip(self.watched, [*parts, slab.steps[i : i + 1]], strict=False):
+        for name, part in zip(self.watched, [*parts, *slab.scalars[:, i : i + 1]], strict=True):
             tensor = state.get(p, {}).get(name)
             if not isinstance(tensor, Tensor) or type(tensor._a) is not type(part):
                 return False
@@ -208,10 +228,10 @@ class Plan:
         for p in homeless:
             kinds.setdefault((p._a.dtype, p.device), []).append(p)
         for params in kinds.values():
-            slab = Slab(params, self.names, self.stepped, state)
+            slab = Slab(params, self.arrays_at_first, self.scalars_at_first, state)
             self.places.update((p, (slab, i)) for i, p in enumerate(params))
 
-    def _make_tables(self, kernel: str) -> Iterator[tuple[list[int], Table, Any]]:
+    def _make_tables(self) -> Iterator[tuple[list[int], Table, Any]]:
         for dtype in _TABLE_TYPES:
             rows = [
                 i
@@ -219,9 +239,9 @@ class Plan:
                 if a.dtype == dtype and type(a) is np.ndarray and a.flags.c_contiguous
             ]
             arrays = [self.arrays[i] for i in rows]
-            function = _kernels.find(kernel, "cpu", arrays, {})
+            function = _kernels.find(self.kernel, "cpu", arrays, {}) if self.kernel else None
             if function is not None:
-                columns = [self.state_arrays[k :: len(self.watched)] for k in range(len(self.names))]
+                columns = [self.state_arrays[k :: len(self.watched)] for k in range(len(self.arrays_at_first))]
                 yield rows, Table([arrays, None, *([column[i] for i in rows] for column in columns)]), function
 
     def _make_pieces(self, chosen: list[int]) -> Iterator[Piece]:
@@ -250,7 +270,7 @@ class Plan:
             and slab is other
             and j == i + 1
             and size + self.arrays[this].size <= self._limit(this)
-            and slab.steps[i] == slab.steps[j]
+            and (slab.scalars[:, i] == slab.scalars[:, j]).all()
             and slab.fresh[i] == slab.fresh[j]
         )
 

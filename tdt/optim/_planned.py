@@ -1,4 +1,4 @@
-"""What SGD, Adam and AdamW share: the walk over groups, plans, and the options that change how a step is done."""
+"""What the optimizers that treat every element alike share: one formula, carried out on arrays, tables or tensors."""
 
 from __future__ import annotations
 
@@ -8,36 +8,66 @@ from typing import Any
 import numpy as np
 
 from tdt._sparse import SparseCOO
-from tdt._tensor import Tensor
+from tdt._tensor import Tensor, wrap
 from tdt.autograd._mode import enable_grad
-from tdt.optim._params import run_closure
-from tdt.optim._plan import Plan
+from tdt.optim._params import number, run_closure
+from tdt.optim._plan import Piece, Plan
 from tdt.optim.optimizer import Optimizer
+
+# Options that PyTorch's optimizers did not always have: a state saved without them means these values.
+_ADDED_LATER = {
+    "foreach": None, "fused": None, "maximize": False, "capturable": False, "differentiable": False, "nesterov": False,
+    "amsgrad": False, "centered": False, "momentum": 0, "decoupled_weight_decay": False,
+}  # fmt: skip
 
 
 class PlannedOptimizer(Optimizer):
-    """An optimizer that updates each group by a `Plan`: subclasses say which state they keep and how a plan is done."""
+    """An optimizer whose step is the same formula for every element of every parameter.
 
-    _kernel: str
-    _stepped = False
+    Subclasses name the options of the formula and the state they keep, and write the formula in `_change`. It is done on
+    flat arrays (`Plan`), by a kernel where there is one for the group, or on tensors where autograd records the step.
+    Before it, the gradient is negated by "maximize" and takes in the weight decay; decoupled decay is added after it.
+    """
 
-    def _names(self, group: dict[str, Any]) -> tuple[str, ...]:
-        """The arrays of state that the group's options call for."""
+    _options: tuple[str, ...]
+    _kernel: str | None = None
+    _reads_parameters = False  # whether the formula does, besides the decay
+    _recorded_scalar: Callable[[float], Any] = float
+
+    def _arrays(self, group: dict[str, Any]) -> dict[str, float]:
+        """The state as large as a parameter that the group's options call for, with the values before the first step."""
         raise NotImplementedError
 
-    def _update(self, group: dict[str, Any], plan: Plan, grads: list) -> None:
-        """Update the parameters of `plan`, whose gradients are the arrays `grads`."""
+    def _scalars(self, group: dict[str, Any]) -> dict[str, float]:
+        """The state that is one float32 number a parameter, with the values before the first step."""
+        return {"step": 0.0}
+
+    def _advance(self, options: dict[str, Any], fresh: bool, *scalars: float) -> tuple[tuple, tuple]:
+        """The scalars after this step, and what else the formula needs of them. fresh: no step has been taken yet."""
+        return (scalars[0] + 1,), ()
+
+    def _change(self, xp: Any, g: Any, p: Any, state: list, numbers: tuple, **options: Any) -> Any:
+        """What is added to the parameter values `p`, descending `g`; writes to the arrays `state`, `_arrays` in order.
+
+        numbers: of `_advance`. xp: numpy, cupy or tdt, whose arrays or tensors (real ones) all of these are.
+        """
         raise NotImplementedError
 
-    def _record(self, group: dict[str, Any], p: Tensor) -> None:
-        """Update `p` by tensor operations that autograd records."""
-        raise NotImplementedError
+    def _kernel_for(self, group: dict[str, Any]) -> str | None:
+        """The kernel that carries out the formula with the group's options."""
+        return self._kernel
 
     def _update_sparse(self, group: dict[str, Any], p: Tensor) -> None:
         """Update `p`, whose gradient is sparse."""
         raise RuntimeError(
             f"{type(self).__name__} does not support sparse gradients: use SGD, or make them dense by p.grad.to_dense()"
         )
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        for group in self.param_groups:
+            for name in _ADDED_LATER.keys() & self.defaults.keys():
+                group.setdefault(name, _ADDED_LATER[name])
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Update every parameter that has a gradient.
@@ -74,11 +104,68 @@ class PlannedOptimizer(Optimizer):
                 p._st.version += 1
 
     def _plan(self, group: dict[str, Any], live: list[Tensor]) -> Plan:
-        names, plan = self._names(group), self._plans.get(id(group))
-        if plan is None or not plan.fits(live, names, self.state):
+        arrays, scalars, kernel = self._arrays(group), self._scalars(group), self._kernel_for(group)
+        plan = self._plans.get(id(group))
+        if plan is None or not plan.fits(live, arrays, scalars, kernel, self.state):
             once = list(dict.fromkeys(live))
-            plan = self._plans[id(group)] = Plan(once, names, self._stepped, self.state, self._kernel, plan)
+            plan = self._plans[id(group)] = Plan(once, arrays, scalars, self.state, kernel, plan)
         return plan
+
+    def _update(self, group: dict[str, Any], plan: Plan, grads: list) -> None:
+        """Update the parameters of `plan`, whose gradients are the arrays `grads`."""
+        options = {
+            name: value if (value := group[name]).__class__ is float else number(value) for name in self._options
+        }
+        numbers = plan.advance(lambda *now: self._advance(options, *now))
+        for rows, table, kernel in plan.tables:
+            given = [np.ascontiguousarray(grads[i]) for i in rows]
+            table.point(1, given)
+            kernel(table, np.array([numbers[i] for i in rows], np.float64), **options)
+        for piece in plan.pieces:
+            self._update_piece(piece, piece.gradient(grads), numbers[piece.first], options)
+
+    def _update_piece(self, piece: Piece, g: Any, numbers: tuple, options: dict[str, Any]) -> None:
+        if options["maximize"]:
+            g = piece.xp.negative(g, piece.grad)
+        decay, decoupled = options.get("weight_decay", 0), options.get("decoupled_weight_decay")
+        if decay != 0 and not decoupled:
+            g = piece.decayed(g, decay)
+        p = piece.values(piece.work) if self._reads_parameters else None
+        change = self._change(piece.xp, g, p, piece.state, numbers, **options)
+        if decay != 0 and decoupled:
+            change -= piece.values(piece.work) * (options["lr"] * decay)
+        piece.apply(change)
+
+    def _record(self, group: dict[str, Any], p: Any) -> None:
+        """Update `p` by tensor operations that autograd records: gradients flow through the update."""
+        import tdt
+
+        if group["foreach"]:
+            raise AssertionError("_foreach ops don't support autograd: use foreach=None with differentiable=True")
+        own, options, kept = self.state[p], {name: group[name] for name in self._options}, self._arrays(group)
+        fresh = any(name not in own for name in kept)
+        now = [self._recorded_scalar(float(own.get(name, first))) for name, first in self._scalars(group).items()]
+        after, numbers = self._advance(options, fresh, *now)
+        own.update(
+            (name, wrap(np.asarray(float(value), np.float32)))
+            for name, value in zip(self._scalars(group), after, strict=True)
+        )
+        for name, first in kept.items():  # a copy: what an earlier step saved for its backward stays as it is
+            value = complex(first, first) if p.is_complex() else first
+            own[name] = own[name].clone() if name in own else tdt.full_like(p, value)
+        real = tdt.view_as_real if p.is_complex() else _as_it_is
+        value, g = real(p).clone(), real(-p.grad if group["maximize"] else p.grad)
+        decay, decoupled = options.get("weight_decay", 0), options.get("decoupled_weight_decay")
+        if decay != 0 and not decoupled:
+            g = g + value * decay
+        change = self._change(tdt, g, value, [real(own[name]) for name in kept], numbers, **options)
+        if decay != 0 and decoupled:
+            change = change - value * (options["lr"] * decay)
+        real(p).add_(change)
+
+
+def _as_it_is(x: Any) -> Any:
+    return x
 
 
 def check_implementation(foreach: bool | None, fused: bool | None, differentiable: bool) -> None:

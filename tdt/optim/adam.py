@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
+from tdt._creation import tensor
 from tdt._tensor import Tensor
-from tdt.optim import _recorded
-from tdt.optim._params import number
-from tdt.optim._plan import Piece, Plan
-from tdt.optim._planned import PlannedOptimizer, check_implementation
+from tdt.optim._moments import Moments
+from tdt.optim._params import check_betas, check_rates
+from tdt.optim._planned import check_implementation
 from tdt.optim.optimizer import Params
 
 
-class Adam(PlannedOptimizer):
+class Adam(Moments):
     """Adam (Kingma and Ba, 2015); with `amsgrad` the variant of Reddi et al. (2018).
 
     Each step, with gradient g (negated by `maximize`), to which weight_decay · p is added:
@@ -37,8 +35,8 @@ class Adam(PlannedOptimizer):
     tensor([-0.1000, -0.1000])
     """
 
-    _kernel = "optim.adam"
-    _stepped = True
+    _recorded_scalar = staticmethod(tensor)  # a step that PyTorch records corrects for the start in float32
+    _options = ("lr", "betas", "eps", "weight_decay", "amsgrad", "maximize", "decoupled_weight_decay")
 
     def __init__(
         self,
@@ -73,89 +71,24 @@ class Adam(PlannedOptimizer):
         }
         super().__init__(params, defaults)
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        for group in self.param_groups:  # saved by a version of PyTorch that did not have these yet
-            for name in ("amsgrad", "maximize", "decoupled_weight_decay"):
-                group.setdefault(name, False)
+    def _arrays(self, group: dict[str, Any]) -> dict[str, float]:
+        return super()._arrays(group) | ({"max_exp_avg_sq": 0.0} if group["amsgrad"] else {})
 
-    def _names(self, group: dict[str, Any]) -> tuple[str, ...]:
-        return ("exp_avg", "exp_avg_sq", "max_exp_avg_sq") if group["amsgrad"] else ("exp_avg", "exp_avg_sq")
-
-    def _record(self, group: dict[str, Any], p: Tensor) -> None:
-        _recorded.adam(p, group, self.state[p])
-
-    def _update(self, group: dict[str, Any], plan: Plan, grads: list) -> None:
-        steps = plan.count()
-        beta1, beta2 = map(number, group["betas"])
-        options = {
-            "lr": number(group["lr"]),
-            "beta1": beta1,
-            "beta2": beta2,
-            "eps": group["eps"],
-            "weight_decay": group["weight_decay"],
-            "decoupled": group["decoupled_weight_decay"],
-            "amsgrad": group["amsgrad"],
-            "maximize": group["maximize"],
-        }
-        for rows, table, kernel in plan.tables:
-            given = [np.ascontiguousarray(grads[i]) for i in rows]
-            table.point(1, given)
-            kernel(table, np.array([(1 - beta1 ** steps[i], 1 - beta2 ** steps[i]) for i in rows]), **options)
-        for piece in plan.pieces:
-            step = steps[piece.first]
-            _update_piece(piece, piece.gradient(grads), 1 - beta1**step, 1 - beta2**step, **options)
+    def _advance(self, options: dict[str, Any], fresh: bool, *scalars: float) -> tuple[tuple, tuple]:
+        step, (beta1, beta2) = scalars[0] + 1, options["betas"]
+        root = (1 - beta2**step) ** 0.5  # m̂ / (√v̂ + eps) = root / (1 - β₁ᵗ) · m / (√v + eps · root)
+        return (step,), (-options["lr"] * root / (1 - beta1**step), 0.0, options["eps"] * root, True)
 
 
 def _check(lr: Any, betas: Any, eps: float, weight_decay: float, foreach: bool) -> None:
     """ValueError for an option out of range; a tensor must have one element, and none goes with `foreach`."""
-    options = {"lr": lr, "betas[0]": betas[0], "betas[1]": betas[1]}
-    for name, value in options.items():
+    for name, value in {"lr": lr, "betas[0]": betas[0], "betas[1]": betas[1]}.items():
         if isinstance(value, Tensor):
             if foreach:
                 raise ValueError(f"{name} as a Tensor is not supported for capturable=False and foreach=True")
             if value.numel() != 1:
                 raise ValueError(f"Tensor {name} must be 1-element")
-    if not number(lr) >= 0.0:
-        raise ValueError(f"Invalid learning rate: {lr}")
-    if not eps >= 0.0:
-        raise ValueError(f"Invalid epsilon value: {eps}")
-    for i, beta in enumerate(betas):
-        if not 0.0 <= number(beta) < 1.0:
-            raise ValueError(f"Invalid beta parameter at index {i}: {beta}")
-    if not weight_decay >= 0.0:
-        raise ValueError(f"Invalid weight_decay value: {weight_decay}")
+    check_rates(lr=lr, eps=eps, weight_decay=weight_decay)
+    check_betas(betas)
     if not (all(isinstance(beta, float) for beta in betas) or all(isinstance(beta, Tensor) for beta in betas)):
         raise ValueError("betas must be either both floats or both Tensors")
-
-
-def _update_piece(
-    piece: Piece, g: Any, correction1: float, correction2: float, *, lr: float, beta1: float, beta2: float, eps: float,
-    weight_decay: float, decoupled: bool, amsgrad: bool, maximize: bool,
-) -> None:  # fmt: skip
-    """One step of one piece, in the fewest operations: √v̂ + eps = (√v + eps · √c₂) / √c₂, so c₂ goes into the rate."""
-    xp, work, (m, v, *top) = piece.xp, piece.work, piece.state
-    if maximize:
-        g = xp.negative(g, piece.grad)
-    if weight_decay != 0 and not decoupled:
-        g = piece.decayed(g, weight_decay)
-    xp.subtract(g, m, work)
-    xp.multiply(work, 1 - beta1, work)
-    xp.add(m, work, m)
-    xp.multiply(g, g, work)
-    xp.multiply(work, 1 - beta2, work)
-    xp.multiply(v, beta2, v)
-    xp.add(v, work, v)
-    if amsgrad:
-        v = xp.maximum(top[0], v, out=top[0])
-    root = correction2**0.5
-    xp.sqrt(v, work)
-    xp.add(work, eps * root, work)
-    xp.divide(m, work, work)
-    xp.multiply(work, -lr * root / correction1, work)
-    if weight_decay != 0 and decoupled:
-        xp.multiply(piece.values(piece.grad), 1 - lr * weight_decay, piece.grad)
-        xp.add(work, piece.grad, work)
-        piece.store()
-    else:
-        piece.apply()

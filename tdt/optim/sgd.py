@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from tdt._sparse import SparseCOO
 from tdt._tensor import Tensor, wrap
-from tdt.optim import _recorded
 from tdt.optim._params import number
-from tdt.optim._plan import Piece, Plan
 from tdt.optim._planned import PlannedOptimizer, check_implementation
 from tdt.optim.optimizer import Params
 
@@ -37,6 +33,7 @@ class SGD(PlannedOptimizer):
     """
 
     _kernel = "optim.sgd"
+    _options = ("lr", "momentum", "dampening", "weight_decay", "nesterov", "maximize")
 
     def __init__(
         self,
@@ -73,17 +70,25 @@ class SGD(PlannedOptimizer):
         }
         super().__init__(params, defaults)
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        for group in self.param_groups:  # saved by a version of PyTorch that did not have these yet
-            for name, value in {"nesterov": False, "maximize": False, "foreach": None, "fused": None}.items():
-                group.setdefault(name, value)
+    def _arrays(self, group: dict[str, Any]) -> dict[str, float]:
+        return {"momentum_buffer": 0.0} if group["momentum"] != 0 else {}
 
-    def _names(self, group: dict[str, Any]) -> tuple[str, ...]:
-        return ("momentum_buffer",) if group["momentum"] != 0 else ()
+    def _scalars(self, group: dict[str, Any]) -> dict[str, float]:
+        return {}
 
-    def _record(self, group: dict[str, Any], p: Tensor) -> None:
-        _recorded.sgd(p, group, self.state[p] if group["momentum"] != 0 else {})
+    def _advance(self, options: dict[str, Any], fresh: bool, *scalars: float) -> tuple[tuple, tuple]:
+        return (), (1.0 if fresh else 1 - options["dampening"], fresh)
+
+    def _change(self, xp: Any, g: Any, p: Any, state: list, numbers: tuple, **options: Any) -> Any:
+        momentum, (fraction, fresh) = options["momentum"], numbers
+        if momentum != 0:
+            (buffer,) = state
+            buffer *= momentum
+            # PyTorch's first buffer is a constant to autograd.
+            entering = g.detach() if fresh and isinstance(g, Tensor) else g
+            buffer += entering if fraction == 1 else entering * fraction
+            g = g + buffer * momentum if options["nesterov"] else buffer
+        return g * -options["lr"]
 
     def _update_sparse(self, group: dict[str, Any], p: Tensor) -> None:
         if group["weight_decay"] != 0:
@@ -105,56 +110,7 @@ class SGD(PlannedOptimizer):
             g = g + _times(buffer, group["momentum"]) if group["nesterov"] else buffer
         p._a[...] = _times(g, -number(group["lr"])) + p._a
 
-    def _update(self, group: dict[str, Any], plan: Plan, grads: list) -> None:
-        rest = 1 - group["dampening"]
-        options = {
-            "lr": number(group["lr"]),
-            "momentum": group["momentum"],
-            "weight_decay": number(group["weight_decay"]),
-            "nesterov": group["nesterov"],
-            "maximize": group["maximize"],
-        }
-        for rows, table, kernel in plan.tables:
-            given = [np.ascontiguousarray(grads[i]) for i in rows]
-            table.point(1, given)
-            homes = [plan.homes[i] for i in rows]
-            kernel(table, np.array([1.0 if slab.fresh[i] else rest for slab, i in homes], np.float64), **options)
-        for piece in plan.pieces:
-            _update_piece(piece, piece.gradient(grads), 1.0 if piece.fresh else rest, **options)
-        if plan.fresh:
-            plan.settle()
-
 
 def _times(a: Any, factor: float) -> Any:
     """An array times a number, sparse if it is."""
     return SparseCOO(a.indices, a.values * factor, a.shape, a.coalesced) if isinstance(a, SparseCOO) else a * factor
-
-
-def _update_piece(
-    piece: Piece,
-    g: Any,
-    fraction: float,
-    *,
-    lr: float,
-    momentum: float,
-    weight_decay: float,
-    nesterov: bool,
-    maximize: bool,
-) -> None:
-    """One step of one piece. fraction: how much of the gradient enters the buffer, which is zero at first."""
-    xp, work = piece.xp, piece.work
-    if maximize:
-        g = xp.negative(g, piece.grad)
-    if weight_decay != 0:
-        g = piece.decayed(g, weight_decay)
-    if momentum != 0:
-        (buffer,) = piece.state
-        xp.multiply(buffer, momentum, buffer)
-        xp.add(buffer, g if fraction == 1 else xp.multiply(g, fraction, work), buffer)
-        if nesterov:
-            xp.add(g, xp.multiply(buffer, momentum, work), work)
-            g = work
-        else:
-            g = buffer
-    xp.multiply(g, -lr, work)
-    piece.apply()

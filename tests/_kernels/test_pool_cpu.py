@@ -11,7 +11,7 @@ import tdt
 from tdt._backend.layout import to_front, to_last
 from tdt._kernels import TABLE, _pool
 from tdt._kernels.pool_cpu import max_pool, max_pool_any, max_pool_any_vjp, max_pool_vjp
-from tdt._ops.pool import _max_pool
+from tdt._ops.pool_max import _max_pool
 
 HOW = {"kernel": (2, 2), "stride": (2, 2), "padding": (0, 0), "dilation": (1, 1), "ceil_mode": False}
 # Windows that overlap, leave gaps, stick out, and lie apart.

@@ -105,7 +105,7 @@ def told(value: Any) -> Any:
 def agree_told(program: Callable[[Any], Any]) -> None:
     """Both libraries' `program(lib)` returns the same: numbers, text, tensors, lists and dicts of them."""
     ours, theirs = (told(program(lib)) for lib in (tdt, torch))
-    assert ours == theirs
+    assert ours == theirs, f"tdt: {ours}\nPyTorch: {theirs}"
 
 
 def numbers(*shape: int, dtype: str = "float32", seed: int = 0) -> np.ndarray:

@@ -88,6 +88,20 @@ def max_pool(x, kernel, stride, padding, dilation, ceil_mode):
     return y, index
 
 
+def max_of_cells(x, *cells):
+    """The largest of the cells that `cells[d][n, c, window, :]` name along each dimension d, and its flat index."""
+    size, out = x.shape[2:], tuple(c.shape[2] for c in cells)
+    y, index = np.zeros((*x.shape[:2], *out)), np.zeros((*x.shape[:2], *out), np.int64)
+    for where in np.ndindex(*y.shape):
+        named = [
+            np.broadcast_to(c, (*x.shape[:2], *c.shape[2:]))[(*where[:2], o)]
+            for c, o in zip(cells, where[2:], strict=True)
+        ]
+        best = max(itertools.product(*named), key=lambda at: x[(*where[:2], *at)])
+        y[where], index[where] = x[(*where[:2], *best)], np.ravel_multi_index(best, size)
+    return y, index
+
+
 def avg_pool(x, kernel, stride, padding, ceil_mode, include_pad, divisor):
     """The mean of each window; cells beyond the right border never count."""
     size = x.shape[2:]

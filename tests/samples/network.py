@@ -58,6 +58,11 @@ samples(
 samples(
     "avg_pool_grad", windows.avg_pool_grad, call(x(2, 3, 3, 7), size=(5, 6), include_pad=False, divisor=None, **AVERAGE)
 )
+CELLS = (
+    np.array([[0, 1], [1, 2], [3, 4]])[None, None],
+    np.random.default_rng(0).integers(0, 6, (2, 3, 4, 3)),
+)
+samples("max_of_cells", windows.max_of_cells, call(PLANE, *CELLS), call(PLANE[..., 0], CELLS[0]))
 samples("pool_scatter", windows.scatter, call(x(2, 3, 2, 2), ints(2, 3, 2, 2, low=0, high=12), size=(3, 4)))
 samples("pool_gather", windows.gather, call(x(2, 3, 3, 4), ints(2, 3, 2, 2, low=0, high=12)))
 
@@ -221,19 +226,27 @@ for _name, _oracle in (("nll_loss", nll), ("cross_entropy", cross_entropy)):
         call(x(4, 3), ints(4, low=0, high=3), None, reduction="none", ignore_index=-100),
         call(x(2, 3, 2, 2), ints(2, 2, 2, low=0, high=3), None, reduction="sum", ignore_index=-100),
     )
+
+
+REDUCED = {"mean": np.mean, "sum": np.sum, "none": np.asarray}
+
+
+def huber_loss(a, b, delta, reduction):
+    d = np.abs(a - b)
+    return REDUCED[reduction](np.where(d < delta, d * d / 2, delta * (d - delta / 2)))
+
+
 samples(
     "mse_loss",
-    lambda a, b, reduction: {"mean": np.mean, "sum": np.sum, "none": np.asarray}[reduction]((a - b) ** 2),
-    *(call(x(2, 3), x(2, 3, seed=1), reduction=r) for r in ("mean", "sum", "none")),
+    lambda a, b, reduction: REDUCED[reduction]((a - b) ** 2),
+    *(call(x(2, 3), x(2, 3, seed=1), reduction=r) for r in REDUCED),
 )
-
-
-def huber_loss(a, b, delta):
-    d = np.abs(a - b)
-    return np.where(d < delta, d * d / 2, delta * (d - delta / 2))
-
-
-samples("huber_loss", huber_loss, call(x(2, 3), x(2, 3, seed=1), delta=1.25), elementwise=True)
+samples(
+    "huber_loss",
+    huber_loss,
+    *(call(x(2, 3), x(2, 3, seed=1), delta=1.25, reduction=r) for r in ("none", "mean", "sum")),
+    elementwise=True,
+)
 samples(
     "binary_cross_entropy_with_logits",
     lambda a, y: -(y * sp.log_expit(a) + (1 - y) * sp.log_expit(-a)),

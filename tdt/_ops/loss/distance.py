@@ -14,8 +14,20 @@ from tdt._tensor import Tensor
 from tdt.autograd._op import op
 
 
-def _reduced_pair_shape(x: tuple, y: tuple, *, reduction: str) -> tuple:
+def _reduced_pair_shape(x: tuple, y: tuple, *, reduction: str, **how: Any) -> tuple:
     return check_broadcast(x, y) if reduction == "none" else ()
+
+
+def _total(d: Any, total: Any, reduction: str) -> Any:
+    """The sum over the elements of `d`, or the mean, which of nothing is NaN."""
+    if reduction == "sum":
+        return total
+    return total / d.dtype.type(d.size) if d.size else total * np.nan
+
+
+def _each(g: Any, d: Any, reduction: str) -> Any:
+    """The gradient that reaches each element of `d`."""
+    return g / max(math.prod(d.shape), 1) if reduction == "mean" else g
 
 
 @op(dtypes=FLOATING, shape=_reduced_pair_shape)
@@ -24,57 +36,55 @@ def _mse_loss(xp, x, y, *, reduction):
     if reduction == "none":
         return d * d
     flat = d.reshape(-1)
-    total = xp.dot(flat, flat)
-    if reduction == "sum":
-        return total
-    return total / d.dtype.type(d.size) if d.size else total * np.nan
-
-
-def _mse_rule(g: Any, x: Any, y: Any, reduction: str) -> Any:
-    d = x - y
-    return d * (g * (2.0 / math.prod(d.shape) if reduction == "mean" and math.prod(d.shape) else 2.0))
+    return _total(d, xp.dot(flat, flat), reduction)
 
 
 @_mse_loss.vjp("x")
 def _(g, x, y, reduction):
-    return _mse_rule(g, x, y, reduction)
+    d = x - y
+    return d * (2 * _each(g, d, reduction))
 
 
 @_mse_loss.vjp("y")
 def _(g, x, y, reduction):
-    return _mse_rule(-g, x, y, reduction)
+    d = y - x
+    return d * (2 * _each(g, d, reduction))
 
 
-@op(dtypes=FLOATING)
-def _huber_loss(xp, x, y, *, delta):
+@op(dtypes=FLOATING, aux=("slope",), shape=_reduced_pair_shape)
+def _huber_loss(xp, x, y, *, delta, reduction):
     d = xp.subtract(x, y)
-    bent = xp.clip(d, -delta, delta)
-    return bent * (d - bent * d.dtype.type(0.5))
+    slope = xp.clip(d, -delta, delta)
+    if reduction == "none":
+        return slope * (d - slope * d.dtype.type(0.5)), slope
+    slopes = slope.reshape(-1)
+    return _total(d, xp.dot(slopes, d.reshape(-1)) - xp.dot(slopes, slopes) / 2, reduction), slope
 
 
-def _bent(d: Tensor, delta: float) -> Tensor:
-    """The slope at distance `d`: as `d.clamp(-delta, delta)`, which at delta itself counts as straight."""
-    return d.where(d.abs() < delta, d.sign() * delta)
+def _huber_rule(g: Tensor, x: Tensor, y: Tensor, delta: float, reduction: str) -> Tensor:
+    d = x - y
+    # The slope is d.clamp(-delta, delta), but for second gradients, where delta itself counts as straight.
+    return d.where(d.abs() < delta, d.sign() * delta) * _each(g, d, reduction)
 
 
 @_huber_loss.vjp("x")
-def _(g, x, y, delta):
-    return g * _bent(x - y, delta)
+def _(g, x, y, delta, reduction):
+    return _huber_rule(g, x, y, delta, reduction)
 
 
 @_huber_loss.fast_vjp("x")
-def _(xp, g, x, y, delta):
-    return g * xp.clip(xp.subtract(x, y), -delta, delta)
+def _(xp, g, slope, reduction):
+    return slope * _each(g, slope, reduction)
 
 
 @_huber_loss.vjp("y")
-def _(g, x, y, delta):
-    return g * _bent(y - x, delta)
+def _(g, x, y, delta, reduction):
+    return _huber_rule(g, y, x, delta, reduction)
 
 
 @_huber_loss.fast_vjp("y")
-def _(xp, g, x, y, delta):
-    return g * xp.clip(xp.subtract(y, x), -delta, delta)
+def _(xp, g, slope, reduction):
+    return slope * -_each(g, slope, reduction)
 
 
 def _check_weight(input: Tensor, weight: Tensor) -> None:
@@ -136,8 +146,8 @@ def smooth_l1_loss(input: Tensor, target: Tensor, size_average: bool | None = No
         raise RuntimeError(f"smooth_l1_loss does not support negative values for beta. Got {beta}")
     if not beta:
         return reduced((input - target).abs(), reduction)
-    losses = _huber_loss(input, target, delta=float(beta))
-    return reduced(losses if beta == 1 else losses / beta, reduction)
+    loss = _huber_loss(input, target, delta=float(beta), reduction=reduction)
+    return loss if beta == 1 else loss / beta
 
 
 def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0,
@@ -155,10 +165,10 @@ def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: fl
     check_pair("huber_loss", input, target)
     if delta <= 0:
         raise RuntimeError(f"huber_loss does not support non-positive values for delta. Got {delta}")
-    losses = _huber_loss(input, target, delta=float(delta))
-    if losses.dtype is not input.dtype:
-        losses = losses.to(input.dtype)
-    if weight is not None:
-        _check_weight(input, weight)
-        losses = losses * weight
-    return reduced(losses, reduction)
+    loss = _huber_loss(input, target, delta=float(delta), reduction=reduction if weight is None else "none")
+    if loss.dtype is not input.dtype:
+        loss = loss.to(input.dtype)
+    if weight is None:
+        return loss
+    _check_weight(input, weight)
+    return reduced(loss * weight, reduction)

@@ -19,7 +19,8 @@ PaddingMode = Literal["zeros", "reflect", "replicate", "circular"]
 PADDING_MODES = get_args(PaddingMode)
 
 
-def _numbers(value: Any, count: int) -> tuple[int, ...]:
+def each(value: Any, count: int) -> tuple[Any, ...]:
+    """`value` for each of so many dimensions."""
     return tuple(value) if isinstance(value, (tuple, list)) else (value,) * count
 
 
@@ -46,8 +47,8 @@ class _Conv(Module):
             )
         self.in_channels, self.out_channels, self.groups = in_channels, out_channels, groups
         self.padding_mode = padding_mode
-        self.kernel_size, self.stride, self.dilation = (_numbers(v, self.dims) for v in (kernel_size, stride, dilation))
-        self.padding = padding if isinstance(padding, str) else _numbers(padding, self.dims)
+        self.kernel_size, self.stride, self.dilation = (each(v, self.dims) for v in (kernel_size, stride, dilation))
+        self.padding = padding if isinstance(padding, str) else each(padding, self.dims)
         self.output_padding = (0,) * self.dims
         if isinstance(padding, str):
             if padding not in ("same", "valid"):
@@ -150,7 +151,7 @@ class _ConvTranspose(_Conv):
             raise ValueError(f'Only "zeros" padding mode is supported for {type(self).__name__}')
         super().__init__(in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode,
                          device, dtype)  # fmt: skip
-        self.output_padding = _numbers(output_padding, self.dims)
+        self.output_padding = each(output_padding, self.dims)
 
     def forward(self, input: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
         more = self.output_padding if output_size is None else self._spare(input, output_size)
@@ -165,7 +166,7 @@ class _ConvTranspose(_Conv):
         if len(wanted) != self.dims:
             raise ValueError(f"ConvTranspose{self.dims}D: for {input.dim()}D input, output_size must have {self.dims} or "
                              f"{before + self.dims} elements (got {len(wanted)})")  # fmt: skip
-        padding = _numbers(self.padding, self.dims)
+        padding = each(self.padding, self.dims)
         every = zip(input.shape[before:], self.stride, padding, self.dilation, self.kernel_size, strict=True)
         least = [(n - 1) * s - 2 * p + d * (k - 1) + 1 for n, s, p, d, k in every]
         most = [n + s - 1 for n, s in zip(least, self.stride, strict=True)]

@@ -1,5 +1,7 @@
 """What training loops do to parameters and gradients beside the layers."""
 
+from tdt.nn.utils import parametrizations as parametrizations
+from tdt.nn.utils import parametrize as parametrize
 from tdt.nn.utils.clip_grad import clip_grad_norm as clip_grad_norm
 from tdt.nn.utils.clip_grad import clip_grad_norm_ as clip_grad_norm_
 from tdt.nn.utils.clip_grad import clip_grad_value_ as clip_grad_value_
@@ -14,8 +16,13 @@ from tdt.nn.utils.fusion import fuse_linear_bn_weights as fuse_linear_bn_weights
 from tdt.nn.utils.init import skip_init as skip_init
 from tdt.nn.utils.memory_format import convert_conv2d_weight_memory_format as convert_conv2d_weight_memory_format
 from tdt.nn.utils.memory_format import convert_conv3d_weight_memory_format as convert_conv3d_weight_memory_format
+from tdt.nn.utils.spectral_norm import remove_spectral_norm as remove_spectral_norm
+from tdt.nn.utils.spectral_norm import spectral_norm as spectral_norm
+from tdt.nn.utils.weight_norm import remove_weight_norm as remove_weight_norm
+from tdt.nn.utils.weight_norm import weight_norm as weight_norm
 
 __all__ = ["clip_grad_norm", "clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_",
            "convert_conv2d_weight_memory_format", "convert_conv3d_weight_memory_format", "fuse_conv_bn_eval",
            "fuse_conv_bn_weights", "fuse_linear_bn_eval", "fuse_linear_bn_weights", "get_total_norm", "parameters_to_vector",
-           "skip_init", "vector_to_parameters"]  # fmt: skip
+           "parametrizations", "parametrize", "remove_spectral_norm", "remove_weight_norm", "skip_init", "spectral_norm",
+           "vector_to_parameters", "weight_norm"]  # fmt: skip

@@ -80,7 +80,7 @@ def fuse_linear_bn_weights(linear_w: Tensor, linear_b: Tensor | None, bn_rm: Ten
     return _parameters(linear_w, linear_w * scale.unsqueeze(-1), linear_b, bn_rm, scale, bn_b)
 
 
-def _ready(layer: Any, bn: Any) -> tuple[Any, tuple]:
+def _ready(layer: Any, bn: Any) -> tuple[Any, tuple[Any, Any, Any, Any, Any]]:
     """A copy of `layer`, and what the functions on weights want of `bn`."""
     if layer.training or bn.training:
         raise AssertionError("Fusion only for eval!")

@@ -9,7 +9,7 @@ from tdt._meta import meta
 from tdt.nn.modules.module import Module
 
 
-def skip_init(module_cls: type[Module], *args: Any, **kwargs: Any) -> Any:
+def skip_init(module_cls: Any, *args: Any, **kwargs: Any) -> Any:
     """`module_cls(*args, **kwargs)` whose parameters and buffers hold what the memory held; nothing is drawn.
 
     For a module whose state is loaded next. RuntimeError for what is no Module or takes no `device`.

@@ -31,7 +31,7 @@ def convert_conv3d_weight_memory_format(module: Any, memory_format: Any) -> Any:
     return _convert(module, memory_format, (modules.Conv3d, modules.ConvTranspose3d))
 
 
-def _convert(module: Any, memory_format: Any, kinds: tuple[type, ...]) -> Any:
+def _convert(module: Any, memory_format: Any, kinds: Any) -> Any:
     for layer in module.modules():
         if isinstance(layer, kinds):
             layer.weight.data = layer.weight.detach().clone(memory_format=memory_format)

@@ -1,0 +1,88 @@
+"""Weight normalisation by a hook (Salimans and Kingma, 2016); its successor is `parametrizations.weight_norm`."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from tdt._tensor import Tensor
+from tdt.nn.parameter import Parameter, is_lazy
+from tdt.nn.utils._pre_hook import pre_hook_of
+
+
+def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor:
+    """The norms of the slices of `v` along `dim`, in a shape that broadcasts with it; dim=-1: of the whole, a scalar."""
+    if dim == -1:
+        return v.norm(pow)
+    at = dim % v.ndim
+    return v.transpose(0, at).reshape(v.shape[at], -1).norm(pow, 1).view([-1 if d == at else 1 for d in range(v.ndim)])
+
+
+def scaled(v: Tensor, g: Tensor, dim: int) -> Tensor:
+    """`v` with the norms `g`."""
+    return v * (g / norm_except_dim(v, 2, dim))
+
+
+class WeightNorm:
+    """The hook: before each forward, the weight is made from `<name>_g`, its norms, and `<name>_v`, its direction."""
+
+    def __init__(self, name: str, dim: int | None):
+        self.name, self.dim = name, -1 if dim is None else dim
+
+    def compute_weight(self, module: Any) -> Tensor:
+        """The weight of the moment."""
+        return scaled(getattr(module, self.name + "_v"), getattr(module, self.name + "_g"), self.dim)
+
+    @staticmethod
+    def apply(module: Any, name: str, dim: int | None) -> WeightNorm:
+        """Put the hook on a parameter; RuntimeError if there is one, ValueError for a parameter without a shape."""
+        warnings.warn(
+            "`torch.nn.utils.weight_norm` is deprecated in favor of `torch.nn.utils.parametrizations.weight_norm`.",
+            FutureWarning,
+            stacklevel=3,
+        )
+        if pre_hook_of(module, WeightNorm, name):
+            raise RuntimeError(f"Cannot register two weight_norm hooks on the same parameter {name}")
+        weight, hook = getattr(module, name), WeightNorm(name, dim)
+        if is_lazy(weight):
+            raise ValueError("The module passed to `WeightNorm` can't have uninitialized parameters. "
+                             "Make sure to run the dummy forward before applying weight normalization")  # fmt: skip
+        del module._parameters[name]
+        module.register_parameter(name + "_g", Parameter(norm_except_dim(weight, 2, hook.dim)))
+        module.register_parameter(name + "_v", Parameter(weight.data))
+        setattr(module, name, hook.compute_weight(module))
+        module.register_forward_pre_hook(hook)
+        return hook
+
+    def remove(self, module: Any) -> None:
+        """Make the weight of the moment an ordinary parameter."""
+        weight = self.compute_weight(module)
+        delattr(module, self.name)
+        del module._parameters[self.name + "_g"]
+        del module._parameters[self.name + "_v"]
+        setattr(module, self.name, Parameter(weight))
+
+    def __call__(self, module: Any, inputs: Any) -> None:
+        setattr(module, self.name, self.compute_weight(module))
+
+
+def weight_norm(module: Any, name: str = "weight", dim: int | None = 0) -> Any:
+    """Train a weight by its norms along `dim` (None: one norm) and its direction; deprecated, with a FutureWarning.
+
+    Returns the module, with parameters `<name>_g` and `<name>_v` in the place of `name`.
+    """
+    WeightNorm.apply(module, name, dim)
+    return module
+
+
+def remove_weight_norm(module: Any, name: str = "weight") -> Any:
+    """Undo `weight_norm`: the weight is a parameter again. ValueError where there is none. Returns the module."""
+    found = pre_hook_of(module, WeightNorm, name)
+    if found is None:
+        raise ValueError(f"weight_norm of '{name}' not found in {module}")
+    found[1].remove(module)
+    del module._forward_pre_hooks[found[0]]
+    return module
+
+
+__all__ = ["WeightNorm", "remove_weight_norm", "weight_norm"]
