@@ -17,7 +17,7 @@ from tdt._kernels._pool import parallel
 from tdt._kernels._taps import out_size
 
 GRAIN = 1 << 16  # elements that a thread should at least have: about 20 µs
-ZERO, LOWEST = np.float32(0), np.float32(-np.inf)
+ZERO, LOWEST, NONE = np.float32(0), np.float32(-np.inf), np.int32(-1)
 
 
 def max_pool(
@@ -37,8 +37,8 @@ def max_pool(
 def max_pool_vjp(g: np.ndarray, out: np.ndarray, x: np.ndarray, **how: Any) -> np.ndarray:
     """The gradient in x, contiguous or channels-last, from `g` in any order, for 2×2 windows.
 
-    Each window gives its own to the first cell that equals the largest, to the last where none does (NaN). Worked out
-    channels-last, where a vector holds channels; turning planes there and back is cheaper than picking every other cell.
+    Each window gives its own to the first cell that equals the largest, or to its last NaN. Worked out channels-last, where
+    a vector holds channels; turning planes there and back is cheaper than picking every other cell.
     """
     g, out, ordered = (_channels_last(a) for a in (g, out, x))
     grad = np.empty_like(ordered)
@@ -61,10 +61,10 @@ def max_pool_any_vjp(g: np.ndarray, out: np.ndarray, x: np.ndarray, *, kernel: t
                      dilation: tuple, ceil_mode: bool) -> np.ndarray:  # fmt: skip
     """As `max_pool_vjp`, for any windows; what windows share is added up in their order."""
     g, out, ordered = (_channels_last(a) for a in (g, out, x))
-    grad, free = np.empty_like(ordered), np.empty((x.shape[0], x.shape[1]), np.bool_)
+    grad, winners = np.empty_like(ordered), np.empty((x.shape[0], x.shape[1]), np.int32)
     grain = -(-GRAIN // (out[0].size * math.prod(kernel)))
     how = *kernel, *stride, *padding, *dilation
-    parallel(_backward_any, x.shape[0], g, ordered, out, grad, free, *how, grain=grain)
+    parallel(_backward_any, x.shape[0], g, ordered, out, grad, winners, *how, grain=grain)
     return _as(x, grad)
 
 
@@ -120,21 +120,28 @@ def _backward(first, last, g, x, out, grad):
     for n in range(first, last):
         for i in range(rows):
             for j in range(columns):
-                a, b, c = x[n, 2 * i, 2 * j], x[n, 2 * i, 2 * j + 1], x[n, 2 * i + 1, 2 * j]
+                a, b = x[n, 2 * i, 2 * j], x[n, 2 * i, 2 * j + 1]
+                c, d = x[n, 2 * i + 1, 2 * j], x[n, 2 * i + 1, 2 * j + 1]
                 ga, gb = grad[n, 2 * i, 2 * j], grad[n, 2 * i, 2 * j + 1]
                 gc, gd = grad[n, 2 * i + 1, 2 * j], grad[n, 2 * i + 1, 2 * j + 1]
                 largest, given = out[n, i, j], g[n, i, j]
                 # One target a loop: with four, LLVM would give up telling them apart.
                 for k in range(given.size):
-                    ga[k] = given[k] if a[k] == largest[k] else ZERO
-                for k in range(given.size):
-                    gb[k] = given[k] if (b[k] == largest[k]) & (a[k] != largest[k]) else ZERO
-                for k in range(given.size):
-                    m = largest[k]
-                    gc[k] = given[k] if (c[k] == m) & (a[k] != m) & (b[k] != m) else ZERO
+                    last = (a[k] != a[k]) & (b[k] == b[k]) & (c[k] == c[k]) & (d[k] == d[k])
+                    ga[k] = given[k] if last | (a[k] == largest[k]) else ZERO
                 for k in range(given.size):
                     m = largest[k]
-                    gd[k] = given[k] if (a[k] != m) & (b[k] != m) & (c[k] != m) else ZERO
+                    last = (b[k] != b[k]) & (c[k] == c[k]) & (d[k] == d[k])
+                    gb[k] = given[k] if last | ((b[k] == m) & (a[k] != m)) else ZERO
+                for k in range(given.size):
+                    m = largest[k]
+                    last = (c[k] != c[k]) & (d[k] == d[k])
+                    gc[k] = given[k] if last | ((c[k] == m) & (a[k] != m) & (b[k] != m)) else ZERO
+                for k in range(given.size):
+                    m = largest[k]
+                    gd[k] = (
+                        given[k] if (d[k] != d[k]) | ((d[k] == m) & (a[k] != m) & (b[k] != m) & (c[k] != m)) else ZERO
+                    )
         for i in range(x.shape[1]):
             for j in range(0 if i >= 2 * rows else 2 * columns, x.shape[2]):
                 grad[n, i, j] = ZERO
@@ -160,28 +167,36 @@ def _forward_any(first, last, x, out, kh, kw, sh, sw, ph, pw, dh, dw):
 
 
 @jit
-def _backward_any(first, last, g, x, out, grad, free, kh, kw, sh, sw, ph, pw, dh, dw):
-    """free: by sample and channel, whether the window's gradient still looks for its cell."""
+def _backward_any(first, last, g, x, out, grad, winners, kh, kw, sh, sw, ph, pw, dh, dw):
+    """winners: by sample and channel, which cell of the window at hand takes its gradient."""
     for n in range(first, last):
-        seeks = free[n]
+        winner = winners[n]
         for h in range(x.shape[1]):
             for v in range(x.shape[2]):
                 grad[n, h, v] = ZERO
         for i in range(out.shape[1]):
             for j in range(out.shape[2]):
                 largest, given = out[n, i, j], g[n, i, j]
-                for c in range(seeks.size):
-                    seeks[c] = True
+                for c in range(winner.size):
+                    winner[c] = NONE
+                # From the last cell to the first: the first that is largest has the last word, the last NaN the first.
+                for a in range(kh - 1, -1, -1):
+                    h = i * sh - ph + a * dh
+                    if h >= 0 and h < x.shape[1]:
+                        for b in range(kw - 1, -1, -1):
+                            v = j * sw - pw + b * dw
+                            if v >= 0 and v < x.shape[2]:
+                                source, cell = x[n, h, v], np.int32(a * kw + b)
+                                for c in range(winner.size):
+                                    value, old = source[c], winner[c]
+                                    hit = (value == largest[c]) | ((value != value) & (old == NONE))
+                                    winner[c] = cell if hit else old
                 for a in range(kh):
                     h = i * sh - ph + a * dh
                     if h >= 0 and h < x.shape[1]:
                         for b in range(kw):
                             v = j * sw - pw + b * dw
                             if v >= 0 and v < x.shape[2]:
-                                source, target = x[n, h, v], grad[n, h, v]
-                                final = a == kh - 1 and b == kw - 1
-                                for c in range(seeks.size):
-                                    hit = seeks[c] & (final | (source[c] == largest[c]))
-                                    target[c] += given[c] if hit else ZERO
-                                for c in range(seeks.size):
-                                    seeks[c] = seeks[c] & (source[c] != largest[c])
+                                target, cell = grad[n, h, v], np.int32(a * kw + b)
+                                for c in range(winner.size):
+                                    target[c] += given[c] if winner[c] == cell else ZERO
