@@ -7,7 +7,6 @@ from typing import Any
 
 from tdt import _creation, _dtype, _interchange
 from tdt._ops import (
-    activation,
     decompositions,
     elementwise,
     index,
@@ -16,11 +15,13 @@ from tdt._ops import (
     memory,
     order,
     pick,
+    piecewise,
     random,
     random_fill,
     reduce,
     scatter,
     shape,
+    softmax,
     split,
 )  # fmt: skip
 from tdt._ops.elementwise import arithmetic, select
@@ -34,7 +35,8 @@ assert _variable and _interchange  # they bind theirs
 
 # Functions whose first parameter is the tensor become methods of the same name.
 METHODS: dict[Any, str] = {
-    activation: "log_softmax relu relu_ softmax",
+    piecewise: "prelu relu relu_",
+    softmax: "log_softmax softmax",
     elementwise: """
         abs absolute acos acosh add addcdiv addcmul allclose angle arccos arccosh arcsin arcsinh arctan arctan2 arctanh
         asin asinh atan atan2 atanh bitwise_and bitwise_left_shift bitwise_not bitwise_or bitwise_right_shift bitwise_xor

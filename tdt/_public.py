@@ -54,6 +54,7 @@ from tdt._ops.memory import *
 from tdt._ops.norm_by_position import *
 from tdt._ops.order import *
 from tdt._ops.pick import *
+from tdt._ops.piecewise import *
 from tdt._ops.pool_average import *
 from tdt._ops.pool_max import *
 from tdt._ops.pool_uneven import *
@@ -62,6 +63,7 @@ from tdt._ops.reduce import *
 from tdt._ops.rnn import *
 from tdt._ops.scatter import *
 from tdt._ops.shape import *
+from tdt._ops.softmax import *
 from tdt._ops.split import *
 from tdt._random import Generator, default_generator, get_rng_state, initial_seed, manual_seed, seed, set_rng_state
 from tdt._repr import set_printoptions

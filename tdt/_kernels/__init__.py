@@ -286,7 +286,18 @@ TABLE: dict[str, list[Kernel]] = {
     "gelu.vjp.x": [("cpu", _large_float32, _lazy("gelu_cpu", "gelu_vjp"))],
     **{
         name: [("cpu", _alike(LARGE_ACTIVATION), _lazy("activation_cpu", name.replace(".vjp.x", "_vjp")))]
-        for op in ("sigmoid", "silu", "leaky_relu", "elu", "softplus", "tanh")
+        for op in (
+            "sigmoid",
+            "silu",
+            "leaky_relu",
+            "elu",
+            "mish",
+            "softplus",
+            "log_sigmoid",
+            "hardtanh",
+            "hardswish",
+            "tanh",
+        )
         for name in (op, f"{op}.vjp.x")
         if name != "tanh"  # NumPy's is faster
     },

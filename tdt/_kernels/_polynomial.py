@@ -16,7 +16,7 @@ Q3, Q4, Q5 = map(np.float32, (8.3334519073e-3, 1.3981999507e-3, 1.9875691500e-4)
 ZERO, ONE, TWO, HALF = np.float32(0), np.float32(1), np.float32(2), np.float32(0.5)
 
 # tanh on [-0.625, 0.625], relative error 1e-7: x + x z P(z) with z = x²; Cephes, tanhf.
-SMALL = np.float32(0.625)
+SMALL, NEAR = np.float32(0.625), np.float32(0.34)
 T0, T1, T2 = map(np.float32, (-3.33332819422e-1, 1.33314422036e-1, -5.37397155531e-2))
 T3, T4 = map(np.float32, (2.06390887954e-2, -5.70498872745e-3))
 
@@ -38,9 +38,9 @@ def exp32(x):
 
 @jit
 def expm1_32(x):
-    """exp(x) - 1 of a float32 up to 0, or little above."""
+    """exp(x) - 1 of a float32."""
     near = x * x * (Q0 + x * (Q1 + x * (Q2 + x * (Q3 + x * (Q4 + x * Q5)))))
-    return x + near if x > np.float32(-0.34) else exp32(x) - ONE
+    return x + near if -NEAR < x < NEAR else exp32(x) - ONE
 
 
 @jit

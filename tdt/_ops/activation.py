@@ -1,87 +1,43 @@
-"""Activations: relu and its kin, gelu, softmax. (`tanh`, `sigmoid`, `exp` are in `elementwise`.)"""
+"""Smooth activations: elu and its kin, silu, mish, softplus, gelu, glu. (`tanh`, `sigmoid`, `exp` are in `elementwise`.)"""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
-import numpy as np
-
 from tdt import _kernels
-from tdt._dtype import FLOATING, FLOATING_AND_COMPLEX, REAL_NUMBERS, as_dtype, dtype
+from tdt._dtype import FLOATING, FLOATING_AND_COMPLEX
+from tdt._ops._activations import in_place, leave_to_kernels, run
 from tdt._ops._common import wrap_dim
 from tdt._ops.elementwise._front import special_functions, tensor_argument
+from tdt._ops.join import cat
 from tdt._tensor import Tensor
-from tdt.autograd._op import OPS, Op, finish, op
+from tdt.autograd._op import OPS, finish, op
 
-_INT = {4: np.int32, 8: np.int64}
-
-
-@op(dtypes=REAL_NUMBERS, elementwise=True)
-def _relu(xp, x, *, out=None):
-    if x.size >= _kernels.LARGE_RELU and out is None and (fast := _kernels.chosen("relu", xp, x)):
-        return fast(x)
-    return xp.maximum(x, x.dtype.type(0), out=out)
-
-
-@_relu.vjp("x")
-def _(g, out):
-    return g.masked_fill(out == 0, 0)  # NaN passes, as the result is NaN there too
-
-
-@_relu.fast_vjp("x")
-def _(xp, g, out):
-    if g.size >= _kernels.LARGE_RELU and (fast := _kernels.chosen("relu.vjp.x", xp, g, out)):
-        return fast(g, out)
-    # Integer product of the bits with 0 or 1: exact for infinite gradients too, and as fast as a product gets.
-    kind = _INT.get(g.dtype.itemsize)
-    if kind is None or g.dtype.kind != "f" or g.shape != out.shape or not g.size:
-        return xp.where(out == 0, g.dtype.type(0), g)
-    return xp.multiply(g.view(kind), out != 0).view(g.dtype)
+# Klambauer et al., 2017: with these, mean 0 and variance 1 are a fixed point of a layer.
+SELU_ALPHA, SELU_SCALE = 1.6732632423543772, 1.0507009873554805
 
 
 @op(dtypes=FLOATING)
-def _leaky_relu(xp, x, *, slope, out=None):
-    if x.size >= _kernels.LARGE_ACTIVATION and out is None and (fast := _kernels.chosen("leaky_relu", xp, x)):
-        return fast(x, slope=slope)
-    return xp.where(x > 0, x, x * x.dtype.type(slope))
-
-
-@_leaky_relu.vjp("x")
-def _(g, x, slope):
-    return (g * slope).where(~(x > 0), g)
-
-
-@_leaky_relu.fast_vjp("x")
-def _(xp, g, x, slope):
-    if x.size >= _kernels.LARGE_ACTIVATION and (fast := _kernels.chosen("leaky_relu.vjp.x", xp, g, x)):
-        return fast(g, x, slope=slope)
-    return xp.where(x > 0, g, g * slope)
-
-
-@op(dtypes=FLOATING)
-def _elu(xp, x, *, alpha):
-    if x.size >= _kernels.LARGE_ACTIVATION and (fast := _kernels.chosen("elu", xp, x)):
-        return fast(x, alpha=alpha)
-    return xp.where(x > 0, x, x.dtype.type(alpha) * xp.expm1(xp.minimum(x, x.dtype.type(0))))
+def _elu(xp, x, *, alpha, scale, input_scale):
+    kind = x.dtype.type
+    below = kind(alpha * scale) * xp.expm1(xp.minimum(x, kind(0)) * kind(input_scale))
+    return xp.where(x <= 0, below, x if scale == 1 else x * kind(scale))
 
 
 @_elu.vjp("x")
-def _(g, x, alpha):
-    return (g * alpha * x.clamp(max=0).exp()).where(~(x > 0), g)
+def _(g, x, alpha, scale, input_scale):
+    return (g * ((x.clamp(max=0) * input_scale).exp() * (alpha * scale * input_scale))).where(x <= 0, g * scale)
 
 
 @_elu.fast_vjp("x")
-def _(xp, g, x, alpha):
-    if x.size >= _kernels.LARGE_ACTIVATION and (fast := _kernels.chosen("elu.vjp.x", xp, g, x)):
-        return fast(g, x, alpha=alpha)
-    return xp.where(x > 0, g, g * alpha * xp.exp(xp.minimum(x, 0)))
+def _(xp, g, x, alpha, scale, input_scale):
+    below = g * (xp.exp(xp.minimum(x, 0) * input_scale) * (alpha * scale * input_scale))
+    return xp.where(x <= 0, below, g if scale == 1 else g * scale)
 
 
 @op(dtypes=FLOATING_AND_COMPLEX)
 def _silu(xp, x):
-    if x.size >= _kernels.LARGE_ACTIVATION and (fast := _kernels.chosen("silu", xp, x)):
-        return fast(x)
     return x / (1 + xp.exp(-x))
 
 
@@ -93,16 +49,41 @@ def _(g, x):
 
 @_silu.fast_vjp("x")
 def _(xp, g, x):
-    if x.size >= _kernels.LARGE_ACTIVATION and (fast := _kernels.chosen("silu.vjp.x", xp, g, x)):
-        return fast(g, x)
     s = 1 / (1 + xp.exp(-x))
     return g * (s * (1 + x * (1 - s))).conj()
 
 
+# tanh(log(1 + e)) = n / (n + 2) with n = e (e + 2): one exponential. From 20 on it is 1, in float64 too.
+_FLAT = 20
+
+
+@op(dtypes=FLOATING)
+def _mish(xp, x):
+    e = xp.exp(xp.minimum(x, x.dtype.type(_FLAT)))
+    n = e * (e + 2)
+    return x * (n / (n + 2))
+
+
+@_mish.vjp("x")
+def _(g, x):
+    x = x.clamp(max=_FLAT)
+    e = x.exp()
+    n = e * (e + 2)
+    t = n / (n + 2)
+    return g * (t + x * (1 - t * t) * (e / (1 + e)))
+
+
+@_mish.fast_vjp("x")
+def _(xp, g, x):
+    x = xp.minimum(x, x.dtype.type(_FLAT))
+    e = xp.exp(x)
+    n = e * (e + 2)
+    t = n / (n + 2)
+    return g * (t + x * (1 - t * t) * (e / (1 + e)))
+
+
 @op(dtypes=FLOATING)
 def _softplus(xp, x, *, beta, threshold):
-    if x.size >= _kernels.LARGE_ACTIVATION and (fast := _kernels.chosen("softplus", xp, x)):
-        return fast(x, beta=beta, threshold=threshold)
     scaled = x * x.dtype.type(beta)
     return xp.where(
         scaled > threshold, x, xp.log1p(xp.exp(xp.minimum(scaled, x.dtype.type(threshold)))) / x.dtype.type(beta)
@@ -116,10 +97,23 @@ def _(g, x, beta, threshold):
 
 @_softplus.fast_vjp("x")
 def _(xp, g, x, beta, threshold):
-    if x.size >= _kernels.LARGE_ACTIVATION and (fast := _kernels.chosen("softplus.vjp.x", xp, g, x)):
-        return fast(g, x, beta=beta, threshold=threshold)
     scaled = x * beta
     return xp.where(scaled > threshold, g, g / (1 + xp.exp(-scaled)))
+
+
+@op(dtypes=FLOATING)
+def _log_sigmoid(xp, x):
+    return xp.minimum(x, 0) - xp.log1p(xp.exp(-xp.abs(x)))
+
+
+@_log_sigmoid.vjp("x")
+def _(g, x):
+    return g * (-x).sigmoid()
+
+
+@_log_sigmoid.fast_vjp("x")
+def _(xp, g, x):
+    return g / (1 + xp.exp(x))
 
 
 _ROOT_HALF = math.sqrt(0.5)
@@ -130,8 +124,6 @@ _CUBIC = 0.044715
 
 @op(dtypes=FLOATING)
 def _gelu(xp, x, *, approximate):
-    if x.size >= _kernels.LARGE_GELU and (fast := _kernels.chosen("gelu", xp, x)):
-        return fast(x, approximate=approximate)
     kind = x.dtype.type
     if approximate == "tanh":
         return kind(0.5) * x * (1 + xp.tanh(kind(_ROOT_2_PI) * (x + kind(_CUBIC) * x * x * x)))
@@ -148,108 +140,46 @@ def _(g, x, approximate):
 
 @_gelu.fast_vjp("x")
 def _(xp, g, x, approximate):
-    if x.size >= _kernels.LARGE_GELU and (fast := _kernels.chosen("gelu.vjp.x", xp, g, x)):
-        return fast(g, x, approximate=approximate)
     if approximate == "tanh":
         t = xp.tanh((x + x * x * x * _CUBIC) * _ROOT_2_PI)
         return g * ((t + 1) * 0.5 + x * (1 - t * t) * (0.5 * _ROOT_2_PI) * (1 + 3 * _CUBIC * x * x))
     return g * ((1 + special_functions(xp).erf(x * _ROOT_HALF)) * 0.5 + x * xp.exp(x * x * -0.5) * _DENSITY)
 
 
-def _shifted(xp: Any, x: Any, dim: int) -> Any:
-    """`x` minus its maximum along `dim`: exp overflows float32 above 88."""
-    if not x.size:
-        return x.copy()
-    return xp.subtract(x, x.max(axis=dim, keepdims=True), order="C")  # contiguous whatever x is, as in PyTorch
+def _halves(x: Any, dim: int) -> tuple[Any, Any]:
+    """Views of the first and the second half of an array along `dim`."""
+    before, half = (slice(None),) * dim, x.shape[dim] // 2
+    return x[*before, :half], x[*before, half:]
 
 
 @op(dtypes=FLOATING)
-def _softmax(xp, x, *, dim):
-    if x.size >= _kernels.LARGE_SOFTMAX and (fast := _kernels.chosen("softmax", xp, x, dim=dim)):
-        return fast(x, dim=dim)
-    if not x.ndim:
-        return xp.exp(x - x)
-    e = xp.exp(_shifted(xp, x, dim))
-    return xp.divide(e, e.sum(axis=dim, keepdims=True), out=e)
+def _glu(xp, x, *, dim):
+    value, gate = _halves(x, dim)
+    return value / (1 + xp.exp(-gate))
 
 
-@_softmax.vjp("x")
-def _(g, out, dim):
-    return out * (g - (g * out).sum(dim, keepdim=True))
+@_glu.vjp("x")
+def _(g, x, dim):
+    value, gate = x.chunk(2, dim)
+    s = gate.sigmoid()
+    return cat((g * s, g * value * (s * (1 - s))), dim)
 
 
-@_softmax.fast_vjp("x")
-def _(xp, g, out, dim):
-    if out.size >= _kernels.LARGE_SOFTMAX and (fast := _kernels.chosen("softmax.vjp.x", xp, g, out, dim=dim)):
-        return fast(g, out, dim=dim)
-    return out * (g - (g * out).sum(axis=dim, keepdims=True))
+@_glu.fast_vjp("x")
+def _(xp, g, x, dim):
+    (value, gate), grad = _halves(x, dim), xp.empty_like(x)
+    by_value, by_gate = _halves(grad, dim)
+    s = 1 / (1 + xp.exp(-gate))
+    xp.multiply(g, s, out=by_value)
+    xp.multiply(by_value * value, 1 - s, out=by_gate)
+    return grad
 
 
-@op(dtypes=FLOATING)
-def _log_softmax(xp, x, *, dim):
-    if x.size >= _kernels.LARGE_SOFTMAX and (fast := _kernels.chosen("log_softmax", xp, x, dim=dim)):
-        return fast(x, dim=dim)
-    if not x.ndim:
-        return x - x
-    s = _shifted(xp, x, dim)
-    return xp.subtract(s, xp.log(xp.exp(s).sum(axis=dim, keepdims=True)), out=s)
-
-
-@_log_softmax.vjp("x")
-def _(g, out, dim):
-    return g - out.exp() * g.sum(dim, keepdim=True)
-
-
-@_log_softmax.fast_vjp("x")
-def _(xp, g, out, dim):
-    if out.size >= _kernels.LARGE_SOFTMAX and (fast := _kernels.chosen("log_softmax.vjp.x", xp, g, out, dim=dim)):
-        return fast(g, out, dim=dim)
-    return g - xp.exp(out) * g.sum(axis=dim, keepdims=True)
-
-
-# These ask for their kernels themselves: ops whose kernels dispatch must ask for lose its short way for small calls.
-for _name in ("relu", "leaky_relu", "elu", "silu", "softplus", "gelu", "sigmoid", "tanh", "softmax", "log_softmax"):
+for _record in (_elu, _silu, _mish, _softplus, _log_sigmoid):
+    leave_to_kernels(_record, _kernels.LARGE_ACTIVATION)
+leave_to_kernels(_gelu, _kernels.LARGE_GELU)
+for _name in ("sigmoid", "tanh"):  # they ask for theirs themselves
     OPS[_name].kernels = ()
-
-
-def _run(record: Op, input: Tensor, inplace: bool, **statics: Any) -> Tensor:
-    tensor_argument(record.name, input)
-    return record.inplace(input, **statics) if inplace else record(input, **statics)
-
-
-def relu(input: Tensor, inplace: bool = False) -> Tensor:
-    """max(x, 0); NaN stays NaN. `inplace` writes into the input.
-
-    >>> import tdt
-    >>> relu(tdt.tensor([-1.0, 2.0]))
-    tensor([0., 2.])
-    """
-    if input.__class__ is Tensor and not inplace:
-        return _relu(input)
-    return _run(_relu, input, inplace)
-
-
-def relu_(input: Tensor) -> Tensor:
-    """`relu` in place.
-
-    >>> import tdt
-    >>> x = tdt.tensor([-1.0, 2.0])
-    >>> relu_(x)
-    tensor([0., 2.])
-    >>> x
-    tensor([0., 2.])
-    """
-    return _run(_relu, input, True)
-
-
-def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
-    """x above 0, `negative_slope` x below (Maas et al., 2013).
-
-    >>> import tdt
-    >>> leaky_relu(tdt.tensor([-1.0, 2.0]), 0.1)
-    tensor([-0.1000,  2.0000])
-    """
-    return _run(_leaky_relu, input, inplace, slope=negative_slope)
 
 
 def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
@@ -259,7 +189,29 @@ def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     >>> elu(tdt.tensor([-1.0, 2.0]))
     tensor([-0.6321,  2.0000])
     """
-    return _run(_elu, input, inplace, alpha=alpha)
+    return run(_elu, input, inplace, alpha=alpha, scale=1.0, input_scale=1.0)
+
+
+def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
+    """x above 0, alpha (exp(x / alpha) - 1) below: smooth for every alpha (Barron, 2017). RuntimeError for alpha = 0.
+
+    >>> import tdt
+    >>> tdt.celu(tdt.tensor([-1.0, 2.0]), 0.5)
+    tensor([-0.4323,  2.0000])
+    """
+    if alpha == 0:
+        raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
+    return run(_elu, input, inplace, alpha=alpha, scale=1.0, input_scale=1 / alpha)
+
+
+def selu(input: Tensor, inplace: bool = False) -> Tensor:
+    """1.0507 times `elu` with alpha = 1.6733, which keep mean 0 and variance 1 (Klambauer et al., 2017).
+
+    >>> import tdt
+    >>> tdt.selu(tdt.tensor([-1.0, 2.0]))
+    tensor([-1.1113,  2.1014])
+    """
+    return run(_elu, input, inplace, alpha=SELU_ALPHA, scale=SELU_SCALE, input_scale=1.0)
 
 
 def silu(input: Tensor, inplace: bool = False) -> Tensor:
@@ -269,7 +221,17 @@ def silu(input: Tensor, inplace: bool = False) -> Tensor:
     >>> silu(tdt.tensor([0.0, 1.0]))
     tensor([0.0000, 0.7311])
     """
-    return _run(_silu, input, inplace)
+    return run(_silu, input, inplace)
+
+
+def mish(input: Tensor, inplace: bool = False) -> Tensor:
+    """x tanh(softplus(x)) (Misra, 2019).
+
+    >>> import tdt
+    >>> tdt.nn.functional.mish(tdt.tensor([0.0, 1.0]))
+    tensor([0.0000, 0.8651])
+    """
+    return run(_mish, input, inplace)
 
 
 def softplus(input: Tensor, beta: float = 1, threshold: float = 20, *, out: Tensor | None = None) -> Tensor:
@@ -280,6 +242,16 @@ def softplus(input: Tensor, beta: float = 1, threshold: float = 20, *, out: Tens
     tensor([ 0.6931, 30.0000])
     """
     return finish(_softplus, out, tensor_argument("softplus", input), beta=beta, threshold=threshold)
+
+
+def logsigmoid(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """log(sigmoid(x)), without overflow.
+
+    >>> import tdt
+    >>> tdt.nn.functional.logsigmoid(tdt.tensor([-1000.0, 0.0]))
+    tensor([-1.0000e+03, -6.9315e-01])
+    """
+    return finish(_log_sigmoid, out, tensor_argument("log_sigmoid", input))
 
 
 def gelu(input: Tensor, *, approximate: str = "none", out: Tensor | None = None) -> Tensor:
@@ -294,63 +266,45 @@ def gelu(input: Tensor, *, approximate: str = "none", out: Tensor | None = None)
     return finish(_gelu, out, tensor_argument("gelu", input), approximate=approximate)
 
 
-def _converted(name: str, input: Tensor, dtype: dtype | None) -> Tensor:
-    tensor_argument(name, input)
-    return input if dtype is None or input.dtype is as_dtype(dtype) else input.to(as_dtype(dtype))
+def glu(input: Tensor, dim: int = -1) -> Tensor:
+    """The first half of `input` along `dim` times the sigmoid of the second (Dauphin et al., 2017).
 
-
-def softmax(input: Tensor, dim: int, dtype: dtype | None = None, *, out: Tensor | None = None) -> Tensor:
-    """exp(x) scaled to sum to 1 along `dim`; `dtype` converts the input first. A slice of all -inf gives NaN.
+    RuntimeError for a size along `dim` that is odd.
 
     >>> import tdt
-    >>> tdt.softmax(tdt.tensor([0.0, 0.0]), dim=0)
-    tensor([0.5000, 0.5000])
+    >>> tdt.nn.functional.glu(tdt.tensor([1.0, 2.0, 0.0, 0.0]))
+    tensor([0.5000, 1.0000])
     """
-    input = _converted("softmax", input, dtype)
-    return finish(_softmax, out, input, dim=wrap_dim(dim, input.ndim))
+    if not tensor_argument("glu", input).ndim:
+        raise RuntimeError("glu does not support scalars because halving size must be even")
+    dim = wrap_dim(dim, input.ndim)
+    if input.shape[dim] % 2:
+        raise RuntimeError(f"Halving dimension must be even, but dimension {dim} is size {input.shape[dim]}")
+    return _glu(input, dim=dim)
 
 
-def log_softmax(input: Tensor, dim: int, dtype: dtype | None = None, *, out: Tensor | None = None) -> Tensor:
-    """The logarithm of `softmax`, without its loss of precision.
+def softsign(input: Tensor) -> Tensor:
+    """x / (1 + |x|).
 
     >>> import tdt
-    >>> tdt.log_softmax(tdt.tensor([0.0, 0.0]), dim=0)
-    tensor([-0.6931, -0.6931])
+    >>> tdt.nn.functional.softsign(tdt.tensor([-1.0, 3.0]))
+    tensor([-0.5000,  0.7500])
     """
-    input = _converted("log_softmax", input, dtype)
-    return finish(_log_softmax, out, input, dim=wrap_dim(dim, input.ndim))
+    return input / (input.abs() + 1)
 
 
-def functional_softmax(
-    input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: dtype | None = None
-) -> Tensor:
-    """`softmax` as `nn.functional` has it: without `dim` it warns and takes 0 for 0, 1 and 3 dimensions, else 1.
+def tanhshrink(input: Tensor) -> Tensor:
+    """x - tanh(x).
 
     >>> import tdt
-    >>> tdt.nn.functional.softmax(tdt.zeros(1, 2), dim=1)
-    tensor([[0.5000, 0.5000]])
+    >>> tdt.nn.functional.tanhshrink(tdt.tensor([0.0, 1.0]))
+    tensor([0.0000, 0.2384])
     """
-    return softmax(input, _implicit(input) if dim is None else dim, dtype)
+    return input - input.tanh()
 
 
-def functional_log_softmax(
-    input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: dtype | None = None
-) -> Tensor:
-    """`log_softmax` as `nn.functional` has it: without `dim` as `functional_softmax`.
+elu_ = in_place(elu, "tdt.nn.functional.elu_(tdt.tensor([-1.0, 2.0]))", "tensor([-0.6321,  2.0000])")
+celu_ = in_place(celu, "tdt.celu_(tdt.tensor([-1.0, 2.0]), 0.5)", "tensor([-0.4323,  2.0000])")
+selu_ = in_place(selu, "tdt.selu_(tdt.tensor([-1.0, 2.0]))", "tensor([-1.1113,  2.1014])")
 
-    >>> import tdt
-    >>> tdt.nn.functional.log_softmax(tdt.zeros(1, 2), dim=1)
-    tensor([[-0.6931, -0.6931]])
-    """
-    return log_softmax(input, _implicit(input) if dim is None else dim, dtype)
-
-
-def _implicit(input: Tensor) -> int:
-    import warnings
-
-    warnings.warn("Implicit dimension choice for softmax has been deprecated. Change the call to include dim=X as an argument.",
-                  stacklevel=3)  # fmt: skip
-    return 0 if input.ndim in (0, 1, 3) else 1
-
-
-__all__ = ["relu", "relu_", "softmax", "log_softmax"]
+__all__ = ["celu", "celu_", "selu", "selu_"]

@@ -8,12 +8,12 @@ from typing import Any
 
 from tdt._dtype import bool as BOOL
 from tdt._dtype import dtype
-from tdt._ops.activation import functional_softmax as softmax
 from tdt._ops.attention import scaled_dot_product_attention
 from tdt._ops.dropout import dropout
 from tdt._ops.join import cat
 from tdt._ops.linear import linear
 from tdt._ops.pad import pad
+from tdt._ops.softmax import functional_softmax as softmax
 from tdt._tensor import Tensor
 
 

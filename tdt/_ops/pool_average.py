@@ -14,7 +14,7 @@ from tdt._dtype import FLOATING, check_category, int64
 from tdt._ops._common import store_into
 from tdt._ops._pooling import adaptive_size, adaptive_spans, check_size, framed, full_size, out_sizes, place, window_of
 from tdt._ops._windows import empty_as, is_channels_last, tuple_of
-from tdt._ops.activation import relu
+from tdt._ops.piecewise import relu
 from tdt._ops.pool_max import max_pool1d, max_pool2d, max_pool3d
 from tdt._tensor import Tensor, wrap
 from tdt.autograd._op import op

@@ -14,8 +14,9 @@ from tdt.autograd._op import OPS
 SIZES = [1, 2, 7, 15, 16, 17, 31, 127, BLOCK - 1, BLOCK, BLOCK + 1, 2 * BLOCK + 13]
 ODD = [0.0, -0.0, np.inf, -np.inf, np.nan, 1e-40, -1e-40, 1e-45, 3e38, -3e38, -20.0, 20.0, -88.0, 88.0, 0.625, -0.34]
 SETTINGS = {
-    "sigmoid": {}, "tanh": {}, "silu": {}, "leaky_relu": {"slope": -0.3}, "elu": {"alpha": 1.7},
-    "softplus": {"beta": 2.0, "threshold": 4.0},
+    "sigmoid": {}, "tanh": {}, "silu": {}, "leaky_relu": {"slope": -0.3},
+    "elu": {"alpha": 1.7, "scale": 1.1, "input_scale": 0.6}, "softplus": {"beta": 2.0, "threshold": 4.0}, "mish": {},
+    "log_sigmoid": {}, "hardtanh": {"low": -0.5, "high": 2.0}, "hardswish": {},
 }  # fmt: skip
 every = pytest.mark.parametrize("name", SETTINGS)
 

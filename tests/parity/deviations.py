@@ -38,6 +38,8 @@ DEVIATIONS = [
       for op in ("logsumexp", "mean")],
     Deviation("nn.functional.avg_pool3d", "refused", HALF, "tdt does not",
               "PyTorch has it on GPUs, and one op serves both devices here"),
+    Deviation("nn.functional.rrelu", "refused", ("float16",), "tdt does not",
+              "PyTorch has it on GPUs, and one op serves both devices here"),
     *[Deviation(f"nn.functional.conv{n}d", "refused", ("*",), "tdt does not",
                 "small integers: PyTorch takes them too, unless there is dilation") for n in (1, 2, 3)],
     *[Deviation(f"nn.functional.adaptive_avg_pool{n}d", "refused", ("complex64", "complex128"), "tdt raises",

@@ -4,7 +4,7 @@ import numpy as np
 import scipy.special as sp
 
 import tdt
-from tests.samples._sample import bools, by_torch, call, distinct, ints, samples, x, z
+from tests.samples._sample import bools, call, distinct, ints, samples, x, z
 
 POSITIVE = x(2, 3, low=0.3, high=2.0)
 INSIDE = x(2, 3, low=-0.9, high=0.9)  # of (-1, 1)
@@ -59,21 +59,6 @@ samples(
     lambda a, nan, posinf, neginf: np.nan_to_num(a, nan=nan, posinf=posinf, neginf=neginf),
     call(np.array([1.0, np.nan, np.inf, -np.inf]), nan=0.5, posinf=9.0, neginf=-7.0, grad=False),
     call(ANY, nan=0.0, posinf=None, neginf=None),
-)
-samples("leaky_relu", lambda a, slope: np.where(a > 0, a, slope * a), call(FAR, slope=0.1), elementwise=True)
-samples("elu", lambda a, alpha: np.where(a > 0, a, alpha * np.expm1(a)), call(FAR, alpha=1.5), elementwise=True)
-samples(
-    "softplus",
-    lambda a, beta, threshold: np.logaddexp(0, beta * a) / beta,
-    call(ANY, beta=2.0, threshold=20.0),
-    elementwise=True,
-)
-samples(
-    "gelu",
-    by_torch(lambda torch, a, approximate: torch.nn.functional.gelu(a, approximate=approximate)),
-    call(ANY, approximate="none"),
-    call(ANY, approximate="tanh"),
-    elementwise=True,
 )
 
 BINARY = {

@@ -8,8 +8,8 @@ import numpy as np
 
 from tdt import _backend, _kernels
 from tdt._dtype import FLOATING, SCALAR_NAMES, int64, uint8
-from tdt._ops.activation import log_softmax, softmax
 from tdt._ops.loss._front import reduction_of
+from tdt._ops.softmax import log_softmax, softmax
 from tdt._tensor import Tensor, wrap
 from tdt.autograd._op import op
 

@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
+import warnings
+from typing import Any
+
+from tdt._creation import empty
 from tdt._tensor import Tensor
 from tdt.nn import functional as F
+from tdt.nn import init
 from tdt.nn.modules.module import Module
+from tdt.nn.parameter import Parameter
+
+
+def _settings(layer: Module, *names: str) -> str:
+    """`name=value` of these attributes, and `inplace=True` where it is."""
+    parts = [f"{name}={getattr(layer, name)}" for name in names]
+    return ", ".join(parts + ["inplace=True"] * bool(getattr(layer, "inplace", False)))
 
 
 class ReLU(Module):
@@ -23,7 +35,7 @@ class ReLU(Module):
         return F.relu(input, self.inplace)
 
     def extra_repr(self) -> str:
-        return "inplace=True" if self.inplace else ""
+        return _settings(self)
 
 
 class SiLU(ReLU):
@@ -36,6 +48,158 @@ class SiLU(ReLU):
 
     def forward(self, input: Tensor) -> Tensor:
         return F.silu(input, self.inplace)
+
+
+class Mish(ReLU):
+    """x tanh(softplus(x)).
+
+    >>> import tdt
+    >>> tdt.nn.Mish()(tdt.tensor([-1.0, 2.0]))
+    tensor([-0.3034,  1.9440])
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.mish(input, self.inplace)
+
+
+class SELU(ReLU):
+    """1.0507 times ELU with alpha = 1.6733, which keep mean 0 and variance 1.
+
+    >>> import tdt
+    >>> tdt.nn.SELU()(tdt.tensor([-1.0, 2.0]))
+    tensor([-1.1113,  2.1014])
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.selu(input, self.inplace)
+
+
+class Hardsigmoid(Module):
+    """(x + 3) / 6 moved into [0, 1].
+
+    >>> import tdt
+    >>> tdt.nn.Hardsigmoid()(tdt.tensor([-4.0, 0.0, 4.0]))
+    tensor([0.0000, 0.5000, 1.0000])
+    """
+
+    def __init__(self, inplace: bool = False):
+        super().__init__()
+        self.inplace = inplace
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.hardsigmoid(input, self.inplace)
+
+
+class Hardswish(Hardsigmoid):
+    """x hardsigmoid(x).
+
+    >>> import tdt
+    >>> tdt.nn.Hardswish()(tdt.tensor([1.0, 4.0]))
+    tensor([0.6667, 4.0000])
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.hardswish(input, self.inplace)
+
+
+class Hardtanh(Module):
+    """x moved into [min_val, max_val]. AssertionError unless min_val < max_val.
+
+    >>> import tdt
+    >>> tdt.nn.Hardtanh(0.0, 1.0)(tdt.tensor([-1.0, 0.5, 2.0]))
+    tensor([0.0000, 0.5000, 1.0000])
+    """
+
+    def __init__(
+        self,
+        min_val: float = -1.0,
+        max_val: float = 1.0,
+        inplace: bool = False,
+        min_value: float | None = None,
+        max_value: float | None = None,
+    ):
+        super().__init__()
+        for old, value in (("min_value", min_value), ("max_value", max_value)):
+            if value is not None:
+                warnings.warn(
+                    f"keyword argument `{old}` is deprecated and renamed to `{old[:-2]}`", FutureWarning, stacklevel=2
+                )
+        self.min_val = min_val if min_value is None else min_value
+        self.max_val = max_val if max_value is None else max_value
+        self.inplace = inplace
+        if self.max_val <= self.min_val:
+            raise AssertionError(f"max_val ({self.max_val}) must be greater than min_val ({self.min_val})")
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.hardtanh(input, self.min_val, self.max_val, self.inplace)
+
+    def extra_repr(self) -> str:
+        return _settings(self, "min_val", "max_val")
+
+
+class ReLU6(Hardtanh):
+    """min(max(x, 0), 6).
+
+    >>> import tdt
+    >>> tdt.nn.ReLU6()(tdt.tensor([-1.0, 8.0]))
+    tensor([0., 6.])
+    """
+
+    def __init__(self, inplace: bool = False):
+        super().__init__(0.0, 6.0, inplace)
+
+    def extra_repr(self) -> str:
+        return _settings(self)
+
+
+class Threshold(Module):
+    """x where it is above `threshold`, else `value`.
+
+    >>> import tdt
+    >>> tdt.nn.Threshold(0.5, 9.0)(tdt.tensor([-1.0, 2.0]))
+    tensor([9., 2.])
+    """
+
+    def __init__(self, threshold: float, value: float, inplace: bool = False):
+        super().__init__()
+        self.threshold, self.value, self.inplace = threshold, value, inplace
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.threshold(input, self.threshold, self.value, self.inplace)
+
+    def extra_repr(self) -> str:
+        return _settings(self, "threshold", "value")
+
+
+class Hardshrink(Module):
+    """x, or 0 where |x| is at most `lambd`.
+
+    >>> import tdt
+    >>> tdt.nn.Hardshrink()(tdt.tensor([-2.0, 0.5, 2.0]))
+    tensor([-2.,  0.,  2.])
+    """
+
+    def __init__(self, lambd: float = 0.5):
+        super().__init__()
+        self.lambd = lambd
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.hardshrink(input, self.lambd)
+
+    def extra_repr(self) -> str:
+        return str(self.lambd)
+
+
+class Softshrink(Hardshrink):
+    """x moved towards 0 by `lambd`, and not beyond.
+
+    >>> import tdt
+    >>> tdt.nn.Softshrink()(tdt.tensor([-2.0, 0.5, 2.0]))
+    tensor([-1.5000,  0.0000,  1.5000])
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.softshrink(input, self.lambd)
 
 
 class LeakyReLU(Module):
@@ -54,7 +218,51 @@ class LeakyReLU(Module):
         return F.leaky_relu(input, self.negative_slope, self.inplace)
 
     def extra_repr(self) -> str:
-        return f"negative_slope={self.negative_slope}" + ", inplace=True" * self.inplace
+        return _settings(self, "negative_slope")
+
+
+class RReLU(Module):
+    """x above 0; below, x times a number drawn from [lower, upper), or, in evaluation, their mean.
+
+    >>> import tdt
+    >>> tdt.nn.RReLU(0.25, 0.75).eval()(tdt.tensor([-1.0, 2.0]))
+    tensor([-0.5000,  2.0000])
+    """
+
+    def __init__(self, lower: float = 1.0 / 8, upper: float = 1.0 / 3, inplace: bool = False):
+        super().__init__()
+        self.lower, self.upper, self.inplace = lower, upper, inplace
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.rrelu(input, self.lower, self.upper, self.training, self.inplace)
+
+    def extra_repr(self) -> str:
+        return _settings(self, "lower", "upper")
+
+
+class PReLU(Module):
+    """x above 0, `weight` x below: one learned weight, or one for each of `num_parameters` channels; first `init`.
+
+    >>> import tdt
+    >>> tdt.nn.PReLU()(tdt.tensor([-1.0, 2.0])).tolist()
+    [-0.25, 2.0]
+    """
+
+    def __init__(self, num_parameters: int = 1, init: float = 0.25, device: Any = None, dtype: Any = None):
+        super().__init__()
+        self.num_parameters, self.init = num_parameters, init
+        self.weight = Parameter(empty(num_parameters, device=device, dtype=dtype))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Set every weight to `init` again."""
+        init.constant_(self.weight, self.init)
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.prelu(input, self.weight)
+
+    def extra_repr(self) -> str:
+        return _settings(self, "num_parameters")
 
 
 class ELU(Module):
@@ -73,7 +281,19 @@ class ELU(Module):
         return F.elu(input, self.alpha, self.inplace)
 
     def extra_repr(self) -> str:
-        return f"alpha={self.alpha}" + ", inplace=True" * self.inplace
+        return _settings(self, "alpha")
+
+
+class CELU(ELU):
+    """x above 0, alpha (exp(x / alpha) - 1) below.
+
+    >>> import tdt
+    >>> tdt.nn.CELU(0.5)(tdt.tensor([-1.0, 2.0]))
+    tensor([-0.4323,  2.0000])
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.celu(input, self.alpha, self.inplace)
 
 
 class Softplus(Module):
@@ -92,7 +312,7 @@ class Softplus(Module):
         return F.softplus(input, self.beta, self.threshold)
 
     def extra_repr(self) -> str:
-        return f"beta={self.beta}, threshold={self.threshold}"
+        return _settings(self, "beta", "threshold")
 
 
 class Sigmoid(Module):
@@ -107,6 +327,18 @@ class Sigmoid(Module):
         return input.sigmoid()
 
 
+class LogSigmoid(Module):
+    """log(sigmoid(x)).
+
+    >>> import tdt
+    >>> tdt.nn.LogSigmoid()(tdt.tensor([0.0, 2.0]))
+    tensor([-0.6931, -0.1269])
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.logsigmoid(input)
+
+
 class Tanh(Module):
     """The hyperbolic tangent.
 
@@ -117,6 +349,30 @@ class Tanh(Module):
 
     def forward(self, input: Tensor) -> Tensor:
         return input.tanh()
+
+
+class Tanhshrink(Module):
+    """x - tanh(x).
+
+    >>> import tdt
+    >>> tdt.nn.Tanhshrink()(tdt.tensor([0.0, 1.0]))
+    tensor([0.0000, 0.2384])
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.tanhshrink(input)
+
+
+class Softsign(Module):
+    """x / (1 + |x|).
+
+    >>> import tdt
+    >>> tdt.nn.Softsign()(tdt.tensor([-1.0, 3.0]))
+    tensor([-0.5000,  0.7500])
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.softsign(input)
 
 
 class GELU(Module):
@@ -138,6 +394,25 @@ class GELU(Module):
         return f"approximate={self.approximate!r}"
 
 
+class GLU(Module):
+    """The first half of the input along `dim` times the sigmoid of the second.
+
+    >>> import tdt
+    >>> tdt.nn.GLU()(tdt.tensor([1.0, 2.0, 0.0, 0.0]))
+    tensor([0.5000, 1.0000])
+    """
+
+    def __init__(self, dim: int = -1):
+        super().__init__()
+        self.dim = dim
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.glu(input, self.dim)
+
+    def extra_repr(self) -> str:
+        return _settings(self, "dim")
+
+
 class Softmax(Module):
     """exp(x) scaled to sum to 1 along `dim`.
 
@@ -151,10 +426,10 @@ class Softmax(Module):
         self.dim = dim
 
     def forward(self, input: Tensor) -> Tensor:
-        return F.softmax(input, self.dim)
+        return F.softmax(input, self.dim, _stacklevel=5)
 
     def extra_repr(self) -> str:
-        return f"dim={self.dim}"
+        return _settings(self, "dim")
 
 
 class LogSoftmax(Softmax):
@@ -166,4 +441,30 @@ class LogSoftmax(Softmax):
     """
 
     def forward(self, input: Tensor) -> Tensor:
-        return F.log_softmax(input, self.dim)
+        return F.log_softmax(input, self.dim, _stacklevel=5)
+
+
+class Softmin(Softmax):
+    """`Softmax` of -x.
+
+    >>> import tdt
+    >>> tdt.nn.Softmin(dim=0)(tdt.tensor([0.0, 100.0])).round()
+    tensor([1., 0.])
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.softmin(input, self.dim, _stacklevel=5)
+
+
+class Softmax2d(Module):
+    """`Softmax` over the channels of (C, H, W) or (N, C, H, W). ValueError for another number of dimensions.
+
+    >>> import tdt
+    >>> tdt.nn.Softmax2d()(tdt.zeros(4, 1, 1)).flatten()
+    tensor([0.2500, 0.2500, 0.2500, 0.2500])
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        if input.dim() not in (3, 4):
+            raise ValueError(f"Softmax2d: expected input to be 3D or 4D, got {input.dim()}D instead")
+        return F.softmax(input, -3)
