@@ -34,6 +34,7 @@ LARGE_CONV = 1 << 20
 LARGE_POOL = 1 << 16  # elements: a step saves about a fifth of a millisecond
 LARGE_RELU = LARGE_NORM = 1 << 16  # elements
 LARGE_LSTM = 1 << 14  # gates at all steps: a step of a few samples takes a fifth of the time
+LARGE_SUM = 1 << 18  # elements: from here on a second thread saves more than the dispatch costs
 LARGE_DRAW = 1 << 16  # words of the Mersenne Twister: a draw saves a tenth of a millisecond
 LARGE_LOOKUP = 1 << 13  # elements of a gradient: NumPy's addition to places takes 8 ns for each
 LARGE_SOFTMAX = 1 << 14  # elements, of layer norm too
@@ -77,6 +78,16 @@ def product(xp: Any, a: Any, b: Any) -> Any:
         )  # for small matrices `dot` has a third of the cost
     fast = find("product", "cpu" if xp is np else "cuda", (a, b), {})
     return xp.matmul(a, b) if fast is None else fast(a, b)
+
+
+def add(a: Any, b: Any) -> Any:
+    """a + b, of arrays."""
+    if (
+        a.size < LARGE_SUM
+        or (fast := find("add.arrays", "cpu" if a.__class__ is np.ndarray else "cuda", (a, b), {})) is None
+    ):
+        return a + b
+    return fast(a, b)
 
 
 def _lazy(module: str, name: str) -> Callable:
@@ -275,6 +286,7 @@ TABLE: dict[str, list[Kernel]] = {
     "product": [("cpu", _large_product, _lazy("product_cpu", "product"))],
     "relu": [("cpu", _alike(LARGE_RELU), _lazy("relu_cpu", "relu"))],
     "relu.vjp.x": [("cpu", _large_gradient, _lazy("relu_cpu", "relu_vjp"))],
+    "add.arrays": [("cpu", _alike(LARGE_SUM), _lazy("sum_cpu", "add"))],
     "batch_norm": [("cpu", _large_channels, _lazy("norm_cpu", "batch_norm"))],
     "group_norm": [("cpu", _large_channels, _lazy("norm_cpu", "group_norm"))],
     "batch_norm.sums": [("cpu", _large_channels, _lazy("norm_cpu", "batch_norm_sums"))],

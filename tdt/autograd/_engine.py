@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from tdt import _backend
+from tdt._kernels import add
 from tdt._overlap import check_memory
 from tdt._tensor import LEAF, Tensor, wrap
 from tdt.autograd._node import Node
@@ -79,7 +80,7 @@ def run(
                 if before is None and target.__class__ is Node and target.outs is None:
                     pending[target] = g
                 elif before.__class__ is ndarray and g.__class__ is ndarray and g.ndim:
-                    pending[target] = before + g
+                    pending[target] = add(before, g)
                     lent.discard(target)
                 else:
                     _arrive(pending, lent, edge, g, incoming if own else g)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
-from tdt import _dtype
+from tdt import _dtype, _kernels
 from tdt._dtype import FLOATING_AND_COMPLEX, NUMBERS, REAL, REAL_NUMBERS
 from tdt._ops._common import conj
 from tdt._ops.elementwise._front import binary, check_operands, ufunc2
@@ -22,7 +22,10 @@ __all__ = [
 def _add(xp: ModuleType, x: Any, y: Any, *, alpha: Any = 1, out: Any = None) -> Any:
     if alpha != 1 or alpha is True:
         y = _scaled(x, y, alpha)
-    return x + y if out is None else xp.add(x, y, out=out)
+    if out is not None:
+        return xp.add(x, y, out=out)
+    large = x.__class__ is y.__class__ and x.size >= _kernels.LARGE_SUM
+    return _kernels.add(x, y) if large else x + y
 
 
 _add.vjp("x")(lambda g: g)
