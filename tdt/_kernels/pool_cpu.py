@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 
 from tdt._backend.layout import empty_as, is_channels_last, to_front, to_last
-from tdt._kernels._jit import jit
+from tdt._kernels._gemm import tile_shape, vector_size
+from tdt._kernels._jit import intrinsic, jit
 from tdt._kernels._layout import transposed
 from tdt._kernels._pool import parallel
 from tdt._kernels._taps import out_size
 
 GRAIN = 1 << 16  # elements that a thread should at least have: about 20 µs
-ZERO, LOWEST, NONE = np.float32(0), np.float32(-np.inf), np.int32(-1)
+ZERO, LOWEST = np.float32(0), np.float32(-np.inf)
 
 
 def max_pool(
@@ -61,10 +62,11 @@ def max_pool_any_vjp(g: np.ndarray, out: np.ndarray, x: np.ndarray, *, kernel: t
                      dilation: tuple, ceil_mode: bool) -> np.ndarray:  # fmt: skip
     """As `max_pool_vjp`, for any windows; what windows share is added up in their order."""
     g, out, ordered = (_channels_last(a) for a in (g, out, x))
-    grad, winners = np.empty_like(ordered), np.empty((x.shape[0], x.shape[1]), np.int32)
+    grad, cells = np.empty_like(ordered), np.empty((x.shape[0], math.prod(kernel)), np.int64)
     grain = -(-GRAIN // (out[0].size * math.prod(kernel)))
-    how = *kernel, *stride, *padding, *dilation
-    parallel(_backward_any, x.shape[0], g, ordered, out, grad, winners, *how, grain=grain)
+    flat = (a.reshape(-1) for a in (g, ordered, out, grad))
+    sizes = *ordered.shape[1:], *out.shape[1:3]
+    parallel(_backward_any, x.shape[0], *flat, cells, *sizes, *kernel, *stride, *padding, *dilation, grain=grain)
     return _as(x, grad)
 
 
@@ -166,37 +168,91 @@ def _forward_any(first, last, x, out, kh, kw, sh, sw, ph, pw, dh, dw):
                                     target[c] = _larger(target[c], source[c])
 
 
+@intrinsic
+def route(typingctx: Any, x: Any, out: Any, g: Any, grad: Any, cells: Any, place: Any, channel: Any, count: Any) -> Any:
+    """For a vector of channels from `channel` on: add the window's gradient g[place] to one of its cells.
+
+    Cell k lies at cells[k] in x and grad. It is the first that equals out[place], or the last NaN. In vectors by hand, as
+    LLVM would ask for each cell anew whether the arrays overlap.
+    """
+    from llvmlite import ir
+    from numba.core import cgutils, types
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        width = tile_shape()[2]
+        floats, ints = ir.VectorType(ir.FloatType(), width), ir.VectorType(ir.IntType(32), width)
+        arrays = [context.make_array(kind)(context, builder, args[i]).data for i, kind in enumerate(signature.args[:5])]
+        x, out, g, grad, cells = arrays
+        place, channel, count = args[5:]
+
+        def vector(data: Any, at: Any) -> Any:
+            return builder.bitcast(builder.gep(data, [builder.add(at, channel)]), floats.as_pointer())
+
+        def load(pointer: Any) -> Any:
+            value = builder.load(pointer)
+            value.align = 4
+            return value
+
+        def spread(number: Any) -> Any:
+            blank, first = ir.Constant(ints, ir.Undefined), ir.Constant(ir.IntType(32), 0)
+            single = builder.insert_element(blank, builder.trunc(number, ir.IntType(32)), first)
+            return builder.shuffle_vector(single, blank, ir.Constant(ints, [0] * width))
+
+        largest, given = load(vector(out, place)), load(vector(g, place))
+        winner = cgutils.alloca_once_value(builder, ir.Constant(ints, [-1] * width))
+
+        def seek(k: Any, predicate: str, other: Any) -> None:
+            value = load(vector(x, builder.load(builder.gep(cells, [k]))))
+            compare = builder.fcmp_ordered if other else builder.fcmp_unordered
+            hit = compare(predicate, value, other or value)
+            builder.store(builder.select(hit, spread(k), builder.load(winner)), winner)
+
+        with cgutils.for_range(builder, count) as loop:  # backwards: the first that is largest has the last word
+            seek(builder.sub(builder.sub(count, loop.index), ir.Constant(count.type, 1)), "==", largest)
+        nan = builder.bitcast(builder.fcmp_unordered("uno", largest, largest), ir.IntType(width))
+        with (
+            builder.if_then(builder.icmp_unsigned("!=", nan, ir.Constant(nan.type, 0)), likely=False),
+            cgutils.for_range(builder, count) as loop,
+        ):
+            seek(loop.index, "uno", None)
+        with cgutils.for_range(builder, count) as loop:
+            target = vector(grad, builder.load(builder.gep(cells, [loop.index])))
+            hit = builder.icmp_signed("==", builder.load(winner), spread(loop.index))
+            share = builder.select(hit, given, ir.Constant(floats, [0.0] * width))
+            builder.store(builder.fadd(load(target), share), target).align = 4
+        return context.get_dummy_value()
+
+    return types.void(x, out, g, grad, cells, types.intp, types.intp, types.intp), generate
+
+
 @jit
-def _backward_any(first, last, g, x, out, grad, winners, kh, kw, sh, sw, ph, pw, dh, dw):
-    """winners: by sample and channel, which cell of the window at hand takes its gradient."""
+def _backward_any(
+    first, last, g, x, out, grad, cells, height, width, channels, rows, columns, kh, kw, sh, sw, ph, pw, dh, dw
+):
+    """Arrays are flat. cells: a row a sample, for where the cells of the window at hand lie."""
     for n in range(first, last):
-        winner = winners[n]
-        for h in range(x.shape[1]):
-            for v in range(x.shape[2]):
-                grad[n, h, v] = ZERO
-        for i in range(out.shape[1]):
-            for j in range(out.shape[2]):
-                largest, given = out[n, i, j], g[n, i, j]
-                for c in range(winner.size):
-                    winner[c] = NONE
-                # From the last cell to the first: the first that is largest has the last word, the last NaN the first.
-                for a in range(kh - 1, -1, -1):
-                    h = i * sh - ph + a * dh
-                    if h >= 0 and h < x.shape[1]:
-                        for b in range(kw - 1, -1, -1):
-                            v = j * sw - pw + b * dw
-                            if v >= 0 and v < x.shape[2]:
-                                source, cell = x[n, h, v], np.int32(a * kw + b)
-                                for c in range(winner.size):
-                                    value, old = source[c], winner[c]
-                                    hit = (value == largest[c]) | ((value != value) & (old == NONE))
-                                    winner[c] = cell if hit else old
+        here = cells[n]
+        for k in range(n * height * width * channels, (n + 1) * height * width * channels):
+            grad[k] = ZERO
+        for i in range(rows):
+            for j in range(columns):
+                count = 0
                 for a in range(kh):
                     h = i * sh - ph + a * dh
-                    if h >= 0 and h < x.shape[1]:
+                    if h >= 0 and h < height:
                         for b in range(kw):
                             v = j * sw - pw + b * dw
-                            if v >= 0 and v < x.shape[2]:
-                                target, cell = grad[n, h, v], np.int32(a * kw + b)
-                                for c in range(winner.size):
-                                    target[c] += given[c] if winner[c] == cell else ZERO
+                            if v >= 0 and v < width:
+                                here[count] = ((n * height + h) * width + v) * channels
+                                count += 1
+                place = ((n * rows + i) * columns + j) * channels
+                whole = channels - channels % vector_size()
+                for c in range(0, whole, vector_size()):
+                    route(x, out, g, grad, here, place, c, count)
+                for c in range(whole, channels):
+                    winner = -1
+                    for k in range(count):
+                        value = x[here[k] + c]
+                        if (value == out[place + c] and winner < 0) or value != value:
+                            winner = k
+                    grad[here[winner] + c] += g[place + c]
