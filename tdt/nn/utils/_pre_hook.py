@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 
-def pre_hook_of(module: Any, kind: type, name: str) -> tuple[int, Any] | None:
-    """The key and the hook of class `kind` whose `name` is that of the parameter, or None."""
+def pre_hook_of(module: Any, kind: type, name: str, attribute: str = "name") -> tuple[int, Any] | None:
+    """The key and the hook of class `kind` whose `attribute` is the parameter's name, or None."""
     for key, hook in module._forward_pre_hooks.items():
-        if isinstance(hook.call, kind) and hook.call.name == name:  # type: ignore[attr-defined]
+        if isinstance(hook.call, kind) and getattr(hook.call, attribute) == name:
             return key, hook.call
     return None

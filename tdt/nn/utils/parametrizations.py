@@ -8,7 +8,7 @@ from typing import Any
 from tdt import _backend, linalg
 from tdt._creation import eye, zeros_like
 from tdt._dtype import finfo
-from tdt._ops.elementwise import allclose
+from tdt._ops.elementwise.compare import allclose
 from tdt._ops.join import cat
 from tdt._ops.random import randn
 from tdt._tensor import Tensor, wrap
