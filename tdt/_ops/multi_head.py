@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 from tdt._dtype import bool as BOOL
@@ -47,7 +48,7 @@ def multi_head_attention_forward(  # noqa: PLR0913
     """
     batched = _check_ranks(query, key, value, key_padding_mask, attn_mask, num_heads)
     if not batched:
-        query, key, value = _batch_of_one(query, key, value)
+        query, key, value = each(lambda t: t.unsqueeze(1), query, key, value)
         key_padding_mask = None if key_padding_mask is None else key_padding_mask.unsqueeze(0)
     padding = float_mask(key_padding_mask, "key_padding_mask", query.dtype, attn_mask, "attn_mask")
     if is_causal and attn_mask is None:
@@ -78,10 +79,10 @@ def multi_head_attention_forward(  # noqa: PLR0913
     return (out, weights) if batched else (out.squeeze(1), None if weights is None else weights.squeeze(0))
 
 
-def _batch_of_one(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The three with a dimension for the batch; those that are one tensor stay one."""
-    made = {id(t): t.unsqueeze(1) for t in (query, key, value)}
-    return made[id(query)], made[id(key)], made[id(value)]
+def each(change: Callable[[Tensor], Tensor], *tensors: Tensor) -> tuple[Tensor, ...]:
+    """`change` of each; those that are one tensor stay one."""
+    made = {id(t): change(t) for t in tensors}
+    return tuple(made[id(t)] for t in tensors)
 
 
 def _attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, dropout_p: float, causal: bool,

@@ -105,16 +105,16 @@ def _plain_to_tdt(value: Any) -> Any:
     if isinstance(value, types.FunctionType | functools.partial):
         return over_tdt(value)
     if isinstance(value, types.BuiltinFunctionType):
-        name = value.__name__
-        if not hasattr(tdt, name):
-            raise Unconvertible(f"no tdt.{name}")
-        return getattr(tdt, name)
+        for home in (tdt, tdt.nn.functional):
+            if hasattr(home, value.__name__):
+                return getattr(home, value.__name__)
+        raise Unconvertible(f"no tdt.{value.__name__}")
     return value
 
 
 def _module(value: torch.nn.Module) -> Any:
     """The tdt layer with the same attributes, parameters, buffers and layers inside."""
-    kind = getattr(tdt.nn, type(value).__name__, None)
+    kind = getattr(tdt.nn, type(value).__name__, getattr(tdt.nn.modules.linear, type(value).__name__, None))
     if kind is None:
         raise Unconvertible(f"no tdt.nn.{type(value).__name__}")
     layer = kind.__new__(kind)

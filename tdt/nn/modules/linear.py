@@ -62,6 +62,15 @@ class Linear(Module):
         return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
 
 
+class NonDynamicallyQuantizableLinear(Linear):
+    """A Linear by the name that PyTorch's attention layers show for their last one.
+
+    >>> import tdt
+    >>> NonDynamicallyQuantizableLinear(3, 2)(tdt.ones(5, 3)).shape
+    tdt.Size([5, 2])
+    """
+
+
 class LazyLinear(OneSize, Linear):
     """A Linear that takes `in_features` from its first input, draws its weights then, and becomes a Linear.
 

@@ -1,0 +1,114 @@
+"""Multi-head attention as a layer: the weights of its projections."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tdt._creation import empty
+from tdt._ops.multi_head import each
+from tdt._tensor import Tensor
+from tdt.nn import functional as F
+from tdt.nn import init
+from tdt.nn.modules.linear import NonDynamicallyQuantizableLinear
+from tdt.nn.modules.module import Module
+from tdt.nn.parameter import Parameter
+
+PROJECTIONS = ("q_proj_weight", "k_proj_weight", "v_proj_weight")
+
+
+class MultiheadAttention(Module):
+    """Several heads look at a sequence, each by its own projections (Vaswani et al., 2017).
+
+    `(query, key, value)` (L, N, E), (S, N, kdim), (S, N, vdim), with N first if `batch_first`, or without N. Returns
+    (L, N, E) in the same order, and where the heads looked: (N, L, S), or (N, num_heads, L, S) unless
+    `average_attn_weights`, or None unless `need_weights`. Without them memory grows with L + S, not with L · S.
+
+    key_padding_mask (N, S), and attn_mask (L, S) or (N · num_heads, L, S): True where nobody is to look, or numbers to be
+    added. is_causal: a hint that attn_mask is the causal one. dropout: of the weights, in training. add_bias_kv: one more,
+    learned, key and value for every sequence; add_zero_attn: one more of zeros. Weights start as Xavier's uniform ones.
+    ValueError, or AssertionError, for sizes that do not fit.
+
+    >>> import tdt
+    >>> x = tdt.rand(2, 5, 8)
+    >>> out, weights = tdt.nn.MultiheadAttention(8, 2, batch_first=True)(x, x, x)
+    >>> out.shape, weights.shape
+    (tdt.Size([2, 5, 8]), tdt.Size([2, 5, 5]))
+    """
+
+    in_proj_weight: Parameter | None
+    in_proj_bias: Parameter | None
+    q_proj_weight: Parameter | None
+    k_proj_weight: Parameter | None
+    v_proj_weight: Parameter | None
+    bias_k: Parameter | None
+    bias_v: Parameter | None
+
+    def __init__(self, embed_dim: int, num_heads: int, dropout: float = 0.0, bias: bool = True, add_bias_kv: bool = False,
+                 add_zero_attn: bool = False, kdim: int | None = None, vdim: int | None = None, batch_first: bool = False,
+                 device: Any = None, dtype: Any = None):  # fmt: skip
+        if embed_dim <= 0 or num_heads <= 0:
+            raise ValueError(f"embed_dim and num_heads must be greater than 0, got embed_dim={embed_dim} and "
+                             f"num_heads={num_heads} instead")  # fmt: skip
+        super().__init__()
+        self.embed_dim, self.num_heads, self.head_dim = embed_dim, num_heads, embed_dim // num_heads
+        self.kdim, self.vdim = embed_dim if kdim is None else kdim, embed_dim if vdim is None else vdim
+        self.dropout, self.batch_first, self.add_zero_attn = dropout, batch_first, add_zero_attn
+        if embed_dim % num_heads:
+            raise AssertionError(f"embed_dim must be divisible by num_heads; got {embed_dim} and {num_heads}")
+        how = {"device": device, "dtype": dtype}
+        rows = {"in_proj_weight": 3 * embed_dim} if self._qkv_same_embed_dim else dict.fromkeys(PROJECTIONS, embed_dim)
+        columns = {"k_proj_weight": self.kdim, "v_proj_weight": self.vdim}
+        for name in ("in_proj_weight", *PROJECTIONS):
+            weight = Parameter(empty(rows[name], columns.get(name, embed_dim), **how)) if name in rows else None
+            self.register_parameter(name, weight)
+        self.register_parameter("in_proj_bias", Parameter(empty(3 * embed_dim, **how)) if bias else None)
+        self.out_proj = NonDynamicallyQuantizableLinear(embed_dim, embed_dim, bias=bias, **how)
+        self.bias_k = Parameter(empty(1, 1, embed_dim, **how)) if add_bias_kv else None
+        self.bias_v = Parameter(empty(1, 1, embed_dim, **how)) if add_bias_kv else None
+        self._reset_parameters()
+
+    @property
+    def _qkv_same_embed_dim(self) -> bool:
+        return self.kdim == self.embed_dim == self.vdim
+
+    def _reset_parameters(self) -> None:
+        for weight in (self.in_proj_weight, self.q_proj_weight, self.k_proj_weight, self.v_proj_weight):
+            if weight is not None:
+                init.xavier_uniform_(weight)
+        if self.in_proj_bias is not None:
+            init.zeros_(self.in_proj_bias)
+            init.zeros_(self.out_proj.bias)
+        for more in (self.bias_k, self.bias_v):
+            if more is not None:
+                init.xavier_normal_(more)
+
+    def forward(self, query: Tensor, key: Tensor, value: Tensor, key_padding_mask: Tensor | None = None,
+                need_weights: bool = True, attn_mask: Tensor | None = None, average_attn_weights: bool = True,
+                is_causal: bool = False) -> tuple[Tensor, Tensor | None]:  # fmt: skip
+        turned = self.batch_first and query.ndim == 3
+        if turned:
+            query, key, value = each(lambda t: t.transpose(0, 1), query, key, value)
+        out, weights = F.multi_head_attention_forward(
+            query, key, value, self.embed_dim, self.num_heads, self.in_proj_weight, self.in_proj_bias, self.bias_k,
+            self.bias_v, self.add_zero_attn, self.dropout, self.out_proj.weight, self.out_proj.bias, self.training,
+            key_padding_mask, need_weights, attn_mask, not self._qkv_same_embed_dim, self.q_proj_weight,
+            self.k_proj_weight, self.v_proj_weight, average_attn_weights=average_attn_weights, is_causal=is_causal,
+        )  # fmt: skip
+        return (out.transpose(0, 1) if turned else out), weights
+
+    def merge_masks(self, attn_mask: Tensor | None, key_padding_mask: Tensor | None,
+                    query: Tensor) -> tuple[Tensor | None, int | None]:  # fmt: skip
+        """Both masks as one, and its kind: (N, L) and 1 for padding alone, (N, num_heads, L, L) and 2 else; or None, None.
+
+        query: (N, L, E).
+        """
+        if attn_mask is None:
+            return key_padding_mask, None if key_padding_mask is None else 1
+        batch, length, _ = query.shape
+        if attn_mask.ndim == 3:
+            merged = attn_mask.reshape(batch, -1, length, length)
+        else:
+            merged = attn_mask.reshape(1, 1, length, length).expand(batch, self.num_heads, -1, -1)
+        if key_padding_mask is not None:
+            merged = merged + key_padding_mask.reshape(batch, 1, 1, length)
+        return merged, 2
