@@ -170,8 +170,8 @@ class TransformerEncoder(Module):
         out = src
         for layer in self.layers:
             out = layer(out, src_mask=mask, is_causal=is_causal, src_key_padding_mask=padding)
-        if padding is not None and mask is None and self._leaves_out(src, padding != 0, first):
-            out = out.masked_fill((padding != 0).unsqueeze(-1), 0)
+        if padding is not None and mask is None and self._leaves_out(src, padding.ne(0), first):
+            out = out.masked_fill(padding.ne(0).unsqueeze(-1), 0)
         return out if self.norm is None else self.norm(out)
 
     def _leaves_out(self, src: Tensor, padded: Tensor, first: Module) -> bool:
@@ -230,7 +230,7 @@ def _is_causal(mask: Tensor | None, given: bool | None, x: Tensor, batch_first: 
         return bool(given)
     length = x.shape[0 if x.ndim == 2 or not batch_first else 1]
     causal = Transformer.generate_square_subsequent_mask(length, mask.device, mask.dtype)
-    return mask.shape == causal.shape and bool((mask == causal).all())
+    return mask.shape == causal.shape and bool(mask.eq(causal).all())
 
 
 class Transformer(Module):
