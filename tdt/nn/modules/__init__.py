@@ -30,8 +30,8 @@ from tdt.nn.modules.activation import (
     Tanhshrink,
     Threshold,
 )
-from tdt.nn.modules.batchnorm import BatchNorm1d, BatchNorm2d, BatchNorm3d, SyncBatchNorm
 from tdt.nn.modules.attention import MultiheadAttention
+from tdt.nn.modules.batchnorm import BatchNorm1d, BatchNorm2d, BatchNorm3d, SyncBatchNorm
 from tdt.nn.modules.container import Container, ModuleDict, ModuleList, ParameterDict, ParameterList, Sequential
 from tdt.nn.modules.conv import (
     Conv1d,

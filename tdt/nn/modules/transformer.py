@@ -15,11 +15,11 @@ from tdt.nn import functional as F
 from tdt.nn import init
 from tdt.nn.modules.activation import GELU, ReLU
 from tdt.nn.modules.attention import MultiheadAttention
-from tdt.nn.modules.batchnorm import LayerNorm
 from tdt.nn.modules.container import ModuleList
 from tdt.nn.modules.dropout import Dropout
 from tdt.nn.modules.linear import Linear
 from tdt.nn.modules.module import Module
+from tdt.nn.modules.normalization import LayerNorm
 
 Activation = str | Callable[[Tensor], Tensor]
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu}
