@@ -55,20 +55,25 @@ def check_indices(indices: np.ndarray, size: int) -> None:
 
 @jit
 def _border(first, last, x, top, left, out):
-    height, width = x.shape[1], x.shape[2]
-    channels = x.shape[3]
+    height, width, channels = x.shape[1], x.shape[2], x.shape[3]
     for n in range(first, last):
         for i in range(out.shape[1]):
-            for j in range(out.shape[2]):
-                h, v = i - top, j - left
-                target = out[n, i, j]
-                if h >= 0 and h < height and v >= 0 and v < width:
-                    source = x[n, h, v]
+            h, row, wide = i - top, out[n, i], out.shape[2]
+            low = min(max(left, 0), wide) if h >= 0 and h < height else wide
+            high = max(low, min(width + left, wide))
+            for j in range(wide):
+                if j < low or j >= high:
+                    for c in range(channels):
+                        row[j, c] = 0
+            if channels >= 8:
+                for j in range(low, high):
+                    source, target = x[n, h, j - left], row[j]
                     for c in range(channels):
                         target[c] = source[c]
-                else:
-                    for c in range(channels):
-                        target[c] = 0
+            else:  # along the row: a loop of a few channels is mostly its beginning
+                for c in range(channels):
+                    for j in range(low, high):
+                        row[j, c] = x[n, h, j - left, c]
 
 
 @jit
