@@ -10,7 +10,7 @@ from typing import Any
 from tdt._dtype import bool as BOOL
 from tdt._dtype import dtype
 from tdt._ops.attention import scaled_dot_product_attention
-from tdt._ops.dropout import dropout
+from tdt._ops.dropout import functional_dropout as dropout
 from tdt._ops.join import cat
 from tdt._ops.linear import linear
 from tdt._ops.pad import pad

@@ -9,7 +9,7 @@ from typing import Any
 
 from tdt import _kernels
 from tdt._dtype import FLOATING
-from tdt._ops.dropout import dropout as drop_out
+from tdt._ops.dropout import functional_dropout as drop_out
 from tdt._ops.join import cat, stack
 from tdt._tensor import Tensor
 from tdt.autograd._op import op

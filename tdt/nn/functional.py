@@ -19,7 +19,10 @@ from tdt._ops.activation import (
 from tdt._ops.attention import scaled_dot_product_attention
 from tdt._ops.conv import conv1d, conv2d, conv3d
 from tdt._ops.conv_transpose import conv_tbc, conv_transpose1d, conv_transpose2d, conv_transpose3d
-from tdt._ops.dropout import dropout
+from tdt._ops.dropout import dropout1d, dropout2d, dropout3d
+from tdt._ops.dropout import functional_alpha_dropout as alpha_dropout
+from tdt._ops.dropout import functional_dropout as dropout
+from tdt._ops.dropout import functional_feature_alpha_dropout as feature_alpha_dropout
 from tdt._ops.elementwise import sigmoid, tanh
 from tdt._ops.embedding import embedding
 from tdt._ops.group_norm import group_norm
@@ -124,7 +127,12 @@ __all__ = [
     "conv_transpose1d",
     "conv_transpose2d",
     "conv_transpose3d",
+    "alpha_dropout",
     "dropout",
+    "dropout1d",
+    "dropout2d",
+    "dropout3d",
+    "feature_alpha_dropout",
     "sigmoid",
     "tanh",
     "embedding",

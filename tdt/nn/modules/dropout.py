@@ -1,4 +1,4 @@
-"""Dropout."""
+"""Dropout layers: of elements, of channels, and by selu's lowest value instead of zeros."""
 
 from __future__ import annotations
 
@@ -28,3 +28,65 @@ class Dropout(Module):
 
     def extra_repr(self) -> str:
         return f"p={self.p}, inplace={self.inplace}"
+
+
+class Dropout1d(Dropout):
+    """`Dropout` of whole channels of (N, C, L) or (C, L).
+
+    >>> import tdt
+    >>> tdt.nn.Dropout1d(0.2)
+    Dropout1d(p=0.2, inplace=False)
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.dropout1d(input, self.p, self.training, self.inplace)
+
+
+class Dropout2d(Dropout):
+    """`Dropout` of whole channels of (N, C, H, W); (N, C, L) too, with a warning.
+
+    >>> import tdt
+    >>> tdt.nn.Dropout2d(0.2)
+    Dropout2d(p=0.2, inplace=False)
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.dropout2d(input, self.p, self.training, self.inplace)
+
+
+class Dropout3d(Dropout):
+    """`Dropout` of whole channels of (N, C, D, H, W) or (C, D, H, W).
+
+    >>> import tdt
+    >>> tdt.nn.Dropout3d(0.2)
+    Dropout3d(p=0.2, inplace=False)
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.dropout3d(input, self.p, self.training, self.inplace)
+
+
+class AlphaDropout(Dropout):
+    """In training, put selu's lowest value in place of each element with probability `p`; mean and variance stay.
+
+    `inplace` has no effect, as in PyTorch.
+
+    >>> import tdt
+    >>> tdt.nn.AlphaDropout(0.2)
+    AlphaDropout(p=0.2, inplace=False)
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.alpha_dropout(input, self.p, self.training)
+
+
+class FeatureAlphaDropout(Dropout):
+    """`AlphaDropout` of whole channels of (N, C, *).
+
+    >>> import tdt
+    >>> tdt.nn.FeatureAlphaDropout(0.2)
+    FeatureAlphaDropout(p=0.2, inplace=False)
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.feature_alpha_dropout(input, self.p, self.training)

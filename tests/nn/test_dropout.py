@@ -1,0 +1,95 @@
+"""Dropout of every kind drops what PyTorch drops, to the bit, and says what it was asked wrongly."""
+
+import numpy as np
+import pytest
+
+import tdt
+from tests.helpers import require_torch
+from tests.nn._compare import agree, agree_error, numbers
+
+torch = require_torch()
+
+SHAPES = {"dropout": (4, 5), "alpha_dropout": (4, 5), "feature_alpha_dropout": (4, 5, 3), "dropout1d": (4, 5, 3),
+          "dropout2d": (4, 5, 3, 2), "dropout3d": (4, 5, 3, 2, 1)}  # fmt: skip
+OF_TORCH = ["dropout", "alpha_dropout", "feature_dropout", "feature_alpha_dropout"]
+
+
+def bits_and_gradients(call, shape, dtype="float32", turn=None):
+    """`call(lib, x)` from one seed in both libraries: equal to the bit, and the generators go on alike."""
+    seen = []
+
+    def run(lib, x):
+        lib.manual_seed(3)
+        y = call(lib, x if turn is None else x.permute(turn))
+        seen.append((y.detach().numpy(), y.stride(), lib.rand(1).item()))
+        return y
+
+    agree(run, numbers(*shape, dtype=dtype))
+    (ours, our_strides, our_next), (theirs, their_strides, their_next) = seen
+    np.testing.assert_array_equal(ours, theirs)
+    assert our_strides == their_strides
+    assert our_next == their_next
+
+
+@pytest.mark.parametrize("inplace", [False, True])
+@pytest.mark.parametrize("name", SHAPES)
+def test_each_kind_drops_what_pytorch_drops(name, inplace):
+    for dtype in ("float32", "float64"):
+        for p in (0.3, 1.0):
+            bits_and_gradients(
+                lambda lib, x, p=p: getattr(lib.nn.functional, name)(x * 1, p, True, inplace), SHAPES[name], dtype
+            )
+
+
+@pytest.mark.parametrize("name", ["dropout", "alpha_dropout", "dropout2d"])
+def test_masks_lie_in_memory_as_the_input_does(name):
+    bits_and_gradients(lambda lib, x: getattr(lib.nn.functional, name)(x, 0.4, True), (2, 3, 4, 5), turn=(0, 3, 1, 2))
+
+
+@pytest.mark.parametrize(("name", "shape"), [("dropout1d", (5, 3)), ("dropout3d", (5, 3, 2, 2))])
+@pytest.mark.parametrize("inplace", [False, True])
+def test_channels_without_a_batch_are_dropped_as_pytorchs(name, shape, inplace):
+    bits_and_gradients(lambda lib, x: getattr(lib.nn.functional, name)(x * 1, 0.5, True, inplace), shape)
+
+
+@pytest.mark.parametrize("name", OF_TORCH)
+def test_torchs_own_functions_and_their_forms_in_place_are_pytorchs(name):
+    bits_and_gradients(lambda lib, x: getattr(lib, name)(x, p=0.4, train=True), (3, 4, 5))
+    bits_and_gradients(lambda lib, x: getattr(lib, name + "_")(x * 1, 0.4, True), (3, 4, 5))
+    x = tdt.ones(2, 3)
+    assert getattr(tdt, name)(x, 0.5, False) is x
+    assert getattr(tdt, name)(x, 0.0, True) is x
+
+
+@pytest.mark.parametrize("name", ["Dropout1d", "Dropout2d", "Dropout3d", "AlphaDropout", "FeatureAlphaDropout"])
+def test_layers_drop_in_training_alone(name):
+    shape = (2, 6, *[2] * (int(name[7]) if name[7:8].isdigit() else 1))
+    bits_and_gradients(lambda lib, x: getattr(lib.nn, name)(0.4)(x), shape)
+    x = tdt.ones(*shape)
+    assert getattr(tdt.nn, name)(0.4).eval()(x) is x
+
+
+@pytest.mark.parametrize(("name", "shape"), [("dropout2d", (2, 3, 4)), ("dropout2d", (2, 3)), ("dropout3d", (2, 3, 4))])
+def test_unusual_dimensions_warn_where_the_call_stands(name, shape):
+    def run(lib, x):
+        lib.manual_seed(3)
+        with pytest.warns(UserWarning, match=f"{name}: Received a {len(shape)}-?D input") as seen:
+            y = getattr(lib.nn.functional, name)(x)
+        assert seen[0].filename == __file__
+        return y
+
+    agree(run, numbers(*shape))
+
+
+REFUSED = {
+    "functional": (lambda lib: lib.nn.functional.alpha_dropout(lib.ones(3), 1.5, True), ""),
+    "torch's": (lambda lib: lib.alpha_dropout(lib.ones(3), 1.5, True), ""),
+    "layer": (lambda lib: lib.nn.Dropout2d(-0.5), ""),
+    "channels": (lambda lib: lib.feature_dropout(lib.ones(3), 0.5, True), ""),
+    "dropout1d": (lambda lib: lib.nn.functional.dropout1d(lib.ones(3)), "Expected 2D or 3D input"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_pytorch_refuses_is_refused(name):
+    agree_error(*REFUSED[name])
