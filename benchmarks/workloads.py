@@ -66,6 +66,21 @@ def mlp(*widths: int, batch: int) -> Callable[[Any, bool], Step]:
     return build
 
 
+def bags(rows: int, width: int, tokens: int, batch: int, classes: int = 4) -> Callable[[Any, bool], Step]:
+    """A classifier of texts: the mean embedding of their tokens and a linear layer; SGD."""
+
+    def build(library: Any, last: bool) -> Step:
+        nn = library.nn
+        library.manual_seed(0)
+        model = nn.Sequential(nn.EmbeddingBag(rows, width), nn.Linear(width, classes))
+        rng = np.random.default_rng(0)
+        x = library.from_numpy(rng.integers(0, rows, (batch, tokens)))
+        y = library.from_numpy(rng.integers(0, classes, batch))
+        return training(library, model, library.optim.SGD(model.parameters(), lr=0.1), x, y)
+
+    return build
+
+
 def lenet(library: Any) -> Any:
     """Two convolutions, pooling, dropout and 128 hidden units, for 28×28 images."""
     nn = library.nn
@@ -150,6 +165,7 @@ WORKLOADS: dict[str, Callable[[Any, bool], Step]] = {
     "ResNet-20, batch 64, SGD": network(resnet20, 3, 32, True, lr=0.1, momentum=0.9),
     "LeNet, batch 64, inference": network(lenet, 1, 28, False),
     "ResNet-20, batch 64, inference": network(resnet20, 3, 32, False),
+    "embedding-bag classifier": bags(20_000, 64, tokens=64, batch=256),
     "SGD step, 40 tensors": optimizer_step("SGD", 40, lr=0.01, momentum=0.9),
     "Adam step, 40 tensors": optimizer_step("Adam", 40),
     "Adam step, 1 tensor": optimizer_step("Adam", 1),

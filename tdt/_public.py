@@ -45,6 +45,7 @@ from tdt._ops.decompositions import *
 from tdt._ops.dropout import *
 from tdt._ops.elementwise import *
 from tdt._ops.embedding import *
+from tdt._ops.embedding_bag import *
 from tdt._ops.index import *
 from tdt._ops.join import *
 from tdt._ops.layer_norm import *

@@ -5,20 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 from tdt import _backend
-from tdt._dtype import ALL, FLOATING_AND_COMPLEX, check_category, int32, int64
+from tdt._dtype import ALL, FLOATING_AND_COMPLEX, SCALAR_NAMES, check_category, int32, int64
 from tdt._sparse import SparseCOO
 from tdt._tensor import Tensor, wrap
 from tdt.autograd._op import op
 
-_TYPENAMES = {
-    "float32": "Float",
-    "float64": "Double",
-    "float16": "Half",
-    "bool": "Bool",
-    "uint8": "Byte",
-    "int8": "Char",
-    "int16": "Short",
-}
+
+def check_type(function: str, name: str, t: Tensor, allowed: tuple) -> None:
+    """PyTorch's RuntimeError for an argument of a dtype that is not among the `allowed`."""
+    if t.dtype not in allowed:
+        wanted = ", ".join(SCALAR_NAMES[d] for d in allowed)
+        raise RuntimeError(f"Expected tensor for argument #1 '{name}' to have one of the following scalar types: {wanted}; "
+                           f"but got torch.{SCALAR_NAMES[t.dtype]}Tensor instead (while checking arguments for "
+                           f"{function})")  # fmt: skip
 
 
 @op(name="embedding", dtypes=ALL, promote=(), broadcasts=False, computes=False,
@@ -71,8 +70,8 @@ def _(g, indices, rows, padding_idx, by_frequency):
     return out / wrap(_counts(_backend.namespace(g._a), indices._a, rows)) if by_frequency else out
 
 
-def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None, max_norm: float | None = None,
-              norm_type: float = 2.0, scale_grad_by_freq: bool = False, sparse: bool = False) -> Tensor:  # fmt: skip
+def functional_embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None, max_norm: float | None = None,
+                         norm_type: float = 2.0, scale_grad_by_freq: bool = False, sparse: bool = False) -> Tensor:  # fmt: skip
     """Rows of `weight` (rows, *d) at the indices `input` (int64 or int32, any shape). Returns (*input.shape, *d).
 
     padding_idx: a row that gets no gradient. max_norm: rows that are used and longer (in the `norm_type` norm) are scaled
@@ -80,13 +79,10 @@ def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None, max
     `weight` is a sparse tensor. IndexError for an index outside the table.
 
     >>> import tdt
-    >>> embedding(tdt.tensor([1]), tdt.tensor([[1.0, 2.0], [3.0, 4.0]]))
+    >>> functional_embedding(tdt.tensor([1]), tdt.tensor([[1.0, 2.0], [3.0, 4.0]]))
     tensor([[3., 4.]])
     """
-    if input.dtype is not int64 and input.dtype is not int32:
-        raise RuntimeError("Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, "
-                           f"Int; but got torch.{_TYPENAMES.get(input.dtype.name, input.dtype.name)}Tensor instead (while "
-                           "checking arguments for embedding)")  # fmt: skip
+    check_type("embedding", "indices", input, (int64, int32))
     if weight.ndim != 2:
         raise RuntimeError(f"'weight' must be 2-D, but got shape {list(weight.shape)}")
     if padding_idx is not None:
@@ -98,6 +94,18 @@ def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None, max
     if max_norm is not None:
         _renorm(weight, input, max_norm, norm_type)
     return _embedding(weight, input, padding_idx=padding_idx, by_frequency=scale_grad_by_freq, sparse=sparse)
+
+
+def embedding(weight: Tensor, indices: Tensor, padding_idx: int = -1, scale_grad_by_freq: bool = False,
+              sparse: bool = False) -> Tensor:  # fmt: skip
+    """`nn.functional.embedding` with the table first; a negative padding_idx is none.
+
+    >>> import tdt
+    >>> tdt.embedding(tdt.tensor([[1.0, 2.0], [3.0, 4.0]]), tdt.tensor([1]))
+    tensor([[3., 4.]])
+    """
+    return functional_embedding(indices, weight, None if padding_idx < 0 else padding_idx,
+                                scale_grad_by_freq=scale_grad_by_freq, sparse=sparse)  # fmt: skip
 
 
 def _renorm(weight: Tensor, input: Tensor, max_norm: float, norm_type: float) -> None:

@@ -24,7 +24,8 @@ from tdt._ops.dropout import functional_alpha_dropout as alpha_dropout
 from tdt._ops.dropout import functional_dropout as dropout
 from tdt._ops.dropout import functional_feature_alpha_dropout as feature_alpha_dropout
 from tdt._ops.elementwise import sigmoid, tanh
-from tdt._ops.embedding import embedding
+from tdt._ops.embedding import functional_embedding as embedding
+from tdt._ops.embedding_bag import functional_embedding_bag as embedding_bag
 from tdt._ops.group_norm import group_norm
 from tdt._ops.layer_norm import layer_norm, rms_norm
 from tdt._ops.linear import linear
@@ -213,4 +214,5 @@ __all__ = [
     "max_unpool1d",
     "max_unpool2d",
     "max_unpool3d",
+    "embedding_bag",
 ]

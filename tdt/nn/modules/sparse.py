@@ -1,4 +1,4 @@
-"""Embedding: a table of learned rows."""
+"""Embedding and EmbeddingBag: tables of learned rows, looked up one by one or a bag at a time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,47 @@ from tdt.nn.modules.module import Module
 from tdt.nn.parameter import Parameter
 
 
-class Embedding(Module):
+class _Table(Module):
+    """What both layers hold: the table and how its rows are looked up."""
+
+    def _set_up(self, num_embeddings: int, embedding_dim: int, padding_idx: int | None, max_norm: float | None,
+                norm_type: float, scale_grad_by_freq: bool, sparse: bool, weight: Tensor | None, freeze: bool,
+                device: Any, dtype: Any) -> None:  # fmt: skip
+        if padding_idx is not None:
+            if not -num_embeddings <= padding_idx < num_embeddings:
+                name = "Padding_idx" if isinstance(self, Embedding) else "padding_idx"
+                raise AssertionError(
+                    f"{name} must be within num_embeddings; got {padding_idx} for {num_embeddings} rows"
+                )
+            padding_idx %= num_embeddings
+        self.num_embeddings, self.embedding_dim, self.padding_idx = num_embeddings, embedding_dim, padding_idx
+        self.max_norm, self.norm_type = max_norm, norm_type
+        self.scale_grad_by_freq, self.sparse = scale_grad_by_freq, sparse
+        if weight is None:
+            weight = empty(num_embeddings, embedding_dim, device=device, dtype=dtype)
+            self.weight = Parameter(weight, requires_grad=not freeze)
+            self.reset_parameters()
+        elif list(weight.shape) != [num_embeddings, embedding_dim]:
+            raise AssertionError(f"Shape of weight does not match num_embeddings and embedding_dim: {list(weight.shape)}, not "
+                                 f"{[num_embeddings, embedding_dim]}")  # fmt: skip
+        else:
+            self.weight = Parameter(weight, requires_grad=not freeze)
+
+    def reset_parameters(self) -> None:
+        """Draw the table anew."""
+        init.normal_(self.weight)
+        if self.padding_idx is not None:
+            with no_grad():
+                self.weight[self.padding_idx].fill_(0)
+
+
+def _sizes(embeddings: Tensor) -> tuple[int, int]:
+    if embeddings.ndim != 2:
+        raise AssertionError("Embeddings parameter is expected to be 2-dimensional")
+    return tuple(embeddings.shape)
+
+
+class Embedding(_Table):
     """Rows of `weight` (num_embeddings, embedding_dim) by index; starts normal, with the row `padding_idx` 0.
 
     See `nn.functional.embedding` for the options. AssertionError for a padding_idx outside the table.
@@ -27,43 +67,17 @@ class Embedding(Module):
                  norm_type: float = 2.0, scale_grad_by_freq: bool = False, sparse: bool = False, _weight: Tensor | None = None,
                  _freeze: bool = False, device: Any = None, dtype: Any = None):  # fmt: skip
         super().__init__()
-        if padding_idx is not None:
-            if not -num_embeddings <= padding_idx < num_embeddings:
-                raise AssertionError("Padding_idx must be within num_embeddings")
-            padding_idx %= num_embeddings
-        self.num_embeddings, self.embedding_dim, self.padding_idx = num_embeddings, embedding_dim, padding_idx
-        self.max_norm, self.norm_type, self.scale_grad_by_freq, self.sparse = (
-            max_norm,
-            norm_type,
-            scale_grad_by_freq,
-            sparse,
-        )
-        if _weight is None:
-            self.weight = Parameter(
-                empty(num_embeddings, embedding_dim, device=device, dtype=dtype), requires_grad=not _freeze
-            )
-            self.reset_parameters()
-        else:
-            if list(_weight.shape) != [num_embeddings, embedding_dim]:
-                raise AssertionError("Shape of weight does not match num_embeddings and embedding_dim")
-            self.weight = Parameter(_weight, requires_grad=not _freeze)
+        self._set_up(num_embeddings, embedding_dim, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse, _weight,
+                     _freeze, device, dtype)  # fmt: skip
 
     @classmethod
     def from_pretrained(cls, embeddings: Tensor, freeze: bool = True, padding_idx: int | None = None,
                         max_norm: float | None = None, norm_type: float = 2.0, scale_grad_by_freq: bool = False,
                         sparse: bool = False) -> Self:  # fmt: skip
         """An Embedding around `embeddings` (rows, *), not trained if `freeze`."""
-        if embeddings.dim() != 2:
-            raise AssertionError("Embeddings parameter is expected to be 2-dimensional")
-        rows, width = embeddings.shape
-        return cls(rows, width, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse, embeddings, freeze)
-
-    def reset_parameters(self) -> None:
-        """Draw the table anew."""
-        init.normal_(self.weight)
-        if self.padding_idx is not None:
-            with no_grad():
-                self.weight[self.padding_idx].fill_(0)
+        return cls(
+            *_sizes(embeddings), padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse, embeddings, freeze
+        )
 
     def forward(self, input: Tensor) -> Tensor:
         return F.embedding(
@@ -79,3 +93,47 @@ class Embedding(Module):
         if self.norm_type != 2:
             text += f", norm_type={self.norm_type}"
         return text + ", scale_grad_by_freq=True" * self.scale_grad_by_freq + ", sparse=True" * self.sparse
+
+
+class EmbeddingBag(_Table):
+    """Sums, means or maxima of the rows of `weight` (num_embeddings, embedding_dim) in bags of indices.
+
+    See `nn.functional.embedding_bag` for the options; starts as an `Embedding` does. AssertionError for a padding_idx
+    outside the table.
+
+    >>> import tdt
+    >>> tdt.nn.EmbeddingBag(10, 3)(tdt.tensor([[1, 2], [0, 4]])).shape
+    tdt.Size([2, 3])
+    """
+
+    def __init__(self, num_embeddings: int, embedding_dim: int, max_norm: float | None = None, norm_type: float = 2.0,
+                 scale_grad_by_freq: bool = False, mode: str = "mean", sparse: bool = False, _weight: Tensor | None = None,
+                 include_last_offset: bool = False, padding_idx: int | None = None, device: Any = None,
+                 dtype: Any = None):  # fmt: skip
+        super().__init__()
+        self._set_up(num_embeddings, embedding_dim, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse, _weight,
+                     False, device, dtype)  # fmt: skip
+        self.mode, self.include_last_offset = mode, include_last_offset
+
+    @classmethod
+    def from_pretrained(cls, embeddings: Tensor, freeze: bool = True, max_norm: float | None = None, norm_type: float = 2.0,
+                        scale_grad_by_freq: bool = False, mode: str = "mean", sparse: bool = False,
+                        include_last_offset: bool = False, padding_idx: int | None = None) -> Self:  # fmt: skip
+        """An EmbeddingBag around `embeddings` (rows, *), not trained if `freeze`."""
+        made = cls(*_sizes(embeddings), max_norm, norm_type, scale_grad_by_freq, mode, sparse, embeddings,
+                   include_last_offset, padding_idx)  # fmt: skip
+        made.weight.requires_grad = not freeze
+        return made
+
+    def forward(self, input: Tensor, offsets: Tensor | None = None, per_sample_weights: Tensor | None = None) -> Tensor:
+        return F.embedding_bag(input, self.weight, offsets, self.max_norm, self.norm_type, self.scale_grad_by_freq, self.mode,
+                               self.sparse, per_sample_weights, self.include_last_offset, self.padding_idx)  # fmt: skip
+
+    def extra_repr(self) -> str:
+        text = f"{self.num_embeddings}, {self.embedding_dim}"
+        if self.max_norm is not None:
+            text += f", max_norm={self.max_norm}"
+        if self.norm_type != 2:
+            text += f", norm_type={self.norm_type}"
+        text += ", scale_grad_by_freq=True" * self.scale_grad_by_freq + f", mode={self.mode!r}"
+        return text if self.padding_idx is None else f"{text}, padding_idx={self.padding_idx}"
