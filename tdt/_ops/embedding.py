@@ -79,7 +79,7 @@ def functional_embedding(input: Tensor, weight: Tensor, padding_idx: int | None 
     `weight` is a sparse tensor. IndexError for an index outside the table.
 
     >>> import tdt
-    >>> functional_embedding(tdt.tensor([1]), tdt.tensor([[1.0, 2.0], [3.0, 4.0]]))
+    >>> tdt.nn.functional.embedding(tdt.tensor([1]), tdt.tensor([[1.0, 2.0], [3.0, 4.0]]))
     tensor([[3., 4.]])
     """
     check_type("embedding", "indices", input, (int64, int32))

@@ -30,7 +30,7 @@ def functional_embedding_bag(
 
     >>> import tdt
     >>> table = tdt.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
-    >>> functional_embedding_bag(tdt.tensor([0, 1, 2]), table, tdt.tensor([0, 2]))
+    >>> tdt.nn.functional.embedding_bag(tdt.tensor([0, 1, 2]), table, tdt.tensor([0, 2]))
     tensor([[2., 3.],
             [5., 6.]])
     """
