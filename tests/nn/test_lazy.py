@@ -19,25 +19,35 @@ LAYERS = [
     ("LazyConvTranspose1d", (4, 3, 2), (3, 5)),
     ("LazyConvTranspose2d", (4, 3, 2, 1, 1), (2, 3, 5, 5)),
     ("LazyConvTranspose3d", (4, 2), (2, 3, 2, 2, 2)),
+    ("LazyBatchNorm1d", (), (4, 3)),
+    ("LazyBatchNorm2d", (1e-3, None), (4, 3, 2, 2)),
+    ("LazyBatchNorm3d", (1e-3, 0.2, False), (4, 3, 2, 2, 2)),
+    ("LazyInstanceNorm1d", (), (4, 3, 5)),
+    ("LazyInstanceNorm2d", (1e-3, 0.1, True, False), (4, 3, 2, 2)),
+    ("LazyInstanceNorm3d", (1e-3, 0.1, False, True), (4, 3, 2, 2, 2)),
 ]
 EVERY = pytest.mark.parametrize(("name", "args", "shape"), LAYERS, ids=[name for name, *_ in LAYERS])
 
 
 @EVERY
-@pytest.mark.parametrize("options", [{}, {"bias": False}], ids=str)
+@pytest.mark.parametrize("options", [{}, {"bias": False}, {"dtype": "float64"}], ids=str)
 def test_the_first_call_draws_what_pytorch_draws(name, args, shape, options):
     results = []
     for lib in (tdt, torch):
-        layer = getattr(lib.nn, name)(*args, **options)
+        dtype = getattr(lib, options.get("dtype", "float32"))
+        layer = getattr(lib.nn, name)(*args, **{**options, "dtype": dtype})
         assert layer.has_uninitialized_params()
         lib.manual_seed(3)
-        out = layer(lib.from_numpy(numbers(*shape)))
+        out = layer(lib.from_numpy(numbers(*shape)).to(dtype))
         results.append((layer, out))
     (ours, mine), (theirs, expected) = results
     assert type(ours).__name__ == type(theirs).__name__ == name.removeprefix("Lazy")
     assert repr(ours) == repr(theirs)
-    for key, value in theirs.state_dict().items():
-        assert ours.state_dict()[key].numpy().tobytes() == value.numpy().tobytes(), key
+    assert ours.state_dict().keys() == theirs.state_dict().keys()
+    for key, value in theirs.named_parameters():
+        assert ours.get_parameter(key).detach().numpy().tobytes() == value.detach().numpy().tobytes(), key
+    for key, value in theirs.named_buffers():
+        near(ours.get_buffer(key), value, key)
     near(mine, expected, "result")
     assert not ours._forward_pre_hooks
 
@@ -60,6 +70,12 @@ def test_a_copy_made_before_the_first_call_waits_for_its_own(name, args, shape):
     assert other.has_uninitialized_params() and type(other).__name__ == name
     other(tdt.from_numpy(numbers(*shape)))
     assert type(other).__name__ == name.removeprefix("Lazy")
+
+
+def test_instance_norm_without_a_batch_counts_its_channels():
+    layer = tdt.nn.LazyInstanceNorm1d()
+    assert layer(tdt.from_numpy(numbers(3, 5))).shape == (3, 5)
+    assert layer.num_features == 3  # PyTorch takes the length here, and then refuses the input
 
 
 def test_an_optimizer_keeps_hold_of_parameters_made_before_the_first_call():

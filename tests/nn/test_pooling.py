@@ -1,0 +1,165 @@
+"""Pooling layers beyond PyTorch's database: random windows, memory order, NaN, infinite gradients, refusals."""
+
+import numpy as np
+import pytest
+
+import tdt
+from tests.helpers import require_torch
+from tests.nn._compare import agree, agree_error, near, numbers
+
+torch = require_torch()
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+@pytest.mark.parametrize(
+    "options", [{"output_size": (5, 3)}, {"output_ratio": (0.6, 0.7)}, {"output_size": 1}], ids=str
+)
+def test_fractional_pooling_draws_pytorchs_windows(options, dtype):
+    results = []
+    for lib in (tdt, torch):
+        lib.manual_seed(11)
+        x = lib.from_numpy(numbers(2, 3, 11, 9)).to(getattr(lib, dtype))
+        out, at = lib.nn.functional.fractional_max_pool2d(x, (2, 3), **options, return_indices=True)
+        results.append((out.float(), at, lib.rand(1)))
+    for ours, theirs in zip(*results, strict=True):
+        near(ours, theirs, "values, indices, the generator afterwards")
+
+
+def test_fractional_pooling_of_volumes_and_without_a_batch():
+    for shape in [(2, 3, 7, 8, 9), (3, 7, 8, 9)]:
+        results = []
+        for lib in (tdt, torch):
+            lib.manual_seed(5)
+            layer = lib.nn.FractionalMaxPool3d(2, output_ratio=(0.5, 0.6, 0.7), return_indices=True)
+            results.append(layer(lib.from_numpy(numbers(*shape))))
+        for ours, theirs in zip(*results, strict=True):
+            near(ours, theirs, "values and indices")
+
+
+def test_given_random_samples_are_a_buffer_and_are_used():
+    samples = np.random.default_rng(0).random((2, 3, 2), np.float32)
+
+    def run(lib, x):
+        layer = lib.nn.FractionalMaxPool2d(2, 4, _random_samples=lib.from_numpy(samples.copy()))
+        assert list(layer.state_dict()) == ["_random_samples"]
+        return layer(x)
+
+    agree(run, numbers(2, 3, 8, 9))
+
+
+@pytest.mark.parametrize("size", [1, 3, (4, 2), (None, 5), 9], ids=str)
+@pytest.mark.parametrize("last", [False, True], ids=["contiguous", "channels-last"])
+def test_adaptive_max_pooling_is_pytorchs_in_both_memory_orders(size, last):
+    def run(lib, x):
+        x = x.contiguous(memory_format=lib.channels_last) if last else x
+        out, at = lib.nn.functional.adaptive_max_pool2d(x, size, return_indices=True)
+        assert out.is_contiguous(memory_format=lib.channels_last if last else lib.contiguous_format)
+        return out, at, lib.nn.functional.adaptive_max_pool2d(x, size)
+
+    agree(run, numbers(2, 3, 8, 6))
+
+
+# A window's largest value several times, NaN once and twice, infinities; windows that tile, overlap, and leave gaps.
+ODD = np.array([[1, 1, np.nan, 2, 3, np.nan], [1, 1, 0, np.nan, 3, 3], [np.inf, 5, -np.inf, -np.inf, np.nan, np.nan],
+                [np.inf, 5, -np.inf, -np.inf, np.nan, np.nan]], np.float32)  # fmt: skip
+WINDOWS = [(2, 2, 0, 1), (2, 1, 0, 1), (3, 2, 1, 1), (2, 1, 1, 2), (1, 2, 0, 1)]
+
+
+@pytest.mark.parametrize("window", WINDOWS, ids=str)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("copies", [1, 3000])
+def test_ties_and_nan_send_the_gradient_where_pytorch_sends_it(window, dtype, copies):
+    x = np.broadcast_to(np.nan_to_num(ODD, neginf=-9), (1, copies, 4, 6)).astype(dtype)
+    nan = np.broadcast_to(np.where(np.isneginf(ODD), -9, ODD), x.shape).astype(dtype)
+    for values in (x, nan):
+        agree(lambda lib, a: lib.nn.functional.max_pool2d(a, *window), values)
+
+
+def test_an_infinite_gradient_reaches_one_cell_alone():
+    x = tdt.tensor(np.arange(16.0).reshape(1, 1, 4, 4), requires_grad=True)
+    tdt.nn.functional.max_pool2d(x, 2).backward(tdt.full((1, 1, 2, 2), tdt.inf))
+    assert x.grad.isnan().sum() == 0 and x.grad.isinf().sum() == 4
+
+
+@pytest.mark.parametrize("p", [1, 2, 1.5, np.inf, -np.inf])
+@pytest.mark.parametrize("nd", [1, 2, 3])
+def test_lp_pooling_of_zeros_has_no_gradient_there(nd, p):
+    x = np.abs(numbers(2, 3, *(6,) * nd))
+    x[:, 1] = 0
+    agree(lambda lib, a: getattr(lib.nn.functional, f"lp_pool{nd}d")(a, p, 2, ceil_mode=True), x)
+
+
+@pytest.mark.parametrize(("nd", "shape"), [(1, (2, 3, 7)), (2, (2, 3, 7, 6)), (3, (3, 5, 4, 6))])
+def test_unpooling_puts_values_back(nd, shape):
+    def run(lib, x):
+        pool = getattr(lib.nn, f"MaxPool{nd}d")(3, 2, 1, return_indices=True)
+        unpool = getattr(lib.nn, f"MaxUnpool{nd}d")(3, 2, 1)
+        return unpool(*pool(x), output_size=x.shape[-nd:])
+
+    agree(run, numbers(*shape))
+
+
+def test_unpooling_is_channels_last_where_its_values_are():
+    def run(lib, x):
+        x = x.contiguous(memory_format=lib.channels_last)
+        out = lib.nn.functional.max_unpool2d(*lib.nn.functional.max_pool2d(x, 2, return_indices=True), 2)
+        assert out.is_contiguous(memory_format=lib.channels_last)
+        return out
+
+    agree(run, numbers(2, 3, 4, 6))
+
+
+def images(lib, *shape, dtype="float32"):
+    return lib.ones(*(shape or (2, 3, 6, 6)), dtype=getattr(lib, dtype))
+
+
+def unpool(lib, change=lambda at: at, nd=2, **options):
+    out, at = lib.nn.functional.max_pool2d(images(lib), 2, return_indices=True)
+    return getattr(lib.nn.functional, f"max_unpool{nd}d")(out, change(at), **{"kernel_size": 2, **options})
+
+
+REFUSED = [
+    (lambda lib: unpool(lib, lambda at: at + 36), "Found an invalid max index: "),
+    (lambda lib: unpool(lib, lambda at: at - 99), "Found an invalid max index: -"),
+    (lambda lib: unpool(lib, lambda at: at.int()), "elements in indices should be type int64 but got: "),
+    (lambda lib: unpool(lib, lambda at: at[:1]), ""),
+    (lambda lib: unpool(lib, padding=9), ""),
+    (lambda lib: unpool(lib, output_size=(9, 9)), ""),
+    (lambda lib: unpool(lib, output_size=(9, 9, 3)), ""),
+    (lambda lib: unpool(lib, nd=3, stride=(1, 0, 1)), "strides should be greater than zero, but got stride: "),
+    (lambda lib: lib.nn.functional.adaptive_max_pool2d(images(lib), (1, 2, 3)), "output_size.size() must be 2"),
+    (lambda lib: lib.nn.functional.adaptive_max_pool2d(images(lib, 6, 6), 3), ""),
+    (lambda lib: lib.nn.functional.adaptive_max_pool2d(images(lib, 2, 3, 6, 0), 3), ""),
+    (lambda lib: lib.nn.functional.adaptive_max_pool2d(images(lib, dtype="int64"), 2), ""),
+    (lambda lib: lib.nn.functional.fractional_max_pool2d(images(lib), 2), ""),
+    (lambda lib: lib.nn.functional.fractional_max_pool2d(images(lib), 2, output_ratio=(0.5,) * 3),
+     "fractional_max_pool2d requires output_ratio to "),
+    (lambda lib: lib.nn.functional.fractional_max_pool2d(images(lib), 5, 3), ""),
+    (lambda lib: lib.nn.functional.fractional_max_pool3d(images(lib, 2, 3, 6, 6, 6), 2, 5), "pool time 2 too large"),
+    (lambda lib: lib.nn.functional.fractional_max_pool2d(images(lib), 2, 3, _random_samples=images(lib, 2, 3, 3)), ""),
+    (lambda lib: lib.nn.functional.fractional_max_pool2d(images(lib), 2, 3, _random_samples=images(lib, 1, 3, 2)),
+     "Expect _random_samples.size(0) no less then input batch size"),
+    (lambda lib: lib.nn.functional.fractional_max_pool2d(images(lib), 2, 3, _random_samples=images(lib, 2, 4, 2)),
+     "Expect _random_samples.size(1) equals to input channel size"),
+    (lambda lib: lib.nn.functional.fractional_max_pool2d(images(lib), 2, 3, _random_samples=images(lib, 2, 3)), ""),
+    (lambda lib: lib.nn.functional.fractional_max_pool2d(images(lib), 2, 3,
+                                                         _random_samples=images(lib, 2, 3, 2, dtype="float64")),
+     "Expect _random_samples to have the same dtype as input"),
+    (lambda lib: lib.nn.FractionalMaxPool2d(2), ""),
+    (lambda lib: lib.nn.FractionalMaxPool2d(2, 3, 0.5), ""),
+    (lambda lib: lib.nn.FractionalMaxPool3d(2, output_ratio=1.5), ""),
+    (lambda lib: lib.nn.FractionalMaxPool3d(0, 3), ""),
+    (lambda lib: lib.nn.LPPool2d(0, 2)(images(lib)), ""),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("case", "clause"), REFUSED)
+def test_refusals_have_pytorchs_class_and_clause(case, clause):
+    agree_error(case, clause)
+
+
+def test_torchs_own_one_dimensional_forms_return_indices():
+    def run(lib, x):
+        return *lib.adaptive_max_pool1d(x, 2), *lib.max_pool1d_with_indices(x, 2), lib.max_pool1d(x, 3)
+
+    agree(run, numbers(2, 3, 7))
