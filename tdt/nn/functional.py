@@ -27,6 +27,7 @@ from tdt._ops.elementwise import sigmoid, tanh
 from tdt._ops.embedding import functional_embedding as embedding
 from tdt._ops.embedding_bag import functional_embedding_bag as embedding_bag
 from tdt._ops.group_norm import group_norm
+from tdt._ops.grouped_mm import grouped_mm
 from tdt._ops.layer_norm import layer_norm, rms_norm
 from tdt._ops.linear import linear
 from tdt._ops.loss.binary import (
@@ -138,6 +139,7 @@ __all__ = [
     "tanh",
     "embedding",
     "group_norm",
+    "grouped_mm",
     "layer_norm",
     "rms_norm",
     "linear",
