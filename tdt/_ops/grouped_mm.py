@@ -45,9 +45,9 @@ def _cut_size(a: Tensor, b: Tensor) -> int:
 
 
 def _check(a: Tensor, b: Tensor, offs: Tensor | None, bias: Tensor | None, out_dtype: dtype | None) -> None:
-    refuse: Callable[[str], RuntimeError] = lambda text: RuntimeError(
-        f"{text} (mat_a {tuple(a.shape)}, mat_b {tuple(b.shape)})"
-    )
+    def refuse(text: str) -> RuntimeError:
+        return RuntimeError(f"{text} (mat_a {tuple(a.shape)}, mat_b {tuple(b.shape)})")
+
     for x, name in ((a, "mat_a"), (b, "mat_b")):
         if x.dtype not in (float32, bfloat16, float16):
             raise RuntimeError(f"Expected {name} to be Float32, BFloat16 or Float16 matrix, got {x.dtype}")

@@ -3,7 +3,6 @@
 import pytest
 
 import tdt
-
 from tests.helpers import require_torch
 
 torch = require_torch()
