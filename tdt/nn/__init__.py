@@ -1,6 +1,7 @@
 """Neural networks: modules, their parameters, their functions, and how parameters start."""
 
 from tdt import Tensor as _Tensor  # noqa: F401  (loads the core: from here on tensors have their methods)
+from tdt.nn import attention as attention
 from tdt.nn import functional as functional
 from tdt.nn import init as init
 from tdt.nn import utils as utils
@@ -12,4 +13,4 @@ from tdt.nn.parameter import UninitializedBuffer as UninitializedBuffer
 from tdt.nn.parameter import UninitializedParameter as UninitializedParameter
 
 __all__ = ["Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter",  # noqa: PLE0604
-           "functional", "init", "utils", *_modules]  # fmt: skip
+           "attention", "functional", "init", "utils", *_modules]  # fmt: skip

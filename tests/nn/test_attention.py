@@ -126,3 +126,16 @@ def test_sizes_that_do_not_fit_are_named():
         attend(tdt, *[tdt.ones(4, 4)] * 3, attn_mask=tdt.ones(3, 4))
     with pytest.raises(RuntimeError, match="doesn't match the broadcast shape"):
         attend(tdt, *[tdt.ones(4, 4)] * 3, attn_mask=tdt.ones(2, 4, 4))
+
+
+def test_backends_have_pytorchs_names_and_change_nothing():
+    ours, theirs = tdt.nn.attention, torch.nn.attention
+    named = {b.name: int(b) for b in ours.SDPBackend}
+    assert named == {name: int(b) for name, b in theirs.SDPBackend.__members__.items()}
+    q = tdt.from_numpy(numbers(1, 2, 3, 4))
+    with ours.sdpa_kernel([ours.SDPBackend.MATH, ours.SDPBackend.FLASH_ATTENTION], set_priority=True):
+        inside = attend(tdt, q, q, q)
+    assert (inside == attend(tdt, q, q, q)).all()
+    agree_error(
+        lambda lib: lib.nn.attention.sdpa_kernel("MATH").__enter__(), "Backend must be an instance of SDPBackend"
+    )

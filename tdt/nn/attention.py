@@ -1,0 +1,40 @@
+"""Which way attention is computed: PyTorch's names for it. Here it is one op, and the names change nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+from collections.abc import Iterator, Sequence
+
+
+class SDPBackend(enum.IntEnum):
+    """PyTorch's ways to compute `scaled_dot_product_attention`.
+
+    >>> SDPBackend.MATH.name
+    'MATH'
+    """
+
+    ERROR = -1
+    MATH = 0
+    FLASH_ATTENTION = 1
+    EFFICIENT_ATTENTION = 2
+    CUDNN_ATTENTION = 3
+    OVERRIDEABLE = 4
+
+
+@contextlib.contextmanager
+def sdpa_kernel(backends: Sequence[SDPBackend] | SDPBackend, set_priority: bool = False) -> Iterator[dict]:
+    """A block in which PyTorch would compute attention by one of these ways; here all are the same op.
+
+    AssertionError for what names none.
+
+    >>> with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
+    ...     pass
+    """
+    if not isinstance(backends, list | SDPBackend):
+        raise AssertionError("Backend must be an instance of SDPBackend or a list of SDPBackend instances, got "
+                             f"{type(backends).__name__}")  # fmt: skip
+    yield {}
+
+
+__all__ = ["SDPBackend", "sdpa_kernel"]
