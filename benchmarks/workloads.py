@@ -137,6 +137,53 @@ def network(
     return build
 
 
+def gpt_model(library: Any, layers: int, heads: int, width: int, length: int, tokens: int) -> Any:
+    """A decoder-only Transformer with the norms before its blocks (Radford et al., 2019)."""
+    nn, F = library.nn, library.nn.functional
+
+    class Block(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+            self.qkv, self.proj = nn.Linear(width, 3 * width), nn.Linear(width, width)
+            self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
+
+        def forward(self, x: Any) -> Any:
+            n, t, _ = x.shape
+            q, k, v = (
+                part.view(n, t, heads, -1).transpose(1, 2) for part in self.qkv(self.norm1(x)).split(width, dim=2)
+            )
+            y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+            x = x + self.proj(y.transpose(1, 2).contiguous().view(n, t, width))
+            return x + self.mlp(self.norm2(x))
+
+    class GPT(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.token, self.position = nn.Embedding(tokens, width), nn.Embedding(length, width)
+            self.blocks = nn.Sequential(*(Block() for _ in range(layers)))
+            self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, tokens, bias=False)
+
+        def forward(self, indices: Any) -> Any:
+            x = self.token(indices) + self.position(library.arange(indices.shape[1]))
+            return self.head(self.norm(self.blocks(x))).view(-1, tokens)
+
+    return GPT()
+
+
+def gpt(layers: int, heads: int, width: int, length: int, batch: int, tokens: int = 65) -> Callable[[Any, bool], Step]:
+    """The next character's prediction at every place of some texts; AdamW."""
+
+    def build(library: Any, last: bool) -> Step:
+        library.manual_seed(0)
+        model = gpt_model(library, layers, heads, width, length, tokens)
+        text = np.random.default_rng(0).integers(0, tokens, (batch, length + 1))
+        x, y = library.from_numpy(text[:, :-1].copy()), library.from_numpy(text[:, 1:].reshape(-1).copy())
+        return training(library, model, library.optim.AdamW(model.parameters(), lr=1e-3), x, y)
+
+    return build
+
+
 def optimizer_step(name: str, tensors: int, **how: Any) -> Callable[[Any, bool], Step]:
     """One step of an optimizer over a million parameters in so many tensors; its "loss" is a parameter."""
 
@@ -166,6 +213,7 @@ WORKLOADS: dict[str, Callable[[Any, bool], Step]] = {
     "LeNet, batch 64, inference": network(lenet, 1, 28, False),
     "ResNet-20, batch 64, inference": network(resnet20, 3, 32, False),
     "embedding-bag classifier": bags(20_000, 64, tokens=64, batch=256),
+    "GPT: 4 layers, 4 heads, 128 wide, 64 long, batch 12, AdamW": gpt(4, 4, 128, 64, 12),
     "SGD step, 40 tensors": optimizer_step("SGD", 40, lr=0.01, momentum=0.9),
     "Adam step, 40 tensors": optimizer_step("Adam", 40),
     "Adam step, 1 tensor": optimizer_step("Adam", 1),
