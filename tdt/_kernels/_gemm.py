@@ -10,9 +10,15 @@ Building Block, 2019). Where every channel has a kernel of its own, column j tak
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
-from tdt._kernels._jit import intrinsic
+import numpy as np
+
+from tdt._kernels._jit import intrinsic, jit
+
+PANEL = 32  # columns of weights that lie together: a multiple of every tile's
+GRAIN = 1 << 21  # multiply-adds that a thread should at least have: about 40 µs
 
 
 def tile_shape() -> tuple[int, int, int]:
@@ -226,3 +232,31 @@ wide_tile, wide_edge, narrow_edge = _tile(False, False), _tile(False, True), _ti
 own_wide_tile, own_wide_edge, own_narrow_edge = (
     _tile(*kind, own=True) for kind in ((False, False), (False, True), (True, True))
 )
+
+
+def packed(w: np.ndarray) -> np.ndarray:
+    """Weights (KH, KW, in, out) as (panels, cells, PANEL), the last panel filled up with zeros."""
+    cells, columns = math.prod(w.shape[:3]), w.shape[3]
+    panels = (np.zeros if columns % PANEL else np.empty)((-(-columns // PANEL), *w.shape[:3], PANEL), np.float32)
+    for i, panel in enumerate(panels):
+        part = w[..., i * PANEL : (i + 1) * PANEL]
+        panel[..., : part.shape[3]] = part
+    return panels.reshape(-1, cells, PANEL)
+
+
+@jit
+def tiles(a, rows, low, high, cells, lines, start, stop, b, panel, out, places, bias, begins):
+    """All tiles of rows [low, high) and of all columns, summed over cells [start, stop)."""
+    step, columns = tile_rows(), bias.size
+    for j in range(0, columns, tile_columns()):
+        right = b[j // PANEL * panel + j % PANEL :]
+        target, old, left = out[j:], bias[j:], columns - j
+        if left >= tile_columns():
+            for i in range(low, high, step):
+                wide_tile(a, rows, i, high - 1, cells, lines, start, stop, right, target, places, old, left, begins)
+        elif left > vector_size():
+            for i in range(low, high, step):
+                wide_edge(a, rows, i, high - 1, cells, lines, start, stop, right, target, places, old, left, begins)
+        else:
+            for i in range(low, high, step):
+                narrow_edge(a, rows, i, high - 1, cells, lines, start, stop, right, target, places, old, left, begins)

@@ -18,16 +18,14 @@ import math
 import numpy as np
 
 from tdt._backend.layout import is_channels_last, to_front, to_last
-from tdt._kernels._gemm import narrow_edge, tile_columns, tile_rows, vector_size, wide_edge, wide_tile
+from tdt._kernels._gemm import GRAIN, PANEL, packed, tiles
 from tdt._kernels._jit import jit
 from tdt._kernels._layout import bordered, transposed
 from tdt._kernels._pool import parallel
 from tdt._kernels._taps import ROWS, Pairs, Sums, Targets, meetings, out_size, sums, targets
 
 DEPTH = 160  # products summed at a time: 32 columns of them are 20 kB, most of a level-one cache
-PANEL = 32  # columns of weights that lie together: a multiple of every tile's
 SHARE = 48  # rows of the weight gradient that are one piece of work: a multiple of every tile's
-GRAIN = 1 << 21  # multiply-adds that a thread should at least have: about 40 µs
 
 
 def conv(x: np.ndarray, w: np.ndarray, b: np.ndarray | None, *, stride: tuple, padding: tuple, dilation: tuple,
@@ -42,7 +40,7 @@ def conv(x: np.ndarray, w: np.ndarray, b: np.ndarray | None, *, stride: tuple, p
     pairs = _pairs(x.shape[2:], size, kernel, stride, padding, dilation)
     plan = targets(x.shape[0], pairs, True, image.shape[1:], out.shape[1:], kernel, PANEL, w.shape[1])
     for i, part in enumerate(_groups(w, groups)):
-        _gather(image, i * w.shape[1], plan, _packed(part.transpose(2, 3, 1, 0)), len(part), out, i * len(part), bias)
+        _gather(image, i * w.shape[1], plan, packed(part.transpose(2, 3, 1, 0)), len(part), out, i * len(part), bias)
     return _ordered(out, last)
 
 
@@ -57,7 +55,7 @@ def conv_input_grad(y: np.ndarray, w: np.ndarray, *, size: tuple, stride: tuple,
     plan = targets(y.shape[0], pairs, False, image.shape[1:], out.shape[1:], w.shape[2:], PANEL, summed)
     zeros = np.zeros(made * groups, np.float32)
     for i, part in enumerate(_groups(w, groups)):
-        _gather(image, i * summed, plan, _packed(part.transpose(2, 3, 0, 1)), made, out, i * made, zeros)
+        _gather(image, i * summed, plan, packed(part.transpose(2, 3, 0, 1)), made, out, i * made, zeros)
     return _ordered(out, last)
 
 
@@ -160,16 +158,6 @@ def _image(x: np.ndarray, size: tuple, kernel: tuple, stride: tuple, padding: tu
     return bordered(x, shape, padding)
 
 
-def _packed(w: np.ndarray) -> np.ndarray:
-    """Weights (KH, KW, in, out) as (panels, cells, PANEL), the last panel filled up with zeros."""
-    cells, columns = math.prod(w.shape[:3]), w.shape[3]
-    packed = (np.zeros if columns % PANEL else np.empty)((-(-columns // PANEL), *w.shape[:3], PANEL), np.float32)
-    for i, panel in enumerate(packed):
-        part = w[..., i * PANEL : (i + 1) * PANEL]
-        panel[..., : part.shape[3]] = part
-    return packed.reshape(-1, cells, PANEL)
-
-
 def _gather(image: np.ndarray, source: int, plan: Targets, w: np.ndarray, columns: int, out: np.ndarray, target: int,
             bias: np.ndarray) -> None:  # fmt: skip
     """For every target, its sources times the weights into its place in `out`: channels from `source` and `target` on."""
@@ -189,24 +177,6 @@ def _ordered(out: np.ndarray, last: bool) -> np.ndarray:
         return to_front(out)
     count, height, width, channels = out.shape
     return transposed(out, height * width, channels).reshape(count, channels, height, width)
-
-
-@jit
-def _tiles(a, rows, low, high, cells, lines, start, stop, b, panel, out, places, bias, begins):
-    """All tiles of rows [low, high) and of all columns, summed over cells [start, stop)."""
-    step, columns = tile_rows(), bias.size
-    for j in range(0, columns, tile_columns()):
-        right = b[j // PANEL * panel + j % PANEL :]
-        target, old, left = out[j:], bias[j:], columns - j
-        if left >= tile_columns():
-            for i in range(low, high, step):
-                wide_tile(a, rows, i, high - 1, cells, lines, start, stop, right, target, places, old, left, begins)
-        elif left > vector_size():
-            for i in range(low, high, step):
-                wide_edge(a, rows, i, high - 1, cells, lines, start, stop, right, target, places, old, left, begins)
-        else:
-            for i in range(low, high, step):
-                narrow_edge(a, rows, i, high - 1, cells, lines, start, stop, right, target, places, old, left, begins)
 
 
 @jit
@@ -231,7 +201,7 @@ def _walk(first, last, a, a_step, rows, cells, lines, pieces, depth, b, panel, b
             begins = base == 0
             while low < high:
                 stop = min(start + depth, end)
-                _tiles(left, rows, low, high, cells, lines, start, stop, right, panel, target, places, bias, begins)
+                tiles(left, rows, low, high, cells, lines, start, stop, right, panel, target, places, bias, begins)
                 start, begins = stop, False
                 if start >= end:  # only now: what meets no cell has a result all the same, bias or zero
                     break

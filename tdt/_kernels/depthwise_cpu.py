@@ -10,12 +10,19 @@ import math
 import numpy as np
 
 from tdt._backend.layout import is_channels_last, to_front
-from tdt._kernels._gemm import own_narrow_edge, own_wide_edge, own_wide_tile, tile_columns, tile_rows, vector_size
+from tdt._kernels._gemm import (
+    GRAIN,
+    own_narrow_edge,
+    own_wide_edge,
+    own_wide_tile,
+    tile_columns,
+    tile_rows,
+    vector_size,
+)
 from tdt._kernels._jit import jit
 from tdt._kernels._pool import parallel
 from tdt._kernels._taps import ROWS, out_size, targets
 from tdt._kernels.conv_cpu import (
-    GRAIN,
     _all_windows,
     _cells,
     _channels_last,
