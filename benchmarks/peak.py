@@ -9,6 +9,7 @@ into a third. A kernel whose arrays fit the cache may pass the bandwidth's peak.
 
 from __future__ import annotations
 
+import functools
 import math
 import time
 from collections.abc import Callable
@@ -23,6 +24,7 @@ from tdt._kernels import (
     conv_cpu,
     embedding_cpu,
     gelu_cpu,
+    gru_cpu,
     lstm_cpu,
     norm_cpu,
     optim_cpu,
@@ -34,6 +36,7 @@ from tdt._kernels._jit import jit
 from tdt._kernels._pool import parallel
 from tdt._kernels._table import Table
 from tdt._kernels.product_cpu import product
+from tdt._ops.rnn._steps import steps_of
 
 CONVOLUTIONS = [(64, 1, 32, 28, 3), (64, 32, 64, 26, 3), (64, 16, 16, 32, 3), (64, 64, 64, 8, 3), (16, 256, 256, 14, 3),
                 (16, 128, 128, 14, 1)]  # fmt: skip
@@ -87,16 +90,22 @@ def computing() -> list[tuple[str, Callable[[], object], float]]:
 
 
 def recurrent() -> list[tuple[str, Callable[[], object], float]]:
-    """The steps of an LSTM, by the multiply-adds of their products."""
+    """The steps of an LSTM and of a GRU, by the multiply-adds of their products."""
     found: list[tuple[str, Callable[[], object], float]] = []
     for steps, batch, size in ((64, 32, 128), (32, 64, 512)):
-        gates, c, w, b = random(steps, batch, 4 * size), random(batch, size), random(4 * size, size), random(4 * size)
-        g = random(steps, batch, size)
-        name, work = f"LSTM of {size}, {steps} steps of {batch}", gates.size * size
-        found += [
-            (f"{name}: result", lambda gates=gates, c=c, w=w, b=b: lstm_cpu.forward(gates, c, c, w, b), work),
-            (f"{name}: gates", lambda g=g, c=c, w=w, gates=gates: lstm_cpu.backward(g, c, c, w, gates, g), work),
-        ]
+        plan, rows = steps_of((batch,) * steps, False), steps * batch
+        states = random(batch + rows, size)
+        g, own = random(batch + rows, size), random(rows, size)
+        for name, count in (("LSTM", 4), ("GRU", 3)):
+            gates, w, b = random(rows, count * size), random(count * size, size), random(count * size)
+            if name == "LSTM":
+                forward = functools.partial(lstm_cpu.forward, plan, gates, states, states.copy(), w, b)
+                backward = functools.partial(lstm_cpu.backward, plan, g, g.copy(), w, gates, states)
+            else:
+                forward = functools.partial(gru_cpu.forward, plan, gates, states, own, w, b, b)
+                backward = functools.partial(gru_cpu.backward, plan, g, w, gates, own, states[:batch], states[batch:])
+            name, work = f"{name} of {size}, {steps} steps of {batch}", gates.size * size
+            found += [(f"{name}: result", forward, work), (f"{name}: gates", backward, work)]
     return found
 
 

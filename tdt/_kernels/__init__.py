@@ -315,6 +315,8 @@ TABLE: dict[str, list[Kernel]] = {
     },
     "lstm_sequence.steps": [("cpu", _large_steps, _lazy("lstm_cpu", "forward"))],
     "lstm_sequence.steps_vjp": [("cpu", _large_steps, _lazy("lstm_cpu", "backward"))],
+    "gru_sequence.steps": [("cpu", _large_steps, _lazy("gru_cpu", "forward"))],
+    "gru_sequence.steps_vjp": [("cpu", _large_steps, _lazy("gru_cpu", "backward"))],
     "softmax": [("cpu", _large_rows, _lazy("softmax_cpu", "softmax"))],
     "softmax.vjp.x": [("cpu", _large_rows, _lazy("softmax_cpu", "softmax_vjp"))],
     "log_softmax": [("cpu", _large_rows, _lazy("softmax_cpu", "log_softmax"))],

@@ -12,14 +12,15 @@ import pytest
 ROOT = Path(__file__).parents[2]
 CPUS = {"haswell": "+avx,+avx2,+fma,+sse4.2,-avx512f", "x86-64": "+sse2,-avx"}
 CHECKS = """
-from tests._kernels import test_activation_cpu, test_lstm_cpu, test_softmax_cpu
+from tests._kernels import test_activation_cpu, test_recurrent_cpu, test_softmax_cpu
 # The other kernels are made of the same parts.
 test_activation_cpu.test_special_values("softplus", 1)
 test_activation_cpu.test_values_and_gradients_at_sizes_off_every_vector_width("softplus", 127)
 for shape in [(70, 17), (3, 1000)]:
     test_softmax_cpu.test_cross_entropy(shape)
-for shape in test_lstm_cpu.SHAPES:
-    test_lstm_cpu.compare(shape)
+for sizes, size in [*test_recurrent_cpu.PADDED, test_recurrent_cpu.PACKED[0]]:
+    for kind in test_recurrent_cpu.KINDS:
+        test_recurrent_cpu.compare(kind, sizes, size)
 """
 
 

@@ -270,21 +270,73 @@ samples(
 )
 
 
-def lstm(a, h, c, w_ih, w_hh, b_ih, b_hh):
+def over_steps(x, states, sizes, reverse, step):
+    """Every h of a packed batch, and the last states: a sample's steps one by one."""
+    starts, outs = np.cumsum([0, *sizes]), np.empty((len(x), states[0].shape[1]))
+    states = [s.copy() for s in states]
+    for n in range(sizes[0]):
+        rows = [start + n for start, size in zip(starts, sizes, strict=False) if n < size]
+        for row in rows[::-1] if reverse else rows:
+            for s, new in zip(states, step(x[row], *[s[n] for s in states]), strict=True):
+                s[n] = new
+            outs[row] = states[0][n]
+    return (outs, *states)
+
+
+def lstm(a, h, c, w_ih, w_hh, b_ih, b_hh, w_hr, sizes, reverse):
     """Hochreiter and Schmidhuber, 1997, with the gates in the order input, forget, cell, output."""
-    outs = []
-    for step in a:
-        gates = step @ w_ih.T + h @ w_hh.T + (0 if b_ih is None else b_ih + b_hh)
-        i, f, g, o = np.split(gates, 4, axis=1)
+
+    def step(x, h, c):
+        i, f, g, o = np.split(w_ih @ x + w_hh @ h + (0 if b_ih is None else b_ih + b_hh), 4)
         c = sp.expit(f) * c + sp.expit(i) * np.tanh(g)
-        h = sp.expit(o) * np.tanh(c)
-        outs.append(h)
-    return np.stack(outs), c
+        y = sp.expit(o) * np.tanh(c)
+        return y if w_hr is None else w_hr @ y, c
+
+    return over_steps(a, (h, c), sizes, reverse, step)
+
+
+def gru(a, h, w_ih, w_hh, b_ih, b_hh, sizes, reverse):
+    """Cho et al., 2014, with the gates in the order reset, update, new."""
+
+    def step(x, h):
+        (r, z, n), (hr, hz, hn) = (
+            np.split(w @ v + (0 if b is None else b), 3) for w, v, b in ((w_ih, x, b_ih), (w_hh, h, b_hh))
+        )
+        n = np.tanh(n + sp.expit(r + hr) * hn)
+        z = sp.expit(z + hz)
+        return ((1 - z) * n + z * h,)
+
+    return over_steps(a, (h,), sizes, reverse, step)
+
+
+def rnn(a, h, w_ih, w_hh, b_ih, b_hh, relu, sizes, reverse):
+    """Elman, 1990."""
+
+    def step(x, h):
+        z = w_ih @ x + w_hh @ h + (0 if b_ih is None else b_ih) + (0 if b_hh is None else b_hh)
+        return (np.maximum(z, 0) if relu else np.tanh(z),)
+
+    return over_steps(a, (h,), sizes, reverse, step)
+
+
+def recurrent(gates, states=1, **statics):
+    """Padded and packed, to and fro, with and without biases."""
+    h, first, second = x(2, 2), x(gates * 2, 2), x(gates * 2, 2, seed=1)
+    yield (x(6, 2), h, *[x(2, 2, seed=1)] * (states - 1), first, second, x(gates * 2), x(gates * 2, seed=1)), {
+        "sizes": (2, 2, 2), "reverse": False, **statics}  # fmt: skip
+    yield (x(3, 3), h, *[x(2, 2, seed=1)] * (states - 1), x(gates * 2, 3), second, None, None), {
+        "sizes": (2, 1), "reverse": True, **statics}  # fmt: skip
 
 
 samples(
     "lstm_sequence",
     lstm,
-    call(x(3, 2, 2), x(2, 2), x(2, 2, seed=1), x(8, 2), x(8, 2, seed=1), x(8), x(8, seed=1)),
-    call(x(2, 1, 3), x(1, 2), x(1, 2, seed=1), x(8, 3), x(8, 2), None, None),
+    *(call(*operands, None, **statics) for operands, statics in recurrent(4, 2)),
+    call(x(3, 2), x(2, 1), x(2, 2, seed=1), x(8, 2), x(8, 1), x(8), x(8, seed=1), x(1, 2), sizes=(2, 1), reverse=False),
+)
+samples("gru_sequence", gru, *(call(*operands, **statics) for operands, statics in recurrent(3)))
+samples(
+    "rnn_sequence",
+    rnn,
+    *(call(*operands, **statics) for relu in (False, True) for operands, statics in recurrent(1, relu=relu)),
 )

@@ -1,0 +1,46 @@
+"""Kernels over the steps of a recurrence: all steps for one block of samples after the other.
+
+Samples do not meet, so threads share them and need not wait for each other at each step. The product of a block and the
+recurrent weights is made of `_gemm`'s tiles, on weights that are packed once for all steps. The loops over a row are short
+and many, since LLVM gives up vectorising one that would have to check more than a few pairs of arrays for overlap; a row
+stays in the cache.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tdt._kernels._gemm import GRAIN, PANEL, packed
+from tdt._kernels._jit import Kernel, jit
+from tdt._kernels._pool import parallel
+
+BLOCK = 16  # samples
+
+
+def run(
+    kernel: Kernel, steps: Any, arrays: tuple[np.ndarray, ...], weights: tuple[np.ndarray, ...], gates: int
+) -> None:
+    """Call it on all blocks of samples of a packed batch; the first of the arrays are the states, or their gradients.
+
+    It gets the steps, the sizes, the arrays flat, then the weights (inside, outside), packed, and the offsets that tiles
+    take: of the state that each row begins from, of each row's own state without the first ones, and of its numbers in
+    arrays with so many `gates`; of the terms of a sum, and of the lines of the weights.
+    """
+    batch, size, rows = int(steps.offsets[1]), arrays[0].shape[1], len(steps.before)
+    terms, each = np.arange(len(weights[0])), np.arange(rows)
+    work = rows * sum(w.size for w in weights) // max(1, -(-batch // BLOCK))
+    parallel(
+        kernel, -(-batch // BLOCK), steps.offsets, steps.before, steps.reverse, batch, size,
+        *(a.reshape(-1) for a in arrays), *(packed(w[None, None]).reshape(-1) for w in weights),
+        steps.before * size, each * size, each * gates, terms, terms * PANEL, grain=-(-GRAIN // max(1, work)),
+    )  # fmt: skip
+
+
+@jit
+def rows_of(block, k, offsets, reverse):
+    """The first row, and the one behind the last, of a block's samples at the k-th step that is computed."""
+    step = offsets.size - 2 - k if reverse else k
+    low = offsets[step] + block * BLOCK
+    return low, min(low + BLOCK, offsets[step + 1])
