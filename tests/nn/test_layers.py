@@ -221,32 +221,6 @@ def test_the_gradient_of_a_sparse_embedding_is_sparse_and_equal():
     np.testing.assert_allclose(sparse.weight.grad.to_dense().numpy(), dense.weight.grad.numpy(), rtol=1e-6)
 
 
-@pytest.mark.parametrize(
-    "options", [{}, {"num_layers": 2}, {"bidirectional": True, "batch_first": True}, {"bias": False}], ids=str
-)
-def test_lstm_is_pytorchs(options):
-    import torch
-
-    import tdt
-
-    cell = torch.nn.LSTM(3, 4, **options).double()
-    sides = (2 if options.get("bidirectional") else 1) * options.get("num_layers", 1)
-    flat = [p.detach().numpy() for p in cell.parameters()]
-
-    def run(lib, x, h, c, *flat):
-        call = lib.lstm if lib is torch else tdt._ops.rnn.lstm
-        return call(x, (h, c), list(flat), options.get("bias", True), options.get("num_layers", 1), 0.0, False,
-                    options.get("bidirectional", False), options.get("batch_first", False))  # fmt: skip
-
-    shape = (2, 5, 3) if options.get("batch_first") else (5, 2, 3)
-    arrays = (
-        numbers(*shape, dtype="float64"),
-        numbers(sides, 2, 4, dtype="float64"),
-        numbers(sides, 2, 4, dtype="float64"),
-    )
-    agree(run, *arrays, *flat)
-
-
 def test_dropout_scales_what_it_keeps_and_does_nothing_in_evaluation():
     import tdt
 

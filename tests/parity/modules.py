@@ -10,6 +10,7 @@ import copy
 import functools
 import inspect
 import re
+import typing
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -115,7 +116,8 @@ def _parameters(cls: type) -> list[tuple[str, str]]:
     """Names, with their kind where it is not the usual one, and defaults of a constructor's parameters."""
     if cls.__init__ is torch.nn.Module.__init__:  # type: ignore[misc]  # says (*args, **kwargs) and takes none
         return []
-    listed = list(inspect.signature(cls.__init__).parameters.values())[1:]  # type: ignore[misc]
+    overloads = typing.get_overloads(cls.__init__)  # type: ignore[misc]  # recurrent layers say there what they take
+    listed = list(inspect.signature(overloads[0] if overloads else cls.__init__).parameters.values())[1:]  # type: ignore[misc]
     usual = inspect.Parameter.POSITIONAL_OR_KEYWORD
     return [(p.name if p.kind is usual else f"{p.kind.description} {p.name}", _written(p.default)) for p in listed]
 

@@ -1,0 +1,273 @@
+"""Batches of sequences of different lengths: padded to one length, or packed without padding."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from tdt._creation import full, tensor
+from tdt._dtype import double, float32, half, int8, int16, int32, int64, long, uint8
+from tdt._ops.join import cat, stack
+from tdt._ops.order import sort
+from tdt._ops.pad import pad
+from tdt._tensor import Tensor
+
+
+class _Packed(NamedTuple):
+    data: Tensor
+    batch_sizes: Tensor
+    sorted_indices: Tensor | None = None
+    unsorted_indices: Tensor | None = None
+
+
+class PackedSequence(_Packed):
+    """Sequences without padding: all first elements, then all second ones, …; made by `pack_padded_sequence`.
+
+    data: (elements of all sequences, *). batch_sizes: how many sequences have an element at each step; on the CPU.
+    sorted_indices: the sequences' places before they were sorted by length; unsorted_indices: the way back. Either is None
+    where they were not. ValueError for batch_sizes elsewhere than on the CPU.
+
+    >>> import tdt
+    >>> pack_sequence([tdt.tensor([1, 2, 3]), tdt.tensor([4])]).data
+    tensor([1, 4, 2, 3])
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, data: Any, batch_sizes: Tensor | None = None, sorted_indices: Tensor | None = None,
+                unsorted_indices: Tensor | None = None) -> Self:  # fmt: skip
+        if batch_sizes is None:
+            if not (isinstance(data, list | tuple) and len(data) == 2):
+                raise AssertionError("Expected data to be a list or tuple of length 2")
+            data, batch_sizes = data
+        elif batch_sizes.device.type != "cpu":
+            raise ValueError("batch_sizes should always be on CPU. Use pack_sequence or pack_padded_sequence.")
+        if unsorted_indices is None:
+            unsorted_indices = invert_permutation(sorted_indices)
+        return super().__new__(cls, data, batch_sizes, sorted_indices, unsorted_indices)  # type: ignore[arg-type]
+
+    def to(self, *args: Any, **kwargs: Any) -> Self:
+        """The same with `data` converted as by `Tensor.to`, the indices beside it; itself where nothing changes."""
+        data = self.data.to(*args, **kwargs)
+        if data is self.data:
+            return self
+        indices = [None if t is None else t.to(data.device) for t in self[2:]]
+        return type(self)(data, self.batch_sizes, *indices)
+
+    def cpu(self) -> Self:
+        """The same on the CPU."""
+        return self.to(device="cpu")
+
+    def cuda(self, device: Any = "cuda") -> Self:
+        """The same on a GPU."""
+        return self.to(device=device)
+
+    @property
+    def is_cuda(self) -> bool:
+        """Whether `data` is on a GPU."""
+        return self.data.is_cuda
+
+    def double(self) -> Self:
+        """The same with float64 data."""
+        return self.to(dtype=double)
+
+    def float(self) -> Self:
+        """The same with float32 data."""
+        return self.to(dtype=float32)
+
+    def half(self) -> Self:
+        """The same with float16 data."""
+        return self.to(dtype=half)
+
+    def long(self) -> Self:
+        """The same with int64 data."""
+        return self.to(dtype=long)
+
+    def int(self) -> Self:
+        """The same with int32 data."""
+        return self.to(dtype=int32)
+
+    def short(self) -> Self:
+        """The same with int16 data."""
+        return self.to(dtype=int16)
+
+    def char(self) -> Self:
+        """The same with int8 data."""
+        return self.to(dtype=int8)
+
+    def byte(self) -> Self:
+        """The same with uint8 data."""
+        return self.to(dtype=uint8)
+
+
+def invert_permutation(permutation: Tensor | None) -> Tensor | None:
+    """The permutation that undoes this one; None for None.
+
+    >>> import tdt
+    >>> invert_permutation(tdt.tensor([2, 0, 1]))
+    tensor([1, 2, 0])
+    """
+    return None if permutation is None else permutation.argsort()
+
+
+def pack_padded_sequence(input: Tensor, lengths: Tensor | Sequence[int], batch_first: bool = False,
+                         enforce_sorted: bool = True) -> PackedSequence:  # fmt: skip
+    """Drop the padding of `input` (T, N, *), or (N, T, *) if `batch_first`: sequence n ends after lengths[n] elements.
+
+    With `enforce_sorted` the lengths must not grow; else the sequences are sorted, and the result says how.
+    RuntimeError for lengths that are unsorted, not positive, longer than the input, or not one for each sequence.
+
+    >>> import tdt
+    >>> pack_padded_sequence(tdt.tensor([[1, 2, 0], [3, 0, 0]]), [2, 1], batch_first=True).data
+    tensor([1, 3, 2])
+    """
+    counted: Tensor = lengths.to(dtype=int64) if isinstance(lengths, Tensor) else tensor(lengths, dtype=int64)
+    indices = None
+    if not enforce_sorted:
+        counted, indices = sort(counted, descending=True)
+        indices = indices.to(input.device)
+        input = input.index_select(0 if batch_first else 1, indices)
+    padded = input.transpose(0, 1) if batch_first else input
+    counts = _checked_lengths(padded, counted)
+    there = counts > np.arange(counts[0])[:, None]
+    flat = padded.reshape(-1, *padded.shape[2:])
+    data = flat.index_select(0, tensor(np.flatnonzero(there), device=input.device))
+    return PackedSequence(data, tensor(there.sum(1)), indices)
+
+
+def _checked_lengths(padded: Tensor, lengths: Tensor) -> np.ndarray:
+    """The lengths of the sequences of `padded` (T, N, *), which must fit."""
+    if padded.numel() == 0:
+        raise RuntimeError("Cannot pack empty tensors.")
+    steps, batch = padded.shape[:2]
+    if lengths.ndim != 1 or lengths.device.type != "cpu":
+        raise RuntimeError(f"'lengths' argument should be a 1D CPU int64 tensor, but got {lengths.ndim}D "
+                           f"{lengths.device} Long tensor")  # fmt: skip
+    if len(lengths) != batch:
+        raise RuntimeError(
+            f"Expected `len(lengths)` to be equal to batch_size, but got {len(lengths)} (batch_size={batch})"
+        )
+    counts = lengths.numpy()
+    if (np.diff(counts) > 0).any():
+        raise RuntimeError(
+            "`lengths` array must be sorted in decreasing order when `enforce_sorted` is True. You can pass "
+            f"`enforce_sorted=False` to pack_padded_sequence and/or pack_sequence. Got {counts.tolist()}"
+        )
+    if counts[-1] <= 0:
+        raise RuntimeError(
+            "Length of all samples has to be greater than 0, but found an element in 'lengths' that is <= 0"
+        )
+    if counts[0] > steps:
+        raise RuntimeError(
+            f"Expected every length to be at most {steps}, the length of the input, got {int(counts[0])}"
+        )
+    return counts
+
+
+def pad_packed_sequence(sequence: PackedSequence, batch_first: bool = False, padding_value: float = 0.0,
+                        total_length: int | None = None) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """(padded sequences (T, N, *), or (N, T, *) if `batch_first`, in their first order; their lengths).
+
+    T is the longest length, or `total_length`. ValueError where that is less.
+
+    >>> import tdt
+    >>> packed = pack_sequence([tdt.tensor([1, 2, 3]), tdt.tensor([4])])
+    >>> pad_packed_sequence(packed, batch_first=True, padding_value=-1)
+    (tensor([[ 1,  2,  3],
+            [ 4, -1, -1]]), tensor([3, 1]))
+    """
+    data, batch_sizes, _, unsorted = sequence
+    sizes = batch_sizes.numpy()
+    steps = len(sizes)
+    if total_length is not None:
+        if total_length < steps:
+            raise ValueError("Expected total_length to be at least the length of the longest sequence in input, but got "
+                             f"total_length={total_length} and max sequence length being {steps}")  # fmt: skip
+        steps = total_length
+    batch = int(sizes[0])
+    there = np.zeros((steps, batch), bool)
+    there[: len(sizes)] = np.arange(batch) < sizes[:, None]
+    places = np.full(there.size, len(data))
+    places[there.reshape(-1)] = np.arange(len(data))
+    filler = full((1, *data.shape[1:]), padding_value, dtype=data.dtype, device=data.device)
+    padded = cat([data, filler]).index_select(0, tensor(places, device=data.device))
+    padded = padded.reshape(steps, batch, *data.shape[1:])
+    padded = padded.transpose(0, 1) if batch_first else padded
+    lengths = tensor(there.sum(0))
+    if unsorted is None:
+        return padded, lengths
+    return padded.index_select(0 if batch_first else 1, unsorted), lengths[unsorted.cpu()]
+
+
+def pad_sequence(sequences: Tensor | Iterable[Tensor], batch_first: bool = False, padding_value: float = 0.0,
+                 padding_side: str = "right") -> Tensor:  # fmt: skip
+    """Sequences (L, *) of different lengths as one tensor (T, N, *), or (N, T, *) if `batch_first`, T the longest length.
+
+    RuntimeError for what is no sequence of tensors, and for a side that is neither "right" nor "left".
+
+    >>> import tdt
+    >>> pad_sequence([tdt.tensor([1, 2, 3]), tdt.tensor([4])], batch_first=True)
+    tensor([[1, 2, 3],
+            [4, 0, 0]])
+    """
+    if not isinstance(sequences, Iterable):
+        raise RuntimeError(
+            f"pad_sequence: Expected iterable for input sequences, but got arg of type: {type(sequences)}"
+        )
+    each = list(sequences)
+    if not each:
+        raise RuntimeError("received an empty list of sequences")
+    if padding_side not in ("right", "left"):
+        raise RuntimeError(f"Expected padding_side to be one of left or right, but got {padding_side}.")
+    longest = max(len(s) for s in each)
+    padded = []
+    for s in each:
+        missing = longest - len(s)
+        ends = (0, missing) if padding_side == "right" else (missing, 0)
+        padded.append(pad(s, (0, 0) * (s.ndim - 1) + ends, value=padding_value) if missing else s)
+    return stack(padded, 0 if batch_first else 1)
+
+
+def unpad_sequence(padded_sequences: Tensor, lengths: Tensor, batch_first: bool = False) -> list[Tensor]:
+    """The sequences (lengths[n], *) of a padded tensor (T, N, *), or (N, T, *) if `batch_first`.
+
+    >>> import tdt
+    >>> unpad_sequence(tdt.tensor([[1, 2, 3], [4, 0, 0]]), tdt.tensor([3, 1]), batch_first=True)
+    [tensor([1, 2, 3]), tensor([4])]
+    """
+    each = padded_sequences.unbind(0 if batch_first else 1)
+    return [s[:length].clone() for s, length in zip(each, lengths.tolist(), strict=True)]
+
+
+def pack_sequence(sequences: list[Tensor], enforce_sorted: bool = True) -> PackedSequence:
+    """Pack sequences (L, *), from the longest to the shortest, or in any order without `enforce_sorted`.
+
+    >>> import tdt
+    >>> pack_sequence([tdt.tensor([1, 2, 3]), tdt.tensor([4])]).batch_sizes
+    tensor([2, 1, 1])
+    """
+    return pack_padded_sequence(pad_sequence(sequences), [len(s) for s in sequences], enforce_sorted=enforce_sorted)
+
+
+def unpack_sequence(packed_sequences: PackedSequence) -> list[Tensor]:
+    """The sequences (L, *) that were packed, in their first order.
+
+    >>> import tdt
+    >>> unpack_sequence(pack_sequence([tdt.tensor([1, 2, 3]), tdt.tensor([4])]))
+    [tensor([1, 2, 3]), tensor([4])]
+    """
+    return unpad_sequence(*pad_packed_sequence(packed_sequences, batch_first=True), batch_first=True)
+
+
+__all__ = [
+    "PackedSequence",
+    "invert_permutation",
+    "pack_padded_sequence",
+    "pack_sequence",
+    "pad_packed_sequence",
+    "pad_sequence",
+    "unpack_sequence",
+    "unpad_sequence",
+]
