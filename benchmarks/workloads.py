@@ -218,6 +218,9 @@ WORKLOADS: dict[str, Callable[[Any, bool], Step]] = {
     "Adam step, 40 tensors": optimizer_step("Adam", 40),
     "Adam step, 1 tensor": optimizer_step("Adam", 1),
     "AdamW step, 40 tensors": optimizer_step("AdamW", 40),
+    "NAdam step, 40 tensors": optimizer_step("NAdam", 40),
+    "RMSprop step, 40 tensors": optimizer_step("RMSprop", 40),
+    "Adagrad step, 40 tensors": optimizer_step("Adagrad", 40),
 }
 IMAGES = tuple(name for name in WORKLOADS if "Net" in name)  # those that have a memory format
 

@@ -60,7 +60,7 @@ class PlannedOptimizer(Optimizer):
     def _update_sparse(self, group: dict[str, Any], p: Tensor) -> None:
         """Update `p`, whose gradient is sparse."""
         raise RuntimeError(
-            f"{type(self).__name__} does not support sparse gradients: use SGD, or make them dense by p.grad.to_dense()"
+            f"{type(self).__name__} does not support sparse gradients, please consider SparseAdam instead"
         )
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -144,7 +144,8 @@ class PlannedOptimizer(Optimizer):
             raise AssertionError("_foreach ops don't support autograd: use foreach=None with differentiable=True")
         own, options, kept = self.state[p], {name: group[name] for name in self._options}, self._arrays(group)
         fresh = any(name not in own for name in kept)
-        now = [self._recorded_scalar(float(own.get(name, first))) for name, first in self._scalars(group).items()]
+        scalars = [np.float32(float(own.get(name, first))) for name, first in self._scalars(group).items()]
+        now = [self._recorded_scalar(float(value)) for value in scalars]
         after, numbers = self._advance(options, fresh, *now)
         own.update(
             (name, wrap(np.asarray(float(value), np.float32)))

@@ -164,7 +164,11 @@ transforms = Registry(
     refused={"Compose": "is what a list of transforms becomes; write [ToTensor, ...]"},
 )
 optimizers = Registry(
-    "optimizer", ["tdt.optim"], _subclass_of("tdt.optim:Optimizer", excluding=_BASES), supplied=("params",)
+    "optimizer",
+    ["tdt.optim"],
+    _subclass_of("tdt.optim:Optimizer", excluding=_BASES),
+    supplied=("params",),
+    refused={"LBFGS": "computes the loss of a batch several times a step, which `tdt train` does not; use another one"},
 )
 schedulers = Registry(
     "scheduler",

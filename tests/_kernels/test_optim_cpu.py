@@ -24,6 +24,12 @@ OPTIMIZERS = [
         (name, {"lr": 0.1, "amsgrad": a, "weight_decay": w, "maximize": m})
         for name, a, w, m in itertools.product(("Adam", "AdamW"), (False, True), (0.0, 0.1), (False, True))
     ),
+    ("NAdam", {"lr": 0.1, "weight_decay": 0.1, "maximize": True}),
+    ("NAdam", {"lr": 0.1, "weight_decay": 0.1, "decoupled_weight_decay": True}),
+    ("RAdam", {"lr": 0.1, "weight_decay": 0.1}),
+    ("RAdam", {"lr": 0.1, "betas": (0.5, 0.8), "eps": 0.01}),  # from the first step on with a divisor, or soon
+    ("RMSprop", {"lr": 0.1, "weight_decay": 0.1, "maximize": True}),
+    ("Adagrad", {"lr": 0.1, "weight_decay": 0.1, "lr_decay": 0.1, "initial_accumulator_value": 0.1}),
 ]
 
 

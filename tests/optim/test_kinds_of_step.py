@@ -17,6 +17,14 @@ RECORDED = [
 ]  # fmt: skip
 
 
+# PyTorch records these with the rate as a number, and writes to the state that a second step's backward needs.
+ONE_STEP = [
+    ("RMSprop", {}), ("RMSprop", {"momentum": 0.9, "centered": True, "weight_decay": 0.1}), ("Adagrad", {"lr_decay": 0.1}),
+    ("NAdam", {"weight_decay": 0.1}), ("NAdam", {"weight_decay": 0.1, "decoupled_weight_decay": True}), ("RAdam", {}),
+    ("Adamax", {"weight_decay": 0.1}), ("Adadelta", {"eps": 0.1}), ("ASGD", {"t0": 0}), ("Rprop", {}),
+]  # fmt: skip
+
+
 def after(library, name, options, start, rate, steps):
     """The parameters after recorded steps from `start`."""
     p = start.clone()
@@ -45,6 +53,18 @@ def test_gradients_flow_through_a_differentiable_step_as_in_pytorch(name, option
     ours, theirs = (learnt(library, name, options, steps) for library in (tdt, torch))
     for a, b in zip(ours, theirs, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-6)  # the corrections for the start are float32 in both
+
+
+@pytest.mark.parametrize(("name", "options"), ONE_STEP)
+def test_gradients_flow_through_the_first_step_of_the_others(name, options):
+    results = []
+    for library in (tdt, torch):
+        start = library.tensor([1.0, -2.0, 0.5], dtype=library.float64, requires_grad=True)
+        p = after(library, name, options, start, 0.1, 1)
+        (p**2).sum().backward()
+        results.append((p.tolist(), start.grad.tolist()))
+    for a, b in zip(*results, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-7)  # PyTorch's NAdam computes with a float32 product of momenta
 
 
 @pytest.mark.parametrize("name", ["SGD", "Adam", "AdamW"])

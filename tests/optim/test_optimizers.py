@@ -12,10 +12,10 @@ import pytest
 
 import tdt
 from tests.helpers import require_torch
+from tests.optim._pair import SMALL, Pair, to_tdt, to_torch
 
 torch = require_torch()
 
-SMALL = ((3, 4), (5,), (7, 2, 3), ())
 LARGE = ((350, 400), (5,), (0,), (40, 1))  # beyond the size at which a group goes to the kernel, with a small rest
 
 SGD = [
@@ -36,65 +36,6 @@ def ids(case: object) -> str | None:
     if isinstance(case, dict):
         return "-".join(f"{k}={v}" for k, v in case.items() if v and k != "lr")
     return None
-
-
-class Pair:
-    """The same parameters and optimizer here and in PyTorch, fed with the same gradients."""
-
-    def __init__(
-        self, name: str, options: dict, shapes: tuple = SMALL, dtype: str = "float64", groups: list | None = None
-    ):
-        self.random = np.random.default_rng(0)
-        arrays = [self.draw(shape, dtype) for shape in shapes]
-        self.theirs = [torch.nn.Parameter(torch.tensor(a)) for a in arrays]
-        self.ours = [tdt.tensor(a.copy(), requires_grad=True) for a in arrays]
-        self.dtype, self.options, self.name, self.groups = dtype, options, name, groups
-        self.their_optimizer, self.our_optimizer = self.new(torch, self.theirs), self.new(tdt, self.ours)
-
-    def new(self, library: object, params: list) -> object:
-        grouped = (
-            [params]
-            if self.groups is None
-            else [{"params": [params[i] for i in which], **o} for which, o in self.groups]
-        )
-        return getattr(library.optim, self.name)(params if self.groups is None else grouped, **self.options)
-
-    def draw(self, shape: tuple, dtype: str) -> np.ndarray:
-        value = self.random.normal(size=shape)
-        return np.asarray(value + 1j * self.random.normal(size=shape) if "complex" in dtype else value).astype(dtype)
-
-    def step(self, times: int, without: object = lambda k, i: False) -> Pair:
-        for k in range(times):
-            for i, (t, o) in enumerate(zip(self.theirs, self.ours)):
-                if without(k, i):
-                    t.grad = o.grad = None
-                    continue
-                g = self.draw(tuple(t.shape), self.dtype)
-                t.grad, o.grad = torch.tensor(g), tdt.tensor(g)
-            self.their_optimizer.step()
-            self.our_optimizer.step()
-        return self
-
-    def agree(self, **tolerance: float) -> None:
-        for t, o in zip(self.theirs, self.ours):
-            np.testing.assert_allclose(o.detach().numpy(), t.detach().numpy(), **tolerance)
-
-
-def to_tdt(state: object) -> object:
-    """A PyTorch state_dict with our tensors."""
-    if isinstance(state, torch.Tensor):
-        return tdt.tensor(state.numpy().copy())
-    if isinstance(state, dict):
-        return {k: to_tdt(v) for k, v in state.items()}
-    return [to_tdt(v) for v in state] if isinstance(state, list) else state
-
-
-def to_torch(state: object) -> object:
-    if isinstance(state, tdt.Tensor):
-        return torch.tensor(state.detach().numpy().copy())
-    if isinstance(state, dict):
-        return {k: to_torch(v) for k, v in state.items()}
-    return [to_torch(v) for v in state] if isinstance(state, list) else state
 
 
 @pytest.mark.parametrize("name,options", CASES, ids=ids)

@@ -24,7 +24,8 @@ def test_registries_know_the_classes_of_this_version():
         registry.metrics: "accuracy loss",
         registry.datasets: "Digits",
         registry.transforms: "ToTensor Normalize RandomCrop",
-        registry.optimizers: "SGD Adam AdamW",
+        registry.optimizers: "SGD Adam AdamW Adadelta Adafactor Adagrad Adamax ASGD Muon NAdam RAdam RMSprop Rprop "
+        "SparseAdam",
         registry.schedulers: "StepLR CosineAnnealingLR OneCycleLR",
         registry.initializers: "zeros_ constant_ normal_ uniform_ kaiming_normal_ xavier_uniform_ orthogonal_",
     }
@@ -41,6 +42,7 @@ def test_registries_refuse_what_is_no_component():
         (registry.schedulers, "LambdaLR"),
         (registry.schedulers, "LRScheduler"),
         (registry.optimizers, "Optimizer"),
+        (registry.optimizers, "LBFGS"),
         (registry.transforms, "Compose"),
         (registry.initializers, "calculate_gain"),
     ):

@@ -1,0 +1,77 @@
+"""NAdam: Adam with Nesterov's momentum."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tdt._tensor import Tensor
+from tdt.optim._moments import Moments
+from tdt.optim._params import check_betas, check_rates
+from tdt.optim.optimizer import Params
+
+
+class NAdam(Moments):
+    """Adam with Nesterov's momentum (Dozat, 2016).
+
+    Step t, with gradient g (negated by `maximize`), to which weight_decay · p is added, and m, v as in `Adam`:
+    p = p - lr · ((1 - μₜ) / (1 - μ₁…μₜ) · g + μₜ₊₁ / (1 - μ₁…μₜ₊₁) · m) / (√v̂ + eps), where
+    μₜ = β₁ (1 - ½ · 0.96^(t · momentum_decay)). With `decoupled_weight_decay` p is multiplied by
+    (1 - lr · weight_decay) instead, and g stays as it is.
+
+    State of a parameter: "step", "mu_product" (μ₁…μₜ), "exp_avg" (m), "exp_avg_sq" (v). `foreach`, `differentiable` and
+    `capturable` as in `Adam`. Raises ValueError for options out of range.
+
+    >>> import tdt
+    >>> p = tdt.zeros(2, requires_grad=True)
+    >>> optimizer = tdt.optim.NAdam([p], lr=0.1)
+    >>> (p * tdt.tensor([1.0, -2.0])).sum().backward()
+    >>> optimizer.step()
+    >>> p.detach()
+    tensor([-0.1056,  0.1056])
+    """
+
+    _options = ("lr", "betas", "eps", "weight_decay", "momentum_decay", "decoupled_weight_decay", "maximize")
+
+    def __init__(
+        self,
+        params: Params,
+        lr: float | Tensor = 2e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        momentum_decay: float = 4e-3,
+        decoupled_weight_decay: bool = False,
+        *,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        capturable: bool = False,
+        differentiable: bool = False,
+    ) -> None:
+        check_rates(lr=lr, eps=eps, weight_decay=weight_decay, momentum_decay=momentum_decay)
+        check_betas(betas)
+        defaults = {
+            "lr": lr,
+            "betas": betas,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "momentum_decay": momentum_decay,
+            "decoupled_weight_decay": decoupled_weight_decay,
+            "maximize": maximize,
+            "foreach": foreach,
+            "capturable": capturable,
+            "differentiable": differentiable,
+        }
+        super().__init__(params, defaults)
+
+    def _scalars(self, group: dict[str, Any]) -> dict[str, float]:
+        return {"step": 0.0, "mu_product": 1.0}
+
+    def _advance(self, options: dict[str, Any], fresh: bool, *scalars: float) -> tuple[tuple, tuple]:
+        step, lr, (beta1, beta2) = scalars[0] + 1, options["lr"], options["betas"]
+        root = (1 - beta2**step) ** 0.5
+        mu, after = (beta1 * (1 - 0.5 * 0.96 ** (t * options["momentum_decay"])) for t in (step, step + 1))
+        product = float(np.float32(scalars[1]) * np.float32(mu))  # PyTorch keeps it in float32
+        a, b = after / (1 - product * after), (1 - mu) / (1 - product)
+        return (step, product), (-lr * root * a, -lr * root * b, options["eps"] * root, True)

@@ -1,0 +1,69 @@
+"""SparseAdam: Adam for embeddings whose gradients are sparse."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from tdt._creation import zeros_like
+from tdt._tensor import Tensor
+from tdt.optim._params import check_betas, check_rates, number
+from tdt.optim._tensorwise import TensorwiseOptimizer
+from tdt.optim.optimizer import Params
+
+
+class SparseAdam(TensorwiseOptimizer):
+    """Adam (Kingma and Ba, 2015) that changes only the rows that a sparse gradient names, moments included.
+
+    A row's moments rest while it is not named, so this is not Adam with a dense gradient of many zeros.
+    Parameters are dense, as those of `nn.Embedding(sparse=True)`.
+
+    State of a parameter: "step" (an int), "exp_avg", "exp_avg_sq". Raises ValueError for options out of range and for
+    sparse or complex parameters; a step raises RuntimeError for a dense gradient.
+
+    >>> import tdt
+    >>> table = tdt.nn.Embedding.from_pretrained(tdt.zeros(3, 2), freeze=False, sparse=True)
+    >>> optimizer = tdt.optim.SparseAdam(table.parameters(), lr=0.1)
+    >>> table(tdt.tensor([1])).sum().backward()
+    >>> optimizer.step()
+    >>> table.weight.detach()
+    tensor([[ 0.0000,  0.0000],
+            [-0.1000, -0.1000],
+            [ 0.0000,  0.0000]])
+    """
+
+    _sparse = True
+
+    def __init__(
+        self,
+        params: Params,
+        lr: float | Tensor = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        maximize: bool = False,
+    ) -> None:
+        check_rates(lr=lr, eps=eps)
+        if number(lr) == 0:
+            raise ValueError(f"Invalid learning rate: {lr}")
+        if eps == 0:
+            raise ValueError(f"Invalid epsilon value: {eps}")
+        check_betas(betas)
+        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "maximize": maximize})
+        places = [(i, j, p) for i, group in enumerate(self.param_groups) for j, p in enumerate(group["params"])]
+        if sparse := [[i, j] for i, j, p in places if p.is_sparse]:
+            raise ValueError(f"Sparse params at indices {sparse}: SparseAdam requires dense parameter tensors")
+        if complex_ := [[i, j] for i, j, p in places if p.is_complex()]:
+            raise ValueError(f"Complex params at indices {complex_}: SparseAdam does not support complex parameters")
+
+    def _update(self, group: dict[str, Any], p: Any) -> None:
+        g, own, (beta1, beta2) = p._grad._a.coalesce(), self.state[p], group["betas"]
+        if not own:
+            own.update(step=0, exp_avg=zeros_like(p), exp_avg_sq=zeros_like(p))
+        own["step"] += 1
+        rows, values = tuple(g.indices), -g.values if group["maximize"] else g.values
+        m, v = own["exp_avg"]._a[rows], own["exp_avg_sq"]._a[rows]
+        m += (1 - beta1) * (values - m)
+        v += (1 - beta2) * (values * values - v)
+        own["exp_avg"]._a[rows], own["exp_avg_sq"]._a[rows] = m, v
+        rate = number(group["lr"] * math.sqrt(1 - beta2 ** own["step"]) / (1 - beta1 ** own["step"]))
+        p._a[rows] -= rate * m / (v**0.5 + group["eps"])

@@ -1,0 +1,156 @@
+"""PyTorch's optimizer database asked of every optimizer: signatures, trajectories, states, refusals."""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from typing import Any
+
+import pytest
+
+import tdt
+from tests.helpers import require_torch
+from tests.optim._pair import NEEDS_CLOSURE, NEEDS_MATRICES, NEEDS_SPARSE, Pair, to_tdt, to_torch
+
+torch = require_torch()
+from torch.testing._internal.common_optimizers import OptimizerErrorEnum, optim_db  # noqa: E402
+
+# A product in bfloat16 rounds a few elements of 256 the other way where its sum is taken in another order.
+TOLERANCE = {NEEDS_MATRICES: {"rtol": 0, "atol": 2e-3}}
+EXACT = {"rtol": 1e-10, "atol": 1e-10}
+
+# What the database's inputs leave out.
+MORE = {
+    "Adadelta": [{"rho": 1.0, "eps": 1e-3}],
+    "Adafactor": [{"eps": (1e-3, 0.5)}],
+    "Adagrad": [{"eps": 0.1, "lr": 0.1}, {"initial_accumulator_value": 0.5}],
+    "Adam": [{"decoupled_weight_decay": True, "weight_decay": 0.1}],
+    "Adamax": [{"betas": (0.5, 0.6), "eps": 0.1}],
+    "ASGD": [{"t0": 3, "alpha": 0.5, "lambd": 0.1}],
+    "LBFGS": [{"max_iter": 3, "history_size": 2}, {"max_eval": 7, "line_search_fn": "strong_wolfe"},
+              {"tolerance_change": 0.1, "lr": 0.01}],
+    "Muon": [{"adjust_lr_fn": "match_rms_adamw"}, {"nesterov": False, "eps": 100.0}],
+    "NAdam": [{"decoupled_weight_decay": True, "weight_decay": 0.1, "maximize": True, "betas": (0.5, 0.6)}],
+    "RAdam": [{"betas": (0.5, 0.6), "eps": 0.1}, {"decoupled_weight_decay": True, "weight_decay": 0.1, "maximize": True}],
+    "RMSprop": [{"momentum": 0.9}, {"alpha": 0.5, "eps": 0.1}, {"centered": True}],
+    "Rprop": [{"step_sizes": (1e-3, 0.05)}],
+    "SparseAdam": [{"betas": (0.5, 0.6), "eps": 0.1}],
+}  # fmt: skip
+INFOS = [pytest.param(info, id=info.name) for info in optim_db]
+
+
+def options_of(info: Any) -> list[dict]:
+    return [given.kwargs for given in info.optim_inputs_func("cpu")] + MORE.get(info.name, [])
+
+
+CASES = [
+    pytest.param(info.name, o, id="-".join([info.name, *(f"{k}={v}" for k, v in o.items())]))
+    for info in optim_db
+    for o in options_of(info)
+]
+
+
+@pytest.mark.parametrize(("name", "options"), CASES)
+def test_fifty_steps_and_fifty_more_from_a_state_that_pytorch_saved(name, options):
+    tolerance, steps = TOLERANCE.get(name, EXACT), 5 if name == NEEDS_CLOSURE else 50
+    pair = Pair(name, options).step(steps)
+    pair.agree(**tolerance)
+    ours, theirs = to_torch(pair.our_optimizer.state_dict()), pair.their_optimizer.state_dict()
+    assert ours["param_groups"] == theirs["param_groups"]
+    for number, state in theirs["state"].items():
+        assert set(ours["state"][number]) == set(state) - {"al"}  # of LBFGS, which starts it anew in each iteration
+        for key, value in state.items():
+            if isinstance(value, torch.Tensor) and isinstance(ours["state"][number][key], torch.Tensor):
+                assert ours["state"][number][key].dtype == value.dtype, key
+                torch.testing.assert_close(ours["state"][number][key], value, **tolerance)
+    pair.our_optimizer = pair.new(tdt, pair.ours)
+    pair.our_optimizer.load_state_dict(to_tdt(theirs))
+    pair.step(steps).agree(**tolerance)
+    ours = to_torch(pair.our_optimizer.state_dict())
+    pair.their_optimizer = pair.new(torch, pair.theirs)
+    pair.their_optimizer.load_state_dict(ours)
+    pair.step(3).agree(**tolerance)
+
+
+@pytest.mark.parametrize("info", INFOS)
+def test_constructors_have_pytorchs_parameters_and_print_as_they_do(info):
+    ours, theirs = (inspect.signature(c).parameters.values() for c in (getattr(tdt.optim, info.name), info.optim_cls))
+    assert [(p.name, p.kind, p.default) for p in ours] == [(p.name, p.kind, p.default) for p in theirs]
+    pair = Pair(info.name, {})
+    assert repr(pair.our_optimizer) == repr(pair.their_optimizer)
+    assert pair.our_optimizer.defaults == pair.their_optimizer.defaults
+
+
+@pytest.mark.parametrize("info", [p for p in INFOS if p.values[0].supported_impls])
+def test_flags_that_name_one_of_pytorchs_implementations_change_nothing(info):
+    plain = Pair(info.name, {})
+    plain.step(3)
+    for flag in [flag for flag in info.supported_impls if flag != "differentiable"]:
+        flagged = Pair(info.name, {flag: True}).step(3)
+        assert flagged.our_optimizer.param_groups[0][flag] is True
+        for a, b in zip(plain.ours, flagged.ours, strict=True):
+            assert tdt.equal(a, b)
+
+
+@pytest.mark.parametrize("info", [p for p in INFOS if p.values[0].supports_complex])
+def test_complex_parameters_are_pairs_of_real_ones(info):
+    for options in options_of(info)[-3:]:
+        steps = 5 if info.step_requires_closure else 20
+        Pair(info.name, options, ((3, 4), (5,)), "complex128").step(steps).agree(**EXACT)
+
+
+@pytest.mark.parametrize("info", [p for p in INFOS if p.values[0].supports_sparse])
+def test_sparse_gradients_are_taken_where_pytorch_takes_them(info):
+    for options in [given.kwargs for given in info.optim_inputs_func("cpu") if not given.kwargs.get("weight_decay")]:
+        pair = Pair(info.name, options, ((3, 4), (5, 1)))
+        pair.sparse = True
+        pair.step(10).agree(**EXACT)
+
+
+@pytest.mark.parametrize("info", [p for p in INFOS if not (p.values[0].supports_sparse or p.id == NEEDS_CLOSURE)])
+def test_gradients_of_the_other_layout_are_refused_with_pytorchs_words(info):
+    pair = Pair(info.name, {}, ((3, 4),))
+    pair.sparse = not pair.sparse
+    pair.theirs[0].grad, pair.ours[0].grad = pair.gradients((3, 4))
+    with pytest.raises(RuntimeError) as theirs:
+        pair.their_optimizer.step()
+    with pytest.raises(RuntimeError) as ours:
+        pair.our_optimizer.step()
+    kinds = {NEEDS_SPARSE: "SparseAdam does not support dense", "AdamW": "Adam does not support sparse"}
+    assert str(theirs.value).startswith(kinds.get(info.name, f"{info.name} does not support sparse"))
+    assert str(ours.value).split(" ")[1:5] == str(theirs.value).split(" ")[1:5]
+
+
+def to_params(params: Any) -> Any:
+    """The parameters of an error case, as ours."""
+    if isinstance(params, torch.Tensor):
+        if params.is_sparse:
+            sparse = tdt._sparse.SparseCOO(params._indices().numpy(), params._values().numpy(), tuple(params.shape))
+            return tdt._tensor.wrap(sparse)
+        p = tdt.tensor(params.detach().numpy().copy(), requires_grad=params.requires_grad)
+        p.grad = None if params.grad is None else to_tdt(params.grad)
+        return p
+    if isinstance(params, dict):
+        return {k: to_params(v) for k, v in params.items()}
+    seen = {id(p): to_params(p) for p in params} if isinstance(params, (list, tuple)) else {}
+    return type(params)(seen[id(p)] for p in params) if seen else params
+
+
+@pytest.mark.parametrize("info", INFOS)
+def test_refusals_have_pytorchs_class_and_words(info):
+    shape = (2, 3) if info.name in (NEEDS_MATRICES, NEEDS_SPARSE) else (3,)
+    for case in info.optim_error_inputs_func("cpu", torch.float32):
+        given, theirs = case.optimizer_error_input, torch.zeros(shape, requires_grad=True)
+        params = given.params if given.params is not None else [theirs]
+        if isinstance(params, list) and any(isinstance(p, dict) for p in params):
+            params = [dict(p) for p in params]  # a group that was refused keeps what it was given
+        ours = {id(p): to_params(p) for p in params} if isinstance(params, list) else {}
+        ours = [ours[id(p)] for p in params] if ours else to_params(params)
+        if "across param groups" in given.desc:
+            ours[1]["params"] = ours[0]["params"]
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", UserWarning)
+            with pytest.raises(case.error_type, match=case.error_regex):  # noqa: PT012 (either call may be the one)
+                optimizer = getattr(tdt.optim, info.name)(ours, **to_tdt(given.kwargs))
+                assert case.error_on is OptimizerErrorEnum.STEP_ERROR, given.desc
+                optimizer.step()
