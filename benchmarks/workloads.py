@@ -23,16 +23,16 @@ def images(library: Any, count: int, channels: int, size: int, classes: int, las
     return x.contiguous(memory_format=library.channels_last) if last else x, y
 
 
-def training(library: Any, model: Any, optimizer: Any, x: Any, y: Any) -> Step:
+def training(library: Any, model: Any, optimizer: Any, x: Any, y: Any, loss: str = "CrossEntropyLoss") -> Step:
     """A step of the usual loop, on one batch."""
-    loss_fn = library.nn.CrossEntropyLoss()
+    loss_fn = getattr(library.nn, loss)()
 
     def step() -> float:
         optimizer.zero_grad()
-        loss = loss_fn(model(x), y)
-        loss.backward()
+        value = loss_fn(model(x), y)
+        value.backward()
         optimizer.step()
-        return loss.item()
+        return value.item()
 
     return step
 
@@ -79,6 +79,21 @@ def bags(rows: int, width: int, tokens: int, batch: int, classes: int = 4) -> Ca
         return training(library, model, library.optim.SGD(model.parameters(), lr=0.1), x, y)
 
     return build
+
+
+def autoencoder(library: Any, last: bool) -> Step:
+    """Two convolutions of stride 2 from 28×28 images to 32 channels of 7×7, and two transposed ones back; Adam."""
+    nn = library.nn
+    library.manual_seed(0)
+    model = nn.Sequential(
+        nn.Conv2d(1, 16, 3, stride=2, padding=1), nn.ReLU(), nn.Conv2d(16, 32, 3, stride=2, padding=1), nn.ReLU(),
+        nn.ConvTranspose2d(32, 16, 3, stride=2, padding=1, output_padding=1), nn.ReLU(),
+        nn.ConvTranspose2d(16, 1, 3, stride=2, padding=1, output_padding=1),
+    )  # fmt: skip
+    if last:
+        model.to(memory_format=library.channels_last)
+    x, _ = images(library, 64, 1, 28, 10, last)
+    return training(library, model, library.optim.Adam(model.parameters()), x, x, "MSELoss")
 
 
 def lenet(library: Any) -> Any:
@@ -210,6 +225,7 @@ WORKLOADS: dict[str, Callable[[Any, bool], Step]] = {
     "MLP 784-512-256-10, batch 128, Adam": mlp(784, 512, 256, 10, batch=128),
     "LeNet, batch 64, SGD": network(lenet, 1, 28, True, lr=0.01),
     "ResNet-20, batch 64, SGD": network(resnet20, 3, 32, True, lr=0.1, momentum=0.9),
+    "ConvTranspose autoencoder": autoencoder,
     "LeNet, batch 64, inference": network(lenet, 1, 28, False),
     "ResNet-20, batch 64, inference": network(resnet20, 3, 32, False),
     "embedding-bag classifier": bags(20_000, 64, tokens=64, batch=256),
@@ -222,7 +238,7 @@ WORKLOADS: dict[str, Callable[[Any, bool], Step]] = {
     "RMSprop step, 40 tensors": optimizer_step("RMSprop", 40),
     "Adagrad step, 40 tensors": optimizer_step("Adagrad", 40),
 }
-IMAGES = tuple(name for name in WORKLOADS if "Net" in name)  # those that have a memory format
+IMAGES = tuple(name for name in WORKLOADS if "Net" in name or "Conv" in name)  # those that have a memory format
 
 
 def convolutions(width: int) -> Callable[[Any], Any]:
