@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from tdt import autograd as autograd
+    from tdt import func as func
     from tdt import nn as nn
     from tdt import optim as optim
     from tdt import train as train

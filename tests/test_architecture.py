@@ -24,7 +24,7 @@ LAYERS: list[list[str]] = [
     ["tdt._ops"],
     ["tdt.autograd", "tdt.testing", "tdt.backends", "tdt.linalg",
      "tdt.random", "tdt._methods", "tdt._public", "tdt._absent", "tdt"],
-    ["tdt.nn"],
+    ["tdt.nn", "tdt.func"],
     ["tdt.optim", "tdt.utils", "tdt.utils.data"],
     ["tdt.vision", "tdt.utils.tensorboard"],
     ["tdt.train.config", "tdt.train.registry", "tdt.train._"],

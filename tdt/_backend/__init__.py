@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import warnings
+from contextlib import AbstractContextManager, nullcontext
 from types import ModuleType
 from typing import Any
 
@@ -89,6 +90,11 @@ def on(target: device) -> ModuleType:
         assert cupy is not None
         return cupy
     return np
+
+
+def current(target: device) -> AbstractContextManager[Any]:
+    """The block in which CuPy makes arrays and runs kernels on `target`; nothing for the CPU."""
+    return on(target).cuda.Device(target.index or 0) if target.type == "cuda" else nullcontext()
 
 
 def stand_in(shape: tuple[int, ...], np_dtype: Any) -> np.ndarray:

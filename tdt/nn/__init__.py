@@ -4,13 +4,15 @@ from tdt import Tensor as _Tensor  # noqa: F401  (loads the core: from here on t
 from tdt.nn import attention as attention
 from tdt.nn import functional as functional
 from tdt.nn import init as init
+from tdt.nn import parallel as parallel
 from tdt.nn import utils as utils
 from tdt.nn.modules import *  # noqa: F403
 from tdt.nn.modules import __all__ as _modules
+from tdt.nn.parallel import DataParallel as DataParallel
 from tdt.nn.parameter import Buffer as Buffer
 from tdt.nn.parameter import Parameter as Parameter
 from tdt.nn.parameter import UninitializedBuffer as UninitializedBuffer
 from tdt.nn.parameter import UninitializedParameter as UninitializedParameter
 
-__all__ = ["Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter",  # noqa: PLE0604
-           "attention", "functional", "init", "utils", *_modules]  # fmt: skip
+__all__ = ["Buffer", "DataParallel", "Parameter", "UninitializedBuffer", "UninitializedParameter",  # noqa: PLE0604
+           "attention", "functional", "init", "parallel", "utils", *_modules]  # fmt: skip

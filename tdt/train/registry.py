@@ -152,7 +152,8 @@ layers = Registry(
     ["tdt.nn"],
     _subclass_of("tdt.nn:Module"),
     refused=dict.fromkeys(("Sequential", "ModuleList", "ModuleDict", "Container"), _LAYERS)
-    | dict.fromkeys(("ParameterList", "ParameterDict"), _WEIGHTS),
+    | dict.fromkeys(("ParameterList", "ParameterDict"), _WEIGHTS)
+    | {"DataParallel": "wraps the model of a program; where a config's model runs, `device` says"},
 )
 losses = Registry("loss", ["tdt.nn"], _subclass_of("tdt.nn:Module", suffix="Loss"))
 metrics = Registry("metric", entries={"accuracy": "tdt.train.metrics:Accuracy", "loss": "tdt.train.metrics:Loss"})

@@ -3,6 +3,7 @@
 from tdt.nn.utils import parametrizations as parametrizations
 from tdt.nn.utils import parametrize as parametrize
 from tdt.nn.utils import rnn as rnn
+from tdt.nn.utils import stateless as stateless
 from tdt.nn.utils.clip_grad import clip_grad_norm as clip_grad_norm
 from tdt.nn.utils.clip_grad import clip_grad_norm_ as clip_grad_norm_
 from tdt.nn.utils.clip_grad import clip_grad_value_ as clip_grad_value_
@@ -26,4 +27,4 @@ __all__ = ["clip_grad_norm", "clip_grad_norm_", "clip_grad_value_", "clip_grads_
            "convert_conv2d_weight_memory_format", "convert_conv3d_weight_memory_format", "fuse_conv_bn_eval",
            "fuse_conv_bn_weights", "fuse_linear_bn_eval", "fuse_linear_bn_weights", "get_total_norm", "parameters_to_vector",
            "parametrizations", "parametrize", "remove_spectral_norm", "remove_weight_norm", "rnn", "skip_init", "spectral_norm",
-           "vector_to_parameters", "weight_norm"]  # fmt: skip
+           "stateless", "vector_to_parameters", "weight_norm"]  # fmt: skip

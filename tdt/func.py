@@ -1,0 +1,81 @@
+"""Modules as functions of their parameters: `functional_call` and `stack_module_state`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tdt._ops.join import stack
+from tdt._tensor import Tensor
+from tdt.nn.modules.module import Module
+from tdt.nn.utils.stateless import call
+
+
+def functional_call(
+    module: Module,
+    parameter_and_buffer_dicts: dict[str, Tensor] | Sequence[dict[str, Tensor]],
+    args: Any = None,
+    kwargs: dict[str, Any] | None = None,
+    *,
+    tie_weights: bool = True,
+    strict: bool = False,
+) -> Any:
+    """`module(*args, **kwargs)` with other parameters and buffers, by name, in the place of its own; those it keeps.
+
+    args: a tuple, or one argument. tie_weights: a tensor under several names is replaced under all of them. strict: every
+    name must be given. A buffer that the call assigns anew is put into the dictionary. ValueError for dictionaries that
+    share a name, and for different values of one tensor; RuntimeError, with `strict`, for names that do not fit.
+
+    >>> import tdt
+    >>> layer, x = tdt.nn.Linear(1, 1), tdt.ones(1, 1)
+    >>> functional_call(layer, {"weight": tdt.tensor([[2.0]]), "bias": tdt.tensor([3.0])}, x)
+    tensor([[5.]])
+    """
+    given: Any = parameter_and_buffer_dicts
+    if isinstance(given, Sequence):
+        if not all(isinstance(part, dict) for part in given):
+            raise ValueError("Expected all elements of parameter_and_buffer_dicts to be dictionaries")
+        names = [name for part in given for name in part]
+        repeated = [name for name in dict.fromkeys(names) if names.count(name) > 1]
+        if repeated:
+            raise ValueError(f"{repeated} appeared in multiple dictionaries; behavior of functional call is ambiguous")
+        given = {name: tensor for part in given for name, tensor in part.items()}
+    elif not isinstance(given, dict):
+        raise ValueError("Expected parameter_and_buffer_dicts to be a dict, or a list/tuple of dicts, "
+                         f"but got {type(given)}")  # fmt: skip
+    return call(module, given, args, kwargs, tie_weights=tie_weights, strict=strict)
+
+
+def stack_module_state(models: Sequence[Module]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """The parameters and the buffers of models of one class, each stacked along a new first dimension, by name.
+
+    RuntimeError for no model, and for models that differ in class, mode or in what requires gradients.
+
+    >>> from tdt import nn
+    >>> parameters, buffers = stack_module_state([nn.Linear(2, 3) for _ in range(4)])
+    >>> parameters["weight"].shape
+    tdt.Size([4, 3, 2])
+    """
+    if len(models) == 0:
+        raise RuntimeError("stack_module_state: Expected at least one model, got 0.")
+    if len({model.training for model in models}) > 1:
+        raise RuntimeError("stack_module_state: Expected all models to have the same training/eval mode.")
+    if len({type(model) for model in models}) > 1:
+        raise RuntimeError("stack_module_state: Expected all models to be of the same class.")
+    return (
+        _stacked([dict(model.named_parameters()) for model in models]),
+        _stacked([dict(model.named_buffers()) for model in models]),
+    )
+
+
+def _stacked(states: list[dict[str, Any]]) -> dict[str, Tensor]:
+    made = {}
+    for name in states[0]:
+        wants = {state[name].requires_grad for state in states}
+        if len(wants) > 1:
+            raise RuntimeError(f"Expected {name} from each model to have the same .requires_grad")
+        made[name] = stack([state[name] for state in states]).detach().requires_grad_(wants.pop())
+    return made
+
+
+__all__ = ["functional_call", "stack_module_state"]
