@@ -14,6 +14,9 @@ from tests.nn._compare import numbers
 NO_FUNCTIONS = {"assert_int_or_pair", "boolean_dispatch", "handle_torch_function", "has_torch_function",
                 "has_torch_function_unary", "has_torch_function_variadic", "Optional"}  # fmt: skip
 
+_SCALED = "takes 8-bit floating-point numbers, which are not offered"
+NOT_OFFERED = {"scaled_mm": _SCALED, "scaled_grouped_mm": _SCALED}
+
 Call = tuple[Callable[..., Any], tuple]  # function of the library and of tensors; the arrays that become tensors
 
 
