@@ -78,7 +78,7 @@ def compare(workload: str, layout: str, threads: int | None, pairs: int) -> floa
         mine, other = ours.seconds() * 1e3, theirs.seconds() * 1e3
         a, b = ours.facts, theirs.facts
     print(
-        f"{workload:<36} {layout:<14} {threads or 'all':>3} {median:6.2f} [{low:5.2f}, {high:5.2f}] {mine:9.3f} {other:9.3f} "
+        f"{workload:<42} {layout:<14} {threads or 'all':>3} {median:6.2f} [{low:5.2f}, {high:5.2f}] {mine:9.3f} {other:9.3f} "
         f"{a['peak']:6.0f} {b['peak']:6.0f} {a['peak'] - a['before']:6.0f} {b['peak'] - b['before']:6.0f}",
         flush=True,
     )
@@ -112,7 +112,7 @@ def main() -> None:
             f"other processes take {load:.0%} of this machine: nothing measured now would hold (--busy measures all the same)"
         )
     print(settings())
-    print(f"{'':<36} {'layout':<14} thr  ratio 95 % interval      tdt ms  torch ms  peak MiB      over start")
+    print(f"{'':<42} {'layout':<14} thr  ratio 95 % interval      tdt ms  torch ms  peak MiB      over start")
     found = []
     for workload in WORKLOADS:
         if args.only in workload:

@@ -199,6 +199,29 @@ def gpt(layers: int, heads: int, width: int, length: int, batch: int, tokens: in
     return build
 
 
+def language_model(kind: str, steps: int = 64, batch: int = 32) -> Callable[[Any, bool], Step]:
+    """The next of 64 characters from all before: an embedding, two recurrent layers of 128, a linear layer; Adam."""
+
+    def build(library: Any, last: bool) -> Step:
+        nn = library.nn
+        library.manual_seed(0)
+        table, layers, head = nn.Embedding(64, 128), getattr(nn, kind)(128, 128, 2), nn.Linear(128, 64)
+        optimizer = library.optim.Adam([p for part in (table, layers, head) for p in part.parameters()])
+        text = library.from_numpy(np.random.default_rng(0).integers(0, 64, (steps + 1, batch)))
+
+        def step() -> float:
+            optimizer.zero_grad()
+            out, _ = layers(table(text[:-1]))
+            loss = nn.functional.cross_entropy(head(out).reshape(-1, 64), text[1:].reshape(-1))
+            loss.backward()
+            optimizer.step()
+            return loss.item()
+
+        return step
+
+    return build
+
+
 def optimizer_step(name: str, tensors: int, **how: Any) -> Callable[[Any, bool], Step]:
     """One step of an optimizer over a million parameters in so many tensors; its "loss" is a parameter."""
 
@@ -230,6 +253,8 @@ WORKLOADS: dict[str, Callable[[Any, bool], Step]] = {
     "ResNet-20, batch 64, inference": network(resnet20, 3, 32, False),
     "embedding-bag classifier": bags(20_000, 64, tokens=64, batch=256),
     "GPT: 4 layers, 4 heads, 128 wide, 64 long, batch 12, AdamW": gpt(4, 4, 128, 64, 12),
+    "LSTM, 2 layers of 128, 64 steps, batch 32": language_model("LSTM"),
+    "GRU, 2 layers of 128, 64 steps, batch 32": language_model("GRU"),
     "SGD step, 40 tensors": optimizer_step("SGD", 40, lr=0.01, momentum=0.9),
     "Adam step, 40 tensors": optimizer_step("Adam", 40),
     "Adam step, 1 tensor": optimizer_step("Adam", 1),
