@@ -59,6 +59,22 @@ def test_a_tree_of_modules_prints_as_in_pytorch():
     assert repr(build(tdt)) == repr(build(torch))
 
 
+def test_empty_lines_stay_empty_where_a_module_prints_its_children():
+    def run(lib):
+        kind = type("Told", (lib.nn.Module,), {"extra_repr": lambda self: "a\n\nb"})
+        return repr(kind()), repr(lib.nn.Sequential(kind(), lib.nn.ReLU()))
+
+    agree_told(run)
+
+
+def test_positional_arguments_of_state_dict_warn():
+    def run(lib):
+        with pytest.warns(FutureWarning, match="Positional args are being deprecated, use kwargs instead"):
+            return list(lib.nn.Linear(1, 1).state_dict({}, "p."))
+
+    agree_told(run)
+
+
 def test_names_of_parameters_buffers_modules_and_states_are_pytorchs():
     ours, theirs = build(tdt), build(torch)
     for method in ("named_parameters", "named_buffers", "named_modules"):

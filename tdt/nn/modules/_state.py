@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -115,6 +116,11 @@ class StateDict:
         ['0.weight', '0.bias']
         """
         if args:
+            warnings.warn(
+                "Positional args are being deprecated, use kwargs instead: state_dict(destination=…, prefix=…, keep_vars=…)",
+                FutureWarning,
+                stacklevel=2,
+            )
             destination, prefix, keep_vars = (*args, *(destination, prefix, keep_vars)[len(args) :])[:3]
         if destination is None:
             destination = OrderedDict()

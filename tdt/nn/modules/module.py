@@ -314,5 +314,6 @@ def _brackets(name: str, extra: list[str], lines: list[str]) -> str:
 
 
 def indent(text: str) -> str:
-    """`text` with every line but the first moved in by two."""
-    return text.replace("\n", "\n  ")
+    """`text` with every line but the first and those that are empty moved in by two."""
+    first, *rest = text.split("\n")
+    return "\n".join([first, *("  " + line if line.strip() else "" for line in rest)])
