@@ -20,6 +20,8 @@ from tdt._kernels._jit import intrinsic, jit
 PANEL = 32  # columns of weights that lie together: a multiple of every tile's
 GRAIN = 1 << 21  # multiply-adds that a thread should at least have: about 40 µs
 
+PATCH = 9  # rows of a `patch_` tile: the cells of a 3 × 3 kernel
+
 
 def tile_shape() -> tuple[int, int, int]:
     """(rows, vectors a row, floats a vector) of a tile on the machine that is compiled for.
@@ -42,24 +44,26 @@ def _constant(index: int) -> Any:
         from numba.core import types
 
         rows, vectors, width = tile_shape()
+        numbers = rows, vectors * width, width, PATCH, (vectors if width == 16 else 1) * width
 
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            return context.get_constant(types.int64, (rows, vectors * width, width)[index])
+            return context.get_constant(types.int64, numbers[index])
 
         return types.int64(), generate
 
     return intrinsic(constant)
 
 
-tile_rows, tile_columns, vector_size = _constant(0), _constant(1), _constant(2)
+tile_rows, tile_columns, vector_size, patch_rows, patch_columns = map(_constant, range(5))
 
 
-def _tile(narrow: bool, masked: bool, own: bool = False) -> Any:
+def _tile(narrow: bool, masked: bool, own: bool = False, patch: bool = False) -> Any:
     """`tile(a, rows, row, last_row, cells, lines, start, stop, b, out, places, bias, columns, first)`.
 
     Arrays hold float32 (a, b, out, bias) or int64 offsets into them (rows, cells, lines, places). The tile begins at `row`;
     rows past `last_row` repeat it. `first`: the sum starts from `bias`, else it is added to `out`.
     narrow: one vector a row instead of two. masked: only `columns` of them exist in b, bias and out. own: in `a` too.
+    patch: PATCH rows, of one vector each where registers are few.
     """
 
     def tile(typingctx: Any, a: Any, rows: Any, row: Any, last_row: Any, cells: Any, lines: Any, start: Any, stop: Any,
@@ -67,7 +71,11 @@ def _tile(narrow: bool, masked: bool, own: bool = False) -> Any:
         from numba.core import types
 
         count, vectors, width = tile_shape()
-        shape = count, 1 if narrow else vectors, width
+        if patch:
+            count, narrow_here = PATCH, narrow or width < 16
+        else:
+            narrow_here = narrow
+        shape = count, 1 if narrow_here else vectors, width
 
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             values = {}
@@ -260,3 +268,8 @@ def tiles(a, rows, low, high, cells, lines, start, stop, b, panel, out, places, 
         else:
             for i in range(low, high, step):
                 narrow_edge(a, rows, i, high - 1, cells, lines, start, stop, right, target, places, old, left, begins)
+
+
+patch_wide_tile, patch_wide_edge, patch_narrow_edge = (
+    _tile(*kind, own=True, patch=True) for kind in ((False, False), (False, True), (True, True))
+)

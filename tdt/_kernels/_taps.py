@@ -132,3 +132,38 @@ def sums(count: int, pairs: tuple[Pairs, Pairs], image: tuple, result: tuple, ke
             parts.append((place, at.size))
             place += windows[-1].size
     return Sums(samples, np.concatenate(windows), np.concatenate(lines), np.array(parts))
+
+
+class Patches(NamedTuple):
+    """Offsets for the weight gradient of all cells at once, for one group of samples; see `patches`."""
+
+    samples: int
+    rows: np.ndarray
+    places: np.ndarray
+    windows: np.ndarray
+    lines: np.ndarray
+    parts: np.ndarray
+
+
+@functools.lru_cache(64)
+def patches(count: int, pairs: tuple[Pairs, Pairs], image: tuple, result: tuple, kernel: tuple) -> Patches:
+    """For each class of windows the cells (kh, kw) that meet the image, as rows, and the windows to sum over.
+
+    Each row of `parts` says for a class: its first and last place in rows and places, its first place in windows and lines,
+    and how many windows there are in a sample.
+    """
+    samples = min(count, -(-ROWS // (result[0] * result[1])))
+    sample = np.arange(samples)[:, None]
+    rows, places, windows, lines, parts = [], [], [], [], []
+    row = window = 0
+    for ys, down in _classes(pairs[0], result[0], True).items():
+        for xs, across in _classes(pairs[1], result[1], True).items():
+            first = _plane(down[0], across[0], image[1], image[2])
+            met = _plane([o for o, _ in down[1]], [o for o, _ in across[1]], result[1], result[2])
+            windows.append((sample * math.prod(image) + first).reshape(-1))
+            lines.append((sample * math.prod(result) + met).reshape(-1))
+            rows.append(_plane([d for _, d in ys], [d for _, d in xs], image[1], image[2]))
+            places.append(_plane([k for k, _ in ys], [k for k, _ in xs], kernel[1], image[2]))
+            parts.append((row, row + rows[-1].size, window, first.size))
+            row, window = row + rows[-1].size, window + windows[-1].size
+    return Patches(samples, *(np.concatenate(a) for a in (rows, places, windows, lines)), np.array(parts))

@@ -15,22 +15,19 @@ from tdt._kernels._gemm import (
     own_narrow_edge,
     own_wide_edge,
     own_wide_tile,
+    patch_columns,
+    patch_narrow_edge,
+    patch_rows,
+    patch_wide_edge,
+    patch_wide_tile,
     tile_columns,
     tile_rows,
     vector_size,
 )
 from tdt._kernels._jit import jit
 from tdt._kernels._pool import parallel
-from tdt._kernels._taps import ROWS, out_size, targets
-from tdt._kernels.conv_cpu import (
-    _all_windows,
-    _cells,
-    _channels_last,
-    _image,
-    _multiples,
-    _ordered,
-    _pairs,
-)
+from tdt._kernels._taps import ROWS, out_size, patches, targets
+from tdt._kernels.conv_cpu import _channels_last, _ordered, _pairs
 
 CHANNELS = 32  # of the weight gradient that are one piece of work: a multiple of every tile's columns
 
@@ -57,15 +54,15 @@ def conv_weight_grad(y: np.ndarray, x: np.ndarray, *, kernel: tuple, stride: tup
                      groups: int) -> np.ndarray:  # fmt: skip
     """The op `conv_weight_grad` for y (N, C, OH, OW), x (N, C, H, W), as many groups as channels."""
     last = is_channels_last(y) or is_channels_last(x)
-    right, image = _channels_last(y), _image(x, y.shape[2:], kernel, stride, padding, dilation)
-    plan = _all_windows(y.shape[0], y.shape[2:], stride, image.shape[1:], groups)
-    rows = _cells(kernel, dilation, image.shape[2:], 1)
-    out = np.empty((*kernel, groups), np.float32)
-    work = y.size // groups * rows.size * CHANNELS
+    right, image = _channels_last(y), _channels_last(x)
+    pairs = _pairs(x.shape[2:], y.shape[2:], kernel, stride, padding, dilation)
+    plan = patches(y.shape[0], pairs, image.shape[1:], right.shape[1:], kernel)
+    out = np.zeros((*kernel, groups), np.float32)
+    work = y.size // groups * math.prod(kernel) * CHANNELS
     parallel(
-        _weights, -(-groups // CHANNELS), image.reshape(-1), math.prod(image.shape[1:]), rows, plan.windows, plan.lines,
-        y.shape[0], plan.samples, right.reshape(-1), math.prod(right.shape[1:]), out.reshape(-1),
-        _multiples(rows.size, groups), np.zeros(groups, np.float32), grain=-(-GRAIN // work),
+        _weights, -(-groups // CHANNELS), image.reshape(-1), math.prod(image.shape[1:]), plan.rows, plan.places, plan.windows,
+        plan.lines, plan.parts, y.shape[0], plan.samples, right.reshape(-1), math.prod(right.shape[1:]), out.reshape(-1),
+        out[0, 0], grain=-(-GRAIN // work),
     )  # fmt: skip
     grad = out.transpose(2, 0, 1)
     return to_front(np.ascontiguousarray(grad)[..., None]) if last else np.ascontiguousarray(grad)[:, None]
@@ -123,13 +120,34 @@ def _outputs(first, last, image, step, rows, cells, lines, runs, w, out, out_ste
 
 
 @jit
-def _weights(first, last, image, step, rows, windows, lines, count, samples, y, y_step, out, places, bias):
-    """Channels of the weight gradient, by CHANNELS."""
+def _patch(a, rows, low, high, windows, lines, start, stop, b, out, places, bias, first, last):
+    """Add to rows [low, high) and columns [first, last) their sums over windows [start, stop)."""
+    for j in range(first, last, patch_columns()):
+        own, right, target, left = a[j:], b[j:], out[j:], last - j
+        for i in range(low, high, patch_rows()):
+            if left >= patch_columns():
+                patch_wide_tile(
+                    own, rows, i, high - 1, windows, lines, start, stop, right, target, places, bias, left, False
+                )
+            elif left > vector_size():
+                patch_wide_edge(
+                    own, rows, i, high - 1, windows, lines, start, stop, right, target, places, bias, left, False
+                )
+            else:
+                patch_narrow_edge(
+                    own, rows, i, high - 1, windows, lines, start, stop, right, target, places, bias, left, False
+                )
+
+
+@jit
+def _weights(first, last, image, step, rows, places, windows, lines, parts, count, samples, y, y_step, out, bias):
+    """Channels of the weight gradient, by CHANNELS; `out` is zero at first, and `bias`, as long as a row, is not read."""
     for number in range(first, last):
         low, high = number * CHANNELS, min((number + 1) * CHANNELS, bias.size)
         for base in range(0, count, samples):
-            stop = windows.size // samples * min(samples, count - base)
             a, right = image[base * step :], y[base * y_step :]
-            for start in range(0, stop, ROWS):
-                end, begins = min(start + ROWS, stop), base == 0 and start == 0
-                _tiles(a, rows, 0, rows.size, windows, lines, start, end, right, out, places, bias, low, high, begins)
+            for part in parts:
+                stop = part[2] + part[3] * min(samples, count - base)
+                for start in range(part[2], stop, ROWS):
+                    end = min(start + ROWS, stop)
+                    _patch(a, rows, part[0], part[1], windows, lines, start, end, right, out, places, bias, low, high)
