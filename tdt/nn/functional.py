@@ -37,6 +37,7 @@ from tdt._ops.loss.binary import (
     soft_margin_loss,
 )
 from tdt._ops.loss.classes import cross_entropy, nll_loss
+from tdt._ops.loss.ctc import ctc_loss
 from tdt._ops.loss.distance import huber_loss, l1_loss, mse_loss, smooth_l1_loss
 from tdt._ops.loss.likelihood import gaussian_nll_loss, kl_div, poisson_nll_loss
 from tdt._ops.loss.margin import (
@@ -157,6 +158,7 @@ __all__ = [
     "kl_div",
     "poisson_nll_loss",
     "cosine_embedding_loss",
+    "ctc_loss",
     "hinge_embedding_loss",
     "margin_ranking_loss",
     "multi_margin_loss",

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from tdt._ops.loss import binary, likelihood
+from tdt._ops.loss import binary, ctc, likelihood
 from tdt._ops.loss import margin as margins
 from tdt._ops.loss._front import REDUCTIONS
 from tdt._tensor import Tensor
 
 __all__ = [
-    "binary_cross_entropy_with_logits", "cosine_embedding_loss", "hinge_embedding_loss", "kl_div", "margin_ranking_loss",
-    "poisson_nll_loss", "triplet_margin_loss",
+    "binary_cross_entropy_with_logits", "cosine_embedding_loss", "ctc_loss", "hinge_embedding_loss", "kl_div",
+    "margin_ranking_loss", "poisson_nll_loss", "triplet_margin_loss",
 ]  # fmt: skip
 
 
@@ -34,6 +34,19 @@ def cosine_embedding_loss(
     tensor(0.7500)
     """
     return margins.cosine(input1, input2, target, margin, REDUCTIONS[reduction])
+
+
+def ctc_loss(log_probs: Tensor, targets: Tensor, input_lengths: ctc.Lengths, target_lengths: ctc.Lengths, blank: int = 0,
+             reduction: int = 1, zero_infinity: bool = False) -> Tensor:  # fmt: skip
+    """See `nn.functional.ctc_loss`.
+
+    >>> import tdt
+    >>> tdt.ctc_loss(tdt.zeros(3, 1, 2).log_softmax(2), tdt.tensor([[1]]), [3], [1])
+    tensor(0.2877)
+    """
+    return ctc.alignments(
+        log_probs, targets, input_lengths, target_lengths, blank, REDUCTIONS[reduction], zero_infinity
+    )
 
 
 def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, reduction: int = 1) -> Tensor:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 
 from tdt._ops.loss._front import reduction_of
+from tdt._ops.loss.ctc import Lengths
 from tdt._tensor import Tensor
 from tdt.nn import functional as F
 from tdt.nn.modules.module import Module
@@ -129,6 +130,24 @@ class HuberLoss(_Loss):
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.huber_loss(input, target, reduction=self.reduction, delta=self.delta)
+
+
+class CTCLoss(_Loss):
+    """Sequences of labels over all alignments with frames; see `nn.functional.ctc_loss`.
+
+    >>> import tdt
+    >>> tdt.nn.CTCLoss()(tdt.zeros(3, 1, 2).log_softmax(2), tdt.tensor([[1]]), [3], [1])
+    tensor(0.2877)
+    """
+
+    def __init__(self, blank: int = 0, reduction: str = "mean", zero_infinity: bool = False):
+        super().__init__(reduction=reduction)
+        self.blank, self.zero_infinity = blank, zero_infinity
+
+    def forward(self, log_probs: Tensor, targets: Tensor, input_lengths: Lengths, target_lengths: Lengths) -> Tensor:
+        return F.ctc_loss(
+            log_probs, targets, input_lengths, target_lengths, self.blank, self.reduction, self.zero_infinity
+        )
 
 
 class BCELoss(_WeightedLoss):
