@@ -5,10 +5,12 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable
 from types import GeneratorType
+from typing import Any
 
 import numpy as np
 
 from tdt import _backend
+from tdt._ops.linalg import vector_norm
 from tdt._tensor import Tensor, wrap
 from tdt.autograd import no_grad
 
@@ -36,29 +38,27 @@ def get_total_norm(
     >>> tdt.nn.utils.get_total_norm([tdt.tensor([3.0]), tdt.tensor([4.0])])
     tensor(5.)
     """
-    arrays = [t._a for t in _listed(tensors)]
-    if not arrays:
+    tensors, p = _listed(tensors), float(norm_type)
+    if not tensors:
         return wrap(np.zeros((), np.float32))
-    xp = _backend.namespace(arrays[0])
-    norms = xp.stack([_norm(xp, a, float(norm_type)) for a in arrays])
-    total = wrap(xp.asarray(_norm(xp, norms, float(norm_type))))
+    xp = _backend.namespace(tensors[0]._a)
+    total = wrap(xp.asarray(_norm(wrap(xp.stack([_norm(t, p) for t in tensors])), p)))
     if error_if_nonfinite and not xp.isfinite(total._a):
         raise RuntimeError(
-            f"The total norm of order {norm_type} for gradients is {total.item()}, so it cannot be clipped; pass "
-            "error_if_nonfinite=False to scale by it all the same"
+            f"The total norm of order {norm_type} for gradients from `parameters` is non-finite, so it cannot be clipped: it is "
+            f"{total.item()}. Pass error_if_nonfinite=False to scale by it all the same"
         )
     return total
 
 
-def _norm(xp, a, p: float):
-    """The p-norm of an array as one vector, in the array's own precision (float32 for half precision)."""
-    a = a.reshape(-1) if a.dtype.itemsize > 2 or a.dtype.kind != "f" else a.reshape(-1).astype(np.float32)
-    if p == 2.0:
+def _norm(t: Tensor, p: float) -> Any:
+    """The p-norm of a tensor as one vector, an array."""
+    a = t._a
+    if p == 2.0 and a.dtype.itemsize > 2:  # half precision is summed in float32
+        a = a.reshape(-1)
+        xp = _backend.namespace(a)
         return xp.sqrt(xp.vdot(a, a).real)
-    magnitudes = xp.abs(a)
-    if p == float("inf"):
-        return magnitudes.max(initial=0)
-    return (magnitudes**p).sum() ** (1 / p)
+    return vector_norm(t, p)._a
 
 
 @no_grad()
