@@ -71,18 +71,12 @@ def _tile(narrow: bool, masked: bool, own: bool = False, patch: bool = False) ->
         from numba.core import types
 
         count, vectors, width = tile_shape()
-        if patch:
-            count, narrow_here = PATCH, narrow or width < 16
-        else:
-            narrow_here = narrow
-        shape = count, 1 if narrow_here else vectors, width
+        few = narrow or (patch and width < 16)
+        shape = PATCH if patch else count, 1 if few else vectors, width
 
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            values = {}
-            for name, kind, value in zip(tile_arguments, signature.args, args, strict=True):
-                is_array = isinstance(kind, types.Array)
-                values[name] = context.make_array(kind)(context, builder, value).data if is_array else value
-            _Emitter(builder, shape, masked, own, values).emit()
+            values = named_values(context, builder, tile_arguments, signature.args, args)
+            Emitter(builder, shape, masked, own, values).emit()
             return context.get_dummy_value()
 
         return types.void(
@@ -94,7 +88,17 @@ def _tile(narrow: bool, masked: bool, own: bool = False, patch: bool = False) ->
     return intrinsic(tile)
 
 
-class _Emitter:
+def named_values(context: Any, builder: Any, names: tuple[str, ...], kinds: Any, args: Any) -> dict[str, Any]:
+    """An intrinsic's arguments by name: the address of an array's elements, numbers as they are."""
+    from numba.core import types
+
+    return {
+        name: context.make_array(kind)(context, builder, value).data if isinstance(kind, types.Array) else value
+        for name, kind, value in zip(names, kinds, args, strict=True)
+    }
+
+
+class Emitter:
     """Writes one tile's instructions."""
 
     def __init__(self, builder: Any, shape: tuple[int, int, int], masked: bool, own: bool, values: dict[str, Any]):

@@ -26,6 +26,7 @@ from tdt._kernels._gemm import (
 )
 from tdt._kernels._jit import jit
 from tdt._kernels._pool import parallel
+from tdt._kernels._stencil import stencil, stencil_edge
 from tdt._kernels._taps import ROWS, out_size, patches, targets
 from tdt._kernels.conv_cpu import _channels_last, _ordered, _pairs
 
@@ -108,6 +109,16 @@ def _tiles(a, rows, low, high, cells, lines, start, stop, b, out, places, bias, 
 
 
 @jit
+def _windows(a, rows, low, high, cells, lines, start, b, out, places, bias):
+    """As `_tiles`, of all columns, for nine cells from `start` on."""
+    whole = bias.size - bias.size % patch_columns()
+    for j in range(0, whole, patch_columns()):
+        stencil(a[j:], rows, low, high, cells, lines, start, b[j:], out[j:], places, bias[j:], bias.size)
+    for j in range(whole, bias.size, vector_size()):
+        stencil_edge(a[j:], rows, low, high, cells, lines, start, b[j:], out[j:], places, bias[j:], bias.size - j)
+
+
+@jit
 def _outputs(first, last, image, step, rows, cells, lines, runs, w, out, out_step, places, bias, count, samples):
     """Runs [first, last) of `_gather`, counted over groups of samples."""
     for number in range(first, last):
@@ -116,7 +127,10 @@ def _outputs(first, last, image, step, rows, cells, lines, runs, w, out, out_ste
         here = min(samples, count - group * samples)
         low, high = run[0] + run[2], run[0] + min(run[3], run[1] * here)
         a, target = image[group * samples * step :], out[group * samples * out_step :]
-        _tiles(a, rows, low, high, cells, lines, run[4], run[5], w, target, places, bias, 0, bias.size, True)
+        if run[5] - run[4] == patch_rows():
+            _windows(a, rows, low, high, cells, lines, run[4], w, target, places, bias)
+        else:
+            _tiles(a, rows, low, high, cells, lines, run[4], run[5], w, target, places, bias, 0, bias.size, True)
 
 
 @jit

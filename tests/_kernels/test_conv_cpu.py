@@ -48,6 +48,7 @@ DEPTHWISE = [
     (3, 16, 16, (13, 10), (3, 3), {"stride": (2, 2), "padding": (1, 0)}),
     (2, 33, 33, (8, 8), (2, 4), {"stride": (3, 1), "padding": (1, 3), "dilation": (2, 2)}),
     (1, 3, 3, (1, 1), (3, 3), {"padding": (1, 1)}),
+    (9, 83, 83, (7, 12), (3, 3), {"padding": (1, 1), "dilation": (1, 2)}),
     (2, 2, 2, (40, 1), (7, 1), {"stride": (5, 4), "padding": (3, 0)}),
 ]
 DEPTHWISE = [(*case[:5], {**case[5], "groups": case[1]}) for case in DEPTHWISE]
