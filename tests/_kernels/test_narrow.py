@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 CPUS = {"haswell": "+avx,+avx2,+fma,+sse4.2,-avx512f", "x86-64": "+sse2,-avx"}
 CHECKS = """
-from tests._kernels import test_activation_cpu, test_recurrent_cpu, test_softmax_cpu
+from tests._kernels import test_activation_cpu, test_pool_cpu, test_recurrent_cpu, test_softmax_cpu
 # The other kernels are made of the same parts.
 test_activation_cpu.test_special_values("softplus", 1)
 test_activation_cpu.test_values_and_gradients_at_sizes_off_every_vector_width("softplus", 127)
@@ -21,6 +21,9 @@ for shape in [(70, 17), (3, 1000)]:
 for sizes, size in [*test_recurrent_cpu.PADDED, test_recurrent_cpu.PACKED[0]]:
     for kind in test_recurrent_cpu.KINDS:
         test_recurrent_cpu.compare(kind, sizes, size)
+for last in (False, True):
+    test_pool_cpu.test_any_windows_give_the_portable_values_and_gradients(
+        test_pool_cpu.SHAPES[2], test_pool_cpu.OTHERS[0], last)
 """
 
 
