@@ -38,6 +38,7 @@ LARGE_SUM = 1 << 18  # elements: from here on a second thread saves more than th
 LARGE_DRAW = 1 << 16  # words of the Mersenne Twister: a draw saves a tenth of a millisecond
 LARGE_LOOKUP = 1 << 13  # elements of a gradient: NumPy's addition to places takes 8 ns for each
 LARGE_SOFTMAX = 1 << 14  # elements, of layer norm too
+LARGE_RESAMPLE = 1 << 16  # elements of the result
 LARGE_LOSS = 1 << 15  # logits
 LARGE_ACTIVATION = 1 << 15  # elements: NumPy's own exp and tanh are as fast on fewer
 # Multiply-adds of a matrix product: about 30 µs on one thread, where a second one saves a third of it.
@@ -202,6 +203,29 @@ def _large_channels(arrays: Sequence[Any], statics: dict) -> bool:
     )
 
 
+def _large_axis(arrays: Sequence[Any], statics: dict) -> bool:
+    """Contiguous float32 (A, n, B), of which so many elements (A, count, B) are made."""
+    x = arrays[0]
+    return (
+        _enabled
+        and x.size // max(x.shape[1], 1) * statics["count"] >= LARGE_RESAMPLE
+        and x.dtype == np.float32
+        and x.flags.c_contiguous
+    )
+
+
+def _large_pixels(arrays: Sequence[Any], statics: dict) -> bool:
+    """Contiguous float32 (N, H, W, C), of which as many elements are made by tables of as few taps."""
+    x, (down, across) = arrays[0], statics["tables"]
+    return (
+        down.each == across.each in (1, 2)
+        and _enabled
+        and x.size // (x.shape[1] * x.shape[2]) * (down.start.size - 1) * (across.start.size - 1) >= LARGE_RESAMPLE
+        and x.dtype == np.float32
+        and x.flags.c_contiguous
+    )
+
+
 def _large_steps(arrays: Sequence[Any], statics: dict) -> bool:
     """Float32, of so many gates."""
     return _enabled and arrays[0].size >= LARGE_LSTM and all(a.dtype == np.float32 for a in arrays)
@@ -317,6 +341,8 @@ TABLE: dict[str, list[Kernel]] = {
     "lstm_sequence.steps_vjp": [("cpu", _large_steps, _lazy("lstm_cpu", "backward"))],
     "gru_sequence.steps": [("cpu", _large_steps, _lazy("gru_cpu", "forward"))],
     "gru_sequence.steps_vjp": [("cpu", _large_steps, _lazy("gru_cpu", "backward"))],
+    "resample.axis": [("cpu", _large_axis, _lazy("resample_cpu", "resample"))],
+    "resample.pixels": [("cpu", _large_pixels, _lazy("resample_cpu", "resample_pixels"))],
     "softmax": [("cpu", _large_rows, _lazy("softmax_cpu", "softmax"))],
     "softmax.vjp.x": [("cpu", _large_rows, _lazy("softmax_cpu", "softmax_vjp"))],
     "log_softmax": [("cpu", _large_rows, _lazy("softmax_cpu", "log_softmax"))],

@@ -115,7 +115,7 @@ class _View:
         """Numbers per channel, or sample and channel, as the kernels read them: for every column of a row, or every plane."""
         v = np.asarray(v, np.float32)
         if self.by_rows:
-            rows = np.broadcast_to(v, (self.samples, self.channels))
+            rows = np.ascontiguousarray(np.broadcast_to(v, (self.samples, self.channels)))
             return np.concatenate([rows] * (self.shape[1] // self.channels), axis=1)
         return np.concatenate([v.reshape(-1)] * (self.shape[0] // v.size))
 

@@ -28,6 +28,7 @@ from tdt._ops.embedding import functional_embedding as embedding
 from tdt._ops.embedding_bag import functional_embedding_bag as embedding_bag
 from tdt._ops.group_norm import group_norm
 from tdt._ops.grouped_mm import grouped_mm
+from tdt._ops.interpolate import interpolate, upsample, upsample_bilinear, upsample_nearest
 from tdt._ops.layer_norm import layer_norm, rms_norm
 from tdt._ops.linear import linear
 from tdt._ops.loss.binary import (
@@ -218,5 +219,9 @@ __all__ = [
     "max_unpool1d",
     "max_unpool2d",
     "max_unpool3d",
+    "interpolate",
+    "upsample",
+    "upsample_bilinear",
+    "upsample_nearest",
     "embedding_bag",
 ]

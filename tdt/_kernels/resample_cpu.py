@@ -1,0 +1,105 @@
+"""Resampling in float32 on the CPU: a table of taps against rows, or against single numbers; two against pixels."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tdt._kernels._jit import jit
+from tdt._kernels._pool import parallel
+
+GRAIN = 1 << 15  # elements that a thread should at least have
+ZERO = np.float32(0)
+
+
+def resample(x: np.ndarray, table) -> np.ndarray:  # noqa: ANN001 - tdt._ops._resampling.Taps
+    """Contiguous x (A, n, B) as (A, rows of the table, B)."""
+    start, index, weight = table.start, table.index, _weights(table)
+    outer, _, inner = x.shape
+    count = start.size - 1
+    out = np.empty((outer, count, inner), np.float32)
+    if inner > 1:
+        parallel(_rows, outer * count, x, start, index, weight, out, grain=-(-GRAIN // inner))
+    else:
+        flat = x.reshape(x.shape[:2]), start, index, weight, table.each, out.reshape(out.shape[:2])
+        parallel(_columns, outer, *flat, grain=-(-GRAIN // count))
+    return out
+
+
+def resample_pixels(x: np.ndarray, down, across) -> np.ndarray:  # noqa: ANN001 - as above
+    """Contiguous x (N, H, W, C) along both H and W in one pass, by tables that have one tap, or two, in every row."""
+    height, width = down.start.size - 1, across.start.size - 1
+    out = np.empty((x.shape[0], height, width, x.shape[3]), np.float32)
+    tables = down.index, _weights(down), across.index, _weights(across)
+    parallel(_pixels, x.shape[0] * height, x, *tables, down.each, out, grain=-(-GRAIN // (width * x.shape[3])))
+    return out
+
+
+def _weights(table) -> np.ndarray:  # noqa: ANN001 - as above
+    return np.ones(table.index.size, np.float32) if table.weight is None else table.weight
+
+
+@jit
+def _rows(first, last, x, start, index, weight, out):
+    count = out.shape[1]
+    for r in range(first, last):
+        a, i = r // count, r % count
+        target, at, end = out[a, i], start[i], start[i + 1]
+        if at == end:
+            for b in range(target.size):
+                target[b] = ZERO
+        elif end - at == 2:
+            one, two, p, q = x[a, index[at]], x[a, index[at + 1]], weight[at], weight[at + 1]
+            for b in range(target.size):
+                target[b] = p * one[b] + q * two[b]
+        else:
+            one, p = x[a, index[at]], weight[at]
+            for b in range(target.size):
+                target[b] = p * one[b]
+            for k in range(at + 1, end):
+                two, q = x[a, index[k]], weight[k]
+                for b in range(target.size):
+                    target[b] += q * two[b]
+
+
+@jit
+def _pixels(first, last, x, index, weight, index_across, weight_across, each, out):
+    height = out.shape[1]
+    for r in range(first, last):
+        n, i = r // height, r % height
+        if each == 1:
+            row, p = x[n, index[i]], weight[i]
+            for j in range(out.shape[2]):
+                target, source, q = out[n, i, j], row[index_across[j]], p * weight_across[j]
+                for c in range(target.size):
+                    target[c] = q * source[c]
+        else:
+            row, other, p, q = x[n, index[2 * i]], x[n, index[2 * i + 1]], weight[2 * i], weight[2 * i + 1]
+            for j in range(out.shape[2]):
+                left, right, s, t = (
+                    index_across[2 * j],
+                    index_across[2 * j + 1],
+                    weight_across[2 * j],
+                    weight_across[2 * j + 1],
+                )
+                target, a, b, c, d = out[n, i, j], row[left], row[right], other[left], other[right]
+                for k in range(target.size):
+                    target[k] = p * (s * a[k] + t * b[k]) + q * (s * c[k] + t * d[k])
+
+
+@jit
+def _columns(first, last, x, start, index, weight, each, out):
+    """`each`: the number of taps of every row of the table, or 0 where they differ."""
+    for a in range(first, last):
+        row, target = x[a], out[a]
+        if each == 1:
+            for i in range(target.size):
+                target[i] = row[index[i]] * weight[i]
+        elif each == 2:
+            for i in range(target.size):
+                target[i] = row[index[2 * i]] * weight[2 * i] + row[index[2 * i + 1]] * weight[2 * i + 1]
+        else:
+            for i in range(target.size):
+                total = ZERO
+                for k in range(start[i], start[i + 1]):
+                    total += row[index[k]] * weight[k]
+                target[i] = total

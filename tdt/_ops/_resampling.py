@@ -1,0 +1,175 @@
+"""Which input places, with which weights, make each output place of a resampled axis.
+
+Written into a table once for each axis: a row of taps (place, weight) for each output place. Its transpose, rows of taps
+for each input place, serves the gradient. A table depends on sizes and settings alone.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+
+class Axis(NamedTuple):
+    """How one axis is resampled: from so many places to so many.
+
+    scale: the factor that was asked for, where the positions follow it and not the sizes. turned: the transpose.
+    """
+
+    inside: int
+    outside: int
+    kind: str  # a key of FORMS
+    scale: float | None = None
+    align_corners: bool = False
+    antialias: bool = False
+    turned: bool = False
+
+    def step(self, real: Any) -> Any:
+        """Input places from one output place to the next, in the type it is computed with."""
+        if self.align_corners:
+            return real(self.inside - 1) / real(self.outside - 1) if self.outside > 1 else real(0)
+        return real(1 / self.scale) if self.scale else real(self.inside) / real(self.outside)
+
+
+class Taps(NamedTuple):
+    """Row i has the taps start[i] to before start[i + 1]: places `index` and their weights (None: 1 each).
+
+    Weights that are integers stand for so many 2^-bits.
+    """
+
+    start: np.ndarray
+    index: np.ndarray
+    weight: np.ndarray | None
+    bits: int
+    each: int  # the number of taps of every row, 0 where they differ
+
+    def layers(self) -> list[tuple[np.ndarray, np.ndarray, np.ndarray | None]]:
+        """The first taps of all rows that have one, then the second ones, …: (rows, places, weights)."""
+        counts, made = np.diff(self.start), []
+        for t in range(counts.max(initial=0)):
+            rows = np.flatnonzero(counts > t)
+            at = self.start[rows] + t
+            made.append((rows, self.index[at], None if self.weight is None else self.weight[at]))
+        return made
+
+
+@functools.lru_cache(maxsize=256)
+def taps(axis: Axis, letter: str) -> Taps:
+    """The table of an axis for arrays of float32 ("f"), float64 ("d") or uint8 ("B")."""
+    real = np.float32 if letter == "f" else np.float64
+    index, weight = FORMS[axis.kind](axis, real)
+    rows = np.broadcast_to(np.arange(axis.outside)[:, None], index.shape)
+    used = np.ones(index.shape, bool) if weight is None else weight == weight  # NaN: no tap
+    rows, index, weight = rows[used], index[used], None if weight is None else weight[used]
+    bits = 0
+    if letter == "B" and weight is not None:
+        index, weight, bits = _rounded(rows, index, weight, axis)
+        rows = np.repeat(np.arange(axis.outside), len(index) // axis.outside)
+    count = axis.outside
+    if axis.turned:
+        order = np.argsort(index, kind="stable")
+        rows, index, weight = index[order], rows[order], None if weight is None else weight[order]
+        count = axis.inside
+    start = np.zeros(count + 1, np.int64)
+    np.cumsum(np.bincount(rows, minlength=count), out=start[1:])
+    counts = np.diff(start)
+    each = int(counts[0]) if (counts == counts[0]).all() else 0
+    return Taps(start, index.astype(np.int64), weight, bits, each)
+
+
+def _rounded(rows: np.ndarray, index: np.ndarray, weight: np.ndarray, axis: Axis) -> tuple[np.ndarray, np.ndarray, int]:
+    """Weights as 16-bit integers, with as many bits as the largest of them leaves room for (Pillow's way with bytes)."""
+    whole = np.zeros((axis.outside, axis.inside))
+    np.add.at(whole, (rows, index), weight)  # places at the border count several times
+    bits = 0
+    while bits < 22 and int(0.5 + whole.max() * (1 << (bits + 1))) < 1 << 15:
+        bits += 1
+    whole *= 1 << bits
+    integers = np.trunc(whole + np.copysign(0.5, whole)).astype(np.int32)
+    return np.tile(np.arange(axis.inside), axis.outside), integers.reshape(-1), bits
+
+
+def _nearest(axis: Axis, real: Any) -> tuple[np.ndarray, None]:
+    """The place that an output place starts in; for "nearest-exact", the one that its middle lies in."""
+    places = np.arange(axis.outside)
+    if axis.kind == "nearest-exact":
+        places = np.floor((places.astype(real) + real(0.5)) * axis.step(real)).astype(np.int64)
+    elif axis.outside == 2 * axis.inside:
+        places //= 2
+    else:
+        places = np.floor(places.astype(np.float32) * axis.step(np.float32)).astype(np.int64)
+    return np.minimum(places, axis.inside - 1)[:, None], None
+
+
+def _positions(axis: Axis, real: Any, clamp: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Where each output place lies in the input: the place before, and how far behind it."""
+    at = np.arange(axis.outside).astype(real)
+    at = axis.step(real) * at if axis.align_corners else axis.step(real) * (at + real(0.5)) - real(0.5)
+    if clamp:
+        at = np.maximum(at, real(0))
+    before = np.minimum(np.floor(at), axis.inside - 1)
+    return before.astype(np.int64), np.clip(at - before, 0, 1).astype(real)
+
+
+def _linear(axis: Axis, real: Any) -> tuple[np.ndarray, np.ndarray]:
+    """The two places around, by nearness."""
+    before, rest = _positions(axis, real, clamp=True)
+    index = np.stack([before, np.minimum(before + 1, axis.inside - 1)], 1)
+    return index, np.stack([1 - rest, rest], 1)
+
+
+def _cubic(axis: Axis, real: Any) -> tuple[np.ndarray, np.ndarray]:
+    """The four places around, by Keys' cubic convolution with a = -0.75 (1981); the outermost stand for those beyond."""
+    before, rest = _positions(axis, real, clamp=False)
+    index = np.clip(before[:, None] + np.arange(-1, 3), 0, axis.inside - 1)
+    return index, keys(np.stack([1 + rest, rest, 1 - rest, 2 - rest], 1), -0.75).astype(real)
+
+
+def keys(distance: np.ndarray, a: float) -> np.ndarray:
+    """The weight of a place at a distance of at most 2."""
+    d = distance
+    near = ((a + 2) * d - (a + 3)) * d * d + 1
+    far = ((d - 5) * d + 8) * d * a - 4 * a
+    return np.where(d <= 1, near, far)
+
+
+def _filtered(
+    reach: int, weigh: Callable[[np.ndarray], np.ndarray]
+) -> Callable[[Axis, Any], tuple[np.ndarray, np.ndarray]]:
+    """Antialiasing: all places within `reach`, in steps of the coarser of the two rasters, by `weigh(distance)`."""
+
+    def form(axis: Axis, real: Any) -> tuple[np.ndarray, np.ndarray]:
+        step = axis.step(real)
+        wide = max(step, real(1))
+        middle = step * (np.arange(axis.outside).astype(real) + real(0.5))
+        low = np.maximum((middle - reach * wide + real(0.5)).astype(np.int64), 0)
+        high = np.minimum((middle + reach * wide + real(0.5)).astype(np.int64), axis.inside)
+        index = low[:, None] + np.arange(2 * math.ceil(reach * wide) + 1)
+        weight = weigh(np.abs((index - middle[:, None] + real(0.5)) / wide)).astype(real)
+        weight = np.where(index < high[:, None], weight, 0)
+        weight /= weight.sum(axis=1, keepdims=True)
+        return index, np.where(index < high[:, None], weight, np.nan)
+
+    return form
+
+
+def _hat(distance: np.ndarray) -> np.ndarray:
+    return np.maximum(1 - distance, 0)
+
+
+def _bell(distance: np.ndarray) -> np.ndarray:
+    return np.where(distance < 2, keys(distance, -0.5), 0)
+
+
+def _sinc(distance: np.ndarray) -> np.ndarray:
+    return np.where(distance < 3, np.sinc(distance) * np.sinc(distance / 3), 0)
+
+
+FORMS: dict[str, Callable[[Axis, Any], tuple[np.ndarray, Any]]] = {
+    "nearest": _nearest, "nearest-exact": _nearest, "linear": _linear, "cubic": _cubic,
+    "linear antialias": _filtered(1, _hat), "cubic antialias": _filtered(2, _bell), "lanczos antialias": _filtered(3, _sinc),
+}  # fmt: skip

@@ -1,0 +1,197 @@
+"""Resampling of images and their like to another size, one axis after the other."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from tdt import _kernels
+from tdt._backend.layout import is_channels_last, to_front, to_last
+from tdt._dtype import FLOAT, FLOATING, check_category, uint8
+from tdt._ops._resampling import Axis, Taps, taps
+from tdt._ops.pool_average import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
+from tdt._tensor import Tensor
+from tdt.autograd._op import op
+
+# Of each mode: the numbers of spatial dimensions it takes, and what is done along each.
+MODES = {
+    "nearest": ((1, 2, 3), "nearest"), "nearest-exact": ((1, 2, 3), "nearest-exact"), "area": ((1, 2, 3), "area"),
+    "linear": ((1,), "linear"), "bilinear": ((2,), "linear"), "trilinear": ((3,), "linear"), "bicubic": ((2,), "cubic"),
+    "lanczos": ((2,), "lanczos"),
+}  # fmt: skip
+ANTIALIAS = ("bilinear", "bicubic", "lanczos")
+AREA = {1: adaptive_avg_pool1d, 2: adaptive_avg_pool2d, 3: adaptive_avg_pool3d}
+
+
+def _shape(x: tuple, *, axes: tuple[Axis | None, ...]) -> tuple:
+    return *x[:2], *(n if a is None else a.inside if a.turned else a.outside for n, a in zip(x[2:], axes, strict=True))
+
+
+@op(dtypes=frozenset((FLOAT, uint8)), shape=_shape)
+def _resample(xp, x, *, axes):
+    """(N, C, *) with each spatial axis resampled as `axes` says, None for those that stay; in the memory order of x."""
+    last = is_channels_last(x)
+    out = to_last(x) if last else xp.ascontiguousarray(x)
+    letter = x.dtype.char if x.dtype.char in "fd" else "B"
+    tables = [axis and taps(axis, letter) for axis in axes]
+    if last and len(axes) == 2 and all(axes):
+        if fast := _kernels.chosen("resample.pixels", xp, out, tables=tables):
+            return to_front(fast(out, *tables))
+    for d in reversed(range(len(axes))):
+        if (table := tables[d]) is not None:
+            at = d + 1 if last else d + 2
+            shape = out.shape
+            flat = out.reshape(_size(shape[:at]), shape[at], _size(shape[at + 1 :]))
+            fast = _kernels.chosen("resample.axis", xp, flat, count=len(table.start) - 1)
+            out = fast(flat, table) if fast else _along(xp, flat, table)
+            out = out.reshape(*shape[:at], len(table.start) - 1, *shape[at + 1 :])
+    out = to_front(out) if last else out
+    return out.copy(order="K") if out.base is x or out is x else out
+
+
+def _size(shape: tuple[int, ...]) -> int:
+    size = 1
+    for n in shape:
+        size *= n
+    return size
+
+
+def _along(xp: Any, x: Any, table: Taps) -> Any:
+    """(A, n, B) as (A, rows of the table, B)."""
+    shape = x.shape[0], len(table.start) - 1, x.shape[2]
+    out = xp.zeros(shape, x.dtype if table.weight is None or not table.bits else "i4")
+    for rows, index, weight in table.layers():
+        part = x.take(xp.asarray(index), axis=1)
+        part = part if weight is None else part * xp.asarray(weight).reshape(-1, 1)
+        if len(rows) == shape[1]:
+            out += part
+        else:
+            out[:, xp.asarray(rows)] += part
+    if table.bits:
+        out = xp.clip((out + (1 << table.bits - 1)) >> table.bits, 0, 255).astype(x.dtype)
+    return out
+
+
+@_resample.vjp("x")
+def _(g, axes):
+    return _resample(g, axes=tuple(a and a._replace(turned=not a.turned) for a in axes))
+
+
+def interpolate(input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest",
+                align_corners: bool | None = None, recompute_scale_factor: bool | None = None,
+                antialias: bool = False) -> Tensor:  # fmt: skip
+    """`input` (N, C, *), of 1 to 3 spatial dimensions, resampled to `size`, or to `scale_factor` times its size.
+
+    mode: nearest, nearest-exact (the pixel that the middle lies in) or area (means) for any; linear, bilinear and trilinear
+    for 1, 2 and 3 dimensions; bicubic (Keys, 1981) and lanczos, which must be antialiased, for 2. align_corners: the
+    corner pixels' middles stay where they are, not their outer corners. recompute_scale_factor: positions follow from
+    the sizes, not from `scale_factor`. antialias (bilinear, bicubic, lanczos): a smaller image is filtered, as Pillow does.
+    uint8 images are rounded. ValueError and NotImplementedError for what does not go together.
+
+    >>> import tdt
+    >>> interpolate(tdt.tensor([[[0.0, 1.0]]]), scale_factor=2, mode="linear")
+    tensor([[[0.0000, 0.2500, 0.7500, 1.0000]]])
+    """
+    if mode in ("nearest", "area", "nearest-exact") and align_corners is not None:
+        raise ValueError(
+            "align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | trilinear"
+        )
+    dims = input.ndim - 2
+    sizes, scales = _wanted(
+        input, size, scale_factor, bool(recompute_scale_factor) or mode == "area", recompute_scale_factor
+    )
+    if antialias and not (mode in ANTIALIAS and dims == 2):
+        raise ValueError("Anti-alias option is restricted to bilinear, bicubic, and lanczos modes and requires a 4-D tensor "
+                         f"as input, got mode={mode} and {input.ndim}-D")  # fmt: skip
+    if mode not in MODES or dims not in MODES[mode][0]:
+        takes = " or ".join(f"{n + 2}D" for n in MODES[mode][0]) if mode in MODES else f"one of {', '.join(MODES)}"
+        raise NotImplementedError(f"Got {input.ndim}D input, but {mode} mode needs {takes} input" if mode in MODES else
+                                  f"interpolate: unknown mode {mode!r}, expected {takes}")  # fmt: skip
+    if mode == "lanczos" and (align_corners or not antialias):
+        raise ValueError(
+            "Lanczos mode does not support align_corners=True"
+            if align_corners
+            else "Lanczos mode requires antialias=True"
+        )
+    if mode == "area":
+        return AREA[dims](input, sizes)
+    if mode in ("linear", "trilinear"):
+        check_category(f"upsample_{mode}{dims}d", FLOATING, input.dtype)
+    if min(*input.shape[1:], *sizes) < 1:
+        raise RuntimeError(f"Input and output sizes should be greater than 0, but got input {list(input.shape)} and output "
+                           f"{list(sizes)}")  # fmt: skip
+    kind = f"{MODES[mode][1]} antialias" if antialias else MODES[mode][1]
+    # An axis whose size stays may still be moved by a scale that is nearly 1; PyTorch does so in these cases.
+    moved = (input.dtype is not uint8 and kind in ("nearest-exact", "cubic")) or (kind == "nearest" and dims != 2)
+    axes = tuple(
+        None if n == m and not (moved and scale) else Axis(n, m, kind, scale, bool(align_corners), antialias)
+        for n, m, scale in zip(input.shape[2:], sizes, scales, strict=True)
+    )
+    return _resample(input, axes=axes)
+
+
+def _wanted(input: Tensor, size: Any, scale_factor: Any, recompute: bool, asked: bool | None) -> tuple[tuple, tuple]:
+    """The sizes of the result, and the scales that positions follow, or None for each."""
+    dims = input.ndim - 2
+    if size is not None and scale_factor is not None:
+        raise ValueError("only one of size or scale_factor should be defined")
+    if size is not None:
+        sizes = tuple(size) if isinstance(size, (list, tuple)) else (size,) * dims
+        if len(sizes) != dims:
+            raise ValueError("Input and output must have the same number of spatial dimensions, but got input with spatial "
+                             f"dimensions of {list(input.shape[2:])} and output size of {size}.")  # fmt: skip
+        if not all(hasattr(n, "__index__") for n in sizes):
+            raise TypeError("expected size to be one of int or Tuple[int] or Tuple[int, int] or Tuple[int, int, int], but got "
+                            f"size with types {[type(n) for n in sizes]}")  # fmt: skip
+        if asked:
+            raise ValueError("recompute_scale_factor is not meaningful with an explicit size.")
+        return tuple(map(int, sizes)), (None,) * dims
+    if scale_factor is None:
+        raise ValueError("either size or scale_factor should be defined")
+    scales = tuple(scale_factor) if isinstance(scale_factor, (list, tuple)) else (scale_factor,) * dims
+    if len(scales) != dims:
+        raise ValueError("Input and scale_factor must have the same number of spatial dimensions, but got input with spatial "
+                         f"dimensions of {list(input.shape[2:])} and scale_factor of shape {scale_factor}.")  # fmt: skip
+    sizes = tuple(int(n * s) for n, s in zip(input.shape[2:], scales, strict=True))
+    return sizes, (None,) * dims if recompute else tuple(map(float, scales))
+
+
+def upsample(input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest",
+             align_corners: bool | None = None) -> Tensor:  # fmt: skip
+    """`interpolate`, by its former name, with a warning.
+
+    >>> import tdt
+    >>> tdt.nn.functional.upsample(tdt.tensor([[[0.0, 1.0]]]), scale_factor=2)
+    tensor([[[0., 0., 1., 1.]]])
+    """
+    _deprecated("upsample")
+    return interpolate(input, size, scale_factor, mode, align_corners)
+
+
+def upsample_nearest(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
+    """`interpolate` with mode="nearest", by its former name, with a warning.
+
+    >>> import tdt
+    >>> tdt.nn.functional.upsample_nearest(tdt.tensor([[[0.0, 1.0]]]), scale_factor=2)
+    tensor([[[0., 0., 1., 1.]]])
+    """
+    _deprecated("upsample_nearest")
+    return interpolate(input, size, scale_factor, mode="nearest")
+
+
+def upsample_bilinear(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
+    """`interpolate` with mode="bilinear" and align_corners=True, by its former name, with a warning.
+
+    >>> import tdt
+    >>> tdt.nn.functional.upsample_bilinear(tdt.tensor([[[[0.0, 1.0]]]]), size=(1, 3))
+    tensor([[[[0.0000, 0.5000, 1.0000]]]])
+    """
+    _deprecated("upsample_bilinear")
+    return interpolate(input, size, scale_factor, mode="bilinear", align_corners=True)
+
+
+def _deprecated(name: str) -> None:
+    warnings.warn(f"`nn.functional.{name}` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=3)
+
+
+__all__: list[str] = []
