@@ -42,6 +42,7 @@ from tdt._ops.activation import *
 from tdt._ops.conv import *
 from tdt._ops.conv_transpose import *
 from tdt._ops.decompositions import *
+from tdt._ops.distance import *
 from tdt._ops.dropout import *
 from tdt._ops.elementwise import *
 from tdt._ops.embedding import *
@@ -50,6 +51,7 @@ from tdt._ops.index import *
 from tdt._ops.join import *
 from tdt._ops.layer_norm import *
 from tdt._ops.linalg import *
+from tdt._ops.linear import *
 from tdt._ops.loss import *
 from tdt._ops.memory import *
 from tdt._ops.norm_by_position import *
@@ -64,6 +66,7 @@ from tdt._ops.reduce import *
 from tdt._ops.rnn import *
 from tdt._ops.scatter import *
 from tdt._ops.shape import *
+from tdt._ops.shuffle import *
 from tdt._ops.softmax import *
 from tdt._ops.split import *
 from tdt._random import Generator, default_generator, get_rng_state, initial_seed, manual_seed, seed, set_rng_state

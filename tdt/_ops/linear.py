@@ -7,7 +7,7 @@ from typing import Any
 
 from tdt import _kernels
 from tdt._dtype import NUMBERS, SCALAR_NAMES
-from tdt._ops.elementwise._front import refuse_out
+from tdt._ops.elementwise._front import refuse_out, tensor_argument
 from tdt._tensor import Tensor
 from tdt.autograd._op import finish, op
 
@@ -106,4 +106,44 @@ def _explain(input: Any, weight: Any, bias: Any) -> Tensor | None:
     return bias
 
 
-__all__: list[str] = []
+def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """input1ᵀ W input2 + bias: input1 (*, in1), input2 (*, in2), weight (out, in1, in2), bias (out,). Returns (*, out).
+
+    RuntimeError where the sizes or dtypes do not fit.
+
+    >>> import tdt
+    >>> tdt.bilinear(tdt.tensor([1.0, 2.0]), tdt.tensor([3.0]), tdt.ones(1, 2, 1))
+    tensor([9.])
+    """
+    _check_bilinear(input1, input2, weight, bias)
+    out, in1, in2 = weight.shape
+    rows = linear(input1, weight.transpose(1, 2).reshape(out * in2, in1)).unflatten(-1, (out, in2))  # (*, out, in2)
+    y = (rows @ input2.unsqueeze(-1)).squeeze(-1)
+    return y if bias is None else y + bias
+
+
+def _check_bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None) -> None:
+    for i, (name, x) in enumerate((("input1", input1), ("input2", input2), ("weight", weight)), 1):
+        tensor_argument("bilinear", x, name, i)
+    if not input1.dtype is input2.dtype is weight.dtype:
+        raise RuntimeError(f"All tensors must have the same dtype, got input1: {input1.dtype}, input2: {input2.dtype}, "
+                           f"weight: {weight.dtype}")  # fmt: skip
+    a, b, w = tuple(input1.shape), tuple(input2.shape), tuple(weight.shape)
+    if len(w) != 3:
+        raise IndexError(f"bilinear(): weight must be (out, in1, in2), but has the shape {w}")
+    if len(a) != len(b):
+        raise RuntimeError(f"bilinear(): input dimensions do not match: got {len(a)} and {len(b)}")
+    for d, (m, n) in enumerate(zip(a[:-1], b[:-1], strict=True)):
+        if m != n:
+            raise RuntimeError(f"bilinear(): input batch dimensions do not match at dim {d}: got {m} and {n}")
+    for name, shape, size in (("input1", a, w[1]), ("input2", b, w[2])):
+        if not shape or shape[-1] != size:
+            raise RuntimeError(f"bilinear(): {name} size does not match weight size: got {shape[-1:]} but expected {size}; "
+                               f"input1 {a}, input2 {b}, weight {w}")  # fmt: skip
+    if bias is not None and tuple(bias.shape) != w[:1]:
+        raise RuntimeError(
+            f"bilinear(): bias size does not match weight size: got {list(bias.shape)} but expected {w[0]}"
+        )
+
+
+__all__ = ["bilinear"]

@@ -19,6 +19,7 @@ from tdt._ops.activation import (
 from tdt._ops.attention import scaled_dot_product_attention
 from tdt._ops.conv import conv1d, conv2d, conv3d
 from tdt._ops.conv_transpose import conv_tbc, conv_transpose1d, conv_transpose2d, conv_transpose3d
+from tdt._ops.distance import cosine_similarity, normalize, pairwise_distance, pdist
 from tdt._ops.dropout import dropout1d, dropout2d, dropout3d
 from tdt._ops.dropout import functional_alpha_dropout as alpha_dropout
 from tdt._ops.dropout import functional_dropout as dropout
@@ -26,11 +27,12 @@ from tdt._ops.dropout import functional_feature_alpha_dropout as feature_alpha_d
 from tdt._ops.elementwise import sigmoid, tanh
 from tdt._ops.embedding import functional_embedding as embedding
 from tdt._ops.embedding_bag import functional_embedding_bag as embedding_bag
+from tdt._ops.fold import fold, unfold
 from tdt._ops.group_norm import group_norm
 from tdt._ops.grouped_mm import grouped_mm
 from tdt._ops.interpolate import interpolate, upsample, upsample_bilinear, upsample_nearest
 from tdt._ops.layer_norm import layer_norm, rms_norm
-from tdt._ops.linear import linear
+from tdt._ops.linear import bilinear, linear
 from tdt._ops.loss.binary import (
     binary_cross_entropy,
     binary_cross_entropy_with_logits,
@@ -52,6 +54,7 @@ from tdt._ops.loss.margin import (
 )
 from tdt._ops.multi_head import multi_head_attention_forward
 from tdt._ops.norm import batch_norm, instance_norm
+from tdt._ops.one_hot import one_hot
 from tdt._ops.pad import pad
 from tdt._ops.piecewise import (
     hardshrink,
@@ -103,24 +106,25 @@ from tdt._ops.pool_uneven import (
 )
 from tdt._ops.pool_uneven import functional_adaptive_max_pool1d as adaptive_max_pool1d
 from tdt._ops.response_norm import local_response_norm
+from tdt._ops.shuffle import channel_shuffle, native_channel_shuffle, pixel_shuffle, pixel_unshuffle
 from tdt._ops.softmax import functional_log_softmax as log_softmax
 from tdt._ops.softmax import functional_softmax as softmax
 from tdt._ops.softmax import gumbel_softmax, softmin
 from tdt._ops.unpool import max_unpool1d, max_unpool2d, max_unpool3d
 
 __all__ = [
-    "elu",
-    "gelu",
-    "silu",
-    "softplus",
     "celu",
     "celu_",
+    "elu",
     "elu_",
+    "gelu",
     "glu",
     "logsigmoid",
     "mish",
     "selu",
     "selu_",
+    "silu",
+    "softplus",
     "softsign",
     "tanhshrink",
     "scaled_dot_product_attention",
@@ -131,26 +135,39 @@ __all__ = [
     "conv_transpose1d",
     "conv_transpose2d",
     "conv_transpose3d",
-    "alpha_dropout",
-    "dropout",
+    "cosine_similarity",
+    "normalize",
+    "pairwise_distance",
+    "pdist",
     "dropout1d",
     "dropout2d",
     "dropout3d",
+    "alpha_dropout",
+    "dropout",
     "feature_alpha_dropout",
     "sigmoid",
     "tanh",
     "embedding",
+    "embedding_bag",
+    "fold",
+    "unfold",
     "group_norm",
     "grouped_mm",
+    "interpolate",
+    "upsample",
+    "upsample_bilinear",
+    "upsample_nearest",
     "layer_norm",
     "rms_norm",
     "linear",
+    "bilinear",
     "binary_cross_entropy",
     "binary_cross_entropy_with_logits",
     "multilabel_soft_margin_loss",
     "soft_margin_loss",
     "cross_entropy",
     "nll_loss",
+    "ctc_loss",
     "huber_loss",
     "l1_loss",
     "mse_loss",
@@ -159,7 +176,6 @@ __all__ = [
     "kl_div",
     "poisson_nll_loss",
     "cosine_embedding_loss",
-    "ctc_loss",
     "hinge_embedding_loss",
     "margin_ranking_loss",
     "multi_margin_loss",
@@ -169,6 +185,7 @@ __all__ = [
     "multi_head_attention_forward",
     "batch_norm",
     "instance_norm",
+    "one_hot",
     "pad",
     "hardshrink",
     "hardsigmoid",
@@ -212,6 +229,10 @@ __all__ = [
     "fractional_max_pool3d_with_indices",
     "adaptive_max_pool1d",
     "local_response_norm",
+    "channel_shuffle",
+    "native_channel_shuffle",
+    "pixel_shuffle",
+    "pixel_unshuffle",
     "log_softmax",
     "softmax",
     "gumbel_softmax",
@@ -219,9 +240,4 @@ __all__ = [
     "max_unpool1d",
     "max_unpool2d",
     "max_unpool3d",
-    "interpolate",
-    "upsample",
-    "upsample_bilinear",
-    "upsample_nearest",
-    "embedding_bag",
 ]

@@ -19,7 +19,44 @@ def _settings(layer: Module, *names: str) -> str:
     return ", ".join(parts + ["inplace=True"] * bool(getattr(layer, "inplace", False)))
 
 
-class ReLU(Module):
+# A layer is an instance of another one only where it is in PyTorch; what they share is in these.
+class _InPlace(Module):
+    def __init__(self, inplace: bool = False):
+        super().__init__()
+        self.inplace = inplace
+
+    def extra_repr(self) -> str:
+        return _settings(self)
+
+
+class _WithAlpha(Module):
+    def __init__(self, alpha: float = 1.0, inplace: bool = False):
+        super().__init__()
+        self.alpha, self.inplace = alpha, inplace
+
+    def extra_repr(self) -> str:
+        return _settings(self, "alpha")
+
+
+class _Shrink(Module):
+    def __init__(self, lambd: float = 0.5):
+        super().__init__()
+        self.lambd = lambd
+
+    def extra_repr(self) -> str:
+        return str(self.lambd)
+
+
+class _AlongDim(Module):
+    def __init__(self, dim: int | None = None):
+        super().__init__()
+        self.dim = dim
+
+    def extra_repr(self) -> str:
+        return _settings(self, "dim")
+
+
+class ReLU(_InPlace):
     """max(x, 0), in place if `inplace`.
 
     >>> import tdt
@@ -27,18 +64,11 @@ class ReLU(Module):
     tensor([0., 2.])
     """
 
-    def __init__(self, inplace: bool = False):
-        super().__init__()
-        self.inplace = inplace
-
     def forward(self, input: Tensor) -> Tensor:
         return F.relu(input, self.inplace)
 
-    def extra_repr(self) -> str:
-        return _settings(self)
 
-
-class SiLU(ReLU):
+class SiLU(_InPlace):
     """x sigmoid(x).
 
     >>> import tdt
@@ -50,7 +80,7 @@ class SiLU(ReLU):
         return F.silu(input, self.inplace)
 
 
-class Mish(ReLU):
+class Mish(_InPlace):
     """x tanh(softplus(x)).
 
     >>> import tdt
@@ -62,7 +92,7 @@ class Mish(ReLU):
         return F.mish(input, self.inplace)
 
 
-class SELU(ReLU):
+class SELU(_InPlace):
     """1.0507 times ELU with alpha = 1.6733, which keep mean 0 and variance 1.
 
     >>> import tdt
@@ -74,7 +104,7 @@ class SELU(ReLU):
         return F.selu(input, self.inplace)
 
 
-class Hardsigmoid(Module):
+class Hardsigmoid(_InPlace):
     """(x + 3) / 6 moved into [0, 1].
 
     >>> import tdt
@@ -82,15 +112,14 @@ class Hardsigmoid(Module):
     tensor([0.0000, 0.5000, 1.0000])
     """
 
-    def __init__(self, inplace: bool = False):
-        super().__init__()
-        self.inplace = inplace
-
     def forward(self, input: Tensor) -> Tensor:
         return F.hardsigmoid(input, self.inplace)
 
+    def extra_repr(self) -> str:
+        return ""
 
-class Hardswish(Hardsigmoid):
+
+class Hardswish(_InPlace):
     """x hardsigmoid(x).
 
     >>> import tdt
@@ -100,6 +129,9 @@ class Hardswish(Hardsigmoid):
 
     def forward(self, input: Tensor) -> Tensor:
         return F.hardswish(input, self.inplace)
+
+    def extra_repr(self) -> str:
+        return ""
 
 
 class Hardtanh(Module):
@@ -171,7 +203,7 @@ class Threshold(Module):
         return _settings(self, "threshold", "value")
 
 
-class Hardshrink(Module):
+class Hardshrink(_Shrink):
     """x, or 0 where |x| is at most `lambd`.
 
     >>> import tdt
@@ -179,18 +211,11 @@ class Hardshrink(Module):
     tensor([-2.,  0.,  2.])
     """
 
-    def __init__(self, lambd: float = 0.5):
-        super().__init__()
-        self.lambd = lambd
-
     def forward(self, input: Tensor) -> Tensor:
         return F.hardshrink(input, self.lambd)
 
-    def extra_repr(self) -> str:
-        return str(self.lambd)
 
-
-class Softshrink(Hardshrink):
+class Softshrink(_Shrink):
     """x moved towards 0 by `lambd`, and not beyond.
 
     >>> import tdt
@@ -265,7 +290,7 @@ class PReLU(Module):
         return _settings(self, "num_parameters")
 
 
-class ELU(Module):
+class ELU(_WithAlpha):
     """x above 0, alpha (exp(x) - 1) below.
 
     >>> import tdt
@@ -273,18 +298,11 @@ class ELU(Module):
     tensor([-0.6321,  2.0000])
     """
 
-    def __init__(self, alpha: float = 1.0, inplace: bool = False):
-        super().__init__()
-        self.alpha, self.inplace = alpha, inplace
-
     def forward(self, input: Tensor) -> Tensor:
         return F.elu(input, self.alpha, self.inplace)
 
-    def extra_repr(self) -> str:
-        return _settings(self, "alpha")
 
-
-class CELU(ELU):
+class CELU(_WithAlpha):
     """x above 0, alpha (exp(x / alpha) - 1) below.
 
     >>> import tdt
@@ -413,7 +431,7 @@ class GLU(Module):
         return _settings(self, "dim")
 
 
-class Softmax(Module):
+class Softmax(_AlongDim):
     """exp(x) scaled to sum to 1 along `dim`.
 
     >>> import tdt
@@ -421,18 +439,11 @@ class Softmax(Module):
     tensor([0.5000, 0.5000])
     """
 
-    def __init__(self, dim: int | None = None):
-        super().__init__()
-        self.dim = dim
-
     def forward(self, input: Tensor) -> Tensor:
         return F.softmax(input, self.dim, _stacklevel=5)
 
-    def extra_repr(self) -> str:
-        return _settings(self, "dim")
 
-
-class LogSoftmax(Softmax):
+class LogSoftmax(_AlongDim):
     """The logarithm of `Softmax`.
 
     >>> import tdt
@@ -444,7 +455,7 @@ class LogSoftmax(Softmax):
         return F.log_softmax(input, self.dim, _stacklevel=5)
 
 
-class Softmin(Softmax):
+class Softmin(_AlongDim):
     """`Softmax` of -x.
 
     >>> import tdt

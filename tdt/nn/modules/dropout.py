@@ -7,7 +7,18 @@ from tdt.nn import functional as F
 from tdt.nn.modules.module import Module
 
 
-class Dropout(Module):
+class _Dropout(Module):
+    def __init__(self, p: float = 0.5, inplace: bool = False):
+        super().__init__()
+        if not 0 <= p <= 1:
+            raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+        self.p, self.inplace = p, inplace
+
+    def extra_repr(self) -> str:
+        return f"p={self.p}, inplace={self.inplace}"
+
+
+class Dropout(_Dropout):
     """In training, zero each element with probability `p` and scale the rest by 1 / (1 - p) (Srivastava et al., 2014).
 
     ValueError for `p` outside [0, 1].
@@ -17,20 +28,11 @@ class Dropout(Module):
     tensor([1., 1.])
     """
 
-    def __init__(self, p: float = 0.5, inplace: bool = False):
-        super().__init__()
-        if not 0 <= p <= 1:
-            raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
-        self.p, self.inplace = p, inplace
-
     def forward(self, input: Tensor) -> Tensor:
         return F.dropout(input, self.p, self.training, self.inplace)
 
-    def extra_repr(self) -> str:
-        return f"p={self.p}, inplace={self.inplace}"
 
-
-class Dropout1d(Dropout):
+class Dropout1d(_Dropout):
     """`Dropout` of whole channels of (N, C, L) or (C, L).
 
     >>> import tdt
@@ -42,7 +44,7 @@ class Dropout1d(Dropout):
         return F.dropout1d(input, self.p, self.training, self.inplace)
 
 
-class Dropout2d(Dropout):
+class Dropout2d(_Dropout):
     """`Dropout` of whole channels of (N, C, H, W); (N, C, L) too, with a warning.
 
     >>> import tdt
@@ -54,7 +56,7 @@ class Dropout2d(Dropout):
         return F.dropout2d(input, self.p, self.training, self.inplace)
 
 
-class Dropout3d(Dropout):
+class Dropout3d(_Dropout):
     """`Dropout` of whole channels of (N, C, D, H, W) or (C, D, H, W).
 
     >>> import tdt
@@ -66,7 +68,7 @@ class Dropout3d(Dropout):
         return F.dropout3d(input, self.p, self.training, self.inplace)
 
 
-class AlphaDropout(Dropout):
+class AlphaDropout(_Dropout):
     """In training, put selu's lowest value in place of each element with probability `p`; mean and variance stay.
 
     `inplace` has no effect, as in PyTorch.
@@ -80,7 +82,7 @@ class AlphaDropout(Dropout):
         return F.alpha_dropout(input, self.p, self.training)
 
 
-class FeatureAlphaDropout(Dropout):
+class FeatureAlphaDropout(_Dropout):
     """`AlphaDropout` of whole channels of (N, C, *).
 
     >>> import tdt

@@ -1,4 +1,4 @@
-"""Flatten."""
+"""Dimensions joined and split."""
 
 from __future__ import annotations
 
@@ -23,3 +23,30 @@ class Flatten(Module):
 
     def extra_repr(self) -> str:
         return f"start_dim={self.start_dim}, end_dim={self.end_dim}"
+
+
+class Unflatten(Module):
+    """Splits dimension `dim` into several of these sizes, of which one may be -1. TypeError for no tuple of integers.
+
+    >>> import tdt
+    >>> tdt.nn.Unflatten(1, (3, 4))(tdt.ones(2, 12)).shape
+    tdt.Size([2, 3, 4])
+    """
+
+    def __init__(self, dim: int, unflattened_size: tuple[int, ...]):
+        super().__init__()
+        if not isinstance(unflattened_size, (tuple, list)):
+            raise TypeError(
+                f"unflattened_size must be a tuple of ints, but found type {type(unflattened_size).__name__}"
+            )
+        for i, size in enumerate(unflattened_size):
+            if not isinstance(size, int):
+                raise TypeError("unflattened_size must be tuple of ints, "
+                                f"but found element of type {type(size).__name__} at pos {i}")  # fmt: skip
+        self.dim, self.unflattened_size = dim, unflattened_size
+
+    def forward(self, input: Tensor) -> Tensor:
+        return input.unflatten(self.dim, self.unflattened_size)
+
+    def extra_repr(self) -> str:
+        return f"dim={self.dim}, unflattened_size={self.unflattened_size}"

@@ -8,7 +8,7 @@ from typing import Any
 from tdt._creation import empty
 from tdt._tensor import Tensor
 from tdt.nn import init
-from tdt.nn.functional import linear
+from tdt.nn.functional import bilinear, linear
 from tdt.nn.modules.lazy import OneSize
 from tdt.nn.modules.module import Module
 from tdt.nn.parameter import Parameter, UninitializedParameter
@@ -69,6 +69,50 @@ class NonDynamicallyQuantizableLinear(Linear):
     >>> NonDynamicallyQuantizableLinear(3, 2)(tdt.ones(5, 3)).shape
     tdt.Size([5, 2])
     """
+
+
+class Bilinear(Module):
+    """y = x1ᵀ W x2 + b: inputs (*, in1_features) and (*, in2_features), output (*, out_features).
+
+    `weight` (out, in1, in2) and `bias` (out,) start uniform within ±1/√in1_features. ValueError without in1_features.
+
+    >>> import tdt
+    >>> tdt.nn.Bilinear(3, 4, 2)(tdt.ones(5, 3), tdt.ones(5, 4)).shape
+    tdt.Size([5, 2])
+    """
+
+    def __init__(
+        self,
+        in1_features: int,
+        in2_features: int,
+        out_features: int,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+    ):
+        super().__init__()
+        self.in1_features, self.in2_features, self.out_features = in1_features, in2_features, out_features
+        self.weight = Parameter(empty(out_features, in1_features, in2_features, device=device, dtype=dtype))
+        self.register_parameter("bias", Parameter(empty(out_features, device=device, dtype=dtype)) if bias else None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw weight and bias anew."""
+        if self.in1_features <= 0:
+            raise ValueError(f"in1_features must be > 0, but got (in1_features={self.in1_features})")
+        bound = 1 / math.sqrt(self.weight.shape[1])
+        for p in self._parameters.values():
+            if p is not None:
+                init.uniform_(p, -bound, bound)
+
+    def forward(self, input1: Tensor, input2: Tensor) -> Tensor:
+        return bilinear(input1, input2, self.weight, self.bias)
+
+    def extra_repr(self) -> str:
+        return (
+            f"in1_features={self.in1_features}, in2_features={self.in2_features}, out_features={self.out_features}, "
+            f"bias={self.bias is not None}"
+        )
 
 
 class LazyLinear(OneSize, Linear):

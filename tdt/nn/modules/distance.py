@@ -1,0 +1,39 @@
+"""Distances between vectors, as layers."""
+
+from __future__ import annotations
+
+from tdt._tensor import Tensor
+from tdt.nn import functional as F
+from tdt.nn.modules.module import Module
+
+
+class PairwiseDistance(Module):
+    """The p-norm of x1 - x2 + eps over the last dimension.
+
+    >>> import tdt
+    >>> tdt.nn.PairwiseDistance(eps=0.0)(tdt.tensor([[3.0, 0.0]]), tdt.tensor([[0.0, 4.0]]))
+    tensor([5.])
+    """
+
+    def __init__(self, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False):
+        super().__init__()
+        self.norm, self.eps, self.keepdim = p, eps, keepdim
+
+    def forward(self, x1: Tensor, x2: Tensor) -> Tensor:
+        return F.pairwise_distance(x1, x2, self.norm, self.eps, self.keepdim)
+
+
+class CosineSimilarity(Module):
+    """The cosine of the angle between vectors along `dim`; norms are at least `eps`.
+
+    >>> import tdt
+    >>> tdt.nn.CosineSimilarity()(tdt.tensor([[3.0, 4.0]]), tdt.tensor([[1.0, 0.0]]))
+    tensor([0.6000])
+    """
+
+    def __init__(self, dim: int = 1, eps: float = 1e-8):
+        super().__init__()
+        self.dim, self.eps = dim, eps
+
+    def forward(self, x1: Tensor, x2: Tensor) -> Tensor:
+        return F.cosine_similarity(x1, x2, self.dim, self.eps)
