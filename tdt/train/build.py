@@ -17,6 +17,8 @@ import numpy as np
 
 import tdt
 from tdt import Tensor, nn
+from tdt.optim.lr_scheduler import ChainedScheduler, LRScheduler, ReduceLROnPlateau
+from tdt.optim.optimizer import Optimizer
 from tdt.train import registry
 from tdt.train._failures import REFUSALS, reason
 from tdt.train.config import Chain, Component, Config, ConfigErrors, Draft
@@ -61,6 +63,15 @@ class Parts:
         if "valid" not in self.loaders:
             return None
         return "valid", next((c.name for c in self.config.metrics if c.name != "loss"), "loss")
+
+    def schedule(self, interval: str, scores: dict[str, dict[str, float]]) -> None:
+        """Let the scheduler go on, if it does each `interval`: ReduceLROnPlateau by the loss in `scores`, valid before train."""
+        if self.config.scheduler is None or self.config.scheduler.interval != interval:
+            return
+        if isinstance(self.scheduler, ReduceLROnPlateau):
+            self.scheduler.step(scores.get("valid", scores["train"])["loss"])
+        else:
+            self.scheduler.step()
 
     def place(self, batch: Tensor) -> Tensor:
         """A batch on the run's device, images channels-last."""
@@ -238,11 +249,19 @@ def _scheduler_steps(config: Config, groups: list[dict[str, Any]], errors: Confi
         return False
     try:
         optimizer.step()
-        scheduler.step()
+        if not isinstance(scheduler, ReduceLROnPlateau):
+            scheduler.step()
+        elif config.scheduler.interval == "step":
+            errors.add(config.scheduler.component, "waits for a loss of whole epochs; write interval: epoch")
     except SAYS_NO as error:
         errors.add(config.scheduler.component, f"its first step fails: {error}")
         return False
     return True
+
+
+def chained(optimizer: Optimizer, schedulers: list[LRScheduler]) -> ChainedScheduler:
+    """All `schedulers` at once, as a config writes it: each computes its rate from the one that those before it set."""
+    return ChainedScheduler(schedulers, optimizer)
 
 
 def _check_total_steps(parts: Parts, split: Split, errors: ConfigErrors) -> None:

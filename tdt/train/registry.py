@@ -91,28 +91,29 @@ class Registry:
     def create(self, component: Component, *leading: Any, **extra: Any) -> Any:
         """Call what `component` names with its arguments, after `leading` and beside `extra`.
 
-        Components among the arguments are created first, by the same registry. Whatever the constructor raises
-        (a dropout of 1.5) passes through: the caller knows `component.source`. LookupError for an unknown name.
+        Components among the arguments are created first, by the same registry and after the same `leading`. Whatever the
+        constructor raises (a dropout of 1.5) passes through: the caller knows `component.source`. LookupError for an
+        unknown name.
         """
         target = self.find(component.name)
         if target is None:
             raise LookupError(f"no {self.kind} is called {component.name!r}; known: {', '.join(self.names())}")
-        args = [self._create_nested(value) for value in component.args]
-        kwargs = {key: self._create_nested(value) for key, value in component.kwargs.items()}
+        args = [self._create_nested(value, leading) for value in component.args]
+        kwargs = {key: self._create_nested(value, leading) for key, value in component.kwargs.items()}
         return target(*leading, *args, **kwargs, **extra)
 
-    def _create_nested(self, value: Any) -> Any:
+    def _create_nested(self, value: Any, leading: tuple[Any, ...]) -> Any:
         from tdt.train.config.components import Component
         from tdt.train.config.signatures import Numbers
 
         if isinstance(value, Component):
-            return self.create(value)
+            return self.create(value, *leading)
         if isinstance(value, Numbers):
             import tdt
 
             return tdt.tensor(list(value), dtype=tdt.get_default_dtype())
         if isinstance(value, (list, tuple)):
-            return type(value)(self._create_nested(item) for item in value)
+            return type(value)(self._create_nested(item, leading) for item in value)
         return value
 
     def __repr__(self) -> str:
@@ -175,6 +176,7 @@ schedulers = Registry(
     "scheduler",
     ["tdt.optim.lr_scheduler"],
     _subclass_of("tdt.optim.lr_scheduler:LRScheduler", excluding=_BASES),
+    entries={"ChainedScheduler": "tdt.train.build:chained"},
     supplied=("optimizer",),
     refused=dict.fromkeys(("LambdaLR", "MultiplicativeLR"), _CODE),
 )

@@ -9,6 +9,7 @@ loader/<n>                          arrays inside the training loader's state
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -65,7 +66,7 @@ def pack(trainer: Trainer) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         "epoch": trainer.epoch,
         "best": trainer.best,
         "optimizer": optimizer,
-        "scheduler": None if parts.scheduler is None else parts.scheduler.state_dict(),
+        "scheduler": None if parts.scheduler is None else _listed(parts.scheduler.state_dict()),
         "epoch_means": {name: metric.state_dict() for name, metric in trainer.epoch_means.items()},
         "recent_means": {name: metric.state_dict() for name, metric in trainer.recent_means.items()},
         "loader": _take_arrays(parts.loaders["train"].state_dict(), loader),
@@ -168,6 +169,15 @@ def _unpack_optimizer(parts: Parts, saved: dict[str, Any], tensors: dict[str, np
 def _tuples(group: dict[str, Any]) -> dict[str, Any]:
     """Lists back to the tuples that JSON made lists of (`betas`)."""
     return {k: tuple(v) if isinstance(v, list) else v for k, v in group.items()}
+
+
+def _listed(value: Any) -> Any:
+    """Lists of their elements for Counters, which JSON lacks: MultiStepLR takes its milestones either way."""
+    if isinstance(value, Counter):
+        return sorted(value.elements())
+    if isinstance(value, dict):
+        return {key: _listed(item) for key, item in value.items()}
+    return [_listed(item) for item in value] if isinstance(value, list) else value
 
 
 def _take_arrays(value: Any, found: list[np.ndarray]) -> Any:

@@ -95,7 +95,7 @@ class Trainer:
             self.recent_means[name].add(amount, n)
         scalars = self._measure() if self._due(self.parts.config.log.every) else {}
         self._tell(StepDone, samples=n, scalars=scalars)
-        self._schedule("step")
+        self.parts.schedule("step", {})
 
     def _learn(self, inputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
         parts, clip = self.parts, self.parts.config.train.clip_grad_norm
@@ -147,7 +147,7 @@ class Trainer:
         better = self._is_better(scores)
         if "valid" in scores:
             self._tell(Validated, scalars=_tagged("valid", scores["valid"]), best=better)
-        self._schedule("epoch")
+        parts.schedule("epoch", scores)
         due = self._due(parts.config.checkpoint.every)
         self.epoch += 1
         if due or better:
@@ -173,11 +173,6 @@ class Trainer:
         better = not math.isnan(score) and (self.best is None or sign * score > sign * self.best)
         self.best = score if better else self.best
         return better
-
-    def _schedule(self, interval: str) -> None:
-        scheduler = self.parts.config.scheduler
-        if scheduler is not None and scheduler.interval == interval:
-            self.parts.scheduler.step()
 
     def _tell(self, kind: type[Event], **facts: Any) -> None:
         self.events.emit(kind(step=self.step, epoch=self.epoch, **facts))

@@ -226,6 +226,11 @@ def test_a_scheduler_with_just_enough_steps_is_taken_and_with_one_fewer_is_not(i
     assert f"use total_steps={steps}" in only(longer, change(steps - 1))
 
 
+def test_a_plateau_of_the_loss_is_not_looked_for_in_every_step():
+    said = only(("StepLR(step_size=1)", "{type: ReduceLROnPlateau, interval: step}"))
+    assert "waits for a loss of whole epochs; write interval: epoch" in said
+
+
 WEIGHTS = "CrossEntropyLoss(weight=[1, 2.5, 1, 1, 1, 1, 1, 1, 1, 1])"
 
 

@@ -26,7 +26,8 @@ def test_registries_know_the_classes_of_this_version():
         registry.transforms: "ToTensor Normalize RandomCrop",
         registry.optimizers: "SGD Adam AdamW Adadelta Adafactor Adagrad Adamax ASGD Muon NAdam RAdam RMSprop Rprop "
         "SparseAdam",
-        registry.schedulers: "StepLR CosineAnnealingLR OneCycleLR",
+        registry.schedulers: "StepLR CosineAnnealingLR OneCycleLR ChainedScheduler ConstantLR CosineAnnealingWarmRestarts "
+        "CyclicLR ExponentialLR LinearLR MultiStepLR PolynomialLR ReduceLROnPlateau SequentialLR",
         registry.initializers: "zeros_ constant_ normal_ uniform_ kaiming_normal_ xavier_uniform_ orthogonal_",
     }
     for known, names in expected.items():
@@ -54,7 +55,7 @@ def test_registries_refuse_what_is_no_component():
     ("old", "new", "said"),
     [
         ("CosineAnnealingLR(T_max=10)", "LambdaLR(lr_lambda=f)",
-         "scheduler: LambdaLR takes a Python function, and a config holds no code; use another scheduler; known: Cosine"),
+         "scheduler: LambdaLR takes a Python function, and a config holds no code; use another scheduler"),
         ("flatten: Flatten", 'flatten: {type: Sequential, args: [Flatten]}',
          "model.flatten: Sequential is what a list (or a mapping) of layers becomes; write [ReLU, Flatten], or a layer on "),
         ("[ToTensor,", "[Compose, ToTensor,", "data.transform.0: Compose is what a list of transforms becomes; write [ToT"),

@@ -157,6 +157,44 @@ def test_a_stopped_run_goes_on_as_if_it_had_not_been_stopped(tmp_path):
         assert np.array_equal(value.numpy(), second.parts.model.state_dict()[name].numpy())
 
 
+@pytest.mark.parametrize(
+    ("optimizer", "scheduler"),
+    [
+        ("NAdam(lr=1e-2)", "{type: MultiStepLR, milestones: [6, 9], interval: step}"),
+        ("Adafactor", "SequentialLR([LinearLR(total_iters=2), CosineAnnealingLR(5)], milestones=[1])"),
+        ("ASGD(lr=1e-1, t0=2)", "ReduceLROnPlateau(patience=0, threshold=0.9, factor=0.5)"),
+        ("RMSprop(momentum=0.5)", "{type: CyclicLR, base_lr: 1e-3, max_lr: 0.1, step_size_up: 4, interval: step}"),
+        ("Adagrad(lr=0.1)", "ChainedScheduler([ExponentialLR(0.5), ConstantLR(total_iters=1)])"),
+    ],
+)
+def test_a_stopped_run_goes_on_with_every_kind_of_state(tmp_path, optimizer: str, scheduler: str):
+    changes = (("optimizer: Adam(lr=1e-2)", f"optimizer: {optimizer}\nscheduler: {scheduler}"),)
+    whole, seen = trainer(tmp_path / "whole", *changes, ("every: 2 steps", "every: 1 epoch"))
+    whole.fit()
+    assert len({event.scalars["lr"] for event in of(StepDone, seen) if event.scalars}) > 1
+    first, _ = trainer(tmp_path / "parts", *changes)
+    first.obey = stopping_at(first, 7)
+    with pytest.raises(Stopped):
+        first.fit()
+    second, _ = trainer(tmp_path / "parts", *changes)
+    second.resume(*checkpoint.load(tmp_path / "parts" / "last.safetensors"))
+    second.fit()
+    for name, value in whole.parts.model.state_dict().items():
+        assert np.array_equal(value.numpy(), second.parts.model.state_dict()[name].numpy())
+    ours, theirs = (made.parts.scheduler.state_dict() for made in (whole, second))
+    assert ours == theirs
+
+
+def test_a_plateau_is_one_of_the_validation_loss(tmp_path):
+    schedule = "scheduler: ReduceLROnPlateau(patience=1, factor=0.5)\ntrain: {epochs: 5}"
+    made, seen = trainer(tmp_path, ("train: {epochs: 3}", schedule), ("every: 2 steps", "every: 1 epoch"))
+    losses = iter([0.9, 0.7, 0.8, 0.7, 0.7])
+    made._validate = lambda: {"loss": next(losses), "accuracy": 0.5}
+    made.fit()
+    assert made.parts.scheduler.best == 0.7
+    assert [event.scalars["lr"] for event in of(StepDone, seen) if event.scalars] == [0.01] * 4 + [0.005]
+
+
 def test_a_stop_that_has_ended_the_workers_too_leaves_a_run_that_goes_on(tmp_path):
     # 18 batches an epoch: at its first, the workers cannot have sent the last, so their death is always noticed.
     changes = ("num_workers: 0", "num_workers: 2"), ("batch_size: 256", "batch_size: 64")
