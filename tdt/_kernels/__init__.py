@@ -134,12 +134,14 @@ def _large_image(arrays: Sequence[Any], statics: dict) -> bool:
     return first.shape[0] * windows * second.size >= LARGE_CONV
 
 
-def _large_depthwise(arrays: Sequence[Any], statics: dict) -> bool:
-    """As `_large_image`, where every channel, of both sides, is a group."""
+def _large_groups(arrays: Sequence[Any], statics: dict) -> bool:
+    """As `_large_image`, in groups of as many channels on both sides: one, two, four or eight."""
     first, second, groups = arrays[0], arrays[1], statics["groups"]
-    if groups == 1 or first.shape[1] != groups:
+    per = first.shape[1] // groups
+    if groups == 1 or per not in (1, 2, 4, 8):
         return False
-    alike = second.shape[1] == groups if "kernel" in statics else second.shape[:2] == (groups, 1)
+    channels = per * groups
+    alike = second.shape[1] == channels if "kernel" in statics else second.shape[:2] == (channels, per)
     return alike and _large_image(arrays, statics)
 
 
@@ -296,15 +298,15 @@ TABLE: dict[str, list[Kernel]] = {
         ("cpu", _large_windows, _lazy("pool_cpu", "max_pool_any_vjp")),
     ],
     "conv": [
-        ("cpu", _large_depthwise, _lazy("depthwise_cpu", "conv")),
+        ("cpu", _large_groups, _lazy("depthwise_cpu", "conv")),
         ("cpu", _large_image, _lazy("conv_cpu", "conv")),
     ],
     "conv_input_grad": [
-        ("cpu", _large_depthwise, _lazy("depthwise_cpu", "conv_input_grad")),
+        ("cpu", _large_groups, _lazy("depthwise_cpu", "conv_input_grad")),
         ("cpu", _large_image, _lazy("conv_cpu", "conv_input_grad")),
     ],
     "conv_weight_grad": [
-        ("cpu", _large_depthwise, _lazy("depthwise_cpu", "conv_weight_grad")),
+        ("cpu", _large_groups, _lazy("depthwise_cpu", "conv_weight_grad")),
         ("cpu", _large_image, _lazy("conv_cpu", "conv_weight_grad")),
     ],
     "product": [("cpu", _large_product, _lazy("product_cpu", "product"))],

@@ -44,7 +44,8 @@ def _constant(index: int) -> Any:
         from numba.core import types
 
         rows, vectors, width = tile_shape()
-        numbers = rows, vectors * width, width, PATCH, (vectors if width == 16 else 1) * width
+        patch = vectors if width == 16 else 1
+        numbers = rows, vectors * width, width, PATCH, patch * width, max(width, 8)
 
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             return context.get_constant(types.int64, numbers[index])
@@ -54,7 +55,7 @@ def _constant(index: int) -> Any:
     return intrinsic(constant)
 
 
-tile_rows, tile_columns, vector_size, patch_rows, patch_columns = map(_constant, range(5))
+tile_rows, tile_columns, vector_size, patch_rows, patch_columns, group_columns = map(_constant, range(6))
 
 
 def _tile(narrow: bool, masked: bool, own: bool = False, patch: bool = False) -> Any:

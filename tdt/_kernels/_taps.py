@@ -147,7 +147,7 @@ class Patches(NamedTuple):
 
 @functools.lru_cache(64)
 def patches(count: int, pairs: tuple[Pairs, Pairs], image: tuple, result: tuple, kernel: tuple) -> Patches:
-    """For each class of windows the cells (kh, kw) that meet the image, as rows, and the windows to sum over.
+    """For each class of windows the cells of kernel (KH, KW, C / groups) that meet the image, and the windows to sum over.
 
     Each row of `parts` says for a class: its first and last place in rows and places, its first place in windows and lines,
     and how many windows there are in a sample.
@@ -163,7 +163,7 @@ def patches(count: int, pairs: tuple[Pairs, Pairs], image: tuple, result: tuple,
             windows.append((sample * math.prod(image) + first).reshape(-1))
             lines.append((sample * math.prod(result) + met).reshape(-1))
             rows.append(_plane([d for _, d in ys], [d for _, d in xs], image[1], image[2]))
-            places.append(_plane([k for k, _ in ys], [k for k, _ in xs], kernel[1], image[2]))
+            places.append(_plane([k for k, _ in ys], [k for k, _ in xs], kernel[1], kernel[2] * image[2]))
             parts.append((row, row + rows[-1].size, window, first.size))
             row, window = row + rows[-1].size, window + windows[-1].size
     return Patches(samples, *(np.concatenate(a) for a in (rows, places, windows, lines)), np.array(parts))

@@ -1,6 +1,7 @@
-"""Depthwise convolution in two dimensions in float32 on the CPU, and its gradients: every channel by a kernel of its own.
+"""Convolution in two dimensions in groups of few channels, in float32 on the CPU, and its gradients.
 
-As in `conv_cpu`, but for the tile: a column of the result is a channel, and takes its own numbers from the image.
+Mostly depthwise: every channel by a kernel of its own; else `_grouped`. As in `conv_cpu`, but for the tile: a column of the
+result is a channel, and takes its own numbers, or its group's, from the image.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import math
 import numpy as np
 
 from tdt._backend.layout import is_channels_last, to_front
+from tdt._kernels import _grouped as grouped
 from tdt._kernels._gemm import (
     GRAIN,
     own_narrow_edge,
@@ -24,62 +26,69 @@ from tdt._kernels._gemm import (
     tile_rows,
     vector_size,
 )
+from tdt._kernels._grouped import CHANNELS
 from tdt._kernels._jit import jit
 from tdt._kernels._pool import parallel
 from tdt._kernels._stencil import stencil, stencil_edge
 from tdt._kernels._taps import ROWS, out_size, patches, targets
 from tdt._kernels.conv_cpu import _channels_last, _ordered, _pairs
 
-CHANNELS = 32  # of the weight gradient that are one piece of work: a multiple of every tile's columns
-
 
 def conv(x: np.ndarray, w: np.ndarray, b: np.ndarray | None, *, stride: tuple, padding: tuple, dilation: tuple,
          groups: int) -> np.ndarray:  # fmt: skip
-    """The op `conv` for x (N, C, H, W), w (C, 1, KH, KW), b (C,) or None, as many groups as channels."""
+    """The op `conv` for x (N, C, H, W), w (C, C / groups, KH, KW), b (C,) or None."""
     last = is_channels_last(x) or is_channels_last(w)
     size = out_size(x.shape[2:], w.shape[2:], stride, padding, dilation)
-    bias = np.zeros(groups, np.float32) if b is None else np.ascontiguousarray(b)
+    bias = np.zeros(len(w), np.float32) if b is None else np.ascontiguousarray(b)
     pairs = _pairs(x.shape[2:], size, w.shape[2:], stride, padding, dilation)
-    return _ordered(_gather(_channels_last(x), w, size, pairs, True, bias), last)
+    return _ordered(_gather(_channels_last(x), w.transpose(2, 3, 1, 0), size, pairs, True, bias), last)
 
 
 def conv_input_grad(y: np.ndarray, w: np.ndarray, *, size: tuple, stride: tuple, padding: tuple, dilation: tuple,
                     groups: int) -> np.ndarray:  # fmt: skip
-    """The op `conv_input_grad` for y (N, C, OH, OW), w (C, 1, KH, KW), as many groups as channels."""
+    """The op `conv_input_grad` for y (N, C, OH, OW), w (C, C / groups, KH, KW)."""
     last = is_channels_last(y) or is_channels_last(w)
     pairs = _pairs(size, y.shape[2:], w.shape[2:], stride, padding, dilation)
-    return _ordered(_gather(_channels_last(y), w, size, pairs, False, np.zeros(groups, np.float32)), last)
+    per = w.shape[1]
+    turned = w.reshape(groups, per, per, *w.shape[2:]).transpose(3, 4, 1, 0, 2).reshape(*w.shape[2:], per, len(w))
+    return _ordered(_gather(_channels_last(y), turned, size, pairs, False, np.zeros(len(w), np.float32)), last)
 
 
 def conv_weight_grad(y: np.ndarray, x: np.ndarray, *, kernel: tuple, stride: tuple, padding: tuple, dilation: tuple,
                      groups: int) -> np.ndarray:  # fmt: skip
-    """The op `conv_weight_grad` for y (N, C, OH, OW), x (N, C, H, W), as many groups as channels."""
+    """The op `conv_weight_grad` for y (N, C, OH, OW), x (N, C, H, W)."""
     last = is_channels_last(y) or is_channels_last(x)
     right, image = _channels_last(y), _channels_last(x)
+    channels = x.shape[1]
+    per = channels // groups
     pairs = _pairs(x.shape[2:], y.shape[2:], kernel, stride, padding, dilation)
-    plan = patches(y.shape[0], pairs, image.shape[1:], right.shape[1:], kernel)
-    out = np.zeros((*kernel, groups), np.float32)
+    plan = patches(y.shape[0], pairs, image.shape[1:], right.shape[1:], (*kernel, per))
+    out = np.zeros((*kernel, per, channels), np.float32)
     work = y.size // groups * math.prod(kernel) * CHANNELS
     parallel(
-        _weights, -(-groups // CHANNELS), image.reshape(-1), math.prod(image.shape[1:]), plan.rows, plan.places, plan.windows,
-        plan.lines, plan.parts, y.shape[0], plan.samples, right.reshape(-1), math.prod(right.shape[1:]), out.reshape(-1),
-        out[0, 0], grain=-(-GRAIN // work),
+        _weights if per == 1 else grouped.weights, -(-channels // CHANNELS), image.reshape(-1), math.prod(image.shape[1:]),
+        plan.rows, plan.places, plan.windows, plan.lines, plan.parts, y.shape[0], plan.samples, right.reshape(-1),
+        math.prod(right.shape[1:]), out.reshape(-1), out[0, 0, 0], per, grain=-(-GRAIN // work),
     )  # fmt: skip
-    grad = out.transpose(2, 0, 1)
-    return to_front(np.ascontiguousarray(grad)[..., None]) if last else np.ascontiguousarray(grad)[:, None]
+    return (
+        to_front(np.ascontiguousarray(out.transpose(3, 0, 1, 2)))
+        if last
+        else np.ascontiguousarray(out.transpose(3, 2, 0, 1))
+    )
 
 
 def _gather(image: np.ndarray, w: np.ndarray, size: tuple, pairs: tuple, forward: bool, bias: np.ndarray) -> np.ndarray:
-    """For every target, its sources times the weights, channel by channel: (N, *size, C)."""
+    """For every target, its sources times the weights w (KH, KW, C / groups, C), group by group: (N, *size, C)."""
     count, channels = image.shape[0], image.shape[3]
+    per = w.shape[2]
     out = np.empty((count, *size, channels), np.float32)
-    plan = targets(count, pairs, forward, image.shape[1:], out.shape[1:], w.shape[2:], channels, 1)
+    plan = targets(count, pairs, forward, image.shape[1:], out.shape[1:], w.shape[:2], per * channels, 1)
     runs = plan.runs
-    work = int((runs[:, 3] - runs[:, 2]) @ (runs[:, 5] - runs[:, 4])) // len(runs) * channels
-    weights = np.ascontiguousarray(w[:, 0].transpose(1, 2, 0)).reshape(-1)
+    work = int((runs[:, 3] - runs[:, 2]) @ (runs[:, 5] - runs[:, 4])) // len(runs) * channels * per
     parallel(
-        _outputs, -(-count // plan.samples) * len(runs), image.reshape(-1), math.prod(image.shape[1:]), plan.rows, plan.cells,
-        plan.lines, runs, weights, out.reshape(-1), math.prod(out.shape[1:]), plan.places, bias, count, plan.samples,
+        _outputs if per == 1 else grouped.outputs, -(-count // plan.samples) * len(runs), image.reshape(-1),
+        math.prod(image.shape[1:]), plan.rows, plan.cells, plan.lines, runs, np.ascontiguousarray(w).reshape(-1),
+        out.reshape(-1), math.prod(out.shape[1:]), plan.places, bias, count, plan.samples, per,
         grain=-(-GRAIN // max(1, work)),
     )  # fmt: skip
     return out
@@ -119,7 +128,7 @@ def _windows(a, rows, low, high, cells, lines, start, b, out, places, bias):
 
 
 @jit
-def _outputs(first, last, image, step, rows, cells, lines, runs, w, out, out_step, places, bias, count, samples):
+def _outputs(first, last, image, step, rows, cells, lines, runs, w, out, out_step, places, bias, count, samples, per):
     """Runs [first, last) of `_gather`, counted over groups of samples."""
     for number in range(first, last):
         group = number // runs.shape[0]
@@ -154,7 +163,7 @@ def _patch(a, rows, low, high, windows, lines, start, stop, b, out, places, bias
 
 
 @jit
-def _weights(first, last, image, step, rows, places, windows, lines, parts, count, samples, y, y_step, out, bias):
+def _weights(first, last, image, step, rows, places, windows, lines, parts, count, samples, y, y_step, out, bias, per):
     """Channels of the weight gradient, by CHANNELS; `out` is zero at first, and `bias`, as long as a row, is not read."""
     for number in range(first, last):
         low, high = number * CHANNELS, min((number + 1) * CHANNELS, bias.size)

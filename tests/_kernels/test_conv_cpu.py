@@ -52,7 +52,13 @@ DEPTHWISE = [
     (2, 2, 2, (40, 1), (7, 1), {"stride": (5, 4), "padding": (3, 0)}),
 ]
 DEPTHWISE = [(*case[:5], {**case[5], "groups": case[1]}) for case in DEPTHWISE]
-ALL = CASES + DEPTHWISE
+FEW = [  # as many channels in a group on both sides
+    (2, 6, 6, (9, 11), (3, 3), {"padding": (1, 1), "groups": 3}),
+    (3, 36, 36, (7, 8), (3, 3), {"padding": (1, 1), "groups": 9}),
+    (1, 40, 40, (10, 7), (5, 2), {"padding": (2, 3), "stride": (2, 1), "dilation": (1, 2), "groups": 5}),
+    (17, 68, 68, (4, 5), (1, 3), {"padding": (0, 1), "groups": 34}),
+]
+ALL = CASES + DEPTHWISE + FEW
 LARGE = (40, 16, 40, (9, 9), (3, 3), {"padding": (1, 1)})
 
 
@@ -70,7 +76,7 @@ def problem(case: tuple, last: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray
 
 def all_three(x, w, b, g, how) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Result and gradients by the kernels."""
-    kernels = depthwise_cpu if 1 < how["groups"] == x.shape[1] == len(w) else conv_cpu
+    kernels = depthwise_cpu if how["groups"] > 1 and w.shape[1] in (1, 2, 4, 8) and x.shape[1] == len(w) else conv_cpu
     return (
         kernels.conv(x, w, b, **how),
         kernels.conv_input_grad(g, w, size=x.shape[2:], **how),
@@ -111,7 +117,7 @@ def test_kernels_agree_with_pytorch_in_double_precision(case):
 
 
 @pytest.mark.parametrize("last", [False, True], ids=["contiguous", "channels-last"])
-@pytest.mark.parametrize("case", [CASES[2], DEPTHWISE[2]], ids=str)
+@pytest.mark.parametrize("case", [CASES[2], DEPTHWISE[2], FEW[1]], ids=str)
 def test_nan_and_infinities_reach_the_same_places(case, last):
     x, w, b, g, how = problem(case, last)
     odd = np.array([np.nan, np.inf, -np.inf], np.float32)
@@ -141,7 +147,7 @@ def test_strided_expanded_and_reversed_arrays():
     np.testing.assert_array_equal(*grads)
 
 
-@pytest.mark.parametrize("case", [CASES[5], CASES[10], CASES[17], DEPTHWISE[1], LARGE], ids=str)
+@pytest.mark.parametrize("case", [CASES[5], CASES[10], CASES[17], DEPTHWISE[1], FEW[1], LARGE], ids=str)
 @pytest.mark.parametrize("last", [False, True], ids=["contiguous", "channels-last"])
 def test_bits_do_not_depend_on_the_number_of_threads(case, last):
     x, w, b, g, how = problem(case, last)
@@ -210,6 +216,19 @@ def test_depthwise_kernels_are_chosen_where_every_channel_is_a_group():
     ):
         how = {**PLAIN, "padding": (1, 1), "groups": 32, **more}
         assert [when(arrays, how) for _, when, _ in TABLE[name]] == [False, True], name
+
+
+@pytest.mark.skipif(os.environ.get("TDT_KERNELS") == "reference", reason="kernels are off")
+@pytest.mark.parametrize(("per", "chosen"), [(1, True), (2, True), (4, True), (8, True), (16, False), (32, False)])
+def test_groups_of_up_to_eight_channels_have_kernels_of_their_own(per, chosen):
+    x, w = np.zeros((64, 32, 8, 8), np.float32), np.zeros((32, per, 3, 3), np.float32)
+    for name, arrays, more in (
+        ("conv", (x, w, None), {}),
+        ("conv_input_grad", (x, w), {"size": (8, 8)}),
+        ("conv_weight_grad", (x, x), {"kernel": (3, 3)}),
+    ):
+        found = TABLE[name][0][1](arrays, {**PLAIN, "padding": (1, 1), "groups": 32 // per, **more})
+        assert found == chosen, name
 
 
 @pytest.mark.parametrize("channels", [(64, 32), (32, 64), (32, 32)], ids=str)
