@@ -6,15 +6,14 @@ the last place where they come from the normal one.
 
 from __future__ import annotations
 
-import functools
 import math
 import warnings
-from collections.abc import Callable
 from typing import Any
 
 from tdt._creation import empty, empty_like
 from tdt._tensor import Tensor
 from tdt.autograd._mode import no_grad
+from tdt.nn._deprecated import before
 
 _LINEAR = frozenset(
     ("linear", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "sigmoid")
@@ -302,20 +301,8 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any =
     return tensor
 
 
-def _deprecated(new: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    name = new.__name__[:-1]
-
-    @functools.wraps(new)
-    def old(*args: Any, **kwargs: Any) -> Tensor:
-        warnings.warn(f"`nn.init.{name}` is now deprecated in favor of `nn.init.{name}_`.", FutureWarning, stacklevel=2)
-        return new(*args, **kwargs)
-
-    old.__name__, old.__doc__ = name, f"`{name}_` under its old name, with a FutureWarning."
-    return old
-
-
 uniform, normal, constant, eye, dirac, xavier_uniform, xavier_normal, kaiming_uniform, kaiming_normal, orthogonal, sparse = (
-    _deprecated(new)
+    before(new, f"`nn.init.{new.__name__[:-1]}` is now deprecated in favor of `nn.init.{new.__name__}`.")
     for new in (uniform_, normal_, constant_, eye_, dirac_, xavier_uniform_, xavier_normal_, kaiming_uniform_, kaiming_normal_,
                 orthogonal_, sparse_)
 )  # fmt: skip

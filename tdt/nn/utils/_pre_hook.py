@@ -11,3 +11,14 @@ def pre_hook_of(module: Any, kind: type, name: str, attribute: str = "name") -> 
         if isinstance(hook.call, kind) and getattr(hook.call, attribute) == name:
             return key, hook.call
     return None
+
+
+def remove_pre_hook(module: Any, kind: type, name: str, missing: str, attribute: str = "name") -> Any:
+    """Undo what the hook did to the parameter, take it off, and return it; ValueError that says `missing` without one."""
+    found = pre_hook_of(module, kind, name, attribute)
+    if found is None:
+        raise ValueError(missing)
+    key, hook = found
+    hook.remove(module)
+    del module._forward_pre_hooks[key]
+    return hook

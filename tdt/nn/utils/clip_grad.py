@@ -13,6 +13,7 @@ from tdt import _backend
 from tdt._ops.linalg import vector_norm
 from tdt._tensor import Tensor, wrap
 from tdt.autograd import no_grad
+from tdt.nn._deprecated import before
 
 Tensors = Tensor | Iterable[Tensor]
 
@@ -102,20 +103,9 @@ def clip_grad_norm_(
     return total
 
 
-def clip_grad_norm(
-    parameters: Tensors,
-    max_norm: float,
-    norm_type: float = 2.0,
-    error_if_nonfinite: bool = False,
-    foreach: bool | None = None,
-) -> Tensor:
-    """`clip_grad_norm_` under its old name, with a FutureWarning."""
-    warnings.warn(
-        "`torch.nn.utils.clip_grad_norm` is now deprecated in favor of `torch.nn.utils.clip_grad_norm_`.",
-        FutureWarning,
-        stacklevel=2,
-    )
-    return clip_grad_norm_(parameters, max_norm, norm_type, error_if_nonfinite, foreach)
+clip_grad_norm = before(
+    clip_grad_norm_, "`torch.nn.utils.clip_grad_norm` is now deprecated in favor of `torch.nn.utils.clip_grad_norm_`."
+)
 
 
 @no_grad()

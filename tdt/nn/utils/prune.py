@@ -14,7 +14,7 @@ from tdt._creation import ones_like, zeros_like
 from tdt._ops.memory import contiguous_format
 from tdt._ops.random import rand, rand_like
 from tdt._tensor import Tensor
-from tdt.nn.utils._pre_hook import pre_hook_of
+from tdt.nn.utils._pre_hook import pre_hook_of, remove_pre_hook
 from tdt.nn.utils.convert_parameters import parameters_to_vector
 
 
@@ -415,11 +415,8 @@ def remove(module: Any, name: str) -> Any:
     >>> sorted(remove(identity(nn.Linear(1, 1), "weight"), "weight").state_dict())
     ['bias', 'weight']
     """
-    found = pre_hook_of(module, BasePruningMethod, name, "_tensor_name")
-    if found is None:
-        raise ValueError(f"Parameter '{name}' of module {module} has to be pruned before pruning can be removed")
-    found[1].remove(module)
-    del module._forward_pre_hooks[found[0]]
+    missing = f"Parameter '{name}' of module {module} has to be pruned before pruning can be removed"
+    remove_pre_hook(module, BasePruningMethod, name, missing, "_tensor_name")
     return module
 
 

@@ -9,7 +9,7 @@ from tdt._tensor import Tensor
 from tdt.autograd._mode import no_grad
 from tdt.nn import modules
 from tdt.nn.parameter import Parameter, is_lazy
-from tdt.nn.utils._pre_hook import pre_hook_of
+from tdt.nn.utils._pre_hook import pre_hook_of, remove_pre_hook
 
 
 def unit(v: Tensor, eps: float) -> Tensor:
@@ -157,13 +157,9 @@ def spectral_norm(
 
 def remove_spectral_norm(module: Any, name: str = "weight") -> Any:
     """Undo `spectral_norm`: the weight is a parameter again. ValueError where there is none. Returns the module."""
-    found = pre_hook_of(module, SpectralNorm, name)
-    if found is None:
-        raise ValueError(f"spectral_norm of '{name}' not found in {module}")
-    found[1].remove(module)
-    del module._forward_pre_hooks[found[0]]
+    hook = remove_pre_hook(module, SpectralNorm, name, f"spectral_norm of '{name}' not found in {module}")
     for hooks in (module._state_dict_hooks, module._load_state_dict_pre_hooks):
-        for key in [key for key, hook in hooks.items() if getattr(hook, "fn", None) is found[1]]:
+        for key in [key for key, known in hooks.items() if getattr(known, "fn", None) is hook]:
             del hooks[key]
     return module
 

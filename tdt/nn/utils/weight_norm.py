@@ -7,7 +7,7 @@ from typing import Any
 
 from tdt._tensor import Tensor
 from tdt.nn.parameter import Parameter, is_lazy
-from tdt.nn.utils._pre_hook import pre_hook_of
+from tdt.nn.utils._pre_hook import pre_hook_of, remove_pre_hook
 
 
 def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor:
@@ -77,11 +77,7 @@ def weight_norm(module: Any, name: str = "weight", dim: int | None = 0) -> Any:
 
 def remove_weight_norm(module: Any, name: str = "weight") -> Any:
     """Undo `weight_norm`: the weight is a parameter again. ValueError where there is none. Returns the module."""
-    found = pre_hook_of(module, WeightNorm, name)
-    if found is None:
-        raise ValueError(f"weight_norm of '{name}' not found in {module}")
-    found[1].remove(module)
-    del module._forward_pre_hooks[found[0]]
+    remove_pre_hook(module, WeightNorm, name, f"weight_norm of '{name}' not found in {module}")
     return module
 
 
