@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import statistics
 import time
 from collections.abc import Callable
+from typing import Any
 
 
 def ratios(ours: Callable[[], float], theirs: Callable[[], float], pairs: int) -> list[float]:
@@ -48,3 +50,11 @@ def settings() -> str:
     """What the figures depend on: cores, load, threads."""
     threads = {k: v for k, v in os.environ.items() if k.endswith("_NUM_THREADS") or k.startswith("TDT_")}
     return f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}, {threads or 'default threads'}"
+
+
+def arguments(doc: str | None, **defaults: Any) -> list[Any]:
+    """The command line's values for these names, in order and all optional; `--help` shows `doc`."""
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name, default in defaults.items():
+        parser.add_argument(name, nargs="?", type=type(default), default=default, help=f"default {default}")
+    return list(vars(parser.parse_args()).values())

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 import tdt
-from benchmarks._pairs import interval, settings
+from benchmarks._pairs import arguments, interval, settings
 
 # (batch, in, out, size, kernel, padding)
 LAYERS = [
@@ -105,4 +105,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(*arguments(__doc__))

@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from benchmarks._pairs import ratios, report, settings
+from benchmarks._pairs import arguments, ratios, report, settings
 
 ROOT = Path(__file__).resolve().parents[1]
 OURS = [sys.executable, "-m", "tdt", "train", "digits-cnn"]
@@ -88,4 +88,4 @@ def main(pairs: int = 5, seeds: int = 0) -> None:
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))
+    main(*arguments(__doc__, pairs=5, seeds=0))

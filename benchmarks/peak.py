@@ -17,7 +17,7 @@ from collections.abc import Callable
 import numpy as np
 
 import tdt
-from benchmarks._pairs import settings
+from benchmarks._pairs import arguments, settings
 from tdt._backend.layout import to_front
 from tdt._kernels import (
     activation_cpu,
@@ -161,4 +161,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(*arguments(__doc__))

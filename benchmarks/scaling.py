@@ -9,10 +9,10 @@ the width. Each point is the median of blocks of steps that the two libraries di
 from __future__ import annotations
 
 import statistics
-import sys
 
 from matplotlib import pyplot
 
+from benchmarks._pairs import arguments
 from benchmarks.training import Side
 
 BATCHES, WIDTHS = (1, 4, 16, 64, 256), (8, 32, 128, 512)
@@ -56,4 +56,4 @@ def main(file: str = "scaling.png") -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main(*arguments(__doc__, file="scaling.png"))

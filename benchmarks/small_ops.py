@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 import tdt
-from benchmarks._pairs import ratios, report, settings, timed
+from benchmarks._pairs import arguments, ratios, report, settings, timed
 
 LENGTH = 100
 OPS = {
@@ -59,4 +59,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(*arguments(__doc__))

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 
-from benchmarks._pairs import ratios, report, settings
+from benchmarks._pairs import arguments, ratios, report, settings
 
 PAIRS = {
     "import tdt + first op / import numpy": (["-c", "import tdt; tdt.ones(2)"], ["-c", "import numpy"]),
@@ -39,4 +39,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(*arguments(__doc__))
