@@ -33,8 +33,8 @@ def main() -> None:
     """Print a line for each pair."""
     print(settings())
     for name, (ours, theirs) in PAIRS.items():
-        for arguments in (ours, theirs):
-            process(arguments)()  # warm the file cache
+        for side in (ours, theirs):
+            process(side)()  # warm the file cache
         report(name, ratios(process(ours), process(theirs), 15))
 
 
