@@ -28,6 +28,7 @@ from tdt._ops.elementwise import sigmoid, tanh
 from tdt._ops.embedding import functional_embedding as embedding
 from tdt._ops.embedding_bag import functional_embedding_bag as embedding_bag
 from tdt._ops.fold import fold, unfold
+from tdt._ops.grid_sample import affine_grid, grid_sample
 from tdt._ops.group_norm import group_norm
 from tdt._ops.grouped_mm import grouped_mm
 from tdt._ops.interpolate import interpolate, upsample, upsample_bilinear, upsample_nearest
@@ -149,6 +150,8 @@ __all__ = [
     "tanh",
     "embedding",
     "embedding_bag",
+    "affine_grid",
+    "grid_sample",
     "fold",
     "unfold",
     "group_norm",
