@@ -44,6 +44,7 @@ from tdt._ops.loss.classes import cross_entropy, nll_loss
 from tdt._ops.loss.ctc import ctc_loss
 from tdt._ops.loss.distance import huber_loss, l1_loss, mse_loss, smooth_l1_loss
 from tdt._ops.loss.likelihood import gaussian_nll_loss, kl_div, poisson_nll_loss
+from tdt._ops.loss.linear_cross_entropy import linear_cross_entropy
 from tdt._ops.loss.margin import (
     cosine_embedding_loss,
     hinge_embedding_loss,
@@ -173,6 +174,7 @@ __all__ = [
     "ctc_loss",
     "huber_loss",
     "l1_loss",
+    "linear_cross_entropy",
     "mse_loss",
     "smooth_l1_loss",
     "gaussian_nll_loss",

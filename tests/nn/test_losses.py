@@ -1,7 +1,5 @@
 """Losses are PyTorch's in every form of target, weight, reduction, smoothing and ignored class."""
 
-import itertools
-
 import numpy as np
 import pytest
 
@@ -111,7 +109,7 @@ def test_extreme_logits_neither_overflow_nor_lose_the_loss():
     agree(lambda lib, x, t: lib.nn.functional.cross_entropy(x, t), x, np.array([0, 1]))
 
 
-@pytest.mark.parametrize("loss, smoothing", itertools.product(["cross_entropy", "nll_loss"], [0.0]))
+@pytest.mark.parametrize("loss, smoothing", [("cross_entropy", 0.0), ("nll_loss", 0.0)])
 def test_gradients_of_gradients_of_classifying_losses_are_right(loss, smoothing):
 
     x = tdt.from_numpy(numbers(4, 3, dtype="float64")).requires_grad_(True)
@@ -124,7 +122,78 @@ def test_gradients_of_gradients_of_classifying_losses_are_right(loss, smoothing)
         )
 
 
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("options", [{"batch_chunk_size": 2}, {"batch_chunk_size": 9}, {}, {"chunking_method": None},
+                                     {"chunking_method": "aspect_ratio:3"}, None], ids=str)  # fmt: skip
+def test_chunks_of_samples_have_the_losses_of_the_whole(reduction, weighted, options):
+    def run(lib, x, w, b, t):
+        weight = lib.from_numpy(WEIGHT) if weighted else None
+        how = None if options is None else lib.nn.LinearCrossEntropyOptions(**options)
+        return lib.nn.functional.linear_cross_entropy(x, w, t, linear_bias=b, weight=weight, reduction=reduction,
+                                                      ignore_index=1, options=how)  # fmt: skip
+
+    agree(run, numbers(6, 3), numbers(5, 3, seed=1), numbers(5, seed=2), TARGETS)
+    agree(run, numbers(3), numbers(5, 3, seed=1), numbers(5, seed=2), np.array(2))
+    if reduction != "mean":  # of nothing, the gradient that PyTorch's chunks have is NaN; ours is 0, as without chunks
+        agree(run, numbers(2, 3), numbers(5, 3, seed=1), numbers(5, seed=2), np.array([1, 1]))
+    agree(run, numbers(0, 3), numbers(5, 3, seed=1), numbers(5, seed=2), TARGETS[:0])
+
+
+def test_chunks_keep_no_logits():
+    """What stays until the backward is as large as input and table, not as samples times classes."""
+    import tracemalloc
+
+    n, classes = 256, 4096
+    x, w = (tdt.from_numpy(numbers(k, 8)).requires_grad_() for k in (n, classes))
+    peak = {}
+    for options in (None, tdt.nn.LinearCrossEntropyOptions(batch_chunk_size=16)):
+        tracemalloc.start()
+        tdt.nn.functional.linear_cross_entropy(x, w, tdt.arange(n), options=options).backward()
+        peak[options] = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    assert peak.pop(None) > 4 * n * classes
+    assert peak.popitem()[1] < 4 * n * classes / 3
+
+
+def test_second_gradients_of_chunks_are_right():
+    x, w, b = (tdt.from_numpy(numbers(*shape, dtype="float64")).requires_grad_() for shape in ((5, 2), (3, 2), (3,)))
+    options = tdt.nn.LinearCrossEntropyOptions(batch_chunk_size=2)
+    assert tdt.autograd.gradgradcheck(
+        lambda x, w, b: tdt.nn.functional.linear_cross_entropy(x, w, tdt.tensor([0, 2, 1, 1, 0]), linear_bias=b,
+                                                               options=options), (x, w, b))  # fmt: skip
+
+
+def test_options_that_cannot_be_met_are_ignored_with_a_warning():
+    with pytest.warns(UserWarning, match="``options`` ignored"):
+        agree(lambda lib, x, w, t: lib.nn.functional.linear_cross_entropy(
+            x, w, t, label_smoothing=0.1, options=lib.nn.LinearCrossEntropyOptions()
+        ), numbers(6, 3), numbers(5, 3), TARGETS)  # fmt: skip
+
+
+@pytest.mark.parametrize("options", [{"acc_policy": "x"}, {"chunking_method": "x"}, {"chunking_method": "aspect_ratio:0"},
+                                     {"batch_chunk_size": 0}, {"batch_chunk_size": 1.5}, {"acc_dtype": "int64"},
+                                     {"batch_chunk_size": 3, "chunking_method": "aspect_ratio"},
+                                     {"acc_dtype": "float64"}], ids=str)  # fmt: skip
+def test_options_that_pytorch_refuses_are_refused(options):
+    def call(lib):
+        how = {k: getattr(lib, v) if k == "acc_dtype" else v for k, v in options.items()}
+        chosen = lib.nn.LinearCrossEntropyOptions(**how)
+        return lib.nn.functional.linear_cross_entropy(
+            lib.ones(3, 4), lib.ones(5, 4), lib.tensor([0, 1, 2]), options=chosen
+        )
+
+    agree_error(call, _first_words(call))
+
+
 REFUSED = [
+    lambda lib: lib.nn.functional.cross_entropy(lib.ones(3, 5), lib.zeros(4, 2).long()),
+    lambda lib: lib.nn.functional.cross_entropy(lib.ones(3, 5), lib.zeros(3, 2).long()),
+    lambda lib: lib.nn.functional.cross_entropy(lib.ones(3, 5), lib.tensor(1)),
+    lambda lib: lib.nn.functional.cross_entropy(lib.ones(3, 5, 4), lib.tensor(1)),
+    lambda lib: lib.nn.functional.cross_entropy(lib.ones(5), lib.zeros(2, 2).long()),
+    lambda lib: lib.nn.functional.cross_entropy(lib.tensor(1.0), lib.tensor(1)),
+    lambda lib: lib.nn.functional.nll_loss(lib.tensor(1.0), lib.tensor(1)),
     lambda lib: lib.nn.functional.cross_entropy(lib.ones(3, 5), lib.tensor([1, 2, 5])),
     lambda lib: lib.nn.functional.cross_entropy(lib.ones(3, 5), lib.tensor([1, -2, 4])),
     lambda lib: lib.nn.functional.cross_entropy(lib.ones(3, 5), lib.tensor([1, 2])),

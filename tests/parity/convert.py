@@ -100,6 +100,8 @@ def _plain_to_tdt(value: Any) -> Any:
         return generator
     if isinstance(value, torch.nn.Module):
         return _module(value)
+    if isinstance(value, torch.nn.LinearCrossEntropyOptions):
+        return tdt.nn.LinearCrossEntropyOptions(*map(to_tdt, dataclasses.astuple(value)))
     if isinstance(value, types.FunctionType) and hasattr(tdt.nn.functional, value.__name__):
         return getattr(tdt.nn.functional, value.__name__)
     if isinstance(value, types.FunctionType | functools.partial):

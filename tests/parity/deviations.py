@@ -46,6 +46,8 @@ DEVIATIONS = [
                 "PyTorch takes a single window, as a mean; what a dtype can do does not hang on sizes here") for n in (1, 3)],
     Deviation("tensordot", "refused", ("bool",), "tdt raises", "PyTorch takes bools where one of the sizes is 1"),
     # Mistakes of PyTorch 2.13.
+    Deviation("nn.functional.linear_cross_entropy/chunked", "second gradient", ("float64",), "value at",
+              "gradients made in the forward are constants to it; here chunks have the second gradients of the whole"),
     Deviation("nn.functional.avg_pool3d", "out= strided", ("int64",), "value at",
               "it writes as if the target were contiguous"),
     *[Deviation(op, "out= strided", ("*",), "PyTorch raises RuntimeError",

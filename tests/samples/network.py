@@ -228,6 +228,17 @@ for _name, _oracle in (("nll_loss", nll), ("cross_entropy", cross_entropy)):
     )
 
 
+def linear_cross_entropy(a, w, b, target, weight, ignore_index, chunk):
+    return cross_entropy(a @ w.T + (0 if b is None else b), target, weight, "none", ignore_index)
+
+
+samples(
+    "linear_cross_entropy",
+    linear_cross_entropy,
+    call(x(5, 3), x(4, 3), x(4), ints(5, low=0, high=4), None, ignore_index=-100, chunk=2),
+    call(x(5, 3), x(4, 3), None, ints(5, low=0, high=4), x(4, low=0.5, high=2.0), ignore_index=1, chunk=5, grad=False),
+)
+
 REDUCED = {"mean": np.mean, "sum": np.sum, "none": np.asarray}
 
 

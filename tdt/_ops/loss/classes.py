@@ -144,20 +144,27 @@ def _cross_entropy(xp, x, target, weight, *, reduction, ignore_index):
     return _reduce(xp, losses, share, reduction, target), t, share, ignored, exps, sums
 
 
-@_cross_entropy.vjp("x")
-def _(g, x, target, weight, reduction, ignore_index):
+def cross_entropy_rule(
+    g: Tensor, x: Tensor, target: Tensor, weight: Tensor | None, reduction: str, ignore_index: int
+) -> Tensor:
+    """The gradient of the logits."""
     share, onehot = _constants(x, target, weight, reduction, ignore_index)
     return _spread(g * share, x) * softmax(x, 1 if x.ndim > 1 else 0) - _spread(g, x) * onehot
 
 
-@_cross_entropy.fast_vjp("x")
-def _(xp, g, x_shape, t, share, ignored, exps, sums, reduction):
+def cross_entropy_slope(xp: Any, g: Any, x_shape: tuple, t: Any, share: Any, ignored: Any, exps: Any, sums: Any,
+                        reduction: str) -> Any:  # fmt: skip
+    """The same on arrays, from what the forward kept."""
     scale = _scale(xp, g, share, ignored, reduction, t.size)
     if exps.size >= _kernels.LARGE_LOSS and (fast := _kernels.chosen("cross_entropy.rows_vjp", xp, exps)):
         return _unrows(fast(exps, sums, t, scale), x_shape)
     grad = exps * (scale / sums)[:, None]
     grad[xp.arange(t.size), t] -= scale
     return _unrows(grad, x_shape)
+
+
+_cross_entropy.vjp("x")(cross_entropy_rule)
+_cross_entropy.fast_vjp("x")(cross_entropy_slope)
 
 
 def _check_classes(input: Tensor, target: Tensor, weight: Tensor | None) -> Tensor:
@@ -168,13 +175,15 @@ def _check_classes(input: Tensor, target: Tensor, weight: Tensor | None) -> Tens
             raise ValueError(f"For 1D input, 1D target must have size 1, but got target size: {t[0]}")
         if len(t) > 1:
             raise RuntimeError(
-                f"size mismatch (got input: {list(x)}, target: {list(t)}); one sample (C,) takes one class"
+                "0D or 1D target tensor expected, multi-target not supported: one sample (C,) takes one class"
             )
         target = target.reshape(())
-    elif (not t and len(x) == 2) or (len(x) == 2 and len(t) > 1):
+    elif not x:
+        raise ValueError("Expected 1 or more dimensions (got 0)")
+    elif x[:1] != t[:1]:
+        raise ValueError(f"Expected input batch_size ({x[0]}) to match target batch_size ({t[0] if t else 0}).")
+    elif len(x) == 2 and len(t) > 1:
         raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
-    elif x[0] != t[0]:
-        raise ValueError(f"Expected input batch_size ({x[0]}) to match target batch_size ({t[0]}).")
     elif t[1:] != x[2:]:
         raise RuntimeError(f"Expected target size {[x[0], *x[2:]]}, got {list(t)}")
     if target.dtype is not int64 and (target.dtype is not uint8 or len(x) > 2):
@@ -226,7 +235,7 @@ def cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, s
     reduction = reduction_of(size_average, reduce, reduction)
     if not 0.0 <= label_smoothing <= 1.0:
         raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
-    if input.shape == target.shape and input.ndim:
+    if input.shape == target.shape:
         if not target.is_floating_point():
             raise RuntimeError(
                 f"Expected floating point type for target with class probabilities, got {SCALAR_NAMES[target.dtype]}"

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import warnings
+from typing import Any
 
 from tdt._ops.loss._front import reduction_of
 from tdt._ops.loss.ctc import Lengths
+from tdt._ops.loss.linear_cross_entropy import LinearCrossEntropyOptions
 from tdt._tensor import Tensor
 from tdt.nn import functional as F
+from tdt.nn.modules.linear import Linear
 from tdt.nn.modules.module import Module
 
 
@@ -49,6 +53,45 @@ class CrossEntropyLoss(_ClassLoss):
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.cross_entropy(input, target, self.weight, ignore_index=self.ignore_index, reduction=self.reduction,
                                label_smoothing=self.label_smoothing)  # fmt: skip
+
+
+class LinearCrossEntropyLoss(_WeightedLoss):
+    """A linear layer and the cross-entropy of its classes; see `nn.functional.linear_cross_entropy`.
+
+    RuntimeError for a weight that is not (num_classes,), or a label_smoothing outside of [0, 1].
+
+    >>> import tdt
+    >>> tdt.nn.LinearCrossEntropyLoss(3, 4)(tdt.zeros(2, 3), tdt.tensor([0, 1]))
+    tensor(1.3863, grad_fn=<CrossEntropyBackward0>)
+    """
+
+    def __init__(self, in_features: int, num_classes: int, *, out_features: tuple[int, ...] = (), bias: bool = False,
+                 device: Any = None, dtype: Any = None, reduction: str = "mean", weight: Tensor | None = None,
+                 ignore_index: int | None = None, label_smoothing: float = 0.0,
+                 options: LinearCrossEntropyOptions | None = None):  # fmt: skip
+        if weight is not None and tuple(weight.shape) != (num_classes,):
+            raise RuntimeError(f"expected weight shape to be {(num_classes,)}, got {tuple(weight.shape)}")
+        if not 0 <= label_smoothing <= 1:
+            raise RuntimeError(f"expected label_smoothing to be in range [0, 1], got {label_smoothing}")
+        super().__init__(weight, reduction=reduction)
+        self.num_classes, self.out_features, self.options = num_classes, out_features, options
+        self.ignore_index, self.label_smoothing = ignore_index, label_smoothing
+        self.linear = Linear(in_features, math.prod(out_features, start=num_classes), bias, device, dtype)
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        rows, bias = (self.num_classes, *self.out_features), self.linear.bias
+        return F.linear_cross_entropy(
+            input, self.linear.weight.reshape(*rows, self.linear.in_features), target,
+            linear_bias=None if bias is None else bias.reshape(rows), weight=self.weight, reduction=self.reduction,
+            ignore_index=self.ignore_index, label_smoothing=self.label_smoothing, options=self.options,
+        )  # fmt: skip
+
+    def extra_repr(self) -> str:
+        return (
+            f"in_features={self.linear.in_features}, num_classes={self.num_classes}, out_features={self.out_features}, "
+            f"bias={self.linear.bias is not None}, reduction={self.reduction}, ignore_index={self.ignore_index}, "
+            f"label_smoothing={self.label_smoothing}, options={self.options}"
+        )
 
 
 class NLLLoss(_ClassLoss):
