@@ -2,6 +2,8 @@
 
 from tdt import Tensor as _Tensor  # noqa: F401  (loads the core: from here on tensors have their methods)
 from tdt.optim import lr_scheduler as lr_scheduler
+from tdt.optim import swa_utils as swa_utils
+from tdt.optim._swap import swap_in_optimizer_params_and_state as swap_in_optimizer_params_and_state
 from tdt.optim.adadelta import Adadelta as Adadelta
 from tdt.optim.adafactor import Adafactor as Adafactor
 from tdt.optim.adagrad import Adagrad as Adagrad
@@ -37,4 +39,6 @@ __all__ = [
     "SGD",
     "SparseAdam",
     "lr_scheduler",
+    "swa_utils",
+    "swap_in_optimizer_params_and_state",
 ]

@@ -154,3 +154,8 @@ def test_refusals_have_pytorchs_class_and_words(info):
                 optimizer = getattr(tdt.optim, info.name)(ours, **to_tdt(given.kwargs))
                 assert case.error_on is OptimizerErrorEnum.STEP_ERROR, given.desc
                 optimizer.step()
+
+
+def test_every_name_of_torch_optim_is_here():
+    assert set(torch.optim.__all__) <= set(dir(tdt.optim))
+    assert set(torch.optim.lr_scheduler.__all__) <= set(dir(tdt.optim.lr_scheduler))
