@@ -11,6 +11,7 @@ earn that time back.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import math
 import os
@@ -102,6 +103,32 @@ def _lazy(module: str, name: str) -> Callable:
 
     call.__name__ = call.__qualname__ = name
     return call
+
+
+def _row_of_image(name: str, value: Any) -> Any:
+    """An array (N, C, L), or a setting for it, as one for images of one row."""
+    if isinstance(value, tuple):
+        return (0 if name == "padding" else 1, *value)
+    return value[:, :, None] if getattr(value, "ndim", 0) == 3 else value
+
+
+def _also_lines(when: When, function: Callable) -> Kernel:
+    """A kernel for images (N, C, H, W) as one for (N, C, L) too, whose results lie in order."""
+
+    def lifted(arrays: Sequence[Any], statics: dict) -> tuple[list[Any], dict]:
+        return [_row_of_image("", a) for a in arrays], {k: _row_of_image(k, v) for k, v in statics.items()}
+
+    def takes(arrays: Sequence[Any], statics: dict) -> bool:
+        return when(*lifted(arrays, statics)) if arrays[0].ndim == 3 else when(arrays, statics)
+
+    @functools.wraps(function)
+    def call(*arrays: Any, **statics: Any) -> Any:
+        if arrays[0].ndim != 3:
+            return function(*arrays, **statics)
+        images, how = lifted(arrays, statics)
+        return np.ascontiguousarray(function(*images, **how)[:, :, 0])
+
+    return "cpu", takes, call
 
 
 def _large_float32(arrays: Sequence[Any], statics: dict) -> bool:
@@ -291,23 +318,23 @@ def _large_product(arrays: Sequence[Any], statics: dict) -> bool:
 TABLE: dict[str, list[Kernel]] = {
     "max_pool": [
         ("cpu", _large_tiles, _lazy("pool_cpu", "max_pool")),
-        ("cpu", _large_windows, _lazy("pool_cpu", "max_pool_any")),
+        _also_lines(_large_windows, _lazy("pool_cpu", "max_pool_any")),
     ],
     "max_pool.vjp.x": [
         ("cpu", _large_tiles, _lazy("pool_cpu", "max_pool_vjp")),
-        ("cpu", _large_windows, _lazy("pool_cpu", "max_pool_any_vjp")),
+        _also_lines(_large_windows, _lazy("pool_cpu", "max_pool_any_vjp")),
     ],
     "conv": [
-        ("cpu", _large_groups, _lazy("depthwise_cpu", "conv")),
-        ("cpu", _large_image, _lazy("conv_cpu", "conv")),
+        _also_lines(_large_groups, _lazy("depthwise_cpu", "conv")),
+        _also_lines(_large_image, _lazy("conv_cpu", "conv")),
     ],
     "conv_input_grad": [
-        ("cpu", _large_groups, _lazy("depthwise_cpu", "conv_input_grad")),
-        ("cpu", _large_image, _lazy("conv_cpu", "conv_input_grad")),
+        _also_lines(_large_groups, _lazy("depthwise_cpu", "conv_input_grad")),
+        _also_lines(_large_image, _lazy("conv_cpu", "conv_input_grad")),
     ],
     "conv_weight_grad": [
-        ("cpu", _large_groups, _lazy("depthwise_cpu", "conv_weight_grad")),
-        ("cpu", _large_image, _lazy("conv_cpu", "conv_weight_grad")),
+        _also_lines(_large_groups, _lazy("depthwise_cpu", "conv_weight_grad")),
+        _also_lines(_large_image, _lazy("conv_cpu", "conv_weight_grad")),
     ],
     "product": [("cpu", _large_product, _lazy("product_cpu", "product"))],
     "relu": [("cpu", _alike(LARGE_RELU), _lazy("relu_cpu", "relu"))],

@@ -60,18 +60,20 @@ def _(xp, g, x, out, kernel, stride, padding, dilation, ceil_mode):
         return fast(g, out, x, **how)
     size, last = x.shape[2:], is_channels_last(x)
     full = full_size(size, out.shape[2:], kernel, stride, padding, dilation)
-    frame = framed(xp, x, full, padding, _lowest(x.dtype))
+    frame = framed(xp, x, full, padding, np.nan)  # the border equals nothing, not even a window of -inf
     if last and not is_channels_last(g):
         ordered = empty_as(xp, g.shape, g.dtype, True)
         ordered[...] = g
         g = ordered
     cells = [(k, reached(at, stride, dilation, out.shape[2:])) for k, at in enumerate(offsets(kernel))]
     winner = xp.full_like(out, -1, dtype=np.int32)
-    may_be_nan = xp is not np or bool(np.isnan(out).any())  # to look would make a GPU wait
+    odd = None
+    if xp is not np or np.isnan(out).any():  # to look would make a GPU wait
+        odd = framed(xp, x != x, full, padding, False)
     for k, at in reversed(cells):
         hit = frame[at] == out
-        if may_be_nan:
-            hit |= (frame[at] != frame[at]) & (winner < 0)
+        if odd is not None:
+            hit |= odd[at] & (winner < 0)
         xp.copyto(winner, k, where=hit)
     grad = empty_as(xp, frame.shape, g.dtype, last)
     # Windows that tile the input: every cell is written once, so nothing has to be zeroed and added.

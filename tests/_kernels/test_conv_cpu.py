@@ -286,3 +286,47 @@ def test_a_layer_uses_the_kernels_and_without_them_the_portable_forms(monkeypatc
         for value, reference in zip(fast, gradients(), strict=True):
             close(value, reference)
     assert len(called) == 3
+
+
+LINES = [  # channels in and out, and how
+    (8, 24, {"padding": 2}),
+    (24, 24, {"stride": 2, "padding": 1, "groups": 24}),
+    (24, 24, {"dilation": 2, "groups": 6}),
+    (24, 8, {"groups": 4}),
+]
+
+
+@pytest.mark.parametrize("turned", [False, True], ids=["contiguous", "turned"])
+@pytest.mark.parametrize("transposed", [False, True], ids=["conv1d", "conv_transpose1d"])
+@pytest.mark.parametrize("case", LINES, ids=str)
+def test_lines_are_images_of_one_row(case, transposed, turned):
+    given, made, how = case
+    groups = how.get("groups", 1)
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((16, 300, given)).transpose(0, 2, 1)
+    w = rng.standard_normal((given, made // groups, 5) if transposed else (made, given // groups, 5))
+    found = []
+    for dtype in (tdt.float32, tdt.float64):  # float64: no kernel
+        leaves = [tdt.tensor(a, dtype=dtype) for a in (x, w, np.linspace(-1, 1, made))]
+        leaves[0] = leaves[0] if turned else leaves[0].contiguous()
+        leaves = [leaf.requires_grad_() for leaf in leaves]
+        out = (tdt.nn.functional.conv_transpose1d if transposed else tdt.nn.functional.conv1d)(*leaves, **how)
+        assert out.is_contiguous()
+        out.square().sum().backward()
+        found.append([out.detach().numpy(), *(leaf.grad.numpy() for leaf in leaves)])
+    for value, expected in zip(*found, strict=True):
+        close(value, expected)
+
+
+@pytest.mark.skipif(os.environ.get("TDT_KERNELS") == "reference", reason="kernels are off")
+def test_lines_use_the_kernels():
+    x, w = np.zeros((64, 24, 300), np.float32), np.zeros((24, 1, 5), np.float32)
+    how = {"stride": (1,), "padding": (2,), "dilation": (1,), "groups": 24}
+    for name, arrays, more in (
+        ("conv", (x, w, None), {}),
+        ("conv_input_grad", (x, w), {"size": (300,)}),
+        ("conv_weight_grad", (x, x), {"kernel": (5,)}),
+    ):
+        _, when, _ = TABLE[name][0]
+        assert when(arrays, {**how, **more}), name
+        assert not when((arrays[0][:1], *arrays[1:]), {**how, **more}), "too little work"

@@ -116,3 +116,20 @@ def test_a_layer_uses_the_kernels_and_what_they_do_not_take_is_portable(monkeypa
     with tdt.backends.kernels(False):
         tdt.nn.functional.max_pool2d(x, 2)
     assert not called
+
+
+@pytest.mark.parametrize("how", [{}, {"stride": (1,), "padding": (1,)}, {"kernel": (3,), "dilation": (2,)}], ids=str)
+def test_lines_are_images_of_one_row(how):
+    how = {"kernel": (2,), "stride": (2,), "padding": (0,), "dilation": (1,), "ceil_mode": False, **how}
+    x = image((5, 33, 80, 9), False).reshape(5, 33, -1)
+    (_, when, pool), (_, when_vjp, vjp) = TABLE["max_pool"][1], TABLE["max_pool.vjp.x"][1]
+    expected = _max_pool.forward(np, x, **how)
+    value = pool(x, **how)
+    np.testing.assert_array_equal(value, expected)
+    g = np.random.default_rng(0).integers(-9, 9, value.shape).astype(np.float32)
+    leaf = tdt.tensor(x.copy(), dtype=tdt.float64, requires_grad=True)  # float64: no kernel
+    how_public = {("kernel_size" if name == "kernel" else name): n for name, n in how.items()}
+    tdt.nn.functional.max_pool1d(leaf, **how_public).backward(tdt.tensor(g, dtype=tdt.float64))
+    np.testing.assert_array_equal(vjp(g, value, x, **how), leaf.grad.numpy())
+    if os.environ.get("TDT_KERNELS") != "reference":
+        assert when((x,), how) and when_vjp((g, value, x), how)
