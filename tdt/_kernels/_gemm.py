@@ -58,13 +58,13 @@ def _constant(index: int) -> Any:
 tile_rows, tile_columns, vector_size, patch_rows, patch_columns, group_columns = map(_constant, range(6))
 
 
-def _tile(narrow: bool, masked: bool, own: bool = False, patch: bool = False) -> Any:
+def _tile(narrow: bool, masked: bool, own: bool = False, patch: bool = False, few: int = 0) -> Any:
     """`tile(a, rows, row, last_row, cells, lines, start, stop, b, out, places, bias, columns, first)`.
 
     Arrays hold float32 (a, b, out, bias) or int64 offsets into them (rows, cells, lines, places). The tile begins at `row`;
     rows past `last_row` repeat it. `first`: the sum starts from `bias`, else it is added to `out`.
     narrow: one vector a row instead of two. masked: only `columns` of them exist in b, bias and out. own: in `a` too.
-    patch: PATCH rows, of one vector each where registers are few.
+    patch: PATCH rows, of one vector each where registers are few. few: so many rows instead of the machine's.
     """
 
     def tile(typingctx: Any, a: Any, rows: Any, row: Any, last_row: Any, cells: Any, lines: Any, start: Any, stop: Any,
@@ -72,8 +72,8 @@ def _tile(narrow: bool, masked: bool, own: bool = False, patch: bool = False) ->
         from numba.core import types
 
         count, vectors, width = tile_shape()
-        few = narrow or (patch and width < 16)
-        shape = PATCH if patch else count, 1 if few else vectors, width
+        short = narrow or (patch and width < 16)
+        shape = few or (PATCH if patch else count), 1 if short else vectors, width
 
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             values = named_values(context, builder, tile_arguments, signature.args, args)
@@ -242,6 +242,8 @@ class Emitter:
 
 
 wide_tile, wide_edge, narrow_edge = _tile(False, False), _tile(False, True), _tile(True, True)
+FEW = 2  # rows that wait for each line of b to come from the cache no longer than they take to be multiplied
+few_tile, few_edge = _tile(False, False, few=FEW), _tile(False, True, few=FEW)
 own_wide_tile, own_wide_edge, own_narrow_edge = (
     _tile(*kind, own=True) for kind in ((False, False), (False, True), (True, True))
 )
@@ -273,6 +275,20 @@ def tiles(a, rows, low, high, cells, lines, start, stop, b, panel, out, places, 
         else:
             for i in range(low, high, step):
                 narrow_edge(a, rows, i, high - 1, cells, lines, start, stop, right, target, places, old, left, begins)
+
+
+@jit
+def few_tiles(a, rows, low, high, cells, lines, start, stop, b, panel, out, places, bias, begins):
+    """`tiles` for less than half as many rows as a tile has."""
+    columns = bias.size
+    for j in range(0, columns, tile_columns()):
+        right = b[j // PANEL * panel + j % PANEL :]
+        target, old, left = out[j:], bias[j:], columns - j
+        for i in range(low, high, FEW):
+            if left >= tile_columns():
+                few_tile(a, rows, i, high - 1, cells, lines, start, stop, right, target, places, old, left, begins)
+            else:
+                few_edge(a, rows, i, high - 1, cells, lines, start, stop, right, target, places, old, left, begins)
 
 
 patch_wide_tile, patch_wide_edge, patch_narrow_edge = (

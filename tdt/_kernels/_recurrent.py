@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tdt._kernels._gemm import GRAIN, PANEL, packed
+from tdt._kernels._gemm import GRAIN, PANEL, few_tiles, packed, tile_rows, tiles
 from tdt._kernels._jit import Kernel, jit
 from tdt._kernels._pool import parallel
 
@@ -44,3 +44,13 @@ def rows_of(block, k, offsets, reverse):
     step = offsets.size - 2 - k if reverse else k
     low = offsets[step] + block * BLOCK
     return low, min(low + BLOCK, offsets[step + 1])
+
+
+@jit
+def multiply(a, rows, low, high, terms, lines, w, out, places, bias, begins):
+    """The product of rows [low, high) of `a` and w, into their places or, unless it `begins` there, added to them."""
+    inside = terms.size
+    if 2 * (high - low) > tile_rows():
+        tiles(a, rows, low, high, terms, lines, 0, inside, w, PANEL * inside, out, places, bias, begins)
+    else:
+        few_tiles(a, rows, low, high, terms, lines, 0, inside, w, PANEL * inside, out, places, bias, begins)

@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from tdt._kernels._gemm import PANEL, tiles
 from tdt._kernels._jit import jit
 from tdt._kernels._polynomial import sigmoid32, tanh32
-from tdt._kernels._recurrent import rows_of, run
+from tdt._kernels._recurrent import multiply, rows_of, run
 
 ONE = np.float32(1)
 
@@ -54,9 +53,9 @@ def _forward(
     for block in range(first, last):
         for k in range(offsets.size - 1):
             low, high = rows_of(block, k, offsets, reverse)
-            panel, both = PANEL * size, b[: 2 * size]
-            tiles(hs, earlier, low, high, terms, lines, 0, size, w_rz, panel, gates, places, both, False)
-            tiles(hs, earlier, low, high, terms, lines, 0, size, w_n, panel, passed, places_n, own, True)
+            both = b[: 2 * size]
+            multiply(hs, earlier, low, high, terms, lines, w_rz, gates, places, both, False)
+            multiply(hs, earlier, low, high, terms, lines, w_n, passed, places_n, own, True)
             for row in range(low, high):
                 at = (batch + row) * size
                 old, now, from_h = hs[before[row] * size :], hs[at : at + size], passed[row * size : (row + 1) * size]
@@ -96,19 +95,4 @@ def _backward(
                     gr[j] = gp[j] * from_h[j] * (ONE - r[j])
                 for j in range(size):
                     old_grad[j] += g[j] * z[j]
-            tiles(
-                grads[size:],
-                places,
-                low,
-                high,
-                terms,
-                lines,
-                0,
-                3 * size,
-                w,
-                PANEL * 3 * size,
-                dh,
-                earlier,
-                nothing,
-                False,
-            )
+            multiply(grads[size:], places, low, high, terms, lines, w, dh, earlier, nothing, False)

@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from tdt._kernels._gemm import PANEL, tiles
 from tdt._kernels._jit import jit
 from tdt._kernels._polynomial import sigmoid32, tanh32
-from tdt._kernels._recurrent import rows_of, run
+from tdt._kernels._recurrent import multiply, rows_of, run
 
 ONE = np.float32(1)
 
@@ -40,7 +39,7 @@ def _forward(
     for block in range(first, last):
         for k in range(offsets.size - 1):
             low, high = rows_of(block, k, offsets, reverse)
-            tiles(hs, earlier, low, high, terms, lines, 0, size, w, PANEL * size, gates, places, b, False)
+            multiply(hs, earlier, low, high, terms, lines, w, gates, places, b, False)
             for n in range(low, high):
                 at = (batch + n) * size
                 old = cs[before[n] * size :]
@@ -88,4 +87,4 @@ def _backward(
                     gf[j] = gc[j] * old[j] * f[j] * (ONE - f[j])
                 for j in range(size):
                     old_grad[j] += gc[j] * f[j]
-            tiles(grads, places, low, high, terms, lines, 0, 4 * size, w, PANEL * 4 * size, dh, earlier, nothing, False)
+            multiply(grads, places, low, high, terms, lines, w, dh, earlier, nothing, False)

@@ -52,7 +52,7 @@ def compare(kind: str, sizes: tuple[int, ...], size: int, reverse: bool = False)
 
     rows = {f"{kind}_sequence.{part}": TABLE[f"{kind}_sequence.{part}"][0] for part in ("steps", "steps_vjp")}
     spies = {name: [(device, when, spy(name, function))] for name, (device, when, function) in rows.items()}
-    with patch.object(_kernels, "LARGE_LSTM", 0), patch.dict(TABLE, spies):
+    with patch.object(_kernels, "LONG_LSTM", 1), patch.dict(TABLE, spies):
         fast = results(kind, operands, sizes, reverse)
     assert called == [*rows]
     wide = [None if a is None else a.astype(np.float64) for a in operands]

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from tdt._ops.dropout import functional_dropout as drop_out
 from tdt._ops.join import cat, stack
 from tdt._ops.rnn.sequences import gru_sequence, lstm_sequence, rnn_sequence
+from tdt._ops.shape import select
 from tdt._tensor import Tensor
 from tdt.autograd._op import Op
 
@@ -140,13 +141,15 @@ def _stacked(name: str, x: Tensor, sizes: tuple[int, ...], hx: Any, params: Sequ
         for side in range(sides):
             k = layer * sides + side
             weights = _weights(kind, params[k * each : (k + 1) * each], bool(has_biases), x, width, size, layer)
-            out, *last = kind.op(x, *[s[k] for s in states], *weights, sizes=sizes, reverse=side == 1, **kind.statics)
+            out, *last = kind.op(
+                x, *[select(s, 0, k) for s in states], *weights, sizes=sizes, reverse=side == 1, **kind.statics
+            )
             made.append(out)
             ends.append(tuple(last))
         x = made[0] if sides == 1 else cat(made, 1)
         if dropout and train and layer < num_layers - 1:
             x = drop_out(x, dropout)
-    return x, *[stack(last) for last in zip(*ends, strict=True)]
+    return x, *[stack(last) if len(last) > 1 else last[0].unsqueeze(0) for last in zip(*ends, strict=True)]
 
 
 def _states(name: str, hx: Any) -> tuple[Tensor, ...]:
@@ -173,9 +176,9 @@ def _weights(kind: Kind, given: Sequence[Tensor], has_biases: bool, x: Tensor, w
 
 
 def _expect(what: str, t: Tensor, shape: tuple[int, ...], x: Tensor) -> None:
-    if tuple(t.shape) != shape:
+    if t._a.shape != shape:
         raise RuntimeError(f"Expected {what} size {shape}, got {list(t.shape)}")
-    if t.dtype is not x.dtype:
+    if t._a.dtype != x._a.dtype:
         raise RuntimeError(f"Expected {what} to have the input's dtype {x.dtype}, got {t.dtype}")
 
 
@@ -232,24 +235,38 @@ def rnn_relu_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: T
     return _cell("rnn_relu", input, (hx,), (w_ih, w_hh, b_ih, b_hh))[0]
 
 
-def _cell(name: str, x: Tensor, states: Sequence[Tensor], weights: Sequence[Tensor | None]) -> tuple[Tensor, ...]:
+def _cell(name: str, x: Tensor, states: Sequence[Tensor], weights: Sequence[Any]) -> tuple[Tensor, ...]:
     """A sequence of one step."""
     kind = KINDS[name]
-    w_ih, w_hh = weights[:2]
-    size = w_hh.shape[1]  # type: ignore[union-attr]
-    if x.ndim != 2 or x.shape[1] != w_ih.shape[1]:  # type: ignore[union-attr]
-        raise RuntimeError(f"input has inconsistent input_size: got {x.shape[1]} expected {w_ih.shape[1]}; input "  # type: ignore[union-attr]
-                           f"{tuple(x.shape)}, w_ih {tuple(w_ih.shape)}")  # type: ignore[union-attr]  # fmt: skip
+    arrays = [t._a for t in (x, *states, *weights) if t is not None]
+    batch, inside, size = len(arrays[0]), weights[0]._a.shape[-1], weights[1]._a.shape[-1]
+    rows = kind.gates * size
+    shapes = [(batch, inside), *[(batch, size)] * len(states), (rows, inside), (rows, size), (rows,), (rows,)]
+    if [a.shape for a in arrays] != shapes[: len(arrays)] or any(a.dtype != arrays[0].dtype for a in arrays):
+        _explain(kind, x, states, weights, shapes)
+    return kind.op(x, *states, *weights, sizes=(batch,), **kind.statics)
+
+
+def _explain(
+    kind: Kind, x: Tensor, states: Sequence[Tensor], weights: Sequence[Any], shapes: list[tuple[int, ...]]
+) -> None:
+    """Say in PyTorch's words what of a cell's operands does not fit, if something does not."""
+    (_, inside), (_, size) = shapes[:2]
+    if x.ndim != 2 or x.shape[1] != inside:
+        raise RuntimeError(
+            f"input has inconsistent input_size: got {x.shape[-1]} expected {inside}; input {tuple(x.shape)}, w_ih "
+            f"{tuple(weights[0].shape)}"
+        )
     for i, s in enumerate(states):
         if s.shape[0] != x.shape[0]:
             raise RuntimeError(f"Input batch size {x.shape[0]} doesn't match hidden{i} batch size {s.shape[0]}")
         if s.ndim != 2 or s.shape[1] != size:
-            raise RuntimeError(f"hidden{i} has inconsistent hidden_size: got {s.shape[1]}, expected {size}")
+            raise RuntimeError(f"hidden{i} has inconsistent hidden_size: got {s.shape[-1]}, expected {size}")
     rows = kind.gates * size
-    for what, w in (("weight_ih", w_ih), ("weight_hh", w_hh)):
-        if w.shape[0] != rows:  # type: ignore[union-attr]
-            raise RuntimeError(f"{what} first dim must be {kind.gates} * hidden_size = {rows}, but got {w.shape[0]}")  # type: ignore[union-attr]
-    for what, t in zip(("w_ih", "w_hh", "b_ih", "b_hh"), weights, strict=False):
+    for what, w in zip(("weight_ih", "weight_hh"), weights, strict=False):
+        if w.shape[0] != rows:
+            raise RuntimeError(f"{what} first dim must be {kind.gates} * hidden_size = {rows}, but got {w.shape[0]}")
+    named = zip(("w_ih", "w_hh", "b_ih", "b_hh"), weights, shapes[1 + len(states) :], strict=False)
+    for what, t, shape in [*((f"hidden{i}", s, shapes[1]) for i, s in enumerate(states)), *named]:
         if t is not None:
-            _expect(what, t, tuple(t.shape) if t.ndim == 2 else (rows,), x)
-    return kind.op(x, *states, *weights, sizes=(x.shape[0],), **kind.statics)
+            _expect(what, t, shape, x)

@@ -6,8 +6,10 @@ computed step by step. Backward goes through the steps once more; second derivat
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -47,16 +49,25 @@ def state_grads(xp: Any, steps: Steps, rows: int, g_last: Any, g_out: Any = None
 
 
 def bias_of(xp: Any, like: Any, *parts: Any) -> Any:
-    """The sum of the biases that are given."""
-    return sum((b for b in parts if b is not None), xp.zeros(like.shape[0], like.dtype))
+    """The sum of the biases that are given, or zeros for the rows of `like`; not to be written to."""
+    given = [b for b in parts if b is not None]
+    return functools.reduce(operator.add, given) if given else xp.zeros(len(like), like.dtype)
 
 
-def squash(xp: Any, z: Any, scale: Any) -> None:
+@functools.lru_cache(64)
+def lstm_scales(xp: Any, size: int, dtype: Any) -> tuple[Any, Any]:
+    """s and 1 - s for `squash` of an LSTM's gates: a tanh for the third, sigmoids for the others."""
+    scale = xp.full(4 * size, 0.5, dtype)
+    scale[2 * size : 3 * size] = 1
+    return scale, 1 - scale
+
+
+def squash(xp: Any, z: Any, scale: Any, shift: Any) -> None:
     """z becomes tanh(z s) s + 1 - s: its sigmoid for s = 1/2, which never overflows so, and its tanh for s = 1."""
     z *= scale
     xp.tanh(z, out=z)
     z *= scale
-    z += 1 - scale
+    z += shift
 
 
 def back_through_time(xp: Any, steps: Steps, dh: Any, factors: Any, w_hh: Any, passed: slice, kept: Any = None) -> Any:

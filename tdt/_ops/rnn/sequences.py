@@ -14,6 +14,7 @@ from tdt._ops.linear import linear
 from tdt._ops.rnn._shared import (
     back_through_time,
     bias_of,
+    lstm_scales,
     place,
     products,
     recorded,
@@ -41,16 +42,15 @@ def lstm_sequence(xp, x, h, c, w_ih, w_hh, b_ih, b_hh, w_hr, *, sizes, reverse=F
     gates = _kernels.product(xp, x, w_ih.T)
     hs, cs = states_from(xp, h, len(x)), states_from(xp, c, len(x))
     bias = bias_of(xp, w_ih, b_ih, b_hh)
-    if w_hr is None and (fast := _kernels.chosen("lstm_sequence.steps", xp, gates, h, c, w_hh)):
+    if w_hr is None and (fast := _kernels.chosen("lstm_sequence.steps", xp, gates, h, c, w_hh, steps=len(sizes))):
         fast(steps, gates, hs, cs, w_hh, bias)
     else:
         gates += bias
-        scale = xp.full(4 * size, 0.5, x.dtype)
-        scale[2 * size : 3 * size] = 1
+        scales = lstm_scales(xp, size, x.dtype)
         for rows, after, before in steps.each:
             z, before = gates[rows], place(xp, before)
             z += hs[before].dot(w_hh.T)
-            squash(xp, z, scale)
+            squash(xp, z, *scales)
             i, f, a, o = (z[:, k * size : (k + 1) * size] for k in range(4))
             cell = xp.add(f * cs[before], i * a, out=cs[after])
             y = o * xp.tanh(cell)
@@ -77,7 +77,7 @@ def _(needs, x, h, c, w_ih, w_hh, b_ih, b_hh, w_hr, sizes, reverse, g_out, g_las
 def _(xp, needs, x, h, c, w_ih, w_hh, w_hr, sizes, reverse, out, gates, cells, g_out, g_last, g_cell):
     steps, batch = steps_of(sizes, reverse), len(h)
     dh, dc = state_grads(xp, steps, len(x), g_last, g_out), state_grads(xp, steps, len(x), g_cell)
-    if w_hr is None and (fast := _kernels.chosen("lstm_sequence.steps_vjp", xp, gates, w_hh, dh, dc)):
+    if w_hr is None and (fast := _kernels.chosen("lstm_sequence.steps_vjp", xp, gates, w_hh, dh, dc, steps=len(sizes))):
         grads = fast(steps, dh, dc, w_hh, gates, cells)
     else:
         grads = _lstm_through_time(xp, steps, dh, dc, w_hh, w_hr, gates, cells)
@@ -128,7 +128,7 @@ def gru_sequence(xp, x, h, w_ih, w_hh, b_ih, b_hh, *, sizes, reverse=False):
     gates = _kernels.product(xp, x, w_ih.T)
     hs, passed = states_from(xp, h, len(x)), xp.empty((len(x), size), x.dtype)
     given, own = bias_of(xp, w_ih, b_ih), bias_of(xp, w_hh, b_hh)
-    if fast := _kernels.chosen("gru_sequence.steps", xp, gates, h, w_hh):
+    if fast := _kernels.chosen("gru_sequence.steps", xp, gates, h, w_hh, steps=len(sizes)):
         fast(steps, gates, hs, passed, w_hh, given, own)
     else:
         gates += given
@@ -140,7 +140,7 @@ def gru_sequence(xp, x, h, w_ih, w_hh, b_ih, b_hh, *, sizes, reverse=False):
             passed[rows] = from_h[:, 2 * size :]
             both, n = now[:, : 2 * size], now[:, 2 * size :]
             both += from_h[:, : 2 * size]
-            squash(xp, both, half)
+            squash(xp, both, half, half)
             n += both[:, :size] * passed[rows]
             xp.tanh(n, out=n)
             hs[after] = n + both[:, size:] * (earlier - n)
@@ -164,7 +164,7 @@ def _(needs, x, h, w_ih, w_hh, b_ih, b_hh, sizes, reverse, g_out, g_last):
 def _(xp, needs, x, h, w_ih, w_hh, sizes, reverse, out, gates, passed, g_out, g_last):
     steps, size = steps_of(sizes, reverse), h.shape[1]
     dh = state_grads(xp, steps, len(x), g_last, g_out)
-    if fast := _kernels.chosen("gru_sequence.steps_vjp", xp, gates, w_hh, dh, passed):
+    if fast := _kernels.chosen("gru_sequence.steps_vjp", xp, gates, w_hh, dh, passed, steps=len(sizes)):
         grads = fast(steps, dh, w_hh, gates, passed, h, out)
     else:
         grads = _gru_through_time(xp, steps, dh, w_hh, gates, passed, h, out)

@@ -76,7 +76,7 @@ class RNNBase(Module):
 
     def check_input(self, input: Tensor, batch_sizes: Tensor | None) -> None:
         """ValueError where the input has another dtype than the parameters, RuntimeError where it has another shape."""
-        weight = self._flat_weights[0]
+        weight: Tensor = getattr(self, self._all_weights[0][0])
         if input.dtype != weight.dtype:
             raise ValueError(
                 f"RNN input dtype ({input.dtype}) does not match weight dtype ({weight.dtype}). "
