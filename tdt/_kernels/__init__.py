@@ -374,6 +374,8 @@ TABLE: dict[str, list[Kernel]] = {
     "lstm_sequence.steps_vjp": [("cpu", _large_steps, _lazy("lstm_cpu", "backward"))],
     "gru_sequence.steps": [("cpu", _large_steps, _lazy("gru_cpu", "forward"))],
     "gru_sequence.steps_vjp": [("cpu", _large_steps, _lazy("gru_cpu", "backward"))],
+    "rnn_sequence.steps": [("cpu", _large_steps, _lazy("rnn_cpu", "forward"))],
+    "rnn_sequence.steps_vjp": [("cpu", _large_steps, _lazy("rnn_cpu", "backward"))],
     "resample.axis": [("cpu", _large_axis, _lazy("resample_cpu", "resample"))],
     "resample.pixels": [("cpu", _large_pixels, _lazy("resample_cpu", "resample_pixels"))],
     "softmax": [("cpu", _large_rows, _lazy("softmax_cpu", "softmax"))],

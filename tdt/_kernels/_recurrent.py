@@ -19,20 +19,19 @@ from tdt._kernels._pool import parallel
 BLOCK = 16  # samples
 
 
-def run(
-    kernel: Kernel, steps: Any, arrays: tuple[np.ndarray, ...], weights: tuple[np.ndarray, ...], gates: int
-) -> None:
+def run(kernel: Kernel, steps: Any, arrays: tuple[np.ndarray, ...], weights: tuple[np.ndarray, ...], gates: int,
+        *settings: bool) -> None:  # fmt: skip
     """Call it on all blocks of samples of a packed batch; the first of the arrays are the states, or their gradients.
 
-    It gets the steps, the sizes, the arrays flat, then the weights (inside, outside), packed, and the offsets that tiles
-    take: of the state that each row begins from, of each row's own state without the first ones, and of its numbers in
-    arrays with so many `gates`; of the terms of a sum, and of the lines of the weights.
+    It gets the steps, the sizes, the settings, the arrays flat, then the weights (inside, outside), packed, and the offsets
+    that tiles take: of the state that each row begins from, of each row's own state without the first ones, and of its
+    numbers in arrays with so many `gates`; of the terms of a sum, and of the lines of the weights.
     """
     batch, size, rows = int(steps.offsets[1]), arrays[0].shape[1], len(steps.before)
     terms, each = np.arange(len(weights[0])), np.arange(rows)
     work = rows * sum(w.size for w in weights) // max(1, -(-batch // BLOCK))
     parallel(
-        kernel, -(-batch // BLOCK), steps.offsets, steps.before, steps.reverse, batch, size,
+        kernel, -(-batch // BLOCK), steps.offsets, steps.before, steps.reverse, batch, size, *settings,
         *(a.reshape(-1) for a in arrays), *(packed(w[None, None]).reshape(-1) for w in weights),
         steps.before * size, each * size, each * gates, terms, terms * PANEL, grain=-(-GRAIN // max(1, work)),
     )  # fmt: skip

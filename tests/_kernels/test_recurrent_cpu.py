@@ -11,14 +11,16 @@ import tdt
 from tdt import _kernels
 from tdt._kernels import LARGE_LSTM, TABLE, _pool
 from tdt._kernels._recurrent import BLOCK
-from tdt._ops.rnn.sequences import gru_sequence, lstm_sequence
+from tdt._ops.rnn.sequences import gru_sequence, lstm_sequence, rnn_sequence
 
 # The samples at each step, and the hidden size.
 PADDED = [((n,) * steps, size) for steps, n, size in (
     (1, 1, 1), (3, 2, 7), (2, BLOCK + 1, 5), (5, 2 * BLOCK + 3, 17), (4, BLOCK, 32), (2, 9, 33), (3, 7, 100),
 )]  # fmt: skip
 PACKED = [((BLOCK + 3, BLOCK + 3, BLOCK, 5, 1, 1), 13), ((3, 2, 1), 40), ((2 * BLOCK + 1, 1), 16)]
-KINDS = {"lstm": (lstm_sequence, 4), "gru": (gru_sequence, 3)}
+# The op, its gates, its settings.
+KINDS = {"lstm": (lstm_sequence, 4, {}), "gru": (gru_sequence, 3, {}), "tanh": (rnn_sequence, 1, {"relu": False}),
+         "relu": (rnn_sequence, 1, {"relu": True})}  # fmt: skip
 
 
 def random(*shape: int, seed: int = 0, scale: float = 1.0) -> np.ndarray:
@@ -37,7 +39,8 @@ def problem(kind: str, sizes: tuple[int, ...], size: int, inside: int = 6) -> li
 def results(kind: str, operands: list, sizes: tuple[int, ...], reverse: bool) -> list[np.ndarray]:
     """What the op gives, and the gradients of its operands for fixed random ones of its results."""
     leaves = [None if a is None else tdt.from_numpy(a.copy()).requires_grad_() for a in operands]
-    outs = KINDS[kind][0](*leaves, sizes=sizes, reverse=reverse)
+    op, _, settings = KINDS[kind]
+    outs = op(*leaves, sizes=sizes, reverse=reverse, **settings)
     weights = [tdt.from_numpy(random(*t.shape, seed=9 + k)).to(t.dtype) for k, t in enumerate(outs)]
     tdt.autograd.backward(outs, weights)
     return [t.detach().numpy() for t in outs] + [t.grad.numpy() for t in leaves if t is not None]
@@ -50,7 +53,8 @@ def compare(kind: str, sizes: tuple[int, ...], size: int, reverse: bool = False)
     def spy(name, function):
         return lambda *args: called.append(name) or function(*args)
 
-    rows = {f"{kind}_sequence.{part}": TABLE[f"{kind}_sequence.{part}"][0] for part in ("steps", "steps_vjp")}
+    name = KINDS[kind][0].name
+    rows = {f"{name}.{part}": TABLE[f"{name}.{part}"][0] for part in ("steps", "steps_vjp")}
     spies = {name: [(device, when, spy(name, function))] for name, (device, when, function) in rows.items()}
     with patch.object(_kernels, "LONG_LSTM", 1), patch.dict(TABLE, spies):
         fast = results(kind, operands, sizes, reverse)
@@ -90,15 +94,19 @@ def kernel_forward(
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_non_finite_values_stay_in_their_sample(kind):
-    size, steps, batch = 20, 4, 2 * BLOCK
-    gates, h, c = random(steps, batch, KINDS[kind][1] * size), random(batch, size, seed=1), random(batch, size, seed=2)
-    w, b = random(gates.shape[2], size, seed=3, scale=0.2), random(gates.shape[2], seed=4)
-    gates[0, 3, 2], h[BLOCK + 5, 7], c[9, 1] = np.nan, np.inf, -np.inf
-    out, _ = kernel_forward(kind, gates, h, c, w, b)
-    touched = np.isnan(out).any(axis=(0, 2))
-    clean = [n for n in range(batch) if n not in (3, BLOCK + 5, 9)]
-    assert touched[3]
-    assert np.isfinite(out[:, clean]).all()
+    op, _, settings = KINDS[kind]
+    sizes = (2 * BLOCK,) * 8
+    operands = [None if a is None else a.copy() for a in problem(kind, sizes, 20)]
+    operands[0][3, 2], operands[1][BLOCK + 5, 7], operands[1][9, 1] = np.nan, np.inf, -np.inf
+    given = [None if a is None else tdt.from_numpy(a) for a in operands]
+    out = op(*given, sizes=sizes, **settings)[0].numpy().reshape(len(sizes), 2 * BLOCK, -1)
+    touched = [3, BLOCK + 5, 9]
+    assert np.isnan(out[:, 3]).all(axis=-1)[1:].all()
+    assert np.isfinite(np.delete(out, touched, axis=1)).all()
+    with tdt.backends.kernels(False):
+        portable = op(*given, sizes=sizes, **settings)[0].numpy().reshape(out.shape)
+    np.testing.assert_array_equal(np.isnan(out), np.isnan(portable))
+    np.testing.assert_array_equal(np.isinf(out), np.isinf(portable))
 
 
 def test_large_and_subnormal_gates_saturate():
@@ -126,24 +134,25 @@ def test_bits_do_not_depend_on_the_number_of_threads(kind):
 
 @pytest.mark.skipif(not _kernels.enabled(), reason="kernels are off")
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_op_uses_the_kernels_where_there_are_many_gates_and_else_the_portable_form(kind, monkeypatch):
+def test_the_op_uses_the_kernels_for_many_gates_or_steps_and_else_the_portable_form(kind, monkeypatch):
     called = []
-    for row in (f"{kind}_sequence.steps", f"{kind}_sequence.steps_vjp"):
+    for part in ("steps", "steps_vjp"):
+        row = f"{KINDS[kind][0].name}.{part}"
         ((device, when, function),) = TABLE[row]
         spy = lambda *a, _n=row, _f=function, **k: called.append(_n) or _f(*a, **k)  # noqa: E731
         monkeypatch.setitem(TABLE, row, [(device, when, spy)])
     n, size = 24, 40
-    steps = -(-LARGE_LSTM // (n * 3 * size))
+    steps = -(-LARGE_LSTM // (n * KINDS[kind][1] * size))
     many = problem(kind, (n,) * steps, size)
     biases = slice(-3, -1) if kind == "lstm" else slice(-2, None)
     bare = [*many]
     bare[biases] = None, None
     for name, given, count in (
         ("all", many, steps), ("no bias", bare, steps), ("few", [many[0][:n], *many[1:]], 1),
-        ("wide", [None if a is None else a.astype(np.float64) for a in many], steps),
+        ("wide", [None if a is None else a.astype(np.float64) for a in many], steps), ("long", problem(kind, (1,) * 8, 3), 8),
     ):  # fmt: skip
         called.clear()
-        results(kind, given, (n,) * count, False)
+        results(kind, given, (len(given[1]),) * count, False)
         assert len(called) == (0 if name in ("few", "wide") else 2), name
 
 

@@ -169,12 +169,17 @@ def _(xp, needs, x, h, w_ih, w_hh, sizes, reverse, out, gates, passed, g_out, g_
     else:
         grads = _gru_through_time(xp, steps, dh, w_hh, gates, passed, h, out)
     # The gates stand as n, r, z and what n got from h: the first three are the input's, the last three the state's.
-    turned = xp.roll(w_ih, size, 0)
+    turned = _turned(xp, w_ih, 2 * size)
     gx, g_ih, g_hh, gb_ih, gb_hh = weight_grads(
         xp, (needs[0], *needs[2:]), grads[:, : 3 * size], grads[:, size:], x, h, out, steps, turned
     )
-    g_ih, gb_ih = (None if g is None else xp.roll(g, -size, 0) for g in (g_ih, gb_ih))
+    g_ih, gb_ih = (None if g is None else _turned(xp, g, size) for g in (g_ih, gb_ih))
     return gx, dh[: len(h)] if needs[1] else None, g_ih, g_hh, gb_ih, gb_hh
+
+
+def _turned(xp: Any, a: Any, count: int) -> Any:
+    """The first rows moved to the end."""
+    return xp.concatenate([a[count:], a[:count]])
 
 
 def _gru_through_time(xp: Any, steps: Steps, dh: Any, w_hh: Any, gates: Any, passed: Any, h: Any, out: Any) -> Any:
@@ -194,12 +199,15 @@ def rnn_sequence(xp, x, h, w_ih, w_hh, b_ih, b_hh, *, relu, sizes, reverse=False
     hs = states_from(xp, h, len(x))
     sums = _kernels.product(xp, x, w_ih.T)
     sums += bias_of(xp, w_ih, b_ih, b_hh)
-    for rows, after, before in steps.each:
-        z = xp.add(sums[rows], hs[place(xp, before)].dot(w_hh.T), out=hs[after])
-        if relu:
-            xp.maximum(z, 0, out=z)
-        else:  # in double precision: NumPy's float32 tanh is off by 1.4 ulp, PyTorch's by half a one, and steps add up
-            z[...] = xp.tanh(z.astype(xp.float64))
+    if fast := _kernels.chosen("rnn_sequence.steps", xp, sums, h, w_hh, steps=len(sizes)):
+        fast(steps, sums, hs, w_hh, relu)
+    else:
+        for rows, after, before in steps.each:
+            z = xp.add(sums[rows], hs[place(xp, before)].dot(w_hh.T), out=hs[after])
+            if relu:
+                xp.maximum(z, 0, out=z)
+            else:  # in double precision: NumPy's float32 tanh is off by 1.4 ulp, PyTorch's by half a one, and steps add up
+                z[...] = xp.tanh(z.astype(xp.float64))
     return hs[len(h) :], xp.array(hs[place(xp, steps.last)])
 
 
@@ -216,7 +224,10 @@ def _(needs, x, h, w_ih, w_hh, b_ih, b_hh, relu, sizes, reverse, g_out, g_last):
 def _(xp, needs, x, h, w_ih, w_hh, relu, sizes, reverse, out, g_out, g_last):
     steps = steps_of(sizes, reverse)
     dh = state_grads(xp, steps, len(x), g_last, g_out)
-    factors = (~(out <= 0)).astype(out.dtype) if relu else 1 - out * out
-    grads = back_through_time(xp, steps, dh, factors[:, None], w_hh, slice(None))
+    if fast := _kernels.chosen("rnn_sequence.steps_vjp", xp, out, w_hh, dh, steps=len(sizes)):
+        grads = fast(steps, dh, w_hh, out, relu)
+    else:
+        factors = (~(out <= 0)).astype(out.dtype) if relu else 1 - out * out
+        grads = back_through_time(xp, steps, dh, factors[:, None], w_hh, slice(None))
     gx, *of_weights = weight_grads(xp, (needs[0], *needs[2:]), grads, grads, x, h, out, steps, w_ih)
     return gx, dh[: len(h)] if needs[1] else None, *of_weights
