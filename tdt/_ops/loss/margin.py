@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from tdt._creation import arange
 from tdt._dtype import SCALAR_NAMES, int64
+from tdt._ops.distance import pairwise_distance
 from tdt._ops.loss._front import reduced, reduction_of
 from tdt._tensor import Tensor
 
@@ -104,7 +105,7 @@ def triplet_margin_loss(
     reduction = reduction_of(size_average, reduce, reduction)
     if margin <= 0:
         raise ValueError(f"margin must be greater than 0, got {margin}")
-    return triplet(anchor, positive, negative, lambda a, b: _distance(a, b, p, eps), margin, swap, reduction)
+    return triplet(anchor, positive, negative, lambda a, b: pairwise_distance(a, b, p, eps), margin, swap, reduction)
 
 
 def triplet_margin_with_distance_loss(
@@ -123,7 +124,7 @@ def triplet_margin_with_distance_loss(
         raise ValueError(f"{reduction} is not a valid value for reduction")
     if margin <= 0:
         raise ValueError(f"margin must be greater than 0, got {margin}")
-    return triplet(anchor, positive, negative, distance_function or _distance, margin, swap, reduction)
+    return triplet(anchor, positive, negative, distance_function or pairwise_distance, margin, swap, reduction)
 
 
 def triplet(
@@ -139,10 +140,6 @@ def triplet(
     if swap:
         far = far.minimum(distance(positive, negative))
     return reduced((margin + near - far).clamp(min=0), reduction)
-
-
-def _distance(a: Tensor, b: Tensor, p: float = 2.0, eps: float = 1e-6) -> Tensor:
-    return (a - b + eps).norm(p, -1)
 
 
 def multi_margin_loss(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 from tdt._ops.loss._front import reduction_of
@@ -11,6 +12,7 @@ from tdt._ops.loss.ctc import Lengths
 from tdt._ops.loss.linear_cross_entropy import LinearCrossEntropyOptions
 from tdt._tensor import Tensor
 from tdt.nn import functional as F
+from tdt.nn.modules.distance import PairwiseDistance
 from tdt.nn.modules.linear import Linear
 from tdt.nn.modules.module import Module
 
@@ -396,3 +398,27 @@ class TripletMarginLoss(_Loss):
     def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
         return F.triplet_margin_loss(anchor, positive, negative, self.margin, self.p, self.eps, self.swap,
                                      reduction=self.reduction)  # fmt: skip
+
+
+class TripletMarginWithDistanceLoss(_Loss):
+    """`TripletMarginLoss` under any distance; see `nn.functional.triplet_margin_with_distance_loss`.
+
+    >>> import tdt
+    >>> loss = tdt.nn.TripletMarginWithDistanceLoss(distance_function=lambda a, b: (a - b).abs().amax(-1))
+    >>> loss(tdt.zeros(1, 2), tdt.zeros(1, 2), tdt.ones(1, 2))
+    tensor(0.)
+    """
+
+    def __init__(self, *, distance_function: Callable[[Tensor, Tensor], Tensor] | None = None, margin: float = 1.0,
+                 swap: bool = False, reduction: str = "mean"):  # fmt: skip
+        super().__init__(reduction=reduction)
+        if margin <= 0:
+            raise ValueError(
+                f"TripletMarginWithDistanceLoss: expected margin to be greater than 0, got {margin} instead"
+            )
+        self.distance_function = PairwiseDistance() if distance_function is None else distance_function
+        self.margin, self.swap = margin, swap
+
+    def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
+        return F.triplet_margin_with_distance_loss(anchor, positive, negative, distance_function=self.distance_function,
+                                                   margin=self.margin, swap=self.swap, reduction=self.reduction)  # fmt: skip
