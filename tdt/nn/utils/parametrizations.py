@@ -16,7 +16,7 @@ from tdt.autograd._mode import no_grad
 from tdt.nn.modules.module import Module
 from tdt.nn.utils import parametrize
 from tdt.nn.utils.spectral_norm import as_matrix, output_dim, power_iteration, unit
-from tdt.nn.utils.weight_norm import norm_except_dim, scaled
+from tdt.nn.utils.weight_norm import norms, scaled
 
 
 def _identity(n: int, like: Tensor) -> Tensor:
@@ -181,7 +181,7 @@ class _WeightNorm(Module):
         return scaled(weight_v, weight_g, self.dim)
 
     def right_inverse(self, weight: Tensor) -> tuple[Tensor, Tensor]:
-        return norm_except_dim(weight, 2, self.dim), weight
+        return norms(weight, self.dim), weight
 
 
 def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Module:

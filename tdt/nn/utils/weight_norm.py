@@ -10,17 +10,18 @@ from tdt.nn.parameter import Parameter, is_lazy
 from tdt.nn.utils._pre_hook import pre_hook_of, remove_pre_hook
 
 
-def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor:
+def norms(v: Tensor, dim: int) -> Tensor:
     """The norms of the slices of `v` along `dim`, in a shape that broadcasts with it; dim=-1: of the whole, a scalar."""
+    squares = v.abs().square() if v.is_complex() else v.square()  # the gradient of `norm` takes twice as long
     if dim == -1:
-        return v.norm(pow)
-    at = dim % v.ndim
-    return v.transpose(0, at).reshape(v.shape[at], -1).norm(pow, 1).view([-1 if d == at else 1 for d in range(v.ndim)])
+        return squares.sum().sqrt()
+    others = [d for d in range(v.ndim) if d != dim % v.ndim]
+    return (squares.sum(others, keepdim=True) if others else squares).sqrt()
 
 
 def scaled(v: Tensor, g: Tensor, dim: int) -> Tensor:
     """`v` with the norms `g`."""
-    return v * (g / norm_except_dim(v, 2, dim))
+    return v * (g / norms(v, dim))
 
 
 class WeightNorm:
@@ -48,7 +49,7 @@ class WeightNorm:
             raise ValueError("The module passed to `WeightNorm` can't have uninitialized parameters. "
                              "Make sure to run the dummy forward before applying weight normalization")  # fmt: skip
         del module._parameters[name]
-        module.register_parameter(name + "_g", Parameter(norm_except_dim(weight, 2, hook.dim)))
+        module.register_parameter(name + "_g", Parameter(norms(weight, hook.dim)))
         module.register_parameter(name + "_v", Parameter(weight.data))
         setattr(module, name, hook.compute_weight(module))
         module.register_forward_pre_hook(hook)
