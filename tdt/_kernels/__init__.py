@@ -41,6 +41,7 @@ LARGE_SUM = 1 << 18  # elements: from here on a second thread saves more than th
 LARGE_DRAW = 1 << 16  # words of the Mersenne Twister: a draw saves a tenth of a millisecond
 LARGE_LOOKUP = 1 << 13  # elements of a gradient: NumPy's addition to places takes 8 ns for each
 LARGE_SOFTMAX = 1 << 14  # elements, of layer norm too
+CACHED = 1 << 19  # elements of a group, or of a channels-last sample, that are read three times: two megabytes
 LARGE_RESAMPLE = 1 << 16  # elements of the result
 LARGE_LOSS = 1 << 15  # logits
 LARGE_ACTIVATION = 1 << 15  # elements: NumPy's own exp and tanh are as fast on fewer
@@ -257,6 +258,14 @@ def _large_pixels(arrays: Sequence[Any], statics: dict) -> bool:
     )
 
 
+def _cached_groups(arrays: Sequence[Any], statics: dict) -> bool:
+    """As `_large_channels`, where what has one mean lies together and in a cache: a group, or a channels-last sample."""
+    x = arrays[0]
+    return _large_channels(arrays, statics) and (
+        x.size <= CACHED * x.shape[0] * (statics["groups"] if x.flags.c_contiguous else 1)
+    )
+
+
 def _large_steps(arrays: Sequence[Any], statics: dict) -> bool:
     """Float32, of so many gates or so many steps."""
     steps = statics["steps"]
@@ -345,7 +354,11 @@ TABLE: dict[str, list[Kernel]] = {
     "relu.vjp.x": [("cpu", _large_gradient, _lazy("relu_cpu", "relu_vjp"))],
     "add.arrays": [("cpu", _alike(LARGE_SUM), _lazy("sum_cpu", "add"))],
     "batch_norm": [("cpu", _large_channels, _lazy("norm_cpu", "batch_norm"))],
-    "group_norm": [("cpu", _large_channels, _lazy("norm_cpu", "group_norm"))],
+    "group_norm": [
+        ("cpu", _cached_groups, _lazy("group_norm_cpu", "group_norm")),
+        ("cpu", _large_channels, _lazy("norm_cpu", "group_norm")),
+    ],
+    "group_norm.vjp": [("cpu", _cached_groups, _lazy("group_norm_cpu", "group_norm_vjp"))],
     "batch_norm.sums": [("cpu", _large_channels, _lazy("norm_cpu", "batch_norm_sums"))],
     "batch_norm.input_grad": [("cpu", _large_channels, _lazy("norm_cpu", "batch_norm_input_grad"))],
     "channel_affine": [("cpu", _large_channels, _lazy("norm_cpu", "affine"))],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from tdt import _kernels
 from tdt._dtype import FLOATING
 from tdt._ops._windows import is_channels_last
 from tdt._ops.norm import HALF, check_dtypes, grad_sums, input_grad, per_channel
@@ -55,6 +56,10 @@ def _(needs, x, w, mean, rstd, g_out, g_mean, g_rstd, groups):
 
 @_group_norm.fast_vjp("x", "w", "b")
 def _(xp, needs, x, w, mean, rstd, g_out, g_mean, g_rstd, groups):
+    if fast := _kernels.chosen("group_norm.vjp", xp, x, g_out, w, groups=groups):
+        found = fast(g_out, x, w, mean, rstd, g_mean, g_rstd)
+        return tuple(v if need else None for v, need in zip(found, needs, strict=True))
+
     def each(v: Any) -> Any:  # (N, groups) → (N, C)
         return v.repeat(x.shape[1] // groups, axis=1)
 

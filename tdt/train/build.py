@@ -26,7 +26,7 @@ from tdt.train.data import Split, make_loader, open_splits
 from tdt.train.metrics import Loss, Mean
 from tdt.train.shapes import Refused, Row, check_shapes
 
-BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
+BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
 SAYS_NO = (*REFUSALS, AssertionError)  # what constructors say no with, as PyTorch's do
 
 

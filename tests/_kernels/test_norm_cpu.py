@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import tdt
+from tdt import _kernels
 from tdt._backend.layout import to_front, to_last
-from tdt._kernels import _pool
+from tdt._kernels import _pool, group_norm_cpu
 from tdt._kernels.norm_cpu import BLOCK, affine, batch_norm, batch_norm_input_grad, batch_norm_sums, group_norm
 from tdt._ops.group_norm import _group_norm
 from tdt._ops.norm import _batch_norm
@@ -69,9 +70,13 @@ def test_gradient(shape, given, order):
 GROUPS = {1: 1, 3: 3, 5: 5, 16: 4, 17: 1, 64: 8, 300: 30, BLOCK + 5: 13}
 
 
+GROUP_NORMS = pytest.mark.parametrize("group_norm", [group_norm, group_norm_cpu.group_norm], ids=["large", "cached"])
+
+
+@GROUP_NORMS
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_groups(shape, order):
+def test_groups(shape, order, group_norm):
     x, w, b = array(shape, order), numbers(shape[1], 1), numbers(shape[1], 2)
     groups = GROUPS[shape[1]]
     for weight, bias in ((w, b), (None, b), (w, None)):
@@ -88,7 +93,9 @@ def test_groups(shape, order):
 @pytest.mark.parametrize("given", ORDERS)
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("groups", [1, 4, 16])
-def test_gradients_of_groups_are_those_of_float64(groups, order, given):
+@pytest.mark.parametrize("cached", [_kernels.CACHED, 0], ids=["cached", "large"])
+def test_gradients_of_groups_are_those_of_float64(cached, groups, order, given, monkeypatch):
+    monkeypatch.setattr(_kernels, "CACHED", cached)
     x = array((8, 16, 31, 33), order)
     g = array(x.shape, given, 3) - np.float32(50)
     leaves, wide = ([tdt.tensor(v.astype(kind)) for v in (x, numbers(16, 1), numbers(16, 2))] for kind in "fd")
@@ -101,6 +108,21 @@ def test_gradients_of_groups_are_those_of_float64(groups, order, given):
     for ours, exact, error in zip(*found, (1e-4, 2e-3, 2e-3), strict=True):
         np.testing.assert_allclose(ours.numpy(), exact.numpy(), rtol=1e-4, atol=error)
     assert found[0][0].numpy().strides == x.strides
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_gradients_of_groups_take_in_those_of_their_statistics(shape, order):
+    x, w, groups = array(shape, order), numbers(shape[1], 1), GROUPS[shape[1]]
+    leaves = [tdt.from_numpy(v.astype(np.float64)).requires_grad_() for v in (x, w, w)]
+    outs = _group_norm(*leaves, groups=groups, eps=1e-1)
+    given = [np.random.default_rng(4).standard_normal(a.shape) for a in outs]
+    exact = tdt.autograd.grad(outs, leaves, [tdt.tensor(v) for v in given], create_graph=True)  # by the rule on tensors
+    _, mean, rstd = group_norm_cpu.group_norm(x, w, w, groups=groups, eps=1e-1)
+    found = group_norm_cpu.group_norm_vjp(given[0].astype("f"), x, w, mean, rstd, *(v.astype("f") for v in given[1:]))
+    for ours, reference in zip(found, exact, strict=True):
+        np.testing.assert_allclose(ours, reference.detach().numpy(), rtol=1e-4, atol=1e-4 * x[:, 0].size ** 0.5)
+    assert found[0].strides == x.strides
 
 
 @pytest.mark.parametrize("order", ORDERS)
@@ -124,11 +146,12 @@ def test_non_finite_values_stay_in_their_channel(order):
     assert np.isfinite(np.delete(out, [3, 7], axis=1)).all()
 
 
+@GROUP_NORMS
 @pytest.mark.parametrize("order", ORDERS)
-def test_non_finite_values_stay_in_their_group(order):
+def test_non_finite_values_stay_in_their_group(order, group_norm):
     x = array((4, 16, 32, 32), order)
-    x[0, 3, 0, 0], x[2, 7, 31, 31], x[1, 4:8] = np.nan, np.inf, 7
-    out = group_norm(x, None, None, groups=4, eps=1e-5)[0].reshape(4, 4, -1)
+    x[0, 3, 0, 0], x[2, 7, 31, 31], x[1, 4:8] = np.nan, np.inf, 7.1
+    out = group_norm(x, None, None, groups=4, eps=1e-30)[0].reshape(4, 4, -1)
     assert np.argwhere(np.isnan(out).any(axis=2)).tolist() == [[0, 0], [2, 1]]
     assert not out[1, 1].any()
 
@@ -142,7 +165,9 @@ def test_bits_do_not_depend_on_the_number_of_threads(order):
         out, mean, rstd = batch_norm(x, None, None, eps=1e-5)
         grouped = group_norm(x, None, None, groups=4, eps=1e-5)
         sums = *batch_norm_sums(g, x, mean), *batch_norm_sums(g, x, grouped[1].repeat(4, axis=1))
-        found.append(b"".join(a.tobytes() for a in (out, mean, rstd, *grouped, *sums)))
+        cached = group_norm_cpu.group_norm(x, None, None, groups=4, eps=1e-5)
+        grads = group_norm_cpu.group_norm_vjp(g, x, None, *cached[1:], *cached[1:])
+        found.append(b"".join(a.tobytes() for a in (out, mean, rstd, *grouped, *sums, *cached, *grads)))
     _pool.set_num_threads(before)
     assert len(set(found)) == 1
 
