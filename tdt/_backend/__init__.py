@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import mmap
 import warnings
 from contextlib import AbstractContextManager, nullcontext
 from types import ModuleType
@@ -95,6 +96,17 @@ def on(target: device) -> ModuleType:
 def current(target: device) -> AbstractContextManager[Any]:
     """The block in which CuPy makes arrays and runs kernels on `target`; nothing for the CPU."""
     return on(target).cuda.Device(target.index or 0) if target.type == "cuda" else nullcontext()
+
+
+def shared(array: Any) -> Any:
+    """A copy in memory that processes forked from this one share; a GPU's array is shared as it is."""
+    if not isinstance(array, np.ndarray):
+        return array
+    made = np.ndarray(
+        array.shape, array.dtype, mmap.mmap(-1, max(array.nbytes, 1)), strides=np.empty_like(array).strides
+    )
+    made[...] = array
+    return made
 
 
 def stand_in(shape: tuple[int, ...], np_dtype: Any) -> np.ndarray:

@@ -1,7 +1,10 @@
 """Module: registration, traversal, states, hooks, copies and printing, as PyTorch's."""
 
 import copy
+import os
 import pickle
+import subprocess
+import sys
 from collections import OrderedDict
 
 import pytest
@@ -481,6 +484,27 @@ def test_members_of_the_tree_are_found_by_a_function_of_the_module():
         return [n for n, _ in model._named_members(lambda m: m._parameters.items(), prefix="p")]
 
     agree_told(run)
+
+
+SHARED = """
+import os, tdt
+model = tdt.nn.Sequential(tdt.nn.Conv2d(2, 3, 2).to(memory_format=tdt.channels_last), tdt.nn.BatchNorm2d(3))
+strides, values = model[0].weight.stride(), [p.detach().clone() for p in model.parameters()]
+assert model.share_memory() is model
+assert model[0].weight.stride() == strides and all((p == v).all() for p, v in zip(model.parameters(), values))
+if not (child := os.fork()):
+    model[0].weight.data.fill_(7.0), model[1].running_mean.fill_(5.0)
+    os._exit(0)
+os.waitpid(child, 0)
+print(model[0].weight.mean().item(), model[1].running_mean.mean().item(), model[0].weight.requires_grad)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked on POSIX alone")
+def test_a_module_in_shared_memory_is_changed_by_a_forked_process():
+    done = subprocess.run([sys.executable, "-c", SHARED], capture_output=True, text=True)
+    assert done.stdout == "7.0 5.0 True\n", done.stderr
+    agree_error(lambda lib: lib.nn.LazyLinear(2).share_memory())
 
 
 def test_what_a_module_cannot_be_compiled_or_moved_to_is_said():

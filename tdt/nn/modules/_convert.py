@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Self
 
+from tdt import _backend
 from tdt._creation import empty_like
 from tdt._device import as_device
 from tdt._dtype import bfloat16, dtype, float16, float32, float64
 from tdt._ops.memory import _parse_to, preserve_format
-from tdt._tensor import Tensor
+from tdt._tensor import Tensor, alias
 from tdt.autograd._mode import no_grad
 from tdt.nn.parameter import is_lazy
 
@@ -20,6 +21,8 @@ class Convertible:
     _parameters: dict[str, Any]
     _buffers: dict[str, Any]
     children: Callable[[], Iterator[Any]]
+    parameters: Callable[[], Iterator[Any]]
+    buffers: Callable[[], Iterator[Any]]
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         """Replace the data of every parameter, its gradient, and every buffer by `fn` of it."""
@@ -62,6 +65,21 @@ class Convertible:
             return t.to(**options) if options else t
 
         return self._apply(convert)
+
+    def share_memory(self) -> Self:
+        """Move parameters and buffers to memory that processes forked from now on share, so that all see each change.
+
+        A tensor that shared memory with one of them before does not move along. RuntimeError for a parameter without a
+        shape. Returns self.
+        """
+
+        def share(t: Tensor) -> Tensor:
+            return alias(_backend.shared(t._a), None)
+
+        for t in (*self.parameters(), *self.buffers()):
+            if is_lazy(t):
+                t.share_memory_()  # raises
+        return self._apply(share)
 
     def to_empty(self, *, device: Any, recurse: bool = True) -> Self:
         """Move to `device` without copying: parameters and buffers hold whatever the new memory held.
