@@ -35,7 +35,7 @@ assert _variable and _interchange  # they bind theirs
 
 # Functions whose first parameter is the tensor become methods of the same name.
 METHODS: dict[Any, str] = {
-    piecewise: "prelu relu relu_",
+    piecewise: "hardshrink prelu relu relu_",
     softmax: "log_softmax softmax",
     elementwise: """
         abs absolute acos acosh add addcdiv addcmul allclose angle arccos arccosh arcsin arcsinh arctan arctan2 arctanh

@@ -56,6 +56,7 @@ from tdt._ops.loss import *
 from tdt._ops.memory import *
 from tdt._ops.norm_by_position import *
 from tdt._ops.order import *
+from tdt._ops.pad import *
 from tdt._ops.pick import *
 from tdt._ops.piecewise import *
 from tdt._ops.pool_average import *

@@ -377,6 +377,7 @@ TABLE: dict[str, list[Kernel]] = {
             "softplus",
             "log_sigmoid",
             "hardtanh",
+            "hardsigmoid",
             "hardswish",
             "tanh",
         )

@@ -19,6 +19,7 @@ from tdt._kernels._pool import parallel
 BLOCK = 4096
 GRAIN = 4  # blocks a thread should at least have: about 10 µs of work
 ZERO, HALF, ONE, TWO, THREE, SIX = map(np.float32, (0, 0.5, 1, 2, 3, 6))
+SIXTH = ONE / SIX
 FLAT = np.float32(20)  # from here on mish is x
 
 
@@ -94,6 +95,19 @@ def hardtanh_value(x, p, q, r):
 def hardtanh_slope(g, x, p, q, r):
     v = ZERO if x <= p else g
     return ZERO if x >= q else v
+
+
+@jit
+def hardsigmoid_value(x, p, q, r):
+    v = x + THREE
+    v = ZERO if v < ZERO else v
+    return (SIX if v > SIX else v) / SIX
+
+
+@jit
+def hardsigmoid_slope(g, x, p, q, r):
+    v = g * SIXTH if x > -THREE else ZERO
+    return v if x < THREE else ZERO
 
 
 @jit
@@ -176,4 +190,5 @@ mish, mish_vjp = _pair(mish_value, mish_slope)
 softplus, softplus_vjp = _pair(softplus_value, softplus_slope, "beta", "threshold")
 log_sigmoid, log_sigmoid_vjp = _pair(log_sigmoid_value, log_sigmoid_slope)
 hardtanh, hardtanh_vjp = _pair(hardtanh_value, hardtanh_slope, "low", "high")
+hardsigmoid, hardsigmoid_vjp = _pair(hardsigmoid_value, hardsigmoid_slope)
 hardswish, hardswish_vjp = _pair(hardswish_value, hardswish_slope)

@@ -155,7 +155,9 @@ def _halves(x: Any, dim: int) -> tuple[Any, Any]:
 @op(dtypes=FLOATING)
 def _glu(xp, x, *, dim):
     value, gate = _halves(x, dim)
-    return value / (1 + xp.exp(-gate))
+    s = xp.exp(-gate)
+    s += 1
+    return xp.divide(value, s, out=s)
 
 
 @_glu.vjp("x")

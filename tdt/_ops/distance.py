@@ -8,6 +8,7 @@ from tdt._broadcast import check_broadcast
 from tdt._dtype import FLOAT, SCALAR_NAMES, check_category, float32, float64, promote_types
 from tdt._ops._common import store_into
 from tdt._ops.elementwise._front import tensor_argument
+from tdt._ops.embedding import functional_embedding
 from tdt._ops.join import cat
 from tdt._ops.linalg import norm, vector_norm
 from tdt._tensor import Tensor, wrap
@@ -88,7 +89,7 @@ def pdist(input: Tensor, p: float = 2.0) -> Tensor:
         raise RuntimeError(f"pdist only supports 2D tensors, got: {input.ndim}D")
     _check("pdist", p, X1=input)
     first, second = (wrap(rows).to(input.device) for rows in np.triu_indices(input.shape[0], 1))
-    return _norms("pdist", input.index_select(0, first) - input.index_select(0, second), p)
+    return _norms("pdist", functional_embedding(first, input) - functional_embedding(second, input), p)
 
 
 _MODES = ("use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist", "donot_use_mm_for_euclid_dist")

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
+from tdt._backend.layout import empty_as, is_channels_last
 from tdt._dtype import ALL, NUMBERS, check_category
 from tdt._tensor import Tensor, wrap
 from tdt.autograd._op import op
 
 
-def _pad_shape(x: tuple, *, before: tuple, after: tuple, value: Any) -> tuple:
+def _pad_shape(x: tuple, *, before: tuple, after: tuple, **how: Any) -> tuple:
     return tuple(n + b + a for n, b, a in zip(x, before, after, strict=True))
 
 
 @op(dtypes=ALL, computes=False, shape=_pad_shape)
 def pad_constant(xp, x, *, before, after, value):
-    out = xp.full(_pad_shape(x.shape, before=before, after=after, value=value), value, x.dtype)
+    out = empty_as(xp, _pad_shape(x.shape, before=before, after=after), x.dtype, is_channels_last(x))
+    out[...] = value
     source, target = [], []
     for n, b, a in zip(x.shape, before, after, strict=True):
         source.append(slice(max(0, -b), n - max(0, -a)))
@@ -45,6 +48,50 @@ _INDEX = {
 _LIMIT = {"reflect": -1, "circular": 0}
 
 
+def _borders(x: tuple, before: tuple, after: tuple, mode: str) -> Iterator[tuple[tuple, tuple]]:
+    """Each cell of a border of an x in the middle, as an index, and the cell that it repeats, dimension by dimension.
+
+    A cell is all that lies at one place of its dimension: in later dimensions it has a border, in earlier ones it gets it.
+    """
+    for d, (n, b, a) in enumerate(zip(x, before, after, strict=True)):
+        if b or a:
+            index = _INDEX[mode](n, b, a).tolist()
+            for i in (*range(b), *range(b + n, b + n + a)):
+                yield (slice(None),) * d + (i,), (slice(None),) * d + (index[i] + b,)
+
+
+def _middle(x: tuple, before: tuple) -> tuple:
+    return tuple(slice(b, b + n) for n, b in zip(x, before, strict=True))
+
+
+@op(dtypes=ALL, computes=False, shape=_pad_shape)
+def pad_border(xp, x, *, before, after, mode):
+    shape = _pad_shape(x.shape, before=before, after=after)
+    out = empty_as(xp, shape, x.dtype, mode != "circular" and is_channels_last(x))
+    out[_middle(x.shape, before)] = x
+    for cell, source in _borders(x.shape, before, after, mode):
+        out[cell] = out[source]
+    return out
+
+
+@op(dtypes=NUMBERS, shape=lambda x, *, size, **how: size)
+def pad_border_grad(xp, x, *, size, before, after, mode):
+    summed = x.copy(order="K")
+    for cell, source in reversed([*_borders(size, before, after, mode)]):
+        summed[source] += summed[cell]
+    return summed[_middle(size, before)].copy(order="K")
+
+
+@pad_border.vjp("x")
+def _(g, x_shape, before, after, mode):
+    return pad_border_grad(g, size=x_shape, before=before, after=after, mode=mode)
+
+
+@pad_border_grad.vjp("x")
+def _(g, before, after, mode):
+    return pad_border(g, before=before, after=after, mode=mode)
+
+
 def pad(input: Tensor, pad: Any, mode: str = "constant", value: float | None = None) -> Tensor:
     """`input` with `pad` = (left, right, top, bottom, …) cells added, starting from the last dimension.
 
@@ -55,19 +102,9 @@ def pad(input: Tensor, pad: Any, mode: str = "constant", value: float | None = N
     >>> pad(tdt.tensor([1.0, 2.0]), (1, 2), value=9.0)
     tensor([9., 1., 2., 9., 9.])
     """
-    if len(pad) % 2:
-        raise RuntimeError(f"Padding length must be divisible by 2, but got {len(pad)} numbers")
-    if len(pad) > 2 * input.ndim:
-        raise RuntimeError(f"Padding length should be less than or equal to two times the input dimension but got padding "
-                           f"length {len(pad)} and input of dimension {input.ndim}")  # fmt: skip
-    rest = (0,) * (input.ndim - len(pad) // 2)
-    before, after = rest + tuple(pad[-2::-2]), rest + tuple(pad[-1::-2])
     if mode == "constant":
-        small = [d for d, n in enumerate(input.shape) if n + before[d] + after[d] < 0]
-        if small:
-            raise RuntimeError(f"The input size {input.shape[small[0]]}, plus negative padding {before[small[0]]} and "
-                               f"{after[small[0]]}, resulted in a negative output size")  # fmt: skip
-        return pad_constant(input, before=before, after=after, value=0 if value is None else value)
+        return constant_pad_nd(input, pad, 0 if value is None else value)
+    before, after = _sides(input, pad)
     if mode not in _INDEX:
         raise NotImplementedError(f"Unrecognised padding mode {mode}; use constant, {', '.join(_INDEX)}")
     if len(pad) // 2 not in (input.ndim - 1, input.ndim - 2) or len(pad) > 6:
@@ -79,12 +116,14 @@ def pad(input: Tensor, pad: Any, mode: str = "constant", value: float | None = N
         raise ValueError(f'Padding mode "{mode}" doesn\'t take in value argument')
     if mode != "circular":
         check_category(f"{mode}_pad", NUMBERS, input.dtype)
-    for d, (b, a) in enumerate(zip(before, after, strict=True)):
+    for d, (n, b, a) in enumerate(zip(input.shape, before, after, strict=True)):
+        if mode in _LIMIT and max(b, a) > n + _LIMIT[mode] and (b or a):
+            raise RuntimeError(f"Padding size should be less than the corresponding input dimension, but got: padding "
+                               f"({b}, {a}) at dimension {d} of input {list(input.shape)}")  # fmt: skip
+    if min(before + after) >= 0 and input.numel():
+        return pad_border(input, before=before, after=after, mode=mode)
+    for d, (n, b, a) in enumerate(zip(input.shape, before, after, strict=True)):
         if b or a:
-            n = input.shape[d]
-            if mode in _LIMIT and max(b, a) > n + _LIMIT[mode]:
-                raise RuntimeError(f"Padding size should be less than the corresponding input dimension, but got: padding "
-                                   f"({b}, {a}) at dimension {d} of input {list(input.shape)}")  # fmt: skip
             if mode == "circular":  # what is cropped away does not come round again
                 kept = max(n + min(b, 0) + min(a, 0), 0)
                 index = _INDEX[mode](kept, max(b, 0), max(a, 0)) + max(-b, 0)
@@ -95,4 +134,30 @@ def pad(input: Tensor, pad: Any, mode: str = "constant", value: float | None = N
     return input
 
 
-__all__: list[str] = []
+def constant_pad_nd(input: Tensor, pad: Any, value: float = 0) -> Tensor:
+    """`nn.functional.pad` with a constant.
+
+    >>> import tdt
+    >>> tdt.constant_pad_nd(tdt.ones(1), (1, 1), 2.0)
+    tensor([2., 1., 2.])
+    """
+    before, after = _sides(input, pad)
+    small = [d for d, n in enumerate(input.shape) if n + before[d] + after[d] < 0]
+    if small:
+        raise RuntimeError(f"The input size {input.shape[small[0]]}, plus negative padding {before[small[0]]} and "
+                           f"{after[small[0]]}, resulted in a negative output size")  # fmt: skip
+    return pad_constant(input, before=before, after=after, value=value)
+
+
+def _sides(input: Tensor, pad: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The cells before and after each dimension, from pairs that begin at the last one."""
+    if len(pad) % 2:
+        raise RuntimeError(f"Padding length must be divisible by 2, but got {len(pad)} numbers")
+    if len(pad) > 2 * input.ndim:
+        raise RuntimeError(f"Padding length should be less than or equal to two times the input dimension but got padding "
+                           f"length {len(pad)} and input of dimension {input.ndim}")  # fmt: skip
+    rest = (0,) * (input.ndim - len(pad) // 2)
+    return rest + tuple(pad[-2::-2]), rest + tuple(pad[-1::-2])
+
+
+__all__ = ["constant_pad_nd"]

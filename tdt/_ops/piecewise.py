@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from tdt import _backend, _kernels
@@ -33,11 +35,17 @@ def _(g, out):
 def _(xp, g, out):
     if g.size >= _kernels.LARGE_RELU and (fast := _kernels.chosen("relu.vjp.x", xp, g, out)):
         return fast(g, out)
-    # Integer product of the bits with 0 or 1: exact for infinite gradients too, and as fast as a product gets.
-    kind = _INT.get(g.dtype.itemsize)
-    if kind is None or g.dtype.kind != "f" or g.shape != out.shape or not g.size:
-        return xp.where(out == 0, g.dtype.type(0), g)
-    return xp.multiply(g.view(kind), out != 0).view(g.dtype)
+    return _kept(xp, g, out != 0)
+
+
+def _kept(xp: Any, x: Any, mask: Any) -> Any:
+    """x where `mask` holds, else 0: a product of the bits, exact for infinities too, and several times faster than `where`."""
+    kind = _INT.get(x.dtype.itemsize)
+    if kind is None or x.dtype.kind != "f" or x.shape != mask.shape or not x.size:
+        return xp.where(mask, x, x.dtype.type(0))
+    out = xp.empty_like(x)  # not a view, which a leaf would copy
+    xp.multiply(x.view(kind), mask, out=out.view(kind))
+    return out
 
 
 _relu.kernels = ()  # asked for above, as in `leave_to_kernels`
@@ -60,7 +68,9 @@ def _(xp, g, x, slope):
 
 @op(dtypes=FLOATING)
 def _prelu(xp, x, w):
-    return xp.where(x > 0, x, x * w)
+    y = xp.minimum(x, 0) * w  # faster than `where`
+    y += xp.maximum(x, 0)
+    return y
 
 
 @_prelu.vjp("x")
@@ -75,12 +85,13 @@ def _(g, x):
 
 @_prelu.fast_vjp("x")
 def _(xp, g, x, w):
-    return xp.where(x > 0, g, g * w)
+    above = x > 0
+    return _kept(xp, g, above) + _kept(xp, g * w, ~above)
 
 
 @_prelu.fast_vjp("w")
 def _(xp, g, x):
-    return xp.where(x > 0, g.dtype.type(0), g * x)
+    return _kept(xp, g * x, ~(x > 0))
 
 
 @op(dtypes=REAL_NUMBERS)
@@ -96,7 +107,7 @@ def _(g, x, low, high):
 
 @_hardtanh.fast_vjp("x")
 def _(xp, g, x, low, high):
-    return xp.where((x <= low) | (x >= high), g.dtype.type(0), g)
+    return _kept(xp, g, ~((x <= low) | (x >= high)))
 
 
 @op(dtypes=FLOATING)
@@ -111,7 +122,7 @@ def _(g, x):
 
 @_hardsigmoid.fast_vjp("x")
 def _(xp, g, x):
-    return xp.where(xp.abs(x) < 3, g * _SIXTH, g.dtype.type(0))
+    return _kept(xp, g * _SIXTH, xp.abs(x) < 3)
 
 
 @op(dtypes=FLOATING)
@@ -131,7 +142,7 @@ def _(xp, g, x):
 
 @op(dtypes=FLOATING)
 def _hardshrink(xp, x, *, width):
-    return xp.where(xp.abs(x) <= x.dtype.type(width), x.dtype.type(0), x)
+    return _kept(xp, x, ~(xp.abs(x) <= x.dtype.type(width)))
 
 
 @op(dtypes=FLOATING)
@@ -142,12 +153,13 @@ def _softshrink(xp, x, *, width):
 
 for _shrink in (_hardshrink, _softshrink):
     _shrink.vjp("x")(lambda g, x, width: g.masked_fill(x.abs() <= width, 0))
-    _shrink.fast_vjp("x")(lambda xp, g, x, width: xp.where(xp.abs(x) <= width, g.dtype.type(0), g))
+    _shrink.fast_vjp("x")(lambda xp, g, x, width: _kept(xp, g, ~(xp.abs(x) <= width)))
 
 
 @op(dtypes=REAL_NUMBERS)
 def _threshold(xp, x, *, threshold, value):
-    return xp.where(x <= threshold, x.dtype.type(value), x)
+    above = ~(x <= threshold)
+    return _kept(xp, x, above) if value == 0 else xp.where(above, x, x.dtype.type(value))
 
 
 @_threshold.vjp("x")
@@ -157,7 +169,7 @@ def _(g, x, threshold):
 
 @_threshold.fast_vjp("x")
 def _(xp, g, x, threshold):
-    return xp.where(x <= threshold, g.dtype.type(0), g)
+    return _kept(xp, g, ~(x <= threshold))
 
 
 @op(dtypes=FLOATING, random=True, shape=lambda x, **how: x)
@@ -172,7 +184,7 @@ def _rrelu_noise(xp, x, *, lower, upper, generator):
     return noise
 
 
-for _record in (_leaky_relu, _hardtanh, _hardswish):
+for _record in (_leaky_relu, _hardtanh, _hardsigmoid, _hardswish):
     leave_to_kernels(_record, _kernels.LARGE_ACTIVATION)
 
 

@@ -16,7 +16,7 @@ ODD = [0.0, -0.0, np.inf, -np.inf, np.nan, 1e-40, -1e-40, 1e-45, 3e38, -3e38, -2
 SETTINGS = {
     "sigmoid": {}, "tanh": {}, "silu": {}, "leaky_relu": {"slope": -0.3},
     "elu": {"alpha": 1.7, "scale": 1.1, "input_scale": 0.6}, "softplus": {"beta": 2.0, "threshold": 4.0}, "mish": {},
-    "log_sigmoid": {}, "hardtanh": {"low": -0.5, "high": 2.0}, "hardswish": {},
+    "log_sigmoid": {}, "hardtanh": {"low": -0.5, "high": 2.0}, "hardsigmoid": {}, "hardswish": {},
 }  # fmt: skip
 every = pytest.mark.parametrize("name", SETTINGS)
 

@@ -24,6 +24,16 @@ def test_a_layer_is_an_instance_of_the_classes_it_is_in_pytorch():
         assert issubclass(ours[a], ours[b]) == issubclass(theirs[a], theirs[b]), (a, b)
 
 
+def test_functions_take_pytorchs_arguments():
+    for name in tdt.nn.functional.__all__:
+        function = getattr(torch.nn.functional, name)
+        if not inspect.isfunction(function):
+            continue  # PyTorch's own in C, which says nothing
+        theirs = [(p.name, p.default) for p in inspect.signature(function).parameters.values()]
+        ours = [(p.name, p.default) for p in inspect.signature(getattr(tdt.nn.functional, name)).parameters.values()]
+        assert theirs == ours[: len(theirs)] or theirs[0][0] == "args", name
+
+
 MOVES = {
     "pixel_shuffle": lambda lib, x: lib.pixel_shuffle(x, 2),
     "pixel_unshuffle": lambda lib, x: lib.pixel_unshuffle(x, 2),
@@ -55,6 +65,25 @@ def test_shuffles_of_other_dimensions_are_pytorchs():
     agree(lambda lib, x: lib.nn.functional.pixel_shuffle(x, 2), numbers(3, 2, 4, 5, 6))
     agree(lambda lib, x: lib.nn.functional.pixel_unshuffle(x, 3), numbers(2, 3, 6))
     agree(lambda lib, x: lib.nn.functional.channel_shuffle(x, 2), numbers(2, 4, 3))
+
+
+@pytest.mark.parametrize("mode", ["constant", "reflect", "replicate", "circular"])
+def test_borders_of_every_memory_order_are_pytorchs(mode):
+    seen = []
+
+    def run(lib, x):
+        last = x.to(memory_format=lib.channels_last)
+        padded = [
+            lib.nn.functional.pad(t, pad, mode) for t in (x, last) for pad in ((1, 2, 3, 0), (2, 2, 0, 0), (0, 0, 0, 0))
+        ]
+        assert all(y.data_ptr() not in (x.data_ptr(), last.data_ptr()) for y in padded)
+        seen.append([y.stride() for y in padded])
+        return tuple(padded)
+
+    agree(run, numbers(2, 3, 4, 5))
+    assert seen[0] == seen[1]
+    agree(lambda lib, x: lib.nn.functional.pad(x, (2, 1, 1, 1, 1, 2), mode), numbers(2, 3, 3, 4, 5))
+    agree(lambda lib, x: lib.nn.functional.pad(x, (2, -1), mode), numbers(2, 4, dtype="float64"))
 
 
 def test_fold_adds_what_unfold_took_apart():

@@ -43,3 +43,40 @@ samples(
     call(z(1, 8, 4), size=(3, 3), **PLAIN),
     call(x(0, 18, 9), size=(5, 7), **WINDOW),
 )
+
+BORDERS = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}
+
+
+def pad_border(a, before, after, mode):
+    return np.pad(a, list(zip(before, after, strict=True)), BORDERS[mode])
+
+
+def pad_border_grad(a, size, before, after, mode):
+    """Every cell of the result takes what the cells of `a` that repeat it hold."""
+    places = pad_border(np.arange(np.prod(size)).reshape(size), before, after, mode)
+    result = np.zeros(size, a.dtype)
+    np.add.at(result.reshape(-1), places, a)
+    return result
+
+
+samples(
+    "pad_border",
+    pad_border,
+    *(call(x(2, 3, 4, 5), before=(0, 0, 1, 2), after=(0, 0, 3, 1), mode=mode) for mode in BORDERS),
+    call(IMAGES_LAST, before=(0, 0, 2, 0), after=(0, 0, 0, 2), mode="reflect"),
+    call(z(2, 3), before=(0, 2), after=(0, 2), mode="reflect"),
+    call(np.arange(6).reshape(1, 2, 3), before=(0, 0, 4), after=(0, 0, 5), mode="replicate"),
+)
+samples(
+    "pad_border_grad",
+    pad_border_grad,
+    *(call(x(2, 8, 8), size=(2, 4, 5), before=(0, 1, 2), after=(0, 3, 1), mode=mode) for mode in BORDERS),
+    call(
+        x(2, 10, 12, 8).transpose(0, 3, 1, 2),
+        size=(2, 8, 6, 8),
+        before=(0, 0, 2, 2),
+        after=(0, 0, 2, 2),
+        mode="reflect",
+    ),
+    call(z(2, 7), size=(2, 3), before=(0, 2), after=(0, 2), mode="circular"),
+)
