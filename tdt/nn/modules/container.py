@@ -30,7 +30,7 @@ class _Ordered(Module):
     def __len__(self) -> int:
         return len(self._modules)
 
-    def __iter__(self) -> Iterator[Module]:
+    def __iter__(self) -> Iterator[Any]:
         return iter(self._modules.values())
 
     def __setitem__(self, idx: int, module: Module) -> None:
