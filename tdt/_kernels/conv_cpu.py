@@ -44,18 +44,18 @@ def conv(x: np.ndarray, w: np.ndarray, b: np.ndarray | None, *, stride: tuple, p
     return _ordered(out, last)
 
 
-def conv_input_grad(y: np.ndarray, w: np.ndarray, *, size: tuple, stride: tuple, padding: tuple, dilation: tuple,
-                    groups: int) -> np.ndarray:  # fmt: skip
-    """The op `conv_input_grad` for y (N, O, OH, OW), w (O, C / groups, KH, KW); float32."""
+def conv_input_grad(y: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *, size: tuple, stride: tuple, padding: tuple,
+                    dilation: tuple, groups: int) -> np.ndarray:  # fmt: skip
+    """The op `conv_input_grad` for y (N, O, OH, OW), w (O, C / groups, KH, KW), b (C,) or None; float32."""
     last = is_channels_last(y) or is_channels_last(w)
     image = _channels_last(y)
     made, summed = w.shape[1], w.shape[0] // groups
     out = np.empty((y.shape[0], *size, made * groups), np.float32)
     pairs = _pairs(size, y.shape[2:], w.shape[2:], stride, padding, dilation)
     plan = targets(y.shape[0], pairs, False, image.shape[1:], out.shape[1:], w.shape[2:], PANEL, summed)
-    zeros = np.zeros(made * groups, np.float32)
+    bias = np.zeros(made * groups, np.float32) if b is None else np.ascontiguousarray(b)
     for i, part in enumerate(_groups(w, groups)):
-        _gather(image, i * summed, plan, packed(part.transpose(2, 3, 0, 1)), made, out, i * made, zeros)
+        _gather(image, i * summed, plan, packed(part.transpose(2, 3, 0, 1)), made, out, i * made, bias)
     return _ordered(out, last)
 
 

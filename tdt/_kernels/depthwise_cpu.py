@@ -44,14 +44,15 @@ def conv(x: np.ndarray, w: np.ndarray, b: np.ndarray | None, *, stride: tuple, p
     return _ordered(_gather(_channels_last(x), w.transpose(2, 3, 1, 0), size, pairs, True, bias), last)
 
 
-def conv_input_grad(y: np.ndarray, w: np.ndarray, *, size: tuple, stride: tuple, padding: tuple, dilation: tuple,
-                    groups: int) -> np.ndarray:  # fmt: skip
-    """The op `conv_input_grad` for y (N, C, OH, OW), w (C, C / groups, KH, KW)."""
+def conv_input_grad(y: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *, size: tuple, stride: tuple, padding: tuple,
+                    dilation: tuple, groups: int) -> np.ndarray:  # fmt: skip
+    """The op `conv_input_grad` for y (N, C, OH, OW), w (C, C / groups, KH, KW), b (C,) or None."""
     last = is_channels_last(y) or is_channels_last(w)
     pairs = _pairs(size, y.shape[2:], w.shape[2:], stride, padding, dilation)
     per = w.shape[1]
+    bias = np.zeros(len(w), np.float32) if b is None else np.ascontiguousarray(b)
     turned = w.reshape(groups, per, per, *w.shape[2:]).transpose(3, 4, 1, 0, 2).reshape(*w.shape[2:], per, len(w))
-    return _ordered(_gather(_channels_last(y), turned, size, pairs, False, np.zeros(len(w), np.float32)), last)
+    return _ordered(_gather(_channels_last(y), turned, size, pairs, False, bias), last)
 
 
 def conv_weight_grad(y: np.ndarray, x: np.ndarray, *, kernel: tuple, stride: tuple, padding: tuple, dilation: tuple,

@@ -2,7 +2,7 @@
 
     conv(x, w) is bilinear; conv_input_grad(g, w) and conv_weight_grad(g, x) are its two transposes. The derivative of
     each is made of the other two, so the family is closed under differentiation. conv_input_grad is also what is called
-    transposed convolution.
+    transposed convolution, and adds a bias where it is that.
 
 Forward: copy the cells under the kernel into a workspace, one row per window (im2col), and multiply it by the weights in
 one BLAS call; a row of ones at the end carries the bias. A workspace holds as many samples as fit in the cache. Two memory
@@ -139,7 +139,7 @@ def _conv_group(xp, x, w, b, out, stride, padding, dilation, last):
 @conv.vjp("x", "w", "b")
 def _(g, needs, x, w, stride, padding, dilation, groups):
     how = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
-    gx = conv_input_grad(g, w.conj(), size=tuple(x.shape[2:]), **how) if needs[0] else None
+    gx = conv_input_grad(g, w.conj(), None, size=tuple(x.shape[2:]), **how) if needs[0] else None
     gw = conv_weight_grad(g, x.conj(), kernel=tuple(w.shape[2:]), **how) if needs[1] else None
     gb = g.sum((0, *range(2, g.ndim))) if needs[2] else None
     return gx, gw, gb
@@ -174,17 +174,18 @@ def _kernel(xp: Any, name: str, arrays: tuple, **statics: Any) -> Any:
     return found and functools.partial(found, *arrays, **statics)
 
 
-def _input_shape(y: tuple, w: tuple, *, size: tuple, groups: int, **statics: Any) -> tuple:
+def _input_shape(y: tuple, w: tuple, b: Any = None, *, size: tuple, groups: int, **statics: Any) -> tuple:
     return (y[0], w[1] * groups, *size)
 
 
-def _input_flops(y: tuple, w: tuple, **statics: Any) -> int:
+def _input_flops(y: tuple, w: tuple, b: Any = None, **statics: Any) -> int:
     return math.prod(y) * math.prod(w[1:])
 
 
 @op(dtypes=FLOATING_AND_COMPLEX | {int64}, promote=(), broadcasts=False, shape=_input_shape, flops=_input_flops)
-def conv_input_grad(xp, y, w, *, size, stride, padding, dilation, groups):
-    return _input_grad(xp, y, w, size=size, stride=stride, padding=padding, dilation=dilation, groups=groups)
+def conv_input_grad(xp, y, w, b, *, size, stride, padding, dilation, groups):
+    out = _input_grad(xp, y, w, size=size, stride=stride, padding=padding, dilation=dilation, groups=groups)
+    return out if b is None else xp.add(out, b.reshape(-1, *(1,) * len(size)), out=out)
 
 
 def _input_grad(xp, y, w, *, size, stride, padding, dilation, groups):
@@ -214,12 +215,13 @@ def _input_grad(xp, y, w, *, size, stride, padding, dilation, groups):
     return to_front(xp.ascontiguousarray(to_last(result)))
 
 
-@conv_input_grad.vjp("y", "w")
+@conv_input_grad.vjp("y", "w", "b")
 def _(g, needs, y, w, stride, padding, dilation, groups):
     how = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
     gy = _first(conv(g, w.conj(), None, **how), y.shape) if needs[0] else None
     gw = conv_weight_grad(y.conj(), g, kernel=tuple(w.shape[2:]), **how) if needs[1] else None
-    return gy, gw
+    gb = g.sum((0, *range(2, g.ndim))) if needs[2] else None
+    return gy, gw, gb
 
 
 def _first(full: Tensor, shape: tuple) -> Tensor:
@@ -265,7 +267,7 @@ def _weight_grad(xp, y, x, *, kernel, stride, padding, dilation, groups, bias):
 def _(g, needs, y, x, stride, padding, dilation, groups):
     how = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
     gy = _first(conv(x.conj(), g, None, **how), y.shape) if needs[0] else None
-    gx = conv_input_grad(y.conj(), g, size=tuple(x.shape[2:]), **how) if needs[1] else None
+    gx = conv_input_grad(y.conj(), g, None, size=tuple(x.shape[2:]), **how) if needs[1] else None
     return gy, gx
 
 

@@ -36,9 +36,7 @@ def _transpose_nd(name: str, nd: int, input: Tensor, weight: Tensor, bias: Tenso
         given, made = (" x ".join(map(str, s)) for s in (y.shape[2:], size))
         raise RuntimeError(f"Given input size per channel: ({given}). Calculated output size per channel: ({made}). "
                            "Output size is too small")  # fmt: skip
-    out = conv_input_grad(y, weight, size=size, stride=stride, padding=padding, dilation=dilation, groups=groups)
-    if bias is not None:
-        out = out + bias.reshape(-1, *(1,) * nd)
+    out = conv_input_grad(y, weight, bias, size=size, stride=stride, padding=padding, dilation=dilation, groups=groups)
     return out.squeeze(0) if single else out
 
 

@@ -95,7 +95,7 @@ def test_kernels_give_the_portable_values_in_the_portable_memory_order(case, las
     x, w, b, g, how = problem(case, last)
     expected = (
         portable.conv.forward(np, x, w, b, **how),
-        portable.conv_input_grad.forward(np, g, w, size=x.shape[2:], **how),
+        portable.conv_input_grad.forward(np, g, w, None, size=x.shape[2:], **how),
         portable.conv_weight_grad.forward(np, g, x, kernel=w.shape[2:], **how),
     )
     for i, (value, reference) in enumerate(zip(all_three(x, w, b, g, how), expected, strict=True)):
@@ -124,7 +124,7 @@ def test_nan_and_infinities_reach_the_same_places(case, last):
     x[0, :3, 2, 2], g[-1, 4:7, 2, 2] = odd, odd[::-1]  # no window there meets the border
     results = (
         portable.conv.forward(np, x, w, b, **how),
-        portable.conv_input_grad.forward(np, g, w, size=x.shape[2:], **how),
+        portable.conv_input_grad.forward(np, g, w, None, size=x.shape[2:], **how),
         portable.conv_weight_grad.forward(np, g, x, kernel=w.shape[2:], **how),
     )
     for i, (value, expected) in enumerate(zip(all_three(x, w, b, g, how), results, strict=True)):
@@ -197,7 +197,7 @@ def test_depthwise_kernels_are_chosen_where_every_channel_is_a_group():
     for name, arrays, more in (
         ("conv", (x, w, None), {}),
         ("conv", (x, w, np.zeros(32, np.float32)), {}),
-        ("conv_input_grad", (x, w), {"size": (8, 8)}),
+        ("conv_input_grad", (x, w, None), {"size": (8, 8)}),
         ("conv_weight_grad", (x, x), {"kernel": (3, 3)}),
     ):
         how = {**PLAIN, "padding": (1, 1), "groups": 32, **more}
@@ -211,7 +211,7 @@ def test_depthwise_kernels_are_chosen_where_every_channel_is_a_group():
     pairs, wide = np.zeros((32, 2, 3, 3), np.float32), np.zeros((64, 64, 8, 8), np.float32)
     for name, arrays, more in (  # two channels in for each one out
         ("conv", (wide, pairs, None), {}),
-        ("conv_input_grad", (x, pairs), {"size": (8, 8)}),
+        ("conv_input_grad", (x, pairs, None), {"size": (8, 8)}),
         ("conv_weight_grad", (x, wide), {"kernel": (3, 3)}),
     ):
         how = {**PLAIN, "padding": (1, 1), "groups": 32, **more}
@@ -224,7 +224,7 @@ def test_groups_of_up_to_eight_channels_have_kernels_of_their_own(per, chosen):
     x, w = np.zeros((64, 32, 8, 8), np.float32), np.zeros((32, per, 3, 3), np.float32)
     for name, arrays, more in (
         ("conv", (x, w, None), {}),
-        ("conv_input_grad", (x, w), {"size": (8, 8)}),
+        ("conv_input_grad", (x, w, None), {"size": (8, 8)}),
         ("conv_weight_grad", (x, x), {"kernel": (3, 3)}),
     ):
         found = TABLE[name][0][1](arrays, {**PLAIN, "padding": (1, 1), "groups": 32 // per, **more})
@@ -252,7 +252,7 @@ def test_kernels_are_chosen_by_shape_and_dtype_alone():
     y, how = np.zeros((64, 32, 8, 8), np.float32), {**PLAIN, "padding": (1, 1)}
     for name, arrays, more in (
         ("conv", (x, w, None), {}),
-        ("conv_input_grad", (y, w), {"size": (8, 8)}),
+        ("conv_input_grad", (y, w, None), {"size": (8, 8)}),
         ("conv_weight_grad", (y, x), {"kernel": (3, 3)}),
     ):
         (_, depthwise, _), (device, when, _) = TABLE[name]
@@ -324,7 +324,7 @@ def test_lines_use_the_kernels():
     how = {"stride": (1,), "padding": (2,), "dilation": (1,), "groups": 24}
     for name, arrays, more in (
         ("conv", (x, w, None), {}),
-        ("conv_input_grad", (x, w), {"size": (300,)}),
+        ("conv_input_grad", (x, w, None), {"size": (300,)}),
         ("conv_weight_grad", (x, x), {"kernel": (5,)}),
     ):
         _, when, _ = TABLE[name][0]

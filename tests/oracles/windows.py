@@ -44,8 +44,8 @@ def conv(x, w, b, stride, padding, dilation, groups):
     return y if b is None else y + b.reshape(-1, *(1,) * len(size))
 
 
-def conv_input_grad(y, w, size, stride, padding, dilation, groups):
-    """What each input cell receives from the output cells it took part in."""
+def conv_input_grad(y, w, b, size, stride, padding, dilation, groups):
+    """What each input cell receives from the output cells it took part in; b may be None."""
     x = np.zeros((y.shape[0], w.shape[1] * groups, *size), np.result_type(y, w))
     per, made = w.shape[1], w.shape[0] // groups
     for o, k, at in cells(size, w.shape[2:], stride, padding, dilation, y.shape[2:]):
@@ -55,7 +55,7 @@ def conv_input_grad(y, w, size, stride, padding, dilation, groups):
                 x[(slice(None), slice(first, first + per), *at)] += (
                     y[(slice(None), f, *o)][:, None] * w[(f, slice(None), *k)]
                 )
-    return x
+    return x if b is None else x + b.reshape(-1, *(1,) * len(size))
 
 
 def conv_weight_grad(y, x, kernel, stride, padding, dilation, groups):

@@ -24,9 +24,9 @@ samples(
 samples(
     "conv_input_grad",
     windows.conv_input_grad,
-    call(x(2, 4, 3, 3), x(4, 3, 3, 2), size=(5, 4), **PLAIN),
-    call(x(2, 6, 3, 8), x(6, 2, 3, 2), size=(5, 6), **MIXED),
-    call(z(1, 2, 3, 3), z(2, 2, 2, 2), size=(4, 4), **PLAIN),
+    call(x(2, 4, 3, 3), x(4, 3, 3, 2), None, size=(5, 4), **PLAIN),
+    call(x(2, 6, 3, 8), x(6, 2, 3, 2), x(4), size=(5, 6), **MIXED),
+    call(z(1, 2, 3, 3), z(2, 2, 2, 2), z(2), size=(4, 4), **PLAIN),
 )
 samples(
     "conv_weight_grad",
