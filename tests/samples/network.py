@@ -4,7 +4,7 @@ import numpy as np
 import scipy.special as sp
 
 from tests.oracles import windows
-from tests.samples._sample import bools, call, distinct, ints, samples, x, z
+from tests.samples._sample import bools, by_torch, call, distinct, ints, samples, x, z
 
 PLAIN = {"stride": (1, 1), "padding": (0, 0), "dilation": (1, 1), "groups": 1}
 MIXED = {"stride": (2, 1), "padding": (1, 2), "dilation": (1, 2), "groups": 2}
@@ -238,6 +238,15 @@ samples(
     call(x(5, 3), x(4, 3), x(4), ints(5, low=0, high=4), None, ignore_index=-100, chunk=2),
     call(x(5, 3), x(4, 3), None, ints(5, low=0, high=4), x(4, low=0.5, high=2.0), ignore_index=1, chunk=5, grad=False),
 )
+
+samples(
+    "ctc_loss",
+    by_torch(lambda torch, a, labels, frames, lengths, blank: torch.nn.functional.ctc_loss(
+        a, labels, frames, lengths, blank, "none")),
+    call(x(5, 2, 3), np.array([[1, 1], [2, 0]]), np.array([5, 4]), np.array([2, 1]), blank=0),
+    call(x(4, 1, 3), np.array([[1, 0, 1]]), np.array([4]), np.array([3]), blank=2),
+    constrain=lambda a: a.log_softmax(2),
+)  # fmt: skip
 
 REDUCED = {"mean": np.mean, "sum": np.sum, "none": np.asarray}
 

@@ -12,6 +12,8 @@ from tdt._ops.join import stack
 from tdt._ops.loss._front import reduced, reduction_of
 from tdt._ops.pad import pad
 from tdt._tensor import Tensor, wrap
+from tdt.autograd._backward import grad
+from tdt.autograd._op import op
 
 Lengths = Tensor | Sequence[int]
 # The logarithm of a path that does not exist. An infinite one would make the gradient of a sum of two such paths NaN.
@@ -57,11 +59,7 @@ def alignments(
     input_lengths = _lengths(xp, home, "input_lengths", input_lengths, n, frames)
     target_lengths = _lengths(xp, home, "target_lengths", target_lengths, n, None)
     labels = _padded(xp, _backend.to_device(targets._a, home), target_lengths, blank, classes)
-    nll = _forward(xp, x, labels, input_lengths, target_lengths, blank)
-    # PyTorch's gradient has the probabilities themselves in it: a term that is 0 and whose slope is not.
-    counts = wrap(xp.arange(frames)[:, None, None] < input_lengths[:, None])
-    probability = x.exp().masked_fill(~counts, 0).sum((0, 2))
-    nll = nll + (probability - probability.detach())
+    nll = _ctc_loss(x, wrap(labels), wrap(input_lengths), wrap(target_lengths), blank=blank)
     nothing = wrap((input_lengths == 0) & (target_lengths == 0))
     never = wrap((nll._a > -NEVER / 2) | ((input_lengths == 0) & (target_lengths > 0)))
     nll = nll.masked_fill(nothing, 0)
@@ -71,30 +69,98 @@ def alignments(
     return reduced(nll.squeeze(0) if one else nll, reduction)
 
 
-def _forward(xp: Any, x: Tensor, labels: Any, frames: Any, lengths: Any, blank: int) -> Tensor:
-    """Minus the logarithms of the sums over all paths, -NEVER or so where there is none.
+def _walk(xp: Any, x: Any, labels: Any, blank: int) -> tuple[Any, Any, Any]:
+    """What all paths go through: classes (N, P), where a leap may land and where a path may start, 0 or NEVER.
 
     A path walks through the labels with a blank before, between and behind them: at each frame it stays, goes one on, or
-    two where that passes a blank between different labels.
+    leaps over a blank between different labels.
     """
     n, places = len(labels), 2 * labels.shape[1] + 1
     walk = xp.full((n, places), blank)
     walk[:, 1::2] = labels
-    leap = xp.full((n, places), NEVER, x._a.dtype)
+    leap = xp.full((n, places), NEVER, x.dtype)
     leap[:, 3::2] = xp.where(labels[:, 1:] != labels[:, :-1], 0, NEVER)
-    start = xp.full(places, NEVER, x._a.dtype)
+    start = xp.full(places, NEVER, x.dtype)
     start[:2] = 0
-    leap, start = wrap(leap), wrap(start)
-    steps = x.gather(2, wrap(walk).unsqueeze(0).expand(len(x), n, places)).clamp(min=NEVER)  # (T, N, places)
-    steps = list(steps.unbind(0))
-    sums = [pad(steps[0] + start, (2, 0), value=NEVER)]  # two places before the first, where no path is
+    return walk, leap, start
+
+
+def _sum(xp: Any, a: Any, b: Any, c: Any) -> Any:
+    """log(exp(a) + exp(b) + exp(c))."""
+    top = xp.maximum(xp.maximum(a, b), c)
+    return top + xp.log(xp.exp(a - top) + xp.exp(b - top) + xp.exp(c - top))
+
+
+@op(dtypes=frozenset((float32, float64)), promote=(), broadcasts=False, aux=("steps", "sums", "nll"),
+    shape=lambda x, labels, *rest, **how: labels[:1])  # fmt: skip
+def _ctc_loss(xp, x, labels, frames, lengths, *, blank):
+    walk, leap, start = _walk(xp, x, labels, blank)
+    steps = xp.maximum(xp.take_along_axis(x, walk[None], 2), x.dtype.type(NEVER))  # (T, N, P)
+    sums = xp.full(
+        (*steps.shape[:2], steps.shape[2] + 2), NEVER, x.dtype
+    )  # two places before the first, where no path is
+    sums[0, :, 2:] = steps[0] + start
+    for t in range(1, len(x)):
+        last = sums[t - 1]
+        sums[t, :, 2:] = _sum(xp, last[:, 2:], last[:, 1:-1], last[:, :-2] + leap) + steps[t]
+    ends = sums[xp.maximum(frames - 1, 0), xp.arange(len(labels))]  # (N, 2 + P)
+    nll = -xp.logaddexp(*xp.take_along_axis(ends, _last_two(xp, lengths), 1).T)
+    return nll, steps, sums, nll
+
+
+def _last_two(xp: Any, lengths: Any) -> Any:
+    """Where paths may end, behind the two empty places: on the last label, and on the blank behind it."""
+    return xp.stack([2 * lengths + 1, 2 * lengths + 2], axis=1)
+
+
+@_ctc_loss.vjp("x")
+def _(g, x, labels, frames, lengths, blank):
+    nll = _recorded(x, labels._a, frames._a, lengths._a, blank)
+    (slope,) = grad(nll, x, g, create_graph=True)
+    return slope + g.unsqueeze(1) * x.exp().masked_fill(~wrap(_counted(x._a, frames._a)), 0)
+
+
+def _counted(x: Any, frames: Any) -> Any:
+    xp = _backend.namespace(x)
+    return xp.arange(len(x))[:, None, None] < frames[:, None]
+
+
+@_ctc_loss.fast_vjp("x")
+def _(xp, g, x, labels, frames, lengths, steps, sums, nll, blank):
+    walk, leap, _ = _walk(xp, x, labels, blank)
+    n, places = walk.shape
+    leap = xp.append(leap[:, 2:], xp.full((n, 2), NEVER, x.dtype), axis=1)  # from each place
+    end = xp.full((n, places + 2), NEVER, x.dtype)
+    xp.put_along_axis(end, _last_two(xp, lengths), x.dtype.type(0), 1)
+    # later[s]: the sum over the paths from place s on, behind frame t; two places behind the last, where no path is.
+    later, posterior = xp.full((n, places + 2), NEVER, x.dtype), xp.empty_like(steps)
+    for t in range(len(x) - 1, -1, -1):
+        step = later[:, :places]
+        ahead = _sum(xp, step, later[:, 1:-1], later[:, 2:] + leap)
+        ahead = xp.where((frames - 1 == t)[:, None], end[:, 2:], ahead)
+        posterior[t] = sums[t, :, 2:] + ahead
+        later[:, :places] = ahead + steps[t]
+    # A posterior's logarithm is at most 0, but for rounding, and where no path fits at all.
+    posterior = xp.exp(xp.minimum(posterior + nll[:, None], x.dtype.type(0)))
+    classes = (walk[:, :, None] == xp.arange(x.shape[2])).astype(x.dtype)  # (N, P, C)
+    taken = xp.matmul(posterior.transpose(1, 0, 2), classes).transpose(1, 0, 2)
+    # PyTorch's gradient has the probabilities themselves in it.
+    return xp.where(_counted(x, frames), xp.exp(x) - taken, x.dtype.type(0)) * g[:, None]
+
+
+def _recorded(x: Tensor, labels: Any, frames: Any, lengths: Any, blank: int) -> Tensor:
+    """The forward as ops on tensors, for second gradients."""
+    xp = _backend.namespace(labels)
+    walk, *masks = _walk(xp, x._a, labels, blank)
+    leap, start = map(wrap, masks)
+    steps = x.gather(2, wrap(walk).unsqueeze(0).expand(len(x), *walk.shape)).clamp(min=NEVER).unbind(0)
+    sums = [pad(steps[0] + start, (2, 0), value=NEVER)]
     for step in steps[1:]:
         last = sums[-1]
         here = last[:, 2:].logaddexp(last[:, 1:-1]).logaddexp(last[:, :-2] + leap) + step
         sums.append(pad(here, (2, 0), value=NEVER))
-    ends = stack(sums)[wrap(xp.maximum(frames - 1, 0)), wrap(xp.arange(n))]  # (N, 2 + places)
-    both = ends.gather(1, wrap(xp.stack([2 * lengths + 1, 2 * lengths + 2], axis=1)))  # on the last label, or behind it
-    return -both.logsumexp(1)
+    ends = stack(sums)[wrap(xp.maximum(frames - 1, 0)), wrap(xp.arange(len(labels)))]
+    return -ends.gather(1, wrap(_last_two(xp, lengths))).logsumexp(1)
 
 
 def _lengths(xp: Any, home: Any, name: str, lengths: Lengths, n: int, most: int | None) -> Any:

@@ -59,10 +59,9 @@ class AdaptiveLogSoftmaxWithLoss(Module):
 
     def reset_parameters(self) -> None:
         """Draw all weights anew."""
-        self.head.reset_parameters()
-        for project, classify in self.tail:
-            project.reset_parameters()
-            classify.reset_parameters()
+        for layer in self.modules():
+            if isinstance(layer, Linear):
+                layer.reset_parameters()
 
     def forward(self, input_: Tensor, target_: Tensor) -> _ASMoutput:
         self._check(input_, target_)
