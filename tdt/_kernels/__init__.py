@@ -252,7 +252,7 @@ def _large_pixels(arrays: Sequence[Any], statics: dict) -> bool:
     return (
         down.each == across.each in (1, 2)
         and _enabled
-        and x.size // (x.shape[1] * x.shape[2]) * (down.start.size - 1) * (across.start.size - 1) >= LARGE_RESAMPLE
+        and x.size // (x.shape[1] * x.shape[2]) * down.count * across.count >= LARGE_RESAMPLE
         and x.dtype == np.float32
         and x.flags.c_contiguous
     )

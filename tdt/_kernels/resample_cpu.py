@@ -15,7 +15,7 @@ def resample(x: np.ndarray, table) -> np.ndarray:  # noqa: ANN001 - tdt._ops._re
     """Contiguous x (A, n, B) as (A, rows of the table, B)."""
     start, index, weight = table.start, table.index, _weights(table)
     outer, _, inner = x.shape
-    count = start.size - 1
+    count = table.count
     out = np.empty((outer, count, inner), np.float32)
     if inner > 1:
         parallel(_rows, outer * count, x, start, index, weight, out, grain=-(-GRAIN // inner))
@@ -27,7 +27,7 @@ def resample(x: np.ndarray, table) -> np.ndarray:  # noqa: ANN001 - tdt._ops._re
 
 def resample_pixels(x: np.ndarray, down, across) -> np.ndarray:  # noqa: ANN001 - as above
     """Contiguous x (N, H, W, C) along both H and W in one pass, by tables that have one tap, or two, in every row."""
-    height, width = down.start.size - 1, across.start.size - 1
+    height, width = down.count, across.count
     out = np.empty((x.shape[0], height, width, x.shape[3]), np.float32)
     tables = down.index, _weights(down), across.index, _weights(across)
     parallel(_pixels, x.shape[0] * height, x, *tables, down.each, out, grain=-(-GRAIN // (width * x.shape[3])))

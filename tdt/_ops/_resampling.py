@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,7 +36,8 @@ class Axis(NamedTuple):
         return real(1 / self.scale) if self.scale else real(self.inside) / real(self.outside)
 
 
-class Taps(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Taps:
     """Row i has the taps start[i] to before start[i + 1]: places `index` and their weights (None: 1 each).
 
     Weights that are integers stand for so many 2^-bits.
@@ -45,15 +47,27 @@ class Taps(NamedTuple):
     index: np.ndarray
     weight: np.ndarray | None
     bits: int
-    each: int  # the number of taps of every row, 0 where they differ
 
-    def layers(self) -> list[tuple[np.ndarray, np.ndarray, np.ndarray | None]]:
-        """The first taps of all rows that have one, then the second ones, …: (rows, places, weights)."""
+    @functools.cached_property
+    def count(self) -> int:
+        """The number of rows."""
+        return len(self.start) - 1
+
+    @functools.cached_property
+    def each(self) -> int:
+        """The number of taps of every row, 0 where they differ."""
+        counts = np.diff(self.start)
+        return int(counts[0]) if (counts == counts[0]).all() else 0
+
+    @functools.cached_property
+    def layers(self) -> list[tuple[np.ndarray | None, np.ndarray, np.ndarray | None]]:
+        """The first taps of all rows that have one, then the second ones, …: (rows, None for all; places; weights)."""
         counts, made = np.diff(self.start), []
         for t in range(counts.max(initial=0)):
             rows = np.flatnonzero(counts > t)
             at = self.start[rows] + t
-            made.append((rows, self.index[at], None if self.weight is None else self.weight[at]))
+            weight = None if self.weight is None else self.weight[at].reshape(-1, 1)
+            made.append((None if len(rows) == self.count else rows, self.index[at], weight))
         return made
 
 
@@ -67,8 +81,7 @@ def taps(axis: Axis, letter: str) -> Taps:
     rows, index, weight = rows[used], index[used], None if weight is None else weight[used]
     bits = 0
     if letter == "B" and weight is not None:
-        index, weight, bits = _rounded(rows, index, weight, axis)
-        rows = np.repeat(np.arange(axis.outside), len(index) // axis.outside)
+        rows, index, weight, bits = _rounded(rows, index, weight, axis)
     count = axis.outside
     if axis.turned:
         order = np.argsort(index, kind="stable")
@@ -76,12 +89,10 @@ def taps(axis: Axis, letter: str) -> Taps:
         count = axis.inside
     start = np.zeros(count + 1, np.int64)
     np.cumsum(np.bincount(rows, minlength=count), out=start[1:])
-    counts = np.diff(start)
-    each = int(counts[0]) if (counts == counts[0]).all() else 0
-    return Taps(start, index.astype(np.int64), weight, bits, each)
+    return Taps(start, index.astype(np.int64), weight, bits)
 
 
-def _rounded(rows: np.ndarray, index: np.ndarray, weight: np.ndarray, axis: Axis) -> tuple[np.ndarray, np.ndarray, int]:
+def _rounded(rows: np.ndarray, index: np.ndarray, weight: np.ndarray, axis: Axis) -> tuple[Any, Any, Any, int]:
     """Weights as 16-bit integers, with as many bits as the largest of them leaves room for (Pillow's way with bytes)."""
     whole = np.zeros((axis.outside, axis.inside))
     np.add.at(whole, (rows, index), weight)  # places at the border count several times
@@ -90,7 +101,8 @@ def _rounded(rows: np.ndarray, index: np.ndarray, weight: np.ndarray, axis: Axis
         bits += 1
     whole *= 1 << bits
     integers = np.trunc(whole + np.copysign(0.5, whole)).astype(np.int32)
-    return np.tile(np.arange(axis.inside), axis.outside), integers.reshape(-1), bits
+    rows, index = np.nonzero(integers)
+    return rows, index, integers[rows, index], bits
 
 
 def _nearest(axis: Axis, real: Any) -> tuple[np.ndarray, None]:

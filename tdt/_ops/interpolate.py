@@ -42,9 +42,9 @@ def _resample(xp, x, *, axes):
             at = d + 1 if last else d + 2
             shape = out.shape
             flat = out.reshape(_size(shape[:at]), shape[at], _size(shape[at + 1 :]))
-            fast = _kernels.chosen("resample.axis", xp, flat, count=len(table.start) - 1)
+            fast = _kernels.chosen("resample.axis", xp, flat, count=table.count)
             out = fast(flat, table) if fast else _along(xp, flat, table)
-            out = out.reshape(*shape[:at], len(table.start) - 1, *shape[at + 1 :])
+            out = out.reshape(*shape[:at], table.count, *shape[at + 1 :])
     out = to_front(out) if last else out
     return out.copy(order="K") if out.base is x or out is x else out
 
@@ -58,15 +58,17 @@ def _size(shape: tuple[int, ...]) -> int:
 
 def _along(xp: Any, x: Any, table: Taps) -> Any:
     """(A, n, B) as (A, rows of the table, B)."""
-    shape = x.shape[0], len(table.start) - 1, x.shape[2]
-    out = xp.zeros(shape, x.dtype if table.weight is None or not table.bits else "i4")
-    for rows, index, weight in table.layers():
+    out = None
+    for rows, index, weight in table.layers:  # the first has the most rows
         part = x.take(xp.asarray(index), axis=1)
-        part = part if weight is None else part * xp.asarray(weight).reshape(-1, 1)
-        if len(rows) == shape[1]:
-            out += part
-        else:
-            out[:, xp.asarray(rows)] += part
+        if weight is not None:
+            part = part * xp.asarray(weight)
+        if out is None and rows is None:
+            out = part
+            continue
+        if out is None:
+            out = xp.zeros((x.shape[0], table.count, x.shape[2]), part.dtype)
+        out[:, slice(None) if rows is None else xp.asarray(rows)] += part
     if table.bits:
         out = xp.clip((out + (1 << table.bits - 1)) >> table.bits, 0, 255).astype(x.dtype)
     return out
