@@ -8,6 +8,7 @@ from typing import Any
 from tdt import _backend, linalg
 from tdt._creation import eye, zeros_like
 from tdt._dtype import finfo
+from tdt._ops.distance import normalize
 from tdt._ops.elementwise.compare import allclose
 from tdt._ops.join import cat
 from tdt._ops.random import randn
@@ -15,7 +16,7 @@ from tdt._tensor import Tensor, wrap
 from tdt.autograd._mode import no_grad
 from tdt.nn.modules.module import Module
 from tdt.nn.utils import parametrize
-from tdt.nn.utils.spectral_norm import as_matrix, output_dim, power_iteration, unit
+from tdt.nn.utils.spectral_norm import as_matrix, output_dim, power_iteration
 from tdt.nn.utils.weight_norm import norms, scaled
 
 
@@ -225,12 +226,12 @@ class _SpectralNorm(Module):
             self.n_power_iterations = n_power_iterations
             matrix = as_matrix(weight.detach(), self.dim)
             for name, size in zip(("_u", "_v"), matrix.shape, strict=True):
-                self.register_buffer(name, unit(matrix.new_empty(size).normal_(0, 1), eps))
+                self.register_buffer(name, normalize(matrix.new_empty(size).normal_(0, 1), dim=0, eps=eps))
             power_iteration(matrix, self._u, self._v, 15, eps, u_first=True)
 
     def forward(self, weight: Tensor) -> Tensor:
         if weight.ndim == 1:
-            return unit(weight, self.eps)
+            return normalize(weight, dim=0, eps=self.eps)
         matrix = as_matrix(weight, self.dim)
         if self.training:
             power_iteration(matrix, self._u, self._v, self.n_power_iterations, self.eps, u_first=True)

@@ -5,16 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from tdt import linalg
+from tdt._ops.distance import normalize
 from tdt._tensor import Tensor
 from tdt.autograd._mode import no_grad
 from tdt.nn import modules
 from tdt.nn.parameter import Parameter, is_lazy
 from tdt.nn.utils._pre_hook import pre_hook_of, remove_pre_hook
-
-
-def unit(v: Tensor, eps: float) -> Tensor:
-    """A vector of length 1, or shorter where `v` is shorter than `eps`."""
-    return v / v.norm(2, 0, True).clamp_min(eps)
 
 
 def as_matrix(weight: Tensor, dim: int) -> Tensor:
@@ -27,7 +23,7 @@ def power_iteration(matrix: Tensor, u: Tensor, v: Tensor, count: int, eps: float
     with no_grad():
         for _ in range(count):
             for is_u in (u_first, not u_first):
-                (u if is_u else v).copy_(unit(matrix.mv(v) if is_u else matrix.mH.mv(u), eps))
+                (u if is_u else v).copy_(normalize(matrix.mv(v) if is_u else matrix.mH.mv(u), dim=0, eps=eps))
 
 
 def output_dim(module: Any, dim: int | None) -> int:
@@ -87,7 +83,8 @@ class SpectralNorm:
             raise ValueError("The module passed to `SpectralNorm` can't have uninitialized parameters. "
                              "Make sure to run the dummy forward before applying spectral normalization")  # fmt: skip
         with no_grad():
-            u, v = (unit(weight.new_empty(n).normal_(0, 1), eps) for n in hook.reshape_weight_to_matrix(weight).shape)
+            sizes = hook.reshape_weight_to_matrix(weight).shape
+            u, v = (normalize(weight.new_empty(n).normal_(0, 1), dim=0, eps=eps) for n in sizes)
         delattr(module, name)
         module.register_parameter(name + "_orig", weight)
         setattr(module, name, weight.data)  # not a parameter: what reads the weight before a forward finds it
