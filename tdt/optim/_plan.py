@@ -102,7 +102,11 @@ class Piece:
         return self.xp.add(g, pull, self.grad)
 
     def apply(self, change: Any) -> None:
-        """Add a flat array, or a number, to the parameters."""
+        """Add a flat array to the parameters."""
+        if len(self.targets) == 1:
+            (target,) = self.targets
+            target += change.view(target.dtype).reshape(target.shape)
+            return
         self.work[...] = change
         for target, update in zip(self.targets, self._updates, strict=True):
             self.xp.add(target, update, target)

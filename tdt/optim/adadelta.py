@@ -63,7 +63,9 @@ class Adadelta(PlannedOptimizer):
 
     def _change(self, xp: Any, g: Any, p: Any, state: list, numbers: tuple, **options: Any) -> Any:
         (v, u), rho, eps = state, options["rho"], options["eps"]
-        v[...] = rho * v + (1 - rho) * g * g
+        v *= rho
+        v += (1 - rho) * g * g
         d = xp.sqrt(u + eps) / xp.sqrt(v + eps) * g
-        u[...] = rho * u + (1 - rho) * d * d
+        u *= rho
+        u += (1 - rho) * d * d
         return -options["lr"] * d

@@ -69,7 +69,8 @@ class RMSprop(PlannedOptimizer):
 
     def _change(self, xp: Any, g: Any, p: Any, state: list, numbers: tuple, **options: Any) -> Any:
         alpha, momentum, (v, *others) = options["alpha"], options["momentum"], state
-        v[...] = alpha * v + (1 - alpha) * g * g
+        v *= alpha
+        v += (1 - alpha) * g * g
         if options["centered"]:
             mean = others[-1]
             mean += (1 - alpha) * (g - mean)
@@ -77,5 +78,7 @@ class RMSprop(PlannedOptimizer):
         d = g / (xp.sqrt(v) + options["eps"])
         if momentum > 0:
             buffer = others[0]
-            buffer[...] = d = momentum * buffer + d
+            buffer *= momentum
+            buffer += d
+            d = buffer
         return -options["lr"] * d
