@@ -404,5 +404,6 @@ TABLE: dict[str, list[Kernel]] = {
     "optim.sgd": [("cpu", _large_group, _lazy("optim_cpu", "sgd"))],
     "optim.moments": [("cpu", _large_group, _lazy("optim_cpu", "moments"))],
     "optim.adagrad": [("cpu", _large_group, _lazy("optim_cpu", "adagrad"))],
+    "optim.adamax": [("cpu", _large_group, _lazy("optim_cpu", "adamax"))],
     "optim.rmsprop": [("cpu", _large_group, _lazy("optim_cpu", "rmsprop"))],
 }

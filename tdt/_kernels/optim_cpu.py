@@ -65,8 +65,8 @@ def adagrad(
     table: Table, numbers: np.ndarray, *, eps: float, weight_decay: float, maximize: bool, **options: Any
 ) -> None:
     """One step of Adagrad. Columns of `table`: parameter, gradient, sum of squares. numbers: float64 (rows, 1), rates."""
-    hyper = np.array([1.0, 1.0, eps, weight_decay, -1.0 if maximize else 1.0])
-    parallel(_scaled, table.blocks, table.rows, table.like, numbers, hyper, grain=GRAIN)
+    hyper = np.array([1.0, 1.0, eps, weight_decay, -1.0 if maximize else 1.0, 0.0])
+    parallel(_scaled, table.blocks, table.rows, table.like, numbers, hyper, False, grain=GRAIN)
 
 
 def rmsprop(
@@ -77,13 +77,32 @@ def rmsprop(
     alpha: float,
     eps: float,
     weight_decay: float,
+    momentum: float,
     maximize: bool,
     **options: Any,
 ) -> None:
-    """One step of RMSprop without momentum or centering. Columns of `table`: parameter, gradient, mean of squares."""
-    hyper = np.array([alpha, 1 - alpha, eps, weight_decay, -1.0 if maximize else 1.0])
+    """One step of RMSprop, not centered. Columns of `table`: parameter, gradient, mean of squares, momentum's buffer.
+
+    Without momentum no buffer is read.
+    """
+    hyper = np.array([alpha, 1 - alpha, eps, weight_decay, -1.0 if maximize else 1.0, momentum])
     rates = np.full((len(numbers), 1), -lr)
-    parallel(_scaled, table.blocks, table.rows, table.like, rates, hyper, grain=GRAIN)
+    parallel(_scaled, table.blocks, table.rows, table.like, rates, hyper, momentum > 0, grain=GRAIN)
+
+
+def adamax(
+    table: Table,
+    numbers: np.ndarray,
+    *,
+    betas: tuple[float, float],
+    eps: float,
+    weight_decay: float,
+    maximize: bool,
+    **options: Any,
+) -> None:
+    """One step of Adamax. Columns of `table`: parameter, gradient, first moment, norm. numbers: (rows, 1), rates."""
+    hyper = np.array([1 - betas[0], betas[1], eps, weight_decay, -1.0 if maximize else 1.0])
+    parallel(_adamax, table.blocks, table.rows, table.like, numbers, hyper, grain=GRAIN)
 
 
 @jit
@@ -180,17 +199,42 @@ def _moments_amsgrad(first, last, rows, like, numbers, hyper):
 
 
 @jit
-def _scaled(first, last, rows, like, numbers, hyper):
-    """p = p + rate · g / (√v + eps) after v = keep · v + enter · g²."""
+def _scaled(first, last, rows, like, numbers, hyper, moving):
+    """p = p + rate · d of d = g / (√v + eps), or its momentum, after v = keep · v + enter · g²."""
     kind = like.dtype.type
-    keep, enter, eps, decay, sign = kind(hyper[0]), kind(hyper[1]), kind(hyper[2]), kind(hyper[3]), kind(hyper[4])
+    keep, enter, eps = kind(hyper[0]), kind(hyper[1]), kind(hyper[2])
+    decay, sign, momentum = kind(hyper[3]), kind(hyper[4]), kind(hyper[5])
     for block in range(first, last):
         row = _row_of(rows, block)
         rate = kind(numbers[row, 0])
         p, g, v = _part(rows, row, 0, block, like), _part(rows, row, 1, block, like), _part(rows, row, 2, block, like)
+        buffer = _part(rows, row, 3 if moving else 2, block, like)
         for i in range(p.size):
             d = sign * g[i]
             if decay != 0:
                 d += decay * p[i]
             v[i] = keep * v[i] + enter * d * d
-            p[i] += rate * d / (math.sqrt(v[i]) + eps)
+            d /= math.sqrt(v[i]) + eps
+            if moving:
+                d += momentum * buffer[i]
+                buffer[i] = d
+            p[i] += rate * d
+
+
+@jit
+def _adamax(first, last, rows, like, numbers, hyper):
+    kind = like.dtype.type
+    rest1, beta2, eps, decay, sign = kind(hyper[0]), kind(hyper[1]), kind(hyper[2]), kind(hyper[3]), kind(hyper[4])
+    for block in range(first, last):
+        row = _row_of(rows, block)
+        rate = kind(numbers[row, 0])
+        p, g = _part(rows, row, 0, block, like), _part(rows, row, 1, block, like)
+        m, u = _part(rows, row, 2, block, like), _part(rows, row, 3, block, like)
+        for i in range(p.size):
+            d = sign * g[i]
+            if decay != 0:
+                d += decay * p[i]
+            m[i] += rest1 * (d - m[i])
+            old, new = beta2 * u[i], abs(d) + eps
+            u[i] = old if old >= new or old != old else new  # NaN in either stays
+            p[i] += rate * m[i] / u[i]

@@ -145,11 +145,11 @@ class Plan:
         in_table = {i for rows, _, _ in self.tables for i in rows}
         self.pieces = list(self._make_pieces([i for i in range(len(live)) if i not in in_table]))
 
-    def fits(self, live: list[Tensor], arrays: dict, scalars: dict, kernel: str | None, state: dict) -> bool:
+    def fits(self, live: list[Tensor], arrays: dict, scalars: dict, state: dict) -> bool:
         """Whether this plan still holds: the same tensors with the same arrays behind them."""
         if len(live) != len(self.live) or (*arrays, *scalars) != self.watched:
             return False
-        if kernel != self.kernel or self.kernels_on != _kernels.enabled():
+        if self.kernels_on != _kernels.enabled():
             return False
         try:
             now = [state[p][name]._a for p in live for name in self.watched]

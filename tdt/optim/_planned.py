@@ -104,11 +104,11 @@ class PlannedOptimizer(Optimizer):
                 p._st.version += 1
 
     def _plan(self, group: dict[str, Any], live: list[Tensor]) -> Plan:
-        arrays, scalars, kernel = self._arrays(group), self._scalars(group), self._kernel_for(group)
+        arrays, scalars = self._arrays(group), self._scalars(group)
         plan = self._plans.get(id(group))
-        if plan is None or not plan.fits(live, arrays, scalars, kernel, self.state):
+        if plan is None or not plan.fits(live, arrays, scalars, self.state):
             once = list(dict.fromkeys(live))
-            plan = self._plans[id(group)] = Plan(once, arrays, scalars, self.state, kernel, plan)
+            plan = self._plans[id(group)] = Plan(once, arrays, scalars, self.state, self._kernel_for(group), plan)
         return plan
 
     def _update(self, group: dict[str, Any], plan: Plan, grads: list) -> None:

@@ -28,6 +28,7 @@ class Adamax(PlannedOptimizer):
     tensor([-0.1000,  0.1000])
     """
 
+    _kernel = "optim.adamax"
     _options = ("lr", "betas", "eps", "weight_decay", "maximize")
 
     def __init__(

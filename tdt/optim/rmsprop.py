@@ -65,7 +65,7 @@ class RMSprop(PlannedOptimizer):
         return dict.fromkeys(names, 0.0)
 
     def _kernel_for(self, group: dict[str, Any]) -> str | None:
-        return None if group["momentum"] > 0 or group["centered"] else "optim.rmsprop"
+        return None if group["centered"] else "optim.rmsprop"
 
     def _change(self, xp: Any, g: Any, p: Any, state: list, numbers: tuple, **options: Any) -> Any:
         alpha, momentum, (v, *others) = options["alpha"], options["momentum"], state

@@ -29,6 +29,8 @@ OPTIMIZERS = [
     ("RAdam", {"lr": 0.1, "weight_decay": 0.1}),
     ("RAdam", {"lr": 0.1, "betas": (0.5, 0.8), "eps": 0.01}),  # from the first step on with a divisor, or soon
     ("RMSprop", {"lr": 0.1, "weight_decay": 0.1, "maximize": True}),
+    ("RMSprop", {"lr": 0.1, "momentum": 0.9}),
+    ("Adamax", {"lr": 0.1, "weight_decay": 0.1, "maximize": True}),
     ("Adagrad", {"lr": 0.1, "weight_decay": 0.1, "lr_decay": 0.1, "initial_accumulator_value": 0.1}),
 ]
 
