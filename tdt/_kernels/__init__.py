@@ -293,7 +293,7 @@ def _large_layer(arrays: Sequence[Any], statics: dict) -> bool:
 
 
 def _large_lookup(arrays: Sequence[Any], statics: dict) -> bool:
-    """A contiguous gradient (*indices, D) of float32 or float64."""
+    """A gradient (*indices, D) of float32 or float64."""
     y, indices = arrays
     return (
         _enabled
@@ -301,7 +301,6 @@ def _large_lookup(arrays: Sequence[Any], statics: dict) -> bool:
         and y.ndim == indices.ndim + 1
         and y.dtype.char in "fd"
         and y.dtype.isnative
-        and y.flags.c_contiguous
         and not statics["by_frequency"]
     )
 

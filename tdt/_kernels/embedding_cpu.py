@@ -15,13 +15,13 @@ GRAIN = 1 << 15  # elements a thread should at least add: about 10 µs
 def embedding_grad(
     y: np.ndarray, indices: np.ndarray, *, rows: int, padding_idx: int | None, by_frequency: bool
 ) -> np.ndarray:
-    """The op `embedding_grad` for contiguous y (*indices, D); bit for bit the portable result."""
+    """The op `embedding_grad` for y (*indices, D); bit for bit the portable result."""
     columns = y.shape[-1]
     grad = np.zeros((rows, columns), y.dtype)
     which = np.ascontiguousarray(indices, np.int64).reshape(-1)
     check_indices(which, rows)
     grain = -(-GRAIN // (min(columns, BLOCK) * which.size))
-    parallel(_add_rows, -(-columns // BLOCK), y.reshape(-1, columns), which, grad, grain=grain)
+    parallel(_add_rows, -(-columns // BLOCK), np.ascontiguousarray(y).reshape(-1, columns), which, grad, grain=grain)
     if padding_idx is not None:
         grad[padding_idx] = 0
     return grad
