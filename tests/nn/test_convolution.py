@@ -1,4 +1,4 @@
-"""Transposed convolutions are PyTorch's: sizes, both memory orders, complex numbers, refusals."""
+"""Convolutions and transposed ones are PyTorch's: sizes, borders, both memory orders, complex numbers, refusals."""
 
 import numpy as np
 import pytest
@@ -44,6 +44,18 @@ def test_large_images_in_either_memory_order(last, options):
 
     w = numbers(16, 24 // options.get("groups", 1) if "groups" not in options else 1, 3, 3)
     agree(run, numbers(8, 16, 14, 14), w, numbers(w.shape[1] * options.get("groups", 1)))
+
+
+@pytest.mark.parametrize("nd", [1, 3])
+@pytest.mark.parametrize("mode", ["zeros", "reflect", "replicate", "circular"])
+@pytest.mark.parametrize("padding", [2, "same"])
+@pytest.mark.filterwarnings("ignore:Using padding='same' with even kernel lengths")
+def test_borders_of_every_kind_in_one_and_three_dimensions(padding, mode, nd):
+    for kernel in (2, 3):
+        agree_module(
+            lambda lib, k=kernel: getattr(lib.nn, f"Conv{nd}d")(3, 4, k, padding=padding, padding_mode=mode),
+            numbers(3, *(5, 6, 4)[:nd]),
+        )
 
 
 @pytest.mark.parametrize("nd", [1, 2, 3])
