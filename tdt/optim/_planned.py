@@ -32,6 +32,8 @@ class PlannedOptimizer(Optimizer):
     _options: tuple[str, ...]
     _kernel: str | None = None
     _reads_parameters = False  # whether the formula does, besides the decay
+    _foreach_records = False  # whether PyTorch's step over lists of tensors can be recorded
+    _captured = "params and state_steps"  # what PyTorch wants on a GPU to capture the step
     _recorded_scalar: Callable[[float], Any] = float
 
     def _arrays(self, group: dict[str, Any]) -> dict[str, float]:
@@ -79,7 +81,7 @@ class PlannedOptimizer(Optimizer):
             for group in self.param_groups:
                 live = [p for p in group["params"] if p._grad is not None]
                 if group.get("capturable"):
-                    _refuse_capture(live)
+                    self._refuse_capture(live)
                 if group["differentiable"]:
                     with enable_grad():
                         for p in live:
@@ -87,6 +89,13 @@ class PlannedOptimizer(Optimizer):
                 else:
                     self._step_arrays(group, live)
         return loss
+
+    def _refuse_capture(self, params: list[Tensor]) -> None:
+        """The errors of `capturable=True`: PyTorch's on the CPU; on a GPU the counts of steps are kept by the host."""
+        if any(not p.is_cuda for p in params):
+            raise AssertionError(f"If capturable=True, {self._captured} must be on supported devices: ['cuda'].")
+        if params:
+            raise NotImplementedError("capturable=True: a step inside a captured CUDA graph is not supported")
 
     def _step_arrays(self, group: dict[str, Any], live: list[Tensor]) -> None:
         """Update the parameters `live` of a group as arrays: no graph sees it."""
@@ -140,7 +149,7 @@ class PlannedOptimizer(Optimizer):
         """Update `p` by tensor operations that autograd records: gradients flow through the update."""
         import tdt
 
-        if group["foreach"]:
+        if group["foreach"] and not self._foreach_records:
             raise AssertionError("_foreach ops don't support autograd: use foreach=None with differentiable=True")
         own, options, kept = self.state[p], {name: group[name] for name in self._options}, self._arrays(group)
         fresh = any(name not in own for name in kept)
@@ -175,11 +184,3 @@ def check_implementation(foreach: bool | None, fused: bool | None, differentiabl
         raise RuntimeError("`fused` does not support `differentiable`")
     if foreach and fused:
         raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
-
-
-def _refuse_capture(params: list[Tensor]) -> None:
-    """The errors of `capturable=True`: as in PyTorch on the CPU; on a GPU the counts of steps are kept by the host."""
-    if any(not p.is_cuda for p in params):
-        raise AssertionError("If capturable=True, params and state_steps must be on supported devices: ['cuda'].")
-    if params:
-        raise NotImplementedError("capturable=True: a step inside a captured CUDA graph is not supported")

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from tdt import _backend
 from tdt._creation import full_like
 from tdt._tensor import Tensor, wrap
 from tdt.optim._params import check_rates, number
@@ -95,5 +96,5 @@ class Adagrad(PlannedOptimizer):
         own["step"]._a[...] = after[0]
         values = -g.values if group["maximize"] else g.values
         total = own["sum"]._a[rows]
-        p._a[rows] += self._change(np, values, None, [total], numbers, eps=group["eps"])
+        p._a[rows] += self._change(_backend.namespace(values), values, None, [total], numbers, eps=group["eps"])
         own["sum"]._a[rows] = total

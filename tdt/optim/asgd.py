@@ -29,6 +29,7 @@ class ASGD(PlannedOptimizer):
     (tensor([-0.1000,  0.2000]), tensor([-0.1000,  0.2000]))
     """
 
+    _captured = "params, mus, etas, and state_steps"
     _options = ("lr", "lambd", "alpha", "t0", "weight_decay", "maximize")
     _reads_parameters = True
 

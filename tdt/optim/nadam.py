@@ -32,6 +32,7 @@ class NAdam(Moments):
     tensor([-0.1056,  0.1056])
     """
 
+    _captured = "params, mu_products and state_steps"
     _options = ("lr", "betas", "eps", "weight_decay", "momentum_decay", "decoupled_weight_decay", "maximize")
 
     def __init__(

@@ -10,7 +10,12 @@ from itertools import chain
 from typing import Any
 
 from tdt._tensor import Tensor
-from tdt.optim._hooks import Hooks, with_hooks
+from tdt.optim._hooks import (  # noqa: F401 (both of PyTorch's functions are offered here)
+    Hooks,
+    register_optimizer_step_post_hook,
+    register_optimizer_step_pre_hook,
+    with_hooks,
+)
 from tdt.optim._params import placed, type_name, unpack_params
 from tdt.optim._plan import Plan
 

@@ -33,6 +33,7 @@ class SGD(PlannedOptimizer):
     """
 
     _kernel = "optim.sgd"
+    _foreach_records = True
     _options = ("lr", "momentum", "dampening", "weight_decay", "nesterov", "maximize")
 
     def __init__(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import warnings
 from typing import Any
@@ -156,6 +157,35 @@ def test_refusals_have_pytorchs_class_and_words(info):
                 optimizer.step()
 
 
+@pytest.mark.parametrize("info", [p for p in INFOS if p.values[0].has_capturable_arg])
+def test_a_capturable_step_on_the_cpu_is_refused_with_pytorchs_words(info):
+    errors = []
+    for library in (tdt, torch):
+        p = library.ones(2, requires_grad=True)
+        optimizer = getattr(library.optim, info.name)([p], capturable=True)
+        optimizer.step()  # nothing to update
+        p.grad = library.ones(2)
+        with pytest.raises(AssertionError, match="If capturable=True, ") as caught:
+            optimizer.step()
+        errors.append(str(caught.value).partition(":")[0])
+    assert errors[0] == errors[1]
+
+
+@pytest.mark.parametrize("info", [p for p in INFOS if "differentiable" in p.values[0].supported_impls])
+def test_a_step_over_lists_is_recorded_where_pytorch_records_it(info):
+    errors = []
+    for library in (tdt, torch):
+        p = library.ones(2, requires_grad=True).clone()
+        p.grad = library.ones(2)
+        try:
+            getattr(library.optim, info.name)([p], differentiable=True, foreach=True).step()
+            errors.append("")
+        except AssertionError as error:
+            errors.append(str(error).partition(":")[0])
+    assert errors[0] == errors[1]
+
+
 def test_every_name_of_torch_optim_is_here():
     assert set(torch.optim.__all__) <= set(dir(tdt.optim))
     assert set(torch.optim.lr_scheduler.__all__) <= set(dir(tdt.optim.lr_scheduler))
+    assert set(importlib.import_module("torch.optim.optimizer").__all__) <= set(dir(tdt.optim.optimizer))

@@ -331,18 +331,6 @@ def test_betas_in_a_list_are_kept_as_a_tuple():
             assert optimizer.param_groups[0]["betas"] == (0.9, 0.99)
 
 
-def test_a_capturable_step_on_the_cpu_is_refused_as_in_pytorch():
-    for library in (tdt, torch):
-        p = parameter(library)
-        optimizer = library.optim.Adam([p], capturable=True)
-        optimizer.step()  # nothing to update
-        p.grad = library.ones(2)
-        with pytest.raises(
-            AssertionError, match="If capturable=True, params and state_steps must be on supported devices"
-        ):
-            optimizer.step()
-
-
 def test_an_optimizer_written_by_hand_gets_groups_state_and_hooks():
     class SignSGD(tdt.optim.Optimizer):
         def __init__(self, params: object, lr: float):
