@@ -1,6 +1,8 @@
 """Hooks of modules: each program runs on both libraries and must tell the same story."""
 
+import gc
 import importlib
+import weakref
 
 import pytest
 
@@ -241,6 +243,19 @@ def test_a_result_that_is_no_tensor_cannot_be_watched():
         with pytest.warns(UserWarning, match="module output should be a Tensor or a tuple of Tensors"):
             m(x)["x"].backward()
         assert x.grad.tolist() == [2.0]
+
+
+def test_hooks_do_not_keep_a_module_alive():
+    gc.disable()
+    try:
+        module = hooked(tdt, **dict.fromkeys(("state_dict_pre", "state_dict_post", "load_state_dict_pre", "load_state_dict_post",
+                                              "forward", "forward_pre", "full_backward"), lambda *args: None))  # fmt: skip
+        module.load_state_dict(module.state_dict())
+        seen = weakref.ref(module)
+        del module
+        assert seen() is None
+    finally:
+        gc.enable()
 
 
 def hooked(lib, **hooks):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any, NamedTuple
 
 from tdt._hooks import RemovableHandle
@@ -42,7 +41,7 @@ class StateDict:
     _non_persistent_buffers_set: set[str]
     _state_dict_hooks: dict[int, Callable[..., Any]]
     _state_dict_pre_hooks: dict[int, Callable[..., Any]]
-    _load_state_dict_pre_hooks: dict[int, Callable[..., Any]]
+    _load_state_dict_pre_hooks: dict[int, tuple[Callable[..., Any], bool]]  # with whether it takes the module first
     _load_state_dict_post_hooks: dict[int, Callable[..., Any]]
 
     def register_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
@@ -70,7 +69,7 @@ class StateDict:
     def _register_load_state_dict_pre_hook(
         self, hook: Callable[..., Any], with_module: bool = False
     ) -> RemovableHandle:
-        return RemovableHandle(self._load_state_dict_pre_hooks, partial(hook, self) if with_module else hook)
+        return RemovableHandle(self._load_state_dict_pre_hooks, (hook, with_module))
 
     def register_load_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call `hook(module, incompatible_keys)` after this module and those below were loaded.
@@ -168,8 +167,9 @@ class StateDict:
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, local_metadata: dict[str, Any], strict: bool,
                               missing_keys: list[str], unexpected_keys: list[str], error_msgs: list[str]) -> None:  # fmt: skip
         """Load this module's own entries; override to read an older layout of the state."""
-        for hook in self._load_state_dict_pre_hooks.values():
-            hook(state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
+        for hook, with_module in self._load_state_dict_pre_hooks.values():
+            module = (self,) if with_module else ()
+            hook(*module, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
         assign = local_metadata.get("assign_to_params_buffers", False)
         for name, tensor in self._own_state():
             key = prefix + name

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tdt import linalg
+from tdt._hooks import RemovableHandle
 from tdt._ops.distance import normalize
 from tdt._tensor import Tensor
 from tdt.autograd._mode import no_grad
@@ -39,6 +40,7 @@ class SpectralNorm:
     """
 
     _version: int = 1
+    handles: tuple[RemovableHandle, ...] = ()
 
     def __init__(self, name: str = "weight", n_power_iterations: int = 1, dim: int = 0, eps: float = 1e-12):
         if n_power_iterations <= 0:
@@ -91,8 +93,10 @@ class SpectralNorm:
         module.register_buffer(name + "_u", u)
         module.register_buffer(name + "_v", v)
         module.register_forward_pre_hook(hook)
-        module._register_state_dict_hook(SpectralNormStateDictHook(hook))
-        module._register_load_state_dict_pre_hook(SpectralNormLoadStateDictPreHook(hook))
+        hook.handles = (
+            module._register_state_dict_hook(SpectralNormStateDictHook(hook)),
+            module._register_load_state_dict_pre_hook(SpectralNormLoadStateDictPreHook(hook)),
+        )
         return hook
 
 
@@ -155,9 +159,8 @@ def spectral_norm(
 def remove_spectral_norm(module: Any, name: str = "weight") -> Any:
     """Undo `spectral_norm`: the weight is a parameter again. ValueError where there is none. Returns the module."""
     hook = remove_pre_hook(module, SpectralNorm, name, f"spectral_norm of '{name}' not found in {module}")
-    for hooks in (module._state_dict_hooks, module._load_state_dict_pre_hooks):
-        for key in [key for key, known in hooks.items() if getattr(known, "fn", None) is hook]:
-            del hooks[key]
+    for handle in hook.handles:
+        handle.remove()
     return module
 
 

@@ -236,6 +236,18 @@ def test_the_hooks_can_be_taken_off():
         agree_error(lambda lib, what=what: getattr(lib.nn.utils, f"remove_{what}")(layer(lib)))
 
 
+def test_a_copy_of_a_layer_with_a_spectral_norm_hook_loses_its_own_hooks_alone():
+    layer_ = made("old spectral norm", tdt)
+    layer_.eval()(tdt.ones(1, 4))
+    layer_.weight = layer_.weight.detach()  # as in PyTorch, a result cannot be copied
+    twin = copy.deepcopy(layer_)
+    tdt.nn.utils.remove_spectral_norm(twin)
+    assert not twin._load_state_dict_pre_hooks
+    assert len(layer_._load_state_dict_pre_hooks) == len(layer_._state_dict_hooks) == 1
+    assert "spectral_norm" in layer_.state_dict()._metadata[""]
+    assert "spectral_norm" not in twin.state_dict()._metadata[""]
+
+
 def test_a_state_from_before_spectral_norm_had_a_v_is_read():
     def run(lib):
         m, twin = (lib.nn.utils.spectral_norm(layer(lib, 3, 4)) for _ in range(2))
