@@ -6,6 +6,7 @@ from typing import Any
 
 from tdt import _backend
 from tdt._dtype import ALL, FLOATING_AND_COMPLEX, SCALAR_NAMES, check_category, int32, int64
+from tdt._ops.elementwise._front import tensor_argument
 from tdt._sparse import SparseCOO
 from tdt._tensor import Tensor, wrap
 from tdt.autograd._op import op
@@ -82,6 +83,8 @@ def functional_embedding(input: Tensor, weight: Tensor, padding_idx: int | None 
     >>> tdt.nn.functional.embedding(tdt.tensor([1]), tdt.tensor([[1.0, 2.0], [3.0, 4.0]]))
     tensor([[3., 4.]])
     """
+    tensor_argument("embedding", weight, "weight", 1)
+    tensor_argument("embedding", input, "indices", 2)
     check_type("embedding", "indices", input, (int64, int32))
     if weight.ndim != 2:
         raise RuntimeError(f"'weight' must be 2-D, but got shape {list(weight.shape)}")

@@ -8,6 +8,7 @@ from typing import Any
 
 from tdt import _backend
 from tdt._dtype import SCALAR_NAMES, bfloat16, float16, float32, float64, int32, int64
+from tdt._ops.elementwise._front import tensor_argument
 from tdt._ops.embedding import _embedding, _renorm, check_type, embedding_grad
 from tdt._tensor import Tensor, wrap
 
@@ -34,6 +35,8 @@ def functional_embedding_bag(
     tensor([[2., 3.],
             [5., 6.]])
     """
+    tensor_argument("embedding_bag", weight, "weight", 1)
+    tensor_argument("embedding_bag", input, "indices", 2)
     if weight.dtype is int64 and input.is_floating_point():
         warnings.warn("Argument order of nn.functional.embedding_bag was changed. Usage `embedding_bag(weight, input, ...)` "
                       "is deprecated, and should now be `embedding_bag(input, weight, ...)`.", stacklevel=2)  # fmt: skip

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import tdt
+from tdt._meta import meta, stand_in
 from tests.nn._compare import agree, agree_error, numbers
 
 torch = pytest.importorskip("torch")
@@ -179,6 +180,38 @@ def test_the_functions_that_torch_itself_exports_take_numbers_for_reductions(nam
         return getattr(lib, name)(*NATIVE[name](lib, x, y.detach()), reduction=reduction)
 
     agree(function, numbers(2, 3), numbers(2, 3, seed=1))
+
+
+# What `tdt check` asks before any data is there: (loss, shapes of its arguments, an int64 one in brackets; options).
+SHAPES = [
+    ("binary_cross_entropy", (3, 4), (3, 4)), ("binary_cross_entropy_with_logits", (3, 4), (3, 4), (4,)),
+    ("huber_loss", (3, 4), (3, 4)), ("smooth_l1_loss", (3, 4), (3, 4)), ("kl_div", (3, 4), (3, 4)),
+    ("poisson_nll_loss", (3, 4), (3, 4)), ("gaussian_nll_loss", (3, 4), (3, 4), (3, 1)), ("soft_margin_loss", (3,), (3,)),
+    ("margin_ranking_loss", (3,), (3,), (3,)), ("hinge_embedding_loss", (3,), (3,)),
+    ("cosine_embedding_loss", (3, 4), (3, 4), (3,)), ("multi_margin_loss", (3, 4), [3]),
+    ("multilabel_margin_loss", (3, 4), [3, 4]), ("multilabel_soft_margin_loss", (3, 4), (3, 4)),
+    ("triplet_margin_loss", (3, 4), (3, 4), (3, 4)), ("ctc_loss", (5, 3, 4), [3, 2], [3], [3]),
+    ("linear_cross_entropy", (3, 2), (4, 2), [3]), ("embedding_bag", [3, 4], (5, 6)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name, shapes", [(name, shapes) for name, *shapes in SHAPES], ids=[s[0] for s in SHAPES])
+@pytest.mark.filterwarnings("ignore")
+def test_the_pass_over_shapes_takes_every_loss(name, shapes):
+    with meta():
+        given = [stand_in(tuple(s), np.float32 if isinstance(s, tuple) else np.int64) for s in shapes]
+        found = functional(tdt, name)(*given)
+        assert found.shape == ((3, 6) if name == "embedding_bag" else ())
+
+
+@pytest.mark.parametrize("name, shapes", [(name, shapes) for name, *shapes in SHAPES], ids=[s[0] for s in SHAPES])
+@pytest.mark.filterwarnings("ignore:reduction. 'mean' divides")
+def test_what_is_no_tensor_is_refused_by_its_name(name, shapes):
+    given = [tdt.zeros(tuple(s), dtype=tdt.float32 if isinstance(s, tuple) else tdt.int64) for s in shapes]
+    for i in range(2 if name not in ("gaussian_nll_loss", "multilabel_soft_margin_loss") else 1):
+        position = 2 - i if name == "embedding_bag" else 1 + i  # the table is PyTorch's first
+        with pytest.raises(TypeError, match=rf"argument '\w+' \(position {position}\) must be Tensor, not float"):
+            functional(tdt, name)(*given[:i], 1.0, *given[i + 1 :])
 
 
 REFUSED = [

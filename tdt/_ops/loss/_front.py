@@ -31,10 +31,15 @@ def reduced(losses: Tensor, reduction: str) -> Tensor:
     return losses if reduction == "none" else losses.sum() if reduction == "sum" else losses.mean()
 
 
+def check_tensors(function: str, **given: Tensor) -> None:
+    """TypeError for the first of the arguments `given`, the function's first ones, that is no tensor."""
+    for position, (name, value) in enumerate(given.items(), 1):
+        tensor_argument(function, value, name, position)
+
+
 def check_pair(name: str, input: Tensor, target: Tensor) -> None:
     """TypeError for what is no tensor; a warning where two shapes differ and will be broadcast."""
-    tensor_argument(name, input)
-    tensor_argument(name, target, "target", 2)
+    check_tensors(name, input=input, target=target)
     if input.shape != target.shape:
         warnings.warn(f"Using a target size ({target.shape}) that is different to the input size ({input.shape}). This will "
                       "likely lead to incorrect results due to broadcasting. Please ensure they have the same size.",

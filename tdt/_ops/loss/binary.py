@@ -8,7 +8,7 @@ from tdt import _kernels
 from tdt._broadcast import check_broadcast
 from tdt._dtype import FLOATING, SCALAR_NAMES
 from tdt._ops.elementwise._front import tensor_argument
-from tdt._ops.loss._front import reduced, reduction_of
+from tdt._ops.loss._front import check_tensors, reduced, reduction_of
 from tdt._tensor import Tensor
 from tdt.autograd._op import op
 
@@ -67,8 +67,7 @@ def binary_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = 
     tensor(0.6931)
     """
     reduction = reduction_of(size_average, reduce, reduction)
-    tensor_argument("binary_cross_entropy", input)
-    tensor_argument("binary_cross_entropy", target, "target", 2)
+    check_tensors("binary_cross_entropy", input=input, target=target)
     if target.shape != input.shape:
         raise ValueError(f"Using a target size ({target.shape}) that is different to the input size ({input.shape}) is "
                          "deprecated. Please ensure they have the same size.")  # fmt: skip
@@ -77,7 +76,7 @@ def binary_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = 
         raise RuntimeError(f"Found dtype {SCALAR_NAMES[target.dtype]} but expected {SCALAR_NAMES[input.dtype]}")
     losses = _binary_cross_entropy(input, target)
     for name, t in (("input", input), ("target", target)):
-        if not bool(((t >= 0) & (t <= 1)).all()):
+        if t._a.size and not (t._a.min() >= 0 and t._a.max() <= 1):
             raise RuntimeError(f"all elements of {name} should be between 0 and 1; did you mean "
                                "binary_cross_entropy_with_logits, which takes any?")  # fmt: skip
     return reduced(losses if weight is None else (losses * weight).to(losses.dtype), reduction)
@@ -97,8 +96,7 @@ def binary_cross_entropy_with_logits(
     tensor(0.6931)
     """
     reduction = reduction_of(size_average, reduce, reduction)
-    tensor_argument("binary_cross_entropy_with_logits", input)
-    tensor_argument("binary_cross_entropy_with_logits", target, "target", 2)
+    check_tensors("binary_cross_entropy_with_logits", input=input, target=target)
     if target.shape != input.shape:
         raise ValueError(f"Target size ({target.shape}) must be the same as input size ({input.shape})")
     return with_logits(input, target, weight, pos_weight, reduction)
@@ -143,6 +141,7 @@ def soft_margin_loss(input: Tensor, target: Tensor, size_average: bool | None = 
     tensor([0.6931, 3.0486])
     """
     reduction = reduction_of(size_average, reduce, reduction)
+    check_tensors("soft_margin_loss", input=input, target=target)
     if not (input.is_floating_point() or input.is_complex()):
         raise RuntimeError(f"result type Float can't be cast to the desired output type {SCALAR_NAMES[input.dtype]}")
     losses = (-target * input).exp().log1p()
@@ -162,6 +161,7 @@ def multilabel_soft_margin_loss(
     tensor(0.6931)
     """
     reduction = reduction_of(size_average, reduce, reduction)
+    check_tensors("multilabel_soft_margin_loss", input=input)
     losses = _binary_cross_entropy_with_logits(input, target)
     losses = losses if weight is None else losses * weight
     return reduced(losses.sum(-1) / input.shape[-1], reduction)

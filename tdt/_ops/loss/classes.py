@@ -8,7 +8,7 @@ import numpy as np
 
 from tdt import _backend, _kernels
 from tdt._dtype import FLOATING, SCALAR_NAMES, int64, uint8
-from tdt._ops.loss._front import reduction_of
+from tdt._ops.loss._front import check_tensors, reduction_of
 from tdt._ops.softmax import log_softmax, softmax
 from tdt._tensor import Tensor, wrap
 from tdt.autograd._op import op
@@ -216,6 +216,7 @@ def nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, size_a
     tensor(2.)
     """
     reduction = reduction_of(size_average, reduce, reduction)
+    check_tensors("nll_loss", input=input, target=target)
     target = _check_classes(input, target, weight)
     return _nll_loss(input, target, weight, reduction=reduction, ignore_index=ignore_index)
 
@@ -233,6 +234,7 @@ def cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, s
     tensor(0.6931)
     """
     reduction = reduction_of(size_average, reduce, reduction)
+    check_tensors("cross_entropy", input=input, target=target)
     if not 0.0 <= label_smoothing <= 1.0:
         raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
     if input.shape == target.shape:

@@ -9,7 +9,7 @@ from typing import Any
 from tdt import _backend
 from tdt._dtype import SCALAR_NAMES, float32, float64
 from tdt._ops.join import stack
-from tdt._ops.loss._front import reduced, reduction_of
+from tdt._ops.loss._front import check_tensors, reduced, reduction_of
 from tdt._ops.pad import pad
 from tdt._tensor import Tensor, wrap
 from tdt.autograd._backward import grad
@@ -45,6 +45,7 @@ def alignments(
     zero_infinity: bool,
 ) -> Tensor:  # fmt: skip
     """`ctc_loss` for the reductions' names."""
+    check_tensors("ctc_loss", log_probs=log_probs, targets=targets)
     if log_probs.dtype not in (float32, float64):
         raise NotImplementedError(f"\"ctc_loss\" not implemented for '{SCALAR_NAMES[log_probs.dtype]}'")
     one = log_probs.ndim == 2

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 
-from tdt._ops.loss._front import reduced, reduction_of
+from tdt._ops.loss._front import check_tensors, reduced, reduction_of
 from tdt._tensor import Tensor
 from tdt.autograd._mode import no_grad
 
@@ -24,6 +24,7 @@ def poisson_nll_loss(
     tensor(1.)
     """
     reduction = reduction_of(size_average, reduce, reduction)
+    check_tensors("poisson_nll_loss", input=input, target=target)
     losses = input.exp() - target * input if log_input else input - target * (input + eps).log()
     if full:
         stirling = target * target.log() - target + 0.5 * (2 * math.pi * target).log()
@@ -43,6 +44,7 @@ def gaussian_nll_loss(input: Tensor, target: Tensor, var: Tensor | float, full: 
     >>> gaussian_nll_loss(tdt.zeros(2), tdt.ones(2), tdt.ones(2))
     tensor(0.5000)
     """
+    check_tensors("gaussian_nll_loss", input=input)
     if isinstance(var, float):
         var = input.new_full(input.shape, var)
     if bool((var < 0).any()):
@@ -88,6 +90,7 @@ def kl_div(input: Tensor, target: Tensor, size_average: bool | None = None, redu
 
 def divergence(input: Tensor, target: Tensor, reduction: str, log_target: bool) -> Tensor:
     """`kl_div` for the three reductions that all losses have."""
+    check_tensors("kl_div", input=input, target=target)
     if not (input.is_floating_point() and target.is_floating_point()):
         kind = "Complex" if input.is_complex() or target.is_complex() else "Integral"
         raise RuntimeError(f"kl_div: {kind} inputs not supported.")

@@ -10,7 +10,7 @@ from typing import Any
 from tdt import _kernels
 from tdt._dtype import FLOATING, SCALAR_NAMES, bfloat16, dtype, float16, float32, float64, int64
 from tdt._ops.linear import _linear, linear
-from tdt._ops.loss._front import reduced
+from tdt._ops.loss._front import check_tensors, reduced
 from tdt._ops.loss.classes import _cross_entropy, cross_entropy, cross_entropy_rule, cross_entropy_slope
 from tdt._tensor import Tensor
 from tdt.autograd._op import op
@@ -127,6 +127,7 @@ def linear_cross_entropy(
     >>> linear_cross_entropy(tdt.ones(2, 3), tdt.zeros(4, 3), tdt.tensor([0, 1]))
     tensor(1.3863)
     """
+    check_tensors("linear_cross_entropy", input=input, linear_weight=linear_weight, target=target)
     _check(input, linear_weight, linear_bias)
     classes, *out = linear_weight.shape[:-1]
     logits_shape = (*input.shape[:-1], classes, *out)

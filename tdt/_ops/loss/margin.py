@@ -7,7 +7,7 @@ from collections.abc import Callable
 from tdt._creation import arange
 from tdt._dtype import SCALAR_NAMES, int64
 from tdt._ops.distance import pairwise_distance
-from tdt._ops.loss._front import reduced, reduction_of
+from tdt._ops.loss._front import check_tensors, reduced, reduction_of
 from tdt._tensor import Tensor
 
 
@@ -25,6 +25,7 @@ def margin_ranking_loss(
     tensor(2.)
     """
     reduction = reduction_of(size_average, reduce, reduction)
+    check_tensors("margin_ranking_loss", input1=input1, input2=input2, target=target)
     if not input1.ndim == input2.ndim == target.ndim:
         raise RuntimeError(f"margin_ranking_loss : All input tensors should have same dimension but got sizes: input1: "
                            f"{input1.shape}, input2: {input2.shape}, target: {target.shape} ")  # fmt: skip
@@ -53,6 +54,7 @@ def hinge_embedding_loss(
 
 def hinge(input: Tensor, target: Tensor, margin: float, reduction: str) -> Tensor:
     """`hinge_embedding_loss` for the reductions' names of today."""
+    check_tensors("hinge_embedding_loss", input=input, target=target)
     # For integers the margin is one too, as in PyTorch.
     wanted = margin if input.is_floating_point() else input.new_full((), margin)
     far = (wanted - input).clamp(min=0).where(target != 1, 0)
@@ -77,6 +79,7 @@ def cosine_embedding_loss(
 
 def cosine(input1: Tensor, input2: Tensor, target: Tensor, margin: float, reduction: str) -> Tensor:
     """`cosine_embedding_loss` for the reductions' names of today."""
+    check_tensors("cosine_embedding_loss", input1=input1, input2=input2, target=target)
     if target.ndim > 1:
         raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
     if not input1.ndim == input2.ndim == target.ndim + 1:
@@ -132,6 +135,7 @@ def triplet(
     swap: bool, reduction: str,
 ) -> Tensor:  # fmt: skip
     """The triplet loss under `distance`."""
+    check_tensors("triplet_margin_loss", anchor=anchor, positive=positive, negative=negative)
     dims = anchor.ndim, positive.ndim, negative.ndim
     if len(set(dims)) > 1:
         raise RuntimeError(f"The anchor, positive, and negative tensors are expected to have the same number of dimensions, "
@@ -216,6 +220,7 @@ def multilabel_margin_loss(input: Tensor, target: Tensor, size_average: bool | N
 
 def _check_margin_target(name: str, input: Tensor, target: Tensor) -> None:
     """Refuse an input without classes, and targets or inputs of a dtype that the two losses of many classes lack."""
+    check_tensors(name, input=input, target=target)
     if input.ndim > 2 or (input.ndim and not input.shape[-1]):
         raise RuntimeError(
             f"Expected non-empty vector or matrix with optional 0-dim batch size, but got: {list(input.shape)}"
