@@ -180,7 +180,7 @@ def _rrelu_noise(xp, x, *, lower, upper, generator):
     drawn = x <= 0
     noise = xp.ones_like(x, order="C")
     with gen.lock:
-        noise[drawn] = unit64(gen, int(drawn.sum())) * (high - low) + low
+        xp.place(noise, drawn, (unit64(gen, int(drawn.sum())) * (high - low) + low).astype(x.dtype))
     return noise
 
 

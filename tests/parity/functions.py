@@ -100,7 +100,7 @@ CALLS: dict[str, list[Call]] = {
         f"max_pool{d}d_with_indices": _pools(f"max_pool{d}d_with_indices", (2, 3, *[7] * d), (2,), (3, 2, 1, 1, True))
         for d in (1, 2, 3)
     },
-    "native_channel_shuffle": [(_plain("native_channel_shuffle", 3), (numbers(2, 6, 4),))],
+    "native_channel_shuffle": [(lambda lib, x: lib.nn.functional.native_channel_shuffle(x.detach(), 3), (numbers(2, 6, 4),))],
     "relu_": _inplace("relu_"),
     "rrelu_": [*_inplace("rrelu_", 0.1, 0.5), *_inplace("rrelu_", 0.1, 0.5, True)],
     "selu_": _inplace("selu_"),
