@@ -46,13 +46,13 @@ def backward(
 
 @jit
 def _forward(
-    first, last, offsets, before, reverse, batch, size, hs, passed, gates, b, own, w_rz, w_n, earlier, places_n, places,
-    terms, lines,
+    first, last, offsets, before, reverse, samples, batch, size, hs, passed, gates, b, own, w_rz, w_n, earlier, places_n,
+    places, terms, lines,
 ):  # fmt: skip
     br, bz, bn = b[:size], b[size : 2 * size], b[2 * size :]
     for block in range(first, last):
         for k in range(offsets.size - 1):
-            low, high = rows_of(block, k, offsets, reverse)
+            low, high = rows_of(block, samples, k, offsets, reverse)
             both = b[: 2 * size]
             multiply(hs, earlier, low, high, terms, lines, w_rz, gates, places, both, False)
             multiply(hs, earlier, low, high, terms, lines, w_n, passed, places_n, own, True)
@@ -73,12 +73,12 @@ def _forward(
 
 @jit
 def _backward(
-    first, last, offsets, before, reverse, batch, size, dh, hs, gates, passed, nothing, grads, w, earlier, places_n, places,
-    terms, lines,
+    first, last, offsets, before, reverse, samples, batch, size, dh, hs, gates, passed, nothing, grads, w, earlier,
+    places_n, places, terms, lines,
 ):  # fmt: skip
     for block in range(first, last):
         for k in range(offsets.size - 2, -1, -1):
-            low, high = rows_of(block, k, offsets, reverse)
+            low, high = rows_of(block, samples, k, offsets, reverse)
             for row in range(low, high):
                 at, of = (batch + row) * size, before[row] * size
                 g, old_grad, old, from_h = dh[at : at + size], dh[of : of + size], hs[of:], passed[row * size :]

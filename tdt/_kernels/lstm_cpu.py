@@ -33,12 +33,12 @@ def backward(
 
 @jit
 def _forward(
-    first, last, offsets, before, reverse, batch, size, hs, cs, gates, b, w, earlier, own, places, terms, lines
-):
+    first, last, offsets, before, reverse, samples, batch, size, hs, cs, gates, b, w, earlier, own, places, terms, lines,
+):  # fmt: skip
     bi, bf, ba, bo = b[:size], b[size : 2 * size], b[2 * size : 3 * size], b[3 * size :]
     for block in range(first, last):
         for k in range(offsets.size - 1):
-            low, high = rows_of(block, k, offsets, reverse)
+            low, high = rows_of(block, samples, k, offsets, reverse)
             multiply(hs, earlier, low, high, terms, lines, w, gates, places, b, False)
             for n in range(low, high):
                 at = (batch + n) * size
@@ -61,12 +61,12 @@ def _forward(
 
 @jit
 def _backward(
-    first, last, offsets, before, reverse, batch, size, dh, dc, gates, cells, nothing, grads, w, earlier, own, places,
-    terms, lines,
+    first, last, offsets, before, reverse, samples, batch, size, dh, dc, gates, cells, nothing, grads, w, earlier, own,
+    places, terms, lines,
 ):  # fmt: skip
     for block in range(first, last):
         for k in range(offsets.size - 2, -1, -1):
-            low, high = rows_of(block, k, offsets, reverse)
+            low, high = rows_of(block, samples, k, offsets, reverse)
             for n in range(low, high):
                 at, of = (batch + n) * size, before[n] * size
                 g, gc, cell = dh[at : at + size], dc[at : at + size], cells[at : at + size]

@@ -32,11 +32,12 @@ def backward(steps: Any, dh: np.ndarray, w_hh: np.ndarray, out: np.ndarray, relu
 
 @jit
 def _forward(
-    first, last, offsets, before, reverse, batch, size, relu, hs, sums, nothing, w, earlier, own, places, terms, lines
-):
+    first, last, offsets, before, reverse, samples, batch, size, relu, hs, sums, nothing, w, earlier, own, places, terms,
+    lines,
+):  # fmt: skip
     for block in range(first, last):
         for k in range(offsets.size - 1):
-            low, high = rows_of(block, k, offsets, reverse)
+            low, high = rows_of(block, samples, k, offsets, reverse)
             multiply(hs, earlier, low, high, terms, lines, w, sums, own, nothing, False)
             z, now = sums[low * size : high * size], hs[(batch + low) * size :]
             if relu:
@@ -49,28 +50,12 @@ def _forward(
 
 @jit
 def _backward(
-    first,
-    last,
-    offsets,
-    before,
-    reverse,
-    batch,
-    size,
-    relu,
-    dh,
-    out,
-    nothing,
-    grads,
-    w,
-    earlier,
-    own,
-    places,
-    terms,
-    lines,
-):
+    first, last, offsets, before, reverse, samples, batch, size, relu, dh, out, nothing, grads, w, earlier, own, places,
+    terms, lines,
+):  # fmt: skip
     for block in range(first, last):
         for k in range(offsets.size - 2, -1, -1):
-            low, high = rows_of(block, k, offsets, reverse)
+            low, high = rows_of(block, samples, k, offsets, reverse)
             h, g, made = out[low * size : high * size], dh[(batch + low) * size :], grads[low * size :]
             if relu:
                 for j in range(h.size):

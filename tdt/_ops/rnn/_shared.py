@@ -55,7 +55,7 @@ def bias_of(xp: Any, like: Any, *parts: Any) -> Any:
 
 
 @functools.lru_cache(64)
-def lstm_scales(xp: Any, size: int, dtype: Any) -> tuple[Any, Any]:
+def lstm_scales(xp: Any, device: Any, size: int, dtype: Any) -> tuple[Any, Any]:
     """s and 1 - s for `squash` of an LSTM's gates: a tanh for the third, sigmoids for the others."""
     scale = xp.full(4 * size, 0.5, dtype)
     scale[2 * size : 3 * size] = 1

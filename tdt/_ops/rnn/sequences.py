@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tdt import _kernels
+from tdt import _backend, _kernels
 from tdt._dtype import FLOATING
 from tdt._ops.linear import linear
 from tdt._ops.rnn._shared import (
@@ -46,7 +46,7 @@ def lstm_sequence(xp, x, h, c, w_ih, w_hh, b_ih, b_hh, w_hr, *, sizes, reverse=F
         fast(steps, gates, hs, cs, w_hh, bias)
     else:
         gates += bias
-        scales = lstm_scales(xp, size, x.dtype)
+        scales = lstm_scales(xp, _backend.device_of(x), size, x.dtype)
         for rows, after, before in steps.each:
             z, before = gates[rows], place(xp, before)
             z += hs[before].dot(w_hh.T)
