@@ -135,18 +135,25 @@ def _linear(axis: Axis, real: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _cubic(axis: Axis, real: Any) -> tuple[np.ndarray, np.ndarray]:
-    """The four places around, by Keys' cubic convolution with a = -0.75 (1981); the outermost stand for those beyond."""
+    """The four places around, by cubic convolution; the outermost ones stand for those beyond."""
     before, rest = _positions(axis, real, clamp=False)
     index = np.clip(before[:, None] + np.arange(-1, 3), 0, axis.inside - 1)
-    return index, keys(np.stack([1 + rest, rest, 1 - rest, 2 - rest], 1), -0.75).astype(real)
+    return index, np.stack(cubic_weights(rest), 1).astype(real)
 
 
-def keys(distance: np.ndarray, a: float) -> np.ndarray:
-    """The weight of a place at a distance of at most 2."""
-    d = distance
-    near = ((a + 2) * d - (a + 3)) * d * d + 1
-    far = ((d - 5) * d + 8) * d * a - 4 * a
-    return np.where(d <= 1, near, far)
+def cubic_weights(rest: Any) -> list[Any]:
+    """The weights of the four places around one that lies `rest` behind the second; for arrays and tensors."""
+    return [_far(1 + rest, -0.75), _near(rest, -0.75), _near(1 - rest, -0.75), _far(2 - rest, -0.75)]
+
+
+def _near(d: Any, a: float) -> Any:
+    """Cubic convolution (Keys, 1981): the weight of a place at a distance of at most 1."""
+    return ((a + 2) * d - (a + 3)) * d * d + 1
+
+
+def _far(d: Any, a: float) -> Any:
+    """As `_near`, at a distance of 1 to 2."""
+    return ((a * d - 5 * a) * d + 8 * a) * d - 4 * a
 
 
 def _filtered(
@@ -174,7 +181,7 @@ def _hat(distance: np.ndarray) -> np.ndarray:
 
 
 def _bell(distance: np.ndarray) -> np.ndarray:
-    return np.where(distance < 2, keys(distance, -0.5), 0)
+    return np.where(distance < 1, _near(distance, -0.5), np.where(distance < 2, _far(distance, -0.5), 0))
 
 
 def _sinc(distance: np.ndarray) -> np.ndarray:

@@ -11,6 +11,7 @@ from typing import Any
 
 from tdt._creation import arange, ones, zeros
 from tdt._dtype import FLOATING, check_category
+from tdt._ops._resampling import cubic_weights
 from tdt._ops.elementwise import where
 from tdt._ops.embedding import _embedding
 from tdt._ops.join import cat, stack
@@ -108,7 +109,7 @@ def _taps(grid: Tensor, size: int, mode: str, padding: str, align: bool) -> list
         return [_tap(low, size, 1 - rest), _tap(low + 1, size, rest)]
     return [
         _tap(_brought_in(low + step, size, padding, align), size, weight)
-        for step, weight in enumerate(_cubic(rest), -1)
+        for step, weight in enumerate(cubic_weights(rest), -1)
     ]
 
 
@@ -132,18 +133,6 @@ def _brought_in(at: Tensor, size: int, padding: str, align: bool) -> Tensor:
         at = where(turns % 2 == 0, rest, span - rest) + low
     inside = (at > 0) & (at < size - 1)
     return where(inside, at, where(at.detach() > 0, size - 1.0, 0.0).to(at.dtype))
-
-
-def _cubic(rest: Tensor, a: float = -0.75) -> list[Tensor]:
-    """The weights of the four pixels around, by cubic convolution (Keys, 1981)."""
-
-    def near(d: Tensor) -> Tensor:
-        return ((a + 2) * d - (a + 3)) * d * d + 1
-
-    def far(d: Tensor) -> Tensor:
-        return ((a * d - 5 * a) * d + 8 * a) * d - 4 * a
-
-    return [far(rest + 1), near(rest), near(1 - rest), far(2 - rest)]
 
 
 def affine_grid(theta: Tensor, size: Any, align_corners: bool | None = None) -> Tensor:
