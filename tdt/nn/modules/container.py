@@ -429,7 +429,7 @@ class ParameterDict(Module):
 
 
 class Container(Module):
-    """The base of containers before there was Module; deprecated, with a FutureWarning."""
+    """Modules by name, the base of containers before there was Module; deprecated, with a FutureWarning: use Module."""
 
     def __init__(self, **kwargs: Any):
         warnings.warn(

@@ -22,6 +22,16 @@ class BasePruningMethod(ABC):
     """What masks entries: a subclass says which in `compute_mask`, and in PRUNING_TYPE what a second pruning looks at.
 
     PRUNING_TYPE: "unstructured" (the entries left), "structured" (the slices along `dim` that are left) or "global" (all).
+
+    >>> import tdt
+    >>> class EverySecond(BasePruningMethod):
+    ...     PRUNING_TYPE = "unstructured"
+    ...     def compute_mask(self, t, default_mask):
+    ...         mask = default_mask.clone()
+    ...         mask[::2] = 0
+    ...         return mask
+    >>> EverySecond().prune(tdt.ones(4))
+    tensor([0., 1., 0., 1.])
     """
 
     PRUNING_TYPE: str

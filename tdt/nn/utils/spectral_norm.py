@@ -157,7 +157,12 @@ def spectral_norm(
 
 
 def remove_spectral_norm(module: Any, name: str = "weight") -> Any:
-    """Undo `spectral_norm`: the weight is a parameter again. ValueError where there is none. Returns the module."""
+    """Undo `spectral_norm`: the weight is a parameter again. ValueError where there is none. Returns the module.
+
+    >>> from tdt import nn
+    >>> list(remove_spectral_norm(spectral_norm(nn.Linear(2, 2))).state_dict())
+    ['bias', 'weight']
+    """
     hook = remove_pre_hook(module, SpectralNorm, name, f"spectral_norm of '{name}' not found in {module}")
     for handle in hook.handles:
         handle.remove()
