@@ -188,6 +188,19 @@ def _large_windows(arrays: Sequence[Any], statics: dict) -> bool:
     )
 
 
+def _large_last(arrays: Sequence[Any], statics: dict) -> bool:
+    """Float32 images that lie densely, channels-last."""
+    x = arrays[0]
+    return (
+        _enabled
+        and x.ndim == 4
+        and x.size >= LARGE_POOL
+        and x.dtype == np.float32
+        and is_channels_last(x)
+        and to_last(x).flags.c_contiguous
+    )
+
+
 def _large_tiles(arrays: Sequence[Any], statics: dict) -> bool:
     """As `_large_windows`, in windows of 2×2 that tile them."""
     return (
@@ -336,6 +349,8 @@ TABLE: dict[str, list[Kernel]] = {
         ("cpu", _large_tiles, _lazy("pool_cpu", "max_pool_vjp")),
         _also_lines(_large_windows, _lazy("pool_cpu", "max_pool_any_vjp")),
     ],
+    "window_sums": [("cpu", _large_last, _lazy("pool_cpu", "window_sums"))],
+    "window_spread": [("cpu", _large_last, _lazy("pool_cpu", "window_spread"))],
     "conv": [
         _also_lines(_large_groups, _lazy("depthwise_cpu", "conv")),
         _also_lines(_large_image, _lazy("conv_cpu", "conv")),

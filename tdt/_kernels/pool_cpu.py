@@ -1,4 +1,4 @@
-"""Max pooling of float32 images and its gradient on the CPU, by a vector of channels; 2×2 windows in one pass.
+"""Pooling of float32 images and its gradient on the CPU, by a vector of channels; largest of 2×2 windows in one pass.
 
 Where windows tile the image, each element is read and written once.
 """
@@ -68,6 +68,22 @@ def max_pool_any_vjp(g: np.ndarray, out: np.ndarray, x: np.ndarray, *, kernel: t
     sizes = *ordered.shape[1:], *out.shape[1:3]
     parallel(_backward_any, x.shape[0], *flat, cells, *sizes, *kernel, *stride, *padding, *dilation, grain=grain)
     return _as(x, grad)
+
+
+def window_sums(x: np.ndarray, *, kernel: tuple, stride: tuple, padding: tuple, out: tuple) -> np.ndarray:
+    """The sum of each window of x (N, C, H, W), channels-last."""
+    sums = np.empty((x.shape[0], *out, x.shape[1]), np.float32)
+    grain = -(-GRAIN // (sums[0].size * math.prod(kernel)))
+    parallel(_window_sums, x.shape[0], to_last(x), sums, *kernel, *stride, *padding, grain=grain)
+    return to_front(sums)
+
+
+def window_spread(y: np.ndarray, *, size: tuple, kernel: tuple, stride: tuple, padding: tuple) -> np.ndarray:
+    """For each pixel the sum of y (N, C, OH, OW), channels-last, over the windows that it lies in."""
+    spread = np.empty((y.shape[0], *size, y.shape[1]), np.float32)
+    grain = -(-GRAIN // (y[0].size * math.prod(kernel)))
+    parallel(_window_spread, y.shape[0], to_last(y), spread, *kernel, *stride, *padding, grain=grain)
+    return to_front(spread)
 
 
 def _as(x: np.ndarray, result: np.ndarray) -> np.ndarray:
@@ -147,6 +163,36 @@ def _backward(first, last, g, x, out, grad):
         for i in range(x.shape[1]):
             for j in range(0 if i >= 2 * rows else 2 * columns, x.shape[2]):
                 grad[n, i, j] = ZERO
+
+
+@jit
+def _window_sums(first, last, x, out, kh, kw, sh, sw, ph, pw):
+    for n in range(first, last):
+        for i in range(out.shape[1]):
+            for j in range(out.shape[2]):
+                target = out[n, i, j]
+                for c in range(target.size):
+                    target[c] = ZERO
+                for h in range(max(0, i * sh - ph), min(x.shape[1], i * sh - ph + kh)):
+                    for v in range(max(0, j * sw - pw), min(x.shape[2], j * sw - pw + kw)):
+                        source = x[n, h, v]
+                        for c in range(target.size):
+                            target[c] += source[c]
+
+
+@jit
+def _window_spread(first, last, y, out, kh, kw, sh, sw, ph, pw):
+    for n in range(first, last):
+        for h in range(out.shape[1]):
+            for v in range(out.shape[2]):
+                target = out[n, h, v]
+                for c in range(target.size):
+                    target[c] = ZERO
+                for i in range(max(0, (h + ph - kh + sh) // sh), min(y.shape[1], (h + ph) // sh + 1)):
+                    for j in range(max(0, (v + pw - kw + sw) // sw), min(y.shape[2], (v + pw) // sw + 1)):
+                        source = y[n, i, j]
+                        for c in range(target.size):
+                            target[c] += source[c]
 
 
 @jit

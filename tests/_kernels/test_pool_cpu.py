@@ -10,7 +10,9 @@ import pytest
 import tdt
 from tdt._backend.layout import to_front, to_last
 from tdt._kernels import TABLE, _pool
-from tdt._kernels.pool_cpu import max_pool, max_pool_any, max_pool_any_vjp, max_pool_vjp
+from tdt._kernels.pool_cpu import max_pool, max_pool_any, max_pool_any_vjp, max_pool_vjp, window_spread, window_sums
+from tdt._ops.pool_average import _avg_pool as avg_pool
+from tdt._ops.pool_average import avg_pool_grad
 from tdt._ops.pool_max import _max_pool
 
 HOW = {"kernel": (2, 2), "stride": (2, 2), "padding": (0, 0), "dilation": (1, 1), "ceil_mode": False}
@@ -133,3 +135,51 @@ def test_lines_are_images_of_one_row(how):
     np.testing.assert_array_equal(vjp(g, value, x, **how), leaf.grad.numpy())
     if os.environ.get("TDT_KERNELS") != "reference":
         assert when((x,), how) and when_vjp((g, value, x), how)
+
+
+AVERAGES = [
+    {"kernel": (2, 2), "stride": (2, 2), "padding": (0, 0), "ceil_mode": False},
+    {"kernel": (3, 3), "stride": (2, 2), "padding": (1, 1), "ceil_mode": True},
+    {"kernel": (1, 4), "stride": (3, 1), "padding": (0, 2), "ceil_mode": False},
+    {"kernel": (3, 2), "stride": (1, 3), "padding": (1, 0), "ceil_mode": True},
+    {"kernel": (2, 2), "stride": (3, 4), "padding": (0, 0), "ceil_mode": False},
+]
+
+
+@pytest.mark.parametrize("how", AVERAGES, ids=str)
+@pytest.mark.parametrize("shape", SHAPES[1:], ids=str)
+def test_sums_of_windows_and_their_spread_are_the_portable_ones(shape, how):
+    x = np.nan_to_num(image(shape, True), posinf=5, neginf=-5)  # whole numbers: every order of adding is exact
+    x = to_front(np.ascontiguousarray(to_last(x)))
+    by_one = {**how, "include_pad": True, "divisor": 1}
+    expected = avg_pool.forward(np, x.astype(np.float64), **by_one)  # float64: no kernel
+    where = {name: how[name] for name in ("kernel", "stride", "padding")}
+    sums = window_sums(x, out=expected.shape[2:], **where)
+    np.testing.assert_array_equal(sums, expected)
+    assert to_last(sums).flags.c_contiguous
+    spread = window_spread(sums, size=x.shape[2:], **where)
+    np.testing.assert_array_equal(spread, avg_pool_grad.forward(np, expected, size=x.shape[2:], **by_one))
+
+
+@pytest.mark.parametrize("odd", [np.nan, np.inf, -np.inf, 1e-42], ids=str)
+def test_odd_numbers_reach_the_windows_that_see_them(odd):
+    x = to_front(np.zeros((2, 6, 7, 40), np.float32))
+    x[1, 17, 2, 3] = odd
+    how = {"kernel": (3, 3), "stride": (2, 2), "padding": (1, 1)}
+    sums = window_sums(x, out=(3, 4), **how)
+    expected = avg_pool.forward(np, x.astype(np.float64), ceil_mode=False, include_pad=True, divisor=1, **how)
+    np.testing.assert_array_equal(sums, expected.astype(np.float32))
+
+
+@pytest.mark.skipif(os.environ.get("TDT_KERNELS") == "reference", reason="kernels are off")
+@pytest.mark.parametrize("size", [2, 5], ids=["windows", "one window"])
+def test_averages_of_channels_last_images_agree_with_the_portable_form(size):
+    results = []
+    for dtype in (tdt.float32, tdt.float64):
+        x = tdt.tensor(np.nan_to_num(image((70, 33, 5, 9), True), posinf=0, neginf=0), dtype=dtype)
+        x = x.contiguous(memory_format=tdt.channels_last).requires_grad_()
+        out = tdt.nn.functional.avg_pool2d(x, (size, 9 if size == 5 else 3))
+        out.square().sum().backward()
+        results.append((out.detach().numpy(), x.grad.numpy()))
+    for value, expected in zip(*results, strict=True):
+        np.testing.assert_allclose(value, expected, rtol=1e-5, atol=1e-5)
