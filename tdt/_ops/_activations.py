@@ -9,7 +9,7 @@ from typing import Any
 from tdt import _kernels
 from tdt._ops.elementwise._front import named, tensor_argument
 from tdt._tensor import Tensor
-from tdt.autograd._op import Op
+from tdt.autograd._op import Op, unary
 
 
 def leave_to_kernels(record: Op, least: int) -> None:
@@ -39,6 +39,8 @@ def leave_to_kernels(record: Op, least: int) -> None:
 
 def run(record: Op, input: Tensor, inplace: bool, **statics: Any) -> Tensor:
     """The activation of `input`, in its own memory if `inplace`; TypeError for what is no tensor."""
+    if input.__class__ is Tensor and not inplace:
+        return unary(record, input, statics)
     tensor_argument(record.name, input)
     return record.inplace(input, **statics) if inplace else record(input, **statics)
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import tdt
+from tdt._meta import meta, stand_in
 from tests.helpers import require_torch
 from tests.nn._compare import agree, agree_error, numbers
 
@@ -22,6 +23,27 @@ def test_a_layer_is_an_instance_of_the_classes_it_is_in_pytorch():
     shared = [name for name in ours.keys() & theirs.keys() if not name.startswith("Lazy")]
     for a, b in itertools.permutations(shared, 2):
         assert issubclass(ours[a], ours[b]) == issubclass(theirs[a], theirs[b]), (a, b)
+
+
+LAYERS = [
+    "CELU()", "GLU()", "Hardshrink()", "Hardswish(True)", "Mish()", "PReLU(4)", "ReLU6()", "RReLU()", "RReLU(inplace=True)",
+    "Softmax2d()", "Softmin(1)", "Tanhshrink()", "Threshold(0, 1)", "Dropout2d()", "Dropout2d(inplace=True)", "AlphaDropout()",
+    "FeatureAlphaDropout()", "CircularPad2d(1)", "ConstantPad2d(1, 2.0)", "ReflectionPad2d((-1, 1, 0, 0))", "ReplicationPad2d(1)",
+    "PixelShuffle(2)", "PixelUnshuffle(2)", "ChannelShuffle(2)", "Unflatten(1, (2, 2))", "Unfold(2)", "CosineSimilarity()",
+    "PairwiseDistance()", "Bilinear(8, 8, 3)",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("made", LAYERS)
+def test_the_pass_over_shapes_takes_every_layer_and_draws_nothing(made):
+    layer = eval(made, dict(vars(tdt.nn)))
+    count = 2 if made.startswith(("Cos", "Pair", "Bi")) else 1
+    wanted = layer(*(tdt.randn(2, 4, 6, 8) for _ in range(count))).shape
+    before = tdt.get_rng_state()
+    with meta():
+        found = layer(*(stand_in((2, 4, 6, 8)) for _ in range(count)))
+    assert found.shape == wanted
+    assert (tdt.get_rng_state() == before).all()
 
 
 def test_functions_take_pytorchs_arguments():
