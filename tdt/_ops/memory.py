@@ -182,12 +182,20 @@ def _parse_to(args: tuple, options: dict[str, Any]) -> tuple[device | None, Any,
 
 
 def type_(input: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
-    """`x.type(dtype)` converts; `x.type()` is the old type name, such as 'torch.FloatTensor'.
+    """`x.type(dtype)` converts; `x.type()` is the old type name, such as 'torch.FloatTensor', which serves as dtype too.
+
+    ValueError for a name that is none.
 
     >>> import tdt
-    >>> tdt.ones(1).type(tdt.int64)
-    tensor([1])
+    >>> tdt.ones(1).type(tdt.int64).type()
+    'torch.LongTensor'
     """
+    if isinstance(dtype, str):
+        for where in ("cpu", "cuda"):
+            for kind, name in _dtype.SCALAR_NAMES.items():
+                if dtype == f"torch.{'cuda.' if where == 'cuda' else ''}{name}Tensor":
+                    return to(input, where, kind)
+        raise ValueError(f"invalid type: '{dtype}'; write a dtype, or a name such as 'torch.FloatTensor'")
     if dtype is not None:
         return to(input, dtype)
     return f"torch.{'cuda.' if input.is_cuda else ''}{_dtype.SCALAR_NAMES[input.dtype]}Tensor"

@@ -187,6 +187,20 @@ def test_to_casts_floating_tensors_in_place_and_leaves_integers():
     assert model.half().body.scale.dtype is tdt.float16
 
 
+def test_type_takes_a_dtype_or_its_old_name_and_casts_integers_too():
+    def run(lib):
+        layer, told = lib.nn.BatchNorm1d(2), []
+        for kind in (lib.float64, "torch.HalfTensor", "torch.LongTensor", lib.float32):
+            for p in layer.parameters():
+                p.requires_grad_(False)
+            layer.type(kind)
+            told.append([t.type() for t in layer.state_dict().values()])
+        return told
+
+    agree_told(run)
+    agree_error(lambda lib: lib.nn.Linear(1, 1).type("torch.Float"))
+
+
 def test_channels_last_weights_lie_as_in_pytorch():
     strides = []
     for lib in (tdt, torch):
