@@ -57,7 +57,8 @@ class meta(handling):  # noqa: N801
                 dtype = next(x._a.dtype for x in operands if isinstance(x, Tensor) and x._a.dtype.kind in "fcV")
                 found = op.shape(*shapes, **full)
                 several = bool(found) and isinstance(found[0], tuple)
-                made = [stand_in(s, dtype) for s in (found if several else (found,))]
+                shaped = zip(found if several else (found,), op.outputs, strict=True)
+                made = [stand_in(s, np.int64 if name == "indices" else dtype) for s, name in shaped]
         return tuple(made) if several else made[0]
 
 

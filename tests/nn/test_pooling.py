@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import tdt
+from tdt._meta import meta, stand_in
 from tests.helpers import require_torch
 from tests.nn._compare import agree, agree_error, near, numbers
 
@@ -112,6 +113,16 @@ def test_unpooling_is_channels_last_where_its_values_are():
         return out
 
     agree(run, numbers(2, 3, 4, 6))
+
+
+def test_a_meta_pass_goes_through_poolings_and_back():
+    pools = tdt.nn.MaxPool2d(2, return_indices=True), tdt.nn.AdaptiveMaxPool2d(3, return_indices=True)
+    with meta():
+        for pool in pools:
+            out, at = pool(stand_in((2, 3, 7, 8)))
+            assert out.shape == at.shape and at.dtype is tdt.int64
+            assert tdt.nn.MaxUnpool2d(2)(out, at).shape == (2, 3, 6, 2 * out.shape[3])
+        assert tdt.nn.FractionalMaxPool2d(2, 3)(stand_in((2, 3, 7, 8))).shape == (2, 3, 3, 3)
 
 
 def images(lib, *shape, dtype="float32"):
