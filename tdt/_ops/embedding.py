@@ -9,6 +9,7 @@ from tdt._dtype import ALL, FLOATING_AND_COMPLEX, SCALAR_NAMES, check_category, 
 from tdt._ops.elementwise._front import tensor_argument
 from tdt._sparse import SparseCOO
 from tdt._tensor import Tensor, wrap
+from tdt.autograd._inplace import check_writable
 from tdt.autograd._op import op
 
 
@@ -111,6 +112,20 @@ def embedding(weight: Tensor, indices: Tensor, padding_idx: int = -1, scale_grad
                                 scale_grad_by_freq=scale_grad_by_freq, sparse=sparse)  # fmt: skip
 
 
+def embedding_renorm_(weight: Tensor, indices: Tensor, max_norm: float, norm_type: float) -> Tensor:
+    """Scale the rows of `weight` that `indices` name down to `max_norm`, in place; the others stay. Returns `weight`.
+
+    >>> import tdt
+    >>> tdt.embedding_renorm_(tdt.tensor([[3.0, 4.0], [3.0, 4.0]]), tdt.tensor([1]), 1.0, 2.0)
+    tensor([[3.0000, 4.0000],
+            [0.6000, 0.8000]])
+    """
+    check_type("embedding_renorm_", "indices", indices, (int64, int32))
+    check_writable(weight)
+    _renorm(weight, indices, max_norm, norm_type)
+    return weight
+
+
 def _renorm(weight: Tensor, input: Tensor, max_norm: float, norm_type: float) -> None:
     """Scale the rows of `weight` that `input` names down to `max_norm`, in place and unrecorded."""
     check_category("norm", FLOATING_AND_COMPLEX, weight.dtype)
@@ -122,4 +137,4 @@ def _renorm(weight: Tensor, input: Tensor, max_norm: float, norm_type: float) ->
     weight._st.version += 1
 
 
-__all__ = ["embedding"]
+__all__ = ["embedding", "embedding_renorm_"]

@@ -129,7 +129,7 @@ def _bag_of(xp: Any, offsets: Any, n: int) -> Any:
 
 def _maxima(xp: Any, weight: Tensor, at: Any, sizes: Any) -> tuple[Tensor, Tensor]:
     """The largest element of each column in each bag, and the row that it is in. Bags are filled up to one length L."""
-    place = xp.arange(max(1, int(sizes.max(initial=0))))
+    place = xp.arange(max(1, int(sizes.max()) if len(sizes) else 0))
     inside = place < sizes[:, None]  # (B, L)
     first = sizes.cumsum() - sizes
     filled = wrap(xp.append(at, 0)[xp.where(inside, first[:, None] + place, len(at))])  # (B, L), 0 where there is none

@@ -74,8 +74,14 @@ def test_rows_that_are_used_and_too_long_are_shortened_in_place_as_in_pytorch(mo
         w = lib.from_numpy(numbers(6, 3))
         bag(lib, w, INDICES[:4], [0, 3], mode=mode, **options)
         kept.append(w)
+        again = lib.from_numpy(numbers(6, 3))
+        assert lib.embedding_renorm_(again, lib.from_numpy(INDICES[:4]), 1.0, options.get("norm_type", 2.0)) is again
+        np.testing.assert_array_equal(again.numpy(), w.numpy())
     near(*kept, "table")
     assert (kept[0].numpy() != numbers(6, 3)).any()
+    agree_error(
+        lambda lib: lib.embedding_renorm_(lib.ones(3, 2, requires_grad=True), lib.tensor([1]), 1.0, 2.0), "a leaf"
+    )
 
 
 @pytest.mark.parametrize("mode", ["sum", "mean"])

@@ -254,3 +254,17 @@ def test_what_pytorch_refuses_is_refused_in_its_first_words(call):
         call(torch, torch.nn.functional)
     clause = re.split(r"[.;(]", str(found.value).split(": Got")[0])[0].replace("torch", "tdt").strip()
     agree_error(lambda lib: call(lib, lib.nn.functional), clause)
+
+
+def test_special_logits_have_the_same_losses_and_gradients_with_kernels_and_without():
+    special = np.array([np.nan, np.inf, -np.inf, 0, -0.0, 1e-45, 88, -88, 1, -1], "float32")
+    for size in (special.size, (1 << 15) + 7):
+        for y in (0.0, 1.0, 0.3):
+            found = []
+            for kernels in (True, False):
+                with tdt.backends.kernels(kernels):
+                    x = tdt.from_numpy(np.resize(special, size)).requires_grad_()
+                    loss = tdt.nn.functional.binary_cross_entropy_with_logits(x, tdt.full((size,), y), reduction="none")
+                    found.append((loss.detach().numpy(), tdt.autograd.grad(loss.sum(), x)[0].numpy()))
+            for kernel, portable in zip(*found, strict=True):
+                np.testing.assert_allclose(kernel, portable, rtol=1e-6, atol=1e-37)

@@ -131,14 +131,14 @@ def _(xp, g, x, labels, frames, lengths, steps, sums, nll, blank):
     walk, leap, _ = _walk(xp, x, labels, blank)
     n, places = walk.shape
     leap = xp.append(leap[:, 2:], xp.full((n, 2), NEVER, x.dtype), axis=1)  # from each place
-    end = xp.full((n, places + 2), NEVER, x.dtype)
-    xp.put_along_axis(end, _last_two(xp, lengths), x.dtype.type(0), 1)
+    from_end = 2 * lengths[:, None] - xp.arange(places)  # paths end on the last label, or on the blank behind it
+    end = xp.where((from_end == 0) | (from_end == 1), x.dtype.type(0), x.dtype.type(NEVER))
     # later[s]: the sum over the paths from place s on, behind frame t; two places behind the last, where no path is.
     later, posterior = xp.full((n, places + 2), NEVER, x.dtype), xp.empty_like(steps)
     for t in range(len(x) - 1, -1, -1):
         step = later[:, :places]
         ahead = _sum(xp, step, later[:, 1:-1], later[:, 2:] + leap)
-        ahead = xp.where((frames - 1 == t)[:, None], end[:, 2:], ahead)
+        ahead = xp.where((frames - 1 == t)[:, None], end, ahead)
         posterior[t] = sums[t, :, 2:] + ahead
         later[:, :places] = ahead + steps[t]
     # A posterior's logarithm is at most 0, but for rounding, and where no path fits at all.
