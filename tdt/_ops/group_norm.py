@@ -26,16 +26,18 @@ def _in_groups(x: Any, groups: int) -> Any:
 def _group_norm(xp, x, w, b, *, groups, eps):
     """`x` with mean 0 and variance 1 over each group of channels of each sample, times w, plus b."""
     grouped = _in_groups(x, groups)
-    mean = grouped.mean(axis=(2, 3))
-    centred = grouped - per_channel(mean, 4)
-    rstd = 1 / xp.sqrt((centred * centred).mean(axis=(2, 3)) + x.dtype.type(eps))
-    centred *= per_channel(rstd, 4)
+    kind = x.dtype.type
+    count = kind(grouped.shape[2] * grouped.shape[3])
+    mean = grouped.sum(axis=(2, 3), keepdims=True) / count
+    centred = grouped - mean
+    rstd = 1 / xp.sqrt((centred * centred).sum(axis=(2, 3), keepdims=True) / count + kind(eps))
+    centred *= rstd
     out = centred.reshape(x.shape)
     if w is not None:
         out *= per_channel(w, x.ndim)
     if b is not None:
         out += per_channel(b, x.ndim)
-    return out, mean, rstd
+    return out, mean[..., 0, 0], rstd[..., 0, 0]
 
 
 @_group_norm.vjp("x", "w", "b")
@@ -89,7 +91,7 @@ def group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None, bia
     >>> group_norm(tdt.tensor([[[1.0, 3.0]]]), 1)
     tensor([[[-1.0000,  1.0000]]])
     """
-    shape = input.shape
+    shape = input._a.shape
     if len(shape) < 2:
         raise RuntimeError(f"Expected at least 2 dimensions for input tensor but received {len(shape)}")
     if num_groups <= 0:
@@ -101,19 +103,21 @@ def group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None, bia
 
 def per_group(input: Tensor, groups: int, weight: Tensor | None, bias: Tensor | None, eps: float) -> Tensor:
     """`group_norm` for groups of any size."""
-    shape = input.shape
+    shape = input._a.shape
     if groups <= 0 or shape[1] % groups:
         raise RuntimeError(f"Expected number of channels in input to be divisible by num_groups, but got input of shape "
                            f"{list(shape)} and num_groups={groups}")  # fmt: skip
     for name, value in (("weight", weight), ("bias", bias)):
-        if value is not None and tuple(value.shape) != (shape[1],):
+        if value is not None and value._a.shape != (shape[1],):
             raise RuntimeError(f"Expected {name} to be a vector of size equal to the number of channels in input, but got "
                                f"{name} of shape {list(value.shape)} and input of shape {list(shape)}")  # fmt: skip
     check_dtypes(input, [weight, bias])
     x = input if is_channels_last(input._a) else input.contiguous()
-    if x.dtype in HALF:
+    half = x.dtype in HALF
+    if half:
         x, weight, bias = (None if v is None else v.float() for v in (x, weight, bias))
-    return _group_norm(x, weight, bias, groups=groups, eps=eps)[0].to(input.dtype)
+    out = _group_norm(x, weight, bias, groups=groups, eps=eps)[0]
+    return out.to(input.dtype) if half else out
 
 
 __all__: list[str] = []

@@ -71,6 +71,7 @@ def test_group_norm_is_pytorchs(shape, last):
         assert results[0] == results[1]
 
 
+@pytest.mark.filterwarnings("ignore:Mismatch dtype between input and weight")  # PyTorch's, of its own kernels
 @pytest.mark.parametrize("kind", ["float16", "bfloat16"])
 @pytest.mark.parametrize("make", [
     lambda lib: lib.nn.LayerNorm(5), lambda lib: lib.nn.GroupNorm(3, 6), lambda lib: lib.nn.RMSNorm(5),
