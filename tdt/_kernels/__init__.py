@@ -35,8 +35,7 @@ LARGE_CONV = 1 << 20
 LARGE_POOL = 1 << 16  # elements: a step saves about a fifth of a millisecond
 LARGE_RELU = LARGE_NORM = 1 << 16  # elements
 LARGE_LSTM = 1 << 14  # gates at all steps: a step of a few samples takes a fifth of the time
-# Steps that save 10 µs each, whatever their size; for fewer of few samples the weights would be packed in vain.
-LONG_LSTM = 8
+LONG_LSTM = 8  # steps, each of which saves 10 µs, whatever its size
 LARGE_SUM = 1 << 18  # elements: from here on a second thread saves more than the dispatch costs
 LARGE_DRAW = 1 << 16  # words of the Mersenne Twister: a draw saves a tenth of a millisecond
 LARGE_LOOKUP = 1 << 13  # elements of a gradient: NumPy's addition to places takes 8 ns for each
@@ -281,8 +280,7 @@ def _cached_groups(arrays: Sequence[Any], statics: dict) -> bool:
 
 def _large_steps(arrays: Sequence[Any], statics: dict) -> bool:
     """Float32, of so many gates or so many steps."""
-    steps = statics["steps"]
-    many = steps >= LONG_LSTM or (steps > 1 and arrays[0].size >= LARGE_LSTM)
+    many = statics["steps"] >= LONG_LSTM or arrays[0].size >= LARGE_LSTM
     return _enabled and many and all(a.dtype == np.float32 for a in arrays)
 
 

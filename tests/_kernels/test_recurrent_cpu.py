@@ -58,7 +58,7 @@ def compare(kind: str, sizes: tuple[int, ...], size: int, reverse: bool = False)
     spies = {name: [(device, when, spy(name, function))] for name, (device, when, function) in rows.items()}
     with patch.object(_kernels, "LONG_LSTM", 1), patch.dict(TABLE, spies):
         fast = results(kind, operands, sizes, reverse)
-    assert called == [*rows]
+    assert called == ([*rows] if len(sizes) > 1 else [])
     wide = [None if a is None else a.astype(np.float64) for a in operands]
     for k, (found, expected) in enumerate(zip(fast, results(kind, wide, sizes, reverse), strict=True)):
         largest = np.abs(expected).max(initial=0)

@@ -31,6 +31,11 @@ def place(xp: Any, index: Any) -> Any:
     return index if isinstance(index, slice) else xp.asarray(index)
 
 
+def kernel(name: str, xp: Any, sizes: tuple[int, ...], *arrays: Any) -> Callable | None:
+    """The kernel for the steps of a batch; a single step has none, since it would pack its weights in vain."""
+    return _kernels.chosen(name, xp, *arrays, steps=len(sizes)) if len(sizes) > 1 else None
+
+
 def states_from(xp: Any, first: Any, rows: int) -> Any:
     """The states of a packed batch of so many rows: first ones given, those of the rows yet to be written."""
     states = xp.empty((len(first) + rows, first.shape[1]), first.dtype)

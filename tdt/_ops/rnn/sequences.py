@@ -14,6 +14,7 @@ from tdt._ops.linear import linear
 from tdt._ops.rnn._shared import (
     back_through_time,
     bias_of,
+    kernel,
     lstm_scales,
     place,
     products,
@@ -42,7 +43,7 @@ def lstm_sequence(xp, x, h, c, w_ih, w_hh, b_ih, b_hh, w_hr, *, sizes, reverse=F
     gates = _kernels.product(xp, x, w_ih.T)
     hs, cs = states_from(xp, h, len(x)), states_from(xp, c, len(x))
     bias = bias_of(xp, w_ih, b_ih, b_hh)
-    if w_hr is None and (fast := _kernels.chosen("lstm_sequence.steps", xp, gates, h, c, w_hh, steps=len(sizes))):
+    if w_hr is None and (fast := kernel("lstm_sequence.steps", xp, sizes, gates, h, c, w_hh)):
         fast(steps, gates, hs, cs, w_hh, bias)
     else:
         gates += bias
@@ -77,7 +78,7 @@ def _(needs, x, h, c, w_ih, w_hh, b_ih, b_hh, w_hr, sizes, reverse, g_out, g_las
 def _(xp, needs, x, h, c, w_ih, w_hh, w_hr, sizes, reverse, out, gates, cells, g_out, g_last, g_cell):
     steps, batch = steps_of(sizes, reverse), len(h)
     dh, dc = state_grads(xp, steps, len(x), g_last, g_out), state_grads(xp, steps, len(x), g_cell)
-    if w_hr is None and (fast := _kernels.chosen("lstm_sequence.steps_vjp", xp, gates, w_hh, dh, dc, steps=len(sizes))):
+    if w_hr is None and (fast := kernel("lstm_sequence.steps_vjp", xp, sizes, gates, w_hh, dh, dc)):
         grads = fast(steps, dh, dc, w_hh, gates, cells)
     else:
         grads = _lstm_through_time(xp, steps, dh, dc, w_hh, w_hr, gates, cells)
@@ -128,7 +129,7 @@ def gru_sequence(xp, x, h, w_ih, w_hh, b_ih, b_hh, *, sizes, reverse=False):
     gates = _kernels.product(xp, x, w_ih.T)
     hs, passed = states_from(xp, h, len(x)), xp.empty((len(x), size), x.dtype)
     given, own = bias_of(xp, w_ih, b_ih), bias_of(xp, w_hh, b_hh)
-    if fast := _kernels.chosen("gru_sequence.steps", xp, gates, h, w_hh, steps=len(sizes)):
+    if fast := kernel("gru_sequence.steps", xp, sizes, gates, h, w_hh):
         fast(steps, gates, hs, passed, w_hh, given, own)
     else:
         gates += given
@@ -164,7 +165,7 @@ def _(needs, x, h, w_ih, w_hh, b_ih, b_hh, sizes, reverse, g_out, g_last):
 def _(xp, needs, x, h, w_ih, w_hh, sizes, reverse, out, gates, passed, g_out, g_last):
     steps, size = steps_of(sizes, reverse), h.shape[1]
     dh = state_grads(xp, steps, len(x), g_last, g_out)
-    if fast := _kernels.chosen("gru_sequence.steps_vjp", xp, gates, w_hh, dh, passed, steps=len(sizes)):
+    if fast := kernel("gru_sequence.steps_vjp", xp, sizes, gates, w_hh, dh, passed):
         grads = fast(steps, dh, w_hh, gates, passed, h, out)
     else:
         grads = _gru_through_time(xp, steps, dh, w_hh, gates, passed, h, out)
@@ -199,7 +200,7 @@ def rnn_sequence(xp, x, h, w_ih, w_hh, b_ih, b_hh, *, relu, sizes, reverse=False
     hs = states_from(xp, h, len(x))
     sums = _kernels.product(xp, x, w_ih.T)
     sums += bias_of(xp, w_ih, b_ih, b_hh)
-    if fast := _kernels.chosen("rnn_sequence.steps", xp, sums, h, w_hh, steps=len(sizes)):
+    if fast := kernel("rnn_sequence.steps", xp, sizes, sums, h, w_hh):
         fast(steps, sums, hs, w_hh, relu)
     else:
         for rows, after, before in steps.each:
@@ -224,7 +225,7 @@ def _(needs, x, h, w_ih, w_hh, b_ih, b_hh, relu, sizes, reverse, g_out, g_last):
 def _(xp, needs, x, h, w_ih, w_hh, relu, sizes, reverse, out, g_out, g_last):
     steps = steps_of(sizes, reverse)
     dh = state_grads(xp, steps, len(x), g_last, g_out)
-    if fast := _kernels.chosen("rnn_sequence.steps_vjp", xp, out, w_hh, dh, steps=len(sizes)):
+    if fast := kernel("rnn_sequence.steps_vjp", xp, sizes, out, w_hh, dh):
         grads = fast(steps, dh, w_hh, out, relu)
     else:
         factors = (~(out <= 0)).astype(out.dtype) if relu else 1 - out * out
