@@ -184,6 +184,13 @@ def test_writing_into_the_output_before_backward_is_noticed():
             out.sum().backward()
 
 
+def test_results_may_be_detached_in_place():
+    for lib in (tdt, torch):
+        for kind in ("RNN", "GRU"):
+            for t in getattr(lib.nn, kind)(2, 3)(lib.ones(4, 1, 2)):
+                assert not t.detach_().requires_grad
+
+
 def test_second_derivatives_of_layers_are_pytorchs():
     for kind in ("RNN", "LSTM", "GRU"):
         ours, theirs = pair(kind, 2, 3, 2, bidirectional=True)

@@ -292,6 +292,7 @@ samples(
 
 def over_steps(x, states, sizes, reverse, step):
     """Every h of a packed batch, and the last states: a sample's steps one by one."""
+    lead, x = x.shape[:-1], x.reshape(-1, x.shape[-1])
     starts, outs = np.cumsum([0, *sizes]), np.empty((len(x), states[0].shape[1]))
     states = [s.copy() for s in states]
     for n in range(sizes[0]):
@@ -300,7 +301,7 @@ def over_steps(x, states, sizes, reverse, step):
             for s, new in zip(states, step(x[row], *[s[n] for s in states]), strict=True):
                 s[n] = new
             outs[row] = states[0][n]
-    return (outs, *states)
+    return (outs.reshape(*lead, -1), *states)
 
 
 def lstm(a, h, c, w_ih, w_hh, b_ih, b_hh, w_hr, sizes, reverse):
@@ -342,7 +343,7 @@ def rnn(a, h, w_ih, w_hh, b_ih, b_hh, relu, sizes, reverse):
 def recurrent(gates, states=1, **statics):
     """Padded and packed, to and fro, with and without biases."""
     h, first, second = x(2, 2), x(gates * 2, 2), x(gates * 2, 2, seed=1)
-    yield (x(6, 2), h, *[x(2, 2, seed=1)] * (states - 1), first, second, x(gates * 2), x(gates * 2, seed=1)), {
+    yield (x(3, 2, 2), h, *[x(2, 2, seed=1)] * (states - 1), first, second, x(gates * 2), x(gates * 2, seed=1)), {
         "sizes": (2, 2, 2), "reverse": False, **statics}  # fmt: skip
     yield (x(3, 3), h, *[x(2, 2, seed=1)] * (states - 1), x(gates * 2, 3), second, None, None), {
         "sizes": (2, 1), "reverse": True, **statics}  # fmt: skip

@@ -98,12 +98,11 @@ def _padded(name: str, input: Tensor, hx: Any, params: Sequence[Tensor], has_bia
     if input.ndim != 3:
         raise RuntimeError(f"{name}: expected a batch of sequences (T, N, I), got input {tuple(input.shape)}")
     x = input.transpose(0, 1) if batch_first else input
-    steps, batch, inside = x.shape
+    steps, batch, _ = x.shape
     if not steps:
         raise RuntimeError("Expected sequence length to be larger than 0 in RNN")
-    rows, sizes = x.reshape(steps * batch, inside), (batch,) * steps
-    out, *last = _stacked(name, rows, sizes, hx, params, has_biases, num_layers, dropout, train, bidirectional)
-    out = out.reshape(steps, batch, out.shape[1])
+    sizes = (batch,) * steps
+    out, *last = _stacked(name, x, sizes, hx, params, has_biases, num_layers, dropout, train, bidirectional)
     return out.transpose(0, 1) if batch_first else out, *last
 
 
@@ -123,7 +122,7 @@ def _packed(name: str, data: Tensor, batch_sizes: Tensor, hx: Any, params: Seque
 
 def _stacked(name: str, x: Tensor, sizes: tuple[int, ...], hx: Any, params: Sequence[Tensor], has_biases: bool,
              num_layers: int, dropout: float, train: bool, bidirectional: bool) -> tuple[Tensor, ...]:  # fmt: skip
-    """All layers over rows (rows, I): every h of the last layer (rows, H · directions), and the last states."""
+    """All layers over (T, N, I) or (rows, I): every h of the last layer, (…, H · directions), and the last states."""
     kind, sides = KINDS[name], 2 if bidirectional else 1
     states = _states(name, hx)
     width, size = states[0].shape[-1], states[-1].shape[-1]
@@ -146,10 +145,10 @@ def _stacked(name: str, x: Tensor, sizes: tuple[int, ...], hx: Any, params: Sequ
             )
             made.append(out)
             ends.append(tuple(last))
-        x = made[0] if sides == 1 else cat(made, 1)
+        x = made[0] if sides == 1 else cat(made, -1)
         if dropout and train and layer < num_layers - 1:
             x = drop_out(x, dropout)
-    return x, *[stack(last) if len(last) > 1 else last[0].unsqueeze(0) for last in zip(*ends, strict=True)]
+    return x, *[stack(last) for last in zip(*ends, strict=True)]
 
 
 def _states(name: str, hx: Any) -> tuple[Tensor, ...]:
@@ -165,7 +164,7 @@ def _weights(kind: Kind, given: Sequence[Tensor], has_biases: bool, x: Tensor, w
              layer: int) -> list[Tensor | None]:  # fmt: skip
     """The op's operands behind the states: w_ih, w_hh, b_ih, b_hh, and w_hr for an LSTM; None where there is none."""
     rows = kind.gates * size
-    shapes = (rows, x.shape[1]), (rows, width), (rows,), (rows,), (width, size)
+    shapes = (rows, x.shape[-1]), (rows, width), (rows,), (rows,), (width, size)
     named: dict[str, Any] = dict.fromkeys(("w_ih", "w_hh", "b_ih", "b_hh", "w_hr")[: 5 if kind.gates == 4 else 4])
     present = [name for name in named if has_biases or name[0] == "w"]
     named.update(zip(present, given, strict=False))

@@ -23,7 +23,12 @@ from tdt.autograd._mode import enable_grad, state
 
 def products(x: tuple, *operands: Any) -> int:
     """Multiply-adds: every row of x meets every weight."""
-    return x[0] * sum(math.prod(w) for w in operands if w is not None and len(w) == 2)
+    return math.prod(x[:-1]) * sum(math.prod(w) for w in operands if w is not None and len(w) == 2)
+
+
+def rows(x: Any) -> Any:
+    """(T, N, F), an array or a tensor, as (rows, F); a packed batch is that already."""
+    return x if x.ndim == 2 else x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
 
 
 def place(xp: Any, index: Any) -> Any:
@@ -36,19 +41,19 @@ def kernel(name: str, xp: Any, sizes: tuple[int, ...], *arrays: Any) -> Callable
     return _kernels.chosen(name, xp, *arrays, steps=len(sizes)) if len(sizes) > 1 else None
 
 
-def states_from(xp: Any, first: Any, rows: int) -> Any:
+def states_from(xp: Any, first: Any, count: int) -> Any:
     """The states of a packed batch of so many rows: first ones given, those of the rows yet to be written."""
-    states = xp.empty((len(first) + rows, first.shape[1]), first.dtype)
+    states = xp.empty((len(first) + count, first.shape[1]), first.dtype)
     states[: len(first)] = first
     return states
 
 
-def state_grads(xp: Any, steps: Steps, rows: int, g_last: Any, g_out: Any = None) -> Any:
+def state_grads(xp: Any, steps: Steps, g_last: Any, g_out: Any = None) -> Any:
     """The gradients of all states, as far as they come from the results."""
     batch, size = g_last.shape
-    grads = xp.zeros((batch + rows, size), g_last.dtype)
+    grads = xp.zeros((batch + len(steps.before), size), g_last.dtype)
     if g_out is not None:
-        grads[batch:] = g_out
+        grads[batch:] = rows(g_out)
     grads[place(xp, steps.last)] += g_last
     return grads
 
@@ -82,12 +87,12 @@ def back_through_time(xp: Any, steps: Steps, dh: Any, factors: Any, w_hh: Any, p
     """
     grads = xp.empty((len(factors), factors.shape[1] * factors.shape[2]), dh.dtype)
     by_gate = grads.reshape(factors.shape)
-    for rows, after, before in reversed(steps.each):
+    for part, after, before in reversed(steps.each):
         total, before = dh[after], place(xp, before)
-        xp.multiply(total[:, None], factors[rows], out=by_gate[rows])
-        dh[before] += grads[rows, passed].dot(w_hh)
+        xp.multiply(total[:, None], factors[part], out=by_gate[part])
+        dh[before] += grads[part, passed].dot(w_hh)
         if kept is not None:
-            dh[before] += total * kept[rows]
+            dh[before] += total * kept[part]
     return grads
 
 
@@ -95,19 +100,20 @@ def weight_grads(xp: Any, needs: Sequence[bool], given: Any, passed: Any, x: Any
                  w_ih: Any) -> tuple:  # fmt: skip
     """Of x, w_ih, w_hh, b_ih, b_hh: from the gradients of what x W + b gave to the gates and of what h W + b passed on."""
     product = _kernels.product
-    before = xp.concatenate([h, out])[place(xp, steps.before)] if needs[2] else None  # what every row began from
+    before = xp.concatenate([h, rows(out)])[place(xp, steps.before)] if needs[2] else None  # what every row began from
     bias = given.sum(0) if needs[3] else None
     return (
-        product(xp, given, w_ih) if needs[0] else None,
-        product(xp, given.T, x) if needs[1] else None,
+        product(xp, given, w_ih).reshape(x.shape) if needs[0] else None,
+        product(xp, given.T, rows(x)) if needs[1] else None,
         product(xp, passed.T, before) if needs[2] else None,
         bias,
         None if not needs[4] else passed.sum(0) if bias is None or passed is not given else bias.copy(),
     )
 
 
-def unrolled(step: Callable[..., tuple], gates: Tensor, states: tuple, sizes: tuple, reverse: bool) -> tuple:
+def unrolled(step: Callable[..., tuple], given: Tensor, states: tuple, sizes: tuple, reverse: bool) -> tuple:
     """Every h, and every sample's last states, of tensors; `step` makes the next states of the samples that run."""
+    gates = rows(given)
     spans = [(end - n, end) for n, end in zip(sizes, itertools.accumulate(sizes), strict=True)]
     outs = []
     for start, end in spans[::-1] if reverse else spans:
@@ -115,7 +121,8 @@ def unrolled(step: Callable[..., tuple], gates: Tensor, states: tuple, sizes: tu
         made = step(gates[start:end], *[s[:n] for s in states])
         outs.append(made[0])
         states = tuple(new if n == len(s) else cat([new, s[n:]]) for new, s in zip(made, states, strict=True))
-    return (cat(outs[::-1] if reverse else outs), *states)
+    out = cat(outs[::-1] if reverse else outs)
+    return (out.reshape(*given.shape[:-1], out.shape[1]), *states)
 
 
 def recorded(forward: Callable[..., tuple], needs: tuple, operands: tuple, grads: tuple) -> tuple:
