@@ -68,6 +68,8 @@ def _(xp, g, x, slope):
 
 @op(dtypes=FLOATING)
 def _prelu(xp, x, w):
+    if w.size == 1 and x.size >= _kernels.LARGE_ACTIVATION and (fast := _kernels.chosen("leaky_relu", xp, x)):
+        return fast(x, slope=w.item())
     y = xp.minimum(x, 0) * w  # faster than `where`
     y += xp.maximum(x, 0)
     return y
@@ -85,6 +87,8 @@ def _(g, x):
 
 @_prelu.fast_vjp("x")
 def _(xp, g, x, w):
+    if w.size == 1 and x.size >= _kernels.LARGE_ACTIVATION and (fast := _kernels.chosen("leaky_relu.vjp.x", xp, g, x)):
+        return fast(g, x, slope=w.item())
     above = x > 0
     return _kept(xp, g, above) + _kept(xp, g * w, ~above)
 

@@ -53,6 +53,8 @@ def test_prelu_of_every_channel_count_is_pytorchs():
     agree_module(lambda lib: lib.nn.PReLU(4, 0.1), numbers(2, 4, 3, 3))
     agree(lambda lib, x, w: lib.nn.functional.prelu(x, w), numbers(2, 3), np.float32(0.3))
     agree(lambda lib, x, w: lib.nn.functional.prelu(x, w), numbers(3), numbers(1))
+    for count in (1, 64):  # large ones take other ways
+        agree(lambda lib, x, w: lib.nn.functional.prelu(x, w), numbers(4, 64, 16, 16), numbers(count))
 
 
 @pytest.mark.parametrize("name", ["softmax", "log_softmax", "softmin"])
