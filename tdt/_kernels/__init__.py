@@ -74,14 +74,13 @@ def chosen(name: str, xp: Any, *arrays: Any, **statics: Any) -> Callable | None:
     return find(name, "cpu" if xp is np else "cuda", arrays, statics)
 
 
-def product(xp: Any, a: Any, b: Any) -> Any:
-    """a @ b, for matrices or stacks of them."""
-    if a.size * b.shape[-1] < LARGE_PRODUCT:
-        return (
-            a.dot(b) if a.ndim == 2 == b.ndim else xp.matmul(a, b)
-        )  # for small matrices `dot` has a third of the cost
-    fast = find("product", "cpu" if xp is np else "cuda", (a, b), {})
-    return xp.matmul(a, b) if fast is None else fast(a, b)
+def product(xp: Any, a: Any, b: Any, bias: Any = None) -> Any:
+    """a @ b, for matrices or stacks of them, plus a bias for each column."""
+    if a.size * b.shape[-1] >= LARGE_PRODUCT and (fast := chosen("product", xp, a, b)):
+        return fast(a, b, bias)
+    # For small matrices `dot` has a third of the cost.
+    out = a.dot(b) if a.ndim == 2 == b.ndim else xp.matmul(a, b)
+    return out if bias is None else xp.add(out, bias, out=out)
 
 
 def add(a: Any, b: Any) -> Any:

@@ -11,12 +11,14 @@ from typing import Any
 
 import numpy as np
 
+from tdt._kernels._intrinsics import array_at
 from tdt._kernels._jit import intrinsic, jit
 from tdt._kernels._pool import blas_functions, parallel
 
 PIECE = 1 << 20  # multiply-adds of a block, at least: some 20 µs
-SHORTEST = 128  # rows or columns of a block, at least: fewer, and the BLAS spends its time packing the other matrix
-MOST = 16  # blocks of one matrix
+SHORTEST = 256  # rows or columns of a block, at least: fewer, and the BLAS spends its time packing the other matrix
+MOST = 16  # blocks of one matrix; as all numbers of them a power of two, which two threads or four can share
+EDGE = 32  # rows or columns that the BLAS works on at a time; those of a block are a multiple
 NAMES = {"f": ("scipy_cblas_sgemm64_", "cblas_sgemm64_"), "d": ("scipy_cblas_dgemm64_", "cblas_dgemm64_")}
 ROW_MAJOR, AS_IT_IS, TRANSPOSED = 101, 111, 112  # cblas.h
 
@@ -27,16 +29,17 @@ def address(kind: str) -> int:
     return next(iter(blas_functions(NAMES[kind])), 0)
 
 
-def product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """a @ b for (..., M, K) and (..., K, N) of one floating dtype and the same leading sizes."""
+def product(a: np.ndarray, b: np.ndarray, bias: np.ndarray | None = None) -> np.ndarray:
+    """a @ b for (..., M, K) and (..., K, N) of one floating dtype and the same leading sizes, plus a bias (N,)."""
     *batch, rows, depth = a.shape
     columns = b.shape[-1]
     out = np.empty((*batch, rows, columns), a.dtype)
     (a, a_how), (b, b_how) = _readable(a), _readable(b)
     by_rows = rows > columns
     longer, shorter = max(rows, columns), min(rows, columns)
-    size = max(SHORTEST, -(-longer // MOST), -(-PIECE // (shorter * depth)))
-    size += -size % SHORTEST
+    pieces = min(MOST, max(1, longer // max(SHORTEST, -(-PIECE // (shorter * depth)))))
+    size = -(-longer // (1 << (pieces.bit_length() - 1)))
+    size += -size % EDGE
     pieces = -(-longer // size)
     item = a.itemsize
     # Bytes from one block to the next, in a and b (one of the two stays) and in the result.
@@ -47,7 +50,7 @@ def product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     )  # fmt: skip
     parallel(
         _blocks, a.shape[0] * pieces, address(a.dtype.char), pieces, size, by_rows, rows, columns, depth,
-        *(part for matrix in matrices for part in matrix), out.reshape(-1)[:0],
+        *(part for matrix in matrices for part in matrix), out.reshape(-1)[:0] if bias is None else np.ascontiguousarray(bias),
     )  # fmt: skip
     return out
 
@@ -92,11 +95,18 @@ def gemm(typingctx: Any, function: Any, a_how: Any, b_how: Any, m: Any, n: Any, 
 
 @jit
 def _blocks(first, last, function, pieces, size, by_rows, rows, columns, depth, a, a_next, a_step, a_how, lda, b, b_next,
-            b_step, b_how, ldb, c, c_next, c_step, ldc, like):  # fmt: skip
+            b_step, b_how, ldb, c, c_next, c_step, ldc, bias):  # fmt: skip
     for number in range(first, last):
         i = number // pieces
         j = number - i * pieces
         m = min(size, rows - j * size) if by_rows else rows
         n = columns if by_rows else min(size, columns - j * size)
+        target = c + i * c_next + j * c_step
         gemm(function, a_how, b_how, m, n, depth, a + i * a_next + j * a_step, lda, b + i * b_next + j * b_step, ldb,
-             c + i * c_next + j * c_step, ldc, like)  # fmt: skip
+             target, ldc, bias)  # fmt: skip
+        if bias.size:
+            added = bias if by_rows else bias[j * size : j * size + n]
+            for row in range(m):
+                line = array_at(target + row * ldc * bias.itemsize, n, bias)
+                for column in range(n):
+                    line[column] += added[column]

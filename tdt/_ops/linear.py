@@ -23,12 +23,8 @@ def _flops(x: tuple, w: tuple, b: Any) -> int:
 @op(dtypes=NUMBERS, promote=(), broadcasts=False, shape=_shape, flops=_flops)
 def _linear(xp, x, w, b):
     # One product of two matrices: NumPy multiplies a stack of matrices one by one.
-    y = _kernels.product(xp, x if x.ndim == 2 else x.reshape(math.prod(x.shape[:-1]), w.shape[-1]), w.T)
-    if x.ndim != 2:
-        y = y.reshape(_shape(x.shape, w.shape, b))
-    if b is not None:
-        y = xp.add(y, b, out=y) if y.ndim else y + b
-    return y
+    y = _kernels.product(xp, x if x.ndim == 2 else x.reshape(math.prod(x.shape[:-1]), w.shape[-1]), w.T, b)
+    return y if x.ndim == 2 else y.reshape(_shape(x.shape, w.shape, b))
 
 
 @_linear.vjp("x", "w", "b")

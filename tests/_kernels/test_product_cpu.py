@@ -73,6 +73,15 @@ def test_broadcast_and_transposed_stacks():
     close(product(b.T, a.T), np.ascontiguousarray(b.T), np.ascontiguousarray(a.T))
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("size", SIZES)
+def test_a_bias_is_added_to_every_row(size, dtype):
+    a, b = matrices(*size, dtype)
+    bias = np.random.default_rng(3).normal(size=2 * size[1]).astype(dtype)
+    for each in (bias[: size[1]], bias[::2]):
+        np.testing.assert_array_equal(product(a, b, each), product(a, b) + each)
+
+
 def test_non_finite_values_spread_as_in_numpy():
     a, b = matrices(130, 140, 120, np.float32)
     a[3, 5], a[70, 0], b[0, 77] = np.nan, np.inf, -np.inf
@@ -85,7 +94,7 @@ def test_linear_and_matmul_use_it_for_large_products_alone(monkeypatch):
     calls = []
     monkeypatch.setitem(
         _kernels.TABLE, "product",
-        [("cpu", _kernels.TABLE["product"][0][1], lambda a, b: calls.append((a.shape, b.shape)) or product(a, b))],
+        [("cpu", _kernels.TABLE["product"][0][1], lambda *args: calls.append((args[0].shape, args[1].shape)) or product(*args))],
     )  # fmt: skip
     if not _kernels.enabled():
         pytest.skip("kernels are off")
