@@ -42,6 +42,7 @@ LARGE_LOOKUP = 1 << 13  # elements of a gradient: NumPy's addition to places tak
 LARGE_SOFTMAX = 1 << 14  # elements, of layer norm too
 CACHED = 1 << 19  # elements of a group, or of a channels-last sample, that are read three times: two megabytes
 LARGE_RESAMPLE = 1 << 16  # elements of the result
+LARGE_ATTENTION = 1 << 13  # weights: NumPy passes over them eight times, forward and backward
 LARGE_LOSS = 1 << 15  # logits
 LARGE_ACTIVATION = 1 << 15  # elements: NumPy's own exp and tanh are as fast on fewer
 # Multiply-adds of a matrix product: about 30 µs on one thread, where a second one saves a third of it.
@@ -320,6 +321,18 @@ def _large_draw(arrays: Sequence[Any], statics: dict) -> bool:
     return _enabled and statics["n"] >= LARGE_DRAW
 
 
+def _large_attention(arrays: Sequence[Any], statics: dict) -> bool:
+    """Float32 q, k and v of at most two leading dimensions, and a float32 mask with its numbers for a row in a row."""
+    q, k, v, mask, _ = arrays
+    if not _enabled or q.ndim > 4 or not (q.size and k.size and v.size):
+        return False
+    if any(a is not None and a.dtype != np.float32 for a in (q, k, v, mask)):
+        return False
+    if mask is not None and mask.shape[-1] > 1 and mask.strides[-1] != mask.itemsize:
+        return False
+    return q.size // q.shape[-1] * k.shape[-2] >= LARGE_ATTENTION
+
+
 def _large_product(arrays: Sequence[Any], statics: dict) -> bool:
     """Matrices of float32 or float64, or stacks of as many."""
     a, b = arrays
@@ -364,6 +377,8 @@ TABLE: dict[str, list[Kernel]] = {
     "relu": [("cpu", _alike(LARGE_RELU), _lazy("relu_cpu", "relu"))],
     "relu.vjp.x": [("cpu", _large_gradient, _lazy("relu_cpu", "relu_vjp"))],
     "add.arrays": [("cpu", _alike(LARGE_SUM), _lazy("sum_cpu", "add"))],
+    "attention.blocks": [("cpu", _large_attention, _lazy("attention_cpu", "attention"))],
+    "attention.blocks_vjp": [("cpu", _large_attention, _lazy("attention_cpu", "attention_vjp"))],
     "batch_norm": [("cpu", _large_channels, _lazy("norm_cpu", "batch_norm"))],
     "group_norm": [
         ("cpu", _cached_groups, _lazy("group_norm_cpu", "group_norm")),

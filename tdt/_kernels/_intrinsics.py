@@ -28,6 +28,24 @@ def array_at(typingctx: Any, address: Any, size: Any, like: Any) -> Any:
     return result(types.intp, types.intp, like), generate
 
 
+def local_floats(count: int) -> Any:
+    """An intrinsic without arguments: the address of `count` float32 numbers on the thread's own stack, until the kernel
+    returns."""
+
+    def local(typingctx: Any) -> Any:
+        from numba.core import cgutils, types
+
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            kind = context.get_value_type(types.float32)
+            place = cgutils.alloca_once(builder, kind, size=context.get_constant(types.intp, count))
+            place.align = 64
+            return builder.ptrtoint(place, context.get_value_type(types.intp))
+
+        return types.intp(), generate
+
+    return intrinsic(local)
+
+
 @intrinsic
 def float_of_bits(typingctx: Any, bits: Any) -> Any:
     """The float32 that has the bits of an integer (its low 32)."""

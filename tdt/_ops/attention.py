@@ -31,36 +31,41 @@ def _attention(xp, q, k, v, mask, keep, *, causal, scale, dropped):
     """softmax(scale q kᵀ + mask) v for q (*, L, E), k (*, S, E), v (*, S, D), and a mask (*, L, S) or None.
 
     keep: None, or bools (*, L, S) that say which weights are not dropped; these are divided by 1 - dropped. causal: row i
-    sees the places up to i. Weights of a row whose scores are all -inf are 0. aux: the logarithms of the sums that the
-    exponentials of scores are divided by, (*, L, 1).
+    sees the places up to i. Weights of a row whose scores are all -inf are 0. aux: for each row the largest score, and 1
+    over the sum of the exponentials of the scores less it, (*, L, 2).
 
     Rows are computed a few at a time, so memory grows with L + S, not with L S (Rabe and Staats, 2021); the gradient makes
-    the weights anew, from those logarithms (Dao et al., 2022).
+    the weights anew, from those two numbers (Dao et al., 2022).
     """
-    if fast := _kernels.chosen("attention", xp, q, k, v, mask, keep, causal=causal):
-        return fast(q, k, v, mask, keep, causal=causal, scale=scale)
-    out, norms = _room(xp, q, v, keep), xp.full((*q.shape[:-1], 1), math.inf, q.dtype)
+    out, norms = _room(xp, q, v, keep), xp.zeros((*q.shape[:-1], 2), q.dtype)
+    if fast := _kernels.chosen("attention.blocks", xp, q, k, v, mask, keep):
+        fast(q, k, v, mask, keep, out, norms, causal=causal, scale=scale, dropped=dropped)
+        return out, norms
     for rows, seen in _blocks(q, k, causal) if k.shape[-2] else ():
         weights = _scores(xp, q, k, mask, rows, seen, causal, scale)
         top = weights.max(axis=-1, keepdims=True)
         top[top == -math.inf] = 0
         xp.exp(xp.subtract(weights, top, out=weights), out=weights)
         total = weights.sum(axis=-1, keepdims=True)
-        empty = total == 0
-        total[empty] = 1
-        weights /= total
-        norms[..., rows, :] = xp.where(empty, xp.asarray(math.inf, q.dtype), top + xp.log(total))
+        total[total == 0] = math.inf
+        norms[..., rows, :1], norms[..., rows, 1:] = top, 1 / total
+        weights *= norms[..., rows, 1:]
         _drop(weights, keep, rows, seen, dropped)
         out[..., rows, :] = _kernels.product(xp, weights, v[..., seen, :])
     return out, norms
 
 
 def _room(xp: Any, q: Any, v: Any, keep: Any) -> Any:
-    """Where the result goes: in q's memory order where PyTorch's fused form has it so, else contiguous."""
-    heads = q.ndim == 4 and q.strides[-1] == q.itemsize and 0 not in q.strides
-    if heads and q.shape[-1] == v.shape[-1] and keep is None:
-        return xp.zeros_like(q)
+    """Zeros for the result: in q's memory order where PyTorch's fused form has it so, else contiguous."""
+    if q.ndim == 4 and q.shape[-1] == v.shape[-1] and keep is None:
+        return _zeros_like(xp, q)
     return xp.zeros((*q.shape[:-1], v.shape[-1]), q.dtype)
+
+
+def _zeros_like(xp: Any, x: Any) -> Any:
+    """Zeros in x's memory order if that has the last dimension in a row, else contiguous."""
+    ordered = x.strides[-1] == x.itemsize and 0 not in x.strides
+    return xp.zeros_like(x) if ordered else xp.zeros(x.shape, x.dtype)
 
 
 def _blocks(q: Any, k: Any, causal: bool) -> Iterator[tuple[slice, slice]]:
@@ -110,16 +115,17 @@ def _(g, needs, q, k, v, mask, keep, causal, scale, dropped):
 
 @_attention.fast_vjp("q", "k", "v", "mask")
 def _(xp, g, needs, q, k, v, mask, keep, out, norms, causal, scale, dropped):
-    fast = None if needs[3] else _kernels.chosen("attention.vjp", xp, q, k, v, mask, keep, causal=causal)
-    if fast:
-        return (*fast(g, q, k, v, mask, keep, out, norms, causal=causal, scale=scale), None)
-    gq, gk, gv = xp.zeros_like(q), xp.zeros_like(k), xp.zeros_like(v)
+    gq, gk, gv = (_zeros_like(xp, x) for x in (q, k, v))
+    if not needs[3] and (fast := _kernels.chosen("attention.blocks_vjp", xp, q, k, v, mask, keep)):
+        fast(g, q, k, v, mask, keep, out, norms, gq, gk, gv, causal=causal, scale=scale, dropped=dropped)
+        return gq, gk, gv, None
     g_mask = xp.zeros((*q.shape[:-1], k.shape[-2]), mask.dtype) if needs[3] else None
     # What softmax's gradient subtracts: the sum of weights times their gradients, which is that of `out` times its own.
     shared = (g * out).sum(axis=-1, keepdims=True)
     for rows, seen in _blocks(q, k, causal):
         weights = _scores(xp, q, k, mask, rows, seen, causal, scale)
-        xp.exp(xp.subtract(weights, norms[..., rows, :], out=weights), out=weights)
+        xp.exp(xp.subtract(weights, norms[..., rows, :1], out=weights), out=weights)
+        weights *= norms[..., rows, 1:]
         towards = _kernels.product(xp, g[..., rows, :], v[..., seen, :].swapaxes(-1, -2))
         kept = weights if keep is None else weights.copy()
         _drop(kept, keep, rows, seen, dropped)
