@@ -67,8 +67,8 @@ class Slab:
 class Piece:
     """Neighbours in a slab, or a part of one parameter, that are updated together.
 
-    first, last: which of the plan's parameters. state: flat arrays, one for each name. `grad` and `work` are buffers of
-    the same size. Complex numbers appear as pairs of real ones in all of these.
+    first, last: which of the plan's parameters. Complex numbers appear as pairs of real ones in what it hands out, and
+    numbers of two bytes as float32: a step is computed in that and rounded once.
     """
 
     def __init__(self, plan: Plan, first: int, last: int, lo: int, hi: int, part: slice | None):
@@ -76,38 +76,48 @@ class Piece:
         self.first, self.last, self.part = first, last, part
         self.targets = [a if part is None else a.reshape(-1)[part] for a in plan.arrays[first:last]]
         self.xp = _backend.namespace(self.targets[0])
-        self.real = np.dtype(self.targets[0].real.dtype)
-        grad, work = plan.buffers(self.xp, self.targets[0].dtype, hi - lo)
-        self._gathered, self.grad, self.work = grad, grad.view(self.real), work.view(self.real)
-        self.state = [flat[lo:hi].view(self.real) for flat in slab.flat]
+        self.narrow = self.targets[0].dtype.itemsize == 2
+        dtype = np.dtype(np.float32) if self.narrow else self.targets[0].dtype
+        self.real = np.empty(0, dtype).real.dtype
+        self._grad, self._work = plan.buffers(self.xp, dtype, hi - lo)
+        self._real_grad, self._real_work = self._grad.view(self.real), self._work.view(self.real)
+        self._state = [flat[lo:hi] if self.narrow else flat[lo:hi].view(self.real) for flat in slab.flat]
         ends = np.cumsum([0] + [a.size for a in self.targets]).tolist()
-        self._updates = [work[a:b].reshape(t.shape) for a, b, t in zip(ends, ends[1:], self.targets, strict=False)]
+        self._updates = [
+            self._work[a:b].reshape(t.shape) for a, b, t in zip(ends, ends[1:], self.targets, strict=False)
+        ]
 
     def gradient(self, grads: list) -> Any:
-        """The gradients as one flat array: `self.grad`, or a view of the only one, which must not be written to."""
+        """The gradients as one flat array; it may be a view of the only one, which must not be written to."""
         if self.last - self.first > 1:
-            self.xp.concatenate(grads[self.first : self.last], axis=None, out=self._gathered)
-            return self.grad
+            self.xp.concatenate(grads[self.first : self.last], axis=None, out=self._grad)
+            return self._real_grad
         flat = grads[self.first].reshape(-1)
-        return (flat if self.part is None else flat[self.part]).view(self.real)
+        flat = flat if self.part is None else flat[self.part]
+        return flat.astype(self.real) if self.narrow else flat.view(self.real)
 
-    def values(self, out: Any) -> Any:
-        """The parameters as one flat array, copied to `out` (`self.grad` or `self.work`)."""
-        self.xp.concatenate(self.targets, axis=None, out=out.view(self._gathered.dtype))
-        return out
+    def values(self) -> Any:
+        """The parameters as one flat array, there until `apply`."""
+        self.xp.concatenate(self.targets, axis=None, out=self._work)
+        return self._real_work
 
-    def decayed(self, g: Any, weight_decay: float) -> Any:
-        """The gradient `g` plus that of half of `weight_decay` times the squared norm of the parameters."""
-        pull = self.xp.multiply(self.values(self.work), weight_decay, self.work)
-        return self.xp.add(g, pull, self.grad)
+    def state(self) -> list:
+        """A flat array for each name, for a step to write to; `keep` takes it back."""
+        return [a.astype(self.real) for a in self._state] if self.narrow else self._state
+
+    def keep(self, state: list) -> None:
+        """Note what a step has written to the arrays of `state`."""
+        if self.narrow:
+            for own, new in zip(self._state, state, strict=True):
+                own[...] = new
 
     def apply(self, change: Any) -> None:
         """Add a flat array to the parameters."""
-        if len(self.targets) == 1:
+        if len(self.targets) == 1 and not self.narrow:
             (target,) = self.targets
             target += change.view(target.dtype).reshape(target.shape)
             return
-        self.work[...] = change
+        self._real_work[...] = change
         for target, update in zip(self.targets, self._updates, strict=True):
             self.xp.add(target, update, target)
 

@@ -134,15 +134,17 @@ class PlannedOptimizer(Optimizer):
             self._update_piece(piece, piece.gradient(grads), numbers[piece.first], options)
 
     def _update_piece(self, piece: Piece, g: Any, numbers: tuple, options: dict[str, Any]) -> None:
-        if options["maximize"]:
-            g = piece.xp.negative(g, piece.grad)
         decay, decoupled = options.get("weight_decay", 0), options.get("decoupled_weight_decay")
+        p = piece.values() if decay != 0 or self._reads_parameters else None
+        if options["maximize"]:
+            g = -g
         if decay != 0 and not decoupled:
-            g = piece.decayed(g, decay)
-        p = piece.values(piece.work) if self._reads_parameters else None
-        change = self._change(piece.xp, g, p, piece.state, numbers, **options)
+            g = g + p * decay
+        state = piece.state()
+        change = self._change(piece.xp, g, p, state, numbers, **options)
         if decay != 0 and decoupled:
-            change -= piece.values(piece.work) * (options["lr"] * decay)
+            change -= p * (options["lr"] * decay)
+        piece.keep(state)
         piece.apply(change)
 
     def _record(self, group: dict[str, Any], p: Any) -> None:

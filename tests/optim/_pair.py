@@ -68,7 +68,8 @@ class Pair:
         if not self.sparse:
             return torch.tensor(g), tdt.tensor(g)
         rows = self.random.integers(0, shape[0], size=(1, shape[0]))
-        return torch.sparse_coo_tensor(torch.tensor(rows), torch.tensor(g), shape), wrap(SparseCOO(rows, g, shape))
+        theirs = torch.sparse_coo_tensor(torch.tensor(rows), torch.tensor(g), shape, check_invariants=True)
+        return theirs, wrap(SparseCOO(rows, g, shape))
 
     def loss(self, library: Any) -> Any:
         """A loss with a curved valley; its gradients are computed."""
