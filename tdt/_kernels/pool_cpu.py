@@ -277,9 +277,9 @@ def _backward_any(
 ):
     """Arrays are flat. cells: a row a sample, for where the cells of the window at hand lie."""
     for n in range(first, last):
-        here = cells[n]
-        for k in range(n * height * width * channels, (n + 1) * height * width * channels):
-            grad[k] = ZERO
+        here, sample = cells[n], grad[n * height * width * channels : (n + 1) * height * width * channels]
+        for k in range(sample.size):  # in a slice: an index from elsewhere may be negative, and then LLVM scatters
+            sample[k] = ZERO
         for i in range(rows):
             for j in range(columns):
                 count = 0
