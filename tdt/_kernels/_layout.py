@@ -61,19 +61,26 @@ def _border(first, last, x, top, left, out):
             h, row, wide = i - top, out[n, i], out.shape[2]
             low = min(max(left, 0), wide) if h >= 0 and h < height else wide
             high = max(low, min(width + left, wide))
-            for j in range(wide):
-                if j < low or j >= high:
+            _zero(row[:low])
+            _zero(row[high:])
+            if low < high:
+                # In slices: where an index may be negative, LLVM gathers and scatters.
+                source, target = x[n, h, low - left : high - left], row[low:high]
+                if channels >= 8:
+                    for j in range(target.shape[0]):
+                        for c in range(channels):
+                            target[j, c] = source[j, c]
+                else:  # along the row: a loop of a few channels is mostly its beginning
                     for c in range(channels):
-                        row[j, c] = 0
-            if channels >= 8:
-                for j in range(low, high):
-                    source, target = x[n, h, j - left], row[j]
-                    for c in range(channels):
-                        target[c] = source[c]
-            else:  # along the row: a loop of a few channels is mostly its beginning
-                for c in range(channels):
-                    for j in range(low, high):
-                        row[j, c] = x[n, h, j - left, c]
+                        for j in range(target.shape[0]):
+                            target[j, c] = source[j, c]
+
+
+@jit
+def _zero(row):
+    for j in range(row.shape[0]):
+        for c in range(row.shape[1]):
+            row[j, c] = 0
 
 
 @jit
@@ -84,10 +91,11 @@ def _border_planes(first, last, x, channels, height, width, top, left, out, tall
             h, here = i - top, (n * tall + i) * wide * channels
             low = min(max(left, 0), wide) if h >= 0 and h < height else wide
             high = max(low, min(width + left, wide))
-            for k in range(here, here + low * channels):
-                out[k] = 0
-            for k in range(here + high * channels, here + wide * channels):
-                out[k] = 0
+            before, behind = out[here : here + low * channels], out[here + high * channels : here + wide * channels]
+            for k in range(before.size):
+                before[k] = 0
+            for k in range(behind.size):
+                behind[k] = 0
             _turn(x, (n * channels * height + h) * width + low - left, height * width, out, here + low * channels, channels,
                   channels, high - low)  # fmt: skip
 
