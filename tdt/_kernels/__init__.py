@@ -390,6 +390,8 @@ TABLE: dict[str, list[Kernel]] = {
     "channel_affine": [("cpu", _large_channels, _lazy("norm_cpu", "affine"))],
     "layer_norm": [("cpu", _large_layer, _lazy("layer_norm_cpu", "layer_norm"))],
     "layer_norm.vjp": [("cpu", _large_layer, _lazy("layer_norm_cpu", "layer_norm_vjp"))],
+    "logits.losses": [("cpu", _alike(LARGE_ACTIVATION), _lazy("activation_cpu", "logits_losses"))],
+    "logits.slopes": [("cpu", _alike(LARGE_ACTIVATION), _lazy("activation_cpu", "logits_slopes"))],
     "gelu": [("cpu", _large_float32, _lazy("gelu_cpu", "gelu"))],
     "gelu.vjp.x": [("cpu", _large_float32, _lazy("gelu_cpu", "gelu_vjp"))],
     **{

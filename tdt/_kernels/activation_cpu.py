@@ -147,6 +147,17 @@ def log_sigmoid_slope(g, x, p, q, r):
     return g * sigmoid32(-x)
 
 
+@jit
+def logits_loss(x, y, p, q, r):
+    size = -x if x < ZERO else x
+    return (x if x > ZERO else ZERO) - x * y + log1p32(exp32(-size))
+
+
+@jit
+def logits_slope(x, y, p, q, r):
+    return sigmoid32(x) - y
+
+
 def _forward(first, last, x, out, p, q, r):
     a, b, c = np.float32(p), np.float32(q), np.float32(r)
     xs, ys = x[first * BLOCK : last * BLOCK], out[first * BLOCK : last * BLOCK]
@@ -187,6 +198,8 @@ silu, silu_vjp = _pair(silu_value, silu_slope)
 leaky_relu, leaky_relu_vjp = _pair(leaky_relu_value, leaky_relu_slope, "slope")
 elu, elu_vjp = _pair(elu_value, elu_slope, "alpha", "scale", "input_scale")
 mish, mish_vjp = _pair(mish_value, mish_slope)
+# Binary cross-entropy with logits: its losses and their slopes, of logits and targets.
+logits_losses, logits_slopes = _made(_backward, logits_loss, ()), _made(_backward, logits_slope, ())
 softplus, softplus_vjp = _pair(softplus_value, softplus_slope, "beta", "threshold")
 log_sigmoid, log_sigmoid_vjp = _pair(log_sigmoid_value, log_sigmoid_slope)
 hardtanh, hardtanh_vjp = _pair(hardtanh_value, hardtanh_slope, "low", "high")

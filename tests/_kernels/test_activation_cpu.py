@@ -105,3 +105,21 @@ def test_an_op_uses_its_kernels_for_large_arrays_that_lie_alike_and_else_the_por
         for fast, reference in zip(found[:2], found[2:], strict=True):
             np.testing.assert_allclose(fast, reference, rtol=5e-6, atol=5e-6)
             assert fast.strides == reference.strides
+
+
+@pytest.mark.parametrize("size", [*SIZES, 100_003])
+def test_losses_of_logits_and_their_slopes_are_the_portable_ones(size):
+    x, y = np.resize(np.concatenate([values(size), ODD]).astype(np.float32), size), np.abs(values(size)[::-1]) / 10
+    x[: min(size, len(ODD))] = ODD[:size]
+    wide = x.astype(np.float64)
+    with np.errstate(all="ignore"):
+        loss = OPS["binary_cross_entropy_with_logits"].forward(np, wide, y.astype(np.float64))
+        slope = 1 / (1 + np.exp(-wide)) - y
+    before, found = _pool.get_num_threads(), []
+    for threads in (1, 2, 3):
+        _pool.set_num_threads(threads)
+        found.append((activation_cpu.logits_losses(x, y), activation_cpu.logits_slopes(x, y)))
+        assert [a.tobytes() for a in found[0]] == [a.tobytes() for a in found[-1]]
+    _pool.set_num_threads(before)
+    np.testing.assert_allclose(found[0][0], loss.astype(np.float32), rtol=1e-6, atol=1e-36)
+    np.testing.assert_allclose(found[0][1], slope, rtol=2e-6, atol=1e-6)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
-
 from tdt import _kernels
 from tdt._broadcast import check_broadcast
 from tdt._dtype import FLOATING, SCALAR_NAMES
+from tdt._ops.activation import logsigmoid
 from tdt._ops.elementwise._front import tensor_argument
+from tdt._ops.elementwise.math import _sigmoid
 from tdt._ops.loss._front import check_tensors, reduced, reduction_of
 from tdt._tensor import Tensor
 from tdt.autograd._op import op
@@ -15,12 +15,9 @@ from tdt.autograd._op import op
 
 @op(dtypes=FLOATING)
 def _binary_cross_entropy_with_logits(xp, x, y):
-    zero = x.dtype.type(0)
-    loss = xp.maximum(x, zero) - x * y
-    size = xp.negative(xp.abs(x))
-    if size.size >= _kernels.LARGE_ACTIVATION and (fast := _kernels.chosen("softplus", xp, size)):
-        return loss + fast(size, beta=1.0, threshold=math.inf)
-    return loss + xp.log1p(xp.exp(size))
+    if x.size >= _kernels.LARGE_ACTIVATION and (fast := _kernels.chosen("logits.losses", xp, x, y)):
+        return fast(x, y)
+    return xp.maximum(x, x.dtype.type(0)) - x * y + xp.log1p(xp.exp(-xp.abs(x)))
 
 
 @_binary_cross_entropy_with_logits.vjp("x")
@@ -28,8 +25,20 @@ def _(g, x, y):
     return g * (x.sigmoid() - y)
 
 
+@_binary_cross_entropy_with_logits.fast_vjp("x")
+def _(xp, g, x, y):
+    if x.size >= _kernels.LARGE_ACTIVATION and (fast := _kernels.chosen("logits.slopes", xp, x, y)):
+        return g * fast(x, y)
+    return g * (_sigmoid(xp, x) - y)
+
+
 @_binary_cross_entropy_with_logits.vjp("y")
 def _(g, x):
+    return -g * x
+
+
+@_binary_cross_entropy_with_logits.fast_vjp("y")
+def _(xp, g, x):
     return -g * x
 
 
@@ -48,11 +57,6 @@ def _(g, x, y):
 @_binary_cross_entropy.vjp("y")
 def _(g, x):
     return -g * x.logit()  # not held at 100, as in PyTorch
-
-
-def logistic(x: Tensor) -> Tensor:
-    """log(1 + exp(-x)), exact at both ends."""
-    return _binary_cross_entropy_with_logits(x, 1)
 
 
 def binary_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
@@ -115,7 +119,7 @@ def with_logits(
         losses = _binary_cross_entropy_with_logits(input, target)
     else:
         _check_fits("binary_cross_entropy_with_logits", target, pos_weight, "pos_weight")
-        losses = (1 - target) * input + ((pos_weight - 1) * target + 1) * logistic(input)
+        losses = (1 - target) * input - ((pos_weight - 1) * target + 1) * logsigmoid(input)
     if weight is not None:
         losses = losses * weight
     return reduced(losses if losses.dtype is target.dtype else losses.to(target.dtype), reduction)
