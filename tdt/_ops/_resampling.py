@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tdt._ops._pooling import adaptive_spans
+
 
 class Axis(NamedTuple):
     """How one axis is resampled: from so many places to so many.
@@ -57,7 +59,7 @@ class Taps:
     def each(self) -> int:
         """The number of taps of every row, 0 where they differ."""
         counts = np.diff(self.start)
-        return int(counts[0]) if (counts == counts[0]).all() else 0
+        return int(counts[0]) if len(counts) and (counts == counts[0]).all() else 0
 
     @functools.cached_property
     def layers(self) -> list[tuple[np.ndarray | None, np.ndarray, np.ndarray | None]]:
@@ -176,6 +178,13 @@ def _filtered(
     return form
 
 
+def _means(axis: Axis, real: Any) -> tuple[np.ndarray, np.ndarray]:
+    """The mean of the places that an output place covers, wholly or in part, as adaptive pooling has them."""
+    start, end = (cells[:, None] for cells in adaptive_spans(axis.inside, axis.outside))
+    index = start + np.arange((end - start).max(initial=0))
+    return index, np.where(index < end, real(1) / (end - start), np.nan).astype(real)
+
+
 def _hat(distance: np.ndarray) -> np.ndarray:
     return np.maximum(1 - distance, 0)
 
@@ -189,6 +198,6 @@ def _sinc(distance: np.ndarray) -> np.ndarray:
 
 
 FORMS: dict[str, Callable[[Axis, Any], tuple[np.ndarray, Any]]] = {
-    "nearest": _nearest, "nearest-exact": _nearest, "linear": _linear, "cubic": _cubic,
+    "nearest": _nearest, "nearest-exact": _nearest, "linear": _linear, "cubic": _cubic, "mean": _means,
     "linear antialias": _filtered(1, _hat), "cubic antialias": _filtered(2, _bell), "lanczos antialias": _filtered(3, _sinc),
 }  # fmt: skip

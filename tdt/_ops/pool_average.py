@@ -13,11 +13,13 @@ import numpy as np
 from tdt import _kernels
 from tdt._dtype import FLOATING, check_category, int64
 from tdt._ops._common import store_into
-from tdt._ops._pooling import adaptive_size, adaptive_spans, check_size, framed, full_size, out_sizes, place, window_of
+from tdt._ops._pooling import adaptive_size, check_size, framed, full_size, out_sizes, place, window_of
+from tdt._ops._resampling import Axis
 from tdt._ops._windows import empty_as, is_channels_last, to_last, tuple_of
 from tdt._ops.piecewise import relu
 from tdt._ops.pool_max import max_pool1d, max_pool2d, max_pool3d
-from tdt._tensor import Tensor, wrap
+from tdt._ops.resample import resample
+from tdt._tensor import Tensor
 from tdt.autograd._op import op
 
 
@@ -181,13 +183,10 @@ def _adaptive_avg_pool_nd(name: str, nd: int, input: Tensor, output_size: Any) -
     if all(o and not n % o for n, o in zip(size, out, strict=True)):
         kernel = tuple(n // o for n, o in zip(size, out, strict=True))
         return _avg_pool_nd(name, nd, input, kernel, kernel, 0, False, True, None)
-    for d, (n, o) in enumerate(zip(size, out, strict=True), input.ndim - nd):
-        start, end = adaptive_spans(n, o)
-        at = np.arange(n)[:, None]
-        weights = ((at >= start) & (at < end)) / np.maximum(end - start, 1)  # the means as one product
-        matrix = wrap(weights.astype(input._a.dtype)).to(input.device)
-        input = (input.transpose(d, -1) @ matrix).transpose(d, -1)
-    return input
+    single = input.ndim == nd + 1
+    axes = tuple(None if n == o else Axis(n, o, "mean") for n, o in zip(size, out, strict=True))
+    result = resample(input.unsqueeze(0) if single else input, axes=axes)
+    return result.squeeze(0) if single else result
 
 
 def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:

@@ -9,12 +9,12 @@ import tdt
 from tdt._kernels import LARGE_RESAMPLE, TABLE, _pool
 from tdt._kernels.resample_cpu import resample, resample_pixels
 from tdt._ops._resampling import Axis, taps
-from tdt._ops.interpolate import _along
+from tdt._ops.resample import along
 
 AXES = [
     Axis(5, 10, "nearest"), Axis(7, 3, "nearest"), Axis(7, 3, "nearest", turned=True), Axis(5, 10, "nearest", turned=True),
     Axis(31, 67, "linear"), Axis(31, 67, "linear", turned=True), Axis(1, 9, "linear"), Axis(9, 1, "linear", turned=True),
-    Axis(17, 5, "cubic"), Axis(5, 17, "cubic", turned=True), Axis(67, 12, "linear antialias"),
+    Axis(17, 5, "cubic"), Axis(5, 17, "cubic", turned=True), Axis(67, 12, "linear antialias"), Axis(17, 5, "mean"),
     Axis(67, 12, "lanczos antialias", turned=True),
 ]  # fmt: skip
 
@@ -29,7 +29,7 @@ def test_one_axis(axis, inner):
     places = axis.outside if axis.turned else axis.inside
     for outer in (1, 5):
         x = array(outer, places, inner)
-        expected = _along(np, x.astype(np.float64), taps(axis, "d"))
+        expected = along(np, x.astype(np.float64), taps(axis, "d"))
         found = resample(x, taps(axis, "f"))
         assert found.dtype == np.float32
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-4 if axis.inside > 20 else 2e-5)
@@ -44,8 +44,8 @@ def test_pixels_in_one_pass_are_those_of_two(down, across, channels):
     x = array(3, *(axis.outside if axis.turned else axis.inside for axis in (down, across)), channels)
     x[1, 2, 0, 0] = np.inf
     found = resample_pixels(x, *tables)
-    rows = _along(np, x.reshape(-1, *x.shape[2:]), tables[1]).reshape(*x.shape[:2], -1)
-    expected = _along(np, rows, tables[0]).reshape(found.shape)
+    rows = along(np, x.reshape(-1, *x.shape[2:]), tables[1]).reshape(*x.shape[:2], -1)
+    expected = along(np, rows, tables[0]).reshape(found.shape)
     np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
 
 
@@ -55,7 +55,7 @@ def test_non_finite_and_subnormal_values_reach_only_what_they_make():
     for inner in (7, 1):
         part = np.ascontiguousarray(x[..., :inner]) if inner > 1 else np.ascontiguousarray(x.sum(axis=2, keepdims=True))
         found = resample(part, taps(Axis(40, 80, "linear"), "f"))
-        expected = _along(np, part, taps(Axis(40, 80, "linear"), "f"))
+        expected = along(np, part, taps(Axis(40, 80, "linear"), "f"))
         np.testing.assert_array_equal(found, expected)
         assert np.isnan(found).sum() == np.isnan(expected).sum() > 0
 

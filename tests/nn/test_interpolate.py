@@ -60,6 +60,19 @@ def test_gradients_are_pytorchs_and_right_to_second_order(mode, dims, align, ant
     assert tdt.autograd.gradgradcheck(lambda x: tdt.nn.functional.interpolate(x, 3, **how), small)
 
 
+def test_means_of_an_image_keep_its_memory_format_and_a_nan_to_its_own_cell():
+    x = numbers(2, 3, 5, 7)
+    x[0, 1, 2, 2] = np.nan
+    for size in ((3, 4), (5, 3), (2, 0)):
+        found = []
+        for lib in (tdt, torch):
+            t = lib.from_numpy(x).contiguous(memory_format=lib.channels_last)
+            found.append(lib.nn.functional.adaptive_avg_pool2d(t, size))
+        ours, theirs = found
+        assert tuple(ours.stride()) == tuple(theirs.stride()) or not theirs.numel()
+        np.testing.assert_allclose(ours.numpy(), theirs.numpy(), rtol=1e-5, atol=1e-6)
+
+
 def test_area_is_an_adaptive_mean():
     agree(lambda lib, x: lib.nn.functional.interpolate(x, scale_factor=0.6, mode="area"), numbers(2, 3, 7))
     agree(lambda lib, x: lib.nn.functional.interpolate(x, (3, 9), mode="area"), numbers(2, 3, 7, 5))

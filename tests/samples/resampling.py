@@ -3,7 +3,7 @@
 from tdt._ops._resampling import Axis
 from tests.samples._sample import by_torch, call, samples, x
 
-MODES = {"linear": ("linear", "bilinear", "trilinear"), "cubic": (None, "bicubic")}
+MODES = {"mean": ("area",) * 3, "linear": ("linear", "bilinear", "trilinear"), "cubic": (None, "bicubic")}
 
 
 def by_interpolate(torch, a, axes):
@@ -11,7 +11,7 @@ def by_interpolate(torch, a, axes):
     kind, dims = axes[0].kind, len(axes)
     size = [axis.outside if axis else n for axis, n in zip(axes, a.shape[2:], strict=True)]
     mode = MODES.get(kind.split()[0], (kind,) * dims)[dims - 1]
-    align = None if kind.startswith("nearest") else axes[0].align_corners
+    align = None if mode in ("area", "nearest", "nearest-exact") else axes[0].align_corners
     antialias = kind.endswith("antialias")
     return torch.nn.functional.interpolate(a, size, None, mode, align, antialias=antialias)
 
@@ -25,4 +25,5 @@ samples(
     call(x(1, 2, 5, 7), axes=(Axis(5, 3, "linear antialias"), Axis(7, 4, "linear antialias"))),
     call(x(1, 2, 2, 3, 2), axes=(Axis(2, 3, "linear"), None, Axis(2, 5, "linear"))),
     call(x(0, 2, 3), axes=(Axis(3, 2, "nearest-exact"),)),
+    call(x(1, 2, 5), axes=(Axis(5, 3, "mean"),)),
 )
