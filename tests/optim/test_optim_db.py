@@ -12,7 +12,16 @@ import pytest
 
 import tdt
 from tests.helpers import require_torch
-from tests.optim._pair import NEEDS_CLOSURE, NEEDS_MATRICES, NEEDS_SPARSE, Pair, to_tdt, to_torch
+from tests.optim._pair import (
+    MATRICES,
+    NEEDS_CLOSURE,
+    NEEDS_MATRICES,
+    NEEDS_SPARSE,
+    SMALL,
+    Pair,
+    to_tdt,
+    to_torch,
+)
 
 torch = require_torch()
 from torch.testing._internal.common_optimizers import OptimizerErrorEnum, optim_db  # noqa: E402
@@ -81,6 +90,23 @@ def test_constructors_have_pytorchs_parameters_and_print_as_they_do(info):
     pair = Pair(info.name, {})
     assert repr(pair.our_optimizer) == repr(pair.their_optimizer)
     assert pair.our_optimizer.defaults == pair.their_optimizer.defaults
+
+
+@pytest.mark.parametrize("info", [p for p in INFOS if p.values[0].supports_param_groups])
+def test_groups_join_rates_change_and_gradients_come_and_go(info):
+    shapes = (*(MATRICES if info.name in (NEEDS_MATRICES, NEEDS_SPARSE) else SMALL), (4, 2), (2, 2))
+    options = {"SGD": {"momentum": 0.9}, "ASGD": {"t0": 3}, "RMSprop": {"momentum": 0.5}}.get(info.name, {})
+    pair = Pair(info.name, {**options, "lr": 0.02}, shapes, groups=[((0, 2), {"lr": 0.05}), ((1,), {})])
+
+    def without(step, i):
+        return (step + i * i) % 5 < 2 or (i == 2 and step < 9)
+
+    pair.step(15, without=without)
+    for optimizer, params in ((pair.our_optimizer, pair.ours), (pair.their_optimizer, pair.theirs)):
+        optimizer.add_param_group({"params": params[-2:], "lr": 0.3})
+        for group in optimizer.param_groups:
+            group["lr"] *= 0.5
+    pair.step(15, without=without).agree(**TOLERANCE.get(info.name, EXACT))
 
 
 @pytest.mark.parametrize("info", [p for p in INFOS if p.values[0].supported_impls])
