@@ -26,8 +26,6 @@ from tests.optim._pair import (
 torch = require_torch()
 from torch.testing._internal.common_optimizers import OptimizerErrorEnum, optim_db  # noqa: E402
 
-# A product in bfloat16 rounds a few elements of 256 the other way where its sum is taken in another order.
-TOLERANCE = {NEEDS_MATRICES: {"rtol": 0, "atol": 2e-3}}
 EXACT = {"rtol": 1e-10, "atol": 1e-10}
 
 # What the database's inputs leave out.
@@ -50,6 +48,11 @@ MORE = {
 INFOS = [pytest.param(info, id=info.name) for info in optim_db]
 
 
+def tolerance(name: str, lr: Any) -> dict[str, float]:
+    """Muon rounds products to bfloat16: a sum in another order is 2⁻⁸ apart now and then, and iterations enlarge that."""
+    return {"rtol": 0, "atol": float(lr) * 2**-4} if name == NEEDS_MATRICES else EXACT
+
+
 def options_of(info: Any) -> list[dict]:
     return [given.kwargs for given in info.optim_inputs_func("cpu")] + MORE.get(info.name, [])
 
@@ -63,9 +66,9 @@ CASES = [
 
 @pytest.mark.parametrize(("name", "options"), CASES)
 def test_fifty_steps_and_fifty_more_from_a_state_that_pytorch_saved(name, options):
-    tolerance, steps = TOLERANCE.get(name, EXACT), 3 if name == NEEDS_CLOSURE else 50
+    steps, near = 3 if name == NEEDS_CLOSURE else 50, tolerance(name, options.get("lr", 1e-3))
     pair = Pair(name, options).step(steps)
-    pair.agree(**tolerance)
+    pair.agree(**near)
     ours, theirs = to_torch(pair.our_optimizer.state_dict()), pair.their_optimizer.state_dict()
     assert ours["param_groups"] == theirs["param_groups"]
     for number, state in theirs["state"].items():
@@ -73,14 +76,14 @@ def test_fifty_steps_and_fifty_more_from_a_state_that_pytorch_saved(name, option
         for key, value in state.items():
             if isinstance(value, torch.Tensor) and isinstance(ours["state"][number][key], torch.Tensor):
                 assert ours["state"][number][key].dtype == value.dtype, key
-                torch.testing.assert_close(ours["state"][number][key], value, **tolerance)
+                torch.testing.assert_close(ours["state"][number][key], value, **near)
     pair.our_optimizer = pair.new(tdt, pair.ours)
     pair.our_optimizer.load_state_dict(to_tdt(theirs))
-    pair.step(steps).agree(**tolerance)
+    pair.step(steps).agree(**near)
     ours = to_torch(pair.our_optimizer.state_dict())
     pair.their_optimizer = pair.new(torch, pair.theirs)
     pair.their_optimizer.load_state_dict(ours)
-    pair.step(3).agree(**tolerance)
+    pair.step(3).agree(**near)
 
 
 @pytest.mark.parametrize("info", INFOS)
@@ -106,7 +109,7 @@ def test_groups_join_rates_change_and_gradients_come_and_go(info):
         optimizer.add_param_group({"params": params[-2:], "lr": 0.3})
         for group in optimizer.param_groups:
             group["lr"] *= 0.5
-    pair.step(15, without=without).agree(**TOLERANCE.get(info.name, EXACT))
+    pair.step(15, without=without).agree(**tolerance(info.name, 0.15))
 
 
 @pytest.mark.parametrize("info", [p for p in INFOS if p.values[0].supported_impls])
