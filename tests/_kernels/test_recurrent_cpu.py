@@ -9,7 +9,7 @@ import pytest
 
 import tdt
 from tdt import _kernels
-from tdt._kernels import LARGE_LSTM, TABLE, _pool
+from tdt._kernels import LARGE_LSTM, TABLE, _pool, _recurrent
 from tdt._kernels._recurrent import BLOCK
 from tdt._ops.rnn.sequences import gru_sequence, lstm_sequence, rnn_sequence
 
@@ -63,6 +63,14 @@ def compare(kind: str, sizes: tuple[int, ...], size: int, reverse: bool = False)
     for k, (found, expected) in enumerate(zip(fast, results(kind, wide, sizes, reverse), strict=True)):
         largest = np.abs(expected).max(initial=0)
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=4e-6 * max(1.0, largest), err_msg=str(k))
+
+
+@pytest.mark.skipif(not _kernels.enabled(), reason="kernels are off")
+@pytest.mark.parametrize("kind", KINDS)
+def test_blocks_of_more_samples_for_large_weights(kind):
+    with patch.object(_recurrent, "LARGE", 0):
+        compare(kind, *PACKED[0])
+        compare(kind, *PADDED[3], reverse=True)
 
 
 @pytest.mark.skipif(not _kernels.enabled(), reason="kernels are off")
