@@ -28,7 +28,6 @@ class Axis(NamedTuple):
     kind: str  # a key of FORMS
     scale: float | None = None
     align_corners: bool = False
-    antialias: bool = False
     turned: bool = False
 
     def step(self, real: Any) -> Any:

@@ -68,7 +68,7 @@ def interpolate(input: Tensor, size: Any = None, scale_factor: Any = None, mode:
     # An axis whose size stays may still be moved by a scale that is nearly 1; PyTorch does so in these cases.
     moved = (input.dtype is not uint8 and kind in ("nearest-exact", "cubic")) or (kind == "nearest" and dims != 2)
     axes = tuple(
-        None if n == m and not (moved and scale) else Axis(n, m, kind, scale, bool(align_corners), antialias)
+        None if n == m and not (moved and scale) else Axis(n, m, kind, scale, bool(align_corners))
         for n, m, scale in zip(input.shape[2:], sizes, scales, strict=True)
     )
     return resample(input, axes=axes)
