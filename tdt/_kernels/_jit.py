@@ -49,6 +49,11 @@ if hasattr(os, "register_at_fork"):
 ADDRESS = object.__basicsize__
 
 
+def address_of(array: np.ndarray) -> int:
+    """Where the first of its elements lies."""
+    return ctypes.c_size_t.from_address(id(array) + ADDRESS).value
+
+
 class Entry(NamedTuple):
     """A kernel in this process, for one combination of argument types: how to call it from Python and from a kernel."""
 

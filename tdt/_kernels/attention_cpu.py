@@ -16,7 +16,7 @@ import numpy as np
 
 from tdt._kernels._gemm import GRAIN, PANEL, tile_rows, tiles
 from tdt._kernels._intrinsics import array_at, local_floats
-from tdt._kernels._jit import jit
+from tdt._kernels._jit import address_of, jit
 from tdt._kernels._layout import _turn
 from tdt._kernels._polynomial import exp32
 from tdt._kernels._pool import parallel
@@ -81,7 +81,7 @@ def _place(x: np.ndarray | None) -> tuple[int, ...]:
     if x is None:
         return 0, 0, 0, 0
     strides = (0,) * (4 - x.ndim) + x.strides
-    return x.ctypes.data, *(s // x.itemsize for s in strides[:3])
+    return address_of(x), *(s // x.itemsize for s in strides[:3])
 
 
 @jit

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tdt._kernels._intrinsics import array_at
-from tdt._kernels._jit import intrinsic, jit
+from tdt._kernels._jit import address_of, intrinsic, jit
 from tdt._kernels._pool import blas_functions, parallel
 
 PIECE = 1 << 20  # multiply-adds of a block, at least: some 20 µs
@@ -46,7 +46,7 @@ def product(a: np.ndarray, b: np.ndarray, bias: np.ndarray | None = None) -> np.
     steps = (a.strides[1] * size, 0, columns * item * size) if by_rows else (0, b.strides[2] * size, item * size)
     matrices = (
         _matrix(a, a_how, steps[0]), _matrix(b, b_how, steps[1]),
-        (out.ctypes.data, rows * columns * item, steps[2], columns),
+        (address_of(out), rows * columns * item, steps[2], columns),
     )  # fmt: skip
     parallel(
         _blocks, a.shape[0] * pieces, address(a.dtype.char), pieces, size, by_rows, rows, columns, depth,
@@ -70,7 +70,7 @@ def _readable(x: np.ndarray) -> tuple[np.ndarray, int]:
 
 def _matrix(x: np.ndarray, how: int, step: int) -> tuple[int, int, int, int, int]:
     """Address, bytes to the next of the batch, bytes to the next block, how to read it, elements from line to line."""
-    return x.ctypes.data, x.strides[0], step, how, x.strides[1 if how == AS_IT_IS else 2] // x.itemsize
+    return address_of(x), x.strides[0], step, how, x.strides[1 if how == AS_IT_IS else 2] // x.itemsize
 
 
 @intrinsic
