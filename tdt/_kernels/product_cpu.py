@@ -16,7 +16,7 @@ from tdt._kernels._jit import address_of, intrinsic, jit
 from tdt._kernels._pool import blas_functions, parallel
 
 PIECE = 1 << 20  # multiply-adds of a block, at least: some 20 µs
-SHORTEST = 256  # rows or columns of a block, at least: fewer, and the BLAS spends its time packing the other matrix
+SHORTEST = 256  # rows or columns of a block, if that makes two: of fewer, and the BLAS packs the other matrix too often
 MOST = 16  # blocks of one matrix; as all numbers of them a power of two, which two threads or four can share
 EDGE = 32  # rows or columns that the BLAS works on at a time; those of a block are a multiple
 NAMES = {"f": ("scipy_cblas_sgemm64_", "cblas_sgemm64_"), "d": ("scipy_cblas_dgemm64_", "cblas_dgemm64_")}
@@ -37,7 +37,8 @@ def product(a: np.ndarray, b: np.ndarray, bias: np.ndarray | None = None) -> np.
     (a, a_how), (b, b_how) = _readable(a), _readable(b)
     by_rows = rows > columns
     longer, shorter = max(rows, columns), min(rows, columns)
-    pieces = min(MOST, max(1, longer // max(SHORTEST, -(-PIECE // (shorter * depth)))))
+    least = max(SHORTEST, -(-PIECE // (shorter * depth)))
+    pieces = min(MOST, max(longer // least, 2 if longer >= least else 1))
     size = -(-longer // (1 << (pieces.bit_length() - 1)))
     size += -size % EDGE
     pieces = -(-longer // size)
