@@ -19,6 +19,7 @@ from typer.core import TyperGroup
 
 from tdt import commands
 from tdt._about import __version__
+from tdt.commands import _options
 
 ClickException: Any = typer.BadParameter.__mro__[2]  # typer brings click, in some versions under a name of its own
 WRONG = ("ConfigError", "RunError")  # by name: importing them would load the core
@@ -28,16 +29,20 @@ FAILED = ("CheckpointError", "StepError")
 class Verbs(TyperGroup):
     """Loads `tdt.commands.<verb>` when the verb is used, all of them for `tdt --help`."""
 
-    def list_commands(self, ctx: Any) -> list[str]:
-        return [module.name for module in pkgutil.iter_modules(commands.__path__) if module.name[0] != "_"]
+    def __init__(self, **settings: Any) -> None:
+        verbs = (module.name for module in pkgutil.iter_modules(commands.__path__) if module.name[0] != "_")
+        super().__init__(**(settings | {"commands": dict.fromkeys(verbs)}))
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        if cmd_name not in self.list_commands(ctx):
+        if cmd_name not in self.commands:
             return None
         module = importlib.import_module(f"tdt.commands.{cmd_name}")
-        alone = typer.Typer(add_completion=False, rich_markup_mode=None)
-        alone.command(cmd_name, epilog=module.EXAMPLE)(getattr(module, cmd_name))
-        return typer.main.get_command(alone)
+        made = getattr(module, cmd_name)
+        if not isinstance(made, typer.Typer):  # else it has commands of its own, as `tdt runs`
+            alone = typer.Typer(**_options.PLAIN)
+            alone.command(cmd_name, epilog=module.EXAMPLE)(made)
+            made = alone
+        return typer.main.get_command(made)
 
 
 # rich_markup_mode=None: help and usage errors as plain text. Rich's would take longer to load than all else here.

@@ -45,7 +45,7 @@ def test_the_version(capsys):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["trian"], "No such command 'trian'"),
+        (["evla"], "No such command 'evla'. Did you mean 'eval'?"),
         (["train"], "give a CONFIG, or --resume RUN"),
         (["train", "--lr", "1"], "No such option: --lr"),
         (["train", "digits-mlp", "--resume", "x"], "give --resume RUN alone"),

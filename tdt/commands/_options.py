@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from tdt.commands._complete import devices
+
+# Of a verb's own Typer: help as plain text (cli.py says why), and no options for completion, which `tdt` has.
+PLAIN: dict[str, Any] = {"add_completion": False, "rich_markup_mode": None}
 
 Device = Annotated[
     str | None,
@@ -17,3 +20,4 @@ Device = Annotated[
 ]
 Root = Annotated[Path, typer.Option("--runs-root", metavar="DIR", help="The folder of all runs.")]
 Traceback = Annotated[bool, typer.Option("--traceback", help="Show where in the program an error arose.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object, with all digits.")]
