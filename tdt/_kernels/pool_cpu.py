@@ -301,4 +301,5 @@ def _backward_any(
                         value = x[here[k] + c]
                         if (value == out[place + c] and winner < 0) or value != value:
                             winner = k
-                    grad[here[winner] + c] += g[place + c]
+                    if winner >= 0:  # dilated windows may reach from one border to the other, over the image
+                        grad[here[winner] + c] += g[place + c]

@@ -68,6 +68,10 @@ def window_of(name: str, nd: int, input: Tensor, **sizes: Any) -> tuple[bool, Te
             raise RuntimeError(
                 f"pad should be at most half of effective kernel size, but got pad={p}, kernel_size={k} and dilation={d}"
             )
+        if p > k // 2:
+            raise RuntimeError(
+                f"pad should be smaller than or equal to half of kernel size, but got pad={p} and kernel_size={k}"
+            )
     single = input.ndim == nd + 1
     if (not single and input.ndim != nd + 2) or 0 in input.shape[0 if single else 1 :]:
         raise RuntimeError(f"{name}: non-empty {nd + 1}D or {nd + 2}D (batch mode) tensor expected for input, "

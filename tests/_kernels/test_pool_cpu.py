@@ -16,12 +16,13 @@ from tdt._ops.pool_average import avg_pool_grad
 from tdt._ops.pool_max import _max_pool
 
 HOW = {"kernel": (2, 2), "stride": (2, 2), "padding": (0, 0), "dilation": (1, 1), "ceil_mode": False}
-# Windows that overlap, leave gaps, stick out, and lie apart.
+# Windows that overlap, leave gaps, stick out, lie apart, and lie on both borders with nothing between.
 OTHERS = [
     {"kernel": (3, 3), "stride": (2, 2), "padding": (1, 1)},
     {"kernel": (2, 2), "stride": (1, 1)},
     {"kernel": (1, 4), "stride": (3, 2), "padding": (0, 2)},
     {"kernel": (3, 2), "stride": (1, 2), "dilation": (2, 3), "padding": (1, 0)},
+    {"kernel": (2, 1), "dilation": (7, 1), "padding": (1, 0)},
 ]
 SHAPES = [(1, 1, 2, 2), (2, 3, 9, 7), (5, 17, 6, 5), (3, 64, 8, 8), (70, 33, 8, 9)]
 

@@ -166,6 +166,8 @@ REFUSED = [
     (lambda lib: lib.nn.FractionalMaxPool3d(2, output_ratio=1.5), ""),
     (lambda lib: lib.nn.FractionalMaxPool3d(0, 3), ""),
     (lambda lib: lib.nn.LPPool2d(0, 2)(images(lib)), ""),
+    (lambda lib: lib.nn.MaxPool2d(2, 1, padding=3, dilation=5)(images(lib)),
+     "pad should be smaller than or equal to half of kernel size, but got pad"),
 ]  # fmt: skip
 
 
