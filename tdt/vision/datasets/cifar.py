@@ -1,0 +1,157 @@
+"""CIFAR-10 and CIFAR-100: 60,000 colour images of 32 × 32 pixels."""
+
+from __future__ import annotations
+
+import io
+import os
+import pickle
+import tarfile
+import zlib
+from collections.abc import Callable
+from typing import IO, Any, Literal
+
+import numpy as np
+
+from tdt.vision.datasets._base import FileImages
+from tdt.vision.datasets._files import Remote, fetch, find, home, missing
+
+LARGEST = 1 << 28  # bytes of a batch file; the largest is 155 MB
+
+
+class CIFAR10(FileImages):
+    """Ten kinds of things and animals (Krizhevsky, 2009): 50,000 images to train, 10,000 to test.
+
+    Items are (image, label): a uint8 array (32, 32, 3), after `transform` what that makes of it, and an int in 0..9.
+
+    root: holds `cifar-10-python.tar.gz`, or the folder `cifar-10-batches-py` from it. By default the folder that the
+        environment variable TDT_DATA names, or else `tdt/data` in the user's cache.
+    train: the training or the test part. split: instead of it, "train" (all but the last 5,000 training images, as He et
+        al., 2016), "valid" (these) or "test".
+    download: get the archive from the net if nothing is there.
+
+    FileNotFoundError says which file to put where; ValueError for files that are damaged or something else. The batches
+    are pickles: of all that a pickle can do, only arrays, numbers, strings, lists and dicts are let in.
+
+    >>> from tdt.vision.datasets import CIFAR10
+    >>> CIFAR10("no/such/folder")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    FileNotFoundError: CIFAR10: put cifar-10-python.tar.gz into ...
+    """
+
+    sizes = {"train": 50_000, "test": 10_000}
+    shape = (32, 32, 3)
+    held_out = 5_000
+    classes = ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"]
+    folder = "cifar-10-batches-py"
+    archive = Remote("cifar-10-python.tar.gz", "c58f30108f718f92721af3b95e74349a", "https://www.cs.toronto.edu/~kriz/")
+    batches = {"train": tuple(f"data_batch_{i}" for i in range(1, 6)), "test": ("test_batch",)}
+    labels = "labels"
+
+    def __init__(
+        self,
+        root: str | os.PathLike[str] | None = None,
+        train: bool = True,
+        transform: Callable[[Any], Any] | None = None,
+        target_transform: Callable[[int], Any] | None = None,
+        download: bool = False,
+        *,
+        split: Literal["train", "valid", "test"] | None = None,
+    ) -> None:
+        self.root, self.download = home(root), download
+        super().__init__(train, split, transform, target_transform)
+
+    def _load(self, part: str) -> tuple[np.ndarray, np.ndarray]:
+        names = self.batches[part]
+        paths = [find([name], [self.root / self.folder, self.root]) for name in names]
+        if None not in paths:
+            contents = []
+            for path in paths:
+                assert path is not None
+                with open(path, "rb") as file:
+                    contents.append(read_batch(file, str(path), self.labels))
+        else:
+            contents = self._from_archive(names)
+        pixels = np.concatenate([images for images, _ in contents]).reshape(-1, 3, 32, 32)
+        return np.ascontiguousarray(pixels.transpose(0, 2, 3, 1)), np.concatenate([labels for _, labels in contents])
+
+    def _from_archive(self, names: tuple[str, ...]) -> list[tuple[np.ndarray, np.ndarray]]:
+        """The batches, read out of the archive: nothing in it is written anywhere, whatever path it claims."""
+        path = find([self.archive.name], [self.root])
+        if path is None:
+            if not self.download:
+                raise missing(type(self).__name__, [self.archive.name], self.root)
+            path = fetch(self.archive, self.root)
+        found = {}
+        try:
+            with tarfile.open(path, "r|gz") as archive:
+                for member in archive:
+                    name = member.name.removeprefix("./").removeprefix(f"{self.folder}/")
+                    if name in names and member.isfile():
+                        file = archive.extractfile(member)
+                        assert file is not None
+                        found[name] = read_batch(file, f"{path}: {name}", self.labels)
+        except (tarfile.TarError, EOFError, zlib.error, OSError) as error:
+            raise ValueError(f"{path}: is damaged or cut short: {error}") from error
+        lacking = [name for name in names if name not in found]
+        if lacking:
+            raise ValueError(f"{path}: does not hold {', '.join(lacking)}")
+        return [found[name] for name in names]
+
+
+class CIFAR100(CIFAR10):
+    """A hundred classes (Krizhevsky, 2009), 500 images of each to train and 100 to test; otherwise as `CIFAR10`.
+
+    `root` holds `cifar-100-python.tar.gz`, or the folder `cifar-100-python` from it.
+
+    >>> from tdt.vision.datasets import CIFAR100
+    >>> len(CIFAR100.classes), CIFAR100.classes[0]
+    (100, 'apple')
+    """
+
+    classes = [
+        "apple", "aquarium_fish", "baby", "bear", "beaver", "bed", "bee", "beetle", "bicycle", "bottle",
+        "bowl", "boy", "bridge", "bus", "butterfly", "camel", "can", "castle", "caterpillar", "cattle",
+        "chair", "chimpanzee", "clock", "cloud", "cockroach", "couch", "crab", "crocodile", "cup", "dinosaur",
+        "dolphin", "elephant", "flatfish", "forest", "fox", "girl", "hamster", "house", "kangaroo",
+        "keyboard", "lamp", "lawn_mower", "leopard", "lion", "lizard", "lobster", "man", "maple_tree",
+        "motorcycle", "mountain", "mouse", "mushroom", "oak_tree", "orange", "orchid", "otter", "palm_tree",
+        "pear", "pickup_truck", "pine_tree", "plain", "plate", "poppy", "porcupine", "possum", "rabbit",
+        "raccoon", "ray", "road", "rocket", "rose", "sea", "seal", "shark", "shrew", "skunk", "skyscraper",
+        "snail", "snake", "spider", "squirrel", "streetcar", "sunflower", "sweet_pepper", "table", "tank",
+        "telephone", "television", "tiger", "tractor", "train", "trout", "tulip", "turtle", "wardrobe",
+        "whale", "willow_tree", "wolf", "woman", "worm"
+    ]  # fmt: skip
+    folder = "cifar-100-python"
+    archive = CIFAR10.archive._replace(name="cifar-100-python.tar.gz", md5="eb9058c3a382ffc7106e4002c42a8d85")
+    batches = {"train": ("train",), "test": ("test",)}
+    labels = "fine_labels"
+
+
+class _DataOnly(pickle.Unpickler):
+    """Takes arrays and plain data; any other name in the pickle is refused, so that it runs no code."""
+
+    allowed = {
+        (f"numpy.{core}.multiarray", "_reconstruct"): np.ndarray(0).__reduce__()[0] for core in ("core", "_core")
+    } | {("numpy", "ndarray"): np.ndarray, ("numpy", "dtype"): np.dtype}
+
+    def find_class(self, module: str, name: str) -> Any:
+        if (module, name) not in self.allowed:
+            raise pickle.UnpicklingError(f"it asks for {module}.{name}, which no data set needs")
+        return self.allowed[module, name]
+
+
+def read_batch(file: IO[bytes], name: str, labels: str) -> tuple[np.ndarray, np.ndarray]:
+    """Images (n, 3072) and labels (n,) of one of CIFAR's pickles. ValueError if it is anything else.
+
+    name: what errors call the file. labels: the key of the labels.
+    """
+    if len(text := file.read(LARGEST + 1)) > LARGEST:
+        raise ValueError(f"{name}: is larger than any batch of CIFAR")
+    try:
+        entry = _DataOnly(io.BytesIO(text), encoding="latin1").load()
+        images, numbers = entry["data"], np.asarray(entry[labels], dtype=np.int64)
+    except (pickle.UnpicklingError, ValueError, LookupError, TypeError, AttributeError, EOFError, MemoryError) as error:
+        raise ValueError(f"{name}: is no batch of CIFAR: {error}") from error
+    if not isinstance(images, np.ndarray) or images.dtype != np.uint8 or images.shape != (len(numbers), 3072):
+        raise ValueError(f"{name}: is no batch of CIFAR: expected as many rows of 3,072 bytes as labels")
+    return images, numbers

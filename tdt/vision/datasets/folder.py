@@ -1,0 +1,119 @@
+"""ImageFolder: a folder for each class, with its images."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from PIL import Image, UnidentifiedImageError
+
+from tdt.utils.data import Dataset
+
+IMG_EXTENSIONS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
+
+
+def pil_loader(path: str | os.PathLike[str]) -> Image.Image:
+    """The image in the file `path`, as RGB.
+
+    ValueError names the file that is no image, is cut short, or would unpack to more pixels than Pillow takes for sane.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", Image.DecompressionBombWarning)
+            with Image.open(path) as image:
+                return image.convert("RGB")
+    except UnidentifiedImageError as error:
+        raise ValueError(f"{path}: is no image that Pillow can read") from error
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
+        raise ValueError(f"{path}: unpacks to too many pixels: {error}") from error
+    except FileNotFoundError:
+        raise
+    except (OSError, SyntaxError, ValueError) as error:
+        raise ValueError(f"{path}: is damaged or cut short: {error}") from error
+
+
+class ImageFolder(Dataset):
+    """Images in `root/<class>/…`, at any depth below the class. Items are (image, class number).
+
+    An image is what `loader` gives, by default a Pillow image in RGB, after `transform` what that makes of it. Put
+    Resize or a crop among the transforms where they differ in size.
+
+    extensions: which files are images, by default jpg, png and the like. is_valid_file(path) decides instead of them.
+    allow_empty: a class may have no images.
+    classes: the names of the folders, sorted. class_to_idx: their numbers. samples, imgs: all (path, class number),
+    sorted. targets: all class numbers.
+
+    FileNotFoundError where there is no folder, or a class without images. Reading raises ValueError for a damaged file.
+
+    >>> import tempfile, pathlib
+    >>> from PIL import Image
+    >>> root = pathlib.Path(tempfile.mkdtemp())
+    >>> for name in ("cat", "dog"):
+    ...     (root / name).mkdir()
+    ...     Image.new("RGB", (4, 3)).save(root / name / "1.png")
+    >>> images = ImageFolder(root)
+    >>> images.classes, len(images), images[1][0].size, images[1][1]
+    (['cat', 'dog'], 2, (4, 3), 1)
+    """
+
+    def __init__(
+        self,
+        root: str | os.PathLike[str],
+        transform: Callable[[Any], Any] | None = None,
+        target_transform: Callable[[int], Any] | None = None,
+        loader: Callable[[str], Any] = pil_loader,
+        is_valid_file: Callable[[str], bool] | None = None,
+        allow_empty: bool = False,
+        *,
+        extensions: Sequence[str] | None = None,
+    ) -> None:
+        self.root = Path(root).expanduser()
+        self.transform, self.target_transform, self.loader = transform, target_transform, loader
+        if extensions is not None and is_valid_file is not None:
+            raise ValueError("ImageFolder: give extensions or is_valid_file, not both")
+        endings = tuple(ending.lower() for ending in extensions or IMG_EXTENSIONS)
+        is_image = is_valid_file or (lambda path: path.lower().endswith(endings))
+        self.classes, self.class_to_idx = self.find_classes(self.root)
+        self.samples = [
+            (path, self.class_to_idx[name]) for name in self.classes for path in _files(self.root / name, is_image)
+        ]
+        self.targets = [number for _, number in self.samples]
+        empty = [name for name in self.classes if self.class_to_idx[name] not in set(self.targets)]
+        if empty and not allow_empty:
+            raise FileNotFoundError(f"ImageFolder: no images in {self.root} for {', '.join(empty)}; "
+                                    f"images end in {', '.join(endings)}")  # fmt: skip
+
+    @property
+    def imgs(self) -> list[tuple[str, int]]:
+        """`samples` by torchvision's other name."""
+        return self.samples
+
+    def find_classes(self, directory: str | os.PathLike[str]) -> tuple[list[str], dict[str, int]]:
+        """The names of the classes, and the number of each. FileNotFoundError where there are none."""
+        if not Path(directory).is_dir():
+            raise FileNotFoundError(f"ImageFolder: there is no folder {directory}; put a folder for each class into it")
+        classes = sorted(entry.name for entry in os.scandir(directory) if entry.is_dir())
+        if not classes:
+            raise FileNotFoundError(
+                f"ImageFolder: {directory} has no folders; it takes one for each class, with images"
+            )
+        return classes, {name: number for number, name in enumerate(classes)}
+
+    def __len__(self) -> int:
+        return len(self.samples)
+
+    def __getitem__(self, index: int) -> tuple[Any, Any]:
+        path, label = self.samples[index]
+        image = self.loader(path)
+        return (
+            image if self.transform is None else self.transform(image),
+            label if self.target_transform is None else self.target_transform(label),
+        )
+
+
+def _files(folder: Path, is_image: Callable[[str], bool]) -> list[str]:
+    found = [os.path.join(place, name) for place, _, names in os.walk(folder, followlinks=True) for name in names]
+    return sorted(path for path in found if is_image(path))
