@@ -21,13 +21,13 @@ from tdt.optim.lr_scheduler import ChainedScheduler, LRScheduler, ReduceLROnPlat
 from tdt.optim.optimizer import Optimizer
 from tdt.train import registry
 from tdt.train._failures import REFUSALS, reason
-from tdt.train.config import Chain, Component, Config, ConfigErrors, Draft
+from tdt.train.config import Component, Config, ConfigErrors, Draft
 from tdt.train.data import Split, make_loader, open_splits
 from tdt.train.metrics import Loss, Mean
-from tdt.train.shapes import Refused, Row, check_shapes
+from tdt.train.model import SAYS_NO, Refused, build_model, create
+from tdt.train.shapes import Row, check_shapes
 
 BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
-SAYS_NO = (*REFUSALS, AssertionError)  # what constructors say no with, as PyTorch's do
 
 
 @dataclasses.dataclass
@@ -98,7 +98,7 @@ def build(
     opened = open_splits(draft.data, errors) if draft.data else {}
     tdt.manual_seed(sound.seed if sound else 0)
     model, sources = build_model(draft.model, errors) if draft.model else (nn.Module(), {})
-    loss = _create(registry.losses, sound.loss, errors) if sound else None
+    loss = create(registry.losses, sound.loss, errors) if sound else None
     rows = _check_model(draft, model, sources, opened, loss) if draft.model else []
     if sound and training and "train" in opened:
         _check_batches(sound, opened["train"], model, rows, errors)
@@ -173,24 +173,6 @@ def _add_loader(parts: Parts, name: str, split: Split, training: bool, errors: C
         errors.add(split.component, f"cannot be read: {reason(error)}")
 
 
-def build_model(part: Component | Chain, errors: ConfigErrors) -> tuple[nn.Module, dict[nn.Module, Component]]:
-    """The model, and for each layer the component it was made from."""
-    sources: dict[nn.Module, Component] = {}
-
-    def make(part: Component | Chain) -> nn.Module:
-        if isinstance(part, Chain):
-            chain = nn.Sequential()
-            for name, entry in part.entries:
-                chain.add_module(name, make(entry))
-            return chain
-        layer = _create(registry.layers, part, errors)
-        layer = Refused() if layer is None else layer
-        sources[layer] = part
-        return layer
-
-    return make(part), sources
-
-
 def initialize(config: Config, model: nn.Module, errors: ConfigErrors) -> None:
     """Apply the `init` rules in order."""
     for rule in config.init:
@@ -224,7 +206,7 @@ def build_optimizer(parts: Parts, errors: ConfigErrors) -> None:
     options: list[dict[str, Any]] = [{}, *(group.options for group in config.optimizer.param_groups)]
     groups = [{"params": [p for _, p in m], **o} for m, o in zip(members, options, strict=True) if m]
     parts.groups = [(name, i) for i, m in enumerate(members) for name, _ in m]
-    parts.optimizer = _create(registry.optimizers, config.optimizer.component, errors, groups)
+    parts.optimizer = create(registry.optimizers, config.optimizer.component, errors, groups)
     if parts.optimizer is None:
         return
     numbers = [number for number, m in enumerate(members) if m]
@@ -233,7 +215,7 @@ def build_optimizer(parts: Parts, errors: ConfigErrors) -> None:
             place = config.optimizer.param_groups[number - 1] if number else config.optimizer.component
             errors.add(place, f"lr must be a finite number, at least 0, got {float(group['lr'])}")
     if config.scheduler is not None and _scheduler_steps(config, groups, errors):
-        parts.scheduler = _create(registry.schedulers, config.scheduler.component, errors, parts.optimizer)
+        parts.scheduler = create(registry.schedulers, config.scheduler.component, errors, parts.optimizer)
 
 
 def _scheduler_steps(config: Config, groups: list[dict[str, Any]], errors: ConfigErrors) -> bool:
@@ -244,7 +226,7 @@ def _scheduler_steps(config: Config, groups: list[dict[str, Any]], errors: Confi
     assert config.scheduler is not None
     alike = [group | {"params": [nn.Parameter(tdt.zeros(1))]} for group in groups]
     optimizer = registry.optimizers.create(config.optimizer.component, alike)
-    scheduler = _create(registry.schedulers, config.scheduler.component, errors, optimizer)
+    scheduler = create(registry.schedulers, config.scheduler.component, errors, optimizer)
     if scheduler is None:
         return False
     try:
@@ -293,15 +275,6 @@ def _check_batches(config: Config, split: Split, model: nn.Module, rows: list[Ro
             advice = "set drop_last: true, or another one" if loader.batch_size > 1 else "set a larger one"
             message = f"leaves a batch of 1 sample, and {row.name} ({row.layer}) needs 2 to train; {advice}"
             errors.add("data.loader.batch_size", message)
-
-
-def _create(known: registry.Registry, component: Component, errors: ConfigErrors, *leading: Any) -> Any:
-    """What the component names, or None after reporting why its constructor refused."""
-    try:
-        return known.create(component, *leading)
-    except SAYS_NO as error:
-        errors.add(component, str(error))
-        return None
 
 
 def _matching(model: nn.Module, patterns: tuple[str, ...]) -> Iterator[tuple[str, Tensor]]:

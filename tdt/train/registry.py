@@ -150,11 +150,14 @@ _WEIGHTS = "only holds weights, for a layer that a program defines; write that l
 
 layers = Registry(
     "layer",
-    ["tdt.nn"],
+    ["tdt.nn", "tdt.train.layers"],
     _subclass_of("tdt.nn:Module"),
     refused=dict.fromkeys(("Sequential", "ModuleList", "ModuleDict", "Container"), _LAYERS)
     | dict.fromkeys(("ParameterList", "ParameterDict"), _WEIGHTS)
-    | {"DataParallel": "wraps the model of a program; where a config's model runs, `device` says"},
+    | {"Graph": "is written as `graph:`, with its nodes below"}
+    | {
+        "DataParallel": "wraps the model of a program; where a config's model runs, `device` says",
+    },
 )
 losses = Registry("loss", ["tdt.nn"], _subclass_of("tdt.nn:Module", suffix="Loss"))
 metrics = Registry("metric", entries={"accuracy": "tdt.train.metrics:Accuracy", "loss": "tdt.train.metrics:Loss"})

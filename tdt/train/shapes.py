@@ -11,6 +11,7 @@ from tdt._meta import meta, stand_in
 from tdt.train._failures import REFUSALS
 from tdt.train.config import Component, ConfigErrors
 from tdt.train.data import Split
+from tdt.train.model import Unknown
 
 BATCH = 2  # 1 would hide a batch that is folded into another dimension
 
@@ -26,17 +27,6 @@ class Row:
     flops: int
 
 
-class Refused(nn.Module):
-    """Stands for a layer whose constructor said no; what comes out of it nobody knows."""
-
-    def forward(self, input: Tensor) -> Tensor:
-        raise _Unknown
-
-
-class _Unknown(Exception):
-    """Ends the pass: what would be found beyond is no mistake of its own."""
-
-
 class _Watch:
     """Hooks on every layer while a batch passes: which are at work, what came out, what it cost."""
 
@@ -44,8 +34,8 @@ class _Watch:
         self.sources, self.seen = sources, seen
         self.names = {module: name for name, module in model.named_modules()}
         self.rows: list[Row] = []
-        self.running: list[tuple[nn.Module, int]] = []
-        self.came_from = "the data"
+        self.running: list[tuple[nn.Module, int, Any]] = []
+        self.made: dict[int, tuple[Any, str]] = {}  # outputs by identity, kept so that none is given twice
         self.handles = [
             handle
             for module in self.names
@@ -53,25 +43,35 @@ class _Watch:
         ]
 
     def _before(self, module: nn.Module, args: Any) -> None:
-        self.running.append((module, self.seen.flops))
+        self.running.append((module, self.seen.flops, args))
 
     def _after(self, module: nn.Module, args: Any, output: Any) -> None:
-        _, flops = self.running.pop()
+        _, flops, _ = self.running.pop()
+        for tensor in _tensors(output):
+            self.made.setdefault(id(tensor), (tensor, self.called(module)))
         if next(iter(module.children()), None) is None:
             shape = tuple(output.shape[1:]) if isinstance(output, Tensor) else ()
             own = sum(p.numel() for p in module.parameters())
             cost = (self.seen.flops - flops) // BATCH
             self.rows.append(Row(self.names[module], repr(module), shape, own, cost))
-            self.came_from = self.called(module)
 
     def called(self, module: nn.Module) -> str:
         """A layer as its owner knows it: name, how it is written, and on which line."""
         part = self.sources.get(module)
-        return self.names[module] if part is None else f"{self.names[module]} ({part}, line {part.source.line})"
+        if part is None:
+            return self.names[module]
+        block = f", of the block used in line {part.used.line}" if part.used else ""
+        return f"{self.names[module]} ({part}, line {part.source.line}{block})"
 
-    def failed(self) -> Component | None:
-        """The innermost layer at work that the config has written."""
-        return next((self.sources[module] for module, _ in reversed(self.running) if module in self.sources), None)
+    def origin(self, value: Any) -> str:
+        """The layers that tensors came from: "its input comes from …"."""
+        origins = [self.made.get(id(tensor), (None, "the data"))[1] for tensor in _tensors(value)]
+        names = list(dict.fromkeys(origins)) or ["the data"]
+        return f"its input{'s come' if len(names) > 1 else ' comes'} from {' and '.join(names)}"
+
+    def failed(self) -> tuple[nn.Module, Any] | None:
+        """The innermost layer at work that the config has written, and what it was given."""
+        return next(((m, args) for m, _, args in reversed(self.running) if m in self.sources), None)
 
     def close(self) -> None:
         for handle in self.handles:
@@ -93,13 +93,15 @@ def check_shapes(
         watch = _Watch(model, sources, seen)
         try:
             output = model(stand_in((BATCH, *inputs.shape), inputs._a.dtype))
-        except _Unknown:
+        except Unknown:
             return watch.rows
         except REFUSALS as error:
             failed = watch.failed()
             if failed is None:
                 raise
-            errors.add(failed, f"{str(error).rstrip('.')}; its input comes from {watch.came_from}", kind="shape")
+            part = sources[failed[0]]
+            which = f", as {watch.names[failed[0]]} of the block used in line {part.used.line}" if part.used else ""
+            errors.add(part, f"{_sentence(error)}; {watch.origin(failed[1])}{which}", kind="shape")
             return watch.rows
         finally:
             watch.close()
@@ -120,7 +122,7 @@ def _check_loss(output: Any, target: Any, loss: Any, split: Split, watch: _Watch
             warnings.simplefilter("error", UserWarning)  # sizes that differ are broadcast: never what was meant
             value = loss(output, targets)
     except (*REFUSALS, UserWarning) as error:
-        errors.add("loss", f"{str(error).rstrip('.')}; its input comes from {watch.came_from}", kind="shape")
+        errors.add("loss", f"{_sentence(error)}; {watch.origin(output)}", kind="shape")
         return
     if value.ndim:
         errors.add("loss", f"gives {tuple(value.shape)} where training needs one number; use reduction=mean or sum")
@@ -130,4 +132,17 @@ def _check_loss(output: Any, target: Any, loss: Any, split: Split, watch: _Watch
     if scores and classes > output.shape[1]:
         last = next((row for row in reversed(watch.rows) if row.parameters), watch.rows[-1])
         message = f"{last.layer} gives {output.shape[1]} scores, but {split.component} has {classes} classes"
-        errors.add(f"model.{last.name}", message, kind="shape")
+        part = next((part for module, part in watch.sources.items() if watch.names[module] == last.name), None)
+        errors.add(part or "model", message, kind="shape")
+
+
+def _tensors(value: Any) -> list[Tensor]:
+    """The tensors in what a layer is given or gives."""
+    if isinstance(value, Tensor):
+        return [value]
+    items = value.values() if isinstance(value, dict) else value if isinstance(value, (tuple, list)) else ()
+    return [tensor for item in items for tensor in _tensors(item)]
+
+
+def _sentence(error: BaseException) -> str:
+    return str(error).rstrip(".")

@@ -44,7 +44,7 @@ MUTATIONS = [
     # keys misspelt
     ("seed: 0", "sede: 0", 2, "sede", "unknown-key", "seed"),
     ("batch_size", "batchsize", 11, "data.loader.batchsize", "unknown-key", "batch_size"),
-    ("  flatten: Flatten", "  block: Flatten", 18, "model.block", "unknown-key", None),
+    ("  flatten: Flatten", "  block: Flatten", 18, "model.block", "unknown-name", None),
     ("momentum:", "momentun:", 31, "optimizer.momentun", "unknown-key", "momentum"),
     ("epochs: 10", "epoch: 10", 36, "train.epoch", "unknown-key", "epochs"),
     ("every: 20 steps", "every: 20 steps, histogram: 1 epoch", 38, "log.histogram", "unknown-key", None),

@@ -11,26 +11,28 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tdt.train.config.components import Chain, Component
+    from tdt.train.config.components import Component, Part
     from tdt.train.config.config import Config, DataConfig, Draft, OptimizerConfig, SchedulerConfig
     from tdt.train.config.errors import ConfigError, ConfigErrors, Problem, Source
     from tdt.train.config.find import bundled
     from tdt.train.config.loading import draft, load, loads
+    from tdt.train.config.models import Chain, Factory, Graph
     from tdt.train.config.rules import InitRule, ParamGroup
     from tdt.train.config.sections import Checkpoint, Every, Loader, Log, Train, Weights
 
 __all__ = [
     "Chain", "Checkpoint", "Component", "Config", "ConfigError", "ConfigErrors", "DataConfig", "Draft", "Every",
-    "InitRule", "Loader", "Log", "OptimizerConfig", "ParamGroup", "Problem", "SchedulerConfig", "Source", "Train",
-    "Weights", "bundled", "draft", "load", "loads",
+    "Factory", "Graph", "InitRule", "Loader", "Log", "OptimizerConfig", "ParamGroup", "Part", "Problem",
+    "SchedulerConfig", "Source", "Train", "Weights", "bundled", "draft", "load", "loads",
 ]  # fmt: skip
 
 _HOMES = {
-    "components": ("Chain", "Component"),
+    "components": ("Component", "Part"),
     "config": ("Config", "DataConfig", "Draft", "OptimizerConfig", "SchedulerConfig"),
     "errors": ("ConfigError", "ConfigErrors", "Problem", "Source"),
     "find": ("bundled",),
     "loading": ("draft", "load", "loads"),
+    "models": ("Chain", "Factory", "Graph"),
     "rules": ("InitRule", "ParamGroup"),
     "sections": ("Checkpoint", "Every", "Loader", "Log", "Train", "Weights"),
 }

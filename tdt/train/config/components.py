@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from tdt.train import registry
 from tdt.train.config import calls
 from tdt.train.config.errors import ConfigErrors, Source
 from tdt.train.config.nodes import BROKEN, Call, Mapping, Node, Scalar, Sequence, join, plain, present
 from tdt.train.config.scalars import spell
-from tdt.train.config.signatures import check_arguments
+from tdt.train.config.signatures import argument_types, check_arguments
 from tdt.train.registry import Registry, nearest
 
-RESERVED = ("type", "block", "graph", "from")
+
+class Part:
+    """What a config declares: a component, or a model made of several."""
+
+    source: Source
+    key_path: str
 
 
 @dataclass(frozen=True)
-class Component:
+class Component(Part):
     """A name with its arguments, checked against the signature of what it names.
 
     args, kwargs: plain values, in the types the signature asks for; a nested component is a Component.
-    arg_sources: where each argument was written, by position or name.
+    arg_sources: where each argument was written, by position or name. used: where the block was used that it is from.
     """
 
     name: str
@@ -31,28 +34,17 @@ class Component:
     source: Source = field(default=Source("", 1, 1), compare=False)
     arg_sources: dict[int | str, Source] = field(default_factory=dict, compare=False, repr=False)
     key_path: str = field(default="", compare=False)
+    used: Source | None = field(default=None, compare=False, repr=False)
 
     def __str__(self) -> str:
-        args = [repr(value) for value in self.args] + [f"{key}={value!r}" for key, value in self.kwargs.items()]
+        args = [_shown(value) for value in self.args] + [f"{key}={_shown(value)}" for key, value in self.kwargs.items()]
         return f"{self.name}({', '.join(args)})"
 
 
-@dataclass(frozen=True)
-class Chain:
-    """Layers one after another. `named`: written as a mapping, so Sequential(OrderedDict); else names are indices."""
-
-    entries: tuple[tuple[str, Component | Chain], ...]
-    named: bool
-    source: Source = field(default=Source("", 1, 1), compare=False)
-    key_path: str = field(default="", compare=False)
-
-    def components(self) -> Iterator[Component]:
-        """Every component of the chain and of the chains in it, in order."""
-        for _, entry in self.entries:
-            if isinstance(entry, Chain):
-                yield from entry.components()
-            else:
-                yield entry
+def _shown(value: Any) -> str:
+    if isinstance(value, dict) or (isinstance(value, list) and any(isinstance(item, Part) for item in value)):
+        return "…"
+    return str(value) if isinstance(value, Component) else "…" if isinstance(value, Part) else repr(value)
 
 
 def read_call(node: Node, path: str, errors: ConfigErrors, what: str) -> Call | None:
@@ -95,35 +87,60 @@ def _mapping_call(node: Mapping, path: str, errors: ConfigErrors) -> Call | None
     return Call(kind.source, node.key_source or node.source, kind.value, kwargs=kwargs)
 
 
+class Reader:
+    """Reads components of one kind: names looked up in `known`, arguments checked, mistakes added to `errors`."""
+
+    def __init__(self, known: Registry, errors: ConfigErrors):
+        self.known, self.errors = known, errors
+
+    def read(self, node: Node, path: str) -> Any:
+        """The component a node spells; None after reporting what is wrong."""
+        article = "an" if self.known.kind[0] in "aeiou" else "a"
+        call = read_call(node, path, self.errors, f"{article} {self.known.kind}")
+        return None if call is None else self.check(call, path)
+
+    def check(self, call: Call, path: str, also: tuple[str, ...] = ()) -> Any:
+        """The component of a call whose name is known and whose arguments fit; None after reporting what is wrong.
+
+        also: keywords that stand among the arguments and are read elsewhere.
+        """
+        target = self.known.find(call.name)
+        if target is None:
+            add_unknown_name(call.source, path, call.name, self.known, self.errors)
+            return None
+        before = len(self.errors)
+        types = argument_types(target, len(call.args), len(self.known.supplied))
+        args = [self.argument(node, join(path, i), types.get(i)) for i, node in enumerate(call.args)]
+        written = {key: node for key, node in call.kwargs.items() if key not in also}
+        kwargs = {key: self.argument(node, join(path, key), types.get(key)) for key, node in written.items()}
+        args, kwargs = check_arguments(target, call, args, kwargs, path, self.known, self.errors)
+        if len(self.errors) > before:
+            return None
+        sources: dict[int | str, Source] = {number: node.source for number, node in enumerate(call.args)}
+        sources.update({key: node.source for key, node in call.kwargs.items()})
+        return Component(call.name, tuple(args), kwargs, call.source, sources, path)
+
+    def argument(self, node: Node, path: str, annotation: Any) -> Any:
+        """An argument as a Python value; a nested call or mapping with `type` as a Component, or BROKEN if it is wrong."""
+        if isinstance(node, Call) or (isinstance(node, Mapping) and "type" in node.items):
+            return self.read(node, path) or BROKEN
+        if isinstance(node, Sequence):
+            return [self.argument(item, join(path, number), None) for number, item in enumerate(node.items)]
+        if isinstance(node, Mapping):
+            return {key: self.argument(item, join(path, key), None) for key, item in node.items.items()}
+        return plain(node)
+
+
 def read_component(node: Node, path: str, known: Registry, errors: ConfigErrors) -> Component | None:
     """The component a node spells, looked up in `known` and checked; None after reporting what is wrong."""
-    article = "an" if known.kind[0] in "aeiou" else "a"
-    call = read_call(node, path, errors, f"{article} {known.kind}")
-    return None if call is None else check_call(call, path, known, errors)
+    return Reader(known, errors).read(node, path)
 
 
 def check_call(
     call: Call, path: str, known: Registry, errors: ConfigErrors, also: tuple[str, ...] = ()
 ) -> Component | None:
-    """The component of a call whose name `known` has and whose arguments fit; None after reporting what is wrong.
-
-    also: keywords that stand among the arguments and are read elsewhere.
-    """
-    target = known.find(call.name)
-    if target is None:
-        add_unknown_name(call.source, path, call.name, known, errors)
-        return None
-    before = len(errors)
-    args = [_argument(node, join(path, number), known, errors) for number, node in enumerate(call.args)]
-    kwargs = {
-        key: _argument(node, join(path, key), known, errors) for key, node in call.kwargs.items() if key not in also
-    }
-    args, kwargs = check_arguments(target, call, args, kwargs, path, known, errors)
-    if len(errors) > before:
-        return None
-    sources: dict[int | str, Source] = {number: node.source for number, node in enumerate(call.args)}
-    sources.update({key: node.source for key, node in call.kwargs.items()})
-    return Component(call.name, tuple(args), kwargs, call.source, sources, path)
+    """As `Reader.check`."""
+    return Reader(known, errors).check(call, path, also)
 
 
 def add_unknown_name(source: Source, path: str, name: str, known: Registry, errors: ConfigErrors) -> None:
@@ -135,17 +152,6 @@ def add_unknown_name(source: Source, path: str, name: str, known: Registry, erro
     errors.add(source, message + listed, suggestion, kind="unknown-name", key=path)
 
 
-def _argument(node: Node, path: str, known: Registry, errors: ConfigErrors) -> Any:
-    """An argument as a Python value; a nested call or mapping with `type` as a Component, or BROKEN if it is wrong."""
-    if isinstance(node, Call) or (isinstance(node, Mapping) and "type" in node.items):
-        return read_component(node, path, known, errors) or BROKEN
-    if isinstance(node, Sequence):
-        return [_argument(item, join(path, number), known, errors) for number, item in enumerate(node.items)]
-    if isinstance(node, Mapping):
-        return {key: _argument(item, join(path, key), known, errors) for key, item in node.items.items()}
-    return plain(node)
-
-
 def read_components(node: Node | None, path: str, known: Registry, errors: ConfigErrors) -> tuple[Component, ...]:
     """Components from a list, or from a single one standing alone."""
     node = present(node)
@@ -155,51 +161,3 @@ def read_components(node: Node | None, path: str, known: Registry, errors: Confi
         return tuple(filter(None, [read_component(node, path, known, errors)]))
     found = [read_component(item, join(path, i), known, errors) for i, item in enumerate(node.items)]
     return tuple(filter(None, found))
-
-
-def read_model(node: Node, path: str, errors: ConfigErrors) -> Component | Chain | None:
-    """A model: a component, a list (Sequential) or a mapping without `type` (Sequential of an OrderedDict)."""
-    if isinstance(node, Sequence):
-        pairs = [(str(number), item) for number, item in enumerate(node.items)]
-    elif isinstance(node, Mapping) and "type" not in node.items:
-        if _is_misspelt_component(node):
-            read_call(node, path, errors, "a layer")
-            return None
-        pairs = list(node.items.items())
-    else:
-        return read_component(node, path, registry.layers, errors)
-    if not pairs:
-        errors.add(node.where, "holds no layer", kind="missing", key=path)
-    named = isinstance(node, Mapping)
-    entries = []
-    for name, item in pairs:
-        here = join(path, name)
-        if named and not _is_layer_name(name, item, here, errors):
-            continue
-        entry = read_model(item, here, errors)
-        if entry is not None:
-            entries.append((name, entry))
-    return Chain(tuple(entries), named, node.where, path)
-
-
-def _is_misspelt_component(node: Mapping) -> bool:
-    """Whether a mapping is a component with `type` misspelt: a key close to it, and a value no layer could have."""
-    close = nearest("type", node.items)
-    if close is None or not isinstance(node.items[close], Scalar):
-        return False
-    others = [item for key, item in node.items.items() if key != close]
-    return any(isinstance(item, Scalar) and not isinstance(item.value, str) and present(item) for item in others)
-
-
-def _is_layer_name(name: str, node: Node, path: str, errors: ConfigErrors) -> bool:
-    if name in RESERVED:
-        errors.add(node.key_source, f"{name!r} is reserved and cannot name a layer", kind="unknown-key", key=path)
-    elif "." in name:
-        message = f"a layer name has no dot, since dots join names; write {name.replace('.', '_')!r}"
-        errors.add(node.key_source, message, kind="bad-value", key=path)
-    elif name == "training" or hasattr(registry.find_sequential(), name):
-        message = f"{name!r} is an attribute of every module and cannot name a layer; write {name + '_'!r}"
-        errors.add(node.key_source, message, kind="bad-value", key=path)
-    else:
-        return True
-    return False

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from tdt.train.config import calls, writer
-from tdt.train.config.components import Chain, Component
+from tdt.train.config.components import Component, Part
 from tdt.train.config.errors import ConfigErrors, Source
 from tdt.train.config.nodes import Mapping, Node, Scalar, child
 from tdt.train.config.rules import InitRule, ParamGroup
@@ -56,7 +56,7 @@ class Config:
     seed: int
     device: str
     data: DataConfig
-    model: Component | Chain
+    model: Part
     weights: Weights | None
     init: tuple[InitRule, ...]
     loss: Component
@@ -92,7 +92,7 @@ class Draft:
 
     errors: ConfigErrors
     data: DataConfig | None
-    model: Component | Chain | None
+    model: Part | None
     init: tuple[InitRule, ...]
     param_groups: tuple[ParamGroup, ...]
     _make: Callable[[], Config] = field(repr=False)

@@ -11,17 +11,19 @@ from typing import Any
 
 from tdt.train import registry
 from tdt.train.config import find, overrides, reader
+from tdt.train.config.blocks import read_blocks
 from tdt.train.config.components import (
     Component,
+    Part,
     add_unknown_name,
     check_call,
     read_call,
     read_component,
     read_components,
-    read_model,
 )
 from tdt.train.config.config import SPLITS, Config, DataConfig, Draft, OptimizerConfig, SchedulerConfig, place
 from tdt.train.config.errors import ConfigError, ConfigErrors, Source
+from tdt.train.config.models import ModelReader
 from tdt.train.config.nodes import Mapping, Node, child, join, plain, present
 from tdt.train.config.rules import ParamGroup, read_init, read_param_groups
 from tdt.train.config.scalars import spell
@@ -79,7 +81,7 @@ def _draft(text: str, file: str, changes: Texts[str]) -> Draft:
 def _read(root: Mapping, file: str, errors: ConfigErrors) -> Draft:
     top = validate(root, errors)
     data = _read_data(root, top, errors)
-    model = _read_with(read_model, root, "model", errors)
+    model = _read_model(root, errors)
     init = read_init(root.items.get("init"), "init", errors)
     loss = _read_part(root, "loss", registry.losses, errors)
     metrics = read_components(root.items.get("metrics"), "metrics", registry.metrics, errors)
@@ -90,7 +92,7 @@ def _read(root: Mapping, file: str, errors: ConfigErrors) -> Draft:
         _check_best(top, root, metrics, errors)
 
     def make() -> Config:
-        assert top is not None and data is not None and optimizer is not None
+        assert top is not None and data is not None and model is not None and optimizer is not None
         return Config(
             name=top.name or re.sub(r"[^\w.-]+", "-", Path(file).stem).strip("-.") or "run",
             seed=top.seed,
@@ -111,13 +113,27 @@ def _read(root: Mapping, file: str, errors: ConfigErrors) -> Draft:
         )
 
     wrong = {problem.key.partition(".")[0] for problem in errors.problems}
-    return Draft(errors, None if "data" in wrong else data, None if "model" in wrong else model, init, groups, make)
+    whole = not wrong & {"model", "blocks"}
+    return Draft(errors, None if "data" in wrong else data, model if whole else None, init, groups, make)
 
 
 def _read_with(read: Any, root: Mapping, key: str, errors: ConfigErrors) -> Any:
     """`read` on the section `key`, or None where nothing is written."""
     node = present(root.items.get(key))
     return None if node is None else read(node, key, errors)
+
+
+def _read_model(root: Mapping, errors: ConfigErrors) -> Part | None:
+    """The model; blocks that it does not use are reported."""
+    before = len(errors)
+    reader = ModelReader(errors, read_blocks(root.items.get("blocks"), errors))
+    node = present(root.items.get("model"))
+    model = None if node is None else reader.read(node, "model")
+    for block in reader.blocks.values() if len(errors) == before else ():
+        if not block.used:
+            message = "is not used; remove the block, or use it in model"
+            errors.add(block.source, message, kind="unused", key=f"blocks.{block.name}")
+    return model
 
 
 def _read_part(parent: Node | None, key: str, known: registry.Registry, errors: ConfigErrors, path: str = "") -> Any:

@@ -145,6 +145,7 @@ class Top(Section):
     seed: Annotated[int, Field(ge=0, lt=2**64)] = 0
     device: Annotated[StrictStr, BeforeValidator(_check_device)] = "auto"
     data: Data
+    blocks: Any = None
     model: Any
     weights: Weights | None = None
     init: Any = None

@@ -57,6 +57,18 @@ def _evaluate(annotation: str, names: dict[str, Any]) -> Any:
         return Any
 
 
+def argument_types(target: Any, given: int, supplied: int = 0) -> dict[int | str, Any]:
+    """The annotation of each argument: by name, and by number for the first `given`."""
+    known = parameters_of(target, supplied)
+    types: dict[int | str, Any] = {name: p.annotation for name, p in known.items()}
+    positional = [p for p in known.values() if p.kind is not p.KEYWORD_ONLY]
+    for number in range(given if positional else 0):
+        parameter = positional[min(number, len(positional) - 1)]
+        if number < len(positional) or parameter.kind is parameter.VAR_POSITIONAL:
+            types[number] = parameter.annotation
+    return types
+
+
 def check_arguments(
     target: Any,
     call: Call,
@@ -186,9 +198,11 @@ def _add_misfit(annotation: Any, value: Any, node: Node, path: str, errors: Conf
 
 
 def _spell(value: Any) -> str:
-    from tdt.train.config.components import Component
+    from tdt.train.config.components import Component, Part
 
-    return f"the component {value.name}" if isinstance(value, Component) else spell(value)
+    if isinstance(value, Part):
+        return f"the component {value.name}" if isinstance(value, Component) else "several layers"
+    return spell(value)
 
 
 def fit(annotation: Any, value: Any) -> Any:
@@ -220,9 +234,9 @@ def fit(annotation: Any, value: Any) -> Any:
     if dict in (annotation, origin) or origin is collections.abc.Mapping:
         return value if isinstance(value, dict) else _MISFIT
     # A class, or something else this checker does not know: only a nested component could be one.
-    from tdt.train.config.components import Component
+    from tdt.train.config.components import Part
 
-    return value if isinstance(value, Component) else _MISFIT
+    return value if isinstance(value, Part) else _MISFIT
 
 
 def _is_tensor(annotation: Any) -> bool:
@@ -289,13 +303,38 @@ def spell_type(annotation: Any) -> str:
         return annotation.__name__
     if _is_tensor(annotation):
         return "a list of numbers"
-    return "a mapping" if dict in (annotation, origin) else f"a {getattr(annotation, '__name__', annotation)}"
+    if dict in (annotation, origin) or origin is collections.abc.Mapping:
+        return f"a mapping of {spell_type(inner[1])}" if inner else "a mapping"
+    if layers_wanted(annotation) == "layer":
+        return "a layer"
+    return f"a {getattr(annotation, '__name__', annotation)}"
+
+
+def layers_wanted(annotation: Any) -> str | None:
+    """What of layers an argument wants: "layer", "factory" (a function that makes one), "layers" by number or name.
+
+    None if it wants something else.
+    """
+    origin, inner = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin in (typing.Union, types.UnionType):
+        return next((found for option in inner if (found := layers_wanted(option))), None)
+    if origin is collections.abc.Callable:
+        return "factory" if layers_wanted(inner[1]) == "layer" else None
+    if (origin in _LISTS or origin is collections.abc.Mapping) and inner:
+        return "layers" if layers_wanted(inner[-1]) == "layer" else None
+    return "layer" if _is_module(annotation) else None
+
+
+def _is_module(annotation: Any) -> bool:
+    """By name, as for tensors."""
+    bases = annotation.__mro__ if inspect.isclass(annotation) else ()
+    return any((base.__module__, base.__name__) == ("tdt.nn.modules.module", "Module") for base in bases)
 
 
 def _is_class_only(option: Any) -> bool:
     """Whether an option of a union is a class that a config cannot write (a Path)."""
     plain = (*_NUMBERS, bool, str, tuple, list, dict, type(None))
-    return inspect.isclass(option) and option not in plain and not _is_tensor(option)
+    return inspect.isclass(option) and option not in plain and not (_is_tensor(option) or _is_module(option))
 
 
 def _count(number: int, noun: str) -> str:

@@ -44,7 +44,7 @@ def write(config: Config, root: Node) -> str:
     if eval_loader is not None:
         data["eval_loader"] = _written(eval_loader)
     top: dict[str, Any] = {"name": config.name, "seed": config.seed, "device": config.device, "data": data}
-    for key in ("model", "weights", "init", "loss", "metrics", "optimizer", "scheduler"):
+    for key in ("blocks", "model", "weights", "init", "loss", "metrics", "optimizer", "scheduler"):
         node = present(child(root, key))
         if key == "weights" and config.weights is not None:
             top[key] = _as_lists(config.weights.model_dump(by_alias=True, exclude_none=True))

@@ -1,0 +1,164 @@
+"""`graph:`: layers by name, each with what it takes from.
+
+graph:
+  stem: Conv2d(3, 16, 3, padding=1)         # the first takes the input, each other the node before it
+  left: [ReLU, "Conv2d(16, 16, 1)"]
+  right: {type: Conv2d, in_channels: 16, out_channels: 16, kernel_size: 1, from: stem}
+  both: {type: Add, from: [left, right]}
+  head: {from: both, layer: [Flatten, LazyLinear(10)]}
+inputs: [input]                             # the default
+outputs: head                               # the default is the last node; a list gives a dict by name
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tdt.train.config.components import Part
+from tdt.train.config.errors import ConfigErrors
+from tdt.train.config.models import Graph, ModelReader, is_layer_name
+from tdt.train.config.nodes import Mapping, Node, Scalar, Sequence, join, plain, present
+from tdt.train.registry import nearest
+
+KEYS = ("graph", "inputs", "outputs")
+
+
+def read_graph(reader: ModelReader, node: Mapping, path: str) -> Graph | None:
+    """The graph that a mapping with `graph` spells; None after reporting what is wrong."""
+    errors, before = reader.errors, len(reader.errors)
+    written, here = node.items["graph"], join(path, "graph")
+    if not isinstance(written, Mapping) or not written.items:
+        errors.add(written.key_source, "expected a mapping from names to layers", kind="wrong-type", key=here)
+        return None
+    for key in node.items.keys() - set(KEYS):
+        near = nearest(key, KEYS)
+        message = "unknown key" + ("" if near else f"; known: {', '.join(KEYS)}")
+        errors.add(node.items[key].key_source, message, near, kind="unknown-key", key=join(path, key))
+    inputs = _names(node.items.get("inputs"), join(path, "inputs"), errors) or ("input",)
+    parts: dict[str, Part] = {}
+    sources: dict[str, tuple[str, ...]] = {}
+    previous = inputs[0]
+    for name, item in written.items.items():
+        at = join(here, name)
+        if name in inputs:
+            errors.add(item.key_source, f"{name} is an input of the graph; name the node differently",
+                       kind="duplicate-key", key=at)  # fmt: skip
+        elif is_layer_name(name, item, at, errors):
+            layer, given = _split(item, at, errors)
+            part = None if layer is None else reader.read(layer, at)
+            if part is not None:
+                parts[name] = part
+            sources[name] = given or (previous,)
+        previous = name
+    outputs = _names(node.items.get("outputs"), join(path, "outputs"), errors) or (previous,)
+    _check_names(node, sources, inputs, outputs, path, errors)
+    if len(errors) > before:
+        return None
+    order = _order(sources, inputs, written, here, errors)
+    if order is None or not _all_used(sources, inputs, outputs, node, path, errors):
+        return None
+    several = isinstance(node.items.get("outputs"), Sequence)
+    nodes = {name: parts[name] for name in order}
+    return Graph(nodes, sources, inputs, outputs if several else outputs[0], node.where, path)
+
+
+def _split(item: Node, path: str, errors: ConfigErrors) -> tuple[Node | None, tuple[str, ...]]:
+    """The layer of a node, and the names under `from`, () if there are none."""
+    if not isinstance(item, Mapping) or "from" not in item.items:
+        return item, ()
+    names = _names(item.items["from"], join(path, "from"), errors)
+    rest = {key: value for key, value in item.items.items() if key != "from"}
+    if not rest.keys() & {"type", "block", "graph"}:
+        strangers = [key for key in rest if key != "layer"]
+        for key in strangers:
+            near = nearest(key, ("layer", "type", "block"))
+            message = "unknown key beside from" + ("" if near else "; the layer stands under layer, type or block")
+            errors.add(rest[key].key_source, message, near, kind="unknown-key", key=join(path, key))
+        if "layer" not in rest and not strangers:
+            errors.add(item.where, "has no layer; give it type, block or layer", kind="missing", key=path)
+        return (None if strangers else rest.get("layer")), names
+    return replace(item, items=rest), names
+
+
+def _names(node: Node | None, path: str, errors: ConfigErrors) -> tuple[str, ...]:
+    """One name or a list of names; () where nothing, or something else, is written."""
+    node = present(node)
+    if node is None or (isinstance(node, Scalar) and node.broken):
+        return ()
+    names = [plain(item) for item in (node.items if isinstance(node, Sequence) else [node])]
+    if not names or not all(isinstance(name, str) and name for name in names):
+        errors.add(node.where, "expected a name or a list of names", kind="wrong-type", key=path)
+        return ()
+    if len(set(names)) < len(names) and not path.endswith(".from"):
+        errors.add(node.where, "a name stands twice", kind="duplicate-key", key=path)
+    return tuple(names)
+
+
+def _check_names(
+    node: Mapping, sources: dict[str, tuple[str, ...]], inputs: tuple[str, ...], outputs: tuple[str, ...], path: str,
+    errors: ConfigErrors,
+) -> None:  # fmt: skip
+    """Every name that is used is that of a node or an input."""
+    graph = node.items["graph"]
+    assert isinstance(graph, Mapping)
+    known = [*inputs, *graph.items]
+    for name, given in sources.items():
+        for source in given:
+            if source not in known:
+                item = graph.items[name]
+                where = item.items["from"].where if isinstance(item, Mapping) and "from" in item.items else item.where
+                key = join(path, f"graph.{name}.from")
+                errors.add(where, f"there is no node {source!r}", nearest(source, known), kind="unknown-name", key=key)
+    for name in outputs:
+        if name not in known:
+            where, key = node.items["outputs"].where, join(path, "outputs")
+            errors.add(where, f"there is no node {name!r}", nearest(name, known), kind="unknown-name", key=key)
+
+
+def _order(
+    sources: dict[str, tuple[str, ...]], inputs: tuple[str, ...], graph: Mapping, path: str, errors: ConfigErrors
+) -> list[str] | None:
+    """The nodes, each behind those that it takes from, otherwise as written; None after reporting a cycle."""
+    done, order = set(inputs), []
+    waiting = list(sources)
+    while waiting:
+        ready = next((name for name in waiting if all(source in done for source in sources[name])), None)
+        if ready is None:
+            break
+        waiting.remove(ready)
+        done.add(ready)
+        order.append(ready)
+    if not waiting:
+        return order
+    way = [waiting[0]]
+    while way[-1] not in way[:-1]:
+        way.append(next(source for source in sources[way[-1]] if source in waiting))
+    cycle = way[way.index(way[-1]) :][::-1]
+    lines = ", ".join(f"{name} in line {graph.items[name].where.line}" for name in cycle[1:])
+    first = min(cycle, key=lambda name: graph.items[name].where)
+    message = f"the nodes take from each other in a circle: {' → '.join(cycle)} ({lines})"
+    errors.add(graph.items[first].where, message, key=join(path, first))
+    return None
+
+
+def _all_used(
+    sources: dict[str, tuple[str, ...]], inputs: tuple[str, ...], outputs: tuple[str, ...], node: Mapping, path: str,
+    errors: ConfigErrors,
+) -> bool:  # fmt: skip
+    """Whether every node and input leads to an output; those that do not are reported."""
+    reached, pending = set(outputs), list(outputs)
+    while pending:
+        new = [name for name in sources.get(pending.pop(), ()) if name not in reached]
+        reached.update(new)
+        pending += new
+    graph = node.items["graph"]
+    assert isinstance(graph, Mapping)
+    for name in sources:
+        if name not in reached:
+            message = "leads to no output; remove it, or name it in outputs or in a from"
+            errors.add(graph.items[name].where, message, kind="unused", key=join(path, f"graph.{name}"))
+    for name in inputs:
+        if name not in reached:
+            where = node.items.get("inputs", graph)
+            errors.add(where.where, f"the input {name} is not used", kind="unused", key=join(path, "inputs"))
+    return reached >= {*sources, *inputs}

@@ -1,0 +1,220 @@
+"""Nodes → models: chains of layers, layers that take layers, blocks, graphs.
+
+a list                       Chain: Sequential(...)
+a mapping                    Chain: Sequential(OrderedDict(...)), its keys name the layers
+{type: …} or a call          Component; where its signature asks for a Module, any model may stand
+{block: …} or a call         the body of a block, its parameters filled in (`blocks`)
+{graph: …}                   Graph (`graph`)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from tdt.train import registry
+from tdt.train.config.blocks import Block, fill
+from tdt.train.config.components import Component, Part, Reader
+from tdt.train.config.errors import ConfigErrors, Source
+from tdt.train.config.nodes import BROKEN, Call, Mapping, Node, Scalar, Sequence, join, present
+from tdt.train.config.scalars import spell
+from tdt.train.config.signatures import layers_wanted
+from tdt.train.registry import nearest
+
+RESERVED = ("type", "block", "graph", "from")
+MOST_PARTS = 100_000  # blocks in blocks multiply: a bound, so that a hostile file costs little
+
+
+@dataclass(frozen=True)
+class Chain(Part):
+    """Layers one after another. `named`: written as a mapping, so Sequential(OrderedDict); else names are indices."""
+
+    entries: tuple[tuple[str, Part], ...]
+    named: bool
+    source: Source = field(default=Source("", 1, 1), compare=False)
+    key_path: str = field(default="", compare=False)
+
+    def components(self) -> Iterator[Component]:
+        """Every component of the chain and of the chains in it, in order."""
+        for _, entry in self.entries:
+            if isinstance(entry, Chain):
+                yield from entry.components()
+            elif isinstance(entry, Component):
+                yield entry
+
+
+@dataclass(frozen=True)
+class Graph(Part):
+    """Parts by name, each behind those that it takes from. sources: for each the names of its inputs."""
+
+    nodes: dict[str, Part]
+    sources: dict[str, tuple[str, ...]]
+    inputs: tuple[str, ...]
+    outputs: str | tuple[str, ...]
+    source: Source = field(default=Source("", 1, 1), compare=False)
+    key_path: str = field(default="", compare=False)
+
+
+@dataclass(frozen=True)
+class Factory(Part):
+    """A part of which the layer that takes it makes as many as it needs."""
+
+    part: Part
+
+    @property
+    def source(self) -> Source:  # type: ignore[override]
+        """Where the part is written."""
+        return self.part.source
+
+
+class ModelReader(Reader):
+    """Reads models. `inside`: the blocks whose bodies are being read, and where the outermost was used."""
+
+    def __init__(self, errors: ConfigErrors, blocks: dict[str, Block] | None = None):
+        super().__init__(registry.layers, errors)
+        self.blocks = blocks or {}
+        self.inside: tuple[str, ...] = ()
+        self.used: Source | None = None
+        self.parts = 0
+
+    def read(self, node: Node, path: str) -> Part | None:
+        """A model; None after reporting what is wrong."""
+        if isinstance(node, Sequence):
+            return self._chain([(str(number), item) for number, item in enumerate(node.items)], node, path)
+        if isinstance(node, Mapping) and "block" in node.items:
+            call = self._block_call(node, path)
+            return None if call is None else self.check(call, path)
+        if isinstance(node, Mapping) and "graph" in node.items:
+            from tdt.train.config.graph import read_graph
+
+            return read_graph(self, node, path)
+        if isinstance(node, Mapping) and "from" in node.items:
+            where = node.items["from"].key_source
+            self.errors.add(where, "belongs to a node of a graph", kind="unknown-key", key=join(path, "from"))
+            return None
+        if isinstance(node, Mapping) and "type" not in node.items and not _is_misspelt_component(node):
+            return self._chain(list(node.items.items()), node, path)
+        return super().read(node, path)
+
+    def check(self, call: Call, path: str, also: tuple[str, ...] = ()) -> Part | None:
+        """As in Reader; the call may name a block."""
+        self.parts += 1
+        if call.name in self.blocks:
+            return self._expand(self.blocks[call.name], call, path)
+        if self.known.find(call.name) is None and call.name not in self.known.refused:
+            near = nearest(call.name, [*self.blocks, *self.known.names()])
+            if near in self.blocks:
+                message = f"no layer and no block is called {call.name!r}"
+                self.errors.add(call.source, message, near, kind="unknown-name", key=path)
+                return None
+        found = super().check(call, path, also)
+        return found if found is None or self.used is None else replace(found, used=self.used)
+
+    def argument(self, node: Node, path: str, annotation: Any) -> Any:
+        """As in Reader; where a Module is wanted, any model."""
+        wanted = layers_wanted(annotation)
+        if wanted is None or present(node) is None:
+            return super().argument(node, path, annotation)
+        if wanted != "layers":
+            part = self.read(node, path)
+            if part is None or not self._is_wanted(part, annotation, node, path):
+                return BROKEN
+            return Factory(part) if wanted == "factory" else part
+        if isinstance(node, Sequence):
+            return [self.read(item, join(path, i)) or BROKEN for i, item in enumerate(node.items)]
+        if isinstance(node, Mapping) and not any(key in RESERVED for key in node.items):
+            return dict(self._named(list(node.items.items()), path, BROKEN))
+        message = "expected branches, as a list or as a mapping from names to layers"
+        self.errors.add(node.where, message, kind="wrong-type", key=path)
+        return BROKEN
+
+    def _is_wanted(self, part: Part, annotation: Any, node: Node, path: str) -> bool:
+        """Whether a component is of the class that an argument asks for, as the layer of a TransformerEncoder."""
+        made = self.known.find(part.name) if isinstance(part, Component) else None
+        if not (isinstance(annotation, type) and isinstance(made, type)) or issubclass(made, annotation):
+            return True
+        message = f"expected a layer of the kind {annotation.__name__}, got {spell(part.name)}"  # type: ignore[attr-defined]
+        self.errors.add(node.where, message, kind="wrong-type", key=path)
+        return False
+
+    def _chain(self, pairs: list[tuple[str, Node]], node: Node, path: str) -> Chain:
+        if not pairs:
+            self.errors.add(node.where, "holds no layer", kind="missing", key=path)
+        if isinstance(node, Mapping):
+            entries = [(name, part) for name, part in self._named(pairs, path, None) if part is not None]
+        else:
+            read = [(name, self.read(item, join(path, name))) for name, item in pairs]
+            entries = [(name, part) for name, part in read if part is not None]
+        return Chain(tuple(entries), isinstance(node, Mapping), node.where, path)
+
+    def _named(self, pairs: list[tuple[str, Node]], path: str, wrong: Any) -> Iterator[tuple[str, Any]]:
+        """Models by name; `wrong` where one could not be read."""
+        for name, item in pairs:
+            here = join(path, name)
+            is_name = is_layer_name(name, item, here, self.errors)
+            yield name, (self.read(item, here) if is_name else None) or wrong
+
+    def _block_call(self, node: Mapping, path: str) -> Call | None:
+        """`{block: name, …}` as the call of a block that there is."""
+        kind, here = node.items["block"], join(path, "block")
+        if not isinstance(kind, Scalar) or kind.broken or not isinstance(kind.value, str):
+            if not (isinstance(kind, Scalar) and kind.broken):
+                self.errors.add(kind.where, "expected the name of a block", kind="wrong-type", key=here)
+            return None
+        if kind.value not in self.blocks:
+            near = nearest(kind.value, self.blocks)
+            known = (
+                f"; known: {', '.join(self.blocks)}" if self.blocks else "; there are none: write them under blocks:"
+            )
+            message = f"no block is called {kind.value!r}{'' if near else known}"
+            self.errors.add(kind.where, message, near, kind="unknown-name", key=here)
+            return None
+        kwargs = {key: item for key, item in node.items.items() if key != "block"}
+        return Call(kind.source, node.key_source or node.source, kind.value, kwargs=kwargs)
+
+    def _expand(self, block: Block, call: Call, path: str) -> Part | None:
+        """The body of a block with the arguments of `call` in the place of its parameters."""
+        if block.broken:
+            return None
+        block.used = True
+        if block.name in self.inside:
+            way = " → ".join((*self.inside[self.inside.index(block.name) :], block.name))
+            self.errors.add(call.source, f"the block uses itself: {way}", key=path)
+            return None
+        if self.parts > MOST_PARTS:
+            self.errors.add(block.source, f"the model has more than {MOST_PARTS:,} parts", key=f"blocks.{block.name}")
+            return None
+        values = block.bind(call, path, self.errors)
+        if values is None:
+            return None
+        outer = self.inside, self.used
+        self.inside, self.used = (*self.inside, block.name), self.used or call.source
+        try:
+            return self.read(fill(block.body, values, path, self.errors), f"blocks.{block.name}")
+        finally:
+            self.inside, self.used = outer
+
+
+def _is_misspelt_component(node: Mapping) -> bool:
+    """Whether a mapping is a component with `type` misspelt: a key close to it, and a value no layer could have."""
+    close = nearest("type", node.items)
+    if close is None or not isinstance(node.items[close], Scalar):
+        return False
+    others = [item for key, item in node.items.items() if key != close]
+    return any(isinstance(item, Scalar) and not isinstance(item.value, str) and present(item) for item in others)
+
+
+def is_layer_name(name: str, node: Node, path: str, errors: ConfigErrors) -> bool:
+    """Whether a key may name a layer; if not, that is reported."""
+    if name in RESERVED:
+        errors.add(node.key_source, f"{name!r} is reserved and cannot name a layer", kind="unknown-key", key=path)
+    elif "." in name:
+        message = f"a layer name has no dot, since dots join names; write {name.replace('.', '_')!r}"
+        errors.add(node.key_source, message, kind="bad-value", key=path)
+    elif name == "training" or hasattr(registry.find_sequential(), name):
+        message = f"{name!r} is an attribute of every module and cannot name a layer; write {name + '_'!r}"
+        errors.add(node.key_source, message, kind="bad-value", key=path)
+    else:
+        return True
+    return False

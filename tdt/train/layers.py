@@ -1,0 +1,301 @@
+"""Layers that join layers, for models that are more than a chain, and the small ones that stand between others.
+
+`tdt.nn` has what PyTorch has; here is what a config needs beside it, since it holds no code: sums around a body, branches,
+repetitions, graphs. All are ordinary modules. What they hold is named by its role (`body`, `shortcut`), by the key in a
+mapping of branches, or by its number: the names of weights follow from that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import tdt
+from tdt import Tensor
+from tdt.nn import Linear, Module, Parameter, Sequential, init
+from tdt.nn import functional as F
+
+__all__ = [
+    "Add",
+    "CausalSelfAttention",
+    "Concat",
+    "Graph",
+    "Parallel",
+    "Pick",
+    "Positions",
+    "Repeat",
+    "Residual",
+    "Transpose",
+]
+
+
+class Residual(Module):
+    """`body(x) + shortcut(x)`; without a shortcut x itself is added (He et al., Deep Residual Learning, 2015).
+
+    Weights are named `body.…` and `shortcut.…`. ValueError where the two differ in shape.
+
+    >>> layer = Residual(Linear(4, 4))
+    >>> layer(tdt.ones(2, 4)).shape, [name for name, _ in layer.named_parameters()]
+    (tdt.Size([2, 4]), ['body.weight', 'body.bias'])
+    """
+
+    def __init__(self, body: Module, shortcut: Module | None = None):
+        super().__init__()
+        self.body, self.shortcut = body, shortcut
+
+    def forward(self, input: Tensor) -> Tensor:
+        around = input if self.shortcut is None else self.shortcut(input)
+        inside = self.body(input)
+        if inside.shape != around.shape:
+            name = "the input" if self.shortcut is None else "the shortcut"
+            advice = "; give a shortcut that changes the shape as the body does" if self.shortcut is None else ""
+            shapes = f"the body gives {tuple(inside.shape)}, {name} {tuple(around.shape)}"
+            raise ValueError(f"Residual: {shapes}: shapes that differ cannot be added{advice}")
+        return inside + around
+
+
+class _Branches(Module):
+    """Modules that all take the same input; without any, what is joined are the inputs themselves."""
+
+    def __init__(self, branches: Sequence[Module] | Mapping[str, Module] | None = None):
+        super().__init__()
+        named = branches.items() if isinstance(branches, Mapping) else enumerate(branches or ())
+        for name, branch in named:
+            self.add_module(str(name), branch)
+
+    def _given(self, inputs: tuple[Tensor, ...]) -> dict[str, Tensor]:
+        """What is joined, by name: what each branch gives, or the inputs by number."""
+        if not self._modules:
+            return {str(i): x for i, x in enumerate(inputs)}
+        return {name: branch(*inputs) for name, branch in self._modules.items()}
+
+    def _refusal(self, given: Mapping[str, Tensor], why: str) -> ValueError:
+        what = "branch" if self._modules else "input"
+        shapes = ", ".join(f"{what} {name} is {tuple(x.shape)}" for name, x in given.items())
+        return ValueError(f"{type(self).__name__}: {shapes}: {why}")
+
+
+class Add(_Branches):
+    """The sum of what the branches give for the same input; without branches, of several inputs.
+
+    Branches are a list (weights named `0.…`, `1.…`) or a mapping (named by its keys). ValueError where shapes differ.
+
+    >>> Add()(tdt.ones(2), tdt.ones(2))
+    tensor([2., 2.])
+    """
+
+    def forward(self, *inputs: Tensor) -> Tensor:
+        given = self._given(inputs)
+        first, *others = given.values()
+        total = first
+        for other in others:
+            if other.shape != first.shape:
+                raise self._refusal(given, "shapes that differ cannot be added")
+            total = total + other
+        return total
+
+
+class Concat(_Branches):
+    """What the branches give for the same input, or several inputs, one behind the other along `dim`.
+
+    Branches are a list (weights named `0.…`, `1.…`) or a mapping (named by its keys). ValueError where shapes differ
+    elsewhere than in `dim`. As in Szegedy et al., Going Deeper with Convolutions (2014).
+
+    >>> Concat([Linear(4, 2), Linear(4, 3)])(tdt.ones(1, 4)).shape
+    tdt.Size([1, 5])
+    """
+
+    def __init__(self, branches: Sequence[Module] | Mapping[str, Module] | None = None, dim: int = 1):
+        super().__init__(branches)
+        self.dim = dim
+
+    def forward(self, *inputs: Tensor) -> Tensor:
+        given = self._given(inputs)
+        shapes = [list(x.shape) for x in given.values()]
+        for shape in shapes:
+            if not -len(shape) <= self.dim < len(shape):
+                raise self._refusal(given, f"there is no dim {self.dim}")
+            shape[self.dim] = 0
+        if any(shape != shapes[0] for shape in shapes):
+            raise self._refusal(given, f"they may differ in dim {self.dim} alone")
+        return tdt.cat(list(given.values()), self.dim)
+
+    def extra_repr(self) -> str:
+        return f"dim={self.dim}"
+
+
+class Parallel(_Branches):
+    """What each branch gives for the same input: a tuple for a list of branches, a dict for a mapping of them.
+
+    Weights are named `0.…`, `1.…` or by the keys. For models with several outputs: a loss picks one with
+    `input: output/key`.
+
+    >>> heads = Parallel({"digit": Linear(4, 10), "sign": Linear(4, 1)})
+    >>> {name: tuple(x.shape) for name, x in heads(tdt.ones(2, 4)).items()}
+    {'digit': (2, 10), 'sign': (2, 1)}
+    """
+
+    def __init__(self, branches: Sequence[Module] | Mapping[str, Module]):
+        super().__init__(branches)
+        self.named = isinstance(branches, Mapping)
+
+    def forward(self, *inputs: Tensor) -> Any:
+        given = self._given(inputs)
+        return given if self.named else tuple(given.values())
+
+
+class Repeat(Sequential):
+    """`times` layers one after another, each made by calling `layer`: alike, with weights of their own.
+
+    They are named `0`, `1`, … as in Sequential. In a config `layer` is any model, which is made anew for each.
+
+    >>> [name for name, _ in Repeat(2, lambda: Linear(4, 4, bias=False)).named_parameters()]
+    ['0.weight', '1.weight']
+    """
+
+    def __init__(self, times: int, layer: Callable[[], Module]):
+        if times < 1:
+            raise ValueError(f"Repeat: times must be at least 1, got {times}")
+        super().__init__(*(layer() for _ in range(times)))
+
+
+class Graph(Module):
+    """Modules by name, each with the names of its inputs: other modules, or inputs of the graph.
+
+    nodes: in an order in which each stands behind those that it takes from. outputs: a name, or several for a dict of
+    them. Called with as many tensors as there are `inputs`, or with one tuple of them, or a dict by name. Weights are
+    named after the nodes.
+
+    >>> graph = Graph({"a": Linear(4, 4), "sum": Add()}, {"a": ["x"], "sum": ["x", "a"]}, ["x"], "sum")
+    >>> graph(tdt.ones(2, 4)).shape
+    tdt.Size([2, 4])
+    """
+
+    def __init__(
+        self,
+        nodes: Mapping[str, Module],
+        sources: Mapping[str, Sequence[str]],
+        inputs: Sequence[str],
+        outputs: str | Sequence[str],
+    ):
+        super().__init__()
+        known = set(inputs)
+        for name, node in nodes.items():
+            unknown = [source for source in sources[name] if source not in known]
+            if unknown or name in known:
+                reason = f"takes from {unknown[0]!r}, which stands not before it" if unknown else "is there already"
+                raise ValueError(f"Graph: node {name!r} {reason}")
+            known.add(name)
+            self.add_module(name, node)
+        self.sources = {name: tuple(sources[name]) for name in nodes}
+        self.inputs, self.outputs = tuple(inputs), outputs if isinstance(outputs, str) else tuple(outputs)
+
+    def forward(self, *inputs: Any) -> Any:
+        if len(inputs) == 1 and isinstance(inputs[0], Mapping):
+            inputs = tuple(inputs[0][name] for name in self.inputs)
+        elif len(inputs) == 1 and isinstance(inputs[0], (tuple, list)):
+            inputs = tuple(inputs[0])
+        if len(inputs) != len(self.inputs):
+            raise ValueError(f"Graph: takes {len(self.inputs)} inputs ({', '.join(self.inputs)}), got {len(inputs)}")
+        values = dict(zip(self.inputs, inputs, strict=True))
+        for name, node in self._modules.items():
+            values[name] = node(*(values[source] for source in self.sources[name]))
+        if isinstance(self.outputs, str):
+            return values[self.outputs]
+        return {name: values[name] for name in self.outputs}
+
+
+class Pick(Module):
+    """One of several outputs of the layer before: by number of a tuple, as `(output, state)` of an LSTM, or by key.
+
+    >>> Pick(0)((tdt.ones(2), "state"))
+    tensor([1., 1.])
+    """
+
+    def __init__(self, key: int | str):
+        super().__init__()
+        self.key = key
+
+    def forward(self, input: Any) -> Any:
+        return input[self.key]
+
+    def extra_repr(self) -> str:
+        return repr(self.key)
+
+
+class Transpose(Module):
+    """Two dimensions change places; 0 is the batch.
+
+    For scores of sequences: losses over classes take (n, classes, length), a Linear gives (n, length, classes).
+
+    >>> Transpose(1, 2)(tdt.ones(8, 5, 3)).shape
+    tdt.Size([8, 3, 5])
+    """
+
+    def __init__(self, dim0: int, dim1: int):
+        super().__init__()
+        self.dim0, self.dim1 = dim0, dim1
+
+    def forward(self, input: Tensor) -> Tensor:
+        return input.transpose(self.dim0, self.dim1)
+
+    def extra_repr(self) -> str:
+        return f"{self.dim0}, {self.dim1}"
+
+
+class Positions(Module):
+    """Adds a learned vector for each place of a sequence (n, length, width); length is at most `max_length`.
+
+    Begins as normal noise of deviation 0.02 (Radford et al., Language Models are Unsupervised Multitask Learners, 2019).
+
+    >>> Positions(16, 8)(tdt.zeros(2, 5, 8)).shape
+    tdt.Size([2, 5, 8])
+    """
+
+    def __init__(self, max_length: int, width: int):
+        super().__init__()
+        self.weight = Parameter(tdt.empty(max_length, width))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw new vectors."""
+        init.normal_(self.weight, std=0.02)
+
+    def forward(self, input: Tensor) -> Tensor:
+        length, most = input.shape[1], self.weight.shape[0]
+        if length > most:
+            raise ValueError(f"Positions: the sequence has {length} places, but there are positions for {most}")
+        return input + self.weight[:length]
+
+    def extra_repr(self) -> str:
+        return f"{self.weight.shape[0]}, {self.weight.shape[1]}"
+
+
+class CausalSelfAttention(Module):
+    """Self-attention of several heads in which each place sees itself and those before it: (n, length, embed_dim) → same.
+
+    dropout: of the attention's weights, in training. Weights are named `in_proj` (queries, keys and values) and
+    `out_proj`. Source: Vaswani et al., Attention Is All You Need (2017). ValueError if embed_dim is no multiple of num_heads.
+
+    >>> CausalSelfAttention(8, 2)(tdt.rand(3, 5, 8)).shape
+    tdt.Size([3, 5, 8])
+    """
+
+    def __init__(self, embed_dim: int, num_heads: int, dropout: float = 0.0, bias: bool = True):
+        super().__init__()
+        if num_heads < 1 or embed_dim % num_heads:
+            raise ValueError(f"CausalSelfAttention: embed_dim {embed_dim} is no multiple of num_heads {num_heads}")
+        self.num_heads, self.dropout = num_heads, dropout
+        self.in_proj = Linear(embed_dim, 3 * embed_dim, bias)
+        self.out_proj = Linear(embed_dim, embed_dim, bias)
+
+    def forward(self, input: Tensor) -> Tensor:
+        n, length, width = input.shape
+        heads = self.in_proj(input).reshape(n, length, 3, self.num_heads, -1).permute(2, 0, 3, 1, 4)
+        q, k, v = heads  # each (n, heads, length, width / heads)
+        dropout = self.dropout if self.training else 0.0
+        seen = F.scaled_dot_product_attention(q, k, v, dropout_p=dropout, is_causal=True)
+        return self.out_proj(seen.transpose(1, 2).reshape(n, length, width))
+
+    def extra_repr(self) -> str:
+        return f"num_heads={self.num_heads}, dropout={self.dropout}"

@@ -1,0 +1,67 @@
+"""From the model that a config declares to the module, and from each layer back to where it is written."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from tdt import Tensor, nn
+from tdt.train import layers, registry
+from tdt.train._failures import REFUSALS
+from tdt.train.config import Chain, Component, ConfigErrors, Factory, Graph, Part
+
+SAYS_NO = (*REFUSALS, AssertionError)  # what constructors say no with, as PyTorch's do
+
+
+class Refused(nn.Module):
+    """Stands for a layer whose constructor said no; what comes out of it nobody knows."""
+
+    def forward(self, *inputs: Tensor) -> Tensor:
+        raise Unknown
+
+
+class Unknown(Exception):
+    """Ends a pass through a model with a refused layer: what would be found beyond is no mistake of its own."""
+
+
+def build_model(part: Part, errors: ConfigErrors) -> tuple[nn.Module, dict[nn.Module, Component]]:
+    """The model, and for each layer the component it was made from."""
+    sources: dict[nn.Module, Component] = {}
+
+    def make(part: Part) -> nn.Module:
+        if isinstance(part, Chain):
+            chain = nn.Sequential()
+            for name, entry in part.entries:
+                chain.add_module(name, make(entry))
+            return chain
+        if isinstance(part, Graph):
+            nodes = {name: make(node) for name, node in part.nodes.items()}
+            return layers.Graph(nodes, part.sources, part.inputs, part.outputs)
+        assert isinstance(part, Component)
+        args = tuple(made(value) for value in part.args)
+        kwargs = {key: made(value) for key, value in part.kwargs.items()}
+        layer = create(registry.layers, replace(part, args=args, kwargs=kwargs), errors)
+        layer = Refused() if layer is None else layer
+        sources[layer] = part
+        return layer
+
+    def made(value: Any) -> Any:
+        """An argument with the layers in it made."""
+        if isinstance(value, Factory):
+            return lambda: make(value.part)
+        if isinstance(value, Part):
+            return make(value)
+        if isinstance(value, dict):
+            return {key: made(item) for key, item in value.items()}
+        return type(value)(made(item) for item in value) if isinstance(value, (list, tuple)) else value
+
+    return make(part), sources
+
+
+def create(known: registry.Registry, component: Component, errors: ConfigErrors, *leading: Any) -> Any:
+    """What the component names, or None after reporting why its constructor refused."""
+    try:
+        return known.create(component, *leading)
+    except SAYS_NO as error:
+        errors.add(component, str(error))
+        return None
