@@ -25,7 +25,7 @@ from tdt._kernels._pool import parallel
 from tdt._kernels._taps import ROWS, Pairs, Sums, Targets, meetings, out_size, sums, targets
 
 DEPTH = 160  # products summed at a time: 32 columns of them are 20 kB, most of a level-one cache
-SHARE = 48  # rows of the weight gradient that are one piece of work: a multiple of every tile's
+SHARE = 24  # rows of the weight gradient that are one piece of work: a multiple of every tile's
 
 
 def conv(x: np.ndarray, w: np.ndarray, b: np.ndarray | None, *, stride: tuple, padding: tuple, dilation: tuple,
