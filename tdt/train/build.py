@@ -23,7 +23,7 @@ from tdt.train import registry
 from tdt.train._failures import REFUSALS, reason
 from tdt.train.config import Component, Config, ConfigErrors, Draft
 from tdt.train.data import Split, make_loader, open_splits
-from tdt.train.metrics import Loss, Mean
+from tdt.train.metrics import Loss, Metric, Reading
 from tdt.train.model import SAYS_NO, Refused, build_model, create
 from tdt.train.shapes import Row, check_shapes
 
@@ -46,10 +46,14 @@ class Parts:
     scheduler: Any = None
     groups: list[tuple[str, int]] = dataclasses.field(default_factory=list)
 
-    def new_metrics(self) -> dict[str, Mean]:
-        """Fresh metrics by name, the loss first."""
+    def new_metrics(self) -> dict[str, Any]:
+        """Fresh metrics by name, the loss first. They read outputs and targets as the loss does."""
         named = [c for c in self.config.metrics if c.name != "loss"]
-        return {"loss": Loss()} | {c.name: registry.metrics.create(c) for c in named}
+        made: dict[str, Metric] = {"loss": Loss()} | {c.name: registry.metrics.create(c) for c in named}
+        reading = Reading.of(self.loss)
+        for metric in made.values():
+            metric.reading = reading
+        return made
 
     @property
     def watched(self) -> tuple[str, str] | None:

@@ -160,7 +160,27 @@ layers = Registry(
     },
 )
 losses = Registry("loss", ["tdt.nn"], _subclass_of("tdt.nn:Module", suffix="Loss"))
-metrics = Registry("metric", entries={"accuracy": "tdt.train.metrics:Accuracy", "loss": "tdt.train.metrics:Loss"})
+_METRICS = {
+    "loss": "Loss",
+    "accuracy": "Accuracy",
+    "top_k": "TopK",
+    "precision": "Precision",
+    "recall": "Recall",
+    "f1": "F1",
+    "auroc": "AUROC",
+    "average_precision": "AveragePrecision",
+    "perplexity": "Perplexity",
+    "mae": "MAE",
+    "mse": "MSE",
+    "rmse": "RMSE",
+    "r2": "R2",
+}
+_TABLE = "is a table, no number to log; tdt eval --confusion shows it"
+metrics = Registry(
+    "metric",
+    entries={name: f"tdt.train.metrics:{attribute}" for name, attribute in _METRICS.items()},
+    refused=dict.fromkeys(("confusion_matrix", "ConfusionMatrix"), _TABLE),
+)
 datasets = Registry("dataset", ["tdt.vision.datasets"], _subclass_of("tdt.utils.data:Dataset", excluding=_BASES))
 transforms = Registry(
     "transform",

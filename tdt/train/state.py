@@ -3,7 +3,7 @@
 model/<key>                         parameters and buffers
 optimizer/<state>/<parameter name>  by name, never by index
 rng/<name>                          default (dropout), data, augment
-loader/<n>                          arrays inside the training loader's state
+loader/<n>, metrics/<n>             arrays inside the states of the training loader and of metrics
 """
 
 from __future__ import annotations
@@ -61,18 +61,20 @@ def pack(trainer: Trainer) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     tensors |= arrays
     tensors |= {f"rng/{name}": generator.get_state().numpy() for name, generator in generators(parts).items()}
     loader: list[np.ndarray] = []
+    counted: list[np.ndarray] = []
     state = {
         "step": trainer.step,
         "epoch": trainer.epoch,
         "best": trainer.best,
         "optimizer": optimizer,
         "scheduler": None if parts.scheduler is None else _listed(parts.scheduler.state_dict()),
-        "epoch_means": {name: metric.state_dict() for name, metric in trainer.epoch_means.items()},
-        "recent_means": {name: metric.state_dict() for name, metric in trainer.recent_means.items()},
+        "epoch_means": _take_arrays({n: metric.state_dict() for n, metric in trainer.epoch_means.items()}, counted),
+        "recent_means": _take_arrays({n: metric.state_dict() for n, metric in trainer.recent_means.items()}, counted),
         "loader": _take_arrays(parts.loaders["train"].state_dict(), loader),
         "threads": tdt.get_num_threads(),
     }
     tensors |= {f"loader/{i}": array for i, array in enumerate(loader)}
+    tensors |= {f"metrics/{i}": array for i, array in enumerate(counted)}
     return tensors, state
 
 
@@ -90,8 +92,8 @@ def unpack(trainer: Trainer, tensors: dict[str, np.ndarray], meta: dict[str, Any
     trainer.best = None if meta["best"] is None else float(meta["best"])
     for key in ("epoch_means", "recent_means"):
         for name, metric in getattr(trainer, key).items():
-            metric.load_state_dict(meta[key][name])
-    parts.loaders["train"].load_state_dict(_put_arrays(meta["loader"], tensors))
+            metric.load_state_dict(_put_arrays(meta[key][name], tensors, "metrics"))
+    parts.loaders["train"].load_state_dict(_put_arrays(meta["loader"], tensors, "loader"))
 
 
 def _check_position(trainer: Trainer, step: int, epoch: int) -> None:
@@ -192,10 +194,10 @@ def _take_arrays(value: Any, found: list[np.ndarray]) -> Any:
     return [_take_arrays(item, found) for item in value] if isinstance(value, (list, tuple)) else value
 
 
-def _put_arrays(value: Any, tensors: dict[str, np.ndarray]) -> Any:
+def _put_arrays(value: Any, tensors: dict[str, np.ndarray], kind: str) -> Any:
     """The inverse of `_take_arrays`."""
     if isinstance(value, dict):
         if value.keys() == {"array"}:
-            return tensors[f"loader/{value['array']}"]
-        return {key: _put_arrays(item, tensors) for key, item in value.items()}
-    return [_put_arrays(item, tensors) for item in value] if isinstance(value, list) else value
+            return tensors[f"{kind}/{value['array']}"]
+        return {key: _put_arrays(item, tensors, kind) for key, item in value.items()}
+    return [_put_arrays(item, tensors, kind) for item in value] if isinstance(value, list) else value

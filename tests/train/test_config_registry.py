@@ -21,7 +21,7 @@ def test_registries_know_the_classes_of_this_version():
         registry.layers: "Linear LazyLinear Conv2d MaxPool2d AvgPool2d AdaptiveAvgPool2d BatchNorm1d BatchNorm2d Dropout "
         "Flatten ReLU Sigmoid Tanh GELU Softmax",
         registry.losses: "CrossEntropyLoss MSELoss NLLLoss",
-        registry.metrics: "accuracy loss",
+        registry.metrics: "accuracy auroc average_precision f1 loss mae mse perplexity precision r2 recall rmse top_k",
         registry.datasets: "Digits",
         registry.transforms: "ToTensor Normalize RandomCrop",
         registry.optimizers: "SGD Adam AdamW Adadelta Adafactor Adagrad Adamax ASGD Muon NAdam RAdam RMSprop Rprop "

@@ -35,7 +35,7 @@ data:
   eval_loader: {num_workers: 0}
 model: ["Conv2d(1, 4, 3, stride=2)", BatchNorm2d(4), ReLU, Flatten, Dropout(0.3), LazyLinear(10)]
 loss: CrossEntropyLoss
-metrics: [accuracy]
+metrics: [accuracy, f1, auroc]
 optimizer: {type: Adam, lr: 1e-2, param_groups: [{params: "*.bias", lr: 2e-2}]}
 scheduler: {type: OneCycleLR, max_lr: [1e-2, 2e-2], total_steps: 27, interval: step}
 train: {epochs: 3, clip_grad_norm: 1.0}

@@ -300,7 +300,7 @@ def test_a_mistake_of_the_programs_own_is_not_blamed_on_the_data(tmp_path, monke
 
 def test_a_mean_that_is_not_finite_is_never_saved(tmp_path):
     made, _ = trainer(tmp_path)  # a GPU's losses are read only here
-    made.recent_means["loss"].add(float("nan"), 1)
+    made.recent_means["loss"].add((float("nan"), 1), 1)
     with pytest.raises(NonFiniteLoss, match="the loss became nan by step 0;"):
         made.save()
     assert not list(tmp_path.iterdir())

@@ -1,0 +1,111 @@
+"""Metrics of numbers: how far outputs are from their targets."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from tdt import Tensor
+from tdt._backend import to_device
+from tdt._device import CPU
+from tdt.train.metrics.base import Mean, Metric, beside
+from tdt.train.metrics.classes import check_paired
+
+
+def _pairs(metric: Metric, output: Tensor, target: Tensor) -> tuple[Any, Any]:
+    """Outputs and targets in float64, of one shape. ValueError unless each output has a target."""
+    check_paired(metric, output, target)
+    return output._a.astype("float64"), target._a.reshape(output._a.shape).astype("float64")
+
+
+class MAE(Mean):
+    """The mean absolute difference of outputs and targets, over all elements.
+
+    >>> import tdt
+    >>> mae = MAE()
+    >>> mae.update(tdt.tensor([1.0, 2.0]), tdt.tensor([1.0, 5.0]), tdt.tensor(0.0))
+    >>> mae.compute()
+    1.5
+    """
+
+    higher_is_better = False
+
+    def batch_sum(self, output: Tensor, target: Tensor, loss: Tensor) -> Any:
+        given, wanted = _pairs(self, output, target)
+        return abs(given - wanted).sum(), given.size
+
+
+class MSE(Mean):
+    """The mean squared difference of outputs and targets, over all elements.
+
+    >>> import tdt
+    >>> mse = MSE()
+    >>> mse.update(tdt.tensor([1.0, 2.0]), tdt.tensor([1.0, 5.0]), tdt.tensor(0.0))
+    >>> mse.compute()
+    4.5
+    """
+
+    higher_is_better = False
+
+    def batch_sum(self, output: Tensor, target: Tensor, loss: Tensor) -> Any:
+        given, wanted = _pairs(self, output, target)
+        return ((given - wanted) ** 2).sum(), given.size
+
+
+class RMSE(MSE):
+    """The root of the mean squared difference, in the unit of the targets.
+
+    >>> import tdt
+    >>> rmse = RMSE()
+    >>> rmse.update(tdt.tensor([1.0, 2.0]), tdt.tensor([4.0, 5.0]), tdt.tensor(0.0))
+    >>> rmse.compute()
+    3.0
+    """
+
+    def compute(self) -> float:
+        return math.sqrt(super().compute())
+
+
+class R2(Metric):
+    """The share of the targets' variance that the outputs explain (coefficient of determination); averaged over the
+    numbers of a sample. NaN for less than 2 samples; where the targets do not vary 1 if all are met, else 0.
+
+    Means and variances are merged batch by batch without cancellation (Chan, Golub & LeVeque, *Updating Formulae and a
+    Pairwise Algorithm for Computing Sample Variances*, 1979).
+
+    >>> import tdt
+    >>> r2 = R2()
+    >>> r2.update(tdt.tensor([1.0, 2.0, 2.0]), tdt.tensor([1.0, 2.0, 3.0]), tdt.tensor(0.0))
+    >>> r2.compute()
+    0.5
+    """
+
+    kept = ("count", "mean", "spread", "missed")
+
+    def reset(self) -> None:
+        self.count = 0
+        self.mean: Any = 0.0  # of the targets; so are all three, for each number of a sample
+        self.spread: Any = 0.0  # sum of squared differences from their mean
+        self.missed: Any = 0.0  # and from the outputs
+
+    def batch_sum(self, output: Tensor, target: Tensor, loss: Tensor) -> Any:
+        given, wanted = (side.reshape(len(target), -1) for side in _pairs(self, output, target))
+        mean = wanted.mean(0)
+        return mean, ((wanted - mean) ** 2).sum(0), ((wanted - given) ** 2).sum(0)
+
+    def add(self, amount: tuple[Any, Any, Any], count: int) -> None:
+        mean, spread, missed = amount
+        self.count += count
+        apart, share = mean - beside(self.mean, mean), count / self.count
+        self.mean = beside(self.mean, mean) + apart * share
+        self.spread = beside(self.spread, mean) + spread + apart**2 * (count * (1 - share))
+        self.missed = beside(self.missed, mean) + missed
+
+    def compute(self) -> float:
+        if self.count < 2:
+            return float("nan")
+        spread, missed = (to_device(kept, CPU) for kept in (self.spread, self.missed))
+        explained = 1 - np.divide(missed, spread, out=(missed != 0).astype(np.float64), where=spread != 0)
+        return float(explained.mean())
