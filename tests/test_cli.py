@@ -25,10 +25,12 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, 
     return code, out, err
 
 
-@pytest.mark.parametrize("verb", ["train", "eval"])
+@pytest.mark.parametrize(
+    "verb", ["train", "eval", "runs", "runs list", "runs show", "runs compare", "runs diff", "runs delete"]
+)
 def test_each_verb_has_help_with_an_example(capsys, verb: str):
-    code, out, _ = run(capsys, verb, "--help")
-    assert code == 0 and re.search(rf"Examples:\s+tdt\s+{verb} ", out)
+    code, out, _ = run(capsys, *verb.split(), "--help")
+    assert code == 0 and re.search(rf"Examples?:\s+tdt\s+{verb.split()[0]}", out)
 
 
 def test_help_lists_the_verbs(capsys):

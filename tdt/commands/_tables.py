@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
+import sys
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -58,3 +61,23 @@ def text(head: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int
         ]
         lines.append("  ".join(cells).rstrip())
     return "\n".join(lines)
+
+
+def sparkline(values: Sequence[float], low: float, high: float, width: int = 24) -> str:
+    """A row of bars from `low` to `high`, at most `width`, each the mean of its share of `values`; a gap where that is
+    no finite number. In plain characters where the output takes no others.
+
+    >>> sparkline([0, 1, 2, 3, float("nan"), 3], 0, 3)
+    '▁▃▆█ █'
+    """
+    bars = "▁▂▃▄▅▆▇█"
+    try:
+        bars.encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:
+        bars = "_.-:=+*#"
+    cuts = [len(values) * i // width for i in range(width + 1)] if len(values) > width else range(len(values) + 1)
+    means = [sum(values[a:b]) / (b - a) for a, b in pairwise(cuts)]
+    span = high - low or 1.0
+    return "".join(
+        bars[min(max(round((mean - low) / span * 7), 0), 7)] if math.isfinite(mean) else " " for mean in means
+    ).rstrip()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import time
 from io import FileIO
 from pathlib import Path
 
@@ -11,6 +12,8 @@ try:
     import fcntl
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
+
+GLANCE = 0.01  # seconds; who looks whether a lock is held has it for a hundredth of that
 
 _held: set[FileIO] = set()
 
@@ -23,27 +26,45 @@ def lock(path: Path) -> FileIO:
     """Take the lock of `path`, made where missing; closing the returned file lets it go. Raises Locked at once."""
     file = FileIO(os.open(path, os.O_RDWR | os.O_CREAT, 0o644), "r+")
     try:
-        _take(file)
-    except OSError as error:
+        if not _take(file):
+            time.sleep(GLANCE)  # somebody may only be looking
+            if not _take(file):
+                raise Locked(_told(path))
+    except (OSError, Locked):
         file.close()
-        if not isinstance(error, (BlockingIOError, PermissionError)):
-            raise
-        raise Locked(path.read_text(encoding="utf-8") or "by another process") from error
+        raise
     file.truncate(0)
     file.write(f"by process {os.getpid()} on {socket.gethostname()}".encode())
     _held.add(file)
     return file
 
 
-def _take(file: FileIO) -> None:
-    if fcntl is not None:
-        fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return
-    import msvcrt
+def holder(path: Path) -> str | None:
+    """Who holds the lock of `path`, as "by process 12 on host"; None where nobody does."""
+    if not path.exists():
+        return None
+    with FileIO(path, "r" if fcntl is not None else "r+") as file:
+        return None if _take(file, shared=True) else _told(path)
 
-    os.lseek(file.fileno(), 1 << 30, os.SEEK_SET)  # locked bytes cannot be read there, so lock one far behind the text
-    msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined]
-    os.lseek(file.fileno(), 0, os.SEEK_SET)
+
+def _told(path: Path) -> str:
+    return path.read_text(encoding="utf-8") or "by another process"
+
+
+def _take(file: FileIO, shared: bool = False) -> bool:
+    """Whether the lock could be taken; shared: by any number of those who only look."""
+    try:
+        if fcntl is not None:
+            fcntl.flock(file.fileno(), (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+            return True
+        import msvcrt
+
+        os.lseek(file.fileno(), 1 << 30, os.SEEK_SET)  # locked bytes cannot be read there: one far behind the text
+        msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined]
+        os.lseek(file.fileno(), 0, os.SEEK_SET)
+        return True
+    except (BlockingIOError, PermissionError):
+        return False
 
 
 def _let_go_in_child() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 from collections.abc import Mapping
 from contextlib import suppress
 from io import FileIO
@@ -88,6 +89,13 @@ class Run:
                 return cls(path / str(numbers[-1]))
         raise RunError(_not_found(str(where), Path(root)))
 
+    @classmethod
+    def all(cls, root: str | os.PathLike[str] = ROOT) -> list[Run]:
+        """Every run under `root`, by name and number."""
+        names = sorted(path for path in Path(root).iterdir() if path.is_dir()) if Path(root).is_dir() else []
+        folders = (name / str(number) for name in names for number in _numbers(name))
+        return [cls(folder) for folder in folders if _is_run(folder)]
+
     @property
     def name(self) -> str:
         """`<name>/<n>`: the last two parts of the folder's path."""
@@ -114,6 +122,21 @@ class Run:
         if self._lock is not None:
             self._lock.close()
             self._lock = None
+
+    def delete(self) -> None:
+        """Remove the run, which must be locked, with everything in it.
+
+        RunError where the folder is no run's own: it lacks what every run has. First it gets a name that is no run's, so
+        that a deletion cut short leaves no half of a run behind.
+        """
+        assert self._lock is not None
+        lacking = [name for name in ("config.yaml", "env.json") if not (self.folder / name).is_file()]
+        if lacking or self.folder.is_symlink():
+            what = "is a link" if self.folder.is_symlink() else f"has no {lacking[0]}"
+            raise RunError(f"{self.folder} {what}: it may hold more than a run; remove it by hand")
+        doomed = self.folder.with_name(f".{self.folder.name}.{os.getpid()}.deleted")
+        self.folder.rename(doomed)
+        shutil.rmtree(doomed)
 
     def __enter__(self) -> Run:
         return self

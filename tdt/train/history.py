@@ -1,0 +1,167 @@
+"""What runs have left behind: scores, settings and state, read from their folders without NumPy and the core."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tdt.train._lock import holder
+from tdt.train.config import reader
+from tdt.train.config.errors import ConfigErrors
+from tdt.train.config.nodes import Mapping, Node, Scalar, child
+from tdt.train.config.nodes import Sequence as List
+from tdt.train.events import MetricsLog
+from tdt.train.run import Run
+
+Points = list[tuple[int, float]]  # (step, value), in the order of the log
+_ABOUT = ("event", "step", "epoch", "time/now")  # of a line of the log; all else are numbers by tag
+_OF_STEPS = b'{"event": "StepDone"'
+_LESS_IS_BETTER = ("loss", "mae", "mse", "rmse", "perplexity")
+
+
+@dataclass
+class History:
+    """A run as its files tell it; what is missing there, as in a run of an older version, is empty or None here.
+
+    series: the numbers logged under each tag. settings: the resolved config, text by key path. step, epochs: those
+    that are done; began, seconds: time of the first logged line, and from there to the last. trained_by: the process
+    that trains it now. unreadable: numbers of the lines of the log that say nothing, a torn last one not counted.
+    """
+
+    run: Run
+    series: dict[str, Points] = field(default_factory=dict)
+    settings: dict[str, str] = field(default_factory=dict)
+    step: int = 0
+    epochs: int = 0
+    tested: bool = False
+    began: float | None = None
+    seconds: float = 0.0
+    trained_by: str | None = None
+    unreadable: list[int] = field(default_factory=list)
+
+    @property
+    def of_epochs(self) -> int | None:
+        """How many epochs the run is to have, where its config says so."""
+        text = self.settings.get("train.epochs", "")
+        return int(text) if text.isdecimal() else None
+
+    @property
+    def state(self) -> str:
+        """training, done, stopped (before its end), or begun (nothing is logged yet)."""
+        if self.trained_by is not None:
+            return "training"
+        whole = self.of_epochs is not None and self.epochs >= self.of_epochs
+        return "done" if self.tested or whole else "stopped" if self.step else "begun"
+
+    @property
+    def watched(self) -> str | None:
+        """The tag that chooses the best: that of `checkpoint.best`, else the first metric that was validated."""
+        wanted = self.settings.get("checkpoint.best", "").replace("train/", "train_epoch/")
+        if wanted in self.series:
+            return wanted
+        scores = [tag for tag in self.series if tag.startswith(("valid/", "train_epoch/"))]
+        scores.sort(key=lambda tag: (not tag.startswith("valid/"), tag.endswith("/loss")))
+        return scores[0] if scores else None
+
+    def best(self, tag: str) -> tuple[int, float] | None:
+        """Step and value where `tag` was best, the first of equals; None where it has no number."""
+        points = [point for point in self.series.get(tag, ()) if not math.isnan(point[1])]
+        if not points:
+            return None
+        return (
+            min(points, key=lambda point: point[1]) if less_is_better(tag) else max(points, key=lambda point: point[1])
+        )
+
+
+def less_is_better(tag: str) -> bool:
+    """Whether the smaller number is the better one, by the name: losses and errors.
+
+    >>> less_is_better("valid/loss"), less_is_better("valid/accuracy")
+    (True, False)
+    """
+    return any(part in _LESS_IS_BETTER for part in tag.split("/"))
+
+
+def read(run: Run, *, steps: bool = True) -> History:
+    """The history of a run. steps=False leaves out the numbers that were logged by the step: much faster."""
+    history = History(run, settings=_settings(run), trained_by=holder(run.folder / "run.lock"))
+    last = None
+    for number, line in _lines(run.folder / MetricsLog.NAME, steps):
+        event = _event(line)
+        if event is None:
+            history.unreadable.append(number)
+            continue
+        history.step = max(history.step, event["step"])
+        if event["event"] == "EpochDone":
+            history.epochs = max(history.epochs, event.get("epoch", 0) + 1)
+        history.tested |= event["event"] == "TestDone"
+        now = event.get("time/now")
+        if isinstance(now, (int, float)):
+            history.began = now if history.began is None else history.began
+            last = now
+        for tag, value in event.items() if steps or event["event"] != "StepDone" else ():
+            if tag not in _ABOUT and (value := _number(value)) is not None:
+                history.series.setdefault(tag, []).append((event["step"], value))
+    if last is not None and history.began is not None:
+        history.seconds = max(last - history.began, 0.0)
+    return history
+
+
+def differing(settings: Sequence[dict[str, str]]) -> dict[str, list[str | None]]:
+    """The settings that are not the same in all of them: key path → each one's text, None where it is not set.
+
+    >>> differing([{"lr": "0.1", "seed": "0"}, {"lr": "0.2", "seed": "0"}])
+    {'lr': ['0.1', '0.2']}
+    """
+    keys = dict.fromkeys(key for one in settings for key in one)
+    rows = {key: [one.get(key) for one in settings] for key in keys}
+    return {key: row for key, row in rows.items() if len(set(row)) > 1}
+
+
+def _lines(path: Path, steps: bool) -> Iterator[tuple[int, bytes]]:
+    """Number and text of each line; steps=False: without those of steps, but for the first and the last of all.
+
+    What follows the last line break was being written when the run ended.
+    """
+    lines = path.read_bytes().split(b"\n")[:-1] if path.exists() else []
+    for number, line in enumerate(lines, 1):
+        if steps or number in (1, len(lines)) or not line.startswith(_OF_STEPS):
+            yield number, line
+
+
+def _event(line: bytes) -> dict[str, Any] | None:
+    try:
+        event = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(event, dict) or not isinstance(event.get("event"), str):
+        return None
+    return event if type(event.get("step")) is int is type(event.get("epoch", 0)) else None
+
+
+def _number(value: Any) -> float | None:
+    if value in ("nan", "inf", "-inf"):
+        return float(value)
+    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+
+
+def _settings(run: Run) -> dict[str, str]:
+    """The run's config, text by key path, read as YAML alone: that of an older version may not be one today."""
+    if not (run.folder / "config.yaml").is_file():
+        return {}
+    root = reader.read(run.config_text(), str(run.folder / "config.yaml"), ConfigErrors())
+    return {} if root is None else dict(_flat(root, ""))
+
+
+def _flat(node: Node, path: str) -> Iterator[tuple[str, str]]:
+    below = node.items if isinstance(node, Mapping) else range(len(node.items)) if isinstance(node, List) else ()
+    for key in below:
+        item = child(node, str(key))
+        assert item is not None
+        yield from _flat(item, f"{path}.{key}" if path else str(key))
+    if isinstance(node, Scalar) and node.value is not None:
+        yield path, node.text

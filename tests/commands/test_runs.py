@@ -1,0 +1,205 @@
+"""`tdt runs` reads what runs have left behind, whole or torn, and deletes no run that is at work."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tdt import cli
+from tdt.commands._tables import sparkline
+from tdt.train import history, registry
+from tdt.train.run import Run
+
+CONFIG = "name: net\ntrain: {epochs: 3}\ncheckpoint: {best: valid/accuracy}\noptimizer: Adam(lr=%s)\n"
+
+
+def line(event: str, step: int, epoch: int, **scalars: Any) -> str:
+    numbers = {tag.replace("__", "/"): value for tag, value in scalars.items()}
+    return json.dumps({"event": event, "step": step, "epoch": epoch, "time/now": 1e9 + step, **numbers}) + "\n"
+
+
+def make(root: Path, lr: str, accuracies: list[float], name: str = "net") -> Run:
+    """A run of ten steps an epoch."""
+    with Run.create(root, name, CONFIG % lr) as run:
+        pass
+    with open(run.folder / "metrics.jsonl", "w") as file:
+        for epoch, accuracy in enumerate(accuracies):
+            step = 10 * (epoch + 1)
+            file.write(line("StepDone", step - 5, epoch, train__loss=1 - accuracy, lr=0.1))
+            file.write(line("EpochDone", step, epoch, train_epoch__loss=1 - accuracy))
+            file.write(line("Validated", step, epoch, valid__loss=1 - accuracy, valid__accuracy=accuracy))
+    return run
+
+
+@pytest.fixture
+def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a run that is done, and one that was stopped in its third epoch."""
+    monkeypatch.chdir(tmp_path)
+    make(Path("runs"), "1e-3", [0.5, 0.9, 0.8])
+    make(Path("runs"), "1e-2", [0.6, 0.7])
+    return tmp_path
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    code = cli.run(["runs", *arguments])
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def test_the_list_tells_state_epochs_and_best_score(work, capsys):
+    code, out, _ = run(capsys)
+    head, *rows = [re.split(r"  +", text) for text in out.splitlines()]
+    assert code == 0 and head == ["run", "state", "began", "took", "epochs", "best", "step", "by"]
+    assert [[*row[:2], *row[3:]] for row in rows] == [
+        ["net/1", "done", "25 s", "3/3", "0.9000", "20", "valid/accuracy"],
+        ["net/2", "stopped", "15 s", "2/3", "0.7000", "20", "valid/accuracy"],
+    ]
+
+
+def test_the_best_comes_first_where_it_is_asked_for(work, capsys):
+    names = {}
+    for tag in ("valid/accuracy", "valid/loss", "train/loss"):
+        names[tag] = [one["run"] for one in json.loads(run(capsys, "--by", tag, "--json")[1])["runs"]]
+    make(Path("runs"), "1", [0.95], name="other")
+    found = json.loads(run(capsys, "list", "--by", "valid/loss", "--json")[1])["runs"]
+    assert set(map(tuple, names.values())) == {("net/1", "net/2")}
+    assert [one["run"] for one in found] == ["other/1", "net/1", "net/2"]
+    assert found[0]["scores"]["valid/loss"]["best"] == pytest.approx(0.05)
+    assert [one["run"] for one in json.loads(run(capsys, "list", "oth*", "--json")[1])["runs"]] == ["other/1"]
+
+
+def test_a_tag_that_no_run_has_is_answered_with_the_nearest(work, capsys):
+    code, _, err = run(capsys, "--by", "valid/acuracy")
+    assert code == 2 and "did you mean 'valid/accuracy'?" in err
+
+
+def test_no_runs_are_said(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert run(capsys) == (0, "no runs in runs; to begin one: tdt train CONFIG\n", "")
+    assert run(capsys, "--json") == (0, '{"runs": []}\n', "")
+
+
+def test_a_run_is_shown_with_every_number(work, capsys):
+    code, out, _ = run(capsys, "show", "net/1")
+    assert code == 0 and out.startswith("net/1  done  runs/net/1\nepochs 3/3, steps 30, 25 s\ncommand: ")
+    rows = {row[0]: row[1:] for row in (text.split() for text in out.splitlines()) if row}
+    assert rows["valid/accuracy"] == ["0.9000", "20", "0.8000", "▁█▆"]
+    assert rows["lr"] == ["0.1000", "▁▁▁"]
+    found = json.loads(run(capsys, "show", "net/1", "--json")[1])
+    assert found["series"]["valid/accuracy"] == [[10, 0.5], [20, 0.9], [30, 0.8]]
+    assert found["settings"]["optimizer"] == "Adam(lr=1e-3)" and found["environment"]["versions"]["tdt"]
+
+
+def test_runs_are_compared_by_score_and_setting(work, capsys):
+    code, out, _ = run(capsys, "compare", "net/1", "net/2")
+    assert code == 0
+    assert re.search(r"^valid/accuracy\n\* net/1 +0\.9000 +20 +0\.8000  ▁█▆\n  net/2 +0\.7000 +20", out, re.M)
+    assert "best by valid/accuracy: net/1 (0.9000 at step 20)" in out
+    assert re.search(r"^optimizer  Adam\(lr=1e-3\)  Adam\(lr=1e-2\)$", out, re.M)
+    assert "train.epochs" not in out and "time/now" not in out and "\nlr" not in out
+    assert "\nlr" in run(capsys, "compare", "net/1", "net/2", "--all")[1]
+    found = json.loads(run(capsys, "compare", "net", "net/1", "--by", "valid/loss", "--json")[1])
+    assert (found["by"], found["best"], [one["run"] for one in found["runs"]]) == (
+        "valid/loss",
+        "net/1",
+        ["net/2", "net/1"],
+    )
+    assert found["settings"] == {"optimizer": ["Adam(lr=1e-2)", "Adam(lr=1e-3)"]}
+
+
+def test_settings_are_compared(work, capsys):
+    (work / "runs/net/2/config.yaml").write_text(CONFIG % "1e-3" + "log: {every: 3 steps}\n")
+    assert run(capsys, "diff", "net/1", "net/2")[1].split() == [
+        "setting",
+        "net/1",
+        "net/2",
+        "log.every",
+        "-",
+        "3",
+        "steps",
+    ]
+    assert json.loads(run(capsys, "diff", "net/1", "net/2", "--json")[1])["settings"] == {
+        "log.every": [None, "3 steps"]
+    }
+    assert run(capsys, "diff", "net/1", "net/1")[1] == "the same settings\n"
+
+
+def test_what_is_torn_missing_or_strange_is_passed_over(work, capsys):
+    log = work / "runs/net/2/metrics.jsonl"
+    with log.open("ab") as file:
+        file.write(
+            b'\xff\n[1]\n{"event": "Validated", "step": "x"}\n{"event": "Old", "step": 30, "what": {}, "up": true}\n'
+        )
+        file.write(line("Validated", 30, 2, valid__loss="nan", valid__accuracy=0.65).encode())
+        file.write(b'{"event": "Validated", "step": 99, "valid/accu')
+    for name in ("config.yaml", "env.json"):
+        (work / "runs/net/2" / name).write_text("{")
+    (work / "runs/net/3/checkpoints").mkdir(parents=True)
+    one = history.read(Run("runs/net/2"))
+    assert one.series["valid/accuracy"] == [(10, 0.6), (20, 0.7), (30, 0.65)] and one.step == 30
+    assert one.best("valid/loss") == (20, pytest.approx(0.3)) and one.unreadable == [7, 8, 9]
+    code, out, err = run(capsys, "show", "net/2")
+    assert code == 0 and re.search(r"^valid/loss +0\.3000 +20 +nan  █▁$", out, re.M)
+    assert err == "runs/net/2/metrics.jsonl: lines that say nothing, left out: 7, 8, 9\n"
+    assert run(capsys, "compare", "net/1", "net/2", "net/3")[0] == 0
+    assert re.search(r"^net/3  begun +0 s +0", run(capsys)[1], re.M)
+
+
+def test_a_run_that_is_trained_is_listed_and_stays(work, capsys):
+    with Run("runs/net/2").lock():
+        assert re.search(r"^net/2  training ", run(capsys)[1], re.M)
+        code, _, err = run(capsys, "delete", "net/1", "net/2", "--yes")
+        assert code == 2 and "runs/net/2 is being trained by process" in err
+    assert (work / "runs/net/1").exists() and (work / "runs/net/2").exists()
+
+
+def test_runs_are_deleted_when_agreed(work, capsys, monkeypatch):
+    for answer, code, left in (("", 1, ["1", "2"]), ("n\n", 1, ["1", "2"]), ("y\n", 0, ["2"])):
+        monkeypatch.setattr("sys.stdin", io.StringIO(answer))
+        assert run(capsys, "delete", "net/1")[0] == code
+        assert [path.name for path in sorted((work / "runs/net").iterdir())] == left
+    assert run(capsys, "delete", "runs/net/2", "--yes", "--json") == (
+        0,
+        '{"deleted": ["runs/net/2"]}\n',
+        "runs/net/2  0.0 MiB\n",
+    )
+    assert not list((work / "runs/net").iterdir())
+
+
+def test_what_may_be_more_than_a_run_stays(work, capsys):
+    code, _, err = run(capsys, "delete", "net", "--yes")
+    assert code == 2 and err.startswith("net stands for the newest run of that name; say which one, as net/2")
+    (work / "checkpoints").mkdir()
+    (work / "mine.txt").touch()
+    code, _, err = run(capsys, "delete", ".", "--yes")
+    assert code == 2 and "has no config.yaml: it may hold more than a run" in err and (work / "mine.txt").exists()
+    (work / "link").symlink_to(work / "runs/net/1")
+    assert run(capsys, "delete", "link", "--yes")[0] == 2
+    assert (work / "runs/net/1/config.yaml").exists()
+
+
+def test_which_way_is_better_is_known_of_every_metric():
+    for name in registry.metrics.names():
+        assert history.less_is_better(f"valid/{name}") != registry.metrics.find(name).higher_is_better, name
+
+
+def test_a_long_log_is_read_quickly(work):
+    with open("runs/net/1/metrics.jsonl", "w") as file:
+        file.writelines(line("StepDone", n, 0, train__loss=0.5, train__accuracy=0.5, lr=0.1) for n in range(50_000))
+    began = time.perf_counter()
+    assert history.read(Run("runs/net/1"), steps=False).step == 49_999
+    assert time.perf_counter() - began < 0.5  # 0.02 s on an idle core
+    assert len(history.read(Run("runs/net/1")).series["train/loss"]) == 50_000
+
+
+def test_a_sparkline_has_a_width_and_gaps(monkeypatch):
+    assert sparkline([0.0] * 30 + [1.0] * 30, 0, 1, width=4) == "▁▁██"
+    assert sparkline([1, float("inf"), 1], 1, 1) == "▁ ▁"
+    monkeypatch.setattr("sys.stdout", io.TextIOWrapper(io.BytesIO(), encoding="ascii"))
+    assert sparkline([0, 1], 0, 1) == "_#"
