@@ -39,7 +39,10 @@ class _Watch:
         self.handles = [
             handle
             for module in self.names
-            for handle in (module.register_forward_pre_hook(self._before), module.register_forward_hook(self._after))
+            for handle in (
+                module.register_forward_pre_hook(self._before, prepend=True),  # before a lazy layer takes its size
+                module.register_forward_hook(self._after),
+            )
         ]
 
     def _before(self, module: nn.Module, args: Any) -> None:
