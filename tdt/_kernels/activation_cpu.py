@@ -150,7 +150,7 @@ def log_sigmoid_slope(g, x, p, q, r):
 @jit
 def logits_loss(x, y, p, q, r):
     size = -x if x < ZERO else x
-    return (x if x > ZERO else ZERO) - x * y + log1p32(exp32(-size))
+    return x * ((ONE if x > ZERO else ZERO) - y) + log1p32(exp32(-size))
 
 
 @jit

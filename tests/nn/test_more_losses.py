@@ -107,6 +107,12 @@ def test_extreme_logits_neither_overflow_nor_lose_a_small_loss(size):
     np.testing.assert_allclose(loss.numpy(), np.log1p(np.exp(-20.0)), rtol=1e-6)
 
 
+@pytest.mark.parametrize("size", [4, 40_000])
+def test_logits_that_are_infinite_or_large_and_right_have_the_losses_of_pytorch(size):
+    x, t = np.resize(np.float32([np.inf, np.inf, 15, 12]), size), np.resize(np.float32([0, 0.5, 0.9999, 0.99999]), size)
+    agree(lambda lib, x, t: lib.nn.functional.binary_cross_entropy_with_logits(x, t, reduction="none"), x, t)
+
+
 def test_a_distance_of_delta_itself_has_pytorchs_second_gradient():
     x, t = np.array([1.0, -1.0, 0.5, 2.0, -2.0]), np.zeros(5)
 

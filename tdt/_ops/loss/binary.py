@@ -17,7 +17,8 @@ from tdt.autograd._op import op
 def _binary_cross_entropy_with_logits(xp, x, y):
     if x.size >= _kernels.LARGE_ACTIVATION and (fast := _kernels.chosen("logits.losses", xp, x, y)):
         return fast(x, y)
-    return xp.maximum(x, x.dtype.type(0)) - x * y + xp.log1p(xp.exp(-xp.abs(x)))
+    # Not max(x, 0) - x y: the two cancel where x is large and y near 1, and are NaN together where x is infinite.
+    return x * ((x > 0) - y) + xp.log1p(xp.exp(-xp.abs(x)))
 
 
 @_binary_cross_entropy_with_logits.vjp("x")
