@@ -19,8 +19,8 @@ INTERVAL = 0.1  # seconds between two drawings: one costs about 2 ms
 class BarConsole(Console):
     """Epoch, step, loss, accuracy, samples a second and the time left, drawn at most every INTERVAL."""
 
-    def __init__(self, out: TextIO, validates: bool):
-        super().__init__(out, validates)
+    def __init__(self, out: TextIO):
+        super().__init__(out)
         self._console = rich.console.Console(file=out, highlight=False)
         self._progress = Progress(
             TextColumn("{task.description}"),
@@ -35,7 +35,7 @@ class BarConsole(Console):
         )
         self._shown = 0.0
         self._scores = ""
-        self._steps = 0
+        self._steps: int | None = None
         self._rate = 0.0
 
     def start(self, event: RunStarted) -> None:
@@ -53,7 +53,7 @@ class BarConsole(Console):
         now = time.perf_counter()
         if now - self._shown >= INTERVAL or event.step == self._steps:
             self._shown = now
-            where = f"epoch {event.epoch + 1}/{self._epochs} step {event.step}/{self._steps}"
+            where = f"epoch {self.of_all(event.epoch + 1, self._epochs)} step {self.of_all(event.step, self._steps)}"
             self._progress.update(self._task, completed=event.step, description=where, scores=self._scores)
             self._progress.refresh()
 

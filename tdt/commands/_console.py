@@ -5,12 +5,9 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import Any, TextIO
 
 from tdt.train.events import EpochDone, Event, Notice, RunStarted, RunStopped, StepDone, TestDone, Validated
-
-if TYPE_CHECKING:
-    from tdt.train.session import Session
 
 
 class Console:
@@ -18,27 +15,26 @@ class Console:
     full disk behind `>` do not stop the training: what comes after is not shown.
 
     >>> import sys
-    >>> Console(sys.stdout, validates=False)(Notice(step=1, text="hello"))
+    >>> Console(sys.stdout)(Notice(step=1, text="hello"))
     hello
     """
 
-    def __init__(self, out: TextIO, validates: bool):
+    def __init__(self, out: TextIO):
         self._out = out
         self._seen = True
-        self._validates = validates
-        self._epoch_scalars: dict[str, float] = {}
+        self._epoch_done: EpochDone | None = None
         self._began = time.perf_counter()
-        self._epochs = 0
+        self._epochs: int | None = None
 
     @staticmethod
-    def on(out: TextIO, session: Session) -> Console:
+    def on(out: TextIO) -> Console:
         """With a bar on a terminal; else plain, and without loading what draws bars."""
         kind = Console
         if out.isatty():
             from tdt.commands._bar import BarConsole
 
             kind = BarConsole
-        return kind(out, "valid" in session.parts.loaders)
+        return kind(out)
 
     def __call__(self, event: Event) -> None:
         self._try(self._show, event)
@@ -69,11 +65,15 @@ class Console:
         elif isinstance(event, RunStarted):
             self.start(event)
         elif isinstance(event, EpochDone):
-            self._epoch_scalars = dict(event.scalars)
-            if not self._validates:
+            self._epoch_done = event
+            if not event.validated:
                 self._say_epoch(event, "")
         elif isinstance(event, Validated):
-            self._say_epoch(event, f"  valid {_scores(event.scalars)}{'  best' if event.best else ''}")
+            said = f"valid {_scores(event.scalars)}{'  best' if event.best else ''}"
+            if self._epoch_done is not None and self._epoch_done.step == event.step:
+                self._say_epoch(self._epoch_done, f"  {said}")
+            else:
+                self.write(f"step {event.step:,}  {said}")
         elif isinstance(event, RunStopped):
             self.stop()
         elif isinstance(event, TestDone):
@@ -85,16 +85,23 @@ class Console:
         self._epochs = event.epochs
         self._began = time.perf_counter()
         done = f", from step {event.step}" if event.resumed else ""
-        self.write(f"{event.folder}: {event.epochs} epochs, {event.steps:,} steps{done}")
+        length = "" if event.steps is None else f": {event.epochs} epochs, {event.steps:,} steps"
+        self.write(f"{event.folder}{length}{done}")
 
     def step(self, event: StepDone) -> None:
         """A step is done. Called after each one: must cost next to nothing."""
 
-    def _say_epoch(self, event: Event, rest: str) -> None:
+    def _say_epoch(self, event: EpochDone, rest: str) -> None:
         now = time.perf_counter()
         took, self._began = now - self._began, now
-        number = f"{event.epoch + 1:>{len(str(self._epochs))}}/{self._epochs}"
-        self.write(f"epoch {number}  train {_scores(self._epoch_scalars)}{rest}  {took:.2f} s")
+        self.write(
+            f"epoch {self.of_all(event.epoch + 1, self._epochs)}  train {_scores(event.scalars)}{rest}  {took:.2f} s"
+        )
+
+    @staticmethod
+    def of_all(number: int, all: int | None) -> str:
+        """`3/10`, and the number alone where nobody knows of how many."""
+        return str(number) if all is None else f"{number:>{len(str(all))}}/{all}"
 
     def write(self, line: str) -> None:
         print(line, file=self._out, flush=True)

@@ -110,7 +110,7 @@ def _train(session: Session, root: Path, verbose: bool) -> int:
     from tdt.commands._console import Console
     from tdt.train._signals import exit_code
 
-    console = Console.on(sys.stdout, session)
+    console = Console.on(sys.stdout)
     if verbose:
         from tdt.commands import _tables
 

@@ -7,10 +7,8 @@ a layer whose size does not fit the one before) is reported with its place, besi
 from __future__ import annotations
 
 import dataclasses
-import fnmatch
 import math
 import random
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -19,12 +17,20 @@ import tdt
 from tdt import Tensor, nn
 from tdt.optim.lr_scheduler import ChainedScheduler, LRScheduler, ReduceLROnPlateau
 from tdt.optim.optimizer import Optimizer
+from tdt.optim.swa_utils import SWALR
 from tdt.train import registry
 from tdt.train._failures import REFUSALS, reason
-from tdt.train.config import Component, Config, ConfigErrors, Draft
+from tdt.train.average import Average
+from tdt.train.best import Patience, Scores
+from tdt.train.class_weights import balance_classes
+from tdt.train.config import Component, Config, ConfigErrors, Draft, InitRule, ParamGroup
 from tdt.train.data import Split, make_loader, open_splits
+from tdt.train.freezing import freeze
+from tdt.train.length import Length
 from tdt.train.metrics import Loss, Metric, Reading
 from tdt.train.model import SAYS_NO, Refused, build_model, create
+from tdt.train.overfit import few_batches
+from tdt.train.patterns import check_patterns, matching
 from tdt.train.shapes import Row, check_shapes
 
 BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
@@ -44,7 +50,21 @@ class Parts:
     rows: list[Row]
     optimizer: Any = None
     scheduler: Any = None
+    swa_scheduler: SWALR | None = None
     groups: list[tuple[str, int]] = dataclasses.field(default_factory=list)
+    frozen_norms: tuple[nn.Module, ...] = ()
+    average: Average | None = None
+
+    @property
+    def scored(self) -> nn.Module:
+        """The model that is validated: the average of its weights along the training, if there is one."""
+        return self.model if self.average is None else self.average.model
+
+    def train_mode(self) -> None:
+        """Put the model into training mode, but for batch norms that are frozen."""
+        self.model.train()
+        for norm in self.frozen_norms:
+            norm.eval()
 
     def new_metrics(self) -> dict[str, Any]:
         """Fresh metrics by name, the loss first. They read outputs and targets as the loss does."""
@@ -54,6 +74,18 @@ class Parts:
         for metric in made.values():
             metric.reading = reading
         return made
+
+    def best_of(self, score: str | None, min_delta: float = 0.0, patience: int | None = None) -> Patience:
+        """Keeps the best of the scores `split/metric`; by default of those that choose the best checkpoint."""
+        split, _, name = score.partition("/") if score else ("", "", "")
+        chosen = (split, name) if score else self.watched
+        metric = self.new_metrics()[chosen[1]] if chosen else Loss()
+        return Patience(chosen, metric.higher_is_better, min_delta, patience)
+
+    def early_stopping(self) -> Patience:
+        """Says when the scores have been no better for too long; never, where the config does not ask for it."""
+        wanted = self.config.train.early_stopping
+        return self.best_of(wanted.metric, wanted.min_delta, wanted.patience) if wanted else self.best_of(None)
 
     @property
     def watched(self) -> tuple[str, str] | None:
@@ -68,13 +100,18 @@ class Parts:
             return None
         return "valid", next((c.name for c in self.config.metrics if c.name != "loss"), "loss")
 
-    def schedule(self, interval: str, scores: dict[str, dict[str, float]]) -> None:
-        """Let the scheduler go on, if it does each `interval`: ReduceLROnPlateau by the loss in `scores`, valid before train."""
-        if self.config.scheduler is None or self.config.scheduler.interval != interval:
-            return
-        if isinstance(self.scheduler, ReduceLROnPlateau):
-            self.scheduler.step(scores.get("valid", scores["train"])["loss"])
-        else:
+    def schedule(self, interval: str, epochs_ended: int, scores: Scores) -> None:
+        """Let the scheduler go on, if it does each `interval`; ReduceLROnPlateau by the loss in `scores`, if it is there:
+        that of the valid split, where there is one."""
+        swa = self.config.train.swa
+        if self.swa_scheduler is not None and swa is not None and epochs_ended > swa.start:
+            if interval == "epoch":
+                self.swa_scheduler.step()
+        elif isinstance(self.scheduler, ReduceLROnPlateau):
+            split = "valid" if "valid" in self.loaders else "train"
+            if split in scores:
+                self.scheduler.step(scores[split]["loss"])
+        elif self.config.scheduler is not None and self.config.scheduler.interval == interval:
             self.scheduler.step()
 
     def place(self, batch: Tensor) -> Tensor:
@@ -100,10 +137,13 @@ def build(
     errors = draft.errors
     sound = None if errors else draft.finish()
     opened = open_splits(draft.data, errors) if draft.data else {}
+    opened = few_batches(opened, sound) if sound else opened
     tdt.manual_seed(sound.seed if sound else 0)
     model, sources = build_model(draft.model, errors) if draft.model else (nn.Module(), {})
     loss = create(registry.losses, sound.loss, errors) if sound else None
     rows = _check_model(draft, model, sources, opened, loss) if draft.model else []
+    if sound and sound.train.class_weights and rows and loss is not None and "train" in opened:
+        balance_classes(opened["train"].dataset, rows[-1].shape[0], loss, errors)
     if sound and training and "train" in opened:
         _check_batches(sound, opened["train"], model, rows, errors)
     device = find_device(sound, errors) if sound else tdt.device("cpu")
@@ -112,6 +152,7 @@ def build(
     initialize(config, model, errors)
     parts = _place(config, device, model, loss, rows)
     if training:
+        parts.frozen_norms = freeze(config, model, errors)
         build_optimizer(parts, errors)
         _check_total_steps(parts, opened["train"], errors)
     errors.raise_if_any()
@@ -127,8 +168,9 @@ def _check_model(
     draft: Draft, model: nn.Module, sources: dict[nn.Module, Component], opened: dict[str, Split], loss: Any
 ) -> list[Row]:
     whole = not any(isinstance(layer, Refused) for layer in model.modules())
-    for rule in (*draft.init, *draft.param_groups) if whole else ():
-        _check_patterns(model, rule, draft.errors)
+    rules: tuple[InitRule | ParamGroup, ...] = (*draft.init, *draft.param_groups) if whole else ()
+    for rule in rules:
+        check_patterns(model, rule.params, rule, f"{rule.key_path}.params", draft.errors)
     return check_shapes(model, sources, opened["train"], loss, draft.errors) if "train" in opened else []
 
 
@@ -182,7 +224,7 @@ def initialize(config: Config, model: nn.Module, errors: ConfigErrors) -> None:
     for rule in config.init:
         initializer = registry.initializers.find(rule.function.name)
         assert initializer is not None
-        for name, p in _matching(model, rule.params):
+        for name, p in matching(model, rule.params):
             try:
                 initializer(p, *rule.function.args, **rule.function.kwargs)
             except SAYS_NO as error:
@@ -195,7 +237,7 @@ def build_optimizer(parts: Parts, errors: ConfigErrors) -> None:
     config, model = parts.config, parts.model
     owner: dict[str, int] = {}
     for number, group in enumerate(config.optimizer.param_groups, 1):
-        for name, _ in _matching(model, group.params):
+        for name, _ in matching(model, group.params):
             if name in owner:
                 other = config.optimizer.param_groups[owner[name] - 1]
                 message = f"{name} is in the group of line {other.source.line} too; a parameter has one group"
@@ -220,6 +262,9 @@ def build_optimizer(parts: Parts, errors: ConfigErrors) -> None:
             errors.add(place, f"lr must be a finite number, at least 0, got {float(group['lr'])}")
     if config.scheduler is not None and _scheduler_steps(config, groups, errors):
         parts.scheduler = create(registry.schedulers, config.scheduler.component, errors, parts.optimizer)
+    swa = config.train.swa
+    if swa is not None and swa.lr is not None:
+        parts.swa_scheduler = SWALR(parts.optimizer, swa.lr, swa.anneal_epochs, swa.anneal_strategy)
 
 
 def _scheduler_steps(config: Config, groups: list[dict[str, Any]], errors: ConfigErrors) -> bool:
@@ -255,10 +300,12 @@ def _check_total_steps(parts: Parts, split: Split, errors: ConfigErrors) -> None
     scheduler, total = parts.config.scheduler, getattr(parts.scheduler, "total_steps", None)
     if scheduler is None or total is None:
         return
-    samples, loader, needed = len(split.dataset), parts.config.data.loader, parts.config.train.epochs
-    if scheduler.interval == "step":
-        needed *= samples // loader.batch_size if loader.drop_last else -(-samples // loader.batch_size)
-    if total < needed:
+    samples, loader = len(split.dataset), parts.config.data.loader
+    length = Length(
+        parts.config.train, samples // loader.batch_size if loader.drop_last else -(-samples // loader.batch_size)
+    )
+    needed = length.steps if scheduler.interval == "step" else length.epochs
+    if needed is not None and total < needed:
         message = (
             f"ends after {total} steps, but takes {needed}, one per {scheduler.interval}; use total_steps={needed}"
         )
@@ -279,19 +326,3 @@ def _check_batches(config: Config, split: Split, model: nn.Module, rows: list[Ro
             advice = "set drop_last: true, or another one" if loader.batch_size > 1 else "set a larger one"
             message = f"leaves a batch of 1 sample, and {row.name} ({row.layer}) needs 2 to train; {advice}"
             errors.add("data.loader.batch_size", message)
-
-
-def _matching(model: nn.Module, patterns: tuple[str, ...]) -> Iterator[tuple[str, Tensor]]:
-    for name, p in model.named_parameters():
-        if any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns):
-            yield name, p
-
-
-def _check_patterns(model: nn.Module, rule: Any, errors: ConfigErrors) -> None:
-    names = [name for name, _ in model.named_parameters()]
-    for pattern in rule.params:
-        if not any(fnmatch.fnmatchcase(name, pattern) for name in names):
-            near = registry.nearest(pattern, names)
-            shown = "" if near else "; there are " + ", ".join(names[:8]) + (", …" if len(names) > 8 else "")
-            message = f"'{pattern}' matches no parameter{shown}"
-            errors.add(rule, message, near, kind="unused", key=f"{rule.key_path}.params")

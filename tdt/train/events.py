@@ -35,11 +35,12 @@ class Event:
 
 @dataclass(frozen=True, kw_only=True)
 class RunStarted(Event):
-    """Before the first step: the whole run has `steps` steps in `epochs` epochs; `step` is where it begins."""
+    """Before the first step: the whole run has `steps` steps in `epochs` epochs, None where only its time is known;
+    `step` is where it begins."""
 
     folder: Path
-    steps: int
-    epochs: int
+    steps: int | None
+    epochs: int | None
     resumed: bool = False
 
 
@@ -52,12 +53,14 @@ class StepDone(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class EpochDone(Event):
-    """After the last step of an epoch, with the epoch's means."""
+    """After the last step of an epoch, with the epoch's means. `validated`: its scores follow, as Validated."""
+
+    validated: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
 class Validated(Event):
-    """After a pass over the validation data; `best` where it is the best so far."""
+    """After a pass over the validation data, at the end of an epoch or within; `best` where it is the best so far."""
 
     best: bool = False
 

@@ -19,8 +19,9 @@ from tdt.train.checkpoint import CheckpointError
 from tdt.train.config import Config, Draft, loads
 from tdt.train.evaluation import evaluate
 from tdt.train.events import Event, Events, MetricsLog, Notice, RunStopped, TensorBoardLog, TestDone
+from tdt.train.metrics import tagged
 from tdt.train.run import ROOT, Run, find_checkpoint
-from tdt.train.state import fitting, load_model, load_run
+from tdt.train.state import fitting, is_over, load_model, load_run
 from tdt.train.trainer import Trainer
 from tdt.train.warm_start import warm_start
 
@@ -98,14 +99,17 @@ class Session:
 
     @property
     def complete(self) -> bool:
-        """Whether nothing is left to do: trained to the last epoch, and tested if there is a test split."""
-        if self.saved is None or self.saved.meta["epoch"] < self.parts.config.train.epochs:
+        """Whether nothing is left to do: trained to the end, and tested if there is a test split."""
+        if self.saved is None:
             return False
+        with fitting(self.saved.path):
+            if not is_over(self.parts, self.saved.meta):
+                return False
         lines = (self.run.folder / MetricsLog.NAME).read_text(encoding="utf-8")
         return "test" not in self.parts.loaders or '"event": "TestDone"' in lines
 
     def train(self, *listeners: Callable[[Event], object], at_once: Callable[[], object] = lambda: None) -> Outcome:
-        """Train to the end, or until SIGINT or SIGTERM, then score the test split with the best weights, else the last.
+        """Train to the end, or until SIGINT or SIGTERM; then the model gets the best weights, else the last, and is tested.
 
         listeners: hear every event beside the logs. at_once: called before a second signal ends the process.
         Raises NonFiniteLoss and StepError, with a note on which checkpoint was kept; CheckpointError and OSError where
@@ -134,7 +138,8 @@ class Session:
     def _run(self, trainer: Trainer) -> Outcome:
         try:
             trainer.fit()
-            return Outcome("done", self._test(trainer) if "test" in self.parts.loaders else None)
+            path = self._restore()
+            return Outcome("done", self._test(trainer, path) if "test" in self.parts.loaders else None)
         except Stopped as stop:
             return Outcome(stop.reason)
         except (NonFiniteLoss, StepError) as error:
@@ -156,14 +161,21 @@ class Session:
     def _describe(self) -> dict[str, Any]:
         return {"config": self.parts.config.resolved(), **_circumstances()}
 
-    def _test(self, trainer: Trainer) -> dict[str, float]:
+    def _restore(self) -> Path:
+        """Put the best weights, else the last, into the model; returns the checkpoint that they are from."""
         path = find_checkpoint(self.run.folder)
-        tensors, meta = load_run(path)
+        tensors, _ = load_run(path)
         with fitting(path):
             load_model(self.parts, tensors)
+        self.parts.average = None  # it is the model, if there was one
+        return path
+
+    def _test(self, trainer: Trainer, path: Path) -> dict[str, float]:
+        _, meta = load_run(path)
         scores = evaluate(self.parts, "test", obey=trainer.obey)
-        tagged = {f"test/{name}": value for name, value in scores.items()}
-        trainer.events.emit(TestDone(step=meta["step"], epoch=meta["epoch"] - 1, scalars=tagged, checkpoint=path))
+        epoch = meta["epoch"] - (meta["step"] == meta["epoch"] * trainer.length.steps_per_epoch)
+        event = TestDone(step=meta["step"], epoch=epoch, scalars=tagged("test", scores), checkpoint=path)
+        trainer.events.emit(event)
         return scores
 
     def close(self) -> None:

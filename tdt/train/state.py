@@ -1,6 +1,7 @@
 """What a checkpoint holds: the trainer's whole state as named arrays and JSON, and back.
 
 model/<key>                         parameters and buffers
+ema/<key>, swa/<key>                of the average that is scored in their place, if there is one
 optimizer/<state>/<parameter name>  by name, never by index
 rng/<name>                          default (dropout), data, augment
 loader/<n>, metrics/<n>             arrays inside the states of the training loader and of metrics
@@ -10,7 +11,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,11 +19,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import tdt
-from tdt import Tensor
+from tdt import Tensor, nn
 from tdt._tensor import wrap
 from tdt.train import checkpoint
 from tdt.train._failures import reason
 from tdt.train.checkpoint import CheckpointError
+from tdt.train.length import Length
 
 if TYPE_CHECKING:
     from tdt.train.build import Parts
@@ -65,9 +67,13 @@ def pack(trainer: Trainer) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     state = {
         "step": trainer.step,
         "epoch": trainer.epoch,
-        "best": trainer.best,
+        "settled": trainer.settled,
+        "over": trainer.over,
+        "best": trainer.best.value,
+        "stopping": [trainer.stopping.value, trainer.stopping.waited],
         "optimizer": optimizer,
         "scheduler": None if parts.scheduler is None else _listed(parts.scheduler.state_dict()),
+        "swa_scheduler": None if parts.swa_scheduler is None else parts.swa_scheduler.state_dict(),
         "epoch_means": _take_arrays({n: metric.state_dict() for n, metric in trainer.epoch_means.items()}, counted),
         "recent_means": _take_arrays({n: metric.state_dict() for n, metric in trainer.recent_means.items()}, counted),
         "loader": _take_arrays(parts.loaders["train"].state_dict(), loader),
@@ -75,6 +81,11 @@ def pack(trainer: Trainer) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     }
     tensors |= {f"loader/{i}": array for i, array in enumerate(loader)}
     tensors |= {f"metrics/{i}": array for i, array in enumerate(counted)}
+    if parts.average is not None:
+        tensors |= parts.average.pack()
+        state["averaged"] = parts.average.count
+    if trainer.length.seconds is not None:
+        state["elapsed"] = trainer.length.elapsed()
     return tensors, state
 
 
@@ -82,26 +93,40 @@ def unpack(trainer: Trainer, tensors: dict[str, np.ndarray], meta: dict[str, Any
     """Put a packed state into a trainer built from the same config."""
     parts = trainer.parts
     _check_position(trainer, meta["step"], meta["epoch"])
-    load_model(parts, tensors)
+    _load(parts.model, tensors, "model")
     _unpack_optimizer(parts, meta["optimizer"], tensors)
     for name, generator in generators(parts).items():
         generator.set_state(wrap(tensors[f"rng/{name}"]))
-    if parts.scheduler is not None:
-        parts.scheduler.load_state_dict(meta["scheduler"])
-    trainer.step, trainer.epoch = meta["step"], meta["epoch"]
-    trainer.best = None if meta["best"] is None else float(meta["best"])
+    for name in ("scheduler", "swa_scheduler"):
+        if getattr(parts, name) is not None:
+            getattr(parts, name).load_state_dict(meta[name])
+    if parts.average is not None:
+        parts.average.unpack(tensors, meta["averaged"])
+    trainer.step, trainer.epoch, trainer.settled = meta["step"], meta["epoch"], meta["settled"]
+    trainer.best.value = None if meta["best"] is None else float(meta["best"])
+    trainer.stopping.value, trainer.stopping.waited = meta["stopping"]
+    trainer.length.spent = meta.get("elapsed", 0.0)
+    trainer.over = is_over(parts, meta)
     for key in ("epoch_means", "recent_means"):
         for name, metric in getattr(trainer, key).items():
             metric.load_state_dict(_put_arrays(meta[key][name], tensors, "metrics"))
     parts.loaders["train"].load_state_dict(_put_arrays(meta["loader"], tensors, "loader"))
 
 
+def is_over(parts: Parts, meta: dict[str, Any]) -> bool:
+    """Whether the run that wrote the checkpoint had ended, and its config, which may have changed, does not let it go on."""
+    length, stopping = Length(parts.config.train, len(parts.loaders["train"])), parts.early_stopping()
+    length.spent, stopping.waited = meta.get("elapsed", 0.0), meta["stopping"][1]
+    return meta["over"] and (length.is_over(meta["step"]) or stopping.is_out)
+
+
 def _check_position(trainer: Trainer, step: int, epoch: int) -> None:
     """Training goes on from a step of an epoch: that of other data, with fewer or more batches, would never end."""
-    size = trainer.steps_per_epoch
-    if not epoch * size <= step <= min(epoch + 1, trainer.epochs) * size:
+    length, size = trainer.length, trainer.length.steps_per_epoch
+    if not epoch * size <= step <= (epoch + 1) * size or (length.steps is not None and step > length.steps):
+        known = "" if length.epochs is None else f" of {length.epochs}"
         raise ValueError(
-            f"step {step} is not in epoch {epoch + 1} of {trainer.epochs} with {size} steps each; has the data changed?"
+            f"step {step} is not in epoch {epoch + 1}{known} with {size} steps each; has the data changed?"
         )
 
 
@@ -129,10 +154,19 @@ def generators(parts: Parts) -> dict[str, tdt.Generator]:
 
 
 def load_model(parts: Parts, tensors: dict[str, np.ndarray]) -> None:
-    """Put the checkpoint's weights and buffers into the model."""
-    prefix = "model/"
+    """Put the checkpoint's weights and buffers into the model: those that are scored."""
+    _load(parts.model, tensors, scored(tensors))
+
+
+def scored(tensors: Iterable[str]) -> str:
+    """What the names of the weights that are scored begin with: the average, if the checkpoint has one."""
+    return next((kind for kind in ("ema", "swa") if any(name.startswith(f"{kind}/") for name in tensors)), "model")
+
+
+def _load(model: nn.Module, tensors: dict[str, np.ndarray], kind: str) -> None:
+    prefix = f"{kind}/"
     state = {name.removeprefix(prefix): wrap(array) for name, array in tensors.items() if name.startswith(prefix)}
-    parts.model.load_state_dict(state)
+    model.load_state_dict(state)
 
 
 def _pack_optimizer(parts: Parts) -> tuple[dict[str, Any], dict[str, np.ndarray]]:

@@ -1,7 +1,7 @@
 """The training loop: epochs of steps, validation, checkpoints; what happens is told as events.
 
-    for each epoch:  for each batch: forward, loss, backward, clip, step  →  StepDone
-                     EpochDone → validate → Validated → scheduler → checkpoint
+    for each epoch:  for each step: forward, loss, backward (of each of its batches), clip, step  →  StepDone
+                     validate → EpochDone → Validated → scheduler → checkpoint
 
 A checkpoint holds all that decides what comes next, so a run that is killed anywhere goes on from the last one and ends
 as if it had never stopped.
@@ -11,19 +11,23 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain, islice
 from typing import Any
 
-import tdt
 from tdt import Tensor
 from tdt.train._failures import NonFiniteLoss, Stopped, explained, few
 from tdt.train._fault import fault_point
+from tdt.train.average import Average
 from tdt.train.build import Parts
 from tdt.train.checkpoint import CheckpointStore
 from tdt.train.config import Every
 from tdt.train.data import batch_indices
-from tdt.train.evaluation import batches, evaluate
+from tdt.train.evaluation import batches, bookmark, check_batches, evaluate, refresh
 from tdt.train.events import CheckpointSaved, EpochDone, Event, Events, RunStarted, StepDone, Validated
+from tdt.train.learning import Learning
+from tdt.train.length import Length
+from tdt.train.metrics import scores_of, tagged
 from tdt.train.state import pack, unpack
 
 
@@ -37,15 +41,20 @@ class Trainer:
 
     def __init__(self, parts: Parts, events: Events, store: CheckpointStore, describe: dict[str, Any]):
         self.parts, self.events, self.store, self.describe = parts, events, store, describe
-        self.epochs = parts.config.train.epochs
-        self.steps_per_epoch = len(parts.loaders["train"])
+        self.train = parts.config.train
+        self.length = Length(self.train, len(parts.loaders["train"]))
+        self.learning = Learning(parts, self.length.steps_per_epoch)
+        parts.average = Average.of(parts)
         self.step = self.epoch = 0
-        self.best: float | None = None
-        self.saved_at: tuple[int, int] | None = None  # step and epoch of the last checkpoint
+        self.settled = 0  # the last step after which all was done that is due after it
+        self.over = False  # nothing is left to train
+        self.best, self.stopping = parts.best_of(None), parts.early_stopping()
+        self.saved_at: tuple[int, int] | None = None  # step and `settled` of the last checkpoint
         self.resumed = False
         self.obey: Callable[[], object] = lambda: None
         self.epoch_means = parts.new_metrics()  # since the epoch began
         self.recent_means = parts.new_metrics()  # since the last logged step
+        self._counted: list[tuple[int, dict[str, Any]]] = []  # of the batches of the step at work: samples, sums
         self._since = time.perf_counter()
 
     def fit(self) -> None:
@@ -54,65 +63,70 @@ class Trainer:
         Raises Stopped, with all that was done saved, where `obey` does; NonFiniteLoss, on a CPU before
         the step that would spoil the weights; StepError for what data, model or loss refuse.
         """
-        steps, folder = self.epochs * self.steps_per_epoch, self.store.folder.parent
-        self._tell(RunStarted, folder=folder, steps=steps, epochs=self.epochs, resumed=self.resumed)
+        length, folder = self.length, self.store.folder.parent
+        self._tell(RunStarted, folder=folder, steps=length.steps, epochs=length.epochs, resumed=self.resumed)
+        if self.step == 0:
+            check_batches(self.parts, self.obey)
         self._since = time.perf_counter()
         try:
-            while self.epoch < self.epochs:
+            while not self.over:
                 self._run_epoch()
         except Stopped:
-            self.save()
+            if not self._counted:  # else the generators stand in the middle of a step: the last checkpoint holds
+                self.save()
             raise
         self.save()
 
     def _run_epoch(self) -> None:
         """The rest of the current epoch."""
-        if self._epoch_ended():  # the run was stopped in its validation
-            self._end_epoch()
+        if self.settled != self.step:  # the run was stopped in its validation
+            self._settle()
             return
-        self.parts.model.train()
-        for inputs, targets in self._batches():
-            self._train_step(inputs, targets)
+        self.parts.train_mode()
+        for group in self._groups():
+            self._train_step(group)
             fault_point("train.step")
-            if self._epoch_ended():
-                self._end_epoch()
-            elif self._due(self.parts.config.checkpoint.every):
-                self.save()
+            self._settle()
             self.obey()
+            if self.over:
+                return
 
-    def _batches(self) -> Iterator[tuple[Tensor, Tensor]]:
+    def _groups(self) -> Iterator[Iterable[tuple[Tensor, Tensor]]]:
+        """The batches of each step, to be read one after the other."""
+        each = batches(self.parts, "train", self.obey)
         with explained(self._where):
-            yield from batches(self.parts, "train", self.obey)
+            for first in each:
+                yield chain((first,), islice(each, self.train.accumulate - 1))
 
-    def _train_step(self, inputs: Tensor, targets: Tensor) -> None:
+    def _train_step(self, group: Iterable[tuple[Tensor, Tensor]]) -> None:
         with explained(self._where):
-            output, loss = self._learn(inputs, targets)
-            n, metrics = len(targets), self.epoch_means.items()
-            sums = {name: metric.batch_sum(output, targets, loss) for name, metric in metrics}
+            for inputs, targets in group:
+                output, loss = self.learning.forward(inputs, targets)
+                if not loss.is_cuda and not math.isfinite(
+                    loss.item()
+                ):  # reading a GPU's would wait: `_check` does later
+                    raise NonFiniteLoss(self.step + 1, loss.item(), self._samples())
+                self.learning.backward(loss, targets)
+                metrics = self.epoch_means.items()
+                sums = {name: metric.batch_sum(output, targets, loss) for name, metric in metrics}
+                self._counted.append((len(targets), sums))
+            self.learning.step(self.step + 1)
         self.step += 1
-        for name, amount in sums.items():
-            self.epoch_means[name].add(amount, n)
-            self.recent_means[name].add(amount, n)
+        counted, self._counted = self._counted, []
+        for n, sums in counted:
+            for name, amount in sums.items():
+                self.epoch_means[name].add(amount, n)
+                self.recent_means[name].add(amount, n)
+        if self.parts.average is not None:
+            self.parts.average.hear(self.epoch + 1 if self._epoch_ended() else None)
         scalars = self._measure() if self._due(self.parts.config.log.every) else {}
-        self._tell(StepDone, samples=n, scalars=scalars)
-        self.parts.schedule("step", {})
-
-    def _learn(self, inputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-        parts, clip = self.parts, self.parts.config.train.clip_grad_norm
-        parts.optimizer.zero_grad()
-        output = parts.model(inputs)
-        loss = parts.loss(output, targets)
-        if not loss.is_cuda and not math.isfinite(loss.item()):  # on a GPU, reading it would wait: `_check` looks later
-            raise NonFiniteLoss(self.step + 1, loss.item(), self._samples())
-        loss.backward()
-        if clip is not None:
-            tdt.nn.utils.clip_grad_norm_(parts.model.parameters(), clip)
-        parts.optimizer.step()
-        return output, loss
+        self._tell(StepDone, samples=sum(n for n, _ in counted), scalars=scalars)
+        self.parts.schedule("step", self.epoch, {})
 
     def _samples(self) -> list[int]:
-        """The training samples of the next step's batch."""
-        return batch_indices(self.parts.loaders["train"], self.step - self.epoch * self.steps_per_epoch)
+        """The training samples of the batch at work."""
+        steps, done = self.step - self.epoch * self.length.steps_per_epoch, len(self._counted)
+        return batch_indices(self.parts.loaders["train"], steps * self.train.accumulate + done)
 
     def _where(self) -> str:
         return f"step {self.step + 1} failed on the training samples {few(self._samples())}"
@@ -125,10 +139,7 @@ class Trainer:
     def _measure(self) -> dict[str, float]:
         """Loss, metrics, learning rates and speed since the last logged step."""
         self._check()
-        scalars = _tagged("train", {name: metric.compute() for name, metric in self.recent_means.items()})
-        groups = self.parts.optimizer.param_groups
-        for i, group in enumerate(groups):
-            scalars["lr" if len(groups) == 1 else f"lr/group{i}"] = float(group["lr"])
+        scalars = tagged("train", scores_of(self.recent_means)) | self.learning.rates(self.step)
         now = time.perf_counter()
         scalars["time/samples_per_second"] = self.recent_means["loss"].count / max(now - self._since, 1e-9)
         self._since = now
@@ -136,49 +147,50 @@ class Trainer:
             metric.reset()
         return scalars
 
-    def _end_epoch(self) -> None:
-        parts = self.parts
-        scores = {"train": {name: metric.compute() for name, metric in self.epoch_means.items()}}
-        if "valid" in parts.loaders:  # before anything is told or changed, so that it can be stopped and begun again
-            scores["valid"] = self._validate()
-        for metric in self.epoch_means.values():
-            metric.reset()
-        self._tell(EpochDone, scalars=_tagged("train_epoch", scores["train"]))
-        better = self._is_better(scores)
-        if "valid" in scores:
-            self._tell(Validated, scalars=_tagged("valid", scores["valid"]), best=better)
-        parts.schedule("epoch", scores)
-        due = self._due(parts.config.checkpoint.every)
-        self.epoch += 1
-        if due or better:
+    def _settle(self) -> None:
+        """Do all that is due after a step: validate, tell, end the epoch, save."""
+        save, better, ended = self._due(self.parts.config.checkpoint.every), False, self._epoch_ended()
+        if (over := self.length.is_over(self.step)) or ended or self._due(self.train.validate_every):
+            better = self._judge(ended, over)
+        self.settled = self.step
+        if save or better:
             self.save(better)
 
+    def _judge(self, ended: bool, over: bool) -> bool:
+        """Validate, and do what follows from the scores; whether they are the best so far."""
+        parts, scores = self.parts, dict[str, dict[str, float]]()
+        if "valid" in parts.loaders and (over or self._due(self.train.validate_every)):
+            scores["valid"] = self._validate()  # before anything is told or changed: it can be stopped and begun again
+        if ended or over:
+            scores["train"] = scores_of(self.epoch_means)
+            self._tell(EpochDone, scalars=tagged("train_epoch", scores["train"]), validated="valid" in scores)
+        better = self.best.hear(scores)
+        self.over = over or self.stopping.runs_out(scores)
+        if "valid" in scores:
+            self._tell(Validated, scalars=tagged("valid", scores["valid"]), best=better)
+        parts.schedule("epoch" if ended else "validation", self.epoch + ended, scores)
+        if ended:
+            self.epoch += 1
+            self.epoch_means = parts.new_metrics()
+        return better
+
     def _validate(self) -> dict[str, float]:
-        began, loader = time.perf_counter(), self.parts.loaders["train"]
-        before = loader.state_dict()  # the process's generators too, which an evaluation draws from
+        began, put_back = time.perf_counter(), bookmark(self.parts, self.parts.loaders["valid"])
         try:
+            refresh(self.parts, self.obey)
             return evaluate(self.parts, "valid", obey=self.obey)
         except Stopped:
-            loader.load_state_dict(before)
+            put_back()
             raise
         finally:
             self._since += time.perf_counter() - began  # the speed that is logged is training's
-
-    def _is_better(self, scores: dict[str, dict[str, float]]) -> bool:
-        """Whether the score that chooses the best checkpoint is the best so far."""
-        if self.parts.watched is None:
-            return False
-        split, name = self.parts.watched
-        score, sign = scores[split][name], 1 if self.epoch_means[name].higher_is_better else -1
-        better = not math.isnan(score) and (self.best is None or sign * score > sign * self.best)
-        self.best = score if better else self.best
-        return better
+            self.parts.train_mode()
 
     def _tell(self, kind: type[Event], **facts: Any) -> None:
         self.events.emit(kind(step=self.step, epoch=self.epoch, **facts))
 
     def _epoch_ended(self) -> bool:
-        return self.step == (self.epoch + 1) * self.steps_per_epoch
+        return self.step == (self.epoch + 1) * self.length.steps_per_epoch
 
     def _due(self, every: Every) -> bool:
         """Whether something that happens `every` so often happens after this step."""
@@ -188,20 +200,16 @@ class Trainer:
 
     def save(self, best: bool = False) -> None:
         """Write a checkpoint, after the logs that it counts are on the disk; none where nothing is new."""
-        if self.saved_at == (self.step, self.epoch):
+        if self.saved_at == (self.step, self.settled):
             return
         self._check()
         tensors, state = pack(self)
         meta = self.describe | state | {"logs": self.events.sync()}
         path = self.store.save(self.step, tensors, meta, best=best)
-        self.saved_at = self.step, self.epoch
+        self.saved_at = self.step, self.settled
         self._tell(CheckpointSaved, path=path, best=best)
 
     def resume(self, tensors: dict[str, Any], meta: dict[str, Any]) -> None:
         """Go on from a checkpoint's tensors and facts."""
         unpack(self, tensors, meta)
-        self.saved_at, self.resumed = (self.step, self.epoch), True
-
-
-def _tagged(split: str, scores: dict[str, float]) -> dict[str, float]:
-    return {f"{split}/{name}": value for name, value in scores.items()}
+        self.saved_at, self.resumed = (self.step, self.settled), True

@@ -14,6 +14,7 @@ from tdt.train.checkpoint import CheckpointError
 from tdt.train.config import ConfigErrors, Weights
 from tdt.train.registry import nearest
 from tdt.train.run import RunError, find_checkpoint
+from tdt.train.state import scored
 
 
 def warm_start(parts: Parts, root: str | os.PathLike[str]) -> dict[str, Any] | None:
@@ -48,7 +49,7 @@ def _read(
     except (RunError, CheckpointError) as error:
         errors.add("weights.from", str(error), kind="file")
         return None
-    prefix = "model/"
+    prefix = f"{scored(tensors)}/"
     model = {name.removeprefix(prefix): array for name, array in tensors.items() if name.startswith(prefix)}
     return str(path.resolve()), meta["step"], model
 

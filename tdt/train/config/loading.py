@@ -15,7 +15,6 @@ from tdt.train.config.blocks import read_blocks
 from tdt.train.config.components import (
     Component,
     Part,
-    add_unknown_name,
     check_call,
     read_call,
     read_component,
@@ -24,10 +23,11 @@ from tdt.train.config.components import (
 from tdt.train.config.config import SPLITS, Config, DataConfig, Draft, OptimizerConfig, SchedulerConfig, place
 from tdt.train.config.errors import ConfigError, ConfigErrors, Source
 from tdt.train.config.models import ModelReader
-from tdt.train.config.nodes import Mapping, Node, child, join, plain, present
+from tdt.train.config.nodes import Mapping, Node, at, child, join, plain, present
 from tdt.train.config.rules import ParamGroup, read_init, read_param_groups
 from tdt.train.config.scalars import spell
 from tdt.train.config.sections import Data, Loader, Top, Weights
+from tdt.train.config.training import check_training
 from tdt.train.config.validate import validate
 
 
@@ -89,7 +89,7 @@ def _read(root: Mapping, file: str, errors: ConfigErrors) -> Draft:
     optimizer, groups = _read_with(_read_optimizer, root, "optimizer", errors) or (None, ())
     scheduler = _read_with(_read_scheduler, root, "scheduler", errors)
     if top is not None:
-        _check_best(top, root, metrics, errors)
+        check_training(top, root, metrics, errors)
 
     def make() -> Config:
         assert top is not None and data is not None and model is not None and optimizer is not None
@@ -181,7 +181,7 @@ def _check_loaders(data: Data, node: Mapping, errors: ConfigErrors) -> None:
         workers = data.loader.num_workers if workers is None else workers
         for name in ("prefetch_factor", "persistent_workers", "timeout"):
             if section is not None and not workers and getattr(section, name):
-                item = _at(node, key, name)
+                item = at(node, key, name)
                 message = "is not used: there are no workers, num_workers is 0"
                 errors.add(item.key_source or item.source, message, kind="unused", key=f"data.{key}.{name}")
 
@@ -217,36 +217,6 @@ def _read_scheduler(node: Node, path: str, errors: ConfigErrors) -> SchedulerCon
     return None if component is None else SchedulerConfig(component, interval)
 
 
-def _check_best(top: Top, root: Mapping, metrics: tuple[Component, ...], errors: ConfigErrors) -> None:
-    """`checkpoint.best` must name a metric that is measured, on a split that may choose a model."""
-    best = top.checkpoint.best
-    if best is None:
-        return
-    where, key = _at(root, "checkpoint", "best").where, "checkpoint.best"
-    split, slash, metric = best.partition("/")
-    measured = ["loss", *(m.name for m in metrics if m.name != "loss")]
-    if not slash or split not in SPLITS:
-        suggestion = registry.nearest(best, [f"valid/{m}" for m in measured])
-        errors.add(where, f"expected split/metric, got {best!r}", suggestion, key=key)
-    elif split == "test":
-        errors.add(where, "the test split must not choose the model; use the valid split", f"valid/{metric}", key=key)
-    elif getattr(top.data, split) is None:
-        errors.add(where, f"there is no {split} split; add data.{split} or remove this", kind="unused", key=key)
-    elif registry.metrics.find(metric) is None:
-        add_unknown_name(where, key, metric, registry.metrics, errors)
-    elif metric not in measured and not any(problem.key.startswith("metrics") for problem in errors.problems):
-        errors.add(where, f"{metric} is not measured; add it to metrics", kind="unused", key=key)
-
-
-def _at(node: Node, *path: str) -> Node:
-    """The node at a path that is known to be there."""
-    for part in path:
-        below = child(node, part)
-        assert below is not None
-        node = below
-    return node
-
-
 def _located_weights(weights: Weights | None, root: Mapping, file: str) -> Weights | None:
     """`weights` with a path made absolute, from the folder of what names it. A run's name, or name/number, stays one."""
     if weights is None:
@@ -255,7 +225,7 @@ def _located_weights(weights: Weights | None, root: Mapping, file: str) -> Weigh
     is_path = "/" in name or os.sep in name or name.startswith((".", "~")) or name.endswith(".safetensors")
     if not is_path:
         return weights
-    written_in = _at(root, "weights", "from").source.file
+    written_in = at(root, "weights", "from").source.file
     path = (Path(file).parent if written_in == file else Path.cwd()) / Path(name).expanduser()
     if re.fullmatch(r"\w[\w.-]*/\d+", name) and not path.exists():
         return weights

@@ -104,3 +104,12 @@ def child(node: Node | None, key: str) -> Node | None:
         return node.kwargs[key]
     items = node.items if isinstance(node, Sequence) else node.args if isinstance(node, Call) else []
     return items[int(key)] if key.isdecimal() and len(key) < 9 and int(key) < len(items) else None
+
+
+def at(node: Node, *path: str) -> Node:
+    """The node at a path that is known to be there."""
+    for part in path:
+        below = child(node, part)
+        assert below is not None
+        node = below
+    return node

@@ -36,8 +36,45 @@ def _parse_every(value: Any) -> Every:
 EveryText = Annotated[Every, BeforeValidator(_parse_every), PlainSerializer(str)]
 
 
+UNITS = {"second": 1, "minute": 60, "hour": 3600, "day": 86400}
+
+
+@dataclass(frozen=True)
+class Duration:
+    """A time: `Duration(30, "minute")`, written `30 minutes`."""
+
+    count: int | float
+    unit: str
+
+    @property
+    def seconds(self) -> float:
+        return self.count * UNITS[self.unit]
+
+    def __str__(self) -> str:
+        return f"{self.count} {self.unit}" + ("s" if self.count != 1 else "")
+
+
+def _parse_duration(value: Any) -> Duration:
+    if isinstance(value, Duration):
+        return value
+    units = "|".join(UNITS)
+    match = re.fullmatch(rf"(\d{{1,9}}(?:\.\d{{1,9}})?) +({units})s?", value) if isinstance(value, str) else None
+    count = (float(match[1]) if "." in match[1] else int(match[1])) if match else 0
+    if match is None or not count:
+        shown = "a list or mapping" if isinstance(value, (list, dict)) else repr(value)
+        raise ValueError(f"expected a number and a unit, '30 minutes' or '1.5 hours', got {shown}")
+    return Duration(count, match[2])
+
+
+DurationText = Annotated[Duration, BeforeValidator(_parse_duration), PlainSerializer(str)]
+
+
+def _tuple(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
 def _one_or_more(value: Any) -> Any:
-    return (value,) if isinstance(value, str) else tuple(value) if isinstance(value, list) else value
+    return (value,) if isinstance(value, str) else _tuple(value)
 
 
 Patterns = Annotated[tuple[StrictStr, ...], BeforeValidator(_one_or_more), Field(min_length=1)]
@@ -105,11 +142,75 @@ class Weights(Section):
     map: dict[StrictStr, StrictStr] = {}
 
 
-class Train(Section):
-    """`train`: how long, and the largest norm of the whole gradient (larger ones are scaled down to it)."""
+class Ema(Section):
+    """`train.ema`: validate, test and keep an exponential moving average of the weights: decay · average + (1 - decay) · new.
 
-    epochs: Count
+    Batch norms' statistics are averaged too. Written `ema: 0.999` for its decay alone.
+    """
+
+    decay: Annotated[float, Field(ge=0, lt=1)] = 0.999
+
+
+class Swa(Section):
+    """`train.swa`: validate, test and keep the mean of the weights at the ends of the epochs after the first `start`
+    (stochastic weight averaging: Izmailov et al., 2018).
+
+    lr: anneal to this rate in `anneal_epochs` epochs, in the place of the scheduler; by default the scheduler goes on.
+    Batch norms take the averaged model's statistics anew, in a pass over the training data before each validation.
+    Written `swa: 10` for its start alone.
+    """
+
+    start: Annotated[int, Field(ge=0, lt=2**63)]
+    lr: Annotated[float, Field(gt=0)] | None = None
+    anneal_epochs: Count = 10
+    anneal_strategy: Literal["cos", "linear"] = "cos"
+
+
+class EarlyStopping(Section):
+    """`train.early_stopping`: end the run once `patience` validations in a row were not better than the best by more than
+    `min_delta`. metric: `split/metric`, by default the one that chooses the best checkpoint. `early_stopping: 5` for short.
+    """
+
+    patience: Count
+    min_delta: Annotated[float, Field(ge=0)] = 0.0
+    metric: StrictStr | None = None
+
+
+def _short_for(key: str) -> BeforeValidator:
+    """A section that may be written as the value of its `key` alone."""
+    return BeforeValidator(lambda value: {key: value} if isinstance(value, (int, float, str)) else value)
+
+
+class Train(Section):
+    """`train`: how long, and what is done at each step.
+
+    epochs, steps, time ("30 minutes"): at least one; the first to be reached ends the run, with a validation. A step is
+    one of the optimizer, on `accumulate` batches: its gradient is the mean over all of their samples.
+    clip_grad_norm: the largest norm of the whole gradient; larger ones are scaled down to it. clip_grad_value: the largest
+    magnitude of each number in it. warmup: learning rates rise linearly to the scheduler's in so many steps.
+    validate: how often, beside the end. freeze: patterns of parameters that are not trained; a batch norm whose parameters
+    are all frozen also keeps its statistics, unless `freeze_statistics: false`.
+    class_weights: `balanced` gives the loss samples / (classes · samples of the class); other numbers are its own `weight`.
+    mixup: alpha of the Beta distribution from which shares of two samples are drawn (Zhang et al., 2018).
+    overfit: so many batches, always the same, as every split: a model that cannot learn these by heart has a mistake.
+    """
+
+    epochs: Count | None = None
+    steps: Count | None = None
+    time: DurationText | None = None
+    accumulate: Count = 1
     clip_grad_norm: Annotated[float, Field(gt=0)] | None = None
+    clip_grad_value: Annotated[float, Field(gt=0)] | None = None
+    warmup: EveryText | None = None
+    validate_every: EveryText = Field(default=Every(1, "epoch"), alias="validate")
+    early_stopping: Annotated[EarlyStopping | None, _short_for("patience")] = None
+    ema: Annotated[Ema | None, _short_for("decay")] = None
+    swa: Annotated[Swa | None, _short_for("start")] = None
+    freeze: Patterns | None = None
+    freeze_statistics: bool = True
+    class_weights: Literal["balanced"] | None = None
+    mixup: Annotated[float, Field(gt=0)] | None = None
+    overfit: Count | None = None
 
 
 class Checkpoint(Section):

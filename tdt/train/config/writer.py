@@ -50,7 +50,7 @@ def write(config: Config, root: Node) -> str:
             top[key] = _as_lists(config.weights.model_dump(by_alias=True, exclude_none=True))
         elif node is not None:
             top[key] = _written(node)
-    top["train"] = config.train.model_dump(exclude_none=True)
+    top["train"] = _as_lists(config.train.model_dump(by_alias=True, exclude_none=True))
     top["checkpoint"] = config.checkpoint.model_dump(exclude_none=True)
     top["log"] = config.log.model_dump(exclude_none=True)
     return yaml.dump(top, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=10**6, default_flow_style=False)

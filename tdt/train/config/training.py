@@ -1,0 +1,72 @@
+"""What `train` and `checkpoint` need of the rest of a config: an end, scores that are measured, settings that are used."""
+
+from __future__ import annotations
+
+from tdt.train import registry
+from tdt.train.config.components import Component, add_unknown_name
+from tdt.train.config.config import SPLITS
+from tdt.train.config.errors import ConfigErrors
+from tdt.train.config.nodes import Mapping, Node, at
+from tdt.train.config.sections import Section, Top
+
+
+def check_training(top: Top, root: Mapping, metrics: tuple[Component, ...], errors: ConfigErrors) -> None:
+    """Add to `errors` what is wrong with `train` and `checkpoint`, beyond what each setting says of itself."""
+    train, section = top.train, at(root, "train")
+    if train.epochs is None and train.steps is None and train.time is None:
+        message = "is missing; a run ends after so many epochs, steps or time"
+        errors.add(section.key_source or section.source, message, kind="missing", key="train.epochs")
+    if top.checkpoint.best is not None:
+        _check_score(top.checkpoint.best, ("checkpoint", "best"), top, root, metrics, errors)
+    if train.early_stopping is not None:
+        metric = train.early_stopping.metric
+        if metric is not None:
+            _check_score(metric, ("train", "early_stopping", "metric"), top, root, metrics, errors)
+        elif top.data.valid is None and top.checkpoint.best is None:
+            message = "there is no valid split to judge by; add data.valid, or metric: train/loss"
+            errors.add(at(section, "early_stopping").where, message, kind="unused", key="train.early_stopping")
+    if train.swa is not None and train.ema is not None:
+        message = "the weights have one average; remove train.ema or this"
+        errors.add(at(section, "swa").where, message, key="train.swa")
+    if train.swa is not None and train.epochs is not None and train.swa.start >= train.epochs:
+        message = f"the average begins after epoch {train.swa.start}, but the run has {train.epochs}; lower swa.start"
+        errors.add(at(section, "swa").where, message, kind="unused", key="train.swa")
+    _check_used(top, section, errors)
+
+
+def _check_used(top: Top, section: Node, errors: ConfigErrors) -> None:
+    """Report settings that nothing reads; a default may be written all the same, as in the config that a run keeps."""
+    train = top.train
+    unused: list[tuple[Section, str, tuple[str, ...], str]] = []
+    if top.data.valid is None:
+        unused += [(train, "validate_every", ("validate",), "there is no valid split")]
+    if train.freeze is None:
+        unused += [(train, "freeze_statistics", ("freeze_statistics",), "nothing is frozen")]
+    if train.swa is not None and train.swa.lr is None:
+        names = ("anneal_epochs", "anneal_strategy")
+        unused += [(train.swa, name, ("swa", name), "there is no swa.lr to anneal to") for name in names]
+    for settings, name, path, why in unused:
+        if getattr(settings, name) != type(settings).model_fields[name].default:
+            node = at(section, *path)
+            key = ".".join(("train", *path))
+            errors.add(node.key_source or node.source, f"is not used: {why}", kind="unused", key=key)
+
+
+def _check_score(
+    score: str, path: tuple[str, ...], top: Top, root: Mapping, metrics: tuple[Component, ...], errors: ConfigErrors
+) -> None:
+    """`score` must be a metric that is measured, on a split that may choose a model."""
+    where, key = at(root, *path).where, ".".join(path)
+    split, slash, metric = score.partition("/")
+    measured = ["loss", *(m.name for m in metrics if m.name != "loss")]
+    if not slash or split not in SPLITS:
+        suggestion = registry.nearest(score, [f"valid/{m}" for m in measured])
+        errors.add(where, f"expected split/metric, got {score!r}", suggestion, key=key)
+    elif split == "test":
+        errors.add(where, "the test split must not choose the model; use the valid split", f"valid/{metric}", key=key)
+    elif getattr(top.data, split) is None:
+        errors.add(where, f"there is no {split} split; add data.{split} or remove this", kind="unused", key=key)
+    elif registry.metrics.find(metric) is None:
+        add_unknown_name(where, key, metric, registry.metrics, errors)
+    elif metric not in measured and not any(problem.key.startswith("metrics") for problem in errors.problems):
+        errors.add(where, f"{metric} is not measured; add it to metrics", kind="unused", key=key)

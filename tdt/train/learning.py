@@ -1,0 +1,84 @@
+"""A step of the optimizer: the gradients of one batch or several, clipped, with a learning rate that warms up."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tdt import Tensor, no_grad
+from tdt.nn.utils import clip_grad_norm_, clip_grad_value_
+from tdt.train.build import Parts
+from tdt.train.metrics import Reading
+from tdt.train.mixup import Mixup
+
+
+class Learning:
+    """What a training step does to a model, as `train` says. For each step: `forward` and `backward` of each batch, `step`.
+
+    A step's gradient is that of the loss of its batches as one: of the mean over all that counts, also where batches
+    differ in size, or in the weights of their classes.
+    """
+
+    def __init__(self, parts: Parts, steps_per_epoch: int):
+        self.parts, self.train = parts, parts.config.train
+        self.mixup = Mixup(self.train.mixup, parts.augment_generator) if self.train.mixup else None
+        warmup = self.train.warmup
+        self.warm_after = 0 if warmup is None else warmup.count * (steps_per_epoch if warmup.unit == "epoch" else 1)
+        self.reading = Reading.of(parts.loss)
+        self._first = self._shares = 0.0  # what the step's first batch counts in the mean, and all so far
+
+    def forward(self, inputs: Tensor, targets: Tensor) -> tuple[Any, Tensor]:
+        """What the model gives, and the loss."""
+        if not self._shares:
+            self.parts.optimizer.zero_grad()
+        if self.mixup is None:
+            output = self.parts.model(inputs)
+            return output, self.parts.loss(output, targets)
+        inputs, loss = self.mixup(inputs, targets, self.parts.loss)
+        output = self.parts.model(inputs)
+        return output, loss(output)
+
+    def backward(self, loss: Tensor, targets: Tensor) -> None:
+        """Add the gradients of a batch's loss to the step's."""
+        alone = self.train.accumulate == 1 or self.reading.is_sum
+        share = 1.0 if alone else float(self.reading.share(targets))
+        self._first = self._first or share
+        self._shares += share
+        (loss if alone or share == self._first else loss * (share / self._first)).backward()
+
+    def step(self, number: int) -> None:
+        """Change the weights: step `number` of the run, from 1."""
+        shares = 1.0 if self.reading.is_sum else self._shares / self._first
+        self._first = self._shares = 0.0
+        parameters = list(self.parts.model.parameters())
+        if shares != 1:
+            with no_grad():
+                for p in parameters:
+                    if p.grad is not None:
+                        p.grad.mul_(1 / shares)
+        if self.train.clip_grad_value is not None:
+            clip_grad_value_(parameters, self.train.clip_grad_value)
+        if self.train.clip_grad_norm is not None:
+            clip_grad_norm_(parameters, self.train.clip_grad_norm)
+        self._update(self.warmth(number))
+
+    def warmth(self, number: int) -> float:
+        """The share of its learning rates that step `number` takes."""
+        return min(1.0, number / self.warm_after) if self.warm_after else 1.0
+
+    def rates(self, number: int) -> dict[str, float]:
+        """The learning rates of step `number` under the tags of a log."""
+        groups, warmth = self.parts.optimizer.param_groups, self.warmth(number)
+        tags = ["lr"] if len(groups) == 1 else [f"lr/group{i}" for i in range(len(groups))]
+        return {tag: float(group["lr"]) * warmth for tag, group in zip(tags, groups, strict=True)}
+
+    def _update(self, warmth: float) -> None:
+        optimizer = self.parts.optimizer
+        if warmth == 1:
+            optimizer.step()
+            return
+        rates = [group["lr"] for group in optimizer.param_groups]
+        for group, rate in zip(optimizer.param_groups, rates, strict=True):
+            group["lr"] = rate * warmth
+        optimizer.step()
+        for group, rate in zip(optimizer.param_groups, rates, strict=True):  # the scheduler's, which it goes on from
+            group["lr"] = rate

@@ -1,0 +1,37 @@
+"""When a run ends: after so many epochs, steps or so much time, whichever comes first."""
+
+from __future__ import annotations
+
+import time
+
+from tdt.train.config import Train
+
+
+class Length:
+    """How long a run with `batches` batches an epoch is, in steps of the optimizer; `steps`, `epochs`: None if not known.
+
+    An epoch's last step may have fewer than `accumulate` batches. spent: seconds that earlier parts of the run took.
+
+    >>> length = Length(Train(epochs=2, steps=5, accumulate=3), batches=8)
+    >>> length.steps_per_epoch, length.steps, length.epochs, length.is_over(4), length.is_over(5)
+    (3, 5, 2, False, True)
+    """
+
+    def __init__(self, train: Train, batches: int):
+        self.steps_per_epoch = size = -(-batches // train.accumulate)
+        bounds = [train.steps, None if train.epochs is None else train.epochs * size]
+        self.steps = min((bound for bound in bounds if bound is not None), default=None)
+        self.epochs = None if self.steps is None else -(-self.steps // size)
+        self.seconds = None if train.time is None else train.time.seconds
+        self.spent = 0.0
+        self._began = time.monotonic()
+
+    def elapsed(self) -> float:
+        """Seconds of training, in all parts of the run."""
+        return self.spent + time.monotonic() - self._began
+
+    def is_over(self, step: int) -> bool:
+        """Whether the run ends after this step."""
+        return (self.steps is not None and step >= self.steps) or (
+            self.seconds is not None and self.elapsed() >= self.seconds
+        )

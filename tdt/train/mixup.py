@@ -1,0 +1,38 @@
+"""Mixing pairs of samples (Zhang, Cissé, Dauphin & Lopez-Paz, *mixup: Beyond Empirical Risk Minimization*, 2018)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import tdt
+from tdt import Generator, Tensor
+
+Loss = Callable[[Any, Tensor], Tensor]
+
+
+class Mixup:
+    """Blends each sample of a batch with another one: share · x + (1 - share) · x[other], and their losses likewise.
+
+    The share, one for a batch, is drawn from Beta(alpha, alpha) and is at least a half, so that a batch's own targets
+    remain the right ones to measure by.
+
+    >>> mixup = Mixup(1.0, tdt.Generator().manual_seed(0))
+    >>> mixed, loss = mixup(tdt.tensor([0.0, 1.0]), tdt.tensor([0, 1]), lambda output, target: (output - target).sum())
+    >>> mixed.shape, float(loss(mixed)) < 1e-6
+    (Size([2]), True)
+    """
+
+    def __init__(self, alpha: float, generator: Generator):
+        self.alpha, self.generator = alpha, generator
+
+    def __call__(self, inputs: Tensor, targets: Tensor, loss: Loss) -> tuple[Tensor, Callable[[Any], Tensor]]:
+        """The blended inputs, and the loss of what a model makes of them."""
+        other = tdt.randperm(len(inputs), generator=self.generator).to(inputs.device)
+        seed = int(tdt.randint(2**31, (), generator=self.generator))
+        share = float(np.random.default_rng(seed).beta(self.alpha, self.alpha))
+        share = max(share, 1 - share)
+        mixed = inputs.lerp(inputs[other], 1 - share)
+        return mixed, lambda output: loss(output, targets).lerp(loss(output, targets[other]), 1 - share)
