@@ -70,7 +70,7 @@ class Session:
         tdt.set_num_threads(tdt.get_num_threads())
         parts = build(config)
         warm = warm_start(parts, root)
-        run = Run.create(root, parts.config.name, parts.config.resolved(), folder=folder, extra={"weights": warm})
+        run = Run.create(root, parts.config.name, parts.config.annotated(), folder=folder, extra={"weights": warm})
         return cls(run, parts, None, True)
 
     @classmethod

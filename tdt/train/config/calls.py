@@ -9,11 +9,12 @@ import warnings
 from typing import NoReturn
 
 from tdt.train.config.errors import ConfigErrors
-from tdt.train.config.nodes import Call, Mapping, Node, Scalar, Sequence, join, plain
-from tdt.train.config.scalars import LONGEST_NUMBER, UNRESOLVED
+from tdt.train.config.nodes import Call, Mapping, Node, Scalar, Sequence, child, join, plain
+from tdt.train.config.scalars import LONGEST_NUMBER
 
 LONGEST_CALL = 2000
 DEEPEST = 20
+_QUOTED_OR_REFERENCE = re.compile(r"""'[^']*'|"[^"]*"|\$\{[^{}]*\}""")
 _WORDS = {"true": True, "false": False, "null": None}  # YAML's spelling, beside Python's
 
 
@@ -51,14 +52,12 @@ class _Reader:
             self.fail(None, f"the call has {len(text)} characters; {LONGEST_CALL} is the most that is read")
         if _depth(text) > DEEPEST:
             self.fail(None, f"the brackets nest deeper than {DEEPEST} levels")
-        if "${" in text:
-            self.fail(None, UNRESOLVED)
         if text != text.strip():
             self.fail(None, "blanks stand around the name; remove them")
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # "\d" in a string is the config's business
-                tree = ast.parse(text, mode="eval").body
+                tree = ast.parse(_QUOTED_OR_REFERENCE.sub(_as_name, text), mode="eval").body
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             self.fail(None, f"{_shown(text)} cannot be read as a name or a call: {_reason(error)}")
         call = self.call(tree, self.path)
@@ -85,7 +84,7 @@ class _Reader:
         if isinstance(tree.func, ast.Attribute):
             name = self.segment(tree.func)
             self.fail(self.offset(tree), f"{name} has a dot; write {tree.func.attr!r} alone")
-        if not isinstance(tree.func, ast.Name):
+        if not isinstance(tree.func, ast.Name) or self.segment(tree.func).startswith("$"):
             self.fail(self.offset(tree), f"expected a name before '(', got {self.segment(tree.func)}")
         call = Call(self.scalar.at(self.offset(tree)), name=tree.func.id)
         for number, arg in enumerate(tree.args):
@@ -107,7 +106,8 @@ class _Reader:
         if isinstance(tree, ast.Dict):
             return Mapping(source, items=self.items(tree, path))
         if isinstance(tree, ast.Name):
-            return Scalar(source, value=_WORDS.get(tree.id, tree.id), text=tree.id)
+            text = ast.get_source_segment(self.text, tree) or tree.id  # of a reference, not the name in its place
+            return Scalar(source, value=_WORDS.get(text, text), text=text)
         return Scalar(source, value=self.literal(tree), text=self.segment(tree))
 
     def items(self, tree: ast.Dict, path: str) -> dict[str, Node]:
@@ -138,6 +138,16 @@ class _Reader:
         return _shown(ast.get_source_segment(self.text, tree) or "")
 
 
+def child_of(node: Node, key: str) -> Node | None:
+    """As `nodes.child`, inside a call that is still text too."""
+    return child(parse(node, "", ConfigErrors()) if isinstance(node, Scalar) and looks_like_call(node) else node, key)
+
+
+def _as_name(match: re.Match[str]) -> str:
+    """A reference as a name of as many bytes, for ast, so that places stay; a quoted text as it is."""
+    return "_" * len(match[0].encode()) if match[0][0] == "$" else match[0]
+
+
 def _shown(text: str) -> str:
     return text if len(text) <= 60 else text[:56] + " ..."
 
@@ -154,13 +164,14 @@ def _reason(error: BaseException) -> str:
     return error.msg if isinstance(error, SyntaxError) else str(error)
 
 
-def unparse(node: Node) -> str:
-    """A node as the text that `parse` reads as the same."""
+def unparse(node: Node, inside: bool = False) -> str:
+    """A node as the text that `parse` reads as the same. inside: of a call, where a bare name is a text."""
     if isinstance(node, Call):
-        args = [unparse(arg) for arg in node.args] + [f"{key}={unparse(arg)}" for key, arg in node.kwargs.items()]
-        return f"{node.name}({', '.join(args)})" if args else node.name
+        args = [unparse(arg, True) for arg in node.args]
+        args += [f"{key}={unparse(arg, True)}" for key, arg in node.kwargs.items()]
+        return f"{node.name}({', '.join(args)})" if args or inside else node.name
     if isinstance(node, Sequence):
-        return f"[{', '.join(unparse(item) for item in node.items)}]"
+        return f"[{', '.join(unparse(item, True) for item in node.items)}]"
     if isinstance(node, Mapping):
-        return "{" + ", ".join(f"{key!r}: {unparse(item)}" for key, item in node.items.items()) + "}"
-    return repr(plain(node))
+        return "{" + ", ".join(f"{key!r}: {unparse(item, True)}" for key, item in node.items.items()) + "}"
+    return repr(node.written if isinstance(node, Scalar) and node.written else plain(node))

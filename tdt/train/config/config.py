@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from tdt.train.config import calls, writer
 from tdt.train.config.components import Component, Part
-from tdt.train.config.errors import ConfigErrors, Source
-from tdt.train.config.nodes import Mapping, Node, Scalar, child
+from tdt.train.config.errors import COMMAND_LINE, ConfigErrors, Source
+from tdt.train.config.nodes import Mapping, Node
 from tdt.train.config.rules import InitRule, ParamGroup
 from tdt.train.config.sections import Checkpoint, Loader, Log, Train, Weights
 
@@ -77,6 +77,17 @@ class Config:
         """YAML text with every default written out, which `loads` reads as the same config."""
         return writer.write(self, self._root)
 
+    def annotated(self) -> str:
+        """`resolved`, with the origin of each value as a comment: its file and line, the command line, or default."""
+        return writer.annotate(self.resolved(), self.origin)
+
+    def origin(self, keys: tuple[str, ...]) -> str:
+        """Where the value under `keys`, from the top, comes from: "digits.yaml:12", "command line" or "default"."""
+        node, depth = _reach(self._root, keys)
+        if depth < len(keys):
+            return "default"
+        return "command line" if node.where.file == COMMAND_LINE else f"{node.where.file}:{node.where.line}"
+
     def draft(self) -> Draft:
         """Itself as a draft without mistakes, to which a builder can add what it finds."""
         return Draft(ConfigErrors(self), self.data, self.model, self.init, self.optimizer.param_groups, lambda: self)
@@ -105,12 +116,15 @@ class Draft:
 
 def place(root: Mapping, key_path: str) -> Source:
     """Where `key_path` is written, inside calls too; the nearest level above if it is not."""
+    return _reach(root, tuple(key_path.split(".") if key_path else ()))[0].where
+
+
+def _reach(root: Mapping, keys: tuple[str, ...]) -> tuple[Node, int]:
+    """The node under `keys`, or the nearest level above, and how many levels down that is."""
     node: Node = root
-    for part in key_path.split(".") if key_path else []:
-        if isinstance(node, Scalar) and calls.looks_like_call(node):
-            node = calls.parse(node, "", ConfigErrors())
-        below = child(node, part)
+    for depth, part in enumerate(keys):
+        below = calls.child_of(node, part)
         if below is None:
-            break
+            return node, depth
         node = below
-    return node.where
+    return node, len(keys)

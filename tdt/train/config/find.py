@@ -20,26 +20,31 @@ def bundled() -> dict[str, Path]:
     return {}
 
 
-def find(name: str | Path, errors: ConfigErrors) -> Path | None:
-    """The file `name` means: a path that exists, else a bundled config; None after reporting that there is none."""
-    path = Path(name)
+def find(name: str | Path, errors: ConfigErrors, where: Source | None = None, folder: Path = Path()) -> Path | None:
+    """The file `name` means: a path that exists, else a bundled config; None after reporting that there is none.
+
+    where: the `extends` that names it, for the report. folder: where a relative path starts.
+    """
+    path = folder / name
+    key, where = ("extends", where) if where else ("", Source(str(name), 1, 1))
     try:
         if path.exists():
             return path
     except (OSError, ValueError) as error:
-        errors.add(Source(str(name), 1, 1), f"cannot be opened: {error}", kind="file")
+        errors.add(where, f"cannot be opened: {error}", kind="file", key=key)
         return None
     known = bundled()
     stem = path.stem if path.suffix in (".yaml", ".yml") else path.name
-    if len(path.parts) == 1 and stem in known:
+    plain = len(Path(name).parts) == 1
+    if plain and stem in known:
         return known[stem]
     suggestion = None
-    if len(path.parts) > 1 and path.parent.is_dir():
+    if (key or not plain) and path.parent.is_dir():
         close = nearest(path.name, [other.name for other in path.parent.iterdir()])
-        suggestion = str(path.parent / close) if close else None
+        suggestion = str(Path(name).parent / close) if close else None
     suggestion = suggestion or nearest(stem, known)
     listed = "" if suggestion else f"; bundled: {', '.join(known)}" if known else ""
-    errors.add(Source(str(name), 1, 1), f"no such file, and no bundled config{listed}", suggestion, kind="file")
+    errors.add(where, f"no such file, and no bundled config{listed}", suggestion, kind="file", key=key)
     return None
 
 

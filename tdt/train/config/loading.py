@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tdt.train import registry
-from tdt.train.config import find, overrides, reader
+from tdt.train.config import find, inherit, overrides, references
 from tdt.train.config.blocks import read_blocks
 from tdt.train.config.components import (
     Component,
@@ -21,7 +21,7 @@ from tdt.train.config.components import (
     read_components,
 )
 from tdt.train.config.config import SPLITS, Config, DataConfig, Draft, OptimizerConfig, SchedulerConfig, place
-from tdt.train.config.errors import ConfigError, ConfigErrors, Source
+from tdt.train.config.errors import COMMAND_LINE, ConfigError, ConfigErrors
 from tdt.train.config.models import ModelReader
 from tdt.train.config.nodes import Mapping, Node, at, child, join, plain, present
 from tdt.train.config.rules import ParamGroup, read_init, read_param_groups
@@ -64,17 +64,13 @@ def loads(text: str, file: str = "<string>", overrides: Texts[str] = ()) -> Conf
 
 def _draft(text: str, file: str, changes: Texts[str]) -> Draft:
     errors = ConfigErrors()
-    text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
-    root = reader.read(text, file, errors)
-    if root is None and not errors:
-        message = "the config is empty; it needs data, model, loss, optimizer, train"
-        errors.add(Source(file, 1, 1), message, kind="missing")
-    elif root is not None and not isinstance(root, Mapping):
-        errors.add(root.source, "expected 'key: value' lines at the top level", kind="wrong-type")
-    if not isinstance(root, Mapping):
+    root = inherit.read(text, file, errors)
+    root = None if root is None else inherit.inherit(root, file, errors)
+    if root is None:
         raise ConfigError(errors.problems)
     errors.locate = partial(place, root)
     overrides.apply(root, changes, errors)
+    references.resolve(root, errors)
     return _read(root, file, errors)
 
 
@@ -99,7 +95,7 @@ def _read(root: Mapping, file: str, errors: ConfigErrors) -> Draft:
             device=top.device,
             data=data,
             model=model,
-            weights=_located_weights(top.weights, root, file),
+            weights=_located_weights(top.weights, root),
             init=init,
             loss=loss,
             metrics=metrics,
@@ -217,7 +213,7 @@ def _read_scheduler(node: Node, path: str, errors: ConfigErrors) -> SchedulerCon
     return None if component is None else SchedulerConfig(component, interval)
 
 
-def _located_weights(weights: Weights | None, root: Mapping, file: str) -> Weights | None:
+def _located_weights(weights: Weights | None, root: Mapping) -> Weights | None:
     """`weights` with a path made absolute, from the folder of what names it. A run's name, or name/number, stays one."""
     if weights is None:
         return None
@@ -226,7 +222,7 @@ def _located_weights(weights: Weights | None, root: Mapping, file: str) -> Weigh
     if not is_path:
         return weights
     written_in = at(root, "weights", "from").source.file
-    path = (Path(file).parent if written_in == file else Path.cwd()) / Path(name).expanduser()
+    path = (Path.cwd() if written_in == COMMAND_LINE else Path(written_in).parent) / Path(name).expanduser()
     if re.fullmatch(r"\w[\w.-]*/\d+", name) and not path.exists():
         return weights
     return weights.model_copy(update={"source": os.path.abspath(path)})

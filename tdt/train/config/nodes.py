@@ -31,6 +31,7 @@ class Scalar(Node):
     exact: bool = False
     inset: int = 0  # width of the opening quote
     broken: bool = False  # could not be read; said already
+    written: str | None = None  # the reference it was read from, where that is what may be saved
 
     @property
     def where(self) -> Source:

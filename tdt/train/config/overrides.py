@@ -1,4 +1,4 @@
-"""`key=value` from the command line → changes in the tree, each with its own place for errors."""
+"""`key=value` and `~key` from the command line → changes in the tree, each with its own place for errors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ def apply(root: Mapping, overrides: Texts[str], errors: ConfigErrors) -> None:
     """Write each override into the tree. Errors stand at `<command line>:n:column` for the n-th override.
 
     A value is a YAML scalar, or a list or mapping in [ ] or { }; `null` takes a setting back to its default.
-    Missing sections on the way are made; a component written as a call takes `optimizer.lr=0.1` as a keyword.
+    `~key` takes out what is written. Missing sections on the way are made; a component written as
+    a call takes `optimizer.lr=0.1` as a keyword.
     """
     errors.overrides = tuple(overrides)
     for number, text in enumerate(overrides, 1):
@@ -29,7 +30,13 @@ def _apply_one(root: Mapping, text: str, number: int, errors: ConfigErrors) -> N
     key, equals, value_text = text.partition("=")
     key = key.strip()
     start = Source(COMMAND_LINE, number, 1)
+    if key.startswith("~") and not equals:
+        _take_out(root, key[1:], start, errors)
+        return
     parts = key.split(".")
+    if parts[0] == "extends":
+        errors.add(start, "is read before overrides; write it in a file", key="extends")
+        return
     if not equals or not all(parts) or len(parts) > reader.DEEPEST:
         message = "expected key=value, as in optimizer.lr=0.1"
         errors.add(start, message, kind="bad-value", key=key if equals else "")
@@ -46,6 +53,28 @@ def _apply_one(root: Mapping, text: str, number: int, errors: ConfigErrors) -> N
             return
         holder = below
     _put(holder, parts[-1], value, key, start, errors)
+
+
+def _take_out(root: Mapping, key: str, start: Source, errors: ConfigErrors) -> None:
+    parts = key.split(".")
+    holder: Holder = root
+    for depth, part in enumerate(parts):
+        here = ".".join(parts[: depth + 1])
+        if child(holder, part) is None:
+            keys = holder.items if isinstance(holder, Mapping) else holder.kwargs if isinstance(holder, Call) else ()
+            errors.add(start, "there is nothing to take out", nearest(part, keys), kind="unknown-key", key=here)
+            return
+        if depth < len(parts) - 1:
+            below = _descend(holder, part, here, start, errors)
+            if below is None:
+                return
+            holder = below
+    if isinstance(holder, Sequence):
+        del holder.items[int(parts[-1])]
+    elif isinstance(holder, Mapping):
+        del holder.items[parts[-1]]
+    elif holder.kwargs.pop(parts[-1], None) is None:
+        del holder.args[int(parts[-1])]
 
 
 def _read_value(text: str, source: Source, key: str, errors: ConfigErrors) -> Node | None:

@@ -22,8 +22,6 @@ _LEADING_ZERO = re.compile(r"[-+]?0[0-9]+")
 
 LONGEST_NUMBER = 40  # digits; nothing a config counts needs more, and int() of a long text takes quadratic time
 
-UNRESOLVED = "references ${...} are not resolved; write the value"
-
 _TRUE_WORDS = {"yes", "y", "on", "true", "t"}
 _FALSE_WORDS = {"no", "n", "off", "false", "f"}
 

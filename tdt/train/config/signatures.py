@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from tdt.train.config.errors import COMMAND_LINE, ConfigErrors
 from tdt.train.config.nodes import BROKEN, Call, Node, join
-from tdt.train.config.scalars import UNRESOLVED, hint, spell
+from tdt.train.config.scalars import hint, spell
 from tdt.train.registry import Registry, nearest
 
 if TYPE_CHECKING:
@@ -175,9 +175,7 @@ def _checked(parameter: Parameter, value: Any, node: Node, path: str, errors: Co
         return None  # said already
     annotation = parameter.annotation
     fitted = _as_tuple(value) if annotation in (parameter.empty, Any) else fit(annotation, value)
-    if isinstance(value, str) and "${" in value:
-        errors.add(node.where, UNRESOLVED, key=path)
-    elif fitted is _MISFIT:
+    if fitted is _MISFIT:
         _add_misfit(annotation, value, node, path, errors)
     return fitted
 

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ValidationError
 
 from tdt.train.config.errors import ConfigErrors
 from tdt.train.config.nodes import BROKEN, Mapping, Node, Sequence, child, join, plain, present
-from tdt.train.config.scalars import UNRESOLVED, hint, spell
+from tdt.train.config.scalars import hint, spell
 from tdt.train.config.sections import Section, Top
 from tdt.train.registry import nearest
 
@@ -65,8 +65,6 @@ def _add(item: Any, root: Mapping, found: list[Any], errors: ConfigErrors) -> No
             errors.add(where, "is missing", kind="missing", key=join(parent_path, name))
     elif isinstance(value := plain(node), type(BROKEN)):
         return  # said already
-    elif isinstance(value, str) and "${" in value:
-        errors.add(node.where, UNRESOLVED, key=path)
     elif kind in _EXPECTED:
         expected, types = _EXPECTED[kind]
         if value is None and path in _REQUIRED:

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from tdt.train.config import calls
+from tdt.train.config import calls, reader
+from tdt.train.config.errors import ConfigErrors
 from tdt.train.config.nodes import Call, Mapping, Node, Scalar, Sequence, child, present
 from tdt.train.config.scalars import resolve
 
 if TYPE_CHECKING:
     from tdt.train.config.config import Config
+
+
+Path = tuple[str, ...]  # keys, from the top; a key may have dots in it
+WIDE = 80  # columns; the comments of longer lines stand further right
 
 
 class _Dumper(yaml.SafeDumper):
@@ -26,7 +32,8 @@ def _represent_str(dumper: _Dumper, text: str) -> yaml.Node:
         is_text = resolve(text) == text
     except ValueError:
         is_text = False
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=None if is_text else "'")
+    style = '"' if "\n" in text else None if is_text else "'"  # in double quotes a text stays on its line
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
 
 _Dumper.add_representer(str, _represent_str)
@@ -53,6 +60,7 @@ def write(config: Config, root: Node) -> str:
     top["train"] = _as_lists(config.train.model_dump(by_alias=True, exclude_none=True))
     top["checkpoint"] = config.checkpoint.model_dump(exclude_none=True)
     top["log"] = config.log.model_dump(exclude_none=True)
+    top = _with_references(top, root)
     return yaml.dump(top, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=10**6, default_flow_style=False)
 
 
@@ -64,7 +72,43 @@ def _written(node: Node) -> Any:
     if isinstance(node, Call):
         return calls.unparse(node)
     assert isinstance(node, Scalar)
-    return node.value
+    return node.written or node.value
+
+
+def _with_references(data: Any, node: Node | None) -> Any:
+    """`data` as it was written where a value came from the environment."""
+    if isinstance(node, Scalar) and node.written:
+        return node.written
+    if isinstance(data, dict):
+        return {key: _with_references(value, child(node, key)) for key, value in data.items()}
+    if isinstance(data, list):
+        return [_with_references(value, child(node, str(number))) for number, value in enumerate(data)]
+    return data
+
+
+def annotate(text: str, origin: Callable[[Path], str]) -> str:
+    """The lines of what `write` gave, with the origin of each value behind it as a comment."""
+    lines = text.splitlines()
+    ends = {}
+    for path, node in leaves(reader.read(text, "", ConfigErrors())):
+        ends[node.source.line - 1] = path
+    width = max((len(lines[number]) for number in ends if len(lines[number]) <= WIDE), default=0)
+    for number, path in ends.items():
+        lines[number] = f"{lines[number]:<{width}}  # {origin(path)}"
+    return "\n".join(lines) + "\n"
+
+
+def leaves(node: Node | None, path: Path = ()) -> Iterator[tuple[Path, Node]]:
+    """(keys that lead there, node) of every value that holds no others; an empty list or mapping is one."""
+    below: Iterable[tuple[Any, Node]] = ()
+    if isinstance(node, Mapping):
+        below = node.items.items()
+    elif isinstance(node, Sequence):
+        below = enumerate(node.items)
+    if node is not None and not below:
+        yield path, node
+    for key, item in below:
+        yield from leaves(item, (*path, str(key)))
 
 
 def _as_lists(section: dict[str, Any]) -> dict[str, Any]:
