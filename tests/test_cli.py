@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+import typer
 
 from tdt import cli
 from tests.commands.running import SMALL, tdt
@@ -25,17 +26,23 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, 
     return code, out, err
 
 
-@pytest.mark.parametrize(
-    "verb", ["train", "eval", "runs", "runs list", "runs show", "runs compare", "runs diff", "runs delete"]
-)
-def test_each_verb_has_help_with_an_example(capsys, verb: str):
-    code, out, _ = run(capsys, *verb.split(), "--help")
-    assert code == 0 and re.search(rf"Examples?:\s+tdt\s+{verb.split()[0]}", out)
+def verbs() -> list[list[str]]:
+    """Every verb, and the commands of those that have some."""
+    app = typer.main.get_command(cli.app)
+    names = app.list_commands(None)
+    groups = {name: getattr(app.get_command(None, name), "commands", {}) for name in names}
+    return [[name, *below] for name in names for below in ([], *([command] for command in groups[name]))]
+
+
+@pytest.mark.parametrize("verb", verbs(), ids=" ".join)
+def test_each_verb_has_help_with_an_example(capsys, verb: list[str]):
+    code, out, _ = run(capsys, *verb, "--help")
+    assert code == 0 and re.search(rf"Examples?:\s+tdt\s+{verb[0]}", out)
 
 
 def test_help_lists_the_verbs(capsys):
     code, out, _ = run(capsys, "--help")
-    assert code == 0 and re.search(r"^\s+train\s", out, re.M) and re.search(r"^\s+eval\s", out, re.M)
+    assert code == 0 and all(re.search(rf"^\s+{verb[0]}\s", out, re.M) for verb in verbs())
 
 
 def test_the_version(capsys):

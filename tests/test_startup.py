@@ -50,7 +50,7 @@ def foreign(modules: set[str]) -> set[str]:
 RUN = "import sys; sys.argv = ['tdt', *{!r}]; from tdt.cli import main; main()"
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["train", "--help"], ["eval", "--help"], ["--version"]])
+@pytest.mark.parametrize("arguments", [["--help"], ["runs", "list", "--help"], ["--version"]])
 def test_help_loads_neither_numpy_nor_the_core(arguments: list[str]):
     modules = loaded_by(RUN.format(arguments))
     assert "tdt.cli" in modules

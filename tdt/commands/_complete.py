@@ -30,6 +30,11 @@ def checkpoints(ctx: typer.Context, incomplete: str) -> list[str]:
     return runs(ctx, incomplete) + _beginning(incomplete, list(_files(incomplete, (".safetensors",))))
 
 
+def anything(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Configs, runs and checkpoint files."""
+    return configs(incomplete) + checkpoints(ctx, incomplete)
+
+
 def splits(incomplete: str) -> list[str]:
     """The splits that a config may have."""
     return _beginning(incomplete, ["train", "valid", "test"])

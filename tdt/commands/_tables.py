@@ -13,17 +13,23 @@ if TYPE_CHECKING:
 
 
 def layers(parts: Parts) -> str:
-    """A row per layer: output shape, parameters, multiply-adds a sample; with totals."""
+    """A row per layer: output shape, parameters; of a sample multiply-adds and bytes of output; with totals."""
     rows = [
-        (row.name, row.layer, "x".join(map(str, row.shape)) or "1", f"{row.parameters:,}", f"{row.flops:,}")
+        (
+            row.name,
+            row.layer,
+            "x".join(map(str, row.shape)) or "1",
+            *(f"{n:,}" for n in (row.parameters, row.flops, row.bytes)),
+        )
         for row in parts.rows
     ]
     parameters, buffers = list(parts.model.parameters()), list(parts.model.buffers())
     total = sum(p.numel() for p in parameters)
     free = sum(p.numel() for p in parameters if p.requires_grad)
     size = sum(t.numel() * t.element_size() for t in (*parameters, *buffers))
-    rows.append(("total", "", "", f"{total:,}", f"{sum(row.flops for row in parts.rows):,}"))
-    table = text(("layer", "", "output", "parameters", "multiply-adds"), rows, right=(3, 4))
+    sums = total, sum(row.flops for row in parts.rows), sum(row.bytes for row in parts.rows)
+    rows.append(("total", "", "", *(f"{n:,}" for n in sums)))
+    table = text(("layer", "", "output", "parameters", "multiply-adds", "bytes"), rows, right=(3, 4, 5))
     frozen = f", {total - free:,} of them frozen" if free < total else ""
     return f"{table}\n{total:,} parameters{frozen}, {size / 2**20:.2f} MiB; on {parts.device}"
 

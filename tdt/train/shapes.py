@@ -18,13 +18,15 @@ BATCH = 2  # 1 would hide a batch that is folded into another dimension
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """A layer in the table of a dry run: output shape without the batch, own parameters, multiply-adds per sample."""
+    """A layer in the table of a dry run: output shape without the batch, own parameters; multiply-adds per sample, and
+    the bytes of what comes out."""
 
     name: str
     layer: str
     shape: tuple[int, ...]
     parameters: int
     flops: int
+    bytes: int
 
 
 class _Watch:
@@ -53,10 +55,12 @@ class _Watch:
         for tensor in _tensors(output):
             self.made.setdefault(id(tensor), (tensor, self.called(module)))
         if next(iter(module.children()), None) is None:
-            shape = tuple(output.shape[1:]) if isinstance(output, Tensor) else ()
+            outputs = list(_tensors(output))
+            shape = tuple(outputs[0].shape[1:]) if outputs else ()
             own = sum(p.numel() for p in module.parameters())
             cost = (self.seen.flops - flops) // BATCH
-            self.rows.append(Row(self.names[module], repr(module), shape, own, cost))
+            size = sum(tensor.numel() * tensor.element_size() for tensor in outputs) // BATCH
+            self.rows.append(Row(self.names[module], repr(module), shape, own, cost, size))
 
     def called(self, module: nn.Module) -> str:
         """A layer as its owner knows it: name, how it is written, and on which line."""

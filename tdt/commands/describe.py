@@ -1,0 +1,116 @@
+"""`tdt describe`: what a model is made of, and what training it costs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tdt.commands import _complete
+from tdt.commands._options import Device, Json, Root, Traceback
+from tdt.commands.train import Overrides
+
+if TYPE_CHECKING:
+    from tdt.train.build import Parts
+    from tdt.train.config import Draft
+    from tdt.train.costs import Costs
+
+EXAMPLE = "Examples:  tdt describe digits-cnn data.loader.batch_size=256  |  tdt describe digits-cnn/1 --json"
+
+
+def describe(
+    what: Annotated[
+        str,
+        typer.Argument(
+            metavar="CONFIG|RUN|CHECKPOINT",
+            help="A config (file, or one that comes with tdt), a run, or a checkpoint file.",
+            autocompletion=_complete.anything,
+        ),
+    ],
+    overrides: Overrides = None,
+    json: Json = False,
+    device: Device = None,
+    runs_root: Root = Path("runs"),
+    traceback: Traceback = False,
+) -> int:
+    """Show the layers of a model, and what training costs: shapes, parameters, multiply-adds, time and memory of a step."""
+    from tdt.train.build import build
+    from tdt.train.config import ConfigErrors
+    from tdt.train.costs import estimate
+    from tdt.train.data import open_splits
+
+    parts = build(_read(what, [*(overrides or ()), *([f"device={device}"] if device else ())], runs_root), splits=())
+    errors = ConfigErrors()
+    split = open_splits(parts.config.data, errors)["train"]
+    costs = estimate(parts, split)
+    if json:
+        from json import dumps
+
+        print(dumps(_facts(parts, costs)))
+        return 0
+    from tdt.commands._tables import layers
+
+    print(f"{layers(parts)}\n\n{_as_text(costs)}")
+    return 0
+
+
+def _read(what: str, overrides: list[str], root: Path) -> Draft:
+    """The config in a file or of that name; else that of a checkpoint or of a run."""
+    from tdt.train.config import bundled, draft, loads
+
+    path = Path(what)
+    if path.suffix in (".yaml", ".yml") or (what in bundled() and not path.exists()):
+        return draft(what, overrides)
+    if path.suffix == ".safetensors":
+        from tdt.train.state import load_run
+
+        return loads(load_run(path)[1]["config"], what, overrides).draft()
+    from tdt.train.run import Run
+
+    run = Run.open(what, root)
+    return loads(run.config_text(), str(run.folder / "config.yaml"), overrides).draft()
+
+
+def _as_text(costs: Costs) -> str:
+    from tdt.commands._tables import text
+
+    how = (
+        "measured on a batch made up of one sample"
+        if costs.measured
+        else f"computed: 3 forward passes at {costs.rate / 1e9:.1f} G multiply-adds a second"
+    )
+    rows = [(name, f"{size / 2**20:,.2f} MiB") for name, size in _memory(costs).items()]
+    rows.insert(0, ("step time", f"{costs.seconds * 1e3:,.2f} ms"))
+    return f"a training step of {costs.batch_size} samples, {how}\n" + text(("", ""), rows, right=(1,)).lstrip("\n")
+
+
+def _memory(costs: Costs) -> dict[str, int]:
+    return {
+        "parameters": costs.parameters,
+        "buffers": costs.buffers,
+        "gradients": costs.gradients,
+        "optimizer state": costs.optimizer,
+        "activations": costs.activations,
+        "peak memory": costs.peak,
+    }
+
+
+def _facts(parts: Parts, costs: Costs) -> dict[str, Any]:
+    """What a script reads."""
+    from dataclasses import asdict
+
+    parameters = list(parts.model.parameters())
+    return {
+        "name": parts.config.name,
+        "device": str(parts.device),
+        "layers": [asdict(row) for row in parts.rows],
+        "parameters": sum(p.numel() for p in parameters),
+        "trainable": sum(p.numel() for p in parameters if p.requires_grad),
+        "multiply_adds": sum(row.flops for row in parts.rows),
+        "batch_size": costs.batch_size,
+        "step_seconds": costs.seconds,
+        "samples_per_second": costs.batch_size / costs.seconds,
+        "measured": costs.measured,
+        "bytes": {name.replace(" ", "_"): size for name, size in _memory(costs).items()},
+    }

@@ -1,0 +1,126 @@
+"""What a training step costs, in time and memory: measured on a batch that is made up of one sample, or computed."""
+
+from __future__ import annotations
+
+import statistics
+import time
+import tracemalloc
+from dataclasses import dataclass
+from typing import Any
+
+import tdt
+from tdt import Tensor
+from tdt.train.build import Parts
+from tdt.train.data import Split
+from tdt.utils.data import default_collate
+
+LONGEST = 1.0  # seconds: where a step would take longer, it is not measured
+ENOUGH = 0.5  # seconds of measured steps
+PRODUCT = 512  # rows of the matrices whose product says how fast the machine is
+
+
+@dataclass(frozen=True)
+class Costs:
+    """A step's seconds, and bytes: of what the model holds all the time, and of what a step needs beside it.
+
+    measured: whether a step was run; else seconds are 3 forward passes at `rate` multiply-adds a second, and activations
+    are the layers' outputs, all kept.
+    """
+
+    batch_size: int
+    seconds: float
+    measured: bool
+    rate: float
+    parameters: int
+    buffers: int
+    gradients: int
+    optimizer: int
+    activations: int
+
+    @property
+    def peak(self) -> int:
+        """All of it at once."""
+        return self.parameters + self.buffers + self.gradients + self.optimizer + self.activations
+
+
+def estimate(parts: Parts, split: Split) -> Costs:
+    """The costs of a training step of `parts`, on batches like the first sample of `split`. Changes the weights."""
+    batch_size = min(parts.config.data.loader.batch_size, len(split.dataset))
+    parameters, buffers = list(parts.model.parameters()), list(parts.model.buffers())
+    gradients = sum(_bytes(p) for p in parameters if p.requires_grad)
+    activations = batch_size * sum(row.bytes for row in parts.rows)
+    rate = _rate(parts.device)
+    seconds = 3 * batch_size * sum(row.flops for row in parts.rows) / rate  # the backward pass is two more
+    measured = seconds <= LONGEST
+    if measured:
+        batch = _batch(split, batch_size)
+        seconds = _timed(parts, batch)
+        activations = _traced(parts, batch, gradients) if parts.device.type == "cpu" else activations
+    else:
+        for p in parameters:
+            p.grad = tdt.zeros_like(p) if p.requires_grad else None
+        parts.optimizer.step()  # which makes its state
+    state = [value for of_one in parts.optimizer.state.values() for value in of_one.values()]
+    return Costs(
+        batch_size,
+        seconds,
+        measured,
+        rate,
+        sum(map(_bytes, parameters)),
+        sum(map(_bytes, buffers)),
+        gradients,
+        sum(_bytes(value) for value in state if isinstance(value, Tensor)),
+        activations,
+    )
+
+
+def _bytes(tensor: Tensor) -> int:
+    return tensor.numel() * tensor.element_size()
+
+
+def _rate(device: tdt.device) -> float:
+    """Multiply-adds a second, in a product of matrices."""
+    matrix = tdt.ones(PRODUCT, PRODUCT, device=device)
+    took = []
+    for _ in range(5):
+        began = time.perf_counter()
+        (matrix @ matrix)[0, 0].item()
+        took.append(time.perf_counter() - began)
+    return PRODUCT**3 / min(took)
+
+
+def _batch(split: Split, size: int) -> Any:
+    """The first sample of the split, so many times."""
+    return default_collate([split.sample()] * size)
+
+
+def _step(parts: Parts, batch: Any) -> None:
+    inputs, targets = parts.place(batch[0]), batch[1].to(parts.device)
+    parts.optimizer.zero_grad()
+    loss = parts.loss(parts.model(inputs), targets)
+    loss.item()
+    loss.backward()
+    parts.optimizer.step()
+
+
+def _timed(parts: Parts, batch: Any) -> float:
+    """The median of some steps, after a first one that compiles and allocates."""
+    parts.model.train()
+    _step(parts, batch)
+    took: list[float] = []
+    while sum(took) < ENOUGH and len(took) < 50:
+        began = time.perf_counter()
+        _step(parts, batch)
+        took.append(time.perf_counter() - began)
+    return statistics.median(took)
+
+
+def _traced(parts: Parts, batch: Any, gradients: int) -> int:
+    """The most bytes that a step holds beside gradients: NumPy reports its arrays to tracemalloc."""
+    parts.optimizer.zero_grad()
+    tracemalloc.start()
+    try:
+        _step(parts, batch)
+        return max(tracemalloc.get_traced_memory()[1] - gradients, 0)
+    finally:
+        tracemalloc.stop()
