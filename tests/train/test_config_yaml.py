@@ -265,3 +265,9 @@ def test_a_config_with_lines_exchanged_never_gives_a_traceback(one: str, other: 
 )
 def test_any_override_never_gives_a_traceback(key: list[str], value: list[str]):
     assert is_answered(GOOD, ".".join(key) + "=" + "".join(value))
+
+
+def test_an_override_of_several_lines_has_errors_in_its_own_place():
+    assert is_answered(GOOD, "optimizer={\r\n*")
+    config = loads(GOOD, file="c.yaml", overrides=["optimizer={type: SGD,\n lr: 0.25}"])
+    assert config.optimizer.component.kwargs == {"lr": 0.25}

@@ -80,7 +80,8 @@ def _take_out(root: Mapping, key: str, start: Source, errors: ConfigErrors) -> N
 def _read_value(text: str, source: Source, key: str, errors: ConfigErrors) -> Node | None:
     if text[:1] in tuple("[{\"'"):
         inner = ConfigErrors()
-        padded = "\n" * (source.line - 1) + " " * (source.column - 1) + text  # so that marks are our positions
+        one_line = re.sub(r"[\r\n\x85\u2028\u2029]", " ", text)  # as YAML reads them inside brackets and quotes
+        padded = "\n" * (source.line - 1) + " " * (source.column - 1) + one_line  # so that marks are our positions
         node = reader.read(padded, COMMAND_LINE, inner)
         for problem in inner.problems:
             full = ".".join(filter(None, [key, problem.key]))
