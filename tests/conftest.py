@@ -57,7 +57,9 @@ class TimeBudget:
             items[:] = [item for item in items if self.group[item.nodeid] == wanted]
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        self.seconds[self.group[report.nodeid]] += report.duration
+        where = Path(report.nodeid.partition("::")[0])  # only processes that collect know the group by its marks
+        group = self.group.get(report.nodeid) or group_of(where.relative_to(self.root.name))
+        self.seconds[group] += report.duration
 
     def over(self) -> list[str]:
         """The groups, and "all", that took longer than they may."""
