@@ -15,6 +15,7 @@ import numpy as np
 
 import tdt
 from tdt import Tensor, nn
+from tdt._meta import meta, stand_in
 from tdt.optim.lr_scheduler import ChainedScheduler, LRScheduler, ReduceLROnPlateau
 from tdt.optim.optimizer import Optimizer
 from tdt.optim.swa_utils import SWALR
@@ -31,7 +32,7 @@ from tdt.train.metrics import Loss, Metric, Reading
 from tdt.train.model import SAYS_NO, Refused, build_model, create
 from tdt.train.overfit import few_batches
 from tdt.train.patterns import check_patterns, matching
-from tdt.train.shapes import Row, check_shapes
+from tdt.train.shapes import BATCH, Row, check_shapes
 
 BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
 
@@ -54,6 +55,7 @@ class Parts:
     groups: list[tuple[str, int]] = dataclasses.field(default_factory=list)
     frozen_norms: tuple[nn.Module, ...] = ()
     average: Average | None = None
+    facts: dict[str, Any] = dataclasses.field(default_factory=dict)  # of the data: `Split.facts`
 
     @property
     def scored(self) -> nn.Module:
@@ -137,6 +139,7 @@ def build(
     errors = draft.errors
     sound = None if errors else draft.finish()
     opened = open_splits(draft.data, errors) if draft.data else {}
+    facts = opened["train"].facts() if "train" in opened else {}
     opened = few_batches(opened, sound) if sound else opened
     tdt.manual_seed(sound.seed if sound else 0)
     model, sources = build_model(draft.model, errors) if draft.model else (nn.Module(), {})
@@ -151,6 +154,7 @@ def build(
 
     initialize(config, model, errors)
     parts = _place(config, device, model, loss, rows)
+    parts.facts = facts
     if training:
         parts.frozen_norms = freeze(config, model, errors)
         build_optimizer(parts, errors)
@@ -161,6 +165,21 @@ def build(
             _add_loader(parts, name, split, training, errors)
     errors.raise_if_any()
     _seed_all(config.seed)
+    return parts
+
+
+def build_alone(config: Config, facts: dict[str, Any]) -> Parts:
+    """Model and loss of a config that was checked, for the data of which a checkpoint keeps `facts`, without them."""
+    errors = config.draft().errors
+    model, _ = build_model(config.model, errors)
+    loss = create(registry.losses, config.loss, errors)
+    device = find_device(config, errors)
+    errors.raise_if_any()
+    form = facts["input"]
+    with meta():  # lazy layers learn their sizes
+        model.eval()(stand_in((BATCH, *form["shape"]), form["dtype"]))
+    parts = _place(config, device, model, loss, [])
+    parts.facts = facts
     return parts
 
 

@@ -7,6 +7,8 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
 import tdt
 from tdt.train import registry
 from tdt.train._failures import REFUSALS, reason
@@ -38,6 +40,26 @@ class Split:
         steps.draw_from(tdt.Generator())
         inputs, target = self.dataset[0]
         return (steps(inputs) if steps.transforms else inputs), target
+
+    def facts(self) -> dict[str, Any]:
+        """What a checkpoint keeps of the data, as JSON can hold it, so that the model is of use without them.
+
+        classes: their names. item: an input as the data set gives it, an image's mode or an array's shape and dtype.
+        input: the same of what the model gets. state: what the data set has learnt from its training rows.
+        """
+        inputs, prepared = self.dataset[0][0], self.sample()[0]
+        state = getattr(self.dataset, "state_dict", None)
+        return {
+            "classes": [str(name) for name in getattr(self.dataset, "classes", ())],
+            "item": {"mode": inputs.mode} if hasattr(inputs, "mode") else _form(inputs),
+            "input": _form(prepared),
+            "state": state() if state else None,
+        }
+
+
+def _form(value: Any) -> dict[str, Any]:
+    array = value._a if isinstance(value, tdt.Tensor) else np.asarray(value)
+    return {"shape": list(array.shape), "dtype": array.dtype.name}
 
 
 class Augmented(Dataset):

@@ -159,7 +159,7 @@ class Session:
         events.subscribe(TensorBoardLog(self.run.folder, cut_to, step))
 
     def _describe(self) -> dict[str, Any]:
-        return {"config": self.parts.config.resolved(), **_circumstances()}
+        return {"config": self.parts.config.resolved(), "data": self.parts.facts, **_circumstances()}
 
     def _restore(self) -> Path:
         """Put the best weights, else the last, into the model; returns the checkpoint that they are from."""

@@ -22,3 +22,19 @@ def write_whole(file, data: bytes | bytearray | memoryview) -> None:
     rest = memoryview(data)
     while rest:
         rest = rest[file.write(rest) :]
+
+
+def replace_file(path: str | os.PathLike[str], data: bytes) -> None:
+    """Write `data` to `path`, so that whatever happens the file is the old one or the whole new one."""
+    path = Path(path)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with open(temporary, "wb", buffering=0) as file:
+            write_whole(file, data)
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+        fsync_folder(path.parent)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error
+    finally:
+        temporary.unlink(missing_ok=True)

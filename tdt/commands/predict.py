@@ -1,0 +1,126 @@
+"""`tdt predict`: what a trained model says of new inputs."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tdt.commands._complete import checkpoints
+from tdt.commands._options import Device, Root, Traceback
+
+if TYPE_CHECKING:
+    from tdt.train.prediction import Prediction
+
+EXAMPLE = (
+    "Examples:  tdt predict digits-cnn photo.png folder/ --top 3  |  tdt predict pets/2 new.csv --csv answers.csv  |  "
+    "echo 'def f' | tdt predict gpt - --json"
+)
+
+
+def predict(
+    checkpoint: Annotated[
+        str,
+        typer.Argument(help="A checkpoint file, or a run: name, name/number or folder.", autocompletion=checkpoints),
+    ],
+    inputs: Annotated[
+        list[str],
+        typer.Argument(
+            help="Images, folders of them, a CSV with the training columns, an NPZ, a text file; - for stdin.",
+            metavar="INPUT...",
+        ),
+    ],
+    top: Annotated[int, typer.Option("--top", min=1, metavar="N", help="Show the N likeliest classes.")] = 1,
+    csv: Annotated[Path | None, typer.Option("--csv", metavar="FILE", help="Write a CSV: a line per input.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print a JSON list, with all digits.")] = False,
+    device: Device = None,
+    runs_root: Root = Path("runs"),
+    traceback: Traceback = False,
+) -> int:
+    """Let a checkpoint, or a run's best one, else its last, say what new inputs are. Needs no data set.
+
+    What cannot be read is named on stderr; the others are answered, and the exit code is 1.
+    """
+    from tdt.train.checkpoint import CheckpointError
+    from tdt.train.run import find_checkpoint
+
+    try:
+        path = find_checkpoint(checkpoint, runs_root)
+    except CheckpointError as error:
+        raise typer.BadParameter(str(error)) from error
+    from tdt.train.prediction import Predictor
+
+    predictor = Predictor(path, device)
+    answers, failed = [], 0
+    for answer in predictor.predict(predictor.read(inputs, sys.stdin.read)):
+        answers.append(answer)
+        if answer.error is not None:
+            failed += 1
+            print(_named(answer.name, answer.error), file=sys.stderr)
+    if json:
+        print(_as_json(answers, top))
+    else:
+        print(path, *([_as_table(answers, top)] if failed < len(answers) else []), sep="\n")
+    if csv is not None:
+        from tdt.utils._files import replace_file
+
+        replace_file(csv, _as_csv(answers, top).encode())
+    return 1 if failed else 0
+
+
+def _named(name: str, error: str) -> str:
+    return error if error.startswith(f"{name}:") else f"{name}: {error}"
+
+
+def _as_json(answers: list[Prediction], top: int) -> str:
+    import json
+
+    def told(answer: Prediction) -> dict[str, Any]:
+        if answer.error is not None:
+            return {"input": answer.name, "error": answer.error}
+        if answer.values:
+            return {"input": answer.name, "values": [_strict(value) for value in answer.values]}
+        first, chance = answer.classes[0]
+        ranked = [{"class": name, "probability": _strict(value)} for name, value in answer.classes[:top]]
+        return {"input": answer.name, "class": first, "probability": _strict(chance), "top": ranked}
+
+    return json.dumps([told(answer) for answer in answers], indent=1)
+
+
+def _strict(value: float) -> Any:
+    """JSON has no nan and inf; as a string float() reads them."""
+    return value if abs(value) < float("inf") else repr(value)
+
+
+def _cells(answers: list[Prediction], top: int, spell: Any) -> tuple[list[str], list[list[str]]]:
+    """Heading and rows of the inputs that have an answer."""
+    told = [answer for answer in answers if answer.error is None]
+    rows = [
+        [answer.name, *(spell(value) for value in answer.values)]
+        + [cell for name, chance in answer.classes[:top] for cell in (name, spell(chance))]
+        for answer in told
+    ]
+    values, ranks = (max((len(getattr(a, part)) for a in told), default=0) for part in ("values", "classes"))
+    ends = ["", *(f" {number}" for number in range(2, min(ranks, top) + 1))][: min(ranks, top)]
+    head = ["input", *(f"output {i}" for i in range(values))]
+    return head + [f"{what}{end}" for end in ends for what in ("class", "probability")], rows
+
+
+def _as_table(answers: list[Prediction], top: int) -> str:
+    from tdt.commands import _tables
+    from tdt.commands._console import number
+
+    head, rows = _cells(answers, top, number)
+    return _tables.text(head, rows, [i for i, name in enumerate(head) if name.startswith(("output", "probability"))])
+
+
+def _as_csv(answers: list[Prediction], top: int) -> str:
+    import csv
+    import io
+
+    text = io.StringIO(newline="")
+    head, rows = _cells(answers, top, repr)
+    csv.writer(text, lineterminator="\n").writerows([[name.replace(" ", "_") for name in head], *rows])
+    return text.getvalue()

@@ -1,0 +1,228 @@
+"""What a trained model says of inputs that are in no data set: images, rows of a table, arrays, lines of text."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import groupby, islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import tdt
+from tdt import Tensor, nn
+from tdt._tensor import wrap
+from tdt.nn.functional import sigmoid, softmax
+from tdt.train import registry
+from tdt.train._failures import REFUSALS, reason
+from tdt.train.build import build_alone
+from tdt.train.checkpoint import CheckpointError
+from tdt.train.config import loads
+from tdt.train.metrics import Reading
+from tdt.train.state import fitting, load_model, load_run
+from tdt.vision.transforms import Compose
+
+STDIN = "-"
+BATCH = 64
+Named = tuple[str, Any]  # an input's name, and the input or the exception that says what is wrong with it
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What the model says of the input `name`, or why it says nothing (`error`).
+
+    classes: (class, probability), the likeliest first, where the model tells classes or yes from no; else `values`.
+    """
+
+    name: str
+    classes: tuple[tuple[str, float], ...] = ()
+    values: tuple[float, ...] = ()
+    error: str | None = None
+
+
+class Predictor:
+    """The model of a checkpoint, which needs nothing but the checkpoint: no data set, no folder of its run.
+
+    path: the checkpoint. device: where, if not on the device of its config.
+    Raises CheckpointError for a damaged one, and for one that keeps no facts of its data.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], device: str | None = None):
+        tensors, meta = load_run(path)
+        self.config = loads(meta["config"], f"{path}:config", [] if device is None else [f"device={device}"])
+        self.facts = meta.get("data")
+        if not self.facts:
+            raise CheckpointError(f"{path}: says nothing of the data it was trained on; an older tdt wrote it")
+        tdt.set_num_threads(meta["threads"])
+        with fitting(path):
+            self.parts = build_alone(self.config, self.facts)
+            load_model(self.parts, tensors)
+            self.dataset = self._dataset()
+        self.steps = Compose([registry.transforms.create(step) for step in self.config.data.transform])
+        self.reading = Reading.of(self.parts.loss)
+
+    def _dataset(self) -> Any:
+        """The data set that was trained on, without its files, where it has learnt something; else None."""
+        component = self.config.data.train
+        kind = registry.datasets.find(component.name)
+        if self.facts["state"] is None or not hasattr(kind, "restored"):
+            return None
+        return kind.restored(self.facts["state"], *component.args, **component.kwargs)  # type: ignore[union-attr]
+
+    def predict(self, inputs: Iterable[Named]) -> Iterator[Prediction]:
+        """A prediction for each of `read`'s inputs, in their order; of those that are wrong it says why."""
+        inputs = iter(inputs)
+        while chunk := [(name, self._prepared(item)) for name, item in islice(inputs, BATCH)]:
+            for form, members in groupby(chunk, key=lambda named: getattr(named[1], "shape", None)):
+                names, items = zip(*members, strict=True)
+                if form is None:
+                    yield from (Prediction(name, error=reason(item)) for name, item in zip(names, items, strict=True))
+                else:
+                    yield from self._run(list(names), list(items))
+
+    def _prepared(self, item: Any) -> Any:
+        """The input as the model takes it, or the exception that says why there is none."""
+        if isinstance(item, Exception):
+            return item
+        try:
+            made = self.steps(item) if self.steps.transforms else item
+            made = made if isinstance(made, Tensor) else wrap(np.array(made))
+            shape = tuple(self.facts["input"]["shape"])
+            if tuple(made.shape) != shape and not hasattr(self.dataset, "encode"):
+                advice = "" if self.config.data.transform == () else " after the config's transforms"
+                raise ValueError(f"is of shape {tuple(made.shape)}{advice}, but the model takes {shape}")
+            return made
+        except REFUSALS as error:
+            return error
+
+    def _run(self, names: list[str], items: list[Tensor]) -> Iterator[Prediction]:
+        try:
+            with tdt.no_grad():
+                outputs = self._said(self.parts.scored(self.parts.place(tdt.stack(items)))).cpu()
+            yield from (self._prediction(name, output) for name, output in zip(names, outputs, strict=True))
+        except REFUSALS as error:
+            if len(names) == 1:
+                yield Prediction(names[0], error=reason(error))
+            else:  # one of them is at fault: which one shows when each is alone
+                for name, item in zip(names, items, strict=True):
+                    yield from self._run([name], [item])
+
+    def _said(self, output: Tensor) -> Tensor:
+        """Probabilities of classes (n, classes), or of yes (n, outputs); or numbers (n, outputs)."""
+        if self.reading.threshold is not None:
+            chances = output if isinstance(self.parts.loss, nn.BCELoss) else sigmoid(output)
+            return chances.reshape(len(output), -1).double()
+        if not isinstance(self.parts.loss, (nn.CrossEntropyLoss, nn.NLLLoss)):
+            return output.reshape(len(output), -1).double()
+        if output.ndim == 3 and hasattr(self.dataset, "decode"):  # (n, tokens, length): what comes after the last
+            output = output[..., -1]
+        if output.ndim != 2:
+            shape = tuple(output.shape[2:])
+            raise ValueError(f"gets a class for each of {shape} places; a prediction is one class for an input")
+        return softmax(output.double(), 1)
+
+    def _prediction(self, name: str, said: Tensor) -> Prediction:
+        values, classes = said.tolist(), self.facts["classes"]
+        if self.reading.threshold is None and not isinstance(self.parts.loss, (nn.CrossEntropyLoss, nn.NLLLoss)):
+            return Prediction(name, values=tuple(values))
+        if self.reading.threshold is not None and len(values) == 1:
+            values = [1 - values[0], values[0]]
+            classes = classes if len(classes) == 2 else ["no", "yes"]
+        labels = classes if len(classes) == len(values) else [str(number) for number in range(len(values))]
+        ranked = sorted(zip(labels, values, strict=True), key=lambda pair: -pair[1])
+        return Prediction(name, classes=tuple(ranked))
+
+    def read(self, wheres: Iterable[str], stdin: Callable[[], str]) -> Iterator[Named]:
+        """The inputs in files and folders, by name; `-` is what `stdin` gives: lines of text, or a table."""
+        for where in wheres:
+            try:
+                yield from self._read(where, stdin)
+            except REFUSALS as error:
+                yield where, error
+
+    def _read(self, where: str, stdin: Callable[[], str]) -> Iterator[Named]:
+        path, ending = Path(where), Path(where).suffix.lower()
+        if where == STDIN:
+            yield from self._text("stdin", stdin())
+        elif path.is_dir():
+            yield from self._folder(path)
+        elif ending == ".npz":
+            yield from self._arrays(path)
+        elif ending in (".csv", ".tsv", ".txt"):
+            yield from self._text(where, path.read_text(encoding="utf-8-sig"))
+        else:
+            yield where, self._image(path)
+
+    def _folder(self, folder: Path) -> Iterator[Named]:
+        from tdt.vision.datasets.folder import IMG_EXTENSIONS
+
+        found = sorted(path for path in folder.rglob("*") if path.suffix.lower() in IMG_EXTENSIONS)
+        if not found:
+            raise ValueError(f"holds no image; those end in {', '.join(IMG_EXTENSIONS)}")
+        for path in found:
+            yield from self.read([str(path)], str)
+
+    def _image(self, path: Path) -> Any:
+        """An image as the data set gives one."""
+        from tdt.vision.datasets.folder import pil_loader
+
+        path.open("rb").close()  # what is not there is no image that is damaged
+        item = self.facts["item"]
+        shape = item.get("shape", ())
+        if "mode" not in item and not (len(shape) == 2 or (len(shape) == 3 and shape[-1] == 3)):
+            raise ValueError(f"an image is nothing for this model, which was trained on {self.config.data.train}")
+        image = pil_loader(path)
+        if "mode" in item:
+            return image.convert(item["mode"])
+        array = np.asarray(image.convert("L" if len(shape) == 2 else "RGB"))
+        return array if item["dtype"] == "uint8" else array.astype(item["dtype"]) / np.dtype(item["dtype"]).type(255)
+
+    def _arrays(self, path: Path) -> Iterator[Named]:
+        """The rows of the array `x`, or of the only one."""
+        with np.load(path, allow_pickle=False) as stored:
+            given = self.config.data.train.kwargs.get("x", "x")
+            key = stored.files[0] if len(stored.files) == 1 else given
+            if key not in stored:
+                raise ValueError(f"has no array {key!r}; it has {', '.join(stored.files)}")
+            rows = stored[key]
+        if rows.dtype.kind == "f":
+            rows = rows.astype(np.float32)
+        yield from ((f"{path}[{i}]", row) for i, row in enumerate(rows))
+
+    def _text(self, where: str, text: str) -> Iterator[Named]:
+        """Lines of text, or the rows of a table."""
+        if hasattr(self.dataset, "decode"):
+            for number, line in enumerate(text.splitlines(), 1):
+                tokens = self.dataset.encode(line)[-self.facts["input"]["shape"][0] :].astype(np.int64)
+                yield (
+                    f"{where}:{number}",
+                    wrap(tokens) if len(tokens) else ValueError("is empty: nothing to go on from"),
+                )
+        elif hasattr(self.dataset, "encode"):
+            yield from self._rows(where, text)
+        else:
+            raise ValueError(f"text is nothing for this model, which was trained on {self.config.data.train}")
+
+    def _rows(self, where: str, text: str) -> Iterator[Named]:
+        given = self.config.data.train.kwargs.get("delimiter")
+        delimiter = given or ("\t" if where.lower().endswith(".tsv") else ",")
+        reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+        header = [name.strip() for name in next(reader, [])]
+        lacking = [column.name for column in self.dataset.columns if column.name not in header]
+        if lacking:
+            raise ValueError(f"there is no column {', '.join(map(repr, lacking))}; the header is {', '.join(header)}")
+        for row in filter(None, reader):
+            yield f"{where}:{reader.line_num}", self._row(dict(zip(header, row, strict=False)), row, header)
+
+    def _row(self, fields: dict[str, str], row: list[str], header: list[str]) -> Any:
+        try:
+            if len(row) != len(header):
+                raise ValueError(f"{len(row)} fields, but the header names {len(header)}")
+            encoded = self.dataset.encode({name: [value] for name, value in fields.items()}, None)
+            return wrap(encoded[0])
+        except REFUSALS as error:
+            return error

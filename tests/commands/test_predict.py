@@ -1,0 +1,150 @@
+"""`tdt predict` says what new inputs are, from a checkpoint alone, and names those that it cannot read."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from tdt.cli import run
+from tdt.train import checkpoint
+from tdt.train.evaluation import evaluate_checkpoint
+from tdt.vision.datasets import Digits
+from tests.commands.running import SMALL, tdt
+
+
+def trained(folder: Path, config: str, *overrides: str) -> Path:
+    """The best checkpoint of a run in `folder`, alone in a folder of its own."""
+    (folder / "small.yaml").write_text(config)
+    assert run(["train", str(folder / "small.yaml"), "--run-dir", str(folder / "run"), *overrides]) == 0
+    (folder / "alone").mkdir()
+    path = folder / "alone" / "model.safetensors"
+    shutil.copy(folder / "run" / "checkpoints" / "best.safetensors", path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory) -> Path:
+    """A checkpoint of a model of the digits, with a lazy layer."""
+    return trained(tmp_path_factory.mktemp("work"), SMALL.replace("Linear(64, 10)", "LazyLinear(10)"))
+
+
+@pytest.fixture
+def answered(model, tmp_path, monkeypatch, capsys) -> Any:
+    """What `tdt predict MODEL ...` prints and returns in an empty folder: (exit code, stdout, stderr)."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments: str, of: Path = model) -> tuple[int, str, str]:
+        capsys.readouterr()
+        code = run(["predict", str(of), *arguments])
+        return code, *capsys.readouterr()
+
+    return call
+
+
+def picture(path: str, number: int = 0, mode: str = "L") -> None:
+    """A test digit as a file, as near as 8 bits come."""
+    Path(path).parent.mkdir(exist_ok=True)
+    Image.fromarray(np.round(Digits("test").data[number] * 255).astype(np.uint8)).convert(mode).save(path)
+
+
+def test_the_answers_are_those_of_an_evaluation_to_the_bit(answered, model):
+    np.savez("digits.npz", x=Digits("test").data)
+    code, out, err = answered("digits.npz", "--json", "--top", "10")
+    answers = json.loads(out)
+    assert (code, err) == (0, "") and len(answers) == 360
+    assert [answer["input"] for answer in answers[:2]] == ["digits.npz[0]", "digits.npz[1]"]
+    scored = evaluate_checkpoint(model, "test")
+    assert [int(answer["class"]) for answer in answers] == scored.predictions
+    chances = [{top["class"]: top["probability"] for top in answer["top"]} for answer in answers]
+    assert all(sum(chance.values()) == pytest.approx(1) for chance in chances)
+    mean = np.mean([-np.log(chance[str(t)]) for chance, t in zip(chances, scored.targets, strict=True)])
+    assert mean == pytest.approx(scored.scores["loss"], rel=1e-6)
+
+
+@pytest.mark.parametrize("mode", ["L", "RGB", "P"])
+def test_an_image_is_read_as_the_data_set_gives_one(answered, mode: str):
+    picture("a.png", mode=mode)
+    np.savez("a.npz", x=np.round(Digits("test").data[:1] * 255).astype(np.float32) / np.float32(255))
+    code, out, _ = answered("a.png", "a.npz", "--json")
+    image, array = json.loads(out)
+    assert code == 0 and image["input"] == "a.png"
+    assert (image["class"], image["probability"]) == (array["class"], array["probability"])
+
+
+def test_a_folder_stands_for_its_images(answered):
+    for name in ("pics/b.png", "pics/sub/a.png", "pics/c.bmp"):
+        picture(name)
+    Path("pics/notes.md").touch()
+    code, out, _ = answered("pics", "--json")
+    assert code == 0
+    assert [answer["input"] for answer in json.loads(out)] == ["pics/b.png", "pics/c.bmp", "pics/sub/a.png"]
+
+
+def test_what_is_wrong_is_named_one_by_one_and_the_rest_is_answered(answered):
+    picture("a.png")
+    picture("z.png", 1)
+    Image.new("L", (9, 8)).save("wide.png")
+    Path("broken.png").write_text("no image")
+    Path("t.csv").write_text("a,b\n1,2\n")
+    Path("none").mkdir()
+    np.savez("other.npz", a=np.zeros(1), b=np.zeros(1))
+    wrong = ["broken.png", "wide.png", "gone.png", "t.csv", "none", "other.npz"]
+    code, out, err = answered("a.png", *wrong, "z.png", "--csv", "out.csv")
+    assert code == 1
+    assert err.splitlines() == [
+        "broken.png: is no image that Pillow can read",
+        "wide.png: is of shape (1, 8, 9) after the config's transforms, but the model takes (1, 8, 8)",
+        "gone.png: No such file or directory",
+        "t.csv: text is nothing for this model, which was trained on Digits(split='train')",
+        "none: holds no image; those end in .jpg, .jpeg, .png, .ppm, .bmp, .pgm, .tif, .tiff, .webp",
+        "other.npz: has no array 'x'; it has a, b",
+    ]
+    assert [line.split()[0] for line in out.splitlines()[1:]] == ["input", "a.png", "z.png"]
+    with open("out.csv") as file:
+        assert [row["input"] for row in csv.DictReader(file)] == ["a.png", "z.png"]
+    _, out, _ = answered("broken.png", "a.png", "--json")
+    assert json.loads(out)[0] == {"input": "broken.png", "error": "broken.png: is no image that Pillow can read"}
+
+
+def test_the_table_shows_the_likeliest_classes(answered, model):
+    picture("a.png")
+    _, out, _ = answered("a.png", "--top", "2", "--csv", "out.csv")
+    path, head, row = out.splitlines()
+    assert path == str(model)
+    assert head.split("  ") == ["input", "class", "probability", "class 2", "probability 2"]
+    cells = row.split()
+    assert cells[0] == "a.png" and float(cells[2]) > float(cells[4])
+    with open("out.csv") as file:
+        [written] = csv.DictReader(file)
+    assert list(written) == ["input", "class", "probability", "class_2", "probability_2"]
+    assert f"{float(written['probability']):.4f}" == cells[2]
+
+
+def test_the_answers_are_shown_though_the_csv_cannot_be_written(answered):
+    picture("a.png")
+    code, out, err = answered("a.png", "--csv", "none/out.csv")
+    assert code == 1 and "a.png" in out and err == "none/out.csv: No such file or directory\n"
+
+
+def test_a_run_is_named_as_for_eval_and_nothing_else_of_it_is_needed(model, tmp_path):
+    np.savez(tmp_path / "x.npz", x=Digits("test").data[:1])
+    done = tdt("predict", model.parents[1] / "run", "x.npz", cwd=tmp_path)
+    assert done.returncode == 0 and done.stderr == ""
+    assert done.stdout.startswith(str(model.parents[1] / "run" / "checkpoints" / "best.safetensors"))
+    lost = tdt("predict", "nothing", "x.npz", cwd=tmp_path)
+    assert lost.returncode == 2 and "no run 'nothing'" in lost.stderr
+
+
+def test_a_checkpoint_without_facts_of_its_data_is_refused(answered, model, tmp_path):
+    tensors, meta = checkpoint.load(model)
+    del meta["data"]
+    checkpoint.save(tmp_path / "old.safetensors", tensors, meta)
+    code, _, err = answered("x.png", of=tmp_path / "old.safetensors")
+    assert code == 1 and "says nothing of the data it was trained on; an older tdt wrote it" in err
