@@ -16,7 +16,7 @@ import numpy as np
 import tdt
 from tdt import Tensor, nn
 from tdt._tensor import wrap
-from tdt.nn.functional import sigmoid, softmax
+from tdt.nn.functional import softmax
 from tdt.train import registry
 from tdt.train._failures import REFUSALS, reason
 from tdt.train.build import build_alone
@@ -54,7 +54,7 @@ class Predictor:
     def __init__(self, path: str | os.PathLike[str], device: str | None = None):
         tensors, meta = load_run(path)
         self.config = loads(meta["config"], f"{path}:config", [] if device is None else [f"device={device}"])
-        self.facts = meta.get("data")
+        self.facts: dict[str, Any] = meta.get("data") or {}
         if not self.facts:
             raise CheckpointError(f"{path}: says nothing of the data it was trained on; an older tdt wrote it")
         tdt.set_num_threads(meta["threads"])
@@ -114,7 +114,7 @@ class Predictor:
     def _said(self, output: Tensor) -> Tensor:
         """Probabilities of classes (n, classes), or of yes (n, outputs); or numbers (n, outputs)."""
         if self.reading.threshold is not None:
-            chances = output if isinstance(self.parts.loss, nn.BCELoss) else sigmoid(output)
+            chances = output if isinstance(self.parts.loss, nn.BCELoss) else output.sigmoid()
             return chances.reshape(len(output), -1).double()
         if not isinstance(self.parts.loss, (nn.CrossEntropyLoss, nn.NLLLoss)):
             return output.reshape(len(output), -1).double()
