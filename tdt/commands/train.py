@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tdt.train.run import Run
     from tdt.train.session import Session
 
-EXAMPLE = "Examples:  tdt train digits-cnn train.epochs=5 optimizer.lr=0.1  |  tdt train --resume digits-cnn/1"
+EXAMPLE = "Examples:  tdt train digits-cnn train.epochs=5 optimizer.lr=0.1  |  tdt train --resume digits-cnn/1 train.epochs=20"
 
 
 ConfigFile = Annotated[
@@ -59,11 +59,11 @@ def train(
 ) -> int:
     """Train what a config declares, or go on with a run."""
     if resume is not None:
-        written = [*([config] if config else []), *(overrides or ())]
+        written = [*([config] if config else []), *(overrides or ()), *([f"device={device}"] if device else ())]
         _check_resume(resume, written, run_dir is not None or dry_run, runs_root)
         from tdt.train.session import Session
 
-        session = Session.resume(resume, root=runs_root, device=device)
+        session = Session.resume(resume, root=runs_root, overrides=written)
     else:
         checked = _read(config, [*(overrides or ()), *([f"device={device}"] if device else ())])
         if dry_run:
@@ -92,16 +92,18 @@ def _read(config: str | None, overrides: list[str]) -> Draft:
 
 
 def _check_resume(resume: str, written: list[str], otherwise: bool, root: Path) -> None:
-    """A resumed run ends as the run that was not stopped: nothing but its device may differ."""
+    """A resumed run ends as the run that was not stopped: only how long it is, what it keeps and where it runs may differ."""
     if otherwise or not all("=" in text for text in written):
         raise typer.BadParameter("a run goes on with its own config, in its own folder: give --resume RUN alone")
-    if written:
+    from tdt.train.resuming import ALLOWED, refused
+
+    if wrong := refused(written):
         from tdt.train.run import Run
 
         config = Run.open(resume, root).folder / "config.yaml"
         anew = shlex.join(["tdt", "train", str(config), *written, f"weights.from={resume}", *_at(root)])
         raise typer.BadParameter(
-            f"{shlex.join(written)}: a resumed run ends as if it had not been stopped, so only its --device may change; "
+            f"{'; '.join(wrong)}. A resumed run may change {', '.join(ALLOWED)}; "
             f"to train on from its weights with other values: {anew}"
         )
 

@@ -109,6 +109,12 @@ class Run:
         """The resolved config that the run was made with."""
         return (self.folder / "config.yaml").read_text(encoding="utf-8")
 
+    def rewrite_config(self, text: str) -> None:
+        """Keep another config from here on. Only for who holds the lock."""
+        temporary = self.folder / f".config.{os.getpid()}.tmp"
+        temporary.write_text(text, encoding="utf-8")
+        os.replace(temporary, self.folder / "config.yaml")
+
     def lock(self) -> Run:
         """Make this process the one that trains here. Raises RunError while another one does."""
         try:

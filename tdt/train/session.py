@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,8 +19,10 @@ from tdt.train.checkpoint import CheckpointError
 from tdt.train.config import Config, Draft, loads
 from tdt.train.evaluation import evaluate
 from tdt.train.events import Event, Events, MetricsLog, Notice, RunStopped, TensorBoardLog, TestDone
+from tdt.train.length import Length
 from tdt.train.metrics import tagged
-from tdt.train.run import ROOT, Run, find_checkpoint
+from tdt.train.resuming import differences, refused
+from tdt.train.run import ROOT, Run, RunError, find_checkpoint
 from tdt.train.state import fitting, is_over, load_model, load_run
 from tdt.train.trainer import Trainer
 from tdt.train.warm_start import warm_start
@@ -53,8 +55,8 @@ class Session:
     'done'
     """
 
-    def __init__(self, run: Run, parts: Parts, saved: Saved | None, fresh: bool):
-        self.run, self.parts, self.saved, self.fresh = run, parts, saved, fresh
+    def __init__(self, run: Run, parts: Parts, saved: Saved | None, fresh: bool, changes: Sequence[str] = ()):
+        self.run, self.parts, self.saved, self.fresh, self.changes = run, parts, saved, fresh, changes
         self.store = run.checkpoints(parts.config.checkpoint.keep)
 
     @classmethod
@@ -75,27 +77,34 @@ class Session:
 
     @classmethod
     def resume(
-        cls, where: str | os.PathLike[str], *, root: str | os.PathLike[str] = ROOT, device: str | None = None
+        cls, where: str | os.PathLike[str], *, root: str | os.PathLike[str] = ROOT, overrides: Sequence[str] = ()
     ) -> Session:
         """Go on with a run from its last checkpoint; one that was killed before its first starts again.
 
-        device: where, if not on the device of its config. RunError if there is no such run or another process trains
-        it; CheckpointError if the checkpoint is damaged.
+        overrides: `key=value` of what may differ from here on (`resuming.ALLOWED`); the run keeps it. RunError if there is
+        no such run, another process trains it, or an override is refused; CheckpointError if the checkpoint is damaged.
         """
+        if wrong := refused(overrides):
+            raise RunError("\n".join(wrong))
         run = Run.open(where, root).lock()
         with ExitStack() as failing:
             failing.callback(run.close)
             run.checkpoints().clean()
             saved = _last(run)
             text = saved.meta["config"] if saved else run.config_text()
-            changes = [] if device is None else [f"device={device}"]
-            config = loads(text, str(run.folder / "config.yaml"), changes)
+            file = str(run.folder / "config.yaml")
+            config = loads(text, file, overrides)
+            changes = differences(loads(text, file), config) if overrides else []
             tdt.set_num_threads(saved.meta["threads"] if saved else tdt.get_num_threads())
             parts = build(config)
             if not saved:
                 warm_start(parts, root)
+            if saved:
+                _check_longer(parts, saved.meta["step"])
+            if changes:
+                run.rewrite_config(config.resolved())
             failing.pop_all()
-        return cls(run, parts, saved, False)
+        return cls(run, parts, saved, False, changes)
 
     @property
     def complete(self) -> bool:
@@ -126,6 +135,11 @@ class Session:
             if self.saved:
                 with fitting(self.saved.path):
                     trainer.resume(self.saved.tensors, self.saved.meta)
+                for change in self.changes:
+                    events.emit(Notice(step=trainer.step, text=change))
+                if self.changes:  # kept from here on, whatever comes
+                    trainer.saved_at = None
+                    trainer.save()
                 for difference in _differences(self.saved.meta):
                     events.emit(Notice(step=trainer.step, text=f"{difference}: bits may differ from the first part's"))
             elif self.parts.config.weights is not None:
@@ -204,6 +218,13 @@ def _last(run: Run) -> Saved | None:
             damaged = " ".join(map(str, dict.fromkeys([path, *(files[step] for step in same)])))
             error.add_note(f"to go on from the checkpoint before it, of step {before[-1]}, remove {damaged}")
         raise
+
+
+def _check_longer(parts: Parts, done: int) -> None:
+    """A run cannot end before where it stands."""
+    steps = Length(parts.config.train, len(parts.loaders["train"])).steps
+    if steps is not None and steps < done:
+        raise RunError(f"train: the run has done {done} steps, and would end after {steps}; give it more")
 
 
 def _obeying(stop: StopRequest, trainer: Trainer) -> Callable[[], None]:

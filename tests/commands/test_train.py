@@ -300,8 +300,8 @@ def test_other_values_for_a_resumed_run_are_refused_with_a_command_that_takes_th
     changes = ["train.epochs=3", "optimizer.lr=0.5", "model=[Flatten, 'Linear(64, 10)']"]
     done = tdt("train", "--resume", "small", *changes, cwd=work)
     assert done.returncode == 2
-    assert f"{shlex.join(changes)}: a resumed run ends as if it had not been stopped" in done.stderr
-    assert "only its --device may change" in done.stderr
+    assert "optimizer.lr=0.5: its state is that of the steps so far; model=" in done.stderr
+    assert "train.epochs=3:" not in done.stderr and "may change device, train.epochs, " in done.stderr
     command = re.search(r"other values: tdt (train .*)", done.stderr)
     assert command is not None
     again = tdt(*shlex.split(command[1]), cwd=work)
@@ -309,6 +309,16 @@ def test_other_values_for_a_resumed_run_are_refused_with_a_command_that_takes_th
     assert "runs/small/2: 3 epochs" in again.stdout
     weights = json.loads((work / "runs" / "small" / "2" / "env.json").read_text())["weights"]
     assert weights["taken"] == ["1.bias", "1.weight"]
+
+
+def test_a_finished_run_trains_on_for_more_epochs_and_says_what_changed(work):
+    assert tdt("train", "small.yaml", cwd=work).returncode == 0
+    done = tdt("train", "--resume", "small", "train.epochs=3", "checkpoint.keep=1", cwd=work)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[:2] == ["train.epochs: 2 → 3", "checkpoint.keep: 3 → 1"]
+    assert "runs/small/1: 3 epochs, 27 steps, from step 18" in done.stdout
+    less = tdt("train", "--resume", "small", "train.epochs=1", cwd=work)
+    assert less.returncode == 2 and "the run has done 27 steps, and would end after 9; give it more" in less.stderr
 
 
 def test_weights_may_be_those_of_a_run_by_name_and_number(work):

@@ -207,3 +207,63 @@ def test_in_another_thread_signals_are_left_alone(tmp_path):
     thread.start()
     thread.join()
     assert outcomes == [tmp_path / "small" / "1"]
+
+
+def test_a_run_that_is_given_more_epochs_ends_as_one_that_had_them_from_the_start(tmp_path):
+    long = run(tmp_path / "long", text=SMALL.replace("epochs: 2", "epochs: 3"))
+    short = run(tmp_path / "short")
+    with Session.resume("small", root=tmp_path / "short", overrides=["train.epochs=3"]) as session:
+        assert not session.complete
+        session.train()
+    ours, theirs = (checkpoint.load(folder / "checkpoints" / "last.safetensors") for folder in (short, long))
+    assert ours[0].keys() == theirs[0].keys()
+    assert all(ours[0][name].tobytes() == array.tobytes() for name, array in theirs[0].items())
+    assert ours[1]["config"] == theirs[1]["config"] == (short / "config.yaml").read_text()
+    lines = [
+        [{k: v for k, v in json.loads(line).items() if not k.startswith("time/")} for line in text.splitlines()]
+        for text in ((folder / "metrics.jsonl").read_text() for folder in (short, long))
+    ]
+    assert lines[0] == lines[1]
+
+
+def test_what_a_resumed_run_was_given_stays_where_it_is_killed_at_once(tmp_path):
+    run(tmp_path)
+    with Session.resume("small", root=tmp_path, overrides=["train.epochs=4"]) as session, pytest.raises(Stop):
+        session.train(crash_at(19))
+    seen = resumed(tmp_path)[1]
+    assert next(event for event in seen if isinstance(event, RunStarted)).epochs == 4
+
+
+@pytest.mark.parametrize(
+    ("override", "why"),
+    [
+        ("optimizer.lr=0.1", "its state is that of the steps so far"),
+        ("data.loader.batch_size=3", "the epoch at work goes on with the same batches"),
+        ("train.mixup=0.2", "the run would not end as if it had not been stopped"),
+        ("checkpoint.best=valid/loss", "the best so far is one by another score"),
+        ("train.epochs=1", "has done 18 steps, and would end after 9; give it more"),
+    ],
+)
+def test_what_a_resumed_run_cannot_take_is_refused_with_the_reason(tmp_path, override: str, why: str):
+    folder = run(tmp_path)
+    before = (folder / "config.yaml").read_text()
+    with pytest.raises(RunError, match=why):
+        Session.resume("small", root=tmp_path, overrides=[override])
+    assert (folder / "config.yaml").read_text() == before
+
+
+def test_the_model_has_the_best_weights_at_the_end(tmp_path):
+    with Session.start(loads(SMALL, "small.yaml"), root=tmp_path) as session:
+        session.train()
+        best = checkpoint.load(session.run.folder / "checkpoints" / "best.safetensors")[0]
+        for name, value in session.parts.model.state_dict().items():
+            assert value.numpy().tobytes() == best[f"model/{name}"].tobytes()
+
+
+def test_a_run_starts_from_the_average_that_another_one_is_scored_by(tmp_path):
+    text = SMALL.replace("epochs: 2", "epochs: 2, ema: 0.5")
+    source = run(tmp_path, text=text) / "checkpoints" / "best.safetensors"
+    config = loads(SMALL.replace("small", "tuned") + f"weights: {{from: '{source}'}}\n", "tuned.yaml")
+    with Session.start(config, root=tmp_path) as session:
+        averaged = checkpoint.load(source)[0]["ema/1.weight"]
+        assert session.parts.model.state_dict()["1.weight"].numpy().tobytes() == averaged.tobytes()

@@ -1,0 +1,141 @@
+"""Every feature of `train:` alone, and all that go together: killed after any event, or stopped, a run ends the same."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tdt.train.config import loads
+from tdt.train.events import Event, StepDone, Validated
+from tdt.train.session import Session
+from tests.train.test_resume import assert_equal, result
+
+# 5 batches an epoch, so that a step on 2 batches has a short one; dropout, augmentation and shuffling, so that every
+# generator matters.
+CONFIG = """
+name: small
+seed: 3
+device: cpu
+data:
+  train: Digits(split=train)
+  valid: Digits(split=valid)
+  transform: [ToTensor]
+  augment: ["RandomCrop(8, padding=1)"]
+  loader: {batch_size: 256}
+model: [Flatten, "Linear(64, 16)", BatchNorm1d(16), ReLU, Dropout(0.3), "Linear(16, 10)"]
+loss: CrossEntropyLoss
+metrics: [accuracy]
+optimizer: {type: Adam, lr: 1e-2, param_groups: [{params: "*.bias", lr: 2e-2}]}
+scheduler: %s
+train: {%s}
+checkpoint: {every: 2 steps, keep: 2}
+log: {every: 2 steps}
+"""
+STEP = "{type: ExponentialLR, gamma: 0.9, interval: step}"
+PLATEAU = "ReduceLROnPlateau(patience=0, threshold=0.5, factor=0.5)"
+SEQUENCE = "SequentialLR([LinearLR(total_iters=2), CosineAnnealingLR(5)], milestones=[1])"
+EVERYTHING = (
+    "epochs: 4, steps: 11, accumulate: 2, clip_grad_norm: 1.0, clip_grad_value: 0.05, warmup: 4 steps, validate: 2 steps, "
+    "early_stopping: {patience: 6, min_delta: 0.01}, freeze: ['1.*'], class_weights: balanced, mixup: 0.4"
+)
+FEATURES = {
+    "everything with ema": (PLATEAU, EVERYTHING + ", ema: 0.8"),
+    "everything with swa": (SEQUENCE, EVERYTHING + ", swa: {start: 1, lr: 0.05, anneal_epochs: 2}"),
+    "steps": (STEP, "steps: 8"),
+    "accumulate": (STEP, "epochs: 2, accumulate: 3"),
+    "warmup": (STEP, "epochs: 2, warmup: 1 epoch"),
+    "validate": (PLATEAU, "epochs: 2, validate: 3 steps"),
+    "early_stopping": (SEQUENCE, "epochs: 9, early_stopping: {patience: 1, min_delta: 5.0, metric: train/loss}"),
+    "ema": (STEP, "epochs: 2, ema: 0.5"),
+    "swa": (STEP, "epochs: 3, swa: 1"),
+    "freeze": (STEP, "epochs: 2, freeze: ['1.*', '2.*']"),
+    "mixup": (STEP, "epochs: 2, mixup: 1.0"),
+    "class_weights": (STEP, "epochs: 2, class_weights: balanced"),
+    "overfit": (STEP, "epochs: 4, overfit: 2"),
+}
+
+
+class Killed(Exception):
+    """Ends a run as suddenly as a signal that cannot be caught: nothing more is written."""
+
+
+def at_event(number: int, act: Any) -> Any:
+    """Act at the n-th event."""
+    heard = []
+
+    def hear(event: Event) -> None:
+        heard.append(event)
+        if len(heard) == number:
+            act(event)
+
+    return hear
+
+
+def kill(event: Event) -> None:
+    raise Killed
+
+
+def stop(event: Event) -> None:
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def train(folder: Path, feature: str, *listeners: Any) -> str:
+    with Session.start(loads(CONFIG % FEATURES[feature], "small.yaml"), folder=folder) as session:
+        return session.train(*listeners).reason
+
+
+def resume(folder: Path, *listeners: Any) -> str:
+    with Session.resume(folder) as session:
+        return session.train(*listeners).reason
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory) -> Any:
+    """For each feature the events and the result of a run that nobody disturbed."""
+    made: dict[str, tuple[list[Event], dict[str, Any]]] = {}
+
+    def get(feature: str) -> tuple[list[Event], dict[str, Any]]:
+        if feature not in made:
+            seen: list[Event] = []
+            folder = tmp_path_factory.mktemp("undisturbed") / "run"
+            assert train(folder, feature, seen.append) == "done"
+            made[feature] = seen, result(folder)
+        return made[feature]
+
+    return get
+
+
+@pytest.mark.parametrize("feature", FEATURES)
+def test_a_run_killed_after_any_event_ends_as_if_it_had_not_been(undisturbed, tmp_path, feature: str):
+    events, expected = undisturbed(feature)
+    every = range(2, len(events)) if feature.startswith("everything") else range(4, len(events), 7)
+    for number in every:
+        folder = tmp_path / str(number)
+        with pytest.raises(Killed):
+            train(folder, feature, at_event(number, kill))
+        assert resume(folder) == "done"
+        assert_equal(result(folder), expected)
+
+
+@pytest.mark.parametrize("feature", FEATURES)
+def test_a_run_stopped_by_a_signal_ends_as_if_it_had_not_been(undisturbed, tmp_path, feature: str):
+    events, expected = undisturbed(feature)
+    steps = [number for number, event in enumerate(events, 1) if isinstance(event, StepDone)]
+    for number in steps if feature.startswith("everything") else steps[len(steps) // 2 :: 3]:
+        folder = tmp_path / str(number)
+        reason = train(folder, feature, at_event(number, stop))
+        assert reason in ("SIGTERM", "done")  # done: it came after the last step, and was not looked for again
+        assert reason == "done" or resume(folder) == "done"
+        assert_equal(result(folder), expected)
+
+
+def test_the_features_do_what_they_are_tested_for(undisturbed):
+    events, found = undisturbed("everything with ema")
+    assert any(name.startswith("ema/") for name in found["last"]) and found["last", "meta"]["step"] == 11
+    assert [event.step for event in events if isinstance(event, Validated)] == [2, 4, 6, 8, 10, 11]
+    assert any(name.startswith("swa/") for name in undisturbed("everything with swa")[1]["last"])
+    assert undisturbed("early_stopping")[1]["last", "meta"]["step"] == 10
