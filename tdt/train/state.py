@@ -95,6 +95,7 @@ def unpack(trainer: Trainer, tensors: dict[str, np.ndarray], meta: dict[str, Any
     _check_position(trainer, meta["step"], meta["epoch"])
     _load(parts.model, tensors, "model")
     _unpack_optimizer(parts, meta["optimizer"], tensors)
+    parts.optimizer._opt_called = meta["step"] > 0  # or a scheduler that steps first would warn that it is the first
     for name, generator in generators(parts).items():
         generator.set_state(wrap(tensors[f"rng/{name}"]))
     for name in ("scheduler", "swa_scheduler"):

@@ -14,6 +14,8 @@ from tdt.train.events import Event, StepDone, Validated
 from tdt.train.session import Session
 from tests.train.test_resume import assert_equal, result
 
+pytestmark = pytest.mark.filterwarnings("error:.*lr_scheduler:UserWarning")
+
 # 5 batches an epoch, so that a step on 2 batches has a short one; dropout, augmentation and shuffling, so that every
 # generator matters.
 CONFIG = """
