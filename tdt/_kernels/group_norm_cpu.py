@@ -14,6 +14,7 @@ from tdt._backend.layout import to_last
 from tdt._kernels._jit import jit
 from tdt._kernels._layout import like
 from tdt._kernels._pool import parallel
+from tdt._kernels.layer_norm_cpu import refined
 
 GRAIN = 1 << 15  # elements that a thread should at least have
 ZERO = np.float32(0)
@@ -74,13 +75,15 @@ def _planes(first, last, x, out, mean, rstd, w, b, groups, eps):
     channels = w.size // groups
     places = x.shape[1] // channels
     for r in range(first, last):
-        row, target, start, total, square = x[r], out[r], x[r, 0], ZERO, ZERO
+        row, target, total, rest, square = x[r], out[r], ZERO, ZERO, ZERO
         for j in range(row.size):
-            total += row[j] - start
-        centre = start + total / np.float32(row.size)
+            total += row[j]
+        centre = total / np.float32(row.size)
         for j in range(row.size):
             d = row[j] - centre
+            rest += d
             square += d * d
+        centre, square = refined(centre, rest, square, row.size)
         scale = _scale(square, row.size, eps)
         mean[r] = centre
         rstd[r] = scale
@@ -124,10 +127,8 @@ def _pixels(first, last, x, out, mean, rstd, w, b, centres, scales, rests, eps):
             for c in range(k * channels, (k + 1) * channels):
                 total += rest[c]
                 square += scale[c]
-            total /= count  # what the first sum lost
-            mean[n, k] = centre[k * channels] + total
-            square -= total * total * count
-            rstd[n, k] = _scale(ZERO if square < 0 else square, count, eps)
+            mean[n, k], square = refined(centre[k * channels], total, square, count)
+            rstd[n, k] = _scale(square, count, eps)
             for c in range(k * channels, (k + 1) * channels):
                 centre[c] = mean[n, k]
                 scale[c] = rstd[n, k] * w[c]

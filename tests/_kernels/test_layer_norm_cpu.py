@@ -7,6 +7,7 @@ import pytest
 
 import tdt
 from tdt._kernels import LARGE_SOFTMAX, TABLE, _pool
+from tdt._kernels.group_norm_cpu import group_norm
 from tdt._kernels.layer_norm_cpu import layer_norm, layer_norm_vjp
 from tdt._ops.layer_norm import _layer_norm
 
@@ -41,6 +42,20 @@ def test_values_and_gradients_at_sizes_off_every_vector_width(shape, dims, affin
     size = max(1, float(found[2].max())) ** 3
     for grad, reference in zip(grads, expected, strict=False):
         np.testing.assert_allclose(grad, reference.detach().numpy(), rtol=1e-4, atol=3e-5 * size)
+
+
+@pytest.mark.parametrize("size", [20_000, 1 << 17])
+@pytest.mark.parametrize("far", [0, 1000])
+def test_long_rows_lose_no_more_than_their_own_rounding(far, size):
+    x = (np.random.default_rng(0).standard_normal((2, size)) + far).astype(np.float32)
+    wide = x.astype(np.float64)
+    expected = (wide - wide.mean(axis=1, keepdims=True)) / np.sqrt(wide.var(axis=1, keepdims=True) + 1e-5)
+    error = 1e-6 + far * 2.0**-24
+    for values in (
+        layer_norm(x, None, None, dims=1, eps=1e-5)[0],
+        group_norm(x[:, None], None, None, groups=1, eps=1e-5)[0][:, 0],
+    ):
+        np.testing.assert_allclose(values, expected, rtol=3e-6, atol=error)
 
 
 def test_non_finite_and_subnormal_values_stay_in_their_row():
