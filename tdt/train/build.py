@@ -29,7 +29,8 @@ from tdt.train.data import Split, make_loader, open_splits
 from tdt.train.freezing import freeze
 from tdt.train.length import Length
 from tdt.train.metrics import Loss, Metric, Reading
-from tdt.train.model import SAYS_NO, Refused, build_model, create
+from tdt.train.model import SAYS_NO, Refused, build_model, build_objective, create
+from tdt.train.objective import Objective, TermMean
 from tdt.train.overfit import few_batches
 from tdt.train.patterns import check_patterns, matching
 from tdt.train.shapes import BATCH, Row, check_shapes
@@ -44,7 +45,7 @@ class Parts:
     config: Config
     device: tdt.device
     model: nn.Module
-    loss: Any
+    loss: Objective
     loaders: dict[str, Any]
     data_generator: tdt.Generator
     augment_generator: tdt.Generator
@@ -69,12 +70,15 @@ class Parts:
             norm.eval()
 
     def new_metrics(self) -> dict[str, Any]:
-        """Fresh metrics by name, the loss first. They read outputs and targets as the loss does."""
+        """Fresh metrics by name, the loss first. They read outputs and targets as the first loss does."""
         named = [c for c in self.config.metrics if c.name != "loss"]
-        made: dict[str, Metric] = {"loss": Loss()} | {c.name: registry.metrics.create(c) for c in named}
-        reading = Reading.of(self.loss)
-        for metric in made.values():
-            metric.reading = reading
+        terms, reading = self.loss.terms, Reading.of(self.loss.terms[0].loss)
+        made: dict[str, Metric] = {"loss": Loss()}
+        made |= {term.name: TermMean(self.loss, term) for term in terms if len(terms) > 1}
+        for component in named:
+            made[component.name] = registry.metrics.create(component)
+            made[component.name].reading = reading
+        made["loss"].reading = self.loss.reading
         return made
 
     def best_of(self, score: str | None, min_delta: float = 0.0, patience: int | None = None) -> Patience:
@@ -143,14 +147,15 @@ def build(
     opened = few_batches(opened, sound) if sound else opened
     tdt.manual_seed(sound.seed if sound else 0)
     model, sources = build_model(draft.model, errors) if draft.model else (nn.Module(), {})
-    loss = create(registry.losses, sound.loss, errors) if sound else None
+    loss = build_objective(sound.loss, errors) if sound else None
     rows = _check_model(draft, model, sources, opened, loss) if draft.model else []
     if sound and sound.train.class_weights and rows and loss is not None and "train" in opened:
-        balance_classes(opened["train"].dataset, rows[-1].shape[0], loss, errors)
+        balance_classes(opened["train"].dataset, rows[-1].shape[0], loss.terms[0].loss, errors)
     if sound and training and "train" in opened:
         _check_batches(sound, opened["train"], model, rows, errors)
     device = find_device(sound, errors) if sound else tdt.device("cpu")
     config = draft.finish()
+    assert loss is not None
 
     initialize(config, model, errors)
     parts = _place(config, device, model, loss, rows)
@@ -184,7 +189,11 @@ def build_alone(config: Config, facts: dict[str, Any]) -> Parts:
 
 
 def _check_model(
-    draft: Draft, model: nn.Module, sources: dict[nn.Module, Component], opened: dict[str, Split], loss: Any
+    draft: Draft,
+    model: nn.Module,
+    sources: dict[nn.Module, Component],
+    opened: dict[str, Split],
+    loss: Objective | None,
 ) -> list[Row]:
     whole = not any(isinstance(layer, Refused) for layer in model.modules())
     rules: tuple[InitRule | ParamGroup, ...] = (*draft.init, *draft.param_groups) if whole else ()
@@ -193,7 +202,7 @@ def _check_model(
     return check_shapes(model, sources, opened["train"], loss, draft.errors) if "train" in opened else []
 
 
-def _place(config: Config, device: tdt.device, model: nn.Module, loss: Any, rows: list[Row]) -> Parts:
+def _place(config: Config, device: tdt.device, model: nn.Module, loss: Objective, rows: list[Row]) -> Parts:
     """Model and loss on the device, in the memory format in which `Parts.place` puts the batches."""
     order, augment = (tdt.Generator().manual_seed(config.seed) for _ in range(2))
     model = model.to(device).to(memory_format=tdt.channels_last)

@@ -52,7 +52,8 @@ def evaluate(
     with tdt.no_grad(), explained(lambda: f"data.{split}: failed on the batch that begins with sample {seen}"):
         for inputs, targets in islice(batches(parts, split, obey), most):
             output = model(inputs)
-            loss = parts.loss(output, targets)
+            loss = parts.loss(output, targets, inputs)
+            output, targets = parts.loss.compared(output, targets, inputs)
             for metric in metrics.values():
                 metric.update(output, targets, loss)
             if outputs is not None:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tdt import Tensor, no_grad
 from tdt.nn.utils import clip_grad_norm_, clip_grad_value_
 from tdt.train.build import Parts
-from tdt.train.metrics import Reading
 from tdt.train.mixup import Mixup
 
 
@@ -23,19 +20,19 @@ class Learning:
         self.mixup = Mixup(self.train.mixup, parts.augment_generator) if self.train.mixup else None
         warmup = self.train.warmup
         self.warm_after = 0 if warmup is None else warmup.count * (steps_per_epoch if warmup.unit == "epoch" else 1)
-        self.reading = Reading.of(parts.loss)
+        self.reading = parts.loss.reading
         self._first = self._shares = 0.0  # what the step's first batch counts in the mean, and all so far
 
-    def forward(self, inputs: Tensor, targets: Tensor) -> tuple[Any, Tensor]:
-        """What the model gives, and the loss."""
+    def forward(self, inputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """What metrics compare, as output and target, and the loss."""
         if not self._shares:
             self.parts.optimizer.zero_grad()
-        if self.mixup is None:
-            output = self.parts.model(inputs)
-            return output, self.parts.loss(output, targets)
-        inputs, loss = self.mixup(inputs, targets, self.parts.loss)
+        objective, loss = self.parts.loss, None
+        if self.mixup is not None:  # a target that is the input is the mixed one, as the name says when it is looked up
+            inputs, loss = self.mixup(inputs, targets, lambda output, target: objective(output, target, inputs))
         output = self.parts.model(inputs)
-        return output, loss(output)
+        value = objective(output, targets, inputs) if loss is None else loss(output)
+        return *objective.compared(output, targets, inputs), value
 
     def backward(self, loss: Tensor, targets: Tensor) -> None:
         """Add the gradients of a batch's loss to the step's."""

@@ -8,7 +8,8 @@ from typing import Any
 from tdt import Tensor, nn
 from tdt.train import layers, registry
 from tdt.train._failures import REFUSALS
-from tdt.train.config import Chain, Component, ConfigErrors, Factory, Graph, Part
+from tdt.train.config import Chain, Component, ConfigErrors, Factory, Graph, LossTerm, Part
+from tdt.train.objective import Objective, Term
 
 SAYS_NO = (*REFUSALS, AssertionError)  # what constructors say no with, as PyTorch's do
 
@@ -56,6 +57,14 @@ def build_model(part: Part, errors: ConfigErrors) -> tuple[nn.Module, dict[nn.Mo
         return type(value)(made(item) for item in value) if isinstance(value, (list, tuple)) else value
 
     return make(part), sources
+
+
+def build_objective(terms: tuple[LossTerm, ...], errors: ConfigErrors) -> Objective | None:
+    """What is minimised; None after reporting why a loss refused its arguments."""
+    made = [(term, create(registry.losses, term.component, errors)) for term in terms]
+    if any(loss is None for _, loss in made):
+        return None
+    return Objective([Term(term.name, loss, term.input, term.target, term.weight) for term, loss in made])
 
 
 def create(known: registry.Registry, component: Component, errors: ConfigErrors, *leading: Any) -> Any:

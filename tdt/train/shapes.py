@@ -12,6 +12,7 @@ from tdt.train._failures import REFUSALS
 from tdt.train.config import Component, ConfigErrors
 from tdt.train.data import Split
 from tdt.train.model import Unknown
+from tdt.train.objective import Objective, Term, compared
 
 BATCH = 2  # 1 would hide a batch that is folded into another dimension
 
@@ -86,8 +87,9 @@ class _Watch:
 
 
 def check_shapes(
-    model: nn.Module, sources: dict[nn.Module, Component], split: Split, loss: Any, errors: ConfigErrors
-) -> list[Row]:
+    model: nn.Module, sources: dict[nn.Module, Component], split: Split, loss: Objective | None,
+    errors: ConfigErrors,
+) -> list[Row]:  # fmt: skip
     """Run a batch of the data's shape through `model` and `loss` without values; lazy layers learn their sizes.
 
     Returns a row per layer. A layer that refuses its input is reported at its place in the config, together with the
@@ -99,7 +101,8 @@ def check_shapes(
     with meta() as seen:
         watch = _Watch(model, sources, seen)
         try:
-            output = model(stand_in((BATCH, *inputs.shape), inputs._a.dtype))
+            batch = stand_in((BATCH, *inputs.shape), inputs._a.dtype)
+            output = model(batch)
         except Unknown:
             return watch.rows
         except REFUSALS as error:
@@ -113,34 +116,52 @@ def check_shapes(
         finally:
             watch.close()
             model.train(training)
-        _check_loss(output, target, loss, split, watch, errors)
+        if loss is not None:
+            _check_loss(output, batch, target, loss, split, watch, errors)
     return watch.rows
 
 
-def _check_loss(output: Any, target: Any, loss: Any, split: Split, watch: _Watch, errors: ConfigErrors) -> None:
-    """Whether the loss takes what the model gives: shapes, and a score for each class."""
-    if loss is None:
-        return
-    targets = stand_in((BATCH, *target.shape), target._a.dtype) if isinstance(target, Tensor) else None
-    if targets is None:
-        targets = stand_in((BATCH,), "int64" if isinstance(target, int) else "float32")
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", UserWarning)  # sizes that differ are broadcast: never what was meant
-            value = loss(output, targets)
-    except (*REFUSALS, UserWarning) as error:
-        errors.add("loss", f"{_sentence(error)}; {watch.origin(output)}", kind="shape")
-        return
-    if value.ndim:
-        errors.add("loss", f"gives {tuple(value.shape)} where training needs one number; use reduction=mean or sum")
-        return
+def _check_loss(output: Any, inputs: Any, target: Any, loss: Objective, split: Split, watch: _Watch,
+                errors: ConfigErrors) -> None:  # fmt: skip
+    """Whether each term takes what it is given: shapes, and a score for each class."""
+    targets = _target(target)
+    for term in loss.terms:
+        place = "loss" if term.name == "loss" else f"loss.{term.name}"
+        try:
+            given, wanted = compared(term, output, targets, inputs)
+            with warnings.catch_warnings():
+                warnings.simplefilter("error", UserWarning)  # sizes that differ are broadcast: never what was meant
+                value = term.loss(given, wanted)
+        except (*REFUSALS, UserWarning) as error:
+            errors.add(place, f"{_sentence(error)}; {watch.origin(output)}", kind="shape")
+            continue
+        if value.ndim:
+            message = f"gives {tuple(value.shape)} where training needs one number; use reduction=mean or sum"
+            errors.add(place, message)
+        else:
+            _check_classes(term, given, wanted, split, watch, errors)
+
+
+def _check_classes(term: Term, given: Tensor, wanted: Any, split: Split, watch: _Watch, errors: ConfigErrors) -> None:
     classes = len(getattr(split.dataset, "classes", ()))
-    scores = isinstance(loss, (nn.CrossEntropyLoss, nn.NLLLoss)) and not targets.is_floating_point()
-    if scores and classes > output.shape[1]:
-        last = next((row for row in reversed(watch.rows) if row.parameters), watch.rows[-1])
-        message = f"{last.layer} gives {output.shape[1]} scores, but {split.component} has {classes} classes"
-        part = next((part for module, part in watch.sources.items() if watch.names[module] == last.name), None)
-        errors.add(part or "model", message, kind="shape")
+    scores = isinstance(term.loss, (nn.CrossEntropyLoss, nn.NLLLoss)) and not wanted.is_floating_point()
+    if term.target != "target" or not scores or classes <= given.shape[1]:
+        return
+    last = next((row for row in reversed(watch.rows) if row.parameters), watch.rows[-1])
+    message = f"{last.layer} gives {given.shape[1]} scores, but {split.component} has {classes} classes"
+    part = next((part for module, part in watch.sources.items() if watch.names[module] == last.name), None)
+    errors.add(part or "model", message, kind="shape")
+
+
+def _target(target: Any) -> Any:
+    """Stand-ins for the targets of a batch whose first is `target`."""
+    if isinstance(target, dict):
+        return {key: _target(item) for key, item in target.items()}
+    if isinstance(target, (tuple, list)):
+        return tuple(_target(item) for item in target)
+    if isinstance(target, Tensor):
+        return stand_in((BATCH, *target.shape), target._a.dtype)
+    return stand_in((BATCH,), "int64" if isinstance(target, int) else "float32")
 
 
 def _tensors(value: Any) -> list[Tensor]:

@@ -101,7 +101,7 @@ class Trainer:
     def _train_step(self, group: Iterable[tuple[Tensor, Tensor]]) -> None:
         with explained(self._where):
             for inputs, targets in group:
-                output, loss = self.learning.forward(inputs, targets)
+                output, targets, loss = self.learning.forward(inputs, targets)
                 if not loss.is_cuda and not math.isfinite(
                     loss.item()
                 ):  # reading a GPU's would wait: `_check` does later

@@ -239,11 +239,12 @@ def test_a_list_becomes_a_tensor_where_the_signature_asks_for_one(written: str):
     config = loads(GOOD.replace("loss: CrossEntropyLoss", f"loss: {written}"))
     assert loads(config.resolved()) == config
     made = build(config)
-    assert made.loss.weight.dtype is tdt.float32
+    weighted = made.loss.terms[0].loss
+    assert weighted.weight.dtype is tdt.float32
     x, y = tdt.zeros(2, 10), tdt.tensor([1, 0])
     x[0, 1] = 1.0
     each = tdt.nn.functional.cross_entropy(x, y, reduction="none").tolist()
-    assert made.loss(x, y).item() == pytest.approx((2.5 * each[0] + each[1]) / 3.5)
+    assert weighted(x, y).item() == pytest.approx((2.5 * each[0] + each[1]) / 3.5)
 
 
 def test_a_list_that_makes_no_tensor_is_refused_at_its_place():

@@ -234,7 +234,7 @@ def test_balanced_class_weights_are_scikit_learns(tmp_path):
     made, _ = trainer(tmp_path, ("{epochs: 3}", "{epochs: 1, class_weights: balanced}"))
     targets = made.parts.loaders["train"].dataset.tensors[1].numpy()
     expected = weigh("balanced", classes=np.arange(10), y=targets)
-    np.testing.assert_allclose(made.parts.loss.weight.numpy(), expected, rtol=1e-6)
+    np.testing.assert_allclose(made.parts.loss.terms[0].loss.weight.numpy(), expected, rtol=1e-6)
 
 
 def test_mixup_learns_and_draws_from_its_own_generator(tmp_path):

@@ -290,7 +290,7 @@ def test_a_mistake_of_the_programs_own_is_not_blamed_on_the_data(tmp_path, monke
         raise AssertionError("a bug")
 
     made, _ = trainer(tmp_path)
-    monkeypatch.setattr(made.parts, "loss", broken)
+    monkeypatch.setattr(made.parts.loss, "forward", broken)
     with pytest.raises(AssertionError, match="a bug"):
         made.fit()
 

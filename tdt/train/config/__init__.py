@@ -16,13 +16,14 @@ if TYPE_CHECKING:
     from tdt.train.config.errors import ConfigError, ConfigErrors, Problem, Source
     from tdt.train.config.find import bundled
     from tdt.train.config.loading import draft, load, loads
+    from tdt.train.config.losses import LossTerm
     from tdt.train.config.models import Chain, Factory, Graph
     from tdt.train.config.rules import InitRule, ParamGroup
     from tdt.train.config.sections import Checkpoint, Every, Loader, Log, Train, Weights
 
 __all__ = [
     "Chain", "Checkpoint", "Component", "Config", "ConfigError", "ConfigErrors", "DataConfig", "Draft", "Every",
-    "Factory", "Graph", "InitRule", "Loader", "Log", "OptimizerConfig", "ParamGroup", "Part", "Problem",
+    "Factory", "Graph", "InitRule", "Loader", "Log", "LossTerm", "OptimizerConfig", "ParamGroup", "Part", "Problem",
     "SchedulerConfig", "Source", "Train", "Weights", "bundled", "draft", "load", "loads",
 ]  # fmt: skip
 
@@ -32,6 +33,7 @@ _HOMES = {
     "errors": ("ConfigError", "ConfigErrors", "Problem", "Source"),
     "find": ("bundled",),
     "loading": ("draft", "load", "loads"),
+    "losses": ("LossTerm",),
     "models": ("Chain", "Factory", "Graph"),
     "rules": ("InitRule", "ParamGroup"),
     "sections": ("Checkpoint", "Every", "Loader", "Log", "Train", "Weights"),

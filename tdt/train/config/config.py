@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from tdt.train.config import calls, writer
 from tdt.train.config.components import Component, Part
 from tdt.train.config.errors import COMMAND_LINE, ConfigErrors, Source
+from tdt.train.config.losses import LossTerm
 from tdt.train.config.nodes import Mapping, Node
 from tdt.train.config.rules import InitRule, ParamGroup
 from tdt.train.config.sections import Checkpoint, Loader, Log, Train, Weights
@@ -59,7 +60,7 @@ class Config:
     model: Part
     weights: Weights | None
     init: tuple[InitRule, ...]
-    loss: Component
+    loss: tuple[LossTerm, ...]
     metrics: tuple[Component, ...]
     optimizer: OptimizerConfig
     scheduler: SchedulerConfig | None

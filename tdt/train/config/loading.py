@@ -22,6 +22,7 @@ from tdt.train.config.components import (
 )
 from tdt.train.config.config import SPLITS, Config, DataConfig, Draft, OptimizerConfig, SchedulerConfig, place
 from tdt.train.config.errors import COMMAND_LINE, ConfigError, ConfigErrors
+from tdt.train.config.losses import read_loss
 from tdt.train.config.models import ModelReader
 from tdt.train.config.nodes import Mapping, Node, at, child, join, plain, present
 from tdt.train.config.rules import ParamGroup, read_init, read_param_groups
@@ -79,13 +80,15 @@ def _read(root: Mapping, file: str, errors: ConfigErrors) -> Draft:
     data = _read_data(root, top, errors)
     model = _read_model(root, errors)
     init = read_init(root.items.get("init"), "init", errors)
-    loss = _read_part(root, "loss", registry.losses, errors)
+    loss = _read_with(read_loss, root, "loss", errors)
     metrics = read_components(root.items.get("metrics"), "metrics", registry.metrics, errors)
     _check_unique(metrics, errors)
     optimizer, groups = _read_with(_read_optimizer, root, "optimizer", errors) or (None, ())
     scheduler = _read_with(_read_scheduler, root, "scheduler", errors)
     if top is not None:
-        check_training(top, root, metrics, errors)
+        terms = [term.name for term in loss or ()]
+        names = ["loss", *(terms if len(terms) > 1 else ()), *(m.name for m in metrics if m.name != "loss")]
+        check_training(top, root, names, errors)
 
     def make() -> Config:
         assert top is not None and data is not None and model is not None and optimizer is not None

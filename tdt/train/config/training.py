@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 from tdt.train import registry
-from tdt.train.config.components import Component, add_unknown_name
+from tdt.train.config.components import add_unknown_name
 from tdt.train.config.config import SPLITS
 from tdt.train.config.errors import ConfigErrors
 from tdt.train.config.nodes import Mapping, Node, at
 from tdt.train.config.sections import Section, Top
 
 
-def check_training(top: Top, root: Mapping, metrics: tuple[Component, ...], errors: ConfigErrors) -> None:
-    """Add to `errors` what is wrong with `train` and `checkpoint`, beyond what each setting says of itself."""
+def check_training(top: Top, root: Mapping, measured: list[str], errors: ConfigErrors) -> None:
+    """Add to `errors` what is wrong with `train` and `checkpoint`, beyond what each setting says of itself.
+
+    measured: the names of losses and metrics.
+    """
     train, section = top.train, at(root, "train")
     if train.epochs is None and train.steps is None and train.time is None:
         message = "is missing; a run ends after so many epochs, steps or time"
         errors.add(section.key_source or section.source, message, kind="missing", key="train.epochs")
     if top.checkpoint.best is not None:
-        _check_score(top.checkpoint.best, ("checkpoint", "best"), top, root, metrics, errors)
+        _check_score(top.checkpoint.best, ("checkpoint", "best"), top, root, measured, errors)
     if train.early_stopping is not None:
         metric = train.early_stopping.metric
         if metric is not None:
-            _check_score(metric, ("train", "early_stopping", "metric"), top, root, metrics, errors)
+            _check_score(metric, ("train", "early_stopping", "metric"), top, root, measured, errors)
         elif top.data.valid is None and top.checkpoint.best is None:
             message = "there is no valid split to judge by; add data.valid, or metric: train/loss"
             errors.add(at(section, "early_stopping").where, message, kind="unused", key="train.early_stopping")
@@ -53,12 +56,11 @@ def _check_used(top: Top, section: Node, errors: ConfigErrors) -> None:
 
 
 def _check_score(
-    score: str, path: tuple[str, ...], top: Top, root: Mapping, metrics: tuple[Component, ...], errors: ConfigErrors
+    score: str, path: tuple[str, ...], top: Top, root: Mapping, measured: list[str], errors: ConfigErrors
 ) -> None:
     """`score` must be a metric that is measured, on a split that may choose a model."""
     where, key = at(root, *path).where, ".".join(path)
     split, slash, metric = score.partition("/")
-    measured = ["loss", *(m.name for m in metrics if m.name != "loss")]
     if not slash or split not in SPLITS:
         suggestion = registry.nearest(score, [f"valid/{m}" for m in measured])
         errors.add(where, f"expected split/metric, got {score!r}", suggestion, key=key)
@@ -66,7 +68,7 @@ def _check_score(
         errors.add(where, "the test split must not choose the model; use the valid split", f"valid/{metric}", key=key)
     elif getattr(top.data, split) is None:
         errors.add(where, f"there is no {split} split; add data.{split} or remove this", kind="unused", key=key)
-    elif registry.metrics.find(metric) is None:
+    elif metric not in measured and registry.metrics.find(metric) is None:
         add_unknown_name(where, key, metric, registry.metrics, errors)
     elif metric not in measured and not any(problem.key.startswith("metrics") for problem in errors.problems):
         errors.add(where, f"{metric} is not measured; add it to metrics", kind="unused", key=key)

@@ -1,0 +1,108 @@
+"""`loss:`: one loss, or several by name whose weighted sum is minimised.
+
+    loss: CrossEntropyLoss                                  # of the model's output and the target
+    loss: {type: MSELoss, target: input}                    # an autoencoder
+    loss:                                                   # each is logged by its name, beside the total
+      digit: {type: CrossEntropyLoss, input: output/digit}
+      image: {type: MSELoss, input: output/image, target: input, weight_in_total: 0.5}
+
+`input` and `target` say what is compared: `output`, `target` or `input` (what the model was given), and with `/` a part of
+it: a key of a dict, or a number in a tuple.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+
+from tdt.train import registry
+from tdt.train.config.components import Component, check_call, read_call
+from tdt.train.config.errors import ConfigErrors
+from tdt.train.config.nodes import Call, Mapping, Node, Scalar, join, plain, present
+from tdt.train.config.scalars import spell
+from tdt.train.registry import nearest
+
+SOURCES = ("output", "target", "input")
+OPTIONS = ("input", "target", "weight_in_total")
+
+
+@dataclass(frozen=True)
+class LossTerm:
+    """`component` of what `input` and `target` name ("output/digit"), times `weight` in the total."""
+
+    name: str
+    component: Component
+    input: str = "output"
+    target: str = "target"
+    weight: float = 1.0
+
+
+def read_loss(node: Node, path: str, errors: ConfigErrors) -> tuple[LossTerm, ...]:
+    """The terms; a loss that stands alone is called "loss"."""
+    if not isinstance(node, Mapping) or not _is_named(node):
+        term = _read_term("loss", node, path, errors)
+        if isinstance(node, Mapping) and "weight_in_total" in node.items:
+            where = node.items["weight_in_total"].key_source
+            message = "is not used: there is one loss"
+            errors.add(where, message, kind="unused", key=join(path, "weight_in_total"))
+        return (term,) if term else ()
+    terms = []
+    for name, item in node.items.items():
+        here = join(path, name)
+        if not name.isidentifier() or name == "loss" or registry.metrics.find(name) is not None:
+            message = f"{name!r} cannot name a loss: " + (
+                "it is a metric" if name.isidentifier() else "use a plain word"
+            )
+            errors.add(item.key_source, message, key=here)
+        elif (term := _read_term(name, item, here, errors)) is not None:
+            terms.append(term)
+    return tuple(terms)
+
+
+def _is_named(node: Mapping) -> bool:
+    """Whether a mapping holds losses by name: each is a mapping or a text, and none of its keys is a misspelt `type`."""
+    if "type" in node.items or not node.items or nearest("type", node.items):
+        return False
+    return all(
+        isinstance(n, Mapping) or (isinstance(n, Scalar) and isinstance(n.value, str)) for n in node.items.values()
+    )
+
+
+def _read_term(name: str, node: Node, path: str, errors: ConfigErrors) -> LossTerm | None:
+    call = read_call(node, path, errors, "a loss")
+    if call is None:
+        return None
+    component = check_call(call, path, registry.losses, errors, also=OPTIONS)
+    input, target = (
+        _reference(call, "input", "output", path, errors),
+        _reference(call, "target", "target", path, errors),
+    )
+    weight = _weight(call, path, errors)
+    return None if component is None else LossTerm(name, component, input, target, weight)
+
+
+def _reference(call: Call, key: str, default: str, path: str, errors: ConfigErrors) -> str:
+    node = present(call.kwargs.get(key))
+    if node is None:
+        return default
+    value = plain(node)
+    source = value.partition("/")[0] if isinstance(value, str) else ""
+    if source not in SOURCES or not re.fullmatch(r"\w+(/\w+)*", str(value)):
+        near = nearest(source, SOURCES) if source and source not in SOURCES else None
+        shown = spell(value) if isinstance(value, (str, int, float, bool)) else "something else"
+        message = f"expected output, target or input, or a part of it as in output/key, got {shown}"
+        errors.add(node.where, message, near, key=join(path, key))
+    return str(value)
+
+
+def _weight(call: Call, path: str, errors: ConfigErrors) -> float:
+    node = present(call.kwargs.get("weight_in_total"))
+    if node is None:
+        return 1.0
+    value = plain(node)
+    if not isinstance(value, (int, float)) or isinstance(value, bool) or not math.isfinite(value):
+        shown = spell(value) if isinstance(value, (str, int, float, bool)) else "something else"
+        errors.add(node.where, f"expected float, got {shown}", kind="wrong-type", key=join(path, "weight_in_total"))
+        return 1.0
+    return float(value)

@@ -1,0 +1,99 @@
+"""What training minimises: a loss, or the weighted sum of several, each of its part of output, target and input."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from tdt import Tensor, nn
+from tdt.train.metrics import Loss, Reading
+
+
+class Term(NamedTuple):
+    """`loss` of the parts that `input` and `target` name ("output/digit"), times `weight`."""
+
+    name: str
+    loss: nn.Module
+    input: str = "output"
+    target: str = "target"
+    weight: float = 1.0
+
+
+class Objective(nn.Module):
+    """The weighted sum of its terms' losses. `values`: of several terms each one's own of the last
+    call and its target, by name.
+
+    >>> import tdt
+    >>> objective = Objective([Term("loss", nn.MSELoss(), target="input")])
+    >>> objective(tdt.zeros(2), target=tdt.zeros(2), input=tdt.ones(2)).item()
+    1.0
+    """
+
+    def __init__(self, terms: Sequence[Term]):
+        super().__init__()
+        self.terms = list(terms)
+        for term in terms:
+            self.add_module(term.name, term.loss)  # so that class weights move with the model
+        self.values: dict[str, tuple[Tensor, Tensor]] = {}
+
+    def forward(self, output: Any, target: Any, input: Any) -> Tensor:
+        total: Any = None
+        for term in self.terms:
+            given, wanted = compared(term, output, target, input)
+            loss = term.loss(given, wanted)
+            if len(self.terms) > 1:
+                self.values[term.name] = loss.detach(), wanted
+            weighted = loss if term.weight == 1 else loss * term.weight
+            total = weighted if total is None else total + weighted
+        return total
+
+    @property
+    def reading(self) -> Reading:
+        """How it reads outputs and targets; of several losses each has its own."""
+        return Reading.of(self.terms[0].loss) if len(self.terms) == 1 else Reading()
+
+    def compared(self, output: Any, target: Any, input: Any) -> tuple[Tensor, Tensor]:
+        """What the first term compares, as (output, target): that is what metrics see."""
+        return compared(self.terms[0], output, target, input)
+
+
+def compared(term: Term, output: Any, target: Any, input: Any) -> tuple[Tensor, Tensor]:
+    """What a term compares; KeyError for a part that is not there."""
+    if term.input == "output" and term.target == "target":
+        return output, target
+    known = {"output": output, "target": target, "input": input}
+    return _part(term.input, known), _part(term.target, known)
+
+
+def _part(path: str, value: Any) -> Any:
+    whole: list[str] = []
+    for key in path.split("/"):
+        if isinstance(value, dict) and key in value:
+            value = value[key]
+        elif isinstance(value, (tuple, list)) and key.isdecimal() and int(key) < len(value):
+            value = value[int(key)]
+        else:
+            parts = (
+                list(value)
+                if isinstance(value, dict)
+                else range(len(value))
+                if isinstance(value, (tuple, list))
+                else ()
+            )
+            there = f"it has {', '.join(map(str, parts))}" if parts else "it is one tensor"
+            raise ValueError(f"there is no {path}: {'/'.join(whole)} has no part {key!r}, {there}")
+        whole.append(key)
+    return value
+
+
+class TermMean(Loss):
+    """The mean of one term of an objective, without its weight in the total."""
+
+    def __init__(self, objective: Objective, term: Term):
+        super().__init__()
+        self.objective, self.name = objective, term.name
+        self.reading = Reading.of(term.loss)
+
+    def batch_sum(self, output: Tensor, target: Tensor, loss: Tensor) -> Any:
+        value, wanted = self.objective.values[self.name]
+        return super().batch_sum(output, wanted, value)
