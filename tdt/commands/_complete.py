@@ -35,6 +35,17 @@ def anything(ctx: typer.Context, incomplete: str) -> list[str]:
     return configs(incomplete) + checkpoints(ctx, incomplete)
 
 
+def starts(incomplete: str) -> list[str]:
+    """What a config can start from: templates, tables, folders."""
+    from tdt.train.config import bundled
+
+    folder = Path(incomplete[: incomplete.rfind("/") + 1])
+    return _beginning(
+        incomplete,
+        [*bundled(), *_files(incomplete, (".csv", ".tsv")), *(f"{folder / path.name}/" for path in _folders(folder))],
+    )
+
+
 def splits(incomplete: str) -> list[str]:
     """The splits that a config may have."""
     return _beginning(incomplete, ["train", "valid", "test"])

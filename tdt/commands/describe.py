@@ -80,9 +80,9 @@ def _as_text(costs: Costs) -> str:
         if costs.measured
         else f"computed: 3 forward passes at {costs.rate / 1e9:.1f} G multiply-adds a second"
     )
-    rows = [(name, f"{size / 2**20:,.2f} MiB") for name, size in _memory(costs).items()]
+    rows = [(name, f"{size / 2**20:,.2f} MiB") for name, size in _memory(costs).items() if size]
     rows.insert(0, ("step time", f"{costs.seconds * 1e3:,.2f} ms"))
-    return f"a training step of {costs.batch_size} samples, {how}\n" + text(("", ""), rows, right=(1,)).lstrip("\n")
+    return f"a training step of {costs.samples} samples, {how}\n" + text(("", ""), rows, right=(1,)).lstrip("\n")
 
 
 def _memory(costs: Costs) -> dict[str, int]:
@@ -90,6 +90,7 @@ def _memory(costs: Costs) -> dict[str, int]:
         "parameters": costs.parameters,
         "buffers": costs.buffers,
         "gradients": costs.gradients,
+        "average of weights": costs.average,
         "optimizer state": costs.optimizer,
         "activations": costs.activations,
         "peak memory": costs.peak,
@@ -108,9 +109,9 @@ def _facts(parts: Parts, costs: Costs) -> dict[str, Any]:
         "parameters": sum(p.numel() for p in parameters),
         "trainable": sum(p.numel() for p in parameters if p.requires_grad),
         "multiply_adds": sum(row.flops for row in parts.rows),
-        "batch_size": costs.batch_size,
+        "samples": costs.samples,
         "step_seconds": costs.seconds,
-        "samples_per_second": costs.batch_size / costs.seconds,
+        "samples_per_second": costs.samples / costs.seconds,
         "measured": costs.measured,
         "bytes": {name.replace(" ", "_"): size for name, size in _memory(costs).items()},
     }

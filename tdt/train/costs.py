@@ -12,6 +12,7 @@ import tdt
 from tdt import Tensor
 from tdt.train.build import Parts
 from tdt.train.data import Split
+from tdt.train.learning import Learning
 from tdt.utils.data import default_collate
 
 LONGEST = 1.0  # seconds: where a step would take longer, it is not measured
@@ -21,26 +22,27 @@ PRODUCT = 512  # rows of the matrices whose product says how fast the machine is
 
 @dataclass(frozen=True)
 class Costs:
-    """A step's seconds, and bytes: of what the model holds all the time, and of what a step needs beside it.
+    """A step's samples and seconds, and bytes: of what the model holds all the time, and of what a step needs beside it.
 
     measured: whether a step was run; else seconds are 3 forward passes at `rate` multiply-adds a second, and activations
     are the layers' outputs, all kept.
     """
 
-    batch_size: int
+    samples: int
     seconds: float
     measured: bool
     rate: float
     parameters: int
     buffers: int
     gradients: int
+    average: int  # of the weights along the training
     optimizer: int
     activations: int
 
     @property
     def peak(self) -> int:
         """All of it at once."""
-        return self.parameters + self.buffers + self.gradients + self.optimizer + self.activations
+        return self.parameters + self.buffers + self.gradients + self.average + self.optimizer + self.activations
 
 
 def estimate(parts: Parts, split: Split) -> Costs:
@@ -50,25 +52,27 @@ def estimate(parts: Parts, split: Split) -> Costs:
     gradients = sum(_bytes(p) for p in parameters if p.requires_grad)
     activations = batch_size * sum(row.bytes for row in parts.rows)
     rate = _rate(parts.device)
-    seconds = 3 * batch_size * sum(row.flops for row in parts.rows) / rate  # the backward pass is two more
+    accumulate = parts.config.train.accumulate
+    seconds = 3 * batch_size * accumulate * sum(row.flops for row in parts.rows) / rate  # the backward pass is two more
     measured = seconds <= LONGEST
     if measured:
-        batch = _batch(split, batch_size)
-        seconds = _timed(parts, batch)
-        activations = _traced(parts, batch, gradients) if parts.device.type == "cpu" else activations
+        batch, learning = _batch(split, batch_size), Learning(parts, 1)
+        seconds = _timed(learning, batch)
+        activations = _traced(learning, batch, gradients) if parts.device.type == "cpu" else activations
     else:
         for p in parameters:
             p.grad = tdt.zeros_like(p) if p.requires_grad else None
         parts.optimizer.step()  # which makes its state
     state = [value for of_one in parts.optimizer.state.values() for value in of_one.values()]
     return Costs(
-        batch_size,
+        batch_size * accumulate,
         seconds,
         measured,
         rate,
         sum(map(_bytes, parameters)),
         sum(map(_bytes, buffers)),
         gradients,
+        0 if parts.average is None else sum(map(_bytes, (*parameters, *buffers))),
         sum(_bytes(value) for value in state if isinstance(value, Tensor)),
         activations,
     )
@@ -94,33 +98,35 @@ def _batch(split: Split, size: int) -> Any:
     return default_collate([split.sample()] * size)
 
 
-def _step(parts: Parts, batch: Any) -> None:
-    inputs, targets = parts.place(batch[0]), batch[1].to(parts.device)
-    parts.optimizer.zero_grad()
-    loss = parts.loss(parts.model(inputs), targets)
-    loss.item()
-    loss.backward()
-    parts.optimizer.step()
+def _step(learning: Learning, batch: Any) -> None:
+    """A step as the trainer takes it."""
+    parts = learning.parts
+    for _ in range(parts.config.train.accumulate):
+        inputs, targets = parts.place(batch[0]), batch[1].to(parts.device)
+        _, _, loss = learning.forward(inputs, targets)
+        loss.item()
+        learning.backward(loss, targets)
+    learning.step(1)
 
 
-def _timed(parts: Parts, batch: Any) -> float:
+def _timed(learning: Learning, batch: Any) -> float:
     """The median of some steps, after a first one that compiles and allocates."""
-    parts.model.train()
-    _step(parts, batch)
+    learning.parts.train_mode()
+    _step(learning, batch)
     took: list[float] = []
     while sum(took) < ENOUGH and len(took) < 50:
         began = time.perf_counter()
-        _step(parts, batch)
+        _step(learning, batch)
         took.append(time.perf_counter() - began)
     return statistics.median(took)
 
 
-def _traced(parts: Parts, batch: Any, gradients: int) -> int:
+def _traced(learning: Learning, batch: Any, gradients: int) -> int:
     """The most bytes that a step holds beside gradients: NumPy reports its arrays to tracemalloc."""
-    parts.optimizer.zero_grad()
+    learning.parts.optimizer.zero_grad()
     tracemalloc.start()
     try:
-        _step(parts, batch)
+        _step(learning, batch)
         return max(tracemalloc.get_traced_memory()[1] - gradients, 0)
     finally:
         tracemalloc.stop()

@@ -46,8 +46,14 @@ def test_a_script_reads_what_is_held_and_what_a_step_needs(work, capsys):
     assert size["peak_memory"] == sum(n for name, n in size.items() if name != "peak_memory")
     kept = 256 * 4 * (64 + 128 + 64 + 10)  # inputs of the linear layers, and the scores
     assert kept < size["activations"] < 5 * kept
-    assert found["measured"] and found["batch_size"] == 256
+    assert found["measured"] and found["samples"] == 256
     assert found["samples_per_second"] == pytest.approx(256 / found["step_seconds"])
+
+
+def test_what_training_adds_is_counted(work, capsys):
+    more = ("train.accumulate=3", "train.ema={decay: 0.9}", "train.mixup=0.2")
+    found = json.loads(described(capsys, "digits-mlp", *more, "--json")[1])
+    assert found["samples"] == 3 * 64 and found["bytes"]["average_of_weights"] == found["bytes"]["parameters"]
 
 
 def test_a_step_that_would_take_long_is_computed_and_says_so(work, capsys, monkeypatch):
