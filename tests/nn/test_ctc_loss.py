@@ -62,6 +62,11 @@ def test_targets_that_do_not_fit_cost_infinity_or_nothing(zero_infinity):
     assert not x.grad[0, 2].isfinite().any()  # a loss that is no number leaves no gradient that looks like one
 
 
+def test_a_batch_without_any_label_has_gradients():
+    agree(lambda lib, x: loss(lib, x, lengths=[0] * N), numbers(T, N, C))
+    agree(lambda lib, x: loss(lib, x, LABELS[:1, :0], [T], [0], reduction="sum"), numbers(T, 1, C))
+
+
 def test_frames_behind_the_last_one_and_labels_behind_the_last_have_no_influence():
     x = tdt.from_numpy(numbers(T, N, C)).requires_grad_()
     loss(tdt, x, reduction="sum").backward()

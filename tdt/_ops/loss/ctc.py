@@ -130,7 +130,7 @@ def _counted(x: Any, frames: Any) -> Any:
 def _(xp, g, x, labels, frames, lengths, steps, sums, nll, blank):
     walk, leap, _ = _walk(xp, x, labels, blank)
     n, places = walk.shape
-    leap = xp.append(leap[:, 2:], xp.full((n, 2), NEVER, x.dtype), axis=1)  # from each place
+    leap = xp.append(leap, xp.full((n, 2), NEVER, x.dtype), axis=1)[:, 2:]  # from each place
     from_end = 2 * lengths[:, None] - xp.arange(places)  # paths end on the last label, or on the blank behind it
     end = xp.where((from_end == 0) | (from_end == 1), x.dtype.type(0), x.dtype.type(NEVER))
     # later[s]: the sum over the paths from place s on, behind frame t; two places behind the last, where no path is.
