@@ -241,6 +241,8 @@ def prepare(tensors: Sequence[Tensor], grad_tensors: Iterable[Any], graph: bool)
                 "For complex Tensors, both grad_output and output are required to have the same dtype. "
                 f"Mismatch in dtype: grad_output[{i}] has a dtype of {g.dtype} and output[{i}] has a dtype of {t.dtype}."
             )
+        elif g.dtype is not t.dtype:
+            g = g.to(t.dtype)
         edges.append((t, 0) if edge is LEAF else edge)
         grads.append(g if graph else g._a)
     return edges, grads

@@ -229,6 +229,17 @@ def test_grad_outputs_weigh_the_outputs_and_must_have_their_shapes():
         tdt.autograd.grad(x * 2, x)
 
 
+@pytest.mark.parametrize("dtype", [tdt.float64, tdt.float16, tdt.bfloat16], ids=str)
+def test_a_given_gradient_takes_the_dtype_of_its_output(dtype):
+    x = tdt.tensor([1.0, 2.0], dtype=dtype, requires_grad=True)
+    (x * 3).backward(tdt.tensor([1, 2]))
+    assert x.grad.dtype is dtype and x.grad.tolist() == [3, 6]
+    weight = tdt.tensor([1.0, 2.0], requires_grad=True)
+    (g,) = tdt.autograd.grad(x * x, x, weight, create_graph=True)
+    (back,) = tdt.autograd.grad(g.sum(), weight)
+    assert g.dtype is dtype and back.dtype is tdt.float32 and back.tolist() == [2, 4]
+
+
 def test_batched_gradients_are_refused_by_name():
     x = leaf(1.0)
     with pytest.raises(NotImplementedError, match="is_grads_batched"):
