@@ -67,19 +67,15 @@ def _mish(xp, x):
 @_mish.vjp("x")
 def _(g, x):
     x = x.clamp(max=_FLAT)
-    e = x.exp()
-    n = e * (e + 2)
-    t = n / (n + 2)
-    return g * (t + x * (1 - t * t) * (e / (1 + e)))
+    t = _softplus(x, beta=1.0, threshold=_FLAT).tanh()
+    return g * (t + x * (1 - t * t) * x.sigmoid())
 
 
 @_mish.fast_vjp("x")
 def _(xp, g, x):
     x = xp.minimum(x, x.dtype.type(_FLAT))
-    e = xp.exp(x)
-    n = e * (e + 2)
-    t = n / (n + 2)
-    return g * (t + x * (1 - t * t) * (e / (1 + e)))
+    t = xp.tanh(xp.log1p(xp.exp(x)))  # a float16's exponential may be infinite, and so no quotient of two
+    return g * (t + x * (1 - t * t) / (1 + xp.exp(-x)))
 
 
 @op(dtypes=FLOATING)
