@@ -11,6 +11,7 @@ from typing import Any
 
 from tdt._creation import arange, ones, zeros
 from tdt._dtype import FLOATING, check_category
+from tdt._dtype import bool as BOOL
 from tdt._ops._resampling import cubic_weights
 from tdt._ops.elementwise import where
 from tdt._ops.embedding import _embedding
@@ -101,8 +102,9 @@ def _taps(grid: Tensor, size: int, mode: str, padding: str, align: bool) -> list
     if mode != "bicubic":
         at = _brought_in(at, size, padding, align)
     if mode == "nearest":
-        # The weight never changes, yet grid has a gradient: zeros.
-        return [_tap(at.detach().round(), size, where(at.isfinite(), at * 0 + 1, 1.0))]
+        # The weight never changes, yet grid has a gradient: zeros, whatever reaches the weight.
+        never = at.new_zeros(at.shape, dtype=BOOL)
+        return [_tap(at.detach().round(), size, where(never, at, 1.0))]
     low = at.detach().floor()
     rest = at - low
     if mode == "bilinear":

@@ -73,6 +73,12 @@ def test_an_infinite_pixel_outside_of_the_sample_does_not_reach_it():
         )
 
 
+def test_the_nearest_pixel_has_no_slope_even_where_it_is_nan():
+    x, grid = numbers(1, 2, 3, 4), np.random.default_rng(0).uniform(-1, 1, (1, 5, 5, 2)).astype("float32")
+    x[0, 0, 1], x[0, 1, 0] = np.nan, np.inf
+    agree(lambda lib, x, grid: sampled(lib, x, grid, mode="nearest", align_corners=False), x, grid)
+
+
 def test_a_channels_last_image_gives_a_contiguous_one_as_in_pytorch():
     found = []
     for lib in (tdt, torch):
