@@ -39,6 +39,8 @@ def _counts(xp: Any, indices: Any, rows: int) -> Any:
 @_embedding.vjp("w")
 def _(g, w_shape, indices, padding_idx, by_frequency, sparse):
     if sparse:
+        if by_frequency:
+            raise RuntimeError("embedding_backward: scale_grad_by_freq not supported with sparse gradients")
         return wrap(_rows(_backend.namespace(g._a), g._a, w_shape, indices._a, padding_idx))
     return embedding_grad(g, indices, rows=w_shape[0], padding_idx=padding_idx, by_frequency=by_frequency)
 

@@ -101,6 +101,15 @@ def test_gradients_by_frequency_are_those_of_single_rows(mode, padding_idx):
     near(w[0].grad, w[1].grad, "gradient")
 
 
+@pytest.mark.parametrize("layer", ["Embedding", "EmbeddingBag"])
+def test_sparse_gradients_by_frequency_are_refused(layer):
+    def run(lib):
+        made = getattr(lib.nn, layer)(6, 3, scale_grad_by_freq=True, sparse=True)
+        made(lib.tensor([[1, 2, 1]])).sum().backward()
+
+    agree_error(run)
+
+
 @pytest.mark.parametrize("mode", ["sum", "mean"])
 @pytest.mark.parametrize("padding_idx", [None, 2])
 def test_sparse_gradients_hold_the_rows_that_pytorchs_do(mode, padding_idx):
