@@ -10,7 +10,7 @@ import numpy as np
 from tdt._creation import arange
 from tdt._dtype import FLOATING, check_category, int64
 from tdt._ops._pooling import adaptive_size, adaptive_spans
-from tdt._ops._windows import is_channels_last, offsets, tuple_of
+from tdt._ops._windows import is_channels_last, tuple_of
 from tdt._ops.join import cat
 from tdt._ops.memory import channels_last, contiguous_format
 from tdt._ops.pool_max import _max_pool_nd, pool_scatter
@@ -28,25 +28,30 @@ def _cells_shape(x: tuple, *cells: tuple) -> tuple:
 def max_of_cells(xp, x, *cells):
     """The largest cell of every window of x (N, C, *size), the last NaN where there is one, and its flat index.
 
-    cells[d]: (N or 1, C or 1, windows, cells), where along dimension d the window's cells lie.
+    cells[d]: (N or 1, C or 1, windows, cells), where along dimension d the window's cells lie. The dimensions are worked
+    off one by one, the last one first: so the first of equals in a row of a window meets those of the rows below it.
     """
-    size, shape = x.shape[2:], _cells_shape(x.shape, *(c.shape for c in cells))[0]
-    flat, windows = x.reshape(*x.shape[:2], math.prod(size)), math.prod(shape[2:])
-    out = indices = None
-    for k in offsets(tuple(c.shape[3] for c in cells)):
-        at: Any = 0
-        for d, (c, i) in enumerate(zip(cells, k, strict=True)):
-            places = c[..., i].reshape(*c.shape[:2], *(c.shape[2] if e == d else 1 for e in range(len(size))))
-            at = at * size[d] + places
-        at = xp.broadcast_to(at.reshape(*at.shape[:2], windows), (*x.shape[:2], windows))
-        value = xp.take_along_axis(flat, at, 2)
-        if out is None:
-            out, indices = value, at.copy()
-        else:
-            better = (value > out) | (value != value)
-            xp.copyto(out, value, where=better)
-            xp.copyto(indices, at, where=better)
-    return out.reshape(shape), indices.reshape(shape)
+    size = x.shape[2:]
+    out, indices = x, xp.broadcast_to(xp.arange(math.prod(size)).reshape(size), x.shape)
+    for axis in range(x.ndim - 1, 1, -1):
+        places = cells[axis - 2]
+        best, index = (_taken(xp, a, places[..., 0], axis) for a in (out, indices))
+        for k in range(1, places.shape[3]):
+            value, at = (_taken(xp, a, places[..., k], axis) for a in (out, indices))
+            better = (value > best) | (value != value)
+            xp.copyto(best, value, where=better)
+            xp.copyto(index, at, where=better)
+        out, indices = best, index
+    return out, indices
+
+
+def _taken(xp: Any, a: Any, places: Any, axis: int) -> Any:
+    """From `a` (N, C, *size) the `places` (N or 1, C or 1, windows) along a dimension: a new array."""
+    if places.shape[:2] == (1, 1):
+        return xp.take(a, places[0, 0], axis=axis)
+    at = places.reshape(*places.shape[:2], *(places.shape[2] if d == axis else 1 for d in range(2, a.ndim)))
+    shape = *a.shape[:axis], places.shape[2], *a.shape[axis + 1 :]
+    return xp.take_along_axis(a, xp.broadcast_to(at, shape), axis)
 
 
 @max_of_cells.vjp("x")
