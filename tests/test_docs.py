@@ -1,0 +1,64 @@
+"""The user guide: every config in it loads, every command runs, the reference is that of the models."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tdt.cli import run
+from tdt.train.config import loads
+
+ROOT = Path(__file__).parents[1]
+GUIDE = ROOT / "docs" / "guide"
+PAGES = sorted(GUIDE.glob("*.md"))
+BASE = yaml.safe_load((ROOT / "configs" / "digits-mlp.yaml").read_text(encoding="utf-8"))
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    """The fenced blocks of one language."""
+    return re.findall(rf"^```{language}\n(.*?)^```", page.read_text(encoding="utf-8"), re.M | re.S)
+
+
+CONFIGS = [
+    pytest.param(page, text, id=f"{page.stem}-{n}") for page in PAGES for n, text in enumerate(blocks(page, "yaml"))
+]
+
+
+@pytest.mark.parametrize(("page", "text"), CONFIGS)
+def test_every_config_loads(page, text):
+    part = yaml.safe_load(text)
+    # A piece of a config stands beside the rest of a bundled one; what it says wins.
+    rest = {} if "optimizer" in part and "data" in part else {k: v for k, v in BASE.items() if k not in part}
+    written = yaml.safe_dump(rest, sort_keys=False) + text if rest else text
+    config = loads(written, file=page.name)
+    assert config.train.epochs or config.train.steps
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "console")], ids=lambda page: page.stem)
+def test_every_command_runs(page, tmp_path, monkeypatch, capfd):
+    monkeypatch.chdir(tmp_path)
+    for command in re.findall(r"^\$ tdt (.*)$", "".join(blocks(page, "console")), re.M):
+        assert run(command.split()) == 0, (command, capfd.readouterr())
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")], ids=lambda page: page.stem)
+def test_every_program_runs(page, tmp_path):
+    for program in blocks(page, "python"):
+        subprocess.run([sys.executable, "-c", program], cwd=tmp_path, check=True, capture_output=True, timeout=60)
+
+
+def test_the_reference_is_that_of_the_models():
+    assert subprocess.run([sys.executable, str(ROOT / "scripts" / "make_config_doc"), "--check"]).returncode == 0
+
+
+def test_the_site_has_every_page_and_links_that_lead_somewhere():
+    listed = re.findall(r": (\S+\.md)$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.M)
+    assert {ROOT / "docs" / path for path in listed} == {*PAGES, *(ROOT / "docs").glob("*.md")}
+    for page in PAGES:
+        for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8")):
+            assert (page.parent / target).exists(), f"{page.name}: {target}"
