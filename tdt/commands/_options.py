@@ -7,11 +7,21 @@ from typing import Annotated, Any
 
 import typer
 
-from tdt.commands._complete import devices
+from tdt.commands._complete import configs, devices
 
 # Of a verb's own Typer: help as plain text (cli.py says why), and no options for completion, which `tdt` has.
 PLAIN: dict[str, Any] = {"add_completion": False, "rich_markup_mode": None}
 
+ConfigName = Annotated[
+    str,
+    typer.Argument(
+        help="A YAML file, or the name of a config that comes with tdt.", metavar="CONFIG", autocompletion=configs
+    ),
+]
+Overrides = Annotated[
+    list[str] | None,
+    typer.Argument(help="Other values, as in optimizer.lr=0.1, or ~scheduler.", metavar="KEY=VALUE..."),
+]
 Device = Annotated[
     str | None,
     typer.Option(

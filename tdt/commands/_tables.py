@@ -1,12 +1,13 @@
-"""Tables as plain text."""
+"""Tables as plain text, and what a script reads instead."""
 
 from __future__ import annotations
 
+import json
 import math
 import sys
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tdt.train.build import Parts
@@ -87,3 +88,9 @@ def sparkline(values: Sequence[float], low: float, high: float, width: int = 24)
     return "".join(
         bars[min(max(round((mean - low) / span * 7), 0), 7)] if math.isfinite(mean) else " " for mean in means
     ).rstrip()
+
+
+def print_json(value: Any, code: int = 0) -> int:
+    """Print one JSON object on one line; returns the exit code."""
+    print(json.dumps(value, allow_nan=False))
+    return code

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tdt.commands._complete import configs, runs
-from tdt.commands._options import Device, Root, Traceback
+from tdt.commands._options import Device, Overrides, Root, Traceback
 
 if TYPE_CHECKING:
     from tdt.train.config import Draft
@@ -25,9 +25,6 @@ ConfigFile = Annotated[
     typer.Argument(
         help="A YAML file, or the name of a config that comes with tdt.", metavar="CONFIG", autocompletion=configs
     ),
-]
-Overrides = Annotated[
-    list[str] | None, typer.Argument(help="Other values, as in optimizer.lr=0.1.", metavar="KEY=VALUE...")
 ]
 Resume = Annotated[
     str | None,

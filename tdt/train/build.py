@@ -55,6 +55,7 @@ class Parts:
     swa_scheduler: SWALR | None = None
     groups: list[tuple[str, int]] = dataclasses.field(default_factory=list)
     frozen_norms: tuple[nn.Module, ...] = ()
+    samples: dict[str, int] = dataclasses.field(default_factory=dict)  # of each split
     average: Average | None = None
     facts: dict[str, Any] = dataclasses.field(default_factory=dict)  # of the data: `Split.facts`
 
@@ -80,6 +81,12 @@ class Parts:
             made[component.name].reading = reading
         made["loss"].reading = self.loss.reading
         return made
+
+    @property
+    def length(self) -> Length:
+        """How long the training is."""
+        whole, rest = divmod(self.samples["train"], self.config.data.loader.batch_size)
+        return Length(self.config.train, whole + bool(rest and not self.config.data.loader.drop_last))
 
     def best_of(self, score: str | None, min_delta: float = 0.0, patience: int | None = None) -> Patience:
         """Keeps the best of the scores `split/metric`; by default of those that choose the best checkpoint."""
@@ -160,10 +167,11 @@ def build(
     initialize(config, model, errors)
     parts = _place(config, device, model, loss, rows)
     parts.facts = facts
+    parts.samples = {name: len(split.dataset) for name, split in opened.items()}
     if training:
         parts.frozen_norms = freeze(config, model, errors)
         build_optimizer(parts, errors)
-        _check_total_steps(parts, opened["train"], errors)
+        _check_total_steps(parts, errors)
     errors.raise_if_any()
     for name, split in opened.items():
         if name in splits:
@@ -323,16 +331,12 @@ def chained(optimizer: Optimizer, schedulers: list[LRScheduler]) -> ChainedSched
     return ChainedScheduler(schedulers, optimizer)
 
 
-def _check_total_steps(parts: Parts, split: Split, errors: ConfigErrors) -> None:
+def _check_total_steps(parts: Parts, errors: ConfigErrors) -> None:
     """A scheduler that is made for so many steps, as OneCycleLR, has enough of them."""
     scheduler, total = parts.config.scheduler, getattr(parts.scheduler, "total_steps", None)
     if scheduler is None or total is None:
         return
-    samples, loader = len(split.dataset), parts.config.data.loader
-    length = Length(
-        parts.config.train, samples // loader.batch_size if loader.drop_last else -(-samples // loader.batch_size)
-    )
-    needed = length.steps if scheduler.interval == "step" else length.epochs
+    needed = parts.length.steps if scheduler.interval == "step" else parts.length.epochs
     if needed is not None and total < needed:
         message = (
             f"ends after {total} steps, but takes {needed}, one per {scheduler.interval}; use total_steps={needed}"

@@ -10,10 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tdt.train._lock import holder
-from tdt.train.config import reader
-from tdt.train.config.errors import ConfigErrors
-from tdt.train.config.nodes import Mapping, Node, Scalar, child
-from tdt.train.config.nodes import Sequence as List
+from tdt.train.config.writer import settings
 from tdt.train.events import MetricsLog
 from tdt.train.run import Run
 
@@ -153,15 +150,4 @@ def _settings(run: Run) -> dict[str, str]:
     """The run's config, text by key path, read as YAML alone: that of an older version may not be one today."""
     if not (run.folder / "config.yaml").is_file():
         return {}
-    root = reader.read(run.config_text(), str(run.folder / "config.yaml"), ConfigErrors())
-    return {} if root is None else dict(_flat(root, ""))
-
-
-def _flat(node: Node, path: str) -> Iterator[tuple[str, str]]:
-    below = node.items if isinstance(node, Mapping) else range(len(node.items)) if isinstance(node, List) else ()
-    for key in below:
-        item = child(node, str(key))
-        assert item is not None
-        yield from _flat(item, f"{path}.{key}" if path else str(key))
-    if isinstance(node, Scalar) and node.value is not None:
-        yield path, node.text
+    return settings(run.config_text(), str(run.folder / "config.yaml"))

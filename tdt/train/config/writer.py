@@ -9,8 +9,8 @@ import yaml
 
 from tdt.train.config import calls, reader
 from tdt.train.config.errors import ConfigErrors
-from tdt.train.config.nodes import Call, Mapping, Node, Scalar, Sequence, child, present
-from tdt.train.config.scalars import resolve
+from tdt.train.config.nodes import Call, Mapping, Node, Scalar, Sequence, child, join, present
+from tdt.train.config.scalars import resolve, spell
 
 if TYPE_CHECKING:
     from tdt.train.config.config import Config
@@ -113,3 +113,25 @@ def leaves(node: Node | None, path: Path = ()) -> Iterator[tuple[Path, Node]]:
 
 def _as_lists(section: dict[str, Any]) -> dict[str, Any]:
     return {key: list(value) if isinstance(value, tuple) else value for key, value in section.items()}
+
+
+def settings(text: str, file: str) -> dict[str, str]:
+    """A config's text as values by key path, read as YAML alone. A component is its name, its arguments stand below it,
+    if all of them are named: `Adam(lr=0.1)` and `{type: Adam, lr: 0.1}` are alike."""
+    root = reader.read(text, file, ConfigErrors())
+    return {} if root is None else dict(_settings(root, ""))
+
+
+def _settings(node: Node, path: str) -> Iterator[tuple[str, str]]:
+    if isinstance(node, Scalar) and calls.looks_like_call(node):
+        call = calls.parse(node, path, ConfigErrors())
+        node = node if call.broken or call.args else call
+    below = node.kwargs if isinstance(node, Call) else node.items if isinstance(node, Mapping) else {}
+    if isinstance(node, Call):
+        yield path, node.name
+    elif isinstance(node, Scalar) and node.value is not None:
+        yield path, node.value if isinstance(node.value, str) else spell(node.value)
+    elif isinstance(node, Sequence):
+        below = {str(number): item for number, item in enumerate(node.items)}
+    for key, item in below.items():
+        yield from _settings(item, path if key == "type" and isinstance(node, Mapping) else join(path, key))

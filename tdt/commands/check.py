@@ -1,0 +1,64 @@
+"""`tdt check`: what a config declares, and all that is wrong with it; nothing is trained."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from tdt.commands._options import ConfigName, Device, Json, Overrides, Traceback
+from tdt.commands._tables import print_json
+
+if TYPE_CHECKING:
+    from tdt.train.build import Parts
+
+EXAMPLE = "Examples:  tdt check digits-cnn  |  tdt check my.yaml optimizer.lr=0.1 --json"
+
+
+def check(
+    config: ConfigName,
+    overrides: Overrides = None,
+    device: Device = None,
+    json: Json = False,
+    traceback: Traceback = False,
+) -> int:
+    """Check a config without training: every mistake at once, or else its layers, data and steps."""
+    from tdt.train.config import ConfigError, draft
+
+    try:
+        read = draft(config, [*(overrides or ()), *([f"device={device}"] if device else ())])
+        from tdt.train.build import build
+
+        parts = build(read, splits=())
+    except ConfigError as error:
+        if not json:
+            raise
+        return print_json({"ok": False, "problems": [_flat(asdict(problem)) for problem in error.problems]}, 2)
+    facts = _facts(parts)
+    if json:
+        return print_json({"ok": True, **facts})
+    from tdt.commands import _tables
+
+    print(_tables.layers(parts))
+    counts = ", ".join(f"{name} {count:,}" for name, count in facts["samples"].items())
+    steps = "" if facts["steps"] is None else f", {facts['steps']:,} in all"
+    print(f"samples: {counts}; {facts['steps_per_epoch']:,} steps an epoch{steps}")
+    print(f"{parts.config.file}: no mistake was found")
+    return 0
+
+
+def _facts(parts: Parts) -> dict[str, Any]:
+    config = parts.config
+    return {
+        "name": config.name,
+        "file": config.file,
+        "device": str(parts.device),
+        "parameters": sum(p.numel() for p in parts.model.parameters()),
+        "layers": [asdict(row) for row in parts.rows],
+        "samples": parts.samples,
+        "steps_per_epoch": parts.length.steps_per_epoch,
+        "steps": parts.length.steps,
+    }
+
+
+def _flat(problem: dict[str, Any]) -> dict[str, Any]:
+    return problem.pop("source") | problem

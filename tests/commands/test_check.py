@@ -1,0 +1,51 @@
+"""`tdt check` finds every mistake without training, and says what a sound config declares."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tdt.cli import run
+from tests.commands.running import SMALL
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("c.yaml").write_text(SMALL)
+
+
+def test_a_sound_config_is_shown(capsys):
+    assert run(["check", "c.yaml"]) == 0
+    out = capsys.readouterr().out
+    assert "650 parameters" in out
+    assert "samples: train 1,149, valid 288, test 360; 9 steps an epoch, 18 in all\nc.yaml: no mistake was found" in out
+
+
+def test_a_script_reads_one_object(capsys):
+    assert run(["check", "c.yaml", "data.loader.drop_last=true", "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert (facts["ok"], facts["parameters"], facts["steps_per_epoch"], facts["steps"]) == (True, 650, 8, 16)
+    assert facts["samples"] == {"train": 1149, "valid": 288, "test": 360}
+    assert facts["layers"][1]["shape"] == [10]
+
+
+def test_all_mistakes_are_named_at_once_and_the_exit_code_is_2(capsys):
+    Path("c.yaml").write_text(SMALL.replace("Linear(64, 10)", "Linear(65, 10)").replace("epochs: 2", "epoch: 2"))
+    assert run(["check", "c.yaml"]) == 2
+    err = capsys.readouterr().err.splitlines()
+    assert [line.split(" ")[0] for line in err] == ["c.yaml:9:18:", "c.yaml:13:9:"]
+    assert run(["check", "c.yaml", "--json"]) == 2
+    found = json.loads(capsys.readouterr().out)
+    assert found["ok"] is False
+    assert [(p["line"], p["key"], p["kind"], p["suggestion"]) for p in found["problems"]] == [
+        (9, "model.1", "shape", None),
+        (13, "train.epoch", "unknown-key", "epochs"),
+    ]
+
+
+def test_nothing_is_written(capsys):
+    assert run(["check", "c.yaml"]) == 0
+    assert [path.name for path in Path().iterdir()] == ["c.yaml"]

@@ -1,0 +1,59 @@
+"""`tdt config` shows where values come from, and in what configs differ."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tdt.cli import run
+from tdt.train.config import load, loads
+from tdt.train.run import Run
+from tests.commands.running import SMALL
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("base.yaml").write_text(SMALL)
+    Path("c.yaml").write_text("extends: base.yaml\noptimizer: {lr: 0.5}\n")
+
+
+def test_show_prints_each_value_with_its_origin(capsys):
+    assert run(["config", "show", "c.yaml", "train.epochs=7"]) == 0
+    out = capsys.readouterr().out
+    lines = {line.split("#")[0].strip(): line.split("#")[-1].strip() for line in out.splitlines()}
+    assert lines["optimizer: Adam(lr=0.5)"] == "c.yaml:2"
+    assert lines["epochs: 7"] == "command line"
+    assert lines["- Flatten"] == "base.yaml:9"
+    assert lines["seed: 0"] == "default"
+    assert loads(out) == load("c.yaml", ["train.epochs=7"])
+
+
+def test_show_for_a_script(capsys):
+    assert run(["config", "show", "c.yaml", "--json"]) == 0
+    values = json.loads(capsys.readouterr().out)
+    assert values["optimizer.lr"] == {"value": "0.5", "origin": "c.yaml:2"}
+    assert values["train.epochs"] == {"value": "2", "origin": "base.yaml:13"}
+
+
+def test_diff_names_what_differs_however_it_is_written(capsys):
+    assert run(["config", "diff", "base.yaml", "c.yaml"]) == 0
+    assert capsys.readouterr().out.splitlines() == ["setting       base.yaml  c.yaml", "optimizer.lr  0.01       0.5"]
+    Path("same.yaml").write_text(SMALL.replace("Adam(lr=1e-2)", "{type: Adam, lr: 0.01}"))
+    assert run(["config", "diff", "base.yaml", "same.yaml"]) == 0
+    assert capsys.readouterr().out == "the same settings\n"
+
+
+def test_diff_reads_runs_and_bundled_configs(capsys):
+    Run.create("runs", "r", load("c.yaml").annotated()).close()
+    assert run(["config", "diff", "r/1", "base.yaml", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {
+        "configs": ["r/1", "base.yaml"],
+        "settings": {"optimizer.lr": ["0.5", "0.01"]},
+    }
+    assert run(["config", "diff", "digits-mlp", "digits-cnn"]) == 0
+    assert "optimizer.momentum" in capsys.readouterr().out
+    assert run(["config", "diff", "r/2", "base.yaml"]) == 2
+    assert "no run 'r/2'; did you mean 'r/1'?" in capsys.readouterr().err
