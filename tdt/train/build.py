@@ -73,7 +73,7 @@ class Parts:
     def new_metrics(self) -> dict[str, Any]:
         """Fresh metrics by name, the loss first. They read outputs and targets as the first loss does."""
         named = [c for c in self.config.metrics if c.name != "loss"]
-        terms, reading = self.loss.terms, Reading.of(self.loss.terms[0].loss)
+        terms, reading = self.loss.terms, Reading.of(self.loss.main)
         made: dict[str, Metric] = {"loss": Loss()}
         made |= {term.name: TermMean(self.loss, term) for term in terms if len(terms) > 1}
         for component in named:
@@ -157,7 +157,7 @@ def build(
     loss = build_objective(sound.loss, errors) if sound else None
     rows = _check_model(draft, model, sources, opened, loss) if draft.model else []
     if sound and sound.train.class_weights and rows and loss is not None and "train" in opened:
-        balance_classes(opened["train"].dataset, rows[-1].shape[0], loss.terms[0].loss, errors)
+        balance_classes(opened["train"].dataset, rows[-1].shape[0], loss.main, errors)
     if sound and training and "train" in opened:
         _check_batches(sound, opened["train"], model, rows, errors)
     device = find_device(sound, errors) if sound else tdt.device("cpu")
@@ -185,9 +185,10 @@ def build_alone(config: Config, facts: dict[str, Any]) -> Parts:
     """Model and loss of a config that was checked, for the data of which a checkpoint keeps `facts`, without them."""
     errors = config.draft().errors
     model, _ = build_model(config.model, errors)
-    loss = create(registry.losses, config.loss, errors)
+    loss = build_objective(config.loss, errors)
     device = find_device(config, errors)
     errors.raise_if_any()
+    assert loss is not None
     form = facts["input"]
     with meta():  # lazy layers learn their sizes
         model.eval()(stand_in((BATCH, *form["shape"]), form["dtype"]))

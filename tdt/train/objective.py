@@ -48,6 +48,15 @@ class Objective(nn.Module):
         return total
 
     @property
+    def main(self) -> nn.Module:
+        """The first term's loss, by which metrics and predictions read what a model gives."""
+        return self.terms[0].loss
+
+    def given(self, output: Any) -> Tensor:
+        """The part of a model's output that the first term compares."""
+        return _part(self.terms[0].input, {"output": output})
+
+    @property
     def reading(self) -> Reading:
         """How it reads outputs and targets; of several losses each has its own."""
         return Reading.of(self.terms[0].loss) if len(self.terms) == 1 else Reading()

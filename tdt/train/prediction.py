@@ -63,7 +63,7 @@ class Predictor:
             load_model(self.parts, tensors)
             self.dataset = self._dataset()
         self.steps = Compose([registry.transforms.create(step) for step in self.config.data.transform])
-        self.reading = Reading.of(self.parts.loss)
+        self.reading = Reading.of(self.parts.loss.main)
 
     def _dataset(self) -> Any:
         """The data set that was trained on, without its files, where it has learnt something; else None."""
@@ -102,7 +102,7 @@ class Predictor:
     def _run(self, names: list[str], items: list[Tensor]) -> Iterator[Prediction]:
         try:
             with tdt.no_grad():
-                outputs = self._said(self.parts.scored(self.parts.place(tdt.stack(items)))).cpu()
+                outputs = self._said(self.parts.loss.given(self.parts.scored(self.parts.place(tdt.stack(items))))).cpu()
             yield from (self._prediction(name, output) for name, output in zip(names, outputs, strict=True))
         except REFUSALS as error:
             if len(names) == 1:
@@ -114,9 +114,9 @@ class Predictor:
     def _said(self, output: Tensor) -> Tensor:
         """Probabilities of classes (n, classes), or of yes (n, outputs); or numbers (n, outputs)."""
         if self.reading.threshold is not None:
-            chances = output if isinstance(self.parts.loss, nn.BCELoss) else output.sigmoid()
+            chances = output if isinstance(self.parts.loss.main, nn.BCELoss) else output.sigmoid()
             return chances.reshape(len(output), -1).double()
-        if not isinstance(self.parts.loss, (nn.CrossEntropyLoss, nn.NLLLoss)):
+        if not isinstance(self.parts.loss.main, (nn.CrossEntropyLoss, nn.NLLLoss)):
             return output.reshape(len(output), -1).double()
         if output.ndim == 3 and hasattr(self.dataset, "decode"):  # (n, tokens, length): what comes after the last
             output = output[..., -1]
@@ -127,7 +127,7 @@ class Predictor:
 
     def _prediction(self, name: str, said: Tensor) -> Prediction:
         values, classes = said.tolist(), self.facts["classes"]
-        if self.reading.threshold is None and not isinstance(self.parts.loss, (nn.CrossEntropyLoss, nn.NLLLoss)):
+        if self.reading.threshold is None and not isinstance(self.parts.loss.main, (nn.CrossEntropyLoss, nn.NLLLoss)):
             return Prediction(name, values=tuple(values))
         if self.reading.threshold is not None and len(values) == 1:
             values = [1 - values[0], values[0]]

@@ -1,0 +1,89 @@
+"""The bundled configs: sizes as published, and a few steps of training on small data that is made up."""
+
+from __future__ import annotations
+
+import io
+import pickle
+import tarfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tdt.train.build import build
+from tdt.train.config import bundled, load
+from tdt.train.session import Session
+from tdt.vision.datasets import CIFAR10, MNIST
+
+RNG = np.random.RandomState(0)
+PARTS = {"train": 24, "t10k": 4}
+# Parameters: as published, or (digits, mlp, autoencoder) by hand from the layers.
+PARAMETERS = {
+    "autoencoder": 9_113,
+    "digits-cnn": 151_306,
+    "digits-finetune": 29_066,
+    "digits-mlp": 17_226,
+    "lenet5": 61_706,
+    "mlp": 535_818,
+    "resnet20": 272_474,
+    "vgg11": 9_231_114,
+}
+
+
+@pytest.fixture
+def made_up(tmp_path, monkeypatch):
+    """The files of MNIST, FashionMNIST and CIFAR-10 with a few images of noise."""
+    monkeypatch.setenv("TDT_DATA", str(tmp_path))
+    for kind in (MNIST, CIFAR10):
+        monkeypatch.setattr(kind, "held_out", 4)
+    for name in ("MNIST", "FashionMNIST"):
+        folder = tmp_path / name / "raw"
+        folder.mkdir(parents=True)
+        for part, n in PARTS.items():
+            _write_idx(folder / f"{part}-images-idx3-ubyte", RNG.randint(0, 256, (n, 28, 28)))
+            _write_idx(folder / f"{part}-labels-idx1-ubyte", np.arange(n) % 10)
+    _write_cifar(tmp_path / "cifar-10-python.tar.gz")
+    return tmp_path
+
+
+def _write_idx(path: Path, array: np.ndarray) -> None:
+    sizes = b"".join(size.to_bytes(4, "big") for size in array.shape)
+    path.write_bytes(bytes([0, 0, 8, array.ndim]) + sizes + array.astype(np.uint8).tobytes())
+
+
+def _write_cifar(path: Path) -> None:
+    with tarfile.open(path, "w:gz") as archive:
+        for name in [*(f"data_batch_{i}" for i in range(1, 6)), "test_batch"]:
+            images = RNG.randint(0, 256, (5, 3072)).astype(np.uint8)
+            text = pickle.dumps({"data": images, "labels": [0, 1, 2, 3, 4]}, protocol=4)
+            member = tarfile.TarInfo(f"cifar-10-batches-py/{name}")
+            member.size = len(text)
+            archive.addfile(member, io.BytesIO(text))
+
+
+def test_every_bundled_config_is_counted_here():
+    assert set(bundled()) == set(PARAMETERS)
+
+
+@pytest.mark.parametrize("name", PARAMETERS)
+def test_a_bundled_config_has_its_parameters_and_trains(name: str, made_up):
+    changes = ["device=cpu", "train.epochs=1", "train.steps=2", "data.loader.batch_size=4", "log.every=1 step"]
+    config = load(name, [*changes, *(["weights=null"] if name == "digits-finetune" else [])])
+    assert config.name == name
+    with Session.start(config, root=made_up / "runs") as session:
+        assert sum(p.numel() for p in session.parts.model.parameters()) == PARAMETERS[name]
+        before = [p.detach().clone() for p in session.parts.model.parameters()]
+        assert session.train().reason == "done"
+        changed = [not (p == old).all() for p, old in zip(session.parts.model.parameters(), before, strict=True)]
+    assert any(changed)
+
+
+def test_resnet20_is_a_quarter_of_a_million_in_twenty_layers(made_up):
+    rows = build(load("resnet20", ["data.loader.batch_size=4"])).rows
+    weighted = [
+        row for row in rows if row.layer.startswith(("Conv2d", "Linear")) and "kernel_size=(1, 1)" not in row.layer
+    ]
+    assert len(weighted) == 20
+    shapes = {row.name: row.shape for row in rows}
+    assert shapes["stage1.2.relu"] == (16, 32, 32) and shapes["stage3.1.1.relu"] == (64, 8, 8)
+    assert 40e6 < sum(row.flops for row in rows) < 42e6  # the 41 M multiply-adds that are commonly given
