@@ -52,8 +52,10 @@ def estimate(parts: Parts, split: Split) -> Costs:
     gradients = sum(_bytes(p) for p in parameters if p.requires_grad)
     activations = batch_size * sum(row.bytes for row in parts.rows)
     rate = _rate(parts.device)
-    accumulate = parts.config.train.accumulate
-    seconds = 3 * batch_size * accumulate * sum(row.flops for row in parts.rows) / rate  # the backward pass is two more
+    train = parts.config.train
+    seconds = (
+        3 * batch_size * train.accumulate * sum(row.flops for row in parts.rows) / rate
+    )  # the backward pass is two more
     measured = seconds <= LONGEST
     if measured:
         batch, learning = _batch(split, batch_size), Learning(parts, 1)
@@ -65,14 +67,14 @@ def estimate(parts: Parts, split: Split) -> Costs:
         parts.optimizer.step()  # which makes its state
     state = [value for of_one in parts.optimizer.state.values() for value in of_one.values()]
     return Costs(
-        batch_size * accumulate,
+        batch_size * train.accumulate,
         seconds,
         measured,
         rate,
         sum(map(_bytes, parameters)),
         sum(map(_bytes, buffers)),
         gradients,
-        0 if parts.average is None else sum(map(_bytes, (*parameters, *buffers))),
+        sum(map(_bytes, (*parameters, *buffers))) if train.ema or train.swa else 0,
         sum(_bytes(value) for value in state if isinstance(value, Tensor)),
         activations,
     )
