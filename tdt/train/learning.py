@@ -46,6 +46,13 @@ class Learning:
         """Change the weights: step `number` of the run, from 1."""
         shares = 1.0 if self.reading.is_sum else self._shares / self._first
         self._first = self._shares = 0.0
+        self._adjust(shares)
+        self._update(self.warmth(number))
+
+    def _adjust(self, shares: float) -> None:
+        """Make the sum of the gradients of so many batches, as long as the first, their mean, and clip it."""
+        if shares == 1 and self.train.clip_grad_value is None and self.train.clip_grad_norm is None:
+            return
         parameters = list(self.parts.model.parameters())
         if shares != 1:
             with no_grad():
@@ -56,7 +63,6 @@ class Learning:
             clip_grad_value_(parameters, self.train.clip_grad_value)
         if self.train.clip_grad_norm is not None:
             clip_grad_norm_(parameters, self.train.clip_grad_norm)
-        self._update(self.warmth(number))
 
     def warmth(self, number: int) -> float:
         """The share of its learning rates that step `number` takes."""
