@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks._pairs import arguments, interval, settings
+from tdt import nn
 from tdt.commands._console import Console
 from tdt.train.build import Parts, build
 from tdt.train.checkpoint import CheckpointStore
@@ -26,11 +27,11 @@ from tdt.train.trainer import Trainer
 
 def bare(parts: Parts) -> Iterator[None]:
     """The usual loop, a step at a time."""
-    model, optimizer = parts.model.train(), parts.optimizer
+    model, loss_fn, optimizer = parts.model.train(), nn.CrossEntropyLoss(), parts.optimizer
     while True:
         for inputs, targets in parts.loaders["train"]:
             optimizer.zero_grad()
-            loss = parts.loss(model(inputs), targets)
+            loss = loss_fn(model(inputs), targets)
             loss.backward()
             optimizer.step()
             yield

@@ -102,9 +102,8 @@ class Trainer:
         with explained(self._where):
             for inputs, targets in group:
                 output, targets, loss = self.learning.forward(inputs, targets)
-                if not loss.is_cuda and not math.isfinite(
-                    loss.item()
-                ):  # reading a GPU's would wait: `_check` does later
+                # Reading a GPU's loss would wait: `_check` does later.
+                if not loss.is_cuda and not math.isfinite(loss.item()):
                     raise NonFiniteLoss(self.step + 1, loss.item(), self._samples())
                 self.learning.backward(loss, targets)
                 metrics = self.epoch_means.items()

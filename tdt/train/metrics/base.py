@@ -47,10 +47,13 @@ class Reading:
         if target.is_floating_point() or (self.ignore_index is None and self.weight is None):
             return len(target)
         classes, xp = target._a, namespace(target._a)
+        size = classes.size // len(target)
+        if self.weight is None:
+            counted = xp.count_nonzero(classes != self.ignore_index)
+            return counted if size == 1 else counted / size
         counts = xp.ones(classes.shape) if self.ignore_index is None else classes != self.ignore_index
-        if self.weight is not None:
-            counts = xp.where(counts, self.weight._a[xp.where(counts, classes, 0)], 0)
-        return counts.sum(dtype="float64") / (classes.size // len(target))
+        counts = xp.where(counts, self.weight._a[xp.where(counts, classes, 0)], 0)
+        return counts.sum(dtype="float64") / size
 
 
 class Metric:
@@ -134,6 +137,8 @@ class Loss(Mean):
         if self.reading.is_sum:
             return value, len(target)
         share = self.reading.share(target)
+        if isinstance(share, int) and share:
+            return value * share, share
         # The mean loss of no samples is NaN, and counts nothing.
         return namespace(value).where(share == 0, 0.0, value) * share, share
 

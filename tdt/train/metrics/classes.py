@@ -68,8 +68,8 @@ class Accuracy(Mean):
 
     def batch_sum(self, output: Tensor, target: Tensor, loss: Tensor) -> Any:
         decided, right, counts = decisions(self, output, target)
-        hits = decided == right
-        return (hits.sum(), hits.size) if counts is None else ((hits & counts).sum(), counts.sum())
+        hits, count = decided == right, namespace(decided).count_nonzero  # a third of the time of a sum
+        return (count(hits), hits.size) if counts is None else (count(hits & counts), count(counts))
 
 
 class TopK(Mean):
