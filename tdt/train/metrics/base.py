@@ -44,7 +44,7 @@ class Reading:
 
     def share(self, target: Tensor) -> Any:
         """What the mean loss of a batch counts beside others': its samples that count, by the weights of their classes."""
-        if target.is_floating_point() or (self.ignore_index is None and self.weight is None):
+        if (self.ignore_index is None and self.weight is None) or target.is_floating_point():
             return len(target)
         classes, xp = target._a, namespace(target._a)
         size = classes.size // len(target)
@@ -133,14 +133,14 @@ class Loss(Mean):
     higher_is_better = False
 
     def batch_sum(self, output: Tensor, target: Tensor, loss: Tensor) -> Any:
-        value = loss._a.astype("float64")
+        value: Any = loss._a.astype("float64") if loss.is_cuda else loss._a.item()
         if self.reading.is_sum:
             return value, len(target)
         share = self.reading.share(target)
         if isinstance(share, int) and share:
             return value * share, share
         # The mean loss of no samples is NaN, and counts nothing.
-        return namespace(value).where(share == 0, 0.0, value) * share, share
+        return namespace(loss._a).where(share == 0, 0.0, value) * share, share
 
 
 def beside(total: Any, amount: Any) -> Any:

@@ -44,7 +44,7 @@ def check_paired(metric: Metric, output: Tensor, target: Tensor) -> None:
 
 def check_classes(metric: Metric, output: Tensor, target: Tensor) -> None:
     """ValueError unless there are scores (n, classes, …) for targets (n, …), or for such of their own shape."""
-    shapes = tuple(output.shape), tuple(target.shape)
+    shapes = output._a.shape, target._a.shape
     fits = shapes[0] == shapes[1] if target.is_floating_point() else shapes[0][:1] + shapes[0][2:] == shapes[1]
     if not fits or output.ndim < 2:
         raise ValueError(
