@@ -67,7 +67,7 @@ def train(
             from tdt.commands import _tables
             from tdt.train.build import build
 
-            parts = build(checked)
+            parts = build(checked, splits=())  # no files are needed for shapes
             print(_tables.layers(parts), *([_tables.groups(parts)] if verbose else []), sep="\n")
             return 0
         from tdt._kernels import _ahead

@@ -25,6 +25,7 @@ from tdt.train.average import Average
 from tdt.train.best import Patience, Scores
 from tdt.train.class_weights import balance_classes
 from tdt.train.config import Component, Config, ConfigErrors, Draft, InitRule, ParamGroup
+from tdt.train.config.config import SPLITS
 from tdt.train.data import Split, make_loader, open_splits
 from tdt.train.freezing import freeze
 from tdt.train.length import Length
@@ -135,7 +136,11 @@ class Parts:
 
 
 def build(
-    config: Config | Draft, *, training: bool = True, splits: tuple[str, ...] = ("train", "valid", "test")
+    config: Config | Draft,
+    *,
+    training: bool = True,
+    splits: tuple[str, ...] = SPLITS,
+    data_state: dict[str, Any] | None = None,
 ) -> Parts:
     """Everything that `config` declares, checked; ConfigError with all that is wrong, before the data is prepared.
 
@@ -144,12 +149,14 @@ def build(
     Python's and NumPy's.
 
     training=False leaves out optimizer and scheduler, and reads the training split as the others are read.
-    splits: those that get a loader.
+    splits: those that get a loader; files that only the others need may be missing.
+    data_state: what the data set of a run has learnt, as its checkpoint has it in `data`; by default it is learnt now.
     """
     draft = config.draft() if isinstance(config, Config) else config
     errors = draft.errors
     sound = None if errors else draft.finish()
-    opened = open_splits(draft.data, errors) if draft.data else {}
+    needed = (*splits, "train") if splits and sound and sound.train.class_weights else splits
+    opened = open_splits(draft.data, errors, needed, data_state) if draft.data else {}
     facts = opened["train"].facts() if "train" in opened else {}
     opened = few_batches(opened, sound) if sound else opened
     tdt.manual_seed(sound.seed if sound else 0)

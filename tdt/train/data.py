@@ -1,4 +1,14 @@
-"""Datasets and loaders from the `data` section: steps that are the same every time are applied once, to all samples."""
+"""Datasets and loaders from the `data` section: steps that are the same every time are applied once, to all samples.
+
+Beside what `Dataset` asks for, a data set may have
+
+    batch(indices)         the samples at `indices` at once, inputs and targets
+    classes                the names of its classes
+    state_dict()           what it learnt from the training rows (means, a vocabulary), as JSON can hold it;
+    load_state_dict(state) the other splits of a run, and its checkpoints, go by that state
+    restored(state, …)     a class method: as the constructor with this state, without the files
+    blank(…)               a class method: as the constructor, without the files: zeros
+"""
 
 from __future__ import annotations
 
@@ -13,6 +23,7 @@ import tdt
 from tdt.train import registry
 from tdt.train._failures import REFUSALS, reason
 from tdt.train.config import Component, ConfigErrors, DataConfig, Loader
+from tdt.train.config.config import SPLITS
 from tdt.utils.data import (
     BatchSampler,
     DataLoader,
@@ -23,6 +34,8 @@ from tdt.utils.data import (
     get_worker_info,
 )
 from tdt.vision.transforms import Compose
+
+PREPARED = 1 << 30  # bytes of a split that are prepared once; a larger one is prepared as it is read
 
 
 @dataclasses.dataclass
@@ -38,8 +51,7 @@ class Split:
         """The first sample, prepared; what the random steps draw for it is drawn from a generator of its own."""
         steps = Compose([*self.random, *self.fixed])
         steps.draw_from(tdt.Generator())
-        inputs, target = self.dataset[0]
-        return (steps(inputs) if steps.transforms else inputs), target
+        return _read(self.dataset, 0, steps)
 
     def facts(self) -> dict[str, Any]:
         """What a checkpoint keeps of the data, as JSON can hold it, so that the model is of use without them.
@@ -51,7 +63,7 @@ class Split:
         state = getattr(self.dataset, "state_dict", None)
         return {
             "classes": [str(name) for name in getattr(self.dataset, "classes", ())],
-            "item": {"mode": inputs.mode} if hasattr(inputs, "mode") else _form(inputs),
+            "item": {"mode": inputs.mode} if isinstance(getattr(inputs, "mode", None), str) else _form(inputs),
             "input": _form(prepared),
             "state": state() if state else None,
         }
@@ -63,29 +75,27 @@ def _form(value: Any) -> dict[str, Any]:
 
 
 class Augmented(Dataset):
-    """A dataset whose samples change each time they are read: random steps first, then the fixed ones.
+    """A dataset whose samples are prepared each time they are read: random steps first, then the fixed ones.
 
     The random steps draw from `generator`; in a worker process from the worker's own default generator.
     """
 
-    def __init__(self, dataset: Any, steps: Compose, generator: tdt.Generator):
+    def __init__(self, dataset: Any, steps: Compose, generator: tdt.Generator | None = None):
         self.dataset, self.steps, self.generator = dataset, steps, generator
 
     def __len__(self) -> int:
         return len(self.dataset)
 
     def __getitem__(self, index: int) -> Any:
-        inputs, target = self.dataset[index]
         self._choose_generator()
-        return self.steps(inputs), target
+        return _read(self.dataset, index, self.steps)
 
     def __getbatch__(self, indices: list[int]) -> Any:
         """The samples at `indices` as one batch; None where the dataset has no `batch`, or a step takes one image only."""
         if not hasattr(self.dataset, "batch"):
             return None
         self._choose_generator()
-        inputs, targets = self.dataset.batch(indices)
-        return [self.steps.batch(inputs.numpy()), targets]
+        return list(_read_batch(self.dataset, indices, self.steps))
 
     def _choose_generator(self) -> None:
         self.steps.draw_from(self.generator if get_worker_info() is None else None)
@@ -104,13 +114,24 @@ class RecentBatches(BatchSampler):
             yield indices
 
 
-def open_splits(data: DataConfig, errors: ConfigErrors) -> dict[str, Split]:
-    """The splits that could be opened; what is wrong with others is added to `errors`."""
+def open_splits(
+    data: DataConfig,
+    errors: ConfigErrors,
+    needed: tuple[str, ...] = SPLITS,
+    state: dict[str, Any] | None = None,
+) -> dict[str, Split]:
+    """The splits that could be opened; what is wrong with others is added to `errors`.
+
+    needed: those whose samples are wanted; of others the shape alone, which many data sets know without their files.
+    state: what the data set of the run has learnt from its training rows; by default it is learnt now.
+    """
     fixed, random = _steps(data.transform, errors), _steps(data.augment, errors)
-    opened = {}
+    opened: dict[str, Split] = {}
     for name, component in data.splits().items():
         try:
-            dataset = registry.datasets.create(component)
+            dataset = _open(component, name in needed, state)
+            if state is None and name == "train" and hasattr(dataset, "state_dict"):
+                state = dataset.state_dict()
         except REFUSALS as error:
             errors.add(component, reason(error))
             continue
@@ -121,6 +142,18 @@ def open_splits(data: DataConfig, errors: ConfigErrors) -> dict[str, Split]:
         elif name != "train" or _first_passes(split, [*before, *fixed], errors):
             opened[name] = split
     return opened
+
+
+def _open(component: Component, needed: bool, state: dict[str, Any] | None) -> Any:
+    kind: Any = registry.datasets.find(component.name)
+    if not needed and hasattr(kind, "blank"):
+        return kind.blank(*component.args, **component.kwargs)
+    if not needed and state is not None and hasattr(kind, "restored"):
+        return kind.restored(state, *component.args, **component.kwargs)
+    dataset = registry.datasets.create(component)
+    if state is not None and hasattr(dataset, "load_state_dict"):
+        dataset.load_state_dict(state)
+    return dataset
 
 
 def _steps(components: tuple[Component, ...], errors: ConfigErrors) -> list[tuple[Component, Any]]:
@@ -156,11 +189,11 @@ def make_loader(
     split: Split, settings: Loader, order: tdt.Generator | None = None, augment: tdt.Generator | None = None
 ) -> DataLoader:
     """Batches of a split. order: draws the order of a shuffled one; augment: what its random steps draw from."""
-    if split.random:
-        assert augment is not None
-        dataset: Any = Augmented(split.dataset, Compose([*split.random, *split.fixed]), augment)
+    steps = Compose([*split.random, *split.fixed])
+    if split.random or not _fits(split, settings.num_workers):
+        dataset: Any = Augmented(split.dataset, steps, augment)
     else:
-        dataset = _prepared(split)
+        dataset = _prepared(split.dataset, steps)
     options = settings.model_dump(exclude_none=True)
     size, drop_last, shuffle = (options.pop(name) for name in ("batch_size", "drop_last", "shuffle"))
     sampler = RandomSampler(dataset, generator=order) if shuffle else SequentialSampler(dataset)
@@ -180,20 +213,35 @@ def batch_indices(loader: DataLoader, number: int) -> list[int]:
     return [int(i) for i in batches.recent[ahead]] if -len(batches.recent) <= ahead < 0 else []
 
 
-def _prepared(split: Split) -> TensorDataset:
-    """All samples, through the fixed steps, as tensors."""
-    steps = Compose(split.fixed)
-    if hasattr(split.dataset, "batch"):
-        inputs, targets = split.dataset.batch(slice(None))
-        return TensorDataset(steps.batch(inputs.numpy()) if steps.transforms else inputs, targets)
-    pairs = [_read(split.dataset, i, steps) for i in range(len(split.dataset))]
+def _fits(split: Split, workers: int) -> bool:
+    """Whether to hold the prepared split in memory. One that reads a file for each sample is left to its workers."""
+    inputs, _ = split.sample()
+    return inputs.nbytes * len(split.dataset) <= PREPARED and (hasattr(split.dataset, "batch") or not workers)
+
+
+def _prepared(dataset: Any, steps: Compose) -> TensorDataset:
+    """All samples, through the steps, as tensors."""
+    if hasattr(dataset, "batch"):
+        return TensorDataset(*_read_batch(dataset, slice(None), steps))
+    pairs = [_named(dataset, i, steps) for i in range(len(dataset))]
     inputs, targets = tdt.utils.data.default_collate(pairs)
     return TensorDataset(inputs, targets)
 
 
+def _read_batch(dataset: Any, indices: Any, steps: Compose) -> tuple[Any, Any]:
+    inputs, targets = dataset.batch(indices)
+    if not steps.transforms:
+        return inputs, targets
+    return steps.batch(inputs if isinstance(dataset[0][0], tdt.Tensor) else inputs.numpy()), targets
+
+
 def _read(dataset: Any, index: int, steps: Compose) -> tuple[Any, Any]:
+    inputs, target = dataset[index]
+    return (steps(inputs) if steps.transforms else inputs), target
+
+
+def _named(dataset: Any, index: int, steps: Compose) -> tuple[Any, Any]:
     try:
-        inputs, target = dataset[index]
-        return (steps(inputs) if steps.transforms else inputs), target
+        return _read(dataset, index, steps)
     except REFUSALS as error:
         raise ValueError(f"sample {index}: {reason(error)}") from error

@@ -15,7 +15,7 @@ from tdt.train._failures import explained
 from tdt.train._fault import fault_point
 from tdt.train.build import Parts, build
 from tdt.train.config import loads
-from tdt.train.state import fitting, generators, load_model, load_run
+from tdt.train.state import data_state, fitting, generators, load_model, load_run
 from tdt.utils.data import DataLoader
 
 
@@ -132,7 +132,7 @@ def evaluate_checkpoint(
     if split not in config.data.splits():
         raise LookupError(f"there is no split {split!r}; the config has {', '.join(config.data.splits())}")
     tdt.set_num_threads(meta["threads"])
-    parts = build(config, training=False, splits=(split,))
+    parts = build(config, training=False, splits=(split,), data_state=data_state(meta))
     with fitting(path):
         load_model(parts, tensors)
     outputs: list[Tensor] = []

@@ -181,7 +181,11 @@ metrics = Registry(
     entries={name: f"tdt.train.metrics:{attribute}" for name, attribute in _METRICS.items()},
     refused=dict.fromkeys(("confusion_matrix", "ConfusionMatrix"), _TABLE),
 )
-datasets = Registry("dataset", ["tdt.vision.datasets"], _subclass_of("tdt.utils.data:Dataset", excluding=_BASES))
+datasets = Registry(
+    "dataset",
+    ["tdt.vision.datasets", "tdt.train.datasets"],
+    _subclass_of("tdt.utils.data:Dataset", excluding=_BASES),
+)
 transforms = Registry(
     "transform",
     ["tdt.vision.transforms"],

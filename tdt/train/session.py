@@ -23,7 +23,7 @@ from tdt.train.length import Length
 from tdt.train.metrics import tagged
 from tdt.train.resuming import differences, refused
 from tdt.train.run import ROOT, Run, RunError, find_checkpoint
-from tdt.train.state import fitting, is_over, load_model, load_run
+from tdt.train.state import data_state, fitting, is_over, load_model, load_run
 from tdt.train.trainer import Trainer
 from tdt.train.warm_start import warm_start
 
@@ -96,7 +96,7 @@ class Session:
             config = loads(text, file, overrides)
             changes = differences(loads(text, file), config) if overrides else []
             tdt.set_num_threads(saved.meta["threads"] if saved else tdt.get_num_threads())
-            parts = build(config)
+            parts = build(config, data_state=data_state(saved.meta) if saved else None)
             if not saved:
                 warm_start(parts, root)
             if saved:

@@ -140,6 +140,11 @@ def load_run(path: str | os.PathLike[str]) -> tuple[dict[str, np.ndarray], dict[
     return tensors, meta
 
 
+def data_state(meta: dict[str, Any]) -> dict[str, Any] | None:
+    """What the run's data set had learnt from the training rows, for `build`; None where it learns nothing."""
+    return meta.get("data", {}).get("state")
+
+
 @contextmanager
 def fitting(path: str | os.PathLike[str]) -> Iterator[None]:
     """Turns what goes wrong where a checkpoint's state is put back into a CheckpointError."""

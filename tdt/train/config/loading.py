@@ -25,6 +25,7 @@ from tdt.train.config.errors import COMMAND_LINE, ConfigError, ConfigErrors
 from tdt.train.config.losses import read_loss
 from tdt.train.config.models import ModelReader
 from tdt.train.config.nodes import Mapping, Node, at, child, join, plain, present
+from tdt.train.config.paths import located
 from tdt.train.config.rules import ParamGroup, read_init, read_param_groups
 from tdt.train.config.scalars import spell
 from tdt.train.config.sections import Data, Loader, Top, Weights
@@ -147,6 +148,7 @@ def _read_data(root: Mapping, top: Top | None, errors: ConfigErrors) -> DataConf
     if "train" in node.items and present(node.items["train"]) is None:
         errors.add(node.items["train"].where, "nothing is written here", kind="missing", key="data.train")
     splits = {name: _read_part(node, name, registry.datasets, errors, "data") for name in SPLITS}
+    splits = {name: part and located(part, registry.datasets.find(part.name)) for name, part in splits.items()}
     transform, augment = (
         read_components(node.items.get(key), f"data.{key}", registry.transforms, errors)
         for key in ("transform", "augment")

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from tdt.train import registry
 from tdt.train.config import calls, reader
 from tdt.train.config.errors import ConfigErrors
 from tdt.train.config.nodes import Call, Mapping, Node, Scalar, Sequence, child, join, present
+from tdt.train.config.paths import by_name, has_paths
 from tdt.train.config.scalars import resolve, spell
 
 if TYPE_CHECKING:
@@ -46,6 +48,10 @@ def write(config: Config, root: Node) -> str:
         node = present(child(child(root, "data"), key))
         if node is not None:
             data[key] = _written(node)
+    for key, component in config.data.splits().items():
+        target = registry.datasets.find(component.name)
+        if has_paths(target):
+            data[key] = by_name(component, target)
     data["loader"] = config.data.loader.model_dump(exclude_none=True)
     eval_loader = present(child(child(root, "data"), "eval_loader"))
     if eval_loader is not None:

@@ -105,9 +105,9 @@ class FileImages(ImageArrays):
 
     @classmethod
     def blank(cls, *args: Any, **kwargs: Any) -> Self:
-        """As `cls(...)` would be, without its files: as many images, all zeros, in no memory."""
+        """As `cls(...)` would be, without its files: as many images, all zeros, of the classes in turn."""
         return type(cls.__name__, (cls,), {"_load": cls._zeros})(*args, **kwargs)
 
     def _zeros(self, part: str) -> tuple[np.ndarray, np.ndarray]:
         n = self.sizes[part]
-        return np.broadcast_to(np.uint8(0), (n, *self.shape)), np.broadcast_to(np.int64(0), (n,))
+        return np.broadcast_to(np.uint8(0), (n, *self.shape)), np.arange(n) % len(self.classes)

@@ -1,0 +1,56 @@
+"""Paths among a component's arguments: relative to the file that names them, and absolute from then on."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import typing
+from pathlib import Path
+from typing import Any
+
+from tdt.train.config.components import Component
+from tdt.train.config.errors import COMMAND_LINE, Source
+from tdt.train.config.signatures import parameters_of
+
+
+def located(component: Component, target: Any) -> Component:
+    """The component with its paths made absolute; those given on the command line start from the working folder.
+
+    A parameter of `target` takes a path if it is annotated with os.PathLike.
+    """
+    parameters = parameters_of(target)
+    names = list(parameters)
+    args = tuple(
+        _absolute(value, component.arg_sources.get(i)) if i < len(names) and _is_path(parameters[names[i]]) else value
+        for i, value in enumerate(component.args)
+    )
+    kwargs = {
+        name: _absolute(value, component.arg_sources.get(name))
+        if name in names and _is_path(parameters[name])
+        else value
+        for name, value in component.kwargs.items()
+    }
+    return dataclasses.replace(component, args=args, kwargs=kwargs)
+
+
+def by_name(component: Component, target: Any) -> dict[str, Any]:
+    """The component as a mapping: its type, and all arguments by name."""
+    given = dict(zip(parameters_of(target), component.args, strict=False)) | component.kwargs
+    return {"type": component.name} | {name: list(v) if isinstance(v, tuple) else v for name, v in given.items()}
+
+
+def has_paths(target: Any) -> bool:
+    """Whether `target` takes a path."""
+    return any(map(_is_path, parameters_of(target).values()))
+
+
+def _is_path(parameter: Any) -> bool:
+    options = typing.get_args(parameter.annotation) or (parameter.annotation,)
+    return any(os.PathLike in (option, typing.get_origin(option)) for option in options)
+
+
+def _absolute(value: Any, source: Source | None) -> Any:
+    if not isinstance(value, str):
+        return value
+    folder = Path.cwd() if source is None or source.file == COMMAND_LINE else Path(source.file).parent
+    return os.path.abspath(folder / Path(value).expanduser())

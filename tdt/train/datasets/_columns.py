@@ -1,0 +1,120 @@
+"""Columns of a table as numbers: standardised, or one-hot, by what the training rows hold."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "?"})
+FEW = 20  # whole numbers with at most so many different values are taken for classes
+KINDS = ("number", "category")
+Lines = Sequence[int] | np.ndarray  # of a file, one for each row
+
+
+@dataclass(frozen=True)
+class Column:
+    """How a column becomes numbers. number: (value - shift) / scale, a missing one as `fill`. category: one-hot."""
+
+    name: str
+    kind: str
+    shift: float = 0.0
+    scale: float = 1.0
+    fill: float = 0.0
+    categories: tuple[str, ...] = ()
+
+    @property
+    def width(self) -> int:
+        """How many numbers a value becomes."""
+        return len(self.categories) if self.kind == "category" else 1
+
+    def encode(self, texts: Sequence[str], lines: Lines) -> np.ndarray:
+        """(n, width), float32. A missing or unknown category is all zeros."""
+        if self.kind == "category":
+            known = np.array([[text.strip() == name for name in self.categories] for text in texts], dtype=np.float32)
+            return known.reshape(len(texts), self.width)
+        values = numbers(self.name, texts, lines)
+        return ((np.where(np.isnan(values), self.fill, values) - self.shift) / self.scale).astype(np.float32)[:, None]
+
+    def encode_target(self, texts: Sequence[str], lines: Lines) -> np.ndarray:
+        """Class numbers, int64 (n,), or values, float32 (n, 1). ValueError for a missing value or an unknown class."""
+        if self.kind == "number":
+            values = numbers(self.name, texts, lines)
+            _refuse_missing(self.name, np.isnan(values), lines)
+            return values.astype(np.float32)[:, None]
+        _refuse_missing(self.name, np.array([is_missing(text) for text in texts], bool), lines)
+        number = {name: i for i, name in enumerate(self.categories)}
+        for text, line in zip(texts, lines, strict=True):
+            if text.strip() not in number:
+                raise ValueError(f"line {line}: {self.name} is {text.strip()!r}, which the training rows never have")
+        return np.array([number[text.strip()] for text in texts], dtype=np.int64)
+
+    def state(self) -> dict[str, Any]:
+        """As JSON can hold it."""
+        return asdict(self) | {"categories": list(self.categories)}
+
+    @classmethod
+    def of(cls, state: Mapping[str, Any]) -> Column:
+        """The inverse of `state`."""
+        return cls(**{**state, "categories": tuple(state["categories"])})
+
+
+def fit(name: str, texts: Sequence[str], kind: str | None, normalize: str | None, lines: Lines) -> Column:
+    """The column that training rows hold; what they are is guessed where `kind` is None."""
+    kind = kind or ("number" if all(is_missing(t) or is_number(t) for t in texts) else "category")
+    if kind == "category":
+        return Column(name, kind, categories=_sorted({text.strip() for text in texts if not is_missing(text)}))
+    values = numbers(name, texts, lines)
+    values = values[~np.isnan(values)]
+    if not len(values):
+        raise ValueError(f"column {name}: the training rows hold no value; leave it out of columns")
+    mean = float(values.mean())
+    shift, scale = 0.0, 1.0
+    if normalize == "standard":
+        shift, scale = mean, float(values.std())
+    elif normalize == "minmax":
+        shift, scale = float(values.min()), float(np.ptp(values))
+    return Column(name, kind, shift, scale or 1.0, mean)
+
+
+def fit_target(name: str, texts: Sequence[str], kind: str | None, lines: Lines) -> Column:
+    """The target column: classes if it holds text, or few different whole numbers; else values, kept as they are."""
+    if kind is None:
+        different = {text.strip() for text in texts}
+        whole = all(is_number(text) and float(text).is_integer() for text in different)
+        kind = "category" if not all(map(is_number, different)) or (whole and len(different) <= FEW) else "number"
+    return fit(name, texts, kind, None, lines)
+
+
+def is_missing(text: str) -> bool:
+    """Whether a field says that there is no value."""
+    return text.strip().lower() in MISSING
+
+
+def is_number(text: str) -> bool:
+    """Whether a field is a finite number."""
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False
+
+
+def numbers(name: str, texts: Sequence[str], lines: Lines) -> np.ndarray:
+    """The values of a column, NaN where one is missing. ValueError names line and column of what is no number."""
+    for text, line in zip(texts, lines, strict=True):
+        if not is_missing(text) and not is_number(text):
+            raise ValueError(f"line {line}: {name} is {text.strip()!r}, which is no number; or is it a category?")
+    return np.array([math.nan if is_missing(text) else float(text) for text in texts], dtype=np.float64)
+
+
+def _refuse_missing(name: str, missing: np.ndarray, lines: Lines) -> None:
+    if missing.any():
+        raise ValueError(f"line {lines[int(missing.argmax())]}: {name}, the target, is missing")
+
+
+def _sorted(names: set[str]) -> tuple[str, ...]:
+    """Numbers in their order, else by the alphabet."""
+    return tuple(sorted(names, key=(lambda text: (float(text), text)) if all(map(is_number, names)) else None))

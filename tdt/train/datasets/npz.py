@@ -1,0 +1,85 @@
+"""NPZ: arrays that NumPy has saved."""
+
+from __future__ import annotations
+
+import os
+import zipfile
+import zlib
+from pathlib import Path
+
+import numpy as np
+
+from tdt.train.datasets._base import Arrays, Split, check_split, share_out
+
+LARGEST, DENSEST = 1 << 30, 100  # an array above that size, packed more than so many times, is taken for a bomb
+
+
+class NPZ(Arrays):
+    """Two arrays of a `.npz` file with a row for each sample: inputs `x`, targets `y`.
+
+    Items are (input, target). Inputs are float32 tensors where the array is of floats, else of its own dtype. Whole
+    numbers are classes; other targets are float32 tensors.
+
+    images: inputs stay arrays (H, W) or (H, W, C), for ToTensor and the other image transforms.
+    split: "train", "valid" or "test": what is left of the rows, the share `valid` and the share `test`, drawn with
+        `seed`. Without it all rows.
+    classes: their names, in the order of their numbers.
+
+    FileNotFoundError; ValueError for a damaged file, a missing array, arrays that do not fit together or hold objects.
+
+    >>> import numpy as np, os, tempfile
+    >>> path = os.path.join(tempfile.mkdtemp(), "points.npz")
+    >>> np.savez(path, x=np.zeros((10, 3)), y=np.arange(10) % 2)
+    >>> data = NPZ(path, split="train", valid=0.2)
+    >>> len(data), data[1]
+    (8, (tensor([0., 0., 0.]), 1))
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        x: str = "x",
+        y: str = "y",
+        images: bool = False,
+        *,
+        split: Split | None = None,
+        valid: float = 0.0,
+        test: float = 0.0,
+        seed: int = 0,
+        classes: list[str] | None = None,
+    ) -> None:
+        check_split("NPZ", split, valid, test)
+        path = Path(path).expanduser()
+        inputs, targets = (_plain(array, path, name) for array, name in zip(_read(path, (x, y)), (x, y), strict=True))
+        if inputs.ndim < 2 or len(inputs) != len(targets):
+            raise ValueError(f"NPZ: {path}: {x} {inputs.shape} and {y} {targets.shape}: expected two axes or more, "
+                             "and a row for each target")  # fmt: skip
+        rows = np.arange(len(inputs)) if split is None else share_out(len(inputs), valid, test, seed)[split]
+        self.as_arrays = images
+        self.data, self.targets = inputs[rows], targets[rows]
+        if np.issubdtype(targets.dtype, np.integer) and targets.ndim == 1 and len(targets):
+            self.classes = classes or [str(number) for number in range(int(targets.max()) + 1)]
+
+
+def _read(path: Path, names: tuple[str, ...]) -> list[np.ndarray]:
+    try:
+        with zipfile.ZipFile(path) as packed:
+            for info in packed.infolist():
+                if info.file_size > LARGEST and info.file_size > DENSEST * info.compress_size:
+                    raise ValueError(f"NPZ: {path}: {info.filename} unpacks to {info.file_size} bytes from "
+                                     f"{info.compress_size}; save it with numpy.savez to be taken")  # fmt: skip
+        with np.load(path, allow_pickle=False) as stored:
+            lacking = [name for name in names if name not in stored]
+            if lacking:
+                raise ValueError(f"NPZ: {path} has no array {', '.join(lacking)}; it has {', '.join(stored.files)}")
+            return [stored[name] for name in names]
+    except (zipfile.BadZipFile, zlib.error, EOFError, zipfile.LargeZipFile) as error:
+        raise ValueError(f"NPZ: {path}: is damaged or no .npz file: {error}") from error
+
+
+def _plain(array: np.ndarray, path: Path, name: str) -> np.ndarray:
+    if array.dtype.kind not in "fiub" or not array.ndim:
+        raise ValueError(f"NPZ: {path}: {name} holds {array.dtype} of shape {array.shape}; expected numbers in rows")
+    if array.dtype.kind == "f":
+        return array.astype(np.float32)
+    return array if array.dtype == np.uint8 and array.ndim > 1 else array.astype(np.int64)

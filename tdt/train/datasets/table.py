@@ -1,0 +1,183 @@
+"""Table: rows of a CSV or TSV file, their columns chosen, normalised and one-hot encoded."""
+
+from __future__ import annotations
+
+import csv
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import numpy as np
+
+from tdt.train.datasets._base import Arrays, Split, check_split, share_out
+from tdt.train.datasets._columns import KINDS, Column, Lines, fit, fit_target
+from tdt.train.registry import nearest
+
+Kind = Literal["number", "category"]
+
+
+class Table(Arrays):
+    """Rows of a CSV or TSV file with a header. Items are (features, target): a float32 tensor (width,), and a class
+    number, or a float32 tensor (1,) where the target is a number.
+
+    target: the column to predict. target_type: "category" or "number"; by default text and few different whole numbers
+        are classes.
+    columns: those to predict from, as a list, or a mapping from each to "number" or "category"; by default all others,
+        a column of numbers being numbers.
+    normalize: numbers with "standard" to mean 0 and standard deviation 1, with "minmax" to 0..1, with null not at all.
+        Categories are one-hot. A missing number is the mean, a missing or new category all zeros.
+    split: "train", "valid" or "test": the rows whose `split_column` says so; without that column what is left of all
+        rows, the share `valid` and the share `test`, drawn with `seed`. Without it all rows.
+    delimiter: between fields; by default a tab in .tsv files, else a comma.
+
+    Means, deviations and categories are those of the training rows alone: `state_dict()` holds them, the other splits of
+    a run use them, and its checkpoints keep them. classes: the names of the target's.
+
+    FileNotFoundError; ValueError with the line for what is damaged, missing or no number.
+
+    >>> import os, tempfile
+    >>> path = os.path.join(tempfile.mkdtemp(), "pets.csv")
+    >>> with open(path, "w") as file:
+    ...     _ = file.write("weight,colour,kind\\n4,black,cat\\n30,brown,dog\\n6,brown,cat\\n")
+    >>> pets = Table(path, "kind", normalize=None)
+    >>> pets.classes, pets[0]
+    (['cat', 'dog'], (tensor([4., 1., 0.]), 0))
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        target: str,
+        columns: list[str] | dict[str, Kind] | None = None,
+        target_type: Kind | None = None,
+        normalize: Literal["standard", "minmax"] | None = "standard",
+        *,
+        split: Split | None = None,
+        split_column: str | None = None,
+        valid: float = 0.2,
+        test: float = 0.0,
+        seed: int = 0,
+        delimiter: str | None = None,
+    ) -> None:
+        check_split("Table", split, valid, test)
+        self._name = str(path)
+        fields, lines = read_rows(Path(path).expanduser(), delimiter)
+        apart = [target, *([split_column] if split_column else [])]
+        wanted = dict.fromkeys([name for name in fields if name not in apart] if columns is None else columns)
+        kinds: dict[str, Any] = wanted | columns if isinstance(columns, dict) else dict(wanted)
+        self._check_columns(fields, [*apart, *kinds], target, kinds)
+        if split_column:
+            parts = {name: np.flatnonzero([text.strip() == name for text in fields[split_column]])
+                     for name in ("train", "valid", "test")}  # fmt: skip
+        else:
+            parts = share_out(len(lines), valid, test, seed)
+        everything = np.arange(len(lines))
+        train, own = (everything, everything) if split is None else (parts["train"], parts[split])
+        self._fields, self._lines = take(fields, own), lines[own]
+        self._fit(take(fields, train), lines[train], kinds, (target, target_type), normalize)
+        self._encode_rows()
+
+    def _check_columns(self, fields: Mapping[str, Any], names: list[str], target: str, kinds: dict[str, Any]) -> None:
+        for name in names:
+            if name not in fields:
+                near = nearest(name, fields)
+                meant = f"did you mean {near!r}?" if near else f"it has {', '.join(fields)}"
+                raise ValueError(f"Table: {self._name} has no column {name!r}; {meant}")
+        if target in kinds:
+            raise ValueError(f"Table: {target!r} is the target; leave it out of columns")
+        wrong = [kind for kind in kinds.values() if kind not in (None, *KINDS)]
+        if wrong:
+            raise ValueError(f"Table: a column is number or category, not {wrong[0]!r}")
+        if not kinds:
+            raise ValueError(f"Table: {self._name}: no columns are left to predict from")
+
+    def _fit(
+        self, fields: Mapping[str, list[str]], lines: np.ndarray, kinds: dict[str, Any], target: tuple[str, Any],
+        normalize: str | None,
+    ) -> None:  # fmt: skip
+        if not len(lines):
+            raise ValueError(f"Table: {self._name}: no rows are left to train on")
+        try:
+            self.columns = [fit(name, fields[name], kind, normalize, lines) for name, kind in kinds.items()]
+            self.target = fit_target(target[0], fields[target[0]], target[1], lines)
+        except ValueError as error:
+            raise ValueError(f"Table: {self._name}: {error}") from error
+
+    def _encode_rows(self) -> None:
+        if self.target.kind == "category":
+            self.classes = list(self.target.categories)
+        try:
+            self.data = self.encode(self._fields, self._lines)
+            self.targets = self.target.encode_target(self._fields[self.target.name], self._lines)
+        except ValueError as error:
+            raise ValueError(f"Table: {self._name}: {error}") from error
+
+    def encode(self, fields: Mapping[str, Sequence[str]], lines: Lines | None = None) -> np.ndarray:
+        """Rows as the model takes them, float32 (n, width): from the texts in each column, which may lack the target.
+
+        lines: what an error calls the rows, by default from 2. ValueError for a missing column.
+        """
+        lacking = [column.name for column in self.columns if column.name not in fields]
+        if lacking:
+            raise ValueError(f"there is no column {', '.join(map(repr, lacking))}")
+        n = len(fields[self.columns[0].name])
+        named = range(2, n + 2) if lines is None else [int(line) for line in lines]
+        parts = [column.encode(fields[column.name], named) for column in self.columns]
+        return np.concatenate(parts, axis=1)
+
+    def state_dict(self) -> dict[str, Any]:
+        """What was learnt from the training rows, as JSON can hold it."""
+        return {"columns": [column.state() for column in self.columns], "target": self.target.state()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Encode as the table did whose state this is."""
+        self.columns = [Column.of(column) for column in state["columns"]]
+        self.target = Column.of(state["target"])
+        self._encode_rows()
+
+    @classmethod
+    def restored(cls, state: dict[str, Any], *args: Any, **kwargs: Any) -> Self:
+        """A table with this state and without its file, to encode rows with: one row, of missing values."""
+        made = cls.__new__(cls)
+        made._name = str(args[0] if args else kwargs["path"])
+        made._lines = np.arange(2, 3)
+        target = Column.of(state["target"])
+        made._fields = {column["name"]: [""] for column in state["columns"]}
+        made._fields[target.name] = [target.categories[0] if target.kind == "category" else "0"]
+        made.load_state_dict(state)
+        return made
+
+
+def take(fields: Mapping[str, list[str]], rows: np.ndarray) -> dict[str, list[str]]:
+    """Some rows of all columns."""
+    return {name: [texts[row] for row in rows] for name, texts in fields.items()}
+
+
+def read_rows(path: Path, delimiter: str | None = None) -> tuple[dict[str, list[str]], np.ndarray]:
+    """The texts in each column of a CSV or TSV file, and the line on which each row ends.
+
+    ValueError names the line of what is no such file.
+    """
+    delimiter = delimiter or ("\t" if path.suffix.lower() == ".tsv" else ",")
+    if len(delimiter) != 1:
+        raise ValueError(f"Table: delimiter is one character, got {delimiter!r}")
+    with open(path, encoding="utf-8-sig", newline="") as file:
+        reader = csv.reader(file, delimiter=delimiter, strict=True)
+        try:
+            header = [name.strip() for name in next(reader, [])]
+            rows, lines = [], []
+            for row in reader:
+                if row and len(row) != len(header):
+                    raise ValueError(f"{len(row)} fields, but the header names {len(header)}")
+                if row:
+                    rows.append(row)
+                    lines.append(reader.line_num)
+        except (csv.Error, ValueError) as error:
+            raise ValueError(f"Table: {path}: line {reader.line_num}: {error}") from error
+    doubled = {name for name in header if header.count(name) > 1}
+    if not header or doubled or "" in header:
+        raise ValueError(f"Table: {path}: the first line must name every column once, got {header}")
+    if not rows:
+        raise ValueError(f"Table: {path}: has no rows below its header")
+    return {name: list(texts) for name, texts in zip(header, zip(*rows, strict=True), strict=True)}, np.array(lines)
