@@ -12,6 +12,14 @@ from tdt.commands._complete import configs, devices
 # Of a verb's own Typer: help as plain text (cli.py says why), and no options for completion, which `tdt` has.
 PLAIN: dict[str, Any] = {"add_completion": False, "rich_markup_mode": None}
 
+
+def _trust(allowed: bool) -> bool:
+    from tdt.train.config.imports import trust
+
+    trust(allowed)
+    return allowed
+
+
 ConfigName = Annotated[
     str,
     typer.Argument(
@@ -31,3 +39,7 @@ Device = Annotated[
 Root = Annotated[Path, typer.Option("--runs-root", metavar="DIR", help="The folder of all runs.")]
 Traceback = Annotated[bool, typer.Option("--traceback", help="Show where in the program an error arose.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object, with all digits.")]
+Trust = Annotated[
+    bool,
+    typer.Option("--trust", help="Run the Python files that the config imports. Read them first.", callback=_trust),
+]

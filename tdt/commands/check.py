@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from tdt.commands._options import ConfigName, Device, Json, Overrides, Traceback
+from tdt.commands._options import ConfigName, Device, Json, Overrides, Traceback, Trust
 from tdt.commands._tables import print_json
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ def check(
     overrides: Overrides = None,
     device: Device = None,
     json: Json = False,
+    trust: Trust = False,
     traceback: Traceback = False,
 ) -> int:
     """Check a config without training: every mistake at once, or else its layers, data and steps."""

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from tdt.commands._complete import runs
-from tdt.commands._options import PLAIN, ConfigName, Json, Overrides, Root, Traceback
+from tdt.commands._options import PLAIN, ConfigName, Json, Overrides, Root, Traceback, Trust
 from tdt.commands._tables import print_json, text
 
 EXAMPLE = "Examples:  tdt config show digits-cnn optimizer.lr=0.1  |  tdt config diff digits-mlp digits-cnn"
@@ -26,7 +26,13 @@ Either = Annotated[
 @config.command(
     "show", epilog="Examples:  tdt config show digits-cnn  |  tdt config show my.yaml train.epochs=3 --json"
 )
-def show(config: ConfigName, overrides: Overrides = None, json: Json = False, traceback: Traceback = False) -> int:
+def show(
+    config: ConfigName,
+    overrides: Overrides = None,
+    json: Json = False,
+    trust: Trust = False,
+    traceback: Traceback = False,
+) -> int:
     """Print a config with extends, references, overrides and defaults resolved, and where each value comes from."""
     from tdt.train.config import load
     from tdt.train.config.writer import settings
@@ -44,7 +50,14 @@ def show(config: ConfigName, overrides: Overrides = None, json: Json = False, tr
 @config.command(
     "diff", epilog="Examples:  tdt config diff digits-mlp digits-cnn  |  tdt config diff my.yaml digits-cnn/1"
 )
-def diff(a: Either, b: Either, json: Json = False, runs_root: Root = Path("runs"), traceback: Traceback = False) -> int:
+def diff(
+    a: Either,
+    b: Either,
+    json: Json = False,
+    runs_root: Root = Path("runs"),
+    trust: Trust = False,
+    traceback: Traceback = False,
+) -> int:
     """Show the values in which two configs or runs differ."""
     from tdt.train.config.writer import settings
     from tdt.train.history import differing

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tdt.commands import _complete
-from tdt.commands._options import Device, Json, Root, Traceback
+from tdt.commands._options import Device, Json, Root, Traceback, Trust
 from tdt.commands.train import Overrides
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ def describe(
     json: Json = False,
     device: Device = None,
     runs_root: Root = Path("runs"),
+    trust: Trust = False,
     traceback: Traceback = False,
 ) -> int:
     """Show the layers of a model, and what training costs: shapes, parameters, multiply-adds, time and memory of a step."""

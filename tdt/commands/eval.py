@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tdt.commands._complete import checkpoints, splits
-from tdt.commands._options import Device, Root, Traceback
+from tdt.commands._options import Device, Root, Traceback, Trust
 
 if TYPE_CHECKING:
     from tdt.train.evaluation import Evaluation
@@ -31,6 +31,7 @@ def eval(  # noqa: A001 - the verb
     ] = None,
     device: Device = None,
     runs_root: Root = Path("runs"),
+    trust: Trust = False,
     traceback: Traceback = False,
 ) -> int:
     """Score a checkpoint, or a run's best one, else its last. Needs no other file of the run."""

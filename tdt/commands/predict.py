@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tdt.commands._complete import checkpoints
-from tdt.commands._options import Device, Root, Traceback
+from tdt.commands._options import Device, Root, Traceback, Trust
 
 if TYPE_CHECKING:
     from tdt.train.prediction import Prediction
@@ -37,6 +37,7 @@ def predict(
     json: Annotated[bool, typer.Option("--json", help="Print a JSON list, with all digits.")] = False,
     device: Device = None,
     runs_root: Root = Path("runs"),
+    trust: Trust = False,
     traceback: Traceback = False,
 ) -> int:
     """Let a checkpoint, or a run's best one, else its last, say what new inputs are. Needs no data set.

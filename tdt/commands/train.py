@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tdt.commands._complete import configs, runs
-from tdt.commands._options import Device, Overrides, Root, Traceback
+from tdt.commands._options import Device, Overrides, Root, Traceback, Trust
 
 if TYPE_CHECKING:
     from tdt.train.config import Draft
@@ -52,6 +52,7 @@ def train(
     runs_root: Root = Path("runs"),
     dry_run: DryRun = False,
     verbose: Verbose = False,
+    trust: Trust = False,
     traceback: Traceback = False,
 ) -> int:
     """Train what a config declares, or go on with a run."""

@@ -62,6 +62,10 @@ class Registry:
             raise ValueError(f"register: a {self.kind} needs an identifier as name, got {name!r}")
         self.entries[name] = target
 
+    def takes(self, name: str, value: Any) -> bool:
+        """Whether a user's own object is a component of this kind."""
+        return self._accepts(name, value)
+
     def find(self, name: str) -> Any | None:
         """The object that `name` stands for, or None if there is no such component."""
         if name in self.entries:
@@ -178,6 +182,7 @@ _METRICS = {
 _TABLE = "is a table, no number to log; tdt eval --confusion shows it"
 metrics = Registry(
     "metric",
+    accepts=_subclass_of("tdt.train.metrics:Metric"),
     entries={name: f"tdt.train.metrics:{attribute}" for name, attribute in _METRICS.items()},
     refused=dict.fromkeys(("confusion_matrix", "ConfusionMatrix"), _TABLE),
 )

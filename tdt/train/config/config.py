@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from tdt.train.config import calls, writer
 from tdt.train.config.components import Component, Part
 from tdt.train.config.errors import COMMAND_LINE, ConfigErrors, Source
+from tdt.train.config.imports import Import
 from tdt.train.config.losses import LossTerm
 from tdt.train.config.nodes import Mapping, Node
 from tdt.train.config.rules import InitRule, ParamGroup
@@ -67,6 +68,7 @@ class Config:
     train: Train
     checkpoint: Checkpoint
     log: Log
+    imports: tuple[Import, ...]
     file: str = field(compare=False)
     _root: Mapping = field(compare=False, repr=False)
 

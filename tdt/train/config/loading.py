@@ -22,6 +22,7 @@ from tdt.train.config.components import (
 )
 from tdt.train.config.config import SPLITS, Config, DataConfig, Draft, OptimizerConfig, SchedulerConfig, place
 from tdt.train.config.errors import COMMAND_LINE, ConfigError, ConfigErrors
+from tdt.train.config.imports import read_imports
 from tdt.train.config.losses import read_loss
 from tdt.train.config.models import ModelReader
 from tdt.train.config.nodes import Mapping, Node, at, child, join, plain, present
@@ -77,6 +78,7 @@ def _draft(text: str, file: str, changes: Texts[str]) -> Draft:
 
 
 def _read(root: Mapping, file: str, errors: ConfigErrors) -> Draft:
+    imports = read_imports(root.items.get("imports"), errors)
     top = validate(root, errors)
     data = _read_data(root, top, errors)
     model = _read_model(root, errors)
@@ -108,6 +110,7 @@ def _read(root: Mapping, file: str, errors: ConfigErrors) -> Draft:
             train=top.train,
             checkpoint=top.checkpoint,
             log=top.log,
+            imports=imports,
             file=file,
             _root=root,
         )

@@ -245,6 +245,7 @@ class Top(Section):
     name: Annotated[StrictStr, BeforeValidator(_check_name)] | None = None
     seed: Annotated[int, Field(ge=0, lt=2**64)] = 0
     device: Annotated[StrictStr, BeforeValidator(_check_device)] = "auto"
+    imports: Any = None
     data: Data
     blocks: Any = None
     model: Any

@@ -57,6 +57,8 @@ def write(config: Config, root: Node) -> str:
     if eval_loader is not None:
         data["eval_loader"] = _written(eval_loader)
     top: dict[str, Any] = {"name": config.name, "seed": config.seed, "device": config.device, "data": data}
+    if config.imports:
+        top["imports"] = [{"file": each.file, "sha256": each.sha256} for each in config.imports]
     for key in ("blocks", "model", "weights", "init", "loss", "metrics", "optimizer", "scheduler"):
         node = present(child(root, key))
         if key == "weights" and config.weights is not None:

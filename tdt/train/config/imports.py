@@ -1,0 +1,123 @@
+"""`imports:`: the user's own Python files, whose layers, losses, data sets and so on a config may name.
+
+    imports: [./my_layers.py]                 # relative to the file that says so; runs with --trust alone
+
+What a file defines is known by its class: a Module is a layer (`...Loss`: a loss), a Dataset a data set, a Metric a metric.
+The config that a run keeps names each file with its SHA-256, so a run goes on, and is scored, with the same code only.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+import types
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tdt.train import registry
+from tdt.train.config.errors import COMMAND_LINE, ConfigErrors
+from tdt.train.config.nodes import Mapping, Node, Sequence, join, plain, present
+
+PREFIX = "_tdt_import_"
+_allowed = False
+
+
+@dataclass(frozen=True)
+class Import:
+    """A file of Python that was run, and the SHA-256 of what it held."""
+
+    file: str
+    sha256: str
+
+
+def trust(allowed: bool = True) -> None:
+    """Let the configs that this process reads run the Python files that they import. `tdt ... --trust` calls it."""
+    global _allowed
+    _allowed = allowed
+
+
+def read_imports(node: Node | None, errors: ConfigErrors) -> tuple[Import, ...]:
+    """Run the files and register what they define. ConfigError at once where that was not allowed, or fails: without
+    them the rest of the config cannot be judged."""
+    node = present(node)
+    if node is None:
+        return ()
+    found = []
+    for number, item in enumerate(node.items if isinstance(node, Sequence) else [node]):
+        path = join("imports", number) if isinstance(node, Sequence) else "imports"
+        made = _read_import(item, path, errors)
+        if made is not None:
+            found.append(made)
+    errors.raise_if_any()
+    return tuple(found)
+
+
+def _read_import(item: Node, path: str, errors: ConfigErrors) -> Import | None:
+    written = plain(item)
+    wanted = written.get("sha256") if isinstance(written, dict) else None
+    name = written.get("file") if isinstance(item, Mapping) and written.keys() <= {"file", "sha256"} else written
+    if not isinstance(name, str) or not isinstance(wanted, str | None):
+        message = "expected the path of a Python file, or {file: path, sha256: its checksum}"
+        errors.add(item.where, message, kind="wrong-type", key=path)
+        return None
+    folder = Path.cwd() if item.source.file == COMMAND_LINE else Path(item.source.file).parent
+    file = (folder / Path(name).expanduser()).absolute()
+    try:
+        code = file.read_bytes()
+    except OSError as error:
+        errors.add(item.where, f"{file} cannot be read: {error.strerror}", kind="file", key=path)
+        return None
+    digest = hashlib.sha256(code).hexdigest()
+    if wanted not in (None, digest):
+        message = f"{file} has changed: its SHA-256 is {digest[:12]}…, not {wanted[:12]}…; put back the file of then"
+        errors.add(item.where, message, kind="file", key=path)
+    elif not _allowed:
+        message = f"runs the Python code in {file}, which may do anything; read it, then give --trust"
+        errors.add(item.where, message, key=path)
+    else:
+        try:
+            _register(_run(file, code, digest))
+        except Exception as error:  # noqa: BLE001 - whatever a program may raise
+            errors.add(item.where, f"{file} fails: {_told(error, str(file))}", kind="file", key=path)
+        else:
+            return Import(str(file), digest)
+    return None
+
+
+def _run(file: Path, code: bytes, digest: str) -> types.ModuleType:
+    """The module that the bytes make, once for each content."""
+    name = f"{PREFIX}{digest[:16]}"
+    if name not in sys.modules:
+        module = types.ModuleType(name)
+        module.__file__ = str(file)
+        sys.modules[name] = module  # first, since dataclasses and pickle look their module up
+        try:
+            exec(compile(code, str(file), "exec"), module.__dict__)
+        except BaseException:
+            del sys.modules[name]
+            raise
+    return sys.modules[name]
+
+
+def _register(module: types.ModuleType) -> None:
+    """Let the registries know what the module defines itself. ValueError for a name that tdt has."""
+    for name, value in vars(module).items():
+        if name.startswith("_") or getattr(value, "__module__", None) != module.__name__:
+            continue
+        for known in registry.ALL:
+            if known.takes(name, value):
+                before = known.find(name)
+                if before is not None and not before.__module__.startswith(PREFIX):
+                    raise ValueError(f"it defines {name}, but tdt has a {known.kind} of that name; choose another one")
+                known.register(name, value)
+
+
+def _told(error: Exception, file: str) -> str:
+    """The error, and the last line of the file that led to it."""
+    line, trace = getattr(error, "lineno", None), error.__traceback__
+    while trace is not None:
+        line = trace.tb_lineno if trace.tb_frame.f_code.co_filename == file else line
+        trace = trace.tb_next
+    said: Any = error.msg if isinstance(error, SyntaxError) else error
+    return f"{type(error).__name__}: {said}" + (f" (line {line})" if line else "")
