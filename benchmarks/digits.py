@@ -1,6 +1,8 @@
 """`tdt train digits-cnn` against the same training as a PyTorch script: whole process, loop alone, peak memory.
 
-    python -m benchmarks.digits [PAIRS] [SEEDS]
+    python -m benchmarks.digits [PAIRS] [SEEDS] [CONFIG]
+
+CONFIG: digits-cnn or digits-mlp.
 
 Needs tdt installed and the extra `parity`. Both sides use their default threads. The compiled cache is warm, but for the
 line that says cold. With SEEDS, the test accuracy of that many seeds is printed too.
@@ -21,8 +23,6 @@ from typing import NamedTuple
 from benchmarks._pairs import arguments, ratios, report, settings
 
 ROOT = Path(__file__).resolve().parents[1]
-OURS = [sys.executable, "-m", "tdt", "train", "digits-cnn"]
-THEIRS = [sys.executable, "-m", "tests.parity_scripts.digits_cnn"]
 # From the first step to the last epoch's validation and checkpoint; PyTorch's script times the same span itself.
 LOOP = """
 import sys, time
@@ -30,7 +30,7 @@ from tdt.train.config import load
 from tdt.train.events import Event, RunStarted, Validated
 from tdt.train.session import Session
 times = []
-with Session.start(load("digits-cnn"), root=sys.argv[1]) as session:
+with Session.start(load(sys.argv[1]), root="runs") as session:
     session.train(lambda event: times.append(time.perf_counter()) if isinstance(event, (RunStarted, Validated)) else None)
 print(times[-1] - times[0])
 """
@@ -58,34 +58,41 @@ def run(command: list[str], **environment: str) -> Run:
     return Run(output, seconds, usage.ru_maxrss / 1024)
 
 
-def cold() -> float:
+def sides(config: str) -> tuple[list[str], list[str]]:
+    """The command lines of tdt and of PyTorch's script."""
+    script = f"tests.parity_scripts.{config.replace('-', '_')}"
+    return [sys.executable, "-m", "tdt", "train", config], [sys.executable, "-m", script]
+
+
+def cold(ours: list[str]) -> float:
     """Seconds of the whole process on a machine that has compiled nothing yet."""
     with tempfile.TemporaryDirectory() as cache:
-        return run(OURS, XDG_CACHE_HOME=cache).seconds
+        return run(ours, XDG_CACHE_HOME=cache).seconds
 
 
-def accuracy(seed: int) -> float:
+def accuracy(ours: list[str], seed: int) -> float:
     """Test accuracy of a seed."""
-    line = next(line for line in run([*OURS, f"seed={seed}"]).output.splitlines() if line.startswith("test "))
+    line = next(line for line in run([*ours, f"seed={seed}"]).output.splitlines() if line.startswith("test "))
     return float(line.split("accuracy ")[1].split()[0])
 
 
-def main(pairs: int = 5, seeds: int = 0) -> None:
+def main(pairs: int = 5, seeds: int = 0, config: str = "digits-cnn") -> None:
     """Print the ratios, tdt's over PyTorch's."""
     print(settings())
-    run(OURS)
-    report("whole process", ratios(lambda: run(OURS).seconds, lambda: run(THEIRS).seconds, pairs))
-    loop = [sys.executable, "-c", LOOP]
+    ours, theirs = sides(config)
+    run(ours)
+    report("whole process", ratios(lambda: run(ours).seconds, lambda: run(theirs).seconds, pairs))
+    loop = [sys.executable, "-c", LOOP, config]
     report(
         "first to last step",
-        ratios(lambda: float(run([*loop, "runs"]).output), lambda: json.loads(run(THEIRS).output)["seconds"], pairs),
+        ratios(lambda: float(run(loop).output), lambda: json.loads(run(theirs).output)["seconds"], pairs),
     )
-    report("peak memory", ratios(lambda: run(OURS).peak, lambda: run(THEIRS).peak, 3))
-    print(f"cold first run minus warm run: {cold() - run(OURS).seconds:.1f} s")
+    report("peak memory", ratios(lambda: run(ours).peak, lambda: run(theirs).peak, 3))
+    print(f"cold first run minus warm run: {cold(ours) - run(ours).seconds:.1f} s")
     if seeds:
-        found = [accuracy(seed) for seed in range(seeds)]
+        found = [accuracy(ours, seed) for seed in range(seeds)]
         print(f"test accuracy of seeds 0–{seeds - 1}: {found}, mean {statistics.mean(found):.4f}")
 
 
 if __name__ == "__main__":
-    main(*arguments(__doc__, pairs=5, seeds=0))
+    main(*arguments(__doc__, pairs=5, seeds=0, config="digits-cnn"))

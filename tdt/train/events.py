@@ -112,17 +112,21 @@ class Events:
 
     def __init__(self) -> None:
         self._handlers: list[tuple[Handler, tuple[type[Event], ...]]] = []
+        self._hearing: dict[type[Event], list[Handler]] = {}  # by kind, as far as it was asked for
 
     def subscribe(self, handler: HandlerT, *kinds: type[Event]) -> HandlerT:
         """Call `handler` with every event, or with those of `kinds`. Returns the handler."""
         self._handlers.append((handler, kinds or (Event,)))
+        self._hearing.clear()
         return handler
 
     def emit(self, event: Event) -> None:
         """Tell the subscribers."""
-        for handler, kinds in self._handlers:
-            if isinstance(event, kinds):
-                handler(event)
+        kind = type(event)
+        if kind not in self._hearing:
+            self._hearing[kind] = [handler for handler, kinds in self._handlers if issubclass(kind, kinds)]
+        for handler in self._hearing[kind]:
+            handler(event)
 
     def sync(self) -> dict[str, int]:
         """Put all logs on the disk; returns {file name in the run's folder: length in bytes} of all of them."""

@@ -21,6 +21,7 @@ class Learning:
         warmup = self.train.warmup
         self.warm_after = 0 if warmup is None else warmup.count * (steps_per_epoch if warmup.unit == "epoch" else 1)
         self.reading = parts.loss.reading
+        self._direct = parts.loss.alone if self.mixup is None else None  # the usual case, without detours
         self._first = self._shares = 0.0  # what the step's first batch counts in the mean, and all so far
 
     def forward(self, inputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -28,6 +29,9 @@ class Learning:
         if not self._shares:
             self.parts.optimizer.zero_grad()
         objective, loss = self.parts.loss, None
+        if self._direct is not None:
+            output = self.parts.model(inputs)
+            return output, targets, self._direct(output, targets)
         if self.mixup is not None:  # a target that is the input is the mixed one, as the name says when it is looked up
             inputs, loss = self.mixup(inputs, targets, lambda output, target: objective(output, target, inputs))
         output = self.parts.model(inputs)

@@ -57,6 +57,12 @@ class Objective(nn.Module):
         return _part(self.terms[0].input, {"output": output})
 
     @property
+    def alone(self) -> nn.Module | None:
+        """The one loss, where it takes output and target as they are; else None."""
+        first = self.terms[0]
+        return first.loss if self.terms == [Term(first.name, first.loss)] else None
+
+    @property
     def reading(self) -> Reading:
         """How it reads outputs and targets; of several losses each has its own."""
         return Reading.of(self.terms[0].loss) if len(self.terms) == 1 else Reading()

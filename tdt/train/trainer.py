@@ -106,8 +106,7 @@ class Trainer:
                 if not loss.is_cuda and not math.isfinite(loss.item()):
                     raise NonFiniteLoss(self.step + 1, loss.item(), self._samples())
                 self.learning.backward(loss, targets)
-                metrics = self.epoch_means.items()
-                sums = {name: metric.batch_sum(output, targets, loss) for name, metric in metrics}
+                sums = {name: metric.batch_sum(output, targets, loss) for name, metric in self.epoch_means.items()}
                 self._counted.append((len(targets), sums))
             self.learning.step(self.step + 1)
         self.step += 1

@@ -27,7 +27,7 @@ data:
   valid: Digits(split=valid)
   transform: [ToTensor]
   augment: ["RandomCrop(8, padding=1)"]
-  loader: {batch_size: 256}
+  loader: {batch_size: 256, num_workers: %d}
 model: [Flatten, "Linear(64, 16)", BatchNorm1d(16), ReLU, Dropout(0.3), "Linear(16, 10)"]
 loss: CrossEntropyLoss
 metrics: [accuracy]
@@ -85,8 +85,8 @@ def stop(event: Event) -> None:
     os.kill(os.getpid(), signal.SIGTERM)
 
 
-def train(folder: Path, feature: str, *listeners: Any) -> str:
-    with Session.start(loads(CONFIG % FEATURES[feature], "small.yaml"), folder=folder) as session:
+def train(folder: Path, feature: str, *listeners: Any, workers: int = 0) -> str:
+    with Session.start(loads(CONFIG % (workers, *FEATURES[feature]), "small.yaml"), folder=folder) as session:
         return session.train(*listeners).reason
 
 
@@ -114,11 +114,24 @@ def undisturbed(tmp_path_factory) -> Any:
 @pytest.mark.parametrize("feature", FEATURES)
 def test_a_run_killed_after_any_event_ends_as_if_it_had_not_been(undisturbed, tmp_path, feature: str):
     events, expected = undisturbed(feature)
-    every = range(2, len(events)) if feature.startswith("everything") else range(4, len(events), 7)
+    every = range(2, len(events), 3) if feature.startswith("everything") else range(4, len(events), 7)
     for number in every:
         folder = tmp_path / str(number)
         with pytest.raises(Killed):
             train(folder, feature, at_event(number, kill))
+        assert resume(folder) == "done"
+        assert_equal(result(folder), expected)
+
+
+@pytest.mark.parametrize("feature", ["everything with ema", "everything with swa"])
+def test_a_run_with_workers_ends_as_if_it_had_not_been_killed(tmp_path, feature: str):
+    seen: list[Event] = []
+    assert train(tmp_path / "whole", feature, seen.append, workers=2) == "done"
+    expected = result(tmp_path / "whole")
+    for number in (len(seen) // 3, 2 * len(seen) // 3):
+        folder = tmp_path / str(number)
+        with pytest.raises(Killed):
+            train(folder, feature, at_event(number, kill), workers=2)
         assert resume(folder) == "done"
         assert_equal(result(folder), expected)
 
