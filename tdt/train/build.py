@@ -27,6 +27,7 @@ from tdt.train.class_weights import balance_classes
 from tdt.train.config import Component, Config, ConfigErrors, Draft, InitRule, ParamGroup
 from tdt.train.config.config import SPLITS
 from tdt.train.data import Split, make_loader, open_splits
+from tdt.train.freezing import KEY as FREEZE
 from tdt.train.freezing import freeze
 from tdt.train.length import Length
 from tdt.train.metrics import Loss, Metric, Reading
@@ -215,6 +216,8 @@ def _check_model(
     rules: tuple[InitRule | ParamGroup, ...] = (*draft.init, *draft.param_groups) if whole else ()
     for rule in rules:
         check_patterns(model, rule.params, rule, f"{rule.key_path}.params", draft.errors)
+    if whole:
+        check_patterns(model, draft.freeze, FREEZE, FREEZE, draft.errors)
     return check_shapes(model, sources, opened["train"], loss, draft.errors) if "train" in opened else []
 
 

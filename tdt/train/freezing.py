@@ -5,7 +5,7 @@ from __future__ import annotations
 from tdt import nn
 from tdt.nn.modules.batchnorm import _BatchNorm
 from tdt.train.config import Config, ConfigErrors
-from tdt.train.patterns import check_patterns, matching
+from tdt.train.patterns import matching
 
 KEY = "train.freeze"
 
@@ -18,7 +18,6 @@ def freeze(config: Config, model: nn.Module, errors: ConfigErrors) -> tuple[nn.M
     patterns = config.train.freeze
     if patterns is None:
         return ()
-    check_patterns(model, patterns, KEY, KEY, errors)
     frozen = {name for name, p in matching(model, patterns) if not p.requires_grad_(False).requires_grad}
     if not any(p.requires_grad for p in model.parameters()):
         errors.add(KEY, "freezes every parameter; leave some to train")

@@ -12,7 +12,7 @@ import pytest
 import tdt
 from tdt.train import checkpoint
 from tdt.train.build import build
-from tdt.train.config import ConfigError, loads
+from tdt.train.config import ConfigError, draft, loads
 from tdt.train.evaluation import evaluate
 from tdt.train.events import CheckpointSaved, EpochDone, Event, RunStarted, StepDone, Validated
 from tdt.train.state import load_model
@@ -294,6 +294,15 @@ def test_the_batch_that_is_tried_changes_nothing(tmp_path, monkeypatch):
 )
 def test_a_setting_that_cannot_be_is_refused_with_its_place(train: str, said: str):
     assert said in message(train)
+
+
+def test_a_pattern_that_freezes_nothing_is_found_beside_other_mistakes(tmp_path):
+    file = tmp_path / "c.yaml"
+    file.write_text(CONFIG.replace("{epochs: 3}", "{epochs: 1, freeze: 2.*}").replace("lr=1e-2", "lrr=1e-2"))
+    with pytest.raises(ConfigError) as caught:
+        build(draft(file))
+    said = str(caught.value)
+    assert "train.freeze: '2.*' matches no parameter" in said and "optimizer.lrr: unknown argument" in said
 
 
 def test_settings_that_need_a_validation_split_say_so():

@@ -93,15 +93,16 @@ class Config:
 
     def draft(self) -> Draft:
         """Itself as a draft without mistakes, to which a builder can add what it finds."""
-        return Draft(ConfigErrors(self), self.data, self.model, self.init, self.optimizer.param_groups, lambda: self)
+        groups, freeze = self.optimizer.param_groups, self.train.freeze or ()
+        return Draft(ConfigErrors(self), self.data, self.model, self.init, groups, freeze, lambda: self)
 
 
 @dataclass
 class Draft:
     """What could be read of a config, and what is wrong with the rest: so that a builder can add what it finds.
 
-    model, data: None if anything in that section is wrong. init, param_groups: the
-    sound rules. `errors` holds what was found so far; `finish` raises it, or gives the config.
+    model, data: None if anything in that section is wrong. init, param_groups, freeze: the
+    sound rules and patterns. `errors` holds what was found so far; `finish` raises it, or gives the config.
     """
 
     errors: ConfigErrors
@@ -109,6 +110,7 @@ class Draft:
     model: Part | None
     init: tuple[InitRule, ...]
     param_groups: tuple[ParamGroup, ...]
+    freeze: tuple[str, ...]
     _make: Callable[[], Config] = field(repr=False)
 
     def finish(self) -> Config:

@@ -117,7 +117,8 @@ def _read(root: Mapping, file: str, errors: ConfigErrors) -> Draft:
 
     wrong = {problem.key.partition(".")[0] for problem in errors.problems}
     whole = not wrong & {"model", "blocks"}
-    return Draft(errors, None if "data" in wrong else data, model if whole else None, init, groups, make)
+    freeze = (top.train.freeze if top else None) or ()
+    return Draft(errors, None if "data" in wrong else data, model if whole else None, init, groups, freeze, make)
 
 
 def _read_with(read: Any, root: Mapping, key: str, errors: ConfigErrors) -> Any:
