@@ -13,10 +13,11 @@ from tdt.commands._complete import configs, devices
 PLAIN: dict[str, Any] = {"add_completion": False, "rich_markup_mode": None}
 
 
-def _trust(allowed: bool) -> bool:
-    from tdt.train.config.imports import trust
+def _trust(context: typer.Context, allowed: bool) -> bool:
+    if not context.resilient_parsing:  # what completion parses is not run
+        from tdt.train.config.imports import trust
 
-    trust(allowed)
+        trust(allowed)
     return allowed
 
 

@@ -35,7 +35,7 @@ def offered(line: str, cwd: Path) -> list[str]:
     [
         ("tdt tr", ["train"]),
         ("tdt train digits", ["digits-cnn", "digits-finetune", "digits-mlp"]),
-        ("tdt train m", ["mine.yaml"]),
+        ("tdt train mi", ["mine.yaml"]),
         ("tdt train sub/", ["sub/deep.yml"]),
         ("tdt train nowhere/", []),
         ("tdt train --resume s", ["small", "small/2", "small/10"]),

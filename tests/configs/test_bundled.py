@@ -17,12 +17,15 @@ from tdt.vision.datasets import CIFAR10, MNIST
 
 RNG = np.random.RandomState(0)
 PARTS = {"train": 24, "t10k": 4}
-# Parameters: as published, or (digits, mlp, autoencoder) by hand from the layers.
+# Parameters: as published, or (the others) by hand from the layers.
 PARAMETERS = {
     "autoencoder": 9_113,
+    "char-gpt": 256 * 128 + 128 * 128 + 4 * (12 * 128**2 + 13 * 128) + 2 * 128 + 256 * 128,  # a block: 12 d² + 13 d
+    "char-lstm": 256 * 64 + 4 * 256 * (64 + 256 + 2) + 4 * 256 * (256 + 256 + 2) + 257 * 256,
     "digits-cnn": 151_306,
     "digits-finetune": 29_066,
     "digits-mlp": 17_226,
+    "iris-mlp": 4 * 16 + 16 + 16 * 16 + 16 + 16 * 3 + 3,
     "lenet5": 61_706,
     "mlp": 535_818,
     "resnet20": 272_474,
@@ -68,7 +71,12 @@ def test_every_bundled_config_is_counted_here():
 @pytest.mark.parametrize("name", PARAMETERS)
 def test_a_bundled_config_has_its_parameters_and_trains(name: str, made_up):
     changes = ["device=cpu", "train.epochs=1", "train.steps=2", "data.loader.batch_size=4", "log.every=1 step"]
-    config = load(name, [*changes, *(["weights=null"] if name == "digits-finetune" else [])])
+    if name == "digits-finetune":
+        changes.append("weights=null")
+    if name.startswith("char-"):
+        (made_up / "text.txt").write_bytes(RNG.bytes(2000).hex().encode())
+        changes += [f"data.{split}.path={made_up / 'text.txt'}" for split in ("train", "valid")]
+    config = load(name, changes)
     assert config.name == name
     with Session.start(config, root=made_up / "runs") as session:
         assert sum(p.numel() for p in session.parts.model.parameters()) == PARAMETERS[name]
@@ -87,3 +95,9 @@ def test_resnet20_is_a_quarter_of_a_million_in_twenty_layers(made_up):
     shapes = {row.name: row.shape for row in rows}
     assert shapes["stage1.2.relu"] == (16, 32, 32) and shapes["stage3.1.1.relu"] == (64, 8, 8)
     assert 40e6 < sum(row.flops for row in rows) < 42e6  # the 41 M multiply-adds that are commonly given
+
+
+def test_the_flowers_of_iris_are_told_apart(tmp_path):
+    with Session.start(load("iris-mlp", ["device=cpu"]), root=tmp_path) as session:
+        scores = session.train().test
+    assert scores is not None and scores["accuracy"] >= 0.9

@@ -8,8 +8,9 @@ from typing import Any, Literal
 import pytest
 
 from tdt.train import registry
-from tdt.train.config import Chain, ConfigError, bundled, load, loads
+from tdt.train.config import ConfigError, bundled, load, loads
 from tdt.train.config.signatures import fit, parameters_of, spell_type
+from tdt.train.model import build_model
 from tests.test_startup import loaded_by
 
 ROOT = Path(__file__).parents[2]
@@ -88,9 +89,11 @@ def test_bundled_configs_fit_the_real_classes(name: str):
     config = load(name)
     assert config.name == name
     assert loads(config.resolved()) == config
-    parts = config.model.components() if isinstance(config.model, Chain) else [config.model]
-    for component in parts:
-        assert type(registry.layers.create(component)).__name__ == component.name
+    errors = config.draft().errors
+    _, sources = build_model(config.model, errors)
+    assert not errors.problems
+    for layer, component in sources.items():
+        assert type(layer).__name__ == component.name
 
 
 def test_mistakes_in_real_layers_are_found():
