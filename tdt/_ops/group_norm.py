@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tdt import _kernels
+from tdt import _backend, _kernels
 from tdt._dtype import FLOATING
 from tdt._ops._windows import is_channels_last
 from tdt._ops.norm import HALF, check_dtypes, grad_sums, input_grad, per_channel
@@ -28,9 +28,9 @@ def _group_norm(xp, x, w, b, *, groups, eps):
     grouped = _in_groups(x, groups)
     kind = x.dtype.type
     count = kind(grouped.shape[2] * grouped.shape[3])
-    mean = grouped.sum(axis=(2, 3), keepdims=True) / count
+    mean = _backend.total(grouped, (2, 3), None, True) / count
     centred = grouped - mean
-    rstd = 1 / xp.sqrt((centred * centred).sum(axis=(2, 3), keepdims=True) / count + kind(eps))
+    rstd = 1 / xp.sqrt(_backend.total(centred * centred, (2, 3), None, True) / count + kind(eps))
     centred *= rstd
     out = centred.reshape(x.shape)
     if w is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tdt import _kernels
+from tdt import _backend, _kernels
 from tdt._dtype import FLOATING, finfo, float32
 from tdt._ops._windows import is_channels_last
 from tdt._ops.norm import HALF, check_dtypes
@@ -28,12 +28,12 @@ def _layer_norm(xp, x, w, b, *, dims, eps, centred=True):
     kind = x.dtype.type
     count = kind(math.prod(x.shape[x.ndim - dims :]))  # NumPy's own mean takes twice the time of a small sum
     mean = (
-        x.sum(axis=axes, keepdims=True) / count
+        _backend.total(x, axes, None, True) / count
         if centred
         else xp.zeros((*x.shape[: x.ndim - dims], *(1,) * dims), kind)
     )
     out = x - mean
-    rstd = 1 / xp.sqrt((out * out).sum(axis=axes, keepdims=True) / count + kind(eps))
+    rstd = 1 / xp.sqrt(_backend.total(out * out, axes, None, True) / count + kind(eps))
     out *= rstd
     if w is not None:
         out *= w

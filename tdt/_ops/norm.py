@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tdt import _kernels
+from tdt import _backend, _kernels
 from tdt._dtype import FLOATING, bfloat16, check_category, float16, float32
 from tdt._ops._windows import is_channels_last
 from tdt._tensor import Tensor
@@ -31,7 +31,7 @@ def _sum(xp: Any, a: Any) -> Any:
     if xp is np and a.ndim != 3 and ((a.ndim == 2 and a.flags.c_contiguous) or is_channels_last(a)):
         rows = a.transpose(0, *range(2, a.ndim), 1).reshape(-1, a.shape[1]) if a.ndim > 2 else a
         return np.ones(len(rows), a.dtype) @ rows
-    return a.sum(axis=_axes(a.ndim))
+    return _backend.total(a, _axes(a.ndim))
 
 
 @op(dtypes=FLOATING, promote=("x",), broadcasts=False, outputs=("out", "mean", "rstd"),

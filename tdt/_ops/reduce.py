@@ -6,7 +6,7 @@ import math
 from types import ModuleType
 from typing import Any
 
-from tdt import _dtype
+from tdt import _backend, _dtype
 from tdt._dtype import FLOAT, FLOATING_AND_COMPLEX, REAL, REAL_NUMBERS, SCALAR_NAMES
 from tdt._ops._common import Dims, count, keep, store_into, wrap_dims
 from tdt._ops.elementwise._front import check_operands, named, refuse_out, tensor_argument
@@ -29,7 +29,7 @@ def _whole(x: Any, dtype: Any) -> Any:
 
 @op(packed=True)
 def _sum(xp: ModuleType, x: Any, *, dim: AllDims = None, keepdim: bool = False, dtype: Any = None) -> Any:
-    return x.sum(dim, _whole(x, dtype), None, keepdim)
+    return _backend.total(x, dim, _whole(x, dtype), keepdim)
 
 
 def _integer(dtype: Any) -> Any:
@@ -90,7 +90,7 @@ def _float_only(name: str, x: Tensor) -> None:
 @op(dtypes=FLOATING_AND_COMPLEX, packed=True)
 def _mean(xp: ModuleType, x: Any, *, dim: AllDims = None, keepdim: bool = False) -> Any:
     n = x.size if dim is None else count(x.shape, dim)
-    return x.sum(dim, None, None, keepdim) / (n or math.nan)
+    return _backend.total(x, dim, None, keepdim) / (n or math.nan)
 
 
 @_mean.vjp("x")
@@ -137,10 +137,10 @@ def nanmean(
 @op(dtypes=FLOATING_AND_COMPLEX, packed=True)
 def _var(xp: ModuleType, x: Any, *, dim: AllDims = None, correction: float = 1, keepdim: bool = False) -> Any:
     n = count(x.shape, dim)
-    away = x - x.sum(dim, None, None, True) / (n or math.nan)
+    away = x - _backend.total(x, dim, None, True) / (n or math.nan)
     square = (away * away.conj()).real if x.dtype.kind == "c" else away * away
     free = n - correction
-    return square.sum(dim, None, None, keepdim) / (free if free > 0 else 0.0 if n else math.nan)
+    return _backend.total(square, dim, None, keepdim) / (free if free > 0 else 0.0 if n else math.nan)
 
 
 @_var.vjp("x")
