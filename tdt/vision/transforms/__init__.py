@@ -2,8 +2,21 @@
 
 from tdt.vision.transforms._base import Compose as Compose
 from tdt.vision.transforms._base import Transform as Transform
+from tdt.vision.transforms.color import ColorJitter as ColorJitter
+from tdt.vision.transforms.color import ConvertImageDtype as ConvertImageDtype
+from tdt.vision.transforms.color import Grayscale as Grayscale
+from tdt.vision.transforms.color import RandomErasing as RandomErasing
 from tdt.vision.transforms.convert import Normalize as Normalize
 from tdt.vision.transforms.convert import ToTensor as ToTensor
+from tdt.vision.transforms.geometry import CenterCrop as CenterCrop
+from tdt.vision.transforms.geometry import Pad as Pad
 from tdt.vision.transforms.geometry import RandomCrop as RandomCrop
+from tdt.vision.transforms.geometry import RandomHorizontalFlip as RandomHorizontalFlip
+from tdt.vision.transforms.geometry import RandomRotation as RandomRotation
+from tdt.vision.transforms.geometry import RandomVerticalFlip as RandomVerticalFlip
+from tdt.vision.transforms.resize import Resize as Resize
 
-__all__ = ["Compose", "Normalize", "RandomCrop", "ToTensor", "Transform"]
+__all__ = [
+    "CenterCrop", "ColorJitter", "Compose", "ConvertImageDtype", "Grayscale", "Normalize", "Pad", "RandomCrop",
+    "RandomErasing", "RandomHorizontalFlip", "RandomRotation", "RandomVerticalFlip", "Resize", "ToTensor", "Transform",
+]  # fmt: skip

@@ -2,18 +2,35 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from tdt import Generator, Tensor, _backend
 from tdt._device import CPU
-from tdt._random import generator_for, integers
+from tdt._random import generator_for, integers, uniform
 from tdt._tensor import wrap
 from tdt.vision.transforms._base import Transform
 
+MODES = ("constant", "edge", "reflect", "symmetric")
 
-class RandomCrop(Transform):
+
+class Moving(Transform):
+    """A step that moves pixels, whatever they are. Subclasses write `_move(images)` for (N, H, W, C), as they like it."""
+
+    def batch(self, images: Any) -> Any:
+        """Each of (N, H, W), (N, H, W, C) or tensors (N, C, H, W), moved. No gradient passes."""
+        if isinstance(images, Tensor):
+            moved = self._move(images._a.transpose(0, 2, 3, 1))
+            return wrap(_backend.namespace(moved).ascontiguousarray(moved.transpose(0, 3, 1, 2)))
+        return self._move(images) if images.ndim == 4 else self._move(images[..., None])[..., 0]
+
+    def _move(self, images: Any) -> Any:
+        raise NotImplementedError
+
+
+class RandomCrop(Moving):
     """A window of `size` (height, width; one number for both) from a random place, of arrays or of tensors.
 
     padding: pixels added around the image first: one number, (left and right, top and bottom), or (left, top, right,
@@ -43,23 +60,15 @@ class RandomCrop(Transform):
         *,
         generator: Generator | None = None,
     ) -> None:
-        if padding_mode not in ("constant", "edge", "reflect", "symmetric"):
-            raise ValueError(f"RandomCrop: padding_mode {padding_mode!r} is not constant, edge, reflect or symmetric")
-        self.size = (size, size) if isinstance(size, int) else tuple(size)
+        _check_mode("RandomCrop", padding_mode)
+        self.size = pair(size)
         self.padding = padding
         self.pad_if_needed = pad_if_needed
         self.fill = fill
         self.padding_mode = padding_mode
         self.generator = generator
 
-    def batch(self, images: Any) -> Any:
-        """A window of each of (N, H, W), (N, H, W, C) or tensors (N, C, H, W), each from its own place."""
-        if isinstance(images, Tensor):
-            cut = self._cut(images._a.transpose(0, 2, 3, 1))
-            return wrap(_backend.namespace(cut).ascontiguousarray(cut.transpose(0, 3, 1, 2)))
-        return self._cut(images) if images.ndim == 4 else self._cut(images[..., None])[..., 0]
-
-    def _cut(self, images: Any) -> Any:
+    def _move(self, images: Any) -> Any:
         xp = _backend.namespace(images)
         images = self._padded(xp, images)  # (n, h, w, c)
         n, h, w, _ = images.shape
@@ -79,28 +88,186 @@ class RandomCrop(Transform):
         return draws[:, 0] % rows, draws[:, 1] % columns
 
     def _padded(self, xp: Any, images: Any) -> Any:
-        images = self._pad(xp, images, *_sides(self.padding))
+        images = _pad(xp, images, sides("RandomCrop", self.padding), self.fill, self.padding_mode)
         if self.pad_if_needed:
             tall, wide = (max(0, size - n) for size, n in zip(self.size, images.shape[1:3], strict=True))
-            images = self._pad(xp, images, wide, tall, wide, tall)
+            images = _pad(xp, images, (wide, tall, wide, tall), self.fill, self.padding_mode)
         return images
-
-    def _pad(self, xp: Any, images: Any, left: int, top: int, right: int, bottom: int) -> Any:
-        if not (left or top or right or bottom):
-            return images
-        value = {"constant_values": self.fill} if self.padding_mode == "constant" else {}
-        return xp.pad(images, ((0, 0), (top, bottom), (left, right), (0, 0)), self.padding_mode, **value)
 
     def __repr__(self) -> str:
         return f"RandomCrop(size={self.size}, padding={self.padding})"
 
 
-def _sides(padding: int | tuple[int, ...] | None) -> tuple[int, ...]:
+class Pad(Moving):
+    """Images with a border: `padding` pixels on all sides, (left and right, top and bottom) or (left, top, right, bottom).
+
+    fill: the value of the border. padding_mode: "constant", "edge", "reflect" or "symmetric".
+
+    >>> import tdt
+    >>> from tdt.vision.transforms import Pad
+    >>> Pad((1, 0), fill=7)(tdt.zeros(1, 1, 2))
+    tensor([[[7., 0., 0., 7.]]])
+    """
+
+    def __init__(self, padding: int | tuple[int, ...], fill: float = 0, padding_mode: str = "constant") -> None:
+        _check_mode("Pad", padding_mode)
+        self.padding, self.fill, self.padding_mode = padding, fill, padding_mode
+        self._sides = sides("Pad", padding)
+
+    def _move(self, images: Any) -> Any:
+        return _pad(_backend.namespace(images), images, self._sides, self.fill, self.padding_mode)
+
+    def __repr__(self) -> str:
+        return f"Pad(padding={self.padding}, fill={self.fill}, padding_mode={self.padding_mode})"
+
+
+class CenterCrop(Moving):
+    """The window of `size` (height, width; one number for both) in the middle; a smaller image gets a black border.
+
+    >>> import tdt
+    >>> from tdt.vision.transforms import CenterCrop
+    >>> CenterCrop(1)(tdt.arange(9).reshape(1, 3, 3))
+    tensor([[[4]]])
+    """
+
+    def __init__(self, size: int | tuple[int, int]) -> None:
+        self.size = pair(size)
+
+    def _move(self, images: Any) -> Any:
+        (h, w), (height, width) = images.shape[1:3], self.size
+        left, top = max(0, width - w) // 2, max(0, height - h) // 2
+        right, bottom = (max(0, width - w) + 1) // 2, (max(0, height - h) + 1) // 2
+        images = _pad(_backend.namespace(images), images, (left, top, right, bottom), 0, "constant")
+        (h, w) = images.shape[1:3]
+        top, left = round((h - height) / 2), round((w - width) / 2)
+        return images[:, top : top + height, left : left + width]
+
+    def __repr__(self) -> str:
+        return f"CenterCrop(size={self.size})"
+
+
+class RandomHorizontalFlip(Moving):
+    """Each image mirrored, left for right, with probability `p`.
+
+    >>> import tdt
+    >>> from tdt.vision.transforms import RandomHorizontalFlip
+    >>> RandomHorizontalFlip(p=1.0)(tdt.arange(3).reshape(1, 1, 3))
+    tensor([[[2, 1, 0]]])
+    """
+
+    random = True
+    _axis = 2
+
+    def __init__(self, p: float = 0.5, *, generator: Generator | None = None) -> None:
+        if not 0 <= p <= 1:
+            raise ValueError(f"{type(self).__name__}: p is a probability, got {p}")
+        self.p, self.generator = p, generator
+
+    def _move(self, images: Any) -> Any:
+        xp = _backend.namespace(images)
+        flip = xp.asarray(uniform(generator_for(self.generator, CPU), (len(images),), np.float32) < self.p)
+        return xp.where(flip[:, None, None, None], xp.flip(images, self._axis), images)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(p={self.p})"
+
+
+class RandomVerticalFlip(RandomHorizontalFlip):
+    """Each image upside down with probability `p`.
+
+    >>> import tdt
+    >>> from tdt.vision.transforms import RandomVerticalFlip
+    >>> RandomVerticalFlip(p=1.0)(tdt.arange(3).reshape(1, 3, 1)).flatten()
+    tensor([2, 1, 0])
+    """
+
+    _axis = 1
+
+
+class RandomRotation(Moving):
+    """Each image turned about its centre, counter-clockwise by degrees from the range `degrees` (a number: from -it to it).
+
+    center: (x, y) from the upper left corner, instead of the middle. fill: the value of what comes in from outside.
+    The nearest pixel is taken, and the same one as Pillow takes. ValueError for a negative number of degrees.
+
+    >>> import tdt
+    >>> from tdt.vision.transforms import RandomRotation
+    >>> RandomRotation((90, 90))(tdt.arange(4).reshape(1, 2, 2))
+    tensor([[[1, 3],
+             [0, 2]]])
+    """
+
+    random = True
+
+    def __init__(
+        self,
+        degrees: float | tuple[float, float],
+        *,
+        center: tuple[float, float] | None = None,
+        fill: float = 0,
+        generator: Generator | None = None,
+    ) -> None:
+        if isinstance(degrees, (int, float)):
+            if degrees < 0:
+                raise ValueError(f"RandomRotation: degrees as one number must not be negative, got {degrees}")
+            degrees = (-degrees, degrees)
+        self.degrees, self.center, self.fill, self.generator = tuple(degrees), center, fill, generator
+
+    def _move(self, images: Any) -> Any:
+        xp = _backend.namespace(images)
+        (h, w), (low, high) = images.shape[1:3], self.degrees
+        drawn = uniform(generator_for(self.generator, CPU), (len(images),), np.float32, low, high)
+        turned = xp.full_like(images, self.fill)
+        for image, out, angle in zip(images, turned, drawn.tolist(), strict=True):
+            rows, columns, inside = (xp.asarray(part) for part in self._sources(h, w, angle))
+            out[inside] = image[rows, columns]
+        return turned
+
+    def _sources(self, h: int, w: int, angle: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Rows and columns of the source pixels, and which pixels of the result have one."""
+        x0, y0 = self.center or (w / 2, h / 2)
+        turn = -math.radians(angle % 360)
+        cos, sin = round(math.cos(turn), 15), round(math.sin(turn), 15)
+        across, down = x0 - cos * x0 - sin * y0, y0 + sin * x0 - cos * y0
+
+        def fixed(value: float) -> int:  # Pillow's 16 bits behind the point
+            return math.floor(value * 65536 + 0.5)
+
+        y, x = np.ogrid[:h, :w]
+        columns = (fixed(across + cos / 2 + sin / 2) + x * fixed(cos) + y * fixed(sin)) >> 16
+        rows = (fixed(down - sin / 2 + cos / 2) + x * fixed(-sin) + y * fixed(cos)) >> 16
+        inside = (columns >= 0) & (columns < w) & (rows >= 0) & (rows < h)
+        return rows[inside], columns[inside], inside
+
+    def __repr__(self) -> str:
+        return f"RandomRotation(degrees={self.degrees})"
+
+
+def pair(size: int | tuple[int, int]) -> tuple[int, int]:
+    """(height, width); one number is both."""
+    height, width = (size, size) if isinstance(size, int) else size
+    return height, width
+
+
+def _check_mode(owner: str, mode: str) -> None:
+    if mode not in MODES:
+        raise ValueError(f"{owner}: padding_mode {mode!r} is not constant, edge, reflect or symmetric")
+
+
+def _pad(xp: Any, images: Any, border: tuple[int, ...], fill: float, mode: str) -> Any:
+    left, top, right, bottom = border
+    if not any(border):
+        return images
+    value = {"constant_values": fill} if mode == "constant" else {}
+    return xp.pad(images, ((0, 0), (top, bottom), (left, right), (0, 0)), mode, **value)
+
+
+def sides(owner: str, padding: int | tuple[int, ...] | None) -> tuple[int, ...]:
     """Padding as (left, top, right, bottom)."""
     if padding is None:
         return (0, 0, 0, 0)
     if isinstance(padding, int):
         return (padding,) * 4
     if len(padding) not in (1, 2, 4):
-        raise ValueError(f"RandomCrop: padding takes 1, 2 or 4 numbers, got {padding}")
+        raise ValueError(f"{owner}: padding takes 1, 2 or 4 numbers, got {padding}")
     return tuple(padding) * (4 // len(padding))
