@@ -116,16 +116,17 @@ class Parts:
         return "valid", next((c.name for c in self.config.metrics if c.name != "loss"), "loss")
 
     def schedule(self, interval: str, epochs_ended: int, scores: Scores) -> None:
-        """Let the scheduler go on, if it does each `interval`; ReduceLROnPlateau by the loss in `scores`, if it is there:
-        that of the valid split, where there is one."""
+        """Let the scheduler go on, if it does each `interval`; ReduceLROnPlateau by its score in `scores`, if it is there:
+        the one that the config says, else the loss, of the valid split where there is one."""
         swa = self.config.train.swa
         if self.swa_scheduler is not None and swa is not None and epochs_ended > swa.start:
             if interval == "epoch":
                 self.swa_scheduler.step()
         elif isinstance(self.scheduler, ReduceLROnPlateau):
-            split = "valid" if "valid" in self.loaders else "train"
+            default = f"{'valid' if 'valid' in self.loaders else 'train'}/loss"
+            split, _, metric = ((self.config.scheduler and self.config.scheduler.monitor) or default).partition("/")
             if split in scores:
-                self.scheduler.step(scores[split]["loss"])
+                self.scheduler.step(scores[split][metric])
         elif self.config.scheduler is not None and self.config.scheduler.interval == interval:
             self.scheduler.step()
 
@@ -309,9 +310,21 @@ def build_optimizer(parts: Parts, errors: ConfigErrors) -> None:
             errors.add(place, f"lr must be a finite number, at least 0, got {float(group['lr'])}")
     if config.scheduler is not None and _scheduler_steps(config, groups, errors):
         parts.scheduler = create(registry.schedulers, config.scheduler.component, errors, parts.optimizer)
+        _check_mode(parts, errors)
     swa = config.train.swa
     if swa is not None and swa.lr is not None:
         parts.swa_scheduler = SWALR(parts.optimizer, swa.lr, swa.anneal_epochs, swa.anneal_strategy)
+
+
+def _check_mode(parts: Parts, errors: ConfigErrors) -> None:
+    """ReduceLROnPlateau waits for its score to get better, not worse."""
+    scheduler, wanted = parts.scheduler, parts.config.scheduler
+    if isinstance(scheduler, ReduceLROnPlateau) and wanted is not None and wanted.monitor is not None:
+        best = parts.best_of(wanted.monitor)
+        mode, better = ("max", "higher") if best.sign > 0 else ("min", "lower")
+        if scheduler.mode != mode:
+            message = f"{wanted.monitor} is better when {better}; write mode: {mode}"
+            errors.add(wanted.component, message)
 
 
 def _scheduler_steps(config: Config, groups: list[dict[str, Any]], errors: ConfigErrors) -> bool:

@@ -305,6 +305,37 @@ def test_a_pattern_that_freezes_nothing_is_found_beside_other_mistakes(tmp_path)
     assert "train.freeze: '2.*' matches no parameter" in said and "optimizer.lrr: unknown argument" in said
 
 
+def test_a_plateau_may_be_one_of_any_score(tmp_path):
+    plateau = (
+        "metrics:",
+        "scheduler: {type: ReduceLROnPlateau, mode: max, patience: 0, monitor: valid/accuracy}\nmetrics:",
+    )
+    made, _ = trainer(tmp_path, ("{epochs: 3}", "{epochs: 4}"), plateau)
+    accuracies = iter([0.5, 0.7, 0.6, 0.8])
+    made._validate = lambda: {"loss": 1.0, "accuracy": next(accuracies)}
+    made.fit()
+    assert made.parts.scheduler.best == 0.8 and made.parts.optimizer.param_groups[0]["lr"] == pytest.approx(1e-3)
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "said"),
+    [
+        ("{type: ReduceLROnPlateau, monitor: valid/accuracy}", "valid/accuracy is better when higher; write mode: max"),
+        (
+            "{type: ReduceLROnPlateau, monitor: valid/los}",
+            "scheduler.monitor: no metric is called 'los'; did you mean 'loss'?",
+        ),
+        ("ReduceLROnPlateau(monitor=3)", "scheduler.monitor: expected split/metric, got 3"),
+        (
+            "{type: StepLR, step_size: 1, monitor: valid/loss}",
+            "scheduler.monitor: is not used: only ReduceLROnPlateau waits",
+        ),
+    ],
+)
+def test_a_score_that_a_scheduler_cannot_wait_for_is_refused(scheduler: str, said: str):
+    assert said in message("{epochs: 1}", ("metrics:", f"scheduler: {scheduler}\nmetrics:"))
+
+
 def test_settings_that_need_a_validation_split_say_so():
     without = ("  valid: Digits(split=valid)\n", "")
     assert "train.validate: is not used: there is no valid split" in message("{epochs: 1, validate: 2 steps}", without)

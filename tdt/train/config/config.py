@@ -44,10 +44,15 @@ class OptimizerConfig:
 
 @dataclass(frozen=True)
 class SchedulerConfig:
-    """A learning-rate scheduler and whether it steps each "epoch" or each "step" (optimizer step)."""
+    """A learning-rate scheduler and whether it steps each "epoch" or each "step" (optimizer step).
+
+    monitor: `split/metric` that ReduceLROnPlateau waits for, written at `monitored_at`.
+    """
 
     component: Component
     interval: str
+    monitor: str | None = None
+    monitored_at: Source | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)

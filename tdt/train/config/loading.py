@@ -91,7 +91,7 @@ def _read(root: Mapping, file: str, errors: ConfigErrors) -> Draft:
     if top is not None:
         terms = [term.name for term in loss or ()]
         names = ["loss", *(terms if len(terms) > 1 else ()), *(m.name for m in metrics if m.name != "loss")]
-        check_training(top, root, names, errors)
+        check_training(top, root, names, scheduler, errors)
 
     def make() -> Config:
         assert top is not None and data is not None and model is not None and optimizer is not None
@@ -212,14 +212,23 @@ def _read_scheduler(node: Node, path: str, errors: ConfigErrors) -> SchedulerCon
     call = read_call(node, path, errors, "a scheduler")
     if call is None:
         return None
-    component = check_call(call, path, registry.schedulers, errors, also=("interval",))
+    component = check_call(call, path, registry.schedulers, errors, also=("interval", "monitor"))
     written = present(call.kwargs.get("interval"))
     interval = "epoch" if written is None else plain(written)
     if written is not None and interval not in ("epoch", "step"):
         suggestion = registry.nearest(interval, ("epoch", "step")) if isinstance(interval, str) else None
         message = f"expected epoch or step, got {spell(interval)}"
         errors.add(written.where, message, suggestion, key=join(path, "interval"))
-    return None if component is None else SchedulerConfig(component, interval)
+    monitor = present(call.kwargs.get("monitor"))
+    if monitor is None or component is None:
+        return None if component is None else SchedulerConfig(component, interval)
+    score = plain(monitor)
+    if component.name != "ReduceLROnPlateau":
+        message = "is not used: only ReduceLROnPlateau waits for a score"
+        errors.add(monitor.key_source or monitor.source, message, kind="unused", key=join(path, "monitor"))
+    elif not isinstance(score, str):
+        errors.add(monitor.where, f"expected split/metric, got {spell(score)}", key=join(path, "monitor"))
+    return SchedulerConfig(component, interval, score, monitor.where)
 
 
 def _located_weights(weights: Weights | None, root: Mapping) -> Weights | None:

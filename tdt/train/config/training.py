@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from tdt.train import registry
 from tdt.train.config.components import add_unknown_name
-from tdt.train.config.config import SPLITS
-from tdt.train.config.errors import ConfigErrors
+from tdt.train.config.config import SPLITS, SchedulerConfig
+from tdt.train.config.errors import ConfigErrors, Source
 from tdt.train.config.nodes import Mapping, Node, at
 from tdt.train.config.sections import Section, Top
 
 
-def check_training(top: Top, root: Mapping, measured: list[str], errors: ConfigErrors) -> None:
+def check_training(
+    top: Top, root: Mapping, measured: list[str], scheduler: SchedulerConfig | None, errors: ConfigErrors
+) -> None:
     """Add to `errors` what is wrong with `train` and `checkpoint`, beyond what each setting says of itself.
 
     measured: the names of losses and metrics.
@@ -20,11 +22,15 @@ def check_training(top: Top, root: Mapping, measured: list[str], errors: ConfigE
         message = "is missing; a run ends after so many epochs, steps or time"
         errors.add(section.key_source or section.source, message, kind="missing", key="train.epochs")
     if top.checkpoint.best is not None:
-        _check_score(top.checkpoint.best, ("checkpoint", "best"), top, root, measured, errors)
+        where = at(root, "checkpoint", "best").where
+        _check_score(top.checkpoint.best, where, "checkpoint.best", top, measured, errors)
+    if scheduler is not None and isinstance(scheduler.monitor, str) and scheduler.monitored_at is not None:
+        _check_score(scheduler.monitor, scheduler.monitored_at, "scheduler.monitor", top, measured, errors)
     if train.early_stopping is not None:
         metric = train.early_stopping.metric
         if metric is not None:
-            _check_score(metric, ("train", "early_stopping", "metric"), top, root, measured, errors)
+            where = at(section, "early_stopping", "metric").where
+            _check_score(metric, where, "train.early_stopping.metric", top, measured, errors)
         elif top.data.valid is None and top.checkpoint.best is None:
             message = "there is no valid split to judge by; add data.valid, or metric: train/loss"
             errors.add(at(section, "early_stopping").where, message, kind="unused", key="train.early_stopping")
@@ -55,11 +61,8 @@ def _check_used(top: Top, section: Node, errors: ConfigErrors) -> None:
             errors.add(node.key_source or node.source, f"is not used: {why}", kind="unused", key=key)
 
 
-def _check_score(
-    score: str, path: tuple[str, ...], top: Top, root: Mapping, measured: list[str], errors: ConfigErrors
-) -> None:
+def _check_score(score: str, where: Source, key: str, top: Top, measured: list[str], errors: ConfigErrors) -> None:
     """`score` must be a metric that is measured, on a split that may choose a model."""
-    where, key = at(root, *path).where, ".".join(path)
     split, slash, metric = score.partition("/")
     if not slash or split not in SPLITS:
         suggestion = registry.nearest(score, [f"valid/{m}" for m in measured])
