@@ -66,6 +66,10 @@ class _Branches(Module):
     def _given(self, inputs: tuple[Tensor, ...]) -> dict[str, Tensor]:
         """What is joined, by name: what each branch gives, or the inputs by number."""
         if not self._modules:
+            if len(inputs) < 2:
+                raise ValueError(
+                    f"{type(self).__name__}: has no branches and one input; give it branches or several inputs"
+                )
             return {str(i): x for i, x in enumerate(inputs)}
         return {name: branch(*inputs) for name, branch in self._modules.items()}
 
@@ -243,6 +247,13 @@ class Transpose(Module):
         return f"{self.dim0}, {self.dim1}"
 
 
+def _check_sequence(layer: Module, input: Tensor) -> None:
+    if input.ndim != 3:
+        raise ValueError(
+            f"{type(layer).__name__}: takes sequences (n, length, width), got the shape {tuple(input.shape)}"
+        )
+
+
 class Positions(Module):
     """Adds a learned vector for each place of a sequence (n, length, width); length is at most `max_length`.
 
@@ -262,6 +273,7 @@ class Positions(Module):
         init.normal_(self.weight, std=0.02)
 
     def forward(self, input: Tensor) -> Tensor:
+        _check_sequence(self, input)
         length, most = input.shape[1], self.weight.shape[0]
         if length > most:
             raise ValueError(f"Positions: the sequence has {length} places, but there are positions for {most}")
@@ -290,6 +302,7 @@ class CausalSelfAttention(Module):
         self.out_proj = Linear(embed_dim, embed_dim, bias)
 
     def forward(self, input: Tensor) -> Tensor:
+        _check_sequence(self, input)
         n, length, width = input.shape
         heads = self.in_proj(input).reshape(n, length, 3, self.num_heads, -1).permute(2, 0, 3, 1, 4)
         q, k, v = heads  # each (n, heads, length, width / heads)

@@ -32,8 +32,7 @@ class Objective(nn.Module):
     def __init__(self, terms: Sequence[Term]):
         super().__init__()
         self.terms = list(terms)
-        for term in terms:
-            self.add_module(term.name, term.loss)  # so that class weights move with the model
+        self.losses = nn.ModuleList([term.loss for term in terms])  # so that class weights move with the model
         self.values: dict[str, tuple[Tensor, Tensor]] = {}
 
     def forward(self, output: Any, target: Any, input: Any) -> Tensor:

@@ -155,7 +155,7 @@ _WEIGHTS = "only holds weights, for a layer that a program defines; write that l
 layers = Registry(
     "layer",
     ["tdt.nn", "tdt.train.layers"],
-    _subclass_of("tdt.nn:Module"),
+    _subclass_of("tdt.nn:Module", excluding=("NLLLoss2d", "RNNBase", "RNNCellBase")),
     refused=dict.fromkeys(("Sequential", "ModuleList", "ModuleDict", "Container"), _LAYERS)
     | dict.fromkeys(("ParameterList", "ParameterDict"), _WEIGHTS)
     | {"Graph": "is written as `graph:`, with its nodes below"}

@@ -105,13 +105,19 @@ def check_shapes(
             output = model(batch)
         except Unknown:
             return watch.rows
-        except REFUSALS as error:
+        except (*REFUSALS, AttributeError) as error:  # a tuple in the place of a tensor has no shape
             failed = watch.failed()
-            if failed is None:
-                raise
+            if failed is None:  # a graph, which is no component
+                errors.add("model", _sentence(error), kind="shape")
+                return watch.rows
             part = sources[failed[0]]
             which = f", as {watch.names[failed[0]]} of the block used in line {part.used.line}" if part.used else ""
-            errors.add(part, f"{_sentence(error)}; {watch.origin(failed[1])}{which}", kind="shape")
+            several = next((x for x in failed[1] if isinstance(x, (tuple, list, dict))), None)
+            said = _sentence(error)
+            if several is not None:
+                given = f"a {type(several).__name__} of {len(several)}"
+                said = f"takes one tensor, but is given {given}; put Pick before it, as in Pick(0)"
+            errors.add(part, f"{said}; {watch.origin(failed[1])}{which}", kind="shape")
             return watch.rows
         finally:
             watch.close()

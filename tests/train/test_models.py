@@ -260,6 +260,31 @@ def test_what_is_wrong_with_a_graph(old: str, new: str, line: int, key: str, sai
     assert any(p[:2] == (line, key) and said in p[2] for p in found), found
 
 
+@pytest.mark.parametrize(
+    ("model", "key", "said"),
+    [
+        ("[Flatten, 'LSTM(64, 4)', LazyLinear(10)]", "model.2", "is given a tuple of 2; put Pick before it"),
+        ("{graph: {a: {type: Add, from: [x, y]}}, inputs: [x, y]}", "model", "takes 2 inputs (x, y), got 1"),
+        (
+            "[Flatten, {type: TransformerEncoder, encoder_layer: [ReLU], num_layers: 2}]",
+            "model.1.encoder_layer",
+            "several layers",
+        ),
+        ("[{type: Repeat, times: 3, layer: }]", "model.0.layer", "expected a layer, got null"),
+        ("[Concat]", "model.0", "has no branches and one input"),
+        (
+            "[Flatten, 'CausalSelfAttention(64, 4)']",
+            "model.1",
+            "takes sequences (n, length, width), got the shape (2, 64)",
+        ),
+        ("[Pick(a)]", "model.0", "its input comes from the data"),
+    ],
+)
+def test_what_a_layer_is_not_made_for(model: str, key: str, said: str):
+    found = only("model: " + model)
+    assert found[0] == 6 and found[1] == key and said in found[2], found
+
+
 def test_from_outside_of_a_graph():
     assert only("model: [{type: ReLU, from: a}]") == (6, "model.0.from", "belongs to a node of a graph")
 

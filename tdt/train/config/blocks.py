@@ -128,6 +128,8 @@ def fill(node: Node, values: dict[str, Node], path: str, errors: ConfigErrors, u
     """
 
     def walk(node: Node) -> Node:
+        if isinstance(node, Scalar) and node.broken and used is not None:
+            used.update(values)  # what could not be read may name any
         if isinstance(node, Scalar) and node.value in values and not node.inset and node.text == node.value:
             if used is not None:
                 used.add(node.value)

@@ -131,10 +131,11 @@ class ModelReader(Reader):
 
     def _is_wanted(self, part: Part, annotation: Any, node: Node, path: str) -> bool:
         """Whether a component is of the class that an argument asks for, as the layer of a TransformerEncoder."""
-        made = self.known.find(part.name) if isinstance(part, Component) else None
+        made = self.known.find(part.name) if isinstance(part, Component) else registry.find_sequential()
         if not (isinstance(annotation, type) and isinstance(made, type)) or issubclass(made, annotation):
             return True
-        message = f"expected a layer of the kind {annotation.__name__}, got {spell(part.name)}"  # type: ignore[attr-defined]
+        got = spell(part.name) if isinstance(part, Component) else "several layers"
+        message = f"expected a layer of the kind {annotation.__name__}, got {got}"
         self.errors.add(node.where, message, kind="wrong-type", key=path)
         return False
 

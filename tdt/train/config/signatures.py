@@ -303,7 +303,7 @@ def spell_type(annotation: Any) -> str:
         return "a list of numbers"
     if dict in (annotation, origin) or origin is collections.abc.Mapping:
         return f"a mapping of {spell_type(inner[1])}" if inner else "a mapping"
-    if layers_wanted(annotation) == "layer":
+    if layers_wanted(annotation):
         return "a layer"
     return f"a {getattr(annotation, '__name__', annotation)}"
 
