@@ -124,6 +124,20 @@ def test_only_the_compiling_modules_call_numbas_compiler():
     assert not wrong, "\n".join(wrong)
 
 
+def test_ops_say_on_which_device_they_make_a_tensor():
+    """Left out, it would be the CPU, whatever the operands' is."""
+    silent = [
+        f"{name_of(path)}:{node.lineno}: {node.func.id}"
+        for path in sorted((PACKAGE / "_ops").rglob("*.py"))
+        if any(module == "tdt._creation" for _, module in imports(path))
+        for node in walk(tree(path))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+        if node.func.id in {"arange", "empty", "full", "ones", "zeros"}
+        if not {keyword.arg for keyword in node.keywords} & {"device", None}
+    ]
+    assert not silent, silent
+
+
 def test_torch_is_never_imported():
     wrong = [f"{path}:{line}" for path in FILES for line, name in imports(path) if name.partition(".")[0] == "torch"]
     assert not wrong, "\n".join(wrong)

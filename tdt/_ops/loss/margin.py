@@ -182,7 +182,7 @@ def multi_margin_loss(
     if bool(((t < 0) | (t >= classes)).any()):
         raise RuntimeError(f"target out of range: there are {classes} classes, 0 to {classes - 1}")
     costs = (margin - x.gather(1, t) + x).clamp(min=0)
-    costs = (costs if p == 1 else costs * costs) * (arange(classes) != t)
+    costs = (costs if p == 1 else costs * costs) * (arange(classes, device=t.device) != t)
     if weight is not None:
         costs = costs * weight[t]
     losses = costs.sum(1) / classes
