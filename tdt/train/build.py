@@ -35,6 +35,7 @@ from tdt.train.model import SAYS_NO, Refused, build_model, build_objective, crea
 from tdt.train.objective import Objective, TermMean
 from tdt.train.overfit import few_batches
 from tdt.train.patterns import check_patterns, matching
+from tdt.train.sampling import check_sampler
 from tdt.train.shapes import BATCH, Row, check_shapes
 
 BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
@@ -161,6 +162,8 @@ def build(
     opened = open_splits(draft.data, errors, needed, data_state) if draft.data else {}
     facts = opened["train"].facts() if "train" in opened else {}
     opened = few_batches(opened, sound) if sound else opened
+    if sound and training and "train" in opened:
+        check_sampler(opened["train"].dataset, sound.data.loader, errors)
     tdt.manual_seed(sound.seed if sound else 0)
     model, sources = build_model(draft.model, errors) if draft.model else (nn.Module(), {})
     loss = build_objective(sound.loss, errors) if sound else None

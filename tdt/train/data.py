@@ -24,13 +24,16 @@ from tdt.train import registry
 from tdt.train._failures import REFUSALS, reason
 from tdt.train.config import Component, ConfigErrors, DataConfig, Loader
 from tdt.train.config.config import SPLITS
+from tdt.train.sampling import sample_weights
 from tdt.utils.data import (
     BatchSampler,
     DataLoader,
     Dataset,
     RandomSampler,
+    Sampler,
     SequentialSampler,
     TensorDataset,
+    WeightedRandomSampler,
     get_worker_info,
 )
 from tdt.vision.transforms import Compose
@@ -196,7 +199,10 @@ def make_loader(
         dataset = _prepared(split.dataset, steps)
     options = settings.model_dump(exclude_none=True)
     size, drop_last, shuffle = (options.pop(name) for name in ("batch_size", "drop_last", "shuffle"))
-    sampler = RandomSampler(dataset, generator=order) if shuffle else SequentialSampler(dataset)
+    sampler: Sampler = RandomSampler(dataset, generator=order) if shuffle else SequentialSampler(dataset)
+    if (by_class := options.pop("sampler", None)) is not None:
+        weights = sample_weights(split.dataset, by_class)
+        sampler = WeightedRandomSampler(tdt.from_numpy(weights), len(weights), generator=order)
     ahead = settings.num_workers * (settings.prefetch_factor or 2)
     batches = RecentBatches(sampler, size, drop_last, ahead)
     return DataLoader(dataset, batch_sampler=batches, generator=order, **options)

@@ -139,3 +139,49 @@ def test_what_is_too_large_to_hold_is_prepared_as_it_is_read(monkeypatch):
         batches.append(next(iter(loader)))
         assert (type(loader.dataset).__name__ == "TensorDataset") is (limit > 0)
     assert all(a.equal(b) for a, b in zip(*batches, strict=True))
+
+
+def test_samples_are_drawn_by_class_and_the_same_again(pets):
+    rows = ["weight,colour,kind", *("1,black,cat" for _ in range(90)), *("2,brown,dog" for _ in range(10))]
+    (pets.parent / "rows" / "pets.csv").write_text("\n".join(rows))
+    share = {}
+    for sampler in ("balanced", "[1, 0]", "{cat: 0, dog: 3}"):
+        text = f"data.loader={{batch_size: 8, sampler: {sampler}}}"
+        parts = [build(loads(load(pets, [text, "model=['LazyLinear(2)']"]).resolved())) for _ in range(2)]
+        drawn = [tdt.cat([targets for _, targets in part.loaders["train"]]) for part in parts]
+        assert drawn[0].equal(drawn[1]) and len(drawn[0]) == 80
+        share[sampler] = drawn[0].float().mean().item()
+    assert 0.35 < share.pop("balanced") < 0.65
+    assert list(share.values()) == [0, 1]
+
+
+@pytest.mark.parametrize("loader, says", [
+    ("sampler: [1]", "data.loader.sampler: has 1 weights, but data.train has classes up to 1"),
+    ("sampler: {cat: 1}", "data.loader.sampler: needs a weight for each class of data.train: cat, dog; got cat"),
+    ("sampler: [0, 0]", "data.loader.sampler: leaves nothing to draw"),
+    ("sampler: [1, -1]", "data.loader.sampler: a weight is a number, at least 0, got [1, -1]"),
+    ("sampler: weighted", "data.loader.sampler: expected balanced, or the weight of each class"),
+    ("sampler: balanced, shuffle: false", "data.loader.shuffle: is not used: sampler draws the order"),
+    ("in_order: false", "data.loader.in_order: unknown key: batches in no fixed order would make a run that cannot"),
+    ("pin_memory: true", "data.loader.pin_memory: unknown key: has no effect here"),
+    ("collate_fn: f", "data.loader.collate_fn: unknown key: takes a Python function"),
+    ("multiprocessing_context: fork", "data.loader.multiprocessing_context: is not used: there are no workers"),
+    ("multiprocessing_context: thread, num_workers: 1", "data.loader.multiprocessing_context: input should be 'fork'"),
+])  # fmt: skip
+def test_loader_options_that_do_not_do_are_refused_with_the_reason(pets, loader, says):
+    pets.write_text(pets.read_text().replace("{batch_size: 8}", f"{{{loader}}}"))
+    with pytest.raises(ConfigError) as caught:
+        build(load(pets))
+    assert "pets.yaml:5:" in str(caught.value) and says in str(caught.value)
+    assert len(caught.value.problems) == 1
+
+
+def test_samplers_need_classes(pets):
+    text = (
+        pets.read_text()
+        .replace("kind, split=train", "weight, split=train")
+        .replace("{batch_size: 8}", "{sampler: balanced}")
+    )
+    pets.write_text(text.replace("CrossEntropyLoss", "MSELoss"))
+    with pytest.raises(ConfigError, match=r"data.loader.sampler: draws by class, and the targets of data.train are no"):
+        build(load(pets))

@@ -165,12 +165,15 @@ def _read_data(root: Mapping, top: Top | None, errors: ConfigErrors) -> DataConf
     )
 
 
+OF_WORKERS = ("prefetch_factor", "persistent_workers", "timeout", "multiprocessing_context")  # loader keys
+
+
 def _eval_loader(data: Data) -> Loader:
     """The loader of the splits that are not trained on: whole and in order, otherwise as in training."""
     changes = data.eval_loader.model_dump(exclude_none=True) if data.eval_loader else {}
-    merged = data.loader.model_copy(update={"shuffle": False, "drop_last": False, **changes})
+    merged = data.loader.model_copy(update={"shuffle": False, "drop_last": False, "sampler": None, **changes})
     if merged.num_workers == 0:  # inherited from the training loader, they would have no worker to apply to
-        merged = merged.model_copy(update={"prefetch_factor": None, "persistent_workers": False, "timeout": 0.0})
+        merged = merged.model_copy(update={name: Loader.model_fields[name].default for name in OF_WORKERS})
     return merged
 
 
@@ -180,11 +183,14 @@ def _check_loaders(data: Data, node: Mapping, errors: ConfigErrors) -> None:
     if data.eval_loader is not None and not evaluates:
         place = node.items["eval_loader"].where
         errors.add(place, "is not used: there is no valid or test split", kind="unused", key="data.eval_loader")
+    if data.loader.sampler is not None and not data.loader.shuffle:
+        place = at(node, "loader", "shuffle").where
+        errors.add(place, "is not used: sampler draws the order", kind="unused", key="data.loader.shuffle")
     for key in ("loader", "eval_loader"):
         section = getattr(data, key)
         workers = section.num_workers if section is not None else None
         workers = data.loader.num_workers if workers is None else workers
-        for name in ("prefetch_factor", "persistent_workers", "timeout"):
+        for name in OF_WORKERS:
             if section is not None and not workers and getattr(section, name):
                 item = at(node, key, name)
                 message = "is not used: there are no workers, num_workers is 0"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, StrictStr, field_validator
 
@@ -81,35 +81,77 @@ Patterns = Annotated[tuple[StrictStr, ...], BeforeValidator(_one_or_more), Field
 
 
 class Section(BaseModel):
-    """Base of the sections: nothing unknown, nothing converted, nothing changed later."""
+    """Base of the sections: nothing unknown, nothing converted, nothing changed later.
 
+    refused: keys that one may expect -> why there are none.
+    """
+
+    refused: ClassVar[dict[str, str]] = {}
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
+
+
+def _check_sampler(value: Any) -> Any:
+    if value is None or value == "balanced":
+        return value
+    weights = list(value.values()) if isinstance(value, dict) else value
+    if not isinstance(weights, list) or not weights:
+        raise ValueError(f"expected balanced, or the weight of each class as a list or a mapping, got {value!r}")
+    if any(isinstance(w, bool) or not isinstance(w, (int, float)) or not 0 <= w < float("inf") for w in weights):
+        raise ValueError(f"a weight is a number, at least 0, got {value!r}")
+    return value
+
+
+_CODE = "takes a Python function, and a config holds no code"
+_PINNED = "has no effect here: batches are not pinned"
+_REFUSED = {
+    "batch_sampler": "batches are made by batch_size, drop_last and sampler",
+    "collate_fn": _CODE,
+    "worker_init_fn": _CODE,
+    "dataset": "write it as data.train",
+    "generator": "seed is set for the whole run",
+    "in_order": "batches in no fixed order would make a run that cannot be resumed exactly",
+    "pin_memory": _PINNED,
+    "pin_memory_device": _PINNED,
+    "num_samples": "an epoch draws as many samples as data.train has",
+}
+_WHOLE = dict.fromkeys(("shuffle", "drop_last", "sampler"), "the other splits are read whole and in order")
+StartMethod = Literal["fork", "spawn", "forkserver"]
 
 
 class Loader(Section):
     """`data.loader`: how the training split is cut into batches. Names and meanings are DataLoader's.
 
     shuffle is true unless switched off: a training set read in one order every epoch is rarely meant.
-    timeout is in seconds, 0 for none; prefetch_factor counts batches a worker.
+    timeout is in seconds, 0 for none; prefetch_factor counts batches a worker; multiprocessing_context is how workers start.
+
+    sampler draws instead, with replacement, by class: `balanced` all classes alike, `[1, 2.5]` or `{cat: 1, dog: 2.5}`
+    with the weight of a sample of each class. An epoch has as many samples as without it.
     """
 
+    refused = _REFUSED
     batch_size: Count = 32
     shuffle: bool = True
+    sampler: Annotated[
+        Literal["balanced"] | list[float] | dict[StrictStr, float] | None, BeforeValidator(_check_sampler)
+    ] = None
     drop_last: bool = False
     num_workers: Annotated[int, Field(ge=0, le=1024)] = 0
     prefetch_factor: Count | None = None
     persistent_workers: bool = False
     timeout: Annotated[float, Field(ge=0)] = 0.0
+    multiprocessing_context: StartMethod | None = None
 
 
 class EvalLoader(Section):
     """`data.eval_loader`: what the other splits do differently. They are read whole and in order."""
 
+    refused = _REFUSED | _WHOLE
     batch_size: Count | None = None
     num_workers: Annotated[int, Field(ge=0, le=1024)] | None = None
     prefetch_factor: Count | None = None
     persistent_workers: bool | None = None
     timeout: Annotated[float, Field(ge=0)] | None = None
+    multiprocessing_context: StartMethod | None = None
 
 
 class Data(Section):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from tdt.train.config.errors import ConfigErrors
 from tdt.train.config.nodes import BROKEN, Mapping, Node, Sequence, child, join, plain, present
@@ -87,22 +87,25 @@ def _shown(value: Any) -> str:
 
 
 def _add_unknown(node: Node, path: str, loc: tuple[Any, ...], errors: ConfigErrors) -> None:
-    known = _keys(loc[:-1])
-    suggestion = nearest(str(loc[-1]), known)
-    listed = "" if suggestion else f"; known: {', '.join(known)}"
-    if loc[:2] == ("data", "eval_loader") and loc[-1] in ("shuffle", "drop_last"):
-        suggestion, listed = None, ": the other splits are read whole and in order"
+    section = _section(loc[:-1])
+    known, reason = _keys(loc[:-1]), section.refused.get(str(loc[-1]))
+    suggestion = None if reason else nearest(str(loc[-1]), known)
+    listed = f": {reason}" if reason else "" if suggestion else f"; known: {', '.join(known)}"
     errors.add(node.key_source or node.source, f"unknown key{listed}", suggestion, kind="unknown-key", key=path)
 
 
 def _keys(loc: tuple[Any, ...]) -> list[str]:
     """The keys that the section at `loc` knows, as written."""
-    model: type[BaseModel] = Top
+    return [field.alias or name for name, field in _section(loc).model_fields.items()]
+
+
+def _section(loc: tuple[Any, ...]) -> type[Section]:
+    model: type[Section] = Top
     for part in loc:
         annotation = model.model_fields[part].annotation
         options = [annotation, *getattr(annotation, "__args__", ())]
         model = next(option for option in options if isinstance(option, type) and issubclass(option, Section))
-    return [field.alias or name for name, field in model.model_fields.items()]
+    return model
 
 
 def _locate(root: Node, loc: tuple[Any, ...]) -> tuple[Node, str]:

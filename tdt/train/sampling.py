@@ -1,0 +1,47 @@
+"""`data.loader.sampler`: how often the samples of each class are drawn."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tdt.train.config import ConfigErrors, Loader
+from tdt.utils.data import Dataset
+
+KEY = "data.loader.sampler"
+
+
+def check_sampler(dataset: Dataset, settings: Loader, errors: ConfigErrors) -> None:
+    """Report weights that do not fit the classes of `dataset`."""
+    try:
+        if settings.sampler is not None:
+            sample_weights(dataset, settings.sampler)
+    except ValueError as error:
+        errors.add(KEY, str(error))
+
+
+def sample_weights(dataset: Any, wanted: Any) -> np.ndarray:
+    """A weight for each sample of `dataset`, float64 (n,). ValueError where `wanted` does not fit its classes.
+
+    wanted: "balanced" for all classes alike, or the weight of a sample of each class: by number, or by name.
+    """
+    known = getattr(dataset, "targets", None)
+    targets = np.asarray([dataset[i][1] for i in range(len(dataset))] if known is None else known)
+    if targets.ndim != 1 or targets.dtype.kind not in "iu" or (targets < 0).any():
+        raise ValueError("draws by class, and the targets of data.train are no classes")
+    counts = np.bincount(targets)
+    if wanted == "balanced":
+        return 1.0 / counts[targets]
+    if isinstance(wanted, dict):
+        names = [str(name) for name in getattr(dataset, "classes", range(len(counts)))]
+        if set(wanted) != set(names):
+            raise ValueError(f"needs a weight for each class of data.train: {', '.join(names[:20])}; "
+                             f"got {', '.join(wanted)}")  # fmt: skip
+        wanted = [wanted[name] for name in names]
+    if len(wanted) < len(counts):
+        raise ValueError(f"has {len(wanted)} weights, but data.train has classes up to {len(counts) - 1}")
+    weights = np.asarray(wanted, np.float64)[targets]
+    if not weights.any():
+        raise ValueError("leaves nothing to draw: every class that has samples has the weight 0")
+    return weights
