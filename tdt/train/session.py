@@ -99,7 +99,7 @@ class Session:
             parts = build(config, data_state=data_state(saved.meta) if saved else None)
             if not saved:
                 warm_start(parts, root)
-            if saved:
+            if saved and changes:
                 _check_longer(parts, saved.meta["step"])
             if changes:
                 run.rewrite_config(config.resolved())
