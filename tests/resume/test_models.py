@@ -1,0 +1,61 @@
+"""Graphs, blocks and several losses: killed after any event, a run ends as one that nobody disturbed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tdt.train.config import loads
+from tdt.train.session import Session
+from tests.resume.test_every_feature import Killed, at_event, kill, resume
+from tests.train.test_resume import assert_equal, result
+
+CONFIG = """
+name: heads
+seed: 3
+device: cpu
+data:
+  train: Digits(split=valid)
+  valid: Digits(split=valid)
+  transform: [ToTensor]
+  augment: ["RandomCrop(8, padding=1)"]
+  loader: {batch_size: 128}
+blocks:
+  dense(out): [LazyLinear(out), ReLU, Dropout(0.3)]
+model:
+  graph:
+    flat: Flatten
+    deep: ["dense(16)", "Repeat(2, Residual(dense(16)))"]
+    both: {type: Concat, from: [flat, deep]}
+    digit: {type: LazyLinear, out_features: 10, from: both}
+    image: {from: deep, layer: ["Linear(16, 64)", "Unflatten(1, [1, 8, 8])"]}
+  outputs: [digit, image]
+loss:
+  digit: {type: CrossEntropyLoss, input: output/digit}
+  image: {type: MSELoss, input: output/image, target: input, weight_in_total: 2}
+metrics: [accuracy]
+optimizer: SGD(lr=0.1, momentum=0.9)
+train: {epochs: 2, accumulate: 2}
+checkpoint: {every: 1 step, keep: 2, best: valid/image}
+log: {every: 1 step}
+"""
+
+
+def train(folder: Path, *listeners: Any) -> str:
+    with Session.start(loads(CONFIG, "heads.yaml"), folder=folder) as session:
+        return session.train(*listeners).reason
+
+
+def test_a_run_with_several_losses_that_is_killed_after_any_event_ends_the_same(tmp_path):
+    seen: list[Any] = []
+    assert train(tmp_path / "whole", seen.append) == "done"
+    expected = result(tmp_path / "whole")
+    assert len(seen) > 8
+    for number in range(2, len(seen)):
+        folder = tmp_path / str(number)
+        with pytest.raises(Killed):
+            train(folder, at_event(number, kill))
+        assert resume(folder) == "done"
+        assert_equal(result(folder), expected)
