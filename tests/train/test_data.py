@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 import tdt
 from tdt.train.build import build
@@ -185,3 +186,45 @@ def test_samplers_need_classes(pets):
     pets.write_text(text.replace("CrossEntropyLoss", "MSELoss"))
     with pytest.raises(ConfigError, match=r"data.loader.sampler: draws by class, and the targets of data.train are no"):
         build(load(pets))
+
+
+@pytest.mark.parametrize("loader", ["sampler: balanced", "sampler: [1, 3], num_workers: 1", "shuffle: true"])
+def test_a_loader_goes_on_in_the_middle_of_an_epoch(pets, loader):
+    config = load(pets, [f"data.loader={{batch_size: 4, {loader}}}", "model=['LazyLinear(2)']"])
+    one, other = (build(config).loaders["train"] for _ in range(2))
+    epoch = iter(one)
+    for _ in range(3):
+        next(epoch)
+    other.load_state_dict(one.state_dict())
+    rest = [targets.tolist() for _, targets in epoch]
+    assert [targets.tolist() for _, targets in other] == rest
+    assert len(rest) == 5
+
+
+def test_a_folder_of_images_trains_with_random_steps(tmp_path):
+    rng = np.random.RandomState(0)
+    for number, name in enumerate(("dark", "light")):
+        (tmp_path / "images" / name).mkdir(parents=True)
+        for i in range(6):
+            pixels = (rng.randint(0, 100, (9 + i, 10, 3)) + 150 * number).astype(np.uint8)
+            Image.fromarray(pixels).save(tmp_path / "images" / name / f"{i}.png")
+    (tmp_path / "folder.yaml").write_text("""
+data:
+  train: ImageFolder(images)
+  valid: ImageFolder(images)
+  transform: ["Resize([8, 8])", ToTensor, "Normalize(0.5, 0.5)"]
+  augment: [RandomHorizontalFlip, "RandomRotation(10)", "ColorJitter(0.1, 0.1, 0.1, 0.05)"]
+  loader: {batch_size: 4}
+model: [Flatten, "Linear(192, 2)"]
+loss: CrossEntropyLoss
+metrics: [accuracy]
+optimizer: SGD(lr=0.05)
+train: {epochs: 4}
+""")
+    with Session.start(load(tmp_path / "folder.yaml"), root=tmp_path / "runs") as session:
+        assert session.train().reason == "done"
+        path = find_checkpoint(session.run.folder)
+    assert evaluate_checkpoint(path).scores["accuracy"] == 1.0
+    (tmp_path / "images" / "dark" / "0.png").write_bytes(b"no image")
+    with pytest.raises(ConfigError, match=r"folder.yaml:3:\d+: data.train: .*0\.png: is no image that Pillow can read"):
+        build(load(tmp_path / "folder.yaml"))
