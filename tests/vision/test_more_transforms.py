@@ -39,7 +39,8 @@ FORMS = {
 }
 STEPS = [
     Resize((5, 9)), Resize(4), CenterCrop((4, 12)), Pad((1, 2)), Grayscale(), RandomHorizontalFlip(), RandomVerticalFlip(),
-    RandomRotation(30), ColorJitter(0.4, 0.4, 0.4, 0.1), RandomErasing(0.7), RandomErasing(1.0, value="random"),
+    RandomRotation(30), RandomRotation(9, "bilinear"),
+    ColorJitter(0.4, 0.4, 0.4, 0.1), RandomErasing(0.7), RandomErasing(1.0, value="random"),
 ]  # fmt: skip
 
 
@@ -85,11 +86,12 @@ def test_resize_of_tensors_is_interpolate_and_max_size_bounds():
 @pytest.mark.parametrize("angle", [0, 1, 17.5, 45, 90, 180, 270, -60, 359])
 @pytest.mark.parametrize("shape", [(9, 9), (8, 13)])
 @pytest.mark.parametrize("center", [None, (2.0, 3.0)])
-def test_rotation_is_pillows(angle, shape, center):
+@pytest.mark.parametrize("kind", ["nearest", "bilinear"])
+def test_rotation_is_pillows(angle, shape, center, kind):
     image = pixels(*shape)
-    made = RandomRotation((angle, angle), center=center, fill=9)(image)
-    matrix = Image.fromarray(image).rotate(angle, center=center, fillcolor=9)
-    np.testing.assert_array_equal(made, np.asarray(matrix))
+    made = RandomRotation((angle, angle), kind, center=center, fill=9)(image)
+    turned = Image.fromarray(image).rotate(angle, getattr(Image.Resampling, kind.upper()), center=center, fillcolor=9)
+    np.testing.assert_array_equal(made, np.asarray(turned))
 
 
 def test_flips_and_rotations_take_pytorchs_draws():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -188,7 +188,7 @@ class RandomRotation(Moving):
     """Each image turned about its centre, counter-clockwise by degrees from the range `degrees` (a number: from -it to it).
 
     center: (x, y) from the upper left corner, instead of the middle. fill: the value of what comes in from outside.
-    The nearest pixel is taken, and the same one as Pillow takes. ValueError for a negative number of degrees.
+    interpolation: "nearest" pixel, or "bilinear" between four; the values are Pillow's. ValueError for negative degrees.
 
     >>> import tdt
     >>> from tdt.vision.transforms import RandomRotation
@@ -202,6 +202,7 @@ class RandomRotation(Moving):
     def __init__(
         self,
         degrees: float | tuple[float, float],
+        interpolation: Literal["nearest", "bilinear"] = "nearest",
         *,
         center: tuple[float, float] | None = None,
         fill: float = 0,
@@ -211,36 +212,58 @@ class RandomRotation(Moving):
             if degrees < 0:
                 raise ValueError(f"RandomRotation: degrees as one number must not be negative, got {degrees}")
             degrees = (-degrees, degrees)
+        if interpolation not in ("nearest", "bilinear"):
+            raise ValueError(f"RandomRotation: interpolation {interpolation!r} is not nearest or bilinear")
+        self.interpolation = interpolation
         self.degrees, self.center, self.fill, self.generator = tuple(degrees), center, fill, generator
 
     def _move(self, images: Any) -> Any:
         xp = _backend.namespace(images)
-        (h, w), (low, high) = images.shape[1:3], self.degrees
+        low, high = self.degrees
         drawn = uniform(generator_for(self.generator, CPU), (len(images),), np.float32, low, high)
         turned = xp.full_like(images, self.fill)
         for image, out, angle in zip(images, turned, drawn.tolist(), strict=True):
-            rows, columns, inside = (xp.asarray(part) for part in self._sources(h, w, angle))
-            out[inside] = image[rows, columns]
+            self._turn(xp, image, out, angle)
         return turned
 
-    def _sources(self, h: int, w: int, angle: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Rows and columns of the source pixels, and which pixels of the result have one."""
+    def _turn(self, xp: Any, image: Any, out: Any, angle: float) -> None:
+        """Write the turned image (h, w, c) into `out`, which holds the fill."""
+        h, w, _ = image.shape
         x0, y0 = self.center or (w / 2, h / 2)
         turn = -math.radians(angle % 360)
         cos, sin = round(math.cos(turn), 15), round(math.sin(turn), 15)
         across, down = x0 - cos * x0 - sin * y0, y0 + sin * x0 - cos * y0
-
-        def fixed(value: float) -> int:  # Pillow's 16 bits behind the point
-            return math.floor(value * 65536 + 0.5)
-
         y, x = np.ogrid[:h, :w]
-        columns = (fixed(across + cos / 2 + sin / 2) + x * fixed(cos) + y * fixed(sin)) >> 16
-        rows = (fixed(down - sin / 2 + cos / 2) + x * fixed(-sin) + y * fixed(cos)) >> 16
+        if self.interpolation == "nearest":
+
+            def fixed(value: float) -> int:  # Pillow's 16 bits behind the point
+                return math.floor(value * 65536 + 0.5)
+
+            columns = (fixed(across + cos / 2 + sin / 2) + x * fixed(cos) + y * fixed(sin)) >> 16
+            rows = (fixed(down - sin / 2 + cos / 2) + x * fixed(-sin) + y * fixed(cos)) >> 16
+        else:
+            columns = cos * (x + 0.5) + sin * (y + 0.5) + across
+            rows = -sin * (x + 0.5) + cos * (y + 0.5) + down
         inside = (columns >= 0) & (columns < w) & (rows >= 0) & (rows < h)
-        return rows[inside], columns[inside], inside
+        places = (xp.asarray(part[inside]) for part in (rows, columns))
+        out[xp.asarray(inside)] = (
+            image[tuple(places)] if self.interpolation == "nearest" else _between(xp, image, *places)
+        )
 
     def __repr__(self) -> str:
         return f"RandomRotation(degrees={self.degrees})"
+
+
+def _between(xp: Any, image: Any, rows: Any, columns: Any) -> Any:
+    """The values (n, c) of an image (h, w, c) at places between its pixels' centres; beyond the outer ones, theirs."""
+    h, w, _ = image.shape
+    top, left = xp.floor(rows - 0.5), xp.floor(columns - 0.5)
+    down, across = (rows - 0.5 - top)[:, None], (columns - 0.5 - left)[:, None]
+    (y0, y1), (x0, x1) = (
+        [xp.clip(first + step, 0, size - 1).astype(int) for step in (0, 1)] for first, size in ((top, h), (left, w))
+    )
+    upper, lower = (image[y, x0] + (image[y, x1] * 1.0 - image[y, x0]) * across for y in (y0, y1))
+    return (upper + (lower - upper) * down).astype(image.dtype)
 
 
 def pair(size: int | tuple[int, int]) -> tuple[int, int]:
