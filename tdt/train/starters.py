@@ -1,0 +1,261 @@
+"""Configs to start from: of a template, or of data that is looked at first."""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tdt.train.config.find import bundled
+from tdt.train.registry import nearest
+
+TABLES = (".csv", ".tsv")
+TARGETS = ("target", "label", "class", "y")  # names that a column to predict often has
+SIDES = (128, 96, 64, 32)  # of the squares that images of several sizes become
+LOOKED_AT = 200  # images
+
+
+class Unfit(ValueError):
+    """Data, or a name, from which no config can be made; the message says why."""
+
+
+def template(name: str, file: Path) -> str:
+    """The text of the config `name` that comes with tdt, with the name of `file` in its place."""
+    known = bundled()
+    if name not in known:
+        near = nearest(name, known)
+        meant = f"did you mean {near!r}?" if near else f"templates: {', '.join(known)}"
+        raise Unfit(f"{name}: no such file or folder, and no template; {meant}")
+    text = known[name].read_text(encoding="utf-8")
+    return text.replace(f"\nname: {name}", f"\nname: {_name(file)}", 1).replace(
+        f"tdt train {name}", f"tdt train {file}"
+    )
+
+
+def templates() -> dict[str, str]:
+    """The configs that come with tdt, name → what its first line says."""
+    first = {name: path.read_text(encoding="utf-8").partition("\n")[0] for name, path in bundled().items()}
+    return {name: line.removeprefix("#").strip() for name, line in first.items()}
+
+
+def table(path: Path, file: Path, target: str | None = None) -> str:
+    """A config that predicts the column `target` of a CSV or TSV file, by default one of a telling name, else the last."""
+    from tdt.train.datasets._columns import fit_target, is_missing
+    from tdt.train.datasets.table import read_rows
+
+    try:
+        fields, lines = read_rows(path)
+    except ValueError as error:
+        raise Unfit(str(error).removeprefix("Table: ")) from error
+    if target is None:
+        target = next((name for name in fields if name.lower() in TARGETS), list(fields)[-1])
+    if target not in fields:
+        near = nearest(target, fields)
+        raise Unfit(f"{path} has no column {target!r}; {f'did you mean {near!r}?' if near else ', '.join(fields)}")
+    missing = [int(line) for line, text in zip(lines, fields[target], strict=True) if is_missing(text)]
+    if missing:
+        raise Unfit(f"{path}:{missing[0]}: {target}, the target, is missing in {len(missing)} rows; remove them")
+    chosen = fit_target(target, fields[target], None, lines)
+    told = {name: _column(name, texts) for name, texts in fields.items() if name != target}
+    used = [name for name, (_, why) in told.items() if not why]
+    if not used:
+        raise Unfit(f"{path}: no column is left to predict {target} from: each is the same, or another, in every row")
+    n = len(lines)
+    if chosen.kind == "category" and len(chosen.categories) < 2:
+        raise Unfit(f"{path}: {target}, the target, is {fields[target][0]!r} in every row")
+    tail = (
+        _classes(len(chosen.categories))
+        if chosen.kind == "category"
+        else _values(statistics.fmean(map(float, fields[target])))
+    )
+    rows = [f"  {name}: {what}{f'; left out: {why}' if why else ''}" for name, (what, why) in told.items()]
+    counts = Counter(text.strip() for text in fields[target])
+    rows.append(f"  {target}: the target, {_counted(counts) if chosen.kind == 'category' else _range(fields[target])}")
+    shares = {"valid": 0.15, "test": 0.15} if n >= 20 else {"valid": 0.25, "test": 0.0} if n >= 4 else {}
+    given: dict[str, Any] = {
+        "type": "Table",
+        "path": _relative(path, file),
+        "target": target,
+        "target_type": chosen.kind,
+    }
+    if len(used) < len(told):
+        given["columns"] = used
+    splits = {
+        name: _flow(given | {"split": name, **shares}) for name in ("train", *(k for k, v in shares.items() if v))
+    }
+    return _config(
+        file,
+        [f"{path.name}: {n:,} rows", *rows],
+        splits,
+        [],
+        n,
+        ["LazyLinear(64)", "ReLU", "Linear(64, 64)", "ReLU", f"Linear(64, {len(chosen.categories) or 1})"],
+        tail,
+    )
+
+
+def images(folder: Path, file: Path) -> str:
+    """A config that tells the classes of images apart: those of a folder each, below train, valid (or val) and test if
+    there are such folders."""
+    from PIL import Image
+
+    from tdt.vision.datasets import ImageFolder
+
+    parts = {name: folder / name for name in ("train", "valid", "test") if (folder / name).is_dir()}
+    if "valid" not in parts and (folder / "val").is_dir():
+        parts["valid"] = folder / "val"
+    if "train" not in parts:
+        parts = {"train": folder}
+    try:
+        found = {name: ImageFolder(part) for name, part in parts.items()}
+    except FileNotFoundError as error:
+        raise Unfit(str(error).removeprefix("ImageFolder: ")) from error
+    classes = found["train"].classes
+    for name, other in found.items():
+        if other.classes != classes:
+            raise Unfit(f"{parts[name]} has the classes {', '.join(other.classes)}, but train {', '.join(classes)}")
+    if len(classes) < 2:
+        raise Unfit(f"{parts['train']}: one folder, {classes[0]}; images of two classes are needed, a folder for each")
+    paths = [path for path, _ in found["train"].samples]
+    sizes, unread = [], []
+    for path in paths[:: -(-len(paths) // LOOKED_AT)]:
+        try:
+            with Image.open(path) as image:
+                sizes.append(image.size)
+        except (OSError, SyntaxError, ValueError):
+            unread.append(path)
+    if unread:
+        raise Unfit(f"{unread[0]}: is no image that can be read{f', and {len(unread) - 1} more' * (len(unread) > 1)}")
+    counts = Counter(classes[label] for label in found["train"].targets)
+    short = statistics.median(min(size) for size in sizes)
+    same = len(set(sizes)) == 1 and max(sizes[0]) <= SIDES[0]
+    side = next((side for side in SIDES if side <= short), SIDES[-1])
+    widths = [
+        f"{min(w for w, _ in sizes)} to {max(w for w, _ in sizes)}",
+        f"{min(h for _, h in sizes)} to {max(h for _, h in sizes)}",
+    ]
+    seen = (
+        f"all {sizes[0][0]} x {sizes[0][1]}" if len(set(sizes)) == 1 else f"{widths[0]} pixels wide, {widths[1]} high"
+    )
+    report = [f"{folder.name}: {', '.join(f'{len(data):,} images in {name}' for name, data in found.items())}, {seen}"]
+    splits = {name: _flow({"type": "ImageFolder", "root": _relative(part, file)}) for name, part in parts.items()}
+    resize = [] if same else [f'"Resize([{side}, {side}])"']
+    blocks = [(3, 32), (32, 64), (64, 128)]
+    layers = [l for i, o in blocks for l in (f'"Conv2d({i}, {o}, 3, padding=1)"', "ReLU", "MaxPool2d(2)")]
+    return _config(
+        file,
+        [*report, f"  {_counted(counts)}"],
+        splits,
+        [*resize, "ToTensor", '"Normalize(0.5, 0.5)"'],
+        len(paths),
+        [
+            *layers,
+            "AdaptiveAvgPool2d(4)",
+            "Flatten",
+            "LazyLinear(128)",
+            "ReLU",
+            "Dropout(0.2)",
+            f"Linear(128, {len(classes)})",
+        ],
+        _classes(len(classes)),
+    )
+
+
+def _config(
+    file: Path,
+    report: list[str],
+    splits: dict[str, str],
+    transform: list[str],
+    n: int,
+    layers: list[str],
+    tail: list[str],
+) -> str:
+    lines = [f"# {line}" for line in report]
+    lines += [
+        "#",
+        f"#   tdt train {file}",
+        "",
+        f"name: {_name(file)}",
+        "seed: 0                # the same seed gives the same run",
+    ]
+    lines += ["", "data:", *(f"  {name}: {data}" for name, data in splits.items())]
+    if "valid" not in splits:
+        lines.append("  # valid: the same for rows or images kept apart, which choose the best checkpoint")
+    if transform:
+        lines += [
+            f"  transform: [{', '.join(transform)}]",
+            "  # augment: [RandomHorizontalFlip]     # of the training images alone",
+        ]
+    lines += [f"  loader: {{batch_size: {_batch_size(n)}}}", ""]
+    lines += ["model:                  # a list is Sequential(...); LazyLinear finds its input size itself"]
+    lines += [f"  - {layer.strip(chr(34))}" for layer in layers]
+    lines += ["", *tail, "", "optimizer: Adam(lr=1e-3)", f"train: {{epochs: {_epochs(n)}}}"]
+    return "\n".join(lines) + "\n"
+
+
+def _classes(n: int) -> list[str]:
+    metrics = ["accuracy"] if n < 10 else ["accuracy", '"top_k(k=5)"']
+    return ["loss: CrossEntropyLoss", f"metrics: [{', '.join(metrics)}]"]
+
+
+def _values(mean: float) -> list[str]:
+    rule = (
+        f'init: [{{params: "4.bias", with: "constant_(val={mean:.6g})"}}]     # the mean of the target: a start near it'
+    )
+    return [rule, "loss: MSELoss", "metrics: [mae, r2]"]
+
+
+def _column(name: str, texts: Sequence[str]) -> tuple[str, str]:
+    """What a column holds, and why nothing can be learnt from it ("" if it can)."""
+    from tdt.train.datasets._columns import is_missing, is_number
+
+    present = [text.strip() for text in texts if not is_missing(text)]
+    different = len(set(present))
+    lacking = f", {len(texts) - len(present):,} missing" if len(present) < len(texts) else ""
+    if different <= 1:
+        return f"{different} value{lacking}", "the same in every row"
+    if all(map(is_number, present)):
+        return f"number, {_range(present)}{lacking}", ""
+    many = different > max(20, len(present) // 2)
+    return f"category, {_counted(Counter(present))}{lacking}", "nearly every row has another" if many else ""
+
+
+def _range(texts: Sequence[str]) -> str:
+    values = sorted(float(text) for text in texts)
+    return f"{values[0]:g} to {values[-1]:g}"
+
+
+def _counted(counts: Counter[str]) -> str:
+    shown = ", ".join(f"{' '.join(name.split())[:30]} {count:,}" for name, count in counts.most_common(5))
+    return f"{len(counts)} values: {shown}{', …' * (len(counts) > 5)}"
+
+
+def _flow(settings: dict[str, Any]) -> str:
+    """A mapping on one line; text that YAML could take for something else is quoted, as JSON is."""
+    plain = {"type", "split", "target_type"}
+    shown = (
+        f"{key}: {value if key in plain else json.dumps(value, ensure_ascii=False)}" for key, value in settings.items()
+    )
+    return "{" + ", ".join(shown) + "}"
+
+
+def _relative(path: Path, file: Path) -> str:
+    """The path as the config names it: from the config's own folder."""
+    return str(path) if path.is_absolute() else Path(os.path.relpath(path, file.parent)).as_posix()
+
+
+def _name(file: Path) -> str:
+    """The stem of the file as the name of runs."""
+    return "".join(c if c.isalnum() or c in "_.-" else "-" for c in file.stem).strip("-.") or "run"
+
+
+def _batch_size(n: int) -> int:
+    return next(size for size in (64, 32, 16, 8, 4) if size <= max(n // 10, 4))
+
+
+def _epochs(n: int) -> int:
+    return 50 if n < 2_000 else 20 if n < 50_000 else 5

@@ -1,0 +1,141 @@
+"""`tdt init` writes a config that trains, from a template, a table or images, and overwrites nothing."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from tdt import cli
+from tdt.train.config import bundled, load
+from tdt.train.session import Session
+
+
+@pytest.fixture(autouse=True)
+def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def init(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    code = cli.run(["init", *arguments])
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def trains(file: str) -> Session:
+    with Session.start(load(file, ["train.epochs=1", "device=cpu"])) as session:
+        assert session.train().reason == "done"
+    return session
+
+
+def make_table(path: Path, rows: int = 60) -> None:
+    draw = random.Random(0)
+    lines = ["id,length,the colour,same,price,species"]
+    for i in range(rows):
+        kind = draw.choice(["setosa", "virginica"])
+        length = "" if i == 3 else f"{draw.random() + 3 * (kind == 'setosa'):.2f}"
+        lines.append(f"r{i},{length},{draw.choice(['red', 'no'])},1,{100 + 9 * draw.random():.2f},{kind}")
+    path.write_text("\n".join(lines) + "\n")
+
+
+def make_images(folder: Path, names: tuple[str, ...], size: int = 32) -> None:
+    for shade, name in enumerate(names, 1):
+        (folder / name).mkdir(parents=True)
+        for i in range(6):
+            Image.new("RGB", (size + i * (size > 32), size), (60 * shade, i, 0)).save(folder / name / f"{i}.png")
+
+
+def test_the_templates_are_listed(capsys):
+    assert json.loads(init(capsys, "--json")[1])["templates"].keys() == bundled().keys()
+    code, out, _ = init(capsys)
+    assert code == 0 and "digits-mlp" in out and out.endswith("to use one: tdt init TEMPLATE\n")
+
+
+def test_a_template_takes_the_name_of_its_file(capsys):
+    assert init(capsys, "digits-mlp", "mine.yaml") == (0, "mine.yaml is written; next: tdt train mine.yaml\n", "")
+    assert load("mine.yaml").name == "mine" and "tdt train mine.yaml" in Path("mine.yaml").read_text()
+    trains("mine.yaml")
+
+
+def test_nothing_is_overwritten(capsys):
+    Path("digits-mlp.yaml").write_text("mine")
+    code, _, err = init(capsys, "digits-mlp")
+    assert code == 2 and "digits-mlp.yaml is there already, and is not overwritten" in err
+    assert Path("digits-mlp.yaml").read_text() == "mine"
+
+
+def test_a_table_becomes_a_config_that_classifies(capsys):
+    make_table(Path("my flowers.csv"))
+    code, out, err = init(capsys, "my flowers.csv", "flowers.yaml")
+    assert (code, err) == (0, "")
+    lengths = [float(row.split(",")[1] or 9) for row in Path("my flowers.csv").read_text().splitlines()[1:]]
+    largest = max(length for length in lengths if length < 9)
+    assert out.splitlines()[:3] == [
+        "my flowers.csv: 60 rows",
+        "  id: category, 60 values: r0 1, r1 1, r2 1, r3 1, r4 1, …; left out: nearly every row has another",
+        f"  length: number, {min(lengths):g} to {largest:g}, 1 missing",
+    ]
+    assert "  same: 1 value; left out: the same in every row" in out and "  species: the target, 2 values: " in out
+    session = trains("flowers.yaml")
+    assert session.parts.model[0].in_features == 4 and session.parts.model[-1].out_features == 2
+    assert {"train", "valid", "test"} == session.parts.loaders.keys()
+
+
+def test_a_column_of_numbers_becomes_a_regression_that_starts_at_its_mean(capsys):
+    make_table(Path("data.csv"))
+    assert init(capsys, "data.csv", "--target", "price")[0] == 0
+    session = trains("data.yaml")
+    assert session.parts.model[-1].bias.item() == pytest.approx(104.5, abs=2)
+    assert [part.name for part in session.parts.config.metrics] == ["mae", "r2"]
+
+
+def test_a_folder_of_images_becomes_a_config_that_classifies(capsys):
+    make_images(Path("pics/train"), ("cat", "dog"))
+    make_images(Path("pics/val"), ("cat", "dog"))
+    code, out, _ = init(capsys, "pics/")
+    assert code == 0 and out.startswith(
+        "pics: 12 images in train, 12 images in valid, all 32 x 32\n  2 values: cat 6, dog 6\n"
+    )
+    assert "Resize" not in Path("pics.yaml").read_text()
+    session = trains("pics.yaml")
+    assert session.parts.model[-1].out_features == 2 and "valid" in session.parts.loaders
+
+
+def test_images_of_several_sizes_are_resized(capsys):
+    make_images(Path("flat"), ("a", "b", "c"), size=50)
+    assert "50 to 55 pixels wide, 50 to 50 high" in init(capsys, "flat")[1]
+    assert "Resize([32, 32])" in Path("flat.yaml").read_text()
+    trains("flat.yaml")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["digits-mpl"], "no template; did you mean 'digits-mlp'?"),
+        (["data.csv", "--target", "prize"], "data.csv has no column 'prize'; did you mean 'price'?"),
+        (["data.csv", "--target", "length"], "data.csv:5: length, the target, is missing in 1 rows"),
+        (["data.csv", "--target", "same"], "same, the target, is '1' in every row"),
+        (["torn.csv"], "torn.csv: line 2: 1 fields, but the header names 2"),
+        (["notes.txt"], "notes.txt: expected a .csv or .tsv file, a folder or a template"),
+        (["empty"], "empty has no folders"),
+        (["one"], "images of two classes are needed"),
+        (["broken"], "is no image that can be read"),
+        (["digits-mlp", "--target", "x"], "--target is a column of a table"),
+    ],
+)
+def test_what_no_config_can_be_made_of_is_said(capsys, arguments: list[str], said: str):
+    make_table(Path("data.csv"))
+    Path("torn.csv").write_text("a,b\n1\n")
+    Path("notes.txt").touch()
+    Path("empty").mkdir()
+    make_images(Path("one"), ("cat",))
+    make_images(Path("broken"), ("cat", "dog"))
+    Path("broken/cat/0.png").write_bytes(b"no image")
+    before = sorted(Path().iterdir())
+    code, out, err = init(capsys, *arguments)
+    assert (code, out) == (2, "") and said in err
+    assert sorted(Path().iterdir()) == before
