@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tdt.commands._complete import checkpoints, splits
-from tdt.commands._options import Device, Root, Traceback, Trust
+from tdt.commands._options import Device, Json, Root, Traceback, Trust
 
 if TYPE_CHECKING:
     from tdt.train.evaluation import Evaluation
 
-EXAMPLE = "Examples:  tdt eval digits-cnn  |  tdt eval digits-cnn/1 --split test --json --predictions predictions.csv"
+EXAMPLE = (
+    "Examples:  tdt eval digits-cnn  |  tdt eval digits-cnn/1 --split test --confusion --json  |  "
+    "tdt eval digits-cnn --data 'Digits(split=train)' --predictions predictions.csv"
+)
 
 
 def eval(  # noqa: A001 - the verb
@@ -21,11 +27,25 @@ def eval(  # noqa: A001 - the verb
         str,
         typer.Argument(help="A checkpoint file, or a run: name, name/number or folder.", autocompletion=checkpoints),
     ],
+    overrides: Annotated[
+        list[str] | None,
+        typer.Argument(help="Other data, loss or metrics, as in metrics=[accuracy,f1].", metavar="KEY=VALUE..."),
+    ] = None,
     split: Annotated[
         str | None,
         typer.Option("--split", help="train, valid or test; by default valid, else test.", autocompletion=splits),
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object, with all digits.")] = False,
+    data: Annotated[
+        str | None, typer.Option("--data", metavar="DATASET", help="Other data, as the test split (or as --split).")
+    ] = None,
+    batch_size: Annotated[
+        int | None, typer.Option("--batch-size", min=1, metavar="N", help="Samples at a time, instead of the config's.")
+    ] = None,
+    confusion: Annotated[bool, typer.Option("--confusion", help="Show which classes are taken for which.")] = False,
+    per_class: Annotated[
+        bool, typer.Option("--per-class", help="Show precision, recall, F1 and number of samples of each class.")
+    ] = False,
+    json: Json = False,
     predictions: Annotated[
         Path | None, typer.Option("--predictions", metavar="FILE", help="Write a CSV: a line per sample.")
     ] = None,
@@ -43,35 +63,87 @@ def eval(  # noqa: A001 - the verb
         path = find_checkpoint(checkpoint, runs_root)
     except CheckpointError as error:
         raise typer.BadParameter(str(error)) from error
+    changes = list(overrides or ())
+    if data is not None:
+        split = split or "test"
+        changes.append(f"data.{split}={data}")
     try:
-        result = evaluate_checkpoint(path, split, device)
+        with _progress() as progress:
+            result = evaluate_checkpoint(path, split, device, changes, batch_size=batch_size, progress=progress)
+        matrix = result.confusion().tolist() if confusion or per_class else None
     except LookupError as error:
         raise typer.BadParameter(error.args[0]) from error
-    print(_as_json(result) if json else _as_text(result))
+    print((_as_json if json else _as_text)(result, matrix if confusion else None, matrix if per_class else None))
     if predictions is not None:
         _write_csv(predictions, result)
     return 0
 
 
-def _as_text(result: Evaluation) -> str:
+@contextmanager
+def _progress() -> Iterator[Callable[[int, int], object]]:
+    """A bar of the batches that are done, on a terminal; what draws it is loaded there alone."""
+    if not sys.stderr.isatty():
+        yield lambda done, of: None
+        return
+    import rich.console
+    from rich.progress import Progress
+
+    with Progress(console=rich.console.Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("batches")
+        yield lambda done, of: bar.update(task, completed=done, total=of)
+
+
+Matrix = list[list[int]] | None
+
+
+def _as_text(result: Evaluation, confusion: Matrix, per_class: Matrix) -> str:
+    from tdt.commands import _tables
+    from tdt.commands._console import number
+
     scores = " ".join(f"{name} {value!r}" for name, value in result.scores.items())
-    return f"{result.path} (epoch {result.epoch}, step {result.step})\n{result.split} {scores}"
+    parts = [f"{result.path} (epoch {result.epoch}, step {result.step})\n{result.split} {scores}"]
+    right = range(1, len(result.classes) + 1)
+    if per_class:
+        rows = [(name, *map(number, scores[:3]), str(scores[3])) for name, scores in _by_class(result, per_class)]
+        parts.append(_tables.text(("class", "precision", "recall", "f1", "samples"), rows, range(1, 5)))
+    if confusion:
+        cells = [(name, *map(str, row)) for name, row in zip(result.classes, confusion, strict=True)]
+        table = _tables.text(("", *result.classes), cells, right)
+        parts.append(f"rows: the class it is; columns: the class it was taken for\n{table}")
+    return "\n\n".join(parts)
 
 
-def _as_json(result: Evaluation) -> str:
+def _by_class(result: Evaluation, matrix: list[list[int]]) -> list[tuple[str, Any]]:
+    import numpy as np
+
+    from tdt.train.metrics.confusion import by_class
+
+    return list(zip(result.classes, by_class(np.array(matrix)), strict=True))
+
+
+def _as_json(result: Evaluation, confusion: Matrix, per_class: Matrix) -> str:
     import json
 
     about: dict[str, Any] = {"checkpoint": str(result.path), "which": result.path.stem, "step": result.step}
     about |= {"epoch": result.epoch, "split": result.split, "samples": len(result.targets)}
     # JSON has no nan and inf; as a string float() reads them.
-    values = {name: value if abs(value) < float("inf") else repr(value) for name, value in result.scores.items()}
-    return json.dumps(about | values | {"hex": {name: value.hex() for name, value in result.scores.items()}})
+    about |= {name: value if abs(value) < float("inf") else repr(value) for name, value in result.scores.items()}
+    about["hex"] = {name: value.hex() for name, value in result.scores.items()}
+    if per_class:
+        about["per_class"] = {name: scores._asdict() for name, scores in _by_class(result, per_class)}
+    if confusion:
+        about |= {"classes": result.classes, "confusion": confusion}
+    return json.dumps(about)
 
 
 def _write_csv(path: Path, result: Evaluation) -> None:
     import csv
+    import io
 
-    with open(path, "w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(["index", "target", "prediction"])
-        writer.writerows(zip(range(len(result.targets)), result.targets, result.predictions, strict=True))
+    from tdt.utils._files import replace_file
+
+    text = io.StringIO(newline="")
+    writer = csv.writer(text)
+    writer.writerow(["index", "target", "prediction"])
+    writer.writerows(zip(range(len(result.targets)), result.targets, result.predictions, strict=True))
+    replace_file(path, text.getvalue().encode())

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 import tdt
 from tdt import Tensor
@@ -15,6 +17,8 @@ from tdt.train._failures import explained
 from tdt.train._fault import fault_point
 from tdt.train.build import Parts, build
 from tdt.train.config import loads
+from tdt.train.metrics import Reading
+from tdt.train.metrics.confusion import confusion_matrix
 from tdt.train.state import data_state, fitting, generators, load_model, load_run
 from tdt.utils.data import DataLoader
 
@@ -37,13 +41,13 @@ def read(parts: Parts, loader: DataLoader, obey: Callable[[], object]) -> Iterat
 def evaluate(
     parts: Parts,
     split: str,
-    outputs: list[Tensor] | None = None,
+    pairs: list[tuple[Tensor, Tensor]] | None = None,
     obey: Callable[[], object] = lambda: None,
     most: int | None = None,
 ) -> dict[str, float]:
     """Loss and metrics of parts.scored over a split, in eval mode and without gradients.
 
-    outputs: collects what the model gives for each batch. obey: called after each; what it raises ends this.
+    pairs: collects what the model gives for each batch, and its targets. obey: called after each; what it raises ends this.
     most: so many batches at most.
     StepError for what data, model or loss refuse.
     """
@@ -56,8 +60,8 @@ def evaluate(
             output, targets = parts.loss.compared(output, targets, inputs)
             for metric in metrics.values():
                 metric.update(output, targets, loss)
-            if outputs is not None:
-                outputs.append(output)
+            if pairs is not None:
+                pairs.append((output, targets))
             seen += len(targets)
             if most is None:
                 fault_point("validate")
@@ -107,7 +111,9 @@ def bookmark(parts: Parts, loader: DataLoader) -> Callable[[], None]:
 @dataclass(frozen=True)
 class Evaluation:
     """The checkpoint `path` of step `step`, after `epoch` epochs, on `split`: scores by metric, and for each sample its
-    target and the model's prediction (the largest class, where targets are classes; else what the model gave)."""
+    target and the model's prediction (the largest class, where targets are classes; 0 or 1 where they are yes and no;
+    else what the model gave). classes: their names, where predictions are classes. ignored: a target that does not count.
+    """
 
     path: Path
     step: int
@@ -116,29 +122,66 @@ class Evaluation:
     scores: dict[str, float]
     targets: list[Any]
     predictions: list[Any]
+    classes: list[str]
+    ignored: int | None = None
+
+    def confusion(self) -> np.ndarray:
+        """How many samples of class i were taken for class j. LookupError where a sample has no single class."""
+        if not self.classes:
+            raise LookupError("there are no classes to confuse: the model gives numbers, or several answers at once")
+        targets, predictions = (np.asarray(values).reshape(-1) for values in (self.targets, self.predictions))
+        counted = targets != self.ignored
+        return confusion_matrix(targets[counted], predictions[counted], len(self.classes))
 
 
 def evaluate_checkpoint(
-    path: str | os.PathLike[str], split: str | None = None, device: str | None = None
+    path: str | os.PathLike[str],
+    split: str | None = None,
+    device: str | None = None,
+    overrides: Sequence[str] = (),
+    *,
+    batch_size: int | None = None,
+    progress: Callable[[int, int], object] = lambda done, of: None,
 ) -> Evaluation:
     """Score the checkpoint on a split of the data that its config names, as the run that wrote it would: bit for bit.
 
     split: by default "valid", where there is none "test", else "train". device: where, if not on the device of its
-    config. LookupError if there is no such split; CheckpointError.
+    config. overrides: other data, loss or metrics, as `data.test=Digits(split=train)`. batch_size: of the split's
+    batches. progress: hears after each how many of how many are done.
+    LookupError if there is no such split, or an override that an evaluation does not read; ConfigError; CheckpointError.
     """
     tensors, meta = load_run(path)
-    config = loads(meta["config"], f"{path}:config", [] if device is None else [f"device={device}"])
+    unread = [text for text in overrides if text.partition("=")[0].partition(".")[0] not in ("data", "loss", "metrics")]
+    if unread:
+        raise LookupError(f"{unread[0]}: changes nothing in an evaluation, which reads data, loss and metrics")
+    changes = [*overrides, *([] if device is None else [f"device={device}"])]
+    config = loads(meta["config"], f"{path}:config", changes)
     split = split or next(name for name in ("valid", "test", "train") if name in config.data.splits())
     if split not in config.data.splits():
         raise LookupError(f"there is no split {split!r}; the config has {', '.join(config.data.splits())}")
+    if batch_size is not None:
+        loader = config.data.eval_loader.model_copy(update={"batch_size": batch_size})
+        config = replace(config, data=replace(config.data, eval_loader=loader))
     tdt.set_num_threads(meta["threads"])
     parts = build(config, training=False, splits=(split,), data_state=data_state(meta))
     with fitting(path):
         load_model(parts, tensors)
-    outputs: list[Tensor] = []
-    scores = evaluate(parts, split, outputs)
-    targets = tdt.cat([targets for _, targets in parts.loaders[split]])
-    given = tdt.cat(outputs)
-    classes = not targets.is_floating_point() and given.ndim > targets.ndim
-    predictions = given.argmax(1) if classes else given
-    return Evaluation(Path(path), meta["step"], meta["epoch"], split, scores, targets.tolist(), predictions.tolist())
+    pairs: list[tuple[Tensor, Tensor]] = []
+    scores = evaluate(parts, split, pairs, obey=lambda: progress(len(pairs), len(parts.loaders[split])))
+    given, targets = (tdt.cat(list(side)).cpu() for side in zip(*pairs, strict=True))
+    reading = Reading.of(parts.loss)
+    predictions, classes = _decided(reading, given, targets, parts.facts["classes"])
+    told = targets.tolist(), predictions.tolist(), classes
+    return Evaluation(Path(path), meta["step"], meta["epoch"], split, scores, *told, reading.ignore_index)
+
+
+def _decided(reading: Reading, given: Tensor, targets: Tensor, names: list[str]) -> tuple[Tensor, list[str]]:
+    """Predictions from what the model gave, and the names of classes where each is one."""
+    if reading.threshold is not None:
+        yes = given.gt(reading.threshold).long().reshape(targets.shape)
+        single = yes.numel() == len(yes)
+        return yes, (names if len(names) == 2 else ["0", "1"]) if single else []
+    if targets.is_floating_point() or given.ndim <= targets.ndim:
+        return given, []
+    count = given.shape[1]
+    return given.argmax(1), names if len(names) == count else [str(number) for number in range(count)]

@@ -9,10 +9,13 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from tdt import cli
 from tdt.train import checkpoint
 from tests.commands.running import SMALL, tdt
+from tests.helpers import require
 
 
 @pytest.fixture(scope="module")
@@ -75,9 +78,9 @@ def test_the_predictions_are_those_of_a_model_that_was_validated(run, tmp_path):
     tensors, meta = checkpoint.load(run / "checkpoints" / "best.safetensors")
     parts = build(loads(meta["config"]))
     load_model(parts, tensors)
-    outputs: list[Any] = []
-    evaluate(parts, "valid", outputs)
-    expected = [label for output in outputs for label in output.argmax(1).tolist()]
+    pairs: list[Any] = []
+    evaluate(parts, "valid", pairs)
+    expected = [label for output, _ in pairs for label in output.argmax(1).tolist()]
     tdt("eval", run, "--predictions", tmp_path / "p.csv", cwd=tmp_path)
     with open(tmp_path / "p.csv") as file:
         assert [int(row["prediction"]) for row in csv.DictReader(file)] == expected
@@ -141,7 +144,7 @@ def test_a_run_does_not_go_on_from_what_no_run_has_written(run, tmp_path):
         ({"step": []}, "step mi"),
     ):
         path.unlink()
-        rewritten(run, path, epoch=1, **facts)
+        rewritten(run, path, epoch=1, over=False, **facts)
         done = tdt("train", "--resume", copied, cwd=tmp_path)
         assert done.returncode == 1 and "Traceback" not in done.stderr
         assert done.stderr.startswith(f"{path}: ") and said in done.stderr
@@ -169,3 +172,89 @@ def test_a_loss_with_weights_is_scored_with_them(tmp_path):
     result = json.loads(done.stdout)
     scores = {e["step"]: e["valid/loss"] for e in logged(tmp_path / "runs" / "small" / "1", "Validated")}
     assert result["loss"] == scores[result["step"]]
+
+
+@pytest.fixture
+def scored(run, tmp_path, monkeypatch, capsys) -> Any:
+    """What `tdt eval RUN ...` prints and returns in an empty folder: (exit code, stdout, stderr)."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments: str, of: Path = run) -> tuple[int, str, str]:
+        capsys.readouterr()
+        return cli.run(["eval", str(of), *arguments]), *capsys.readouterr()
+
+    return call
+
+
+def read_predictions(file: str) -> tuple[list[int], list[int]]:
+    with open(file) as opened:
+        rows = list(csv.DictReader(opened))
+    return [int(row["target"]) for row in rows], [int(row["prediction"]) for row in rows]
+
+
+def test_confusion_and_classes_are_scikit_learns(scored):
+    metrics = require("sklearn.metrics")
+    code, out, _ = scored("--split", "test", "--confusion", "--per-class", "--json", "--predictions", "p.csv")
+    result, (targets, predictions) = json.loads(out), read_predictions("p.csv")
+    assert code == 0 and result["classes"] == [str(digit) for digit in range(10)]
+    assert result["confusion"] == metrics.confusion_matrix(targets, predictions).tolist()
+    expected = metrics.precision_recall_fscore_support(targets, predictions, zero_division=0)
+    for name, *scores in zip(result["classes"], *expected, strict=True):
+        assert list(result["per_class"][name].values()) == pytest.approx(scores, rel=1e-14)
+
+
+def test_tables_are_shown(scored):
+    _, out, _ = scored("--confusion", "--per-class")
+    scores, classes, confusion = out.split("\n\n")
+    assert scores.splitlines()[1].startswith("valid loss")
+    assert classes.splitlines()[0].split() == ["class", "precision", "recall", "f1", "samples"]
+    assert sum(int(line.split()[-1]) for line in classes.splitlines()[1:]) == 288
+    rows = [list(map(int, line.split()))[1:] for line in confusion.splitlines()[2:]]
+    assert np.array(rows).shape == (10, 10) and np.sum(rows) == 288
+
+
+def test_other_data_are_scored_as_a_split_of_their_own(scored):
+    whole = json.loads(scored("--split", "train", "--json")[1])
+    for arguments in (["--data", "Digits(split=train)"], ["data.test=Digits(split=train)", "--split", "test"]):
+        code, out, _ = scored(*arguments, "--json")
+        assert code == 0 and json.loads(out) == whole | {"split": "test"}
+
+
+def test_other_metrics_may_be_asked_for(scored):
+    code, out, _ = scored("metrics=[f1,auroc,'top_k(k=3)']", "--json")
+    result = json.loads(out)
+    assert code == 0 and {"loss", "f1", "auroc", "top_k"} <= set(result) and "accuracy" not in result
+    assert 0 < result["f1"] < result["top_k"] <= 1
+
+
+def test_the_size_of_batches_changes_no_prediction(scored):
+    first = json.loads(scored("--json", "--predictions", "a.csv")[1])
+    second = json.loads(scored("--json", "--predictions", "b.csv", "--batch-size", "7")[1])
+    assert read_predictions("a.csv") == read_predictions("b.csv")
+    assert second["loss"] == pytest.approx(first["loss"], rel=1e-6) and second["accuracy"] == first["accuracy"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["optimizer.lr=1"], "optimizer.lr=1: changes nothing in an evaluation, which reads data, loss and metrics"),
+        (["--data", "Digitz"], "no dataset is called 'Digitz', in 'data.test=Digitz'; did you mean 'Digits'?"),
+        (["metrics=[f2]"], "no metric is called 'f2'"),
+        (["metrics=[confusion_matrix]"], "is a table, no number to log; tdt eval --confusion shows it"),
+        (["metrics=['f1(average=binary)']"], "expected one of 'micro', 'macro', 'weighted', got 'binary'"),
+    ],
+)
+def test_what_cannot_be_scored_exits_with_2(scored, arguments: list[str], said: str):
+    code, out, err = scored(*arguments)
+    assert (code, out) == (2, "") and said in err
+
+
+def test_predictions_that_cannot_be_written_leave_the_old_ones(scored, monkeypatch):
+    import os
+
+    scored("--predictions", "p.csv")
+    before = Path("p.csv").read_bytes()
+    monkeypatch.setattr(os, "replace", lambda *paths: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+    code, _, err = scored("--split", "test", "--predictions", "p.csv")
+    assert (code, err) == (1, "p.csv: No space left on device\n")
+    assert Path("p.csv").read_bytes() == before and os.listdir() == ["p.csv"]
