@@ -169,7 +169,7 @@ def evaluate_checkpoint(
     pairs: list[tuple[Tensor, Tensor]] = []
     scores = evaluate(parts, split, pairs, obey=lambda: progress(len(pairs), len(parts.loaders[split])))
     given, targets = (tdt.cat(list(side)).cpu() for side in zip(*pairs, strict=True))
-    reading = Reading.of(parts.loss.terms[0].loss)
+    reading = Reading.of(parts.loss.main)
     predictions, classes = _decided(reading, given, targets, parts.facts["classes"])
     told = targets.tolist(), predictions.tolist(), classes
     return Evaluation(Path(path), meta["step"], meta["epoch"], split, scores, *told, reading.ignore_index)
