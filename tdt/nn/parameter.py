@@ -28,7 +28,7 @@ class Parameter(Tensor):
 
     def __init__(self, data: Tensor | None = None, requires_grad: bool = True):
         if data is not None:
-            self._a, self._st = data._a, data._st
+            _share(self, data)
         self.requires_grad_(requires_grad)
 
     def __repr__(self) -> str:
@@ -49,9 +49,17 @@ class Buffer(Tensor):
 
     def __init__(self, data: Tensor | None = None, *, persistent: bool = True):
         if data is not None:
-            self._a, self._st = data._a, data._st
+            _share(self, data)
             self.requires_grad_(data.requires_grad)
         self.persistent = persistent
+
+
+def _share(made: Tensor, data: Any) -> None:
+    """Let `made` have the memory of `data`; TypeError for what is no tensor."""
+    name = type(made).__name__
+    if not isinstance(data, Tensor):
+        raise TypeError(f"{name} expects a Tensor, got {type(data).__name__}: make one with tensor(...) first")
+    made._a, made._st = data._a, data._st
 
 
 class UninitializedTensorMixin:

@@ -527,3 +527,9 @@ def test_what_a_module_cannot_be_compiled_or_moved_to_is_said():
     for move in ("xpu", "ipu", "mtia"):
         with pytest.raises(RuntimeError, match="Expected one of cpu, cuda, meta device type"):
             getattr(nn.Linear(1, 1), move)()
+
+
+@pytest.mark.parametrize("kind", [nn.Parameter, nn.Buffer])
+def test_a_parameter_or_buffer_of_what_is_no_tensor_is_refused(kind):
+    with pytest.raises(TypeError, match=rf"{kind.__name__} expects a Tensor, got list: make one with tensor"):
+        kind([1.0])
