@@ -33,7 +33,8 @@ def _parse_every(value: Any) -> Every:
     return Every(int(match[1]), "epoch" if match[2] == "epoch" else "step")
 
 
-EveryText = Annotated[Every, BeforeValidator(_parse_every), PlainSerializer(str)]
+_EveryPattern = Annotated[str, Field(pattern=r"^[1-9]\d{0,17} +(epoch|step)s?$")]
+EveryText = Annotated[Every, BeforeValidator(_parse_every, json_schema_input_type=_EveryPattern), PlainSerializer(str)]
 
 
 UNITS = {"second": 1, "minute": 60, "hour": 3600, "day": 86400}
@@ -66,7 +67,7 @@ def _parse_duration(value: Any) -> Duration:
     return Duration(count, match[2])
 
 
-DurationText = Annotated[Duration, BeforeValidator(_parse_duration), PlainSerializer(str)]
+DurationText = Annotated[Duration, BeforeValidator(_parse_duration, json_schema_input_type=str), PlainSerializer(str)]
 
 
 def _tuple(value: Any) -> Any:
@@ -77,7 +78,10 @@ def _one_or_more(value: Any) -> Any:
     return (value,) if isinstance(value, str) else _tuple(value)
 
 
-Patterns = Annotated[tuple[StrictStr, ...], BeforeValidator(_one_or_more), Field(min_length=1)]
+_PatternsInput = StrictStr | Annotated[list[StrictStr], Field(min_length=1)]
+Patterns = Annotated[
+    tuple[StrictStr, ...], BeforeValidator(_one_or_more, json_schema_input_type=_PatternsInput), Field(min_length=1)
+]
 
 
 class Section(BaseModel):
@@ -218,9 +222,12 @@ class EarlyStopping(Section):
     metric: StrictStr | None = None
 
 
-def _short_for(key: str) -> BeforeValidator:
+def _short_for(key: str, section: Any) -> BeforeValidator:
     """A section that may be written as the value of its `key` alone."""
-    return BeforeValidator(lambda value: {key: value} if isinstance(value, (int, float, str)) else value)
+    return BeforeValidator(
+        lambda value: {key: value} if isinstance(value, (int, float, str)) else value,
+        json_schema_input_type=float | section | None,
+    )
 
 
 class Train(Section):
@@ -245,9 +252,9 @@ class Train(Section):
     clip_grad_value: Annotated[float, Field(gt=0)] | None = None
     warmup: EveryText | None = None
     validate_every: EveryText = Field(default=Every(1, "epoch"), alias="validate")
-    early_stopping: Annotated[EarlyStopping | None, _short_for("patience")] = None
-    ema: Annotated[Ema | None, _short_for("decay")] = None
-    swa: Annotated[Swa | None, _short_for("start")] = None
+    early_stopping: Annotated[EarlyStopping | None, _short_for("patience", EarlyStopping)] = None
+    ema: Annotated[Ema | None, _short_for("decay", Ema)] = None
+    swa: Annotated[Swa | None, _short_for("start", Swa)] = None
     freeze: Patterns | None = None
     freeze_statistics: bool = True
     class_weights: Literal["balanced"] | None = None
@@ -282,8 +289,12 @@ def _check_name(value: Any) -> Any:
 
 
 class Top(Section):
-    """The whole file. `name` names the runs (default: the file's name), `seed` seeds every generator."""
+    """The whole file. `name` names the runs (default: the file's name), `seed` seeds every generator.
 
+    extends: a file, or the name of a bundled config, whose values stand where this one says nothing else.
+    """
+
+    extends: StrictStr | None = None
     name: Annotated[StrictStr, BeforeValidator(_check_name)] | None = None
     seed: Annotated[int, Field(ge=0, lt=2**64)] = 0
     device: Annotated[StrictStr, BeforeValidator(_check_device)] = "auto"

@@ -24,9 +24,9 @@ from tdt.train.registry import Registry, nearest
 if TYPE_CHECKING:
     from inspect import Parameter
 
-_BY_TDT = ("device", "dtype", "generator")  # one setting for the whole run, not one for each component
+BY_TDT = ("device", "dtype", "generator")  # one setting for the whole run, not one for each component
 _MISFIT = object()
-_LISTS = (list, collections.abc.Sequence, collections.abc.Iterable, collections.abc.Collection)
+LISTS = (list, collections.abc.Sequence, collections.abc.Iterable, collections.abc.Collection)
 _NUMBERS = {int: (int,), float: (int, float), complex: (int, float)}
 
 
@@ -81,7 +81,7 @@ def check_arguments(
     """(args, kwargs) in the types the signature asks for; what does not fit is added to `errors`."""
     parameters = parameters_of(target, len(registry.supplied))
     args, kwargs = list(args), dict(kwargs)
-    own = itertools.takewhile(lambda p: p.name not in _BY_TDT, parameters.values())
+    own = itertools.takewhile(lambda p: p.name not in BY_TDT, parameters.values())
     positional = [p for p in own if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     rest = next((p for p in parameters.values() if p.kind is p.VAR_POSITIONAL), None)
     if len(args) > len(positional) and rest is None:
@@ -132,14 +132,14 @@ def _is_settable(
     """Whether a config may set the argument `name`; if not, that is added to `errors`."""
     open_ended = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
     suggestion = None
-    if name in _BY_TDT and (name in parameters or open_ended):
+    if name in BY_TDT and (name in parameters or open_ended):
         message = f"{name} is set for the whole run, not for one {registry.kind}; remove it"
     elif name in registry.supplied:
         message = f"{name} is given by tdt; remove it"
     elif name in parameters or open_ended:
         return True
     else:
-        options = [p for p in parameters if p not in _BY_TDT]
+        options = [p for p in parameters if p not in BY_TDT]
         suggestion = nearest(name, options)
         listed = "" if suggestion else f"; it takes: {', '.join(options)}" if options else "; it takes none"
         message = f"unknown argument of {owner}{listed}"
@@ -211,8 +211,8 @@ def fit(annotation: Any, value: Any) -> Any:
     if origin is typing.Annotated:
         return fit(inner[0], value)
     if origin in (typing.Union, types.UnionType):
-        return next((fitted for option in _writable(inner) if (fitted := fit(option, value)) is not _MISFIT), _MISFIT)
-    if _is_tensor(annotation):
+        return next((fitted for option in writable(inner) if (fitted := fit(option, value)) is not _MISFIT), _MISFIT)
+    if is_tensor(annotation):
         return Numbers(value) if isinstance(value, list) and value and _are_numbers(value) else _MISFIT
     if annotation in (None, type(None)):
         return value if value is None else _MISFIT
@@ -224,7 +224,7 @@ def fit(annotation: Any, value: Any) -> Any:
         return value if isinstance(value, annotation) else _MISFIT
     if tuple in (annotation, origin):
         return _fit_tuple(inner, value)
-    if annotation in _LISTS or origin in _LISTS:
+    if annotation in LISTS or origin in LISTS:
         if not isinstance(value, (list, tuple)):
             return _MISFIT
         items = [fit(inner[0] if inner else Any, item) for item in value]
@@ -237,15 +237,15 @@ def fit(annotation: Any, value: Any) -> Any:
     return value if isinstance(value, Part) else _MISFIT
 
 
-def _is_tensor(annotation: Any) -> bool:
+def is_tensor(annotation: Any) -> bool:
     """By name: importing the class would load the core."""
     return inspect.isclass(annotation) and (annotation.__module__, annotation.__name__) == ("tdt._tensor", "Tensor")
 
 
-def _writable(options: tuple[Any, ...]) -> list[Any]:
+def writable(options: tuple[Any, ...]) -> list[Any]:
     """The options of a union that a config can write; a tensor is a list only where a number alone would not do."""
     number = any(option in _NUMBERS for option in options)
-    return [option for option in options if not (number and _is_tensor(option))]
+    return [option for option in options if not (number and is_tensor(option))]
 
 
 def _are_numbers(value: list[Any]) -> bool:
@@ -272,7 +272,7 @@ def _leaf_types(annotation: Any) -> list[type]:
         return [leaf for option in inner for leaf in _leaf_types(option)]
     if origin is Literal:
         return [type(choice) for choice in inner]
-    return [type(None) if annotation is None else tuple if _is_tensor(annotation) else origin or annotation]
+    return [type(None) if annotation is None else tuple if is_tensor(annotation) else origin or annotation]
 
 
 def _choices(annotation: Any) -> list[Any]:
@@ -286,7 +286,7 @@ def spell_type(annotation: Any) -> str:
     """What may be written for an annotation: `int or [int, int]`, `one of 'zeros', 'reflect'`."""
     origin, inner = typing.get_origin(annotation), typing.get_args(annotation)
     if origin in (typing.Union, types.UnionType):
-        spelled = [spell_type(option) for option in _writable(inner) if not _is_class_only(option)]
+        spelled = [spell_type(option) for option in writable(inner) if not _is_class_only(option)]
         return " or ".join(dict.fromkeys(spelled)) or "a component"
     if annotation in (None, type(None)):
         return "null"
@@ -295,11 +295,11 @@ def spell_type(annotation: Any) -> str:
     if tuple in (annotation, origin):
         ends = ["..." if option is Ellipsis else spell_type(option) for option in inner]
         return f"[{', '.join(ends)}]"
-    if annotation in _LISTS or origin in _LISTS:
+    if annotation in LISTS or origin in LISTS:
         return f"a list of {spell_type(inner[0])}" if inner else "a list"
     if annotation in (*_NUMBERS, bool, str):
         return annotation.__name__
-    if _is_tensor(annotation):
+    if is_tensor(annotation):
         return "a list of numbers"
     if dict in (annotation, origin) or origin is collections.abc.Mapping:
         return f"a mapping of {spell_type(inner[1])}" if inner else "a mapping"
@@ -318,7 +318,7 @@ def layers_wanted(annotation: Any) -> str | None:
         return next((found for option in inner if (found := layers_wanted(option))), None)
     if origin is collections.abc.Callable:
         return "factory" if layers_wanted(inner[1]) == "layer" else None
-    if (origin in _LISTS or origin is collections.abc.Mapping) and inner:
+    if (origin in LISTS or origin is collections.abc.Mapping) and inner:
         return "layers" if layers_wanted(inner[-1]) == "layer" else None
     return "layer" if _is_module(annotation) else None
 
@@ -332,7 +332,7 @@ def _is_module(annotation: Any) -> bool:
 def _is_class_only(option: Any) -> bool:
     """Whether an option of a union is a class that a config cannot write (a Path)."""
     plain = (*_NUMBERS, bool, str, tuple, list, dict, type(None))
-    return inspect.isclass(option) and option not in plain and not (_is_tensor(option) or _is_module(option))
+    return inspect.isclass(option) and option not in plain and not (is_tensor(option) or _is_module(option))
 
 
 def _count(number: int, noun: str) -> str:
