@@ -101,8 +101,41 @@ def table(path: Path, file: Path, target: str | None = None) -> str:
 def images(folder: Path, file: Path) -> str:
     """A config that tells the classes of images apart: those of a folder each, below train, valid (or val) and test if
     there are such folders."""
-    from PIL import Image
+    parts, found = _open_images(folder)
+    classes, paths = found["train"].classes, [path for path, _ in found["train"].samples]
+    sizes = _sizes(paths)
+    wide, high = (sorted(size[i] for size in sizes) for i in (0, 1))
+    alike = len(set(sizes)) == 1
+    shown = (
+        f"all {wide[0]} x {high[0]}" if alike else f"{wide[0]} to {wide[-1]} pixels wide, {high[0]} to {high[-1]} high"
+    )
+    counts = Counter(classes[label] for label in found["train"].targets)
+    report = [f"{folder.name}: {', '.join(f'{len(data):,} images in {name}' for name, data in found.items())}, {shown}"]
+    side = next((side for side in SIDES if side <= statistics.median(map(min, sizes))), SIDES[-1])
+    resize = [] if alike and max(sizes[0]) <= SIDES[0] else [f'"Resize([{side}, {side}])"']
+    blocks = [(3, 32), (32, 64), (64, 128)]
+    layers = [layer for i, o in blocks for layer in (f"Conv2d({i}, {o}, 3, padding=1)", "ReLU", "MaxPool2d(2)")]
+    layers += [
+        "AdaptiveAvgPool2d(4)",
+        "Flatten",
+        "LazyLinear(128)",
+        "ReLU",
+        "Dropout(0.2)",
+        f"Linear(128, {len(classes)})",
+    ]
+    return _config(
+        file,
+        [*report, f"  {_counted(counts)}"],
+        {name: _flow({"type": "ImageFolder", "root": _relative(part, file)}) for name, part in parts.items()},
+        [*resize, "ToTensor", '"Normalize(0.5, 0.5)"'],
+        len(paths),
+        layers,
+        _classes(len(classes)),
+    )
 
+
+def _open_images(folder: Path) -> tuple[dict[str, Path], dict[str, Any]]:
+    """The folder and the data set of each split, all with the same classes, at least two."""
     from tdt.vision.datasets import ImageFolder
 
     parts = {name: folder / name for name in ("train", "valid", "test") if (folder / name).is_dir()}
@@ -120,7 +153,13 @@ def images(folder: Path, file: Path) -> str:
             raise Unfit(f"{parts[name]} has the classes {', '.join(other.classes)}, but train {', '.join(classes)}")
     if len(classes) < 2:
         raise Unfit(f"{parts['train']}: one folder, {classes[0]}; images of two classes are needed, a folder for each")
-    paths = [path for path, _ in found["train"].samples]
+    return parts, found
+
+
+def _sizes(paths: Sequence[str]) -> list[tuple[int, int]]:
+    """Width and height of some of the images, spread over all."""
+    from PIL import Image
+
     sizes, unread = [], []
     for path in paths[:: -(-len(paths) // LOOKED_AT)]:
         try:
@@ -130,39 +169,7 @@ def images(folder: Path, file: Path) -> str:
             unread.append(path)
     if unread:
         raise Unfit(f"{unread[0]}: is no image that can be read{f', and {len(unread) - 1} more' * (len(unread) > 1)}")
-    counts = Counter(classes[label] for label in found["train"].targets)
-    short = statistics.median(min(size) for size in sizes)
-    same = len(set(sizes)) == 1 and max(sizes[0]) <= SIDES[0]
-    side = next((side for side in SIDES if side <= short), SIDES[-1])
-    widths = [
-        f"{min(w for w, _ in sizes)} to {max(w for w, _ in sizes)}",
-        f"{min(h for _, h in sizes)} to {max(h for _, h in sizes)}",
-    ]
-    seen = (
-        f"all {sizes[0][0]} x {sizes[0][1]}" if len(set(sizes)) == 1 else f"{widths[0]} pixels wide, {widths[1]} high"
-    )
-    report = [f"{folder.name}: {', '.join(f'{len(data):,} images in {name}' for name, data in found.items())}, {seen}"]
-    splits = {name: _flow({"type": "ImageFolder", "root": _relative(part, file)}) for name, part in parts.items()}
-    resize = [] if same else [f'"Resize([{side}, {side}])"']
-    blocks = [(3, 32), (32, 64), (64, 128)]
-    layers = [l for i, o in blocks for l in (f'"Conv2d({i}, {o}, 3, padding=1)"', "ReLU", "MaxPool2d(2)")]
-    return _config(
-        file,
-        [*report, f"  {_counted(counts)}"],
-        splits,
-        [*resize, "ToTensor", '"Normalize(0.5, 0.5)"'],
-        len(paths),
-        [
-            *layers,
-            "AdaptiveAvgPool2d(4)",
-            "Flatten",
-            "LazyLinear(128)",
-            "ReLU",
-            "Dropout(0.2)",
-            f"Linear(128, {len(classes)})",
-        ],
-        _classes(len(classes)),
-    )
+    return sizes
 
 
 def _config(
@@ -192,7 +199,7 @@ def _config(
         ]
     lines += [f"  loader: {{batch_size: {_batch_size(n)}}}", ""]
     lines += ["model:                  # a list is Sequential(...); LazyLinear finds its input size itself"]
-    lines += [f"  - {layer.strip(chr(34))}" for layer in layers]
+    lines += [f"  - {layer}" for layer in layers]
     lines += ["", *tail, "", "optimizer: Adam(lr=1e-3)", f"train: {{epochs: {_epochs(n)}}}"]
     return "\n".join(lines) + "\n"
 
