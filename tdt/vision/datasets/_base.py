@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 
 from tdt import Tensor
 from tdt._tensor import wrap
 from tdt.utils.data import Dataset, default_collate
+from tdt.vision.datasets._files import home
 from tdt.vision.transforms import Transform
 
 
@@ -79,11 +81,15 @@ class FileImages(ImageArrays):
 
     def __init__(
         self,
-        train: bool,
-        split: str | None,
-        transform: Callable[[Any], Any] | None,
-        target_transform: Callable[[int], Any] | None,
+        root: str | os.PathLike[str] | None = None,
+        train: bool = True,
+        transform: Callable[[Any], Any] | None = None,
+        target_transform: Callable[[int], Any] | None = None,
+        download: bool = False,
+        *,
+        split: Literal["train", "valid", "test"] | None = None,
     ) -> None:
+        self.root, self.download = home(root), download
         if split not in (None, "train", "valid", "test"):
             raise ValueError(f"{type(self).__name__}: split {split!r} is not one of train, valid, test")
         self.train = train if split is None else split != "test"

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import io
-import os
 import pickle
 import tarfile
 import zlib
-from collections.abc import Callable
-from typing import IO, Any, Literal
+from typing import IO, Any
 
 import numpy as np
 
 from tdt.vision.datasets._base import FileImages
-from tdt.vision.datasets._files import Remote, fetch, find, home, missing
+from tdt.vision.datasets._files import Remote, fetch, find, missing
 
 LARGEST = 1 << 28  # bytes of a batch file; the largest is 155 MB
 
@@ -46,19 +44,6 @@ class CIFAR10(FileImages):
     archive = Remote("cifar-10-python.tar.gz", "c58f30108f718f92721af3b95e74349a", "https://www.cs.toronto.edu/~kriz/")
     batches = {"train": tuple(f"data_batch_{i}" for i in range(1, 6)), "test": ("test_batch",)}
     labels = "labels"
-
-    def __init__(
-        self,
-        root: str | os.PathLike[str] | None = None,
-        train: bool = True,
-        transform: Callable[[Any], Any] | None = None,
-        target_transform: Callable[[int], Any] | None = None,
-        download: bool = False,
-        *,
-        split: Literal["train", "valid", "test"] | None = None,
-    ) -> None:
-        self.root, self.download = home(root), download
-        super().__init__(train, split, transform, target_transform)
 
     def _load(self, part: str) -> tuple[np.ndarray, np.ndarray]:
         names = self.batches[part]

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import gzip
 import math
-import os
 import zlib
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal
 
 import numpy as np
 
 from tdt.vision.datasets._base import FileImages
-from tdt.vision.datasets._files import Remote, fetch, find, home, missing
+from tdt.vision.datasets._files import Remote, fetch, find, missing
 
 FILES = {
     "train": ("train-images-idx3-ubyte", "train-labels-idx1-ubyte"),
@@ -52,19 +49,6 @@ class MNIST(FileImages):
         "t10k-images-idx3-ubyte": "9fb629c4189551a2d022fa330f9573f3",
         "t10k-labels-idx1-ubyte": "ec29112dd5afa0611ce80d1b7f02629c",
     }
-
-    def __init__(
-        self,
-        root: str | os.PathLike[str] | None = None,
-        train: bool = True,
-        transform: Callable[[Any], Any] | None = None,
-        target_transform: Callable[[int], Any] | None = None,
-        download: bool = False,
-        *,
-        split: Literal["train", "valid", "test"] | None = None,
-    ) -> None:
-        self.root, self.download = home(root), download
-        super().__init__(train, split, transform, target_transform)
 
     @property
     def raw_folder(self) -> Path:
