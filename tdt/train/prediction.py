@@ -216,13 +216,13 @@ class Predictor:
         if lacking:
             raise ValueError(f"there is no column {', '.join(map(repr, lacking))}; the header is {', '.join(header)}")
         for row in filter(None, reader):
-            yield f"{where}:{reader.line_num}", self._row(dict(zip(header, row, strict=False)), row, header)
+            yield f"{where}:{reader.line_num}", self._row(row, header, reader.line_num)
 
-    def _row(self, fields: dict[str, str], row: list[str], header: list[str]) -> Any:
+    def _row(self, row: list[str], header: list[str], line: int) -> Any:
         try:
             if len(row) != len(header):
                 raise ValueError(f"{len(row)} fields, but the header names {len(header)}")
-            encoded = self.dataset.encode({name: [value] for name, value in fields.items()}, None)
-            return wrap(encoded[0])
+            fields = {name: [value] for name, value in zip(header, row, strict=True)}
+            return wrap(self.dataset.encode(fields, [line])[0])
         except REFUSALS as error:
-            return error
+            return ValueError(reason(error).removeprefix(f"line {line}: "))  # which the input's name has too

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import shutil
 from pathlib import Path
@@ -15,17 +16,18 @@ from PIL import Image
 from tdt.cli import run
 from tdt.train import checkpoint
 from tdt.train.evaluation import evaluate_checkpoint
+from tdt.train.run import find_checkpoint
 from tdt.vision.datasets import Digits
 from tests.commands.running import SMALL, tdt
 
 
 def trained(folder: Path, config: str, *overrides: str) -> Path:
-    """The best checkpoint of a run in `folder`, alone in a folder of its own."""
+    """The best checkpoint, else the last, of a run in `folder`, alone in a folder of its own."""
     (folder / "small.yaml").write_text(config)
     assert run(["train", str(folder / "small.yaml"), "--run-dir", str(folder / "run"), *overrides]) == 0
     (folder / "alone").mkdir()
     path = folder / "alone" / "model.safetensors"
-    shutil.copy(folder / "run" / "checkpoints" / "best.safetensors", path)
+    shutil.copy(find_checkpoint(folder / "run"), path)
     return path
 
 
@@ -148,3 +150,58 @@ def test_a_checkpoint_without_facts_of_its_data_is_refused(answered, model, tmp_
     checkpoint.save(tmp_path / "old.safetensors", tensors, meta)
     code, _, err = answered("x.png", of=tmp_path / "old.safetensors")
     assert code == 1 and "says nothing of the data it was trained on; an older tdt wrote it" in err
+
+
+PETS = """\
+name: pets
+device: cpu
+data: {train: "Table('pets.csv', kind)"}
+model: ["LazyLinear(2)"]
+loss: CrossEntropyLoss
+optimizer: Adam(lr=0.1)
+train: {epochs: 2}
+"""
+TEXT = """\
+name: text
+device: cpu
+data: {train: "Text('text.txt', length=4)"}
+model: ["Embedding(5, 8)", "Linear(8, 5)", "Transpose(1, 2)"]
+loss: CrossEntropyLoss
+optimizer: Adam(lr=0.3)
+train: {epochs: 5}
+"""
+
+
+def test_rows_of_a_table_are_encoded_as_in_training_without_its_file(tmp_path, capsys):
+    rows = [
+        f"{4 + 20 * (i % 2) + i / 9:.2f},{('black', 'brown')[i % 3 // 2]},{('cat', 'dog')[i % 2]}" for i in range(30)
+    ]
+    (tmp_path / "pets.csv").write_text("\n".join(["weight,colour,kind", *rows]))
+    model = trained(tmp_path, PETS)
+    loss = evaluate_checkpoint(model, "train").scores["loss"]
+    (tmp_path / "pets.csv").unlink()
+    swapped = [",".join(row.split(",")[1::-1]) for row in rows]
+    (tmp_path / "new.csv").write_text("\n".join(["colour,weight", *swapped, "black,heavy", "black"]))
+    capsys.readouterr()
+    assert run(["predict", str(model), str(tmp_path / "new.csv"), "--json", "--top", "2"]) == 1
+    out, err = capsys.readouterr()
+    answers = [answer for answer in json.loads(out) if "error" not in answer]
+    chances = [{top["class"]: top["probability"] for top in answer["top"]} for answer in answers]
+    told = [-np.log(chance[row.split(",")[2]]) for chance, row in zip(chances, rows, strict=True)]
+    assert np.mean(told) == pytest.approx(loss, rel=1e-6)
+    assert err.splitlines() == [
+        f"{tmp_path}/new.csv:32: weight is 'heavy', which is no number; or is it a category?",
+        f"{tmp_path}/new.csv:33: 1 fields, but the header names 2",
+    ]
+
+
+def test_lines_of_text_are_gone_on_with(tmp_path, monkeypatch, capsys):
+    (tmp_path / "text.txt").write_text("abcd" * 50)
+    model = trained(tmp_path, TEXT)
+    (tmp_path / "text.txt").unlink()
+    monkeypatch.setattr("sys.stdin", io.StringIO("abc\n\ndabcdab\n"))
+    capsys.readouterr()
+    assert run(["predict", str(model), "-", "--json"]) == 1
+    out, err = capsys.readouterr()
+    assert [answer.get("class") for answer in json.loads(out)] == ["d", None, "c"]
+    assert err == "stdin:2: is empty: nothing to go on from\n"
