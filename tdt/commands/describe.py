@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tdt.commands import _complete
-from tdt.commands._options import Device, Json, Root, Traceback, Trust
-from tdt.commands.train import Overrides
+from tdt.commands._options import Device, Json, Overrides, Root, Traceback, Trust
+from tdt.commands._tables import layers, print_json, text
 
 if TYPE_CHECKING:
     from tdt.train.build import Parts
@@ -46,12 +47,7 @@ def describe(
     split = open_splits(parts.config.data, errors)["train"]
     costs = estimate(parts, split)
     if json:
-        from json import dumps
-
-        print(dumps(_facts(parts, costs)))
-        return 0
-    from tdt.commands._tables import layers
-
+        return print_json(_facts(parts, costs))
     print(f"{layers(parts)}\n\n{_as_text(costs)}")
     return 0
 
@@ -74,8 +70,6 @@ def _read(what: str, overrides: list[str], root: Path) -> Draft:
 
 
 def _as_text(costs: Costs) -> str:
-    from tdt.commands._tables import text
-
     how = (
         "measured on a batch made up of one sample"
         if costs.measured
@@ -100,8 +94,6 @@ def _memory(costs: Costs) -> dict[str, int]:
 
 def _facts(parts: Parts, costs: Costs) -> dict[str, Any]:
     """What a script reads."""
-    from dataclasses import asdict
-
     parameters = list(parts.model.parameters())
     return {
         "name": parts.config.name,

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tdt.commands._options import Json, Root, Traceback
-
-if TYPE_CHECKING:
-    from tdt.train.checkup import Finding
+from tdt.commands._tables import print_json, text
 
 EXAMPLE = "Examples:  tdt doctor  |  tdt doctor --json"
 MARKS = {"ok": "", "note": "note", "broken": "BROKEN"}
@@ -25,18 +23,9 @@ def doctor(
     findings = checkup(runs_root)
     broken = [finding for finding in findings if finding.state == "broken"]
     if json:
-        from dataclasses import asdict
-        from json import dumps
-
-        print(dumps({"broken": len(broken), "findings": [asdict(finding) for finding in findings]}))
-    else:
-        _show(findings)
-        print(f"\n{len(broken)} broken" if broken else "\nall that is needed works")
-    return 1 if broken else 0
-
-
-def _show(findings: list[Finding]) -> None:
-    from tdt.commands._tables import text
-
+        found = {"broken": len(broken), "findings": [asdict(finding) for finding in findings]}
+        return print_json(found, 1 if broken else 0)
     rows = [(finding.what, MARKS[finding.state], finding.said) for finding in findings]
     print(text(("", "", ""), rows).lstrip("\n"))
+    print(f"\n{len(broken)} broken" if broken else "\nall that is needed works")
+    return 1 if broken else 0

@@ -15,6 +15,7 @@ from typer.core import TyperGroup
 
 from tdt.commands import _complete
 from tdt.commands._options import PLAIN, Json, Root, Traceback
+from tdt.commands._tables import print_json, sparkline, text
 
 if TYPE_CHECKING:
     from tdt.train.history import History
@@ -68,12 +69,10 @@ def list_runs(
         _check_tag(by, read)
         read.sort(key=lambda one: _rank(one, by))
     if json:
-        return _print_json({"runs": [_facts(one, by) for one in read]})
+        return print_json({"runs": [_facts(one, by) for one in read]})
     if not read:
         print(f"no runs{f' called {names}' if names != '*' else ''} in {runs_root}; to begin one: tdt train CONFIG")
         return 0
-    from tdt.commands._tables import text
-
     rows = []
     for one in read:
         tag = by or one.watched
@@ -97,7 +96,7 @@ def show_run(run: RunName, json: Json = False, runs_root: Root = Path("runs"), t
     about = _made(one.run)
     if json:
         series = {tag: [[step, _for_json(value)] for step, value in points] for tag, points in one.series.items()}
-        return _print_json(
+        return print_json(
             _facts(one, None)
             | {
                 "checkpoints": [str(path) for path in kept],
@@ -140,7 +139,7 @@ def compare_runs(
     settings = history.differing([one.settings for one in read])
     if json:
         best = ranked[0].run.name if ranked else None
-        return _print_json({"by": tag, "best": best, "runs": [_facts(one, tag) for one in read], "settings": settings})
+        return print_json({"by": tag, "best": best, "runs": [_facts(one, tag) for one in read], "settings": settings})
     tags = list(dict.fromkeys(tag for one in read for tag in one.series if not tag.startswith("time/")))
     whole = [tag for tag in tags if tag.startswith(("train_epoch/", "valid/", "test/"))]
     _print_courses(read, tags if all_tags or not whole else whole)
@@ -161,7 +160,7 @@ def diff_runs(names: RunNames, json: Json = False, runs_root: Root = Path("runs"
     read = [history.read(run, steps=False) for run in _open_all(names, runs_root)]
     settings = history.differing([one.settings for one in read])
     if json:
-        return _print_json({"runs": [one.run.name for one in read], "settings": settings})
+        return print_json({"runs": [one.run.name for one in read], "settings": settings})
     if not settings:
         print("the same settings")
     _print_settings(read, settings)
@@ -192,7 +191,7 @@ def delete_runs(
         for run in chosen:
             run.delete()
     if json:
-        return _print_json({"deleted": [str(run.folder) for run in chosen]})
+        return print_json({"deleted": [str(run.folder) for run in chosen]})
     return 0
 
 
@@ -234,8 +233,6 @@ def _rank(one: History, tag: str) -> tuple[bool, float]:
 
 def _print_courses(read: Sequence[History], tags: Sequence[str]) -> None:
     """For each tag a row per run: best, its step, last, and the course as a sparkline of one scale; `*` is the best."""
-    from tdt.commands._tables import sparkline, text
-
     rows = []
     for tag in tags:
         having = [one for one in read if tag in one.series]
@@ -259,8 +256,6 @@ def _is_rate(tag: str) -> bool:
 
 
 def _print_settings(read: Sequence[History], settings: dict[str, list[str | None]]) -> None:
-    from tdt.commands._tables import text
-
     if settings:
         rows = [(key, *("-" if value is None else value for value in row)) for key, row in settings.items()]
         print("\n" + text(("setting", *(one.run.name for one in read)), rows))
@@ -301,13 +296,6 @@ def _made(run: Run) -> dict[str, Any]:
     except (OSError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}
-
-
-def _print_json(value: Any) -> int:
-    import json
-
-    print(json.dumps(value, allow_nan=False))
-    return 0
 
 
 def _for_json(value: float) -> float | str:

@@ -108,14 +108,14 @@ def read(run: Run, *, steps: bool = True) -> History:
     return history
 
 
-def differing(settings: Sequence[dict[str, str]]) -> dict[str, list[str | None]]:
+def differing(configs: Sequence[dict[str, str]]) -> dict[str, list[str | None]]:
     """The settings that are not the same in all of them: key path → each one's text, None where it is not set.
 
     >>> differing([{"lr": "0.1", "seed": "0"}, {"lr": "0.2", "seed": "0"}])
     {'lr': ['0.1', '0.2']}
     """
-    keys = dict.fromkeys(key for one in settings for key in one)
-    rows = {key: [one.get(key) for one in settings] for key in keys}
+    keys = dict.fromkeys(key for one in configs for key in one)
+    rows = {key: [one.get(key) for one in configs] for key in keys}
     return {key: row for key, row in rows.items() if len(set(row)) > 1}
 
 
@@ -147,7 +147,6 @@ def _number(value: Any) -> float | None:
 
 
 def _settings(run: Run) -> dict[str, str]:
-    """The run's config, text by key path, read as YAML alone: that of an older version may not be one today."""
-    if not (run.folder / "config.yaml").is_file():
-        return {}
-    return settings(run.config_text(), str(run.folder / "config.yaml"))
+    """The run's config, read as YAML alone: that of an older version may not be a config today."""
+    path = run.folder / "config.yaml"
+    return settings(run.config_text(), str(path)) if path.is_file() else {}
