@@ -167,7 +167,13 @@ def build(
     tdt.manual_seed(sound.seed if sound else 0)
     model, sources = build_model(draft.model, errors) if draft.model else (nn.Module(), {})
     loss = build_objective(sound.loss, errors) if sound else None
-    rows = _check_model(draft, model, sources, opened, loss) if draft.model else []
+    made = [
+        (part, create(registry.metrics, part, errors))
+        for part in (sound.metrics if sound else ())
+        if part.name != "loss"
+    ]
+    metrics = [(part, metric) for part, metric in made if metric is not None]
+    rows = _check_model(draft, model, sources, opened, loss, metrics) if draft.model else []
     if sound and sound.train.class_weights and rows and loss is not None and "train" in opened:
         balance_classes(opened["train"].dataset, rows[-1].shape[0], loss.main, errors)
     if sound and training and "train" in opened:
@@ -215,6 +221,7 @@ def _check_model(
     sources: dict[nn.Module, Component],
     opened: dict[str, Split],
     loss: Objective | None,
+    metrics: list[tuple[Component, Metric]],
 ) -> list[Row]:
     whole = not any(isinstance(layer, Refused) for layer in model.modules())
     rules: tuple[InitRule | ParamGroup, ...] = (*draft.init, *draft.param_groups) if whole else ()
@@ -222,7 +229,7 @@ def _check_model(
         check_patterns(model, rule.params, rule, f"{rule.key_path}.params", draft.errors)
     if whole:
         check_patterns(model, draft.freeze, FREEZE, FREEZE, draft.errors)
-    return check_shapes(model, sources, opened["train"], loss, draft.errors) if "train" in opened else []
+    return check_shapes(model, sources, opened["train"], loss, metrics, draft.errors) if "train" in opened else []
 
 
 def _place(config: Config, device: tdt.device, model: nn.Module, loss: Objective, rows: list[Row]) -> Parts:

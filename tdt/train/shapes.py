@@ -6,11 +6,13 @@ import dataclasses
 import warnings
 from typing import Any
 
+import tdt
 from tdt import Tensor, nn
 from tdt._meta import meta, stand_in
 from tdt.train._failures import REFUSALS
 from tdt.train.config import Component, ConfigErrors
 from tdt.train.data import Split
+from tdt.train.metrics import Metric, Reading
 from tdt.train.model import Unknown
 from tdt.train.objective import Objective, Term, compared
 
@@ -88,9 +90,9 @@ class _Watch:
 
 def check_shapes(
     model: nn.Module, sources: dict[nn.Module, Component], split: Split, loss: Objective | None,
-    errors: ConfigErrors,
+    metrics: list[tuple[Component, Metric]], errors: ConfigErrors,
 ) -> list[Row]:  # fmt: skip
-    """Run a batch of the data's shape through `model` and `loss` without values; lazy layers learn their sizes.
+    """Run a batch of the data's shape through `model`, `loss` and `metrics` without values; lazy layers learn their sizes.
 
     Returns a row per layer. A layer that refuses its input is reported at its place in the config, together with the
     layer that the input came from.
@@ -123,7 +125,10 @@ def check_shapes(
             watch.close()
             model.train(training)
         if loss is not None:
+            before = len(errors)
             _check_loss(output, batch, target, loss, split, watch, errors)
+            if len(errors) == before:
+                _check_metrics(metrics, loss, *loss.compared(output, _target(target), batch), errors)
     return watch.rows
 
 
@@ -146,6 +151,18 @@ def _check_loss(output: Any, inputs: Any, target: Any, loss: Objective, split: S
             errors.add(place, message)
         else:
             _check_classes(term, given, wanted, split, watch, errors)
+
+
+def _check_metrics(
+    metrics: list[tuple[Component, Metric]], loss: Objective, output: Tensor, target: Tensor, errors: ConfigErrors
+) -> None:
+    """Whether each metric is defined for what the loss compares."""
+    for component, metric in metrics:
+        metric.reading = Reading.of(loss.main)
+        try:
+            metric.batch_sum(output, target, tdt.zeros(()))
+        except REFUSALS as error:
+            errors.add(component, _sentence(error), kind="shape")
 
 
 def _check_classes(term: Term, given: Tensor, wanted: Any, split: Split, watch: _Watch, errors: ConfigErrors) -> None:

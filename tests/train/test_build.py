@@ -322,3 +322,15 @@ def test_what_follows_from_a_layer_that_was_refused_is_not_reported_too():
     assert only(*changes).startswith("c.yaml:14:16: model.classifier.0: dropout probability has to be")
     before = ("conv2: Conv2d(4, 8", "conv2: Conv2d(5, 8")
     assert [p.key for p in problems(before, *changes)] == ["model.features.conv2", "model.classifier.0"]
+
+
+@pytest.mark.parametrize(
+    ("metric", "said"),
+    [
+        ("top_k(k=0)", "metrics.0: TopK: k must be at least 1, got 0"),
+        ("top_k(k=11)", "metrics.0: TopK: k=11, but there are 10 classes"),
+        ("r2", "metrics.0: R2 compares each output with a target of its own; got outputs (2, 10) and targets (2,)"),
+    ],
+)
+def test_a_metric_that_is_not_defined_for_the_model_is_named(metric: str, said: str):
+    assert said in only(("metrics: [accuracy]", f'metrics: ["{metric}"]'))
