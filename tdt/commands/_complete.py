@@ -46,6 +46,24 @@ def starts(incomplete: str) -> list[str]:
     )
 
 
+def overrides(ctx: typer.Context, incomplete: str) -> list[str]:
+    """`key=` for each setting of the config on the command line, a level at a time: `optimizer.` before `optimizer.lr=`."""
+    from tdt.train.config.errors import ConfigErrors
+    from tdt.train.config.find import find, read_text
+    from tdt.train.config.writer import settings
+
+    name = ctx.params.get("config") or ctx.params.get("what")
+    errors = ConfigErrors()
+    path = find(Path(name), errors) if name else None
+    text = read_text(path, errors) if path else None
+    keys = settings(text, str(path)) if text else ()
+    level = incomplete.count(".") + 1
+    found = dict.fromkeys(
+        ".".join(parts[:level]) + ("." if len(parts) > level else "=") for parts in (key.split(".") for key in keys)
+    )
+    return _beginning(incomplete, list(found))
+
+
 def splits(incomplete: str) -> list[str]:
     """The splits that a config may have."""
     return _beginning(incomplete, ["train", "valid", "test"])

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tdt.commands._complete import configs, devices
+from tdt.commands._complete import configs, devices, overrides
 
 # Of a verb's own Typer: help as plain text (cli.py says why), and no options for completion, which `tdt` has.
 PLAIN: dict[str, Any] = {"add_completion": False, "rich_markup_mode": None}
@@ -29,7 +29,11 @@ ConfigName = Annotated[
 ]
 Overrides = Annotated[
     list[str] | None,
-    typer.Argument(help="Other values, as in optimizer.lr=0.1, or ~scheduler.", metavar="KEY=VALUE..."),
+    typer.Argument(
+        help="Other values, as in optimizer.lr=0.1, or ~scheduler.",
+        metavar="KEY=VALUE...",
+        autocompletion=overrides,
+    ),
 ]
 Device = Annotated[
     str | None,

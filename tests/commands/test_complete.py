@@ -16,7 +16,7 @@ def work(tmp_path: Path) -> Path:
     """A folder with runs, a config and a checkpoint."""
     for folder in ("runs/small/2", "runs/small/10", "runs/other/1", "runs/empty", "there/far/1"):
         (tmp_path / folder).mkdir(parents=True)
-    for file in ("mine.yaml", "notes.txt", "sub/deep.yml", "x.safetensors"):
+    for file in ("mine.yaml", "table.csv", "notes.txt", "sub/deep.yml", "x.safetensors"):
         (tmp_path / file).parent.mkdir(exist_ok=True)
         (tmp_path / file).touch()
     return tmp_path
@@ -42,6 +42,15 @@ def offered(line: str, cwd: Path) -> list[str]:
         ("tdt train --resume runs/o", ["runs/other/1"]),
         ("tdt train --runs-root there --resume f", ["far", "far/1"]),
         ("tdt train --runs-root nowhere --resume f", []),
+        ("tdt train digits-cnn optimizer.", ["optimizer.lr=", "optimizer.momentum="]),
+        ("tdt train digits-cnn check", ["checkpoint."]),
+        ("tdt describe digits-cnn se", ["seed="]),
+        ("tdt train nowhere.yaml se", []),
+        ("tdt runs co", ["compare"]),
+        ("tdt runs show o", ["other", "other/1"]),
+        ("tdt runs compare other/1 small/", ["small/2", "small/10"]),
+        ("tdt init ta", ["table.csv"]),
+        ("tdt doc", ["doctor"]),
         ("tdt train --device cu", ["cuda"]),
         ("tdt eval o", ["other", "other/1"]),
         ("tdt eval x", ["x.safetensors"]),
@@ -59,3 +68,13 @@ def test_completion_loads_neither_numpy_nor_the_core(line: str):
     lists_configs = {"tdt.train", "tdt.train.registry", "tdt.train.config", "tdt.train.config.find",
                      "tdt.train.config.errors"}  # fmt: skip
     assert foreign(modules) <= lists_configs
+
+
+def test_completion_of_keys_loads_what_reads_a_config_alone():
+    line = "tdt train digits-cnn optimizer."
+    asked = {"_TDT_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(line.count(" "))}
+    modules = foreign(loaded_by(RUN.format([]), **asked))
+    roots = {module.partition(".")[0] for module in modules if "cython" not in module}
+    assert roots <= {"tdt", "yaml", "_yaml"}
+    assert all(module.startswith(("tdt.train.config", "tdt.train.registry")) for module in modules
+               if module.startswith("tdt.") and module != "tdt.train")  # fmt: skip
