@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import sys
 from collections.abc import Sequence
@@ -92,5 +91,7 @@ def sparkline(values: Sequence[float], low: float, high: float, width: int = 24)
 
 def print_json(value: Any, code: int = 0) -> int:
     """Print one JSON object on one line; returns the exit code."""
+    import json  # on use: `tdt --help` loads this file
+
     print(json.dumps(value, allow_nan=False))
     return code
