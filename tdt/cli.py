@@ -36,13 +36,28 @@ class Verbs(TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name not in self.commands:
             return None
-        module = importlib.import_module(f"tdt.commands.{cmd_name}")
-        made = getattr(module, cmd_name)
+        module, made = _load(cmd_name)
         if not isinstance(made, typer.Typer):  # else it has commands of its own, as `tdt runs`
             alone = typer.Typer(**_options.PLAIN)
             alone.command(cmd_name, epilog=module.EXAMPLE)(made)
             made = alone
         return typer.main.get_command(made)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """A line for each verb, from its first sentence: to make them commands only for that takes a fifth of the time."""
+        rows = []
+        for name in self.list_commands(ctx):
+            _, made = _load(name)
+            words = str(made.info.help if isinstance(made, typer.Typer) else made.__doc__)
+            rows.append((name, words.strip().partition("\n")[0]))
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
+
+
+def _load(verb: str) -> tuple[Any, Any]:
+    """A verb's module, and the function or the group of verbs that it is named after."""
+    module = importlib.import_module(f"tdt.commands.{verb}")
+    return module, getattr(module, verb)
 
 
 # rich_markup_mode=None: help and usage errors as plain text. Rich's would take longer to load than all else here.

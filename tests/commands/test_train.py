@@ -215,7 +215,7 @@ def test_a_dry_run_shows_the_layers_and_writes_nothing(work):
     assert done.returncode == 0
     table = [line.split() for line in done.stdout.splitlines()]
     assert table[2] == ["1", "Linear(in_features=64,", "out_features=10,", "bias=True)", "10", "650", "640", "40"]
-    assert table[3] == ["total", "650", "640", "40"]
+    assert table[3] == ["total", "650", "640", "296"]  # of Flatten 64 numbers, of Linear 10
     assert ["1.weight", "10x64", "0"] in table
     assert [path.name for path in work.iterdir()] == ["small.yaml"]
 
