@@ -9,9 +9,9 @@ import pytest
 
 import tdt
 from tests.helpers import require_torch
-from tests.optim.test_lr_scheduler import optimizer
 
 torch = require_torch()
+from tests.optim.test_lr_scheduler import optimizer  # noqa: E402  (it needs PyTorch too)
 
 
 def model(library):
