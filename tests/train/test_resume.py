@@ -42,7 +42,7 @@ train: {epochs: 3, clip_grad_norm: 1.0}
 checkpoint: {every: 7 steps, keep: 2, best: valid/accuracy}
 log: {every: 4 steps}
 """
-WORKERS = (0, 2)
+WITH_WORKERS = ("train.step:3", "train.step:12", "validate:5")
 # Point at which a signal comes → (exit code, the step the run goes on from). A test has 3 batches too.
 STOPS = {
     "train.step:12:SIGINT": (130, 12),
@@ -111,8 +111,9 @@ def uninterrupted(tmp_path_factory) -> Any:
     return get
 
 
-@pytest.mark.parametrize("fault", FAULTS)
-@pytest.mark.parametrize("workers", WORKERS)
+@pytest.mark.parametrize(
+    ("workers", "fault"), [*((0, fault) for fault in FAULTS), *((2, fault) for fault in WITH_WORKERS)]
+)
 def test_a_killed_run_resumed_ends_as_if_it_had_not_been_killed(uninterrupted, tmp_path, workers: int, fault: str):
     config, expected = uninterrupted(workers)
     run = tmp_path / "run"
