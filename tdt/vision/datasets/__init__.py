@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from tdt import Tensor as _Tensor  # noqa: F401  (loads the core: from here on tensors have their methods)
+
 if TYPE_CHECKING:
     from tdt.vision.datasets.cifar import CIFAR10 as CIFAR10
     from tdt.vision.datasets.cifar import CIFAR100 as CIFAR100
