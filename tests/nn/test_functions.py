@@ -8,14 +8,18 @@ from tests.helpers import require_torch
 torch = require_torch()
 
 from tests.nn._compare import agree, agree_error, numbers  # noqa: E402
-from tests.parity.functions import CALLS  # noqa: E402
+from tests.parity.functions import CALLS, NOT_OFFERED, public_functions  # noqa: E402
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
-@pytest.mark.parametrize("name", [name for name in CALLS if hasattr(tdt.nn.functional, name)])
+@pytest.mark.parametrize("name", CALLS)
 def test_a_function_is_pytorchs(name):
     for call, arrays in CALLS[name]:
         agree(call, *arrays)
+
+
+def test_every_function_of_pytorchs_is_here():
+    assert {name for name in public_functions() if not hasattr(tdt.nn.functional, name)} == set(NOT_OFFERED)
 
 
 GROUPED = {

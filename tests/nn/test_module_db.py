@@ -1,4 +1,4 @@
-"""Every layer that PyTorch exports and tdt has: signature, repr, state, initial values, results, gradients, refusals.
+"""Every layer that PyTorch exports: signature, repr, state, initial values, results, gradients, refusals.
 
 The layers and their samples come from PyTorch's own module database; `scripts/nn_report` counts them.
 """
@@ -9,10 +9,10 @@ from tests.helpers import require_torch
 
 require_torch()
 
-from tests.parity.modules import check, present  # noqa: E402
+from tests.parity.modules import check, public_layers  # noqa: E402
 
 
-@pytest.mark.parametrize("name", present())
+@pytest.mark.parametrize("name", public_layers())
 def test_a_layer_is_pytorchs(name):
     report = check(name)
     assert not report.problems, f"{len(report.problems)} differences; the first:\n" + "\n".join(report.problems[:5])

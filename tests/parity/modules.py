@@ -63,11 +63,6 @@ def public_layers() -> list[str]:
     return sorted(name for name, v in values if inspect.isclass(v) and issubclass(v, torch.nn.Module))
 
 
-def present() -> list[str]:
-    """Those of them that tdt has."""
-    return [name for name in public_layers() if hasattr(tdt.nn, name)]
-
-
 INFO: dict[str, list[ModuleInfo]] = {}
 for _info in module_db:
     INFO.setdefault(_info.module_cls.__name__, []).append(_info)
