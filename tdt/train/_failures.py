@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 
 # What data, layers and the machine refuse with. Anything else is a mistake of tdt's own, and keeps its traceback.
 REFUSALS = (TypeError, ValueError, LookupError, RuntimeError, ArithmeticError, MemoryError, OSError)
@@ -44,14 +43,20 @@ def few(indices: Sequence[int]) -> str:
     return f"[{', '.join(map(str, indices[:SHOWN]))}{more}]"
 
 
-@contextmanager
-def explained(where: Callable[[], str]) -> Iterator[None]:
-    """Turns what data, model or loss refuse with into a StepError: `where()`, and the reason."""
-    try:
-        yield
-    except REFUSALS as error:
-        advice = "; lower data.loader.batch_size" if isinstance(error, MemoryError) else ""
-        raise StepError(f"{where()}: {reason(error)}{advice}; --traceback shows where in the program") from error
+class Explained:
+    """While it is entered, what data, model or loss refuse with becomes a StepError: `where()`, and the reason."""
+
+    def __init__(self, where: Callable[[], str]):
+        self._where = where
+
+    def __enter__(self) -> None:
+        """A class, since a step waits for it, and a generator's frame costs a microsecond more."""
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, REFUSALS):
+            advice = "; lower data.loader.batch_size" if isinstance(error, MemoryError) else ""
+            text = f"{self._where()}: {reason(error)}{advice}; --traceback shows where in the program"
+            raise StepError(text) from error
 
 
 def reason(error: BaseException) -> str:

@@ -13,7 +13,7 @@ import numpy as np
 
 import tdt
 from tdt import Tensor
-from tdt.train._failures import explained
+from tdt.train._failures import Explained
 from tdt.train._fault import fault_point
 from tdt.train.build import Parts, build
 from tdt.train.config import loads
@@ -53,7 +53,7 @@ def evaluate(
     """
     metrics, seen, model = parts.new_metrics(), 0, parts.scored
     model.eval()
-    with tdt.no_grad(), explained(lambda: f"data.{split}: failed on the batch that begins with sample {seen}"):
+    with tdt.no_grad(), Explained(lambda: f"data.{split}: failed on the batch that begins with sample {seen}"):
         for inputs, targets in islice(batches(parts, split, obey), most):
             output = model(inputs)
             loss = parts.loss(output, targets, inputs)

@@ -16,7 +16,7 @@ from itertools import chain, islice
 from typing import Any
 
 from tdt import Tensor
-from tdt.train._failures import NonFiniteLoss, Stopped, explained, few
+from tdt.train._failures import Explained, NonFiniteLoss, Stopped, few
 from tdt.train._fault import fault_point
 from tdt.train.average import Average
 from tdt.train.build import Parts
@@ -55,6 +55,7 @@ class Trainer:
         self.epoch_means = parts.new_metrics()  # since the epoch began
         self.recent_means = parts.new_metrics()  # since the last logged step
         self._counted: list[tuple[int, dict[str, Any]]] = []  # of the batches of the step at work: samples, sums
+        self._explained = Explained(self._where)
         self._since = time.perf_counter()
 
     def fit(self) -> None:
@@ -94,12 +95,12 @@ class Trainer:
     def _groups(self) -> Iterator[Iterable[tuple[Tensor, Tensor]]]:
         """The batches of each step, to be read one after the other."""
         each = batches(self.parts, "train", self.obey)
-        with explained(self._where):
+        with self._explained:
             for first in each:
                 yield chain((first,), islice(each, self.train.accumulate - 1))
 
     def _train_step(self, group: Iterable[tuple[Tensor, Tensor]]) -> None:
-        with explained(self._where):
+        with self._explained:
             for inputs, targets in group:
                 output, targets, loss = self.learning.forward(inputs, targets)
                 # Reading a GPU's loss would wait: `_check` does later.

@@ -133,14 +133,14 @@ class Loss(Mean):
     higher_is_better = False
 
     def batch_sum(self, output: Tensor, target: Tensor, loss: Tensor) -> Any:
-        value: Any = loss._a.astype("float64") if loss.is_cuda else loss._a.item()
+        on_gpu = loss.is_cuda
+        value: Any = loss._a.astype("float64") if on_gpu else loss._a.item()
         if self.reading.is_sum:
             return value, len(target)
         share = self.reading.share(target)
-        if isinstance(share, int) and share:
-            return value * share, share
         # The mean loss of no samples is NaN, and counts nothing.
-        return namespace(loss._a).where(share == 0, 0.0, value) * share, share
+        known = namespace(loss._a).where(share == 0, 0.0, value) if on_gpu else value if share else 0.0
+        return known * share, share
 
 
 def beside(total: Any, amount: Any) -> Any:

@@ -29,10 +29,10 @@ def decisions(metric: Metric, output: Tensor, target: Tensor) -> tuple[Any, Any,
         yes = output._a > reading.threshold
         return yes, target._a.reshape(yes.shape) > 0.5, None
     check_classes(metric, output, target)
+    decided, right = output._a.argmax(1), target._a
     if target.is_floating_point():
-        return output._a.argmax(1), target._a.argmax(1), None
-    counts = None if reading.ignore_index is None else target._a != reading.ignore_index
-    return output._a.argmax(1), target._a, counts
+        return decided, right.argmax(1), None
+    return decided, right, None if reading.ignore_index is None else right != reading.ignore_index
 
 
 def check_paired(metric: Metric, output: Tensor, target: Tensor) -> None:
@@ -44,12 +44,11 @@ def check_paired(metric: Metric, output: Tensor, target: Tensor) -> None:
 
 def check_classes(metric: Metric, output: Tensor, target: Tensor) -> None:
     """ValueError unless there are scores (n, classes, …) for targets (n, …), or for such of their own shape."""
-    shapes = output._a.shape, target._a.shape
-    fits = shapes[0] == shapes[1] if target.is_floating_point() else shapes[0][:1] + shapes[0][2:] == shapes[1]
-    if not fits or output.ndim < 2:
+    given, wanted = output._a.shape, target._a.shape
+    if len(given) < 2 or wanted != (given if target.is_floating_point() else given[:1] + given[2:]):
         raise ValueError(
             f"{type(metric).__name__} needs a score per class, outputs (n, classes, …), and targets (n, …) that are "
-            f"classes; got outputs {shapes[0]} and {target.dtype} targets {shapes[1]}. "
+            f"classes; got outputs {given} and {target.dtype} targets {wanted}. "
             "For yes and no use BCEWithLogitsLoss; for numbers mse or r2"
         )
 
