@@ -16,7 +16,7 @@ PACKAGE = ROOT / "tdt"
 # Bottom to top: a module imports from its own layer and from those before it. A name stands for all modules below it,
 # one that ends in "_" for all that begin so, "tdt" for the root module alone; the longest name that fits counts.
 LAYERS: list[list[str]] = [
-    ["tdt._about", "tdt._dtype", "tdt._device", "tdt._errors", "tdt.utils._files"],
+    ["tdt._about", "tdt.version", "tdt._dtype", "tdt._device", "tdt._errors", "tdt.utils._files"],
     ["tdt._backend"],
     ["tdt._kernels"],
     # Promotion inserts `cast` and a write to a view `copy_slices`: the engine's own two ops.
@@ -30,7 +30,7 @@ LAYERS: list[list[str]] = [
     ["tdt.train.config", "tdt.train.registry", "tdt.train._"],
     ["tdt.train"],
     ["tdt.train.session"],
-    ["tdt.cli", "tdt.commands", "tdt.__main__"],
+    ["tdt.cli", "tdt.commands", "tdt.__main__", "tdt.as_torch"],
 ]  # fmt: skip
 HEART = ["autograd", "_tensor.py", "nn/modules/module.py", "optim/optimizer.py", "train/trainer.py"]
 JIT = ["_jit.py", "_compile.py"]

@@ -1,0 +1,187 @@
+"""Run a program written for PyTorch on tdt, unmodified: `python -m tdt.as_torch script.py`.
+
+In that process, and in those it starts through `multiprocessing`, `torch` and its submodules are tdt's modules, and
+`torchvision` is `tdt.vision`, whether PyTorch is installed or not. A submodule that tdt lacks is a ModuleNotFoundError
+that says so. All else is as with `python script.py`: arguments, `__main__`, the search path, tracebacks, the exit code.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import importlib.util
+import os
+import runpy
+import sys
+from collections.abc import Callable
+from importlib.machinery import ModuleSpec, SourceFileLoader
+from multiprocessing import spawn
+from types import CodeType, ModuleType, TracebackType
+from typing import Any
+
+from tdt import version
+
+HELP = """\
+usage: python -m tdt.as_torch [-h] (script.py | -m module | -c code) [argument ...]
+
+Runs a program written for PyTorch with torch, its submodules and torchvision's
+datasets, models, transforms and utils standing for tdt's.
+
+  python -m tdt.as_torch train.py --epochs 3
+  python -m tdt.as_torch -c "import torch; print(torch.ones(2, 3))"
+"""
+
+# The package that a program names → the one it gets, and the version that this one says of itself.
+ALIASES = {"torch": ("tdt", version.pytorch), "torchvision": ("tdt.vision", version.torchvision)}
+
+
+class _Alias(ModuleType):
+    """`torch` or `torchvision`: the names of tdt's package beside PyTorch's version."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self._home, self.__version__ = ALIASES[name]
+        self.__file__ = importlib.import_module(self._home).__file__  # "cannot import name" shows it
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("_home", "__version__"):
+            raise AttributeError(name)  # asked for before __init__ is through
+        try:
+            value = getattr(importlib.import_module(self._home), name)
+        except AttributeError:
+            if name[0] == "_" or importlib.util.find_spec(f"{self._home}.{name}") is None:
+                raise
+            value = importlib.import_module(f"{self._home}.{name}")
+        setattr(self, name, value)  # from now on found without a call
+        return value
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *dir(importlib.import_module(self._home))})
+
+
+class _Finder:
+    """Answers each import below `torch` and `torchvision` with the module of tdt that has its place."""
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        root, _, below = name.partition(".")
+        if root not in ALIASES:
+            return None
+        if below and importlib.util.find_spec(_home(name)) is None:
+            raise _lacks(name)
+        return ModuleSpec(name, self, is_package=not below)  # type: ignore[arg-type]
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        return _Alias(spec.name) if spec.name in ALIASES else None
+
+    def exec_module(self, module: ModuleType) -> None:
+        if module.__name__ not in ALIASES:  # one module under two names, so that classes and state are the same
+            sys.modules[module.__name__] = importlib.import_module(_home(module.__name__))
+
+
+def _home(name: str) -> str:
+    """tdt's name for a module of PyTorch's: torch.nn.init → tdt.nn.init."""
+    root, dot, below = name.partition(".")
+    return ALIASES[root][0] + dot + below
+
+
+def _lacks(name: str) -> ModuleNotFoundError:
+    root, _, below = name.partition(".")
+    reason = importlib.import_module("tdt._absent").NOT_OFFERED.get(below) if root == "torch" else None
+    why = reason or f"there is no {_home(name)}"
+    # An error that names its module is one that `from torch import …` drops for its own, which has no reason in it.
+    return ModuleNotFoundError(
+        f"No module named '{name}' in tdt, which runs this program: {why}", name=None if reason else name
+    )
+
+
+def install() -> None:
+    """Let `import torch` and `import torchvision` mean tdt from now on, here and in processes started from here.
+
+    RuntimeError where PyTorch itself has been imported already: its objects and tdt's would meet.
+    """
+    if any(isinstance(finder, _Finder) for finder in sys.meta_path):
+        return
+    if loaded := [name for name in ALIASES if name in sys.modules]:
+        raise RuntimeError(f"{' and '.join(loaded)} is imported already; call tdt.as_torch.install() before that")
+    sys.meta_path.insert(0, _Finder())  # type: ignore[arg-type]
+    spawn.get_preparation_data = _taking_along(spawn.get_preparation_data)  # type: ignore[assignment]
+
+
+class _Installed:
+    """Its unpickling installs the alias: a spawned process reads it before it imports the program."""
+
+    def __reduce__(self) -> tuple[Callable[[], None], tuple[()]]:
+        return install, ()
+
+
+def _taking_along(prepare: Callable[[str], dict[str, Any]]) -> Callable[[str], dict[str, Any]]:
+    """`multiprocessing`'s message to a spawned process, with the alias in it."""
+
+    @functools.wraps(prepare)
+    def prepared(name: str) -> dict[str, Any]:
+        return {"tdt.as_torch": _Installed(), **prepare(name)}
+
+    return prepared
+
+
+def main() -> None:
+    """What `python -m tdt.as_torch` does with its arguments."""
+    arguments = sys.argv[1:]
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print(HELP, end="", file=sys.stdout if arguments else sys.stderr)
+        sys.exit(0 if arguments else 2)
+    flag = arguments.pop(0) if arguments[0] in ("-m", "-c") else ""
+    if not flag and arguments[0].startswith("-"):
+        _refuse(f"unknown option {arguments[0]}; options for Python itself stand before -m tdt.as_torch")
+    if not arguments:
+        _refuse(f"argument expected for the {flag} option")
+    install()
+    sys.excepthook = _excepthook
+    if flag == "-m":
+        sys.argv = arguments
+        runpy.run_module(arguments[0], run_name="__main__", alter_sys=True)
+    else:
+        (_run_code if flag else _run_script)(arguments)
+
+
+def _refuse(what: str) -> None:
+    print(f"tdt.as_torch: {what}", file=sys.stderr)
+    sys.exit(2)
+
+
+def _run_script(arguments: list[str]) -> None:
+    sys.argv, path = arguments, os.path.abspath(arguments[0])
+    if not sys.flags.safe_path:
+        sys.path[0] = os.path.dirname(os.path.realpath(path))
+    loader = SourceFileLoader("__main__", path)
+    try:
+        source = loader.get_data(path)
+    except OSError as error:
+        _refuse(f"can't open file {path!r}: [Errno {error.errno}] {error.strerror}")
+    _run(compile(source, path, "exec"), __file__=path, __loader__=loader)
+
+
+def _run_code(arguments: list[str]) -> None:
+    sys.argv = ["-c", *arguments[1:]]
+    _run(compile(arguments[0], "<string>", "exec"))
+
+
+def _run(code: CodeType, **names: Any) -> None:
+    """Run `code` as the module `__main__`, which it stays: pickling and spawned processes look there."""
+    module = ModuleType("__main__")
+    vars(module).update(names, __builtins__=__builtins__)
+    sys.modules["__main__"] = module
+    exec(code, vars(module))
+
+
+def _excepthook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """Python's own report, which begins with the program's frames and not with those that started it."""
+    ours = (__file__, runpy.__file__, "<frozen runpy>")
+    while trace and trace.tb_frame.f_code.co_filename in ours:
+        trace = trace.tb_next
+    sys.__excepthook__(kind, error.with_traceback(trace), trace)
+
+
+if __name__ == "__main__":
+    # By its own name: the program becomes `__main__`, and spawned processes import what is pickled from here.
+    importlib.import_module("tdt.as_torch").main()
