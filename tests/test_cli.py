@@ -37,7 +37,15 @@ def verbs() -> list[list[str]]:
 @pytest.mark.parametrize("verb", verbs(), ids=" ".join)
 def test_each_verb_has_help_with_an_example(capsys, verb: list[str]):
     code, out, _ = run(capsys, *verb, "--help")
-    assert code == 0 and re.search(rf"Examples?:\s+tdt\s+{verb[0]}", out)
+    assert code == 0 and re.search(rf"^  Examples:\n    tdt {verb[0]}", out, re.M)
+    # Each example on a line; arguments and commands as a person writes them: no types of Python, nothing cut short.
+    assert not re.search(r"<\w+|\{|\]\.\.\.|[a-z]\.\.\.$|\[\[|tdt .*  \|  ", out, re.M), out
+
+
+@pytest.mark.parametrize("arguments", [[], ["config"]])
+def test_a_verb_alone_is_its_help(capsys, arguments: list[str]):
+    _, helped, _ = run(capsys, *arguments, "--help")
+    assert run(capsys, *arguments) == (2, "", helped)
 
 
 def test_help_lists_the_verbs(capsys):

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from tdt.commands._help import examples
 from tdt.commands._options import ConfigName, Device, Json, Overrides, Traceback, Trust
 from tdt.commands._tables import print_json
 
 if TYPE_CHECKING:
     from tdt.train.build import Parts
 
-EXAMPLE = "Examples:  tdt check digits-cnn  |  tdt check my.yaml optimizer.lr=0.1 --json"
+EXAMPLE = examples("tdt check digits-cnn", "tdt check my.yaml optimizer.lr=0.1 --json")
 
 
 def check(

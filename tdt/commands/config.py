@@ -8,13 +8,18 @@ from typing import Annotated
 import typer
 
 from tdt.commands._complete import runs
+from tdt.commands._help import Command, Group, examples
 from tdt.commands._options import PLAIN, ConfigName, Json, Overrides, Root, Traceback, Trust
 from tdt.commands._tables import print_json, text
 
-EXAMPLE = "Examples:  tdt config show digits-cnn optimizer.lr=0.1  |  tdt config diff digits-mlp digits-cnn"
+EXAMPLE = examples("tdt config show digits-cnn optimizer.lr=0.1", "tdt config diff digits-mlp digits-cnn")
 
 config = typer.Typer(
-    help="Show what a config comes to, and in what two differ.", epilog=EXAMPLE, no_args_is_help=True, **PLAIN
+    cls=Group,
+    help="Show what a config comes to, and in what two differ.",
+    epilog=EXAMPLE,
+    no_args_is_help=True,
+    **PLAIN,
 )
 
 Either = Annotated[
@@ -24,7 +29,7 @@ Either = Annotated[
 
 
 @config.command(
-    "show", epilog="Examples:  tdt config show digits-cnn  |  tdt config show my.yaml train.epochs=3 --json"
+    "show", cls=Command, epilog=examples("tdt config show digits-cnn", "tdt config show my.yaml train.epochs=3 --json")
 )
 def show(
     config: ConfigName,
@@ -48,7 +53,9 @@ def show(
 
 
 @config.command(
-    "diff", epilog="Examples:  tdt config diff digits-mlp digits-cnn  |  tdt config diff my.yaml digits-cnn/1"
+    "diff",
+    cls=Command,
+    epilog=examples("tdt config diff digits-mlp digits-cnn", "tdt config diff my.yaml digits-cnn/1"),
 )
 def diff(
     a: Either,

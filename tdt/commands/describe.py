@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tdt.commands import _complete
+from tdt.commands._help import examples
 from tdt.commands._options import Device, Json, Overrides, Root, Traceback, Trust
 from tdt.commands._tables import layers, print_json, text
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from tdt.train.config import Draft
     from tdt.train.costs import Costs
 
-EXAMPLE = "Examples:  tdt describe digits-cnn data.loader.batch_size=256  |  tdt describe digits-cnn/1 --json"
+EXAMPLE = examples("tdt describe digits-cnn data.loader.batch_size=256", "tdt describe digits-cnn/1 --json")
 
 
 def describe(

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import asdict
 from pathlib import Path
 
+from tdt.commands._help import examples
 from tdt.commands._options import Json, Root, Traceback
 from tdt.commands._tables import print_json, text
 
-EXAMPLE = "Examples:  tdt doctor  |  tdt doctor --json"
+EXAMPLE = examples("tdt doctor", "tdt doctor --json")
 MARKS = {"ok": "", "note": "note", "broken": "BROKEN"}
 
 

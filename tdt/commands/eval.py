@@ -11,21 +11,27 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tdt.commands._complete import checkpoints, splits
+from tdt.commands._help import examples
 from tdt.commands._options import Device, Json, Root, Traceback, Trust
 
 if TYPE_CHECKING:
     from tdt.train.evaluation import Evaluation
 
-EXAMPLE = (
-    "Examples:  tdt eval digits-cnn  |  tdt eval digits-cnn/1 --split test --confusion --json  |  "
-    "tdt eval digits-cnn --data 'Digits(split=train)' --predictions predictions.csv"
+EXAMPLE = examples(
+    "tdt eval digits-cnn",
+    "tdt eval digits-cnn/1 --split test --confusion --json",
+    "tdt eval digits-cnn --data 'Digits(split=train)' --predictions p.csv",
 )
 
 
 def eval(  # noqa: A001 - the verb
     checkpoint: Annotated[
         str,
-        typer.Argument(help="A checkpoint file, or a run: name, name/number or folder.", autocompletion=checkpoints),
+        typer.Argument(
+            metavar="RUN|CHECKPOINT",
+            help="A run: name, name/number or folder; or a checkpoint file.",
+            autocompletion=checkpoints,
+        ),
     ],
     overrides: Annotated[
         list[str] | None,
@@ -33,7 +39,9 @@ def eval(  # noqa: A001 - the verb
     ] = None,
     split: Annotated[
         str | None,
-        typer.Option("--split", help="train, valid or test; by default valid, else test.", autocompletion=splits),
+        typer.Option(
+            "--split", metavar="S", help="train, valid or test; by default valid, else test.", autocompletion=splits
+        ),
     ] = None,
     data: Annotated[
         str | None, typer.Option("--data", metavar="DATASET", help="Other data, as the test split (or as --split).")

@@ -8,23 +8,24 @@ from typing import Annotated
 import typer
 
 from tdt.commands import _complete
+from tdt.commands._help import examples
 from tdt.commands._options import Json, Traceback
 
-EXAMPLE = "Examples:  tdt init digits-cnn my.yaml  |  tdt init flowers.csv --target species  |  tdt init photos/"
+EXAMPLE = examples("tdt init digits-cnn my.yaml", "tdt init flowers.csv --target species", "tdt init photos/")
 
 
 def init(
     what: Annotated[
         str | None,
         typer.Argument(
-            metavar="[TEMPLATE|DATA]",
+            metavar="TEMPLATE|DATA",
             help="A template, a CSV or TSV file, or a folder with a folder of images for each class. Without it: the templates.",
             autocompletion=_complete.starts,
         ),
     ] = None,
     file: Annotated[
         Path | None,
-        typer.Argument(metavar="[FILE]", help="The config to write; by default named as what it starts from."),
+        typer.Argument(metavar="FILE", help="The config to write; by default named as what it starts from."),
     ] = None,
     target: Annotated[
         str | None,

@@ -9,21 +9,27 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tdt.commands._complete import checkpoints
+from tdt.commands._help import examples
 from tdt.commands._options import Device, Root, Traceback, Trust
 
 if TYPE_CHECKING:
     from tdt.train.prediction import Prediction
 
-EXAMPLE = (
-    "Examples:  tdt predict digits-cnn photo.png folder/ --top 3  |  tdt predict pets/2 new.csv --csv answers.csv  |  "
-    "echo 'def f' | tdt predict gpt - --json"
+EXAMPLE = examples(
+    "tdt predict digits-cnn photo.png folder/ --top 3",
+    "tdt predict pets/2 new.csv --csv answers.csv",
+    "echo 'def f' | tdt predict gpt - --json",
 )
 
 
 def predict(
     checkpoint: Annotated[
         str,
-        typer.Argument(help="A checkpoint file, or a run: name, name/number or folder.", autocompletion=checkpoints),
+        typer.Argument(
+            metavar="RUN|CHECKPOINT",
+            help="A run: name, name/number or folder; or a checkpoint file.",
+            autocompletion=checkpoints,
+        ),
     ],
     inputs: Annotated[
         list[str],

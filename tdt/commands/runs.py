@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
 from tdt.commands import _complete
+from tdt.commands._help import Command, Group, examples
 from tdt.commands._options import PLAIN, Json, Root, Traceback
 from tdt.commands._tables import print_json, sparkline, text
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from tdt.train.history import History
     from tdt.train.run import Run
 
-EXAMPLE = "Examples:  tdt runs  |  tdt runs compare digits-cnn/1 digits-cnn/2  |  tdt runs delete digits-cnn/1"
+EXAMPLE = examples("tdt runs", "tdt runs compare digits-cnn/1 digits-cnn/2", "tdt runs delete digits-cnn/1")
 
 
-class _Listing(TyperGroup):
+class _Listing(Group):
     """`tdt runs` alone is `tdt runs list`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -47,10 +47,10 @@ By = Annotated[
 ]
 
 
-@runs.command("list", epilog="Examples:  tdt runs list  |  tdt runs list 'digits-*' --by valid/accuracy")
+@runs.command("list", cls=Command, epilog=examples("tdt runs list", "tdt runs list 'digits-*' --by valid/accuracy"))
 def list_runs(
     names: Annotated[
-        str, typer.Argument(metavar="[NAME]", help="Only runs whose name, or name/number, matches this pattern.")
+        str, typer.Argument(metavar="NAME", help="Only runs whose name, or name/number, matches this pattern.")
     ] = "*",
     by: By = None,
     json: Json = False,
@@ -84,7 +84,7 @@ def list_runs(
     return 0
 
 
-@runs.command("show", epilog="Examples:  tdt runs show digits-cnn  |  tdt runs show digits-cnn/1 --json")
+@runs.command("show", cls=Command, epilog=examples("tdt runs show digits-cnn", "tdt runs show digits-cnn/1 --json"))
 def show_run(run: RunName, json: Json = False, runs_root: Root = Path("runs"), traceback: Traceback = False) -> int:
     """Show the course of a run: every number that it logged, and how it was made."""
     from tdt.train import history
@@ -120,7 +120,7 @@ def show_run(run: RunName, json: Json = False, runs_root: Root = Path("runs"), t
     return 0
 
 
-@runs.command("compare", epilog="Example:  tdt runs compare digits-cnn/1 digits-cnn/2 --by valid/loss")
+@runs.command("compare", cls=Command, epilog=examples("tdt runs compare digits-cnn/1 digits-cnn/2 --by valid/loss"))
 def compare_runs(
     names: RunNames,
     by: By = None,
@@ -152,7 +152,7 @@ def compare_runs(
     return 0
 
 
-@runs.command("diff", epilog="Example:  tdt runs diff digits-cnn/1 digits-cnn/2")
+@runs.command("diff", cls=Command, epilog=examples("tdt runs diff digits-cnn/1 digits-cnn/2"))
 def diff_runs(names: RunNames, json: Json = False, runs_root: Root = Path("runs"), traceback: Traceback = False) -> int:
     """Show the settings in which runs differ."""
     from tdt.train import history
@@ -168,7 +168,9 @@ def diff_runs(names: RunNames, json: Json = False, runs_root: Root = Path("runs"
 
 
 @runs.command(
-    "delete", epilog="Examples:  tdt runs delete digits-cnn/1  |  tdt runs delete digits-cnn/1 digits-cnn/2 --yes"
+    "delete",
+    cls=Command,
+    epilog=examples("tdt runs delete digits-cnn/1", "tdt runs delete digits-cnn/1 digits-cnn/2 --yes"),
 )
 def delete_runs(
     names: RunNames,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from tdt.commands._help import examples
 from tdt.commands._options import Traceback
 
-EXAMPLE = (
-    "Example:  tdt schema > tdt.schema.json, and in a config the first line "
-    "'# yaml-language-server: $schema=tdt.schema.json'"
+EXAMPLE = examples("tdt schema > tdt.schema.json") + (
+    "\n\nAn editor follows it in a config whose first line is\n\n\b\n  # yaml-language-server: $schema=tdt.schema.json"
 )
 
 

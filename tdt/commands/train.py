@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tdt.commands._complete import configs, runs
+from tdt.commands._help import examples
 from tdt.commands._options import Device, Overrides, Root, Traceback, Trust
 
 if TYPE_CHECKING:
@@ -17,7 +18,11 @@ if TYPE_CHECKING:
     from tdt.train.run import Run
     from tdt.train.session import Session
 
-EXAMPLE = "Examples:  tdt train digits-cnn train.epochs=5 optimizer.lr=0.1  |  tdt train --resume digits-cnn/1 train.epochs=20"
+EXAMPLE = examples(
+    "tdt train digits-cnn train.epochs=5 optimizer.lr=0.1",
+    "tdt train my.yaml --dry-run",
+    "tdt train --resume digits-cnn/1 train.epochs=20",
+)
 
 
 ConfigFile = Annotated[

@@ -1,0 +1,61 @@
+"""Help as plain text: arguments as they are written, commands with their whole first sentence, examples a line each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from typer.core import TyperCommand, TyperGroup
+
+
+def examples(*commands: str) -> str:
+    """The end of a verb's help.
+
+    >>> print(examples("tdt runs", "tdt runs list").removeprefix("\\b").lstrip())
+    Examples:
+      tdt runs
+      tdt runs list
+    """
+    return "\b\nExamples:\n" + "\n".join(f"  {command}" for command in commands)  # \b: not to be wrapped
+
+
+class Command(TyperCommand):
+    """A verb. Its arguments are shown by their metavar alone, where Typer adds braces, dots and types of Python."""
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        names = [(_name(param), param.required) for param in self.params if _is_argument(param)]
+        return ["[OPTIONS]", *(name if required else f"[{name}]" for name, required in names)]
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        params = self.get_params(ctx)
+        arguments = [(_name(param), param.help or "") for param in params if _is_argument(param)]
+        options = [param.get_help_record(ctx) for param in params if not _is_argument(param)]
+        for title, rows in (("Arguments", arguments), ("Options", list(filter(None, options)))):
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl(rows)
+
+
+class Group(TyperGroup):
+    """A verb with commands of its own."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(self.summaries(ctx)))
+
+    def summaries(self, ctx: Any) -> list[tuple[str, str]]:
+        """Each command, and what it does in a line."""
+        commands = {name: self.get_command(ctx, name) for name in self.list_commands(ctx)}
+        return [(name, first_line(command.help)) for name, command in commands.items() if command]
+
+
+def first_line(text: str | None) -> str:
+    """What stands before the first line break."""
+    return (text or "").strip().partition("\n")[0]
+
+
+def _is_argument(param: Any) -> bool:
+    return bool(param.param_type_name == "argument")
+
+
+def _name(param: Any) -> str:
+    return str(param.metavar or param.name.upper())
