@@ -26,7 +26,7 @@ class Command(TyperCommand):
         return ["[OPTIONS]", *(name if required else f"[{name}]" for name, required in names)]
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        params = self.get_params(ctx)
+        params: list[Any] = self.get_params(ctx)
         arguments = [(_name(param), param.help or "") for param in params if _is_argument(param)]
         options = [param.get_help_record(ctx) for param in params if not _is_argument(param)]
         for title, rows in (("Arguments", arguments), ("Options", list(filter(None, options)))):
