@@ -35,9 +35,9 @@ def text(wheel: zipfile.ZipFile, end: str) -> str:
 def test_the_wheel_holds_every_module_the_configs_and_the_data(wheel: zipfile.ZipFile):
     names = set(wheel.namelist())
     modules = {path.relative_to(ROOT).as_posix() for path in (ROOT / "tdt").rglob("*.py")}
-    configs = {f"tdt/configs/{path.name}" for path in (ROOT / "configs").glob("*.yaml")}
+    configs = {f"tdt/configs/{path.name}" for path in (ROOT / "configs").iterdir()}
     data = {f"tdt/vision/datasets/data/{name}" for name in ("digits.npz", "ATTRIBUTION.md")}
-    assert "tdt/configs/digits-cnn.yaml" in configs
+    assert {"tdt/configs/digits-cnn.yaml", "tdt/configs/tdt.schema.json"} <= configs
     assert modules | configs | data | {"tdt/py.typed"} <= names
 
 

@@ -70,7 +70,7 @@ def init(
     else:
         found = [line for line in text.partition("\n\n")[0].splitlines() if is_table or path.is_dir()]
         print(
-            *(line.removeprefix("#").removeprefix(" ") for line in found[:-2]),
+            *(line.removeprefix("#").removeprefix(" ") for line in found[1:-2]),
             f"{file} is written; next: tdt train {file}",
             sep="\n",
         )

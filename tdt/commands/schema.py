@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
 from tdt.commands._help import examples
 from tdt.commands._options import Traceback
 
-EXAMPLE = examples("tdt schema > tdt.schema.json") + (
-    "\n\nAn editor follows it in a config whose first line is\n\n\b\n  # yaml-language-server: $schema=tdt.schema.json"
+EXAMPLE = examples("tdt schema --output tdt.schema.json") + (
+    "\n\nAn editor follows it in a config beside it whose first line is"
+    "\n\n\b\n  # yaml-language-server: $schema=tdt.schema.json"
 )
 
 
-def schema(traceback: Traceback = False) -> int:
+def schema(
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write it to a file, over what is there.")
+    ] = None,
+    traceback: Traceback = False,
+) -> int:
     """Print the JSON Schema (draft 2020-12) of configs: sections, and every component with its arguments."""
-    import json
-
+    from tdt.train.config.schema import as_json
     from tdt.train.config.schema import schema as made
 
-    print(json.dumps(made(), indent=1))
+    text = as_json(made())
+    if output is None:
+        print(text, end="")
+    else:
+        output.write_text(text, encoding="utf-8")
     return 0

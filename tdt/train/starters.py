@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tdt.train.config.find import bundled
+from tdt.train.config.find import SCHEMA, SCHEMA_LINE, bundled, bundled_folder
 from tdt.train.registry import nearest
 
 TABLES = (".csv", ".tsv")
@@ -30,16 +30,23 @@ def template(name: str, file: Path) -> str:
         near = nearest(name, known)
         meant = f"did you mean {near!r}?" if near else f"templates: {', '.join(known)}"
         raise Unfit(f"{name}: no such file or folder, and no template; {meant}")
-    text = known[name].read_text(encoding="utf-8")
-    return text.replace(f"\nname: {name}", f"\nname: {_name(file)}", 1).replace(
-        f"tdt train {name}", f"tdt train {file}"
-    )
+    text = known[name].read_text(encoding="utf-8").replace(f"{SCHEMA_LINE}{SCHEMA}", _schema_line(), 1)
+    text = text.replace(f"\nname: {name}", f"\nname: {_name(file)}", 1)
+    return text.replace(f"tdt train {name}", f"tdt train {file}")
 
 
 def templates() -> dict[str, str]:
-    """The configs that come with tdt, name → what its first line says."""
-    first = {name: path.read_text(encoding="utf-8").partition("\n")[0] for name, path in bundled().items()}
-    return {name: line.removeprefix("#").strip() for name, line in first.items()}
+    """The configs that come with tdt, name → what its first line says, after the schema's."""
+    texts = {
+        name: path.read_text(encoding="utf-8").removeprefix(f"{SCHEMA_LINE}{SCHEMA}\n")
+        for name, path in bundled().items()
+    }
+    return {name: text.partition("\n")[0].removeprefix("#").strip() for name, text in texts.items()}
+
+
+def _schema_line() -> str:
+    """From which editors check the config: with the schema of the tdt that is installed here, wherever the config lies."""
+    return f"{SCHEMA_LINE}{(bundled_folder() / SCHEMA).as_posix()}"
 
 
 def table(path: Path, file: Path, target: str | None = None) -> str:
@@ -181,7 +188,7 @@ def _config(
     layers: list[str],
     tail: list[str],
 ) -> str:
-    lines = [f"# {line}" for line in report]
+    lines = [_schema_line(), *(f"# {line}" for line in report)]
     lines += [
         "#",
         f"#   tdt train {file}",

@@ -61,6 +61,15 @@ def test_a_template_takes_the_name_of_its_file(capsys):
     trains("mine.yaml")
 
 
+def test_a_new_config_names_the_schema_for_editors(capsys):
+    make_table(Path("flowers.csv"))
+    assert init(capsys, "digits-mlp", "a.yaml")[0] == init(capsys, "flowers.csv", "b.yaml")[0] == 0
+    for file in ("a.yaml", "b.yaml"):
+        before, _, address = Path(file).read_text().partition("\n")[0].partition("=")
+        assert before == "# yaml-language-server: $schema"
+        assert json.loads(Path(address).read_text(encoding="utf-8"))["title"] == "tdt config"
+
+
 def test_nothing_is_overwritten(capsys):
     Path("digits-mlp.yaml").write_text("mine")
     code, _, err = init(capsys, "digits-mlp")

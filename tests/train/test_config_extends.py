@@ -65,6 +65,12 @@ def test_a_component_keeps_its_arguments_as_long_as_its_name_stays(folder: Path)
     assert scheduler("OneCycleLR(0.2)") == "OneCycleLR(0.2)"
 
 
+def test_an_argument_given_by_position_is_changed_by_its_name(folder: Path):
+    (folder / "base.yaml").write_text(GOOD.replace("ReLU", "Conv2d(1, 8, 3, padding=1)", 1))
+    config = extending(folder, "extends: base.yaml\nmodel: {features: {relu1: {out_channels: 9, padding: 2}}}\n")
+    assert str(config.model.entries[0][1].entries[1][1]) == "Conv2d(1, 9, 3, padding=2)"
+
+
 def test_bundled_configs_and_chains_are_extended(folder: Path):
     (folder / "sub").mkdir()
     (folder / "middle.yaml").write_text("extends: base.yaml\nseed: 4\ntrain: {epochs: 3}\n")

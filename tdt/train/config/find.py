@@ -8,16 +8,20 @@ from tdt.train.config.errors import ConfigErrors, Source
 from tdt.train.registry import nearest
 
 LARGEST = 256 * 1024  # bytes; a config is read by people
+SCHEMA_LINE = "# yaml-language-server: $schema="  # the first line of a config, from which editors check it
+SCHEMA = "tdt.schema.json"  # what `tdt schema` prints, beside the bundled configs
 
 
 def bundled() -> dict[str, Path]:
     """The configs that come with tdt, name -> file."""
+    return {path.stem: path for path in sorted(bundled_folder().glob("*.yaml"))}
+
+
+def bundled_folder() -> Path:
+    """Where they are: installed, in the package; in a checkout, beside it."""
     package = Path(__file__).resolve().parents[2]
-    # Installed, they lie in the package; in a checkout, beside it.
-    for folder in (package / "configs", package.parent / "configs"):
-        if folder.is_dir():
-            return {path.stem: path for path in sorted(folder.glob("*.yaml"))}
-    return {}
+    inside = package / "configs"
+    return inside if inside.is_dir() else package.parent / "configs"
 
 
 def find(name: str | Path, errors: ConfigErrors, where: Source | None = None, folder: Path = Path()) -> Path | None:

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import collections.abc
 import inspect
+import json
 import types
 import typing
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Literal
 
 from tdt.train import registry
-from tdt.train.config.losses import OPTIONS
+from tdt.train.config.models import RESERVED
 from tdt.train.config.sections import Patterns, Top
 from tdt.train.config.signatures import BY_TDT, LISTS, is_tensor, layers_wanted, parameters_of, writable
 from tdt.train.registry import Registry
@@ -33,7 +36,6 @@ _NAMES: dict[Any, Schema] = {
     type(None): {"type": "null"},
 }
 _KINDS = {
-    "layer": registry.layers,
     "loss": registry.losses,
     "metric": registry.metrics,
     "dataset": registry.datasets,
@@ -42,84 +44,154 @@ _KINDS = {
     "scheduler": registry.schedulers,
     "initializer": registry.initializers,
 }
-_COMPONENTS = ("loss", "optimizer", "scheduler")  # sections that are one component
-_BLOCK = r"^[A-Za-z_]\w*(\([\s\S]*\))?$"
+_CALL = r"^[A-Za-z_]\w*(\([\s\S]*\))?$"
+_NAME = r"^[A-Za-z_]\w*$"
+_PART = r"^(output|target|input)(/\w+)*$"
 
 
 def schema() -> Schema:
-    """The schema of a whole config, as plain data for `json.dumps`."""
+    """The schema of a whole config, as plain data."""
     made = Top.model_json_schema(by_alias=True)
-    defs: Schema = {name: _with_references(section) for name, section in made.pop("$defs").items()}
+    sections: Schema = made.pop("$defs")
+    needed = {name: section.pop("required", []) for name, section in sections.items()}
+    defs: Schema = {name: _with_references(section) for name, section in sections.items()}
     top = _with_references(made)
-    defs["reference"] = {"type": "string", "pattern": r"\$\{"}
-    for kind, known in _KINDS.items():
-        defs |= _component(kind, known)
-    defs |= _model("model", {"$ref": "#/$defs/layer.text"}) | _model("model.of_blocks", _text(_BLOCK))
-    defs["loss.terms"] = {"type": "object", "additionalProperties": _ref("loss")}
-    _place(defs["Data"]["properties"], dict.fromkeys(("train", "valid", "test"), _ref("dataset")))
-    _place(defs["Data"]["properties"], dict.fromkeys(("transform", "augment"), _one_or_more(_ref("transform"))))
-    properties = top["properties"]
-    _place(properties, {key: _ref(key) for key in ("optimizer", "scheduler")})
-    _place(properties, {"metrics": _one_or_more(_ref("metric")), "init": _init(), "blocks": {"type": "object"}})
-    _place(properties, {"loss": _either("type", _ref("loss"), _ref("loss.terms"))})
-    _place(properties, {"model": ANY})
     required = top.pop("required")
-    return {"$schema": DRAFT, "title": "tdt config", **top, "$defs": defs, "allOf": _whole(required)}
+    defs |= {"reference": {"type": "string", "pattern": r"\$\{"}, "layer.name": _layer_name()}
+    for kind, known in _KINDS.items():
+        defs |= {f"{kind}.{name}": _arguments(kind, name, known, _value) for name in known.names()}
+        defs |= _choice(kind, known) | _choice(kind, known, "open")
+    defs |= _models()
+    for name in ("train", "valid", "test", "transform", "augment"):
+        defs["Data"]["properties"][name] = ANY  # what they may be depends on imports: _components
+    top["properties"] |= dict.fromkeys(("model", "blocks", "loss", "metrics", "init", "optimizer", "scheduler"), ANY)
+    top["properties"]["imports"] = _one_or_more({"anyOf": [{"type": "string"}, _imported()]})
+    return {"$schema": DRAFT, **top, "title": "tdt config", "$defs": defs, "allOf": _whole(required, needed)}
 
 
-def _whole(required: list[str]) -> list[Schema]:
-    """What holds for the file: a config that extends another may leave out what that one says."""
+def as_json(made: Schema) -> str:
+    """A schema as text, each of its definitions on a line of its own."""
+    defs = (f"  {json.dumps(name)}: {json.dumps(value, ensure_ascii=False)}" for name, value in made["$defs"].items())
+    rest = json.dumps({key: value for key, value in made.items() if key != "$defs"}, indent=1, ensure_ascii=False)
+    return rest.removesuffix("\n}") + ',\n "$defs": {\n' + ",\n".join(defs) + "\n }\n}\n"
+
+
+def _whole(required: list[str], needed: dict[str, list[str]]) -> list[Schema]:
+    """What holds for the file. One that extends another may leave out what that one says, and may say a part of a
+    component; where there are blocks or imports, names may be the user's own."""
     named = {"if": {"type": "object"}, "then": {"required": ["type"]}}
-    alone = {"required": required, "properties": dict.fromkeys(("optimizer", "scheduler"), named)}
-    models = [{"properties": {"model": _ref(name)}} for name in ("model.of_blocks", "model")]
-    has_blocks = {"anyOf": [{"required": ["blocks"]}, {"required": ["extends"]}]}
+    needs = {name: {"required": keys} for name, keys in needed.items()}  # of mappings: other values have no keys
+    alone: Schema = {"data": needs["Data"], "weights": needs["Weights"], "optimizer": named, "scheduler": named}
+    alone["train"] = {"properties": {"early_stopping": needs["EarlyStopping"], "swa": needs["Swa"]}}
+    extends, imports = {"required": ["extends"]}, {"required": ["imports"]}
+    own_layers = {"anyOf": [imports, {"required": ["blocks"]}]}
+    model = {"if": own_layers, "then": _has("model", "model.open"), "else": _has("model", "model")}
+    whole = {"properties": alone | {"blocks": _blocks()}, "required": required, "allOf": [model]}
     return [
-        {"if": {"required": ["extends"]}, "else": alone},
-        {"if": has_blocks, "then": models[0], "else": models[1]},
+        {"if": extends, "else": whole},
+        {"if": {"anyOf": [extends, imports]}, "then": _components(".open"), "else": _components("")},
     ]
 
 
-def _component(kind: str, known: Registry) -> Schema:
-    """Definitions of a kind: as text (a name or a call), as a mapping with `type`, and the arguments of each name."""
-    names = known.names()
-    alternatives = []
-    defs: Schema = {}
-    for name in names:
-        defs[f"{kind}.{name}"] = _arguments(kind, name, known)
-        of_name = {"properties": {"type": {"const": name}}, "required": ["type"]}
-        alternatives.append({"if": of_name, "then": _ref(f"{kind}.{name}")})
-    defs[f"{kind}.text"] = {"anyOf": [_text(rf"^({'|'.join(names)})(\([\s\S]*\))?$"), REFERENCE]}
-    defs[kind] = {
-        "if": {"type": "object"},
-        "then": {"properties": {"type": {"enum": names}}, "allOf": alternatives},
-        "else": _ref(f"{kind}.text"),
+def _has(key: str, name: str) -> Schema:
+    return {"properties": {key: _ref(name)}}
+
+
+def _components(variant: str) -> Schema:
+    """What stands in the sections that are components, or lists of them. variant: "" or ".open" names."""
+    optional = {"type": "null"}
+    splits = {name: {"anyOf": [_ref(f"dataset{variant}"), optional]} for name in ("valid", "test")}
+    steps = {"anyOf": [_one_or_more(_ref(f"transform{variant}")), optional]}
+    data = {"train": _ref(f"dataset{variant}")} | splits | {"transform": steps, "augment": steps}
+    metric = _ref(f"metric{variant}")
+    own = {"propertyNames": {"pattern": _NAME}, "additionalProperties": metric}
+    loss = {"allOf": [_ref(f"loss{variant}"), {"properties": {"weight_in_total": False}}]}
+    names = {"pattern": _NAME, "not": {"enum": ["loss", *registry.metrics.names()]}}
+    terms = {"propertyNames": names, "additionalProperties": _ref(f"loss{variant}"), "minProperties": 1}
+    return {
+        "properties": {
+            "data": {"properties": data},
+            "metrics": {"anyOf": [_one_or_more(_either("type", metric, own)), optional]},
+            "init": _init(f"initializer{variant}"),
+            "loss": _either("type", loss, ANY if variant else terms),
+            "optimizer": _ref(f"optimizer{variant}"),
+            "scheduler": {"anyOf": [_ref(f"scheduler{variant}"), optional]},
+        }
     }
-    return defs
 
 
-def _arguments(kind: str, name: str, known: Registry) -> Schema:
+def _imported() -> Schema:
+    fields = {"file": {"type": "string"}, "sha256": {"type": "string"}}
+    return {"type": "object", "properties": fields, "required": ["file"], "additionalProperties": False}
+
+
+def _choice(kind: str, known: Registry, variant: str = "", own: Sequence[str] = ()) -> Schema:
+    """A component of a kind: as text (a name or a call), or as a mapping with `type` and that name's arguments.
+
+    variant: "" where all names are known; in others the user has names too. own: the names that it has anew.
+    """
+    names = known.names()
+    alternatives = [
+        {
+            "if": {"properties": {"type": {"const": name}}, "required": ["type"]},
+            "then": _ref(_joined(kind, variant if name in own else "", name)),
+        }
+        for name in names
+    ]
+    mapping: Schema = {"properties": {"type": _text(_NAME) if variant else {"enum": names}}, "allOf": alternatives}
+    text = _text(_CALL if variant else rf"^({'|'.join(names)})(\([\s\S]*\))?$")
+    mapping |= {} if variant else {"required": ["type"]}
+    written = {"if": {"type": "object"}, "then": mapping, "else": {"anyOf": [text, REFERENCE]}}
+    return {_joined(kind, variant): written}
+
+
+def _parameters(known: Registry, name: str) -> list[inspect.Parameter]:
+    return list(parameters_of(known.find(name), len(known.supplied)).values())
+
+
+def _arguments(kind: str, name: str, known: Registry, value_of: Callable[[Any], Schema]) -> Schema:
     target = known.find(name)
     properties: Schema = {"type": {"const": name}}
     required, is_open = [], False
-    for parameter in parameters_of(target, len(known.supplied)).values():
+    for parameter in _parameters(known, name):
         if parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL):
             is_open = True
         elif parameter.name not in BY_TDT:
-            value = _value(parameter.annotation, kind)
+            value = value_of(parameter.annotation)
             if parameter.default is parameter.empty:
                 required.append(parameter.name)
             elif isinstance(parameter.default, (bool, int, float, str)):
                 value = value | {"default": parameter.default}
             properties[parameter.name] = value
-    options = {
-        "loss": dict.fromkeys(OPTIONS, ANY),
+    options: dict[str, Schema] = {
+        "loss": dict.fromkeys(("input", "target"), _text(_PART)) | {"weight_in_total": {"type": "number"}},
         "scheduler": {"interval": {"enum": ["epoch", "step"]}},
         "optimizer": {"param_groups": _groups(properties)},
+        "layer": {"from": _names()},  # in a graph alone, says _models
     }
-    properties |= options.get(kind, {})
+    if name == "ReduceLROnPlateau":
+        options["scheduler"] |= {"monitor": {"type": "string"}}
+    properties |= {key: _or_reference(value) for key, value in options.get(kind, {}).items()}
     described = (inspect.getdoc(target) or "").partition("\n\n")[0].replace("\n", " ")
     made = {"description": described, "type": "object", "properties": properties, "required": required}
     return made if is_open else made | {"additionalProperties": False}
+
+
+def _names() -> Schema:
+    return {"anyOf": [_text("."), {"type": "array", "items": _text("."), "minItems": 1}]}
+
+
+def _layer_name() -> Schema:
+    """What a key may be that names a layer: no word that says what a mapping is, and no attribute of a module."""
+    taken = [name for name in dir(registry.find_sequential()) if not name.startswith("__")]
+    return {"pattern": r"^[^.]+$", "not": {"enum": [*RESERVED, "training", *taken]}}
+
+
+def _blocks() -> Schema:
+    layer = _text(rf"^({'|'.join(registry.layers.names())})(\(|$)")
+    signature = {"pattern": _CALL, "not": layer}
+    written = {"type": "object", "propertyNames": signature, "additionalProperties": _ref("model.block")}
+    return {"anyOf": [written, {"type": "null"}]}
 
 
 def _groups(options: Schema) -> Schema:
@@ -129,8 +201,8 @@ def _groups(options: Schema) -> Schema:
     return {"type": "array", "items": group}
 
 
-def _init() -> Schema:
-    fields = {"params": _patterns(), "with": _ref("initializer")}
+def _init(function: str) -> Schema:
+    fields = {"params": _patterns(), "with": _ref(function)}
     rule = {"type": "object", "properties": fields, "required": ["params", "with"], "additionalProperties": False}
     return {"anyOf": [{"type": "array", "items": rule}, {"type": "null"}, REFERENCE]}
 
@@ -141,75 +213,107 @@ def _patterns() -> Schema:
     return _or_reference(TypeAdapter(Patterns).json_schema())
 
 
-def _model(name: str, text: Schema) -> Schema:
-    """Models: a list, a mapping of layers, a component, a block or a graph. text: what a layer may be as text."""
-    again = _ref(name)
-    node = _either("from", {"properties": {"layer": again}}, again)
-    graph = {"properties": {"graph": {"type": "object", "additionalProperties": node}}}
-    layers = {"minProperties": 1, "propertyNames": {"pattern": r"^[^.]+$"}, "additionalProperties": again}
-    mapping = _either("type", _ref("layer"), _either("block", ANY, _either("graph", graph, layers)))
-    sequence = {"type": "array", "items": again, "minItems": 1}
-    written = {"if": {"type": "array"}, "then": sequence, "else": {"anyOf": [text, REFERENCE]}}
-    return {name: {"if": {"type": "object"}, "then": mapping, "else": written}}
+def _models() -> Schema:
+    """Models and layers, three times: where all names are known; where there are blocks, or imports (`open`); and in a
+    block, where a word in the place of any value may be one of its parameters."""
+    known = registry.layers
+    taking = [name for name in known.names() if any(layers_wanted(p.annotation) for p in _parameters(known, name))]
+    made = {}
+    for variant, own in (("", known.names()), ("open", taking), ("block", known.names())):
+        value_of = partial(_argument, model=_joined("model", variant), free=variant == "block")
+        for name in own:
+            made[_joined("layer", variant, name)] = _arguments("layer", name, known, value_of)
+        made |= _choice("layer", known, variant, own) | _model(variant)
+    return made
 
 
-def _value(annotation: Any, kind: str) -> Schema:
+def _argument(annotation: Any, model: str, free: bool) -> Schema:
+    """What is written for an argument of a layer: models are those called `model`; free: other values are anything."""
+    wanted = layers_wanted(annotation)
+    if wanted is None:
+        return ANY if free else _value(annotation)
+    one = _ref(model)
+    several = {"propertyNames": _ref("layer.name"), "additionalProperties": one}
+    found = {"if": {"type": "array"}, "then": {"items": one}, "else": several} if wanted == "layers" else one
+    return {"anyOf": [found, {"type": "null"}]} if type(None) in typing.get_args(annotation) else found
+
+
+def _model(variant: str) -> Schema:
+    """A model: a list, a mapping of layers, a component, a block or a graph; and the graph with its nodes."""
+    model, graph, node = (_joined(name, variant) for name in ("model", "graph", "node"))
+    layer, again = _ref(_joined("layer", variant)), _ref(model)
+    block = {"properties": {"block": _text(_NAME) if variant else False}}
+    layers = {"minProperties": 1, "propertyNames": _ref("layer.name"), "additionalProperties": again}
+    alone = {"properties": {"from": False}}  # which says what a node takes
+    mapping = _either("type", layer, _either("block", block, _either("graph", _ref(graph), layers)))
+    written = {"if": {"type": "array"}, "then": {"items": again, "minItems": 1}, "else": layer}
+    beside = {"properties": {"from": _names(), "layer": again}, "required": ["layer"], "additionalProperties": False}
+    taking = _either("type", layer, _either("block", block, _either("graph", _ref(graph), beside)))
+    named = {"properties": {"from": _names()}}
+    nodes = {"type": "object", "minProperties": 1, "propertyNames": _ref("layer.name")}
+    fields = {"graph": nodes | {"additionalProperties": _ref(node)}} | dict.fromkeys(("inputs", "outputs"), _names())
+    return {
+        model: {"if": {"type": "object"}, "then": mapping | alone, "else": written},
+        graph: {"properties": fields | {"from": _names()}, "additionalProperties": False},
+        node: {"if": {"type": "object", "required": ["from"]}, "then": taking | named, "else": again},
+    }
+
+
+def _value(annotation: Any) -> Schema:
     """What may be written for an argument, as `signatures.fit` decides it."""
-    found = _fitting(annotation, kind)
+    found = _fitting(annotation)
     return ANY if found == ANY else _or_reference(found)
 
 
-def _fitting(annotation: Any, kind: str) -> Schema:
+def _fitting(annotation: Any) -> Schema:
     origin, inner = typing.get_origin(annotation), typing.get_args(annotation)
     if layers_wanted(annotation):
         return ANY  # any model, whose blocks are not known here
     if origin is typing.Annotated:
-        return _fitting(inner[0], kind)
+        return _fitting(inner[0])
     if annotation in _NAMES:
         return _NAMES[annotation]
     if origin in (typing.Union, types.UnionType):
-        options = [_fitting(option, kind) for option in writable(inner)]
+        options = [_fitting(option) for option in writable(inner)]
         return ANY if ANY in options else {"anyOf": options}
     if origin is Literal:
         return {"enum": list(inner)}
     if is_tensor(annotation):
         return {"type": "array", "minItems": 1}
     if tuple in (annotation, origin):
-        return _tuple(inner, kind)
+        return _tuple(inner)
     if annotation in LISTS or origin in LISTS:
-        return {"type": "array", "items": _value(inner[0], kind) if inner else ANY}
+        return {"type": "array", "items": _value(inner[0]) if inner else ANY}
     if dict in (annotation, origin) or origin is collections.abc.Mapping:
         return {"type": "object"}
     return ANY
 
 
-def _tuple(inner: tuple[Any, ...], kind: str) -> Schema:
+def _tuple(inner: tuple[Any, ...]) -> Schema:
     if len(inner) == 2 and inner[1] is Ellipsis:
-        return {"type": "array", "items": _value(inner[0], kind)}
+        return {"type": "array", "items": _value(inner[0])}
     if not inner:
         return {"type": "array"}
-    items = [_value(option, kind) for option in inner]
+    items = [_value(option) for option in inner]
     return {"type": "array", "prefixItems": items, "minItems": len(items), "maxItems": len(items)}
 
 
 def _with_references(section: Schema) -> Schema:
-    """A section whose values may be references."""
+    """A section whose values may be references, and null where that takes out what another config says."""
     fields = {key: _or_reference(value) for key, value in section.get("properties", {}).items()}
+    for value in fields.values():
+        if "default" in value:
+            value["anyOf"] = [*value["anyOf"], *({"type": "null"},) * ({"type": "null"} not in value["anyOf"])]
     return section | {"properties": fields}
 
 
 def _or_reference(value: Schema) -> Schema:
+    if value == ANY:
+        return value
     about = {key: value[key] for key in ("description", "default", "title") if key in value}
     rest = {key: item for key, item in value.items() if key not in about}
     options = rest["anyOf"] if list(rest) == ["anyOf"] else [rest]
     return about | {"anyOf": [*options, REFERENCE]}
-
-
-def _place(properties: Schema, values: Schema) -> None:
-    """Say what stands in keys that the models leave open; null, where the key need not be there."""
-    for key, value in values.items():
-        optional = "default" in properties[key]
-        properties[key] = {"anyOf": [value, {"type": "null"}]} if optional and value != ANY else value
 
 
 def _one_or_more(item: Schema) -> Schema:
@@ -228,3 +332,7 @@ def _text(pattern: str) -> Schema:
 
 def _ref(name: str) -> Schema:
     return {"$ref": f"#/$defs/{name}"}
+
+
+def _joined(*names: str) -> str:
+    return ".".join(filter(None, names))

@@ -16,7 +16,7 @@ import types
 import typing
 from typing import TYPE_CHECKING, Any, Literal
 
-from tdt.train.config.errors import COMMAND_LINE, ConfigErrors
+from tdt.train.config.errors import ConfigErrors
 from tdt.train.config.nodes import BROKEN, Call, Node, join
 from tdt.train.config.scalars import hint, spell
 from tdt.train.registry import Registry, nearest
@@ -101,7 +101,7 @@ def check_arguments(
         place = positional.index(parameter) if parameter in positional else len(args)
         if place >= len(args):
             kwargs[name] = value
-        elif node.source.file == COMMAND_LINE:  # an override wins over the place where the call gives it
+        elif (node.key_source or node.source).file != call.source.file:  # what extends or overrides the call wins
             args[place], call.args[place] = value, node
             del kwargs[name], call.kwargs[name]
         else:
