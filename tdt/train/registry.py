@@ -143,6 +143,12 @@ def _subclass_of(
     return accepts
 
 
+def _is_layer(name: str, value: Any) -> bool:
+    if inspect.isfunction(value):
+        return _load("tdt.vision.models._api:BUILDERS").get(name) is value
+    return _is_module(name, value)
+
+
 def _is_init(name: str, value: Any) -> bool:
     return name.endswith("_") and inspect.isfunction(value)
 
@@ -152,13 +158,15 @@ _CODE = "takes a Python function, and a config holds no code; use another schedu
 _LAYERS = "is what a list (or a mapping) of layers becomes; write [ReLU, Flatten], or a layer on each line"
 _WEIGHTS = "only holds weights, for a layer that a program defines; write that layer"
 
+_is_module = _subclass_of("tdt.nn:Module", excluding=("NLLLoss2d", "RNNBase", "RNNCellBase"))
 layers = Registry(
     "layer",
-    ["tdt.nn", "tdt.train.layers"],
-    _subclass_of("tdt.nn:Module", excluding=("NLLLoss2d", "RNNBase", "RNNCellBase")),
+    ["tdt.nn", "tdt.train.layers", "tdt.vision.models"],
+    _is_layer,
     refused=dict.fromkeys(("Sequential", "ModuleList", "ModuleDict", "Container"), _LAYERS)
     | dict.fromkeys(("ParameterList", "ParameterDict"), _WEIGHTS)
     | {"Graph": "is written as `graph:`, with its nodes below"}
+    | {"ResNet": "is made of a Python class; write resnet18, or another that is ready"}
     | {
         "DataParallel": "wraps the model of a program; where a config's model runs, `device` says",
     },

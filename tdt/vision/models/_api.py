@@ -1,0 +1,90 @@
+"""Builders of models by name: `resnet18(num_classes=10)` and `get_model("resnet18", num_classes=10)` are the same."""
+
+from __future__ import annotations
+
+import fnmatch
+import inspect
+from collections.abc import Callable, Iterable
+from types import ModuleType
+from typing import Any, TypeVar
+
+from tdt import nn
+
+M = TypeVar("M", bound=nn.Module)
+BUILDERS: dict[str, Callable[..., nn.Module]] = {}
+WEIGHTS = "https://download.pytorch.org/models/"  # where torchvision's files lie
+
+
+def builder(name: str, make: Callable[..., M], *fixed: Any, doc: str, file: str, **preset: Any) -> Callable[..., M]:
+    """Make and register the function `name`, which returns `make(*fixed, **config)`; `preset` are defaults of its own.
+
+    file: torchvision's weights, named where someone asks for weights.
+    """
+    parameters = [*inspect.signature(make).parameters.values()][len(fixed) :]
+    options = [
+        p.replace(kind=p.KEYWORD_ONLY, default=preset.get(p.name, p.default))
+        for p in (*inspect.signature(_no_weights).parameters.values(), *parameters)
+    ]
+
+    def build(weights: Any = None, progress: bool = True, **config: Any) -> M:
+        asked = weights or config.pop("pretrained", None)  # the old name of `weights`
+        if asked:
+            raise ValueError(
+                f"{name}: tdt fetches no weights, got {asked!r}. Fetch {WEIGHTS}{file} and load it: "
+                f"model.load_state_dict(tdt.load({file!r}))"
+            )
+        return make(*fixed, **{**preset, **config})
+
+    build.__name__ = build.__qualname__ = name
+    build.__module__ = make.__module__
+    build.__doc__ = f"{doc}\n\nweights: none but None; a ValueError says where torchvision's lie and how to load them."
+    build.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]
+    BUILDERS[name] = build
+    return build
+
+
+def _no_weights(weights: Any = None, progress: bool = True) -> None:
+    """The parameters that all builders have, in torchvision's order."""
+
+
+def list_models(
+    module: ModuleType | None = None,
+    include: Iterable[str] | str | None = None,
+    exclude: Iterable[str] | str | None = None,
+) -> list[str]:
+    """The names that `get_model` knows, sorted: of one module, those that match `include` and not `exclude` (wildcards).
+
+    >>> from tdt.vision import models
+    >>> models.list_models(include="resnet*", exclude="*5*")
+    ['resnet101', 'resnet18', 'resnet34']
+    """
+    names = {n for n, b in BUILDERS.items() if module is None or b.__module__.rpartition(".")[0] == module.__name__}
+
+    def matching(patterns: Iterable[str] | str) -> set[str]:
+        patterns = [patterns] if isinstance(patterns, str) else patterns
+        return {name for pattern in patterns for name in fnmatch.filter(names, pattern)}
+
+    return sorted((matching(include) if include else names) - (matching(exclude) if exclude else set()))
+
+
+def get_model_builder(name: str) -> Callable[..., nn.Module]:
+    """The function that builds the model `name`, in any case of letters. ValueError for an unknown one.
+
+    >>> from tdt.vision import models
+    >>> models.get_model_builder("ResNet18") is models.resnet18
+    True
+    """
+    try:
+        return BUILDERS[name.lower()]
+    except KeyError:
+        raise ValueError(f"Unknown model {name.lower()}; known: {', '.join(list_models())}") from None
+
+
+def get_model(name: str, **config: Any) -> nn.Module:
+    """The model `name`, built with `config`.
+
+    >>> from tdt.vision import models
+    >>> models.get_model("squeezenet1_1", num_classes=10).num_classes
+    10
+    """
+    return get_model_builder(name)(**config)

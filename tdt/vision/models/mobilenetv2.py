@@ -1,0 +1,107 @@
+"""MobileNetV2 (Sandler et al.: Inverted Residuals and Linear Bottlenecks, 2018)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tdt import Tensor, nn
+from tdt.vision.models._api import builder
+
+__all__ = ["MobileNetV2", "mobilenet_v2"]
+
+Norm = Callable[..., Any]
+# Of each row of blocks: how much wider than the input they are inside, channels, how many, stride of the first.
+SETTING = (
+    (1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1),
+)  # fmt: skip
+
+
+class Conv2dNormActivation(nn.Sequential):
+    """A convolution, its normalisation and ReLU6."""
+
+    def __init__(self, inp: int, oup: int, size: int, stride: int, groups: int, norm: Norm) -> None:
+        conv = nn.Conv2d(inp, oup, size, stride, (size - 1) // 2, groups=groups, bias=False)
+        super().__init__(conv, norm(oup), nn.ReLU6(inplace=True))
+
+
+def _rounded(channels: float, divisor: int) -> int:
+    """The nearest multiple of `divisor` that takes away no more than a tenth."""
+    near = max(divisor, int(channels + divisor / 2) // divisor * divisor)
+    return near + divisor if near < 0.9 * channels else near
+
+
+class InvertedResidual(nn.Module):
+    """1×1 to more channels, 3×3 of each channel, 1×1 to `oup`; the input goes straight where its shape allows."""
+
+    def __init__(self, inp: int, oup: int, stride: int, expand_ratio: float, norm_layer: Norm | None = None) -> None:
+        super().__init__()
+        if stride not in (1, 2):
+            raise ValueError(f"stride should be 1 or 2 instead of {stride}")
+        norm, hidden = norm_layer or nn.BatchNorm2d, round(inp * expand_ratio)
+        self.stride, self.out_channels = stride, oup
+        self.use_res_connect = stride == 1 and inp == oup
+        layers: list[nn.Module] = [Conv2dNormActivation(inp, hidden, 1, 1, 1, norm)] if expand_ratio != 1 else []
+        layers.append(Conv2dNormActivation(hidden, hidden, 3, stride, hidden, norm))
+        layers += [nn.Conv2d(hidden, oup, 1, bias=False), norm(oup)]
+        self.conv = nn.Sequential(*layers)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(n, inp, h, w) → (n, oup, h / stride, w / stride)."""
+        return x + self.conv(x) if self.use_res_connect else self.conv(x)
+
+
+class MobileNetV2(nn.Module):
+    """Inverted residuals, then a mean over the image and one linear layer.
+
+    width_mult: all channels by it, as multiples of `round_nearest`. inverted_residual_setting: rows (how much wider inside,
+    channels, blocks, stride). block, norm_layer: instead of InvertedResidual and BatchNorm2d.
+    """
+
+    def __init__(
+        self,
+        num_classes: int = 1000,
+        width_mult: float = 1.0,
+        inverted_residual_setting: Sequence[Sequence[int]] | None = None,
+        round_nearest: int = 8,
+        block: Norm | None = None,
+        norm_layer: Norm | None = None,
+        dropout: float = 0.2,
+    ) -> None:
+        super().__init__()
+        block, norm = block or InvertedResidual, norm_layer or nn.BatchNorm2d
+        rows = SETTING if inverted_residual_setting is None else inverted_residual_setting
+        if not rows or len(rows[0]) != 4:
+            raise ValueError(f"inverted_residual_setting should be non-empty or a 4-element list, got {rows}")
+        channels = _rounded(32 * width_mult, round_nearest)
+        self.last_channel = _rounded(1280 * max(1.0, width_mult), round_nearest)
+        features: list[nn.Module] = [Conv2dNormActivation(3, channels, 3, 2, 1, norm)]
+        for ratio, width, count, first in rows:
+            out = _rounded(width * width_mult, round_nearest)
+            for i in range(count):
+                features.append(block(channels, out, 1 if i else first, expand_ratio=ratio, norm_layer=norm))
+                channels = out
+        features.append(Conv2dNormActivation(channels, self.last_channel, 1, 1, 1, norm))
+        self.features = nn.Sequential(*features)
+        self.classifier = nn.Sequential(nn.Dropout(dropout), nn.Linear(self.last_channel, num_classes))
+        self._initialise()
+
+    def _initialise(self) -> None:
+        for layer in self.modules():
+            if isinstance(layer, nn.Conv2d):
+                nn.init.kaiming_normal_(layer.weight, mode="fan_out")
+            elif isinstance(layer, nn.Linear):
+                nn.init.normal_(layer.weight, 0, 0.01)
+                nn.init.zeros_(layer.bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(n, 3, h, w) → (n, num_classes)."""
+        return self.classifier(nn.functional.adaptive_avg_pool2d(self.features(x), (1, 1)).flatten(1))
+
+
+mobilenet_v2 = builder(
+    "mobilenet_v2",
+    MobileNetV2,
+    doc="MobileNetV2: num_classes, width_mult, inverted_residual_setting, round_nearest, block, norm_layer, dropout.",
+    file="mobilenet_v2-7ebf99e0.pth",
+)
