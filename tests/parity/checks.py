@@ -21,7 +21,6 @@ from tests.parity.compare import (
 )
 from tests.parity.convert import PRECISE, Unconvertible, tensors_in, to_tdt, twin
 from tests.parity.deviations import ANY_STRIDES, UNIQUE
-from tests.parity.listing import call_code
 from tests.parity.opdb import (
     REFUSED,
     Report,
@@ -34,7 +33,6 @@ from tests.parity.opdb import (
     samples,
     samples_refused,
     seed_all,
-    size_of,
     written_name,
 )
 from tests.parity.rebind import over_tdt
@@ -54,30 +52,35 @@ def check_values(info: OpInfo) -> Report:
             if dtype in (torch.float64, torch.int64):
                 chosen += tuple(s.noncontiguous() for s in chosen[:2] if _all_strided(s))
             for s in chosen:
-                agree = _values_agree(info, s)
-                args = (s.input, *s.args)
-                ask(report, "value", dtype, written_name(info), info.op, our, args, s.kwargs, agree)
+                given = given_of(s)
+                ask(report, "value", dtype, written_name(info), info.op, our, given, _values_agree(info, given))
     return report
+
+
+def given_of(s: SampleInput) -> tuple[tuple, dict]:
+    """The arguments of a sample: positional ones, and by name."""
+    return (s.input, *s.args), s.kwargs
 
 
 def _all_strided(s: SampleInput) -> bool:
     return all(t.layout is torch.strided for t in tensors_in((s.input, s.args, s.kwargs), torch.Tensor))
 
 
-def _values_agree(info: OpInfo, sample: SampleInput) -> Callable[..., str | None]:
-    kept = twin((sample.input, sample.args, sample.kwargs))
-
-    def agree(result: Any, expected: Any, given: Any) -> str | None:
-        a, b = _unique_parts(info, (kept[0], *kept[1]), kept[2], result, expected)
-        problem = difference(a, b, values=not info.has_nondeterministic_output)
-        if problem and "value at" in problem and a is result:
-            exact, error = attempt(info.op, *twin((kept[0], *kept[1]), PRECISE), **twin(kept[2], PRECISE))
-            if error is None and as_accurate(a, b, exact):
-                problem = None
-        their_given = (sample.input, sample.args, sample.kwargs)
-        return problem or _memory_difference(result, expected, given, their_given, info.name not in ANY_STRIDES)
+def _values_agree(info: OpInfo, given: tuple[tuple, dict]) -> Callable[..., str | None]:
+    def agree(result: Any, expected: Any, our_given: Any, their_given: Any) -> str | None:
+        problem = _result_difference(info, given, result, expected)
+        return problem or _memory_difference(result, expected, our_given, their_given, info.name not in ANY_STRIDES)
 
     return agree
+
+
+def _result_difference(info: OpInfo, given: tuple[tuple, dict], result: Any, expected: Any) -> str | None:
+    """What differs in value, shape and dtype, where PyTorch itself is not just as far from the precise result."""
+    a, b = _unique_parts(info, *given, result, expected)
+    problem = difference(a, b, values=not info.has_nondeterministic_output)
+    if problem and "value at" in problem and a is result and _rounds_alike(info, given, a, b):
+        return None
+    return problem
 
 
 def _unique_parts(info: OpInfo, args: tuple, kwargs: dict, result: Any, expected: Any) -> tuple[Any, Any]:
@@ -122,7 +125,10 @@ def check_variants(info: OpInfo) -> Report:
                     _ask_method(report, info, dtype, s, "inplace", info.inplace_variant)
             if info.supports_out and not info.has_nondeterministic_output:
                 for s in samples(info, dtype):
-                    _ask_out(report, info, dtype, s, our)
+                    try:
+                        _ask_out(report, info, dtype, s, our)
+                    except Unconvertible as reason:
+                        report.unasked[str(reason)] += 1
     return report
 
 
@@ -130,55 +136,54 @@ def _ask_method(report: Report, info: OpInfo, dtype: torch.dtype, s: SampleInput
     name = getattr(method, "__name__", None)
     if name is None or name == "<lambda>" or not hasattr(torch.Tensor, name):
         return
-    args, kwargs = twin(((s.input, *s.args), s.kwargs))
-    code = "{}." + name
+    code, given = "{}." + name, given_of(s)
     our = getattr(tdt.Tensor, name, None)
     if our is None:
-        report.note(check, f"tdt.Tensor has no {name}", dtype, lambda: call_code(code, args, kwargs), 1)
+        report.note(check, f"tdt.Tensor has no {name}", dtype, code, given)
         return
-    kept = twin((args, kwargs))
 
-    def agree(result: Any, expected: Any, given: Any) -> str | None:
-        if check == "inplace" and (result is given[0][0]) != (expected is args[0]):
-            return f"returns the tensor itself: tdt {result is given[0][0]}, PyTorch {expected is args[0]}"
-        a, b = _unique_parts(info, *kept, result, expected)
-        problem = difference(a, b, values=not info.has_nondeterministic_output)
-        return None if problem and "value at" in problem and _rounds_alike(info, s, result, expected) else problem
+    def agree(result: Any, expected: Any, our_given: Any, their_given: Any) -> str | None:
+        itself, theirs_too = result is our_given[0][0], expected is their_given[0][0]
+        if check == "inplace" and itself != theirs_too:
+            return f"returns the tensor itself: tdt {itself}, PyTorch {theirs_too}"
+        return _result_difference(info, given, result, expected)
 
-    ask(report, check, dtype, code, method, our, args, kwargs, agree)
+    ask(report, check, dtype, code, method, our, given, agree)
 
 
-def _rounds_alike(info: OpInfo, s: SampleInput, result: Any, expected: Any) -> bool:
-    exact, error = attempt(info.op, *twin((s.input, *s.args), PRECISE), **twin(s.kwargs, PRECISE))
+def _rounds_alike(info: OpInfo, given: tuple[tuple, dict], result: Any, expected: Any) -> bool:
+    args, kwargs = twin(given, PRECISE)
+    exact, error = attempt(info.op, *args, **kwargs)
     return error is None and as_accurate(result, expected, exact)
 
 
 def _ask_out(report: Report, info: OpInfo, dtype: torch.dtype, s: SampleInput, our: Callable) -> None:
-    args, kwargs = twin(((s.input, *s.args), s.kwargs))
-    expected, error = attempt(info.op, *args, **kwargs)
+    given = args, kwargs = given_of(s)
+    theirs = twin(given)
+    expected, error = attempt(info.op, *theirs[0], **theirs[1])
     if error is not None or not tensors_in(expected, torch.Tensor) or isinstance(expected, list):
         return
+    mine = to_tdt(given)
     for kind in ("resized", "strided", "other dtype", "needs grad"):
         target = _map_tensors(expected, lambda t, kind=kind: _target(t, kind))
         if any(t is None for t in (target if isinstance(target, tuple) else (target,))):
             continue
         if kind == "strided" and info.name in ("tril", "triu") and expected.dim() > 3:
             continue  # PyTorch 2.13 writes outside of the memory of such a target
+        copies = (theirs[0], {**theirs[1], "out": twin(target)}), (mine[0], {**mine[1], "out": to_tdt(target)})
+        ask(report, f"out= {kind}", dtype, written_name(info), info.op, our, (args, {**kwargs, "out": target}),
+            functools.partial(_out_agrees, info, given), copies)  # fmt: skip
 
-        def agree(result: Any, theirs: Any, given: Any, target: Any = target) -> str | None:
-            mine = tensors_in(given[1]["out"], tdt.Tensor)
-            same, their_same = _same_tensors(result, mine), _same_tensors(theirs, tensors_in(target, torch.Tensor))
-            if same != their_same:
-                return f"results that are the tensors given as out=: tdt {same}, PyTorch {their_same}"
-            a, b = _unique_parts(info, args, kwargs, given[1]["out"], target)
-            problem = difference(a, b)
-            if problem and "value at" in problem and _rounds_alike(info, s, result, theirs):
-                return None
-            if info.name in ANY_STRIDES:
-                return problem
-            return problem or _stride_problem(mine, tensors_in(target, torch.Tensor))
 
-        ask(report, f"out= {kind}", dtype, written_name(info), info.op, our, args, {**kwargs, "out": target}, agree)
+def _out_agrees(info: OpInfo, given: tuple, result: Any, expected: Any, our_given: Any, their_given: Any) -> str | None:
+    """`given`: the arguments without `out=`."""
+    out, their_out = our_given[1]["out"], their_given[1]["out"]
+    mine, theirs = tensors_in(out, tdt.Tensor), tensors_in(their_out, torch.Tensor)
+    same, their_same = _same_tensors(result, mine), _same_tensors(expected, theirs)
+    if same != their_same:
+        return f"results that are the tensors given as out=: tdt {same}, PyTorch {their_same}"
+    problem = _result_difference(info, given, out, their_out)
+    return problem or (None if info.name in ANY_STRIDES else _stride_problem(mine, theirs))
 
 
 def _stride_problem(mine: list, theirs: list) -> str | None:
@@ -219,8 +224,8 @@ def check_errors(info: OpInfo) -> Report:
     with quiet():
         seed_all()
         for e in info.error_inputs("cpu", set_seed=False):
-            s = e.sample_input
-            args, kwargs = twin(((s.input, *s.args), s.kwargs))
+            given = given_of(e.sample_input)
+            args, kwargs = twin(given)
             try:
                 our_args, our_kwargs = to_tdt((args, kwargs))
             except Unconvertible as reason:
@@ -228,9 +233,7 @@ def check_errors(info: OpInfo) -> Report:
                 continue
             _, theirs = attempt(info.op, *args, **kwargs)
             _, error = attempt(our, *our_args, **our_kwargs)
-            given = (s.input, *s.args), s.kwargs
-            report.note("error", error_difference(error, theirs), "error input",
-                        lambda g=given: call_code(written_name(info), *g), size_of(given))  # fmt: skip
+            report.note("error", error_difference(error, theirs), "error input", written_name(info), given)
             report.raised += theirs is not None
             report.same_clause += None not in (error, theirs) and first_clause(error) == first_clause(theirs)  # type: ignore[arg-type]
     return report
@@ -263,17 +266,13 @@ def _on_a_clone(method: Callable) -> Callable:
 
 def _ask_gradients(report: Report, info: OpInfo, dtype: torch.dtype, s: SampleInput, theirs: Callable, mine: Callable,
                    check: str = "gradient") -> None:  # fmt: skip
-    args, kwargs = twin(((s.input, *s.args), s.kwargs))
+    given = given_of(s)
+    args, kwargs = twin(given)
     try:
-        our_args, our_kwargs = to_tdt((args, kwargs))
+        our_args, our_kwargs = to_tdt(given)
     except Unconvertible as reason:
         report.unasked[str(reason)] += 1
         return
-    size = size_of((args, kwargs))
-
-    def code() -> str:
-        return call_code(written_name(info), (s.input, *s.args), s.kwargs)
-
     order = 2 if info.supports_gradgrad else 1
     wrap, process = info.gradcheck_wrapper, s.output_process_fn_grad
     expected: list[tuple] = []
@@ -287,10 +286,10 @@ def _ask_gradients(report: Report, info: OpInfo, dtype: torch.dtype, s: SampleIn
     _, error = attempt(_gradients, tdt, lambda: our_process(our_run()), (our_args, our_kwargs), order, found)
     for number, which in enumerate((check, f"second {check}")[: len(expected)]):
         if number < len(found):
-            report.note(which, gradient_difference(found[number], expected[number]), dtype, code, size)
+            report.note(which, gradient_difference(found[number], expected[number]), dtype, written_name(info), given)
         else:
             problem = error_difference(error, None) or "tdt gives no gradient, PyTorch does"
-            report.note(which, problem, dtype, code, size)
+            report.note(which, problem, dtype, written_name(info), given)
             return
 
 
@@ -310,13 +309,18 @@ def _gradients(lib: Any, run: Callable, given: Any, order: int, found: list[tupl
 
 
 def _weights(outputs: list, seed: int) -> list[np.ndarray]:
-    rng = np.random.default_rng(seed)
+    """Numbers in the shape of each output, drawn once for all calls."""
+    start, weights = 0, []
+    for t in outputs:
+        parts = [np.resize(_draws(seed)[start + k :], tuple(t.shape)) for k in range(1 + t.is_complex())]
+        weights.append(parts[0] if len(parts) == 1 else parts[0] + 1j * parts[1])
+        start = (start + t.numel()) % 5_000
+    return weights
 
-    def draw(t: Any) -> np.ndarray:
-        real = rng.standard_normal(tuple(t.shape))
-        return real + 1j * rng.standard_normal(tuple(t.shape)) if t.is_complex() else real
 
-    return [draw(t) for t in outputs]
+@functools.cache
+def _draws(seed: int) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal(10_000)
 
 
 def check_refused(info: OpInfo) -> Report:
@@ -327,11 +331,11 @@ def check_refused(info: OpInfo) -> Report:
     with quiet():
         for dtype in REFUSED:
             for s in samples_refused(info, dtype) if dtype not in info.dtypes else ():
-                args = (s.input, *s.args)
-                if _is_trivial(info, args, s.kwargs):
+                given = given_of(s)
+                if _is_trivial(info, *given):
                     report.unasked["nothing to compute, which PyTorch does in any dtype"] += 1
                     continue
-                ask(report, "refused", dtype, written_name(info), info.op, our, args, s.kwargs, _values_agree(info, s))
+                ask(report, "refused", dtype, written_name(info), info.op, our, given, _values_agree(info, given))
     return report
 
 

@@ -8,11 +8,12 @@ import numpy as np
 import torch
 
 import tdt
-from tests.parity.convert import DTYPES, Unconvertible, array_of
+from tests.parity.convert import DTYPES, Unconvertible, values_of
 
 # The tolerances of torch.testing.assert_close: (relative, absolute).
 TOLERANCE = {"float16": (1e-3, 1e-5), "bfloat16": (1.6e-2, 1e-5), "float32": (1.3e-6, 1e-5), "float64": (1e-7, 1e-7),
              "complex64": (1.3e-6, 1e-5), "complex128": (1e-7, 1e-7)}  # fmt: skip
+BY_DTYPE = {d.np: TOLERANCE.get(d.name, (0.0, 0.0)) for d in DTYPES.values()}
 
 
 def difference(ours: Any, theirs: Any, values: bool = True) -> str | None:
@@ -60,10 +61,12 @@ def _tensor_difference(ours: Any, theirs: torch.Tensor, values: bool) -> str | N
         return f"shape: tdt {tuple(ours.shape)}, PyTorch {tuple(theirs.shape)}"
     if not values:
         return None
-    a, b = ours.detach()._a, array_of(theirs)
+    a, b = ours._a, values_of(theirs)
     if a.dtype != b.dtype:
         return f"dtype of the array: tdt {a.dtype}, PyTorch {b.dtype}"
-    wrong = disagreeing(a, b, *TOLERANCE.get(a.dtype.name, (0.0, 0.0)))
+    if (a == b).all():
+        return None
+    wrong = disagreeing(a, b, *BY_DTYPE[a.dtype])
     if not wrong.any():
         return None
     where = tuple(int(i) for i in np.argwhere(wrong)[0])
@@ -97,7 +100,7 @@ def as_accurate(ours: Any, theirs: Any, exact: Any) -> bool:
     if not isinstance(theirs, torch.Tensor) or not (theirs.is_floating_point() or theirs.is_complex()):
         return difference(ours, theirs) is None
     wide = np.complex128 if theirs.is_complex() else np.float64
-    a, b, e = ours.detach()._a.astype(wide), array_of(theirs).astype(wide), array_of(exact).astype(wide)
+    a, b, e = ours.detach()._a.astype(wide), values_of(theirs).astype(wide), values_of(exact).astype(wide)
     if a.shape != e.shape or not (np.isfinite(b) == np.isfinite(a)).all():
         return False
     sure = np.isfinite(a) & np.isfinite(e)

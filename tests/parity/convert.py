@@ -22,6 +22,7 @@ DTYPES = {getattr(torch, name): getattr(tdt, name) for name in (
 PRECISE = {torch.float16: torch.float64, torch.bfloat16: torch.float64, torch.float32: torch.float64,
            torch.complex64: torch.complex128}  # fmt: skip
 
+NP_DTYPES = {t: d.np for t, d in DTYPES.items()}
 
 # What both libraries share, looked for first: most of what a call is made of.
 PLAIN = frozenset((bool, int, float, complex, str, type(None)))
@@ -33,26 +34,54 @@ class Unconvertible(Exception):
 
 def array_of(t: torch.Tensor, seen: dict | None = None) -> np.ndarray:
     """A NumPy array with the values and strides of `t`, over a copy of its storage: one for all calls with one `seen`."""
-    if t.layout is not torch.strided:
-        raise Unconvertible(f"layout {t.layout}")
-    if t.dtype not in DTYPES:
+    t, np_dtype = _plain(t), NP_DTYPES.get(t.dtype)
+    if np_dtype is None:
         raise Unconvertible(f"dtype {t.dtype}")
     if t.dim() > 64:
         raise Unconvertible("more than 64 dimensions")
-    t = t.detach().resolve_conj().resolve_neg()
-    t = t.clone() if t._is_zerotensor() else t  # has no memory to read
-    if t._is_zerotensor():  # zeros without memory, as some of PyTorch's gradients are
-        t = torch.zeros_like(t)
-    np_dtype = np.dtype(ml_dtypes.bfloat16 if t.dtype is torch.bfloat16 else str(t.dtype).removeprefix("torch."))
     if t.numel() == 0:
         return np.empty(tuple(t.shape), np_dtype)
-    seen, key = {} if seen is None else seen, ("storage", t.untyped_storage()._cdata)
+    storage = t.untyped_storage()
+    seen, key = {} if seen is None else seen, ("storage", storage._cdata)
     if key not in seen:
-        seen[key] = torch.empty(0, dtype=torch.uint8).set_(t.untyped_storage()).numpy().copy(), t  # type: ignore[call-overload]
+        if _is_whole(t, storage):
+            flat = _viewed(t).copy()
+            seen[key] = flat, t
+            return flat
+        seen[key] = torch.empty(0, dtype=torch.uint8).set_(storage).numpy().copy(), t  # type: ignore[call-overload]
     flat, _ = seen[key]  # with t, whose storage's address stays its own while `seen` lives
     size = t.element_size()
-    strides = tuple(s * size for s in t.stride())
+    strides = tuple([s * size for s in t.stride()])
     return np.ndarray(tuple(t.shape), np_dtype, flat, t.storage_offset() * size, strides)
+
+
+def _plain(t: torch.Tensor) -> torch.Tensor:
+    """`t` without a graph and without lazy bits: numbers in memory."""
+    if t.layout is not torch.strided:
+        raise Unconvertible(f"layout {t.layout}")
+    t = t.detach()
+    if t.is_conj() or t.is_neg():
+        t = t.resolve_conj().resolve_neg()
+    if t._is_zerotensor():  # zeros without memory, as some of PyTorch's gradients are; a clone of some is one again
+        t = torch.zeros(t.shape, dtype=t.dtype)
+    return t
+
+
+def _is_whole(t: torch.Tensor, storage: torch.UntypedStorage) -> bool:
+    """Whether `t` is all of its storage in order, so that a copy of it is one of the storage."""
+    return t.is_contiguous() and t.numel() * t.element_size() == storage.nbytes()
+
+
+def _viewed(t: torch.Tensor) -> np.ndarray:
+    return t.view(torch.int16).numpy().view(ml_dtypes.bfloat16) if t.dtype is torch.bfloat16 else t.numpy()
+
+
+def values_of(t: torch.Tensor) -> np.ndarray:
+    """The values of `t` to be read at once: where it can, a view of its memory."""
+    t = _plain(t)
+    if t.dtype not in DTYPES:
+        raise Unconvertible(f"dtype {t.dtype}")
+    return _viewed(t)
 
 
 def to_tdt(value: Any, seen: dict[Any, Any] | None = None) -> Any:
@@ -67,7 +96,7 @@ def to_tdt(value: Any, seen: dict[Any, Any] | None = None) -> Any:
     if isinstance(value, torch.Tensor):
         if id(value) not in seen:
             x = wrap(array_of(value, seen))
-            if isinstance(value, torch.nn.Parameter):
+            if type(value) is not torch.Tensor and isinstance(value, torch.nn.Parameter):
                 x = tdt.nn.Parameter(x, requires_grad=value.requires_grad)
             seen[id(value)] = x.requires_grad_(True) if value.requires_grad else x
         return seen[id(value)]
@@ -78,7 +107,7 @@ def to_tdt(value: Any, seen: dict[Any, Any] | None = None) -> Any:
     if isinstance(value, torch.Size):
         return tdt.Size(value)
     if type(value) in (list, tuple, set):
-        return type(value)(convert(v) for v in value)
+        return type(value)([convert(v) for v in value])
     if isinstance(value, dict):
         return {k: convert(v) for k, v in value.items()}
     if isinstance(value, slice):
@@ -143,7 +172,7 @@ def twin(value: Any, dtypes: dict[torch.dtype, torch.dtype] | None = None, seen:
             seen[id(value)] = _twin_tensor(value, (dtypes or {}).get(value.dtype, value.dtype), seen)
         return seen[id(value)]
     if type(value) in (list, tuple):
-        return type(value)(twin(v, dtypes, seen) for v in value)
+        return type(value)([v if type(v) in PLAIN else twin(v, dtypes, seen) for v in value])
     if isinstance(value, dict):
         return {k: twin(v, dtypes, seen) for k, v in value.items()}
     if dtypes and isinstance(value, torch.dtype):
@@ -154,15 +183,17 @@ def twin(value: Any, dtypes: dict[torch.dtype, torch.dtype] | None = None, seen:
 def _twin_tensor(t: torch.Tensor, dtype: torch.dtype, seen: dict) -> torch.Tensor:
     if t.layout is not torch.strided:
         return t.detach().clone()
-    d = t.detach().resolve_conj().resolve_neg()
-    key = ("storage", d.untyped_storage()._cdata, dtype)
+    d = _plain(t)
+    storage = d.untyped_storage()
+    key = ("storage", storage._cdata, dtype)
     if key not in seen:
-        seen[key] = torch.empty(0, dtype=d.dtype).set_(d.untyped_storage()).clone().to(dtype), d  # type: ignore[call-overload]
-    storage, _ = seen[key]
-    copy = torch.empty(0, dtype=dtype).set_(storage.untyped_storage(), d.storage_offset(), d.shape, d.stride())  # type: ignore[call-overload]
-    if isinstance(t, torch.nn.Parameter):
+        whole = d if _is_whole(d, storage) else torch.empty(0, dtype=d.dtype).set_(storage)  # type: ignore[call-overload]
+        seen[key] = whole.to(dtype, copy=True), d
+    kept, _ = seen[key]
+    copy = torch.empty(0, dtype=dtype).set_(kept.untyped_storage(), d.storage_offset(), d.shape, d.stride())  # type: ignore[call-overload]
+    if type(t) is not torch.Tensor and isinstance(t, torch.nn.Parameter):
         return torch.nn.Parameter(copy, t.requires_grad)
-    return copy.requires_grad_(t.requires_grad)
+    return copy.requires_grad_() if t.requires_grad else copy
 
 
 def tensors_in(value: Any, kind: type) -> list[Any]:
@@ -170,16 +201,14 @@ def tensors_in(value: Any, kind: type) -> list[Any]:
     found: dict[int, Any] = {}
 
     def walk(v: Any) -> None:
-        if type(v) in PLAIN:
-            return
         if isinstance(v, kind):
             found.setdefault(id(v), v)
         elif isinstance(v, dict):
-            for item in v.values():
-                walk(item)
-        elif isinstance(v, list | tuple):
+            walk(tuple(v.values()))
+        elif isinstance(v, (list, tuple)):
             for item in v:
-                walk(item)
+                if type(item) not in PLAIN:
+                    walk(item)
         elif dataclasses.is_dataclass(v) and not isinstance(v, type):
             for field in dataclasses.fields(v):
                 walk(getattr(v, field.name))

@@ -52,6 +52,8 @@ DEVIATIONS = [
               "it writes as if the target were contiguous"),
     *[Deviation(op, "out= strided", ("*",), "PyTorch raises RuntimeError",
                 "it folds rows of a target whose strides do not fold") for op in ("matmul", "nn.functional.linear")],
+    Deviation("addbmm", "inplace", ("*",), "output with shape",
+              "it gives the tensor another shape, which every other in-place op refuses"),
     *[Deviation(op, "out= resized", ("*",), "must match the size of tensor b (0)",
                 "it broadcasts the target, to be resized, with the mean") for op in ("normal", "normal/number_mean")],
 ]  # fmt: skip

@@ -39,6 +39,8 @@ MANY = 200
 
 # For each sample the database looks through the stack, source files and all, for the unittest.TestCase that asks.
 core.extract_test_fn = common_utils.extract_test_fn = lambda: None
+# Without those devices, PyTorch's manual_seed notes for each what is to be done once there is one, with a stack trace.
+torch.cuda.manual_seed_all = torch.xpu.manual_seed_all = torch.mtia.manual_seed_all = lambda seed: None
 
 
 @dataclass
@@ -63,12 +65,13 @@ class Report:
     same_clause: int = 0
     raised: int = 0
 
-    def note(self, check: str, problem: str | None, dtype: Any, code: Callable[[], str], size: int) -> None:
-        """Count a case; `problem` is None where it passed."""
+    def note(self, check: str, problem: str | None, dtype: Any, function: str, given: tuple[tuple, dict]) -> None:
+        """Count a case, a call of `function` with the arguments `given`; `problem` is None where it passed."""
         if problem is None:
             self.passed[check] += 1
         else:
-            self.failures.append(Failure(check, str(dtype).removeprefix("torch."), problem, size, code()))
+            kind, code = str(dtype).removeprefix("torch."), call_code(function, *given)
+            self.failures.append(Failure(check, kind, problem, size_of(given), code))
 
     def text(self) -> str:
         """The smallest failing call of each check, as code that runs in both libraries."""
@@ -176,20 +179,22 @@ def quiet() -> Iterator[None]:
 
 
 def ask(report: Report, check: str, dtype: Any, function: str, theirs: Callable, our: Callable,
-        args: tuple, kwargs: dict[str, Any], agree: Callable[..., str | None]) -> None:  # fmt: skip
-    """One case: the same call in both libraries; `agree(our result, their result, our arguments)` says what differs."""
-    kept = twin((args, kwargs))  # the listing shows the arguments as they were before an in-place op
+        given: tuple[tuple, dict], agree: Callable[..., str | None], copies: tuple | None = None) -> None:  # fmt: skip
+    """One case: the same call in both libraries, on copies of the arguments `given`; `agree` says what differs.
+
+    agree(our result, their result, our arguments, their arguments). copies: (their arguments, ours), if they are there.
+    """
     try:
-        our_args, our_kwargs = to_tdt((args, kwargs))
-        expected, their_error = attempt(theirs, *args, **kwargs)
-        result, our_error = attempt(our, *our_args, **our_kwargs)
+        their_given, our_given = copies or (twin(given), to_tdt(given))
+        expected, their_error = attempt(theirs, *their_given[0], **their_given[1])
+        result, our_error = attempt(our, *our_given[0], **our_given[1])
         problem = error_difference(our_error, their_error)
         if problem is None and their_error is None:
-            problem = agree(result, expected, (our_args, our_kwargs))
+            problem = agree(result, expected, our_given, their_given)
     except Unconvertible as reason:
         report.unasked[str(reason)] += 1
         return
-    report.note(check, problem, dtype, lambda: call_code(function, *kept), size_of(kept))
+    report.note(check, problem, dtype, function, given)
 
 
 def size_of(given: Any) -> int:
