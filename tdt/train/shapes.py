@@ -15,6 +15,7 @@ from tdt.train.data import Split
 from tdt.train.metrics import Metric, Reading
 from tdt.train.model import Unknown
 from tdt.train.objective import Objective, Term, compared
+from tdt.utils._nested import tensors_in
 
 BATCH = 2  # 1 would hide a batch that is folded into another dimension
 
@@ -55,10 +56,10 @@ class _Watch:
 
     def _after(self, module: nn.Module, args: Any, output: Any) -> None:
         _, flops, _ = self.running.pop()
-        for tensor in _tensors(output):
+        for tensor in tensors_in(output):
             self.made.setdefault(id(tensor), (tensor, self.called(module)))
         if next(iter(module.children()), None) is None:
-            outputs = list(_tensors(output))
+            outputs = list(tensors_in(output))
             shape = tuple(outputs[0].shape[1:]) if outputs else ()
             own = sum(p.numel() for p in module.parameters())
             cost = (self.seen.flops - flops) // BATCH
@@ -75,7 +76,7 @@ class _Watch:
 
     def origin(self, value: Any) -> str:
         """The layers that tensors came from: "its input comes from …"."""
-        origins = [self.made.get(id(tensor), (None, "the data"))[1] for tensor in _tensors(value)]
+        origins = [self.made.get(id(tensor), (None, "the data"))[1] for tensor in tensors_in(value)]
         names = list(dict.fromkeys(origins)) or ["the data"]
         return f"its input{'s come' if len(names) > 1 else ' comes'} from {' and '.join(names)}"
 
@@ -185,14 +186,6 @@ def _target(target: Any) -> Any:
     if isinstance(target, Tensor):
         return stand_in((BATCH, *target.shape), target._a.dtype)
     return stand_in((BATCH,), "int64" if isinstance(target, int) else "float32")
-
-
-def _tensors(value: Any) -> list[Tensor]:
-    """The tensors in what a layer is given or gives."""
-    if isinstance(value, Tensor):
-        return [value]
-    items = value.values() if isinstance(value, dict) else value if isinstance(value, (tuple, list)) else ()
-    return [tensor for item in items for tensor in _tensors(item)]
 
 
 def _sentence(error: BaseException) -> str:

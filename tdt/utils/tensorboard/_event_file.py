@@ -19,6 +19,7 @@ from io import FileIO
 from pathlib import Path
 
 from tensorboard.compat.proto.event_pb2 import Event, SourceMetadata
+from tensorboard.compat.proto.summary_pb2 import Summary
 
 from tdt.utils._files import fsync_folder, write_whole
 from tdt.utils.tensorboard._record import frame
@@ -55,14 +56,29 @@ class EventFile:
         self._writing = threading.Lock()
         self._wake = threading.Event()
         source = SourceMetadata(writer="tdt.utils.tensorboard")
-        self.add(Event(wall_time=time.time(), file_version="brain.Event:2", source_metadata=source))
+        self.add_event(Event(file_version="brain.Event:2", source_metadata=source))
         self._write_pending()
         self._thread = threading.Thread(target=self._run, name=self.path.name, daemon=True)
         self._thread.start()
         _open.add(self)
 
+    def get_logdir(self) -> str:
+        """The folder it lies in."""
+        return str(self.folder)
+
+    def add_event(self, event: Event, step: int | None = None, walltime: float | None = None) -> None:
+        """Queue `event`, of now or of `walltime`, in seconds since 1970."""
+        event.wall_time = time.time() if walltime is None else walltime
+        if step is not None:
+            event.step = int(step)
+        self.add(event)
+
+    def add_summary(self, summary: Summary, global_step: int | None = None, walltime: float | None = None) -> None:
+        """Queue an event of `summary`."""
+        self.add_event(Event(summary=summary), global_step, walltime)
+
     def add(self, event: Event) -> None:
-        """Queue one event."""
+        """Queue one event as it is."""
         if self._closed:
             raise ValueError(f"event file {self.path} is closed")
         if self._file is None:  # the first event in a forked child

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import functools
 import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from os import PathLike
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tensorboard.compat.proto.event_pb2 import Event, SessionLog
+from tensorboard.compat.proto.event_pb2 import Event, SessionLog, TaggedRunMetadata
 
+from tdt.utils.tensorboard import summary
 from tdt.utils.tensorboard._event_file import EventFile
-from tdt.utils.tensorboard._scalar import scalar
+from tdt.utils.tensorboard.summary._scalar import scalar
+
+if TYPE_CHECKING:
+    from tdt.nn import Module
 
 
 class SummaryWriter:
@@ -25,6 +30,11 @@ class SummaryWriter:
     max_queue: as many summaries may wait in memory before they are written; flush_secs: and so long.
     filename_suffix: the end of the file's name.
 
+    Every `add_…` takes `global_step`, the step that its summary belongs to, and `walltime`, seconds since 1970, instead of
+    now. Tags with a slash, as `train/loss`, stand together in TensorBoard. What holds numbers may be a tensor, which is
+    read from its device, or a NumPy array.
+
+    all_writers: the open event files by folder, None where closed; file_writer: that of log_dir.
     Summaries are written by a thread. A disk that is full or gone raises OSError from the call after.
     A closed writer that is used again starts a new file. A forked child writes files of its own.
 
@@ -49,51 +59,269 @@ class SummaryWriter:
         self.max_queue = max_queue
         self.flush_secs = flush_secs
         self.filename_suffix = filename_suffix
-        self._files: dict[str, EventFile] = {}  # by folder under log_dir; "" is log_dir itself
-        self._file()
+        self.all_writers: dict[str, EventFile] | None = None
+        self._get_file_writer()
+
+    @functools.cached_property
+    def default_bins(self) -> list[float]:
+        """The limits of `add_histogram`'s bins "tensorflow"."""
+        from tdt.utils.tensorboard.summary._histogram import default_bins
+
+        return default_bins()
+
+    @property
+    def file_writer(self) -> EventFile | None:
+        """The event file of log_dir; None after `close`."""
+        return None if self.all_writers is None else self.all_writers[str(self.log_dir)]
 
     def get_logdir(self) -> str:
         """The folder of the event file."""
         return str(self.log_dir)
 
     def add_scalar(
-        self,
-        tag: str,
-        scalar_value: Any,
-        global_step: int | None = None,
-        walltime: float | None = None,
-        new_style: bool = False,
-        double_precision: bool = False,
-    ) -> None:
+        self, tag: str, scalar_value: Any, global_step: int | None = None, walltime: float | None = None,
+        new_style: bool = False, double_precision: bool = False,
+    ) -> None:  # fmt: skip
         """One number of the series `tag` at `global_step`.
 
-        scalar_value: a number, or a tensor or array of one element, which is read from its device.
-        walltime: seconds since 1970, instead of now.
+        scalar_value: a number, or a tensor or array of one element.
         new_style: store it as a tensor, which TensorBoard loads faster; double_precision: as float64 (new style only).
         Raises ValueError for several elements, TypeError for what is no real number, OSError where the disk failed.
         """
-        summary = scalar(tag, scalar_value, new_style, double_precision)
-        self._file().add(_event(summary, global_step, walltime))
+        made = scalar(tag, scalar_value, new_style=new_style, double_precision=double_precision)
+        self._get_file_writer().add_summary(made, global_step, walltime)
 
     def add_scalars(
-        self,
-        main_tag: str,
-        tag_scalar_dict: Mapping[str, Any],
-        global_step: int | None = None,
+        self, main_tag: str, tag_scalar_dict: Mapping[str, Any], global_step: int | None = None,
         walltime: float | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Several numbers in one chart, `main_tag`: each key of `tag_scalar_dict` becomes a run of its own.
 
         The runs are the folders `log_dir/<main_tag>_<key>`, with `/` in main_tag replaced by `_`.
         """
         walltime = time.time() if walltime is None else walltime
         for key, value in tag_scalar_dict.items():
-            folder = f"{main_tag.replace('/', '_')}_{key}"
-            self._file(folder).add(_event(scalar(main_tag, value), global_step, walltime))
+            file = self._get_file_writer(f"/{main_tag.replace('/', '_')}_{key}")
+            file.add_summary(scalar(main_tag, value), global_step, walltime)
+
+    def add_tensor(self, tag: str, tensor: Any, global_step: int | None = None, walltime: float | None = None) -> None:
+        """All values of `tensor`, with shape and type, for programs that read events: TensorBoard does not show it.
+
+        Raises ValueError for 2 GiB and more.
+        """
+        self._get_file_writer().add_summary(summary.tensor_proto(tag, tensor), global_step, walltime)
+
+    def add_histogram(
+        self, tag: str, values: Any, global_step: int | None = None, bins: Any = "tensorflow",
+        walltime: float | None = None, max_bins: int | None = None,
+    ) -> None:  # fmt: skip
+        """How `values`, of any shape, are distributed.
+
+        bins: "tensorflow", limits 10 % apart from 1e-12 to 1e20 and their negatives; else as `numpy.histogram` takes
+        them: "auto", "fd", a number, or limits. max_bins: join neighbours until there are about so many.
+        Raises ValueError for no values, or none in a bin.
+        """
+        limits = self.default_bins if isinstance(bins, str) and bins == "tensorflow" else bins
+        self._get_file_writer().add_summary(summary.histogram(tag, values, limits, max_bins), global_step, walltime)
+
+    def add_histogram_raw(
+        self, tag: str, min: float, max: float, num: int, sum: float, sum_squares: float,
+        bucket_limits: Sequence[float], bucket_counts: Sequence[float], global_step: int | None = None,
+        walltime: float | None = None,
+    ) -> None:  # fmt: skip
+        """A histogram made elsewhere: moments of all values, the right limit of each bin, and its count.
+
+        Raises ValueError where there are not as many limits as counts.
+        """
+        if len(bucket_limits) != len(bucket_counts):
+            limits, counts = len(bucket_limits), len(bucket_counts)
+            raise ValueError(f"histogram {tag!r} has {limits} bucket_limits but {counts} bucket_counts")
+        made = summary.histogram_raw(tag, min, max, num, sum, sum_squares, bucket_limits, bucket_counts)
+        self._get_file_writer().add_summary(made, global_step, walltime)
+
+    def add_image(
+        self, tag: str, img_tensor: Any, global_step: int | None = None, walltime: float | None = None,
+        dataformats: str = "CHW",
+    ) -> None:  # fmt: skip
+        """An image: bytes, or other numbers in [0, 1]; one colour (grey), three, or four with opacity.
+
+        dataformats: which dimensions it has: CHW, HWC, HW, or any other order; with N it is a batch, as in `add_images`.
+        Raises ValueError where they do not fit the shape.
+        """
+        self._get_file_writer().add_summary(
+            summary.image(tag, img_tensor, dataformats=dataformats), global_step, walltime
+        )
+
+    def add_images(
+        self, tag: str, img_tensor: Any, global_step: int | None = None, walltime: float | None = None,
+        dataformats: str = "NCHW",
+    ) -> None:  # fmt: skip
+        """A batch of images as one, in rows of eight; otherwise as `add_image`."""
+        self.add_image(tag, img_tensor, global_step, walltime, dataformats)
+
+    def add_image_with_boxes(
+        self, tag: str, img_tensor: Any, box_tensor: Any, global_step: int | None = None, walltime: float | None = None,
+        rescale: float = 1, dataformats: str = "CHW", labels: str | Sequence[str] | None = None,
+    ) -> None:  # fmt: skip
+        """An image with red boxes: `box_tensor` has a row (left, top, right, bottom), in pixels, for each.
+
+        rescale: how many times larger it is shown. labels: a text for each box; another number of texts is ignored.
+        """
+        texts = [labels] if isinstance(labels, str) else labels
+        if texts is not None and len(texts) != len(box_tensor):
+            texts = None
+        made = summary.image_boxes(tag, img_tensor, box_tensor, rescale, dataformats, texts)
+        self._get_file_writer().add_summary(made, global_step, walltime)
+
+    def add_figure(
+        self, tag: str, figure: Any, global_step: int | None = None, close: bool = True, walltime: float | None = None
+    ) -> None:
+        """A figure of matplotlib, or a list of figures of one size side by side. close: release it afterwards."""
+        from tdt.utils.tensorboard.summary._image import figures
+
+        drawn, dataformats = figures(figure, close)
+        self.add_image(tag, drawn, global_step, walltime, dataformats)
+
+    def add_video(
+        self, tag: str, vid_tensor: Any, global_step: int | None = None, fps: float = 4, walltime: float | None = None
+    ) -> None:
+        """Films of shape (batch, frames, colours, height, width) side by side, `fps` frames a second, as a GIF.
+
+        Values are those of `add_image`. Raises ValueError for another number of dimensions, or no frames.
+        """
+        self._get_file_writer().add_summary(summary.video(tag, vid_tensor, fps), global_step, walltime)
+
+    def add_audio(
+        self, tag: str, snd_tensor: Any, global_step: int | None = None, sample_rate: int = 44100,
+        walltime: float | None = None,
+    ) -> None:  # fmt: skip
+        """A sound: samples in [-1, 1], `sample_rate` a second. What is louder is cut, with a warning."""
+        self._get_file_writer().add_summary(summary.audio(tag, snd_tensor, sample_rate), global_step, walltime)
+
+    def add_text(
+        self, tag: str, text_string: str, global_step: int | None = None, walltime: float | None = None
+    ) -> None:
+        """A text, shown as Markdown."""
+        self._get_file_writer().add_summary(summary.text(tag, text_string), global_step, walltime)
+
+    def add_graph(
+        self, model: Module, input_to_model: Any = None, verbose: bool = False, use_strict_trace: bool = True
+    ) -> None:
+        """The graph of `model`: each op that a forward pass of `input_to_model` runs, in the scope of its module.
+
+        input_to_model: a tensor, or a tuple of all arguments. The pass runs in evaluation mode and changes nothing.
+        verbose: print the nodes. use_strict_trace: there for PyTorch's signature; outputs of any kind are taken.
+        Raises TypeError without an input.
+        """
+        from tensorboard.compat.proto.config_pb2 import RunMetadata
+        from tensorboard.compat.proto.step_stats_pb2 import DeviceStepStats, StepStats
+
+        from tdt.utils.tensorboard._graph import model_graph
+
+        if input_to_model is None:
+            raise TypeError("add_graph runs the model once and needs input_to_model, a tensor or a tuple of arguments")
+        graph = model_graph(model, input_to_model)
+        if verbose:
+            print(graph)
+        statistics = RunMetadata(step_stats=StepStats(dev_stats=[DeviceStepStats(device="/device:CPU:0")]))
+        self._get_file_writer().add_event(Event(graph_def=graph.SerializeToString()))
+        tagged = TaggedRunMetadata(tag="step1", run_metadata=statistics.SerializeToString())
+        self._get_file_writer().add_event(Event(tagged_run_metadata=tagged))
+
+    def add_onnx_graph(self, prototxt: str | PathLike[str]) -> None:
+        """The graph in the ONNX file `prototxt`. Raises ImportError without the package onnx."""
+        from tdt.utils.tensorboard._onnx_graph import onnx_graph
+
+        self._get_file_writer().add_event(Event(graph_def=onnx_graph(prototxt).SerializeToString()))
+
+    def add_embedding(
+        self, mat: Any, metadata: Sequence[Any] | None = None, label_img: Any = None, global_step: int | None = None,
+        tag: str = "default", metadata_header: Sequence[str] | None = None,
+    ) -> None:  # fmt: skip
+        """Points of shape (points, dimensions) for TensorBoard's projector, written to files of their own in log_dir.
+
+        metadata: a label for each point, or a row of labels with `metadata_header` for the columns' names.
+        label_img: an image for each point, shape (points, colours, height, width), in [0, 1].
+        Raises ValueError where there are not as many as points.
+        """
+        from tdt.utils.tensorboard._embedding import write_embedding
+
+        write_embedding(Path(self.log_dir), mat, metadata, label_img, int(global_step or 0), tag, metadata_header)
+
+    def add_pr_curve(
+        self, tag: str, labels: Any, predictions: Any, global_step: int | None = None, num_thresholds: int = 127,
+        weights: Any = None, walltime: float | None = None,
+    ) -> None:  # fmt: skip
+        """Precision against recall of `predictions`, probabilities, for the true or false `labels` of the same shape.
+
+        num_thresholds: 127 at most. weights: how much each sample counts.
+        """
+        made = summary.pr_curve(tag, labels, predictions, num_thresholds, weights)
+        self._get_file_writer().add_summary(made, global_step, walltime)
+
+    def add_pr_curve_raw(
+        self, tag: str, true_positive_counts: Any, false_positive_counts: Any, true_negative_counts: Any,
+        false_negative_counts: Any, precision: Any, recall: Any, global_step: int | None = None,
+        num_thresholds: int = 127, weights: Any = None, walltime: float | None = None,
+    ) -> None:  # fmt: skip
+        """A precision-recall curve computed elsewhere: each argument has a number for each threshold."""
+        counts = (true_positive_counts, false_positive_counts, true_negative_counts, false_negative_counts)
+        made = summary.pr_curve_raw(tag, *counts, precision, recall, num_thresholds, weights)
+        self._get_file_writer().add_summary(made, global_step, walltime)
+
+    def add_custom_scalars_multilinechart(
+        self, tags: Iterable[str], category: str = "default", title: str = "untitled"
+    ) -> None:
+        """One chart of several series of `add_scalar`; see `add_custom_scalars`."""
+        self.add_custom_scalars({category: {title: ["Multiline", list(tags)]}})
+
+    def add_custom_scalars_marginchart(
+        self, tags: Sequence[str], category: str = "default", title: str = "untitled"
+    ) -> None:
+        """One chart of a series between two others: tags of the value, its lower and its upper bound."""
+        self.add_custom_scalars({category: {title: ["Margin", tags]}})
+
+    def add_custom_scalars(self, layout: Mapping[str, Mapping[str, Sequence[Any]]]) -> None:
+        """Charts of several series: `{category: {chart: ["Multiline" or "Margin", tags]}}`. The last layout counts.
+
+        Raises ValueError for a margin chart without exactly three tags.
+        """
+        self._get_file_writer().add_summary(summary.custom_scalars(layout))
+
+    def add_mesh(
+        self, tag: str, vertices: Any, colors: Any = None, faces: Any = None, config_dict: dict[str, Any] | None = None,
+        global_step: int | None = None, walltime: float | None = None,
+    ) -> None:  # fmt: skip
+        """Triangles or a cloud of points in space; arrays of shape (batch, points or triangles, 3).
+
+        colors: of the points, in [0, 255]; faces: three indices of points for each triangle.
+        config_dict: settings of scene, camera and material, by three.js's names.
+        """
+        self._get_file_writer().add_summary(
+            summary.mesh(tag, vertices, colors, faces, config_dict), global_step, walltime
+        )
+
+    def add_hparams(
+        self, hparam_dict: dict[str, Any], metric_dict: dict[str, Any],
+        hparam_domain_discrete: dict[str, list[Any]] | None = None, run_name: str | None = None,
+        global_step: int | None = None,
+    ) -> None:  # fmt: skip
+        """Settings and results of a run, by which TensorBoard compares runs, in a run of its own under log_dir.
+
+        run_name: that run's folder, by default the time. hparam_domain_discrete: all values that a setting can take.
+        Raises TypeError for what is no dict, ValueError for a setting that is neither number nor text.
+        """
+        made = summary.hparams(hparam_dict, metric_dict, hparam_domain_discrete)
+        with SummaryWriter(Path(self.log_dir, run_name or str(time.time()))) as writer:
+            file = writer._get_file_writer()
+            for part in made:
+                file.add_summary(part, global_step)
+            for tag, value in metric_dict.items():
+                writer.add_scalar(tag, value, global_step)
 
     def flush(self) -> None:
         """Write all that is queued, so that a TensorBoard at work sees it."""
-        for file in self._files.values():
+        for file in (self.all_writers or {}).values():
             file.flush()
 
     def sync(self) -> dict[str, int]:
@@ -101,11 +329,11 @@ class SummaryWriter:
 
         A file cut to that length later holds exactly the summaries added before this call.
         """
-        return {str(file.path.relative_to(self.log_dir)): file.sync() for file in self._files.values()}
+        return {str(file.path.relative_to(self.log_dir)): file.sync() for file in (self.all_writers or {}).values()}
 
     def close(self) -> None:
         """Write all that is queued and close the files."""
-        files, self._files = self._files, {}
+        files, self.all_writers = self.all_writers or {}, None
         for file in files.values():
             file.close()
 
@@ -117,22 +345,22 @@ class SummaryWriter:
     ) -> None:
         self.close()
 
-    def _file(self, folder: str = "") -> EventFile:
-        file = self._files.get(folder)
-        if file is None:
-            file = EventFile(Path(self.log_dir, folder), self.max_queue, self.flush_secs, self.filename_suffix)
-            self._files[folder] = file
-            if self.purge_step is not None and not folder:
-                # The version first: readers of old files purge by restarts, of version 2 by this record.
-                file.add(Event(step=self.purge_step, wall_time=time.time(), file_version="brain.Event:2"))
-                start = SessionLog(status=SessionLog.START)
-                file.add(Event(step=self.purge_step, wall_time=time.time(), session_log=start))
-                self.purge_step = None
+    def _get_file_writer(self, folder: str = "") -> EventFile:
+        """The event file of log_dir, or of a folder under it; it is made anew after `close`."""
+        if self.all_writers is None:
+            self.all_writers = {}
+            self._open("")
+        file = self.all_writers.get(f"{self.log_dir}{folder}")
+        return self._open(folder) if file is None else file
+
+    def _open(self, folder: str) -> EventFile:
+        path = f"{self.log_dir}{folder}"
+        file = EventFile(Path(path), self.max_queue, self.flush_secs, self.filename_suffix)
+        assert self.all_writers is not None
+        self.all_writers[path] = file
+        if self.purge_step is not None and not folder:
+            # The version first: readers of old files purge by restarts, of version 2 by this record.
+            file.add_event(Event(file_version="brain.Event:2"), self.purge_step)
+            file.add_event(Event(session_log=SessionLog(status=SessionLog.START)), self.purge_step)
+            self.purge_step = None
         return file
-
-
-def _event(summary: Any, step: int | None, walltime: float | None) -> Event:
-    event = Event(wall_time=time.time() if walltime is None else walltime, summary=summary)
-    if step is not None:
-        event.step = int(step)
-    return event

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tdt._tensor import wrap
+import tdt
 from tdt.utils.tensorboard import SummaryWriter
 from tests.helpers import require_torch
 from tests.utils.tensorboard.readers import event_files, events, points, untimed
@@ -73,9 +73,9 @@ def test_wall_times_are_now_or_as_given(tmp_path):
 
 def test_a_tensor_of_one_element_is_a_number(tmp_path):
     with SummaryWriter(tmp_path) as writer:
-        writer.add_scalar("a", wrap(np.full((1, 1), 0.25, np.float32)), 1)
+        writer.add_scalar("a", tdt.full((1, 1), 0.25), 1)
         with pytest.raises(ValueError, match=r"got shape \(2,\)"):
-            writer.add_scalar("a", wrap(np.zeros(2)), 1)
+            writer.add_scalar("a", tdt.zeros(2), 1)
     assert points(tmp_path) == {"a": [(1, 0.25)]}
 
 

@@ -4,29 +4,32 @@ from __future__ import annotations
 
 from typing import Any
 
-from tensorboard.compat.proto.summary_pb2 import Summary, SummaryMetadata
+from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.compat.proto.tensor_pb2 import TensorProto
 from tensorboard.compat.proto.types_pb2 import DT_DOUBLE, DT_FLOAT
 
+from tdt.utils.tensorboard.summary._common import of_plugin
 
-def scalar(tag: str, value: Any, new_style: bool = False, double_precision: bool = False) -> Summary:
-    """A summary with the one number `value`: a simple value, or with `new_style` a tensor of no dimensions.
+
+def scalar(
+    name: str, tensor: Any, collections: Any = None, new_style: bool = False, double_precision: bool = False
+) -> Summary:
+    """A summary with the one number `tensor`: a simple value, or with `new_style` a tensor of no dimensions.
 
     Numbers are kept as float32 (beyond its range they become infinite); `double_precision` keeps all 53 bits, in the
-    new style alone, as in PyTorch.
+    new style alone, as in PyTorch. `collections` is there for PyTorch's signature and ignored, as by PyTorch.
 
     >>> scalar("loss", 0.5).value[0].simple_value
     0.5
     """
-    number = as_float(tag, value)
+    number = as_float(name, tensor)
     if not new_style:
-        return Summary(value=[Summary.Value(tag=tag, simple_value=number)])
+        return Summary(value=[Summary.Value(tag=name, simple_value=number)])
     if double_precision:
-        tensor = TensorProto(double_val=[number], dtype=DT_DOUBLE)
+        proto = TensorProto(double_val=[number], dtype=DT_DOUBLE)
     else:
-        tensor = TensorProto(float_val=[number], dtype=DT_FLOAT)
-    metadata = SummaryMetadata(plugin_data=SummaryMetadata.PluginData(plugin_name="scalars"))
-    return Summary(value=[Summary.Value(tag=tag, tensor=tensor, metadata=metadata)])
+        proto = TensorProto(float_val=[number], dtype=DT_FLOAT)
+    return of_plugin(name, proto, "scalars")
 
 
 def as_float(tag: str, value: Any) -> float:

@@ -1,0 +1,173 @@
+"""The graph of a model for TensorBoard: every op of one forward pass, in the scopes of the modules that called it.
+
+A node is named after its scope, `Net/Sequential[features]/Conv2d[0]/conv`, and carries the op's settings and the shapes of
+its results. Parameters and buffers stand in the scope of the module that owns them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from tensorboard.compat.proto.attr_value_pb2 import AttrValue
+from tensorboard.compat.proto.graph_pb2 import GraphDef
+from tensorboard.compat.proto.node_def_pb2 import NodeDef
+from tensorboard.compat.proto.types_pb2 import DataType
+from tensorboard.compat.proto.versions_pb2 import VersionDef
+
+from tdt import Tensor
+from tdt.autograd._mode import handling, no_grad, state
+from tdt.autograd._op import apply
+from tdt.nn import Module
+from tdt.utils._nested import tensors_in
+from tdt.utils.tensorboard.summary._common import shape_proto
+
+_PRODUCER = 22  # the version of GraphDef that TensorBoard reads
+
+
+def model_graph(model: Module, inputs: Any) -> GraphDef:
+    """Run `model` once in evaluation mode on `inputs`, a tensor or a tuple of all arguments, and return its graph.
+
+    Nothing about the model changes: its modes are put back, and no gradient is recorded.
+    """
+    args = tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)
+    trace = _Trace(model)
+    trace.name_inputs(model, args)
+    with _evaluating(model), _scopes(model, trace), no_grad(), handling(trace.handle):
+        outputs = model(*args)
+    for number, tensor in enumerate(tensors_in(outputs), 1):
+        trace.add(f"output/output.{number}", "IO Node", [trace.producer(tensor)], [tensor])
+    return GraphDef(node=trace.nodes, versions=VersionDef(producer=_PRODUCER))
+
+
+class _Trace:
+    """Nodes as they come, and who made which tensor."""
+
+    def __init__(self, model: Module) -> None:
+        self.nodes: list[NodeDef] = []
+        self.proceed = state.handler  # one that is at work already comes after this one
+        self.path: list[str] = []
+        self.scopes = _scope_names(model)
+        self.made: dict[int, tuple[Tensor, int, str]] = {}  # by identity: the tensor, kept alive, its version, its node
+        self.stored: dict[int, str] = {}  # by storage: the node that wrote it last, for what was changed in place
+        self.owned = {
+            id(tensor): (tensor, f"{self.scopes[module]}/{name}", kind)
+            for module in self.scopes
+            for kind, own in (("Parameter", module._parameters), ("Buffer", module._buffers))
+            for name, tensor in own.items()
+            if tensor is not None
+        }
+        self.uses: Counter[str] = Counter()
+
+    def name_inputs(self, model: Module, args: tuple[Any, ...]) -> None:
+        names = [*inspect.signature(model.forward).parameters]
+        for number, arg in enumerate(args):
+            tensors = tensors_in(arg)
+            for tensor in tensors:
+                name = names[number] if number < len(names) else str(number)
+                self.add(f"input/{name}", "IO Node", [], [tensor])
+
+    def handle(self, op: Any, operands: tuple, statics: dict, target: Any) -> Any:
+        """One op: run it, and add its node."""
+        sources = [self.producer(x) for x in operands if isinstance(x, Tensor)]
+        with handling(self.proceed, state.meta):
+            result = apply(op, operands, statics, target)
+        outputs = tensors_in(result)
+        scope = self.path[-1] if self.path else next(iter(self.scopes.values()))
+        settings = {**{k: v for k, v in statics.items() if not callable(v)},
+                    **{name: x for name, x in zip(op.operands, operands, strict=False)
+                       if isinstance(x, (bool, int, float))}}  # fmt: skip
+        name = self.add(f"{scope}/{op.name.strip('_')}", op.name.strip("_"), sources, outputs, settings)
+        first = operands[0] if operands else None
+        if isinstance(first, Tensor) and id(first) not in self.made and id(first._st) in self.stored and not op.view:
+            self.stored[id(first._st)] = name  # an op in place works on an alias of its tensor
+        return result
+
+    def producer(self, tensor: Tensor) -> str:
+        """The name of the node that made `tensor`; a parameter or constant gets a node where it is first used."""
+        found = self.made.get(id(tensor))
+        if found is not None and found[1] == tensor._st.version:
+            return found[2]
+        if found is not None or id(tensor._st) in self.stored:
+            return self.stored[id(tensor._st)]
+        if id(tensor) in self.owned:
+            _, name, kind = self.owned[id(tensor)]
+            return self.add(name, kind, [], [tensor])
+        scope = self.path[-1] if self.path else next(iter(self.scopes.values()))
+        return self.add(f"{scope}/Constant", "Constant", [], [tensor])
+
+    def add(
+        self, name: str, op: str, sources: list[str], outputs: list[Tensor], settings: dict[str, Any] | None = None
+    ) -> str:
+        """A node under a name of its own; its outputs are known from here on."""
+        self.uses[name] += 1
+        if self.uses[name] > 1:
+            name = f"{name}_{self.uses[name] - 1}"
+        shapes = AttrValue.ListValue(shape=[shape_proto(tuple(tensor.shape)) for tensor in outputs])
+        attributes = {"_output_shapes": AttrValue(list=shapes)}
+        if outputs:
+            attributes["dtype"] = AttrValue(type=_data_type(outputs[0]))
+        if settings:
+            attributes["attr"] = AttrValue(s=str(settings).replace("'", " ").encode())
+        self.nodes.append(NodeDef(name=name, op=op, input=sources, attr=attributes))
+        for number, tensor in enumerate(outputs):
+            source = f"{name}:{number}" if number else name
+            self.made[id(tensor)] = (tensor, tensor._st.version, source)
+            self.stored.setdefault(id(tensor._st), source)
+        return name
+
+
+def _scope_names(model: Module) -> dict[Module, str]:
+    """The scope of each module: the classes and names on the way to it."""
+    names = {model: type(model).__name__}
+    waiting = [model]
+    while waiting:
+        parent = waiting.pop()
+        for name, child in parent.named_children():
+            if child not in names:
+                names[child] = f"{names[parent]}/{type(child).__name__}[{name}]"
+                waiting.append(child)
+    return names
+
+
+@contextlib.contextmanager
+def _scopes(model: Module, trace: _Trace) -> Iterator[None]:
+    """While this lasts, `trace.path` ends with the scope of the module at work."""
+    handles = [
+        handle
+        for module, scope in trace.scopes.items()
+        for handle in (
+            module.register_forward_pre_hook(lambda *_, scope=scope: trace.path.append(scope), prepend=True),
+            module.register_forward_hook(lambda *_: _leave(trace), always_call=True),
+        )
+    ]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def _leave(trace: _Trace) -> None:
+    trace.path.pop()
+
+
+@contextlib.contextmanager
+def _evaluating(model: Module) -> Iterator[None]:
+    """In evaluation mode, and each module back in its own afterwards."""
+    modes = {module: module.training for module in model.modules()}
+    model.eval()
+    try:
+        yield
+    finally:
+        for module, mode in modes.items():
+            module.training = mode
+
+
+def _data_type(tensor: Tensor) -> int:
+    name = str(tensor.dtype).rpartition(".")[2]
+    known = {"float16": "HALF", "float32": "FLOAT", "float64": "DOUBLE"}
+    return DataType.Value(f"DT_{known.get(name, name.upper())}")

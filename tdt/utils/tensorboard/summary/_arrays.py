@@ -1,0 +1,28 @@
+"""What is logged, as a NumPy array."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+
+def as_array(value: Any) -> np.ndarray:
+    """A tensor, an array or a number as a NumPy array; bfloat16, which NumPy lacks, as float16. Never a copy to write in.
+
+    Raises NotImplementedError for anything else.
+
+    >>> as_array(2.5)
+    array([2.5])
+    """
+    if isinstance(value, np.ndarray):
+        return value
+    if np.isscalar(value):
+        return np.array([value])
+    if not hasattr(value, "detach"):
+        kind = type(value).__name__
+        raise NotImplementedError(
+            f"expected a tensor, a NumPy array or a number, got {kind}; np.asarray makes an array"
+        )
+    value = value.detach().cpu()
+    return value.half().numpy() if str(value.dtype).endswith("bfloat16") else value.numpy()

@@ -1,0 +1,89 @@
+"""The three summaries by which TensorBoard compares runs by their settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from google.protobuf.struct_pb2 import ListValue, Value
+from tensorboard.compat.proto.summary_pb2 import Summary, SummaryMetadata
+from tensorboard.plugins.hparams import metadata
+from tensorboard.plugins.hparams.api_pb2 import (
+    DATA_TYPE_FLOAT64,
+    DATA_TYPE_STRING,
+    STATUS_SUCCESS,
+    Experiment,
+    HParamInfo,
+    MetricInfo,
+    MetricName,
+)
+from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData, SessionEndInfo, SessionStartInfo
+
+Number = bool | int | float | str
+
+
+def hparams(
+    hparam_dict: dict[str, Any], metric_dict: dict[str, Any],
+    hparam_domain_discrete: Mapping[str, list[Number]] | None = None,
+) -> tuple[Summary, Summary, Summary]:  # fmt: skip
+    """Summaries of an experiment's settings, of those of this run, and of its end.
+
+    hparam_dict: settings by name: numbers, truth values, texts or tensors of one element; None is left out.
+    metric_dict: the scalars to compare runs by; only their names are used here.
+    hparam_domain_discrete: all values that a setting can take, for the filters of TensorBoard.
+    Raises TypeError for anything but dicts, ValueError for a setting of another type.
+
+    >>> _, start, _ = hparams({"lr": 0.1}, {"accuracy": 0})
+    >>> start.value[0].tag
+    '_hparams_/session_start_info'
+    """
+    domains = hparam_domain_discrete or {}
+    for name, given in {
+        "hparam_dict": hparam_dict,
+        "metric_dict": metric_dict,
+        "hparam_domain_discrete": domains,
+    }.items():
+        if not isinstance(given, dict):
+            raise TypeError(f"{name} must be a dict, got {type(given).__name__}")
+    for name, domain in domains.items():
+        kind = type(hparam_dict.get(name))
+        if (
+            name not in hparam_dict
+            or not isinstance(domain, list)
+            or not all(isinstance(item, kind) for item in domain)
+        ):
+            raise TypeError(f"hparam_domain_discrete[{name!r}] must be a list of what hparam_dict[{name!r}] can be")
+    infos, start = [], SessionStartInfo()
+    for name, given in hparam_dict.items():
+        if given is not None:
+            value = _value(name, given)
+            start.hparams[name].CopyFrom(value)
+            choices = ListValue(values=[_value(name, item) for item in domains[name]]) if name in domains else None
+            kind = DATA_TYPE_STRING if value.HasField("string_value") else DATA_TYPE_FLOAT64
+            infos.append(HParamInfo(name=name, type=kind, domain_discrete=choices))
+    metrics = [MetricInfo(name=MetricName(tag=name)) for name in metric_dict]
+    return (
+        _summary(metadata.EXPERIMENT_TAG, experiment=Experiment(hparam_infos=infos, metric_infos=metrics)),
+        _summary(metadata.SESSION_START_INFO_TAG, session_start_info=start),
+        _summary(metadata.SESSION_END_INFO_TAG, session_end_info=SessionEndInfo(status=STATUS_SUCCESS)),
+    )
+
+
+def _value(name: str, given: Any) -> Value:
+    """A setting as a protobuf: truth values are numbers, as PyTorch writes them."""
+    if isinstance(given, str):
+        return Value(string_value=given)
+    if isinstance(given, (int, float)):
+        return Value(number_value=given)
+    if hasattr(given, "item") and getattr(given, "size", None) is not None:
+        return Value(number_value=given.item())
+    kind = type(given).__name__
+    raise ValueError(
+        f"hparam_dict[{name!r}] must be a number, a truth value, a text or a tensor of one element, got {kind}"
+    )
+
+
+def _summary(tag: str, **part: Any) -> Summary:
+    content = HParamsPluginData(version=metadata.PLUGIN_DATA_VERSION, **part).SerializeToString()
+    about = SummaryMetadata(plugin_data=SummaryMetadata.PluginData(plugin_name=metadata.PLUGIN_NAME, content=content))
+    return Summary(value=[Summary.Value(tag=tag, metadata=about)])
