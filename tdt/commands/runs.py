@@ -79,7 +79,7 @@ def list_runs(
         best = one.best(tag) if tag else None
         began = "" if one.began is None else time.strftime("%Y-%m-%d %H:%M", time.localtime(one.began))
         score = (_number(best[1]), f"{best[0]:,}") if best else ("", "")
-        rows.append((one.run.name, one.state, began, _duration(one.seconds), _epochs(one), *score, tag or ""))
+        rows.append((one.run.name, _state(one), began, _duration(one.seconds), _epochs(one), *score, tag or ""))
     print(text(("run", "state", "began", "took", "epochs", "best", "step", "by"), rows, right=(3, 4, 5, 6)))
     return 0
 
@@ -105,7 +105,9 @@ def show_run(run: RunName, json: Json = False, runs_root: Root = Path("runs"), t
                 "series": series,
             }
         )
-    print(f"{one.run.name}  {one.state}{f' {one.trained_by}' if one.trained_by else ''}  {one.run.folder}")
+    print(f"{one.run.name}  {_state(one)}{f' {one.trained_by}' if one.trained_by else ''}  {one.run.folder}")
+    if one.state in ("failed", "non-finite"):
+        print(one.ended_by)
     print(f"epochs {_epochs(one)}, steps {one.step:,}, {_duration(one.seconds)}")
     if "command" in about:
         print(f"command: {about['command']}")
@@ -279,6 +281,7 @@ def _facts(one: History, by: str | None) -> dict[str, Any]:
         "run": one.run.name,
         "folder": str(one.run.folder),
         "state": one.state,
+        "ended_by": one.ended_by,
         "began": one.began,
         "seconds": one.seconds,
         "step": one.step,
@@ -287,6 +290,11 @@ def _facts(one: History, by: str | None) -> dict[str, Any]:
         "by": by or one.watched,
         "scores": scores,
     }
+
+
+def _state(one: History) -> str:
+    """In a word; of a run that is done before all its epochs also why."""
+    return f"done: {one.ended_by}" if one.state == "done" and one.ended_by != "epochs" else one.state
 
 
 def _made(run: Run) -> dict[str, Any]:

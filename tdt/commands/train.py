@@ -16,7 +16,7 @@ from tdt.commands._options import Device, Overrides, Root, Traceback, Trust
 if TYPE_CHECKING:
     from tdt.train.config import Draft
     from tdt.train.run import Run
-    from tdt.train.session import Session
+    from tdt.train.session import Outcome, Session
 
 EXAMPLE = examples(
     "tdt train digits-cnn train.epochs=5 optimizer.lr=0.1",
@@ -124,18 +124,19 @@ def _train(session: Session, root: Path, verbose: bool) -> int:
         console.say(f"this run is complete; to score it: tdt eval {_arguments(session.run, root)}")
         return 0
     outcome = session.train(console, at_once=console.restore)
-    console.say(_ending(session, outcome.reason, root))
+    console.say(_ending(session, outcome, root))
     return 0 if outcome.reason == "done" else exit_code(outcome.reason)
 
 
-def _ending(session: Session, reason: str, root: Path) -> str:
+def _ending(session: Session, outcome: Outcome, root: Path) -> str:
     run = _arguments(session.run, root)
-    if reason != "done":
-        return f"stopped by {reason}; to go on: tdt train --resume {run}"
+    if outcome.reason != "done":
+        return f"stopped by {outcome.reason}; to go on: tdt train --resume {run}"
     have = [n for n in ("best", "last") if (session.store.folder / f"{n}.safetensors").exists()]
     logs = root if _is_below(session.run.folder, root) else session.run.folder
+    early = f"ended by {outcome.by}\n" if outcome.by in ("early stopping", "time limit") else ""
     return (
-        f"checkpoints: {session.store.folder} ({', '.join(have)}); to score: tdt eval {run}\n"
+        f"{early}checkpoints: {session.store.folder} ({', '.join(have)}); to score: tdt eval {run}\n"
         f"logs: tensorboard --logdir {shlex.quote(str(logs))}"
     )
 

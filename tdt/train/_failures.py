@@ -69,5 +69,5 @@ def reason(error: BaseException) -> str:
     text = str(error)
     if "\nOriginal Traceback" in text:
         return text.rstrip().rpartition("\n")[2]
-    plain = isinstance(error, (RuntimeError, ValueError, IndexError, OSError)) and text
+    plain = isinstance(error, (RuntimeError, ValueError, IndexError, OSError, NonFiniteLoss, StepError)) and text
     return text if plain else f"{type(error).__name__}: {text}".rstrip(": ")

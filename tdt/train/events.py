@@ -90,9 +90,10 @@ class Notice(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class RunStopped(Event):
-    """The last event of a run; `reason` is "done", or what ended it early."""
+    """The last event of a run: it is done, interrupted, failed or non-finite, `by` what: epochs, SIGINT, an error's text."""
 
     reason: str = "done"
+    by: str = ""
 
 
 Handler = Callable[[Event], object]
@@ -145,9 +146,10 @@ class Events:
 
 
 class MetricsLog:
-    """`metrics.jsonl` in `folder`: one JSON object a line for every event that has numbers.
+    """`metrics.jsonl` in `folder`: one JSON object a line for every event that has numbers, and for the end.
 
         {"event": "Validated", "step": 36, "epoch": 1, "time/now": 1763640000.5, "valid/loss": 0.25}
+        {"event": "RunStopped", "step": 36, "epoch": 2, "time/now": 1763640000.6, "reason": "done", "by": "epochs"}
 
     Numbers have the digits that read back to the same float64; `float()` reads "nan", "inf" and "-inf", which JSON
     has only as strings. A line is written at once, so a killed process loses at most the last, which is cut on resume.
@@ -171,9 +173,12 @@ class MetricsLog:
         self._named = False  # whether the file's name is on the disk too
 
     def __call__(self, event: Event) -> None:
-        if not event.scalars:
+        ends = isinstance(event, RunStopped)
+        if not event.scalars and not ends:
             return
         head = {"event": type(event).__name__, "step": event.step, "epoch": event.epoch, "time/now": time.time()}
+        if ends:
+            head |= {"reason": event.reason, "by": event.by}
         line = json.dumps(head | {tag: text_of(float(value)) for tag, value in event.scalars.items()}, allow_nan=False)
         try:
             write_whole(self._file, line.encode() + b"\n")

@@ -15,7 +15,7 @@ from tdt.train.events import MetricsLog
 from tdt.train.run import Run
 
 Points = list[tuple[int, float]]  # (step, value), in the order of the log
-_ABOUT = ("event", "step", "epoch", "time/now")  # of a line of the log; all else are numbers by tag
+_ABOUT = ("event", "step", "epoch", "time/now", "reason", "by")  # of a line of the log; all else are numbers by tag
 _OF_STEPS = b'{"event": "StepDone"'
 _LESS_IS_BETTER = ("loss", "mae", "mse", "rmse", "perplexity")
 
@@ -26,7 +26,8 @@ class History:
 
     series: the numbers logged under each tag. settings: the resolved config, text by key path. step, epochs: those
     that are done; began, seconds: time of the first logged line, and from there to the last. trained_by: the process
-    that trains it now. unreadable: numbers of the lines of the log that say nothing, a torn last one not counted.
+    that trains it now. ended: how ("done", "interrupted", "failed", "non-finite"), and by what. unreadable: numbers of the
+    lines of the log that say nothing, a torn last one not counted.
     """
 
     run: Run
@@ -34,7 +35,7 @@ class History:
     settings: dict[str, str] = field(default_factory=dict)
     step: int = 0
     epochs: int = 0
-    tested: bool = False
+    ended: tuple[str, str] | None = None
     began: float | None = None
     seconds: float = 0.0
     trained_by: str | None = None
@@ -48,11 +49,13 @@ class History:
 
     @property
     def state(self) -> str:
-        """training, done, stopped (before its end), or begun (nothing is logged yet)."""
-        if self.trained_by is not None:
-            return "training"
-        whole = self.of_epochs is not None and self.epochs >= self.of_epochs
-        return "done" if self.tested or whole else "stopped" if self.step else "begun"
+        """running, done, interrupted, failed, non-finite, or killed: it did not come to say how it ended."""
+        return "running" if self.trained_by is not None else self.ended[0] if self.ended else "killed"
+
+    @property
+    def ended_by(self) -> str | None:
+        """What ended it: epochs, steps, time limit or early stopping, a signal, an error's text; None where nothing told."""
+        return self.ended[1] if self.ended and self.trained_by is None else None
 
     @property
     def watched(self) -> str | None:
@@ -95,7 +98,7 @@ def read(run: Run, *, steps: bool = True) -> History:
         history.step = max(history.step, event["step"])
         if event["event"] == "EpochDone":
             history.epochs = max(history.epochs, event.get("epoch", 0) + 1)
-        history.tested |= event["event"] == "TestDone"
+        history.ended = (str(event.get("reason")), str(event.get("by"))) if event["event"] == "RunStopped" else None
         now = event.get("time/now")
         if isinstance(now, (int, float)):
             history.began = now if history.began is None else history.began

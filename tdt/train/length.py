@@ -15,12 +15,16 @@ class Length:
     >>> length = Length(Train(epochs=2, steps=5, accumulate=3), batches=8)
     >>> length.steps_per_epoch, length.steps, length.epochs, length.is_over(4), length.is_over(5)
     (3, 5, 2, False, True)
+    >>> length.ended_by(5, waited=False)
+    'steps'
     """
 
     def __init__(self, train: Train, batches: int):
         self.steps_per_epoch = size = -(-batches // train.accumulate)
-        bounds = [train.steps, None if train.epochs is None else train.epochs * size]
-        self.steps = min((bound for bound in bounds if bound is not None), default=None)
+        bounds = {"epochs": None if train.epochs is None else train.epochs * size, "steps": train.steps}
+        known = {name: bound for name, bound in bounds.items() if bound is not None}
+        self._nearest = min(known, key=known.__getitem__, default="")
+        self.steps = known.get(self._nearest)
         self.epochs = None if self.steps is None else -(-self.steps // size)
         self.seconds = None if train.time is None else train.time.seconds
         self.spent = 0.0
@@ -35,3 +39,9 @@ class Length:
         return (self.steps is not None and step >= self.steps) or (
             self.seconds is not None and self.elapsed() >= self.seconds
         )
+
+    def ended_by(self, step: int, waited: bool) -> str:
+        """What has ended a run that is over: epochs, steps, time limit or early stopping, which has `waited` long enough."""
+        if self.steps is not None and step >= self.steps:
+            return self._nearest
+        return "early stopping" if waited else "time limit"

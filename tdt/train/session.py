@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 import tdt
 from tdt.backends import kernels
 from tdt.train._environment import versions
-from tdt.train._failures import NonFiniteLoss, StepError, Stopped
+from tdt.train._failures import NonFiniteLoss, StepError, Stopped, reason
 from tdt.train._signals import StopRequest
 from tdt.train.build import Parts, build
 from tdt.train.checkpoint import CheckpointError
@@ -39,9 +39,11 @@ class Saved:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a run ended: "done" or the name of a signal; the test's scores, and the checkpoint they belong to."""
+    """How a run ended: "done" or the name of a signal; `by` what it was done: epochs, steps, time limit or early stopping;
+    the test's scores."""
 
     reason: str
+    by: str = ""
     test: Mapping[str, float] | None = None
 
 
@@ -145,19 +147,27 @@ class Session:
             elif self.parts.config.weights is not None:
                 trainer.save()  # where these weights came from may be gone or changed by the time of a resume
             trainer.obey = _obeying(stop, trainer)
-            outcome = self._run(trainer)
-            events.emit(RunStopped(step=trainer.step, epoch=trainer.epoch, reason=outcome.reason))
-        return outcome
+            return self._run(trainer)
 
     def _run(self, trainer: Trainer) -> Outcome:
+        def ended(reason: str, by: str) -> None:
+            trainer.events.emit(RunStopped(step=trainer.step, epoch=trainer.epoch, reason=reason, by=by))
+
         try:
             trainer.fit()
+            by = trainer.length.ended_by(trainer.step, trainer.stopping.is_out)
             path = self._restore()
-            return Outcome("done", self._test(trainer, path) if "test" in self.parts.loaders else None)
+            outcome = Outcome("done", by, self._test(trainer, path) if "test" in self.parts.loaders else None)
+            ended("done", by)
+            return outcome
         except Stopped as stop:
+            ended("interrupted", stop.reason)
             return Outcome(stop.reason)
-        except (NonFiniteLoss, StepError) as error:
-            error.add_note(self._kept())
+        except Exception as error:
+            if isinstance(error, (NonFiniteLoss, StepError)):
+                error.add_note(self._kept())
+            with suppress(OSError):  # the disk may be what failed, and `error` says so
+                ended("non-finite" if isinstance(error, NonFiniteLoss) else "failed", reason(error))
             raise
 
     def _kept(self) -> str:

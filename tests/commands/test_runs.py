@@ -24,8 +24,8 @@ def line(event: str, step: int, epoch: int, **scalars: Any) -> str:
     return json.dumps({"event": event, "step": step, "epoch": epoch, "time/now": 1e9 + step, **numbers}) + "\n"
 
 
-def make(root: Path, lr: str, accuracies: list[float], name: str = "net") -> Run:
-    """A run of ten steps an epoch."""
+def make(root: Path, lr: str, accuracies: list[float], name: str = "net", by: str | None = None) -> Run:
+    """A run of ten steps an epoch, done by something or killed."""
     with Run.create(root, name, CONFIG % lr) as run:
         pass
     with open(run.folder / "metrics.jsonl", "w") as file:
@@ -34,14 +34,16 @@ def make(root: Path, lr: str, accuracies: list[float], name: str = "net") -> Run
             file.write(line("StepDone", step - 5, epoch, train__loss=1 - accuracy, lr=0.1))
             file.write(line("EpochDone", step, epoch, train_epoch__loss=1 - accuracy))
             file.write(line("Validated", step, epoch, valid__loss=1 - accuracy, valid__accuracy=accuracy))
+        if by is not None:
+            file.write(line("RunStopped", step, epoch, reason="done", by=by))
     return run
 
 
 @pytest.fixture
 def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with a run that is done, and one that was stopped in its third epoch."""
+    """A folder with a run that is done, and one that was killed in its third epoch."""
     monkeypatch.chdir(tmp_path)
-    make(Path("runs"), "1e-3", [0.5, 0.9, 0.8])
+    make(Path("runs"), "1e-3", [0.5, 0.9, 0.8], by="epochs")
     make(Path("runs"), "1e-2", [0.6, 0.7])
     return tmp_path
 
@@ -58,7 +60,7 @@ def test_the_list_tells_state_epochs_and_best_score(work, capsys):
     assert code == 0 and head == ["run", "state", "began", "took", "epochs", "best", "step", "by"]
     assert [[*row[:2], *row[3:]] for row in rows] == [
         ["net/1", "done", "25 s", "3/3", "0.9000", "20", "valid/accuracy"],
-        ["net/2", "stopped", "15 s", "2/3", "0.7000", "20", "valid/accuracy"],
+        ["net/2", "killed", "15 s", "2/3", "0.7000", "20", "valid/accuracy"],
     ]
 
 
@@ -148,12 +150,12 @@ def test_what_is_torn_missing_or_strange_is_passed_over(work, capsys):
     assert code == 0 and re.search(r"^valid/loss +0\.3000 +20 +nan  █▁$", out, re.M)
     assert err == "runs/net/2/metrics.jsonl: lines that say nothing, left out: 7, 8, 9\n"
     assert run(capsys, "compare", "net/1", "net/2", "net/3")[0] == 0
-    assert re.search(r"^net/3  begun +0 s +0", run(capsys)[1], re.M)
+    assert re.search(r"^net/3  killed +0 s +0", run(capsys)[1], re.M)
 
 
 def test_a_run_that_is_trained_is_listed_and_stays(work, capsys):
     with Run("runs/net/2").lock():
-        assert re.search(r"^net/2  training ", run(capsys)[1], re.M)
+        assert re.search(r"^net/2  running ", run(capsys)[1], re.M)
         code, _, err = run(capsys, "delete", "net/1", "net/2", "--yes")
         assert code == 2 and "runs/net/2 is being trained by process" in err
     assert (work / "runs/net/1").exists() and (work / "runs/net/2").exists()

@@ -61,7 +61,7 @@ FEATURES = {
 }
 
 
-class Killed(Exception):
+class Killed(BaseException):
     """Ends a run as suddenly as a signal that cannot be caught: nothing more is written."""
 
 

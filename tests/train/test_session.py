@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import warnings
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import tdt
-from tdt.train import checkpoint
+from tdt.train import checkpoint, history
+from tdt.train._failures import NonFiniteLoss
 from tdt.train._signals import StopRequest, exit_code
 from tdt.train.config import ConfigError, loads
 from tdt.train.events import Event, Notice, RunStarted, RunStopped, StepDone, TestDone
-from tdt.train.run import RunError
+from tdt.train.run import Run, RunError
 from tdt.train.session import Session
 from tests.commands.running import SMALL
 
 
-class Stop(Exception):
-    """Ends a run like a crash."""
+class Stop(BaseException):
+    """Ends a run as suddenly as a signal that cannot be caught."""
 
 
 @pytest.fixture(autouse=True)
@@ -67,6 +71,45 @@ def test_the_test_split_is_scored_with_the_best_weights(tmp_path):
     assert tested.checkpoint == folder / "checkpoints" / "best.safetensors"
     assert tested.step == checkpoint.load(tested.checkpoint)[1]["step"]
     assert isinstance(seen[-1], RunStopped) and seen[-1].reason == "done"
+
+
+@pytest.mark.parametrize(
+    ("change", "ended"),
+    [
+        ("train.epochs=1", ("done", "epochs")),
+        ("train={epochs: 2, steps: 3}", ("done", "steps")),
+        ("train={epochs: 9, early_stopping: {patience: 1, min_delta: 9.0}}", ("done", "early stopping")),
+        ("train={time: 0.001 seconds}", ("done", "time limit")),
+        ("optimizer=SGD(lr=1e39)", ("non-finite", "the loss became ")),
+    ],
+)
+def test_a_run_keeps_what_it_ended_by(tmp_path, change: str, ended: tuple[str, str]):
+    with Session.start(loads(SMALL, "small.yaml", [change, "data.test=null"]), root=tmp_path) as session:
+        with nullcontext() if ended[0] == "done" else pytest.raises(NonFiniteLoss):
+            assert session.train().by == ended[1]
+        assert history.read(session.run).state == "running"
+    told = history.read(session.run)
+    assert told.state == ended[0] and (told.ended_by or "").startswith(ended[1])
+
+
+def test_a_run_that_was_cut_short_says_how_until_it_goes_on(tmp_path):
+    def stop(event: Event) -> None:
+        if isinstance(event, StepDone) and event.step == 8:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    def fail(event: Event) -> None:
+        if isinstance(event, StepDone) and event.step == 10:
+            raise ValueError("so it failed")
+
+    folder = run(tmp_path, stop)
+    assert (told := history.read(Run(folder))).state == "interrupted" and told.ended_by == "SIGTERM"
+    for listener, error, state, by in (
+        (fail, ValueError, "failed", "so it failed"),
+        (crash_at(12), Stop, "killed", None),
+    ):
+        with pytest.raises(error), Session.resume(folder) as session:
+            session.train(listener)
+        assert (told := history.read(Run(folder))).state == state and told.ended_by == by
 
 
 def test_a_wrong_config_leaves_no_folder(tmp_path):
