@@ -38,6 +38,7 @@ from tdt._dtype import (
 )
 from tdt._errors import OutOfMemoryError
 from tdt._kernels._pool import get_num_threads, set_num_threads
+from tdt._layout import *
 from tdt._ops.activation import *
 from tdt._ops.conv import *
 from tdt._ops.conv_transpose import *
@@ -73,6 +74,7 @@ from tdt._ops.split import *
 from tdt._random import Generator, default_generator, get_rng_state, initial_seed, manual_seed, seed, set_rng_state
 from tdt._repr import set_printoptions
 from tdt._size import Size
+from tdt._storage import *
 from tdt._tensor import Tensor
 from tdt.autograd._mode import (
     enable_grad,
@@ -82,5 +84,6 @@ from tdt.autograd._mode import (
     no_grad,
     set_grad_enabled,
 )
+from tdt.serialization import load, save
 
 newaxis = None

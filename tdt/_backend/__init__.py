@@ -109,6 +109,30 @@ def shared(array: Any) -> Any:
     return made
 
 
+def owner(array: Any) -> Any:
+    """The array that owns the memory `array` looks into."""
+    base = array.base
+    while base is not None:  # `as_strided` puts an object of its own between the arrays
+        array = base if isinstance(base, type(array)) else array
+        base = getattr(base, "base", None)
+    return array
+
+
+def raw(array: Any) -> Any:
+    """All bytes of the memory `array` looks into, a flat uint8 array on them."""
+    whole = owner(array)
+    return whole.transpose(sorted(range(whole.ndim), key=lambda d: -whole.strides[d])).reshape(-1).view(np.uint8)
+
+
+def look_into(memory: Any, dtype: Any, offset: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> Any:
+    """The elements of `dtype` that begin at byte `offset` of flat uint8 `memory`; strides in bytes, as the offset."""
+    if isinstance(memory, np.ndarray):
+        return np.ndarray(shape, dtype, memory, offset, strides)
+    cupy = _cupy()
+    assert cupy is not None
+    return cupy.ndarray(shape, dtype, memory.data + offset, strides)
+
+
 def stand_in(shape: tuple[int, ...], np_dtype: Any) -> np.ndarray:
     """Zeros of any shape that occupy one element: every stride is 0. What tensors hold in the meta pass."""
     return np.broadcast_to(np.zeros((), np_dtype), shape)

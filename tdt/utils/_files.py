@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 
 
 def fsync_folder(folder: Path) -> None:
@@ -24,17 +27,26 @@ def write_whole(file, data: bytes | bytearray | memoryview) -> None:
         rest = rest[file.write(rest) :]
 
 
-def replace_file(path: str | os.PathLike[str], data: bytes) -> None:
-    """Write `data` to `path`, so that whatever happens the file is the old one or the whole new one."""
+@contextlib.contextmanager
+def replacing(path: str | os.PathLike[str], buffering: int = -1) -> Iterator[IO[bytes]]:
+    """A file to write that becomes `path` at the end of the block: whatever happens, `path` is the old one or the new one."""
     path = Path(path)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        with open(temporary, "wb", buffering=0) as file:
-            write_whole(file, data)
+        with open(temporary, "wb", buffering=buffering) as file:
+            yield file
+            file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
         fsync_folder(path.parent)
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, str(path)) from error
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def replace_file(path: str | os.PathLike[str], data: bytes) -> None:
+    """Write `data` to `path`, so that whatever happens the file is the old one or the whole new one."""
+    try:
+        with replacing(path, buffering=0) as file:
+            write_whole(file, data)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error

@@ -1,0 +1,315 @@
+"""Storages: the memory that tensors look into, as bytes (UntypedStorage) or as elements of one type (FloatStorage, …)."""
+
+from __future__ import annotations
+
+import mmap
+import warnings
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from tdt import _backend, _dtype
+from tdt._device import as_device, device
+from tdt._dtype import dtype as Dtype
+from tdt._tensor import Storage, Tensor, wrap
+
+
+class UntypedStorage:
+    """Memory as bytes: `UntypedStorage(8)` holds eight, `UntypedStorage([1, 2])` those values.
+
+    What `tensor.untyped_storage()` gives shares the tensor's memory; two of the same memory are equal.
+
+    >>> import tdt
+    >>> tdt.zeros(2).untyped_storage().nbytes()
+    8
+    """
+
+    __slots__ = ("_bytes", "_st")
+    _bytes: Any
+    _st: Storage | None
+
+    def __init__(self, source: int | Sequence[int] = 0, *, device: Any = None):
+        where = as_device(device)
+        data = np.zeros(source, np.uint8) if isinstance(source, int) else np.array(source, np.uint8)
+        self._bytes, self._st = _backend.to_device(data, where), None
+
+    @classmethod
+    def on(cls, data: Any, versions: Storage | None = None) -> UntypedStorage:
+        """The storage of a flat uint8 array, sharing its memory; `versions`: of the tensors that look into it."""
+        made = cls.__new__(cls)
+        made._bytes, made._st = data, versions
+        return made
+
+    def shared(self) -> Storage:
+        """What tensors on this memory have in common."""
+        if self._st is None:
+            self._st = Storage()
+        return self._st
+
+    def _written(self) -> UntypedStorage:
+        self.shared().version += 1
+        return self
+
+    def nbytes(self) -> int:
+        """How many bytes."""
+        return self._bytes.size
+
+    size = __len__ = nbytes
+
+    def data_ptr(self) -> int:
+        """Address of the first byte."""
+        return _backend.byte_bounds(self._bytes)[0]
+
+    @property
+    def _cdata(self) -> int:
+        return self.data_ptr()
+
+    @property
+    def device(self) -> device:
+        """Where the memory lies."""
+        return _backend.device_of(self._bytes)
+
+    @property
+    def is_cuda(self) -> bool:
+        """Whether the memory is a GPU's."""
+        return self.device.type == "cuda"
+
+    def element_size(self) -> int:
+        """1: the elements are bytes."""
+        return 1
+
+    def tolist(self) -> list[int]:
+        """The bytes as Python numbers."""
+        return self._bytes.tolist()
+
+    def clone(self) -> UntypedStorage:
+        """A copy."""
+        return type(self).on(self._bytes.copy())
+
+    def copy_(self, source: UntypedStorage, non_blocking: bool = False) -> UntypedStorage:
+        """Overwrite the bytes with those of another storage of the same size."""
+        self._bytes[...] = _backend.to_device(source._bytes, self.device)
+        return self._written()
+
+    def fill_(self, value: int) -> UntypedStorage:
+        """Set every byte to `value`."""
+        self._bytes.fill(value)
+        return self._written()
+
+    def resize_(self, size: int) -> UntypedStorage:
+        """Change how many bytes there are; RuntimeError where tensors look into them, since these would not follow."""
+        if size != self.nbytes():
+            if self._st is not None:
+                raise RuntimeError(
+                    f"resize_: tensors look into this storage of {self.nbytes()} bytes and would not follow it to {size}; "
+                    "use resize_ of the tensor"
+                )
+            grown = _backend.namespace(self._bytes).zeros(size, np.uint8)
+            kept = min(size, self.nbytes())
+            grown[:kept] = self._bytes[:kept]
+            self._bytes = grown
+        return self
+
+    def cpu(self) -> UntypedStorage:
+        """The storage in the main memory: itself if it is there."""
+        return self.to(device="cpu")
+
+    def cuda(self, device: Any = None, non_blocking: bool = False) -> UntypedStorage:
+        """The storage on a GPU."""
+        return self.to(device="cuda" if device is None else device)
+
+    def to(self, *, device: Any, non_blocking: bool = False) -> UntypedStorage:
+        """The storage on a device: itself if it is there."""
+        moved = _backend.to_device(self._bytes, as_device(device))
+        return self if moved is self._bytes else type(self).on(moved)
+
+    def is_shared(self) -> bool:
+        """Whether processes that are forked from this one see what is written (a GPU's always is)."""
+        return self.is_cuda or isinstance(_backend.owner(self._bytes).base, mmap.mmap)
+
+    def is_pinned(self, device: Any = None) -> bool:
+        """Whether the memory is locked for copies to a GPU: never, as tdt pins in its own copies."""
+        return False
+
+    def __getitem__(self, index: int | slice) -> Any:
+        picked = self._bytes[index]
+        return type(self).on(picked) if isinstance(index, slice) else int(picked)
+
+    def __setitem__(self, index: int | slice, value: int) -> None:
+        self._bytes[index] = value
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.tolist())
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, UntypedStorage):
+            return NotImplemented
+        return self is other or (
+            self.nbytes() > 0 and (self.data_ptr(), self.nbytes()) == (other.data_ptr(), other.nbytes())
+        )
+
+    def __hash__(self) -> int:
+        return hash(self.data_ptr())
+
+    def __repr__(self) -> str:
+        rows = "".join(f" {value}\n" for value in self.tolist())
+        return f"{rows}[tdt.storage.UntypedStorage(device={self.device}) of size {len(self)}]"
+
+
+class TypedStorage:
+    """Memory as elements of one type; `FloatStorage(3)`, `FloatStorage([1, 2])` and their kin are made directly.
+
+    >>> import tdt
+    >>> tdt.FloatStorage([1, 2]).tolist()
+    [1.0, 2.0]
+    """
+
+    __slots__ = ("_untyped_storage", "dtype")
+    _type: Dtype | None = None
+
+    def __init__(
+        self, *args: Any, wrap_storage: UntypedStorage | None = None, dtype: Dtype | None = None, device: Any = None
+    ):
+        self.dtype = self._type or dtype or _dtype.get_default_dtype()
+        if wrap_storage is None:
+            source = args[0] if args else 0
+            values = np.zeros(source, self.dtype.np) if isinstance(source, int) else np.array(source, self.dtype.np)
+            wrap_storage = UntypedStorage.on(_backend.to_device(values.view(np.uint8), as_device(device)))
+        self._untyped_storage = wrap_storage
+
+    @property
+    def _elements(self) -> Any:
+        memory = self._untyped_storage._bytes
+        return memory[: memory.size // self.dtype.itemsize * self.dtype.itemsize].view(self.dtype.np)
+
+    def untyped(self) -> UntypedStorage:
+        """The same memory as bytes."""
+        return self._untyped_storage
+
+    def size(self) -> int:
+        """How many elements."""
+        return self._elements.size
+
+    __len__ = _size = size
+
+    def nbytes(self) -> int:
+        """How many bytes."""
+        return self._untyped_storage.nbytes()
+
+    def data_ptr(self) -> int:
+        """Address of the first element."""
+        return self._untyped_storage.data_ptr()
+
+    def element_size(self) -> int:
+        """Bytes per element."""
+        return self.dtype.itemsize
+
+    @property
+    def device(self) -> device:
+        """Where the memory lies."""
+        return self._untyped_storage.device
+
+    @property
+    def is_cuda(self) -> bool:
+        """Whether the memory is a GPU's."""
+        return self._untyped_storage.is_cuda
+
+    def tolist(self) -> list[Any]:
+        """The elements as Python numbers."""
+        return wrap(self._elements).tolist()  # type: ignore[attr-defined]
+
+    def pickle_storage_type(self) -> str:
+        """The name of the class that has this type, such as 'FloatStorage'."""
+        return f"{_dtype.SCALAR_NAMES[self.dtype]}Storage"
+
+    def clone(self) -> TypedStorage:
+        """A copy."""
+        return TypedStorage(wrap_storage=self._untyped_storage.clone(), dtype=self.dtype)
+
+    def copy_(self, source: TypedStorage, non_blocking: bool = False) -> TypedStorage:
+        """Overwrite the elements with those of another storage, converted."""
+        self._elements[...] = _backend.to_device(source._elements, self.device)
+        return self
+
+    def fill_(self, value: Any) -> TypedStorage:
+        """Set every element to `value`."""
+        self._elements.fill(value)
+        return self
+
+    def resize_(self, size: int) -> TypedStorage:
+        """Change how many elements there are, under the rules of `UntypedStorage.resize_`."""
+        self._untyped_storage.resize_(size * self.dtype.itemsize)
+        return self
+
+    def cpu(self) -> TypedStorage:
+        """The storage in the main memory."""
+        return TypedStorage(wrap_storage=self._untyped_storage.cpu(), dtype=self.dtype)
+
+    def is_shared(self) -> bool:
+        """Whether processes that are forked from this one see what is written."""
+        return self._untyped_storage.is_shared()
+
+    def __getitem__(self, index: int | slice) -> Any:
+        if isinstance(index, slice):
+            raise RuntimeError("slices are only supported in UntypedStorage.__getitem__")
+        return wrap(self._elements)[index].item()  # type: ignore[index]
+
+    def __setitem__(self, index: int | slice, value: Any) -> None:
+        self._elements[index] = value
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.tolist())
+
+    def __repr__(self) -> str:
+        rows = "".join(f" {value}\n" for value in self.tolist())
+        return f"{rows}[tdt.storage.TypedStorage(dtype={self.dtype}, device={self.device}) of size {len(self)}]"
+
+
+STORAGES: dict[Dtype, type[TypedStorage]] = {
+    kind: type(
+        f"{name}Storage",
+        (TypedStorage,),
+        {"__doc__": f"A TypedStorage of {kind}.", "__slots__": (), "__module__": "tdt", "_type": kind},
+    )
+    for kind, name in _dtype.SCALAR_NAMES.items()
+    if not name.startswith("UInt")
+}
+globals().update({kind.__name__: kind for kind in STORAGES.values()})
+__all__ = ["TypedStorage", "UntypedStorage", "is_storage"]
+__all__ += [kind.__name__ for kind in STORAGES.values()]
+
+
+def is_storage(obj: Any) -> bool:
+    """Whether `obj` is a storage.
+
+    >>> import tdt
+    >>> tdt.is_storage(tdt.zeros(1).untyped_storage())
+    True
+    """
+    return isinstance(obj, (UntypedStorage, TypedStorage))
+
+
+def untyped_storage(self: Tensor) -> UntypedStorage:
+    """All the memory that the tensor and its views look into, as bytes."""
+    return UntypedStorage.on(_backend.raw(self._a), self._st)
+
+
+def storage(self: Tensor) -> TypedStorage:
+    """All the memory that the tensor and its views look into, as elements; `untyped_storage` is the newer way."""
+    warnings.warn(
+        "TypedStorage is deprecated. To access UntypedStorage directly, use tensor.untyped_storage() instead of "
+        "tensor.storage()",
+        UserWarning,
+        stacklevel=2,
+    )
+    return TypedStorage(wrap_storage=untyped_storage(self), dtype=self.dtype)
+
+
+def storage_type(self: Tensor) -> type[TypedStorage]:
+    """The class of the tensor's storage, such as FloatStorage."""
+    return STORAGES[self.dtype]
+
+
+for _method in (untyped_storage, storage, storage_type):
+    setattr(Tensor, _method.__name__, _method)

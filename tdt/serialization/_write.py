@@ -1,0 +1,112 @@
+"""PyTorch's `.pt` archive: a zip of one pickle and the storages it names, each on a boundary of 64 bytes."""
+
+from __future__ import annotations
+
+import io
+import pickle
+import struct
+import zipfile
+from types import FunctionType
+from typing import IO, Any
+
+from tdt import _backend
+from tdt._device import device
+from tdt._layout import layout
+from tdt._size import Size
+from tdt._storage import STORAGES, TypedStorage, UntypedStorage
+from tdt._tensor import Tensor
+from tdt.serialization import _names
+
+ALIGNMENT = 64
+
+
+_Pickler: Any = pickle._Pickler  # type: ignore[attr-defined]  # the one in Python, which says how names are written
+
+
+class Pickler(_Pickler):
+    """Writes PyTorch's names for what is PyTorch's, and storages as numbers, collected in `storages`."""
+
+    def __init__(self, file: IO[bytes], protocol: int):
+        super().__init__(file, protocol)
+        self.storages: list[UntypedStorage] = []
+        self.kinds: dict[tuple[int, int], tuple[str, Any]] = {}  # (address, bytes) → (key, element type)
+
+    def persistent_id(self, obj: Any) -> tuple | None:
+        """PyTorch's name of a storage; None for any other object."""
+        if isinstance(obj, TypedStorage):
+            memory, kind, count = obj.untyped(), obj.dtype, len(obj)
+        elif isinstance(obj, UntypedStorage):
+            memory, kind, count = obj, None, len(obj)
+        else:
+            return None
+        place = (memory.data_ptr(), memory.nbytes()) if memory.nbytes() else (-len(self.storages) - 1, 0)
+        key, first = self.kinds.setdefault(place, (str(len(self.storages)), kind))
+        if first is not kind and None not in (first, kind):
+            raise RuntimeError(
+                "Cannot save multiple tensors or storages that view the same data as different types: it is seen as "
+                f"{first} and as {kind}; clone() one of them"
+            )
+        if int(key) == len(self.storages):
+            self.storages.append(memory)
+        return "storage", UntypedStorage if kind is None else STORAGES[kind], key, str(memory.device), count
+
+    def reducer_override(self, obj: Any) -> Any:
+        """How the classes of this package that PyTorch has too are taken apart."""
+        if isinstance(obj, Tensor):
+            return _names.apart(obj)
+        if isinstance(obj, Size):
+            return Size, (tuple(obj),)
+        if isinstance(obj, device):
+            return device, (obj.type,) if obj.index is None else (obj.type, obj.index)
+        if isinstance(obj, layout):
+            return _names._get_layout, (f"torch.{obj.name}",)
+        return NotImplemented
+
+    def save_global(self, obj: Any, name: str | None = None) -> None:
+        """A function, class or constant by its name: PyTorch's where it is one of PyTorch's."""
+        known = _names.WRITTEN.get(id(obj))
+        if obj is _names._parameter():
+            known = "torch.nn.parameter.Parameter"
+        if known is None:
+            super().save_global(obj, name)
+            return
+        module, _, word = known.rpartition(".")
+        self.write(pickle.GLOBAL + f"{module}\n{word}\n".encode())
+        self.memoize(obj)
+
+    def save_type(self, obj: Any) -> None:
+        """A class; Python's own few keep their ways."""
+        if obj in (type(None), type(NotImplemented), type(...)):
+            super().save_type(obj)
+        else:
+            self.save_global(obj)
+
+    dispatch = {**_Pickler.dispatch, FunctionType: save_global, type: save_type}
+
+
+def write(obj: Any, file: IO[bytes], root: str, protocol: int) -> None:
+    """Write the archive of `obj`, whose entries lie in a folder `root`."""
+    text = io.BytesIO()
+    pickler = Pickler(text, protocol)
+    pickler.dump(obj)
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+        start = archive.start_dir
+        _add(archive, f"{root}/data.pkl", text.getvalue(), start)
+        _add(archive, f"{root}/.format_version", b"1", start)
+        _add(archive, f"{root}/.storage_alignment", str(ALIGNMENT).encode(), start)
+        _add(archive, f"{root}/byteorder", b"little", start)
+        for key, memory in enumerate(pickler.storages):
+            _add(archive, f"{root}/data/{key}", memoryview(_backend.to_device(memory._bytes, _backend.CPU)), start)
+        _add(archive, f"{root}/version", b"3\n", start)
+
+
+def _add(archive: zipfile.ZipFile, name: str, data: bytes | memoryview, start: int) -> None:
+    """One entry, its data on a boundary: the header's extra field is as long as that takes."""
+    info = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
+    info.file_size = len(data)
+    large = 20 if info.file_size * 1.05 > zipfile.ZIP64_LIMIT else 0  # the field that long sizes take
+    begin = archive.start_dir - start + zipfile.sizeFileHeader + len(name.encode()) + 4 + large  # type: ignore[attr-defined]
+    padding = -begin % ALIGNMENT
+    info.extra = struct.pack("<2sH", b"FB", padding) + b"Z" * padding
+    with archive.open(info, "w") as entry:
+        entry.write(data)
