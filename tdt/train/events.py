@@ -173,11 +173,10 @@ class MetricsLog:
         self._named = False  # whether the file's name is on the disk too
 
     def __call__(self, event: Event) -> None:
-        ends = isinstance(event, RunStopped)
-        if not event.scalars and not ends:
+        if not event.scalars and not isinstance(event, RunStopped):
             return
         head = {"event": type(event).__name__, "step": event.step, "epoch": event.epoch, "time/now": time.time()}
-        if ends:
+        if isinstance(event, RunStopped):
             head |= {"reason": event.reason, "by": event.by}
         line = json.dumps(head | {tag: text_of(float(value)) for tag, value in event.scalars.items()}, allow_nan=False)
         try:
