@@ -232,7 +232,7 @@ def _rank(one: History, tag: str) -> tuple[bool, float]:
     from tdt.train.history import less_is_better
 
     best = one.best(tag)
-    return (True, 0.0) if best is None else (False, best[1] if less_is_better(tag) else -best[1])
+    return (True, 0.0) if best is None else (False, best[1] if less_is_better(tag, one.settings) else -best[1])
 
 
 def _print_courses(read: Sequence[History], tags: Sequence[str]) -> None:

@@ -75,13 +75,13 @@ class Parts:
 
     def new_metrics(self) -> dict[str, Any]:
         """Fresh metrics by name, the loss first. They read outputs and targets as the first loss does."""
-        named = [c for c in self.config.metrics if c.name != "loss"]
         terms, reading = self.loss.terms, Reading.of(self.loss.main)
         made: dict[str, Metric] = {"loss": Loss()}
         made |= {term.name: TermMean(self.loss, term) for term in terms if len(terms) > 1}
-        for component in named:
-            made[component.name] = registry.metrics.create(component)
-            made[component.name].reading = reading
+        for name, component in self.config.metrics.items():
+            if name != "loss":
+                made[name] = registry.metrics.create(component)
+                made[name].reading = reading
         made["loss"].reading = self.loss.reading
         return made
 
@@ -114,7 +114,7 @@ class Parts:
             return split, metric
         if "valid" not in self.loaders:
             return None
-        return "valid", next((c.name for c in self.config.metrics if c.name != "loss"), "loss")
+        return "valid", next((name for name in self.config.metrics if name != "loss"), "loss")
 
     def schedule(self, interval: str, epochs_ended: int, scores: Scores) -> None:
         """Let the scheduler go on, if it does each `interval`; ReduceLROnPlateau by its score in `scores`, if it is there:
@@ -169,8 +169,8 @@ def build(
     loss = build_objective(sound.loss, errors) if sound else None
     made = [
         (part, create(registry.metrics, part, errors))
-        for part in (sound.metrics if sound else ())
-        if part.name != "loss"
+        for name, part in (sound.metrics if sound else {}).items()
+        if name != "loss"
     ]
     metrics = [(part, metric) for part, metric in made if metric is not None]
     rows = _check_model(draft, model, sources, opened, loss, metrics) if draft.model else []

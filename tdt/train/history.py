@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -73,17 +73,23 @@ class History:
         if not points:
             return None
         return (
-            min(points, key=lambda point: point[1]) if less_is_better(tag) else max(points, key=lambda point: point[1])
+            min(points, key=lambda point: point[1])
+            if less_is_better(tag, self.settings)
+            else max(points, key=lambda point: point[1])
         )
 
 
-def less_is_better(tag: str) -> bool:
-    """Whether the smaller number is the better one, by the name: losses and errors.
+def less_is_better(tag: str, settings: Mapping[str, str] = {}) -> bool:
+    """Whether the smaller number is the better one: losses and errors, by what the config's `settings` call so.
 
     >>> less_is_better("valid/loss"), less_is_better("valid/accuracy")
     (True, False)
+    >>> less_is_better("valid/off", {"metrics.off": "mae"}), less_is_better("valid/image", {"loss.image": "MSELoss"})
+    (True, True)
     """
-    return any(part in _LESS_IS_BETTER for part in tag.split("/"))
+    name = tag.rpartition("/")[2]
+    metric = settings.get(f"metrics.{name}", name).partition("(")[0]
+    return f"loss.{name}" in settings or metric in _LESS_IS_BETTER
 
 
 def read(run: Run, *, steps: bool = True) -> History:

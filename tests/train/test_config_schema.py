@@ -123,6 +123,12 @@ model:
         (REST + GRAPH + LOSSES, True),
         (REST + BLOCKS + LOSS, True),
         (REST + NESTED + LOSS, True),
+        (
+            REST.replace("[accuracy]", "{top1: accuracy, top5: 'top_k(k=5)', top3: {type: top_k, k: 3}}")
+            + MODEL
+            + LOSS,
+            True,
+        ),
         (REST + MODEL + "loss: {type: MSELoss, target: input}\n", False),
         (REST + MODEL + LOSS + "name: a\nseed: ${env:SEED}\ncheckpoint: {best: 'valid/${name}'}\n", False),
         ("imports: [./mine.py]\n" + REST + LOSS + "model: [Mine, {type: Own, depth: 3}]\n", False),

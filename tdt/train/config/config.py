@@ -67,7 +67,7 @@ class Config:
     weights: Weights | None
     init: tuple[InitRule, ...]
     loss: tuple[LossTerm, ...]
-    metrics: tuple[Component, ...]
+    metrics: dict[str, Component]  # by the name under which each is logged
     optimizer: OptimizerConfig
     scheduler: SchedulerConfig | None
     train: Train

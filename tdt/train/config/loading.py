@@ -24,6 +24,7 @@ from tdt.train.config.config import SPLITS, Config, DataConfig, Draft, Optimizer
 from tdt.train.config.errors import COMMAND_LINE, ConfigError, ConfigErrors
 from tdt.train.config.imports import read_imports
 from tdt.train.config.losses import read_loss
+from tdt.train.config.metrics import read_metrics
 from tdt.train.config.models import ModelReader
 from tdt.train.config.nodes import Mapping, Node, at, child, join, plain, present
 from tdt.train.config.paths import located
@@ -84,13 +85,12 @@ def _read(root: Mapping, file: str, errors: ConfigErrors) -> Draft:
     model = _read_model(root, errors)
     init = read_init(root.items.get("init"), "init", errors)
     loss = _read_with(read_loss, root, "loss", errors)
-    metrics = read_components(root.items.get("metrics"), "metrics", registry.metrics, errors)
-    _check_unique(metrics, errors)
+    terms = [term.name for term in loss or ()]
+    metrics = read_metrics(root.items.get("metrics"), "metrics", terms, errors)
     optimizer, groups = _read_with(_read_optimizer, root, "optimizer", errors) or (None, ())
     scheduler = _read_with(_read_scheduler, root, "scheduler", errors)
     if top is not None:
-        terms = [term.name for term in loss or ()]
-        names = ["loss", *(terms if len(terms) > 1 else ()), *(m.name for m in metrics if m.name != "loss")]
+        names = ["loss", *(terms if len(terms) > 1 else ()), *(name for name in metrics if name != "loss")]
         check_training(top, root, names, scheduler, errors)
 
     def make() -> Config:
@@ -195,12 +195,6 @@ def _check_loaders(data: Data, node: Mapping, errors: ConfigErrors) -> None:
                 item = at(node, key, name)
                 message = "is not used: there are no workers, num_workers is 0"
                 errors.add(item.key_source or item.source, message, kind="unused", key=f"data.{key}.{name}")
-
-
-def _check_unique(metrics: tuple[Component, ...], errors: ConfigErrors) -> None:
-    for number, metric in enumerate(metrics):
-        if metric.name in [other.name for other in metrics[:number]]:
-            errors.add(metric, f"{metric.name} is named twice; remove one", kind="duplicate-key")
 
 
 def _read_optimizer(
