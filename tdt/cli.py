@@ -21,7 +21,7 @@ from tdt._about import __version__
 from tdt.commands import _help, _options
 
 ClickException: Any = typer.BadParameter.__mro__[2]  # typer brings click, in some versions under a name of its own
-WRONG = ("ConfigError", "RunError")  # by name: importing them would load the core
+WRONG = ("ConfigError", "RunError", "Unfit")  # by name: importing them would load the core
 FAILED = ("CheckpointError", "StepError")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -54,13 +55,10 @@ def init(
         raise typer.BadParameter("--target is a column of a table", param_hint="--target")
     if path.is_file() and not is_table:
         raise typer.BadParameter(f"{what}: expected a {' or '.join(starters.TABLES)} file, a folder or a template")
-    try:
-        if is_table:
-            text = starters.table(path, file, target)
-        else:
-            text = starters.images(path, file) if path.is_dir() else starters.template(what, file)
-    except starters.Unfit as error:
-        raise typer.BadParameter(str(error)) from error
+    if is_table:
+        text = starters.table(path, file, target)
+    else:
+        text = starters.images(path, file) if path.is_dir() else starters.template(what, file)
     with open(file, "x", encoding="utf-8") as new:
         new.write(text)
     if json:
@@ -71,7 +69,7 @@ def init(
         found = [line for line in text.partition("\n\n")[0].splitlines() if is_table or path.is_dir()]
         print(
             *(line.removeprefix("#").removeprefix(" ") for line in found[1:-2]),
-            f"{file} is written; next: tdt train {file}",
+            f"{file} is written; next: tdt train {shlex.quote(str(file))}",
             sep="\n",
         )
     return 0

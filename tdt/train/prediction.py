@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -22,6 +20,7 @@ from tdt.train._failures import REFUSALS, reason
 from tdt.train.build import build_alone
 from tdt.train.checkpoint import CheckpointError
 from tdt.train.config import loads
+from tdt.train.datasets.table import read_text, rows_of
 from tdt.train.metrics import Reading
 from tdt.train.state import fitting, load_model, load_run
 from tdt.vision.transforms import Compose
@@ -153,7 +152,7 @@ class Predictor:
         elif ending == ".npz":
             yield from self._arrays(path)
         elif ending in (".csv", ".tsv", ".txt"):
-            yield from self._text(where, path.read_text(encoding="utf-8-sig"))
+            yield from self._text(where, read_text(path))
         else:
             yield where, self._image(path)
 
@@ -208,15 +207,12 @@ class Predictor:
             raise ValueError(f"text is nothing for this model, which was trained on {self.config.data.train}")
 
     def _rows(self, where: str, text: str) -> Iterator[Named]:
-        given = self.config.data.train.kwargs.get("delimiter")
-        delimiter = given or ("\t" if where.lower().endswith(".tsv") else ",")
-        reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
-        header = [name.strip() for name in next(reader, [])]
+        header, rows = rows_of(text, where, self.config.data.train.kwargs.get("delimiter"))
         lacking = [column.name for column in self.dataset.columns if column.name not in header]
         if lacking:
             raise ValueError(f"there is no column {', '.join(map(repr, lacking))}; the header is {', '.join(header)}")
-        for row in filter(None, reader):
-            yield f"{where}:{reader.line_num}", self._row(row, header, reader.line_num)
+        for line, row in rows:
+            yield f"{where}:{line}", self._row(row, header, line)
 
     def _row(self, row: list[str], header: list[str], line: int) -> Any:
         try:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import statistics
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ def template(name: str, file: Path) -> str:
         raise Unfit(f"{name}: no such file or folder, and no template; {meant}")
     text = known[name].read_text(encoding="utf-8").replace(f"{SCHEMA_LINE}{SCHEMA}", _schema_line(), 1)
     text = text.replace(f"\nname: {name}", f"\nname: {_name(file)}", 1)
-    return text.replace(f"tdt train {name}", f"tdt train {file}")
+    return text.replace(f"tdt train {name}", f"tdt train {shlex.quote(str(file))}")
 
 
 def templates() -> dict[str, str]:
@@ -58,6 +59,8 @@ def table(path: Path, file: Path, target: str | None = None) -> str:
         fields, lines = read_rows(path)
     except ValueError as error:
         raise Unfit(str(error).removeprefix("Table: ")) from error
+    if len(fields) < 2:
+        raise Unfit(f"{path} has one column, {next(iter(fields))}; there is nothing to predict it from")
     if target is None:
         target = next((name for name in fields if name.lower() in TARGETS), list(fields)[-1])
     if target not in fields:
@@ -67,7 +70,7 @@ def table(path: Path, file: Path, target: str | None = None) -> str:
     if missing:
         raise Unfit(f"{path}:{missing[0]}: {target}, the target, is missing in {len(missing)} rows; remove them")
     chosen = fit_target(target, fields[target], None, lines)
-    told = {name: _column(name, texts) for name, texts in fields.items() if name != target}
+    told = {name: _column(texts, lines.tolist()) for name, texts in fields.items() if name != target}
     used = [name for name, (_, why) in told.items() if not why]
     if not used:
         raise Unfit(f"{path}: no column is left to predict {target} from: each is the same, or another, in every row")
@@ -96,7 +99,7 @@ def table(path: Path, file: Path, target: str | None = None) -> str:
     }
     return _config(
         file,
-        [f"{path.name}: {n:,} rows", *rows],
+        [f"{path.name}: {n:,} rows", *rows, *_about_names(fields)],
         splits,
         [],
         n,
@@ -107,7 +110,7 @@ def table(path: Path, file: Path, target: str | None = None) -> str:
 
 def images(folder: Path, file: Path) -> str:
     """A config that tells the classes of images apart: those of a folder each, below train, valid (or val) and test if
-    there are such folders."""
+    there are such folders; what is not there is drawn from the training images of each class."""
     parts, found = _open_images(folder)
     classes, paths = found["train"].classes, [path for path, _ in found["train"].samples]
     sizes = _sizes(paths)
@@ -132,8 +135,8 @@ def images(folder: Path, file: Path) -> str:
     ]
     return _config(
         file,
-        [*report, f"  {_counted(counts)}"],
-        {name: _flow({"type": "ImageFolder", "root": _relative(part, file)}) for name, part in parts.items()},
+        [*report, f"  {_counted(counts, 'classes')}"],
+        {name: _flow(settings) for name, settings in _image_splits(parts, file, min(counts.values())).items()},
         [*resize, "ToTensor", '"Normalize(0.5, 0.5)"'],
         len(paths),
         layers,
@@ -141,13 +144,26 @@ def images(folder: Path, file: Path) -> str:
     )
 
 
+def _image_splits(parts: dict[str, Path], file: Path, fewest: int) -> dict[str, dict[str, Any]]:
+    """The data set of each split. fewest: images of a class, of which some must be left in each split."""
+    drawn = ("valid", "test") if fewest >= 7 else ("valid",) if fewest >= 4 else ()
+    shares: dict[str, Any] = {name: 0.15 for name in drawn if name not in parts}
+    made = {}
+    for name in ("train", *(name for name in ("valid", "test") if name in parts or name in shares)):
+        root = _relative(parts.get(name, parts["train"]), file)
+        apart = {"split": name, **shares} if shares and (name == "train" or name in shares) else {}
+        made[name] = {"type": "ImageFolder", "root": root, **apart}
+    return made
+
+
 def _open_images(folder: Path) -> tuple[dict[str, Path], dict[str, Any]]:
     """The folder and the data set of each split, all with the same classes, at least two."""
     from tdt.vision.datasets import ImageFolder
 
-    parts = {name: folder / name for name in ("train", "valid", "test") if (folder / name).is_dir()}
-    if "valid" not in parts and (folder / "val").is_dir():
-        parts["valid"] = folder / "val"
+    parts = {}
+    for name, own in {"train": ("train",), "valid": ("valid", "val", "validation"), "test": ("test",)}.items():
+        there = [folder / place for place in own if (folder / place).is_dir()]
+        parts |= {name: there[0]} if there else {}
     if "train" not in parts:
         parts = {"train": folder}
     try:
@@ -191,7 +207,7 @@ def _config(
     lines = [_schema_line(), *(f"# {line}" for line in report)]
     lines += [
         "#",
-        f"#   tdt train {file}",
+        f"#   tdt train {shlex.quote(str(file))}",
         "",
         f"name: {_name(file)}",
         "seed: 0                # the same seed gives the same run",
@@ -223,7 +239,7 @@ def _values(mean: float) -> list[str]:
     return [rule, "loss: MSELoss", "metrics: [mae, r2]"]
 
 
-def _column(name: str, texts: Sequence[str]) -> tuple[str, str]:
+def _column(texts: Sequence[str], lines: Sequence[int]) -> tuple[str, str]:
     """What a column holds, and why nothing can be learnt from it ("" if it can)."""
     from tdt.train.datasets._columns import is_missing, is_number
 
@@ -232,10 +248,32 @@ def _column(name: str, texts: Sequence[str]) -> tuple[str, str]:
     lacking = f", {len(texts) - len(present):,} missing" if len(present) < len(texts) else ""
     if different <= 1:
         return f"{different} value{lacking}", "the same in every row"
-    if all(map(is_number, present)):
-        return f"number, {_range(present)}{lacking}", ""
+    odd = [
+        (line, text.strip())
+        for line, text in zip(lines, texts, strict=True)
+        if not is_missing(text) and not is_number(text)
+    ]
+    if not odd:
+        return f"number, {_range(present)}{lacking}", "the number of the row" if _counts(present) else ""
     many = different > max(20, len(present) // 2)
+    if many and len(odd) <= len(present) // 10:
+        line, text = odd[0]
+        others = f" and {len(odd) - 1:,} others are" if len(odd) > 1 else " is"
+        numbers = _range([text for text in present if is_number(text)])
+        return f"number, {numbers}{lacking}", f"{text[:30]!r} in line {line}{others} no number"
     return f"category, {_counted(Counter(present))}{lacking}", "nearly every row has another" if many else ""
+
+
+def _counts(texts: Sequence[str]) -> bool:
+    """Whether it is an index: 0, 1, 2, … or 1, 2, 3, …"""
+    return any(all(text == str(i) for i, text in enumerate(texts, start)) for start in (0, 1)) and len(texts) >= 10
+
+
+def _about_names(fields: Iterable[str]) -> list[str]:
+    from tdt.train.datasets._columns import is_number
+
+    odd = next(filter(is_number, fields), None)
+    return [] if odd is None else [f"  the names of columns are those in the first line, though {odd} is a number"]
 
 
 def _range(texts: Sequence[str]) -> str:
@@ -243,9 +281,9 @@ def _range(texts: Sequence[str]) -> str:
     return f"{values[0]:g} to {values[-1]:g}"
 
 
-def _counted(counts: Counter[str]) -> str:
+def _counted(counts: Counter[str], what: str = "values") -> str:
     shown = ", ".join(f"{' '.join(name.split())[:30]} {count:,}" for name, count in counts.most_common(5))
-    return f"{len(counts)} values: {shown}{', …' * (len(counts) > 5)}"
+    return f"{len(counts)} {what}: {shown}{', …' * (len(counts) > 5)}"
 
 
 def _flow(settings: dict[str, Any]) -> str:

@@ -107,11 +107,31 @@ def test_a_folder_of_images_becomes_a_config_that_classifies(capsys):
     make_images(Path("pics/val"), ("cat", "dog"))
     code, out, _ = init(capsys, "pics/")
     assert code == 0 and out.startswith(
-        "pics: 12 images in train, 12 images in valid, all 32 x 32\n  2 values: cat 6, dog 6\n"
+        "pics: 12 images in train, 12 images in valid, all 32 x 32\n  2 classes: cat 6, dog 6\n"
     )
     assert "Resize" not in Path("pics.yaml").read_text()
     session = trains("pics.yaml")
     assert session.parts.model[-1].out_features == 2 and "valid" in session.parts.loaders
+
+
+def test_images_without_folders_of_splits_are_shared_out(capsys):
+    make_images(Path("pics"), ("cat", "dog"))
+    assert init(capsys, "pics")[0] == 0
+    assert trains("pics.yaml").parts.samples == {"train": 10, "valid": 2}  # six of a class are too few for a test
+
+
+def test_what_is_strange_in_a_table_is_said(capsys):
+    rows = "".join(f"{i},{i / 7:.3f},{i % 3},{'ab'[i % 2]}\n" for i in range(40))
+    Path("my data.csv").write_text(",width,3,k\n" + rows + "40,-?-,1,a\n")
+    code, out, _ = init(capsys, "my data.csv")
+    assert code == 0 and out.splitlines()[1:] == [
+        "  column 1: number, 0 to 40; left out: the number of the row",
+        "  width: number, 0 to 5.571; left out: '-?-' in line 42 is no number",
+        "  3: number, 0 to 2",
+        "  k: the target, 2 values: a 21, b 20",
+        "  the names of columns are those in the first line, though 3 is a number",
+        "my data.yaml is written; next: tdt train 'my data.yaml'",
+    ]
 
 
 def test_images_of_several_sizes_are_resized(capsys):
@@ -128,6 +148,7 @@ def test_images_of_several_sizes_are_resized(capsys):
         (["data.csv", "--target", "prize"], "data.csv has no column 'prize'; did you mean 'price'?"),
         (["data.csv", "--target", "length"], "data.csv:5: length, the target, is missing in 1 rows"),
         (["data.csv", "--target", "same"], "same, the target, is '1' in every row"),
+        (["one.csv"], "one.csv has one column, a; there is nothing to predict it from"),
         (["torn.csv"], "torn.csv: line 2: 1 fields, but the header names 2"),
         (["notes.txt"], "notes.txt: expected a .csv or .tsv file, a folder or a template"),
         (["empty"], "empty has no folders"),
@@ -138,6 +159,7 @@ def test_images_of_several_sizes_are_resized(capsys):
 )
 def test_what_no_config_can_be_made_of_is_said(capsys, arguments: list[str], said: str):
     make_table(Path("data.csv"))
+    Path("one.csv").write_text("a\n1\n2\n")
     Path("torn.csv").write_text("a,b\n1\n")
     Path("notes.txt").touch()
     Path("empty").mkdir()

@@ -116,7 +116,7 @@ def test_the_state_of_a_table_encodes_other_files_and_rows_without_a_file(iris, 
     ("a,k\n1,x\n", {"columns": ["k"]}, "'k' is the target"),
     ("a,k\n1,x\n", {"columns": []}, "no columns are left"),
     ("a,k\n,x\n", {"columns": {"a": "number"}}, "column a: the training rows hold no value"),
-    ('a,k\n"1,x\n', {}, "line 2: unexpected end of data"),
+    ('a,k\n"1,x\n', {}, "line 2: a quote is opened and never closed"),
     ("a,k\n1,x\n", {"delimiter": "::"}, "delimiter is one character"),
     ("a,k\n1,x\n", {"valid": 1.0}, "shares that leave some for training"),
 ])  # fmt: skip
@@ -125,10 +125,34 @@ def test_tables_that_do_not_do_are_refused_by_line(tmp_path, text, arguments, sa
         Table(write(tmp_path / "t.csv", text), "k", **arguments)
 
 
-def test_a_class_that_training_never_saw_is_named(tmp_path):
+def test_the_classes_to_predict_are_those_of_all_rows_and_one_of_other_data_is_named(tmp_path):
     path = write(tmp_path / "t.tsv", "a\tk\ts\n1\tx\ttrain\n2\tz\tvalid\n")
-    with pytest.raises(ValueError, match="line 3: k is 'z', which the training rows never have"):
-        Table(path, "k", split="valid", split_column="s")
+    data = Table(path, "k", split="valid", split_column="s")
+    assert data.classes == ["x", "z"] and data.targets.tolist() == [1]
+    assert data.columns == Table(path, "k", split="train", split_column="s").columns
+    other = Table(write(tmp_path / "o.csv", "a,k\n1,y\n"), "k")
+    with pytest.raises(ValueError, match="line 2: k is 'y', which the training rows never have"):
+        other.load_state_dict(data.state_dict())
+
+
+@pytest.mark.parametrize(
+    "text", ["a;k\n1;x\n2;y\n", "a\tk\r\n1\tx\r\n2\ty\r\n", "\ufeffa|k\n1|x\n2|y", '"a",k\n1,x\n"2","y"\n']
+)
+def test_the_header_tells_the_delimiter(tmp_path, text: str):
+    data = Table(write(tmp_path / "t.csv", text), "k", normalize=None)
+    assert (data.data.tolist(), data.classes) == ([[1.0], [2.0]], ["x", "y"])
+
+
+def test_a_column_without_a_name_is_called_by_its_place(tmp_path):
+    data = Table(write(tmp_path / "t.csv", ",a,k\n0,5,x\n1,6,y\n"), "k", columns=["column 1"], normalize=None)
+    assert data.data.tolist() == [[0.0], [1.0]]
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "utf-16"])
+def test_a_table_that_is_no_utf8_says_what_to_do(tmp_path, encoding: str):
+    (tmp_path / "t.csv").write_bytes("größe,k\n1,x\n".encode(encoding))
+    with pytest.raises(ValueError, match=r"t\.csv: is no UTF-8 text: it has a byte 0xf[cf6]; save it as UTF-8"):
+        Table(tmp_path / "t.csv", "k")
 
 
 def test_npz_gives_tensors_or_images(tmp_path):

@@ -231,6 +231,24 @@ def test_image_folder_sorts_classes_and_files_and_reads_rgb(tmp_path):
     assert (image.mode, image.size, image.getpixel((0, 0)), label) == ("RGB", (5, 4), (2, 2, 2), 1)
 
 
+def test_image_folder_shares_out_the_images_of_each_class(tmp_path):
+    for name, count in (("a", 10), ("b", 20)):
+        (tmp_path / name).mkdir()
+        for i in range(count):
+            Image.new("L", (1, 1)).save(tmp_path / name / f"{i}.png")
+    parts = {
+        name: ImageFolder(tmp_path, split=name, valid=0.2, test=0.1, seed=3) for name in ("train", "valid", "test")
+    }
+    assert {name: [part.targets.count(k) for k in (0, 1)] for name, part in parts.items()} == {
+        "train": [7, 14], "valid": [2, 4], "test": [1, 2]}  # fmt: skip
+    assert sorted(sample for part in parts.values() for sample in part.samples) == sorted(ImageFolder(tmp_path).samples)
+    again = ImageFolder(tmp_path, split="valid", valid=0.2, test=0.1, seed=3)
+    assert again.samples == parts["valid"].samples
+    assert again.samples != ImageFolder(tmp_path, split="valid", valid=0.2, test=0.1, seed=4).samples
+    with pytest.raises(ValueError, match="ImageFolder: split 'all' is not one of"):
+        ImageFolder(tmp_path, split="all")
+
+
 def test_image_folder_says_what_is_missing(tmp_path):
     with pytest.raises(FileNotFoundError, match="there is no folder"):
         ImageFolder(tmp_path / "none")

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from tdt.train.datasets._base import Arrays, Split, check_split, share_out
+from tdt.train.datasets._base import Arrays
+from tdt.utils.data._shares import Split, check_split, share_out
 
 LARGEST, DENSEST = 1 << 30, 100  # an array above that size, packed more than so many times, is taken for a bomb
 

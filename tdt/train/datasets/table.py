@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import csv
+import io
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Self
 
 import numpy as np
 
-from tdt.train.datasets._base import Arrays, Split, check_split, share_out
+from tdt.train.datasets._base import Arrays
 from tdt.train.datasets._columns import KINDS, Column, Lines, fit, fit_target
 from tdt.train.registry import nearest
+from tdt.utils.data._shares import Split, check_split, share_out
 
 Kind = Literal["number", "category"]
 
@@ -29,10 +31,11 @@ class Table(Arrays):
         Categories are one-hot. A missing number is the mean, a missing or new category all zeros.
     split: "train", "valid" or "test": the rows whose `split_column` says so; without that column what is left of all
         rows, the share `valid` and the share `test`, drawn with `seed`. Without it all rows.
-    delimiter: between fields; by default a tab in .tsv files, else a comma.
+    delimiter: between fields; by default a comma, or where the header has none a semicolon, a tab or a bar.
 
-    Means, deviations and categories are those of the training rows alone: `state_dict()` holds them, the other splits of
-    a run use them, and its checkpoints keep them. classes: the names of the target's.
+    Means, deviations and categories are those of the training rows alone, but the classes to predict are those of all
+    rows: `state_dict()` holds them, the other splits of a run use them, and its checkpoints keep them. classes: the names
+    of the target's.
 
     FileNotFoundError; ValueError with the line for what is damaged, missing or no number.
 
@@ -75,7 +78,8 @@ class Table(Arrays):
         everything = np.arange(len(lines))
         train, own = (everything, everything) if split is None else (parts["train"], parts[split])
         self._fields, self._lines = take(fields, own), lines[own]
-        self._fit(take(fields, train), lines[train], kinds, (target, target_type), normalize)
+        self._fit(take(fields, train), lines[train], kinds, normalize)
+        self._fit_target(target, fields[target], target_type, lines)
         self._encode_rows()
 
     def _check_columns(self, fields: Mapping[str, Any], names: list[str], target: str, kinds: dict[str, Any]) -> None:
@@ -93,14 +97,18 @@ class Table(Arrays):
             raise ValueError(f"Table: {self._name}: no columns are left to predict from")
 
     def _fit(
-        self, fields: Mapping[str, list[str]], lines: np.ndarray, kinds: dict[str, Any], target: tuple[str, Any],
-        normalize: str | None,
-    ) -> None:  # fmt: skip
+        self, fields: Mapping[str, list[str]], lines: np.ndarray, kinds: dict[str, Any], normalize: str | None
+    ) -> None:
         if not len(lines):
             raise ValueError(f"Table: {self._name}: no rows are left to train on")
         try:
             self.columns = [fit(name, fields[name], kind, normalize, lines) for name, kind in kinds.items()]
-            self.target = fit_target(target[0], fields[target[0]], target[1], lines)
+        except ValueError as error:
+            raise ValueError(f"Table: {self._name}: {error}") from error
+
+    def _fit_target(self, name: str, texts: list[str], kind: Kind | None, lines: np.ndarray) -> None:
+        try:
+            self.target = fit_target(name, texts, kind, lines)
         except ValueError as error:
             raise ValueError(f"Table: {self._name}: {error}") from error
 
@@ -159,25 +167,58 @@ def read_rows(path: Path, delimiter: str | None = None) -> tuple[dict[str, list[
 
     ValueError names the line of what is no such file.
     """
-    delimiter = delimiter or ("\t" if path.suffix.lower() == ".tsv" else ",")
-    if len(delimiter) != 1:
-        raise ValueError(f"Table: delimiter is one character, got {delimiter!r}")
-    with open(path, encoding="utf-8-sig", newline="") as file:
-        reader = csv.reader(file, delimiter=delimiter, strict=True)
-        try:
-            header = [name.strip() for name in next(reader, [])]
-            rows, lines = [], []
-            for row in reader:
-                if row and len(row) != len(header):
-                    raise ValueError(f"{len(row)} fields, but the header names {len(header)}")
-                if row:
-                    rows.append(row)
-                    lines.append(reader.line_num)
-        except (csv.Error, ValueError) as error:
-            raise ValueError(f"Table: {path}: line {reader.line_num}: {error}") from error
-    doubled = {name for name in header if header.count(name) > 1}
-    if not header or doubled or "" in header:
+    try:
+        header, rest = rows_of(read_text(path), str(path), delimiter)
+        lines, rows = [], []
+        for line, row in rest:
+            if len(row) != len(header):
+                raise ValueError(f"line {line}: {len(row)} fields, but the header names {len(header)}")
+            lines.append(line)
+            rows.append(row)
+    except ValueError as error:
+        raise ValueError(f"Table: {path}: {error}") from error
+    if len(set(header)) < len(header):
         raise ValueError(f"Table: {path}: the first line must name every column once, got {header}")
     if not rows:
         raise ValueError(f"Table: {path}: has no rows below its header")
     return {name: list(texts) for name, texts in zip(header, zip(*rows, strict=True), strict=True)}, np.array(lines)
+
+
+def read_text(path: Path) -> str:
+    """The text of a file, its line ends as they are."""
+    try:
+        with open(path, encoding="utf-8-sig", newline="") as file:
+            return file.read()
+    except UnicodeDecodeError as error:
+        byte = error.object[error.start]
+        raise ValueError(f"is no UTF-8 text: it has a byte {byte:#04x}; save it as UTF-8") from error
+
+
+def rows_of(text: str, name: str, delimiter: str | None = None) -> tuple[list[str], Iterator[tuple[int, list[str]]]]:
+    """The names of the columns, and each row below: the line on which it ends, and its fields.
+
+    A column without a name, as the index that pandas writes, is called by its place: `column 1`.
+    """
+    if delimiter is not None and len(delimiter) != 1:
+        raise ValueError(f"delimiter is one character, got {delimiter!r}")
+    first = text.partition("\n")[0]
+    usual = ["\t", ",", ";", "|"] if name.lower().endswith(".tsv") else [",", ";", "\t", "|"]
+    found = delimiter or next((character for character in usual if character in first), usual[0])
+    if not first.strip():
+        raise ValueError("the first line must name every column once, and is empty")
+    rows = _rows(csv.reader(io.StringIO(text, newline=""), delimiter=found, strict=True))
+    _, header = next(rows)
+    return [field.strip() or f"column {place}" for place, field in enumerate(header, 1)], rows
+
+
+def _rows(reader: Any) -> Iterator[tuple[int, list[str]]]:
+    last = 0
+    try:
+        for row in reader:
+            last = reader.line_num
+            if row:
+                yield last, row
+    except csv.Error as error:
+        if "unexpected end" in str(error):
+            raise ValueError(f"line {last + 1}: a quote is opened and never closed") from error
+        raise ValueError(f"line {reader.line_num}: {error}") from error

@@ -11,8 +11,8 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from tdt._tensor import Tensor, wrap
-from tdt.train.datasets._base import Split, check_split, share_out
 from tdt.utils.data import Dataset
+from tdt.utils.data._shares import Split, check_split, share_out
 
 UNKNOWN = "\N{REPLACEMENT CHARACTER}"  # stands for characters that training has not seen
 

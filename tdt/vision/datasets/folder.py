@@ -11,6 +11,7 @@ from typing import Any
 from PIL import Image, UnidentifiedImageError
 
 from tdt.utils.data import Dataset
+from tdt.utils.data._shares import Split, check_split, share_out
 
 IMG_EXTENSIONS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
 
@@ -43,6 +44,8 @@ class ImageFolder(Dataset):
 
     extensions: which files are images, by default jpg, png and the like. is_valid_file(path) decides instead of them.
     allow_empty: a class may have no images.
+    split: "train", "valid" or "test": of each class what is left of its images, the share `valid` and the share `test`,
+        drawn with `seed`. Without it all images.
     classes: the names of the folders, sorted. class_to_idx: their numbers. samples, imgs: all (path, class number),
     sorted. targets: all class numbers.
 
@@ -69,7 +72,12 @@ class ImageFolder(Dataset):
         allow_empty: bool = False,
         *,
         extensions: Sequence[str] | None = None,
+        split: Split | None = None,
+        valid: float = 0.0,
+        test: float = 0.0,
+        seed: int = 0,
     ) -> None:
+        check_split("ImageFolder", split, valid, test)
         self.root = Path(root).expanduser()
         self.transform, self.target_transform, self.loader = transform, target_transform, loader
         if extensions is not None and is_valid_file is not None:
@@ -80,11 +88,18 @@ class ImageFolder(Dataset):
         self.samples = [
             (path, self.class_to_idx[name]) for name in self.classes for path in _files(self.root / name, is_image)
         ]
-        self.targets = [number for _, number in self.samples]
-        empty = [name for name in self.classes if self.class_to_idx[name] not in set(self.targets)]
+        having = {number for _, number in self.samples}
+        empty = [name for name in self.classes if self.class_to_idx[name] not in having]
         if empty and not allow_empty:
             raise FileNotFoundError(f"ImageFolder: no images in {self.root} for {', '.join(empty)}; "
                                     f"images end in {', '.join(endings)}")  # fmt: skip
+        if split is not None:
+            self.samples = [sample for own in self._by_class() for sample in
+                            (own[i] for i in share_out(len(own), valid, test, seed)[split])]  # fmt: skip
+        self.targets = [number for _, number in self.samples]
+
+    def _by_class(self) -> list[list[tuple[str, int]]]:
+        return [[sample for sample in self.samples if sample[1] == number] for number in range(len(self.classes))]
 
     @property
     def imgs(self) -> list[tuple[str, int]]:
