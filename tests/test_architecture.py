@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
+import tomllib
 from collections.abc import Iterator
 from functools import cache
+from importlib.metadata import packages_distributions
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -136,6 +140,22 @@ def test_ops_say_on_which_device_they_make_a_tensor():
         if not {keyword.arg for keyword in node.keywords} & {"device", None}
     ]
     assert not silent, silent
+
+
+def test_every_library_that_is_imported_is_named_as_a_dependency():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    wanted = [*project["dependencies"], *chain.from_iterable(project["optional-dependencies"].values())]
+    named = {re.match(r"[\w-]+", text)[0].lower() for text in wanted}
+    named |= {"cupy", "cupyx"} if "cupy-cuda12x" in named else set()
+    of = packages_distributions()
+    used = {name.partition(".")[0]: path for path in FILES for _, name in imports(path)}
+    missing = {
+        name: path
+        for name, path in used.items()
+        if name != "tdt" and name not in sys.stdlib_module_names
+        if name not in named and not named & {found.lower() for found in of.get(name, ())}
+    }
+    assert not missing
 
 
 def test_torch_is_never_imported():
