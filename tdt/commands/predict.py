@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -57,23 +58,24 @@ def predict(
         path = find_checkpoint(checkpoint, runs_root)
     except CheckpointError as error:
         raise typer.BadParameter(str(error)) from error
+    from tdt.commands._console import number
     from tdt.train.prediction import Predictor
 
     predictor = Predictor(path, device)
     answers, failed = [], 0
-    for answer in predictor.predict(predictor.read(inputs, sys.stdin.read)):
+    for answer in predictor.predict(predictor.read(inputs, sys.stdin.buffer.read)):
         answers.append(answer)
         if answer.error is not None:
             failed += 1
             print(_named(answer.name, answer.error), file=sys.stderr)
     if json:
         print(_as_json(answers, top))
-    else:
-        print(path, *([_as_table(answers, top)] if failed < len(answers) else []), sep="\n")
+    elif failed < len(answers):
+        print(path, _as_table(_cells(answers, top, predictor.outputs, number)), sep="\n")
     if csv is not None:
         from tdt.utils._files import replace_file
 
-        replace_file(csv, _as_csv(answers, top).encode())
+        replace_file(csv, _as_csv(_cells(answers, top, predictor.outputs, repr)).encode())
     return 1 if failed else 0
 
 
@@ -101,7 +103,10 @@ def _strict(value: float) -> Any:
     return value if abs(value) < float("inf") else repr(value)
 
 
-def _cells(answers: list[Prediction], top: int, spell: Any) -> tuple[list[str], list[list[str]]]:
+Cells = tuple[list[str], list[list[str]]]
+
+
+def _cells(answers: list[Prediction], top: int, outputs: Sequence[str], spell: Callable[[float], str]) -> Cells:
     """Heading and rows of the inputs that have an answer."""
     told = [answer for answer in answers if answer.error is None]
     rows = [
@@ -111,23 +116,23 @@ def _cells(answers: list[Prediction], top: int, spell: Any) -> tuple[list[str], 
     ]
     values, ranks = (max((len(getattr(a, part)) for a in told), default=0) for part in ("values", "classes"))
     ends = ["", *(f" {number}" for number in range(2, min(ranks, top) + 1))][: min(ranks, top)]
-    head = ["input", *(f"output {i}" for i in range(values))]
+    named = outputs if len(outputs) == values else [f"output {i}" for i in range(values)]
+    head = ["input", *named]
     return head + [f"{what}{end}" for end in ends for what in ("class", "probability")], rows
 
 
-def _as_table(answers: list[Prediction], top: int) -> str:
+def _as_table(cells: Cells) -> str:
     from tdt.commands import _tables
-    from tdt.commands._console import number
 
-    head, rows = _cells(answers, top, number)
-    return _tables.text(head, rows, [i for i, name in enumerate(head) if name.startswith(("output", "probability"))])
+    head, rows = cells
+    return _tables.text(head, rows, [i for i, name in enumerate(head) if i and not name.startswith("class")])
 
 
-def _as_csv(answers: list[Prediction], top: int) -> str:
+def _as_csv(cells: Cells) -> str:
     import csv
     import io
 
     text = io.StringIO(newline="")
-    head, rows = _cells(answers, top, repr)
+    head, rows = cells
     csv.writer(text, lineterminator="\n").writerows([[name.replace(" ", "_") for name in head], *rows])
     return text.getvalue()

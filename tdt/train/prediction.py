@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby, islice
 from pathlib import Path
@@ -135,18 +136,28 @@ class Predictor:
         ranked = sorted(zip(labels, values, strict=True), key=lambda pair: -pair[1])
         return Prediction(name, classes=tuple(ranked))
 
-    def read(self, wheres: Iterable[str], stdin: Callable[[], str]) -> Iterator[Named]:
-        """The inputs in files and folders, by name; `-` is what `stdin` gives: lines of text, or a table."""
+    @property
+    def outputs(self) -> Sequence[str]:
+        """What the numbers of a prediction are called, as far as the data say it."""
+        target = getattr(self.dataset, "target", None)
+        return () if target is None else (target.name,)
+
+    def read(self, wheres: Iterable[str], stdin: Callable[[], bytes]) -> Iterator[Named]:
+        """The inputs in files and folders, by name; `-` is what `stdin` gives: an image, lines of text, or a table."""
         for where in wheres:
             try:
                 yield from self._read(where, stdin)
             except REFUSALS as error:
-                yield where, error
+                yield "stdin" if where == STDIN else where, error
 
-    def _read(self, where: str, stdin: Callable[[], str]) -> Iterator[Named]:
+    def _read(self, where: str, stdin: Callable[[], bytes]) -> Iterator[Named]:
         path, ending = Path(where), Path(where).suffix.lower()
         if where == STDIN:
-            yield from self._text("stdin", stdin())
+            given = io.BytesIO(stdin())
+            if hasattr(self.dataset, "encode"):
+                yield from self._text("stdin", read_text(given))
+            else:
+                yield "stdin", self._image(given, "stdin")
         elif path.is_dir():
             yield from self._folder(path)
         elif ending == ".npz":
@@ -154,7 +165,8 @@ class Predictor:
         elif ending in (".csv", ".tsv", ".txt"):
             yield from self._text(where, read_text(path))
         else:
-            yield where, self._image(path)
+            path.open("rb").close()  # what is not there is no image that is damaged
+            yield where, self._image(path, where)
 
     def _folder(self, folder: Path) -> Iterator[Named]:
         from tdt.vision.datasets.folder import IMG_EXTENSIONS
@@ -163,18 +175,17 @@ class Predictor:
         if not found:
             raise ValueError(f"holds no image; those end in {', '.join(IMG_EXTENSIONS)}")
         for path in found:
-            yield from self.read([str(path)], str)
+            yield from self.read([str(path)], bytes)
 
-    def _image(self, path: Path) -> Any:
+    def _image(self, file: Path | io.BytesIO, name: str) -> Any:
         """An image as the data set gives one."""
-        from tdt.vision.datasets.folder import pil_loader
+        from tdt.vision.datasets.folder import read_image
 
-        path.open("rb").close()  # what is not there is no image that is damaged
         item = self.facts["item"]
         shape = item.get("shape", ())
         if "mode" not in item and not (len(shape) == 2 or (len(shape) == 3 and shape[-1] == 3)):
             raise ValueError(f"an image is nothing for this model, which was trained on {self.config.data.train}")
-        image = pil_loader(path)
+        image = read_image(file, name)
         if "mode" in item:
             return image.convert(item["mode"])
         array = np.asarray(image.convert("L" if len(shape) == 2 else "RGB"))
@@ -210,9 +221,14 @@ class Predictor:
         header, rows = rows_of(text, where, self.config.data.train.kwargs.get("delimiter"))
         lacking = [column.name for column in self.dataset.columns if column.name not in header]
         if lacking:
-            raise ValueError(f"there is no column {', '.join(map(repr, lacking))}; the header is {', '.join(header)}")
+            known = ", ".join(header)
+            known = known if len(known) < 200 else f"{known[:200]}…"
+            raise ValueError(f"there is no column {', '.join(map(repr, lacking))}; the header is {known}")
+        line = 0
         for line, row in rows:
             yield f"{where}:{line}", self._row(row, header, line)
+        if not line:
+            raise ValueError("has no rows below its header")
 
     def _row(self, row: list[str], header: list[str], line: int) -> Any:
         try:

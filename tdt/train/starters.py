@@ -160,7 +160,7 @@ def _open_images(folder: Path) -> tuple[dict[str, Path], dict[str, Any]]:
     """The folder and the data set of each split, all with the same classes, at least two."""
     from tdt.vision.datasets import ImageFolder
 
-    parts = {}
+    parts: dict[str, Path] = {}
     for name, own in {"train": ("train",), "valid": ("valid", "val", "validation"), "test": ("test",)}.items():
         there = [folder / place for place in own if (folder / place).is_dir()]
         parts |= {name: there[0]} if there else {}

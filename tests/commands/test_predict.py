@@ -115,6 +115,14 @@ def test_what_is_wrong_is_named_one_by_one_and_the_rest_is_answered(answered):
     assert json.loads(out)[0] == {"input": "broken.png", "error": "broken.png: is no image that Pillow can read"}
 
 
+def test_an_image_may_come_through_stdin(answered, monkeypatch):
+    picture("a.png")
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(Path("a.png").read_bytes())))
+    piped, named = (json.loads(answered(where, "--json")[1])[0] for where in ("-", "a.png"))
+    assert piped == named | {"input": "stdin"}
+    assert answered("a.png", "-")[2] == "stdin: is no image that Pillow can read\n"  # which is at its end
+
+
 def test_the_table_shows_the_likeliest_classes(answered, model):
     picture("a.png")
     _, out, _ = answered("a.png", "--top", "2", "--csv", "out.csv")
@@ -195,11 +203,34 @@ def test_rows_of_a_table_are_encoded_as_in_training_without_its_file(tmp_path, c
     ]
 
 
+def test_a_regression_names_what_it_says_and_strange_tables_are_refused(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("pets.csv").write_text("height,kind\n" + "".join(f"{i},{i / 2}\n" for i in range(30)))
+    model = trained(tmp_path, PETS.replace("LazyLinear(2)", "LazyLinear(1)").replace("CrossEntropyLoss", "MSELoss"))
+    capsys.readouterr()
+    assert run(["predict", str(model), "pets.csv"]) == 0
+    assert capsys.readouterr().out.splitlines()[1].split() == ["input", "kind"]
+    Path("head.csv").write_text("height\n")
+    Path("latin.csv").write_bytes("height\nü".encode("latin-1"))
+    Path("open.csv").write_text('height\n1\n"2\n')
+    Path("other.csv").write_text("a,b\n1,2\n")
+    assert run(["predict", str(model), "head.csv", "latin.csv", "other.csv"]) == 1
+    out, err = capsys.readouterr()
+    assert (out, err.splitlines()) == ("", [
+        "head.csv: has no rows below its header",
+        "latin.csv: is no UTF-8 text: it has a byte 0xfc; save it as UTF-8",
+        "other.csv: there is no column 'height'; the header is a, b",
+    ])  # fmt: skip
+    assert run(["predict", str(model), "open.csv"]) == 1
+    out, err = capsys.readouterr()
+    assert "open.csv:2" in out and err == "open.csv: line 3: a quote is opened and never closed\n"
+
+
 def test_lines_of_text_are_gone_on_with(tmp_path, monkeypatch, capsys):
     (tmp_path / "text.txt").write_text("abcd" * 50)
     model = trained(tmp_path, TEXT)
     (tmp_path / "text.txt").unlink()
-    monkeypatch.setattr("sys.stdin", io.StringIO("abc\n\ndabcdab\n"))
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"abc\n\ndabcdab\n")))
     capsys.readouterr()
     assert run(["predict", str(model), "-", "--json"]) == 1
     out, err = capsys.readouterr()

@@ -184,11 +184,10 @@ def read_rows(path: Path, delimiter: str | None = None) -> tuple[dict[str, list[
     return {name: list(texts) for name, texts in zip(header, zip(*rows, strict=True), strict=True)}, np.array(lines)
 
 
-def read_text(path: Path) -> str:
+def read_text(file: Path | io.BytesIO) -> str:
     """The text of a file, its line ends as they are."""
     try:
-        with open(path, encoding="utf-8-sig", newline="") as file:
-            return file.read()
+        return (file.read_bytes() if isinstance(file, Path) else file.getvalue()).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         byte = error.object[error.start]
         raise ValueError(f"is no UTF-8 text: it has a byte {byte:#04x}; save it as UTF-8") from error

@@ -21,10 +21,15 @@ def pil_loader(path: str | os.PathLike[str]) -> Image.Image:
 
     ValueError names the file that is no image, is cut short, or would unpack to more pixels than Pillow takes for sane.
     """
+    return read_image(path, str(path))
+
+
+def read_image(file: Any, path: str) -> Image.Image:
+    """`pil_loader` of a path or an open file, which an error calls `path`."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", Image.DecompressionBombWarning)
-            with Image.open(path) as image:
+            with Image.open(file) as image:
                 return image.convert("RGB")
     except UnidentifiedImageError as error:
         raise ValueError(f"{path}: is no image that Pillow can read") from error
