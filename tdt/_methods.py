@@ -23,6 +23,8 @@ from tdt._ops import (
     shape,
     softmax,
     split,
+    view_copies,
+    view_scatter,
 )  # fmt: skip
 from tdt._ops.elementwise import arithmetic, select
 from tdt._tensor import Tensor
@@ -63,6 +65,8 @@ METHODS: dict[Any, str] = {
     index: "argwhere index_put index_put_ nonzero",
     pick: """
         index_add index_copy index_fill index_select masked_scatter masked_select put take take_along_dim""",
+    view_copies: "narrow_copy",
+    view_scatter: "as_strided_scatter diagonal_scatter select_scatter slice_scatter",
     scatter: "gather scatter scatter_ scatter_add scatter_add_ scatter_reduce",
     linalg: """
         addbmm addmm addmv addr baddbmm bmm cross dist dot ger inner kron matmul mm mv norm outer trace vdot""",

@@ -71,6 +71,8 @@ from tdt._ops.shape import *
 from tdt._ops.shuffle import *
 from tdt._ops.softmax import *
 from tdt._ops.split import *
+from tdt._ops.view_copies import *
+from tdt._ops.view_scatter import *
 from tdt._random import Generator, default_generator, get_rng_state, initial_seed, manual_seed, seed, set_rng_state
 from tdt._repr import set_printoptions
 from tdt._size import Size

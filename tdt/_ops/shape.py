@@ -480,6 +480,16 @@ def select(input: Tensor, dim: int, index: int) -> Tensor:
         raise IndexError(message) from None
 
 
+def slice_along(input: Tensor, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Tensor:
+    """`input[start:end:step]` along `dim`; a view."""
+    if not input._a.ndim:
+        raise RuntimeError("slice() cannot be applied to a 0-dim tensor.")
+    if step <= 0:
+        raise RuntimeError("slice step must be positive")
+    ends = tuple([None if v is None else operator.index(v) for v in (start, end, step)])
+    return slice_view(input, spec=(*(ALL_OF,) * wrap_dim(dim, input._a.ndim), ends, ...))
+
+
 def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
     """`length` entries along `dim` from `start` on; a view.
 

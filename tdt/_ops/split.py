@@ -244,9 +244,11 @@ def _as_strided(
 
 def memory(x: Any) -> Any:
     """The array that owns the memory x looks into, read as x's dtype where it differs."""
-    owner = x
-    while owner.base is not None and isinstance(owner.base, type(x)):
-        owner = owner.base
+    owner = base = x
+    while isinstance(base, type(x)):
+        owner, base = base, base.base
+        if base is not None and not isinstance(base, type(x)):
+            base = getattr(base, "base", None)  # NumPy's as_strided puts an object of its own between
     return owner if owner.dtype == x.dtype else owner.reshape(-1).view(x.dtype)
 
 

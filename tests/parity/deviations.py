@@ -45,11 +45,16 @@ DEVIATIONS = [
     *[Deviation(f"nn.functional.adaptive_avg_pool{n}d", "refused", ("complex64", "complex128"), "tdt raises",
                 "PyTorch takes a single window, as a mean; what a dtype can do does not hang on sizes here") for n in (1, 3)],
     Deviation("tensordot", "refused", ("bool",), "tdt raises", "PyTorch takes bools where one of the sizes is 1"),
+    Deviation("narrow_copy", "error", ("*",), "Dimension out of range", "as narrow says it; PyTorch's is an assertion"),
+    Deviation("split_with_sizes_copy", "out= needs grad", ("*",), "don't support automatic differentiation",
+              "as every other out= of tensors that need gradients; PyTorch writes into them"),
     # Mistakes of PyTorch 2.13.
+    *[Deviation("as_strided_scatter", check, ("float64", "complex128"), "value at",
+                "what was replaced gets the gradient as well") for check in ("gradient", "second gradient")],
     Deviation("nn.functional.linear_cross_entropy/chunked", "second gradient", ("float64",), "value at",
               "gradients made in the forward are constants to it; here chunks have the second gradients of the whole"),
-    Deviation("nn.functional.avg_pool3d", "out= strided", ("int64",), "value at",
-              "it writes as if the target were contiguous"),
+    *[Deviation(op, "out= strided", dtypes, "value at", "it writes as if the target were contiguous")
+      for op, dtypes in (("nn.functional.avg_pool3d", ("int64",)), ("narrow_copy", ("*",)))],
     *[Deviation(op, "out= strided", ("*",), "PyTorch raises RuntimeError",
                 "it folds rows of a target whose strides do not fold") for op in ("matmul", "nn.functional.linear")],
     Deviation("addbmm", "inplace", ("*",), "output with shape",

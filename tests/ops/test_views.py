@@ -1,0 +1,40 @@
+"""Views by strides, and copies of views and of parts: what PyTorch's op database does not ask."""
+
+import pytest
+
+import tdt
+from tests.helpers import require_torch
+
+
+@pytest.mark.parametrize("view", [
+    lambda x: x.as_strided((2,), (2,), 2), lambda x: x.unfold(0, 3, 2)[1], lambda x: x.unfold(0, 2, 1)[2:, 1],
+    lambda x: x[1:].as_strided((2, 2), (1, 1))[1],
+])  # fmt: skip
+def test_strides_of_strided_views_count_from_the_start_of_the_memory(view):
+    torch = require_torch()
+    found, expected = (view(lib.arange(6)) for lib in (tdt, torch))
+    assert found.storage_offset() == expected.storage_offset()
+    assert found.as_strided((3,), (2,), 0).tolist() == expected.as_strided((3,), (2,), 0).tolist() == [0, 2, 4]
+
+
+@pytest.mark.parametrize("name", ["alias", "detach", "narrow", "select", "slice", "split", "view_as_complex"])
+def test_a_copied_view_has_pytorchs_values_and_its_own_memory(name):
+    torch = require_torch()
+    args = {"narrow": (0, 1, 1), "select": (0, 1), "slice": (0, 0, 2, 2), "split": (2,)}.get(name, ())
+    results = []
+    for lib in (tdt, torch):
+        x = lib.ones(3, 2)
+        copied = getattr(lib, f"{name}_copy")(x, *args)
+        x.zero_()
+        results.append([part.tolist() for part in (copied if isinstance(copied, tuple) else [copied])])
+    assert results[0] == results[1]
+
+
+def test_a_part_of_another_shape_is_not_scattered():
+    for scattered in (
+        lambda: tdt.select_scatter(tdt.zeros(2, 3), tdt.ones(2), 0, 0),
+        lambda: tdt.slice_scatter(tdt.zeros(4), tdt.ones(1), 0, 0, 2),
+        lambda: tdt.diagonal_scatter(tdt.zeros(2, 2), tdt.ones(3)),
+    ):
+        with pytest.raises(RuntimeError, match="expected src to have a size equal to the slice of self"):
+            scattered()
