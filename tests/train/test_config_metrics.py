@@ -53,7 +53,7 @@ def test_a_named_error_is_better_when_less():
         ("metrics: {top1: acuracy}", "metrics.top1", "did you mean 'accuracy'"),
         ("metrics: {typ: top_k, k: 3}", "metrics.typ", "did you mean 'type'"),
         ("metrics: {top1: accuracy}\ncheckpoint: {best: valid/accuracy}", "checkpoint.best", "is not measured"),
-        ("metrics: {top1: accuracy}\ncheckpoint: {best: valid/top2}", "checkpoint.best", "did you mean 'valid/top1'"),
+        ("metrics: {top1: accuracy}\ncheckpoint: {best: valid/top2}", "checkpoint.best", "did you mean 'top1'"),
     ],
 )
 def test_what_is_wrong_with_metrics_is_said(text: str, key: str, said: str):

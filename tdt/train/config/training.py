@@ -73,7 +73,7 @@ def _check_score(score: str, where: Source, key: str, top: Top, measured: list[s
         errors.add(where, f"there is no {split} split; add data.{split} or remove this", kind="unused", key=key)
     elif metric not in measured and registry.metrics.find(metric) is None:
         if near := registry.nearest(metric, measured):
-            errors.add(where, f"{metric} is not measured", f"{split}/{near}", kind="unknown-name", key=key)
+            errors.add(where, f"no metric is called {metric!r}", near, kind="unknown-name", key=key)
         else:
             add_unknown_name(where, key, metric, registry.metrics, errors)
     elif metric not in measured and not any(problem.key.startswith("metrics") for problem in errors.problems):
