@@ -2,6 +2,7 @@
 
 from math import e, inf, nan, pi
 
+from tdt._anomaly import is_anomaly_check_nan_enabled, is_anomaly_enabled, set_anomaly_enabled
 from tdt._creation import *
 from tdt._device import device
 from tdt._dtype import (

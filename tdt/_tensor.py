@@ -54,6 +54,7 @@ class Tensor:
     _grad: Tensor | None
     _hooks: dict | None = None
     _post_hooks: dict | None = None
+    _node_hooks: Any = None
     _retains = False
     __array_priority__ = 1000  # NumPy arrays leave `array + tensor` to us
     __hash__ = object.__hash__

@@ -1,19 +1,45 @@
-"""Automatic differentiation: `backward`, `grad`, `Function`, grad modes, gradient checks.
+"""Automatic differentiation: `backward`, `grad`, `Function`, grad modes, hooks on what is saved, gradient checks.
 
-Rules are in `tdt/_ops` beside their ops; `_op` records, `_engine` walks.
+Rules are in `tdt/_ops` beside their ops; `_op` records, `_engine` walks. What is built on these lies beside this package,
+in `tdt/_function.py`, `_graph.py`, `_saved.py`, `_anomaly.py` and `_functional.py`, and is loaded when it is used.
 """
+
+import importlib
 
 from tdt import _interchange
 from tdt.autograd import _variable
-from tdt.autograd import function as function
 from tdt.autograd._backward import backward as backward
 from tdt.autograd._backward import grad as grad
 from tdt.autograd._mode import enable_grad as enable_grad
 from tdt.autograd._mode import inference_mode as inference_mode
 from tdt.autograd._mode import no_grad as no_grad
 from tdt.autograd._mode import set_grad_enabled as set_grad_enabled
-from tdt.autograd.function import Function as Function
 from tdt.autograd.gradcheck import gradcheck as gradcheck
 from tdt.autograd.gradcheck import gradgradcheck as gradgradcheck
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from tdt._anomaly import detect_anomaly as detect_anomaly
+    from tdt._anomaly import set_detect_anomaly as set_detect_anomaly
+    from tdt.autograd import function as function
+    from tdt.autograd import functional as functional
+    from tdt.autograd import graph as graph
+    from tdt.autograd.function import Function as Function
+    from tdt.autograd.variable import Variable as Variable
+
 assert _interchange, _variable  # they bind Tensor's methods
+
+LATER = {"Function": "function", "Variable": "variable", "detect_anomaly": "anomaly_mode",
+         "set_detect_anomaly": "anomaly_mode"}  # fmt: skip
+MODULES = ("anomaly_mode", "function", "functional", "grad_mode", "graph", "variable")
+
+
+def __getattr__(name: str) -> "Any":
+    if name in MODULES:
+        return importlib.import_module(f"tdt.autograd.{name}")
+    if name in LATER:
+        return getattr(importlib.import_module(f"tdt.autograd.{LATER[name]}"), name)
+    why = "; tdt has no forward-mode differentiation: functional.jvp and func.jvp give the same products"
+    raise AttributeError(f"module 'tdt.autograd' has no attribute '{name}'{why if name == 'forward_ad' else ''}")

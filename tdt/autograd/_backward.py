@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
+from tdt._graph import GradientEdge, edge_at
 from tdt._tensor import LEAF, Tensor, wrap
 from tdt.autograd import _engine
 from tdt.autograd._mode import set_grad_enabled
-from tdt.autograd._op import edge_of
+from tdt.autograd._op import OPS, edge_of
 
 
 def _as_tuple(value: Any) -> tuple:
-    return (value,) if value is None or isinstance(value, Tensor) else tuple(value)
+    return (value,) if value is None or isinstance(value, (Tensor, GradientEdge)) else tuple(value)
 
 
 def _grads_for(outputs: tuple, given: Any) -> tuple:
@@ -22,11 +24,13 @@ def _grads_for(outputs: tuple, given: Any) -> tuple:
     return grads
 
 
-def _run(outputs: tuple, grads: tuple, retain: bool | None, graph: bool, inputs: tuple | None) -> list:
+def _run(
+    outputs: tuple, grads: tuple, retain: bool | None, graph: bool, inputs: tuple | None, fill: bool = False
+) -> list:
     edges, arrays = _engine.prepare(outputs, grads, graph)
     targets = None if inputs is None else _targets(inputs)
     with set_grad_enabled(graph):
-        return _engine.run(edges, arrays, graph if retain is None else retain, graph, targets)
+        return _engine.run(edges, arrays, graph if retain is None else retain, graph, targets, fill)
 
 
 def backward(
@@ -48,24 +52,34 @@ def backward(
     >>> x.grad
     tensor(6.)
     """
+    if grad_variables is not None:
+        warnings.warn("`grad_variables` is deprecated. Use `grad_tensors` instead.", FutureWarning, stacklevel=2)
+        if grad_tensors is not None:
+            raise RuntimeError(
+                "`grad_tensors` and `grad_variables` (deprecated) arguments both passed to `backward()`. Please only use "
+                "`grad_tensors`."
+            )
+        grad_tensors = grad_variables
     tensors = _as_tuple(tensors)
-    grads = _grads_for(tensors, grad_tensors if grad_tensors is not None else grad_variables)
-    if inputs is None:
-        _run(tensors, grads, retain_graph, create_graph, None)
-        return
-    inputs = _as_tuple(inputs)
-    if not inputs:
-        raise RuntimeError("'inputs' argument to backward cannot be empty.")
-    for x, g in zip(inputs, _run(tensors, grads, retain_graph, create_graph, inputs), strict=True):
-        if g is not None:
-            _engine.accumulate(x, g, False)
+    grads = _grads_for(tensors, grad_tensors)
+    if inputs is not None:
+        inputs = _as_tuple(inputs)
+        if not inputs:
+            raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
+        for x in inputs:
+            if isinstance(x, Tensor) and x.grad_fn is not None:
+                x.retain_grad()
+    _run(tensors, grads, retain_graph, create_graph, inputs, fill=True)
 
 
 def _targets(inputs: tuple) -> list:
     edges = []
     for i, x in enumerate(inputs):
+        if isinstance(x, GradientEdge):
+            edges.append(edge_at(x))
+            continue
         if not isinstance(x, Tensor):
-            raise TypeError(f"inputs must be Tensors, got {type(x).__name__} at {i}")
+            raise RuntimeError(f"all inputs have to be Tensors or GradientEdges, but got {type(x).__name__} at {i}")
         edge = edge_of(x)
         if edge is None:
             raise RuntimeError(
@@ -98,18 +112,26 @@ def grad(
     (tensor(12.),)
     """
     if not only_inputs:
-        raise ValueError(
-            "only_inputs argument is deprecated and must be True; use backward() to fill .grad of all leaves"
+        warnings.warn(
+            "only_inputs argument is deprecated and is ignored now (defaults to True). To accumulate gradient for other "
+            "parts of the graph, please use tdt.autograd.backward.",
+            FutureWarning,
+            stacklevel=2,
         )
-    if is_grads_batched:
-        raise NotImplementedError("grad(is_grads_batched=True) is not offered; loop over the gradients instead")
     if materialize_grads and allow_unused is False:
         raise ValueError(
             "Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False."
         )
     outputs, inputs = _as_tuple(outputs), _as_tuple(inputs)
+    if not inputs:
+        raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
+    if materialize_grads and any(isinstance(x, GradientEdge) for x in inputs):
+        raise RuntimeError("materialize_grads cannot be used when the given input is a GradientEdge")
     grads = _grads_for(outputs, grad_outputs)
-    results = _run(outputs, grads, retain_graph, create_graph, inputs)
+    if is_grads_batched:
+        results = _batched(outputs, grads, retain_graph, create_graph, inputs)
+    else:
+        results = _run(outputs, grads, retain_graph, create_graph, inputs)
     if materialize_grads:
         results = [x.new_zeros(x.shape) if g is None else g for x, g in zip(inputs, results, strict=True)]
     elif not allow_unused and any(g is None for g in results):
@@ -118,3 +140,23 @@ def grad(
             "used in the graph. Set allow_unused=True if this is the desired behavior."
         )
     return tuple(g if g is None or isinstance(g, Tensor) else wrap(g) for g in results)
+
+
+def _batched(outputs: tuple, grads: tuple, retain: bool | None, graph: bool, inputs: tuple) -> list:
+    """The results for each entry along the first dimension of the gradients, stacked."""
+    for i, (t, g) in enumerate(zip(outputs, grads, strict=True)):
+        if g is not None and g.shape[1:] != t.shape:
+            raise RuntimeError(
+                "If `is_grads_batched=True`, we interpret the first dimension of each grad_output as the batch dimension. The "
+                "sizes of the remaining dimensions are expected to match the shape of corresponding output, but a mismatch was "
+                f"detected: grad_output[{i}] has a shape of {g.shape} and output[{i}] has a shape of {t.shape}."
+            )
+    rows = list(zip(*[g.unbind() for g in grads if g is not None], strict=True))
+    found = []
+    for k, row in enumerate(rows):
+        each = iter(row)
+        given = tuple(g if g is None else next(each) for g in grads)
+        keep = True if k < len(rows) - 1 else retain
+        found.append([g if g is None or isinstance(g, Tensor) else wrap(g)
+                      for g in _run(outputs, given, keep, graph, inputs)])  # fmt: skip
+    return [None if g[0] is None else OPS["stack"](*g, dim=0) for g in zip(*found, strict=True)]

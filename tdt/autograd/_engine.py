@@ -15,9 +15,11 @@ from typing import Any
 import numpy as np
 
 from tdt import _backend
+from tdt._graph import GradientEdge, edge_at
 from tdt._kernels import add
 from tdt._overlap import check_memory
 from tdt._tensor import LEAF, Tensor, wrap
+from tdt.autograd._mode import state
 from tdt.autograd._node import Node
 from tdt.autograd._op import edge_of
 
@@ -25,66 +27,107 @@ ndarray = np.ndarray
 _lock = threading.Lock()  # two threads may add to one leaf
 
 
+class Task:
+    """A backward that is running: its nodes and leaves in their order. whole: it fills `.grad` of all leaves.
+
+    current: the node at work, in anomaly mode.
+    """
+
+    __slots__ = ("order", "whole", "current", "__weakref__")
+
+    def __init__(self, order: list, whole: bool):
+        self.order, self.whole, self.current = order, whole, None
+
+
 def run(
-    roots: list[tuple[Any, int]], grads: list, keep: bool, graph: bool, inputs: list[tuple[Any, int]] | None = None
+    roots: list[tuple[Any, int]],
+    grads: list,
+    keep: bool,
+    graph: bool,
+    inputs: list[tuple[Any, int]] | None = None,
+    fill: bool = False,
 ) -> list:
     """Backward from `roots` (edges) with `grads` (arrays; Tensors if `graph`).
 
     Without `inputs`, gradients are added to the `.grad` of the leaves. With `inputs` (edges) theirs are returned, None for
-    one that was not reached, and nothing else is touched. keep: leave the graph for another backward.
+    one that was not reached, and nothing else is touched; `fill`: those of leaves go to their `.grad` instead.
+    keep: leave the graph for another backward.
     """
-    order = _reach(roots)
-    wanted = None if inputs is None else set(inputs)
-    order, runs = (order, None) if wanted is None else _only_towards(order, wanted)
+    order, runs, wanted = _reach(roots), None, None
+    if inputs is not None:
+        wanted = set(inputs)
+        order, runs = _only_towards(order, wanted)
     pending: dict[Any, Any] = {}  # node or leaf -> its gradient so far; for a node of several outputs a list of them
     lent: set[Tensor] = set()  # leaves whose pending gradient others may hold too
-    captured: dict[tuple, Any] = {}
-    with np.errstate(all="ignore"):
-        for edge, g in zip(roots, grads, strict=True):
-            if runs is None or edge[0] in runs:
-                _arrive(pending, lent, edge, g, g)
-        for node in order:
-            g = pending.pop(node, None)
-            if node.__class__ is not Node and isinstance(node, Tensor):
-                if g is not None:
-                    own = node not in lent
-                    if node._hooks:
-                        g, own = run_hooks(node._hooks, g, graph), False
-                    if wanted is None:
-                        accumulate(node, g, own)
-                    else:
-                        captured[(node, 0)] = g
-                continue
-            slots = [g] if node.outs is None else g or [None] * len(node.outs)
-            if node.hooks is not None:
-                slots = node.hooks.pass_through(slots, graph)
-            if runs is not None:
-                captured.update({(node, k): g for k, g in enumerate(slots) if (node, k) in wanted})
-                if not runs[node]:
-                    continue
-            incoming = slots[0]
-            if incoming is None and all(g is None for g in slots):
-                continue
-            results = node.run(slots, graph)
-            own = node.__class__ is Node and node.outs is None  # else a result may be any of the slots, or the user's
-            if not keep:
-                node.release()
-            for i, edge in enumerate(node.edges):
-                g = results[i]
-                if g is None or edge is None or (runs is not None and edge[0] not in runs):
-                    continue
-                if g.__class__ is not ndarray and isinstance(g, np.generic):
-                    g = np.asarray(g)  # array rules of 0-d arrays return NumPy's scalars
-                target = edge[0]
-                before = pending.get(target)
-                if before is None and target.__class__ is Node and target.outs is None:
-                    pending[target] = g
-                elif before.__class__ is ndarray and g.__class__ is ndarray and g.ndim:
-                    pending[target] = add(before, g)
-                    lent.discard(target)
-                else:
-                    _arrive(pending, lent, edge, g, incoming if own else g)
+    before, state.task = state.task, Task(order, inputs is None)
+    try:
+        with np.errstate(all="ignore"):
+            for edge, g in zip(roots, grads, strict=True):
+                if runs is None or edge[0] in runs:
+                    _arrive(pending, lent, edge, g, g)
+            captured = _walk(order, pending, lent, keep, graph, wanted, runs, fill)
+    finally:
+        state.task = before
     return [captured.get(e) for e in inputs] if inputs is not None else []
+
+
+def _walk(
+    order: list, pending: dict, lent: set, keep: bool, graph: bool, wanted: Any, runs: Any, fill: bool
+) -> dict[tuple, Any]:
+    """Run the nodes and serve the leaves in `order`; the gradients of the `wanted` edges."""
+    captured: dict[tuple, Any] = {}
+    anomaly = state.anomaly
+    for node in order:
+        g = pending.pop(node, None)
+        if node.__class__ is not Node and isinstance(node, Tensor):
+            if g is not None:
+                own = node not in lent
+                if node._hooks:
+                    g, own = run_hooks(node._hooks, g, graph), False
+                if wanted is not None and not fill:
+                    captured[(node, 0)] = g
+                elif node._node_hooks is None:
+                    accumulate(node, g, own)
+                else:
+                    node._node_hooks.accumulate(node, g, graph)
+            continue
+        slots = [g] if node.outs is None else g or [None] * len(node.outs)
+        hooks = node.hooks
+        if hooks is not None:
+            slots = hooks.pass_through(slots, graph)
+        if runs is not None:
+            captured.update({(node, k): g for k, g in enumerate(slots) if (node, k) in wanted})
+            if not runs[node]:
+                continue
+        if hooks is not None and hooks.pre:
+            slots = hooks.before(slots, graph)
+        incoming = slots[0]
+        if incoming is None and all(g is None for g in slots):
+            continue
+        results = node.run(slots, graph) if anomaly is None else anomaly.run(node, slots, graph)
+        if hooks is not None and hooks.post:
+            results = hooks.after(results, slots, graph)
+        own = (
+            node.__class__ is Node and node.outs is None and hooks is None
+        )  # else a result may be any slot, or the user's
+        if not keep:
+            node.release()
+        for i, edge in enumerate(node.edges):
+            g = results[i]
+            if g is None or edge is None or (runs is not None and edge[0] not in runs):
+                continue
+            if g.__class__ is not ndarray and isinstance(g, np.generic):
+                g = np.asarray(g)  # array rules of 0-d arrays return NumPy's scalars
+            target = edge[0]
+            waiting = pending.get(target)
+            if waiting is None and target.__class__ is Node and target.outs is None:
+                pending[target] = g
+            elif waiting.__class__ is ndarray and g.__class__ is ndarray and g.ndim:
+                pending[target] = add(waiting, g)
+                lent.discard(target)
+            else:
+                _arrive(pending, lent, edge, g, incoming if own else g)
+    return captured
 
 
 def _arrive(pending: dict, lent: set, edge: tuple, g: Any, incoming: Any) -> None:
@@ -198,11 +241,16 @@ def run_hooks(hooks: dict | None, g: Any, graph: bool) -> Any:
 
 
 class NodeHooks:
-    """What listens at a node: tensor hooks by output number, and tensors whose `retain_grad` was called."""
+    """What listens at a node: tensor hooks by output number, tensors whose `retain_grad` was called, the node's own hooks
+    before and after it runs. metadata: the user's notes on the node.
+    """
 
     def __init__(self) -> None:
         self.tensor: dict[int, dict] = {}
         self.retain: dict[int, weakref.ref] = {}
+        self.pre: dict[int, Any] = {}
+        self.post: dict[int, Any] = {}
+        self.metadata: dict[str, Any] = {}
 
     def pass_through(self, slots: list, graph: bool) -> list:
         """The gradients of the outputs after the hooks on them."""
@@ -216,11 +264,55 @@ class NodeHooks:
                 accumulate(t, slots[k], False)
         return slots
 
+    def before(self, slots: list, graph: bool) -> list:
+        """The gradients of the outputs after the node's pre-hooks."""
+        for hook in tuple(self.pre.values()):
+            slots = _replaced(hook, hook(_shown(slots)), slots, graph)
+        return slots
+
+    def after(self, results: list, slots: list, graph: bool) -> list:
+        """The gradients of the inputs after the node's hooks."""
+        for hook in tuple(self.post.values()):
+            results = _replaced(hook, hook(_shown(results), _shown(slots)), results, graph)
+        return results
+
+    def accumulate(self, leaf: Tensor, g: Any, graph: bool) -> None:
+        """`accumulate` between the hooks on a leaf's node."""
+        slots = self.before([g], graph)
+        accumulate(leaf, slots[0], False)
+        self.after([], slots, graph)
+
+
+def _shown(gradients: list) -> tuple:
+    arrays = [np.asarray(g) if isinstance(g, np.generic) else g for g in gradients]
+    return tuple([g if g is None or isinstance(g, Tensor) else wrap(g) for g in arrays])
+
+
+def _replaced(hook: Any, new: Any, old: list, graph: bool) -> list:
+    """The gradients that a node's hook returned, or `old` where it returned None."""
+    if new is None:
+        return old
+    new = new if isinstance(new, tuple) else (new,)
+    if len(new) != len(old):
+        name = getattr(hook, "__name__", hook)
+        raise RuntimeError(
+            f"hook '{name}' has returned an incorrect number of values (got {len(new)}, but expected {len(old)})"
+        )
+    return [g if graph or g is None else g._a for g in new]
+
 
 def prepare(tensors: Sequence[Tensor], grad_tensors: Iterable[Any], graph: bool) -> tuple[list, list]:
     """The edges of the outputs and their gradients: given ones checked for shape, ones for scalars."""
     edges, grads = [], []
     for i, (t, g) in enumerate(zip(tensors, grad_tensors, strict=True)):
+        if isinstance(t, GradientEdge):
+            if g is None:
+                raise RuntimeError(
+                    f"grad can be implicitly created only for scalar outputs; output {i} is a GradientEdge"
+                )
+            edges.append(edge_at(t))
+            grads.append(g if graph else g._a)
+            continue
         if g is None and t._a.size != 1 and t.requires_grad:
             raise RuntimeError(
                 f"grad can be implicitly created only for scalar outputs; output {i} has shape {list(t.shape)}"

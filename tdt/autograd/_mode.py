@@ -16,6 +16,10 @@ class State(threading.local):
     inference = False
     handler: Callable[..., Any] | None = None
     meta = False  # tensors stand for their shapes alone
+    saving: Any = None  # takes what nodes keep for backward: saved-tensor hooks, a checkpoint
+    saving_refused = ""  # why a block of saved-tensor hooks is not allowed now
+    anomaly: Any = None  # runs the nodes of a backward, and looks for NaN
+    task: Any = None  # the backward that is running
     quick: bool | None = True  # `grad`; None where a handler or inference mode is on, and ops take the general path
 
 

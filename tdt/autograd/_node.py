@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tdt import _backend
+from tdt._graph import GraphNode
 from tdt._tensor import Storage, Tensor, alias, wrap
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ class Back:
         return lambda node, grads: node._gradient(k, grads)
 
 
-class Node:
+class Node(GraphNode):
     """One recorded call. `edges[i]` is (node or leaf, output number) for operand i, or None where no gradient goes.
 
     Numbers only grow, and a node's inputs exist before it: descending `number` is an order in which to run backward.
@@ -124,15 +125,14 @@ class Node:
 
     def name(self) -> str:
         """The node's name in PyTorch's spelling, e.g. `TanhBackward0`."""
-        return "".join(p.capitalize() for p in self.back.op.name.split("_")) + "Backward0"
+        from tdt._node_names import name_of
 
-    @property
-    def next_functions(self) -> tuple:
-        """((node, output number), …) of the inputs; a leaf stands as an `AccumulateGrad`, no gradient as (None, 0)."""
-        return next_functions(self.edges)
+        return name_of(self)
 
-    def __repr__(self) -> str:
-        return f"<{self.name()} object>"
+    def __getattr__(self, name: str) -> Any:
+        from tdt._node_names import saved_attribute
+
+        return saved_attribute(self, name)
 
     def release(self) -> None:
         """Drop what was kept for backward; a node that kept nothing may run again."""
@@ -144,14 +144,15 @@ class Node:
         back = self.back
         if self.saved is None:
             raise freed()
-        kept = []
+        kept, storages = [], []
         for array, storage, version in self.saved:
             if storage is not None and storage.version != version:
                 raise overwritten(array, storage, version, self)
             kept.append(array)
+            storages.append(storage)
         fast = back.fast and not graph
         if not fast:
-            kept = self._as_tensors(kept)
+            kept = self._as_tensors(kept, storages)
             grads = [g if g is None or isinstance(g, Tensor) else wrap(g) for g in grads]
         if back.fold is not None:
             at, n = back.fold
@@ -187,13 +188,11 @@ class Node:
         nothing = zeros(self.outs[k])
         return wrap(nothing) if any(isinstance(g, Tensor) for g in grads) else nothing
 
-    def _as_tensors(self, kept: list) -> list:
+    def _as_tensors(self, kept: list, storages: list) -> list:
         """What was kept, as tensors that stand where the originals stood in the graph."""
         count = len(self.edges)
         edges = [self.edges[i] if i < count else (self, i - count) for i in self.back.keep]
-        return [
-            alias(a, e, s[1]) if _backend.is_array(a) else a for a, e, s in zip(kept, edges, self.saved, strict=True)
-        ]
+        return [alias(a, e, st) if _backend.is_array(a) else a for a, e, st in zip(kept, edges, storages, strict=True)]
 
 
 def kind_of(t: Tensor) -> tuple:
@@ -238,29 +237,3 @@ def sum_to(value: Any, shape: tuple[int, ...]) -> Any:
     if isinstance(value, Tensor):
         return (value.sum(axes) if axes else value).reshape(shape)
     return (value.sum(axis=axes, keepdims=True) if axes else value).reshape(shape)
-
-
-class AccumulateGrad:
-    """How a leaf shows in `next_functions`: `.variable` is the leaf."""
-
-    next_functions = ()
-
-    def __init__(self, variable: Tensor):
-        self.variable = variable
-
-    def name(self) -> str:
-        """`AccumulateGrad`, as PyTorch names it."""
-        return "AccumulateGrad"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, AccumulateGrad) and other.variable is self.variable
-
-    def __hash__(self) -> int:
-        return id(self.variable)
-
-
-def next_functions(edges: Any) -> tuple:
-    """Edges as PyTorch shows them: ((node or AccumulateGrad, output number), …), (None, 0) where no gradient goes."""
-    return tuple(
-        [(None, 0) if e is None else (AccumulateGrad(e[0]), 0) if isinstance(e[0], Tensor) else e for e in edges]
-    )

@@ -9,7 +9,6 @@ from typing import Any
 from tdt._dtype import FLOAT
 from tdt._hooks import RemovableHandle
 from tdt._tensor import LEAF, Storage, Tensor, alias
-from tdt.autograd import _engine
 from tdt.autograd._mode import state
 from tdt.autograd._op import NOWHERE, edge_of
 
@@ -140,7 +139,7 @@ def register_hook(self: Tensor, hook: Callable[[Tensor], Tensor | None]) -> Remo
         if self._hooks is None:
             self._hooks = {}
         return RemovableHandle(self._hooks, hook)
-    return RemovableHandle(_node_hooks(edge).tensor.setdefault(edge[1], {}), hook)
+    return RemovableHandle(edge[0]._hooks_made().tensor.setdefault(edge[1], {}), hook)
 
 
 def register_post_accumulate_grad_hook(self: Tensor, hook: Callable[[Tensor], None]) -> RemovableHandle:
@@ -158,20 +157,13 @@ def retain_grad(self: Tensor) -> None:
         raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
     if self._edge is not None and self._edge is not LEAF:
         edge = edge_of(self)
-        _node_hooks(edge).retain[edge[1]] = weakref.ref(self)
+        edge[0]._hooks_made().retain[edge[1]] = weakref.ref(self)
         self._retains = True
 
 
 def retains_grad(self: Tensor) -> bool:
     """Whether `retain_grad` was called on this non-leaf tensor."""
     return self._retains
-
-
-def _node_hooks(edge: tuple) -> _engine.NodeHooks:
-    node = edge[0]
-    if node.hooks is None:
-        node.hooks = _engine.NodeHooks()
-    return node.hooks
 
 
 def base(self: Tensor) -> Tensor | None:

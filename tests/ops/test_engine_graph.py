@@ -240,10 +240,13 @@ def test_a_given_gradient_takes_the_dtype_of_its_output(dtype):
     assert g.dtype is dtype and back.dtype is tdt.float32 and back.tolist() == [2, 4]
 
 
-def test_batched_gradients_are_refused_by_name():
-    x = leaf(1.0)
-    with pytest.raises(NotImplementedError, match="is_grads_batched"):
-        tdt.autograd.grad(x * 2, x, is_grads_batched=True)
+def test_batched_gradients_are_those_of_each_row_stacked():
+    x = leaf(1.0, 2.0)
+    y = x * x
+    (rows,) = tdt.autograd.grad(y, x, tdt.eye(2, dtype=tdt.float64), is_grads_batched=True, retain_graph=True)
+    assert rows.tolist() == [[2.0, 0.0], [0.0, 4.0]]
+    with pytest.raises(RuntimeError, match="first dimension of each grad_output"):
+        tdt.autograd.grad(y, x, tdt.ones(3, dtype=tdt.float64), is_grads_batched=True)
 
 
 def test_backward_into_chosen_inputs_only():

@@ -1,0 +1,17 @@
+"""The graph, its nodes and what they keep, as scripts look at them; made in `tdt/_graph.py` and `tdt/_saved.py`."""
+
+from tdt._graph import GradientEdge, get_gradient_edge, increment_version, register_multi_grad_hook
+from tdt._graph import GraphNode as Node
+from tdt._saved import allow_mutation_on_saved_tensors, disable_saved_tensors_hooks, save_on_cpu, saved_tensors_hooks
+
+__all__ = [
+    "GradientEdge",
+    "Node",
+    "allow_mutation_on_saved_tensors",
+    "disable_saved_tensors_hooks",
+    "get_gradient_edge",
+    "increment_version",
+    "register_multi_grad_hook",
+    "save_on_cpu",
+    "saved_tensors_hooks",
+]
