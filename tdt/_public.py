@@ -78,6 +78,7 @@ from tdt._random import Generator, default_generator, get_rng_state, initial_see
 from tdt._repr import set_printoptions
 from tdt._size import Size
 from tdt._storage import *
+from tdt._switches import *
 from tdt._tensor import Tensor
 from tdt.autograd._mode import (
     enable_grad,

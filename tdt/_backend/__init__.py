@@ -41,6 +41,22 @@ def cuda_device_count() -> int:
         return 0
 
 
+def gpu() -> ModuleType:
+    """CuPy, for what needs a GPU. AssertionError, with PyTorch's words, where it sees none."""
+    cupy = _cupy()
+    if cupy is None or not cuda_device_count():
+        raise AssertionError(
+            "Torch not compiled with CUDA enabled: CuPy sees no GPU; "
+            "install the extra cuda12 or cuda13, or use device 'cpu'"
+        )
+    return cupy
+
+
+def gpu_index(target: device) -> int:
+    """The number of the GPU that `target` means: `cuda` alone is the current one."""
+    return gpu().cuda.Device().id if target.index is None else target.index
+
+
 def is_array(value: Any) -> bool:
     """Whether `value` is a NumPy or CuPy array."""
     return value.__class__ is np.ndarray or (
@@ -64,19 +80,17 @@ def device_of(array: Any) -> device:
 
 
 def to_device(array: Any, target: device) -> Any:
-    """`array` on `target`: itself where it is there already, else a copy. RuntimeError without that GPU."""
+    """`array` on `target`: itself where it is there already, else a copy.
+
+    AssertionError without any GPU, RuntimeError without that one.
+    """
     if target.type == "cpu":
         return array if isinstance(array, np.ndarray) else array.get()
     if target.type == "meta":
         return stand_in(array.shape, array.dtype)
-    index = target.index or 0
+    cupy, index = gpu(), gpu_index(target)
     if index >= cuda_device_count():
-        raise RuntimeError(
-            f"device {target} is not available: CuPy sees {cuda_device_count()} GPUs; "
-            "install the extra cuda12 or cuda13, or use device 'cpu'"
-        )
-    cupy = _cupy()
-    assert cupy is not None
+        raise RuntimeError(f"CUDA error: invalid device ordinal: {target}; CuPy sees {cuda_device_count()} GPUs")
     if not isinstance(array, np.ndarray) and array.device.id == index:
         return array
     with cupy.cuda.Device(index):
@@ -87,15 +101,13 @@ def on(target: device) -> ModuleType:
     """The library whose `empty`, `arange`, … make arrays on `target`."""
     if target.type == "cuda":
         to_device(np.empty(0), target)  # raises where that GPU is missing
-        cupy = _cupy()
-        assert cupy is not None
-        return cupy
+        return gpu()
     return np
 
 
 def current(target: device) -> AbstractContextManager[Any]:
     """The block in which CuPy makes arrays and runs kernels on `target`; nothing for the CPU."""
-    return on(target).cuda.Device(target.index or 0) if target.type == "cuda" else nullcontext()
+    return on(target).cuda.Device(gpu_index(target)) if target.type == "cuda" else nullcontext()
 
 
 def shared(array: Any) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tdt._backend import on
+from tdt._backend import gpu_index, on
 from tdt._device import as_device, device
 from tdt._random._mersenne import MersenneTwister
 from tdt._random._philox import Philox
@@ -148,7 +148,7 @@ def generator_for(generator: Generator | None, where: device) -> Generator:
     is no generator.
     """
     if generator is None:
-        return default_generator if where.type != "cuda" else cuda_generator(where.index or 0)
+        return default_generator if where.type != "cuda" else cuda_generator(gpu_index(where))
     if not isinstance(generator, Generator):
         raise TypeError(f"generator must be a tdt.Generator, not {type(generator).__name__}")
     if generator.device.type != where.type and where.type != "meta":

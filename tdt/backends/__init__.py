@@ -1,10 +1,17 @@
-"""Switches of the code that computes: `tdt.backends.kernels`."""
+"""Switches of the code that computes: `tdt.backends.kernels`, and PyTorch's for the libraries that it computes with.
+
+tdt stands on NumPy, its own kernels and CuPy, so `is_available()` is False for MPS, cuDNN and oneDNN. Their flags keep what
+a script writes into them, and change nothing.
+"""
 
 from __future__ import annotations
 
 from types import TracebackType
 
 from tdt import _kernels
+from tdt.backends import cuda, cudnn, mkl, mkldnn, mps, openmp, opt_einsum
+
+__all__ = ["cuda", "cudnn", "kernels", "mkl", "mkldnn", "mps", "openmp", "opt_einsum"]
 
 
 class kernels:

@@ -1,0 +1,184 @@
+"""PyTorch's process-wide switches. Where tdt has one way only, they say so or keep what was set.
+
+Results are deterministic whatever is set: kernels are chosen by shape, dtype and device, and have the same bits for every
+number of threads.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from tdt._kernels._pool import get_num_threads
+
+__all__ = [
+    "are_deterministic_algorithms_enabled", "compile", "get_deterministic_debug_mode",
+    "get_float32_matmul_precision", "get_num_interop_threads", "is_deterministic_algorithms_warn_only_enabled",
+    "set_deterministic_debug_mode", "set_float32_matmul_precision", "set_flush_denormal", "set_num_interop_threads",
+    "use_deterministic_algorithms",
+]  # fmt: skip
+
+PRECISIONS = ("highest", "high", "medium")
+DEBUG_MODES = ("default", "warn", "error")
+
+_precision = "highest"
+_debug_mode = 0
+_warn_only = False
+_interop_threads: int | None = None
+_told_of_compile = False
+
+
+def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
+    """Ask for results that do not vary from run to run, which tdt's never do.
+
+    >>> import tdt
+    >>> tdt.use_deterministic_algorithms(True, warn_only=True)
+    >>> tdt.get_deterministic_debug_mode()
+    1
+    >>> tdt.use_deterministic_algorithms(False)
+    """
+    global _debug_mode, _warn_only
+    if not isinstance(mode, bool):
+        raise TypeError(f"use_deterministic_algorithms(): argument 'mode' must be bool, not {type(mode).__name__}")
+    _debug_mode, _warn_only = 0 if not mode else 1 if warn_only else 2, warn_only
+
+
+def are_deterministic_algorithms_enabled() -> bool:
+    """Whether `use_deterministic_algorithms(True)` is in force.
+
+    >>> import tdt
+    >>> tdt.are_deterministic_algorithms_enabled()
+    False
+    """
+    return _debug_mode > 0
+
+
+def is_deterministic_algorithms_warn_only_enabled() -> bool:
+    """Whether it was asked for with warn_only=True.
+
+    >>> import tdt
+    >>> tdt.is_deterministic_algorithms_warn_only_enabled()
+    False
+    """
+    return _warn_only
+
+
+def set_deterministic_debug_mode(debug_mode: int | str) -> None:
+    """The same switch by number or word: 0 "default", 1 "warn", 2 "error". RuntimeError for another.
+
+    >>> import tdt
+    >>> tdt.set_deterministic_debug_mode("default")
+    """
+    global _debug_mode, _warn_only
+    if not isinstance(debug_mode, (int, str)):
+        raise TypeError(f"debug_mode must be str or int, but got {type(debug_mode)}")
+    if isinstance(debug_mode, str):
+        if debug_mode not in DEBUG_MODES:
+            raise RuntimeError(
+                f"invalid value of debug_mode, expected one of `default`, `warn`, `error`, but got {debug_mode}"
+            )
+        debug_mode = DEBUG_MODES.index(debug_mode)
+    if debug_mode not in (0, 1, 2):
+        raise RuntimeError(f"invalid value of debug_mode, expected 0, 1, or 2, but got {debug_mode}")
+    _debug_mode, _warn_only = debug_mode, debug_mode == 1
+
+
+def get_deterministic_debug_mode() -> int:
+    """0, 1 or 2, as `set_deterministic_debug_mode` counts.
+
+    >>> import tdt
+    >>> tdt.get_deterministic_debug_mode()
+    0
+    """
+    return _debug_mode
+
+
+def set_float32_matmul_precision(precision: str) -> None:
+    """Keep "highest", "high" or "medium"; float32 products are float32 products in each. Warns for another word.
+
+    >>> import tdt
+    >>> tdt.set_float32_matmul_precision("highest")
+    """
+    global _precision
+    if precision in PRECISIONS:
+        _precision = precision
+    else:
+        warnings.warn(f"{precision} is not one of 'highest', 'high', or 'medium'; nothing is changed", stacklevel=2)
+
+
+def get_float32_matmul_precision() -> str:
+    """What `set_float32_matmul_precision` was last told.
+
+    >>> import tdt
+    >>> tdt.get_float32_matmul_precision()
+    'highest'
+    """
+    return _precision
+
+
+def set_flush_denormal(mode: bool) -> bool:
+    """False: tdt keeps subnormal numbers, and cannot be told otherwise.
+
+    >>> import tdt
+    >>> tdt.set_flush_denormal(True)
+    False
+    """
+    return False
+
+
+def set_num_interop_threads(num: int) -> None:
+    """Keep a number: tdt runs one operation at a time. RuntimeError below 1, and when asked a second time.
+
+    >>> import tdt
+    >>> tdt.set_num_interop_threads(0)
+    Traceback (most recent call last):
+    RuntimeError: set_num_interop_threads expects a positive integer, got 0
+    """
+    global _interop_threads
+    if num < 1:
+        raise RuntimeError(f"set_num_interop_threads expects a positive integer, got {num}")
+    if _interop_threads is not None:
+        raise RuntimeError("Error: cannot set number of interop threads after set_num_interop_threads called")
+    _interop_threads = num
+
+
+def get_num_interop_threads() -> int:
+    """What `set_num_interop_threads` was told, else the number of threads that an operation uses.
+
+    >>> import tdt
+    >>> tdt.get_num_interop_threads() > 0
+    True
+    """
+    return _interop_threads or get_num_threads()
+
+
+def compile(
+    model: Callable[..., Any] | None = None,
+    *,
+    fullgraph: bool = False,
+    dynamic: bool | None = None,
+    backend: str | Callable[..., Any] | None = None,
+    mode: str | None = None,
+    options: dict[str, Any] | None = None,
+    name: str | None = None,
+    disable: bool = False,
+    recompile_limit: int | None = None,
+    isolate_recompiles: bool = False,
+    shapes_spec: Any = None,
+) -> Any:
+    """`model` as it is, or a decorator that changes nothing: tdt compiles no Python. Says so once, in a warning.
+
+    RuntimeError where both mode and options are given, as in PyTorch.
+
+    >>> import tdt
+    >>> tdt.compile(abs, disable=True) is abs
+    True
+    """
+    global _told_of_compile
+    if mode is not None and options is not None:
+        raise RuntimeError("Either mode or options can be specified, but both can't be specified at the same time.")
+    if not _told_of_compile and not disable:
+        _told_of_compile = True
+        warnings.warn("tdt.compile changes nothing: tdt compiles no Python, and runs the model as it is", stacklevel=2)
+    return (lambda function: function) if model is None else model

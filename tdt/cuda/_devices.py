@@ -1,0 +1,129 @@
+"""Which GPUs there are, and which of them is the current one."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from tdt._backend import cuda_device_count, gpu, gpu_index
+from tdt._device import device as _device
+from tdt._tensor import Tensor
+
+DeviceLike = Any  # a device, "cuda:1", a number, or None for the current GPU
+
+
+class DeviceProperties(NamedTuple):
+    """What a GPU is: its name, compute capability, bytes of memory and number of multiprocessors."""
+
+    name: str
+    major: int
+    minor: int
+    total_memory: int
+    multi_processor_count: int
+
+
+def index_of(value: DeviceLike, optional: bool = True) -> int:
+    """The number of the GPU that `value` names. ValueError for a device that is none, or without a number where it must."""
+    if value is None:
+        return current_device()
+    where = value if isinstance(value, _device) else _device(value)
+    if where.type != "cuda" or (where.index is None and not optional):
+        raise ValueError(f"Expected a cuda device, but got: {where}")
+    return gpu_index(where)
+
+
+def is_available() -> bool:
+    """Whether CuPy sees a GPU."""
+    return cuda_device_count() > 0
+
+
+def device_count() -> int:
+    """How many GPUs CuPy sees."""
+    return cuda_device_count()
+
+
+def init() -> None:
+    """Nothing but a check that there is a GPU: CuPy prepares it at first use."""
+    gpu()
+
+
+def is_initialized() -> bool:
+    """Whether there is a GPU to work with."""
+    return is_available()
+
+
+def current_device() -> int:
+    """The number of the GPU that `cuda` without a number means."""
+    return gpu().cuda.Device().id
+
+
+def set_device(device: DeviceLike) -> None:
+    """Make a GPU the one that `cuda` without a number means. A negative number changes nothing."""
+    if not (isinstance(device, int) and device < 0):
+        gpu().cuda.Device(index_of(device)).use()
+
+
+class device:  # noqa: N801  (PyTorch's name)
+    """The block in which a GPU is the current one; None or a negative number changes nothing."""
+
+    def __init__(self, device: DeviceLike) -> None:
+        self._wanted = device
+
+    def __enter__(self) -> None:
+        self._before = None
+        if self._wanted is None or (isinstance(self._wanted, int) and self._wanted < 0):
+            return
+        if not is_available():
+            raise RuntimeError("PyTorch was compiled without CUDA support: CuPy sees no GPU")
+        self._before = current_device()
+        set_device(self._wanted)
+
+    def __exit__(self, *error: Any) -> None:
+        if self._before is not None:
+            set_device(self._before)
+
+
+class device_of(device):  # noqa: N801  (PyTorch's name)
+    """The block in which the GPU of a tensor is the current one; nothing for a tensor elsewhere."""
+
+    def __init__(self, obj: Tensor) -> None:
+        super().__init__(obj.device if obj.is_cuda else None)
+
+
+def get_device_properties(device: DeviceLike = None) -> DeviceProperties:
+    """Name, compute capability, memory and multiprocessors of a GPU."""
+    said = gpu().cuda.runtime.getDeviceProperties(index_of(device))
+    return DeviceProperties(
+        said["name"].decode(), said["major"], said["minor"], said["totalGlobalMem"], said["multiProcessorCount"]
+    )
+
+
+def get_device_name(device: DeviceLike = None) -> str:
+    """The name of a GPU, such as 'NVIDIA H100 80GB HBM3'."""
+    return get_device_properties(device).name
+
+
+def get_device_capability(device: DeviceLike = None) -> tuple[int, int]:
+    """A GPU's compute capability, such as (9, 0)."""
+    said = get_device_properties(device)
+    return said.major, said.minor
+
+
+def get_arch_list() -> list[str]:
+    """The GPU architectures that code was compiled for in advance: none, since CuPy compiles when it runs."""
+    return []
+
+
+def is_bf16_supported(including_emulation: bool = True) -> bool:
+    """Whether the current GPU computes with bfloat16, in hardware (from capability 8.0 on) or emulated."""
+    return is_available() and (including_emulation or get_device_capability() >= (8, 0))
+
+
+def is_tf32_supported() -> bool:
+    """Whether the current GPU has TF32 products: from capability 8.0 on."""
+    return is_available() and get_device_capability() >= (8, 0)
+
+
+def synchronize(device: DeviceLike = None) -> None:
+    """Wait until a GPU has done all that it was told."""
+    cupy = gpu()
+    cupy.cuda.Device(index_of(device)).synchronize()

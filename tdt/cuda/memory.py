@@ -1,0 +1,115 @@
+"""What CuPy's memory pool holds. In PyTorch's words, *allocated* is in use and *reserved* is what the pool has of the GPU.
+
+Peaks count from the first question on: from then on a hook looks at every allocation.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections import OrderedDict, defaultdict
+from typing import Any
+
+from tdt._backend import gpu
+from tdt.cuda._devices import DeviceLike, get_device_name, index_of, is_available
+
+
+class _Peaks:
+    """The largest numbers of bytes seen, by GPU: in use, and in the pool."""
+
+    def __init__(self) -> None:
+        self.used: dict[int, int] = defaultdict(int)
+        self.held: dict[int, int] = defaultdict(int)
+
+    def look(self, index: int) -> tuple[int, int]:
+        """(bytes in use, bytes in the pool) of the current GPU, noted."""
+        pool = gpu().get_default_memory_pool()
+        used, held = pool.used_bytes(), pool.total_bytes()
+        self.used[index], self.held[index] = max(self.used[index], used), max(self.held[index], held)
+        return used, held
+
+
+@functools.cache
+def _peaks() -> _Peaks:
+    """The peaks, and the hook that keeps them."""
+    peaks = _Peaks()
+
+    class Watch(gpu().cuda.MemoryHook):  # type: ignore[misc]  # CuPy's, known at run time
+        name = "tdt.cuda.memory"
+
+        def malloc_postprocess(self, **allocation: Any) -> None:
+            peaks.look(allocation["device_id"])
+
+    Watch().__enter__()
+    return peaks
+
+
+def _bytes(device: DeviceLike) -> tuple[int, int, int, int]:
+    """In use, its peak, in the pool, its peak; zeros without a GPU."""
+    if not is_available():
+        return 0, 0, 0, 0
+    index, peaks = index_of(device), _peaks()
+    with gpu().cuda.Device(index):
+        used, held = peaks.look(index)
+    return used, peaks.used[index], held, peaks.held[index]
+
+
+def memory_allocated(device: DeviceLike = None) -> int:
+    """Bytes of a GPU's memory that are in use; 0 without a GPU."""
+    return _bytes(device)[0]
+
+
+def max_memory_allocated(device: DeviceLike = None) -> int:
+    """The most bytes in use since the peaks were reset; 0 without a GPU."""
+    return _bytes(device)[1]
+
+
+def memory_reserved(device: DeviceLike = None) -> int:
+    """Bytes of a GPU's memory that the pool holds, in use or not; 0 without a GPU."""
+    return _bytes(device)[2]
+
+
+def max_memory_reserved(device: DeviceLike = None) -> int:
+    """The most bytes the pool held since the peaks were reset; 0 without a GPU."""
+    return _bytes(device)[3]
+
+
+def memory_stats(device: DeviceLike = None) -> OrderedDict[str, int]:
+    """The four sizes under PyTorch's keys; empty without a GPU."""
+    keys = ("allocated_bytes.all.current", "allocated_bytes.all.peak", "reserved_bytes.all.current",
+            "reserved_bytes.all.peak")  # fmt: skip
+    return OrderedDict(zip(keys, _bytes(device), strict=True)) if is_available() else OrderedDict()
+
+
+def memory_summary(device: DeviceLike = None, abbreviated: bool = False) -> str:
+    """The four sizes as a table, in MiB."""
+    index = index_of(device)
+    used, most_used, held, most_held = (size / 2**20 for size in _bytes(index))
+    return (
+        f"{get_device_name(index)} (cuda:{index}), MiB\n"
+        f"              {'now':>12}{'peak':>12}\n"
+        f"  in use      {used:12.1f}{most_used:12.1f}\n"
+        f"  in the pool {held:12.1f}{most_held:12.1f}"
+    )
+
+
+def reset_peak_memory_stats(device: DeviceLike = None) -> None:
+    """Let the peaks begin anew from what is in use now."""
+    index = index_of(device)
+    _peaks().used[index] = _peaks().held[index] = 0
+
+
+def reset_max_memory_allocated(device: DeviceLike = None) -> None:
+    """The older name of `reset_peak_memory_stats`."""
+    reset_peak_memory_stats(device)
+
+
+def empty_cache() -> None:
+    """Give memory that the pool holds unused back to the GPU; nothing without one."""
+    if is_available():
+        gpu().get_default_memory_pool().free_all_blocks()
+
+
+def mem_get_info(device: DeviceLike = None) -> tuple[int, int]:
+    """(free, total) bytes of a GPU's memory, all processes counted."""
+    with gpu().cuda.Device(index_of(device)):
+        return gpu().cuda.runtime.memGetInfo()
