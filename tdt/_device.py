@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 KINDS = ("cpu", "cuda", "meta")
@@ -10,7 +11,8 @@ KINDS = ("cpu", "cuda", "meta")
 class device:  # noqa: N801  (PyTorch's name)
     """Where a tensor lives: `device("cpu")`, `device("cuda", 1)`, `device("cuda:1")`.
 
-    RuntimeError for a name that is none of cpu, cuda, cuda:N, meta.
+    As a context manager it is where factories make tensors that name no device. RuntimeError for a name that is none of
+    cpu, cuda, cuda:N, meta.
 
     >>> import tdt
     >>> tdt.device("cuda:1").index
@@ -50,12 +52,49 @@ class device:  # noqa: N801  (PyTorch's name)
     def __reduce__(self) -> tuple:
         return device, (self.type, self.index)
 
+    def __enter__(self) -> device:
+        _default.before.append(_default.device)
+        _default.device = self
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        _default.device = _default.before.pop()
+
 
 CPU = device("cpu")
 
 
+class _Default(threading.local):
+    """Where this thread's factories make tensors that name no device; `before`: what the blocks around had."""
+
+    device = CPU
+
+    def __init__(self) -> None:
+        self.before: list[device] = []
+
+
+_default = _Default()
+
+
+def get_default_device() -> device:
+    """Where factories make tensors that name no device.
+
+    >>> get_default_device()
+    device(type='cpu')
+    """
+    return _default.device
+
+
+def set_default_device(device: Any) -> None:
+    """Let factories of this thread make tensors there that name no device; None is the CPU again.
+
+    >>> set_default_device("cpu")
+    """
+    _default.device = CPU if device is None else as_device(device)
+
+
 def as_device(value: Any) -> device:
-    """`value` as a device; None is the CPU."""
+    """`value` as a device; None is the default one."""
     if value is None:
-        return CPU
+        return _default.device
     return value if value.__class__ is device else device(value)

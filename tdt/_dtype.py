@@ -139,6 +139,10 @@ def promote_types(type1: dtype, type2: dtype) -> dtype:
     >>> tdt.promote_types(tdt.int64, tdt.float16)
     tdt.float16
     """
+    for place, kind in enumerate((type1, type2), 1):
+        if kind.__class__ is not dtype:
+            name = type(kind).__name__
+            raise TypeError(f"promote_types(): argument 'type{place}' (position {place}) must be tdt.dtype, not {name}")
     if type1 is type2:
         return type1
     a, b = (type1, type2) if type1.category >= type2.category else (type2, type1)
@@ -199,7 +203,9 @@ def result_of(operands: list[tuple[dtype, builtins.bool]], scalars: list[dtype])
 
 
 class finfo:  # noqa: N801
-    """Limits of a floating-point dtype: `eps`, `max`, `min`, `tiny`, `smallest_normal`, `resolution`, `bits`.
+    """Limits of a floating-point dtype: `eps`, `max`, `min`, `tiny`, `smallest_normal`, `resolution`, `bits`, `dtype` (name).
+
+    A complex dtype has those of its parts. TypeError for an integer one.
 
     >>> import tdt
     >>> tdt.finfo(tdt.float16).max
@@ -207,24 +213,28 @@ class finfo:  # noqa: N801
     """
 
     def __init__(self, type: dtype | None = None):
-        self.dtype = _default if type is None else as_dtype(type).to_real()
-        if self.dtype.category != FLOAT:
-            raise TypeError(f"tdt.finfo() requires a floating point input type, got {type}. Use tdt.iinfo")
-        info = ml_dtypes.finfo(self.dtype.np)
-        self.bits, self.eps, self.max, self.min = (
-            info.bits,
-            *(builtins.float(v) for v in (info.eps, info.max, info.min)),
-        )
+        kind = _default if type is None else as_dtype(type).to_real()
+        if kind.category != FLOAT:
+            raise TypeError(f"tdt.finfo() requires a floating point input type. Use tdt.iinfo to handle '{type}'")
+        info = ml_dtypes.finfo(kind.np)
+        self.dtype, self.bits = kind.name, info.bits
+        self.eps, self.max, self.min = (builtins.float(v) for v in (info.eps, info.max, info.min))
         self.tiny = self.smallest_normal = builtins.float(info.smallest_normal)
-        self.resolution = builtins.float(info.resolution)
+        self.resolution = builtins.float(f"1e-{info.precision}")
 
     def __repr__(self) -> str:
         return (f"finfo(resolution={self.resolution:g}, min={self.min:g}, max={self.max:g}, eps={self.eps:g}, "
-                f"smallest_normal={self.smallest_normal:g}, tiny={self.tiny:g}, dtype={self.dtype.name})")  # fmt: skip
+                f"smallest_normal={self.smallest_normal:g}, tiny={self.tiny:g}, dtype={self.dtype})")  # fmt: skip
+
+    def __eq__(self, other: object) -> builtins.bool:
+        return self.__class__ is other.__class__ and vars(self) == vars(other)
+
+    def __hash__(self) -> builtins.int:
+        return hash(self.dtype)
 
 
-class iinfo:  # noqa: N801
-    """Limits of an integer dtype: `min`, `max`, `bits`.
+class iinfo(finfo):  # noqa: N801
+    """Limits of an integer dtype: `min`, `max`, `bits`, `dtype` (name). TypeError for one that is not.
 
     >>> import tdt
     >>> tdt.iinfo(tdt.uint8).max
@@ -232,11 +242,14 @@ class iinfo:  # noqa: N801
     """
 
     def __init__(self, type: dtype):
-        self.dtype = as_dtype(type)
-        if self.dtype.category != INT:
-            raise TypeError(f"tdt.iinfo() requires an integer input type, got {type}. Use tdt.finfo")
-        info = np.iinfo(self.dtype.np)
-        self.bits, self.min, self.max = info.bits, builtins.int(info.min), builtins.int(info.max)
+        kind = as_dtype(type)
+        if kind is bool:
+            raise TypeError(f"{kind} is not supported by tdt.iinfo")
+        if kind.category != INT:
+            raise TypeError(f"tdt.iinfo() requires an integer input type. Use tdt.finfo to handle '{type}'")
+        info = np.iinfo(kind.np)
+        self.dtype, self.bits = kind.name, info.bits
+        self.min, self.max = builtins.int(info.min), builtins.int(info.max)
 
     def __repr__(self) -> str:
-        return f"iinfo(min={self.min}, max={self.max}, dtype={self.dtype.name})"
+        return f"iinfo(min={self.min:g}, max={self.max:g}, dtype={self.dtype})"

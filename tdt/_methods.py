@@ -19,6 +19,7 @@ from tdt._ops import (
     random,
     random_fill,
     reduce,
+    resize,
     scatter,
     shape,
     softmax,
@@ -326,7 +327,7 @@ def bind() -> None:
         setattr(Tensor, f"{name}_", _in_place(OPS[name]))
     for name, function in BY_FUNCTION.items():
         setattr(Tensor, f"{name}_", _written_back(name, function))
-    for method in random_fill.METHODS:
+    for method in (*random_fill.METHODS, *resize.METHODS):
         setattr(Tensor, method.__name__, method)
     for method in (
         polygamma,

@@ -4,7 +4,7 @@ from math import e, inf, nan, pi
 
 from tdt._anomaly import is_anomaly_check_nan_enabled, is_anomaly_enabled, set_anomaly_enabled
 from tdt._creation import *
-from tdt._device import device
+from tdt._device import device, get_default_device, set_default_device
 from tdt._dtype import (
     bfloat16,
     bool,
@@ -40,6 +40,7 @@ from tdt._dtype import (
 from tdt._errors import OutOfMemoryError
 from tdt._kernels._pool import get_num_threads, set_num_threads
 from tdt._layout import *
+from tdt._old_types import *
 from tdt._ops.activation import *
 from tdt._ops.conv import *
 from tdt._ops.conv_transpose import *
@@ -66,6 +67,7 @@ from tdt._ops.pool_max import *
 from tdt._ops.pool_uneven import *
 from tdt._ops.random import *
 from tdt._ops.reduce import *
+from tdt._ops.resize import *
 from tdt._ops.rnn import *
 from tdt._ops.scatter import *
 from tdt._ops.shape import *

@@ -66,14 +66,16 @@ class Tensor:
 
     def __init__(self, *args: Any, dtype: Any = None, device: Any = None):
         """Old constructor: `Tensor(2, 3)` is an uninitialised tensor of that shape, `Tensor([1, 2])` holds those values."""
-        np_dtype = _dtype.as_dtype(dtype or _dtype.get_default_dtype()).np
-        if len(args) == 1 and isinstance(args[0], Tensor):
-            self._a, self._st = args[0]._a, args[0]._st
-        elif len(args) == 1 and not isinstance(args[0], (int, Size)):
-            self._a = np.array(args[0], dtype=np_dtype)
-        else:
-            shape = args[0] if len(args) == 1 and isinstance(args[0], Size) else args or (0,)
-            self._a = np.empty(shape, np_dtype)
+        from tdt._device import as_device
+        from tdt._old_types import fill
+
+        same = len(args) == 1 and isinstance(args[0], Tensor)
+        fill(
+            self,
+            args,
+            args[0].dtype if same else _dtype.as_dtype(dtype or _dtype.get_default_dtype()),
+            as_device(device),
+        )
 
     @property
     def shape(self) -> Size:

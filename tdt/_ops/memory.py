@@ -9,6 +9,7 @@ from typing import Any
 from tdt import _backend, _dtype
 from tdt._backend.layout import in_order
 from tdt._device import as_device, device
+from tdt._old_types import TensorType, type_named, typename
 from tdt._ops._windows import is_channels_last
 from tdt._ops.cast import convert
 from tdt._ops.elementwise.select import _copy, _fill, value_of_fill
@@ -190,15 +191,10 @@ def type_(input: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
     >>> tdt.ones(1).type(tdt.int64).type()
     'torch.LongTensor'
     """
-    if isinstance(dtype, str):
-        for where in ("cpu", "cuda"):
-            for kind, name in _dtype.SCALAR_NAMES.items():
-                if dtype == f"torch.{'cuda.' if where == 'cuda' else ''}{name}Tensor":
-                    return to(input, where, kind)
-        raise ValueError(f"invalid type: '{dtype}'; write a dtype, or a name such as 'torch.FloatTensor'")
-    if dtype is not None:
-        return to(input, dtype)
-    return f"torch.{'cuda.' if input.is_cuda else ''}{_dtype.SCALAR_NAMES[input.dtype]}Tensor"
+    if isinstance(dtype, str | TensorType):
+        kind = type_named(dtype)
+        return to(input, kind.device.type, kind.dtype)
+    return typename(input) if dtype is None else to(input, dtype)
 
 
 def type_as(input: Tensor, other: Tensor) -> Tensor:

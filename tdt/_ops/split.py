@@ -7,7 +7,7 @@ import operator
 from types import ModuleType
 from typing import Any
 
-from tdt import _dtype
+from tdt import _backend, _dtype
 from tdt._ops._common import wrap_dim
 from tdt._ops.shape import ALL_OF, slice_view
 from tdt._tensor import Tensor
@@ -244,11 +244,7 @@ def _as_strided(
 
 def memory(x: Any) -> Any:
     """The array that owns the memory x looks into, read as x's dtype where it differs."""
-    owner = base = x
-    while isinstance(base, type(x)):
-        owner, base = base, base.base
-        if base is not None and not isinstance(base, type(x)):
-            base = getattr(base, "base", None)  # NumPy's as_strided puts an object of its own between
+    owner = _backend.owner(x)
     return owner if owner.dtype == x.dtype else owner.reshape(-1).view(x.dtype)
 
 

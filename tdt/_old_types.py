@@ -1,0 +1,152 @@
+"""Names of before dtypes: `FloatTensor` and its kin, `Tensor(2, 3)`, `x.new(2, 3)`."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from tdt import _backend, _dtype
+from tdt._device import CPU, device
+from tdt._dtype import dtype
+from tdt._from_data import array_of
+from tdt._layout import strided
+from tdt._size import Size
+from tdt._storage import TypedStorage, UntypedStorage
+from tdt._tensor import Tensor, wrap
+
+
+class TensorType:
+    """A dtype and a device under one name: `FloatTensor([1, 2])` makes such a tensor, `isinstance(x, FloatTensor)` asks for it.
+
+    >>> import tdt
+    >>> tdt.LongTensor([1.5, 2]), isinstance(tdt.zeros(1), tdt.LongTensor)
+    (tensor([1, 2]), False)
+    """
+
+    layout = strided
+
+    def __init__(self, kind: dtype, where: device):
+        self.dtype, self.device, self.is_cuda = kind, where, where.type == "cuda"
+        self.__name__ = f"{_dtype.SCALAR_NAMES[kind]}Tensor"
+        self.__module__ = "torch.cuda" if self.is_cuda else "torch"
+
+    def __call__(self, *args: Any, device: Any = None) -> Tensor:
+        if self.is_cuda and not _backend.cuda_device_count():
+            raise TypeError(f"type {self.full_name()} not available: CuPy sees no GPU")
+        made = wrap(_backend.on(self.device).empty(0, self.dtype.np))
+        fill(made, args, self.dtype, self.device)
+        return made
+
+    def __instancecheck__(self, x: object) -> bool:
+        return isinstance(x, Tensor) and x.dtype is self.dtype and x.device.type == self.device.type
+
+    def full_name(self) -> str:
+        """'torch.FloatTensor', what `x.type()` says."""
+        return f"{self.__module__}.{self.__name__}"
+
+    def __repr__(self) -> str:
+        return f"<class '{self.full_name()}'>"
+
+    def __reduce__(self) -> tuple:
+        return type_named, (self.full_name(),)
+
+
+_KINDS = [kind for kind, name in _dtype.SCALAR_NAMES.items() if not name.startswith(("Complex", "UInt"))]
+TYPES = {t.__name__: t for t in (TensorType(kind, CPU) for kind in _KINDS)}
+CUDA_TYPES = {t.__name__: t for t in (TensorType(kind, device("cuda")) for kind in _KINDS)}
+globals().update(TYPES)
+__all__ = ["set_default_tensor_type", "typename"]
+__all__ += list(TYPES)
+
+
+def type_named(name: Any) -> TensorType:
+    """The type called 'torch.FloatTensor' or 'tdt.cuda.LongTensor'; ValueError for a name that is none."""
+    for known in (*TYPES.values(), *CUDA_TYPES.values()):
+        if name is known or name in (known.full_name(), known.full_name().replace("torch", "tdt")):
+            return known
+    raise ValueError(f"invalid type: '{name}'; write a dtype, or a name such as 'torch.FloatTensor'")
+
+
+def fill(made: Tensor, args: tuple, kind: dtype, where: device) -> None:
+    """Give `made` what the old constructors do: memory of the sizes in `args`, or the values of a sequence, or another
+    tensor's or storage's memory.
+
+    TypeError for a tensor of another dtype, and for a single number that is no size.
+    """
+    first = args[0] if len(args) == 1 else None
+    if isinstance(first, Tensor):
+        if first.dtype is not kind or first.device.type != where.type:
+            raise TypeError(
+                f"expected a tensor of {kind} on {where}, got one of {first.dtype} on {first.device}; use .to()"
+            )
+        made._a, made._st = first._a, first._st
+    elif isinstance(first, TypedStorage | UntypedStorage):
+        memory = first.untyped() if isinstance(first, TypedStorage) else first
+        made._a, made._st = memory._bytes.view(kind.np), memory.shared()
+    elif len(args) == 1 and not isinstance(first, Size) and not _is_size(first):
+        if isinstance(first, bool | float | complex | None):
+            raise TypeError(f"new(): data must be a sequence (got {type(first).__name__})")
+        values = np.asarray(array_of(first, None, CPU))
+        made._a = _backend.to_device(values.astype(kind.np), where)
+    else:
+        sizes = tuple(first) if isinstance(first, Size) else args or (0,)
+        for place, n in enumerate(sizes, 1):
+            if not hasattr(n, "__index__"):
+                raise TypeError(
+                    f"new(): argument 'size' failed to unpack the object at pos {place} with error \"type must be tuple of "
+                    f'ints,but got {type(n).__name__}"'
+                )
+        if min(sizes, default=0) < 0:
+            raise RuntimeError(f"Trying to create tensor with negative dimension {min(sizes)}: {list(sizes)}")
+        made._a = _backend.on(where).empty(sizes, kind.np)
+
+
+def _is_size(n: Any) -> bool:
+    return hasattr(n, "__index__") and not isinstance(n, bool | np.ndarray)
+
+
+def new(self: Tensor, *args: Any, device: Any = None) -> Tensor:
+    """The old `x.new(2, 3)`, `x.new([1, 2])`, `x.new(y)`: a tensor of x's dtype and device."""
+    made = wrap(self._a[:0] if self._a.ndim else self._a)
+    fill(made, args, self.dtype, self.device)
+    return made
+
+
+def set_default_tensor_type(t: Any) -> None:
+    """The old `set_default_dtype`, for a type such as `tdt.DoubleTensor` or its name.
+
+    TypeError for one that is not floating-point or not on the CPU.
+
+    >>> import tdt
+    >>> tdt.set_default_tensor_type("torch.FloatTensor")
+    """
+    if not isinstance(t, str | TensorType):
+        raise TypeError(f"invalid type object: only floating-point types are supported as the default type, got {t!r}")
+    warnings.warn(
+        "set_default_tensor_type() is deprecated; use set_default_dtype() and set_default_device()", UserWarning, 2
+    )
+    kind = type_named(t)
+    if kind.is_cuda:
+        raise TypeError(f"type {kind.full_name()} not available as the default; use set_default_device('cuda')")
+    _dtype.set_default_dtype(kind.dtype)
+
+
+def typename(obj: Any) -> str:
+    """The name of an object's type: 'torch.FloatTensor' for a tensor, the dotted name of a class otherwise.
+
+    >>> import tdt
+    >>> tdt.typename(tdt.zeros(1)), tdt.typename(tdt.nn.Linear(1, 1))
+    ('torch.FloatTensor', 'tdt.nn.modules.linear.Linear')
+    """
+    if isinstance(obj, Tensor):
+        return f"torch.{'cuda.' if obj.is_cuda else ''}{_dtype.SCALAR_NAMES[obj.dtype]}Tensor"
+    if isinstance(obj, TensorType):
+        return obj.full_name()
+    named = obj if hasattr(obj, "__qualname__") else type(obj)
+    module = getattr(named, "__module__", None) or ""
+    return named.__qualname__ if module in ("", "builtins") else f"{module}.{named.__qualname__}"
+
+
+setattr(Tensor, new.__name__, new)
