@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tdt import Tensor, nn, no_grad
+from tdt import nn, no_grad
 from tdt._tensor import wrap
 from tdt.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn, update_bn
 from tdt.train.config import Train
@@ -48,7 +48,7 @@ class Average:
             self.count += 1
 
     @no_grad()
-    def refresh(self, inputs: Iterable[Tensor]) -> None:
+    def refresh(self, inputs: Iterable[tuple[Any]]) -> None:
         """Before a score: let batch norms take the averaged model's statistics anew, where these were not averaged."""
         if self.kind == "swa" and self.count:
             update_bn(inputs, self._averaged.module)

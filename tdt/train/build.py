@@ -32,6 +32,7 @@ from tdt.train.freezing import freeze
 from tdt.train.length import Length
 from tdt.train.metrics import Loss, Metric, Reading
 from tdt.train.model import SAYS_NO, Refused, build_model, build_objective, create
+from tdt.train.nested import mapped
 from tdt.train.objective import Objective, TermMean
 from tdt.train.overfit import few_batches
 from tdt.train.patterns import check_patterns, matching
@@ -131,8 +132,10 @@ class Parts:
         elif self.config.scheduler is not None and self.config.scheduler.interval == interval:
             self.scheduler.step()
 
-    def place(self, batch: Tensor) -> Tensor:
-        """A batch on the run's device, images channels-last."""
+    def place(self, batch: Any) -> Any:
+        """A batch, or the parts of one, on the run's device, images channels-last."""
+        if not isinstance(batch, Tensor):
+            return mapped(self.place, batch)
         if self.device.type != "cpu":
             batch = batch.to(self.device)
         return batch.contiguous(memory_format=tdt.channels_last) if batch.ndim == 4 else batch
@@ -207,12 +210,19 @@ def build_alone(config: Config, facts: dict[str, Any]) -> Parts:
     device = find_device(config, errors)
     errors.raise_if_any()
     assert loss is not None
-    form = facts["input"]
     with meta():  # lazy layers learn their sizes
-        model.eval()(stand_in((BATCH, *form["shape"]), form["dtype"]))
+        model.eval()(_batch_of(facts["input"]))
     parts = _place(config, device, model, loss, [])
     parts.facts = facts
     return parts
+
+
+def _batch_of(form: dict[str, Any]) -> Any:
+    """A stand-in for a batch of what `Split.facts` tells of an input."""
+    parts = form.get("parts")
+    if isinstance(parts, dict):
+        return {name: _batch_of(part) for name, part in parts.items()}
+    return stand_in((BATCH, *form["shape"]), form["dtype"]) if parts is None else [_batch_of(part) for part in parts]
 
 
 def _check_model(

@@ -104,7 +104,7 @@ def _step(learning: Learning, batch: Any) -> None:
     """A step as the trainer takes it."""
     parts = learning.parts
     for _ in range(parts.config.train.accumulate):
-        inputs, targets = parts.place(batch[0]), batch[1].to(parts.device)
+        inputs, targets = parts.place(batch[0]), parts.place(batch[1])
         _, _, loss = learning.forward(inputs, targets)
         loss.item()
         learning.backward(loss, targets)

@@ -1,6 +1,7 @@
 """Datasets and loaders from the `data` section: steps that are the same every time are applied once, to all samples.
 
-Beside what `Dataset` asks for, a data set may have
+A sample is (input, target); with several inputs (a, b, target), ({"a": …, "b": …}, target), or a dict with the key
+`target` beside them. Beside what `Dataset` asks for, a data set may have
 
     batch(indices)         the samples at `indices` at once, inputs and targets
     classes                the names of its classes
@@ -24,6 +25,7 @@ from tdt.train import registry
 from tdt.train._failures import REFUSALS, reason
 from tdt.train.config import Component, ConfigErrors, DataConfig, Loader
 from tdt.train.config.config import SPLITS
+from tdt.train.nested import Held, Pairs, leaves
 from tdt.train.sampling import sample_weights
 from tdt.utils.data import (
     BatchSampler,
@@ -64,15 +66,21 @@ class Split:
         """
         inputs, prepared = self.dataset[0][0], self.sample()[0]
         state = getattr(self.dataset, "state_dict", None)
+        is_image = isinstance(getattr(inputs, "mode", None), str)
         return {
             "classes": [str(name) for name in getattr(self.dataset, "classes", ())],
-            "item": {"mode": inputs.mode} if isinstance(getattr(inputs, "mode", None), str) else _form(inputs),
-            "input": _form(prepared),
+            "item": {"mode": inputs.mode} if is_image else form_of(inputs),
+            "input": form_of(prepared),
             "state": state() if state else None,
         }
 
 
-def _form(value: Any) -> dict[str, Any]:
+def form_of(value: Any) -> dict[str, Any]:
+    """Shape and dtype of an input; of several those of each: under `parts` by name, or as a list."""
+    if isinstance(value, dict):
+        return {"parts": {name: form_of(part) for name, part in value.items()}}
+    if isinstance(value, (tuple, list)):
+        return {"parts": [form_of(part) for part in value]}
     array = value._a if isinstance(value, tdt.Tensor) else np.asarray(value)
     return {"shape": list(array.shape), "dtype": array.dtype.name}
 
@@ -132,7 +140,7 @@ def open_splits(
     opened: dict[str, Split] = {}
     for name, component in data.splits().items():
         try:
-            dataset = _open(component, name in needed, state)
+            dataset = Pairs.of(_open(component, name in needed, state))
             if state is None and name == "train" and hasattr(dataset, "state_dict"):
                 state = dataset.state_dict()
         except REFUSALS as error:
@@ -177,13 +185,17 @@ def _first_passes(split: Split, steps: list[tuple[Component, Any]], errors: Conf
         inputs, _ = split.dataset[0]
         for component, step in steps:
             at_work, alone = component, Compose([step])
+            if isinstance(inputs, (dict, tuple)):
+                raise ValueError("takes one input, and there are several; let the data set prepare them")
             alone.draw_from(tdt.Generator())
             inputs = alone(inputs)
     except REFUSALS as error:
         errors.add(at_work, reason(error))
         return False
-    if not isinstance(inputs, tdt.Tensor):
-        errors.add("data.transform", f"samples are {type(inputs).__name__}, no tensors; add ToTensor")
+    stranger = next((part for part in leaves(inputs) if not isinstance(part, tdt.Tensor)), None)
+    if stranger is not None:
+        advice = "add ToTensor" if stranger is inputs else "let the data set give tensors"
+        errors.add("data.transform", f"samples are {type(stranger).__name__}, no tensors; {advice}")
         return False
     return True
 
@@ -222,16 +234,17 @@ def batch_indices(loader: DataLoader, number: int) -> list[int]:
 def _fits(split: Split, workers: int) -> bool:
     """Whether to hold the prepared split in memory. One that reads a file for each sample is left to its workers."""
     inputs, _ = split.sample()
-    return inputs.nbytes * len(split.dataset) <= PREPARED and (hasattr(split.dataset, "batch") or not workers)
+    size = sum(part.nbytes for part in leaves(inputs))
+    return size * len(split.dataset) <= PREPARED and (hasattr(split.dataset, "batch") or not workers)
 
 
-def _prepared(dataset: Any, steps: Compose) -> TensorDataset:
+def _prepared(dataset: Any, steps: Compose) -> Dataset:
     """All samples, through the steps, as tensors."""
     if hasattr(dataset, "batch"):
-        return TensorDataset(*_read_batch(dataset, slice(None), steps))
-    pairs = [_named(dataset, i, steps) for i in range(len(dataset))]
-    inputs, targets = tdt.utils.data.default_collate(pairs)
-    return TensorDataset(inputs, targets)
+        whole = _read_batch(dataset, slice(None), steps)
+    else:
+        whole = tdt.utils.data.default_collate([_named(dataset, i, steps) for i in range(len(dataset))])
+    return TensorDataset(*whole) if all(isinstance(side, tdt.Tensor) for side in whole) else Held(*whole)
 
 
 def _read_batch(dataset: Any, indices: Any, steps: Compose) -> tuple[Any, Any]:

@@ -91,7 +91,7 @@ def refresh(parts: Parts, obey: Callable[[], object]) -> None:
     loader = DataLoader(dataset, shuffle=True, generator=order, **options)
     put_back = bookmark(parts, loader)
     try:
-        parts.average.refresh(inputs for inputs, _ in read(parts, loader, obey))
+        parts.average.refresh((inputs,) for inputs, _ in read(parts, loader, obey))
     finally:
         put_back()
 

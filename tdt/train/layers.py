@@ -196,7 +196,11 @@ class Graph(Module):
 
     def forward(self, *inputs: Any) -> Any:
         if len(inputs) == 1 and isinstance(inputs[0], Mapping):
-            inputs = tuple(inputs[0][name] for name in self.inputs)
+            given = inputs[0]
+            if given.keys() != set(self.inputs):
+                named = ", ".join(map(str, given))
+                raise ValueError(f"Graph: takes the inputs {', '.join(self.inputs)}, and is given {named}")
+            inputs = tuple(given[name] for name in self.inputs)
         elif len(inputs) == 1 and isinstance(inputs[0], (tuple, list)):
             inputs = tuple(inputs[0])
         if len(inputs) != len(self.inputs):

@@ -9,8 +9,9 @@ import numpy as np
 
 import tdt
 from tdt import Generator, Tensor
+from tdt.train.nested import leaves, mapped
 
-Loss = Callable[[Any, Tensor], Tensor]
+Loss = Callable[[Any, Any], Tensor]
 
 
 class Mixup:
@@ -28,11 +29,13 @@ class Mixup:
     def __init__(self, alpha: float, generator: Generator):
         self.alpha, self.generator = alpha, generator
 
-    def __call__(self, inputs: Tensor, targets: Tensor, loss: Loss) -> tuple[Tensor, Callable[[Any], Tensor]]:
+    def __call__(self, inputs: Any, targets: Any, loss: Loss) -> tuple[Any, Callable[[Any], Tensor]]:
         """The blended inputs, and the loss of what a model makes of them."""
-        other = tdt.randperm(len(inputs), generator=self.generator).to(inputs.device)
+        first = next(leaves(inputs))
+        other = tdt.randperm(len(first), generator=self.generator).to(first.device)
         seed = int(tdt.randint(2**31, (), generator=self.generator))
         share = float(np.random.default_rng(seed).beta(self.alpha, self.alpha))
         share = max(share, 1 - share)
-        mixed = inputs.lerp(inputs[other], 1 - share)
-        return mixed, lambda output: loss(output, targets).lerp(loss(output, targets[other]), 1 - share)
+        mixed = mapped(lambda part: part.lerp(part[other], 1 - share), inputs)
+        others = mapped(lambda part: part[other], targets)
+        return mixed, lambda output: loss(output, targets).lerp(loss(output, others), 1 - share)

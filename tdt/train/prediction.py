@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby, islice
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,9 @@ from tdt.train.checkpoint import CheckpointError
 from tdt.train.config import loads
 from tdt.train.datasets.table import read_text, rows_of
 from tdt.train.metrics import Reading
+from tdt.train.nested import leaves, mapped
 from tdt.train.state import fitting, load_model, load_run
+from tdt.utils.data import default_collate
 from tdt.vision.transforms import Compose
 
 STDIN = "-"
@@ -77,7 +80,7 @@ class Predictor:
         """A prediction for each of `read`'s inputs, in their order; of those that are wrong it says why."""
         inputs = iter(inputs)
         while chunk := [(name, self._prepared(item)) for name, item in islice(inputs, BATCH)]:
-            for form, members in groupby(chunk, key=lambda named: getattr(named[1], "shape", None)):
+            for form, members in groupby(chunk, key=lambda named: _shapes(named[1])):
                 names, items = zip(*members, strict=True)
                 if form is None:
                     yield from (Prediction(name, error=reason(item)) for name, item in zip(names, items, strict=True))
@@ -90,19 +93,21 @@ class Predictor:
             return item
         try:
             made = self.steps(item) if self.steps.transforms else item
-            made = made if isinstance(made, Tensor) else wrap(np.array(made))
-            shape = tuple(self.facts["input"]["shape"])
-            if tuple(made.shape) != shape and not hasattr(self.dataset, "encode"):
+            made = mapped(lambda part: part if isinstance(part, Tensor) else wrap(np.array(part)), made)
+            shape = _wanted(self.facts["input"])
+            if _shapes(made) != shape and not hasattr(self.dataset, "encode"):
                 advice = "" if self.config.data.transform == () else " after the config's transforms"
-                raise ValueError(f"is of shape {tuple(made.shape)}{advice}, but the model takes {shape}")
+                raise ValueError(f"is of shape {_shapes(made)}{advice}, but the model takes {shape}")
             return made
         except REFUSALS as error:
             return error
 
-    def _run(self, names: list[str], items: list[Tensor]) -> Iterator[Prediction]:
+    def _run(self, names: list[str], items: list[Any]) -> Iterator[Prediction]:
         try:
             with tdt.no_grad():
-                outputs = self._said(self.parts.loss.given(self.parts.scored(self.parts.place(tdt.stack(items))))).cpu()
+                outputs = self._said(
+                    self.parts.loss.given(self.parts.scored(self.parts.place(default_collate(items))))
+                ).cpu()
             yield from (self._prediction(name, output) for name, output in zip(names, outputs, strict=True))
         except REFUSALS as error:
             if len(names) == 1:
@@ -192,16 +197,22 @@ class Predictor:
         return array if item["dtype"] == "uint8" else array.astype(item["dtype"]) / np.dtype(item["dtype"]).type(255)
 
     def _arrays(self, path: Path) -> Iterator[Named]:
-        """The rows of the array `x`, or of the only one."""
+        """The rows of the array `x`, or of the only one; of a model with several inputs those of an array for each."""
+        given, parts = self.config.data.train.kwargs.get("x", "x"), self.facts["input"].get("parts")
         with np.load(path, allow_pickle=False) as stored:
-            given = self.config.data.train.kwargs.get("x", "x")
-            key = stored.files[0] if len(stored.files) == 1 else given
-            if key not in stored:
-                raise ValueError(f"has no array {key!r}; it has {', '.join(stored.files)}")
-            rows = stored[key]
-        if rows.dtype.kind == "f":
-            rows = rows.astype(np.float32)
-        yield from ((f"{path}[{i}]", row) for i, row in enumerate(rows))
+            wanted: Any = stored.files[0] if len(stored.files) == 1 else given
+            if isinstance(parts, list):
+                wanted = tuple(f"arr_{number}" for number in range(len(parts)))  # NumPy's names for what has none
+            elif parts is not None:
+                wanted = given if isinstance(given, dict) else {name: name for name in parts}
+            lacking = [key for key in leaves(wanted) if key not in stored]
+            if lacking:
+                raise ValueError(f"has no array {lacking[0]!r}; it has {', '.join(stored.files)}")
+            rows = mapped(lambda key: _single(stored[key]), wanted)
+        if len({len(array) for array in leaves(rows)}) > 1:
+            raise ValueError(f"has arrays of {' and '.join(str(len(array)) for array in leaves(rows))} rows")
+        for i in range(len(next(leaves(rows)))):
+            yield f"{path}[{i}]", mapped(itemgetter(i), rows)
 
     def _text(self, where: str, text: str) -> Iterator[Named]:
         """Lines of text, or the rows of a table."""
@@ -235,6 +246,24 @@ class Predictor:
             if len(row) != len(header):
                 raise ValueError(f"{len(row)} fields, but the header names {len(header)}")
             fields = {name: [value] for name, value in zip(header, row, strict=True)}
-            return wrap(self.dataset.encode(fields, [line])[0])
+            return mapped(lambda rows: wrap(rows[0]), self.dataset.encode(fields, [line]))
         except REFUSALS as error:
             return ValueError(reason(error).removeprefix(f"line {line}: "))  # which the input's name has too
+
+
+def _shapes(value: Any) -> Any:
+    """The shape of an input, of several of each; None of what is no input."""
+    return None if isinstance(value, Exception) else mapped(lambda part: tuple(part.shape), value)
+
+
+def _wanted(form: dict[str, Any]) -> Any:
+    """The same of what `data.form_of` tells."""
+    parts = form.get("parts")
+    if isinstance(parts, dict):
+        return {name: _wanted(part) for name, part in parts.items()}
+    return tuple(form["shape"]) if parts is None else tuple(map(_wanted, parts))
+
+
+def _single(rows: np.ndarray) -> np.ndarray:
+    """Floats as float32, which models compute in."""
+    return rows.astype(np.float32) if rows.dtype.kind == "f" else rows

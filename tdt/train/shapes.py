@@ -14,6 +14,7 @@ from tdt.train.config import Component, ConfigErrors
 from tdt.train.data import Split
 from tdt.train.metrics import Metric, Reading
 from tdt.train.model import Unknown
+from tdt.train.nested import mapped
 from tdt.train.objective import Objective, Term, compared
 from tdt.utils._nested import tensors_in
 
@@ -104,7 +105,7 @@ def check_shapes(
     with meta() as seen:
         watch = _Watch(model, sources, seen)
         try:
-            batch = stand_in((BATCH, *inputs.shape), inputs._a.dtype)
+            batch = mapped(lambda part: stand_in((BATCH, *part.shape), part._a.dtype), inputs)
             output = model(batch)
         except Unknown:
             return watch.rows
@@ -179,10 +180,8 @@ def _check_classes(term: Term, given: Tensor, wanted: Any, split: Split, watch: 
 
 def _target(target: Any) -> Any:
     """Stand-ins for the targets of a batch whose first is `target`."""
-    if isinstance(target, dict):
-        return {key: _target(item) for key, item in target.items()}
-    if isinstance(target, (tuple, list)):
-        return tuple(_target(item) for item in target)
+    if isinstance(target, (dict, tuple, list)):
+        return mapped(_target, target)
     if isinstance(target, Tensor):
         return stand_in((BATCH, *target.shape), target._a.dtype)
     return stand_in((BATCH,), "int64" if isinstance(target, int) else "float32")

@@ -8,31 +8,35 @@ from typing import Any
 import numpy as np
 
 from tdt._tensor import wrap
+from tdt.train.nested import leaves, mapped
 from tdt.utils.data import Dataset
 
 
 class Arrays(Dataset):
     """Row i of two arrays: items are (input, target), tensors, but a class number is an int.
 
+    Either may be several arrays by name: so is the item, then.
     as_arrays: inputs stay NumPy arrays, as images do until ToTensor.
     """
 
-    data: np.ndarray
-    targets: np.ndarray
+    data: Any
+    targets: Any
     as_arrays = False
 
     def __len__(self) -> int:
-        return len(self.data)
+        return len(next(leaves(self.data)))
 
     def __getitem__(self, index: int) -> tuple[Any, Any]:
-        inputs, target = self.data[index], self.targets[index]
-        return inputs if self.as_arrays else wrap(inputs.copy()), int(target) if is_class(target) else wrap(
-            np.array(target)
-        )
+        inputs = mapped(lambda rows: rows[index] if self.as_arrays else wrap(rows[index].copy()), self.data)
+        return inputs, mapped(lambda rows: _target(rows[index]), self.targets)
 
     def batch(self, indices: Sequence[int] | slice | np.ndarray) -> tuple[Any, Any]:
         """The items of `indices` at once, as tensors (n, …)."""
-        return wrap(np.array(self.data[indices])), wrap(np.array(self.targets[indices]))
+        return mapped(lambda rows: wrap(np.array(rows[indices])), (self.data, self.targets))
+
+
+def _target(target: Any) -> Any:
+    return int(target) if is_class(target) else wrap(np.array(target))
 
 
 def is_class(target: Any) -> bool:

@@ -10,13 +10,15 @@ from pathlib import Path
 import numpy as np
 
 from tdt.train.datasets._base import Arrays
+from tdt.train.nested import leaves, mapped
 from tdt.utils.data._shares import Split, check_split, share_out
 
 LARGEST, DENSEST = 1 << 30, 100  # an array above that size, packed more than so many times, is taken for a bomb
 
 
 class NPZ(Arrays):
-    """Two arrays of a `.npz` file with a row for each sample: inputs `x`, targets `y`.
+    """Two arrays of a `.npz` file with a row for each sample: inputs `x`, targets `y`. Several of either, for a model with
+    as many inputs or outputs, are a list of names, `x: [left, right]`, or a mapping from the model's to the file's names.
 
     Items are (input, target). Inputs are float32 tensors where the array is of floats, else of its own dtype. Whole
     numbers are classes; other targets are float32 tensors.
@@ -39,8 +41,8 @@ class NPZ(Arrays):
     def __init__(
         self,
         path: str | os.PathLike[str],
-        x: str = "x",
-        y: str = "y",
+        x: str | list[str] | dict[str, str] = "x",
+        y: str | list[str] | dict[str, str] = "y",
         images: bool = False,
         *,
         split: Split | None = None,
@@ -51,18 +53,29 @@ class NPZ(Arrays):
     ) -> None:
         check_split("NPZ", split, valid, test)
         path = Path(path).expanduser()
-        inputs, targets = (_plain(array, path, name) for array, name in zip(_read(path, (x, y)), (x, y), strict=True))
-        if inputs.ndim < 2 or len(inputs) != len(targets):
-            raise ValueError(f"NPZ: {path}: {x} {inputs.shape} and {y} {targets.shape}: expected two axes or more, "
-                             "and a row for each target")  # fmt: skip
-        rows = np.arange(len(inputs)) if split is None else share_out(len(inputs), valid, test, seed)[split]
+        names = tuple({name: name for name in side} if isinstance(side, list) else side for side in (x, y))
+        stored = _read(path, tuple(leaves(names)))
+        inputs, targets = mapped(lambda name: _plain(stored[name], path, name), names)
+        count = len(next(leaves(targets)))
+        if any(part.ndim < 2 for part in leaves(inputs)) or any(
+            len(part) != count for part in leaves((inputs, targets))
+        ):
+            shapes = " and ".join(f"{name} {stored[name].shape}" for name in leaves(names))
+            raise ValueError(f"NPZ: {path}: {shapes}: expected two axes or more, and a row for each target")
+        rows = np.arange(count) if split is None else share_out(count, valid, test, seed)[split]
         self.as_arrays = images
-        self.data, self.targets = inputs[rows], targets[rows]
-        if np.issubdtype(targets.dtype, np.integer) and targets.ndim == 1 and len(targets):
+        self.data, self.targets = mapped(lambda part: part[rows], (inputs, targets))
+        targets = self.targets
+        if (
+            isinstance(targets, np.ndarray)
+            and np.issubdtype(targets.dtype, np.integer)
+            and targets.ndim == 1
+            and len(targets)
+        ):
             self.classes = classes or [str(number) for number in range(int(targets.max()) + 1)]
 
 
-def _read(path: Path, names: tuple[str, ...]) -> list[np.ndarray]:
+def _read(path: Path, names: tuple[str, ...]) -> dict[str, np.ndarray]:
     try:
         with zipfile.ZipFile(path) as packed:
             for info in packed.infolist():
@@ -73,7 +86,7 @@ def _read(path: Path, names: tuple[str, ...]) -> list[np.ndarray]:
             lacking = [name for name in names if name not in stored]
             if lacking:
                 raise ValueError(f"NPZ: {path} has no array {', '.join(lacking)}; it has {', '.join(stored.files)}")
-            return [stored[name] for name in names]
+            return {name: stored[name] for name in names}
     except (zipfile.BadZipFile, zlib.error, EOFError, zipfile.LargeZipFile) as error:
         raise ValueError(f"NPZ: {path}: is damaged or no .npz file: {error}") from error
 

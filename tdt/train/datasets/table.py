@@ -26,7 +26,8 @@ class Table(Arrays):
     target: the column to predict. target_type: "category" or "number"; by default text and few different whole numbers
         are classes.
     columns: those to predict from, as a list, or a mapping from each to "number" or "category"; by default all others,
-        a column of numbers being numbers.
+        a column of numbers being numbers. For a model with several inputs, a mapping from each of these to its columns,
+        `{body: [weight, length], looks: [colour]}`: features are a tensor for each, by name.
     normalize: numbers with "standard" to mean 0 and standard deviation 1, with "minmax" to 0..1, with null not at all.
         Categories are one-hot. A missing number is the mean, a missing or new category all zeros.
     split: "train", "valid" or "test": the rows whose `split_column` says so; without that column what is left of all
@@ -52,7 +53,7 @@ class Table(Arrays):
         self,
         path: str | os.PathLike[str],
         target: str,
-        columns: list[str] | dict[str, Kind] | None = None,
+        columns: list[str] | dict[str, Kind | list[str]] | None = None,
         target_type: Kind | None = None,
         normalize: Literal["standard", "minmax"] | None = "standard",
         *,
@@ -67,6 +68,10 @@ class Table(Arrays):
         self._name = str(path)
         fields, lines = read_rows(Path(path).expanduser(), delimiter)
         apart = [target, *([split_column] if split_column else [])]
+        self.groups: dict[str, list[str]] | None = None
+        if isinstance(columns, dict) and any(isinstance(group, list) for group in columns.values()):
+            self.groups = {name: group if isinstance(group, list) else [name] for name, group in columns.items()}
+            columns = [column for group in self.groups.values() for column in group]
         wanted = dict.fromkeys([name for name in fields if name not in apart] if columns is None else columns)
         kinds: dict[str, Any] = wanted | columns if isinstance(columns, dict) else dict(wanted)
         self._check_columns(fields, [*apart, *kinds], target, kinds)
@@ -121,8 +126,9 @@ class Table(Arrays):
         except ValueError as error:
             raise ValueError(f"Table: {self._name}: {error}") from error
 
-    def encode(self, fields: Mapping[str, Sequence[str]], lines: Lines | None = None) -> np.ndarray:
+    def encode(self, fields: Mapping[str, Sequence[str]], lines: Lines | None = None) -> Any:
         """Rows as the model takes them, float32 (n, width): from the texts in each column, which may lack the target.
+        For a model with several inputs, such rows by name.
 
         lines: what an error calls the rows, by default from 2. ValueError for a missing column.
         """
@@ -131,17 +137,20 @@ class Table(Arrays):
             raise ValueError(f"there is no column {', '.join(map(repr, lacking))}")
         n = len(fields[self.columns[0].name])
         named = range(2, n + 2) if lines is None else [int(line) for line in lines]
-        parts = [column.encode(fields[column.name], named) for column in self.columns]
-        return np.concatenate(parts, axis=1)
+        parts = {column.name: column.encode(fields[column.name], named) for column in self.columns}
+        if self.groups is None:
+            return np.concatenate(list(parts.values()), axis=1)
+        return {name: np.concatenate([parts[one] for one in group], axis=1) for name, group in self.groups.items()}
 
     def state_dict(self) -> dict[str, Any]:
         """What was learnt from the training rows, as JSON can hold it."""
-        return {"columns": [column.state() for column in self.columns], "target": self.target.state()}
+        state = {"columns": [column.state() for column in self.columns], "target": self.target.state()}
+        return state if self.groups is None else state | {"groups": self.groups}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Encode as the table did whose state this is."""
         self.columns = [Column.of(column) for column in state["columns"]]
-        self.target = Column.of(state["target"])
+        self.target, self.groups = Column.of(state["target"]), state.get("groups")
         self._encode_rows()
 
     @classmethod
