@@ -23,6 +23,7 @@ from tdt._ops import (
     scatter,
     shape,
     softmax,
+    special,
     split,
     view_copies,
     view_scatter,
@@ -44,12 +45,13 @@ METHODS: dict[Any, str] = {
         abs absolute acos acosh add addcdiv addcmul allclose angle arccos arccosh arcsin arcsinh arctan arctan2 arctanh
         asin asinh atan atan2 atanh bitwise_and bitwise_left_shift bitwise_not bitwise_or bitwise_right_shift bitwise_xor
         ceil clamp clamp_max clamp_min clip conj conj_physical copysign cos cosh deg2rad digamma div divide eq equal erf
-        erfc erfinv exp exp2 expm1 fix float_power floor floor_divide fmax fmin fmod frac ge greater greater_equal gt
-        heaviside hypot isclose isfinite isinf isnan isneginf isposinf isreal ldexp le lerp less less_equal lgamma log
+        erfc erfinv exp exp2 expm1 fix float_power floor floor_divide fmax fmin fmod frac frexp gcd ge greater greater_equal gt
+        heaviside hypot isclose isfinite isinf isnan isneginf isposinf isreal lcm ldexp le lerp less less_equal lgamma log
         log10 log1p log2 logaddexp logaddexp2 logical_and logical_not logical_or logical_xor logit lt masked_fill maximum
-        minimum mul multiply nan_to_num ne neg negative not_equal positive pow rad2deg reciprocal remainder resolve_conj
+        minimum mul multiply nan_to_num ne neg negative nextafter not_equal positive pow rad2deg reciprocal remainder resolve_conj
         resolve_neg round rsqrt sgn sigmoid sign signbit sin sinc sinh sqrt square sub subtract tan tanh true_divide trunc
         xlogy""",
+    special: "i0 igamma igammac mvlgamma",
     reduce: """
         all amax amin aminmax any argmax argmin count_nonzero logsumexp max mean min nanmean nansum prod std sum var""",
     order: """
@@ -79,10 +81,10 @@ METHODS: dict[Any, str] = {
 # In-place methods `name_` that run the op of that name on the tensor's own memory; statics go by keyword.
 IN_PLACE = """
     acos acosh add addcmul asin asinh atan atan2 atanh bitwise_and bitwise_left_shift bitwise_not bitwise_or
-    bitwise_right_shift bitwise_xor ceil copysign conj_physical cos cosh deg2rad digamma eq erf erfc erfinv exp exp2 expm1 floor
-    fmod frac ge gt heaviside hypot le lgamma log log10 log1p log2 logical_and logical_not logical_or logical_xor lt mul
-    ne neg pow rad2deg reciprocal remainder round rsqrt sgn sigmoid sign sin sinc sinh sqrt square sub tan tanh trunc
-    xlogy"""  # fmt: skip
+    bitwise_right_shift bitwise_xor ceil copysign conj_physical cos cosh deg2rad digamma eq erf erfc erfinv exp
+    exp2 expm1 floor fmod frac gcd ge gt heaviside hypot i0 igamma igammac lcm le lgamma log log10 log1p log2
+    logical_and logical_not logical_or logical_xor lt mul ne neg nextafter pow rad2deg reciprocal remainder
+    round rsqrt sgn sigmoid sign sin sinc sinh sqrt square sub tan tanh trunc xlogy"""  # fmt: skip
 
 # Those whose arguments must be looked at first: `name_(…)` is `name(…)` written back by `copy_`'s rules.
 BY_FUNCTION: dict[str, Callable[..., Any]] = {
@@ -90,7 +92,7 @@ BY_FUNCTION: dict[str, Callable[..., Any]] = {
     "addr": linalg.addr, "baddbmm": linalg.baddbmm, "cumprod": order.cumprod, "cumsum": order.cumsum,
     "index_add": pick.index_add, "index_copy": pick.index_copy,
     "index_fill": pick.index_fill, "ldexp": select.ldexp, "lerp": select.lerp, "logit": elementwise.logit,
-    "masked_scatter": pick.masked_scatter, "nan_to_num": elementwise.nan_to_num, "put": pick.put,
+    "masked_scatter": pick.masked_scatter, "mvlgamma": special.mvlgamma, "nan_to_num": elementwise.nan_to_num, "put": pick.put,
     "scatter_reduce": scatter.scatter_reduce, "tril": join.tril, "triu": join.triu,
 }  # fmt: skip
 ALIASES = {"absolute_": "abs_", "arccos_": "acos_", "arccosh_": "acosh_", "arcsin_": "asin_", "arcsinh_": "asinh_",

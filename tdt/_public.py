@@ -50,6 +50,7 @@ from tdt._ops.dropout import *
 from tdt._ops.elementwise import *
 from tdt._ops.embedding import *
 from tdt._ops.embedding_bag import *
+from tdt._ops.in_place import *
 from tdt._ops.index import *
 from tdt._ops.join import *
 from tdt._ops.layer_norm import *
@@ -73,6 +74,7 @@ from tdt._ops.scatter import *
 from tdt._ops.shape import *
 from tdt._ops.shuffle import *
 from tdt._ops.softmax import *
+from tdt._ops.special import *
 from tdt._ops.split import *
 from tdt._ops.view_copies import *
 from tdt._ops.view_scatter import *

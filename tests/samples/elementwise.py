@@ -30,6 +30,7 @@ UNARY = {
     "cosh": (np.cosh, ANY), "tanh": (np.tanh, ANY), "asinh": (np.arcsinh, ANY), "acosh": (np.arccosh, POSITIVE + 1),
     "atanh": (np.arctanh, INSIDE), "sigmoid": (lambda a: 1 / (1 + np.exp(-a)), ANY), "erf": (sp.erf, ANY),
     "erfc": (sp.erfc, ANY), "erfinv": (sp.erfinv, INSIDE), "lgamma": (sp.gammaln, POSITIVE), "digamma": (sp.psi, POSITIVE),
+    "i0": (sp.i0, ANY), "i1": (sp.i1, ANY),
     "sinc": (np.sinc, FAR), "deg2rad": (np.deg2rad, ANY), "rad2deg": (np.rad2deg, ANY), "neg": (np.negative, ANY),
     "abs": (np.abs, FAR), "sgn": (np.sign, FAR), "sign": (np.sign, FAR), "floor": (np.floor, FAR), "ceil": (np.ceil, FAR),
     "trunc": (np.trunc, FAR), "frac": (lambda a: a - np.trunc(a), FAR), "angle": (np.angle, FAR),
@@ -45,6 +46,9 @@ for _name, (_oracle, _values) in UNARY.items():
     _more = [call(z(2, 2))] if _name in COMPLEX else []
     samples(_name, _oracle, call(_values), *_more, elementwise=True)
 
+for _name, _function in (("igamma", sp.gammainc), ("igammac", sp.gammaincc)):
+    samples(_name, _function, call(ints(2, 3, low=1), POSITIVE), elementwise=True)  # no gradient by the first
+samples("frexp", np.frexp, call(ANY), elementwise=True)
 samples("polygamma", lambda a, n: sp.polygamma(n, a), call(POSITIVE, n=1), call(POSITIVE, n=2), elementwise=True)
 samples(
     "logit",
@@ -70,7 +74,8 @@ BINARY = {
     "fmin": (np.fmin, FAR, ANY), "atan2": (np.arctan2, FAR, POSITIVE), "hypot": (np.hypot, FAR, POSITIVE),
     "copysign": (np.copysign, FAR, POSITIVE), "logaddexp": (lambda a, b: np.log(np.exp(a) + np.exp(b)), ANY, POSITIVE),
     "logaddexp2": (np.logaddexp2, ANY, POSITIVE), "xlogy": (sp.xlogy, ANY, POSITIVE),
-    "heaviside": (np.heaviside, FAR, ANY),
+    "heaviside": (np.heaviside, FAR, ANY), "nextafter": (np.nextafter, FAR, ANY),
+    "gcd": (np.gcd, ints(2, 3), ints(2, 3, seed=1)), "lcm": (np.lcm, ints(2, 3), ints(2, 3, seed=1)),
     "eq": (np.equal, ints(2, 3), ints(2, 3, seed=1)), "ne": (np.not_equal, ints(2, 3), ints(2, 3, seed=1)),
     "lt": (np.less, ANY, FAR), "le": (np.less_equal, ANY, FAR), "gt": (np.greater, ANY, FAR),
     "ge": (np.greater_equal, ANY, FAR), "logical_and": (np.logical_and, bools(2, 3), bools(2, 3, seed=1)),

@@ -102,12 +102,14 @@ def binary(
     numbers: str = "other",
     check: Callable[..., None] | None = None,
     same_out: bool = False,
+    **traits: Any,
 ) -> Callable[..., Tensor]:
     """Define a binary op and return its public function; `example` is two lists' contents and the result's.
 
     numbers: which operands may be a Python number: "other", "any" of the two, or "none". same_out: as for `unary`.
+    traits: further ones of the op.
     """
-    record = make_op(name, forward, dtypes=dtypes, to_float=to_float, check=check)
+    record = make_op(name, forward, dtypes=dtypes, to_float=to_float, check=check, **traits)
     for operand, rule in rules.items():
         record.vjp(operand)(rule)
     for operand, rule in (fast or {}).items():

@@ -6,15 +6,15 @@ from types import ModuleType
 from typing import Any
 
 from tdt import _dtype, _kernels
-from tdt._dtype import FLOATING_AND_COMPLEX, NUMBERS, REAL, REAL_NUMBERS
+from tdt._dtype import FLOATING_AND_COMPLEX, INTS, NUMBERS, REAL, REAL_NUMBERS
 from tdt._ops._common import conj
 from tdt._ops.elementwise._front import binary, check_operands, ufunc2
 from tdt._tensor import Tensor
 from tdt.autograd._op import finish, op
 
 __all__ = [
-    "add", "div", "divide", "float_power", "floor_divide", "fmax", "fmin", "fmod", "maximum", "minimum", "mul",
-    "multiply", "pow", "remainder", "rsub", "sub", "subtract", "true_divide",
+    "add", "div", "divide", "float_power", "floor_divide", "fmax", "fmin", "fmod", "gcd", "lcm", "maximum", "minimum",
+    "mul", "multiply", "pow", "remainder", "rsub", "sub", "subtract", "true_divide",
 ]  # fmt: skip
 
 
@@ -204,6 +204,16 @@ maximum, minimum, fmax, fmin = (
          "larger", _OF_NAN, "3., 5."),
         ("fmin", {"x": lambda g, x, y: g * ((x <= y) | y.isnan()), "y": lambda g, x, y: g * ~((x <= y) | y.isnan())},
          "smaller", _OF_NAN, "1., 4."),
+    )
+)  # fmt: skip
+
+
+gcd, lcm = (
+    binary(name, ufunc2(name), {}, f"The {which} of each pair of integers.", ("12, 0", "18, 5", result), dtypes=INTS,
+           numbers="none")
+    for name, which, result in (
+        ("gcd", "greatest common divisor", "6, 5"),
+        ("lcm", "least common multiple, 0 where either is,", "36,  0"),
     )
 )  # fmt: skip
 

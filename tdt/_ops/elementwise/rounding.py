@@ -8,13 +8,14 @@ from typing import Any
 
 from tdt import _dtype
 from tdt._dtype import ALL, FLOATING, NUMBERS, REAL, REAL_NUMBERS, check_category
-from tdt._ops.elementwise._front import refuse_out, tensor_argument, ufunc, unary
+from tdt._ops._common import C_NAMES
+from tdt._ops.elementwise._front import binary, refuse_out, tensor_argument, ufunc, ufunc2, unary
 from tdt._tensor import Tensor
 from tdt.autograd._op import finish, op
 
 __all__ = [
-    "abs", "absolute", "angle", "ceil", "fix", "floor", "frac", "nan_to_num", "neg", "negative", "positive", "round", "sgn",
-    "sign", "trunc",
+    "abs", "absolute", "angle", "ceil", "fix", "floor", "frac", "frexp", "nan_to_num", "neg", "negative", "nextafter",
+    "positive", "round", "sgn", "sign", "trunc",
 ]  # fmt: skip
 
 
@@ -106,6 +107,48 @@ angle = unary("angle", lambda xp, x: xp.where(xp.isnan(x), x, xp.angle(x)) if x.
               lambda g, x: _angle_rule(g, x), "The argument of each number, in radians; π for negative real ones.",
               ("1., -1.", "0.0000, 3.1416"))  # fmt: skip
 fix, absolute, negative = trunc, abs, neg
+
+
+nextafter = binary(
+    "nextafter",
+    ufunc2("nextafter"),
+    {"x": lambda g, x, y: g.masked_fill(x == y, 0), "y": lambda g: g.new_zeros(g.shape)},
+    "The number of its type next to input, towards other.",
+    ("1., 1.", "1., 2.", "1.0000, 1.0000"),
+    dtypes=FLOATING,
+    numbers="none",
+    computes=False,  # in half precision too, the next number is that of its own type
+)
+
+
+@op(dtypes=FLOATING, outputs=("mantissa", "exponent"), computes=False)
+def _frexp(xp: ModuleType, x: Any) -> tuple[Any, Any]:
+    mantissa, exponent = xp.frexp(x)
+    return mantissa, exponent.astype(xp.int32)
+
+
+_frexp.vjp("x")(lambda g_mantissa, exponent: g_mantissa / 2.0**exponent)
+
+
+def frexp(input: Tensor, *, out: tuple[Tensor, Tensor] | None = None) -> Any:
+    """(mantissa, exponent) with input = mantissa · 2^exponent and |mantissa| in [0.5, 1); the exponents are int32.
+
+    >>> import tdt
+    >>> tdt.frexp(tdt.tensor([6.0, -0.25])).mantissa
+    tensor([ 0.7500, -0.5000])
+    """
+    from tdt._ops.order import return_type
+
+    if not tensor_argument("frexp", input).is_floating_point():
+        raise RuntimeError("torch.frexp() only supports floating-point dtypes")
+    if out is not None:
+        for name, target, wanted in zip(("mantissa", "exponent"), out, (input.dtype, _dtype.int32), strict=True):
+            if target.dtype is not wanted:
+                raise RuntimeError(
+                    f"torch.frexp() expects {name} to have dtype {C_NAMES.get(wanted.name, wanted.name)} but got "
+                    f"{C_NAMES.get(target.dtype.name, target.dtype.name)}"
+                )
+    return return_type("frexp", ("mantissa", "exponent"))(*finish(_frexp, out, input))
 
 
 def _angle_rule(g: Tensor, x: Tensor) -> Tensor:

@@ -1,0 +1,55 @@
+"""In-place methods as functions of the top level: the same names, results and errors as PyTorch's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tdt
+from tdt._ops import in_place
+from tests.helpers import require_torch
+
+CALLS: dict[str, Any] = {
+    "addmv_": lambda lib, x: (lib.ones(4, 2), lib.ones(2)),
+    "as_strided_": lambda lib, x: ((2, 2), (2, 1)),
+    "clamp_": lambda lib, x: (0.3, 0.6),
+    "clamp_max_": lambda lib, x: (0.5,),
+    "clamp_min_": lambda lib, x: (0.5,),
+    "clip_": lambda lib, x: (0.3, 0.6),
+    "gcd_": lambda lib, x: (lib.tensor([18, 4, 0, 5]),),
+    "index_put_": lambda lib, x: ((lib.tensor([0, 2]),), lib.tensor([1.0, 2.0])),
+    "lcm_": lambda lib, x: (lib.tensor([18, 4, 0, 5]),),
+    "ldexp_": lambda lib, x: (lib.tensor([1, 2, 3, -1]),),
+    "xlogy_": lambda lib, x: (lib.tensor([1.0, 2.0, 3.0, 4.0]),),
+}
+
+
+def test_every_in_place_function_of_pytorch_whose_method_tdt_has_is_there():
+    torch = require_torch()
+    names = {n for n in dir(torch) if n.endswith("_") and n[0] != "_" and callable(getattr(torch, n))}
+    assert {n for n in names if hasattr(tdt.Tensor, n) and not hasattr(tdt, n)} == set()
+    assert set(in_place.__all__) <= names
+
+
+@pytest.mark.parametrize("name", in_place.__all__)
+def test_an_in_place_function_gives_what_pytorchs_gives_and_the_tensor_itself(name: str):
+    torch = require_torch()
+
+    def result(lib: Any) -> Any:
+        x = lib.tensor([12, 7, 3, 0]) if name in ("gcd_", "lcm_") else lib.tensor([1.2, 0.75, 0.5, 0.25])
+        assert getattr(lib, name)(x, *(CALLS[name](lib, x) if name in CALLS else ())) is x
+        return x.numpy()
+
+    mine, theirs = result(tdt), result(torch)
+    assert mine.dtype == theirs.dtype
+    np.testing.assert_allclose(mine, theirs, rtol=3e-6, atol=1e-6)
+
+
+def test_an_in_place_function_refuses_what_is_no_tensor_and_leaves():
+    with pytest.raises(TypeError, match=r"sin_\(\): argument 'input' \(position 1\) must be Tensor, not list"):
+        tdt.sin_([1.0])
+    with pytest.raises(RuntimeError, match="a leaf Variable that requires grad"):
+        tdt.sin_(tdt.ones(2, requires_grad=True))
+    assert tdt.clamp_(input=tdt.tensor([2.0]), max=1).item() == 1
