@@ -166,7 +166,7 @@ class CheckpointStore:
 
     def clean(self) -> None:
         """Remove what a killed process left half-written. Only for who holds the run's lock."""
-        for path in self.folder.glob(".*.tmp"):
+        for path in self.folder.rglob(".*.tmp"):
             path.unlink(missing_ok=True)
 
     def _step_file(self, step: int) -> Path:

@@ -74,8 +74,7 @@ def pack(trainer: Trainer) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         "optimizer": optimizer,
         "scheduler": None if parts.scheduler is None else _listed(parts.scheduler.state_dict()),
         "swa_scheduler": None if parts.swa_scheduler is None else parts.swa_scheduler.state_dict(),
-        "epoch_means": _take_arrays({n: metric.state_dict() for n, metric in trainer.epoch_means.items()}, counted),
-        "recent_means": _take_arrays({n: metric.state_dict() for n, metric in trainer.recent_means.items()}, counted),
+        "metrics": _take_arrays({name: metric.state_dict() for name, metric in trainer.metrics.items()}, counted),
         "loader": _take_arrays(parts.loaders["train"].state_dict(), loader),
         "threads": tdt.get_num_threads(),
     }
@@ -108,9 +107,9 @@ def unpack(trainer: Trainer, tensors: dict[str, np.ndarray], meta: dict[str, Any
     trainer.stopping.value, trainer.stopping.waited = meta["stopping"]
     trainer.length.spent = meta.get("elapsed", 0.0)
     trainer.over = is_over(parts, meta)
-    for key in ("epoch_means", "recent_means"):
-        for name, metric in getattr(trainer, key).items():
-            metric.load_state_dict(_put_arrays(meta[key][name], tensors, "metrics"))
+    for name, metric in trainer.metrics.items():
+        metric.load_state_dict(_put_arrays(meta["metrics"][name], tensors, "metrics"))
+    trainer.rows.load(trainer.metrics)
     parts.loaders["train"].load_state_dict(_put_arrays(meta["loader"], tensors, "loader"))
 
 

@@ -27,7 +27,8 @@ from tdt.train.evaluation import batches, bookmark, check_batches, evaluate, ref
 from tdt.train.events import CheckpointSaved, EpochDone, Event, Events, RunStarted, StepDone, Validated
 from tdt.train.learning import Learning
 from tdt.train.length import Length
-from tdt.train.metrics import scores_of, tagged
+from tdt.train.metrics import Metric, scores_of, tagged
+from tdt.train.rows import Rows
 from tdt.train.state import pack, unpack
 
 
@@ -54,6 +55,7 @@ class Trainer:
         self.obey: Callable[[], object] = lambda: None
         self.epoch_means = parts.new_metrics()  # since the epoch began
         self.recent_means = parts.new_metrics()  # since the last logged step
+        self.rows = Rows(store.folder / "rows")
         self._counted: list[tuple[int, dict[str, Any]]] = []  # of the batches of the step at work: samples, sums
         self._explained = Explained(self._where)
         self._since = time.perf_counter()
@@ -185,6 +187,12 @@ class Trainer:
             self._since += time.perf_counter() - began  # the speed that is logged is training's
             self.parts.train_mode()
 
+    @property
+    def metrics(self) -> dict[str, Metric]:
+        """All that count at the moment, each by a name of its own."""
+        both = {"epoch": self.epoch_means, "recent": self.recent_means}
+        return {f"{kind}/{name}": metric for kind, metrics in both.items() for name, metric in metrics.items()}
+
     def _tell(self, kind: type[Event], **facts: Any) -> None:
         self.events.emit(kind(step=self.step, epoch=self.epoch, **facts))
 
@@ -202,9 +210,11 @@ class Trainer:
         if self.saved_at == (self.step, self.settled):
             return
         self._check()
+        self.rows.save(self.step, self.metrics)
         tensors, state = pack(self)
         meta = self.describe | state | {"logs": self.events.sync()}
         path = self.store.save(self.step, tensors, meta, best=best)
+        self.rows.prune(self.store.steps())
         self.saved_at = self.step, self.settled
         self._tell(CheckpointSaved, path=path, best=best)
 

@@ -364,12 +364,18 @@ def test_a_metric_goes_on_from_its_state_to_the_same_bits(name: str):
         whole.update(*batch)
         before.update(*batch)
     first.update(*batches[0])
+    rows = [first.take(1)]
     first.update(*batches[1])
+    rows += [first.take(2)]
+    assert not first.take(3) and list(first.parts) == [1, 2][: 2 * bool(rows[0])]
     state = first.state_dict()
     for value in state.values():
         assert isinstance(value, np.ndarray) or json.loads(json.dumps(value)) == value
     rest = make()
     rest.load_state_dict(state)
+    for part in rows if rest.parts else ():
+        rest.put(part)
+    assert not rest.take(4)
     rest.update(*batches[2])
     assert rest.compute() == whole.compute() == before.compute()
     whole.reset()

@@ -85,11 +85,27 @@ def result(folder: Path) -> dict[str, Any]:
         tensors, meta = checkpoint.load(folder / "checkpoints" / f"{name}.safetensors")
         found[name] = {key: (array.dtype.name, array.shape, array.tobytes()) for key, array in tensors.items()}
         found[name, "meta"] = {key: value for key, value in meta.items() if key != "logs"}
+        found[name, "rows"] = rows(folder / "checkpoints" / "rows", meta["metrics"], name == "last")
     lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     found["metrics"] = [{k: v for k, v in line.items() if not k.startswith("time/")} for line in lines]
     logs = EventAccumulator(str(folder), size_guidance={"scalars": 0}).Reload()
     tags = [tag for tag in logs.Tags()["scalars"] if not tag.startswith("time/")]
     found["tensorboard"] = {tag: [(e.step, e.value) for e in logs.Scalars(tag)] for tag in tags}
+    return found
+
+
+def rows(folder: Path, metrics: dict[str, Any], there: bool) -> dict[str, Any]:
+    """What metrics have of each sample, whatever files it is shared out to: their names are taken out of `metrics`.
+
+    there: whether the run goes on from these, else they may be gone.
+    """
+    found: dict[str, Any] = {}
+    for name, state in metrics.items():
+        parts = state.pop("parts", [])
+        for part in parts if there else ():
+            for key, array in checkpoint.load(folder / f"{part:08d}.safetensors")[0].items():
+                if key.startswith(f"{name}/"):
+                    found[key] = found.get(key, b"") + array.tobytes()
     return found
 
 
@@ -162,12 +178,12 @@ def test_a_checkpoint_that_finds_no_room_leaves_those_before_and_the_run_goes_on
     config, expected = uninterrupted(0)
     run = tmp_path / "run"
     tdt("train", config, "--run-dir", run, fault="train.step:12")
-    before = {path.name: path.read_bytes() for path in (run / "checkpoints").iterdir()}
+    before = {path.name: path.read_bytes() for path in (run / "checkpoints").rglob("*") if path.is_file()}
     full = tdt("train", "--resume", run, largest=10_000)  # more than the logs take, less than a checkpoint
     assert full.returncode == 1 and len(full.stderr.splitlines()) == 1
-    said = rf"{run}/checkpoints/step-00000014.safetensors: could not write \d+,\d+ bytes: File too large; "
+    said = rf"{run}/checkpoints/rows/00000014.safetensors: could not write \d+,\d+ bytes: File too large; "
     assert re.match(said + "checkpoints written before are whole", full.stderr)
-    assert {path.name: path.read_bytes() for path in (run / "checkpoints").iterdir()} == before
+    assert {path.name: path.read_bytes() for path in (run / "checkpoints").rglob("*") if path.is_file()} == before
     assert tdt("train", "--resume", run).returncode == 0
     assert_equal(result(run), expected)
 

@@ -319,3 +319,21 @@ def test_evaluation_uses_eval_mode_and_the_whole_split(tmp_path):
     model, valid = made.parts.model.eval(), tdt.vision.datasets.Digits("valid")
     right = (model(tdt.from_numpy(valid.data)).argmax(1).numpy() == valid.targets).mean()
     assert of(Validated, seen)[0].scalars["valid/accuracy"] == right
+
+
+def test_a_checkpoint_does_not_grow_with_the_samples_that_a_metric_keeps(tmp_path):
+    made, seen = trainer(tmp_path, ("[accuracy]", "[auroc]"), ("every: 1 epoch", "every: 1 step"))
+    held: dict[int, list[int]] = {}
+
+    def look(event: CheckpointSaved) -> None:
+        saved = checkpoint.load(event.path)[0]
+        assert sum(array.size for name, array in saved.items() if name.startswith("metrics/")) == 0
+        held[event.step] = sorted(int(path.stem) for path in (tmp_path / "rows").iterdir())
+
+    made.events.subscribe(look, CheckpointSaved)
+    made.fit()
+    # Epochs begin after steps 0, 5 and 10; three checkpoints are kept; that of step 5 has a score that waits to be logged.
+    assert held[6] == [1, 2, 3, 4, 5, 6] and held[7] == [5, 6, 7] and held[8] == [6, 7, 8]
+    resumed, _ = trainer(tmp_path, ("[accuracy]", "[auroc]"))
+    resumed.resume(*checkpoint.load(tmp_path / "step-00000014.safetensors"))
+    assert len(resumed.epoch_means["auroc"].targets) == 4

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,12 +61,14 @@ class Metric:
 
     What counts of a batch is made of the tensors' arrays, since no gradient is wanted. On a GPU it stays there until it
     is read, so that counting a batch never waits for the device. `higher_is_better` decides which checkpoint is the
-    best one; `reading` says what outputs and targets are; `kept` names the attributes that hold what was counted.
+    best one; `reading` says what outputs and targets are; `kept` names the attributes that hold what was counted. What
+    grows with the samples is not among these: `take` gives it, a part at a time, and `parts` are the numbers of those given.
     """
 
     higher_is_better = True
     reading = Reading()
     kept: tuple[str, ...] = ()
+    parts: Sequence[int] = ()
 
     def __init__(self) -> None:
         self.reset()
@@ -99,6 +101,14 @@ class Metric:
         """Go on from a `state_dict`."""
         for name in self.kept:
             setattr(self, name, state[name])
+
+    def take(self, part: int) -> dict[str, np.ndarray]:
+        """What was counted by the sample since the last call, to be kept as the part of that number; empty for nothing."""
+        return {}
+
+    def put(self, rows: Mapping[str, np.ndarray]) -> None:
+        """Go on from `state_dict` with the rows of each of its parts, in their order."""
+        raise NotImplementedError(f"{type(self).__name__} must define put, as it does take")
 
 
 class Mean(Metric):

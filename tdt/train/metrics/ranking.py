@@ -21,8 +21,10 @@ class Ranking(Metric):
     against the rest. Or, with a loss for yes and no (BCEWithLogitsLoss), outputs and targets of one shape.
     average: "macro", each class alike; "weighted", by how often it occurs; "micro", over the answers for all classes as
     for one. A class for which the number is not defined is left out; NaN where that leaves none, or a score is NaN.
-    Exact: all scores are kept until the end of the epoch, also in checkpoints.
+    Exact: all scores are kept until the end of the epoch.
     """
+
+    kept = ("parts",)
 
     def __init__(self, average: Literal["macro", "weighted", "micro"] = "macro") -> None:
         self.average = average
@@ -31,6 +33,8 @@ class Ranking(Metric):
     def reset(self) -> None:
         self.scores: list[Any] = []  # (rows, classes) of each batch
         self.targets: list[Any] = []  # (rows,) of classes, or as the scores
+        self.parts: list[int] = []
+        self._taken = 0  # of those batches, so many are in the parts
 
     def batch_sum(self, output: Tensor, target: Tensor, loss: Tensor) -> Any:
         scores, right = output._a, target._a
@@ -48,11 +52,17 @@ class Ranking(Metric):
         self.scores.append(amount[0])
         self.targets.append(amount[1])
 
-    def state_dict(self) -> dict[str, Any]:
-        return {name: _joined(kept) if (kept := getattr(self, name)) else None for name in ("scores", "targets")}
+    def take(self, part: int) -> dict[str, np.ndarray]:
+        new = {"scores": self.scores[self._taken :], "targets": self.targets[self._taken :]}
+        self._taken = len(self.scores)
+        if not new["scores"]:
+            return {}
+        self.parts.append(part)
+        return {name: _joined(batches) for name, batches in new.items()}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self.scores, self.targets = ([] if (kept := state[name]) is None else [kept] for name in ("scores", "targets"))
+    def put(self, rows: Mapping[str, np.ndarray]) -> None:
+        self.add((rows["scores"], rows["targets"]), len(rows["targets"]))
+        self._taken += 1
 
     def of_class(self, scores: np.ndarray, right: np.ndarray) -> float:
         """The number for one class from scores (n,) and whether each is right (n,); NaN where it is not defined."""
