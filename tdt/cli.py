@@ -7,6 +7,7 @@ non-finite · 130, 143 stopped by SIGINT, SIGTERM. Messages go to stderr as plai
 from __future__ import annotations
 
 import importlib
+import io
 import os
 import pkgutil
 import sys
@@ -89,6 +90,8 @@ def main() -> None:
     for name in ("stdout", "stderr"):  # closed by who started us: else the next file to be opened would be in its place
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - for as long as the process lives
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a name that the terminal has no letters for is no reason to stop
+        sys.stdout.reconfigure(errors="backslashreplace")
     warnings.showwarning = _show_warning
     # Read when NumPy is loaded: the cores belong to one pool, tdt's own, which large matrix products use too.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

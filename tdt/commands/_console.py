@@ -30,7 +30,7 @@ class Console:
     def on(out: TextIO) -> Console:
         """With a bar on a terminal; else plain, and without loading what draws bars."""
         kind = Console
-        if out.isatty():
+        if out.isatty() and os.environ.get("TERM") != "dumb":
             from tdt.commands._bar import BarConsole
 
             kind = BarConsole
@@ -67,13 +67,13 @@ class Console:
         elif isinstance(event, EpochDone):
             self._epoch_done = event
             if not event.validated:
-                self._say_epoch(event, "")
+                self._say_epoch(event)
         elif isinstance(event, Validated):
-            said = f"valid {_scores(event.scalars)}{'  best' if event.best else ''}"
+            said, best = f"valid {_scores(event.scalars)}", "  best" if event.best else ""
             if self._epoch_done is not None and self._epoch_done.step == event.step:
-                self._say_epoch(self._epoch_done, f"  {said}")
+                self._say_epoch(self._epoch_done, f"  {said}", best)
             else:
-                self.write(f"step {event.step:,}  {said}")
+                self.write(f"step {event.step:,}  {said}{best}")
         elif isinstance(event, RunStopped):
             self.stop()
         elif isinstance(event, TestDone):
@@ -91,11 +91,12 @@ class Console:
     def step(self, event: StepDone) -> None:
         """A step is done. Called after each one: must cost next to nothing."""
 
-    def _say_epoch(self, event: EpochDone, rest: str) -> None:
+    def _say_epoch(self, event: EpochDone, valid: str = "", best: str = "") -> None:
         now = time.perf_counter()
         took, self._began = now - self._began, now
         self.write(
-            f"epoch {self.of_all(event.epoch + 1, self._epochs)}  train {_scores(event.scalars)}{rest}  {took:.2f} s"
+            f"epoch {self.of_all(event.epoch + 1, self._epochs)}  train {_scores(event.scalars)}{valid}  "
+            f"{took:.2f} s{best}"
         )
 
     @staticmethod

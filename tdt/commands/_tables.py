@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+import shutil
 import sys
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
+from unicodedata import combining, east_asian_width
 
 if TYPE_CHECKING:
     from tdt.train.build import Parts
@@ -29,9 +31,16 @@ def layers(parts: Parts) -> str:
     size = sum(t.numel() * t.element_size() for t in (*parameters, *buffers))
     sums = total, sum(row.flops for row in parts.rows), sum(row.bytes for row in parts.rows)
     rows.append(("total", "", "", *(f"{n:,}" for n in sums)))
-    table = text(("layer", "", "output", "parameters", "multiply-adds", "bytes"), rows, right=(3, 4, 5))
+    table = text(("layer", "", "output", "parameters", "multiply-adds", "bytes"), rows, right=(3, 4, 5), cut=1)
     frozen = f", {total - free:,} of them frozen" if free < total else ""
     return f"{table}\n{total:,} parameters{frozen}, {size / 2**20:.2f} MiB; on {parts.device}"
+
+
+def steps(parts: Parts) -> str:
+    """How much there is to train on."""
+    counts = ", ".join(f"{name} {count:,}" for name, count in parts.samples.items())
+    whole = "" if parts.length.steps is None else f", {parts.length.steps:,} in all"
+    return f"samples: {counts}; {parts.length.steps_per_epoch:,} steps an epoch{whole}"
 
 
 def groups(parts: Parts) -> str:
@@ -50,23 +59,42 @@ def groups(parts: Parts) -> str:
     return f"{table}\nall: {type(parts.optimizer).__name__}({shared})"
 
 
-def text(head: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> str:
-    """Columns as wide as their widest entry; those in `right` flush right.
+def text(head: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int] = (), cut: int | None = None) -> str:
+    """Columns as wide as their widest entry; those in `right` flush right. On a terminal that is too narrow for them,
+    the column `cut` ends in dots.
 
     >>> print(text(("a", "n"), [("x", "10"), ("yy", "5")], right=(1,)))
     a    n
     x   10
     yy   5
     """
-    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
-    lines = []
-    for row in (head, *rows):
-        cells = [
-            cell.rjust(width) if i in right else cell.ljust(width)
+    table = [[_shown(cell) for cell in row] for row in (head, *rows)]
+    widths = [max(map(_width, column)) for column in zip(*table, strict=True)]
+    if cut is not None and sys.stdout.isatty():
+        over = sum(widths) + 2 * (len(widths) - 1) - shutil.get_terminal_size().columns
+        widths[cut] = min(widths[cut], max(widths[cut] - over, 12))
+        for row in table:
+            if len(row[cut]) > widths[cut]:
+                row[cut] = row[cut][: widths[cut] - 1] + "…"
+    return "\n".join(
+        "  ".join(
+            " " * (width - _width(cell)) + cell if i in right else cell + " " * (width - _width(cell))
             for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        lines.append("  ".join(cells).rstrip())
-    return "\n".join(lines)
+        ).rstrip()
+        for row in table
+    )
+
+
+def _shown(cell: str) -> str:
+    """What a terminal can take for nothing but text: a name of a class or a file may hold anything."""
+    return cell if cell.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in cell)
+
+
+def _width(cell: str) -> int:
+    """How many places of a terminal it fills."""
+    if cell.isascii():
+        return len(cell)
+    return sum(0 if combining(c) else 2 if east_asian_width(c) in "WF" else 1 for c in cell)
 
 
 def sparkline(values: Sequence[float], low: float, high: float, width: int = 24) -> str:

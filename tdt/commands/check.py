@@ -41,9 +41,7 @@ def check(
     from tdt.commands import _tables
 
     print(_tables.layers(parts))
-    counts = ", ".join(f"{name} {count:,}" for name, count in facts["samples"].items())
-    steps = "" if facts["steps"] is None else f", {facts['steps']:,} in all"
-    print(f"samples: {counts}; {facts['steps_per_epoch']:,} steps an epoch{steps}")
+    print(_tables.steps(parts))
     print(f"{parts.config.file}: no mistake was found")
     return 0
 

@@ -55,7 +55,8 @@ def eval(  # noqa: A001 - the verb
     ] = False,
     json: Json = False,
     predictions: Annotated[
-        Path | None, typer.Option("--predictions", metavar="FILE", help="Write a CSV: a line per sample.")
+        Path | None,
+        typer.Option("--predictions", metavar="FILE", help="Write a CSV: what each sample is, and is taken for."),
     ] = None,
     device: Device = None,
     runs_root: Root = Path("runs"),
@@ -108,7 +109,7 @@ def _as_text(result: Evaluation, confusion: Matrix, per_class: Matrix) -> str:
     from tdt.commands import _tables
     from tdt.commands._console import number
 
-    scores = " ".join(f"{name} {value!r}" for name, value in result.scores.items())
+    scores = " ".join(f"{name} {number(value)}" for name, value in result.scores.items())
     parts = [f"{result.path} (epoch {result.epoch}, step {result.step})\n{result.split} {scores}"]
     right = range(1, len(result.classes) + 1)
     if per_class:
@@ -153,5 +154,8 @@ def _write_csv(path: Path, result: Evaluation) -> None:
     text = io.StringIO(newline="")
     writer = csv.writer(text)
     writer.writerow(["index", "target", "prediction"])
-    writer.writerows(zip(range(len(result.targets)), result.targets, result.predictions, strict=True))
+    classes = dict(enumerate(result.classes))
+    told = [[classes.get(value, value) if isinstance(value, int) else value for value in values]
+            for values in (result.targets, result.predictions)]  # fmt: skip
+    writer.writerows(zip(range(len(result.targets)), *told, strict=True))
     replace_file(path, text.getvalue().encode())

@@ -148,6 +148,8 @@ def compare_runs(
     if ranked and tag is not None:
         step, value = ranked[0].best(tag) or (0, math.nan)
         print(f"\nbest by {tag}: {ranked[0].run.name} ({_number(value)} at step {step:,})")
+    if settings:
+        print()
     _print_settings(read, settings)
     for one in read:
         _note_unreadable(one)
@@ -262,7 +264,7 @@ def _is_rate(tag: str) -> bool:
 def _print_settings(read: Sequence[History], settings: dict[str, list[str | None]]) -> None:
     if settings:
         rows = [(key, *("-" if value is None else value for value in row)) for key, row in settings.items()]
-        print("\n" + text(("setting", *(one.run.name for one in read)), rows))
+        print(text(("setting", *(one.run.name for one in read)), rows))
 
 
 def _note_unreadable(one: History) -> None:
@@ -325,8 +327,10 @@ def _epochs(one: History) -> str:
 
 
 def _duration(seconds: float) -> str:
-    """`7 s`, `3:05`, `1:02:03`."""
+    """`0.4 s`, `17 s`, `3:05`, `1:02:03`."""
     whole = round(seconds)
+    if 0 < seconds < 10:
+        return f"{seconds:.1f} s"
     if whole < 60:
         return f"{whole} s"
     hours, minutes = divmod(whole // 60, 60)

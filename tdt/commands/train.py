@@ -41,7 +41,7 @@ RunDir = Annotated[
     Path | None, typer.Option("--run-dir", metavar="DIR", help="The run's own folder, instead of ROOT/name/number.")
 ]
 DryRun = Annotated[
-    bool, typer.Option("--dry-run", help="Show layers, shapes, parameters and multiply-adds; train nothing.")
+    bool, typer.Option("--dry-run", help="Show layers, shapes, parameters, multiply-adds and steps; train nothing.")
 ]
 Verbose = Annotated[
     bool, typer.Option("-v", "--verbose", help="Show which group of the optimizer each parameter is in.")
@@ -74,7 +74,7 @@ def train(
             from tdt.train.build import build
 
             parts = build(checked, splits=())  # no files are needed for shapes
-            print(_tables.layers(parts), *([_tables.groups(parts)] if verbose else []), sep="\n")
+            print(_tables.layers(parts), *([_tables.groups(parts)] if verbose else []), _tables.steps(parts), sep="\n")
             return 0
         from tdt._kernels import _ahead
 

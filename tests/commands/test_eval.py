@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from tdt import cli
+from tdt.commands._console import number
 from tdt.train import checkpoint
 from tests.commands.running import SMALL, tdt
 from tests.helpers import require
@@ -60,7 +61,7 @@ def test_it_works_from_elsewhere_without_the_runs_config(run, tmp_path):
     assert path.startswith(str(copied / "checkpoints" / "best.safetensors"))
     [best] = [e for e in logged(run, "Validated") if e["valid/accuracy"] == max(
         e["valid/accuracy"] for e in logged(run, "Validated"))][:1]  # fmt: skip
-    assert scores == f"valid loss {best['valid/loss']!r} accuracy {best['valid/accuracy']!r}"
+    assert scores == f"valid loss {number(best['valid/loss'])} accuracy {number(best['valid/accuracy'])}"
 
 
 def test_the_test_score_is_that_of_the_run(run):
@@ -201,6 +202,17 @@ def test_confusion_and_classes_are_scikit_learns(scored):
     expected = metrics.precision_recall_fscore_support(targets, predictions, zero_division=0)
     for name, *scores in zip(result["classes"], *expected, strict=True):
         assert list(result["per_class"][name].values()) == pytest.approx(scores, rel=1e-14)
+
+
+def test_predictions_are_written_by_the_names_of_classes(tmp_path):
+    from tdt.commands.eval import _write_csv
+    from tdt.train.evaluation import Evaluation
+
+    about = Path("best.safetensors"), 1, 1, "valid", {}
+    _write_csv(tmp_path / "c.csv", Evaluation(*about, [1, -100, 0], [0, 1, 0], ["a, b", "ü"], -100))
+    assert (tmp_path / "c.csv").read_text() == 'index,target,prediction\n0,ü,"a, b"\n1,-100,ü\n2,"a, b","a, b"\n'
+    _write_csv(tmp_path / "n.csv", Evaluation(*about, [0.5, 1.0], [0.25, 2.0], []))
+    assert (tmp_path / "n.csv").read_text() == "index,target,prediction\n0,0.5,0.25\n1,1.0,2.0\n"
 
 
 def test_tables_are_shown(scored):

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tdt import cli
-from tdt.commands._tables import sparkline
+from tdt.commands._tables import sparkline, text
 from tdt.train import history, registry
 from tdt.train.run import Run
 
@@ -198,6 +198,24 @@ def test_a_long_log_is_read_quickly(work):
     assert history.read(Run("runs/net/1"), steps=False).step == 49_999
     assert time.perf_counter() - began < 0.5  # 0.02 s on an idle core
     assert len(history.read(Run("runs/net/1")).series["train/loss"]) == 50_000
+
+
+def test_a_table_is_straight_and_plain_whatever_it_holds():
+    rows = [("日本", "1"), ("a\x1b[31m\nb", "22"), ("e\u0301", "3")]
+    lines = text(("name", "n"), rows, right=(1,)).splitlines()
+    assert lines == ["name" + 11 * " " + "n", "日本" + 11 * " " + "1", "a\\x1b[31m\\nb  22", "e\u0301" + 14 * " " + "3"]
+
+
+def test_a_table_fits_a_terminal(monkeypatch):
+    row = ("conv", "Conv2d(1, 32, kernel_size=(3, 3))", "320")
+    whole = text(("layer", "", "parameters"), [row], right=(2,), cut=1)
+    assert row[1] in whole
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "40")
+    fitting = text(("layer", "", "parameters"), [row], right=(2,), cut=1).splitlines()
+    assert fitting[1] == "conv   Conv2d(1, 32, kerne…         320" and max(map(len, fitting)) == 40
+    monkeypatch.setenv("COLUMNS", "200")
+    assert text(("layer", "", "parameters"), [row], right=(2,), cut=1) == whole
 
 
 def test_a_sparkline_has_a_width_and_gaps(monkeypatch):

@@ -33,8 +33,8 @@ def test_what_a_run_shows_without_a_terminal(work):
     number = r"\d\.\d{4}"
     expected = [
         r"runs/small/1: 2 epochs, 18 steps",
-        rf"epoch 1/2  train loss {number} accuracy {number}  valid loss {number} accuracy {number}  best  \d+\.\d\d s",
-        rf"epoch 2/2  train loss {number} accuracy {number}  valid loss {number} accuracy {number}(  best)?  \d+\.\d\d s",
+        rf"epoch 1/2  train loss {number} accuracy {number}  valid loss {number} accuracy {number}  \d+\.\d\d s  best",
+        rf"epoch 2/2  train loss {number} accuracy {number}  valid loss {number} accuracy {number}  \d+\.\d\d s(  best)?",
         rf"test loss {number} accuracy {number}  \(best weights, epoch [12]\)",
         r"checkpoints: runs/small/1/checkpoints \(best, last\); to score: tdt eval small/1",
         r"logs: tensorboard --logdir runs",
@@ -217,6 +217,7 @@ def test_a_dry_run_shows_the_layers_and_writes_nothing(work):
     assert table[2] == ["1", "Linear(in_features=64,", "out_features=10,", "bias=True)", "10", "650", "640", "40"]
     assert table[3] == ["total", "650", "640", "296"]  # of Flatten 64 numbers, of Linear 10
     assert ["1.weight", "10x64", "0"] in table
+    assert done.stdout.endswith("samples: train 1,149, valid 288, test 360; 9 steps an epoch, 18 in all\n")
     assert [path.name for path in work.iterdir()] == ["small.yaml"]
 
 
