@@ -138,9 +138,10 @@ def open_splits(
     """
     fixed, random = _steps(data.transform, errors), _steps(data.augment, errors)
     opened: dict[str, Split] = {}
+    of_run = state is not None  # else the files that are there are looked at
     for name, component in data.splits().items():
         try:
-            dataset = Pairs.of(_open(component, name in needed, state))
+            dataset = Pairs.of(_open(component, name in needed, state, of_run))
             if state is None and name == "train" and hasattr(dataset, "state_dict"):
                 state = dataset.state_dict()
         except REFUSALS as error:
@@ -155,11 +156,11 @@ def open_splits(
     return opened
 
 
-def _open(component: Component, needed: bool, state: dict[str, Any] | None) -> Any:
+def _open(component: Component, needed: bool, state: dict[str, Any] | None, of_run: bool) -> Any:
     kind: Any = registry.datasets.find(component.name)
     if not needed and hasattr(kind, "blank"):
         return kind.blank(*component.args, **component.kwargs)
-    if not needed and state is not None and hasattr(kind, "restored"):
+    if not needed and of_run and hasattr(kind, "restored"):
         return kind.restored(state, *component.args, **component.kwargs)
     dataset = registry.datasets.create(component)
     if state is not None and hasattr(dataset, "load_state_dict"):
