@@ -213,7 +213,7 @@ def test_a_table_fits_a_terminal(monkeypatch):
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     monkeypatch.setenv("COLUMNS", "40")
     fitting = text(("layer", "", "parameters"), [row], right=(2,), cut=1).splitlines()
-    assert fitting[1] == "conv   Conv2d(1, 32, kerne…         320" and max(map(len, fitting)) == 40
+    assert fitting[1] == "conv   Conv2d(1, 32, kernel…         320" and max(map(len, fitting)) == 40
     monkeypatch.setenv("COLUMNS", "200")
     assert text(("layer", "", "parameters"), [row], right=(2,), cut=1) == whole
 
