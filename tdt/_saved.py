@@ -39,8 +39,10 @@ class Saving:
         with _Mode(handler=self.outer):
             result = apply(op, operands, statics, target)
         for t in result if isinstance(result, tuple) else (result,):
-            if t._edge is not None and t._edge[0] is not None and t._edge[0].saved:
-                self.keep(t._edge[0])
+            node = t._edge and t._edge[0]
+            if node is not None:
+                if node.saved or node.aux is not None:
+                    self.keep(node)
                 break
         return result
 

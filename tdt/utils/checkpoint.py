@@ -1,0 +1,367 @@
+"""Activation checkpoints: parts of a model whose intermediate values are computed anew in backward, not kept
+(Chen et al., Training Deep Nets with Sublinear Memory Cost, 2016).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+from tdt import _backend
+from tdt._creation import empty
+from tdt._function import Function
+from tdt._random import fork_rng, get_rng_state, set_rng_state
+from tdt._saved import Saving
+from tdt._tensor import Tensor
+from tdt.autograd._backward import backward
+from tdt.autograd._mode import _Mode, enable_grad, no_grad, state
+from tdt.nn.modules.container import Sequential
+
+__all__ = [
+    "CheckpointError",
+    "CheckpointFunction",
+    "check_backward_validity",
+    "checkpoint",
+    "checkpoint_sequential",
+    "detach_variable",
+    "noop_context_fn",
+    "set_checkpoint_debug_enabled",
+    "set_checkpoint_early_stop",
+]
+
+_settings: dict[str, bool | None] = {"early_stop": None, "debug": None}
+
+
+class CheckpointError(RuntimeError):
+    """The function did something else when it ran again."""
+
+
+class _Stop(Exception):  # noqa: N818
+    """All that backward needs has been computed again."""
+
+
+def noop_context_fn() -> tuple[Any, Any]:
+    """Two contexts that change nothing.
+
+    >>> len(noop_context_fn())
+    2
+    """
+    return contextlib.nullcontext(), contextlib.nullcontext()
+
+
+@contextlib.contextmanager
+def _set(name: str, value: bool | None) -> Iterator[None]:
+    before = _settings[name]
+    _settings[name] = value
+    try:
+        yield
+    finally:
+        _settings[name] = before
+
+
+def set_checkpoint_early_stop(enable: bool) -> Any:
+    """In this block, checkpoints do (or do not) stop to compute again at the last value that backward needs.
+
+    >>> with set_checkpoint_early_stop(False):
+    ...     pass
+    """
+    return _set("early_stop", enable)
+
+
+def set_checkpoint_debug_enabled(enabled: bool | None) -> Any:
+    """In this block, checkpoints are made with debug=`enabled`, whatever their callers say; None: as they say.
+
+    >>> with set_checkpoint_debug_enabled(True):
+    ...     pass
+    """
+    return _set("debug", enabled)
+
+
+def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The arguments, tensors cut off from their graphs but still asking for gradients where they did.
+
+    >>> import tdt
+    >>> detach_variable((tdt.ones(2, requires_grad=True) * 2, "name"))
+    (tensor([2., 2.], requires_grad=True), 'name')
+    """
+    if not isinstance(inputs, tuple):
+        raise RuntimeError(f"Only tuple of tensors is supported. Got Unsupported input type: {type(inputs).__name__}")
+    return tuple(x.detach().requires_grad_(x.requires_grad) if isinstance(x, Tensor) else x for x in inputs)
+
+
+def check_backward_validity(inputs: Iterable[Any]) -> None:
+    """Warn if no tensor among `inputs` asks for gradients.
+
+    >>> import tdt
+    >>> check_backward_validity([tdt.ones(2, requires_grad=True)])
+    """
+    if not any(x.requires_grad for x in inputs if isinstance(x, Tensor)):
+        warnings.warn("None of the inputs have requires_grad=True. Gradients will be None", stacklevel=2)
+
+
+@contextlib.contextmanager
+def _as_then(generator: Tensor | None) -> Iterator[None]:
+    """Random numbers as from that state of the generator on, and afterwards as if none had been drawn."""
+    with fork_rng(enabled=generator is not None):
+        if generator is not None:
+            set_rng_state(generator)
+        yield
+
+
+class CheckpointFunction(Function):
+    """A checkpoint as one node, whose backward runs the function and a backward of its own: use_reentrant=True."""
+
+    @staticmethod
+    def forward(ctx: Any, run_function: Callable[..., Any], preserve_rng_state: bool, *args: Any) -> Any:
+        """Run the function without recording it."""
+        check_backward_validity(args)
+        ctx.run_function, ctx.outer = run_function, state.handler
+        ctx.generator = get_rng_state() if preserve_rng_state else None
+        ctx.inputs = [None if isinstance(x, Tensor) else x for x in args]
+        ctx.places = [i for i, x in enumerate(args) if isinstance(x, Tensor)]
+        ctx.save_for_backward(*[args[i] for i in ctx.places])
+        with no_grad():
+            return run_function(*args)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        """Run the function again, recorded, and backward through it."""
+        if not state.task.whole:
+            raise RuntimeError(
+                "When use_reentrant=True, tdt.utils.checkpoint is incompatible with .grad() or passing an `inputs` parameter "
+                "to .backward(). To resolve this error, you can either set use_reentrant=False, or call .backward() without "
+                "passing the `inputs` argument."
+            )
+        inputs = list(ctx.inputs)
+        for i, x in zip(ctx.places, ctx.saved_tensors, strict=True):
+            inputs[i] = x
+        args = detach_variable(tuple(inputs))
+        with _as_then(ctx.generator), enable_grad(), _Mode(handler=ctx.outer, saving=None):
+            outputs = ctx.run_function(*args)
+        outputs = outputs if isinstance(outputs, tuple) else (outputs,)
+        wanted = [(y, g) for y, g in zip(outputs, grads, strict=True) if isinstance(y, Tensor) and y.requires_grad]
+        if not wanted:
+            raise RuntimeError("none of output has requires_grad=True, this checkpoint() is not necessary")
+        backward([y for y, _ in wanted], [g for _, g in wanted])
+        return (None, None, *(x.grad if isinstance(x, Tensor) else None for x in args))
+
+
+class _Inputs(Function):
+    """Keeps a checkpoint's arguments as a node keeps what it needs: for an outer checkpoint to drop them, too."""
+
+    @staticmethod
+    def forward(ctx: Any, _: Tensor, *args: Tensor) -> Tensor:
+        ctx.save_for_backward(*args)
+        return empty(0, device="cpu")
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        raise AssertionError("nothing leads here")
+
+
+def _kinds(node: Any) -> list[tuple]:
+    arrays = [saved[0] for saved in node.saved if _backend.is_array(saved[0])]
+    return [(tuple(a.shape), str(a.dtype), str(_backend.device_of(a))) for a in arrays]
+
+
+class _Frame(Saving):
+    """One call of a checkpointed function: what its nodes keep is only counted, and computed again on demand."""
+
+    def __init__(self, again: Callable[[], Any], early_stop: bool, check: bool, debug: bool):
+        self.again, self.early_stop, self.check, self.debug = again, early_stop, check, debug
+        self.count = 0
+        self.kinds: list[tuple] = []  # shape, type and device of all that was kept
+        self.names: list[str] = []
+        self.found: Any = weakref.WeakKeyDictionary()  # by backward: what each node would have kept
+
+    def keep(self, node: Any) -> None:
+        """Count what `node` keeps, and let go of it."""
+        self.kinds += _kinds(node)
+        self.names.append(node.name())
+        node.saved = _Later(self, self.count, 0)
+        if getattr(node, "aux", None) is not None:
+            node.aux = _Later(self, self.count, 1)
+        self.count += 1
+
+    def kept(self, index: int) -> tuple[Any, Any]:
+        """What a node would have kept: its saved values and its aux values."""
+        task = state.task or self
+        if task not in self.found:
+            self.found[task] = self._recompute()
+        return self.found[task][index]
+
+    def _recompute(self) -> list[tuple]:
+        run = _Rerun(self)
+        with enable_grad(), _Mode(handler=self.outer, saving=None), contextlib.suppress(_Stop), run:
+            self.again()
+        self._compare(run)
+        return run.kept
+
+    def _compare(self, run: _Rerun) -> None:
+        kinds = run.kinds
+        if len(run.kept) < self.count or len(kinds) != len(self.kinds):
+            raise CheckpointError(
+                "tdt.utils.checkpoint: A different number of tensors was saved during the original forward and "
+                f"recomputation.\nNumber of tensors saved during forward: {len(self.kinds)}\n"
+                f"Number of tensors saved during recomputation: {len(kinds)}.{self._told(run)}"
+            )
+        different = [i for i, pair in enumerate(zip(self.kinds, kinds, strict=True)) if pair[0] != pair[1]]
+        if self.check and different:
+            listed = "".join(
+                f"tensor at position {i}:\nsaved metadata: {self.kinds[i]}\nrecomputed metadata: {kinds[i]}\n"
+                for i in different
+            )
+            raise CheckpointError(
+                "tdt.utils.checkpoint: Recomputed values for the following tensors have different metadata than during "
+                f"the forward pass.\n{listed}{self._told(run)}"
+            )
+
+    def _told(self, run: _Rerun) -> str:
+        if not self.debug:
+            return "\nThe function must do the same when it runs again; checkpoint(..., debug=True) lists what it did."
+        return f"\nForward: {', '.join(self.names)}\nRecomputation: {', '.join(run.names)}"
+
+
+class _Rerun(Saving):
+    """A checkpointed function as it runs again: what its nodes keep, until there is as much as in the first run."""
+
+    def __init__(self, frame: _Frame):
+        self.frame, self.count = frame, frame.count
+        self.kept: list[tuple] = []
+        self.kinds: list[tuple] = []
+        self.names: list[str] = []
+
+    def keep(self, node: Any) -> None:
+        """Note what `node` keeps; the last one that is needed ends the run."""
+        self.kept.append((node.saved, getattr(node, "aux", None)))
+        self.kinds += _kinds(node)
+        self.names.append(node.name())
+        if len(self.kept) == self.count and self.frame.early_stop:
+            raise _Stop
+
+
+class _Later:
+    """Stands where a node keeps its values, or its aux values, until backward asks for them."""
+
+    def __init__(self, frame: _Frame, index: int, part: int):
+        self.frame, self.index, self.part = frame, index, part
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.frame.kept(self.index)[self.part])
+
+    def __getitem__(self, place: int) -> Any:
+        return self.frame.kept(self.index)[self.part][place]
+
+    def __setitem__(self, place: int, value: Any) -> None:
+        """Nothing: an in-place op says what its node is to keep, and it will say so again when it runs again."""
+
+
+def checkpoint(
+    function: Callable[..., Any],
+    *args: Any,
+    use_reentrant: bool | None = None,
+    context_fn: Callable[[], tuple[Any, Any]] = noop_context_fn,
+    determinism_check: str = "default",
+    debug: bool = False,
+    early_stop: bool = True,
+    **kwargs: Any,
+) -> Any:
+    """`function(*args, **kwargs)`, without keeping what its ops would: backward runs the function again.
+
+    use_reentrant: True records the call as one node (no keyword arguments, no `autograd.grad`, an argument must ask for
+    gradients); False, to be preferred, has none of these limits. preserve_rng_state=True: the second run draws the same
+    random numbers. context_fn: makes two contexts, for the first and the second run. determinism_check="default": shapes,
+    dtypes and devices of what both runs keep must agree (CheckpointError), "none": need not. debug: the error lists the ops.
+    early_stop: end the second run at the last value that is needed.
+
+    >>> import tdt
+    >>> x = tdt.ones(3, requires_grad=True)
+    >>> y = checkpoint(lambda x: x.sin().cos(), x, use_reentrant=False)
+    >>> y.sum().backward(); x.grad
+    tensor([-0.4029, -0.4029, -0.4029])
+    """
+    if use_reentrant is None:
+        warnings.warn(
+            "tdt.utils.checkpoint: the use_reentrant parameter should be passed explicitly. use_reentrant=False is "
+            "recommended; the default is use_reentrant=True.",
+            stacklevel=2,
+        )
+        use_reentrant = True
+    preserve = kwargs.pop("preserve_rng_state", True)
+    if not use_reentrant:
+        debug = debug if _settings["debug"] is None else bool(_settings["debug"])
+        early_stop = early_stop if _settings["early_stop"] is None else bool(_settings["early_stop"])
+        if determinism_check not in ("default", "none"):
+            raise ValueError(f"determinism_check should be one of ['default', 'none'] but got {determinism_check}")
+        made = (early_stop, determinism_check == "default", debug)
+        return _checkpointed(function, args, kwargs, preserve, context_fn, made)
+    if kwargs:
+        raise ValueError(f"Unexpected keyword arguments: {','.join(kwargs)}")
+    if context_fn is not noop_context_fn or debug:
+        raise ValueError("Passing `context_fn` or `debug` is only supported when use_reentrant=False.")
+    return CheckpointFunction.apply(function, preserve, *args)
+
+
+def _checkpointed(function: Any, args: tuple, kwargs: dict, preserve: bool, context_fn: Any, made: tuple) -> Any:
+    first, second = context_fn()
+    if not state.grad:
+        with first:
+            return function(*args, **kwargs)
+    places = [i for i, x in enumerate(args) if isinstance(x, Tensor)]
+    plain = [None if isinstance(x, Tensor) else x for x in args]
+    holder = _Inputs.apply(empty(0, requires_grad=True, device="cpu"), *[args[i] for i in places])._edge[0]
+    generator = get_rng_state() if preserve else None
+
+    def again() -> None:
+        inputs = list(plain)
+        for i, x in zip(places, holder.saved_tensors, strict=True):
+            inputs[i] = x
+        with _as_then(generator), second:
+            function(*detach_variable(tuple(inputs)), **kwargs)
+
+    with _Frame(again, *made), first:
+        return function(*args, **kwargs)
+
+
+def checkpoint_sequential(
+    functions: Sequential | Sequence[Callable[..., Any]],
+    segments: int,
+    input: Tensor,
+    use_reentrant: bool | None = None,
+    **kwargs: Any,
+) -> Any:
+    """`functions` one after the other, in `segments` parts of which all but the last are checkpoints.
+
+    >>> import tdt
+    >>> from tdt import nn
+    >>> model, x = nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 1)), tdt.ones(4, 2)
+    >>> checkpoint_sequential(model, 2, x, use_reentrant=False).shape
+    tdt.Size([4, 1])
+    """
+    if use_reentrant is None:
+        warnings.warn(
+            "tdt.utils.checkpoint.checkpoint_sequential: the use_reentrant parameter should be passed explicitly. "
+            "use_reentrant=False is recommended; the default is use_reentrant=True.",
+            stacklevel=2,
+        )
+        use_reentrant = True
+    preserve = kwargs.pop("preserve_rng_state", True)
+    if kwargs:
+        raise ValueError(f"Unexpected keyword arguments: {','.join(kwargs)}")
+    layers = list(functions.children()) if isinstance(functions, Sequential) else list(functions)
+
+    def chain(start: int, end: int) -> Callable[[Any], Any]:
+        def run(x: Any) -> Any:
+            for layer in layers[start:end]:
+                x = layer(x)
+            return x
+
+        return run
+
+    size = len(layers) // segments
+    for start in range(0, size * (segments - 1), size) if size else ():
+        input = checkpoint(chain(start, start + size), input, use_reentrant=use_reentrant, preserve_rng_state=preserve)
+    return chain(size * (segments - 1), len(layers))(input)
