@@ -85,7 +85,9 @@ class Console:
         self._epochs = event.epochs
         self._began = time.perf_counter()
         done = f", from step {event.step}" if event.resumed else ""
-        length = "" if event.steps is None else f": {event.epochs} epochs, {event.steps:,} steps"
+        length = (
+            "" if event.steps is None else f": {event.epochs} epoch{'s' * (event.epochs != 1)}, {event.steps:,} steps"
+        )
         self.write(f"{event.folder}{length}{done}")
 
     def step(self, event: StepDone) -> None:

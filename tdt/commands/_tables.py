@@ -68,7 +68,9 @@ def text(head: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int
     x   10
     yy   5
     """
-    table = [[_shown(cell) for cell in row] for row in (head, *rows)]
+    from tdt.train._printable import printable  # on use: `tdt --help` loads this file
+
+    table = [[printable(cell) for cell in row] for row in (head, *rows)]
     widths = [max(map(_width, column)) for column in zip(*table, strict=True)]
     if cut is not None and sys.stdout.isatty():
         over = sum(widths) + 2 * (len(widths) - 1) - shutil.get_terminal_size().columns
@@ -83,11 +85,6 @@ def text(head: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int
         ).rstrip()
         for row in table
     )
-
-
-def _shown(cell: str) -> str:
-    """What a terminal can take for nothing but text: a name of a class or a file may hold anything."""
-    return cell if cell.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in cell)
 
 
 def _width(cell: str) -> int:

@@ -45,6 +45,8 @@ def init(
     if what is None:
         return _list(starters.templates(), json)
     path = Path(what)
+    if not what.isprintable():
+        raise typer.BadParameter(f"{what!r}: a config cannot name it; rename what is no letter, or no UTF-8")
     file = file or Path(f"{path.resolve().stem if path.exists() else path.name}.yaml")
     if file.exists():
         raise typer.BadParameter(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import statistics
 from collections import Counter
@@ -11,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from tdt.train._printable import printable
 from tdt.train.config.find import SCHEMA, SCHEMA_LINE, bundled, bundled_folder
 from tdt.train.registry import nearest
 
@@ -37,12 +39,14 @@ def template(name: str, file: Path) -> str:
 
 
 def templates() -> dict[str, str]:
-    """The configs that come with tdt, name → what its first line says, after the schema's."""
+    """The configs that come with tdt, name → what it is: how its first line begins, after the schema's."""
     texts = {
         name: path.read_text(encoding="utf-8").removeprefix(f"{SCHEMA_LINE}{SCHEMA}\n")
         for name, path in bundled().items()
     }
-    return {name: text.partition("\n")[0].removeprefix("#").strip() for name, text in texts.items()}
+    return {
+        name: re.split(r" \(|[:,.]? *\n|[:,.] ", text.removeprefix("# "), maxsplit=1)[0] for name, text in texts.items()
+    }
 
 
 def _schema_line() -> str:
@@ -204,7 +208,7 @@ def _config(
     layers: list[str],
     tail: list[str],
 ) -> str:
-    lines = [_schema_line(), *(f"# {line}" for line in report)]
+    lines = [_schema_line(), *(f"# {printable(line)}" for line in report)]
     lines += [
         "#",
         f"#   tdt train {shlex.quote(str(file))}",
@@ -289,10 +293,13 @@ def _counted(counts: Counter[str], what: str = "values") -> str:
 def _flow(settings: dict[str, Any]) -> str:
     """A mapping on one line; text that YAML could take for something else is quoted, as JSON is."""
     plain = {"type", "split", "target_type"}
-    shown = (
-        f"{key}: {value if key in plain else json.dumps(value, ensure_ascii=False)}" for key, value in settings.items()
-    )
+    shown = (f"{key}: {value if key in plain else _quoted(value)}" for key, value in settings.items())
     return "{" + ", ".join(shown) + "}"
+
+
+def _quoted(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if text.isprintable() else json.dumps(value)
 
 
 def _relative(path: Path, file: Path) -> str:

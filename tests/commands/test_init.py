@@ -52,7 +52,8 @@ def make_images(folder: Path, names: tuple[str, ...], size: int = 32) -> None:
 def test_the_templates_are_listed(capsys):
     assert json.loads(init(capsys, "--json")[1])["templates"].keys() == bundled().keys()
     code, out, _ = init(capsys)
-    assert code == 0 and "digits-mlp" in out and out.endswith("to use one: tdt init TEMPLATE\n")
+    assert code == 0 and "digits-mlp       A multi-layer perceptron on handwritten digits\n" in out
+    assert out.endswith("to use one: tdt init TEMPLATE\n") and max(map(len, out.splitlines())) < 80
 
 
 def test_a_template_takes_the_name_of_its_file(capsys):
@@ -112,6 +113,17 @@ def test_a_folder_of_images_becomes_a_config_that_classifies(capsys):
     assert "Resize" not in Path("pics.yaml").read_text()
     session = trains("pics.yaml")
     assert session.parts.model[-1].out_features == 2 and "valid" in session.parts.loaders
+
+
+def test_names_in_data_cannot_write_into_the_config(capsys):
+    rows = "".join(f"{i / 7:.3f},{'ab'[i % 2]}\x1b[31m\n" for i in range(40))
+    Path("data.csv").write_text('"a\nimports: [evil.py]",k\u2028ey\n' + rows)
+    code, out, _ = init(capsys, "data.csv")
+    assert code == 0 and "  a\\nimports: [evil.py]: number, 0 to 5.571" in out.splitlines() and "\x1b" not in out
+    config = trains("data.yaml").parts.config
+    assert config.data.train.kwargs["target"] == "k\u2028ey" and not config.imports
+    code, _, err = init(capsys, "no\udcffname")
+    assert code == 2 and "'no\\udcffname': a config cannot name it" in err
 
 
 def test_images_without_folders_of_splits_are_shared_out(capsys):
