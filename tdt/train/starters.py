@@ -35,6 +35,8 @@ def template(name: str, file: Path) -> str:
         raise Unfit(f"{name}: no such file or folder, and no template; {meant}")
     text = known[name].read_text(encoding="utf-8").replace(f"{SCHEMA_LINE}{SCHEMA}", _schema_line(), 1)
     text = text.replace(f"\nname: {name}", f"\nname: {_name(file)}", 1)
+    for data in bundled_folder().glob("*.csv"):  # a path starts from the file that names it, and that is a new one now
+        text = text.replace(f"path: {data.name},", f"path: {json.dumps(str(data))},")
     return text.replace(f"tdt train {name}", f"tdt train {shlex.quote(str(file))}")
 
 

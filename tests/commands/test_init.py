@@ -71,6 +71,11 @@ def test_a_new_config_names_the_schema_for_editors(capsys):
         assert json.loads(Path(address).read_text(encoding="utf-8"))["title"] == "tdt config"
 
 
+def test_a_template_finds_its_table_from_wherever_it_is(capsys):
+    assert init(capsys, "iris-mlp", "mine.yaml")[0] == 0
+    trains("mine.yaml")
+
+
 def test_nothing_is_overwritten(capsys):
     Path("digits-mlp.yaml").write_text("mine")
     code, _, err = init(capsys, "digits-mlp")

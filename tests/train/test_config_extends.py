@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
+from tdt.train import registry
 from tdt.train.config import Config, ConfigError, load, loads
 from tests.train import fakes
 
@@ -103,6 +105,36 @@ def test_paths_start_from_the_folder_of_the_file_that_names_them(folder: Path):
     (folder / "deep").mkdir()
     (folder / "deep" / "base.yaml").write_text(GOOD + "weights: {from: ./w.safetensors}\n")
     assert extending(folder, "extends: deep/base.yaml\n").weights.source == str(folder / "deep" / "w.safetensors")
+
+
+def test_paths_of_data_start_where_they_are_named_whoever_refers_to_them(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    class Rows(fakes.Digits):
+        def __init__(self, root: str | Path, split: str = "train", extra: str | os.PathLike[str] = "x"):
+            self.split = split
+
+    monkeypatch.setitem(registry.datasets.entries, "Rows", Rows)
+    monkeypatch.chdir(folder)
+    (folder / "deep").mkdir()
+    data = (
+        "  train: {type: Rows, root: a/b, extra: c}\n  valid: {type: Rows, root: '${data.train.root}', extra: ../d}\n"
+    )
+    text = GOOD[: GOOD.index("  train:")] + data + GOOD[GOOD.index("  transform") :]
+    (folder / "deep" / "base.yaml").write_text(text)
+
+    def paths(config: Config) -> list[str]:
+        parts = [config.data.train, config.data.valid]
+        found = [value for part in parts for value in (*part.args, *part.kwargs.values())]
+        return [Path(path).relative_to(folder).as_posix() for path in found]
+
+    def named(text: str, *overrides: str) -> list[str]:
+        config = extending(folder, text, *overrides)
+        assert paths(loads(config.resolved(), str(folder / "far" / "c.yaml"))) == paths(config)
+        return paths(config)
+
+    assert named("extends: deep/base.yaml\n") == ["deep/a/b", "deep/c", "deep/a/b", "d"]
+    assert named("extends: deep/base.yaml\ndata: {train: {root: z}}\n") == ["z", "deep/c", "z", "d"]
+    assert named("extends: deep/base.yaml\n", "data.train.extra=y") == ["deep/a/b", "y", "deep/a/b", "d"]
+    assert named("extends: deep/base.yaml\n", "data.valid=Rows(y)")[2:] == ["y"]
 
 
 def test_a_reference_takes_the_value_that_ends_up_there(folder: Path):

@@ -79,6 +79,17 @@ def test_layers_losses_and_metrics_of_a_file_are_known(config):
     assert "unknown argument of Scale; did you mean 'by'?" in message(config, CONFIG.replace("by=0.5", "bye=0.5"))
 
 
+def test_a_file_is_looked_for_beside_the_config_that_names_it(config, tmp_path):
+    (tmp_path / "deep").mkdir()
+    for name in ("c.yaml", "my_layers.py"):
+        (tmp_path / name).rename(tmp_path / "deep" / name)
+    child = tmp_path / "child.yaml"
+    child.write_text("extends: deep/c.yaml\n")
+    assert load(child).imports[0].file == str(tmp_path / "deep" / "my_layers.py")
+    assert load(child, ["imports=[deep/my_layers.py]"]) == load(child)
+    assert "child_layers.py cannot be read" in message(child, "extends: deep/c.yaml\nimports: [child_layers.py]\n")
+
+
 def test_without_trust_nothing_is_run(config, monkeypatch):
     monkeypatch.setattr(imports, "_allowed", False)
     (config.parent / "my_layers.py").write_text("raise SystemExit('it ran')")

@@ -25,7 +25,7 @@ class Component(Part):
     """A name with its arguments, checked against the signature of what it names.
 
     args, kwargs: plain values, in the types the signature asks for; a nested component is a Component.
-    arg_sources: where each argument was written, by position or name. used: where the block was used that it is from.
+    arg_sources: where each argument's value is written, by position or name. used: where the block was used that it is from.
     """
 
     name: str
@@ -116,8 +116,8 @@ class Reader:
         args, kwargs = check_arguments(target, call, args, kwargs, path, self.known, self.errors)
         if len(self.errors) > before:
             return None
-        sources: dict[int | str, Source] = {number: node.source for number, node in enumerate(call.args)}
-        sources.update({key: node.source for key, node in call.kwargs.items()})
+        sources: dict[int | str, Source] = {number: node.named_at for number, node in enumerate(call.args)}
+        sources |= {key: node.named_at for key, node in call.kwargs.items()}
         return Component(call.name, tuple(args), kwargs, call.source, sources, path)
 
     def argument(self, node: Node, path: str, annotation: Any) -> Any:

@@ -8,8 +8,10 @@ Kinds: unknown-key, unknown-name, wrong-type, missing, too-many, duplicate-key, 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 COMMAND_LINE = "<command line>"
@@ -28,6 +30,11 @@ class Source:
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}:{self.column}"
+
+    def path(self, written: str) -> Path:
+        """A path that is written here: relative to the file's folder, on the command line to the working folder."""
+        folder = Path.cwd() if self.file == COMMAND_LINE else Path(self.file).parent
+        return Path(os.path.abspath(folder / Path(written).expanduser()))
 
 
 @dataclass(frozen=True)

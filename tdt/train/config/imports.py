@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from tdt.train import registry
-from tdt.train.config.errors import COMMAND_LINE, ConfigErrors
+from tdt.train.config.errors import ConfigErrors
 from tdt.train.config.nodes import Mapping, Node, Sequence, join, plain, present
 
 PREFIX = "_tdt_import_"
@@ -61,8 +61,8 @@ def _read_import(item: Node, path: str, errors: ConfigErrors) -> Import | None:
         message = "expected the path of a Python file, or {file: path, sha256: its checksum}"
         errors.add(item.where, message, kind="wrong-type", key=path)
         return None
-    folder = Path.cwd() if item.source.file == COMMAND_LINE else Path(item.source.file).parent
-    file = (folder / Path(name).expanduser()).absolute()
+    written_at = item.items["file"].named_at if isinstance(item, Mapping) else item.named_at
+    file = written_at.path(name)
     try:
         code = file.read_bytes()
     except OSError as error:

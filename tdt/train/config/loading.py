@@ -21,7 +21,7 @@ from tdt.train.config.components import (
     read_components,
 )
 from tdt.train.config.config import SPLITS, Config, DataConfig, Draft, OptimizerConfig, SchedulerConfig, place
-from tdt.train.config.errors import COMMAND_LINE, ConfigError, ConfigErrors
+from tdt.train.config.errors import ConfigError, ConfigErrors
 from tdt.train.config.imports import read_imports
 from tdt.train.config.losses import read_loss
 from tdt.train.config.metrics import read_metrics
@@ -239,8 +239,7 @@ def _located_weights(weights: Weights | None, root: Mapping) -> Weights | None:
     is_path = "/" in name or os.sep in name or name.startswith((".", "~")) or name.endswith(".safetensors")
     if not is_path:
         return weights
-    written_in = at(root, "weights", "from").source.file
-    path = (Path.cwd() if written_in == COMMAND_LINE else Path(written_in).parent) / Path(name).expanduser()
+    path = at(root, "weights", "from").named_at.path(name)
     if re.fullmatch(r"\w[\w.-]*/\d+", name) and not path.exists():
         return weights
-    return weights.model_copy(update={"source": os.path.abspath(path)})
+    return weights.model_copy(update={"source": str(path)})

@@ -16,6 +16,11 @@ class Node:
     key_source: Source | None = None
 
     @property
+    def named_at(self) -> Source:
+        """Where the value is written, from which a relative path starts."""
+        return self.source
+
+    @property
     def where(self) -> Source:
         """The place an error about this value names: its key where a list or mapping begins further down."""
         key = self.key_source
@@ -32,6 +37,12 @@ class Scalar(Node):
     inset: int = 0  # width of the opening quote
     broken: bool = False  # could not be read; said already
     written: str | None = None  # the reference it was read from, where that is what may be saved
+    origin: Source | None = None  # where a value is written that a reference stands for
+
+    @property
+    def named_at(self) -> Source:
+        """Where the value is written, from which a relative path starts."""
+        return self.origin or self.source
 
     @property
     def where(self) -> Source:

@@ -5,18 +5,17 @@ from __future__ import annotations
 import dataclasses
 import os
 import typing
-from pathlib import Path
 from typing import Any
 
 from tdt.train.config.components import Component
-from tdt.train.config.errors import COMMAND_LINE, Source
+from tdt.train.config.errors import Source
 from tdt.train.config.signatures import parameters_of
 
 
 def located(component: Component, target: Any) -> Component:
     """The component with its paths made absolute; those given on the command line start from the working folder.
 
-    A parameter of `target` takes a path if it is annotated with os.PathLike.
+    A parameter of `target` takes a path if it is annotated with os.PathLike, or a class that is one, as `str | Path`.
     """
     parameters = parameters_of(target)
     names = list(parameters)
@@ -46,11 +45,9 @@ def has_paths(target: Any) -> bool:
 
 def _is_path(parameter: Any) -> bool:
     options = typing.get_args(parameter.annotation) or (parameter.annotation,)
-    return any(os.PathLike in (option, typing.get_origin(option)) for option in options)
+    kinds = (typing.get_origin(option) or option for option in options)
+    return any(isinstance(kind, type) and issubclass(kind, os.PathLike) for kind in kinds)
 
 
 def _absolute(value: Any, source: Source | None) -> Any:
-    if not isinstance(value, str):
-        return value
-    folder = Path.cwd() if source is None or source.file == COMMAND_LINE else Path(source.file).parent
-    return os.path.abspath(folder / Path(value).expanduser())
+    return str(source.path(value)) if isinstance(value, str) and source is not None else value

@@ -86,6 +86,8 @@ class _Resolver:
         self.under_way.append(name)
         found = copy.copy(self.tree(copy.deepcopy(found), name))
         self.under_way.pop()
+        if isinstance(found, Scalar):
+            found.origin = found.named_at
         found.source, found.key_source = node.source, node.key_source
         return found
 
