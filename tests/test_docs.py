@@ -42,8 +42,11 @@ def test_every_config_loads(page, text):
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "console")], ids=lambda page: page.stem)
 def test_every_command_runs(page, tmp_path, monkeypatch, capfd):
     monkeypatch.chdir(tmp_path)
-    for command in re.findall(r"^\$ tdt (.*)$", "".join(blocks(page, "console")), re.M):
+    said = "".join(blocks(page, "console"))
+    for command in re.findall(r"^\$ tdt (.*)$", said, re.M):
         assert run(command.split()) == 0, (command, capfd.readouterr())
+    for command in re.findall(r"^\$ python (.*)$", said, re.M):
+        subprocess.run([sys.executable, *command.split()], cwd=ROOT, check=True, capture_output=True, timeout=60)
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")], ids=lambda page: page.stem)

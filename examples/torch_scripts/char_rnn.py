@@ -37,8 +37,10 @@ class CharRNN(nn.Module):
 
     def init_hidden(self, batch_size):
         weight = next(self.parameters())
-        return (weight.new_zeros(self.n_layers, batch_size, self.n_hidden),
-                weight.new_zeros(self.n_layers, batch_size, self.n_hidden))
+        return (
+            weight.new_zeros(self.n_layers, batch_size, self.n_hidden),
+            weight.new_zeros(self.n_layers, batch_size, self.n_hidden),
+        )
 
 
 def batches(batch_size, length):

@@ -96,4 +96,6 @@ for i, (real,) in enumerate(dataloader):
     errG = criterion(output, label)
     errG.backward()
     optimizerG.step()
-    print(f"[{i}/{steps}] Loss_D: {errD.item():.5f} Loss_G: {errG.item():.5f} D(x): {D_x:.5f} D(G(z)): {output.mean():.5f}")
+    print(
+        f"[{i}/{steps}] Loss_D: {errD.item():.5f} Loss_G: {errG.item():.5f} D(x): {D_x:.5f} D(G(z)): {output.mean():.5f}"
+    )

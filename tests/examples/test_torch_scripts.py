@@ -1,0 +1,50 @@
+"""The programs in examples/torch_scripts, written for PyTorch, print on tdt what they print there."""
+
+from __future__ import annotations
+
+import ast
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tests.helpers import require_torch
+from tests.references import torch_scripts as scripts
+from tests.test_random import mkl_draws_bernoulli
+
+
+@cache
+def on_tdt() -> dict[str, str]:
+    return scripts.outputs("-m", "tdt.as_torch")
+
+
+@cache
+def on_pytorch() -> dict[str, str]:
+    return scripts.outputs()
+
+
+@pytest.mark.parametrize("name", scripts.SCRIPTS)
+def test_a_script_has_pytorchs_losses(name: str):
+    assert scripts.difference(on_tdt()[name], scripts.stored()[name]) < scripts.RELATIVE
+
+
+@pytest.mark.parametrize("name", scripts.SCRIPTS)
+def test_a_script_has_the_losses_of_the_pytorch_that_is_here(name: str):
+    if mkl_draws_bernoulli(require_torch()):
+        pytest.skip("this PyTorch draws dropout from MKL: other numbers than on other processors")
+    assert scripts.difference(on_tdt()[name], on_pytorch()[name]) < scripts.RELATIVE
+
+
+@pytest.mark.parametrize("path", sorted(scripts.FOLDER.glob("*.py")), ids=lambda path: path.stem)
+def test_a_script_knows_nothing_of_tdt(path: Path):
+    assert path.stem in (*scripts.SCRIPTS, "digits")
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    imported |= {str(node.module) for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    assert not {name for name in imported if name.partition(".")[0] == "tdt"}
+
+
+def test_the_comparison_sees_other_words_counts_and_losses():
+    for other in ("loss 0.50002 of 3", "lost 0.5000 of 3", "loss 0.50000 of 4", "loss 0.50000 of 3 4"):
+        assert scripts.difference(other, "loss 0.50000 of 3") >= scripts.RELATIVE
+    assert scripts.difference("loss 0.500003 of 3", "loss 0.500000 of 3") < scripts.RELATIVE
