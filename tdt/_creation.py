@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import builtins
 import math
 import operator
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,8 +20,8 @@ from tdt._tensor import LEAF, Tensor, wrap
 from tdt.autograd._mode import state
 
 __all__ = [
-    "arange", "as_tensor", "asarray", "empty", "empty_like", "empty_strided", "eye", "from_numpy", "full", "full_like",
-    "linspace", "logspace", "ones", "ones_like", "scalar_tensor", "tensor", "tril_indices", "triu_indices", "zeros",
+    "arange", "as_tensor", "empty", "empty_like", "empty_permuted", "empty_strided", "eye", "from_numpy", "full", "full_like",
+    "linspace", "logspace", "ones", "ones_like", "range", "scalar_tensor", "tensor", "tril_indices", "triu_indices", "zeros",
     "zeros_like",
 ]  # fmt: skip
 
@@ -71,28 +73,6 @@ def as_tensor(data: Any, dtype: Dtype | None = None, device: Any = None) -> Tens
         made = wrap(data) if not isinstance(data, np.ndarray) else from_numpy(data)
         return made if dtype is None and device is None else made.to(device or made.device, dtype or made.dtype)
     return tensor(data, dtype=dtype, device=device)
-
-
-def asarray(
-    obj: Any, *, dtype: Dtype | None = None, device: Any = None, copy: bool | None = None, requires_grad: bool = False
-) -> Tensor:
-    """A tensor of `obj` that shares its memory where it can; copy=True never shares, copy=False raises where it must not.
-
-    >>> import tdt
-    >>> tdt.asarray([1, 2])
-    tensor([1, 2])
-    """
-    if isinstance(obj, (bytes, bytearray, memoryview)):
-        obj = np.frombuffer(obj, (_dtype.get_default_dtype() if dtype is None else _dtype.as_dtype(dtype)).np)
-    shares = isinstance(obj, Tensor) or _backend.is_array(obj)
-    made = tensor(obj, dtype=dtype, device=device) if copy or not shares else as_tensor(obj, dtype, device)
-    if copy is False and not (shares and _backend.may_overlap(made._a, obj._a if isinstance(obj, Tensor) else obj)):
-        raise ValueError(
-            "can't alias arbitrary sequence with copy=False"
-            if not shares
-            else "can't convert without a copy; leave copy unset"
-        )
-    return made.requires_grad_(True) if requires_grad else made
 
 
 def from_numpy(ndarray: np.ndarray) -> Tensor:
@@ -210,7 +190,7 @@ def _like(
     order = (
         tuple(wanted)
         if wanted
-        else tuple(sorted(range(x.ndim), key=lambda d: (-x._a.strides[d], d)))
+        else tuple(sorted(builtins.range(x.ndim), key=lambda d: (-x._a.strides[d], d)))
         if not x._a.flags.c_contiguous
         else None
     )
@@ -226,7 +206,7 @@ def _ordered(
 ) -> Tensor:
     """As `make`, with the dimensions in memory in that order."""
     made = make(kind, tuple([shape[d] for d in order]), value, dtype, where, requires_grad)
-    made._a = made._a.transpose(sorted(range(len(shape)), key=order.__getitem__))
+    made._a = made._a.transpose(sorted(builtins.range(len(shape)), key=order.__getitem__))
     return made
 
 
@@ -328,6 +308,32 @@ def empty_strided(
     )
 
 
+def empty_permuted(
+    size: Any, physical_layout: Any, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None,
+    requires_grad: bool = False, pin_memory: bool = False,
+) -> Tensor:  # fmt: skip
+    """A tensor without gaps whose dimensions lie in memory in the order `physical_layout`, outermost first; not filled.
+
+    >>> import tdt
+    >>> tdt.empty_permuted((2, 3), (1, 0)).stride()
+    (1, 2)
+    """
+    shape, order = _shape_of((size,)), tuple(physical_layout)
+    if len(shape) != len(order):
+        raise RuntimeError(
+            "Number of dimensions in size does not match the length of the physical_layout; i.e. "
+            f"len(size) = {len(shape)} is not equal to len(physical_layout) = {len(order)}"
+        )
+    for place, d in enumerate(order):
+        if not 0 <= d < len(shape):
+            raise RuntimeError(
+                f"Dimension out of range (expected to be between 0 and {len(shape) - 1}, but got {d} at index {place})"
+            )
+        if d in order[:place]:
+            raise RuntimeError(f"Duplicate dim not allowed: {d} in {order}")
+    return _ordered("empty", shape, None, dtype, device, requires_grad, order)
+
+
 def arange(
     start: Any = None, end: Any = None, step: Any = 1, *, out: Tensor | None = None,
     dtype: Dtype | None = None, layout: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False,
@@ -361,6 +367,29 @@ def arange(
         count = -((start - end) // step) if dtype is _dtype.int64 else count
     xp = on(as_device(device))
     wide = xp.arange(count, dtype=np.int64 if dtype.category == _dtype.INT else np.float64) * step + start
+    made = _finished(wide.astype(dtype.np), requires_grad)
+    return made if out is None else _into(out, made)
+
+
+def range(
+    start: float = 0, end: float | None = None, step: float = 1, *, out: Tensor | None = None,
+    dtype: Dtype | None = None, layout: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False,
+) -> Tensor:  # fmt: skip
+    """The old `arange` that includes its end, of the default float type; use `arange`.
+
+    >>> import tdt
+    >>> tdt.range(1, 4)
+    tensor([1., 2., 3., 4.])
+    """
+    warnings.warn("range is deprecated, as it is not Python's; use arange(start, end + step, step)", UserWarning, 2)
+    start, end = (0, start) if end is None else (start, end)
+    dtype = (_dtype.get_default_dtype() if out is None else out.dtype) if dtype is None else dtype
+    if step == 0:
+        raise RuntimeError("step must be nonzero")
+    if (end - start) * step < 0:
+        raise RuntimeError("upper bound and lower bound inconsistent with step sign")
+    count = math.floor((end - start) / step) + 1
+    wide = on(as_device(device)).arange(count) * step + start
     made = _finished(wide.astype(dtype.np), requires_grad)
     return made if out is None else _into(out, made)
 

@@ -9,7 +9,8 @@ import numpy as np
 
 from tdt import _backend, _dtype
 from tdt._device import device
-from tdt._tensor import LEAF, Tensor
+from tdt._sparse import SparseCOO
+from tdt._tensor import LEAF, Storage, Tensor, alias
 
 
 def item(self: Tensor) -> Any:
@@ -110,11 +111,52 @@ def __reduce_ex__(self: Tensor, protocol: Any) -> tuple:
 
 
 def __deepcopy__(self: Tensor, memo: dict) -> Tensor:
-    made = _rebuild(type(self), self._a.copy(order="K"), str(self.device), _is_wanted(self), {})
+    """A copy whose memory is that of the copies of all tensors on the same memory, in one call of deepcopy."""
+    wanted = _is_wanted(self)
+    a, st = self._a, Storage()
+    if isinstance(a, SparseCOO):
+        copied = a.copy()
+    else:
+        whole = _backend.raw(a)
+        start = _backend.byte_bounds(whole)[0]
+        memories = memo.setdefault("memories", {})
+        if (start, whole.size) not in memories:
+            memories[start, whole.size] = whole.copy(), st
+        memory, st = memories[start, whole.size]
+        offset = _backend.byte_bounds(a)[0] - start if a.size else 0
+        copied = _backend.look_into(memory, a.dtype, offset, a.shape, a.strides)
+    made = as_subclass(alias(copied, LEAF if wanted else None, st), type(self))
     memo[id(self)] = made
     made._grad = copy.deepcopy(self._grad, memo)
     made.__dict__.update(copy.deepcopy(_attributes(self), memo))
     return made
+
+
+def as_subclass(self: Tensor, cls: type[Tensor]) -> Any:
+    """The same tensor as one of `cls`, a class that inherits from Tensor: memory, graph and gradients are shared.
+
+    Operations give plain tensors, whatever the classes of their operands. TypeError for any other class.
+    """
+    if not (isinstance(cls, type) and issubclass(cls, Tensor)):
+        raise TypeError(
+            "Creating a Tensor subclass from a class that does not inherit from Tensor is not possible. Make sure your class "
+            f"inherits from Tensor; got {cls!r}."
+        )
+    made = Tensor.__new__(cls)
+    made._a, made._st, made._edge, made._view = self._a, self._st, self._edge, self._view
+    return made
+
+
+def _make_subclass(cls: type[Tensor], data: Tensor, require_grad: bool = False) -> Any:
+    """A tensor of a class that inherits from Tensor on the memory of `data`, outside its graph."""
+    return as_subclass(alias(data._a, LEAF if require_grad else None, data._st), cls)
+
+
+def module_load(self: Tensor, other: Tensor, assign: bool = False) -> Tensor:
+    """What `load_state_dict` puts in this tensor's place: `other` itself, or this tensor with its values."""
+    if assign:
+        return other.detach()  # type: ignore[attr-defined]
+    return self.copy_(other).detach()  # type: ignore[attr-defined]
 
 
 def _is_wanted(t: Tensor) -> bool:
@@ -141,5 +183,6 @@ def _rebuild(cls: type, array: Any, where: str, requires_grad: bool, attributes:
 
 
 for _method in (item, tolist, numpy, data_ptr, __array__, __len__, __bool__, __float__, __int__, __complex__, __index__,
-                __format__, __reduce_ex__, __deepcopy__):  # fmt: skip
+                __format__, __reduce_ex__, __deepcopy__, as_subclass, module_load):  # fmt: skip
     setattr(Tensor, _method.__name__, _method)
+Tensor._make_subclass = staticmethod(_make_subclass)  # type: ignore[attr-defined]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
+
 from tdt import _creation, _dtype, _interchange
 from tdt._ops import (
     decompositions,
@@ -250,7 +252,7 @@ def _contains(self: Tensor, element: Any) -> bool:
     return bool((self == element)._a.any())
 
 
-NUMBERS = (Tensor, bool, int, float, complex)
+NUMBERS = (Tensor, bool, int, float, complex, np.number, np.bool_)
 
 
 def _operator(record: Op) -> Callable[..., Any]:
@@ -262,6 +264,20 @@ def _operator(record: Op) -> Callable[..., Any]:
         return NotImplemented
 
     return method
+
+
+def _equality(record: Op) -> Callable[..., Any]:
+    """`==` or `!=`, which compare with the elements of an array too: Python would find the two different objects."""
+    operator = _operator(record)
+
+    def method(self: Tensor, other: Any) -> Any:
+        return operator(self, _creation.from_numpy(other) if isinstance(other, np.ndarray) else other)
+
+    return method
+
+
+def _rmatmul(self: Tensor, other: Any) -> Any:
+    return linalg.matmul(other, self) if isinstance(other, Tensor) else NotImplemented
 
 
 def _augmented(record: Op) -> Callable[..., Any]:
@@ -362,12 +378,12 @@ def bind() -> None:
         setattr(Tensor, f"__r{name}__", _reflected(name, record))
         setattr(Tensor, f"__i{name}__", _augmented(record))
     for name in COMPARISONS:
-        setattr(Tensor, f"__{name}__", _operator(OPS[name]))
+        setattr(Tensor, f"__{name}__", (_equality if name in ("eq", "ne") else _operator)(OPS[name]))
     for name, function in FOR_UNARY.items():
         setattr(Tensor, f"__{name}__", lambda self, function=function: function(self))
     for name, getter in PROPERTIES.items():
         setattr(Tensor, name, property(getter))
-    Tensor.__matmul__, Tensor.__rmatmul__ = linalg.matmul, lambda self, other: linalg.matmul(other, self)
+    Tensor.__matmul__, Tensor.__rmatmul__ = linalg.matmul, _rmatmul
     Tensor.__getitem__, Tensor.__setitem__ = index.getitem, index.setitem
     Tensor.__iter__, Tensor.__contains__ = _iter, _contains
     Tensor.type = memory.type_

@@ -42,6 +42,7 @@ from tdt._kernels._pool import get_num_threads, set_num_threads
 from tdt._layout import *
 from tdt._old_types import *
 from tdt._ops.activation import *
+from tdt._ops.combine import *
 from tdt._ops.conv import *
 from tdt._ops.conv_transpose import *
 from tdt._ops.decompositions import *
@@ -80,6 +81,7 @@ from tdt._ops.view_copies import *
 from tdt._ops.view_scatter import *
 from tdt._random import Generator, default_generator, get_rng_state, initial_seed, manual_seed, seed, set_rng_state
 from tdt._repr import set_printoptions
+from tdt._sharing import *
 from tdt._size import Size
 from tdt._storage import *
 from tdt._switches import *

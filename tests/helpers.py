@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 import importlib
 import os
+import pickle
+import warnings
 from types import ModuleType
+from typing import Any
 
+import numpy as np
 import pytest
 
 
@@ -24,3 +29,16 @@ def require_torch() -> ModuleType:
     torch = require("torch")
     torch.set_num_threads(1)
     return torch
+
+
+def told(lib: ModuleType, expression: str) -> Any:
+    """What an expression in `t`, the library, says of itself, or the class of its error; with tdt's name for PyTorch's."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            value = eval(
+                expression, {"t": lib, "np": np, "copy": copy, "again": lambda x: pickle.loads(pickle.dumps(x))}
+            )
+        except (AttributeError, BufferError, IndexError, OverflowError, RuntimeError, TypeError, ValueError) as error:
+            return type(error)
+    return repr(value).replace("torch.", "tdt.")
