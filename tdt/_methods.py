@@ -9,6 +9,7 @@ import numpy as np
 
 from tdt import _creation, _dtype, _interchange
 from tdt._ops import (
+    counting,
     decompositions,
     elementwise,
     index,
@@ -27,6 +28,7 @@ from tdt._ops import (
     softmax,
     special,
     split,
+    statistics,
     view_copies,
     view_scatter,
 )  # fmt: skip
@@ -70,6 +72,8 @@ METHODS: dict[Any, str] = {
     index: "argwhere index_put index_put_ nonzero",
     pick: """
         index_add index_copy index_fill index_select masked_scatter masked_select put take take_along_dim""",
+    counting: "bincount histc histogram",
+    statistics: "corrcoef cov nanquantile quantile renorm",
     view_copies: "narrow_copy",
     view_scatter: "as_strided_scatter diagonal_scatter select_scatter slice_scatter",
     scatter: "gather scatter scatter_ scatter_add scatter_add_ scatter_reduce",
@@ -95,6 +99,7 @@ BY_FUNCTION: dict[str, Callable[..., Any]] = {
     "index_add": pick.index_add, "index_copy": pick.index_copy,
     "index_fill": pick.index_fill, "ldexp": select.ldexp, "lerp": select.lerp, "logit": elementwise.logit,
     "masked_scatter": pick.masked_scatter, "mvlgamma": special.mvlgamma, "nan_to_num": elementwise.nan_to_num, "put": pick.put,
+    "renorm": statistics.renorm,
     "scatter_reduce": scatter.scatter_reduce, "tril": join.tril, "triu": join.triu,
 }  # fmt: skip
 ALIASES = {"absolute_": "abs_", "arccos_": "acos_", "arccosh_": "acosh_", "arcsin_": "asin_", "arcsinh_": "asinh_",

@@ -45,6 +45,7 @@ from tdt._ops.activation import *
 from tdt._ops.combine import *
 from tdt._ops.conv import *
 from tdt._ops.conv_transpose import *
+from tdt._ops.counting import *
 from tdt._ops.decompositions import *
 from tdt._ops.distance import *
 from tdt._ops.dropout import *
@@ -72,11 +73,13 @@ from tdt._ops.reduce import *
 from tdt._ops.resize import *
 from tdt._ops.rnn import *
 from tdt._ops.scatter import *
+from tdt._ops.search import *
 from tdt._ops.shape import *
 from tdt._ops.shuffle import *
 from tdt._ops.softmax import *
 from tdt._ops.special import *
 from tdt._ops.split import *
+from tdt._ops.statistics import *
 from tdt._ops.view_copies import *
 from tdt._ops.view_scatter import *
 from tdt._random import Generator, default_generator, get_rng_state, initial_seed, manual_seed, seed, set_rng_state

@@ -59,6 +59,8 @@ def _plain(t: torch.Tensor) -> torch.Tensor:
     """`t` without a graph and without lazy bits: numbers in memory."""
     if t.layout is not torch.strided:
         raise Unconvertible(f"layout {t.layout}")
+    if not t.is_cpu:
+        raise Unconvertible(f"device {t.device}")
     t = t.detach()
     if t.is_conj() or t.is_neg():
         t = t.resolve_conj().resolve_neg()
@@ -181,7 +183,7 @@ def twin(value: Any, dtypes: dict[torch.dtype, torch.dtype] | None = None, seen:
 
 
 def _twin_tensor(t: torch.Tensor, dtype: torch.dtype, seen: dict) -> torch.Tensor:
-    if t.layout is not torch.strided:
+    if t.layout is not torch.strided or not t.is_cpu:
         return t.detach().clone()
     d = _plain(t)
     storage = d.untyped_storage()

@@ -184,3 +184,34 @@ samples(
     call(z(2), layout=tdt.preserve_format),
 )
 samples("to_device", lambda a, target, source: a, call(A, target=tdt.device("cpu"), source=tdt.device("cpu")))
+
+SORTED = np.array([0.5, 1.0, 1.0, 2.0])
+samples(
+    "searchsorted",
+    lambda edges, values, right, small: np.searchsorted(edges, values, "right" if right else "left").astype(
+        np.int32 if small else np.int64
+    ),
+    call(SORTED, np.array([[0.0, 1.0], [2.0, np.nan]]), right=False, small=False),
+    call(SORTED, np.array([1.0, 2.0, 9.0]), right=True, small=True),
+)
+samples(
+    "isin", np.isin, call(ints(2, 3, low=0, high=4), np.array([1, 2]), invert=False), call(x(3), x(3)[:1], invert=True)
+)
+samples(
+    "bincount",
+    lambda values, weights=None, *, minlength: np.bincount(values, weights, minlength),
+    call(np.array([0, 2, 2]), minlength=5),
+    call(np.array([0, 2, 2]), x(3), minlength=0),
+)
+samples(
+    "histogram",
+    lambda points, weights, *edges: np.histogramdd(points, edges, weights=weights)[0],
+    call(x(7, 1), None, np.array([-1.0, 0.0, 0.5, 1.0])),
+    call(x(9, 2), np.abs(x(9)), np.array([-1.0, 0.0, 1.0]), np.array([-0.5, 0.5])),
+)
+samples(
+    "histc",
+    lambda values, bins, low, high: np.histogram(values, bins, (low, high))[0].astype(values.dtype),
+    call(x(20), bins=4, low=-1.0, high=1.0),
+    call(np.array([np.nan, 0.0, 1.0, 2.0, -np.inf]), bins=2, low=0.0, high=2.0),
+)

@@ -1,0 +1,96 @@
+"""searchsorted, histograms, quantiles and their kin: what PyTorch's op database does not ask, errors first of all."""
+
+import pytest
+
+import tdt
+from tests.helpers import require_torch
+
+torch = require_torch()
+
+from tests.parity.compare import difference, error_difference, first_clause  # noqa: E402
+from tests.parity.opdb import attempt  # noqa: E402
+
+NAN, INF = float("nan"), float("inf")
+
+AGREE = {
+    "searchsorted: numbers": lambda t: t.searchsorted(t.tensor([1, 3, 5]), 3),
+    "searchsorted: a float among integers": lambda t: t.searchsorted(t.tensor([1, 3, 5]), 2.5),
+    "searchsorted: nan and infinities": lambda t: t.searchsorted(t.tensor([-INF, 0.0, INF, NAN]), t.tensor([NAN, INF, -INF])),
+    "searchsorted: values of another dtype": lambda t: t.searchsorted(t.tensor([1, 2, 3]), t.tensor([1.5, 3.5])),
+    "searchsorted: right by side": lambda t: t.searchsorted(t.tensor([1, 3, 3]), t.tensor([3]), side="right"),
+    "searchsorted: a sorter": lambda t: t.searchsorted(t.tensor([5, 1, 3]), t.tensor([2, 4]), sorter=t.tensor([1, 2, 0])),
+    "bucketize: a number": lambda t: t.bucketize(4, t.tensor([1, 3, 5]), out_int32=True),
+    "isin: nan equals nothing": lambda t: t.isin(t.tensor([NAN, 1.0]), t.tensor([NAN])),
+    "isin: a number in a tensor": lambda t: t.isin(2, t.tensor([1, 2])),
+    "isin: a float among integers": lambda t: t.isin(t.tensor([1, 2]), 1.5),
+    "bincount: nothing": lambda t: t.bincount(t.tensor([], dtype=t.int64), minlength=2),
+    "bincount: half weights": lambda t: t.bincount(t.tensor([0, 1, 1]), t.tensor([1.0, 2.0, 3.0], dtype=t.float16)),
+    "histc: one value": lambda t: t.histc(t.tensor([2.0, 2.0]), 3),
+    "histogram: one value": lambda t: t.histogram(t.tensor([2.0, 2.0]), 3),
+    "histogram: nan in the values, edges given": lambda t: t.histogram(t.tensor([0.5, NAN, 2.0]), t.tensor([0.0, 1.0, 2.0])),
+    "histogramdd: weights, density, range": lambda t: t.histogramdd(
+        t.tensor([[0.0, 1.0], [1.0, 0.0], [2.0, 2.0]]), [2, 3], range=[0.0, 2.0, 0.0, 3.0], weight=t.tensor([1.0, 2.0, 5.0]),
+        density=True),
+    "quantile: nan": lambda t: t.quantile(t.tensor([[1.0, NAN], [3.0, 4.0]]), t.tensor([0.0, 0.3]), dim=1, keepdim=True),
+    "nanquantile: a row of nan": lambda t: t.nanquantile(t.tensor([[NAN, NAN], [3.0, 4.0]]), 0.5, dim=1),
+    "cov: one observation": lambda t: t.cov(t.tensor([[1.0], [2.0]])),
+    "cov: no observation": lambda t: t.cov(t.zeros(2, 0)),
+    "corrcoef: constants": lambda t: t.corrcoef(t.tensor([[1.0, 1.0], [2.0, 3.0]])),
+    "trapezoid: no points": lambda t: t.trapezoid(t.zeros(2, 0)),
+    "gradient: places": lambda t: t.gradient(t.tensor([1.0, 4.0, 16.0]), spacing=(t.tensor([0.0, 1.0, 3.0]),), edge_order=2),
+    "gradient: one spacing for two dimensions": lambda t: t.gradient(t.arange(6.0).reshape(2, 3) ** 2, spacing=2.0),
+    "renorm: infinity": lambda t: t.renorm(t.tensor([[3.0, -4.0], [0.1, 0.2]]), INF, 1, 1.0),
+    "unravel_index: outside": lambda t: t.unravel_index(t.tensor([-1, 7]), (2, 3)),
+}  # fmt: skip
+
+REFUSED = {
+    "searchsorted: opposite sides": lambda t: t.searchsorted(t.tensor([1]), t.tensor([1]), side="left", right=True),
+    "searchsorted: another side": lambda t: t.searchsorted(t.tensor([1]), t.tensor([1]), side="top"),
+    "searchsorted: rows": lambda t: t.searchsorted(t.zeros(2, 3), t.zeros(3, 3)),
+    "searchsorted: a number among rows": lambda t: t.searchsorted(t.zeros(2, 3), 1.0),
+    "searchsorted: sorter's shape": lambda t: t.searchsorted(t.zeros(3), t.zeros(1), sorter=t.tensor([0])),
+    "searchsorted: sorter's dtype": lambda t: t.searchsorted(t.zeros(1), t.zeros(1), sorter=t.tensor([0.0])),
+    "searchsorted: sorter's range": lambda t: t.searchsorted(t.zeros(1), t.zeros(1), sorter=t.tensor([1])),
+    "bucketize: rows": lambda t: t.bucketize(t.zeros(2), t.zeros(2, 2)),
+    "isin: complex": lambda t: t.isin(t.tensor([1j]), t.tensor([1.0])),
+    "isin: bool": lambda t: t.isin(t.tensor([1.0]), t.tensor([True])),
+    "bincount: negative": lambda t: t.bincount(t.tensor([-1])),
+    "bincount: rows": lambda t: t.bincount(t.tensor([[1]])),
+    "bincount: weights": lambda t: t.bincount(t.tensor([1]), t.ones(2)),
+    "bincount: minlength": lambda t: t.bincount(t.tensor([1]), minlength=-1),
+    "histc: no bins": lambda t: t.histc(t.ones(2), 0),
+    "histc: nan": lambda t: t.histc(t.tensor([NAN, 1.0])),
+    "histc: range": lambda t: t.histc(t.ones(2), 2, 3.0, 1.0),
+    "histogram: range": lambda t: t.histogram(t.ones(2), 2, range=(3.0, 1.0)),
+    "histogram: infinite": lambda t: t.histogram(t.tensor([INF, 1.0]), 2),
+    "histogramdd: a vector": lambda t: t.histogramdd(t.ones(2), [1]),
+    "histogramdd: bins": lambda t: t.histogramdd(t.ones(2, 2), [1]),
+    "quantile: q": lambda t: t.quantile(t.ones(2), 1.5),
+    "quantile: q's dtype": lambda t: t.quantile(t.ones(2), t.tensor([0.5], dtype=t.float64)),
+    "quantile: integers": lambda t: t.quantile(t.tensor([1, 2]), 0.5),
+    "quantile: nothing": lambda t: t.quantile(t.zeros(0), 0.5),
+    "quantile: interpolation": lambda t: t.quantile(t.ones(2), 0.5, interpolation="cubic"),
+    "cov: dimensions": lambda t: t.cov(t.ones(2, 2, 2)),
+    "cov: fweights' dtype": lambda t: t.cov(t.ones(2, 2), fweights=t.ones(2)),
+    "cov: aweights' length": lambda t: t.cov(t.ones(2, 2), aweights=t.ones(3)),
+    "cov: weights of zero": lambda t: t.cov(t.ones(2, 2), aweights=t.zeros(2)),
+    "renorm: norm": lambda t: t.renorm(t.ones(2, 2), 0, 0, 1),
+    "renorm: a vector": lambda t: t.renorm(t.ones(2), 2, 0, 1),
+    "trapezoid: places": lambda t: t.trapezoid(t.ones(3), t.ones(2)),
+    "unravel_index: floats": lambda t: t.unravel_index(t.ones(3), (2, 2)),
+    "unravel_index: shape": lambda t: t.unravel_index(t.tensor([1]), (-2, 2)),
+}  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore:cov")
+@pytest.mark.parametrize("call", AGREE.values(), ids=AGREE)
+def test_results_are_pytorchs(call):
+    assert difference(call(tdt), call(torch)) is None
+
+
+@pytest.mark.parametrize("call", REFUSED.values(), ids=REFUSED)
+def test_errors_begin_with_pytorchs_words(call):
+    (_, ours), (_, theirs) = attempt(call, tdt), attempt(call, torch)
+    assert theirs is not None
+    assert error_difference(ours, theirs) is None
+    assert first_clause(ours) == first_clause(theirs)
