@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tdt.commands._complete import configs, devices, overrides
+from tdt.commands._complete import checkpoints, configs, devices, overrides
 
 # Of a verb's own Typer: help as plain text (cli.py says why), and no options for completion, which `tdt` has.
 PLAIN: dict[str, Any] = {"add_completion": False, "rich_markup_mode": None}
@@ -25,6 +25,14 @@ ConfigName = Annotated[
     str,
     typer.Argument(
         help="A YAML file, or the name of a config that comes with tdt.", metavar="CONFIG", autocompletion=configs
+    ),
+]
+Checkpoint = Annotated[
+    str,
+    typer.Argument(
+        metavar="RUN|CHECKPOINT",
+        help="A run: name, name/number or folder; or a checkpoint file.",
+        autocompletion=checkpoints,
     ),
 ]
 Overrides = Annotated[

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tdt.commands._complete import checkpoints, splits
+from tdt.commands._complete import splits
 from tdt.commands._help import examples
-from tdt.commands._options import Device, Json, Root, Traceback, Trust
+from tdt.commands._options import Checkpoint, Device, Json, Root, Traceback, Trust
 
 if TYPE_CHECKING:
     from tdt.train.evaluation import Evaluation
@@ -25,14 +25,7 @@ EXAMPLE = examples(
 
 
 def eval(  # noqa: A001 - the verb
-    checkpoint: Annotated[
-        str,
-        typer.Argument(
-            metavar="RUN|CHECKPOINT",
-            help="A run: name, name/number or folder; or a checkpoint file.",
-            autocompletion=checkpoints,
-        ),
-    ],
+    checkpoint: Checkpoint,
     overrides: Annotated[
         list[str] | None,
         typer.Argument(help="Other data, loss or metrics, as in metrics=[accuracy,f1].", metavar="KEY=VALUE..."),
@@ -56,7 +49,7 @@ def eval(  # noqa: A001 - the verb
     json: Json = False,
     predictions: Annotated[
         Path | None,
-        typer.Option("--predictions", metavar="FILE", help="Write a CSV: what each sample is, and is taken for."),
+        typer.Option("--predictions", metavar="FILE", help="Write a CSV: what each sample is and is taken for."),
     ] = None,
     device: Device = None,
     runs_root: Root = Path("runs"),

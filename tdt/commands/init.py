@@ -52,29 +52,31 @@ def init(
         raise typer.BadParameter(
             f"{file} is there already, and is not overwritten; name another: tdt init {what} other.yaml"
         )
-    is_table = path.is_file() and path.suffix.lower() in starters.TABLES
-    if target is not None and not is_table:
-        raise typer.BadParameter("--target is a column of a table", param_hint="--target")
-    if path.is_file() and not is_table:
-        raise typer.BadParameter(f"{what}: expected a {' or '.join(starters.TABLES)} file, a folder or a template")
-    if is_table:
-        text = starters.table(path, file, target)
-    else:
-        text = starters.images(path, file) if path.is_dir() else starters.template(what, file)
+    text, report = _written(path, file, target)
     with open(file, "x", encoding="utf-8") as new:
         new.write(text)
     if json:
         from tdt.commands._tables import print_json
 
         return print_json({"file": str(file)})
-    else:
-        found = [line for line in text.partition("\n\n")[0].splitlines() if is_table or path.is_dir()]
-        print(
-            *(line.removeprefix("#").removeprefix(" ") for line in found[1:-2]),
-            f"{file} is written; next: tdt train {shlex.quote(str(file))}",
-            sep="\n",
-        )
+    print(*report, f"{file} is written; next: tdt train {shlex.quote(str(file))}", sep="\n")
     return 0
+
+
+def _written(path: Path, file: Path, target: str | None) -> tuple[str, list[str]]:
+    """The config, and what was found in the data, which it begins with."""
+    from tdt.train import starters
+
+    is_table = path.is_file() and path.suffix.lower() in starters.TABLES
+    if target is not None and not is_table:
+        raise typer.BadParameter("--target is a column of a table", param_hint="--target")
+    if path.is_file() and not is_table:
+        raise typer.BadParameter(f"{path}: expected a {' or '.join(starters.TABLES)} file, a folder or a template")
+    if not is_table and not path.is_dir():
+        return starters.template(str(path), file), []
+    text = starters.table(path, file, target) if is_table else starters.images(path, file)
+    _, *report = text.partition("\n\n")[0].splitlines()  # below the schema's line, above the command to train
+    return text, [line.removeprefix("#").removeprefix(" ") for line in report[:-2]]
 
 
 def _list(templates: dict[str, str], json: bool) -> int:

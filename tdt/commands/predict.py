@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tdt.commands._complete import checkpoints
 from tdt.commands._help import examples
-from tdt.commands._options import Device, Root, Traceback, Trust
+from tdt.commands._options import Checkpoint, Device, Root, Traceback, Trust
 
 if TYPE_CHECKING:
     from tdt.train.prediction import Prediction
@@ -24,14 +23,7 @@ EXAMPLE = examples(
 
 
 def predict(
-    checkpoint: Annotated[
-        str,
-        typer.Argument(
-            metavar="RUN|CHECKPOINT",
-            help="A run: name, name/number or folder; or a checkpoint file.",
-            autocompletion=checkpoints,
-        ),
-    ],
+    checkpoint: Checkpoint,
     inputs: Annotated[
         list[str],
         typer.Argument(
