@@ -185,11 +185,10 @@ def result_of(operands: list[tuple[dtype, builtins.bool]], scalars: list[dtype])
         z = zero_dims[0]
         for d in zero_dims[1:]:
             z = promote_types(z, d)
-        result = z if result is None or z.category > result.category else result
-        if z.category == COMPLEX and dims and result is z:  # float64 tensor with a complex64 0-d tensor: complex128
-            for d in dims:
-                if d.category == FLOAT:
-                    result = promote_types(result, d)
+        if (
+            result is None or z.category > result.category
+        ):  # a complex one leaves floating-point numbers their precision
+            result = result.to_complex() if z.category == COMPLEX and result and result.category == FLOAT else z
     for s in scalars:
         if result is None or s.category > result.category:
             if s.category == COMPLEX:

@@ -33,6 +33,7 @@ from tdt._ops import (
     view_scatter,
 )  # fmt: skip
 from tdt._ops.elementwise import arithmetic, select
+from tdt._ops.elementwise._front import TAKES, tensor_argument
 from tdt._tensor import Tensor
 from tdt.autograd import _variable
 from tdt.autograd._mode import state
@@ -110,7 +111,11 @@ ALIASES = {"absolute_": "abs_", "arccos_": "acos_", "arccosh_": "acosh_", "arcsi
 
 
 def _in_place(record: Op) -> Callable[..., Tensor]:
+    tensors_only = TAKES.get(record.name) == "none"
+
     def method(self: Tensor, *operands: Any, **statics: Any) -> Tensor:
+        if tensors_only and operands:
+            tensor_argument(f"{record.name}_", operands[0], "other")
         return record.inplace(self, *operands, **statics)
 
     method.__doc__ = f"`{record.name}` in place."
@@ -297,6 +302,8 @@ def _reflected(name: str, record: Op) -> Callable[..., Any]:
         if not isinstance(self, Tensor):
             if name in ("add", "mul", "and", "or", "xor"):
                 raise TypeError(f"'__r{name}__' of Tensor doesn't apply to a '{type(self).__name__}' object")
+            if name == "truediv":
+                raise AttributeError(f"'{type(self).__name__}' object has no attribute 'reciprocal'")
             return NotImplemented
         return record(other, self) if isinstance(other, NUMBERS) else NotImplemented
 
@@ -388,6 +395,7 @@ def bind() -> None:
         setattr(Tensor, f"__{name}__", lambda self, function=function: function(self))
     for name, getter in PROPERTIES.items():
         setattr(Tensor, name, property(getter))
+    Tensor.__div__, Tensor.__rdiv__, Tensor.__idiv__ = Tensor.__truediv__, Tensor.__rtruediv__, Tensor.__itruediv__
     Tensor.__matmul__, Tensor.__rmatmul__ = linalg.matmul, _rmatmul
     Tensor.__getitem__, Tensor.__setitem__ = index.getitem, index.setitem
     Tensor.__iter__, Tensor.__contains__ = _iter, _contains

@@ -48,6 +48,7 @@ for _name, (_oracle, _values) in UNARY.items():
 
 for _name, _function in (("igamma", sp.gammainc), ("igammac", sp.gammaincc)):
     samples(_name, _function, call(ints(2, 3, low=1), POSITIVE), elementwise=True)  # no gradient by the first
+samples("scale", np.ldexp, call(ANY, ints(2, 3)), call(ANY, np.array(3)), elementwise=True)
 samples("frexp", np.frexp, call(ANY), elementwise=True)
 samples("polygamma", lambda a, n: sp.polygamma(n, a), call(POSITIVE, n=1), call(POSITIVE, n=2), elementwise=True)
 samples(

@@ -14,6 +14,8 @@ from tdt._tensor import Tensor
 from tdt.autograd._op import Op, finish, op
 from tdt.autograd._op import unary as run_unary
 
+TAKES: dict[str, str] = {}  # which operands of a binary op may be Python numbers; the in-place methods ask too
+
 
 def ufunc(name: str) -> Callable[..., Any]:
     """A forward that applies the array library's function `name`, into `out` where one is given."""
@@ -110,6 +112,7 @@ def binary(
     traits: further ones of the op.
     """
     record = make_op(name, forward, dtypes=dtypes, to_float=to_float, check=check, **traits)
+    TAKES[name] = numbers
     for operand, rule in rules.items():
         record.vjp(operand)(rule)
     for operand, rule in (fast or {}).items():

@@ -7,6 +7,7 @@ from typing import Any
 
 from tdt import _dtype, _kernels
 from tdt._dtype import FLOATING_AND_COMPLEX, INTS, NUMBERS, REAL, REAL_NUMBERS
+from tdt._from_data import fill_number
 from tdt._ops._common import conj
 from tdt._ops.elementwise._front import binary, check_operands, ufunc2
 from tdt._tensor import Tensor
@@ -68,10 +69,12 @@ def _scaled(x: Any, y: Any, alpha: Any) -> Any:
 
 
 def wrapped(number: Any, like: Any) -> Any:
-    """A Python integer wrapped round into the array's unsigned type; any other number as it is."""
-    if isinstance(number, int) and getattr(like, "dtype", None) is not None and like.dtype.kind == "u":
-        return like.dtype.type(number & (2 ** (8 * like.itemsize) - 1))
-    return number
+    """A Python integer wrapped round into the array's integer type; any other number as it is."""
+    if not isinstance(number, int) or getattr(like, "dtype", None) is None or like.dtype.kind not in "iu":
+        return number
+    count = 2 ** (8 * like.itemsize)
+    number %= count
+    return like.dtype.type(number - count if like.dtype.kind == "i" and number >= count // 2 else number)
 
 
 @op(ufunc="multiply")
@@ -143,7 +146,12 @@ _fmod.vjp("x")(lambda g: g)
 _fmod.vjp("y")(lambda g, x, y: -g * div(x, y, rounding_mode="trunc"))
 
 
-@op(dtypes=NUMBERS)
+def _refuse_pow_of_bools(x: Any, y: Any) -> None:
+    if y is not bool and x in (bool, _dtype.bool.np) and y == _dtype.bool.np:
+        raise NotImplementedError("\"pow\" not implemented for 'Bool'")
+
+
+@op(check=_refuse_pow_of_bools)
 def _pow(xp: ModuleType, x: Any, y: Any, *, out: Any = None) -> Any:
     if x.__class__ is not y.__class__ and y.__class__ in POWERS:
         short = POWERS[y.__class__].get(y)
@@ -152,7 +160,7 @@ def _pow(xp: ModuleType, x: Any, y: Any, *, out: Any = None) -> Any:
     kind = getattr(x, "dtype", getattr(y, "dtype", None)).kind
     if kind in "iu":
         if isinstance(y, int):
-            if y < 0:
+            if fill_number(y, _dtype.of(x.dtype), "exponent")[0] < 0:
                 raise RuntimeError("Integers to negative integer powers are not allowed.")
         elif (y < 0).any():
             return _pow_below_zero(xp, x, y)
@@ -162,7 +170,13 @@ def _pow(xp: ModuleType, x: Any, y: Any, *, out: Any = None) -> Any:
 POWERS = {int: {1: lambda xp, x, out: xp.multiply(x, 1, out=out), 2: lambda xp, x, out: xp.multiply(x, x, out=out),
                 3: lambda xp, x, out: xp.multiply(x * x, x, out=out)},
           float: {0.5: lambda xp, x, out: xp.sqrt(x, out=out), 2.0: lambda xp, x, out: xp.multiply(x, x, out=out)},
-          bool: {}}  # fmt: skip
+          bool: {True: lambda xp, x, out: xp.add(x, False, out=out), False: lambda xp, x, out: _ones(xp, x, out)}}  # fmt: skip
+
+
+def _ones(xp: ModuleType, x: Any, out: Any) -> Any:
+    out = xp.empty_like(x) if out is None else out
+    out[...] = 1
+    return out
 
 
 def _pow_below_zero(xp: ModuleType, x: Any, y: Any) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 from tdt import _dtype
 from tdt._dtype import ALL, INTEGRAL, INTS, REAL
 from tdt._ops.elementwise._front import binary, check_operands, ufunc, ufunc2, unary
+from tdt._ops.elementwise.arithmetic import wrapped
 from tdt._tensor import Tensor, wrap
 from tdt.autograd._op import op
 
@@ -18,8 +19,20 @@ __all__ = [
     "ne", "not_equal", "signbit",
 ]  # fmt: skip
 
+
+def _comparison(name: str) -> Any:
+    """A forward; a Python integer is compared as the tensor's integer type has it, where NumPy would not round it."""
+
+    def forward(xp: ModuleType, x: Any, y: Any, *, out: Any = None) -> Any:
+        if y.__class__ is int and x.dtype.kind in "iu":
+            y = wrapped(y, x)
+        return getattr(xp, name)(x, y) if out is None else getattr(xp, name)(x, y, out=out)
+
+    return forward
+
+
 eq, ne, lt, le, gt, ge = (
-    binary(name, ufunc2(function), {}, f"input {sign} other, element by element.", example, dtypes=dtypes)
+    binary(name, _comparison(function), {}, f"input {sign} other, element by element.", example, dtypes=dtypes)
     for name, function, sign, example, dtypes in (
         ("eq", "equal", "==", ("1, 2", "1, 3", " True, False"), ALL),
         ("ne", "not_equal", "!=", ("1, 2", "1, 3", "False,  True"), ALL),

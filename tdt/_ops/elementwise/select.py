@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tdt import _dtype
-from tdt._dtype import FLOATING, FLOATING_AND_COMPLEX, NUMBERS, REAL, SCALAR_NAMES, check_category
+from tdt._dtype import FLOATING, FLOATING_AND_COMPLEX, INTS, NUMBERS, REAL, SCALAR_NAMES, check_category
 from tdt._from_data import fill_number
 from tdt._ops._common import conj
 from tdt._ops.elementwise._front import binary, check_operands, refuse_out
@@ -69,7 +69,7 @@ logaddexp2 = binary(
 )
 xlogy = binary(
     "xlogy",
-    lambda xp, x, y: xp.where(x == 0, xp.where(xp.isnan(y), y, 0), x * xp.log(y)),
+    lambda xp, x, y: _xlogy(xp, x, y),
     {"x": lambda g, x, y: (g * _log(y)).masked_fill((x == 0) & (y <= 0), 0), "y": lambda g, x, y: g * x / y},
     "input · log(other), and 0 where input is 0.",
     ("2., 0.", "1., 0.", "0., 0."),
@@ -88,6 +88,12 @@ heaviside = binary(
     check=lambda x, y: _one_dtype("heaviside", x, y),
     same_out=True,
 )
+
+
+def _xlogy(xp: ModuleType, x: Any, y: Any) -> Any:
+    dtype = (x if hasattr(x, "dtype") else y).dtype
+    x, y = xp.asarray(x, dtype), xp.asarray(y, dtype)  # the logarithm of a Python number would widen the result
+    return xp.where(x == 0, xp.where(xp.isnan(y), y, xp.zeros_like(y)), x * xp.log(y))
 
 
 def _one_dtype(name: str, x: Any, y: Any) -> None:
@@ -119,6 +125,15 @@ def _log(y: Any) -> Any:
     return y.log() if isinstance(y, Tensor) else math.log(y) if y > 0 else -math.inf if y == 0 else math.nan
 
 
+@op(promote=(), dtypes=FLOATING, elementwise=True)
+def _scale(xp: ModuleType, x: Any, exponent: Any) -> Any:
+    """x · 2^exponent for integers: exact, where 2^exponent alone might not be a number of the type."""
+    return xp.ldexp(x, xp.clip(exponent, -(2**30), 2**30).astype(xp.int32))
+
+
+_scale.vjp("x")(lambda g, exponent: _scale(g, exponent))
+
+
 def ldexp(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """input · 2^other.
 
@@ -129,6 +144,9 @@ def ldexp(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     from tdt._ops.elementwise.arithmetic import mul, pow
 
     check_operands("ldexp", input, other, numbers="none")
+    if input.is_floating_point() and other.dtype.category <= _dtype.INT:
+        check_category("ldexp", INTS, other.dtype)
+        return finish(_scale, out, input, other)
     return mul(input, pow(2.0, other), out=out)
 
 
@@ -185,6 +203,10 @@ def _bounds_of_bools(x: Any, low: Any, high: Any) -> None:
 
 @op(dtypes=REAL, check=_bounds_of_bools)
 def _clamp(xp: ModuleType, x: Any, low: Any = None, high: Any = None, *, out: Any = None) -> Any:
+    if x.dtype.kind in "iu":
+        for bound in (low, high):
+            if isinstance(bound, int):
+                fill_number(bound, _dtype.of(x.dtype), "a bound of clamp")
     if low is None:
         return xp.minimum(x, high, out=out)
     return xp.maximum(x, low, out=out) if high is None else xp.minimum(xp.maximum(x, low), high, out=out)

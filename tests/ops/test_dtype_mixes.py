@@ -1,0 +1,64 @@
+"""Binary ops on every mix of dtypes, ranks and Python numbers: PyTorch's result type, values and refusals."""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tdt
+from tests.helpers import require_torch
+
+DTYPES = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64", "complex64",
+          "complex128")  # fmt: skip
+NUMBERS = (2, -1, 0, 300, 70000, True, 1.5, -2.5, 0.0, 1 + 2j)
+# PyTorch has a complex32, which tdt lacks; where half precision meets other types, it rounds more often than once.
+HALF = ("float16", "bfloat16")
+OPS = ["__floordiv__", "__mod__", "__rfloordiv__", "__rmod__", "__rpow__", "__rsub__", "add", "add_", "bitwise_and",
+       "bitwise_and_", "bitwise_left_shift", "bitwise_right_shift", "clamp_max", "clamp_min", "copysign", "div", "div_",
+       "eq", "eq_", "float_power", "floor_divide", "fmod", "ge", "gt", "ldexp", "le", "logical_and_", "lt", "lt_", "mul",
+       "ne", "pow", "pow_", "remainder", "sub", "xlogy", "xlogy_"]  # fmt: skip
+
+
+def outcome(lib: Any, op: str, dtype: str, other: Any) -> Any:
+    """The result's type and values, or the class of the error."""
+    x = lib.tensor([1, 0, 1, 1] if dtype == "bool" else [3, 255, 5, 2] if dtype == "uint8" else [3, -4, 5, 2],
+                   dtype=getattr(lib, dtype))  # fmt: skip
+    if isinstance(other, tuple):
+        other = lib.tensor(other[0], dtype=getattr(lib, other[1]))
+    try:
+        result = getattr(x, op)(other)
+    except (RuntimeError, TypeError, ValueError, OverflowError) as error:
+        return TypeError if isinstance(error, TypeError) else RuntimeError
+    wide = result.to(
+        lib.complex128 if result.is_complex() else lib.float64 if result.is_floating_point() else result.dtype
+    )
+    return str(result.dtype).partition(".")[2], wide.numpy()
+
+
+def differs(mine: Any, theirs: Any) -> bool:
+    if not isinstance(mine, tuple) or not isinstance(theirs, tuple):
+        return mine is not theirs
+    rtol = 1e-5 if mine[0] not in HALF else 1e-2
+    return mine[0] != theirs[0] or not np.allclose(mine[1], theirs[1], rtol=rtol, atol=1e-6, equal_nan=True)
+
+
+@pytest.mark.parametrize("op", OPS)
+def test_every_mix_of_types_gives_pytorchs_type_and_values(op: str):
+    torch = require_torch()
+    vectors, scalars = [([0, 1, 2, 7], d) for d in DTYPES], [(3, d) for d in DTYPES]
+    wrong = []
+    for dtype, other in itertools.product(DTYPES, [*NUMBERS, *vectors, *scalars]):
+        kinds = (dtype, other[1] if isinstance(other, tuple) else type(other).__name__)
+        half = any(kind in HALF for kind in kinds)
+        if half and (any(kind.startswith("complex") for kind in kinds) or other == 70000):
+            continue
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            mine, theirs = outcome(tdt, op, dtype, other), outcome(torch, op, dtype, other)
+        if differs(mine, theirs):
+            wrong.append((dtype, other, mine, theirs))
+    assert not wrong, f"{len(wrong)} differ, such as {wrong[:3]}"
