@@ -14,8 +14,10 @@ A sample is (input, target); with several inputs (a, b, target), ({"a": …, "b"
 from __future__ import annotations
 
 import dataclasses
+import pickle
 from collections import deque
 from collections.abc import Iterator
+from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
 import numpy as np
@@ -23,7 +25,7 @@ import numpy as np
 import tdt
 from tdt.train import registry
 from tdt.train._failures import REFUSALS, reason
-from tdt.train.config import Component, ConfigErrors, DataConfig, Loader
+from tdt.train.config import Component, ConfigErrors, DataConfig, Loader, imports
 from tdt.train.config.config import SPLITS
 from tdt.train.nested import Held, Pairs, leaves
 from tdt.train.sampling import sample_weights
@@ -107,6 +109,15 @@ class Augmented(Dataset):
             return None
         self._choose_generator()
         return list(_read_batch(self.dataset, indices, self.steps))
+
+    def __getstate__(self) -> Any:
+        """On its way to a worker that is not forked, with the user's own code, which such a one does not have."""
+        return imports.ran(), bytes(ForkingPickler.dumps(self.__dict__))
+
+    def __setstate__(self, state: Any) -> None:
+        files, rest = state
+        imports.run_again(files)
+        self.__dict__ = pickle.loads(rest)
 
     def _choose_generator(self) -> None:
         self.steps.draw_from(self.generator if get_worker_info() is None else None)

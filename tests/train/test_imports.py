@@ -124,6 +124,39 @@ def test_what_is_wrong_with_imports(config, written: str, said: str):
     assert said in message(config, CONFIG.replace("[my_layers.py]", written))
 
 
+OWN_DATA = """
+from tdt.utils.data import Dataset
+from tdt.vision.transforms import Transform
+
+
+class Odd(Dataset):
+    def __init__(self):
+        self.digits = Digits(split="train")
+
+    def __len__(self):
+        return len(self.digits) // 2
+
+    def __getitem__(self, index):
+        return self.digits[2 * index + 1]
+
+
+class Dim(Transform):
+    def batch(self, images):
+        return images * 0.5
+"""
+
+
+def test_a_workers_process_that_is_not_forked_knows_the_users_data_and_transforms(config):
+    (config.parent / "my_layers.py").write_text(CODE + OWN_DATA)
+    text = CONFIG.replace("Digits(split=valid)", "Odd", 1).replace("[ToTensor]", "[ToTensor, Dim]")
+    seen = []
+    for context in ("fork", "spawn"):
+        loader = f"  loader: {{num_workers: 1, multiprocessing_context: {context}}}\n"
+        config.write_text(text.replace("model:", loader + "model:"))
+        seen.append([inputs.numpy().tobytes() for inputs, _ in build(load(config)).loaders["train"]])
+    assert seen[0] == seen[1] and len(seen[0]) > 10
+
+
 def test_a_run_goes_on_and_is_scored_with_the_same_file_alone(config, tmp_path, capsys):
     with Session.start(load(config, ["train.steps=2"]), root="runs") as session:
         session.train()

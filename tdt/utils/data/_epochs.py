@@ -14,7 +14,7 @@ from tdt._device import CPU
 from tdt._random import full_range, generator_for
 from tdt.utils.data._fetch import Recipe
 from tdt.utils.data._progress import Indices, Progress, Sources
-from tdt.utils.data._worker import ENDED, Failure, Orders
+from tdt.utils.data._worker import ENDED, Failure, Orders, Sealed
 from tdt.utils.data._workers import Workers, default_start_method
 
 
@@ -126,7 +126,8 @@ class ParallelEpoch(Epoch):
             self.progress.workers = [None] * self._count
         seed, states = self.progress.base_seed, self.progress.workers
         orders = [
-            Orders(self._recipe, i, self._count, seed, loader.worker_init_fn, states[i]) for i in range(self._count)
+            Orders(Sealed(self._recipe), i, self._count, seed, loader.worker_init_fn, states[i])
+            for i in range(self._count)
         ]
         self._workers = Workers(loader.multiprocessing_context or get_context(default_start_method()), orders)
         self._close = weakref.finalize(self, self._workers.close)

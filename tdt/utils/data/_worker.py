@@ -15,6 +15,7 @@ import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
+from multiprocessing.reduction import ForkingPickler
 from queue import SimpleQueue
 from typing import Any, NamedTuple
 
@@ -36,10 +37,32 @@ class WorkerInfo:
     dataset: Any
 
 
+class Sealed:
+    """A recipe on its way to a worker. One that is not forked opens it when it serves: what it cannot load there is told
+    like any other error, where a process that fails at its very start would leave the rest of a long message unread, and
+    the parent writing for ever.
+    """
+
+    def __init__(self, recipe: Recipe):
+        self._recipe: Recipe | None = recipe
+
+    def __getstate__(self) -> bytes:
+        return bytes(ForkingPickler.dumps(self._recipe))
+
+    def __setstate__(self, state: bytes) -> None:
+        self._recipe, self._state = None, state
+
+    def open(self) -> Recipe:
+        """The recipe."""
+        if self._recipe is None:
+            self._recipe = pickle.loads(self._state)
+        return self._recipe
+
+
 class Orders(NamedTuple):
     """What a worker is started with."""
 
-    recipe: Recipe
+    recipe: Sealed
     worker: int
     num_workers: int
     base_seed: int
@@ -93,7 +116,6 @@ def get_worker_info() -> WorkerInfo | None:
 
 def work(connection: Connection, others: list[Connection], orders: Orders) -> None:
     """A worker's life. `others`: the parent's ends of pipes that a fork copied here, and that must close with it."""
-    global _info
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     if hasattr(signal, "pthread_sigmask"):
@@ -104,8 +126,6 @@ def work(connection: Connection, others: list[Connection], orders: Orders) -> No
     tasks: SimpleQueue = SimpleQueue()
     threading.Thread(target=_listen, args=(connection, tasks), name="tdt-loader-tasks", daemon=True).start()
     _states.seed_worker(orders.base_seed, orders.worker)
-    seed = orders.base_seed + orders.worker
-    _info = WorkerInfo(orders.worker, orders.num_workers, seed, orders.recipe.dataset)
     try:
         _serve(connection, tasks, orders)
     except (BrokenPipeError, ConnectionResetError):
@@ -137,7 +157,7 @@ def _serve(connection: Connection, tasks: SimpleQueue, orders: Orders) -> None:
         kind, index = task
         if kind == RESTART:
             if prepared:
-                fetch, failure = _begin(orders.recipe.fetcher, where)
+                fetch, failure = _begin(orders.recipe.open().fetcher, where)
             continue
         if failure is None and fetch is None:
             continue  # a stream that has ended answers no further tasks
@@ -147,7 +167,7 @@ def _serve(connection: Connection, tasks: SimpleQueue, orders: Orders) -> None:
                 result = fetch(index)
         except StopIteration as end:
             # A dataset with indices has no end: it raised this itself.
-            result, fetch = (ENDED, None) if orders.recipe.streams else (_failure(end, where), fetch)
+            result, fetch = (ENDED, None) if orders.recipe.open().streams else (_failure(end, where), fetch)
         except Exception as error:  # noqa: BLE001  (it is the parent that raises it, in place of a batch)
             result = _failure(error, where)
         states = _states.capture()
@@ -170,11 +190,14 @@ def _begin(make: Callable[[], Callable], where: str) -> tuple[Callable | None, F
 
 def _first(orders: Orders) -> Callable:
     """What makes the batches of the first epoch."""
+    global _info
+    recipe = orders.recipe.open()
+    _info = WorkerInfo(orders.worker, orders.num_workers, orders.base_seed + orders.worker, recipe.dataset)
     if orders.init_fn is not None:
         orders.init_fn(orders.worker)
     if orders.states is not None:
         _states.restore(orders.states)
-    return orders.recipe.fetcher()
+    return recipe.fetcher()
 
 
 def _failure(error: Exception, where: str) -> Failure:

@@ -76,6 +76,26 @@ def test_streams_of_unequal_length_are_interleaved_as_in_pytorch(lengths: list[i
     assert seen[0] == seen[1]
 
 
+class Elsewhere(data.Dataset):
+    """More than a pipe holds, and nothing that another process can load."""
+
+    def __len__(self) -> int:
+        return 4
+
+    def __reduce__(self) -> tuple:
+        return _refuse, (bytes(1 << 20),)
+
+
+def _refuse(content: bytes) -> None:
+    raise ValueError("not here")
+
+
+def test_a_worker_that_cannot_load_its_dataset_says_so() -> None:
+    with pytest.raises(ValueError, match="Caught ValueError in DataLoader worker process 0") as caught:
+        list(data.DataLoader(Elsewhere(), num_workers=1, multiprocessing_context="spawn"))
+    assert "not here" in str(caught.value)
+
+
 def loader_processes() -> set[int | None]:
     """The pids of this process's loader workers; an epoch that an earlier test left in a traceback may still have some."""
     return {child.pid for child in multiprocessing.active_children() if child.name.startswith("tdt-loader")}
