@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from tdt import _backend, _dtype
 from tdt._dtype import dtype
 from tdt._sparse import SparseCOO
@@ -163,7 +161,7 @@ METHODS = {
 }  # fmt: skip
 PROPERTIES = {
     "layout": lambda self: sparse_coo if isinstance(self._a, SparseCOO) else strided,
-    "is_cpu": lambda self: isinstance(getattr(self._a, "values", self._a), np.ndarray),
+    "is_cpu": lambda self: not self.is_cuda,
     "name": lambda self: None,
     **dict.fromkeys(ABSENT, _no),
 }

@@ -10,7 +10,12 @@ import numpy as np
 from tdt import _backend, _dtype
 from tdt._tensor import LEAF, Tensor
 
-options = {"precision": 4, "threshold": 1000, "edgeitems": 3, "linewidth": 80, "sci_mode": None}
+PROFILES: dict[str, dict[str, Any]] = {
+    "default": {"precision": 4, "threshold": 1000, "edgeitems": 3, "linewidth": 80},
+    "short": {"precision": 2, "threshold": 1000, "edgeitems": 2, "linewidth": 80},
+    "full": {"precision": 4, "threshold": math.inf, "edgeitems": 3, "linewidth": 80},
+}
+options: dict[str, Any] = {**PROFILES["default"], "sci_mode": None}
 
 
 def set_printoptions(
@@ -27,19 +32,13 @@ def set_printoptions(
     >>> tdt.set_printoptions(precision=2); print(tdt.tensor([1 / 3])); tdt.set_printoptions(profile="default")
     tensor([0.33])
     """
-    profiles = {
-        "default": {"precision": 4, "threshold": 1000, "edgeitems": 3, "linewidth": 80, "sci_mode": None},
-        "short": {"precision": 2, "threshold": 1000, "edgeitems": 2, "linewidth": 80, "sci_mode": None},
-        "full": {"precision": 4, "threshold": math.inf, "edgeitems": 3, "linewidth": 80, "sci_mode": None},
-    }
     if profile is not None:
-        if profile not in profiles:
-            raise ValueError(f"profile must be one of {', '.join(profiles)}, got {profile!r}")
-        options.update(profiles[profile])
+        if profile not in PROFILES:
+            raise ValueError(f"profile must be one of {', '.join(PROFILES)}, got {profile!r}")
+        options.update(PROFILES[profile])
     given = {"precision": precision, "threshold": threshold, "edgeitems": edgeitems, "linewidth": linewidth}
     options.update({k: v for k, v in given.items() if v is not None})
-    if profile is None:
-        options["sci_mode"] = sci_mode
+    options["sci_mode"] = sci_mode
 
 
 class _Formatter:
@@ -52,14 +51,16 @@ class _Formatter:
             self.width = max((len(str(v)) for v in values.tolist()), default=1)
             return
         counted = values[np.isfinite(values) & (values != 0)]  # as in PyTorch, the others do not widen the column
+        if not counted.size:
+            return
         finite = np.abs(counted.astype(np.float64))
-        if finite.size:
-            low, high = finite.min(), finite.max()
-            self.int_mode = bool((np.ceil(finite) == finite).all())
-            self.sci = high / low > 1000.0 or high > 1.0e8 or (not self.int_mode and low < 1.0e-4)
-        if options["sci_mode"] is not None:
-            self.sci = options["sci_mode"]
-        self.width = max((len(self.number(v)) for v in counted.tolist()), default=1)
+        low, high = finite.min(), finite.max()
+        self.int_mode = bool((np.ceil(finite) == finite).all())
+        # Of float32 numbers PyTorch takes the quotient in double precision, as here.
+        self.sci = (
+            bool(high > 1000 * low or high > 1e8 or low < 1e-4) if options["sci_mode"] is None else options["sci_mode"]
+        )
+        self.width = max(len(self.number(v)) for v in counted.tolist())
 
     def number(self, v: Any) -> str:
         """One number without padding."""
@@ -90,52 +91,77 @@ class _ComplexFormatter:
 def _cut(a: np.ndarray) -> np.ndarray:
     """The elements that are shown: the edges of long dimensions."""
     edge = options["edgeitems"]
+    if not edge and a.ndim > 1:
+        return a[:0]
     for axis, n in enumerate(a.shape):
-        if n > 2 * edge:
+        if n > 2 * edge and edge:
             a = np.concatenate([a.take(range(edge), axis), a.take(range(n - edge, n), axis)], axis)
     return a
 
 
 def _lines(a: np.ndarray, indent: int, form: Any, cut: bool) -> str:
     edge = options["edgeitems"]
-    skips = cut and a.ndim > 0 and a.shape[0] > 2 * edge
     if a.ndim == 0:
         return form(a.item())
+    skips = cut and a.shape[0] > 2 * edge
     rows = [*range(edge), None, *range(len(a) - edge, len(a))] if skips else list(range(len(a)))
     if a.ndim == 1:
         per_line = max(1, (options["linewidth"] - indent) // (form.width + 2))
-        shown = [" ..." if i is None else form(a[i].item()) for i in rows]
+        shown = [" ..."[not edge :] if i is None else form(a[i].item()) for i in rows]
         lines = [", ".join(shown[i : i + per_line]) for i in range(0, len(shown), per_line)]
         return "[" + (",\n" + " " * (indent + 1)).join(lines) + "]"
     parts = ["..." if i is None else _lines(a[i], indent + 1, form, cut) for i in rows]
     return "[" + ("," + "\n" * (a.ndim - 1) + " " * (indent + 1)).join(parts) + "]"
 
 
-def tensor_repr(t: Tensor, name: str = "tensor") -> str:
-    """The text that `repr` gives, e.g. `tensor([1., 2.], requires_grad=True)`."""
-    notes = []
-    if t.is_cuda:
-        notes.append(f"device='{t.device}'")
-    if t.is_sparse:
-        body = f"indices={tensor_repr(t._indices())}, values={tensor_repr(t._values())}, size={tuple(t.shape)}, nnz={t._nnz()}"
-        notes.append("layout=tdt.sparse_coo")
-    else:
-        a = _backend.to_device(t._a, _backend.CPU)
-        a = a.astype(np.float32) if t.dtype is _dtype.bfloat16 else a
-        if a.size == 0:
-            body = "[]"
-            if a.ndim != 1:
-                notes.append(f"size={tuple(a.shape)}")
+def _body(t: Tensor, indent: int) -> str:
+    """The elements, in brackets."""
+    a = _backend.to_device(t._a, _backend.CPU)
+    a = a.astype(np.float32) if t.dtype is _dtype.bfloat16 else a
+    if not a.size:
+        return "[]"
+    cut = a.size > options["threshold"]
+    form = (_ComplexFormatter if a.dtype.kind == "c" else _Formatter)((_cut(a) if cut else a).reshape(-1))
+    return _lines(a, indent, form, cut)
+
+
+def _part(name: str, t: Tensor, indent: int) -> str:
+    """`name=tensor(…)` inside a sparse tensor's text."""
+    size = "" if t.numel() else f", size={tuple(t.shape)}"
+    return f"{name}=tensor({_body(t, indent + len(name) + 8)}{size})"
+
+
+def _joined(text: str, notes: list[str], indent: int, apart: bool) -> str:
+    """The text with what is to be noted at its end, on a new line where the last one is full (or where `apart` says so)."""
+    length = len(text) - text.rfind("\n") + 1
+    for note in notes:
+        if apart or length + len(note) + 2 > options["linewidth"]:
+            text, length, apart = text + ",\n" + " " * indent + note, indent + len(note), False
         else:
-            cut = a.size > options["threshold"]
-            form = (_ComplexFormatter if a.dtype.kind == "c" else _Formatter)((_cut(a) if cut else a).reshape(-1))
-            body = _lines(a, len(name) + 1, form, cut)
+            text, length = text + ", " + note, length + len(note) + 2
+    return text + ")"
+
+
+def tensor_repr(t: Tensor) -> str:
+    """The text that `repr` gives, e.g. `tensor([1., 2.], requires_grad=True)`."""
+    name = "tensor" if type(t) is Tensor or type(t).__module__ == "tdt.nn.parameter" else type(t).__name__
+    indent, size = len(name) + 1, f"size={tuple(t.shape)}"
+    notes = [f"device='{t.device}'"] if t.is_cuda else []
     default = _dtype.get_default_dtype()
-    usual = (default,) if t._a.size == 0 else (default, default.to_complex(), _dtype.int64, _dtype.bool)
-    if t.dtype not in usual:
+    if t.is_sparse:
+        body = _part("indices", t._indices(), indent) + ",\n" + " " * indent + _part("values", t._values(), indent)
+        notes += [size, f"nnz={t._nnz()}"]
+    else:
+        body = _body(t, indent)
+        if t.ndim != 1 if not t._a.size else not options["edgeitems"]:
+            notes.append(size)
+    shown = t._a.size or t.is_sparse
+    if t.dtype not in ((default, default.to_complex(), _dtype.int64, _dtype.bool) if shown else (default,)):
         notes.append(f"dtype={t.dtype}")
+    if t.is_sparse:
+        notes.append("layout=tdt.sparse_coo")
     if t.grad_fn is not None:
         notes.append(f"grad_fn=<{t.grad_fn.name()}>")
     elif t._edge is LEAF:
         notes.append("requires_grad=True")
-    return f"{name}({', '.join([body, *notes])})"
+    return _joined(f"{name}({body}", notes, indent, t.is_sparse)

@@ -100,7 +100,7 @@ class Tensor:
     @property
     def is_cuda(self) -> bool:
         """Whether the elements lie on a GPU."""
-        return not isinstance(self._a, np.ndarray)
+        return _backend.device_of(self._a).type == "cuda"
 
     @property
     def _version(self) -> int:
