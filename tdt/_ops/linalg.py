@@ -217,6 +217,9 @@ def _added(name: str, product: Any, ranks: tuple[int, int], doc: str) -> Any:
             )
         if input.dtype.category < FLOAT:  # as C converts them
             alpha, beta = int(alpha), int(beta)
+        if input.dtype.category == FLOAT and input.itemsize == 2 and ranks != (1, 1):  # rounded once, at the end
+            wide = function(input.float(), a.float(), b.float(), beta=beta, alpha=alpha).to(input.dtype)
+            return wide if out is None else store_into(out, wide, exact=True)
         result = product(a, b)
         if alpha != 1:
             result = result * alpha

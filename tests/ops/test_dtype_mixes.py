@@ -62,3 +62,17 @@ def test_every_mix_of_types_gives_pytorchs_type_and_values(op: str):
         if differs(mine, theirs):
             wrong.append((dtype, other, mine, theirs))
     assert not wrong, f"{len(wrong)} differ, such as {wrong[:3]}"
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize(
+    ("name", "shapes"), [("addmm", [(5, 7), (5, 33), (33, 7)]), ("baddbmm", [(2, 5, 7), (2, 5, 33), (2, 33, 7)])]
+)
+def test_half_precision_sums_of_products_are_rounded_once(name: str, shapes: list[tuple[int, ...]], dtype: str):
+    given = [
+        tdt.from_numpy(np.random.RandomState(i).randn(*shape)).to(getattr(tdt, dtype)) for i, shape in enumerate(shapes)
+    ]
+    function, half = getattr(tdt, name), getattr(tdt, dtype)
+    for beta, alpha in ((1, 1), (0.5, 2.25)):
+        exact = function(*[t.double() for t in given], beta=beta, alpha=alpha)
+        assert tdt.equal(function(*given, beta=beta, alpha=alpha), exact.float().to(half))
