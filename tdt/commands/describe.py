@@ -45,8 +45,9 @@ def describe(
 
     parts = build(_read(what, [*(overrides or ()), *([f"device={device}"] if device else ())], runs_root), splits=())
     errors = ConfigErrors()
-    split = open_splits(parts.config.data, errors)["train"]
-    costs = estimate(parts, split)
+    splits = open_splits(parts.config.data, errors, needed=())  # one sample's shape, for which many need no files
+    errors.raise_if_any()
+    costs = estimate(parts, splits["train"])
     if json:
         return print_json(_facts(parts, costs))
     print(f"{layers(parts)}\n\n{_as_text(costs)}")

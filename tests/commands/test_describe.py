@@ -36,6 +36,17 @@ def test_layers_and_costs_are_shown(work, capsys):
     assert not list(work.iterdir())
 
 
+def test_data_that_are_not_there_are_not_needed(work, capsys, monkeypatch):
+    monkeypatch.setenv("TDT_DATA", str(work))
+    code, out, err = described(capsys, "mlp")
+    assert (code, err) == (0, "") and "a training step of 128 samples, measured" in out
+    code, _, err = described(capsys, "digits-mlp", "data.train=NPZ(/data/x.npz)")
+    assert code == 2 and err.startswith(
+        "<command line>:1:12: data.train: NPZ(/data/x.npz) cannot be read as a name or a"
+    )
+    assert "invalid syntax; quote the text '/data/x.npz'" in err
+
+
 def test_a_script_reads_what_is_held_and_what_a_step_needs(work, capsys):
     found = json.loads(described(capsys, "digits-mlp", "data.loader.batch_size=256", "--json")[1])
     size = found["bytes"]

@@ -59,7 +59,7 @@ class _Reader:
                 warnings.simplefilter("ignore")  # "\d" in a string is the config's business
                 tree = ast.parse(_QUOTED_OR_REFERENCE.sub(_as_name, text), mode="eval").body
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-            self.fail(None, f"{_shown(text)} cannot be read as a name or a call: {_reason(error)}")
+            self.fail(None, f"{_shown(text)} cannot be read as a name or a call: {_reason(error)}{_advice(text)}")
         call = self.call(tree, self.path)
         call.source, call.key_source = self.scalar.source, self.scalar.key_source
         return call
@@ -162,6 +162,12 @@ def _reason(error: BaseException) -> str:
     if isinstance(error, (RecursionError, MemoryError)):
         return "it nests too deeply"
     return error.msg if isinstance(error, SyntaxError) else str(error)
+
+
+def _advice(text: str) -> str:
+    """To quote what looks like a path."""
+    path = re.search(r"[(,=]\s*([\w.~-]*[/\\:][^,()'\"\s]*)", text)
+    return f"; quote the text {path[1]!r}" if path else ""
 
 
 def unparse(node: Node, inside: bool = False) -> str:
