@@ -67,12 +67,12 @@ METHODS: dict[Any, str] = {
         transpose unflatten unfold unsqueeze view""",
     split: """
         as_strided chunk dsplit hsplit split split_with_sizes storage_offset tensor_split unbind unsafe_chunk unsafe_split
-        vsplit""",
+        unsafe_split_with_sizes vsplit""",
     join: "diag diag_embed diagflat fliplr flipud repeat repeat_interleave roll rot90 tril triu",
     memory: "clone contiguous copy_ cpu cuda fill_ is_contiguous to type_as zero_",
-    index: "argwhere index_put index_put_ nonzero",
+    index: "argwhere fill_diagonal_ index_put index_put_ nonzero nonzero_static",
     pick: """
-        index_add index_copy index_fill index_select masked_scatter masked_select put take take_along_dim""",
+        index_add index_copy index_fill index_reduce index_select masked_scatter masked_select put take take_along_dim""",
     counting: "bincount histc histogram",
     statistics: "corrcoef cov nanquantile quantile renorm",
     view_copies: "narrow_copy",
@@ -98,7 +98,8 @@ BY_FUNCTION: dict[str, Callable[..., Any]] = {
     "addcdiv": select.addcdiv, "addbmm": linalg.addbmm, "addmm": linalg.addmm, "addmv": linalg.addmv,
     "addr": linalg.addr, "baddbmm": linalg.baddbmm, "cumprod": order.cumprod, "cumsum": order.cumsum,
     "index_add": pick.index_add, "index_copy": pick.index_copy,
-    "index_fill": pick.index_fill, "ldexp": select.ldexp, "lerp": select.lerp, "logit": elementwise.logit,
+    "index_fill": pick.index_fill, "index_reduce": pick.index_reduce, "ldexp": select.ldexp, "lerp": select.lerp,
+    "logit": elementwise.logit,
     "masked_scatter": pick.masked_scatter, "mvlgamma": special.mvlgamma, "nan_to_num": elementwise.nan_to_num, "put": pick.put,
     "renorm": statistics.renorm,
     "scatter_reduce": scatter.scatter_reduce, "tril": join.tril, "triu": join.triu,

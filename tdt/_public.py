@@ -74,6 +74,7 @@ from tdt._ops.resize import *
 from tdt._ops.rnn import *
 from tdt._ops.scatter import *
 from tdt._ops.search import *
+from tdt._ops.segments import *
 from tdt._ops.shape import *
 from tdt._ops.shuffle import *
 from tdt._ops.softmax import *

@@ -20,7 +20,7 @@ from tdt.autograd._inplace import check_writable, write
 from tdt.autograd._mode import state
 from tdt.autograd._op import apply, op
 
-__all__ = ["argwhere", "index_put", "nonzero"]
+__all__ = ["argwhere", "index_put", "nonzero", "nonzero_static"]
 
 BASIC = (int, slice, type(None), type(...))
 
@@ -404,3 +404,40 @@ def argwhere(input: Tensor) -> Tensor:
     tensor([[1]])
     """
     return nonzero(input)
+
+
+def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
+    """The first `size` rows of `nonzero`, and rows of fill_value where there are fewer.
+
+    >>> import tdt
+    >>> tdt.nonzero_static(tdt.tensor([0, 5]), size=2)
+    tensor([[ 1],
+            [-1]])
+    """
+    if size < 0:
+        raise RuntimeError(f"nonzero_static: 'size' must be an non-negative integer, but got {size}")
+    found = nonzero(input)[:size]
+    rows = found.new_full((size, input.ndim), fill_value)
+    rows[: len(found)] = found
+    return rows
+
+
+def fill_diagonal_(input: Tensor, fill_value: Any, wrap: bool = False) -> Tensor:
+    """Write a number to the elements whose indices are all equal; wrap: of a tall matrix again below, a row left out.
+
+    >>> import tdt
+    >>> tdt.zeros(2, 2).fill_diagonal_(5)
+    tensor([[5., 0.],
+            [0., 5.]])
+    """
+    if input.ndim < 2:
+        raise RuntimeError("dimensions must larger than 1")
+    if input.ndim > 2 and len(set(input.shape)) != 1:
+        raise RuntimeError(f"all dimensions of input must be of equal length, but got {list(input.shape)}")
+    if input.ndim > 2:
+        place = input.new_tensor(range(input.shape[0]), dtype=_dtype.int64)
+        return index_put_(input, [place] * input.ndim, input.new_full((), fill_value))
+    height, width = input.shape
+    for top in range(0, height if wrap and width else min(height, 1), width + 1):
+        input[top:].diagonal().fill_(fill_value)
+    return input

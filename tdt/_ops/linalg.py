@@ -18,8 +18,8 @@ from tdt._tensor import Tensor
 from tdt.autograd._op import binary, finish, op
 
 __all__ = [
-    "addbmm", "addmm", "addmv", "addr", "baddbmm", "bmm", "cross", "dist", "dot", "einsum", "ger", "inner", "kron",
-    "matmul", "mm", "mv", "norm", "outer", "tensordot", "trace", "vdot",
+    "addbmm", "addmm", "addmv", "addr", "baddbmm", "bmm", "cross", "dist", "dot", "einsum", "frobenius_norm", "ger", "inner",
+    "kron", "matmul", "mm", "mv", "norm", "nuclear_norm", "outer", "tensordot", "trace", "vdot",
 ]  # fmt: skip
 
 
@@ -514,6 +514,26 @@ def norm(
     x = input if dtype is None else input.to(dtype)
     check_float("linalg.vector_norm", x)
     return vector_norm(x, 2 if p in ("fro", None) else p, dim, keepdim, out=out)
+
+
+def frobenius_norm(input: Tensor, dim: Dims, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
+    """`norm` with p="fro"; linalg.matrix_norm is the newer form.
+
+    >>> import tdt
+    >>> tdt.frobenius_norm(tdt.tensor([[3.0, 4.0]]), (0, 1))
+    tensor(5.)
+    """
+    return norm(input, "fro", dim, keepdim, out)
+
+
+def nuclear_norm(input: Tensor, dim: Dims = None, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
+    """`norm` with p="nuc"; linalg.matrix_norm is the newer form.
+
+    >>> import tdt
+    >>> tdt.nuclear_norm(tdt.tensor([[3.0, 0.0], [0.0, 4.0]]))
+    tensor(7.)
+    """
+    return norm(input, "nuc", dim, keepdim, out)
 
 
 def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:

@@ -8,19 +8,19 @@ from typing import Any
 import numpy as np
 
 from tdt import _dtype
-from tdt._dtype import SCALAR_NAMES
+from tdt._dtype import REAL_NUMBERS, SCALAR_NAMES, check_category
 from tdt._ops._common import wrap_dim
 from tdt._ops.elementwise._front import refuse_out
 from tdt._ops.elementwise.arithmetic import wrapped
 from tdt._ops.elementwise.select import fitting
 from tdt._ops.index import add_at
-from tdt._ops.scatter import at_least_1d, gather, in_range
+from tdt._ops.scatter import at_least_1d, gather, in_range, scatter_reduce
 from tdt._overlap import check_memory, refuse_shared
 from tdt._tensor import Tensor
 from tdt.autograd._op import finish, op
 
 __all__ = [
-    "index_add", "index_copy", "index_fill", "index_select", "masked_scatter", "masked_select", "put", "take",
+    "index_add", "index_copy", "index_fill", "index_reduce", "index_select", "masked_scatter", "masked_select", "put", "take",
     "take_along_dim",
 ]  # fmt: skip
 
@@ -151,6 +151,32 @@ def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor, *, out: T
     """
     refuse_out(out, input)
     return finish(_index_copy, out, input, index, source, dim=_index_source("index_copy", input, dim, index, source))
+
+
+def index_reduce(
+    input: Tensor,
+    dim: int,
+    index: Tensor,
+    source: Tensor,
+    reduce: str,
+    *,
+    include_self: bool = True,
+    out: Tensor | None = None,
+) -> Tensor:
+    """A copy of `input` with the "prod", "mean", "amax" or "amin" of source's entries that `index` sends to one place.
+
+    Along `dim`; input's own entry counts too, unless include_self is False.
+
+    >>> import tdt
+    >>> tdt.index_reduce(tdt.ones(2), 0, tdt.tensor([1, 1]), tdt.tensor([3.0, 4.0]), "amax")
+    tensor([1., 4.])
+    """
+    if reduce not in ("prod", "mean", "amax", "amin"):
+        raise RuntimeError(f"index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got {reduce}.")
+    check_category("index_reduce", REAL_NUMBERS, input.dtype)
+    d = _index_source("index_reduce", input, dim, index, source)
+    spread = index.reshape([-1 if k == d else 1 for k in range(max(source.ndim, 1))]).expand(source._a.shape or (1,))
+    return scatter_reduce(input, d, spread.reshape(source._a.shape), source, reduce, include_self=include_self, out=out)
 
 
 @op(promote=(), broadcasts=False, computes=False)

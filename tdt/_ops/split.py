@@ -15,7 +15,8 @@ from tdt.autograd._op import op
 
 __all__ = [
     "as_strided", "chunk", "dsplit", "hsplit", "split", "split_with_sizes", "tensor_split", "unbind", "unsafe_chunk",
-    "unsafe_split", "vsplit",
+    "unsafe_split",
+    "unsafe_split_with_sizes", "vsplit",
 ]  # fmt: skip
 
 
@@ -210,6 +211,16 @@ def unsafe_split(tensor: Tensor, split_size: Any, dim: int = 0) -> tuple[Tensor,
     (tensor([0, 1]), tensor([2]))
     """
     return _alone(tensor, split(tensor, split_size, dim), dim)
+
+
+def unsafe_split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0) -> tuple[Tensor, ...]:
+    """As `split_with_sizes`, with parts that may each be written to.
+
+    >>> import tdt
+    >>> tdt.unsafe_split_with_sizes(tdt.arange(3), [1, 2])
+    (tensor([0]), tensor([1, 2]))
+    """
+    return _alone(input, split_with_sizes(input, split_sizes, dim), dim)
 
 
 def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:

@@ -40,6 +40,17 @@ AGREE = {
     "gradient: places": lambda t: t.gradient(t.tensor([1.0, 4.0, 16.0]), spacing=(t.tensor([0.0, 1.0, 3.0]),), edge_order=2),
     "gradient: one spacing for two dimensions": lambda t: t.gradient(t.arange(6.0).reshape(2, 3) ** 2, spacing=2.0),
     "renorm: infinity": lambda t: t.renorm(t.tensor([[3.0, -4.0], [0.1, 0.2]]), INF, 1, 1.0),
+    "fill_diagonal_: a tall matrix": lambda t: t.zeros(7, 3).fill_diagonal_(2, wrap=True),
+    "fill_diagonal_: a tall matrix, once": lambda t: t.zeros(7, 3).fill_diagonal_(2),
+    "fill_diagonal_: a wide matrix": lambda t: t.zeros(3, 5).fill_diagonal_(2, True),
+    "fill_diagonal_: a cube": lambda t: t.zeros(3, 3, 3).fill_diagonal_(2),
+    "segment_reduce: an empty segment": lambda t: [
+        t.segment_reduce(t.tensor([1.0, 2.0, 4.0]), how, lengths=t.tensor([2, 0, 1]))
+        for how in ("sum", "mean", "max", "min", "prod")],
+    "frobenius_norm": lambda t: t.frobenius_norm(t.tensor([[3.0, 4.0], [0.0, 12.0]]), (0, 1), keepdim=True),
+    "nuclear_norm": lambda t: t.nuclear_norm(t.tensor([[3.0, 4.0], [0.0, 12.0]])),
+    "unsafe_split_with_sizes": lambda t: t.unsafe_split_with_sizes(t.arange(6).reshape(2, 3), [1, 2], 1),
+    "index_put_": lambda t: t.index_put_(t.zeros(3), (t.tensor([0, 0]),), t.ones(2), accumulate=True),
     "unravel_index: outside": lambda t: t.unravel_index(t.tensor([-1, 7]), (2, 3)),
 }  # fmt: skip
 
@@ -77,6 +88,11 @@ REFUSED = {
     "renorm: norm": lambda t: t.renorm(t.ones(2, 2), 0, 0, 1),
     "renorm: a vector": lambda t: t.renorm(t.ones(2), 2, 0, 1),
     "trapezoid: places": lambda t: t.trapezoid(t.ones(3), t.ones(2)),
+    "fill_diagonal_: a vector": lambda t: t.zeros(3).fill_diagonal_(1),
+    "fill_diagonal_: other sizes": lambda t: t.zeros(3, 3, 2).fill_diagonal_(1),
+    "index_reduce: how": lambda t: t.index_reduce(t.ones(2), 0, t.tensor([0]), t.ones(1), "sum"),
+    "segment_reduce: lengths": lambda t: t.segment_reduce(t.ones(2), "sum", lengths=t.tensor([-1, 3])),
+    "segment_reduce: integers": lambda t: t.segment_reduce(t.tensor([1]), "sum", lengths=t.tensor([1])),
     "unravel_index: floats": lambda t: t.unravel_index(t.ones(3), (2, 2)),
     "unravel_index: shape": lambda t: t.unravel_index(t.tensor([1]), (-2, 2)),
 }  # fmt: skip

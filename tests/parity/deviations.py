@@ -44,6 +44,9 @@ DEVIATIONS = [
                 "small integers: PyTorch takes them too, unless there is dilation") for n in (1, 2, 3)],
     *[Deviation(f"nn.functional.adaptive_avg_pool{n}d", "refused", ("complex64", "complex128"), "tdt raises",
                 "PyTorch takes a single window, as a mean; what a dtype can do does not hang on sizes here") for n in (1, 3)],
+    *[Deviation(f"index_reduce/{how}", "refused", ("bool", "complex64", "complex128"), "tdt raises",
+                "PyTorch takes them where input has several dimensions, and refuses them for vectors")
+      for how in ("mean", "prod", "amin", "amax")],
     Deviation("tensordot", "refused", ("bool",), "tdt raises", "PyTorch takes bools where one of the sizes is 1"),
     Deviation("narrow_copy", "error", ("*",), "Dimension out of range", "as narrow says it; PyTorch's is an assertion"),
     Deviation("split_with_sizes_copy", "out= needs grad", ("*",), "don't support automatic differentiation",

@@ -97,6 +97,9 @@ def is_lambda(info: OpInfo) -> bool:
     return isinstance(info.op, types.FunctionType) and info.op.__module__.startswith("torch.testing")
 
 
+RENAMED = {"_segment_reduce": "segment_reduce"}  # names of the database that are not the public ones
+
+
 @functools.cache
 def our_function(name: str, variant: str) -> Callable | None:
     """The tdt function that answers for an entry of the database; None where tdt does not have it."""
@@ -106,7 +109,7 @@ def our_function(name: str, variant: str) -> Callable | None:
         found = lookup(name)
         known = known or (callable(found) and not isinstance(found, type))
         return over_tdt(info.op) if known else None
-    found = lookup(name)
+    found = lookup(RENAMED.get(name, name))
     if callable(found) and not isinstance(found, type):
         return found
     is_method = name.startswith("__") or isinstance(info.op, types.MethodDescriptorType)
