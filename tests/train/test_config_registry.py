@@ -166,3 +166,19 @@ def test_an_annotation_for_type_checkers_leaves_the_others_checked():
 
     found = parameters_of(function, supplied=1)
     assert {name: p.annotation for name, p in found.items()} == {"size": int, "flag": bool, "rest": Any}
+
+
+@pytest.mark.parametrize(
+    ("step", "said"),
+    [
+        ("RandomRotation(30, expand=true)", "RandomRotation has none: images of several sizes would make no batch"),
+        (
+            "Normalize(0.5, 0.5, inplace=true)",
+            "Normalize has none: a step leaves the images that it is given as they are",
+        ),
+    ],
+)
+def test_an_option_of_torchvisions_that_a_transform_has_not_is_refused_with_the_reason(step: str, said: str):
+    with pytest.raises(ConfigError) as caught:
+        load("digits-mlp", [f'data.transform=[ToTensor, "{step}"]'])
+    assert len(caught.value.messages) == 1 and said in caught.value.messages[0]

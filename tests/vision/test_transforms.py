@@ -178,3 +178,11 @@ def test_an_own_transform_needs_batch_only():
 
     image = pixels(4, 5)
     equal(Flip()(image), image[:, ::-1])
+
+
+@pytest.mark.parametrize(
+    ("mean", "std", "said"), [([0.1, 0.2], 1.0, "mean has 2"), (0.5, [1.0, 2.0, 3.0], "std has 3")]
+)
+def test_normalize_makes_no_channels(mean, std, said: str):
+    with pytest.raises(ValueError, match=f"Normalize: {said} numbers for 1 channels"):
+        Normalize(mean, std)(tdt.zeros(1, 4, 4))

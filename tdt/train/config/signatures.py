@@ -131,6 +131,7 @@ def _is_settable(
 ) -> bool:  # fmt: skip
     """Whether a config may set the argument `name`; if not, that is added to `errors`."""
     open_ended = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+    refused = getattr(registry.find(owner), "refused_arguments", {})
     suggestion = None
     if name in BY_TDT and (name in parameters or open_ended):
         message = f"{name} is set for the whole run, not for one {registry.kind}; remove it"
@@ -138,6 +139,8 @@ def _is_settable(
         message = f"{name} is given by tdt; remove it"
     elif name in parameters or open_ended:
         return True
+    elif name in refused:
+        message = f"{owner} has none: {refused[name]}"
     else:
         options = [p for p in parameters if p not in BY_TDT]
         suggestion = nearest(name, options)

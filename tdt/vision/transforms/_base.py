@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -19,8 +19,12 @@ class Transform:
 
     random: whether two calls may differ.
     generator: where a random step draws from; None is the default generator.
+    refused_arguments: those of torchvision's that a step does not take, and why: for who writes one in a config.
     """
 
+    refused_arguments: ClassVar[Mapping[str, str]] = {
+        "inplace": "a step leaves the images that it is given as they are"
+    }
     random = False
     generator: Generator | None = None
 

@@ -41,7 +41,7 @@ class ToTensor(Transform):
 class Normalize(Transform):
     """(x - mean) / std of tensors (C, H, W), with one number for all channels or one for each.
 
-    Raises ValueError for a std of 0, and TypeError for what is not a floating-point tensor.
+    Raises ValueError for a std of 0 and for more numbers than channels, and TypeError for what is not a floating-point tensor.
 
     >>> import tdt
     >>> from tdt.vision.transforms import Normalize
@@ -59,6 +59,9 @@ class Normalize(Transform):
         if not isinstance(images, Tensor) or not images.is_floating_point():
             got = images.dtype if isinstance(images, Tensor) else type(images).__name__
             raise TypeError(f"Normalize: expected a floating-point tensor, got {got}; put ToTensor before it")
+        for name, value in (("mean", self.mean), ("std", self.std)):
+            if np.size(value) not in (1, images.shape[-3]):
+                raise ValueError(f"Normalize: {name} has {np.size(value)} numbers for {images.shape[-3]} channels")
         mean, std = (
             wrap(np.asarray(value, dtype=images.dtype.np).reshape(-1, 1, 1)).to(images.device)
             for value in (self.mean, self.std)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Literal
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -197,6 +198,7 @@ class RandomRotation(Moving):
              [0, 2]]])
     """
 
+    refused_arguments: ClassVar[Mapping[str, str]] = {"expand": "images of several sizes would make no batch"}
     random = True
 
     def __init__(
