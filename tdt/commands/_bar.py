@@ -46,9 +46,9 @@ class BarConsole(Console):
 
     def step(self, event: StepDone) -> None:
         if event.scalars:
-            named = {tag.removeprefix("train/"): value for tag, value in event.scalars.items()}
-            rate = named.pop("time/samples_per_second", 0.0)
-            means = [f"{name} {number(value)}" for name, value in named.items() if name.partition("/")[0] != "lr"]
+            rate = event.scalars.get("time/samples_per_second", 0.0)
+            named = [(tag.partition("/"), value) for tag, value in event.scalars.items()]
+            means = [f"{name} {number(value)}" for (split, _, name), value in named if split == "train"]
             self._scores = " ".join([*means, f"{rate:,.0f}/s"])
         now = time.perf_counter()
         if now - self._shown >= INTERVAL or event.step == self._steps:

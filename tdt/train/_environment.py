@@ -14,6 +14,11 @@ from typing import Any
 
 from tdt._about import __version__
 
+try:
+    import resource
+except ImportError:  # Windows
+    resource = None  # type: ignore[assignment]
+
 # Whose version can change a run's bits or files; those not installed are left out.
 _CPU = ("numpy", "scipy", "numba", "llvmlite", "ml_dtypes", "safetensors", "tensorboard")
 _GPU = ("cupy-cuda12x", "cupy-cuda13x", "nvidia-cudnn-frontend")
@@ -45,6 +50,14 @@ def environment() -> dict[str, Any]:
         "memory_bytes": _memory(),
         "variables": {name: os.environ[name] for name in _VARIABLES if name in os.environ},
     }
+
+
+def peak_memory() -> int:
+    """Bytes of main memory that this process held at most; 0 where the system does not say."""
+    if resource is None:
+        return 0
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
 
 
 def _git() -> dict[str, Any] | None:

@@ -38,6 +38,7 @@ from tdt.train.overfit import few_batches
 from tdt.train.patterns import check_patterns, matching
 from tdt.train.sampling import check_sampler
 from tdt.train.shapes import BATCH, Row, check_shapes
+from tdt.train.showing.check import check_log
 
 BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
 
@@ -181,6 +182,8 @@ def build(
         balance_classes(opened["train"].dataset, rows[-1].shape[0], loss.main, errors)
     if sound and training and "train" in opened:
         _check_batches(sound, opened["train"], model, rows, errors)
+    if sound and training and rows and loss is not None:
+        check_log(sound, model, loss.main, rows, facts, errors)
     device = find_device(sound, errors) if sound else tdt.device("cpu")
     config = draft.finish()
     assert loss is not None

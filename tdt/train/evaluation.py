@@ -17,6 +17,7 @@ from tdt.train._failures import Explained
 from tdt.train._fault import fault_point
 from tdt.train.build import Parts, build
 from tdt.train.config import loads
+from tdt.train.deciding import decided
 from tdt.train.metrics import Reading
 from tdt.train.metrics.confusion import confusion_matrix
 from tdt.train.state import data_state, fitting, generators, load_model, load_run
@@ -41,13 +42,14 @@ def read(parts: Parts, loader: DataLoader, obey: Callable[[], object]) -> Iterat
 def evaluate(
     parts: Parts,
     split: str,
-    pairs: list[tuple[Tensor, Tensor]] | None = None,
+    hear: Callable[[Any, Tensor, Tensor], object] = lambda inputs, output, targets: None,
     obey: Callable[[], object] = lambda: None,
     most: int | None = None,
 ) -> dict[str, float]:
     """Loss and metrics of parts.scored over a split, in eval mode and without gradients.
 
-    pairs: collects what the model gives for each batch, and its targets. obey: called after each; what it raises ends this.
+    hear: gets inputs, what the model gives and targets of each batch, as metrics compare them. obey: called after each;
+    what it raises ends this.
     most: so many batches at most.
     StepError for what data, model or loss refuse.
     """
@@ -60,8 +62,7 @@ def evaluate(
             output, targets = parts.loss.compared(output, targets, inputs)
             for metric in metrics.values():
                 metric.update(output, targets, loss)
-            if pairs is not None:
-                pairs.append((output, targets))
+            hear(inputs, output, targets)
             seen += len(targets)
             if most is None:
                 fault_point("validate")
@@ -167,21 +168,11 @@ def evaluate_checkpoint(
     with fitting(path):
         load_model(parts, tensors)
     pairs: list[tuple[Tensor, Tensor]] = []
-    scores = evaluate(parts, split, pairs, obey=lambda: progress(len(pairs), len(parts.loaders[split])))
+    scores = evaluate(
+        parts, split, lambda _, *pair: pairs.append(pair), obey=lambda: progress(len(pairs), len(parts.loaders[split]))
+    )
     given, targets = (tdt.cat(list(side)).cpu() for side in zip(*pairs, strict=True))
     reading = Reading.of(parts.loss.main)
-    predictions, classes = _decided(reading, given, targets, parts.facts["classes"])
+    predictions, classes = decided(reading, given, targets, parts.facts["classes"])
     told = targets.tolist(), predictions.tolist(), classes
     return Evaluation(Path(path), meta["step"], meta["epoch"], split, scores, *told, reading.ignore_index)
-
-
-def _decided(reading: Reading, given: Tensor, targets: Tensor, names: list[str]) -> tuple[Tensor, list[str]]:
-    """Predictions from what the model gave, and the names of classes where each is one."""
-    if reading.threshold is not None:
-        yes = given.gt(reading.threshold).long().reshape(targets.shape)
-        single = yes.numel() == len(yes)
-        return yes, (names if len(names) == 2 else ["0", "1"]) if single else []
-    if targets.is_floating_point() or given.ndim <= targets.ndim:
-        return given, []
-    count = given.shape[1]
-    return given.argmax(1), names if len(names) == count else [str(number) for number in range(count)]

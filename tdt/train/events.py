@@ -214,18 +214,18 @@ class TensorBoardLog:
             self._older = _cut_event_files(Path(folder), lengths)
         # A new run's file has the record too, at 0: a TensorBoard at work takes only the second for a restart.
         purge_step = 0 if lengths is None else step + 1
-        self._writer = SummaryWriter(folder, purge_step=purge_step, flush_secs=flush_secs)
+        self.writer = SummaryWriter(folder, purge_step=purge_step, flush_secs=flush_secs)
 
     def __call__(self, event: Event) -> None:
         for tag, value in event.scalars.items():
-            self._writer.add_scalar(tag, value, event.step)
+            self.writer.add_scalar(tag, value, event.step)
 
     def sync(self) -> dict[str, int]:
         """Put all summaries on the disk; returns {event file: length in bytes}, files before a resume included."""
-        return self._older | self._writer.sync()
+        return self._older | self.writer.sync()
 
     def close(self) -> None:
-        self._writer.close()
+        self.writer.close()
 
 
 def _cut_event_files(folder: Path, lengths: Mapping[str, int]) -> dict[str, int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tdt import Tensor, no_grad
-from tdt.nn.utils import clip_grad_norm_, clip_grad_value_
+from tdt.nn.utils import clip_grad_norm_, clip_grad_value_, get_total_norm
 from tdt.train.build import Parts
 from tdt.train.mixup import Mixup
 
@@ -21,6 +21,7 @@ class Learning:
         warmup = self.train.warmup
         self.warm_after = 0 if warmup is None else warmup.count * (steps_per_epoch if warmup.unit == "epoch" else 1)
         self.reading = parts.loss.reading
+        self._norm: Tensor | None = None  # of the gradient of the last step, where clipping needs it
         self._direct = parts.loss.alone if self.mixup is None else None  # the usual case, without detours
         self._first = self._shares = 0.0  # what the step's first batch counts in the mean, and all so far
 
@@ -66,17 +67,21 @@ class Learning:
         if self.train.clip_grad_value is not None:
             clip_grad_value_(parameters, self.train.clip_grad_value)
         if self.train.clip_grad_norm is not None:
-            clip_grad_norm_(parameters, self.train.clip_grad_norm)
+            self._norm = clip_grad_norm_(parameters, self.train.clip_grad_norm)
 
     def warmth(self, number: int) -> float:
         """The share of its learning rates that step `number` takes."""
         return min(1.0, number / self.warm_after) if self.warm_after else 1.0
 
     def rates(self, number: int) -> dict[str, float]:
-        """The learning rates of step `number` under the tags of a log."""
+        """The learning rates of step `number`, and the norm of its gradient before it was clipped to one, by their tags."""
         groups, warmth = self.parts.optimizer.param_groups, self.warmth(number)
         tags = ["lr"] if len(groups) == 1 else [f"lr/group{i}" for i in range(len(groups))]
-        return {tag: float(group["lr"]) * warmth for tag, group in zip(tags, groups, strict=True)}
+        found = {tag: float(group["lr"]) * warmth for tag, group in zip(tags, groups, strict=True)}
+        norm = self._norm
+        if norm is None:
+            norm = get_total_norm([p.grad for p in self.parts.model.parameters() if p.grad is not None])
+        return found | {"grad_norm": float(norm)}
 
     def _update(self, warmth: float) -> None:
         optimizer = self.parts.optimizer

@@ -9,7 +9,7 @@ from tdt.train.config import Config
 
 ALLOWED = (
     "device", "train.epochs", "train.steps", "train.time", "train.early_stopping.patience", "checkpoint.every",
-    "checkpoint.keep", "log.every", "data.eval_loader",
+    "checkpoint.keep", "log", "data.eval_loader",
 )  # fmt: skip
 _REASONS = {
     "name": "the run has its name",

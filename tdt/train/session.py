@@ -23,6 +23,7 @@ from tdt.train.length import Length
 from tdt.train.metrics import tagged
 from tdt.train.resuming import differences, refused
 from tdt.train.run import ROOT, Run, RunError, find_checkpoint
+from tdt.train.showing.model_log import ModelLog
 from tdt.train.state import data_state, fitting, is_over, load_model, load_run
 from tdt.train.trainer import Trainer
 from tdt.train.warm_start import warm_start
@@ -130,10 +131,11 @@ class Session:
         with ExitStack() as stack:
             stop = stack.enter_context(StopRequest(at_once))
             stack.callback(events.close)
-            self._open_logs(events)
+            shown = self._open_logs(events)
             for listener in listeners:
                 events.subscribe(listener)
             trainer = Trainer(self.parts, events, self.store, self._describe())
+            trainer.hear = shown.see
             if self.saved:
                 with fitting(self.saved.path):
                     trainer.resume(self.saved.tensors, self.saved.meta)
@@ -176,11 +178,12 @@ class Session:
         except CheckpointError:
             return "no checkpoint had been written"
 
-    def _open_logs(self, events: Events) -> None:
+    def _open_logs(self, events: Events) -> ModelLog:
         lengths, step = (self.saved.meta["logs"], self.saved.meta["step"]) if self.saved else ({}, 0)
         cut_to = None if self.fresh else lengths
         events.subscribe(MetricsLog(self.run.folder, cut_to))
-        events.subscribe(TensorBoardLog(self.run.folder, cut_to, step))
+        board = events.subscribe(TensorBoardLog(self.run.folder, cut_to, step))
+        return events.subscribe(ModelLog(self.parts, board.writer))
 
     def _describe(self) -> dict[str, Any]:
         return {"config": self.parts.config.resolved(), "data": self.parts.facts, **_circumstances()}

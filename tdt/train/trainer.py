@@ -16,6 +16,7 @@ from itertools import chain, islice
 from typing import Any
 
 from tdt import Tensor
+from tdt.train._environment import peak_memory
 from tdt.train._failures import Explained, NonFiniteLoss, Stopped, few
 from tdt.train._fault import fault_point
 from tdt.train.average import Average
@@ -38,6 +39,7 @@ class Trainer:
     parts: model, data, loss, optimizer and the rest. events: hears what happens. store: where checkpoints go.
     describe: JSON-able facts that every checkpoint carries (config, versions).
     obey: called after every step, and after every batch of an evaluation; may raise Stopped.
+    hear: gets every batch of a validation: inputs, outputs and targets.
     """
 
     def __init__(self, parts: Parts, events: Events, store: CheckpointStore, describe: dict[str, Any]):
@@ -53,6 +55,7 @@ class Trainer:
         self.saved_at: tuple[int, int] | None = None  # step and `settled` of the last checkpoint
         self.resumed = False
         self.obey: Callable[[], object] = lambda: None
+        self.hear: Callable[[Any, Tensor, Tensor], object] = lambda *_: None
         self.epoch_means = parts.new_metrics()  # since the epoch began
         self.recent_means = parts.new_metrics()  # since the last logged step
         self.rows = Rows(store.folder / "rows")
@@ -142,6 +145,7 @@ class Trainer:
         self._check()
         scalars = tagged("train", scores_of(self.recent_means)) | self.learning.rates(self.step)
         now = time.perf_counter()
+        scalars["time/peak_memory_mb"] = peak_memory() / 2**20
         scalars["time/samples_per_second"] = self.recent_means["loss"].count / max(now - self._since, 1e-9)
         self._since = now
         for metric in self.recent_means.values():
@@ -179,7 +183,7 @@ class Trainer:
         began, put_back = time.perf_counter(), bookmark(self.parts, self.parts.loaders["valid"])
         try:
             refresh(self.parts, self.obey)
-            return evaluate(self.parts, "valid", obey=self.obey)
+            return evaluate(self.parts, "valid", self.hear, self.obey)
         except Stopped:
             put_back()
             raise

@@ -80,7 +80,7 @@ def test_the_predictions_are_those_of_a_model_that_was_validated(run, tmp_path):
     parts = build(loads(meta["config"]))
     load_model(parts, tensors)
     pairs: list[Any] = []
-    evaluate(parts, "valid", pairs)
+    evaluate(parts, "valid", lambda _, *pair: pairs.append(pair))
     expected = [label for output, _ in pairs for label in output.argmax(1).tolist()]
     tdt("eval", run, "--predictions", tmp_path / "p.csv", cwd=tmp_path)
     with open(tmp_path / "p.csv") as file:

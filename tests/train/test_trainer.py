@@ -75,7 +75,8 @@ def test_logged_steps_carry_the_mean_since_the_last_one(tmp_path):
     assert of(EpochDone, seen)[0].scalars["train_epoch/loss"] == pytest.approx(
         np.average(losses, weights=sizes), rel=1e-12
     )
-    assert of(StepDone, seen)[0].scalars.keys() == {"train/loss", "train/accuracy", "lr", "time/samples_per_second"}
+    told = {"train/loss", "train/accuracy", "lr", "grad_norm", "time/samples_per_second", "time/peak_memory_mb"}
+    assert of(StepDone, seen)[0].scalars.keys() == told
 
 
 def test_each_groups_rate_is_logged(tmp_path):

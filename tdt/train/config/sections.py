@@ -222,11 +222,11 @@ class EarlyStopping(Section):
     metric: StrictStr | None = None
 
 
-def _short_for(key: str, section: Any) -> BeforeValidator:
+def _short_for(key: str, section: Any, kind: Any = float) -> BeforeValidator:
     """A section that may be written as the value of its `key` alone."""
     return BeforeValidator(
         lambda value: {key: value} if isinstance(value, (int, float, str)) else value,
-        json_schema_input_type=float | section | None,
+        json_schema_input_type=kind | section | None,
     )
 
 
@@ -270,10 +270,35 @@ class Checkpoint(Section):
     best: StrictStr | None = None
 
 
+class EmbeddingShown(Section):
+    """`log.embedding`: what the layer of this name gives, for the first `samples` samples."""
+
+    layer: StrictStr
+    samples: Count = 500
+
+
 class Log(Section):
-    """`log`: how often the training loss, metrics, learning rate and throughput are written."""
+    """`log`: how often training loss, metrics, learning rates, gradient norm and throughput are written, and what
+    TensorBoard shows beside.
+
+    histograms: how often those of weights, gradients and, where there are validation data, activations are.
+    At every validation: images, misclassified: so many samples with their predictions; confusion: the matrix; pr_curves:
+    precision against recall of each class; embedding: what the layer of this name gives.
+    At the start: graph: of the model; config: the config as text; hparams: settings and scores to compare runs by; charts:
+    training and validation in one.
+    """
 
     every: EveryText = Every(20, "step")
+    histograms: EveryText | None = None
+    images: Annotated[int, Field(ge=0)] = 0
+    misclassified: Annotated[int, Field(ge=0)] = 0
+    confusion: bool = False
+    pr_curves: bool = False
+    embedding: Annotated[EmbeddingShown | None, _short_for("layer", EmbeddingShown, str)] = None
+    graph: bool = False
+    config: bool = True
+    hparams: bool = True
+    charts: bool = True
 
 
 def _check_device(value: Any) -> Any:

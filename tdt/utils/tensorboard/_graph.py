@@ -36,7 +36,7 @@ def model_graph(model: Module, inputs: Any) -> GraphDef:
     args = tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)
     trace = _Trace(model)
     trace.name_inputs(model, args)
-    with _evaluating(model), _scopes(model, trace), no_grad(), handling(trace.handle):
+    with _evaluating(model), _scopes(model, trace), no_grad(), handling(trace.handle, state.meta):
         outputs = model(*args)
     for number, tensor in enumerate(tensors_in(outputs), 1):
         trace.add(f"output/output.{number}", "IO Node", [trace.producer(tensor)], [tensor])

@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from tensorboard.compat.proto.event_pb2 import Event, SessionLog, TaggedRunMetadata
+from tensorboard.compat.proto.summary_pb2 import Summary
 
 from tdt.utils.tensorboard import summary
 from tdt.utils.tensorboard._event_file import EventFile
@@ -78,6 +79,10 @@ class SummaryWriter:
         """The folder of the event file."""
         return str(self.log_dir)
 
+    def add_summary(self, made: Summary, global_step: int | None = None, walltime: float | None = None) -> None:
+        """A summary that a function of `tdt.utils.tensorboard.summary` has made."""
+        self._get_file_writer().add_summary(made, global_step, walltime)
+
     def add_scalar(
         self, tag: str, scalar_value: Any, global_step: int | None = None, walltime: float | None = None,
         new_style: bool = False, double_precision: bool = False,
@@ -89,7 +94,7 @@ class SummaryWriter:
         Raises ValueError for several elements, TypeError for what is no real number, OSError where the disk failed.
         """
         made = scalar(tag, scalar_value, new_style=new_style, double_precision=double_precision)
-        self._get_file_writer().add_summary(made, global_step, walltime)
+        self.add_summary(made, global_step, walltime)
 
     def add_scalars(
         self, main_tag: str, tag_scalar_dict: Mapping[str, Any], global_step: int | None = None,
@@ -109,7 +114,7 @@ class SummaryWriter:
 
         Raises ValueError for 2 GiB and more.
         """
-        self._get_file_writer().add_summary(summary.tensor_proto(tag, tensor), global_step, walltime)
+        self.add_summary(summary.tensor_proto(tag, tensor), global_step, walltime)
 
     def add_histogram(
         self, tag: str, values: Any, global_step: int | None = None, bins: Any = "tensorflow",
@@ -122,7 +127,7 @@ class SummaryWriter:
         Raises ValueError for no values, or none in a bin.
         """
         limits = self.default_bins if isinstance(bins, str) and bins == "tensorflow" else bins
-        self._get_file_writer().add_summary(summary.histogram(tag, values, limits, max_bins), global_step, walltime)
+        self.add_summary(summary.histogram(tag, values, limits, max_bins), global_step, walltime)
 
     def add_histogram_raw(
         self, tag: str, min: float, max: float, num: int, sum: float, sum_squares: float,
@@ -137,7 +142,7 @@ class SummaryWriter:
             limits, counts = len(bucket_limits), len(bucket_counts)
             raise ValueError(f"histogram {tag!r} has {limits} bucket_limits but {counts} bucket_counts")
         made = summary.histogram_raw(tag, min, max, num, sum, sum_squares, bucket_limits, bucket_counts)
-        self._get_file_writer().add_summary(made, global_step, walltime)
+        self.add_summary(made, global_step, walltime)
 
     def add_image(
         self, tag: str, img_tensor: Any, global_step: int | None = None, walltime: float | None = None,
@@ -171,7 +176,7 @@ class SummaryWriter:
         if texts is not None and len(texts) != len(box_tensor):
             texts = None
         made = summary.image_boxes(tag, img_tensor, box_tensor, rescale, dataformats, texts)
-        self._get_file_writer().add_summary(made, global_step, walltime)
+        self.add_summary(made, global_step, walltime)
 
     def add_figure(
         self, tag: str, figure: Any, global_step: int | None = None, close: bool = True, walltime: float | None = None
@@ -189,20 +194,20 @@ class SummaryWriter:
 
         Values are those of `add_image`. Raises ValueError for another number of dimensions, or no frames.
         """
-        self._get_file_writer().add_summary(summary.video(tag, vid_tensor, fps), global_step, walltime)
+        self.add_summary(summary.video(tag, vid_tensor, fps), global_step, walltime)
 
     def add_audio(
         self, tag: str, snd_tensor: Any, global_step: int | None = None, sample_rate: int = 44100,
         walltime: float | None = None,
     ) -> None:  # fmt: skip
         """A sound: samples in [-1, 1], `sample_rate` a second. What is louder is cut, with a warning."""
-        self._get_file_writer().add_summary(summary.audio(tag, snd_tensor, sample_rate), global_step, walltime)
+        self.add_summary(summary.audio(tag, snd_tensor, sample_rate), global_step, walltime)
 
     def add_text(
         self, tag: str, text_string: str, global_step: int | None = None, walltime: float | None = None
     ) -> None:
         """A text, shown as Markdown."""
-        self._get_file_writer().add_summary(summary.text(tag, text_string), global_step, walltime)
+        self.add_summary(summary.text(tag, text_string), global_step, walltime)
 
     def add_graph(
         self, model: Module, input_to_model: Any = None, verbose: bool = False, use_strict_trace: bool = True
@@ -257,7 +262,7 @@ class SummaryWriter:
         num_thresholds: 127 at most. weights: how much each sample counts.
         """
         made = summary.pr_curve(tag, labels, predictions, num_thresholds, weights)
-        self._get_file_writer().add_summary(made, global_step, walltime)
+        self.add_summary(made, global_step, walltime)
 
     def add_pr_curve_raw(
         self, tag: str, true_positive_counts: Any, false_positive_counts: Any, true_negative_counts: Any,
@@ -267,7 +272,7 @@ class SummaryWriter:
         """A precision-recall curve computed elsewhere: each argument has a number for each threshold."""
         counts = (true_positive_counts, false_positive_counts, true_negative_counts, false_negative_counts)
         made = summary.pr_curve_raw(tag, *counts, precision, recall, num_thresholds, weights)
-        self._get_file_writer().add_summary(made, global_step, walltime)
+        self.add_summary(made, global_step, walltime)
 
     def add_custom_scalars_multilinechart(
         self, tags: Iterable[str], category: str = "default", title: str = "untitled"
@@ -286,7 +291,7 @@ class SummaryWriter:
 
         Raises ValueError for a margin chart without exactly three tags.
         """
-        self._get_file_writer().add_summary(summary.custom_scalars(layout))
+        self.add_summary(summary.custom_scalars(layout))
 
     def add_mesh(
         self, tag: str, vertices: Any, colors: Any = None, faces: Any = None, config_dict: dict[str, Any] | None = None,

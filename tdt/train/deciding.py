@@ -1,0 +1,18 @@
+"""From what a model gives to what it says: a class, a yes or no, or the numbers themselves."""
+
+from __future__ import annotations
+
+from tdt import Tensor
+from tdt.train.metrics import Reading
+
+
+def decided(reading: Reading, given: Tensor, targets: Tensor, names: list[str]) -> tuple[Tensor, list[str]]:
+    """Predictions from what the model gave, and the names of classes where each is one."""
+    if reading.threshold is not None:
+        yes = given.gt(reading.threshold).long().reshape(targets.shape)
+        single = yes.numel() == len(yes)
+        return yes, (names if len(names) == 2 else ["0", "1"]) if single else []
+    if targets.is_floating_point() or given.ndim <= targets.ndim:
+        return given, []
+    count = given.shape[1]
+    return given.argmax(1), names if len(names) == count else [str(number) for number in range(count)]

@@ -1,0 +1,1 @@
+"""What `log` shows in TensorBoard beyond numbers: histograms, images, confusion, curves, embeddings, the graph."""

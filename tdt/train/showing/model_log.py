@@ -1,0 +1,172 @@
+"""What `log` asks to be shown in TensorBoard beyond numbers.
+
+All of it follows from the weights and the data at the step that it belongs to, so that a resumed run logs the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import numpy as np
+import yaml
+
+import tdt
+from tdt import Tensor, nn
+from tdt._meta import meta, stand_in
+from tdt.train.build import Parts
+from tdt.train.config.sections import EmbeddingShown
+from tdt.train.deciding import decided
+from tdt.train.events import EpochDone, Event, RunStarted, RunStopped, StepDone, Validated
+from tdt.train.metrics import Reading
+from tdt.train.showing.check import is_image
+from tdt.train.showing.collectors import Collector, Confusion, Curves, Samples, Seen
+from tdt.train.showing.pictures import normal
+from tdt.utils._nested import tensors_in
+from tdt.utils.tensorboard import SummaryWriter, summary
+
+# Settings by which runs are compared: top-level keys of the config, and what is no setting within them.
+_SETTINGS = ("seed", "data", "loss", "optimizer", "scheduler", "train")
+_PLACES = ("data.train", "data.valid", "data.test")
+
+
+class ModelLog:
+    """Hears a run's events and writes what its `log` section asks for; `see` hears every batch of a validation."""
+
+    def __init__(self, parts: Parts, writer: SummaryWriter) -> None:
+        self.parts, self.writer, self.log = parts, writer, parts.config.log
+        self.reading = Reading.of(parts.loss.main)
+        self.makers = [*self._collectors()]
+        self.collecting: list[Collector] | None = None
+
+    def _collectors(self) -> Iterator[Callable[[], Collector]]:
+        log = self.log
+        if log.images:
+            yield lambda: Samples(log.images, wrong=False)
+        if log.misclassified:
+            yield lambda: Samples(log.misclassified, wrong=True)
+        if log.confusion:
+            yield lambda: Confusion(self.reading.ignore_index)
+        if log.pr_curves:
+            yield lambda: Curves(self.reading)
+
+    def see(self, inputs: Any, output: Tensor, target: Tensor) -> None:
+        """A batch of the validation: what the model got, what it gave, and what was wanted."""
+        if not self.makers:
+            return
+        if self.collecting is None:
+            self.collecting = [make() for make in self.makers]
+        decisions, names = decided(self.reading, output, target, self.parts.facts["classes"])
+        if not names:  # no single class a sample
+            predictions, truth = np.zeros(0, np.int64), target.cpu().numpy()
+        else:
+            predictions = decisions.cpu().numpy()
+            classes = target.argmax(1) if target.shape == output.shape and self.reading.threshold is None else target
+            truth = classes.long().cpu().numpy().reshape(predictions.shape)
+        batch = Seen(inputs, output, target, predictions, truth, names)
+        for collector in self.collecting:
+            collector.see(batch)
+
+    def __call__(self, event: Event) -> None:
+        if isinstance(event, RunStarted) and event.step == 0:
+            self._begin()
+        elif self._due(event):
+            self._histograms(event.step)
+        elif isinstance(event, Validated):
+            for collector in self.collecting or ():
+                collector.write(self.writer, event.step)
+            self.collecting = None
+            if self.log.embedding is not None:
+                self._embedding(self.log.embedding, event.step)
+        elif isinstance(event, RunStopped) and event.reason == "done" and self.log.hparams:
+            self.writer.add_summary(summary.hparams({}, {})[2], event.step)
+
+    def _begin(self) -> None:
+        """What is known before the first step: config, settings, charts and graph."""
+        parts, text = self.parts, self.parts.config.resolved()
+        names = list(parts.new_metrics())
+        if self.log.config:
+            self.writer.add_text("config", f"```yaml\n{text}```", 0)
+        if self.log.hparams:
+            split = "valid" if "valid" in parts.loaders else "train_epoch"
+            tags = [f"{split}/{name}" for name in names] + [f"test/{name}" for name in names if "test" in parts.loaders]
+            experiment, start, _ = summary.hparams(dict(_settings(yaml.safe_load(text))), dict.fromkeys(tags))
+            for part in (experiment, start):
+                self.writer.add_summary(part, 0)
+        if self.log.charts and "valid" in parts.loaders:
+            charts = {name: ["Multiline", [f"train_epoch/{name}", f"valid/{name}"]] for name in names}
+            self.writer.add_custom_scalars({"train and validation": charts})
+        if self.log.graph:
+            form = parts.facts["input"]
+            with meta():
+                self.writer.add_graph(parts.model, stand_in((1, *form["shape"]), form["dtype"]))
+
+    def _due(self, event: Event) -> bool:
+        every = self.log.histograms
+        if every is None:
+            return False
+        if every.unit == "step":
+            return isinstance(event, StepDone) and event.step % every.count == 0
+        return isinstance(event, EpochDone) and (event.epoch + 1) % every.count == 0
+
+    def _histograms(self, step: int) -> None:
+        """Weights, the gradients of the last step, and what each layer gives for a batch of the validation data."""
+        for name, p in self.parts.model.named_parameters():
+            self._histogram(f"weights/{name}", p, step)
+            if p.grad is not None:
+                self._histogram(f"gradients/{name}", p.grad, step)
+        if "valid" in self.parts.loaders:
+            layers = [name for name, m in self.parts.model.named_modules() if next(m.children(), None) is None]
+            inputs, _ = self._first(self.parts.config.data.eval_loader.batch_size)
+            for name, tensor in self._given(self.parts.model, layers, inputs):
+                self._histogram(f"activations/{name}", tensor, step)
+
+    def _histogram(self, tag: str, values: Tensor, step: int) -> None:
+        array = values.detach().float().cpu().numpy()
+        finite = array[np.isfinite(array)]
+        if finite.size:  # a run whose weights are all NaN ends by its loss
+            self.writer.add_histogram(tag, finite, step)
+
+    def _embedding(self, asked: EmbeddingShown, step: int) -> None:
+        """What a layer of the model that is scored gives for the first samples, with their classes and images."""
+        inputs, targets = self._first(asked.samples)
+        ((_, rows),) = self._given(self.parts.scored, [asked.layer], inputs)
+        names, pictures = self.parts.facts["classes"], None
+        labels = [names[label] if names and isinstance(label, int) else str(label) for label in targets.tolist()]
+        if is_image(inputs.shape[1:]):
+            pictures = np.stack([normal(image) for image in inputs.cpu().numpy()])
+        self.writer.add_embedding(rows.flatten(1), labels, pictures, step, asked.layer)
+
+    def _first(self, count: int) -> tuple[Any, Tensor]:
+        """The first samples of the validation data, as one batch."""
+        loader = self.parts.loaders["valid"]
+        samples = [loader.dataset[i] for i in range(min(count, len(loader.dataset)))]
+        inputs, targets = loader.collate_fn(samples)
+        return self.parts.place(inputs), targets
+
+    def _given(self, model: nn.Module, layers: list[str], inputs: Any) -> list[tuple[str, Tensor]]:
+        """(layer, what it gives) in the order of the layers at work, in evaluation mode; nothing else changes."""
+        found: list[tuple[str, Tensor]] = []
+
+        def keep(name: str) -> Callable[..., None]:
+            return lambda layer, args, output: found.extend((name, tensor.clone()) for tensor in tensors_in(output)[:1])
+
+        with ExitStack() as hooks, tdt.no_grad():
+            for name in layers:
+                hooks.enter_context(model.get_submodule(name).register_forward_hook(keep(name)))
+            hooks.callback(self.parts.train_mode)
+            model.eval()
+            model(inputs)
+        return found
+
+
+def _settings(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """(key, value) of the numbers, truth values and texts in the config by which runs are compared."""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            inner = f"{path}.{key}" if path else str(key)
+            if (path or key in _SETTINGS) and inner not in _PLACES:
+                yield from _settings(item, inner)
+    elif isinstance(value, (bool, int, float, str)):
+        yield path, value

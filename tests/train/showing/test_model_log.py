@@ -1,0 +1,232 @@
+"""What `log` shows beyond numbers: what TensorBoard's readers find, held to scikit-learn, and the same after a kill."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import sklearn.metrics
+from PIL import Image
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from tensorboard.compat.proto.graph_pb2 import GraphDef
+from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
+from tensorboard.util import tensor_util
+
+import tdt
+from tdt.train.build import build
+from tdt.train.config import ConfigError, loads
+from tdt.train.evaluation import evaluate
+from tdt.train.events import Event
+from tdt.train.session import Session
+from tdt.train.showing.pictures import Told, captioned, matrix
+from tests.utils.tensorboard.readers import event_files, untimed
+
+CONFIG = """
+name: shown
+seed: 3
+device: cpu
+data:
+  train: Digits(split=train)
+  valid: Digits(split=valid)
+  transform: [ToTensor]
+  augment: ["RandomCrop(8, padding=1)"]
+  loader: {batch_size: 512}
+model: [Flatten, {hidden: "Linear(64, 16)", act: ReLU(inplace=True)}, Dropout(0.3), "Linear(16, 10)"]
+loss: CrossEntropyLoss
+metrics: [accuracy]
+optimizer: {type: Adam, lr: 1e-2, param_groups: [{params: "*.bias", lr: 2e-2}]}
+train: {epochs: 3, ema: 0.5, clip_grad_norm: 0.05}
+checkpoint: {every: 2 steps}
+log: {every: 1 step, histograms: 2 steps, images: 6, misclassified: 9, confusion: true, pr_curves: true, graph: true,
+      embedding: {layer: 1.act, samples: 20}}
+"""
+
+
+class Killed(BaseException):
+    """Ends a run at once: nothing more is written."""
+
+
+def train(folder: Path, kill_at: int | None = None, text: str = CONFIG) -> list[Event]:
+    seen: list[Event] = []
+
+    def hear(event: Event) -> None:
+        seen.append(event)
+        if len(seen) == kill_at:
+            raise Killed
+
+    with Session.start(loads(text, "shown.yaml"), folder=folder) as session:
+        session.train(hear)
+    return seen
+
+
+def logged(folder: Path) -> list[bytes]:
+    """Every event that shows something, in order, without what two equal runs may differ in."""
+    found = [event for path in event_files(folder) for event in untimed(path)]
+    shown = [e for e in found if e.HasField("summary") or e.HasField("graph_def")]
+    return [e.SerializeToString() for e in shown if not any(v.tag.startswith("time/") for v in e.summary.value)]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory) -> tuple[Path, list[Event]]:
+    folder = tmp_path_factory.mktemp("shown") / "run"
+    return folder, train(folder)
+
+
+@pytest.fixture(scope="module")
+def read(run) -> EventAccumulator:
+    kinds = ("images", "tensors", "scalars", "histograms")
+    found = EventAccumulator(str(run[0]), size_guidance=dict.fromkeys(kinds, 0))
+    found.Reload()
+    return found
+
+
+@pytest.fixture(scope="module")
+def scored(run) -> tuple[np.ndarray, np.ndarray]:
+    """Outputs of the last checkpoint for the validation data, and their targets."""
+    with Session.resume(run[0]) as session:
+        assert session.complete
+        assert session.saved is not None
+        tensors = session.saved.tensors
+    parts, pairs = build(loads(CONFIG, "shown.yaml")), []
+    averaged = {
+        key.removeprefix("ema/"): tdt.from_numpy(a.copy()) for key, a in tensors.items() if key.startswith("ema/")
+    }
+    parts.model.load_state_dict(averaged)
+    evaluate(parts, "valid", lambda _, *pair: pairs.append(pair))
+    output, target = (tdt.cat(list(side)).numpy() for side in zip(*pairs, strict=True))
+    return output, target
+
+
+def test_everything_asked_for_is_there(read):
+    tags = read.Tags()
+    names = ("1.hidden.weight", "1.hidden.bias", "3.weight", "3.bias")
+    assert set(tags["histograms"]) == {
+        *(f"{kind}/{name}" for kind in ("weights", "gradients") for name in names),
+        *(f"activations/{name}" for name in ("0", "1.hidden", "1.act", "2", "3")),
+    }
+    assert tags["images"] == ["valid/samples", "valid/misclassified", "valid/confusion"]
+    assert {"config/text_summary", "custom_scalars__config__", *(f"pr_curve/{i}" for i in range(10))} == set(
+        tags["tensors"]
+    )
+    assert {"grad_norm", "lr/group0", "lr/group1", "time/peak_memory_mb", "time/samples_per_second"} <= set(
+        tags["scalars"]
+    )
+    assert [h.step for h in read.Histograms("weights/3.bias")] == [2, 4, 6, 8]
+    nodes = {node.name for node in GraphDef.FromString(read.Graph().SerializeToString()).node}
+    assert "Sequential/Sequential[1]/Linear[hidden]/linear" in nodes
+
+
+def test_the_gradient_norm_is_that_before_clipping(run, read):
+    norms = [point.value for point in read.Scalars("grad_norm")]
+    assert len(norms) == 9
+    assert min(norms) > 0.05
+    unclipped = CONFIG.replace(", clip_grad_norm: 0.05", "").replace("epochs: 3", "steps: 1")
+    first = train(run[0].parent / "unclipped", text=unclipped)
+    found = [event.scalars["grad_norm"] for event in first if "grad_norm" in event.scalars]
+    np.testing.assert_allclose(found, norms[:1], rtol=1e-6)
+
+
+def test_the_confusion_matrix_is_scikit_learns(read, scored):
+    output, target = scored
+    expected = sklearn.metrics.confusion_matrix(target, output.argmax(1))
+    drawn = matrix(expected, [str(i) for i in range(10)])
+    image = Image.open(io.BytesIO(read.Images("valid/confusion")[-1].encoded_image_string))
+    np.testing.assert_array_equal(np.asarray(image), drawn)
+    assert not np.array_equal(drawn, matrix(expected.T, [str(i) for i in range(10)]))
+
+
+def test_a_curve_is_scikit_learns_at_each_threshold(read, scored):
+    output, target = scored
+    scores = np.exp(output - output.max(1, keepdims=True))
+    scores /= scores.sum(1, keepdims=True)
+    for name in range(10):
+        data = tensor_util.make_ndarray(read.Tensors(f"pr_curve/{name}")[-1].tensor_proto)
+        for threshold in (1, 13, 64, 100):
+            said = np.floor(scores[:, name] * 126) >= threshold
+            expected = sklearn.metrics.confusion_matrix(target == name, said, labels=[False, True])
+            tn, fp, fn, tp = expected.ravel()
+            assert data[:4, threshold].tolist() == [tp, fp, tn, fn]
+            assert data[4, threshold] == pytest.approx(tp / max(tp + fp, 1e-7), rel=1e-6)
+            assert data[5, threshold] == pytest.approx(tp / (tp + fn), rel=1e-6)
+
+
+def test_samples_and_mistakes_are_shown_with_what_was_said(read, scored):
+    output, target = scored
+    images = build(loads(CONFIG, "shown.yaml")).loaders["valid"].dataset
+    said = output.argmax(1)
+
+    def drawn(indices: Any) -> np.ndarray:
+        return captioned([Told(images[int(i)][0].numpy(), str(target[i]), str(said[i])) for i in indices])
+
+    for tag, indices in (("samples", range(6)), ("misclassified", np.flatnonzero(said != target)[:9])):
+        image = Image.open(io.BytesIO(read.Images(f"valid/{tag}")[-1].encoded_image_string))
+        np.testing.assert_array_equal(np.asarray(image), drawn(indices))
+
+
+def test_an_embedding_is_what_the_layer_gives(run, scored):
+    step = 9
+    rows = np.loadtxt(run[0] / f"{step:05d}" / "1.act" / "tensors.tsv")
+    assert rows.shape == (20, 16)
+    labels = (run[0] / f"{step:05d}" / "1.act" / "metadata.tsv").read_text().split()
+    assert labels == [str(i) for i in scored[1][:20]]
+    assert rows.min() == 0
+    assert (run[0] / "projector_config.pbtxt").read_text().count("tensor_name") == 3
+
+
+def test_settings_are_those_of_the_config(run):
+    found = [v for path in event_files(run[0]) for e in untimed(path) for v in e.summary.value if "_hparams_" in v.tag]
+    assert [v.tag.rpartition("/")[2] for v in found] == ["experiment", "session_start_info", "session_end_info"]
+    start = HParamsPluginData.FromString(found[1].metadata.plugin_data.content).session_start_info
+    assert start.hparams["optimizer.lr"].number_value == 0.01
+    assert start.hparams["data.loader.batch_size"].number_value == 512
+    assert start.hparams["train.epochs"].number_value == 3
+    assert start.hparams["loss"].string_value == "CrossEntropyLoss"
+    metrics = HParamsPluginData.FromString(found[0].metadata.plugin_data.content).experiment.metric_infos
+    assert [info.name.tag for info in metrics] == ["valid/loss", "valid/accuracy"]
+
+
+def test_a_run_killed_after_any_event_shows_the_same(run, tmp_path):
+    folder, events = run
+    expected = logged(folder)
+    for number in range(1, len(events) + 1, 4):
+        killed = tmp_path / str(number)
+        with pytest.raises(Killed):
+            train(killed, number)
+        with Session.resume(killed) as session:
+            assert session.train().reason == "done"
+        assert logged(killed) == expected, f"killed at event {number}, {events[number - 1]}"
+
+
+def test_what_is_shown_changes_no_weight(run, tmp_path):
+    quiet = CONFIG[: CONFIG.index("log:")] + "log: {every: 1 step, config: false, hparams: false, charts: false}\n"
+    train(tmp_path / "quiet", text=quiet)
+    last = "checkpoints/last.safetensors"
+    from tdt.train.state import load_run
+
+    (ours, _), (theirs, _) = load_run(run[0] / last), load_run(tmp_path / "quiet" / last)
+    assert ours.keys() == theirs.keys()
+    for name in ours:
+        np.testing.assert_array_equal(ours[name], theirs[name], err_msg=name)
+    assert len(logged(tmp_path / "quiet")) < len(logged(run[0])) / 2
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (("layer: 1.act", "layer: 1.acct"), "log.embedding: there is no layer '1.acct'; did you mean '1.act'?"),
+        (("  valid: Digits(split=valid)\n", ""), "log.confusion: is taken from the validation data, but there is no data.valid"),
+        (("transform: [ToTensor]", "transform: [ToTensor, {type: Lambda}]"), "Lambda"),
+        (("loss: CrossEntropyLoss", "loss: {type: MSELoss, target: input}"), "log.pr_curves: shows classes, but MSELoss"),
+        (("loss: CrossEntropyLoss", "loss: BCEWithLogitsLoss"), "log.confusion: shows one class for each sample, but there"),
+        (("samples: 20", "samples: 0"), "log.embedding.samples"),
+        (("{layer: 1.act, samples: 20}", "1.atc"), "log.embedding: there is no layer '1.atc'; did you mean '1.act'?"),
+        (("graph: true", "graf: true"), "did you mean 'graph'?"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_shown_is_a_mistake_in_the_config(change, said):
+    with pytest.raises(ConfigError) as error:
+        build(loads(CONFIG.replace(*change), "shown.yaml"))
+    assert said in str(error.value)
