@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -44,7 +45,7 @@ def test_every_command_runs(page, tmp_path, monkeypatch, capfd):
     monkeypatch.chdir(tmp_path)
     said = "".join(blocks(page, "console"))
     for command in re.findall(r"^\$ tdt (.*)$", said, re.M):
-        assert run(command.split()) == 0, (command, capfd.readouterr())
+        assert run(shlex.split(command)) == 0, (command, capfd.readouterr())
     for command in re.findall(r"^\$ python (.*)$", said, re.M):
         subprocess.run([sys.executable, *command.split()], cwd=ROOT, check=True, capture_output=True, timeout=60)
 
