@@ -37,7 +37,7 @@ def __getattr__(name: str) -> "Any":
         return [*names]
     if name in names:
         return names[name]
-    raise AttributeError(importlib.import_module("tdt._absent").explain(name))
+    raise AttributeError(importlib.import_module("tdt._absent").explain(name, __dir__()))
 
 
 def __dir__() -> list[str]:

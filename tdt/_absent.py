@@ -1,44 +1,125 @@
-"""What the error says when tdt is asked for a name that it does not have."""
+"""Old and absent names: what is said to who asks for one, and the old orders of arguments that PyTorch still takes."""
 
 from __future__ import annotations
 
 import difflib
+import functools
+import warnings
+from collections.abc import Callable, Iterable
+from typing import Any
 
-import tdt
-
-# Names that PyTorch took out, and what does their work now.
+# Functions and methods that PyTorch took out, and what does their work now.
 REMOVED = {
     "Variable": "Tensor",
+    "btrifact": "linalg.lu_factor",
+    "btrifact_with_info": "linalg.lu_factor_ex",
+    "btrisolve": "linalg.lu_solve",
+    "btriunpack": "lu_unpack",
     "eig": "linalg.eig",
     "gels": "linalg.lstsq",
+    "gesv": "linalg.solve",
     "ifft": "fft.ifft",
     "irfft": "fft.irfft",
     "lstsq": "linalg.lstsq",
     "matrix_rank": "linalg.matrix_rank",
     "potrf": "linalg.cholesky",
+    "potri": "cholesky_inverse",
+    "potrs": "cholesky_solve",
+    "pstrf": "linalg.cholesky",
     "rfft": "fft.rfft",
     "solve": "linalg.solve",
     "symeig": "linalg.eigh",
+    "trtrs": "linalg.solve_triangular",
+}
+
+# Attributes of tensors alone that were taken out.
+REMOVED_ATTRIBUTES = {
+    "creator": "Tensor.grad_fn",
+    "reinforce": "distributions",
+    "volatile": "no_grad",
+}
+
+# Keyword arguments that were taken out, by the function that had them, and what stands in their place.
+REMOVED_ARGUMENTS = {
+    "backward": {"retain_variables": "retain_graph"},
+    "grad": {"retain_variables": "retain_graph"},
+    "TensorDataset": {
+        "data_tensor": "TensorDataset(data, target), by position",
+        "target_tensor": "TensorDataset(data, target), by position",
+    },
 }
 
 # Parts of PyTorch that tdt leaves out for good.
 NOT_OFFERED = {
+    "export": "tdt does not trace Python into graphs; save the state_dict",
     "fx": "tdt does not trace Python into graphs to rewrite; walk a result's graph through grad_fn",
     "hub": "tdt fetches no models; load a file with load_state_dict",
     "jit": "tdt does not compile Python; call the function as it is",
     "library": "tdt has no operator library; write an operation as an autograd.Function",
+    "mps": "tdt computes on the CPU and, through CuPy, on NVIDIA's GPUs",
     "nested": "tdt has no nested tensors; pad them, or keep a list",
     "package": "tdt does not package code with models; save the state_dict",
     "quantization": "tdt does not quantise models",
+    "xpu": "tdt computes on the CPU and, through CuPy, on NVIDIA's GPUs",
 }
 
 
-def explain(name: str) -> str:
-    """The sentence for a missing name: its successor, why it is not offered, or the names closest to it."""
+def explain(name: str, known: Iterable[str]) -> str:
+    """The sentence for a name that `tdt` lacks: its successor, why it is not offered, or the closest of `known`."""
     if name in REMOVED:
         return f"tdt.{name} was removed, as in PyTorch; use tdt.{REMOVED[name]}"
     if name in NOT_OFFERED:
         return f"tdt.{name} is not offered: {NOT_OFFERED[name]}"
-    close = difflib.get_close_matches(name, (known for known in dir(tdt) if known[0] != "_"), n=1)
+    close = difflib.get_close_matches(name, (other for other in known if other[0] != "_"), n=1)
     hint = f"; did you mean '{close[0]}'?" if close else ""
     return f"module 'tdt' has no attribute '{name}'{hint}"
+
+
+def attribute(self: object, name: str) -> Any:
+    """Tensor's `__getattr__`: AttributeError, which names the successor of what was taken out."""
+    successor = REMOVED.get(name) or REMOVED_ATTRIBUTES.get(name)
+    said = f"Tensor.{name} was removed, as in PyTorch; use tdt.{successor}" if successor else (
+        f"'{type(self).__name__}' object has no attribute '{name}'"
+    )  # fmt: skip
+    raise AttributeError(said, name=name, obj=self)
+
+
+def refuses_removed_arguments(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function whose TypeError for an argument in REMOVED_ARGUMENTS says what stands in its place."""
+    name = function.__qualname__.removesuffix(".__init__")
+    successors = REMOVED_ARGUMENTS[name]
+
+    @functools.wraps(function)
+    def checked(*args: Any, **kwargs: Any) -> Any:
+        if kwargs and (old := kwargs.keys() & successors):
+            gone = min(old)
+            raise TypeError(f"{name}() got an unexpected keyword argument '{gone}'; use {successors[gone]}")
+        return function(*args, **kwargs)
+
+    return checked
+
+
+def takes_old_order(tensors: int, *scalars: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Let a function of so many tensors take its scalars by position too: `add(x, 2, y)` is `add(x, y, alpha=2)`.
+
+    So PyTorch took them before 1.5, and still does, with a warning: `add_(2, y)`, `addcmul_(v, a, b)`,
+    `addmm(beta, x, alpha, a, b)`, `x.addmm_(beta, alpha, a, b)`.
+    """
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def ordered(*args: Any, **kwargs: Any) -> Any:
+            if len(args) <= tensors:
+                return function(*args, **kwargs)
+            first, rest = args[: len(scalars) + 1], args[len(scalars) + 1 :]
+            given = dict(zip(scalars, (arg for arg in first if isinstance(arg, (int, float, complex))), strict=False))
+            if len(args) != tensors + len(given):
+                return function(*args, **kwargs)  # which says what is wrong
+            new = ", ".join(f"{name}={value}" for name, value in given.items())
+            warnings.warn(f"{function.__name__}: numbers before tensors are deprecated; write {new}", stacklevel=2)
+            first = tuple(arg for arg in first if not isinstance(arg, (int, float, complex)))
+            return function(*first, *rest, **given, **kwargs)
+
+        return ordered
+
+    return decorate

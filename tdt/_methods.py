@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tdt import _creation, _dtype, _interchange
+from tdt import _absent, _creation, _dtype, _interchange
 from tdt._ops import (
     counting,
     decompositions,
@@ -92,6 +92,8 @@ IN_PLACE = """
     exp2 expm1 floor fmod frac gcd ge gt heaviside hypot i0 igamma igammac lcm le lgamma log log10 log1p log2
     logical_and logical_not logical_or logical_xor lt mul ne neg nextafter pow rad2deg reciprocal remainder
     round rsqrt sgn sigmoid sign sin sinc sinh sqrt square sub tan tanh trunc xlogy"""  # fmt: skip
+# Of these, the ones that take numbers before tensors too, as PyTorch did before 1.5: how many tensors, which number.
+OLD_ORDER = {"add": (2, "alpha"), "addcmul": (3, "value"), "sub": (2, "alpha")}
 
 # Those whose arguments must be looked at first: `name_(…)` is `name(…)` written back by `copy_`'s rules.
 BY_FUNCTION: dict[str, Callable[..., Any]] = {
@@ -356,6 +358,8 @@ def bind() -> None:
             setattr(Tensor, name, getattr(module, name))
     for name in IN_PLACE.split():
         setattr(Tensor, f"{name}_", _in_place(OPS[name]))
+    for name, old in OLD_ORDER.items():
+        setattr(Tensor, f"{name}_", _absent.takes_old_order(*old)(getattr(Tensor, f"{name}_")))
     for name, function in BY_FUNCTION.items():
         setattr(Tensor, f"{name}_", _written_back(name, function))
     for method in (*random_fill.METHODS, *resize.METHODS):
@@ -401,6 +405,7 @@ def bind() -> None:
     Tensor.__getitem__, Tensor.__setitem__ = index.getitem, index.setitem
     Tensor.__iter__, Tensor.__contains__ = _iter, _contains
     Tensor.type = memory.type_
+    Tensor.__getattr__ = _absent.attribute
     Tensor.clamp_min_ = lambda self, min: clamp_(self, min, None)
     Tensor.clamp_max_ = lambda self, max: clamp_(self, None, max)
 

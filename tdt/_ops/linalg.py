@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tdt import _kernels
+from tdt._absent import takes_old_order
 from tdt._dtype import FLOAT, FLOATING_AND_COMPLEX, NUMBERS, SCALAR_NAMES, check_category
 from tdt._ops._common import Dims, keep, store_into, wrap_dim, wrap_dims
 from tdt._ops.decompositions import check_float, svd_full
@@ -232,7 +233,7 @@ def _added(name: str, product: Any, ranks: tuple[int, int], doc: str) -> Any:
         result = result if result.dtype is input.dtype else result.to(input.dtype)
         return result if out is None else store_into(out, result, exact=ranks != (1, 1))
 
-    return named(function, name, doc)
+    return takes_old_order(3, "beta", "alpha")(named(function, name, doc))
 
 
 addmm = _added(

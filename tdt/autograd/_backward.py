@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
+from tdt._absent import refuses_removed_arguments
 from tdt._graph import GradientEdge, edge_at
 from tdt._tensor import LEAF, Tensor, wrap
 from tdt.autograd import _engine
@@ -33,6 +34,7 @@ def _run(
         return _engine.run(edges, arrays, graph if retain is None else retain, graph, targets, fill)
 
 
+@refuses_removed_arguments
 def backward(
     tensors: Tensor | Sequence[Tensor],
     grad_tensors: Any = None,
@@ -89,6 +91,7 @@ def _targets(inputs: tuple) -> list:
     return edges
 
 
+@refuses_removed_arguments
 def grad(
     outputs: Tensor | Sequence[Tensor],
     inputs: Tensor | Sequence[Tensor],

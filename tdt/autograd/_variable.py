@@ -6,6 +6,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
+from tdt._absent import refuses_removed_arguments
 from tdt._dtype import FLOAT
 from tdt._hooks import RemovableHandle
 from tdt._tensor import LEAF, Storage, Tensor, alias
@@ -82,6 +83,7 @@ def set_grad(self: Tensor, value: Tensor | None) -> None:
     self._grad = value
 
 
+@refuses_removed_arguments
 def backward(
     self: Tensor,
     gradient: Tensor | None = None,

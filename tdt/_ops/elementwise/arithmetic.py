@@ -6,6 +6,7 @@ from types import ModuleType
 from typing import Any
 
 from tdt import _dtype, _kernels
+from tdt._absent import takes_old_order
 from tdt._dtype import FLOATING_AND_COMPLEX, INTS, NUMBERS, REAL, REAL_NUMBERS
 from tdt._from_data import fill_number
 from tdt._ops._common import conj
@@ -236,6 +237,7 @@ def _share(wins: Tensor, ties: Tensor) -> Tensor:
     return wins + 0.5 * ties
 
 
+@takes_old_order(2, "alpha")
 def add(input: Any, other: Any, *, alpha: Any = 1, out: Tensor | None = None) -> Tensor:
     """input + alpha · other, broadcast.
 
@@ -248,6 +250,7 @@ def add(input: Any, other: Any, *, alpha: Any = 1, out: Tensor | None = None) ->
     return finish(_add, out, input, other, alpha=alpha)
 
 
+@takes_old_order(2, "alpha")
 def sub(input: Any, other: Any, *, alpha: Any = 1, out: Tensor | None = None) -> Tensor:
     """input - alpha · other, broadcast; RuntimeError for bool.
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tdt import _dtype
+from tdt._absent import takes_old_order
 from tdt._dtype import FLOATING, FLOATING_AND_COMPLEX, INTS, NUMBERS, REAL, SCALAR_NAMES, check_category
 from tdt._from_data import fill_number
 from tdt._ops._common import conj
@@ -319,6 +320,7 @@ _addcmul.vjp("a")(lambda g, b, value: g * conj(b) * conj(value))
 _addcmul.vjp("b")(lambda g, a, value: g * conj(a) * conj(value))
 
 
+@takes_old_order(3, "value")
 def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1, out: Tensor | None = None) -> Tensor:
     """input + value · tensor1 · tensor2, broadcast.
 
@@ -341,6 +343,7 @@ _addcdiv.vjp("a")(lambda g, b, value: g * conj(value / b))
 _addcdiv.vjp("b")(lambda g, a, b, value: -g * conj(value * a / (b * b)))
 
 
+@takes_old_order(3, "value")
 def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1, out: Tensor | None = None) -> Tensor:
     """input + value · tensor1 / tensor2, broadcast; RuntimeError for two integer tensors.
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from tdt._absent import refuses_removed_arguments
 from tdt._random import Generator, default_generator, permutation
 from tdt._tensor import Tensor, wrap
 
@@ -69,6 +70,7 @@ class TensorDataset(Dataset):
     (tensor([0., 0., 0.]), tensor(2))
     """
 
+    @refuses_removed_arguments
     def __init__(self, *tensors: Tensor) -> None:
         if any(tensors[0].size(0) != tensor.size(0) for tensor in tensors):
             rows = [tensor.size(0) for tensor in tensors]
