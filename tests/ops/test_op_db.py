@@ -11,7 +11,8 @@ require_torch()
 
 from tests.parity.checks import CHECKS  # noqa: E402
 from tests.parity.deviations import ANY_STRIDES, DEVIATIONS, UNIQUE  # noqa: E402
-from tests.parity.opdb import full_name, present  # noqa: E402
+from tests.parity.left_out import LEFT_OUT, reason  # noqa: E402
+from tests.parity.opdb import full_name, op_db, present  # noqa: E402
 
 # scope: all questions about one op follow each other, as its samples are kept only that long.
 EVERY_OP = pytest.mark.parametrize("info", present(), ids=full_name, scope="module")
@@ -63,3 +64,10 @@ def test_dtypes_that_pytorch_refuses_are_refused(info):
 def test_the_deviations_name_ops_that_exist():
     names = {full_name(info) for info in present()}
     assert {deviation.op for deviation in DEVIATIONS} | ANY_STRIDES | UNIQUE.keys() <= names
+
+
+def test_what_is_left_out_is_in_the_database_and_not_in_tdt():
+    here = {info.name for info in present()}
+    missing = {info.name for info in op_db} - here
+    assert not [name for name in here if reason(name)]
+    assert {reason(name) for name in missing} - {None} == set(LEFT_OUT.values())

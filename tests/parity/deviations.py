@@ -72,6 +72,11 @@ DEVIATIONS = [
 ]  # fmt: skip
 
 
+def allowed(op: str, failure: Any) -> bool:
+    """Whether a `Failure` of the op may be."""
+    return any(d.op == op and d.covers(failure) for d in DEVIATIONS)
+
+
 # PyTorch's factorisations leave LAPACK's column order, and nonzero the transpose of its work array: no promise to users.
 ANY_STRIDES = frozenset((
     "linalg.svd", "svd", "linalg.qr", "qr", "linalg.eigh", "linalg.inv", "linalg.solve",
