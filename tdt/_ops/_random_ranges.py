@@ -53,14 +53,14 @@ def _digits(dtype: Dtype) -> int:
 
 
 def _from(dtype: Dtype, low: int) -> int:
-    if dtype.category != _dtype.FLOAT:
+    if dtype.category != _dtype.FLOAT or abs(low) > _dtype.finfo(dtype).max:
         return low
     above = int(dtype.np.type(low + 1))
     return low if above >= low else above + (1 << (abs(low + 1).bit_length() - _digits(dtype)))
 
 
 def _to(dtype: Dtype, high: int) -> int:
-    if dtype.category != _dtype.FLOAT:
+    if dtype.category != _dtype.FLOAT or abs(high) > _dtype.finfo(dtype).max:
         return high
     below = int(dtype.np.type(high - 1))
     return high if below < high else below - (1 << (abs(high - 1).bit_length() - _digits(dtype)))

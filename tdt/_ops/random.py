@@ -20,7 +20,8 @@ from tdt.autograd._mode import no_grad
 from tdt.autograd._op import finish, op
 
 __all__ = [
-    "bernoulli", "multinomial", "normal", "rand", "rand_like", "randint", "randint_like", "randn", "randn_like", "randperm",
+    "bernoulli", "binomial", "multinomial", "normal", "poisson", "rand", "rand_like", "randint", "randint_like", "randn",
+    "randn_like", "randperm",
 ]  # fmt: skip
 
 
@@ -276,3 +277,50 @@ def multinomial(
     if out is not None and out.dtype is not _dtype.int64:
         raise RuntimeError(f"multinomial expects Long tensor out, got: {SCALAR_NAMES[out.dtype]}")
     return finish(_multinomial, out, input, count=num_samples, replacement=replacement, generator=generator)
+
+
+@op(name="poisson", dtypes=_dtype.FLOATING, computes=False, random=True, shape=lambda rate, **how: rate)
+def _poisson(xp: ModuleType, rate: Any, *, generator: Generator | None) -> Any:
+    return _random.poisson(generator_for(generator, _backend.device_of(rate)), rate)
+
+
+_poisson.vjp("rate")(lambda g: zeros_like(g))
+
+
+def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
+    """Poisson numbers of the means in `input`; their gradients are zero. RuntimeError for a negative mean.
+
+    >>> import tdt
+    >>> tdt.poisson(tdt.tensor([0.0, 0.0]))
+    tensor([0., 0.])
+    """
+    if input.dtype.category != _dtype.FLOAT:
+        raise NotImplementedError(f"\"poisson_cpu\" not implemented for '{SCALAR_NAMES[input.dtype]}'")
+    return _poisson(input, generator=generator)
+
+
+@op(name="binomial", dtypes=frozenset((_dtype.float32, _dtype.float64)), computes=False, broadcasts=False, random=True)
+def _binomial(xp: ModuleType, count: Any, prob: Any, *, generator: Generator | None) -> Any:
+    return _random.binomial(generator_for(generator, _backend.device_of(count)), count, prob)
+
+
+_binomial.vjp("count")(lambda g: zeros_like(g))
+_binomial.vjp("prob")(lambda g: zeros_like(g))
+
+
+def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) -> Tensor:
+    """How many of `count` trials of probability `prob` succeed, for each element; gradients are zero.
+
+    prob: broadcast to the shape of `count`. ValueError unless both are floating-point.
+
+    >>> import tdt
+    >>> tdt.binomial(tdt.tensor([3.0, 4.0]), tdt.tensor([0.0, 1.0]))
+    tensor([0., 4.])
+    """
+    for name, x in (("count", count), ("prob", prob)):
+        if x.dtype.category != _dtype.FLOAT:
+            raise ValueError(f"binomial only supports floating-point dtypes for {name}, got: {SCALAR_NAMES[x.dtype]}")
+    demand(
+        count.dtype is prob.dtype, f"Found dtype {SCALAR_NAMES[prob.dtype]} but expected {SCALAR_NAMES[count.dtype]}"
+    )
+    return _binomial(count, prob.expand(count._a.shape), generator=generator)

@@ -24,6 +24,7 @@ from tdt._random.continuous import (
     log_normal,
     normal,
 )
+from tdt._random.counts import binomial, poisson
 from tdt._random.draws import (
     assign_in_memory_order,
     bernoulli,
@@ -40,6 +41,7 @@ __all__ = [
     "assign_in_memory_order",
     "bernoulli",
     "bernoulli_each",
+    "binomial",
     "cauchy",
     "cuda_generator",
     "default_generator",
@@ -57,6 +59,7 @@ __all__ = [
     "multinomial",
     "normal",
     "permutation",
+    "poisson",
     "seed",
     "set_rng_state",
     "uniform",

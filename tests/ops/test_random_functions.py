@@ -178,3 +178,37 @@ def test_states_are_tensors_that_go_back_and_forth() -> None:
         generator.set_state([1])
     with pytest.raises(TypeError, match="RNG state must be a tdt.ByteTensor"):
         generator.set_state(tdt.zeros(5056))
+
+
+@pytest.mark.parametrize("name", ["float32", "float64", "float16", "bfloat16"])
+def test_poisson_and_binomial_draw_pytorchs_numbers(name):
+    drawn = []
+    for lib in (tdt, require_torch()):
+        lib.manual_seed(5)
+        rates = lib.tensor([0.0, 0.5, 9.9, 10.0, 25.0, 1000.0] * 40).to(getattr(lib, name)).reshape(-1, 6)
+        numbers = [lib.poisson(rates).tolist(), lib.poisson(rates.t()).tolist()]
+        if name in ("float32", "float64"):
+            trials = lib.tensor([3.0, 10.0, 100.0, 0.0, 1e6] * 40).to(rates.dtype)
+            numbers.append(lib.binomial(trials, lib.tensor([0.3, 0.7, 0.5, 0.1, 0.99] * 40).to(rates.dtype)).tolist())
+        drawn.append([*numbers, lib.rand(1).item()])
+    assert drawn[0] == drawn[1]
+
+
+def test_poisson_and_binomial_refuse_what_pytorchs_refuse():
+    for call in (
+        lambda lib: lib.poisson(lib.tensor([-1.0])), lambda lib: lib.poisson(lib.ones(2).long()),
+        lambda lib: lib.binomial(lib.tensor([3]), lib.tensor([0.5])), lambda lib: lib.binomial(lib.ones(1), lib.ones(1).double()),
+        lambda lib: lib.ones(2).half().random_(0, 2**40), lambda lib: lib.binomial(lib.ones(1).half(), lib.ones(1).half()),
+    ):  # fmt: skip
+        errors = []
+        for lib in (tdt, require_torch()):
+            with pytest.raises((RuntimeError, ValueError)) as raised:
+                call(lib)
+            errors.append(raised.type)
+        assert errors[0] is errors[1]
+
+
+def test_the_gradient_of_a_drawn_number_is_zero():
+    rate = tdt.ones(3, requires_grad=True)
+    (tdt.poisson(rate) + tdt.binomial(rate * 4, rate * 0.5)).sum().backward()
+    assert rate.grad.tolist() == [0, 0, 0]

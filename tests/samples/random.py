@@ -31,3 +31,11 @@ samples(
     call(x(4, low=0.1), count=5, replacement=True, generator=None),
     why_no_oracle=WHY,
 )
+samples("poisson", None, call(x(3, 4, low=0.1), generator=None), call(x(low=0.1), generator=None), why_no_oracle=WHY)
+# Chances so near 0 that no draw changes with them.
+samples(
+    "binomial",
+    None,
+    call(np.array([[3.0, 4.0], [7.0, 0.0]]), np.array([[1e-4, 2e-4], [1e-5, 0.5]]), generator=None),
+    why_no_oracle=WHY,
+)

@@ -1,0 +1,141 @@
+"""Poisson and binomial numbers, drawn one after the other as PyTorch's CPU build draws them: by rejection, so that how many
+uniforms an element takes depends on them.
+
+Transformed rejection: W. Hörmann, The transformed rejection method for generating Poisson random variables (1993), and The
+generation of binomial random variates (1993). Small means: multiplication of uniforms (Knuth) and sums of geometric numbers
+(Devroye).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from tdt._random._generator import Generator
+from tdt._random.draws import narrow, uniform
+
+
+class _Uniforms:
+    """53-bit uniforms one by one; `close` leaves the generator where exactly those that were used take it."""
+
+    def __init__(self, gen: Generator, expected: int):
+        self.gen, self.start, self.block = gen, gen.state_array(), max(expected, 16)
+        self.rest: list[float] = []
+        self.used = 0
+
+    def __call__(self) -> float:
+        if not self.rest:
+            self.rest = uniform(self.gen, (self.block,), np.float64).tolist()[::-1]
+        self.used += 1
+        return self.rest.pop()
+
+    def close(self) -> None:
+        self.gen.set_state_array(self.start)
+        uniform(self.gen, (self.used,), np.float64)
+
+
+def poisson(gen: Generator, rate: Any) -> Any:
+    """A Poisson number of each mean in `rate`, in its dtype. RuntimeError for a negative one."""
+    if not bool((rate >= 0).all()):
+        raise RuntimeError("invalid Poisson rate, expected rate to be non-negative")
+    with gen.lock:
+        draw = _Uniforms(gen, 3 * rate.size)
+        values = [_poisson(float(mean), draw) for mean in rate.reshape(-1).tolist()]
+        draw.close()
+    return _array(gen, values, rate)
+
+
+def binomial(gen: Generator, count: Any, prob: Any) -> Any:
+    """How many of `count` trials of probability `prob` succeed, for each element of both, in their dtype."""
+    with gen.lock:
+        draw = _Uniforms(gen, 3 * count.size)
+        pairs = zip(count.reshape(-1).tolist(), prob.reshape(-1).tolist(), strict=True)
+        values = [_binomial(float(n), float(p), draw) for n, p in pairs]
+        draw.close()
+    return _array(gen, values, count)
+
+
+def _array(gen: Generator, values: list[float], like: Any) -> Any:
+    return narrow(gen.engine.xp.array(values, np.float64), like.dtype).reshape(like.shape)
+
+
+def _poisson(mean: float, draw: _Uniforms) -> float:
+    if mean == 0 or mean == math.inf:
+        return mean
+    if mean < 10:
+        bound, product, n = math.exp(-mean), draw(), 0
+        while product > bound:
+            product, n = product * draw(), n + 1
+        return n
+    root, log_mean = math.sqrt(mean), math.log(mean)
+    b = 0.931 + 2.53 * root
+    a = -0.059 + 0.02483 * b
+    inverse_alpha, v_r = 1.1239 + 1.1328 / (b - 3.4), 0.9277 - 3.6224 / (b - 2)
+    while True:
+        u, v = draw() - 0.5, draw()
+        us = 0.5 - abs(u)
+        k = math.floor((2 * a / us + b) * u + mean + 0.43) if us else -1
+        if us >= 0.07 and v <= v_r:
+            return k
+        if k < 0 or (us < 0.013 and v > us):
+            continue
+        log_v = (math.log(v) if v else -math.inf) + math.log(inverse_alpha) - math.log(a / (us * us) + b)
+        if log_v <= -mean + k * log_mean - math.lgamma(k + 1):
+            return k
+
+
+def _binomial(count: float, prob: float, draw: _Uniforms) -> float:
+    if count <= 0 or prob <= 0:
+        return 0
+    if prob >= 1:
+        return count
+    if prob > 0.5:
+        return count - _fewer(count, 1 - prob, draw)
+    return _fewer(count, prob, draw) if prob <= 0.5 else math.nan
+
+
+def _fewer(count: float, prob: float, draw: _Uniforms) -> float:
+    """A binomial number for a probability of at most one half."""
+    if count * prob >= 10:
+        return _rejected(count, prob, draw)
+    trials, n, log_failure = 0.0, 0, math.log1p(-prob)
+    while True:
+        u = draw()
+        trials += math.ceil(math.log(u) / log_failure) if u else math.inf
+        if trials > count:
+            return n
+        n += 1
+
+
+def _rejected(count: float, prob: float, draw: _Uniforms) -> float:
+    deviation = math.sqrt(count * prob * (1 - prob))
+    b = 1.15 + 2.53 * deviation
+    a = -0.0873 + 0.0248 * b + 0.01 * prob
+    c, v_r, r = count * prob + 0.5, 0.92 - 4.2 / b, prob / (1 - prob)
+    alpha, m = (2.83 + 5.1 / b) * deviation, math.floor((count + 1) * prob)
+    while True:
+        u, v = draw() - 0.5, draw()
+        us = 0.5 - abs(u)
+        k = math.floor((2 * a / us + b) * u + c) if us else -1
+        if us >= 0.07 and v <= v_r:
+            return k
+        if k < 0 or k > count or not v:
+            continue
+        bound = (
+            (m + 0.5) * math.log((m + 1) / (r * (count - m + 1)))
+            + (count + 1) * math.log((count - m + 1) / (count - k + 1))
+            + (k + 0.5) * math.log(r * (count - k + 1) / (k + 1))
+            + _stirling(m) + _stirling(count - m) - _stirling(k) - _stirling(count - k)
+        )  # fmt: skip
+        if math.log(v * alpha / (a / (us * us) + b)) <= bound:
+            return k
+
+
+def _stirling(k: float) -> float:
+    """What Stirling's formula for log k! lacks."""
+    if k <= 9:
+        return math.lgamma(k + 1) - ((k + 0.5) * math.log(k + 1) - (k + 1) + 0.5 * math.log(2 * math.pi))
+    square = (k + 1) ** 2
+    return (1 / 12 - (1 / 360 - 1 / 1260 / square) / square) / (k + 1)
