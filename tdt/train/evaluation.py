@@ -156,6 +156,8 @@ def evaluate_checkpoint(
     if unread:
         raise LookupError(f"{unread[0]}: changes nothing in an evaluation, which reads data, loss and metrics")
     changes = [*overrides, *([] if device is None else [f"device={device}"])]
+    if overrides:  # what the training watched need not be measured now
+        changes += [f"{watcher}=null" for watcher in ("checkpoint.best", "train.early_stopping", "scheduler")]
     config = loads(meta["config"], f"{path}:config", changes)
     split = split or next(name for name in ("valid", "test", "train") if name in config.data.splits())
     if split not in config.data.splits():

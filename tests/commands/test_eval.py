@@ -239,6 +239,17 @@ def test_other_metrics_may_be_asked_for(scored):
     assert 0 < result["f1"] < result["top_k"] <= 1
 
 
+def test_what_the_training_watched_need_not_be_measured(scored, capsys):
+    watching = SMALL.replace(
+        "{epochs: 2}", "{epochs: 1, early_stopping: {patience: 1, metric: valid/accuracy}}\n"
+        "scheduler: {type: ReduceLROnPlateau, monitor: valid/accuracy, mode: max}\ncheckpoint: {best: valid/accuracy}"
+    )  # fmt: skip
+    Path("watching.yaml").write_text(watching)
+    assert cli.run(["train", "watching.yaml"]) == 0
+    code, out, err = scored("metrics=[f1]", "--json", of=Path("runs/small/1"))
+    assert (code, err) == (0, "") and json.loads(out)["f1"] > 0 and "accuracy" not in json.loads(out)
+
+
 def test_the_size_of_batches_changes_no_prediction(scored):
     first = json.loads(scored("--json", "--predictions", "a.csv")[1])
     second = json.loads(scored("--json", "--predictions", "b.csv", "--batch-size", "7")[1])

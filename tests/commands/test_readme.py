@@ -19,15 +19,18 @@ COMMANDS = re.findall(r"^    tdt (.*?)(?:\s+#.*)?$", README, re.MULTILINE)
 
 @pytest.fixture(scope="module")
 def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the config as my.yaml."""
+    """A folder with the config as my.yaml, and a table."""
     assert CONFIG is not None
     folder = tmp_path_factory.mktemp("readme")
     (folder / "my.yaml").write_text(CONFIG[1])
+    table = (Path(__file__).parents[2] / "configs" / "iris.csv").read_text()
+    for name in ("flowers.csv", "new.csv"):
+        (folder / name).write_text(table)
     return folder
 
 
 def test_each_command_does_what_it_says(work):
-    assert {line.split()[0] for line in COMMANDS} == {"train", "eval"} and len(COMMANDS) >= 6
+    assert {line.split()[0] for line in COMMANDS} == {"train", "eval", "init", "predict"} and len(COMMANDS) >= 10
     for line in ("train my.yaml", *COMMANDS):  # the first is what "the newest run of that name" and eval speak of
         done = tdt(*shlex.split(line), cwd=work)
         assert (done.returncode, done.stderr) == (0, ""), line
