@@ -56,7 +56,7 @@ class GraphNode:
         return RemovableHandle(self._hooks_made().pre, fn)
 
     def __repr__(self) -> str:
-        return f"<{self.name()} object at {id(self):#x}>"
+        return f"<{self.name().rpartition('::')[2]} object at {id(self):#x}>"
 
 
 class AccumulateGrad(GraphNode):
@@ -69,8 +69,8 @@ class AccumulateGrad(GraphNode):
         self.variable = variable
 
     def name(self) -> str:
-        """`AccumulateGrad`, as PyTorch names it."""
-        return "AccumulateGrad"
+        """What PyTorch calls it."""
+        return "torch::autograd::AccumulateGrad"
 
     @property
     def hooks(self) -> Any:

@@ -31,11 +31,12 @@ class Back:
     """
 
     __slots__ = ("op", "names", "keep", "fold", "named", "calls", "fast_calls", "fast", "broadcasts", "several",
-                 "variadic", "needs_shapes", "needs_dtypes", "wanted")  # fmt: skip
+                 "variadic", "needs_shapes", "needs_dtypes", "wanted", "numbers")  # fmt: skip
 
-    def __init__(self, op: Op, mask: int, count: int, low: Any = None, nowhere: int = 0):
+    def __init__(self, op: Op, mask: int, count: int, low: Any = None, nowhere: int = 0, numbers: int = 0):
         nowhere = nowhere if len(op.rules) > 1 else 0  # a single rule keeps and runs, as in PyTorch
         wanted = [i for i in range(count) if (mask & ~nowhere) >> i & 1]
+        self.numbers = numbers  # the operands that are Python numbers, or None
         self.op, self.names, self.variadic = op, op.names_for(count), op.variadic is not None
         self.several = op.multi_view or len(op.outputs) > 1
         self.broadcasts = op.broadcasts and count > 1
@@ -94,7 +95,7 @@ class Node(GraphNode):
     """
 
     __slots__ = ("back", "edges", "saved", "shapes", "dtypes", "statics", "aux", "number", "hooks", "outs",
-                 "__weakref__")  # fmt: skip
+                 "label", "__weakref__")  # fmt: skip
 
     def __init__(
         self, back: Back, edges: Any, operands: tuple, arrays: Any, statics: dict, outs: tuple, aux: Any = None
