@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tdt import _absent, _creation, _dtype, _interchange
+from tdt._node_names import label
 from tdt._ops import (
     counting,
     decompositions,
@@ -308,7 +309,9 @@ def _reflected(name: str, record: Op) -> Callable[..., Any]:
             if name == "truediv":
                 raise AttributeError(f"'{type(self).__name__}' object has no attribute 'reciprocal'")
             return NotImplemented
-        return record(other, self) if isinstance(other, NUMBERS) else NotImplemented
+        if not isinstance(other, NUMBERS):
+            return NotImplemented
+        return label(record(other, self), "RsubBackward0") if name == "sub" else record(other, self)
 
     return method
 

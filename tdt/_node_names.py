@@ -5,11 +5,13 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from tdt import _backend
 from tdt._tensor import Tensor, alias
 from tdt.autograd._node import freed, overwritten
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 def ranks(node: Any) -> list[int]:
@@ -42,7 +44,7 @@ def _slice(node: Any) -> str:
             return "SelectBackward0"
         if part is None:
             return "UnsqueezeBackward0"
-        if isinstance(part, slice) and part != slice(None):
+        if isinstance(part, tuple) and part != (None, None, None):
             return "SliceBackward0"
     return "AliasBackward0"
 
@@ -117,6 +119,7 @@ NAMES: dict[str, str | Callable[[Any], str]] = {
     "slice": _slice,
     "slogdet": "LinalgSlogdetBackward0",
     "solve": "LinalgSolveExBackward0",
+    "squeeze": lambda node: f"SqueezeBackward{1 if len(node.statics['dims']) == 1 else 2}",
     "square": "PowBackward0",
     "sum": _over("Sum"),
     "svd": "LinalgSvdBackward0",
@@ -138,10 +141,10 @@ def _spelt(name: str) -> str:
     return re.sub(r"\d[a-z]", lambda found: found[0].upper(), "".join(part.capitalize() for part in name.split("_")))
 
 
-def named(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def shown_as(name: str) -> Callable[[F], F]:
     """Decorate a function of several ops that is one in PyTorch: its results' nodes show that one's `name`."""
 
-    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+    def decorate(function: F) -> F:
         @functools.wraps(function)
         def labelled(*args: Any, **kwargs: Any) -> Any:
             result = function(*args, **kwargs)
@@ -150,7 +153,7 @@ def named(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
                     label(t, name)
             return result
 
-        return labelled
+        return cast("F", labelled)
 
     return decorate
 

@@ -161,7 +161,7 @@ def tensor_repr(t: Tensor) -> str:
     if t.is_sparse:
         notes.append("layout=tdt.sparse_coo")
     if t.grad_fn is not None:
-        notes.append(f"grad_fn=<{t.grad_fn.name()}>")
+        notes.append(f"grad_fn=<{t.grad_fn.name().rpartition('::')[2]}>")
     elif t._edge is LEAF:
         notes.append("requires_grad=True")
     return _joined(f"{name}({body}", notes, indent, t.is_sparse)

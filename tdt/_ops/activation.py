@@ -7,6 +7,7 @@ from typing import Any
 
 from tdt import _kernels
 from tdt._dtype import FLOATING, FLOATING_AND_COMPLEX
+from tdt._node_names import shown_as
 from tdt._ops._activations import in_place, leave_to_kernels, run
 from tdt._ops._common import wrap_dim
 from tdt._ops.elementwise._front import special_functions, tensor_argument
@@ -190,6 +191,7 @@ def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     return run(_elu, input, inplace, alpha=alpha, scale=1.0, input_scale=1.0)
 
 
+@shown_as("CeluBackward0")
 def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """x above 0, alpha (exp(x / alpha) - 1) below: smooth for every alpha (Barron, 2017). RuntimeError for alpha = 0.
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from tdt import _backend
 from tdt._dtype import FLOATING_AND_COMPLEX, LAPACK, SCALAR_NAMES
+from tdt._node_names import shown_as
 from tdt._ops._common import with_out
 from tdt._ops.order import return_type
 from tdt._tensor import Tensor, wrap
@@ -344,6 +345,7 @@ def _(g: Tensor, out: Tensor) -> Tensor:
 
 
 @with_out
+@shown_as("LinalgCholeskyExBackward0")
 def cholesky(input: Tensor, upper: bool = False) -> Tensor:
     """The lower triangular L with input = L L^H (or its upper form); LinAlgError unless positive-definite.
 

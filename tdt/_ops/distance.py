@@ -6,6 +6,7 @@ import numpy as np
 
 from tdt._broadcast import check_broadcast
 from tdt._dtype import FLOAT, SCALAR_NAMES, check_category, float32, float64, promote_types
+from tdt._node_names import shown_as
 from tdt._ops._common import store_into
 from tdt._ops.elementwise._front import tensor_argument
 from tdt._ops.embedding import functional_embedding
@@ -78,6 +79,7 @@ def _norms(name: str, rows: Tensor, p: float) -> Tensor:
     return vector_norm(rows, p, -1) if rows.shape[-1] else rows.sum(-1)
 
 
+@shown_as("PdistBackward0")
 def pdist(input: Tensor, p: float = 2.0) -> Tensor:
     """The p-norms of the differences of every two rows of `input` (N, M): the N (N - 1) / 2 cells above cdist's diagonal.
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from tdt import _backend
 from tdt._dtype import SCALAR_NAMES, bfloat16, float16, float32, float64, int32, int64
+from tdt._node_names import shown_as
 from tdt._ops.elementwise._front import tensor_argument
 from tdt._ops.embedding import _embedding, _renorm, check_type, embedding_grad
 from tdt._tensor import Tensor, wrap
@@ -72,6 +73,7 @@ def functional_embedding_bag(
                          include_last_offset, padding_idx)[0]  # fmt: skip
 
 
+@shown_as("EmbeddingBagBackward0")
 def embedding_bag(
     weight: Tensor, indices: Tensor, offsets: Tensor, scale_grad_by_freq: bool = False, mode: int = 0,
     sparse: bool = False, per_sample_weights: Tensor | None = None, include_last_offset: bool = False,

@@ -6,6 +6,7 @@ import warnings
 from typing import Any
 
 from tdt._dtype import FLOATING, check_category, uint8
+from tdt._node_names import label
 from tdt._ops._resampling import Axis
 from tdt._ops.pool_average import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
 from tdt._ops.resample import resample
@@ -71,7 +72,8 @@ def interpolate(input: Tensor, size: Any = None, scale_factor: Any = None, mode:
         None if n == m and not (moved and scale) else Axis(n, m, kind, scale, bool(align_corners))
         for n, m, scale in zip(input.shape[2:], sizes, scales, strict=True)
     )
-    return resample(input, axes=axes)
+    shown = "".join(part.capitalize() for part in mode.split("-"))
+    return label(resample(input, axes=axes), f"Upsample{shown}{dims}D{'Aa' * antialias}Backward0")
 
 
 def _wanted(input: Tensor, size: Any, scale_factor: Any, recompute: bool, asked: bool | None) -> tuple[tuple, tuple]:

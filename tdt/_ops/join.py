@@ -8,6 +8,7 @@ from typing import Any
 
 from tdt import _dtype
 from tdt._backend.layout import in_order, is_channels_last
+from tdt._node_names import shown_as
 from tdt._ops._common import as_shape, store_into, wrap_dim
 from tdt._ops.elementwise._front import refuse_out
 from tdt._ops.memory import contiguous_format
@@ -224,6 +225,7 @@ def column_stack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Ten
     return cat([x if x.ndim > 1 else x.reshape(-1, 1) for x in _checked("column_stack", tensors)], 1, out=out)
 
 
+@shown_as("RepeatBackward0")
 def repeat(input: Tensor, *repeats: Any) -> Tensor:
     """The tensor copied `repeats[d]` times along each dimension; new dimensions come in front. A method of Tensor.
 
@@ -246,6 +248,7 @@ def repeat(input: Tensor, *repeats: Any) -> Tensor:
     )
 
 
+@shown_as("RepeatBackward0")
 def tile(input: Tensor, dims: Any) -> Tensor:
     """As Tensor.repeat, where missing repeats in front count as 1.
 
@@ -366,6 +369,7 @@ def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
     return _roll(input, shifts=shifts, dims=None if dims is None else tuple([wrap_dim(d, input.ndim) for d in dims]))
 
 
+@shown_as("Rot90Backward0")
 def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
     """The plane `dims` turned by k · 90°, from the first towards the second dimension.
 
@@ -421,6 +425,7 @@ def _triangle(name: str) -> Any:
 tril, triu = _triangle("tril"), _triangle("triu")
 
 
+@shown_as("DiagEmbedBackward0")
 def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
     """Zero matrices in dimensions (dim1, dim2) with the last dimension of input on their diagonal `offset`.
 
@@ -454,6 +459,7 @@ def diag(input: Tensor, diagonal: int = 0, *, out: Tensor | None = None) -> Tens
     return result if out is None else store_into(out, result, exact=True)
 
 
+@shown_as("DiagEmbedBackward0")
 def diagflat(input: Tensor, offset: int = 0) -> Tensor:
     """All elements on the diagonal of a matrix.
 
@@ -465,6 +471,7 @@ def diagflat(input: Tensor, offset: int = 0) -> Tensor:
     return diag_embed(input.reshape(-1), offset)
 
 
+@shown_as("BlockDiagBackward0")
 def block_diag(*tensors: Tensor) -> Tensor:
     """Matrices along the diagonal of one matrix, 0 elsewhere.
 

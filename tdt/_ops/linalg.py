@@ -11,6 +11,7 @@ import numpy as np
 from tdt import _kernels
 from tdt._absent import takes_old_order
 from tdt._dtype import FLOAT, FLOATING_AND_COMPLEX, NUMBERS, SCALAR_NAMES, check_category
+from tdt._node_names import label, shown_as
 from tdt._ops._common import Dims, keep, store_into, wrap_dim, wrap_dims
 from tdt._ops.decompositions import check_float, svd_full
 from tdt._ops.elementwise._front import named, refuse_out
@@ -189,6 +190,7 @@ def bmm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
     return _bmm(input, mat2, out=out)
 
 
+@shown_as("VdotBackward0")
 def vdot(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Σ conj(input) · other of two vectors.
 
@@ -230,7 +232,9 @@ def _added(name: str, product: Any, ranks: tuple[int, int], doc: str) -> Any:
             start = start if beta == 1 else start * beta
             # The first says how the sum lies in memory: a product, but the input of addr.
             result = start + result if ranks == (1, 1) else result + start
-        result = result if result.dtype is input.dtype else result.to(input.dtype)
+        result = label(
+            result if result.dtype is input.dtype else result.to(input.dtype), f"{name.capitalize()}Backward0"
+        )
         return result if out is None else store_into(out, result, exact=ranks != (1, 1))
 
     return takes_old_order(3, "beta", "alpha")(named(function, name, doc))
@@ -384,6 +388,7 @@ def einsum(equation: str, *operands: Any) -> Tensor:
     return contract(equation, tensors)
 
 
+@shown_as("TraceBackward0")
 def trace(input: Tensor) -> Tensor:
     """The sum of a matrix's diagonal.
 
@@ -411,6 +416,7 @@ def kron(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     return result if out is None else store_into(out, result)
 
 
+@shown_as("LinalgCrossBackward0")
 def cross(input: Tensor, other: Tensor, dim: int | None = None, *, out: Tensor | None = None) -> Tensor:
     """The cross product along `dim`, which has size 3 (without dim: the first such).
 
@@ -537,6 +543,7 @@ def nuclear_norm(input: Tensor, dim: Dims = None, keepdim: bool = False, *, out:
     return norm(input, "nuc", dim, keepdim, out)
 
 
+@shown_as("DistBackward0")
 def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
     """The p-norm of input - other.
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from tdt import _dtype
 from tdt._dtype import FLOAT, FLOATING_AND_COMPLEX, NUMBERS, REAL, REAL_NUMBERS
+from tdt._node_names import label
 from tdt._ops._common import check_out_dtype, store_into, wrap_dim
 from tdt._ops.elementwise._front import named, refuse_out
 from tdt._ops.elementwise.select import _logaddexp
@@ -131,7 +132,7 @@ def _median(name: str, place: Any) -> Any:
             return _pair(name, record, out, input, dim=d, keepdim=keepdim)
         if not input.numel():
             return input.new_full((), float("nan"))
-        return record(input.reshape(-1), dim=0, keepdim=False)[0]
+        return label(record(input.reshape(-1), dim=0, keepdim=False)[0], f"{name.capitalize()}Backward0")
 
     doc = f"""The lower median{", nan left out" if name != "median" else ""}.
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from tdt import _backend, _kernels
 from tdt._dtype import FLOATING, REAL_NUMBERS, SCALAR_NAMES, finfo
+from tdt._node_names import shown_as
 from tdt._ops._activations import in_place, leave_to_kernels, run
 from tdt._ops.elementwise._front import tensor_argument
 from tdt._random import generator_for
@@ -242,6 +243,7 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
     return _prelu(input, weight.reshape((count, *(1,) * (input.ndim - 2))[: input.ndim]))
 
 
+@shown_as("RreluWithNoiseBackward0")
 def rrelu(
     input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False, inplace: bool = False
 ) -> Tensor:

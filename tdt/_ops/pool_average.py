@@ -12,6 +12,7 @@ import numpy as np
 
 from tdt import _kernels
 from tdt._dtype import FLOATING, check_category, int64
+from tdt._node_names import shown_as
 from tdt._ops._common import store_into
 from tdt._ops._pooling import adaptive_size, check_size, framed, full_size, out_sizes, place, window_of
 from tdt._ops._resampling import Axis
@@ -199,6 +200,7 @@ def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:
     return _adaptive_avg_pool_nd("adaptive_avg_pool1d", 1, input, output_size)
 
 
+@shown_as("AdaptiveAvgPool2DBackward0")
 def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
     """Means over windows placed so that the result is `output_size` (one number or two; None keeps the input's).
 
@@ -209,6 +211,7 @@ def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
     return _adaptive_avg_pool_nd("adaptive_avg_pool2d", 2, input, output_size)
 
 
+@shown_as("AdaptiveAvgPool3DBackward0")
 def adaptive_avg_pool3d(input: Tensor, output_size: Any) -> Tensor:
     """Means over as many windows as `output_size` says; see `adaptive_avg_pool2d`.
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from tdt import _kernels
 from tdt._dtype import FLOATING, REAL, REAL_NUMBERS, check_category
+from tdt._node_names import shown_as
 from tdt._ops._pooling import check_size, framed, full_size, out_sizes, place, window_of
 from tdt._ops._windows import empty_as, is_channels_last, offsets, reached
 from tdt._tensor import Tensor
@@ -189,6 +190,7 @@ def max_pool1d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any
     return _max_pool_nd("max_pool1d", 1, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
 
+@shown_as("MaxPool2DWithIndicesBackward0")
 def max_pool2d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
                ceil_mode: bool = False, return_indices: bool = False) -> Any:  # fmt: skip
     """The largest value in each window over (N, C, H, W) or (C, H, W); `stride` is the window's size if not given.
@@ -203,6 +205,7 @@ def max_pool2d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any
     return _max_pool_nd("max_pool2d", 2, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
 
+@shown_as("MaxPool3DWithIndicesBackward0")
 def max_pool3d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
                ceil_mode: bool = False, return_indices: bool = False) -> Any:  # fmt: skip
     """The largest value in each window over (N, C, D, H, W) or (C, D, H, W); see `max_pool2d`.

@@ -8,6 +8,7 @@ from typing import Any
 
 from tdt import _backend, _dtype
 from tdt._dtype import FLOAT, FLOATING_AND_COMPLEX, REAL, REAL_NUMBERS, SCALAR_NAMES
+from tdt._node_names import label, shown_as
 from tdt._ops._common import Dims, count, keep, store_into, wrap_dims
 from tdt._ops.elementwise._front import check_operands, named, refuse_out, tensor_argument
 from tdt._ops.elementwise.arithmetic import maximum, minimum
@@ -65,6 +66,7 @@ def sum(
     return finish(_sum, out, x, dim=wrap_dims(dim, x._a.ndim), keepdim=keepdim, dtype=_integer(dtype))
 
 
+@shown_as("NansumBackward0")
 def nansum(
     input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None, out: Tensor | None = None
 ) -> Tensor:
@@ -192,7 +194,9 @@ def _spreads(name: str, record: Op, doc: str, values: tuple[str, str]) -> tuple[
         input: Tensor, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: Any = None
     ) -> tuple:
         options = _spread_options(f"{name}_mean", input, dim, unbiased, correction, keepdim)
-        return record(input, **options), _mean(input, dim=options["dim"], keepdim=keepdim)
+        mean = _mean(input, dim=options["dim"], keepdim=keepdim)
+        shown = f"{name.capitalize()}MeanBackward0"
+        return label(record(input, **options), shown), label(mean, shown)
 
     one, zero = values
     example = f"""
@@ -329,6 +333,7 @@ _amax, amax = _extreme("amax")
 _amin, amin = _extreme("amin")
 
 
+@shown_as("AminmaxBackward0")
 def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False, out: Any = None) -> Any:
     """(min, max) over `dim`, or of all elements.
 
@@ -391,7 +396,7 @@ def _of_max(name: str, whole: Any, pair: str, of_two: Any) -> Any:
         if dim is not None:
             return getattr(order, pair)(input, dim, keepdim, out=out)
         refuse_empty(name, input, None)
-        return finish(whole, out, input)
+        return label(finish(whole, out, input), f"{name.capitalize()}Backward1")
 
     most = "largest" if name == "max" else "smallest"
     doc = f"""The {most} element: `{name}(x)`.

@@ -9,6 +9,7 @@ from typing import Any
 
 from tdt import _dtype
 from tdt._backend import may_overlap
+from tdt._node_names import label
 from tdt._ops._common import as_shape, wrap_dim
 from tdt._overlap import follow
 from tdt._tensor import Size, Tensor
@@ -172,7 +173,7 @@ def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
     order = [*range(n)]
     if n:
         order[a], order[b] = b, a
-    return unary(_permute, input, {"dims": tuple(order)})
+    return label(unary(_permute, input, {"dims": tuple(order)}), "TransposeBackward0")
 
 
 swapaxes = swapdims = transpose
@@ -187,7 +188,7 @@ def t(input: Tensor) -> Tensor:
     """
     if input.ndim > 2:
         raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {input.ndim}D")
-    return _permute(input, dims=tuple(range(input.ndim))[::-1])
+    return label(_permute(input, dims=tuple(range(input.ndim))[::-1]), "TBackward0")
 
 
 def adjoint(input: Tensor) -> Tensor:
@@ -234,6 +235,7 @@ def squeeze(input: Tensor, dim: Any = None) -> Tensor:
     tdt.Size([3])
     """
     shape = input._a.shape
+    variant = 0 if dim is None else 1 if isinstance(dim, int) else 2
     if dim is None:
         drop: Any = range(len(shape))
     else:
@@ -242,7 +244,8 @@ def squeeze(input: Tensor, dim: Any = None) -> Tensor:
             raise RuntimeError(
                 f"dim {next(d for d in drop if drop.count(d) > 1)} appears multiple times in the list of dims"
             )
-    return _squeeze(input, dims=tuple([d for d in drop if d < len(shape) and shape[d] == 1]))
+    result = _squeeze(input, dims=tuple([d for d in drop if d < len(shape) and shape[d] == 1]))
+    return label(result, f"SqueezeBackward{variant}")
 
 
 @op(view=True)

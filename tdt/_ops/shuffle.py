@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tdt._backend.layout import empty_as, is_channels_last
+from tdt._node_names import shown_as
 from tdt._ops.elementwise._front import tensor_argument
 from tdt._tensor import Tensor
 from tdt.autograd._op import op
@@ -35,6 +36,7 @@ def _image(name: str, input: Tensor, factor: int, what: str) -> tuple[int, ...]:
     return shape
 
 
+@shown_as("PixelShuffleBackward0")
 def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     """(*, C r², H, W) to (*, C, H r, W r): r² channels make a patch of r × r pixels (Shi et al., 2016).
 
@@ -56,6 +58,7 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     return _rearrange(input, split=split, order=order, joined=(*batch, c // (r * r), h * r, w * r))
 
 
+@shown_as("PixelUnshuffleBackward0")
 def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     """(*, C, H r, W r) to (*, C r², H, W): the reverse of `pixel_shuffle`.
 
@@ -77,6 +80,7 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     return _rearrange(input, split=split, order=order, joined=(*batch, c * r * r, h // r, w // r))
 
 
+@shown_as("ChannelShuffleBackward0")
 def channel_shuffle(input: Tensor, groups: int) -> Tensor:
     """The channels of (N, C, *), dealt out so that neighbours come from different groups (Zhang et al., 2018).
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from tdt import _dtype
 from tdt._dtype import FLOATING
+from tdt._node_names import shown_as
 from tdt._ops._common import store_into
 from tdt._ops.elementwise._front import binary, special, special_functions, tensor_argument, unary
 from tdt._tensor import Tensor
@@ -71,6 +72,7 @@ igamma, igammac = (
 )  # fmt: skip
 
 
+@shown_as("MvlgammaBackward0")
 def mvlgamma(input: Tensor, p: int, *, out: Tensor | None = None) -> Tensor:
     """The logarithm of the multivariate gamma function of dimension `p`, but for numbers ≤ (p - 1) / 2 meaningless.
 

@@ -8,6 +8,7 @@ from types import ModuleType
 from typing import Any
 
 from tdt import _backend, _dtype
+from tdt._node_names import shown_as
 from tdt._ops._common import wrap_dim
 from tdt._ops.shape import ALL_OF, slice_view
 from tdt._tensor import Tensor
@@ -83,6 +84,7 @@ def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Te
     return _split(tensor, sizes=tuple(sizes), dim=d)
 
 
+@shown_as("SplitWithSizesBackward0")
 def split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0) -> tuple[Tensor, ...]:
     """Views of the given sizes along `dim`; RuntimeError where they do not add up to it.
 
@@ -125,6 +127,7 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     return split(input, size, d)
 
 
+@shown_as("SliceBackward0")
 def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
     """Views along `dim`: that many of nearly equal size, or cut at the given indices.
 
@@ -203,6 +206,7 @@ def _alone(x: Tensor, parts: tuple[Tensor, ...], dim: int) -> tuple[Tensor, ...]
     return tuple(views)
 
 
+@shown_as("UnsafeSplitBackward0")
 def unsafe_split(tensor: Tensor, split_size: Any, dim: int = 0) -> tuple[Tensor, ...]:
     """As `split`, with parts that may each be written to.
 
@@ -213,6 +217,7 @@ def unsafe_split(tensor: Tensor, split_size: Any, dim: int = 0) -> tuple[Tensor,
     return _alone(tensor, split(tensor, split_size, dim), dim)
 
 
+@shown_as("UnsafeSplitWithSizesBackward0")
 def unsafe_split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0) -> tuple[Tensor, ...]:
     """As `split_with_sizes`, with parts that may each be written to.
 
@@ -223,6 +228,7 @@ def unsafe_split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0) -> tu
     return _alone(input, split_with_sizes(input, split_sizes, dim), dim)
 
 
+@shown_as("UnsafeSplitBackward0")
 def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """As `chunk`, with parts that may each be written to.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tdt._node_names import shown_as
 from tdt._ops._common import store_into
 from tdt._ops.memory import clone, copy_
 from tdt._ops.shape import diagonal, select, slice_along
@@ -33,6 +34,7 @@ def _placed(name: str, copied: Tensor, view: Tensor, src: Tensor) -> Tensor:
     return copied
 
 
+@shown_as("SelectScatterBackward0")
 def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
     """A copy of `input` in which `src` stands at `index` along `dim`.
 
@@ -45,6 +47,7 @@ def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
     return _placed("select_scatter", copied, select(copied, dim, index), src)
 
 
+@shown_as("SliceScatterBackward0")
 def slice_scatter(
     input: Tensor,
     src: Tensor,
@@ -66,6 +69,7 @@ def slice_scatter(
     return result if out is None else store_into(out, result, exact=True)
 
 
+@shown_as("DiagonalScatterBackward0")
 def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
     """A copy of `input` whose diagonal, as `diagonal` names it, is `src`.
 
@@ -78,6 +82,7 @@ def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0,
     return _placed("diagonal_scatter", copied, diagonal(copied, offset, dim1, dim2), src)
 
 
+@shown_as("AsStridedScatterBackward0")
 def as_strided_scatter(input: Tensor, src: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
     """A copy of `input` in which `src` stands where `as_strided` with these sizes and strides looks.
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 number = itertools.count().__next__
 ndarray = np.ndarray
+NUMBERS = (bool, int, float, complex, type(None))
 
 
 class Back:
@@ -33,10 +34,10 @@ class Back:
     __slots__ = ("op", "names", "keep", "fold", "named", "calls", "fast_calls", "fast", "broadcasts", "several",
                  "variadic", "needs_shapes", "needs_dtypes", "wanted", "numbers")  # fmt: skip
 
-    def __init__(self, op: Op, mask: int, count: int, low: Any = None, nowhere: int = 0, numbers: int = 0):
+    def __init__(self, op: Op, mask: int, count: int, low: Any = None, nowhere: int = 0, kinds: tuple = ()):
         nowhere = nowhere if len(op.rules) > 1 else 0  # a single rule keeps and runs, as in PyTorch
         wanted = [i for i in range(count) if (mask & ~nowhere) >> i & 1]
-        self.numbers = numbers  # the operands that are Python numbers, or None
+        self.numbers = sum(1 << i for i, kind in enumerate(kinds) if kind in NUMBERS)  # operands that are not tensors
         self.op, self.names, self.variadic = op, op.names_for(count), op.variadic is not None
         self.several = op.multi_view or len(op.outputs) > 1
         self.broadcasts = op.broadcasts and count > 1

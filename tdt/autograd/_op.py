@@ -234,7 +234,7 @@ def binary(op: Op, x: Any, y: Any) -> Any:
         return apply(op, (x, y), {})
     if x_edge is not None or y_edge is not None:
         mask = 1 if y_edge is None else 2 if x_edge is None else 3
-        back = plan.backs.get(mask) or plan.backs.setdefault(mask, Back(op, mask, 2, numbers=2 if b is y else 0))
+        back = plan.backs.get(mask) or plan.backs.setdefault(mask, Back(op, mask, 2, kinds=(None, kind)))
         if back.wanted:
             edges = ((x, 0) if x_edge is LEAF else x_edge, (y, 0) if y_edge is LEAF else y_edge)
             out._edge = (Node(back, edges, (x, y), (a, b), op.defaults, (out,)), 0)
@@ -298,8 +298,7 @@ def apply(op: Op, operands: tuple, statics: dict, target: Any = None) -> Any:
     if mask:
         back = plan.backs.get((mask, nowhere))
         if back is None:
-            numbers = sum(1 << i for i, kind in enumerate(key) if isinstance(kind, type))
-            back = plan.backs[mask, nowhere] = Back(op, mask, len(operands), plan.low, nowhere, numbers)
+            back = plan.backs[mask, nowhere] = Back(op, mask, len(operands), plan.low, nowhere, key)
         if back.wanted:
             _record(op, Node(back, edges, operands, arrays, statics, outs, aux), outs)
     return outs if result.__class__ is tuple else outs[0]

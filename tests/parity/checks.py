@@ -20,7 +20,7 @@ from tests.parity.compare import (
     strides_of,
 )
 from tests.parity.convert import PRECISE, Unconvertible, tensors_in, to_tdt, twin
-from tests.parity.deviations import ANY_STRIDES, UNIQUE
+from tests.parity.deviations import ANY_STRIDES, OTHER_NODES, UNIQUE
 from tests.parity.opdb import (
     REFUSED,
     Report,
@@ -38,6 +38,7 @@ from tests.parity.opdb import (
 from tests.parity.rebind import over_tdt
 
 DIFFERENTIABLE = (torch.float64, torch.complex128)
+NODES_UNASKED = {name for names in OTHER_NODES.values() for name in names.split()}
 
 
 def check_values(info: OpInfo) -> Report:
@@ -81,6 +82,15 @@ def _result_difference(info: OpInfo, given: tuple[tuple, dict], result: Any, exp
     if problem and "value at" in problem and a is result and _rounds_alike(info, given, a, b):
         return None
     return problem
+
+
+def _node_difference(result: Any, expected: Any) -> str | None:
+    """The names of the nodes that made the results."""
+    for a, b in zip(tensors_in(result, tdt.Tensor), tensors_in(expected, torch.Tensor), strict=True):
+        mine, theirs = (t.grad_fn.name() if t.grad_fn is not None else None for t in (a, b))
+        if mine is not None and theirs is not None and mine != theirs:
+            return f"grad_fn: tdt {mine}, PyTorch {theirs}"
+    return None
 
 
 def _unique_parts(info: OpInfo, args: tuple, kwargs: dict, result: Any, expected: Any) -> tuple[Any, Any]:

@@ -77,6 +77,35 @@ def allowed(op: str, failure: Any) -> bool:
     return any(d.op == op and d.covers(failure) for d in DEVIATIONS)
 
 
+# Ops whose graph ends in another node than PyTorch's, by why it does. All others show PyTorch's name of it.
+OTHER_NODES: dict[str, str] = {
+    "a copy of a view is the view and a clone": """
+        alias_copy as_strided_copy diag diagonal_copy expand_copy narrow_copy permute_copy split_with_sizes_copy squeeze_copy
+        t_copy transpose_copy unbind_copy unfold_copy unsqueeze_copy view_copy""",
+    "complex products, roots and conjugates have no lazy bit and no real view": """
+        H conj imag mH nn.functional.conv1d nn.functional.conv2d nn.functional.conv3d nn.functional.conv_transpose1d
+        nn.functional.conv_transpose2d nn.functional.conv_transpose3d real""",
+    "one dimension is not computed as two": """
+        nn.functional.adaptive_avg_pool1d nn.functional.adaptive_max_pool1d nn.functional.avg_pool1d nn.functional.max_pool1d
+        nn.functional.max_unpool1d nn.functional.max_unpool1d/grad nn.functional.interpolate/area""",
+    "one op for what PyTorch composes, by sizes": """
+        __rmatmul__ kron linalg.multi_dot linalg.matrix_power matmul nn.functional.linear
+        nn.functional.cosine_similarity nn.functional.linear_cross_entropy nn.functional.linear_cross_entropy/chunked
+        nn.functional.linear_cross_entropy/chunked_none nn.functional.rms_norm
+        nn.functional.scaled_dot_product_attention reshape reshape_as flatten""",
+    "composed in another way, or of other ops": """
+        as_strided_scatter cdist cholesky cumprod diagonal_scatter diff einsum linalg.matrix_norm linalg.norm
+        linalg.norm/subgradients_at_zero linalg.solve logdet nn.functional.adaptive_avg_pool3d nn.functional.bilinear
+        nn.functional.cross_entropy nn.functional.ctc_loss nn.functional.grid_sample nn.functional.margin_ranking_loss
+        nn.functional.pad/circular nn.functional.pad/reflect nn.functional.pad/replicate
+        nn.functional.pad/replicate_negative nn.functional.pairwise_distance nn.functional.smooth_l1_loss
+        nn.functional.triplet_margin_loss nn.functional.triplet_margin_with_distance_loss repeat_interleave select_scatter
+        slice_scatter sum_to_size svd""",
+    "variants that PyTorch numbers by how it was called": """
+        clamp mean normal normal/number_mean prod round/decimals_0 round/decimals_3 round/decimals_neg_3 sort sum zero_""",
+    "a cast to the same dtype is a clone": "bfloat16 cdouble cfloat double float half to",
+}  # fmt: skip
+
 # PyTorch's factorisations leave LAPACK's column order, and nonzero the transpose of its work array: no promise to users.
 ANY_STRIDES = frozenset((
     "linalg.svd", "svd", "linalg.qr", "qr", "linalg.eigh", "linalg.inv", "linalg.solve",

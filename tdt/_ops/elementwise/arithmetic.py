@@ -9,6 +9,7 @@ from tdt import _dtype, _kernels
 from tdt._absent import takes_old_order
 from tdt._dtype import FLOATING_AND_COMPLEX, INTS, NUMBERS, REAL, REAL_NUMBERS
 from tdt._from_data import fill_number
+from tdt._node_names import shown_as
 from tdt._ops._common import conj
 from tdt._ops.elementwise._front import binary, check_operands, ufunc2
 from tdt._tensor import Tensor
@@ -261,6 +262,7 @@ def sub(input: Any, other: Any, *, alpha: Any = 1, out: Tensor | None = None) ->
     return finish(_sub, out, input, other, alpha=alpha)
 
 
+@shown_as("RsubBackward0")
 def rsub(input: Any, other: Any, *, alpha: Any = 1) -> Tensor:
     """other - alpha · input.
 

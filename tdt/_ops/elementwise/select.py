@@ -11,6 +11,7 @@ from tdt import _dtype
 from tdt._absent import takes_old_order
 from tdt._dtype import FLOATING, FLOATING_AND_COMPLEX, INTS, NUMBERS, REAL, SCALAR_NAMES, check_category
 from tdt._from_data import fill_number
+from tdt._node_names import label, shown_as
 from tdt._ops._common import conj
 from tdt._ops.elementwise._front import binary, check_operands, refuse_out
 from tdt._tensor import Tensor
@@ -135,6 +136,7 @@ def _scale(xp: ModuleType, x: Any, exponent: Any) -> Any:
 _scale.vjp("x")(lambda g, exponent: _scale(g, exponent))
 
 
+@shown_as("LdexpBackward0")
 def ldexp(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """input · 2^other.
 
@@ -251,7 +253,7 @@ def clamp_min(input: Tensor, min: Any, *, out: Tensor | None = None) -> Tensor:
     tensor([0., 2.])
     """
     check_operands("clamp_min", input, min)
-    return finish(_clamp, out, input, min, None)
+    return label(finish(_clamp, out, input, min, None), f"ClampMinBackward{int(isinstance(min, Tensor))}")
 
 
 def clamp_max(input: Tensor, max: Any, *, out: Tensor | None = None) -> Tensor:
@@ -262,7 +264,7 @@ def clamp_max(input: Tensor, max: Any, *, out: Tensor | None = None) -> Tensor:
     tensor([-1.,  0.])
     """
     check_operands("clamp_max", input, max)
-    return finish(_clamp, out, input, None, max)
+    return label(finish(_clamp, out, input, None, max), f"ClampMaxBackward{int(isinstance(max, Tensor))}")
 
 
 clip = clamp

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tdt import _kernels
 from tdt._broadcast import check_broadcast
 from tdt._dtype import FLOATING, SCALAR_NAMES
+from tdt._node_names import shown_as
 from tdt._ops.activation import logsigmoid
 from tdt._ops.elementwise._front import tensor_argument
 from tdt._ops.elementwise.math import _sigmoid
@@ -60,6 +61,7 @@ def _(g, x):
     return -g * x.logit()  # not held at 100, as in PyTorch
 
 
+@shown_as("BinaryCrossEntropyBackward0")
 def binary_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
                          reduce: bool | None = None, reduction: str = "mean") -> Tensor:  # fmt: skip
     """Minus the log-likelihood of `target` under the probabilities `input`; each logarithm is held at -100.
@@ -87,6 +89,7 @@ def binary_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = 
     return reduced(losses if weight is None else (losses * weight).to(losses.dtype), reduction)
 
 
+@shown_as("BinaryCrossEntropyWithLogitsBackward0")
 def binary_cross_entropy_with_logits(
     input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
     reduce: bool | None = None, reduction: str = "mean", pos_weight: Tensor | None = None,
@@ -135,6 +138,7 @@ def _check_fits(function: str, input: Tensor, weight: Tensor | None, name: str =
                                f"{function}'s {name} {list(weight.shape)} is larger than its input")  # fmt: skip
 
 
+@shown_as("SoftMarginLossBackward0")
 def soft_margin_loss(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
                      reduction: str = "mean") -> Tensor:  # fmt: skip
     """log(1 + exp(-target · input)) for targets 1 and -1; infinite where that exponential is, as in PyTorch.

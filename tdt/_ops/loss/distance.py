@@ -9,6 +9,7 @@ import numpy as np
 
 from tdt._broadcast import check_broadcast
 from tdt._dtype import FLOATING
+from tdt._node_names import shown_as
 from tdt._ops.loss._front import check_pair, reduced, reduction_of
 from tdt._tensor import Tensor
 from tdt.autograd._op import op
@@ -129,6 +130,7 @@ def l1_loss(input: Tensor, target: Tensor, size_average: bool | None = None, red
     return reduced((input - target).abs(), reduction)
 
 
+@shown_as("SmoothL1LossBackward0")
 def smooth_l1_loss(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
                    reduction: str = "mean", beta: float = 1.0) -> Tensor:  # fmt: skip
     """Absolute difference minus beta / 2, rounded off by a parabola where it is below `beta` (Girshick, Fast R-CNN, 2015).

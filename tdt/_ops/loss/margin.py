@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from tdt._creation import arange
 from tdt._dtype import SCALAR_NAMES, int64
+from tdt._node_names import shown_as
 from tdt._ops.distance import pairwise_distance
 from tdt._ops.loss._front import check_tensors, reduced, reduction_of
 from tdt._tensor import Tensor
@@ -146,6 +147,7 @@ def triplet(
     return reduced((margin + near - far).clamp(min=0), reduction)
 
 
+@shown_as("MultiMarginLossBackward0")
 def multi_margin_loss(
     input: Tensor, target: Tensor, p: int = 1, margin: float = 1.0, weight: Tensor | None = None,
     size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
@@ -189,6 +191,7 @@ def multi_margin_loss(
     return reduced(losses if target.ndim else losses.squeeze(0), reduction)
 
 
+@shown_as("MultilabelMarginLossBackward0")
 def multilabel_margin_loss(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
                            reduction: str = "mean") -> Tensor:  # fmt: skip
     """Sum over right classes j and wrong classes i of max(0, 1 - (input[j] - input[i])), over the number of classes.

@@ -64,7 +64,7 @@ class LinearCrossEntropyLoss(_WeightedLoss):
 
     >>> import tdt
     >>> tdt.nn.LinearCrossEntropyLoss(3, 4)(tdt.zeros(2, 3), tdt.tensor([0, 1]))
-    tensor(1.3863, grad_fn=<CrossEntropyBackward0>)
+    tensor(1.3863, grad_fn=<NllLossBackward0>)
     """
 
     def __init__(self, in_features: int, num_classes: int, *, out_features: tuple[int, ...] = (), bias: bool = False,
