@@ -43,7 +43,9 @@ def describe(
     from tdt.train.costs import estimate
     from tdt.train.data import open_splits
 
-    parts = build(_read(what, [*(overrides or ()), *([f"device={device}"] if device else ())], runs_root), splits=())
+    parts = build(
+        _read(what, [*(overrides or ()), *([f"device={device}"] if device else ())], runs_root), splits=(), kept=True
+    )
     errors = ConfigErrors()
     splits = open_splits(parts.config.data, errors, needed=())  # one sample's shape, for which many need no files
     errors.raise_if_any()

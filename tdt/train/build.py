@@ -39,6 +39,7 @@ from tdt.train.patterns import check_patterns, matching
 from tdt.train.sampling import check_sampler
 from tdt.train.shapes import BATCH, Row, check_shapes
 from tdt.train.showing.check import check_log
+from tdt.train.unused import check_used
 
 BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
 
@@ -148,6 +149,7 @@ def build(
     training: bool = True,
     splits: tuple[str, ...] = SPLITS,
     data_state: dict[str, Any] | None = None,
+    kept: bool = False,
 ) -> Parts:
     """Everything that `config` declares, checked; ConfigError with all that is wrong, before the data is prepared.
 
@@ -158,6 +160,7 @@ def build(
     training=False leaves out optimizer and scheduler, and reads the training split as the others are read.
     splits: those that get a loader; files that only the others need may be missing.
     data_state: what the data set of a run has learnt, as its checkpoint has it in `data`; by default it is learnt now.
+    kept: a run has begun with this config: what it is too short for is no mistake any more.
     """
     draft = config.draft() if isinstance(config, Config) else config
     errors = draft.errors
@@ -171,11 +174,8 @@ def build(
     tdt.manual_seed(sound.seed if sound else 0)
     model, sources = build_model(draft.model, errors) if draft.model else (nn.Module(), {})
     loss = build_objective(sound.loss, errors) if sound else None
-    made = [
-        (part, create(registry.metrics, part, errors))
-        for name, part in (sound.metrics if sound else {}).items()
-        if name != "loss"
-    ]
+    named = sound.metrics if sound else {}
+    made = [(part, create(registry.metrics, part, errors)) for name, part in named.items() if name != "loss"]
     metrics = [(part, metric) for part, metric in made if metric is not None]
     rows = _check_model(draft, model, sources, opened, loss, metrics) if draft.model else []
     if sound and sound.train.class_weights and rows and loss is not None and "train" in opened:
@@ -196,6 +196,7 @@ def build(
         parts.frozen_norms = freeze(config, model, errors)
         build_optimizer(parts, errors)
         _check_total_steps(parts, errors)
+        check_used(parts, kept, errors)
     errors.raise_if_any()
     for name, split in opened.items():
         if name in splits:

@@ -148,6 +148,9 @@ def open_splits(
     state: what the data set of the run has learnt from its training rows; by default it is learnt now.
     """
     fixed, random = _steps(data.transform, errors), _steps(data.augment, errors)
+    if random and not any(getattr(step, "random", True) for _, step in random):
+        message = "is not used: none of these steps draws anything; those of every sample stand in data.transform"
+        errors.add("data.augment", message, kind="unused")
     opened: dict[str, Split] = {}
     of_run = state is not None  # else the files that are there are looked at
     for name, component in data.splits().items():

@@ -20,6 +20,7 @@ class Length:
     """
 
     def __init__(self, train: Train, batches: int):
+        self.batches = batches
         self.steps_per_epoch = size = -(-batches // train.accumulate)
         bounds = {"epochs": None if train.epochs is None else train.epochs * size, "steps": train.steps}
         known = {name: bound for name, bound in bounds.items() if bound is not None}

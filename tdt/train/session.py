@@ -99,7 +99,7 @@ class Session:
             config = loads(text, file, overrides)
             changes = differences(loads(text, file), config) if overrides else []
             tdt.set_num_threads(saved.meta["threads"] if saved else tdt.get_num_threads())
-            parts = build(config, data_state=data_state(saved.meta) if saved else None)
+            parts = build(config, data_state=data_state(saved.meta) if saved else None, kept=True)
             if not saved:
                 warm_start(parts, root)
             if saved and changes:

@@ -42,7 +42,7 @@ PLATEAU = "ReduceLROnPlateau(patience=0, threshold=0.5, factor=0.5)"
 SEQUENCE = "SequentialLR([LinearLR(total_iters=2), CosineAnnealingLR(5)], milestones=[1])"
 EVERYTHING = (
     "epochs: 4, steps: 11, accumulate: 2, clip_grad_norm: 1.0, clip_grad_value: 0.05, warmup: 4 steps, validate: 2 steps, "
-    "early_stopping: {patience: 6, min_delta: 0.01}, freeze: ['1.*'], class_weights: balanced, mixup: 0.4"
+    "early_stopping: {patience: 5, min_delta: 0.01}, freeze: ['1.*'], class_weights: balanced, mixup: 0.4"
 )
 FEATURES = {
     "everything with ema": (PLATEAU, EVERYTHING + ", ema: 0.8"),

@@ -21,7 +21,7 @@ WRONG = {
     "lr": ("fast", "true"), "momentum": ("high", "null"),
 }  # fmt: skip
 VALID = {
-    "seed": ("1", "0x10"), "batch_size": ("7", "64"), "shuffle": ("false", "true"), "epochs": ("1", "300"),
+    "seed": ("1", "0x10"), "batch_size": ("7", "64"), "shuffle": ("false", "true"), "epochs": ("2", "300"),
     "keep": ("1", "9"), "lr": ("1", "1e-5"), "momentum": ("0", "0.5"), "device": ("cpu",),
 }  # fmt: skip
 SHAPES = (r"Linear\((\d+)(?=, )", r"Conv2d\((\d+)(?=, )")

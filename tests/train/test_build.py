@@ -35,7 +35,7 @@ optimizer:
   param_groups:
     - {params: "classifier.*", lr: 0.01}
 scheduler: StepLR(step_size=1)
-train: {epochs: 1}
+train: {epochs: 2}
 """
 
 
@@ -220,7 +220,7 @@ def test_a_scheduler_with_just_enough_steps_is_taken_and_with_one_fewer_is_not(i
     def change(total: int) -> tuple[str, str]:
         return "StepLR(step_size=1)", f"OneCycleLR(max_lr=1.0, total_steps={total}, interval={interval})"
 
-    longer = ("{epochs: 1}", "{epochs: 3}")
+    longer = ("{epochs: 2}", "{epochs: 3}")
     text = GOOD.replace(*longer).replace(*change(steps))
     assert build(loads(text, "c.yaml")).scheduler.total_steps == steps
     assert f"use total_steps={steps}" in only(longer, change(steps - 1))

@@ -42,14 +42,14 @@ STEPS = 5  # an epoch
 
 
 def trainer(folder: Path, *changes: tuple[str, str]) -> tuple[Trainer, list[Event]]:
-    """A trainer of CONFIG with these changes, and the list that its events go to."""
+    """A trainer of CONFIG with these changes, however short its run, and the list that its events go to."""
     text = CONFIG
     for old, new in changes:
         assert old in text
         text = text.replace(old, new)
     events, seen = Events(), []
     events.subscribe(seen.append)
-    return Trainer(build(loads(text)), events, CheckpointStore(folder), {"note": "x"}), seen
+    return Trainer(build(loads(text), kept=True), events, CheckpointStore(folder), {"note": "x"}), seen
 
 
 def of(kind: type[Event], seen: list[Event]) -> list[Any]:
