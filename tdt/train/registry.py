@@ -203,7 +203,10 @@ transforms = Registry(
     "transform",
     ["tdt.vision.transforms"],
     _subclass_of("tdt.vision.transforms:Transform"),
-    refused={"Compose": "is what a list of transforms becomes; write [ToTensor, ...]"},
+    refused={
+        "Compose": "is what a list of transforms becomes; write [ToTensor, ...]",
+        "Lambda": "takes a Python function, and a config holds no code; write a Transform and import it",
+    },
 )
 optimizers = Registry(
     "optimizer",

@@ -68,6 +68,30 @@ def _grey(images: np.ndarray) -> np.ndarray:
     return np.asarray(grey).astype(images.dtype)[..., None, :, :]
 
 
+class RandomGrayscale(Transform):
+    """Each colour image with probability `p` in grey, with as many channels as before.
+
+    >>> import tdt
+    >>> from tdt.vision.transforms import RandomGrayscale
+    >>> RandomGrayscale(p=1.0)(tdt.tensor([1.0, 0.0, 0.0]).reshape(3, 1, 1)).flatten()
+    tensor([0.2989, 0.2989, 0.2989])
+    """
+
+    random = True
+
+    def __init__(self, p: float = 0.1, *, generator: Generator | None = None) -> None:
+        self.p, self.generator = p, generator
+
+    def batch(self, images: Any) -> Any:
+        """(N, H, W, 3) or tensors (N, 3, H, W), some in grey."""
+        given = channels_first(images)
+        drawn = uniform(generator_for(self.generator, CPU), (len(given),), np.float32) < self.p
+        return as_given(np.where(drawn[:, None, None, None], _grey(given), given), images)
+
+    def __repr__(self) -> str:
+        return f"RandomGrayscale(p={self.p})"
+
+
 Range = float | tuple[float, float]
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+from PIL import Image
 
 from tdt import Tensor
 from tdt._dtype import get_default_dtype
@@ -70,3 +72,74 @@ class Normalize(Transform):
 
     def __repr__(self) -> str:
         return f"Normalize(mean={self.mean}, std={self.std})"
+
+
+class PILToTensor(Transform):
+    """Pillow images, or arrays (H, W) or (H, W, C), as tensors (C, H, W) of the same values and dtype.
+
+    >>> import numpy as np
+    >>> from tdt.vision.transforms import PILToTensor
+    >>> PILToTensor()(np.full((1, 2), 7, dtype=np.uint8))
+    tensor([[[7, 7]]], dtype=tdt.uint8)
+    """
+
+    def batch(self, images: np.ndarray) -> Tensor:
+        """(N, H, W) or (N, H, W, C) as a tensor (N, C, H, W)."""
+        if isinstance(images, Tensor) or images.ndim not in (3, 4):
+            raise TypeError(f"pic should be PIL Image. Got {type(images)}")
+        return wrap((images[:, None] if images.ndim == 3 else images.transpose(0, 3, 1, 2)).copy())
+
+    def __repr__(self) -> str:
+        return "PILToTensor()"
+
+
+# The mode that an image of so many channels and of this dtype is read in; of others with as many, one may be asked for.
+MODES = {
+    (1, "uint8"): ("L",), (1, "int16"): ("I;16",), (1, "int32"): ("I",), (1, "float32"): ("F",), (2, "uint8"): ("LA",),
+    (3, "uint8"): ("RGB", "YCbCr", "HSV"), (4, "uint8"): ("RGBA", "CMYK", "RGBX"),
+}  # fmt: skip
+
+
+class ToPILImage:
+    """A tensor (C, H, W) or (H, W), or an array (H, W, C) or (H, W), as a Pillow image.
+
+    Floating-point values in 0..1 become bytes, unless `mode` is "F". TypeError and ValueError for what is no image.
+
+    >>> import tdt
+    >>> from tdt.vision.transforms import ToPILImage
+    >>> ToPILImage()(tdt.ones(3, 2, 2)).getpixel((0, 0))
+    (255, 255, 255)
+    """
+
+    random = False
+
+    def __init__(self, mode: str | None = None) -> None:
+        self.mode = mode
+
+    def __call__(self, pic: Any) -> Image.Image:
+        if not isinstance(pic, (Tensor, np.ndarray)):
+            raise TypeError(f"pic should be Tensor or ndarray. Got {type(pic)}.")
+        if pic.ndim not in (2, 3):
+            raise ValueError(f"pic should be 2/3 dimensional. Got {pic.ndim} dimensions.")
+        if isinstance(pic, Tensor):
+            pic = pic.detach().cpu().numpy()
+            pic = pic.transpose(1, 2, 0) if pic.ndim == 3 else pic
+        pic = pic[:, :, None] if pic.ndim == 2 else pic
+        channels = pic.shape[2]
+        if channels > 4:
+            raise ValueError(f"pic should not have > 4 channels. Got {channels} channels.")
+        if pic.dtype.kind in "fV" and self.mode != "F":
+            pic = (pic * 255).astype(np.uint8)
+        modes = MODES.get((channels, pic.dtype.name))
+        if modes is None:
+            raise TypeError(f"Input type {pic.dtype} is not supported")
+        if self.mode is not None and self.mode not in modes:
+            raise ValueError(
+                f"ToPILImage: {channels} channels of {pic.dtype} have mode {' or '.join(modes)}, not {self.mode}"
+            )
+        size = pic.shape[1::-1]
+        mode = self.mode or modes[0]
+        return Image.frombuffer(mode, size, np.ascontiguousarray(pic).tobytes(), "raw", mode, 0, 1)
+
+    def __repr__(self) -> str:
+        return f"ToPILImage({'' if self.mode is None else f'mode={self.mode}'})"

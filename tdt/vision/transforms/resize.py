@@ -1,22 +1,46 @@
-"""Resize: images of another size."""
+"""Resize: images of another size; RandomResizedCrop: a part of them at one size."""
 
 from __future__ import annotations
 
+import math
+import warnings
+from collections.abc import Sequence
+from enum import Enum
 from typing import Any, Literal
 
 import numpy as np
 from PIL import Image
 
-from tdt import Tensor
+import tdt
+from tdt import Generator, Tensor
+from tdt._device import CPU
+from tdt._random import generator_for, integers, uniform
 from tdt._tensor import wrap
 from tdt.nn import functional as F
 from tdt.vision.transforms._base import Transform
+from tdt.vision.transforms.geometry import pair
 
 FILTERS = {
     "nearest": Image.Resampling.NEAREST,
     "bilinear": Image.Resampling.BILINEAR,
     "bicubic": Image.Resampling.BICUBIC,
 }
+
+
+class InterpolationMode(Enum):
+    """The filters of `Resize` by name, as scripts write them; the strings "nearest", "bilinear" and "bicubic" are the same."""
+
+    NEAREST = "nearest"
+    BILINEAR = "bilinear"
+    BICUBIC = "bicubic"
+
+
+def filter_name(owner: str, interpolation: Any) -> str:
+    """The name of a filter given as a string, a member of InterpolationMode or of Pillow's. ValueError for another one."""
+    name = interpolation.name.lower() if isinstance(interpolation, Enum) else interpolation
+    if name not in FILTERS:
+        raise ValueError(f"{owner}: interpolation {name!r} is not one of {', '.join(FILTERS)}")
+    return name
 
 
 class Resize(Transform):
@@ -40,11 +64,10 @@ class Resize(Transform):
         max_size: int | None = None,
         antialias: bool = True,
     ) -> None:
-        if interpolation not in FILTERS:
-            raise ValueError(f"Resize: interpolation {interpolation!r} is not one of {', '.join(FILTERS)}")
         if max_size is not None and (not isinstance(size, int) or max_size <= size):
             raise ValueError(f"Resize: max_size goes with one number as size and is larger; got {max_size} and {size}")
-        self.size, self.interpolation, self.max_size, self.antialias = size, interpolation, max_size, antialias
+        self.interpolation = filter_name("Resize", interpolation)
+        self.size, self.max_size, self.antialias = size, max_size, antialias
 
     def batch(self, images: Any) -> Any:
         """(N, H, W), (N, H, W, C) or tensors (N, C, H, W), resized."""
@@ -76,3 +99,82 @@ class Resize(Transform):
 
     def __repr__(self) -> str:
         return f"Resize(size={self.size}, interpolation={self.interpolation})"
+
+
+class RandomResizedCrop(Transform):
+    """A random part of each image, resized to `size` (height, width; one number for both), as Inception was trained.
+
+    scale: the part's share of the area, from a range. ratio: its width over its height, from a range, by logarithm.
+    interpolation, antialias: as for `Resize`.
+
+    For each image are drawn, as in torchvision, up to ten times an area and a ratio, until the part lies in the image,
+    and then its place; else the largest part in the middle is taken whose ratio is allowed.
+
+    >>> import tdt
+    >>> from tdt.vision.transforms import RandomResizedCrop
+    >>> RandomResizedCrop(4)(tdt.zeros(3, 8, 12)).shape
+    tdt.Size([3, 4, 4])
+    """
+
+    random = True
+
+    def __init__(
+        self,
+        size: int | tuple[int, int],
+        scale: Sequence[float] = (0.08, 1.0),
+        ratio: Sequence[float] = (3 / 4, 4 / 3),
+        interpolation: Literal["nearest", "bilinear", "bicubic"] = "bilinear",
+        antialias: bool = True,
+        *,
+        generator: Generator | None = None,
+    ) -> None:
+        for name, value in (("Scale", scale), ("Ratio", ratio)):
+            if not isinstance(value, Sequence):
+                raise TypeError(f"{name} should be a sequence")
+        if scale[0] > scale[1] or ratio[0] > ratio[1]:
+            warnings.warn("Scale and ratio should be of kind (min, max)", stacklevel=2)
+        self.size, self.scale, self.ratio, self.generator = pair(size), tuple(scale), tuple(ratio), generator
+        self._resize = Resize(self.size, interpolation, antialias=antialias)
+        self.interpolation = self._resize.interpolation
+
+    def batch(self, images: Any) -> Any:
+        """A part of each of (N, H, W), (N, H, W, C) or tensors (N, C, H, W)."""
+        h, w = images.shape[2:] if isinstance(images, Tensor) else images.shape[1:3]
+        made = []
+        for i in range(len(images)):
+            top, left, height, width = self._place(h, w)
+            rows, columns = slice(top, top + height), slice(left, left + width)
+            one = (
+                images[i : i + 1, ..., rows, columns]
+                if isinstance(images, Tensor)
+                else images[i : i + 1, rows, columns]
+            )
+            made.append(self._resize.batch(one))
+        return (
+            self._resize.batch(images)
+            if not made
+            else tdt.cat(made)
+            if isinstance(images, Tensor)
+            else np.concatenate(made)
+        )
+
+    def _place(self, h: int, w: int) -> tuple[int, int, int, int]:
+        """(top, left, height, width) of the part."""
+        gen = generator_for(self.generator, CPU)
+        low, high = (float(np.log(np.float32(end))) for end in self.ratio)
+        for _ in range(10):
+            area = h * w * float(uniform(gen, (1,), np.float32, *self.scale)[0])
+            ratio = float(np.exp(uniform(gen, (1,), np.float32, low, high)[0]))
+            width, height = round(math.sqrt(area * ratio)), round(math.sqrt(area / ratio))
+            if 0 < width <= w and 0 < height <= h:
+                top = int(integers(gen, (1,), np.int64, 0, h - height + 1)[0])
+                return top, int(integers(gen, (1,), np.int64, 0, w - width + 1)[0]), height, width
+        height, width = h, w
+        if w / h < min(self.ratio):
+            height = round(w / min(self.ratio))
+        elif w / h > max(self.ratio):
+            width = round(h * max(self.ratio))
+        return (h - height) // 2, (w - width) // 2, height, width
+
+    def __repr__(self) -> str:
+        return f"RandomResizedCrop(size={self.size}, scale={self.scale}, ratio={self.ratio})"
