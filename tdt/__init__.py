@@ -25,7 +25,10 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> "Any":
-    if name.startswith("_") and name != "__all__":  # submodules come in by import; inspect and doctest ask for dunders
+    if name.startswith("_") and name not in (
+        "__all__",
+        "__config__",
+    ):  # submodules come in by import; inspect and doctest ask for dunders
         raise AttributeError(f"module 'tdt' has no attribute '{name}'")
     try:
         return importlib.import_module(f"tdt.{name}")

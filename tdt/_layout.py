@@ -163,6 +163,7 @@ PROPERTIES = {
     "layout": lambda self: sparse_coo if isinstance(self._a, SparseCOO) else strided,
     "is_cpu": lambda self: not self.is_cuda,
     "name": lambda self: None,
+    "grad_dtype": lambda self: self.dtype if self.is_leaf else None,
     **dict.fromkeys(ABSENT, _no),
 }
 for _name, _method in METHODS.items():

@@ -34,7 +34,9 @@ class TensorType:
 
     def __call__(self, *args: Any, device: Any = None) -> Tensor:
         if self.is_cuda and not _backend.cuda_device_count():
-            raise TypeError(f"type {self.full_name()} not available: CuPy sees no GPU")
+            raise TypeError(
+                f"type {self.full_name()} not available. Torch not compiled with CUDA enabled: CuPy sees no GPU."
+            )
         made = wrap(_backend.on(self.device).empty(0, self.dtype.np))
         fill(made, args, self.dtype, self.device)
         return made

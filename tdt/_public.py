@@ -98,6 +98,7 @@ from tdt.autograd._mode import (
     no_grad,
     set_grad_enabled,
 )
+from tdt.autograd._variable import detach
 from tdt.serialization import load, save
 
 newaxis = None

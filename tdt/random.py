@@ -1,5 +1,23 @@
 """PyTorch's `torch.random`: seeds and states of the default generators."""
 
-from tdt._random import default_generator, fork_rng, get_rng_state, initial_seed, manual_seed, seed, set_rng_state
+from tdt._random import (
+    Generator,
+    default_generator,
+    fork_rng,
+    get_rng_state,
+    initial_seed,
+    manual_seed,
+    seed,
+    set_rng_state,
+)
 
-__all__ = ["default_generator", "fork_rng", "get_rng_state", "initial_seed", "manual_seed", "seed", "set_rng_state"]
+__all__ = [
+    "Generator",
+    "default_generator",
+    "fork_rng",
+    "get_rng_state",
+    "initial_seed",
+    "manual_seed",
+    "seed",
+    "set_rng_state",
+]

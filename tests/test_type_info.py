@@ -49,6 +49,8 @@ t.ones(1).new().shape
 t.ones(1).new(t.ones(2))
 (t.set_default_tensor_type(t.DoubleTensor), t.tensor(1.0).dtype, t.set_default_tensor_type('torch.FloatTensor'))
 t.set_default_tensor_type(t.LongTensor)
+t.cuda.FloatTensor, t.cuda.FloatTensor.is_cuda, isinstance(t.ones(1), t.cuda.FloatTensor)
+t.cuda.FloatTensor(2) if not t.cuda.is_available() else {}['a GPU is there']
 t.set_default_tensor_type('torch.cuda.FloatTensor')
 t.set_default_tensor_type(t.float32)
 """
@@ -92,6 +94,8 @@ t.ones(2, requires_grad=True).apply_(abs)
 t.ones(2).map_(t.ones(2).long(), lambda x, y: x)
 t.ones(2).resize(1, 2), t.ones(2).resize_as(t.ones(1, 2))
 t.get_default_device()
+t.detach(t.ones(2, requires_grad=True)), t.legacy_contiguous_format, t.ones(2).grad_dtype
+t.ones(2).const_data_ptr() > 0, t.__config__.show()[3:15] != '', 'get_num_threads' in t.__config__.parallel_info()
 t.arange(4).resize_(2, 2), t.arange(6)[2:].resize_(3), t.arange(4).resize_((2, 1)), t.arange(4).resize_(3, 3).shape
 t.arange(4.).resize_(3, 3)[0]
 t.ones(2, requires_grad=True).resize_(1)

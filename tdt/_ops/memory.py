@@ -26,6 +26,7 @@ __all__ = [
     "clone",
     "contiguous_format",
     "fill_",
+    "legacy_contiguous_format",
     "memory_format",
     "preserve_format",
     "zero_",
@@ -50,7 +51,7 @@ class memory_format:
         return self.name
 
 
-contiguous_format = memory_format("contiguous_format")
+contiguous_format = legacy_contiguous_format = memory_format("contiguous_format")
 preserve_format = memory_format("preserve_format")
 channels_last = memory_format("channels_last", (0, 2, 3, 1))
 channels_last_3d = memory_format("channels_last_3d", (0, 2, 3, 4, 1))

@@ -108,7 +108,12 @@ def backward(
 
 
 def detach(self: Tensor) -> Tensor:
-    """A tensor on the same memory, outside the graph."""
+    """A tensor on the same memory, outside the graph.
+
+    >>> import tdt
+    >>> tdt.detach(tdt.ones(1, requires_grad=True))
+    tensor([1.])
+    """
     return alias(self._a, None, self._st)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from tdt._errors import OutOfMemoryError
+from tdt._old_types import CUDA_TYPES
 from tdt._random import cuda_generator
 from tdt.cuda import memory, random, streams
 from tdt.cuda._devices import (
@@ -64,6 +65,8 @@ __all__ = [
     "reset_peak_memory_stats", "seed", "seed_all", "set_device", "set_rng_state", "set_rng_state_all", "set_stream",
     "stream", "streams", "synchronize",
 ]  # fmt: skip
+globals().update(CUDA_TYPES)  # FloatTensor and its kin
+__all__ += list(CUDA_TYPES)
 
 
 def __getattr__(name: str) -> Any:
