@@ -95,7 +95,7 @@ def _progress() -> Iterator[Callable[[int, int], object]]:
         yield lambda done, of: bar.update(task, completed=done, total=of)
 
 
-Matrix = list[list[int]] | None
+Matrix = list[list[Any]] | None
 
 
 def _as_text(result: Evaluation, confusion: Matrix, per_class: Matrix) -> str:
@@ -108,14 +108,21 @@ def _as_text(result: Evaluation, confusion: Matrix, per_class: Matrix) -> str:
     if per_class:
         rows = [(name, *map(number, scores[:3]), str(scores[3])) for name, scores in _by_class(result, per_class)]
         parts.append(_tables.text(("class", "precision", "recall", "f1", "samples"), rows, range(1, 5)))
-    if confusion:
+    if confusion and result.several:
+        cells = [
+            (name, *(str(count) for row in pair for count in row))
+            for name, pair in zip(result.classes, confusion, strict=True)
+        ]
+        heads = ("class", "true no", "false yes", "false no", "true yes")
+        parts.append(_tables.text(heads, cells, range(1, 5)))
+    elif confusion:
         cells = [(name, *map(str, row)) for name, row in zip(result.classes, confusion, strict=True)]
         table = _tables.text(("", *result.classes), cells, right)
         parts.append(f"rows: the class it is; columns: the class it was taken for\n{table}")
     return "\n\n".join(parts)
 
 
-def _by_class(result: Evaluation, matrix: list[list[int]]) -> list[tuple[str, Any]]:
+def _by_class(result: Evaluation, matrix: list[list[Any]]) -> list[tuple[str, Any]]:
     import numpy as np
 
     from tdt.train.metrics.confusion import by_class

@@ -19,7 +19,7 @@ from tdt.train.build import Parts, build
 from tdt.train.config import loads
 from tdt.train.deciding import decided
 from tdt.train.metrics import Reading
-from tdt.train.metrics.confusion import confusion_matrix
+from tdt.train.metrics.confusion import confusion_matrices, confusion_matrix
 from tdt.train.state import data_state, fitting, generators, load_model, load_run
 from tdt.utils.data import DataLoader
 
@@ -113,7 +113,8 @@ def bookmark(parts: Parts, loader: DataLoader) -> Callable[[], None]:
 class Evaluation:
     """The checkpoint `path` of step `step`, after `epoch` epochs, on `split`: scores by metric, and for each sample its
     target and the model's prediction (the largest class, where targets are classes; 0 or 1 where they are yes and no;
-    else what the model gave). classes: their names, where predictions are classes. ignored: a target that does not count.
+    else what the model gave). classes: their names, where predictions are classes, or `several`: yes or no for each of
+    them. ignored: a target that does not count.
     """
 
     path: Path
@@ -125,12 +126,18 @@ class Evaluation:
     predictions: list[Any]
     classes: list[str]
     ignored: int | None = None
+    several: bool = False
 
     def confusion(self) -> np.ndarray:
-        """How many samples of class i were taken for class j. LookupError where a sample has no single class."""
+        """How many samples of class i were taken for class j (classes, classes); where a sample may have several, for each
+        how many that have it or not were taken to have it or not (classes, 2, 2). LookupError where there are no classes.
+        """
         if not self.classes:
-            raise LookupError("there are no classes to confuse: the model gives numbers, or several answers at once")
-        targets, predictions = (np.asarray(values).reshape(-1) for values in (self.targets, self.predictions))
+            raise LookupError("there are no classes to confuse: the model gives numbers")
+        targets, predictions = np.asarray(self.targets), np.asarray(self.predictions)
+        if self.several:
+            return confusion_matrices(targets, predictions)
+        targets, predictions = targets.reshape(-1), predictions.reshape(-1)
         counted = targets != self.ignored
         return confusion_matrix(targets[counted], predictions[counted], len(self.classes))
 
@@ -175,6 +182,9 @@ def evaluate_checkpoint(
     )
     given, targets = (tdt.cat(list(side)).cpu() for side in zip(*pairs, strict=True))
     reading = Reading.of(parts.loss.main)
-    predictions, classes = decided(reading, given, targets, parts.facts["classes"])
+    names, several = parts.facts["classes"], reading.threshold is not None and targets.numel() > len(targets)
+    predictions, classes = decided(reading, given, targets, names)
+    if several:
+        classes = names if len(names) == targets.shape[1] else [str(number) for number in range(targets.shape[1])]
     told = targets.tolist(), predictions.tolist(), classes
-    return Evaluation(Path(path), meta["step"], meta["epoch"], split, scores, *told, reading.ignore_index)
+    return Evaluation(Path(path), meta["step"], meta["epoch"], split, scores, *told, reading.ignore_index, several)

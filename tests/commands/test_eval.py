@@ -281,3 +281,36 @@ def test_predictions_that_cannot_be_written_leave_the_old_ones(scored, monkeypat
     code, _, err = scored("--split", "test", "--predictions", "p.csv")
     assert (code, err) == (1, "p.csv: No space left on device\n")
     assert Path("p.csv").read_bytes() == before and os.listdir() == ["p.csv"]
+
+
+MANY = """\
+name: many
+device: cpu
+data: {train: "NPZ('many.npz')", valid: "NPZ('many.npz')"}
+model: ["Linear(4, 3)"]
+loss: BCEWithLogitsLoss
+optimizer: SGD(lr=0.1)
+train: {epochs: 1}
+"""
+
+
+def test_each_of_several_labels_has_its_row(tmp_path, monkeypatch, capsys):
+    metrics = require("sklearn.metrics")
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 2, (50, 3)).astype(np.float32)
+    np.savez("many.npz", x=rng.normal(size=(50, 4)).astype(np.float32), y=labels)
+    Path("many.yaml").write_text(MANY)
+    assert cli.run(["train", "many.yaml"]) == 0
+    capsys.readouterr()
+    assert cli.run(["eval", "many", "--confusion", "--per-class", "--json", "--predictions", "p.csv"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    with open("p.csv") as file:
+        given = np.array([json.loads(row["prediction"]) for row in csv.DictReader(file)])
+    assert result["confusion"] == metrics.multilabel_confusion_matrix(labels, given).tolist()
+    expected = metrics.precision_recall_fscore_support(labels, given, zero_division=0)
+    for name, *scores in zip(result["classes"], *expected, strict=True):
+        assert list(result["per_class"][name].values()) == pytest.approx(scores, rel=1e-14)
+    assert cli.run(["eval", "many", "--confusion"]) == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()[-4:]]
+    assert rows[0][:3] == ["class", "true", "no"] and [sum(map(int, row[1:])) for row in rows[1:]] == [50] * 3
