@@ -64,13 +64,22 @@ def read_graph(reader: ModelReader, node: Mapping, path: str) -> Graph | None:
 
 def _split(item: Node, path: str, errors: ConfigErrors) -> tuple[Node | None, tuple[str, ...]]:
     """The layer of a node, and the names under `from`, () if there are none."""
-    if not isinstance(item, Mapping) or "from" not in item.items:
+    if not isinstance(item, Mapping):
         return item, ()
+    if "from" not in item.items:
+        near = nearest("from", item.items) if "layer" in item.items else None
+        if near is None:
+            return item, ()
+        errors.add(
+            item.items[near].key_source, "unknown key beside layer", "from", kind="unknown-key", key=join(path, near)
+        )
+        return None, ()
     names = _names(item.items["from"], join(path, "from"), errors)
     rest = {key: value for key, value in item.items.items() if key != "from"}
     if not rest.keys() & {"type", "block", "graph"}:
         strangers = [key for key in rest if key != "layer"]
-        for key in strangers:
+        meant = [key for key in strangers if nearest(key, ("layer", "type", "block"))]
+        for key in meant or strangers:  # the others are what stands beside the one that was meant
             near = nearest(key, ("layer", "type", "block"))
             message = "unknown key beside from" + ("" if near else "; the layer stands under layer, type or block")
             errors.add(rest[key].key_source, message, near, kind="unknown-key", key=join(path, key))

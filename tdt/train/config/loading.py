@@ -90,7 +90,9 @@ def _read(root: Mapping, file: str, errors: ConfigErrors) -> Draft:
     optimizer, groups = _read_with(_read_optimizer, root, "optimizer", errors) or (None, ())
     scheduler = _read_with(_read_scheduler, root, "scheduler", errors)
     if top is not None:
-        names = ["loss", *(terms if len(terms) > 1 else ()), *(name for name in metrics if name != "loss")]
+        written = root.items.get("metrics")
+        named = [*metrics, *(written.items if isinstance(written, Mapping) else ())]  # sound or not
+        names = ["loss", *(terms if len(terms) > 1 else ()), *(name for name in named if name != "loss")]
         check_training(top, root, names, scheduler, errors)
 
     def make() -> Config:
