@@ -47,7 +47,7 @@ MUTATIONS = [
     ("  flatten: Flatten", "  block: Flatten", 18, "model.block", "unknown-name", None),
     ("momentum:", "momentun:", 31, "optimizer.momentun", "unknown-key", "momentum"),
     ("epochs: 10", "epoch: 10", 36, "train.epoch", "unknown-key", "epochs"),
-    ("every: 20 steps", "every: 20 steps, histogram: 1 epoch", 38, "log.histogram", "unknown-key", None),
+    ("every: 20 steps", "every: 20 steps, histogram: 1 epoch", 38, "log.histogram", "unknown-key", "histograms"),
     ("3, padding=1)", "3, paddin=1)", 15, "model.features.conv1.paddin", "unknown-key", "padding"),
     ('params: "*.bias"', 'param: "*.bias"', 23, "init.1.param", "unknown-key", "params"),
     ("  type: SGD", "  typo: SGD", 29, "optimizer.typo", "unknown-key", "type"),
