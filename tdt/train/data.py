@@ -16,7 +16,7 @@ from __future__ import annotations
 import dataclasses
 import pickle
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
@@ -54,9 +54,14 @@ class Split:
     fixed: list[Any]
     component: Component
 
+    @property
+    def steps(self) -> Compose:
+        """All of them, in their order."""
+        return Compose(_in_order(self.random, self.fixed, lambda step: step))
+
     def sample(self) -> tuple[Any, Any]:
         """The first sample, prepared; what the random steps draw for it is drawn from a generator of its own."""
-        steps = Compose([*self.random, *self.fixed])
+        steps = self.steps
         steps.draw_from(tdt.Generator())
         return _read(self.dataset, 0, steps)
 
@@ -148,9 +153,7 @@ def open_splits(
     state: what the data set of the run has learnt from its training rows; by default it is learnt now.
     """
     fixed, random = _steps(data.transform, errors), _steps(data.augment, errors)
-    if random and not any(getattr(step, "random", True) for _, step in random):
-        message = "is not used: none of these steps draws anything; those of every sample stand in data.transform"
-        errors.add("data.augment", message, kind="unused")
+    _check_random(fixed, random, errors)
     opened: dict[str, Split] = {}
     of_run = state is not None  # else the files that are there are looked at
     for name, component in data.splits().items():
@@ -165,9 +168,27 @@ def open_splits(
         split = Split(dataset, [step for _, step in before], [step for _, step in fixed], component)
         if not len(dataset):
             errors.add(component, "has no samples")
-        elif name != "train" or _first_passes(split, [*before, *fixed], errors):
+        elif name != "train" or _first_passes(split, _in_order(before, fixed, lambda made: made[1]), errors):
             opened[name] = split
     return opened
+
+
+def _check_random(
+    fixed: list[tuple[Component, Any]], random: list[tuple[Component, Any]], errors: ConfigErrors
+) -> None:
+    """Report steps that draw where none may, and `augment` where none does."""
+    for component, step in fixed:
+        if getattr(step, "random", False):
+            errors.add(component, "is random, and this is for every split; put it into data.augment")
+    if random and not any(getattr(step, "random", True) for _, step in random):
+        message = "is not used: none of these steps draws anything; those of every sample stand in data.transform"
+        errors.add("data.augment", message, kind="unused")
+
+
+def _in_order(random: list[Any], fixed: list[Any], step_of: Callable[[Any], Any]) -> list[Any]:
+    """Random steps first, so that they are given images; those that want tensors last, behind what makes tensors."""
+    late = [one for one in random if getattr(step_of(one), "takes_tensors", False)]
+    return [*(one for one in random if one not in late), *fixed, *late]
 
 
 def _open(component: Component, needed: bool, state: dict[str, Any] | None, of_run: bool) -> Any:
@@ -219,7 +240,7 @@ def make_loader(
     split: Split, settings: Loader, order: tdt.Generator | None = None, augment: tdt.Generator | None = None
 ) -> DataLoader:
     """Batches of a split. order: draws the order of a shuffled one; augment: what its random steps draw from."""
-    steps = Compose([*split.random, *split.fixed])
+    steps = split.steps
     if split.random or not _fits(split, settings.num_workers):
         dataset: Any = Augmented(split.dataset, steps, augment)
     else:
@@ -258,8 +279,19 @@ def _prepared(dataset: Any, steps: Compose) -> Dataset:
     if hasattr(dataset, "batch"):
         whole = _read_batch(dataset, slice(None), steps)
     else:
-        whole = tdt.utils.data.default_collate([_named(dataset, i, steps) for i in range(len(dataset))])
+        samples = [_named(dataset, i, steps) for i in range(len(dataset))]
+        _check_alike([inputs for inputs, _ in samples])
+        whole = tdt.utils.data.default_collate(samples)
     return TensorDataset(*whole) if all(isinstance(side, tdt.Tensor) for side in whole) else Held(*whole)
+
+
+def _check_alike(samples: list[Any]) -> None:
+    """ValueError for tensors of several shapes, which make no batch."""
+    shapes = [tuple(sample.shape) for sample in samples if isinstance(sample, tdt.Tensor)]
+    odd = next((i for i, shape in enumerate(shapes) if shape != shapes[0]), None)
+    if odd is not None:
+        advice = "; put a Resize to one height and width, or a crop, into data.transform" if len(shapes[0]) == 3 else ""
+        raise ValueError(f"sample {odd} is of shape {shapes[odd]}, and sample 0 of shape {shapes[0]}{advice}")
 
 
 def _read_batch(dataset: Any, indices: Any, steps: Compose) -> tuple[Any, Any]:

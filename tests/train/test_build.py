@@ -285,7 +285,7 @@ class Torn:
         ("torn", "cannot be read: sample 17: 17.png: Input/output error"),
         (
             "size",
-            "cannot be read: stack expects each tensor to be equal size, but got [1, 8, 8] at entry 0 and [1, 9, 8] ",
+            "cannot be read: sample 17 is of shape (1, 9, 8), and sample 0 of shape (1, 8, 8); put a Resize",
         ),
     ],
 )

@@ -232,6 +232,27 @@ train: {epochs: 4}
         assert session.train().reason == "done"
         path = find_checkpoint(session.run.folder)
     assert evaluate_checkpoint(path).scores["accuracy"] == 1.0
+    plain = load(tmp_path / "folder.yaml", ["data.transform=[ToTensor]", "model=[Flatten, LazyLinear(2)]"])
+    with pytest.raises(
+        ConfigError, match=r"sample 1 is of shape \(3, 10, 10\), and sample 0 of shape \(3, 9, 10\); put a R"
+    ):
+        build(plain)
     (tmp_path / "images" / "dark" / "0.png").write_bytes(b"no image")
     with pytest.raises(ConfigError, match=r"folder.yaml:3:\d+: data.train: .*0\.png: is no image that Pillow can read"):
         build(load(tmp_path / "folder.yaml"))
+
+
+def test_a_random_step_that_wants_tensors_comes_after_what_makes_them():
+    steps = "data.augment=['RandomErasing(1.0, value=7)', 'RandomCrop(8, padding=1)']"
+    loader = build(load("digits-cnn", [steps])).loaders["train"]
+    images, _ = next(iter(loader))
+    assert images.shape[1:] == (1, 8, 8) and all(bool((image == 7).any()) for image in images)
+    assert not bool((next(iter(build(load("digits-cnn", [steps])).loaders["valid"]))[0] == 7).any())
+
+
+@pytest.mark.parametrize("step", ["RandomCrop(8, padding=1)", "RandomHorizontalFlip", "RandomErasing"])
+def test_a_random_step_for_every_split_is_refused(step: str):
+    with pytest.raises(
+        ConfigError, match=r"data.transform.1: is random, and this is for every split; put it into data.aug"
+    ):
+        build(load("digits-cnn", [f"data.transform=[ToTensor, '{step}']"]))

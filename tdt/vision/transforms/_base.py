@@ -17,7 +17,7 @@ class Transform:
     write `batch`; one image is a batch of one. So a deterministic step can prepare a whole data set once, and a random
     one a whole batch at a time; both give what the images one by one would give.
 
-    random: whether two calls may differ.
+    random: whether two calls may differ. takes_tensors: whether it takes tensors alone.
     generator: where a random step draws from; None is the default generator.
     refused_arguments: those of torchvision's that a step does not take, and why: for who writes one in a config.
     """
@@ -26,6 +26,7 @@ class Transform:
         "inplace": "a step leaves the images that it is given as they are"
     }
     random = False
+    takes_tensors = False
     generator: Generator | None = None
 
     def batch(self, images: Any) -> Any:

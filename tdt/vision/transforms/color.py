@@ -209,7 +209,7 @@ class RandomErasing(Transform):
     True
     """
 
-    random = True
+    random = takes_tensors = True
 
     def __init__(
         self,
