@@ -62,7 +62,8 @@ class FunctionNode(GraphNode, FunctionCtx):
 
     def __init__(self, function: type[Function], inputs: tuple):
         self.function, self.number = function, number()
-        found = [edge_of(x) if state.grad and isinstance(x, Tensor) else None for x in inputs]
+        record = state.grad and not state.inference
+        found = [edge_of(x) if record and isinstance(x, Tensor) else None for x in inputs]
         self.needs_input_grad = tuple([e is not None for e in found])
         self.edges = [(x, 0) if e is LEAF else None if e is NOWHERE else e for x, e in zip(inputs, found, strict=True)]
         self._in_kinds = [(x._a.shape, x.dtype) if isinstance(x, Tensor) else None for x in inputs]
@@ -256,6 +257,7 @@ def _attach(node: FunctionNode, inputs: tuple, outputs: tuple) -> tuple:
     for k, t in enumerate(outputs):
         if isinstance(t, Tensor) and id(t) not in nondiff and t.dtype.category >= FLOAT:
             if id(t) in dirty:
+                t._st.version += 1
                 rebase(t, (node, k))
             else:
                 t = alias(t._a, (node, k), t._st) if id(t) in given else t

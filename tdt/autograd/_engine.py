@@ -92,11 +92,14 @@ def _walk(
                     node._node_hooks.accumulate(node, g, graph)
             continue
         slots = [g] if node.outs is None else g or [None] * len(node.outs)
-        hooks = node.hooks
+        hooks, before = node.hooks, slots
         if hooks is not None:
             slots = hooks.pass_through(slots, graph)
         if runs is not None:
-            captured.update({(node, k): g for k, g in enumerate(slots) if (node, k) in wanted})
+            seen = (
+                before if runs[node] else slots
+            )  # as in PyTorch, hooks change what is asked for where the node stays idle
+            captured.update({(node, k): g for k, g in enumerate(seen) if (node, k) in wanted})
             if not runs[node]:
                 continue
         if hooks is not None and hooks.pre:

@@ -246,7 +246,7 @@ def apply(op: Op, operands: tuple, statics: dict, target: Any = None) -> Any:
     if state.handler is not None:
         return state.handler(op, operands, statics, target)
     arrays, key, edges, mask, nowhere, bit, xp = [], [], [], 0, 0, 1, np
-    record = state.grad and op.rules
+    record = op.rules and (state.grad if state.quick is not None else state.grad and not state.inference)
     for x in operands:
         if isinstance(x, Tensor):
             a = x._a

@@ -72,6 +72,8 @@ def set_grad(self: Tensor, value: Tensor | None) -> None:
             raise TypeError(
                 f"assigned grad expected to be a Tensor or None but got grad of type {type(value).__name__}"
             )
+        if value is self:
+            raise RuntimeError("can't assign Variable as its own grad")
         if value._a.shape != self._a.shape:
             raise RuntimeError(
                 f"assigned grad has data of a different size: {list(value.shape)} for a tensor of {list(self.shape)}"
@@ -187,7 +189,7 @@ PROPERTIES = {
     "requires_grad": property(requires_grad, set_requires_grad),
     "is_leaf": property(is_leaf),
     "grad_fn": property(grad_fn),
-    "grad": property(grad, set_grad),
+    "grad": property(grad, set_grad, lambda self: set_grad(self, None)),
     "data": property(data, set_data),
     "output_nr": property(output_nr),
     "retains_grad": property(retains_grad),
