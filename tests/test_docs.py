@@ -12,7 +12,8 @@ import pytest
 import yaml
 
 from tdt.cli import run
-from tdt.train.config import loads
+from tdt.train.build import build
+from tdt.train.config import imports, loads
 
 ROOT = Path(__file__).parents[1]
 GUIDE = ROOT / "docs" / "guide"
@@ -25,24 +26,35 @@ def blocks(page: Path, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", page.read_text(encoding="utf-8"), re.M | re.S)
 
 
+def write_files(page: Path, folder: Path) -> None:
+    """The blocks of a page that have a title, as files."""
+    for name, text in re.findall(r'^```\w+ title="([\w.]+)"\n(.*?)^```', page.read_text(encoding="utf-8"), re.M | re.S):
+        (folder / name).write_text(text, encoding="utf-8")
+
+
 CONFIGS = [
     pytest.param(page, text, id=f"{page.stem}-{n}") for page in PAGES for n, text in enumerate(blocks(page, "yaml"))
 ]
 
 
 @pytest.mark.parametrize(("page", "text"), CONFIGS)
-def test_every_config_loads(page, text):
+def test_every_config_loads(page, text, monkeypatch):
+    monkeypatch.setenv("SEED", "3")
     part = yaml.safe_load(text)
     # A piece of a config stands beside the rest of a bundled one; what it says wins.
     rest = {} if "optimizer" in part and "data" in part else {k: v for k, v in BASE.items() if k not in part}
     written = yaml.safe_dump(rest, sort_keys=False) + text if rest else text
     config = loads(written, file=page.name)
     assert config.train.epochs or config.train.steps
+    if page.stem == "configs":
+        assert build(config, splits=()).rows
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "console")], ids=lambda page: page.stem)
 def test_every_command_runs(page, tmp_path, monkeypatch, capfd):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(imports, "_allowed", False)
+    write_files(page, tmp_path)
     said = "".join(blocks(page, "console"))
     for command in re.findall(r"^\$ tdt (.*)$", said, re.M):
         assert run(shlex.split(command)) == 0, (command, capfd.readouterr())
