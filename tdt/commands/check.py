@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -42,7 +43,8 @@ def check(
 
     print(_tables.layers(parts))
     print(_tables.steps(parts))
-    print(f"{parts.config.file}: no mistake was found")
+    given = [config, *(overrides or ()), *(["--device", device] if device else ()), *(["--trust"] if trust else ())]
+    print(f"{parts.config.file}: no mistake was found; next: {shlex.join(['tdt', 'train', *given])}")
     return 0
 
 

@@ -117,6 +117,7 @@ def _as_table(cells: Cells) -> str:
     from tdt.commands import _tables
 
     head, rows = cells
+    rows = [[cell if cell.strip() else repr(cell) for cell in row] for row in rows]  # of a text a class may be a blank
     return _tables.text(head, rows, [i for i, name in enumerate(head) if i and not name.startswith("class")])
 
 

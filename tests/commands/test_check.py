@@ -18,10 +18,14 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_sound_config_is_shown(capsys):
-    assert run(["check", "c.yaml"]) == 0
+    assert run(["check", "c.yaml", "model.1=Linear(64, 10)", "--device", "cpu"]) == 0
     out = capsys.readouterr().out
     assert "650 parameters" in out
-    assert "samples: train 1,149, valid 288, test 360; 9 steps an epoch, 18 in all\nc.yaml: no mistake was found" in out
+    assert (
+        "samples: train 1,149, valid 288, test 360; 9 steps an epoch, 18 in all\nc.yaml: no mistake was found; next: "
+        in out
+    )
+    assert out.endswith("next: tdt train c.yaml 'model.1=Linear(64, 10)' --device cpu\n")
 
 
 def test_a_script_reads_one_object(capsys):

@@ -227,12 +227,15 @@ def test_a_regression_names_what_it_says_and_strange_tables_are_refused(tmp_path
 
 
 def test_lines_of_text_are_gone_on_with(tmp_path, monkeypatch, capsys):
-    (tmp_path / "text.txt").write_text("abcd" * 50)
+    (tmp_path / "text.txt").write_text("abc " * 50)
     model = trained(tmp_path, TEXT)
     (tmp_path / "text.txt").unlink()
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"abc\n\ndabcdab\n")))
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"abc\n\n abc ab\n")))
     capsys.readouterr()
     assert run(["predict", str(model), "-", "--json"]) == 1
     out, err = capsys.readouterr()
-    assert [answer.get("class") for answer in json.loads(out)] == ["d", None, "c"]
+    assert [answer.get("class") for answer in json.loads(out)] == [" ", None, "c"]
     assert err == "stdin:2: is empty: nothing to go on from\n"
+    (tmp_path / "more.txt").write_text("abc")
+    assert run(["predict", str(model), str(tmp_path / "more.txt")]) == 0
+    assert capsys.readouterr().out.splitlines()[2].split()[1:3] == ["'", "'"]
