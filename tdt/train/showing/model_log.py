@@ -16,6 +16,7 @@ import tdt
 from tdt import Tensor, nn
 from tdt._meta import meta, stand_in
 from tdt.train.build import Parts
+from tdt.train.config import Loader, Train
 from tdt.train.config.sections import EmbeddingShown
 from tdt.train.deciding import decided
 from tdt.train.events import EpochDone, Event, RunStarted, RunStopped, StepDone, Validated
@@ -26,7 +27,7 @@ from tdt.train.showing.pictures import normal
 from tdt.utils._nested import tensors_in
 from tdt.utils.tensorboard import SummaryWriter, summary
 
-# Settings by which runs are compared: top-level keys of the config, and what is no setting within them.
+# Settings by which runs are compared: top-level keys of the config, and what is none within them.
 _SETTINGS = ("seed", "data", "loss", "optimizer", "scheduler", "train")
 _PLACES = ("data.train", "data.valid", "data.test")
 
@@ -91,7 +92,8 @@ class ModelLog:
         if self.log.hparams:
             split = "valid" if "valid" in parts.loaders else "train_epoch"
             tags = [f"{split}/{name}" for name in names] + [f"test/{name}" for name in names if "test" in parts.loaders]
-            experiment, start, _ = summary.hparams(dict(_settings(yaml.safe_load(text))), dict.fromkeys(tags))
+            defaults = {"train": Train().model_dump(by_alias=True), "data": {"loader": Loader().model_dump()}}
+            experiment, start, _ = summary.hparams(dict(_settings(yaml.safe_load(text), defaults)), dict.fromkeys(tags))
             for part in (experiment, start):
                 self.writer.add_summary(part, 0)
         if self.log.charts and "valid" in parts.loaders:
@@ -161,12 +163,13 @@ class ModelLog:
         return found
 
 
-def _settings(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """(key, value) of the numbers, truth values and texts in the config by which runs are compared."""
+def _settings(value: Any, default: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """(key, value) of the numbers, truth values and texts in the config that are not the default."""
     if isinstance(value, dict):
+        known = default if isinstance(default, dict) else {}
         for key, item in value.items():
             inner = f"{path}.{key}" if path else str(key)
             if (path or key in _SETTINGS) and inner not in _PLACES:
-                yield from _settings(item, inner)
-    elif isinstance(value, (bool, int, float, str)):
+                yield from _settings(item, known.get(key), inner)
+    elif isinstance(value, (bool, int, float, str)) and value != default:
         yield path, value

@@ -3,52 +3,26 @@
 from __future__ import annotations
 
 import json
-import os
-import socket
-import subprocess
-import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from urllib.error import URLError
+from urllib.error import HTTPError
 from urllib.parse import urlencode
 from urllib.request import urlopen
 
 import pytest
 
 from tdt.train.events import StepDone, TensorBoardLog
+from tests.utils.tensorboard.server import tensorboard
 
 Points = list[tuple[int, float]]
 
 
-@contextmanager
-def tensorboard(logdir: Path, load_fast: str) -> Iterator[str]:
-    """The address of a TensorBoard that watches `logdir`."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    command = [sys.executable, "-m", "tensorboard.main", f"--logdir={logdir}", "--host=127.0.0.1", f"--port={port}"]
-    command += [f"--load_fast={load_fast}", "--reload_interval=1"]
-    log = logdir.parent / "tensorboard.log"
-    with open(log, "wb") as output:
-        process = subprocess.Popen(command, stdout=output, stderr=output, env=os.environ | {"NO_PROXY": "127.0.0.1"})
-    try:
-        yield f"http://127.0.0.1:{port}"
-    except AssertionError as error:
-        error.add_note(log.read_text())
-        raise
-    finally:
-        process.terminate()
-        process.wait()
-
-
 def scalars(address: str, run: str, tag: str) -> Points:
-    """The (step, value) points that the scalar charts draw; none while the run is not read or the server starts."""
+    """The (step, value) points that the scalar charts draw; none while the run is not read."""
     try:
         with urlopen(f"{address}/data/plugin/scalars/scalars?{urlencode({'run': run, 'tag': tag})}", timeout=10) as got:
             return [(step, value) for _, step, value in json.load(got)]
-    except (URLError, ConnectionError):
+    except HTTPError:
         return []
 
 
