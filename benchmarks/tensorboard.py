@@ -2,10 +2,10 @@
 
     python -m benchmarks.tensorboard [SCALARS] [PAIRS]
 
-Printed are microseconds of the caller's thread per `add_scalar`; milliseconds of writing, and of the process, per MB of events, for
-scalars, histograms of 25 kB and images of 1 MB; the same calls' time over PyTorch's, by turns; memory and time of SCALARS scalars (a million) in either
-writer, each in a process of its own; and how much of a training's processor time `add_…` and the writing thread take, with
-scalars every 20 steps.
+Printed are microseconds of the caller's thread per `add_scalar`; milliseconds of writing, and of the process, per MB of
+events, for scalars, histograms of 25 kB and images of 1 MB; the same calls' processor time over PyTorch's, by turns; how
+much of a training's processor time `add_…` and the writing thread take, with scalars every 20 steps; and time and memory
+of SCALARS scalars (a million) in either writer, each in a process of its own.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from tensorboard.compat.proto.event_pb2 import Event, SourceMetadata
 from tensorboard.compat.proto.summary_pb2 import Summary
 
 from tdt.utils._files import fsync_folder, write_whole
-from tdt.utils.tensorboard._record import frame
+from tdt.utils.tensorboard._record import parts
 
 # A caller that outruns the thread by this many queues writes itself, so memory stays bounded.
 _QUEUES_BEHIND = 100
@@ -134,9 +134,10 @@ class EventFile:
         assert self._file is not None
         with self._writing:
             self._check()
-            data = bytearray()
+            waiting = list[bytes]()
             while self._pending:
-                data += frame(self._pending.popleft())
+                waiting += parts(self._pending.popleft())
+            data = b"".join(waiting)
             try:
                 write_whole(self._file, data)
             except OSError as error:

@@ -21,11 +21,16 @@ def masked_crc(data: bytes) -> bytes:
     return struct.pack("<I", (rotated + _MASK) & 0xFFFFFFFF)
 
 
+def parts(data: bytes) -> tuple[bytes, ...]:
+    """The parts of one whole record, in order; `data` itself is not copied."""
+    length = struct.pack("<Q", len(data))
+    return length, masked_crc(length), data, masked_crc(data)
+
+
 def frame(data: bytes) -> bytes:
     """`data` as one whole record.
 
     >>> frame(b"ab").hex(" ", 4)
     '0200 00000000 00007827 0b346162 1cb0f0f4'
     """
-    length = struct.pack("<Q", len(data))
-    return b"".join((length, masked_crc(length), data, masked_crc(data)))
+    return b"".join(parts(data))
