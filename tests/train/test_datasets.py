@@ -163,6 +163,7 @@ def test_npz_gives_tensors_or_images(tmp_path):
     data = NPZ(tmp_path / "a.npz", y="z", split="valid", valid=0.4)
     assert (len(data), data[0][0].shape, data[0][1].dtype) == (2, (4, 3), tdt.float32)
     assert NPZ(tmp_path / "a.npz").classes == ["0", "1", "2"]
+    assert NPZ(tmp_path / "a.npz", split="valid", valid=0.2).classes == ["0", "1", "2"]  # of all rows, not of one
 
 
 def test_npz_refuses_objects_damage_bombs_and_arrays_that_do_not_fit(tmp_path, monkeypatch):
@@ -172,8 +173,11 @@ def test_npz_refuses_objects_damage_bombs_and_arrays_that_do_not_fit(tmp_path, m
         NPZ(path)
     with pytest.raises(ValueError, match="has no array w; it has x, y, o"):
         NPZ(path, y="w")
-    with pytest.raises(ValueError, match="allow_pickle"):
+    with pytest.raises(ValueError, match=r"a\.npz: o holds objects, or is damaged: .*allow_pickle"):
         NPZ(path, y="o")
+    np.savez(path, x=np.zeros((2, 2)), y=np.array([0, 10**12]))
+    with pytest.raises(ValueError, match="y holds 1000000000000, which is too large for the number of a class"):
+        NPZ(path)
     path.write_bytes(path.read_bytes()[:50])
     with pytest.raises(ValueError, match="is damaged or no .npz file"):
         NPZ(path)

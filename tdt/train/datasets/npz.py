@@ -6,6 +6,7 @@ import os
 import zipfile
 import zlib
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from tdt.train.nested import leaves, mapped
 from tdt.utils.data._shares import Split, check_split, share_out
 
 LARGEST, DENSEST = 1 << 30, 100  # an array above that size, packed more than so many times, is taken for a bomb
+MOST_CLASSES = 1 << 20
 
 
 class NPZ(Arrays):
@@ -65,14 +67,12 @@ class NPZ(Arrays):
         rows = np.arange(count) if split is None else share_out(count, valid, test, seed)[split]
         self.as_arrays = images
         self.data, self.targets = mapped(lambda part: part[rows], (inputs, targets))
-        targets = self.targets
-        if (
-            isinstance(targets, np.ndarray)
-            and np.issubdtype(targets.dtype, np.integer)
-            and targets.ndim == 1
-            and len(targets)
-        ):
-            self.classes = classes or [str(number) for number in range(int(targets.max()) + 1)]
+        if isinstance(targets, np.ndarray) and targets.dtype.kind in "iu" and targets.ndim == 1 and len(targets):
+            largest = int(targets.max())
+            if largest >= MOST_CLASSES:
+                raise ValueError(f"NPZ: {path}: {y} holds {largest}, which is too large for the number of a class; "
+                                 "numbers to predict are saved as floats")  # fmt: skip
+            self.classes = classes or [str(number) for number in range(largest + 1)]
 
 
 def _read(path: Path, names: tuple[str, ...]) -> dict[str, np.ndarray]:
@@ -86,9 +86,16 @@ def _read(path: Path, names: tuple[str, ...]) -> dict[str, np.ndarray]:
             lacking = [name for name in names if name not in stored]
             if lacking:
                 raise ValueError(f"NPZ: {path} has no array {', '.join(lacking)}; it has {', '.join(stored.files)}")
-            return {name: stored[name] for name in names}
+            return {name: _array(stored, name, path) for name in names}
     except (zipfile.BadZipFile, zlib.error, EOFError, zipfile.LargeZipFile) as error:
         raise ValueError(f"NPZ: {path}: is damaged or no .npz file: {error}") from error
+
+
+def _array(stored: Any, name: str, path: Path) -> np.ndarray:
+    try:
+        return np.asarray(stored[name])
+    except ValueError as error:
+        raise ValueError(f"NPZ: {path}: {name} holds objects, or is damaged: {error}") from error
 
 
 def _plain(array: np.ndarray, path: Path, name: str) -> np.ndarray:
