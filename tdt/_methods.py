@@ -403,6 +403,8 @@ def bind() -> None:
         setattr(Tensor, f"__{name}__", lambda self, function=function: function(self))
     for name, getter in PROPERTIES.items():
         setattr(Tensor, name, property(getter))
+    Tensor.__nonzero__, Tensor.__long__ = Tensor.__bool__, Tensor.__int__
+    Tensor.__reversed__ = lambda self: join.flip(self, 0) if self.ndim else self
     Tensor.__div__, Tensor.__rdiv__, Tensor.__idiv__ = Tensor.__truediv__, Tensor.__rtruediv__, Tensor.__itruediv__
     Tensor.__matmul__, Tensor.__rmatmul__ = linalg.matmul, _rmatmul
     Tensor.__getitem__, Tensor.__setitem__ = index.getitem, index.setitem

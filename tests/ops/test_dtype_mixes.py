@@ -76,3 +76,11 @@ def test_half_precision_sums_of_products_are_rounded_once(name: str, shapes: lis
     for beta, alpha in ((1, 1), (0.5, 2.25)):
         exact = function(*[t.double() for t in given], beta=beta, alpha=alpha)
         assert tdt.equal(function(*given, beta=beta, alpha=alpha), exact.float().to(half))
+
+
+def test_operators_of_python_2_and_reversed_are_there():
+    x = tdt.tensor([[1.0, 2.0], [4.0, 8.0]])
+    assert tdt.equal(x.__div__(2), x / 2) and tdt.equal(x.__rdiv__(2), 2 / x)
+    assert tdt.equal(x.clone().__idiv__(2), x / 2)
+    assert tdt.equal(reversed(x), x.flip(0)) and reversed(tdt.tensor(3.0)).item() == 3
+    assert x[0, 0].__nonzero__() is True and x[1, 1].__long__() == 8

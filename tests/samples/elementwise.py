@@ -48,6 +48,19 @@ for _name, (_oracle, _values) in UNARY.items():
 
 for _name, _function in (("igamma", sp.gammainc), ("igammac", sp.gammaincc)):
     samples(_name, _function, call(ints(2, 3, low=1), POSITIVE), elementwise=True)  # no gradient by the first
+SPECIAL = {
+    "i0e": (sp.i0e, ANY), "i1e": (sp.i1e, ANY), "ndtr": (sp.ndtr, ANY), "ndtri": (sp.ndtri, x(2, 3, low=0.1, high=0.9)),
+    "erfcx": (sp.erfcx, ANY), "log_ndtr": (sp.log_ndtr, ANY), "entr": (sp.entr, POSITIVE),
+    "airy_ai": (lambda a: sp.airy(a)[0], ANY), "spherical_bessel_j0": (lambda a: sp.spherical_jn(0, a), POSITIVE),
+    **{f"bessel_{name}": (getattr(sp, name), POSITIVE) for name in ("j0", "j1", "y0", "y1")},
+    **{f"modified_bessel_{name}": (getattr(sp, name), POSITIVE) for name in ("i0", "i1", "k0", "k1")},
+    **{f"scaled_modified_bessel_{name}": (getattr(sp, f"{name}e"), POSITIVE) for name in ("k0", "k1")},
+}  # fmt: skip
+for _name, (_oracle, _values) in SPECIAL.items():
+    samples(_name, _oracle, call(_values), elementwise=True)
+samples("xlog1py", sp.xlog1py, call(ANY, POSITIVE), call(ANY, 2.0), elementwise=True)
+samples("zeta", sp.zeta, call(ints(2, 3, low=2, high=5), POSITIVE), elementwise=True)  # no gradient by the first
+
 samples("scale", np.ldexp, call(ANY, ints(2, 3)), call(ANY, np.array(3)), elementwise=True)
 samples("frexp", np.frexp, call(ANY), elementwise=True)
 samples("polygamma", lambda a, n: sp.polygamma(n, a), call(POSITIVE, n=1), call(POSITIVE, n=2), elementwise=True)
@@ -126,14 +139,14 @@ for _name, (_oracle, _a, _b) in BINARY.items():
 samples("bitwise_not", np.invert, call(ints(2, 3)), call(bools(3)))
 samples("logical_not", np.logical_not, call(bools(2, 3)), call(np.array([0.0, 2.0])))
 
-SPECIAL = np.array([1.0, -0.0, 0.0, np.nan, np.inf, -np.inf, -3.0])
+ODD = np.array([1.0, -0.0, 0.0, np.nan, np.inf, -np.inf, -3.0])
 for _name in ("isnan", "isinf", "isfinite", "isposinf", "isneginf", "isreal", "signbit"):
-    samples(_name, getattr(np, _name), call(SPECIAL), elementwise=True)
+    samples(_name, getattr(np, _name), call(ODD), elementwise=True)
 samples(
     "isclose",
     np.isclose,
-    call(SPECIAL, SPECIAL + 1e-9, rtol=1e-5, atol=1e-8, equal_nan=True),
-    call(SPECIAL, SPECIAL * 1.01, rtol=1e-5, atol=1e-8, equal_nan=False),
+    call(ODD, ODD + 1e-9, rtol=1e-5, atol=1e-8, equal_nan=True),
+    call(ODD, ODD * 1.01, rtol=1e-5, atol=1e-8, equal_nan=False),
 )
 
 samples(

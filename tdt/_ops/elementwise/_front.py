@@ -68,10 +68,11 @@ def unary(
     same_out: bool = False,
     bool_out: bool = False,
     check: Callable[..., None] | None = None,
+    home: str = "tdt",
 ) -> Callable[..., Tensor]:
     """Define a unary op and return its public function; `example` is a list's content and the result's.
 
-    same_out, bool_out: `out=` must have input's dtype, or be bool, where others convert.
+    home: the public module of the function. same_out, bool_out: `out=` must have input's dtype, or be bool, where others convert.
     """
     record = make_op(name, forward, dtypes=dtypes, to_float=to_float, ufunc=getattr(forward, "ufunc", ""), check=check)
     if rule is not None:
@@ -89,7 +90,7 @@ def unary(
             refuse_out(out, BOOL)
         return finish(record, out, input)
 
-    return _with_example(function, name, doc, f"tdt.{name}(tdt.tensor([{example[0]}]))\ntensor([{example[1]}])")
+    return _with_example(function, name, doc, f"{home}.{name}(tdt.tensor([{example[0]}]))\ntensor([{example[1]}])")
 
 
 def binary(
@@ -104,11 +105,12 @@ def binary(
     numbers: str = "other",
     check: Callable[..., None] | None = None,
     same_out: bool = False,
+    home: str = "tdt",
     **traits: Any,
 ) -> Callable[..., Tensor]:
     """Define a binary op and return its public function; `example` is two lists' contents and the result's.
 
-    numbers: which operands may be a Python number: "other", "any" of the two, or "none". same_out: as for `unary`.
+    numbers: which operands may be a Python number: "other", "any" of the two, or "none". same_out, home: as for `unary`.
     traits: further ones of the op.
     """
     record = make_op(name, forward, dtypes=dtypes, to_float=to_float, check=check, **traits)
@@ -127,7 +129,7 @@ def binary(
             refuse_out(out, input)
         return record.into(out, input, other)
 
-    call = f"tdt.{name}(tdt.tensor([{example[0]}]), tdt.tensor([{example[1]}]))"
+    call = f"{home}.{name}(tdt.tensor([{example[0]}]), tdt.tensor([{example[1]}]))"
     return _with_example(function, name, doc, f"{call}\ntensor([{example[2]}])")
 
 

@@ -1,0 +1,61 @@
+"""Special functions under PyTorch's names: `tdt.special.erfcx`, `ndtr`, `zeta`, the Bessel functions, …"""
+
+from tdt._ops.elementwise.math import (
+    digamma,
+    erf,
+    erfc,
+    erfinv,
+    exp2,
+    expm1,
+    lgamma,
+    log1p,
+    logit,
+    polygamma,
+    sigmoid,
+    sinc,
+)
+from tdt._ops.elementwise.rounding import round
+from tdt._ops.elementwise.select import xlogy
+from tdt._ops.reduce import logsumexp
+from tdt._ops.softmax import log_softmax, softmax
+from tdt._ops.special import (
+    airy_ai,
+    bessel_j0,
+    bessel_j1,
+    bessel_y0,
+    bessel_y1,
+    entr,
+    erfcx,
+    i0,
+    i0e,
+    i1,
+    i1e,
+    igamma,
+    igammac,
+    log_ndtr,
+    modified_bessel_i0,
+    modified_bessel_i1,
+    modified_bessel_k0,
+    modified_bessel_k1,
+    mvlgamma,
+    ndtr,
+    ndtri,
+    scaled_modified_bessel_k0,
+    scaled_modified_bessel_k1,
+    spherical_bessel_j0,
+    xlog1py,
+    zeta,
+)
+
+__all__ = [
+    "airy_ai", "bessel_j0", "bessel_j1", "bessel_y0", "bessel_y1", "digamma", "entr", "erf", "erfc", "erfcx",
+    "erfinv", "exp2", "expit", "expm1", "gammainc", "gammaincc", "gammaln", "i0", "i0e", "i1", "i1e", "log1p",
+    "log_ndtr", "log_softmax", "logit", "logsumexp", "modified_bessel_i0", "modified_bessel_i1",
+    "modified_bessel_k0", "modified_bessel_k1", "multigammaln", "ndtr", "ndtri", "polygamma", "psi", "round",
+    "scaled_modified_bessel_k0", "scaled_modified_bessel_k1", "sinc", "softmax", "spherical_bessel_j0",
+    "xlog1py", "xlogy", "zeta",
+]  # fmt: skip
+
+# The same functions under the names that this namespace gives them.
+psi, gammaln, expit = digamma, lgamma, sigmoid
+gammainc, gammaincc, multigammaln = igamma, igammac, mvlgamma
