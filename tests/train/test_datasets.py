@@ -135,6 +135,18 @@ def test_the_classes_to_predict_are_those_of_all_rows_and_one_of_other_data_is_n
         other.load_state_dict(data.state_dict())
 
 
+def test_a_column_in_which_nearly_every_row_has_another_text_is_no_category_unless_said(tmp_path):
+    rows = "".join(f"n{i},{i % 3},{'xy'[i % 2]}\n" for i in range(600))
+    path = write(tmp_path / "t.csv", "name,a,k\n" + rows)
+    with pytest.raises(
+        ValueError, match="column name holds 600 different texts in 600 rows: leave it out, by naming the"
+    ):
+        Table(path, "k")
+    assert Table(path, "k", ["a"]).data.shape == (600, 1)
+    data = Table(path, "k", {"name": "category", "a": "number"})
+    assert data.data.shape == (600, 601) and (data.data[:, :600].sum(1) == 1).all()
+
+
 @pytest.mark.parametrize(
     "text", ["a;k\n1;x\n2;y\n", "a\tk\r\n1\tx\r\n2\ty\r\n", "\ufeffa|k\n1|x\n2|y", '"a",k\n1,x\n"2","y"\n']
 )

@@ -11,6 +11,7 @@ import numpy as np
 
 MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "?"})
 FEW = 20  # whole numbers with at most so many different values are taken for classes
+MANY = 500  # different texts of a column, if nearly every row has another, are taken for a name or a remark
 KINDS = ("number", "category")
 Lines = Sequence[int] | np.ndarray  # of a file, one for each row
 
@@ -34,8 +35,11 @@ class Column:
     def encode(self, texts: Sequence[str], lines: Lines) -> np.ndarray:
         """(n, width), float32. A missing or unknown category is all zeros."""
         if self.kind == "category":
-            known = np.array([[text.strip() == name for name in self.categories] for text in texts], dtype=np.float32)
-            return known.reshape(len(texts), self.width)
+            place = {name: i for i, name in enumerate(self.categories)}
+            chosen = np.array([place.get(text.strip(), -1) for text in texts], dtype=np.int64)
+            encoded = np.zeros((len(texts), self.width), dtype=np.float32)
+            encoded[np.flatnonzero(chosen >= 0), chosen[chosen >= 0]] = 1
+            return encoded
         values = numbers(self.name, texts, lines)
         return ((np.where(np.isnan(values), self.fill, values) - self.shift) / self.scale).astype(np.float32)[:, None]
 
@@ -64,9 +68,13 @@ class Column:
 
 def fit(name: str, texts: Sequence[str], kind: str | None, normalize: str | None, lines: Lines) -> Column:
     """The column that training rows hold; what they are is guessed where `kind` is None."""
-    kind = kind or ("number" if all(is_missing(t) or is_number(t) for t in texts) else "category")
+    wanted, kind = kind, kind or ("number" if all(is_missing(t) or is_number(t) for t in texts) else "category")
     if kind == "category":
-        return Column(name, kind, categories=_sorted({text.strip() for text in texts if not is_missing(text)}))
+        categories = _sorted({text.strip() for text in texts if not is_missing(text)})
+        if wanted is None and len(categories) > max(MANY, len(texts) // 2):
+            raise ValueError(f"column {name} holds {len(categories):,} different texts in {len(texts):,} rows: leave it "
+                             "out, by naming the others in columns, or say there that it is a category")  # fmt: skip
+        return Column(name, kind, categories=categories)
     values = numbers(name, texts, lines)
     values = values[~np.isnan(values)]
     if not len(values):
