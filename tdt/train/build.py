@@ -26,11 +26,12 @@ from tdt.train.best import Patience, Scores
 from tdt.train.class_weights import balance_classes
 from tdt.train.config import Component, Config, ConfigErrors, Draft, InitRule, ParamGroup
 from tdt.train.config.config import SPLITS
+from tdt.train.config.metrics import Measure
 from tdt.train.data import Split, make_loader, open_splits
 from tdt.train.freezing import KEY as FREEZE
 from tdt.train.freezing import freeze
 from tdt.train.length import Length
-from tdt.train.metrics import Loss, Metric, Reading
+from tdt.train.metrics import Loss, Metric
 from tdt.train.model import SAYS_NO, Refused, build_model, build_objective, create
 from tdt.train.nested import mapped
 from tdt.train.objective import Objective, TermMean
@@ -77,14 +78,13 @@ class Parts:
             norm.eval()
 
     def new_metrics(self) -> dict[str, Any]:
-        """Fresh metrics by name, the loss first. They read outputs and targets as the first loss does."""
-        terms, reading = self.loss.terms, Reading.of(self.loss.main)
+        """Fresh metrics by name, the loss first. They read outputs and targets as their loss does."""
+        terms = self.loss.terms
         made: dict[str, Metric] = {"loss": Loss()}
         made |= {term.name: TermMean(self.loss, term) for term in terms if len(terms) > 1}
-        for name, component in self.config.metrics.items():
+        for name, measure in self.config.metrics.items():
             if name != "loss":
-                made[name] = registry.metrics.create(component)
-                made[name].reading = reading
+                made[name] = self.loss.measuring(registry.metrics.create(measure.component), measure.parts)
         made["loss"].reading = self.loss.reading
         return made
 
@@ -175,7 +175,7 @@ def build(
     model, sources = build_model(draft.model, errors) if draft.model else (nn.Module(), {})
     loss = build_objective(sound.loss, errors) if sound else None
     named = sound.metrics if sound else {}
-    made = [(part, create(registry.metrics, part, errors)) for name, part in named.items() if name != "loss"]
+    made = [(part, create(registry.metrics, part.component, errors)) for name, part in named.items() if name != "loss"]
     metrics = [(part, metric) for part, metric in made if metric is not None]
     rows = _check_model(draft, model, sources, opened, loss, metrics) if draft.model else []
     if sound and sound.train.class_weights and rows and loss is not None and "train" in opened:
@@ -235,7 +235,7 @@ def _check_model(
     sources: dict[nn.Module, Component],
     opened: dict[str, Split],
     loss: Objective | None,
-    metrics: list[tuple[Component, Metric]],
+    metrics: list[tuple[Measure, Metric]],
 ) -> list[Row]:
     whole = not any(isinstance(layer, Refused) for layer in model.modules())
     rules: tuple[InitRule | ParamGroup, ...] = (*draft.init, *draft.param_groups) if whole else ()
@@ -250,6 +250,7 @@ def _place(config: Config, device: tdt.device, model: nn.Module, loss: Objective
     """Model and loss on the device, in the memory format in which `Parts.place` puts the batches."""
     order, augment = (tdt.Generator().manual_seed(config.seed) for _ in range(2))
     model = model.to(device).to(memory_format=tdt.channels_last)
+    loss.keeps = any(measure.parts for measure in config.metrics.values())
     return Parts(config, device, model, loss.to(device), {}, order, augment, rows)
 
 

@@ -38,4 +38,9 @@ class Mixup:
         share = max(share, 1 - share)
         mixed = mapped(lambda part: part.lerp(part[other], 1 - share), inputs)
         others = mapped(lambda part: part[other], targets)
-        return mixed, lambda output: loss(output, targets).lerp(loss(output, others), 1 - share)
+
+        def mean(output: Any) -> Tensor:
+            theirs = loss(output, others)  # first, so that the batch's own targets are those that are measured
+            return loss(output, targets).lerp(theirs, 1 - share)
+
+        return mixed, mean

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from tdt import Tensor, nn
-from tdt.train.metrics import Loss, Reading
+from tdt.train.metrics import Loss, Metric, Reading
+from tdt.train.nested import mapped
 
 
 class Term(NamedTuple):
@@ -21,7 +22,7 @@ class Term(NamedTuple):
 
 class Objective(nn.Module):
     """The weighted sum of its terms' losses. `values`: of several terms each one's own of the last
-    call and its target, by name.
+    call and its target, by name. `keeps`: whether `seen` has what the last call was given, for metrics of its parts.
 
     >>> import tdt
     >>> objective = Objective([Term("loss", nn.MSELoss(), target="input")])
@@ -34,8 +35,12 @@ class Objective(nn.Module):
         self.terms = list(terms)
         self.losses = nn.ModuleList([term.loss for term in terms])  # so that class weights move with the model
         self.values: dict[str, tuple[Tensor, Tensor]] = {}
+        self.keeps = False
+        self.seen: dict[str, Any] = {}
 
     def forward(self, output: Any, target: Any, input: Any) -> Tensor:
+        if self.keeps:
+            self.seen = {"output": mapped(Tensor.detach, output), "target": target, "input": input}
         total: Any = None
         for term in self.terms:
             given, wanted = compared(term, output, target, input)
@@ -59,7 +64,7 @@ class Objective(nn.Module):
     def alone(self) -> nn.Module | None:
         """The one loss, where it takes output and target as they are; else None."""
         first = self.terms[0]
-        return first.loss if self.terms == [Term(first.name, first.loss)] else None
+        return first.loss if self.terms == [Term(first.name, first.loss)] and not self.keeps else None
 
     @property
     def reading(self) -> Reading:
@@ -69,6 +74,22 @@ class Objective(nn.Module):
     def compared(self, output: Any, target: Any, input: Any) -> tuple[Tensor, Tensor]:
         """What the first term compares, as (output, target): that is what metrics see."""
         return compared(self.terms[0], output, target, input)
+
+    def measuring(self, metric: Metric, parts: tuple[str, str] | None) -> Metric:
+        """`metric`, which sees what the first term compares, or the `parts` of output, target and input that it names; and
+        reads them as the loss of the same parts."""
+        if parts is None:
+            metric.reading = Reading.of(self.main)
+            return metric
+        term = next((term for term in self.terms if (term.input, term.target) == parts), None)
+        metric.reading = Reading() if term is None else Reading.of(term.loss)
+        measured = metric.batch_sum
+
+        def batch_sum(output: Tensor, target: Tensor, loss: Tensor) -> Any:
+            return measured(_part(parts[0], self.seen), _part(parts[1], self.seen), loss)
+
+        metric.batch_sum = batch_sum  # type: ignore[method-assign]
+        return metric
 
 
 def compared(term: Term, output: Any, target: Any, input: Any) -> tuple[Tensor, Tensor]:

@@ -11,8 +11,9 @@ from tdt import Tensor, nn
 from tdt._meta import meta, stand_in
 from tdt.train._failures import REFUSALS
 from tdt.train.config import Component, ConfigErrors
+from tdt.train.config.metrics import Measure
 from tdt.train.data import Split
-from tdt.train.metrics import Metric, Reading
+from tdt.train.metrics import Metric
 from tdt.train.model import Unknown
 from tdt.train.nested import mapped
 from tdt.train.objective import Objective, Term, compared
@@ -92,7 +93,7 @@ class _Watch:
 
 def check_shapes(
     model: nn.Module, sources: dict[nn.Module, Component], split: Split, loss: Objective | None,
-    metrics: list[tuple[Component, Metric]], errors: ConfigErrors,
+    metrics: list[tuple[Measure, Metric]], errors: ConfigErrors,
 ) -> list[Row]:  # fmt: skip
     """Run a batch of the data's shape through `model`, `loss` and `metrics` without values; lazy layers learn their sizes.
 
@@ -130,6 +131,7 @@ def check_shapes(
             before = len(errors)
             _check_loss(output, batch, target, loss, split, watch, errors)
             if len(errors) == before:
+                loss.seen = {"output": output, "target": _target(target), "input": batch}
                 _check_metrics(metrics, loss, *loss.compared(output, _target(target), batch), errors)
     return watch.rows
 
@@ -156,15 +158,14 @@ def _check_loss(output: Any, inputs: Any, target: Any, loss: Objective, split: S
 
 
 def _check_metrics(
-    metrics: list[tuple[Component, Metric]], loss: Objective, output: Tensor, target: Tensor, errors: ConfigErrors
+    metrics: list[tuple[Measure, Metric]], loss: Objective, output: Tensor, target: Tensor, errors: ConfigErrors
 ) -> None:
-    """Whether each metric is defined for what the loss compares."""
-    for component, metric in metrics:
-        metric.reading = Reading.of(loss.main)
+    """Whether each metric is defined for what it compares."""
+    for measure, metric in metrics:
         try:
-            metric.batch_sum(output, target, tdt.zeros(()))
+            loss.measuring(metric, measure.parts).batch_sum(output, target, tdt.zeros(()))
         except REFUSALS as error:
-            errors.add(component, _sentence(error), kind="shape")
+            errors.add(measure, _sentence(error), kind="shape")
 
 
 def _check_classes(term: Term, given: Tensor, wanted: Any, split: Split, watch: _Watch, errors: ConfigErrors) -> None:

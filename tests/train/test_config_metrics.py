@@ -25,7 +25,7 @@ NAMED = "metrics: {top1: accuracy, top5: top_k(k=5), top3: {type: top_k, k: 3}}\
 
 def test_a_metric_is_measured_twice_under_names_of_ones_own(tmp_path: Path):
     config = loads(TEXT + NAMED + "checkpoint: {best: valid/top3}\n")
-    assert {name: str(metric) for name, metric in config.metrics.items()} == {
+    assert {name: str(metric.component) for name, metric in config.metrics.items()} == {
         "top1": "accuracy()", "top5": "top_k(k=5)", "top3": "top_k(k=3)",
     }  # fmt: skip
     assert loads(config.resolved()) == config

@@ -10,7 +10,7 @@ import pytest
 import tdt
 from tdt.train.build import build
 from tdt.train.config import ConfigError, imports, load, loads
-from tdt.train.evaluation import evaluate_checkpoint
+from tdt.train.evaluation import evaluate, evaluate_checkpoint
 from tdt.train.prediction import Predictor
 from tdt.train.run import find_checkpoint
 from tdt.train.session import Session
@@ -35,7 +35,7 @@ model:
 loss:
   kind: {type: CrossEntropyLoss, input: output/kind, target: target/kind}
   sum: {type: MSELoss, input: output/sum, target: target/sum, weight_in_total: 0.1}
-metrics: [accuracy]
+metrics: {accuracy: accuracy, off: {type: mae, input: output/sum, target: target/sum}}
 optimizer: Adam(lr=1e-2)
 train: {epochs: 2}
 """
@@ -125,7 +125,7 @@ def test_two_inputs_and_two_outputs_are_trained_scored_and_predicted(work: Path)
     config = load(work / "pair.yaml")
     assert loads(config.resolved()) == config
     found = evaluate_checkpoint(path, "valid")
-    assert found.scores.keys() == {"loss", "kind", "sum", "accuracy"} and len(found.targets) == 10
+    assert found.scores.keys() == {"loss", "kind", "sum", "accuracy", "off"} and len(found.targets) == 10
     assert found.scores["loss"] == pytest.approx(found.scores["kind"] + 0.1 * found.scores["sum"], rel=1e-5)
     predictor = Predictor(path)
     said = list(predictor.predict(predictor.read([str(work / "pair.npz")], str)))
@@ -137,6 +137,18 @@ def test_two_inputs_and_two_outputs_are_trained_scored_and_predicted(work: Path)
         model = predictor.parts.scored
         scores = model({name: part.unsqueeze(0) for name, part in inputs.items()})["kind"].softmax(1)[0].tolist()
     assert sorted(chance for _, chance in again.classes) == pytest.approx(sorted(scores), rel=1e-5)
+
+
+def test_a_metric_sees_the_part_that_it_names(work: Path):
+    parts = build(load(work / "pair.yaml"))
+    found = evaluate(parts, "valid")
+    inputs, targets = (
+        tdt.utils.data.default_collate(side) for side in zip(*parts.loaders["valid"].dataset, strict=True)
+    )
+    parts.model.eval()
+    with tdt.no_grad():
+        off = (parts.model(inputs)["sum"] - targets["sum"]).abs().mean().item()
+    assert found["off"] == pytest.approx(off, rel=1e-5) and found["off"] != found["accuracy"]
 
 
 def test_a_file_that_lacks_an_input_is_named(work: Path):
@@ -192,7 +204,11 @@ def test_a_mix_of_samples_mixes_every_input(work: Path):
         ("pair", ("x: [left, right], y: [kind, sum], split: t", "x: [left], y: [kind, sum], split: t"), "model",
          "takes the inputs left, right, and is given left"),
         ("pair", ("in_features: 4", "in_features: 5"), "model.graph.from_left", "its input comes from the data"),
-        ("pair", ("target/sum", "target/total"), "loss.sum", "target has no part 'total', it has kind, sum"),
+        ("pair", ("off: {type: mae, input: output/sum", "off: {type: mae, input: output/off"), "metrics.off",
+         "output has no part 'off', it has kind, sum"),
+        ("pair", ("off: {type: mae, input: output/sum", "off: {type: mae, input: outputs"), "metrics.off.input",
+         "expected output, target or input"),
+        ("pair", ("target/sum, w", "target/total, w"), "loss.sum", "target has no part 'total', it has kind, sum"),
         ("pair", ("  loader", "  transform: ['Normalize(0, 1)']\n  loader"), "data.transform.0", "takes one input"),
         ("pair", ("x: [left, right], y: [kind, sum], split: t", "x: [left, up], y: [kind, sum], split: t"),
          "data.train", "has no array up"),

@@ -10,6 +10,7 @@ from tdt.train.config.components import Component, Part
 from tdt.train.config.errors import COMMAND_LINE, ConfigErrors, Source
 from tdt.train.config.imports import Import
 from tdt.train.config.losses import LossTerm
+from tdt.train.config.metrics import Measure
 from tdt.train.config.nodes import Mapping, Node
 from tdt.train.config.rules import InitRule, ParamGroup
 from tdt.train.config.sections import Checkpoint, Loader, Log, Train, Weights
@@ -67,7 +68,7 @@ class Config:
     weights: Weights | None
     init: tuple[InitRule, ...]
     loss: tuple[LossTerm, ...]
-    metrics: dict[str, Component]  # by the name under which each is logged
+    metrics: dict[str, Measure]  # by the name under which each is logged
     optimizer: OptimizerConfig
     scheduler: SchedulerConfig | None
     train: Train

@@ -75,14 +75,15 @@ def _read_term(name: str, node: Node, path: str, errors: ConfigErrors) -> LossTe
         return None
     component = check_call(call, path, registry.losses, errors, also=OPTIONS)
     input, target = (
-        _reference(call, "input", "output", path, errors),
-        _reference(call, "target", "target", path, errors),
+        read_part(call, "input", "output", path, errors),
+        read_part(call, "target", "target", path, errors),
     )
     weight = _weight(call, path, errors)
     return None if component is None else LossTerm(name, component, input, target, weight)
 
 
-def _reference(call: Call, key: str, default: str, path: str, errors: ConfigErrors) -> str:
+def read_part(call: Call, key: str, default: str, path: str, errors: ConfigErrors) -> str:
+    """What an option says is compared: `output`, `target` or `input`, or a part of one."""
     node = present(call.kwargs.get(key))
     if node is None:
         return default

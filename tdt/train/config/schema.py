@@ -165,6 +165,7 @@ def _arguments(kind: str, name: str, known: Registry, value_of: Callable[[Any], 
             properties[parameter.name] = value
     options: dict[str, Schema] = {
         "loss": dict.fromkeys(("input", "target"), _text(_PART)) | {"weight_in_total": {"type": "number"}},
+        "metric": dict.fromkeys(("input", "target"), _text(_PART)),
         "scheduler": {"interval": {"enum": ["epoch", "step"]}},
         "optimizer": {"param_groups": _groups(properties)},
         "layer": {"from": _names()},  # in a graph alone, says _models
