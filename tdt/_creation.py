@@ -13,7 +13,7 @@ import numpy as np
 
 from tdt import _backend, _dtype
 from tdt._backend import on
-from tdt._device import as_device
+from tdt._device import CPU, META, as_device
 from tdt._dtype import dtype as Dtype
 from tdt._from_data import array_of, fill_number
 from tdt._tensor import LEAF, Tensor, wrap
@@ -26,8 +26,9 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _finished(array: Any, requires_grad: bool) -> Tensor:
-    made = wrap(array)
+def _finished(array: Any, requires_grad: bool, where: Any = CPU) -> Tensor:
+    """A tensor on a new array; `where`: the device asked for, which matters if it is "meta"."""
+    made = wrap(_backend.to_device(array, META) if as_device(where) == META else array)
     if state.inference:
         made._st.inference = True
     if requires_grad:
@@ -116,7 +117,7 @@ def make(
     target = as_device(where)
     np_dtype = (_dtype.get_default_dtype() if dtype is None else _dtype.as_dtype(dtype)).np
     if target.type == "meta":
-        return _finished(_backend.stand_in(shape, np_dtype), requires_grad)
+        return _finished(_backend.to_device(_backend.stand_in(shape, np_dtype), target), requires_grad)
     xp = on(target)
     if kind == "full" and np_dtype.kind == "u" and isinstance(value, int):
         value %= 2 ** (8 * np_dtype.itemsize)  # wraps round, as C converts
@@ -367,7 +368,7 @@ def arange(
         count = -((start - end) // step) if dtype is _dtype.int64 else count
     xp = on(as_device(device))
     wide = xp.arange(count, dtype=np.int64 if dtype.category == _dtype.INT else np.float64) * step + start
-    made = _finished(wide.astype(dtype.np), requires_grad)
+    made = _finished(wide.astype(dtype.np), requires_grad, device)
     return made if out is None else _into(out, made)
 
 
@@ -390,7 +391,7 @@ def range(
         raise RuntimeError("upper bound and lower bound inconsistent with step sign")
     count = math.floor((end - start) / step) + 1
     wide = on(as_device(device)).arange(count) * step + start
-    made = _finished(wide.astype(dtype.np), requires_grad)
+    made = _finished(wide.astype(dtype.np), requires_grad, device)
     return made if out is None else _into(out, made)
 
 
@@ -430,7 +431,7 @@ def linspace(
         if steps > 1
         else xp.full(steps, start, wide)
     )
-    made = _finished(values.astype(dtype.np), requires_grad)
+    made = _finished(values.astype(dtype.np), requires_grad, device)
     return made if out is None else _into(out, made)
 
 
@@ -462,10 +463,11 @@ def logspace(
     start, end = _ends("logspace", start, end, steps)
     if target.category < _dtype.FLOAT:
         start, end = int(start), int(end)
+    where = CPU if as_device(device) == META else device
     exponents = linspace(
-        start, end, steps, dtype=_dtype.complex128 if target.is_complex else _dtype.float64, device=device
+        start, end, steps, dtype=_dtype.complex128 if target.is_complex else _dtype.float64, device=where
     )._a
-    made = _finished((base**exponents).astype(target.np), requires_grad)
+    made = _finished((base**exponents).astype(target.np), requires_grad, device)
     return made if out is None else _into(out, made)
 
 
@@ -487,6 +489,7 @@ def eye(
     made = _finished(
         on(as_device(device)).eye(n, m, dtype=(_dtype.get_default_dtype() if dtype is None else dtype).np),
         requires_grad,
+        device,
     )
     return made if out is None else _into(out, made)
 

@@ -61,7 +61,7 @@ class device:  # noqa: N801  (PyTorch's name)
         _default.device = _default.before.pop()
 
 
-CPU = device("cpu")
+CPU, META = device("cpu"), device("meta")
 
 
 class _Default(threading.local):

@@ -14,9 +14,11 @@ from tdt._tensor import LEAF, Storage, Tensor, alias
 
 
 def item(self: Tensor) -> Any:
-    """The only element, as a Python number; RuntimeError if there are more or none."""
+    """The only element, as a Python number; RuntimeError if there are more or none, or no values ("meta")."""
     if self._a.size != 1:
         raise RuntimeError(f"a Tensor with {self._a.size} elements cannot be converted to Scalar")
+    if self._a.__class__ is _backend.MetaArray:
+        raise RuntimeError("Tensor.item() cannot be called on meta tensors")
     value = self._a.item()
     return float(value) if self.dtype is _dtype.bfloat16 else value
 
@@ -35,7 +37,7 @@ def numpy(self: Tensor, *, force: bool = False) -> np.ndarray:
     """
     if not force and self.requires_grad:
         raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
-    if not force and self.is_cuda:
+    if not force and self.device.type != "cpu":
         raise TypeError(
             f"can't convert {self.device} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host "
             "memory first."

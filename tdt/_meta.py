@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from tdt import _backend
+from tdt._device import META
 from tdt._errors import DataDependentError
 from tdt._tensor import Tensor, wrap
 from tdt.autograd._mode import handling, real
@@ -65,3 +66,8 @@ class meta(handling):  # noqa: N801
 def stand_in(shape: tuple[int, ...], np_dtype: Any = np.float32) -> Tensor:
     """A tensor of that shape and type that occupies one element."""
     return wrap(_backend.stand_in(tuple(shape), np_dtype))
+
+
+def on_meta(made: Any) -> Any:
+    """Stand-ins, one or several, as tensors on the device "meta"."""
+    return tuple(map(on_meta, made)) if isinstance(made, tuple) else wrap(_backend.to_device(made._a, META))

@@ -146,16 +146,16 @@ def tensor_repr(t: Tensor) -> str:
     """The text that `repr` gives, e.g. `tensor([1., 2.], requires_grad=True)`."""
     name = "tensor" if type(t) is Tensor or type(t).__module__ == "tdt.nn.parameter" else type(t).__name__
     indent, size = len(name) + 1, f"size={tuple(t.shape)}"
-    notes = [f"device='{t.device}'"] if t.is_cuda else []
+    notes = [] if t.device.type == "cpu" else [f"device='{t.device}'"]
     default = _dtype.get_default_dtype()
     if t.is_sparse:
         body = _part("indices", t._indices(), indent) + ",\n" + " " * indent + _part("values", t._values(), indent)
         notes += [size, f"nnz={t._nnz()}"]
     else:
-        body = _body(t, indent)
-        if t.ndim != 1 if not t._a.size else not options["edgeitems"]:
+        body = "..." if t.is_meta else _body(t, indent)
+        if t.is_meta or (not options["edgeitems"] if t._a.size else t.ndim != 1):
             notes.append(size)
-    shown = t._a.size or t.is_sparse
+    shown = (t._a.size and not t.is_meta) or t.is_sparse
     if t.dtype not in ((default, default.to_complex(), _dtype.int64, _dtype.bool) if shown else (default,)):
         notes.append(f"dtype={t.dtype}")
     if t.is_sparse:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tdt._backend._malloc import keep_freed_memory
-from tdt._device import CPU, device
+from tdt._device import CPU, META, device
 
 # A result that is not finite is a value, not an event; np.errstate around each op would cost more than most ops.
 warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"tdt\.")
@@ -76,18 +76,25 @@ def namespace(array: Any) -> ModuleType:
 def device_of(array: Any) -> device:
     """The device that holds `array`."""
     array = getattr(array, "values", array) if getattr(array, "is_sparse", False) else array
-    return CPU if isinstance(array, np.ndarray) else device("cuda", array.device.id)
+    if isinstance(array, np.ndarray):
+        return META if array.__class__ is MetaArray else CPU
+    return device("cuda", array.device.id)
 
 
 def to_device(array: Any, target: device) -> Any:
     """`array` on `target`: itself where it is there already, else a copy.
 
-    AssertionError without any GPU, RuntimeError without that one.
+    AssertionError without any GPU, RuntimeError without that one, NotImplementedError from "meta", where no values are.
     """
+    if target.type == "meta":
+        return array if array.__class__ is MetaArray else stand_in(array.shape, array.dtype).view(MetaArray)
+    if array.__class__ is MetaArray:
+        raise NotImplementedError(
+            "Cannot copy out of meta tensor; no data! Use to_empty() of a module, or empty_like(x, device=…), to get memory "
+            "that is not filled yet."
+        )
     if target.type == "cpu":
         return array if isinstance(array, np.ndarray) else array.get()
-    if target.type == "meta":
-        return stand_in(array.shape, array.dtype)
     cupy, index = gpu(), gpu_index(target)
     if index >= cuda_device_count():
         raise RuntimeError(f"CUDA error: invalid device ordinal: {target}; CuPy sees {cuda_device_count()} GPUs")
@@ -143,6 +150,10 @@ def look_into(memory: Any, dtype: Any, offset: int, shape: tuple[int, ...], stri
     cupy = _cupy()
     assert cupy is not None
     return cupy.ndarray(shape, dtype, memory.data + offset, strides)
+
+
+class MetaArray(np.ndarray):
+    """A stand-in whose tensor is on the device "meta": each op that takes one gives one, whatever pass is on."""
 
 
 def stand_in(shape: tuple[int, ...], np_dtype: Any) -> np.ndarray:

@@ -134,7 +134,10 @@ def to(input: Tensor, *args: Any, **options: Any) -> Tensor:
     where, dtype, copy, layout = _parse_to(args, options)
     result = input
     if where is not None and not _same_device(where, input):
-        result = _to_device(result, target=where, source=input.device)
+        if "meta" in (where.type, input.device.type):  # nothing to record: there are no values
+            result = alias(_backend.to_device(input._a, where), None)
+        else:
+            result = _to_device(result, target=where, source=input.device)
     if dtype is not None:
         result = convert(result, dtype)
     # Strides, not elements, say what convolutions take for channels-last: with one channel they differ, memory does not.

@@ -172,6 +172,8 @@ def randperm(
     if n - 1 > last_of(kind):
         raise RuntimeError(f"n cannot be greater than {last_of(kind) + 1} for {SCALAR_NAMES[kind]} type. Got {n}")
     target = make("empty", shape, None, kind, device if out is None else out.device)
+    if target.is_meta:
+        return target
     made = _random.permutation(generator_for(generator, target.device), n, kind.np)
     return _finished(made, requires_grad) if out is None else _into(out, wrap(made))
 

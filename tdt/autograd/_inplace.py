@@ -31,7 +31,7 @@ def write(op: Op, x: Tensor, rest: tuple, statics: dict, repeats: bool | None = 
         for t in rest:  # as in PyTorch, a view that cannot follow its base is refused before memory is looked at
             if isinstance(t, Tensor):
                 edge_of(t)
-    if state.meta:
+    if state.meta or x._a.__class__ is _backend.MetaArray:
         check_fits(x, apply(op, (x, *rest), statics))
         return x
     check_memory(x, op.repeats if repeats is None else repeats)

@@ -245,7 +245,7 @@ def apply(op: Op, operands: tuple, statics: dict, target: Any = None) -> Any:
     """Run `op`: find the plan, compute, wrap the result and record it. `target`: an array to compute into."""
     if state.handler is not None:
         return state.handler(op, operands, statics, target)
-    arrays, key, edges, mask, nowhere, bit, xp = [], [], [], 0, 0, 1, np
+    arrays, key, edges, mask, nowhere, bit, xp, aux = [], [], [], 0, 0, 1, np, None
     record = op.rules and (state.grad if state.quick is not None else state.grad and not state.inference)
     for x in operands:
         if isinstance(x, Tensor):
@@ -265,15 +265,15 @@ def apply(op: Op, operands: tuple, statics: dict, target: Any = None) -> Any:
             key.append(x.__class__)
             edges.append(None)
         bit += bit
+    if xp is None and _backend.MetaArray in map(type, arrays):
+        return _on_meta(op, operands, statics)
     key = tuple(key)
     plan = op.plans.get(key)
     if plan is None or plan.by_rank is not None or xp is None:
         xp, plan = _slow_plan(op, key, arrays)
     if plan.casts is not None:
         return apply(op, _cast(operands, plan.casts), statics, target if plan.casts[0] is None else None)
-    if op.defaults:
-        statics = {**op.defaults, **statics} if statics else op.defaults
-    aux = None
+    statics = op.defaults if not statics else {**op.defaults, **statics} if op.defaults else statics
     if plan.quick and target is None:
         try:
             result = op.forward(xp, *arrays, **statics)
@@ -302,6 +302,16 @@ def apply(op: Op, operands: tuple, statics: dict, target: Any = None) -> Any:
         if back.wanted:
             _record(op, Node(back, edges, operands, arrays, statics, outs, aux), outs)
     return outs if result.__class__ is tuple else outs[0]
+
+
+def _on_meta(op: Op, operands: tuple, statics: dict) -> Any:
+    """Shapes alone, for tensors on the device "meta"; nothing is recorded."""
+    from tdt._meta import meta, on_meta
+
+    there = _backend.MetaArray
+    plain = [alias(x._a.view(ndarray), None) if type(getattr(x, "_a", None)) is there else x for x in operands]
+    with meta():
+        return on_meta(apply(op, tuple(plain), statics))
 
 
 def _record(op: Op, node: Node, outs: tuple) -> None:

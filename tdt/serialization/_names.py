@@ -7,7 +7,7 @@ from collections import Counter, OrderedDict
 from typing import Any
 
 from tdt import _backend, _dtype, _layout
-from tdt._device import device
+from tdt._device import META, device
 from tdt._dtype import dtype
 from tdt._size import Size
 from tdt._sparse import SparseCOO
@@ -70,7 +70,7 @@ def _rebuild_sparse_tensor(kind: Any, data: tuple) -> Tensor:
 
 
 def _rebuild_meta_tensor_no_storage(kind: dtype, size: tuple, stride: tuple, requires_grad: bool) -> Tensor:
-    return alias(_backend.stand_in(tuple(size), kind.np), LEAF if requires_grad else None)
+    return alias(_backend.to_device(_backend.stand_in(tuple(size), kind.np), META), LEAF if requires_grad else None)
 
 
 def _rebuild_from_type_v2(function: Any, kind: Any, args: tuple, state: Any) -> Tensor:
@@ -162,6 +162,8 @@ def _plain_apart(t: Tensor) -> tuple[Any, tuple]:
     a, wants = t._a, bool(t.requires_grad)  # type: ignore[attr-defined]
     if isinstance(a, SparseCOO):
         return _rebuild_sparse_tensor, (_layout.sparse_coo, (wrap(a.indices), wrap(a.values), t.shape, a.coalesced))
+    if a.__class__ is _backend.MetaArray:
+        return _rebuild_meta_tensor_no_storage, (t.dtype, tuple(a.shape), t.stride(), wants)
     memory = UntypedStorage.on(_backend.raw(a), t._st)
     offset = (_backend.byte_bounds(a)[0] - memory.data_ptr()) // a.itemsize if a.size else 0
     place = (offset, tuple(a.shape), t.stride(), wants, OrderedDict())  # type: ignore[var-annotated]

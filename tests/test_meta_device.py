@@ -1,0 +1,58 @@
+"""Tensors on the device "meta": shapes and types without values, beside PyTorch's."""
+
+from __future__ import annotations
+
+import pytest
+
+import tdt
+from tests.helpers import require_torch, told
+
+EXPRESSIONS = """
+t.zeros(2, 3, device='meta'), t.zeros(2, device='meta').device, t.ones(2).to('meta'), t.zeros(2, device='meta').is_meta
+(t.zeros(2, 3, device='meta') + 1).sum(0), t.zeros(2, 3, device='meta') @ t.ones(3, 5, device='meta')
+t.arange(5, device='meta'), t.eye(2, device='meta'), t.tensor([1, 2], device='meta'), t.rand(3, device='meta')
+t.linspace(0, 1, 3, device='meta'), t.logspace(0, 1, 3, device='meta'), t.full((2,), 3, device='meta'), t.zeros(0, device='meta')
+t.zeros(2, device='meta').fill_(3).add_(1).normal_(), t.zeros(2, device='meta').copy_(t.zeros(2)), t.zeros(3, device='meta')[1:]
+t.zeros(2, 3, device='meta').t()[1:].reshape(-1).to(t.float64), t.zeros(2, 3, dtype=t.int32, device='meta') * 1.5
+t.zeros_like(t.zeros(2, device='meta')), t.empty_like(t.zeros(2, device='meta'), device='cpu').shape
+t.cat([t.zeros(2, device='meta'), t.zeros(3, device='meta')]), t.zeros(2, 3, device='meta').max(1).values
+t.nn.functional.cross_entropy(t.zeros(4, 3, device='meta'), t.zeros(4, dtype=t.long, device='meta'))
+t.nn.Linear(10**6, 10**6, device='meta').weight.shape
+t.zeros(1, device='meta').item()
+t.zeros(2, device='meta').item()
+t.zeros(1, device='meta').numpy()
+t.zeros(2).copy_(t.zeros(2, device='meta'))
+again(t.zeros(2)).to('meta').nbytes, t.zeros(2, device='meta').numel(), t.zeros(2, device='meta').element_size()
+"""
+
+
+@pytest.mark.parametrize("expression", EXPRESSIONS.strip().splitlines())
+def test_shapes_are_pytorchs(expression):
+    assert told(tdt, expression) == told(require_torch(), expression)
+
+
+def test_a_model_is_built_without_memory_and_filled_later():
+    with tdt.device("meta"):
+        model = tdt.nn.Sequential(
+            tdt.nn.Conv2d(1, 4, 3), tdt.nn.ReLU(), tdt.nn.Flatten(), tdt.nn.Linear(144, 10), tdt.nn.BatchNorm1d(10)
+        )
+    assert all(p.is_meta for p in model.parameters())
+    assert model(tdt.zeros(2, 1, 8, 8, device="meta")).shape == (2, 10)
+    with pytest.raises(NotImplementedError, match="Cannot copy out of meta tensor; no data!"):
+        model.to("cpu")
+    filled = model.to_empty(device="cpu")
+    assert not any(p.is_meta for p in filled.parameters())
+
+
+def test_weights_are_assigned_to_a_model_on_meta():
+    source = tdt.nn.Linear(3, 2)
+    with tdt.device("meta"):
+        model = tdt.nn.Linear(3, 2)
+    model.load_state_dict(source.state_dict(), assign=True)
+    assert model(tdt.ones(3)).tolist() == source(tdt.ones(3)).tolist()
+
+
+def test_no_generator_is_drawn_from():
+    tdt.manual_seed(0)
+    tdt.nn.Linear(3, 2, device="meta"), tdt.randn(3, device="meta"), tdt.randperm(3, device="meta")
+    assert tdt.rand(1).item() == pytest.approx(0.4962566)
