@@ -111,14 +111,14 @@ class Session:
 
     @property
     def complete(self) -> bool:
-        """Whether nothing is left to do: trained to the end, and tested if there is a test split."""
+        """Whether nothing is left to do: trained to the end, tested if there is a test split, and all that is in the logs."""
         if self.saved is None:
             return False
         with fitting(self.saved.path):
             if not is_over(self.parts, self.saved.meta):
                 return False
-        lines = (self.run.folder / MetricsLog.NAME).read_text(encoding="utf-8")
-        return "test" not in self.parts.loaders or '"event": "TestDone"' in lines
+        log = self.run.folder / MetricsLog.NAME
+        return log.exists() and '"reason": "done"' in log.read_text(encoding="utf-8")
 
     def train(self, *listeners: Callable[[Event], object], at_once: Callable[[], object] = lambda: None) -> Outcome:
         """Train to the end, or until SIGINT or SIGTERM; then the model gets the best weights, else the last, and is tested.
@@ -160,6 +160,7 @@ class Session:
             by = trainer.length.ended_by(trainer.step, trainer.stopping.is_out)
             path = self._restore()
             outcome = Outcome("done", by, self._test(trainer, path) if "test" in self.parts.loaders else None)
+            trainer.events.sync()  # a log that waits for its thread would lack the test's scores for ever
             ended("done", by)
             return outcome
         except Stopped as stop:
