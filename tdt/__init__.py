@@ -12,6 +12,7 @@ TYPE_CHECKING = False  # what type checkers take for true; importing `typing` co
 if TYPE_CHECKING:
     from typing import Any
 
+    from tdt import amp as amp
     from tdt import autograd as autograd
     from tdt import backends as backends
     from tdt import cuda as cuda

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 __version__ = "0.1.0"
 
+# What `repr` of a dtype or a size begins with. `tdt.as_torch` makes it PyTorch's: programs take such names apart.
+prefix = "tdt"
+
 # The package index has another project called "tdt"; only the package and the command carry the short name.
 DISTRIBUTION = "tdt-train"
 

@@ -12,6 +12,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from tdt import _about
+
 BOOL, INT, FLOAT, COMPLEX = range(4)
 
 
@@ -43,7 +45,7 @@ class dtype:  # noqa: N801  (PyTorch's name)
         return _COMPLEX[self]
 
     def __repr__(self) -> str:
-        return f"tdt.{self.name}"
+        return f"{_about.prefix}.{self.name}"
 
     def __reduce__(self) -> str:
         return self.name

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tdt import _backend, _dtype
+from tdt import _about, _backend, _dtype
 from tdt._dtype import dtype
 from tdt._sparse import SparseCOO
 from tdt._tensor import Tensor
@@ -28,7 +28,7 @@ class layout:  # noqa: N801  (PyTorch's name)
         self.name = name
 
     def __repr__(self) -> str:
-        return f"tdt.{self.name}"
+        return f"{_about.prefix}.{self.name}"
 
     def __reduce__(self) -> str:
         return self.name

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from tdt import _about
+
 
 class Size(tuple):
     """A shape: a tuple with `numel()`.
@@ -30,4 +32,4 @@ class Size(tuple):
         return Size(tuple.__add__(self, tuple(other)))
 
     def __repr__(self) -> str:
-        return f"tdt.Size([{', '.join(map(str, self))}])"
+        return f"{_about.prefix}.Size([{', '.join(map(str, self))}])"

@@ -19,7 +19,7 @@ from multiprocessing import spawn
 from types import CodeType, ModuleType, TracebackType
 from typing import Any
 
-from tdt import version
+from tdt import _about, version
 
 HELP = """\
 usage: python -m tdt.as_torch [-h] (script.py | -m module | -c code) [argument ...]
@@ -103,6 +103,7 @@ def install() -> None:
         return
     if loaded := [name for name in ALIASES if name in sys.modules]:
         raise RuntimeError(f"{' and '.join(loaded)} is imported already; call tdt.as_torch.install() before that")
+    _about.prefix = "torch"
     sys.meta_path.insert(0, _Finder())  # type: ignore[arg-type]
     spawn.get_preparation_data = _taking_along(spawn.get_preparation_data)  # type: ignore[assignment]
 

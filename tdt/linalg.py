@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tdt import _dtype
+from tdt._autocast import casts_as_one
 from tdt._errors import LinAlgError
 from tdt._ops._common import store_into, with_out, wrap_dim
 from tdt._ops.decompositions import check_float, cholesky, det, eigh, slogdet, solve
@@ -55,6 +56,7 @@ def diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> T
     return _diagonal(A, offset, dim1, dim2)
 
 
+@casts_as_one
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1, out: Tensor | None = None) -> Tensor:
     """Σ conj(x) · y along `dim`, broadcast.
 

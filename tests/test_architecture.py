@@ -26,7 +26,8 @@ LAYERS: list[list[str]] = [
     # Promotion inserts `cast` and a write to a view `copy_slices`: the engine's own two ops.
     ["tdt.autograd._", "tdt._", "tdt._ops.cast", "tdt._ops.copy_slices"],
     ["tdt._ops"],
-    ["tdt.autograd", "tdt.testing", "tdt.backends", "tdt.compiler", "tdt.cuda", "tdt.accelerator", "tdt.linalg", "tdt.special",
+    ["tdt.autograd", "tdt.testing", "tdt.amp", "tdt.backends", "tdt.compiler", "tdt.cuda", "tdt.accelerator", "tdt.linalg",
+     "tdt.special",
      "tdt.random", "tdt.serialization", "tdt.storage", "tdt.__config__", "tdt._functional", "tdt._methods", "tdt._public", "tdt"],
     ["tdt.nn", "tdt.func"],
     ["tdt.optim", "tdt.utils", "tdt.utils.data"],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from tdt._autocast import casts_as_one
 from tdt._broadcast import check_broadcast
 from tdt._dtype import FLOAT, SCALAR_NAMES, check_category, float32, float64, promote_types
 from tdt._node_names import shown_as
@@ -98,6 +99,7 @@ _MODES = ("use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist", "dono
 _MANY = 25  # rows from which on PyTorch takes a matrix product, faster and less exact for near points
 
 
+@casts_as_one
 def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = _MODES[0]) -> Tensor:
     """The p-norms of the differences between each row of `x1` (*, P, M) and each of `x2` (*, R, M): (*, P, R).
 

@@ -9,6 +9,7 @@ import operator
 import warnings
 from typing import Any
 
+from tdt._autocast import casts_as_one
 from tdt._creation import arange, ones, zeros
 from tdt._dtype import FLOATING, check_category
 from tdt._dtype import bool as BOOL
@@ -23,6 +24,7 @@ MODES = ("bilinear", "nearest", "bicubic")
 PADDING = ("zeros", "border", "reflection")
 
 
+@casts_as_one
 def grid_sample(input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mode: str = "zeros",
                 align_corners: bool | None = None) -> Tensor:  # fmt: skip
     """The values of `input` at the places in `grid`: the sampler of spatial transformers (Jaderberg et al., 2015).

@@ -10,6 +10,7 @@ import numpy as np
 
 from tdt import _kernels
 from tdt._absent import takes_old_order
+from tdt._autocast import cast_for, casts_as_one
 from tdt._dtype import FLOAT, FLOATING_AND_COMPLEX, NUMBERS, SCALAR_NAMES, check_category
 from tdt._node_names import label, shown_as
 from tdt._ops._common import Dims, keep, store_into, wrap_dim, wrap_dims
@@ -99,7 +100,10 @@ def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor
     """
     x, y = input._a, other._a
     if x.dtype != y.dtype or not x.ndim or not y.ndim or x.shape[-1] != y.shape[-2 if y.ndim > 1 else 0]:
-        _explain_matmul(input, other)
+        cast = cast_for("matmul", input, other)
+        if cast[0] is input and cast[1] is other:
+            _explain_matmul(input, other)
+        return matmul(*cast, out=out)
     if out is None:
         return binary(_matmul, input, other)
     refuse_out(out, input)
@@ -150,7 +154,8 @@ def _product(name: str, ranks: tuple[int, int], doc: str, example: str) -> Any:
             raise RuntimeError(f"dot : expected both vectors to have same dtype, but found {found}")
         return matmul(input, other, out=out)
 
-    return named(function, name, f"{doc}\n\n>>> import tdt\n{example}\n")
+    made = named(function, name, f"{doc}\n\n>>> import tdt\n{example}\n")
+    return made if name == "mm" else casts_as_one(made)
 
 
 mm = _product(
@@ -171,6 +176,7 @@ _bmm = _product(
 )
 
 
+@casts_as_one
 def bmm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The products of two batches of matrices, (b, n, m) and (b, m, p).
 
@@ -190,6 +196,7 @@ def bmm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
     return _bmm(input, mat2, out=out)
 
 
+@casts_as_one
 @shown_as("VdotBackward0")
 def vdot(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Σ conj(input) · other of two vectors.
@@ -237,7 +244,7 @@ def _added(name: str, product: Any, ranks: tuple[int, int], doc: str) -> Any:
         )
         return result if out is None else store_into(out, result, exact=ranks != (1, 1))
 
-    return takes_old_order(3, "beta", "alpha")(named(function, name, doc))
+    return takes_old_order(3, "beta", "alpha")(casts_as_one(named(function, name, doc)))
 
 
 addmm = _added(
@@ -389,6 +396,7 @@ def einsum(equation: str, *operands: Any) -> Tensor:
 
 
 @shown_as("TraceBackward0")
+@casts_as_one
 def trace(input: Tensor) -> Tensor:
     """The sum of a matrix's diagonal.
 

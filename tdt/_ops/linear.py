@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from tdt import _kernels
+from tdt._autocast import cast_for, casts_as_one
 from tdt._dtype import NUMBERS, SCALAR_NAMES
 from tdt._ops.elementwise._front import refuse_out, tensor_argument
 from tdt._tensor import Tensor
@@ -69,6 +70,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Te
     except (AttributeError, IndexError):
         fits = False
     if not fits or w.ndim > 2:
+        input, weight, bias = cast_for("linear", input, weight, bias)
         bias = _explain(input, weight, bias)
     refuse_out(out, input)
     return finish(_linear, out, input, weight, bias)
@@ -102,6 +104,7 @@ def _explain(input: Any, weight: Any, bias: Any) -> Tensor | None:
     return bias
 
 
+@casts_as_one
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """input1ᵀ W input2 + bias: input1 (*, in1), input2 (*, in2), weight (out, in1, in2), bias (out,). Returns (*, out).
 

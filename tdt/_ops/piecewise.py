@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from tdt import _backend, _kernels
+from tdt._autocast import casts_as_one
 from tdt._dtype import FLOATING, REAL_NUMBERS, SCALAR_NAMES, finfo
 from tdt._node_names import shown_as
 from tdt._ops._activations import in_place, leave_to_kernels, run
@@ -215,6 +216,7 @@ def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = Fals
     return run(_leaky_relu, input, inplace, slope=negative_slope)
 
 
+@casts_as_one
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
     """x above 0, `weight` x below (He et al., 2015): one weight, or one for each entry of dimension 1.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tdt import _dtype
+from tdt._autocast import casts_as_one
 from tdt._dtype import SCALAR_NAMES
 from tdt._ops._common import store_into, with_out, wrap_dim
 from tdt._ops.elementwise._front import named
@@ -94,7 +95,8 @@ def _at_ranks(rows: Tensor, q: Tensor, interpolation: str, skip_nan: bool) -> Te
     return values.lerp(rows.gather(-1, rank.ceil().to(_dtype.int64)), weight)
 
 
-quantile, nanquantile = _quantile("quantile", False), _quantile("nanquantile", True)
+quantile = casts_as_one(_quantile("quantile", False))
+nanquantile = casts_as_one(_quantile("nanquantile", True))
 
 
 def cov(

@@ -11,7 +11,7 @@ from typing import Any
 from tdt._errors import OutOfMemoryError
 from tdt._old_types import CUDA_TYPES
 from tdt._random import cuda_generator
-from tdt.cuda import memory, random, streams
+from tdt.cuda import amp, memory, random, streams
 from tdt.cuda._devices import (
     DeviceProperties,
     current_device,
@@ -56,7 +56,7 @@ from tdt.cuda.random import (
 from tdt.cuda.streams import Event, Stream, StreamContext, current_stream, default_stream, set_stream, stream
 
 __all__ = [
-    "DeviceProperties", "Event", "OutOfMemoryError", "Stream", "StreamContext", "current_device", "current_stream",
+    "DeviceProperties", "Event", "OutOfMemoryError", "Stream", "StreamContext", "amp", "current_device", "current_stream",
     "default_stream", "device", "device_count", "device_of", "empty_cache", "get_arch_list",
     "get_device_capability", "get_device_name", "get_device_properties", "get_rng_state", "get_rng_state_all",
     "init", "initial_seed", "is_available", "is_bf16_supported", "is_initialized", "is_tf32_supported",

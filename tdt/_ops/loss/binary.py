@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tdt import _kernels
+from tdt._autocast import casts_as_one
 from tdt._broadcast import check_broadcast
 from tdt._dtype import FLOATING, SCALAR_NAMES
 from tdt._node_names import shown_as
@@ -90,6 +91,7 @@ def binary_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = 
 
 
 @shown_as("BinaryCrossEntropyWithLogitsBackward0")
+@casts_as_one
 def binary_cross_entropy_with_logits(
     input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
     reduce: bool | None = None, reduction: str = "mean", pos_weight: Tensor | None = None,
@@ -139,6 +141,7 @@ def _check_fits(function: str, input: Tensor, weight: Tensor | None, name: str =
 
 
 @shown_as("SoftMarginLossBackward0")
+@casts_as_one
 def soft_margin_loss(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
                      reduction: str = "mean") -> Tensor:  # fmt: skip
     """log(1 + exp(-target · input)) for targets 1 and -1; infinite where that exponential is, as in PyTorch.

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tdt import _backend
+from tdt._autocast import casts_as_one
 from tdt._dtype import SCALAR_NAMES, float32, float64
 from tdt._ops.join import stack
 from tdt._ops.loss._front import check_tensors, reduced, reduction_of
@@ -20,6 +21,7 @@ Lengths = Tensor | Sequence[int]
 NEVER = -1e30
 
 
+@casts_as_one
 def ctc_loss(log_probs: Tensor, targets: Tensor, input_lengths: Lengths, target_lengths: Lengths, blank: int = 0,
              reduction: str = "mean", zero_infinity: bool = False) -> Tensor:  # fmt: skip
     """Minus the log-probability of each target over all its alignments with the frames (Graves et al., 2006).

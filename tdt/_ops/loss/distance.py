@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tdt._autocast import casts_as_one
 from tdt._broadcast import check_broadcast
 from tdt._dtype import FLOATING
 from tdt._node_names import shown_as
@@ -114,6 +115,7 @@ def mse_loss(input: Tensor, target: Tensor, size_average: bool | None = None, re
     return _weighted(_mse_loss(input, target, reduction="none"), weight, reduction)
 
 
+@casts_as_one
 def l1_loss(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
             reduction: str = "mean", weight: Tensor | None = None) -> Tensor:  # fmt: skip
     """Absolute difference: its mean, its sum, or (none) each element's. With `weight` the weighted mean.
@@ -131,6 +133,7 @@ def l1_loss(input: Tensor, target: Tensor, size_average: bool | None = None, red
 
 
 @shown_as("SmoothL1LossBackward0")
+@casts_as_one
 def smooth_l1_loss(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
                    reduction: str = "mean", beta: float = 1.0) -> Tensor:  # fmt: skip
     """Absolute difference minus beta / 2, rounded off by a parabola where it is below `beta` (Girshick, Fast R-CNN, 2015).
@@ -152,6 +155,7 @@ def smooth_l1_loss(input: Tensor, target: Tensor, size_average: bool | None = No
     return loss if beta == 1 else loss / beta
 
 
+@casts_as_one
 def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0,
                weight: Tensor | None = None) -> Tensor:  # fmt: skip
     """Half the squared difference where it is below `delta`, linear beyond (Huber, 1964); times `weight`, if any.

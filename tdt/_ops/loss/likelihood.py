@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 import warnings
 
+from tdt._autocast import casts_as_one
 from tdt._ops.loss._front import check_tensors, reduced, reduction_of
 from tdt._tensor import Tensor
 from tdt.autograd._mode import no_grad
 
 
+@casts_as_one
 def poisson_nll_loss(
     input: Tensor, target: Tensor, log_input: bool = True, full: bool = False, size_average: bool | None = None,
     eps: float = 1e-8, reduce: bool | None = None, reduction: str = "mean",
@@ -65,6 +67,7 @@ def gaussian_nll_loss(input: Tensor, target: Tensor, var: Tensor | float, full: 
     return reduced(losses + 0.5 * math.log(2 * math.pi) if full else losses, reduction)
 
 
+@casts_as_one
 def kl_div(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
            reduction: str = "mean", log_target: bool = False) -> Tensor:  # fmt: skip
     """Divergence of the distribution `target` from the one whose log-probabilities are `input`, element by element.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tdt._autocast import casts_as_one
 from tdt._creation import arange
 from tdt._dtype import SCALAR_NAMES, int64
 from tdt._node_names import shown_as
@@ -12,6 +13,7 @@ from tdt._ops.loss._front import check_tensors, reduced, reduction_of
 from tdt._tensor import Tensor
 
 
+@casts_as_one
 def margin_ranking_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0, size_average: bool | None = None,
     reduce: bool | None = None, reduction: str = "mean",
@@ -38,6 +40,7 @@ def ranking(input1: Tensor, input2: Tensor, target: Tensor, margin: float, reduc
     return reduced((-target * (input1 - input2) + margin).clamp(min=0), reduction)
 
 
+@casts_as_one
 def hinge_embedding_loss(
     input: Tensor, target: Tensor, margin: float = 1.0, size_average: bool | None = None, reduce: bool | None = None,
     reduction: str = "mean",
@@ -62,6 +65,7 @@ def hinge(input: Tensor, target: Tensor, margin: float, reduction: str) -> Tenso
     return reduced(input.where(target + 1 != 0, 0) + far, reduction)
 
 
+@casts_as_one
 def cosine_embedding_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0, size_average: bool | None = None,
     reduce: bool | None = None, reduction: str = "mean",
@@ -93,6 +97,7 @@ def cosine(input1: Tensor, input2: Tensor, target: Tensor, margin: float, reduct
     return reduced(losses, reduction)
 
 
+@casts_as_one
 def triplet_margin_loss(
     anchor: Tensor, positive: Tensor, negative: Tensor, margin: float = 1.0, p: float = 2, eps: float = 1e-6,
     swap: bool = False, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
@@ -148,6 +153,7 @@ def triplet(
 
 
 @shown_as("MultiMarginLossBackward0")
+@casts_as_one
 def multi_margin_loss(
     input: Tensor, target: Tensor, p: int = 1, margin: float = 1.0, weight: Tensor | None = None,
     size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
@@ -192,6 +198,7 @@ def multi_margin_loss(
 
 
 @shown_as("MultilabelMarginLossBackward0")
+@casts_as_one
 def multilabel_margin_loss(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
                            reduction: str = "mean") -> Tensor:  # fmt: skip
     """Sum over right classes j and wrong classes i of max(0, 1 - (input[j] - input[i])), over the number of classes.

@@ -1,0 +1,174 @@
+"""`GradScaler`: the loss times a factor, so that float16 gradients do not vanish; steps with infinite ones are left out."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+from tdt._backend import cuda_device_count
+from tdt._tensor import Tensor
+from tdt.autograd._mode import no_grad
+
+
+class GradScaler:
+    """Scales a loss before `backward`, and takes the factor out of the gradients before the optimizer's step.
+
+    A step whose gradients have an infinite or undefined number is left out, and the factor is multiplied by
+    `backoff_factor`; after `growth_interval` steps in a row that were not, by `growth_factor`. With enabled=False, or
+    for 'cuda' without a GPU, it passes everything on.
+
+    >>> import tdt
+    >>> net = tdt.nn.Linear(1, 1)
+    >>> optimizer = tdt.optim.SGD(net.parameters(), lr=0.1)
+    >>> scaler = tdt.amp.GradScaler("cpu", init_scale=8.0)
+    >>> scaler.scale(net(tdt.ones(1, 1)).sum()).backward()
+    >>> net.bias.grad
+    tensor([8.])
+    >>> scaler.step(optimizer); scaler.update()
+    >>> net.bias.grad
+    tensor([1.])
+    """
+
+    def __init__(
+        self,
+        device: str = "cuda",
+        init_scale: float = 2.0**16,
+        growth_factor: float = 2.0,
+        backoff_factor: float = 0.5,
+        growth_interval: int = 2000,
+        enabled: bool = True,
+    ) -> None:
+        if enabled and device == "cuda" and not cuda_device_count():
+            warnings.warn("torch.cuda.amp.GradScaler is enabled, but CUDA is not available.  Disabling.", stacklevel=2)
+            enabled = False
+        if enabled and growth_factor <= 1.0:
+            raise AssertionError(f"The growth factor must be > 1.0. It is {growth_factor}")
+        if enabled and backoff_factor >= 1.0:
+            raise AssertionError(f"The backoff factor must be < 1.0. It is {backoff_factor}")
+        self._device, self._enabled = device, enabled
+        self._scale, self._growth_tracker = float(init_scale), 0
+        self._growth_factor, self._backoff_factor = growth_factor, backoff_factor
+        self._growth_interval = growth_interval
+        self._used = False  # whether anything was scaled
+        self._found: dict[int, bool] = {}  # by optimizer, since the last update: whether a gradient was not finite
+        self._stepped: set[int] = set()
+
+    def scale(self, outputs: Any) -> Any:
+        """A tensor, or tensors in a list or tuple, times the factor."""
+        if not self._enabled:
+            return outputs
+        self._used = True
+        if isinstance(outputs, Tensor):
+            return outputs * self._scale
+        if isinstance(outputs, (list, tuple)):
+            return type(outputs)(self.scale(output) for output in outputs)
+        raise ValueError(f"outputs must be a Tensor or an iterable of Tensors, got {type(outputs).__name__}")
+
+    def _check_used(self, what: str) -> None:
+        if not self._used:
+            raise AssertionError(f"Attempted {what} but _scale is None.  Was scaler.scale(loss) called before?")
+
+    def unscale_(self, optimizer: Any) -> None:
+        """Take the factor out of the gradients now, to clip them for instance. Once between two updates."""
+        if not self._enabled:
+            return
+        self._check_used("unscale_")
+        if id(optimizer) in self._stepped:
+            raise RuntimeError("unscale_() is being called after step().")
+        if id(optimizer) in self._found:
+            raise RuntimeError("unscale_() has already been called on this optimizer since the last update().")
+        grads = [p.grad for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
+        inverse = 1.0 / self._scale
+        with no_grad():
+            for grad in grads:
+                grad.mul_(inverse)
+        self._found[id(optimizer)] = not all(math.isfinite(float(grad.float().abs().sum())) for grad in grads)
+
+    def step(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+        """`optimizer.step(...)`, unless a gradient is not finite; takes the factor out first where that was not done."""
+        if not self._enabled:
+            return optimizer.step(*args, **kwargs)
+        if "closure" in kwargs:
+            raise RuntimeError("Closure use is not currently supported if GradScaler is enabled.")
+        if id(optimizer) in self._stepped:
+            raise RuntimeError("step() has already been called since the last update().")
+        if id(optimizer) not in self._found:
+            self.unscale_(optimizer)
+        self._stepped.add(id(optimizer))
+        return None if self._found[id(optimizer)] else optimizer.step(*args, **kwargs)
+
+    def update(self, new_scale: float | Tensor | None = None) -> None:
+        """Make the factor smaller after a step that was left out, larger after enough good ones; or set it."""
+        if not self._enabled:
+            return
+        self._check_used("update")
+        if new_scale is not None:
+            self._scale = float(new_scale)
+        elif not self._found:
+            raise AssertionError("No inf checks were recorded prior to update.")
+        elif any(self._found.values()):
+            self._scale, self._growth_tracker = self._scale * self._backoff_factor, 0
+        else:
+            self._growth_tracker += 1
+            if self._growth_tracker == self._growth_interval:
+                grown = self._scale * self._growth_factor
+                self._scale, self._growth_tracker = grown if math.isfinite(grown) else self._scale, 0
+        self._found.clear()
+        self._stepped.clear()
+
+    def get_scale(self) -> float:
+        """The factor; 1.0 where the scaler is off."""
+        return self._scale if self._enabled else 1.0
+
+    def get_growth_factor(self) -> float:
+        """What the factor is multiplied by after `growth_interval` good steps."""
+        return self._growth_factor
+
+    def set_growth_factor(self, new_factor: float) -> None:
+        """Change it."""
+        self._growth_factor = new_factor
+
+    def get_backoff_factor(self) -> float:
+        """What the factor is multiplied by after a step that was left out."""
+        return self._backoff_factor
+
+    def set_backoff_factor(self, new_factor: float) -> None:
+        """Change it."""
+        self._backoff_factor = new_factor
+
+    def get_growth_interval(self) -> int:
+        """After how many good steps in a row the factor grows."""
+        return self._growth_interval
+
+    def set_growth_interval(self, new_interval: int) -> None:
+        """Change it."""
+        self._growth_interval = new_interval
+
+    def is_enabled(self) -> bool:
+        """Whether it does anything."""
+        return self._enabled
+
+    def state_dict(self) -> dict[str, Any]:
+        """All it would go on from; empty where it is off."""
+        if not self._enabled:
+            return {}
+        return {
+            "scale": self._scale,
+            "growth_factor": self._growth_factor,
+            "backoff_factor": self._backoff_factor,
+            "growth_interval": self._growth_interval,
+            "_growth_tracker": self._growth_tracker,
+        }
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Go on from what `state_dict()` gave. RuntimeError for an empty one."""
+        if not self._enabled:
+            return
+        if not state_dict:
+            raise RuntimeError(
+                "The source state dict is empty, possibly because it was saved from a disabled instance of GradScaler."
+            )
+        self._scale, self._growth_tracker = float(state_dict["scale"]), state_dict["_growth_tracker"]
+        self._growth_factor, self._backoff_factor = state_dict["growth_factor"], state_dict["backoff_factor"]
+        self._growth_interval = state_dict["growth_interval"]

@@ -1,0 +1,35 @@
+"""PyTorch's older names for mixed precision on a GPU; `tdt.amp` has the newer ones."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from tdt import amp
+from tdt._dtype import dtype, float16
+
+__all__ = ["GradScaler", "autocast"]
+
+
+class autocast(amp.autocast):  # noqa: N801  (PyTorch's name)
+    """`tdt.amp.autocast("cuda", ...)`."""
+
+    def __init__(self, enabled: bool = True, dtype: dtype = float16, cache_enabled: bool = True) -> None:
+        warnings.warn(
+            "`torch.cuda.amp.autocast(args...)` is deprecated. Please use `torch.amp.autocast('cuda', args...)` instead.",
+            FutureWarning,
+            stacklevel=2,
+        )
+        super().__init__("cuda", dtype, enabled, cache_enabled)
+
+
+class GradScaler(amp.GradScaler):
+    """`tdt.amp.GradScaler("cuda", ...)`."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        warnings.warn(
+            "`torch.cuda.amp.GradScaler(args...)` is deprecated. Please use `torch.amp.GradScaler('cuda', args...)` instead.",
+            FutureWarning,
+            stacklevel=2,
+        )
+        super().__init__("cuda", *args, **kwargs)
