@@ -161,6 +161,8 @@ def diff_runs(names: RunNames, json: Json = False, runs_root: Root = Path("runs"
     """Show the settings in which runs differ."""
     from tdt.train import history
 
+    if len(names) < 2:
+        raise typer.BadParameter(f"give another run to compare {names[0]} with")
     read = [history.read(run, steps=False) for run in _open_all(names, runs_root)]
     settings = history.differing([one.settings for one in read])
     if json:

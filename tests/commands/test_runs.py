@@ -130,6 +130,8 @@ def test_settings_are_compared(work, capsys):
         "log.every": [None, "3 steps"]
     }
     assert run(capsys, "diff", "net/1", "net/1")[1] == "the same settings\n"
+    assert run(capsys, "diff", "net/1")[::2] == (2, "tdt runs diff: Invalid value: give another run to compare net/1 with\n"
+                                                    "Try 'tdt runs diff --help'.\n")  # fmt: skip
 
 
 def test_what_is_torn_missing_or_strange_is_passed_over(work, capsys):

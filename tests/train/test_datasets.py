@@ -133,6 +133,8 @@ def test_the_classes_to_predict_are_those_of_all_rows_and_one_of_other_data_is_n
     other = Table(write(tmp_path / "o.csv", "a,k\n1,y\n"), "k")
     with pytest.raises(ValueError, match="line 2: k is 'y', which the training rows never have"):
         other.load_state_dict(data.state_dict())
+    with pytest.raises(ValueError, match="the target is 'a', but the model learns 'k'"):
+        Table(path, "a").load_state_dict(data.state_dict())
 
 
 def test_a_column_in_which_nearly_every_row_has_another_text_is_no_category_unless_said(tmp_path):

@@ -149,8 +149,11 @@ class Table(Arrays):
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Encode as the table did whose state this is."""
+        target, own = Column.of(state["target"]), getattr(self, "target", None)
+        if own is not None and own.name != target.name:
+            raise ValueError(f"Table: {self._name}: the target is {own.name!r}, but the model learns {target.name!r}")
         self.columns = [Column.of(column) for column in state["columns"]]
-        self.target, self.groups = Column.of(state["target"]), state.get("groups")
+        self.target, self.groups = target, state.get("groups")
         self._encode_rows()
 
     @classmethod
