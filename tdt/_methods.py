@@ -260,6 +260,10 @@ def _iter(self: Tensor) -> Iterator[Tensor]:
     return iter(split.unbind(self, 0))
 
 
+def _delitem(self: Tensor, key: Any) -> None:
+    raise TypeError("Tensor does not support deleting items")
+
+
 def _contains(self: Tensor, element: Any) -> bool:
     if not isinstance(element, (Tensor, bool, int, float, complex)):
         raise RuntimeError(f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element)}.")
@@ -408,6 +412,7 @@ def bind() -> None:
     Tensor.__div__, Tensor.__rdiv__, Tensor.__idiv__ = Tensor.__truediv__, Tensor.__rtruediv__, Tensor.__itruediv__
     Tensor.__matmul__, Tensor.__rmatmul__ = linalg.matmul, _rmatmul
     Tensor.__getitem__, Tensor.__setitem__ = index.getitem, index.setitem
+    Tensor.__delitem__ = _delitem
     Tensor.__iter__, Tensor.__contains__ = _iter, _contains
     Tensor.type = memory.type_
     Tensor.__getattr__ = _absent.attribute

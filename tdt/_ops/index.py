@@ -12,7 +12,7 @@ import numpy as np
 from tdt import _backend, _dtype
 from tdt._backend.layout import in_order
 from tdt._ops.elementwise._front import refuse_out, tensor_argument
-from tdt._ops.elementwise.select import _copy, _fill, value_of_fill
+from tdt._ops.elementwise.select import _copy, _fill
 from tdt._ops.shape import ALL_OF, expand, slice_view
 from tdt._overlap import SHARED, follow
 from tdt._tensor import Tensor, wrap
@@ -45,6 +45,13 @@ def getitem(x: Tensor, key: Any) -> Tensor:
 
 def setitem(x: Tensor, key: Any, value: Any) -> None:
     """x[key] = value, with value broadcast and converted."""
+    if not isinstance(value, (Tensor, bool, int, float, complex)):
+        raise TypeError(
+            f"can't assign a {type(value).__name__} to a torch.{_dtype.SCALAR_NAMES[x.dtype]}Tensor; give a number or a tensor"
+        )
+    if key is False:  # names no element
+        return
+    key = None if key is True else key
     viewed, indices = (x, None) if _names_all(x, key) else parse(x, key)
     if indices is None:
         if isinstance(value, Tensor):
@@ -53,12 +60,11 @@ def setitem(x: Tensor, key: Any, value: Any) -> None:
                 value = value if value._a.shape == viewed._a.shape else expand(value, viewed._a.shape)
             _copy.inplace(viewed, value)
         else:
-            number = isinstance(value, (bool, int, float, complex))
-            write(_fill, viewed, (value if number else value_of_fill(_tensor_like(x, value)),), {}, repeats=False)
+            write(_fill, viewed, (value,), {}, repeats=False)
         return
     if not isinstance(value, Tensor):
-        value = x.new_full((), value) if isinstance(value, (bool, int, float, complex)) else _tensor_like(x, value)
-    elif value.dtype is not x.dtype:
+        value = x.new_full((), value)
+    elif value.dtype is not x.dtype and value._a.size == 1 and _is_one_mask(x, key):  # as masked_fill, it converts
         value = value.to(x.dtype)
     index_put_(viewed, indices, value)
 
@@ -77,8 +83,11 @@ def _names_all(x: Tensor, key: Any) -> bool:
     return parts != ()
 
 
-def _tensor_like(x: Tensor, value: Any) -> Tensor:
-    return x.new_tensor(value)
+def _is_one_mask(x: Tensor, key: Any) -> bool:
+    """Whether all that a key has of tensors is a mask."""
+    parts = [_part(x, k) for k in (key if isinstance(key, tuple) else (key,))]
+    tensors = [p for p in parts if isinstance(p, Tensor)]
+    return len(tensors) == 1 and tensors[0].ndim > 0 and tensors[0].dtype in (_dtype.bool, _dtype.uint8)
 
 
 def _fitted(value: Tensor, shape: tuple[int, ...]) -> Tensor:
@@ -223,15 +232,8 @@ def _arrays(tensors: tuple, dims: tuple[int, ...], ndim: int) -> tuple[Any, ...]
     return tuple(full)
 
 
-def _checked(x: Any, tensors: tuple, dims: tuple[int, ...]) -> None:
-    """IndexError for an entry outside its dimension; broadcasting errors in PyTorch's words."""
-    for d, t in zip(dims, tensors, strict=True):
-        n = x.shape[d]
-        if t.size and not n:
-            raise IndexError("index is out of bounds for dimension with size 0")
-        if t.size and isinstance(t, np.ndarray) and not (-n <= t.min() and t.max() < n):
-            bad = t[(t < -n) | (t >= n)].flat[0]
-            raise IndexError(f"index {bad} is out of bounds for dimension {d} with size {n}")
+def _check_broadcast(tensors: Sequence[Any]) -> None:
+    """IndexError for index tensors (or arrays) whose shapes do not broadcast."""
     try:
         np.broadcast_shapes(*[t.shape for t in tensors])
     except ValueError:
@@ -239,6 +241,18 @@ def _checked(x: Any, tensors: tuple, dims: tuple[int, ...]) -> None:
         raise IndexError(
             f"shape mismatch: indexing tensors could not be broadcast together with shapes {shapes}"
         ) from None
+
+
+def _checked(x: Any, tensors: tuple, dims: tuple[int, ...]) -> None:
+    """IndexError for an entry outside its dimension; broadcasting errors in PyTorch's words."""
+    _check_broadcast(tensors)
+    for d, t in zip(dims, tensors, strict=True):
+        n = x.shape[d]
+        if t.size and not n:
+            raise IndexError("index is out of bounds for dimension with size 0")
+        if t.size and isinstance(t, np.ndarray) and not (-n <= t.min() and t.max() < n):
+            bad = t[(t < -n) | (t >= n)].flat[0]
+            raise IndexError(f"index {bad} is out of bounds for dimension {d} with size {n}")
 
 
 @op(promote=(), broadcasts=False, computes=False, name="index")
@@ -308,11 +322,6 @@ def _(g: Tensor, tensors: list, values_shape: tuple[int, ...], dims: tuple[int, 
 def _put_operands(
     x: Tensor, indices: Sequence[Tensor | None], values: Tensor
 ) -> tuple[list[Tensor], tuple[int, ...], Tensor]:
-    if values.dtype is not x.dtype:
-        raise RuntimeError(
-            f"Index put requires the source and destination dtypes match, got {_dtype.SCALAR_NAMES[x.dtype]} for the "
-            f"destination and {_dtype.SCALAR_NAMES[values.dtype]} for the source."
-        )
     full: list[Tensor | None] = []
     for t in indices:
         full.extend([None] if t is None else _integers(t, x._a.shape, len(full)))
@@ -320,6 +329,12 @@ def _put_operands(
         raise IndexError(f"too many indices for tensor of dimension {x.ndim} (got {len(full)})")
     dims = tuple([d for d, t in enumerate(full) if t is not None])
     tensors = [full[d] for d in dims]
+    _check_broadcast(tensors)
+    if values.dtype is not x.dtype:
+        raise RuntimeError(
+            f"Index put requires the source and destination dtypes match, got {_dtype.SCALAR_NAMES[x.dtype]} for the "
+            f"destination and {_dtype.SCALAR_NAMES[values.dtype]} for the source."
+        )
     _checked(x._a, tuple([t._a for t in tensors]), dims)
     where = _arrays(tuple([t._a for t in tensors]), dims, x.ndim)
     target = (

@@ -10,6 +10,7 @@ import numpy as np
 from tdt import _dtype
 from tdt._dtype import REAL_NUMBERS, SCALAR_NAMES, check_category
 from tdt._ops._common import wrap_dim
+from tdt._ops.cast import convert
 from tdt._ops.elementwise._front import refuse_out
 from tdt._ops.elementwise.arithmetic import wrapped
 from tdt._ops.elementwise.select import fitting
@@ -193,7 +194,11 @@ def _index_fill(xp: ModuleType, x: Any, index: Any, value: Any, *, dim: int) -> 
 
 
 _index_fill.vjp("x")(lambda g, index, dim: _index_fill(g, index, 0, dim=dim))
-_index_fill.vjp("value")(lambda g, index, dim: _index_select(g, index.unique(), dim=dim).sum())
+
+
+@_index_fill.vjp("value")
+def _(g: Tensor, index: Tensor, value_dtype: Any, dim: int) -> Tensor:
+    return convert(_index_select(g, index.unique(), dim=dim).sum(), _dtype.of(value_dtype))
 
 
 def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:

@@ -1,0 +1,224 @@
+"""Square brackets in every mix, reading and writing, with gradients, against PyTorch: other random keys on each run."""
+
+import os
+import random
+
+import numpy as np
+import pytest
+
+import tdt
+from tests.helpers import require_torch
+
+torch = require_torch()
+
+from tests.parity.compare import describe, difference, error_difference, strides_of  # noqa: E402
+from tests.parity.opdb import attempt  # noqa: E402
+
+CASES = 150
+SEED = int(os.environ.get("TDT_SEED", random.randrange(10**6)))
+
+
+class Tensor:
+    """An index tensor that each library makes for itself."""
+
+    def __init__(self, values, dtype="int64"):
+        self.values, self.dtype = np.array(values, "bool" if dtype == "bool" else "int64").tolist(), dtype
+
+    def __repr__(self):
+        return f"tensor({self.values}, dtype={self.dtype})"
+
+
+def made(key, lib):
+    """The key, with tensors of `lib`."""
+    if isinstance(key, Tensor):
+        return lib.tensor(key.values, dtype=getattr(lib, key.dtype))
+    return tuple([made(k, lib) for k in key]) if isinstance(key, tuple) else key
+
+
+def some_slice(rng, n):
+    ends = [rng.choice([None, rng.randint(-n - 1, n + 1)]) for _ in range(2)]
+    return slice(*ends, rng.choice([None, 1, 2, 3]))
+
+
+def some_part(rng, shape, bad):
+    """One part of a key for the dimensions `shape` that are left, and how many of them it takes."""
+    n = shape[0]
+    kind = rng.choice(
+        ["int", "slice", "slice", "tensor", "tensor", "list", "array", "mask", "mask2", "range", "numbers", "0-d"]
+    )
+    limit = n + (rng.random() < bad)
+
+    def places(*sizes):
+        count = int(np.prod(sizes, dtype=int)) if n else 0
+        return np.array([rng.randint(-limit, limit - 1) for _ in range(count)]).reshape(sizes if n else (0,))
+
+    def mask(*sizes):
+        return np.array([rng.random() < 0.5 for _ in range(int(np.prod(sizes, dtype=int)))], bool).reshape(sizes)
+
+    if kind == "int" and n:
+        return rng.choice([int, np.int64])(rng.randint(-limit, limit - 1)), 1
+    if kind == "tensor":
+        return Tensor(
+            places(*rng.choice([(3,), (1,), (2, 3), (3, 1), (0,)])), rng.choice(["int64", "int64", "int32"])
+        ), 1
+    if kind == "list" and n:
+        return places(3).tolist(), 1
+    if kind == "array" and n:
+        return places(*rng.choice([(3,), (2, 3)])), 1
+    if kind == "mask":
+        found = mask(n + (rng.random() < bad))
+        return rng.choice([Tensor(found, "bool"), found, found.tolist() or found]), 1
+    if kind == "mask2" and len(shape) > 1:
+        return Tensor(mask(*shape[:2]), "bool"), 2
+    if kind == "range" and n > 2:
+        return range(3), 1
+    if kind == "0-d" and n:
+        return Tensor(rng.randint(-n, n - 1), rng.choice(["int64", "int32"])), 1
+    return some_slice(rng, n), 1
+
+
+def some_key(rng, shape, bad=0.03):
+    parts, left = [], list(shape)
+    while left and rng.random() < 0.8:
+        part, taken = some_part(rng, left, bad)
+        parts.append(part)
+        left = left[taken:]
+    if rng.random() < bad:
+        parts.append(0)
+    for extra in (None, ..., rng.choice([True, False, Tensor(True, "bool")])):
+        if rng.random() < 0.15:
+            parts.insert(rng.randint(0, len(parts)) if extra is not ... else rng.choice([0, len(parts)]), extra)
+    return parts[0] if len(parts) == 1 and rng.random() < 0.7 else tuple(parts)
+
+
+def given(lib, shape, grad=True):
+    x = lib.arange(float(np.prod(shape)), dtype=lib.float64).reshape(shape)
+    return x.requires_grad_(grad)
+
+
+def read(lib, shape, key):
+    """What x[key] is: values, strides, whether it shares memory, gradient and second gradient."""
+    x = given(lib, shape)
+    part = (x * x)[made(key, lib)]
+    flat = given(lib, shape, False)
+    view = flat[made(key, lib)]
+    strides = strides_of(view)
+    flat.fill_(-7)
+    shares = bool(view.numel()) and bool((view == -7).all())
+    weights = given(lib, part.shape, False) + 1
+    first = lib.autograd.grad((part * part * weights).sum(), x, create_graph=True)[0]
+    return part.detach(), strides, shares, first.detach(), lib.autograd.grad((first * first).sum(), x)[0]
+
+
+def value_of(rng, shape):
+    """A function that makes a value to write into a part of `shape`, and its text."""
+    shape = [1 if rng.random() < 0.2 else n for n in shape[rng.randint(0, len(shape)) if rng.random() < 0.3 else 0 :]]
+    shape = [1] * (rng.random() < 0.15) + shape
+    kind = rng.choice(["number", "bool", "tensor", "tensor", "int64", "float32", "0-d", "misfit"])
+    if kind in ("number", "bool"):
+        return lambda lib: 2.5 if kind == "number" else True
+    if kind == "0-d":
+        return lambda lib: lib.tensor(3.5, dtype=lib.float64, requires_grad=True)
+    if kind == "misfit":
+        shape = [*shape, 5]
+    if kind == "int64":
+        return lambda lib: lib.arange(int(np.prod(shape))).reshape(shape) + 50
+    dtype = "float32" if kind == "float32" else "float64"
+    return lambda lib: (
+        lib.arange(float(np.prod(shape)), dtype=getattr(lib, dtype)).reshape(shape) + 50
+    ).requires_grad_()
+
+
+def write(lib, shape, key, value):
+    """x after x[key] = value, and the gradients of both."""
+    x = given(lib, shape)
+    y, v = x * x, value(lib)
+    y[made(key, lib)] = v
+    wanted = [x] + [v] * (isinstance(v, lib.Tensor) and v.requires_grad)
+    weights = given(lib, shape, False) + 1
+    grads = lib.autograd.grad((y * y * weights).sum(), wanted, create_graph=True, allow_unused=True)
+    left = [g for g in grads if g is not None and g.requires_grad]
+    again = lib.autograd.grad(sum((g * g).sum() for g in left), wanted, allow_unused=True) if left else ()
+    return y.detach(), [None if g is None else g.detach() for g in grads], [g for g in again if g is not None]
+
+
+def target_shape(shape, key):
+    part, error = attempt(lambda: torch.zeros(shape)[made(key, torch)])
+    return [] if error is not None else list(part.shape)
+
+
+def problem_of(function, shape, key, *args):
+    (ours, our_error), (theirs, their_error) = (attempt(function, lib, shape, key, *args) for lib in (tdt, torch))
+    if "out of bounds" in str(our_error) and 0 in target_shape(shape, key):
+        return None  # an index outside is refused even where, for another reason, nothing is picked
+    problem = error_difference(our_error, their_error)
+    return problem if problem or their_error else difference(ours, theirs)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("what", ["read", "write"])
+def test_random_keys_mean_what_they_mean_in_pytorch(what):
+    for number in range(CASES):
+        rng = random.Random(SEED + number)
+        shape = tuple(rng.choice([(4,), (3, 4), (2, 3, 4), (2, 3, 2, 3), (3, 1, 3), (3, 0, 2), ()]))
+        key = some_key(rng, shape)
+        extra = () if what == "read" else (value_of(rng, target_shape(shape, key)),)
+        problem = problem_of(read if what == "read" else write, shape, key, *extra)
+        assert problem is None, f"TDT_SEED={SEED + number}: {what} of shape {shape} [{key}]: {problem}"
+
+
+CONVERTING = {
+    "copy_": lambda x, v: x.copy_(v),
+    "fill_": lambda x, v: x.fill_(v),
+    "masked_fill": lambda x, v: x.masked_fill(x > 0, v),
+    "index_fill": lambda x, v: x.index_fill(0, x.argmax().reshape(1), v),
+    "a slice": lambda x, v: x.__setitem__(slice(2), v),
+    "an element": lambda x, v: x.__setitem__(0, v),
+    "a mask": lambda x, v: x.__setitem__(x > 0, v),
+}
+
+
+@pytest.mark.parametrize("write", CONVERTING.values(), ids=CONVERTING)
+def test_a_value_that_is_converted_gets_a_gradient_of_its_own_dtype(write):
+    for create_graph in (False, True):
+        v = tdt.tensor(2.0, requires_grad=True)
+        x = tdt.ones(3, dtype=tdt.float64) * 1
+        y = write(x, v)
+        y = x if y is None else y
+        assert tdt.autograd.grad((y * y).sum(), v, create_graph=create_graph)[0].dtype is tdt.float32
+
+
+REFUSED = {
+    "a float": lambda x, t: x[1.0],
+    "a float tensor": lambda x, t: x[t.tensor([1.0])],
+    "a string": lambda x, t: x["a"],
+    "a negative step": lambda x, t: x[::-1],
+    "a float in a slice": lambda x, t: x[0.5:],
+    "too many": lambda x, t: x[0, 0, 0],
+    "two ellipses and too many": lambda x, t: x[..., 0, ..., 0, 0],
+    "a complex number": lambda x, t: x[1j],
+    "a dict": lambda x, t: x[{}],
+    "a 0-d tensor indexed": lambda x, t: t.tensor(1.0)[0],
+    "a slice of a 0-d tensor": lambda x, t: t.tensor(1.0)[:],
+    "a mask of another size": lambda x, t: x[t.tensor([True])],
+    "an index too large": lambda x, t: x[7],
+    "an index too large in a tensor": lambda x, t: x[:, t.tensor([0, 9])],
+    "shapes of indices": lambda x, t: x[t.tensor([0, 1]), t.tensor([0, 1, 2])],
+    "a write of another shape": lambda x, t: x.__setitem__(0, t.ones(3)),
+    "a write of another shape by a tensor": lambda x, t: x.__setitem__(t.tensor([0, 1]), t.ones(3)),
+    "a write of a string": lambda x, t: x.__setitem__(0, "a"),
+    "a write of a list": lambda x, t: x.__setitem__(0, [1.0, 2.0, 3.0, 4.0]),
+    "a write of a list by a tensor": lambda x, t: x.__setitem__(t.tensor([0]), [1.0]),
+    "a write of an array": lambda x, t: x.__setitem__(0, np.ones(4)),
+    "a write of another dtype by a tensor": lambda x, t: x.__setitem__(t.tensor([0]), t.tensor(1)),
+    "a write of None": lambda x, t: x.__setitem__(0, None),
+    "a write into a leaf": lambda x, t: t.ones(2, requires_grad=True).__setitem__(0, 1.0),
+    "deleting": lambda x, t: x.__delitem__(0),
+}
+
+
+@pytest.mark.parametrize("call", REFUSED.values(), ids=REFUSED)
+def test_what_is_no_index_is_refused_as_pytorch_does(call):
+    (_, ours), (_, theirs) = (attempt(lambda lib=lib: call(lib.zeros(2, 4), lib)) for lib in (tdt, torch))
+    assert error_difference(ours, theirs) is None, describe(ours)
+    assert (ours is None) == (theirs is None)
