@@ -1,5 +1,6 @@
 """Steps that prepare images: one sample at a time (`step(image)`) or many at once (`step.batch(images)`)."""
 
+from tdt.vision.transforms import functional as functional
 from tdt.vision.transforms._base import Compose as Compose
 from tdt.vision.transforms._base import Transform as Transform
 from tdt.vision.transforms.choices import Lambda as Lambda

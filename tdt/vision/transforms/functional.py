@@ -1,0 +1,221 @@
+"""The transforms without a draw, as functions of one image under torchvision's names.
+
+An image is a Pillow image, an array (H, W) or (H, W, C), or a tensor (C, H, W) or (N, C, H, W); the result is of the
+same kind, but for the functions that convert.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+import tdt
+from tdt import Tensor
+from tdt.vision.transforms.color import ADJUST, ConvertImageDtype, Grayscale, as_given, channels_first
+from tdt.vision.transforms.convert import Normalize, PILToTensor, ToPILImage, ToTensor
+from tdt.vision.transforms.geometry import CenterCrop, Pad
+from tdt.vision.transforms.resize import Resize
+
+__all__ = [
+    "adjust_brightness", "adjust_contrast", "adjust_hue", "adjust_saturation", "center_crop", "convert_image_dtype",
+    "crop", "get_dimensions", "get_image_num_channels", "get_image_size", "hflip", "normalize", "pad", "pil_to_tensor",
+    "resize", "resized_crop", "rgb_to_grayscale", "to_grayscale", "to_pil_image", "to_tensor", "vflip",
+]  # fmt: skip
+
+
+def _each(img: Any, step: Callable[[Any], Any]) -> Any:
+    """`step`, which takes a batch, of one image or of a batch of tensors."""
+    if isinstance(img, Tensor):
+        return step(img) if img.ndim == 4 else step(img[None])[0]
+    made = step(np.asarray(img)[None])[0]
+    return Image.fromarray(made[..., 0] if made.ndim == 3 and made.shape[2] == 1 else made) if _is_pil(img) else made
+
+
+def _is_pil(img: Any) -> bool:
+    return isinstance(img, Image.Image)
+
+
+def to_tensor(pic: Any) -> Tensor:
+    """A Pillow image or an array as a tensor (C, H, W), bytes scaled to 0..1.
+
+    >>> import numpy as np
+    >>> from tdt.vision.transforms import functional as F
+    >>> F.to_tensor(np.full((1, 1), 255, dtype=np.uint8))
+    tensor([[[1.]]])
+    """
+    return ToTensor()(pic)
+
+
+def pil_to_tensor(pic: Any) -> Tensor:
+    """A Pillow image as a tensor (C, H, W) of the same values.
+
+    >>> import numpy as np
+    >>> from tdt.vision.transforms import functional as F
+    >>> F.pil_to_tensor(np.full((1, 1), 255, dtype=np.uint8))
+    tensor([[[255]]], dtype=tdt.uint8)
+    """
+    return PILToTensor()(pic)
+
+
+def to_pil_image(pic: Any, mode: str | None = None) -> Image.Image:
+    """A tensor (C, H, W) or an array as a Pillow image.
+
+    >>> import tdt
+    >>> from tdt.vision.transforms import functional as F
+    >>> F.to_pil_image(tdt.zeros(3, 4, 5)).size
+    (5, 4)
+    """
+    return ToPILImage(mode)(pic)
+
+
+def convert_image_dtype(image: Tensor, dtype: Any = tdt.float32) -> Tensor:
+    """A tensor of another dtype, scaled so that white stays white."""
+    return _each(image, ConvertImageDtype(dtype).batch)
+
+
+def normalize(tensor: Tensor, mean: Sequence[float], std: Sequence[float], inplace: bool = False) -> Tensor:
+    """(x - mean) / std, channel by channel; in x's own memory if `inplace`.
+
+    >>> import tdt
+    >>> from tdt.vision.transforms import functional as F
+    >>> F.normalize(tdt.ones(1, 1, 2), [0.5], [0.25])
+    tensor([[[2., 2.]]])
+    """
+    made = _each(tensor, Normalize(mean, std).batch)
+    return tensor.copy_(made) if inplace else made
+
+
+def resize(
+    img: Any,
+    size: int | Sequence[int],
+    interpolation: Any = "bilinear",
+    max_size: int | None = None,
+    antialias: bool = True,
+) -> Any:
+    """The image at another size, as `Resize` does it.
+
+    >>> import tdt
+    >>> from tdt.vision.transforms import functional as F
+    >>> F.resize(tdt.zeros(3, 8, 12), 4).shape
+    tdt.Size([3, 4, 6])
+    """
+    wanted = size if isinstance(size, int) else size[0] if len(size) == 1 else (size[0], size[1])
+    return _each(img, Resize(wanted, interpolation, max_size, antialias).batch)
+
+
+def pad(img: Any, padding: int | Sequence[int], fill: float = 0, padding_mode: str = "constant") -> Any:
+    """The image with a border, as `Pad` makes it."""
+    return _each(img, Pad(padding if isinstance(padding, int) else tuple(padding), fill, padding_mode).batch)
+
+
+def crop(img: Any, top: int, left: int, height: int, width: int) -> Any:
+    """The window whose upper left corner is at (top, left); what lies outside of the image is black.
+
+    >>> import tdt
+    >>> from tdt.vision.transforms import functional as F
+    >>> F.crop(tdt.arange(9).reshape(1, 3, 3), 1, 1, 1, 3)
+    tensor([[[4, 5, 0]]])
+    """
+    _, h, w = get_dimensions(img)
+    outside = [max(0, -left), max(0, -top), max(0, left + width - w), max(0, top + height - h)]
+    img = pad(img, outside) if any(outside) else img
+    rows, columns = (slice(start + more, start + more + n) for start, more, n in
+                     ((top, outside[1], height), (left, outside[0], width)))  # fmt: skip
+    return _each(img, lambda x: x[..., rows, columns] if isinstance(x, Tensor) else x[:, rows, columns])
+
+
+def center_crop(img: Any, output_size: int | Sequence[int]) -> Any:
+    """The window in the middle, as `CenterCrop` cuts it."""
+    size = output_size if isinstance(output_size, int) else tuple(output_size) * (1 + (len(output_size) == 1))
+    return _each(img, CenterCrop(size).batch)  # type: ignore[arg-type]
+
+
+def resized_crop(
+    img: Any, top: int, left: int, height: int, width: int, size: int | Sequence[int], interpolation: Any = "bilinear",
+    antialias: bool = True,
+) -> Any:  # fmt: skip
+    """`resize` of a `crop`."""
+    return resize(crop(img, top, left, height, width), size, interpolation, antialias=antialias)
+
+
+def hflip(img: Any) -> Any:
+    """The image mirrored, left for right.
+
+    >>> import tdt
+    >>> from tdt.vision.transforms import functional as F
+    >>> F.hflip(tdt.arange(3).reshape(1, 1, 3))
+    tensor([[[2, 1, 0]]])
+    """
+    return _each(img, lambda x: x.flip(-1) if isinstance(x, Tensor) else np.flip(x, 2))
+
+
+def vflip(img: Any) -> Any:
+    """The image upside down."""
+    return _each(img, lambda x: x.flip(-2) if isinstance(x, Tensor) else np.flip(x, 1))
+
+
+def rgb_to_grayscale(img: Any, num_output_channels: int = 1) -> Any:
+    """The image in grey, with 1 or 3 equal channels."""
+    return _each(img, Grayscale(num_output_channels).batch)
+
+
+to_grayscale = rgb_to_grayscale
+
+
+def _adjust(number: int, img: Any, factor: float) -> Any:
+    return _each(img, lambda x: as_given(np.stack([ADJUST[number](one, factor) for one in channels_first(x)]), x))
+
+
+def adjust_brightness(img: Any, brightness_factor: float) -> Any:
+    """The image `brightness_factor` times as bright; 0 is black.
+
+    >>> import tdt
+    >>> from tdt.vision.transforms import functional as F
+    >>> F.adjust_brightness(tdt.full((3, 1, 1), 0.5), 0.5).flatten()
+    tensor([0.2500, 0.2500, 0.2500])
+    """
+    return _adjust(0, img, brightness_factor)
+
+
+def adjust_contrast(img: Any, contrast_factor: float) -> Any:
+    """The image away from its mean grey by `contrast_factor`; 0 is grey all over."""
+    return _adjust(1, img, contrast_factor)
+
+
+def adjust_saturation(img: Any, saturation_factor: float) -> Any:
+    """The image away from its grey form by `saturation_factor`; 0 is that form."""
+    return _adjust(2, img, saturation_factor)
+
+
+def adjust_hue(img: Any, hue_factor: float) -> Any:
+    """The colours turned by `hue_factor`, from -0.5 to 0.5, of the colour circle. ValueError beyond."""
+    if not -0.5 <= hue_factor <= 0.5:
+        raise ValueError(f"hue_factor ({hue_factor}) is not in [-0.5, 0.5].")
+    return _adjust(3, img, hue_factor)
+
+
+def get_dimensions(img: Any) -> list[int]:
+    """[channels, height, width] of an image.
+
+    >>> import tdt
+    >>> from tdt.vision.transforms import functional as F
+    >>> F.get_dimensions(tdt.zeros(3, 4, 5))
+    [3, 4, 5]
+    """
+    if isinstance(img, Tensor):
+        return [1 if img.ndim == 2 else img.shape[-3], *img.shape[-2:]]
+    shape = np.asarray(img).shape
+    return [shape[2] if len(shape) == 3 else 1, *shape[:2]]
+
+
+def get_image_size(img: Any) -> list[int]:
+    """[width, height] of an image."""
+    return get_dimensions(img)[:0:-1]
+
+
+def get_image_num_channels(img: Any) -> int:
+    """How many channels an image has."""
+    return get_dimensions(img)[0]
