@@ -205,6 +205,31 @@ def test_damaged_files_are_told_from_empty_and_missing_ones(tmp_path):
         tdt.save(1, tmp_path / "none" / "a.pt")
 
 
+def test_no_damage_gives_another_error_than_pytorchs():
+    torch, rng = require_torch(), np.random.default_rng(seed := int.from_bytes(os.urandom(4), "little"))
+    print(f"seed {seed}")
+    new, old, told = io.BytesIO(), io.BytesIO(), []
+    tdt.save(everything(tdt), new)
+    torch.save([torch.ones(3), {"a": torch.arange(4)}], old, _use_new_zipfile_serialization=False)
+    with zipfile.ZipFile(new) as archive:
+        entries = {name: archive.read(name) for name in archive.namelist()}
+    for round_ in range(300):
+        data = bytearray([entries["archive/data.pkl"], old.getvalue(), new.getvalue()][round_ % 3])
+        for place in rng.integers(0, len(data), rng.integers(1, 4)):
+            data[place] = rng.integers(256)
+        file = io.BytesIO(data)
+        if round_ % 3 == 0:
+            with zipfile.ZipFile(file := io.BytesIO(), "w") as archive:
+                for name, entry in (entries | {"archive/data.pkl": bytes(data)}).items():
+                    archive.writestr(name, entry)
+        file.seek(0)
+        try:
+            repr(tdt.load(file))
+        except (EOFError, RuntimeError, ValueError, pickle.UnpicklingError) as error:
+            told.append(str(error))
+    assert len(told) > 100 and all(told)
+
+
 def test_the_user_may_vouch_for_classes():
     value = [SimpleNamespace(a=tdt.ones(1)), collections.defaultdict(list, a=[1])]
     with tdt.serialization.safe_globals([SimpleNamespace, collections.defaultdict, list]):

@@ -6,6 +6,7 @@ import io
 import pickle
 import struct
 import zipfile
+import zlib
 from collections.abc import Callable
 from typing import IO, Any
 
@@ -15,6 +16,8 @@ from tdt import _backend
 from tdt._storage import TypedStorage, UntypedStorage
 
 MAGIC = 0x1950A86A20F9469CFC6C  # opens a file of before 1.6
+# What zipfile raises for an archive that is not whole.
+DAMAGE = (KeyError, zipfile.BadZipFile, OSError, EOFError, ValueError, NotImplementedError, struct.error, zlib.error)
 Unpickle = Callable[[IO[bytes], Callable[[Any], Any]], Any]
 
 
@@ -54,7 +57,7 @@ def read_archive(file: IO[bytes], unpickle: Unpickle, move: Callable, path: str 
     """The object in a zip archive. path: of the file whose storages are to be mapped, not read."""
     try:
         archive = zipfile.ZipFile(file)
-    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
+    except DAMAGE as error:
         raise RuntimeError(
             f"PytorchStreamReader failed reading zip archive: {error}; the file is cut short or damaged"
         ) from error
@@ -83,7 +86,7 @@ def read_archive(file: IO[bytes], unpickle: Unpickle, move: Callable, path: str 
 def _entry(archive: zipfile.ZipFile, name: str) -> bytes:
     try:
         return archive.read(name)
-    except (KeyError, zipfile.BadZipFile, OSError, EOFError) as error:
+    except DAMAGE as error:
         raise RuntimeError(f"PytorchStreamReader failed reading file {name}: {error}") from error
 
 
@@ -103,7 +106,7 @@ def _storage(archive: zipfile.ZipFile, name: str, path: str | None) -> np.ndarra
                 rest = rest[n:]
             if rest or entry.read(1):  # past the end, the checksum is compared
                 raise EOFError(f"{len(rest)} bytes are missing")
-    except (KeyError, zipfile.BadZipFile, OSError, EOFError) as error:
+    except DAMAGE as error:
         raise RuntimeError(f"PytorchStreamReader failed reading file {name}: {error}") from error
     return data
 
@@ -118,7 +121,8 @@ def read_legacy(file: IO[bytes], unpickle: Unpickle, move: Callable) -> Any:
         raise RuntimeError(
             "Invalid magic number; corrupt file? Nor is it a zip archive: torch.save or tdt.save write one"
         )
-    if not unpickle(file, nothing).get("little_endian", True):
+    machine = unpickle(file, nothing)
+    if not isinstance(machine, dict) or not machine.get("little_endian", True):
         raise ValueError("the file was written on a big-endian machine, which tdt does not read")
     kept: dict[str, np.ndarray] = {}
     elements: dict[str, int] = {}
@@ -141,9 +145,11 @@ def read_legacy(file: IO[bytes], unpickle: Unpickle, move: Callable) -> Any:
         return made
 
     result = unpickle(file, noted)
-    for key in unpickle(file, nothing):
-        (count,) = struct.unpack("<q", file.read(8))
-        data = kept[str(key)]
+    keys = unpickle(file, nothing)
+    if not isinstance(keys, list) or sorted(map(str, keys)) != sorted(kept):
+        raise RuntimeError("the storages in the file are not those that its tensors name: the file is damaged")
+    for key in keys:
+        data, count = kept[str(key)], int.from_bytes(file.read(8), "little")
         raw = file.read(data.size)
         if count != elements[str(key)] or len(raw) != data.size:
             raise RuntimeError(
