@@ -241,11 +241,11 @@ def test_other_metrics_may_be_asked_for(scored):
 
 def test_what_the_training_watched_need_not_be_measured(scored, capsys):
     watching = SMALL.replace(
-        "{epochs: 2}", "{epochs: 1, early_stopping: {patience: 1, metric: valid/accuracy}}\n"
+        "{epochs: 2}", "{epochs: 20, early_stopping: {patience: 1, metric: valid/accuracy}}\n"
         "scheduler: {type: ReduceLROnPlateau, monitor: valid/accuracy, mode: max}\ncheckpoint: {best: valid/accuracy}"
     )  # fmt: skip
     Path("watching.yaml").write_text(watching)
-    assert cli.run(["train", "watching.yaml"]) == 0
+    assert cli.run(["train", "watching.yaml", "train.epochs=1"]) == 0
     code, out, err = scored("metrics=[f1]", "--json", of=Path("runs/small/1"))
     assert (code, err) == (0, "") and json.loads(out)["f1"] > 0 and "accuracy" not in json.loads(out)
 
