@@ -101,6 +101,19 @@ def load(path: str | os.PathLike[str]) -> tuple[dict[str, np.ndarray], dict[str,
     return tensors, meta
 
 
+def make_folder(folder: Path) -> None:
+    """Make a folder within a run's, unless it is there; CheckpointError where the run's own has been removed."""
+    if folder.is_dir():
+        return
+    try:
+        folder.mkdir(exist_ok=True)
+    except OSError as error:
+        gone = isinstance(error, FileNotFoundError)
+        what = f"{folder.parent} has been removed" if gone else error.strerror or str(error)
+        raise CheckpointError(f"{folder}: could not be made: {what}") from error
+    fsync_folder(folder.parent)
+
+
 class CheckpointStore:
     """The checkpoints of one run: `step-<n>.safetensors`, and the names `last` and `best` for two of them.
 
@@ -129,9 +142,7 @@ class CheckpointStore:
         Step files beyond `step` are dropped too: they belong to a course of training that a resume has abandoned.
         Returns the file's path. Raises CheckpointError; then `last` and `best` are what they were, or whole and new.
         """
-        if not self.folder.is_dir():
-            self.folder.mkdir(parents=True, exist_ok=True)
-            fsync_folder(self.folder.parent)
+        make_folder(self.folder)
         path = self._step_file(step)
         save(path, tensors, meta)
         fault_point("checkpoint.renamed")

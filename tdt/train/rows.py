@@ -11,7 +11,6 @@ from pathlib import Path
 
 from tdt.train import checkpoint
 from tdt.train.metrics import Metric
-from tdt.utils._files import fsync_folder
 
 
 class Rows:
@@ -25,9 +24,9 @@ class Rows:
         """Write what `metrics` have counted since the last call, before the checkpoint of `step`. CheckpointError."""
         arrays = {f"{name}/{key}": a for name, metric in metrics.items() for key, a in metric.take(step).items()}
         if arrays:
-            self.folder.mkdir(parents=True, exist_ok=True)
+            checkpoint.make_folder(self.folder.parent)
+            checkpoint.make_folder(self.folder)
             checkpoint.save(self._file(step), arrays, {})
-            fsync_folder(self.folder.parent)
         self._first[step] = min((step, *(part for metric in metrics.values() for part in metric.parts)))
 
     def load(self, metrics: Mapping[str, Metric]) -> None:

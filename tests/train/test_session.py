@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import warnings
 from contextlib import nullcontext
@@ -110,6 +111,16 @@ def test_a_run_that_was_cut_short_says_how_until_it_goes_on(tmp_path):
         with pytest.raises(error), Session.resume(folder) as session:
             session.train(listener)
         assert (told := history.read(Run(folder))).state == state and told.ended_by == by
+
+
+def test_a_run_whose_folder_is_removed_ends_and_leaves_no_half_of_one(tmp_path):
+    def remove(event: Event) -> None:
+        if isinstance(event, StepDone) and event.step == 3:
+            shutil.rmtree(tmp_path / "small")
+
+    with pytest.raises(checkpoint.CheckpointError, match="could not be made: .*small/1 has been removed"):
+        run(tmp_path, remove)
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_wrong_config_leaves_no_folder(tmp_path):
