@@ -239,6 +239,8 @@ class Function:
             else:
                 result = cls.forward(*args, **kwargs)
                 cls.setup_context(node, args, result)
+        for t in node.dirty_tensors:
+            t._st.version += 1
         outputs = result if isinstance(result, tuple) else (result,)
         if any(node.needs_input_grad):
             outputs = _attach(node, args, outputs)
@@ -257,7 +259,6 @@ def _attach(node: FunctionNode, inputs: tuple, outputs: tuple) -> tuple:
     for k, t in enumerate(outputs):
         if isinstance(t, Tensor) and id(t) not in nondiff and t.dtype.category >= FLOAT:
             if id(t) in dirty:
-                t._st.version += 1
                 rebase(t, (node, k))
             else:
                 t = alias(t._a, (node, k), t._st) if id(t) in given else t

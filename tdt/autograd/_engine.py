@@ -56,7 +56,7 @@ def run(
     order, runs, wanted = _reach(roots), None, None
     if inputs is not None:
         wanted = set(inputs)
-        order, runs = _only_towards(order, wanted)
+        order, runs = _only_towards(order, wanted, fill)
     pending: dict[Any, Any] = {}  # node or leaf -> its gradient so far; for a node of several outputs a list of them
     lent: set[Tensor] = set()  # leaves whose pending gradient others may hold too
     before, state.task = state.task, Task(order, inputs is None)
@@ -174,15 +174,15 @@ def _reach(roots: list[tuple[Any, int]]) -> list:
     return sorted(places, key=places.__getitem__, reverse=True)
 
 
-def _only_towards(order: list, wanted: set) -> tuple[list, dict[Any, bool]]:
-    """The part of `order` on a path to `wanted`, and whether each node of it runs (False: its gradient is only captured)."""
+def _only_towards(order: list, wanted: set, fill: bool) -> tuple[list, dict[Any, bool]]:
+    """The part of `order` on a path to `wanted`, and whether each node of it runs (else its gradient is only captured)."""
     ends = {target for target, _ in wanted}
     runs: dict[Any, bool] = {}
     for target in reversed(order):
         if not isinstance(target, Tensor) and any(e is not None and e[0] in runs for e in target.edges):
             runs[target] = True
         elif target in ends:
-            runs[target] = False
+            runs[target] = fill
     return [target for target in order if target in runs], runs
 
 

@@ -144,7 +144,7 @@ def register_hook(self: Tensor, hook: Callable[[Tensor], Tensor | None]) -> Remo
     edge = edge_of(self)
     if edge is None:
         raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
-    if edge is LEAF:
+    if edge is LEAF or edge is NOWHERE:
         if self._hooks is None:
             self._hooks = {}
         return RemovableHandle(self._hooks, hook)

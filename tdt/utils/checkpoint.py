@@ -18,6 +18,7 @@ from tdt._saved import Saving
 from tdt._tensor import Tensor
 from tdt.autograd._backward import backward
 from tdt.autograd._mode import _Mode, enable_grad, no_grad, state
+from tdt.autograd._op import NOWHERE, edge_of
 from tdt.nn.modules.container import Sequential
 
 __all__ = [
@@ -89,7 +90,15 @@ def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
     """
     if not isinstance(inputs, tuple):
         raise RuntimeError(f"Only tuple of tensors is supported. Got Unsupported input type: {type(inputs).__name__}")
-    return tuple(x.detach().requires_grad_(x.requires_grad) if isinstance(x, Tensor) else x for x in inputs)
+    return tuple(_cut(x) if isinstance(x, Tensor) else x for x in inputs)
+
+
+def _cut(x: Tensor) -> Tensor:
+    leaf = x.detach().requires_grad_(x.requires_grad)
+    if edge_of(x) is NOWHERE:  # a view made under no_grad: its gradient goes nowhere this time, too
+        with no_grad():
+            return leaf.view_as(leaf)
+    return leaf
 
 
 def check_backward_validity(inputs: Iterable[Any]) -> None:
