@@ -56,12 +56,13 @@ class FunctionNode(GraphNode, FunctionCtx):
     """The recorded call of a Function; it is the `ctx` that forward and backward see."""
 
     hooks: NodeHooks | None = None
+    number = -1
     saved: Any = ()  # (array, storage, version) of each saved tensor, None once freed; what saved-tensor hooks made of it
     _out_meta: Any = ()
     _origins: Any = None  # for each: the tensor itself (None: make one), and its edge or output number
 
     def __init__(self, function: type[Function], inputs: tuple):
-        self.function, self.number = function, number()
+        self.function = function
         record = state.grad and not state.inference
         found = [edge_of(x) if record and isinstance(x, Tensor) else None for x in inputs]
         self.needs_input_grad = tuple([e is not None for e in found])
@@ -249,11 +250,18 @@ class Function:
 
 def _attach(node: FunctionNode, inputs: tuple, outputs: tuple) -> tuple:
     """Give the outputs their place in the graph: new ones at the node, dirty inputs rebased, plain inputs as aliases."""
+    from tdt._ops.copy_slices import unheard
+
     dirty, nondiff = {id(t) for t in node.dirty_tensors}, {id(t) for t in node.non_differentiable}
     for t in node.dirty_tensors:
         if not any(t is o for o in outputs):
             raise RuntimeError("Some elements marked as dirty during the forward method were not returned as output.")
         check_writable(t, "has been")
+        if t._view is not None:
+            node.edges = [
+                unheard(t, e) if x is t and e is not None else e for x, e in zip(inputs, node.edges, strict=True)
+            ]
+    node.number = number()  # after those of the inputs: to bring a view's edge up to date may record
     given = {id(t) for t in inputs if isinstance(t, Tensor)}
     made = []
     for k, t in enumerate(outputs):

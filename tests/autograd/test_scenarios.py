@@ -274,6 +274,30 @@ PROGRAMS = {
         expect(lambda: Neither.apply(x).sum().backward())
         expect(lambda: torch.autograd.Function.forward(x))
     """,
+    "a Function that writes to a view of what was written to": """
+        class Dirty(torch.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                x.mul_(2); ctx.mark_dirty(x); return x
+            @staticmethod
+            def backward(ctx, g):
+                return g * 2
+        a = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+        p = a * 1; v = p[:]; v[1:].zero_()
+        w = Dirty.apply(v); show(w.tolist(), p.tolist(), w._version)
+        (w * w).sum().backward(); show(a.grad)
+        show(Dirty.apply(a.detach().clone())._version)
+    """,
+    "hooks on a view that was made under no_grad": """
+        a = torch.ones(2, requires_grad=True)
+        with torch.no_grad(): v = a.view(2)
+        v.register_hook(lambda g: show("never", g)); v.retain_grad(); show(v.requires_grad, v.is_leaf)
+        (v * a).sum().backward(); show(a.grad)
+    """,
+    "backward into computed inputs runs their nodes": """
+        a = torch.ones(2, requires_grad=True); y = a.exp(); z = y * 2
+        y.grad_fn.register_hook(lambda gi, go: show("ran", go)); z.sum().backward(inputs=[y]); show(y.grad, a.grad)
+    """,
     "once differentiable": """
         from torch.autograd.function import once_differentiable
         class F(torch.autograd.Function):
