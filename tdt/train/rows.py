@@ -22,9 +22,9 @@ class Rows:
 
     def save(self, step: int, metrics: Mapping[str, Metric]) -> None:
         """Write what `metrics` have counted since the last call, before the checkpoint of `step`. CheckpointError."""
+        checkpoint.make_folder(self.folder.parent)
         arrays = {f"{name}/{key}": a for name, metric in metrics.items() for key, a in metric.take(step).items()}
         if arrays:
-            checkpoint.make_folder(self.folder.parent)
             checkpoint.make_folder(self.folder)
             checkpoint.save(self._file(step), arrays, {})
         self._first[step] = min((step, *(part for metric in metrics.values() for part in metric.parts)))
