@@ -198,6 +198,7 @@ def delete_runs(
             return 1
         for run in chosen:
             run.delete()
+    print(f"deleted {len(chosen)} run{'s' * (len(chosen) > 1)}", file=sys.stderr)
     if json:
         return print_json({"deleted": [str(run.folder) for run in chosen]})
     return 0

@@ -230,6 +230,8 @@ def _config(
     lines += ["model:                  # a list is Sequential(...); LazyLinear finds its input size itself"]
     lines += [f"  - {layer}" for layer in layers]
     lines += ["", *tail, "", "optimizer: Adam(lr=1e-3)", f"train: {{epochs: {_epochs(n)}}}"]
+    if "valid" in splits:  # of few samples many have the same accuracy
+        lines.append("checkpoint: {best: valid/loss}     # which weights the test and tdt predict take")
     return "\n".join(lines) + "\n"
 
 

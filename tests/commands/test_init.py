@@ -134,7 +134,9 @@ def test_names_in_data_cannot_write_into_the_config(capsys):
 def test_images_without_folders_of_splits_are_shared_out(capsys):
     make_images(Path("pics"), ("cat", "dog"))
     assert init(capsys, "pics")[0] == 0
-    assert trains("pics.yaml").parts.samples == {"train": 10, "valid": 2}  # six of a class are too few for a test
+    parts = trains("pics.yaml").parts
+    assert parts.samples == {"train": 10, "valid": 2}  # six of a class are too few for a test
+    assert parts.config.checkpoint.best == "valid/loss"
 
 
 def test_what_is_strange_in_a_table_is_said(capsys):

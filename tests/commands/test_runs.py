@@ -171,7 +171,7 @@ def test_runs_are_deleted_when_agreed(work, capsys, monkeypatch):
     assert run(capsys, "delete", "runs/net/2", "--yes", "--json") == (
         0,
         '{"deleted": ["runs/net/2"]}\n',
-        "runs/net/2  0.0 MiB\n",
+        "runs/net/2  0.0 MiB\ndeleted 1 run\n",
     )
     assert not list((work / "runs/net").iterdir())
 
