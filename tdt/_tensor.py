@@ -59,23 +59,18 @@ class Tensor:
     __array_priority__ = 1000  # NumPy arrays leave `array + tensor` to us
     __hash__ = object.__hash__
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> Tensor:
+    def __new__(cls, *args: Any, dtype: Any = None, device: Any = None) -> Tensor:
+        """Old constructor: `Tensor(2, 3)` is an uninitialised tensor of that shape, `Tensor([1, 2])` holds those values."""
         made = object.__new__(cls)
         made._a, made._st, made._edge, made._view, made._grad = _EMPTY, Storage(), None, None, None
+        if args or dtype is not None or device is not None:
+            from tdt._device import as_device
+            from tdt._old_types import fill
+
+            first = args[0] if len(args) == 1 else None
+            kind = first.dtype if isinstance(first, Tensor) else _dtype.as_dtype(dtype or _dtype.get_default_dtype())
+            fill(made, args, kind, as_device(device))
         return made
-
-    def __init__(self, *args: Any, dtype: Any = None, device: Any = None):
-        """Old constructor: `Tensor(2, 3)` is an uninitialised tensor of that shape, `Tensor([1, 2])` holds those values."""
-        from tdt._device import as_device
-        from tdt._old_types import fill
-
-        same = len(args) == 1 and isinstance(args[0], Tensor)
-        fill(
-            self,
-            args,
-            args[0].dtype if same else _dtype.as_dtype(dtype or _dtype.get_default_dtype()),
-            as_device(device),
-        )
 
     @property
     def shape(self) -> Size:

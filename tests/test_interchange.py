@@ -209,6 +209,28 @@ def test_a_class_of_the_users_is_a_tensor_with_methods_of_its_own():
     assert type(tdt.Tensor._make_subclass(Named, x, True)) is Named and Named([1, 2]).first() == 1
 
 
+class Scaled(tdt.Tensor):
+    """One that is made with more than its values."""
+
+    def __new__(cls, values, scale):
+        return tdt.Tensor._make_subclass(cls, tdt.as_tensor(values))
+
+    def __init__(self, values, scale):
+        self.scale = scale
+
+
+class Labelled(tdt.Tensor):
+    """One whose values the old constructor takes."""
+
+    def __init__(self, *values):
+        self.label = "x"
+
+
+def test_classes_of_the_users_take_arguments_of_their_own():
+    assert Scaled([1.0, 2.0], scale=3).scale == 3 and Scaled([1.0, 2.0], 3).tolist() == [1, 2]
+    assert Labelled([1, 2]).tolist() == [1, 2] and Labelled(2, 3).shape == (2, 3) and Labelled().label == "x"
+
+
 def test_copies_in_one_container_share_what_the_originals_shared():
     base = tdt.arange(6.0)
     made = copy.deepcopy({"whole": base, "part": base[2:4], "matrix": base.view(2, 3).t()})

@@ -15,7 +15,14 @@ from tdt._size import Size
 from tdt._tensor import Storage, Tensor
 
 
-class Parameter(Tensor):
+class _Given(Tensor):
+    """A tensor whose constructor is handed another one, and what to do with it."""
+
+    def __new__(cls, *args: Any, **options: Any) -> Any:
+        return Tensor.__new__(cls)
+
+
+class Parameter(_Given):
     """A tensor that a Module registers when it is assigned as an attribute, and that wants gradients.
 
     Shares memory with `data`. RuntimeError for an integer tensor unless `requires_grad=False`.
@@ -35,7 +42,7 @@ class Parameter(Tensor):
         return "Parameter containing:\n" + super().__repr__()
 
 
-class Buffer(Tensor):
+class Buffer(_Given):
     """A tensor that a Module registers as a buffer when it is assigned as an attribute; see `Module.register_buffer`.
 
     Shares memory with `data`. Not `persistent`: kept out of `state_dict`.
