@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tdt.train.config import Config
+from tdt.train.config.sections import Top
+from tdt.train.registry import nearest
 
 ALLOWED = (
     "device", "train.epochs", "train.steps", "train.time", "train.early_stopping.patience", "checkpoint.every",
@@ -30,14 +32,29 @@ def refused(overrides: Sequence[str]) -> list[str]:
 
     >>> refused(["train.epochs=9", "optimizer.lr=0.1"])
     ['optimizer.lr=0.1: its state is that of the steps so far']
+    >>> refused(["train.epochz=9"])
+    ["train.epochz=9: no setting is called so; did you mean 'train.epochs'?"]
     """
     found = []
     for text in overrides:
         key = text.partition("=")[0].strip()
         if not _below(key, ALLOWED):
             why = next((reason for name, reason in _REASONS.items() if _below(key, (name,))), _OTHER)
-            found.append(f"{text}: {why}")
+            found.append(f"{text}: {_misspelt(key) or why}")
     return found
+
+
+def _misspelt(key: str) -> str | None:
+    """What is wrong with a key that no config has."""
+    known = list(Top.model_fields)
+    for name in ("train", "checkpoint", "data"):
+        section = Top.model_fields[name].annotation
+        known += [f"{name}.{field.alias or inner}" for inner, field in getattr(section, "model_fields", {}).items()]
+    head = ".".join(key.split(".")[: 2 if key.startswith(("train.", "checkpoint.", "data.")) else 1])
+    if head in known:
+        return None
+    near = nearest(head, known)
+    return "no setting is called so" + (f"; did you mean {near!r}?" if near else "")
 
 
 def _below(key: str, names: Sequence[str]) -> bool:
