@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -110,15 +111,21 @@ def _airy(xp: ModuleType, x: Any) -> Any:
     return special_functions(xp).airy(x)[0]
 
 
-def _by_bessel(name: str, forward: Any, doc: str, at_one: str) -> Any:
-    """A function that has no derivative, in PyTorch either: its `out=` may even want a gradient."""
-    function = unary(name, forward, None, doc, ("1.", at_one), **WIDE)
+def outside_the_graph(function: Callable[..., Tensor], *rest: str) -> Callable[..., Tensor]:
+    """A function that has no derivative, in PyTorch either: its `out=` may even want a gradient.
 
-    def outside_the_graph(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    rest: names of the operands after `input`.
+    """
+
+    def outside(input: Any, *operands: Any, out: Tensor | None = None, **named_operands: Any) -> Tensor:
         with no_grad():
-            return function(input, out=out)
+            return function(input, *operands, *[named_operands.pop(n) for n in rest if n in named_operands], out=out)
 
-    return named(outside_the_graph, name, function.__doc__ or "")
+    return named(outside, function.__name__, function.__doc__ or "")
+
+
+def _by_bessel(name: str, forward: Any, doc: str, at_one: str) -> Any:
+    return outside_the_graph(unary(name, forward, None, doc, ("1.", at_one), **WIDE))
 
 
 airy_ai = _by_bessel("airy_ai", _airy, "The Airy function Ai.", "0.1353")

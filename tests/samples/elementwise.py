@@ -58,6 +58,21 @@ SPECIAL = {
 }  # fmt: skip
 for _name, (_oracle, _values) in SPECIAL.items():
     samples(_name, _oracle, call(_values), elementwise=True)
+DEGREES = np.array([[0, 1, 2], [3, 4, 7]])
+for _name, _function in (
+    ("chebyshev_polynomial_t", sp.eval_chebyt), ("chebyshev_polynomial_u", sp.eval_chebyu),
+    ("shifted_chebyshev_polynomial_t", sp.eval_sh_chebyt), ("shifted_chebyshev_polynomial_u", sp.eval_sh_chebyu),
+    ("hermite_polynomial_h", sp.eval_hermite), ("hermite_polynomial_he", sp.eval_hermitenorm),
+    ("laguerre_polynomial_l", sp.eval_laguerre), ("legendre_polynomial_p", sp.eval_legendre),
+):  # fmt: skip
+    samples(_name, lambda a, n, f=_function: f(np.asarray(n).astype(int), a), call(INSIDE, DEGREES), elementwise=True)
+for _name, _function in (
+    ("chebyshev_polynomial_v", lambda t, n: np.cos((n + 0.5) * t) / np.cos(t / 2)),
+    ("chebyshev_polynomial_w", lambda t, n: np.sin((n + 0.5) * t) / np.sin(t / 2)),
+):
+    samples(_name, lambda a, n, f=_function: f(np.arccos(a), n), call(INSIDE, DEGREES), elementwise=True)
+    _shift = lambda a, n, f=_function: f(np.arccos(2 * a - 1), n)  # noqa: E731
+    samples(f"shifted_{_name}", _shift, call(x(2, 3, low=0.1, high=0.9), DEGREES), elementwise=True)
 samples("xlog1py", sp.xlog1py, call(ANY, POSITIVE), call(ANY, 2.0), elementwise=True)
 samples("zeta", sp.zeta, call(ints(2, 3, low=2, high=5), POSITIVE), elementwise=True)  # no gradient by the first
 
