@@ -15,7 +15,7 @@ import numpy as np
 
 import tdt
 from tdt import Tensor, nn
-from tdt._meta import meta, stand_in
+from tdt._meta import meta
 from tdt.optim.lr_scheduler import ChainedScheduler, LRScheduler, ReduceLROnPlateau
 from tdt.optim.optimizer import Optimizer
 from tdt.optim.swa_utils import SWALR
@@ -27,7 +27,7 @@ from tdt.train.class_weights import balance_classes
 from tdt.train.config import Component, Config, ConfigErrors, Draft, InitRule, ParamGroup
 from tdt.train.config.config import SPLITS
 from tdt.train.config.metrics import Measure
-from tdt.train.data import Split, make_loader, open_splits
+from tdt.train.data import Split, batch_of, make_loader, open_splits
 from tdt.train.freezing import KEY as FREEZE
 from tdt.train.freezing import freeze
 from tdt.train.length import Length
@@ -215,18 +215,10 @@ def build_alone(config: Config, facts: dict[str, Any]) -> Parts:
     errors.raise_if_any()
     assert loss is not None
     with meta():  # lazy layers learn their sizes
-        model.eval()(_batch_of(facts["input"]))
+        model.eval()(batch_of(facts["input"], BATCH))
     parts = _place(config, device, model, loss, [])
     parts.facts = facts
     return parts
-
-
-def _batch_of(form: dict[str, Any]) -> Any:
-    """A stand-in for a batch of what `Split.facts` tells of an input."""
-    parts = form.get("parts")
-    if isinstance(parts, dict):
-        return {name: _batch_of(part) for name, part in parts.items()}
-    return stand_in((BATCH, *form["shape"]), form["dtype"]) if parts is None else [_batch_of(part) for part in parts]
 
 
 def _check_model(

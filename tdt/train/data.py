@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 import tdt
+from tdt._meta import stand_in
 from tdt.train import registry
 from tdt.train._failures import REFUSALS, reason
 from tdt.train.config import Component, ConfigErrors, DataConfig, Loader, imports
@@ -90,6 +91,16 @@ def form_of(value: Any) -> dict[str, Any]:
         return {"parts": [form_of(part) for part in value]}
     array = value._a if isinstance(value, tdt.Tensor) else np.asarray(value)
     return {"shape": list(array.shape), "dtype": array.dtype.name}
+
+
+def batch_of(form: dict[str, Any], size: int) -> Any:
+    """A stand-in, under `meta`, for a batch of inputs of which `form_of` tells."""
+    parts = form.get("parts")
+    if isinstance(parts, dict):
+        return {name: batch_of(part, size) for name, part in parts.items()}
+    if parts is not None:
+        return [batch_of(part, size) for part in parts]
+    return stand_in((size, *form["shape"]), form["dtype"])
 
 
 class Augmented(Dataset):

@@ -60,6 +60,10 @@ class Objective(nn.Module):
         """The part of a model's output that the first term compares."""
         return _part(self.terms[0].input, {"output": output})
 
+    def wanted(self, target: Any, input: Any) -> Tensor:
+        """The part of a batch's targets, or inputs, that the first term compares it with."""
+        return _part(self.terms[0].target, {"target": target, "input": input})
+
     @property
     def alone(self) -> nn.Module | None:
         """The one loss, where it takes output and target as they are; else None."""

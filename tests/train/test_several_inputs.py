@@ -226,3 +226,13 @@ def test_what_does_not_fit_is_said_at_its_place(work: Path, name: str, change: t
         (problem.key, problem.message + f"; did you mean {problem.suggestion!r}") for problem in caught.value.problems
     ]
     assert any(at == key and said in message for at, message in found), found
+
+
+def test_tensorboard_shows_the_graph_and_what_passes_through_it(work: Path):
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    path = trained(work, "pair", "log.graph=true", "log.histograms=1 epoch", "log.embedding=both")
+    events = EventAccumulator(str(path.parents[1])).Reload()
+    names = {node.name for node in events.Graph().node}
+    assert len([name for name in names if name.startswith("input/")]) == 2
+    assert any("from_left" in name for name in names) and any("from_right" in name for name in names)

@@ -14,10 +14,11 @@ import yaml
 
 import tdt
 from tdt import Tensor, nn
-from tdt._meta import meta, stand_in
+from tdt._meta import meta
 from tdt.train.build import Parts
 from tdt.train.config import Loader, Train
 from tdt.train.config.sections import EmbeddingShown
+from tdt.train.data import batch_of
 from tdt.train.deciding import decided
 from tdt.train.events import EpochDone, Event, RunStarted, RunStopped, StepDone, Validated
 from tdt.train.metrics import Reading
@@ -100,9 +101,8 @@ class ModelLog:
             charts = {name: ["Multiline", [f"train_epoch/{name}", f"valid/{name}"]] for name in names}
             self.writer.add_custom_scalars({"train and validation": charts})
         if self.log.graph:
-            form = parts.facts["input"]
             with meta():
-                self.writer.add_graph(parts.model, stand_in((1, *form["shape"]), form["dtype"]))
+                self.writer.add_graph(parts.model, (batch_of(parts.facts["input"], 1),))
 
     def _due(self, event: Event) -> bool:
         every = self.log.histograms
@@ -134,13 +134,15 @@ class ModelLog:
         """What a layer of the model that is scored gives for the first samples, with their classes and images."""
         inputs, targets = self._first(asked.samples)
         ((_, rows),) = self._given(self.parts.scored, [asked.layer], inputs)
+        if not isinstance(targets, Tensor):
+            targets = self.parts.loss.wanted(targets, inputs)
         names, pictures = self.parts.facts["classes"], None
         labels = [names[label] if names and isinstance(label, int) else str(label) for label in targets.tolist()]
-        if is_image(inputs.shape[1:]):
+        if isinstance(inputs, Tensor) and is_image(inputs.shape[1:]):
             pictures = np.stack([normal(image) for image in inputs.cpu().numpy()])
         self.writer.add_embedding(rows.flatten(1), labels, pictures, step, asked.layer)
 
-    def _first(self, count: int) -> tuple[Any, Tensor]:
+    def _first(self, count: int) -> tuple[Any, Any]:
         """The first samples of the validation data, as one batch."""
         loader = self.parts.loaders["valid"]
         samples = [loader.dataset[i] for i in range(min(count, len(loader.dataset)))]
