@@ -37,6 +37,10 @@ from torch import Tensor, optim
 from torch.autograd import Function
 from torch.nn.utils import clip_grad_norm_
 from torch.utils.data import DataLoader
+from torch.nn.modules.utils import _pair, _triple
+from torch.nn.modules.conv import _ConvNd
+from torch.optim.lr_scheduler import _LRScheduler
+from torch.cuda.amp import GradScaler
 from torchvision import datasets, transforms
 import tdt
 
@@ -46,6 +50,9 @@ assert torchvision.transforms is T is transforms is tdt.vision.transforms and da
 assert isinstance(nn.Linear(1, 2), torch.nn.Module) and isinstance(torch.ones(2), torch.Tensor)
 assert issubclass(Function, torch.autograd.Function)
 assert {"ones", "nn", "__version__"} <= set(dir(torch)) and not hasattr(torch, "zeroes")
+assert str(torch.float32) == "torch.float32" and repr(torch.ones(2, 3).shape) == "torch.Size([2, 3])"
+assert _pair(3) == (3, 3) and _triple((1, 2, 3)) == (1, 2, 3)
+assert isinstance(nn.ConvTranspose1d(1, 1, 1), _ConvNd) and issubclass(schedules.StepLR, _LRScheduler)
 names = {}
 exec("from torch import *", names)
 assert names["tensor"] is tdt.tensor

@@ -102,6 +102,9 @@ class _Conv(Module):
         return text + f", padding_mode={self.padding_mode}" * (self.padding_mode != "zeros")
 
 
+_ConvNd = _Conv  # PyTorch's name, by which scripts tell convolutions from other layers
+
+
 class Conv1d(_Conv):
     """Convolution over (N, C, L) or (C, L); see `Conv2d`.
 

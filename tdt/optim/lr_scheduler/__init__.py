@@ -22,6 +22,8 @@ from tdt.optim.lr_scheduler.powers import MultiStepLR as MultiStepLR
 from tdt.optim.lr_scheduler.powers import PolynomialLR as PolynomialLR
 from tdt.optim.lr_scheduler.powers import StepLR as StepLR
 
+_LRScheduler = LRScheduler  # PyTorch's name of before 2.0, from which schedules of one's own derive
+
 __all__ = [
     "ChainedScheduler",
     "ConstantLR",

@@ -1,0 +1,134 @@
+"""Python's `multiprocessing` with PyTorch's `spawn`. Tensors go through queues and pipes by pickling.
+
+>>> import tdt
+>>> tdt.multiprocessing.get_all_sharing_strategies()
+{'file_system'}
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Callable
+from multiprocessing import *  # noqa: F403
+from multiprocessing import connection
+from typing import Any
+
+__all__ = ["ProcessContext", "ProcessExitedException", "ProcessRaisedException", "get_all_sharing_strategies",
+           "get_sharing_strategy", "set_sharing_strategy", "spawn", "start_processes"]  # fmt: skip
+
+
+class ProcessRaisedException(Exception):
+    """A process ended with an error, which the message shows."""
+
+
+class ProcessExitedException(Exception):
+    """A process ended without an error of Python's: by a signal, or with an exit code."""
+
+
+class ProcessContext:
+    """Processes that `start_processes` started."""
+
+    def __init__(self, processes: list[Any], errors: list[Any]) -> None:
+        self.processes, self._errors = processes, errors
+
+    def pids(self) -> list[int]:
+        """Their numbers."""
+        return [int(process.pid) for process in self.processes]
+
+    def join(self, timeout: float | None = None) -> bool:
+        """Wait for one or more to end; True when all have. The first failure ends the others and is raised."""
+        running = {process.sentinel: n for n, process in enumerate(self.processes) if process.is_alive()}
+        ended = [running[mark] for mark in connection.wait(list(running), timeout)] if running else []
+        for n in ended:
+            self.processes[n].join()  # its mark may come a moment before its exit code
+        failed = [n for n, process in enumerate(self.processes) if process.exitcode]
+        if not failed:
+            return len(running) == len(ended)
+        for process in self.processes:
+            if process.is_alive():
+                process.terminate()
+            process.join()
+        number = failed[0]
+        if told := _last_words(self._errors[number]):
+            raise ProcessRaisedException(f"\n\n-- Process {number} ended with this error:\n{told}")
+        raise ProcessExitedException(f"process {number} ended with exit code {self.processes[number].exitcode}")
+
+
+def _last_words(errors: Any) -> str:
+    """The traceback that a process sent before it ended, or nothing."""
+    try:
+        return errors.recv()
+    except EOFError:
+        return ""
+
+
+def _run(fn: Callable[..., Any], number: int, args: tuple[Any, ...], errors: Any) -> None:
+    """What a process does: `fn(number, *args)`, its error written to the pipe."""
+    import sys
+    import traceback
+
+    try:
+        fn(number, *args)
+    except Exception:  # noqa: BLE001  (told to the parent, whatever it is)
+        errors.send(traceback.format_exc())
+        sys.exit(1)
+
+
+def start_processes(
+    fn: Callable[..., Any],
+    args: tuple[Any, ...] = (),
+    nprocs: int = 1,
+    join: bool = True,
+    daemon: bool = False,
+    start_method: str = "spawn",
+) -> ProcessContext | None:
+    """Run `fn(number, *args)` in `nprocs` processes, numbered from 0; with join=False return at once what waits for them.
+
+    ProcessRaisedException or ProcessExitedException for the first that fails; the others are ended.
+    """
+    context: Any = multiprocessing.get_context(start_method)
+    processes, errors = [], []
+    for number in range(nprocs):
+        receiving, sending = context.Pipe(duplex=False)
+        process = context.Process(target=_run, args=(fn, number, args, sending), daemon=daemon)
+        process.start()
+        sending.close()
+        processes.append(process)
+        errors.append(receiving)
+    started = ProcessContext(processes, errors)
+    if not join:
+        return started
+    while not started.join():
+        pass
+    return None
+
+
+def spawn(
+    fn: Callable[..., Any],
+    args: tuple[Any, ...] = (),
+    nprocs: int = 1,
+    join: bool = True,
+    daemon: bool = False,
+    start_method: str = "spawn",
+) -> ProcessContext | None:
+    """`start_processes`, by the method "spawn"."""
+    return start_processes(fn, args, nprocs, join, daemon, start_method)
+
+
+def get_all_sharing_strategies() -> set[str]:
+    """The ways in which PyTorch's processes may share tensors: the one whose name tdt accepts."""
+    return {"file_system"}
+
+
+def get_sharing_strategy() -> str:
+    """'file_system'."""
+    return "file_system"
+
+
+def set_sharing_strategy(new_strategy: str) -> None:
+    """Nothing for 'file_system' and 'file_descriptor': tdt's tensors go to other processes by pickling.
+
+    AssertionError for another name.
+    """
+    if new_strategy not in ("file_system", "file_descriptor"):
+        raise AssertionError(f"invalid sharing strategy {new_strategy!r}: 'file_system' or 'file_descriptor'")
