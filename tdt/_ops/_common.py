@@ -58,6 +58,15 @@ def wrap_dims(dim: Dims, ndim: int) -> tuple[int, ...] | None:
     return dims if dims and ndim else None
 
 
+def tensor_argument(function: str, value: Any, name: str = "input", position: int = 1) -> Tensor:
+    """`value` if it is a Tensor, else PyTorch's TypeError."""
+    if not isinstance(value, Tensor):
+        raise TypeError(
+            f"{function}(): argument '{name}' (position {position}) must be Tensor, not {type(value).__name__}"
+        )
+    return value
+
+
 def as_shape(args: tuple[Any, ...]) -> tuple[int, ...]:
     """Sizes given as `f(2, 3)` or `f((2, 3))`, as a tuple of ints."""
     if len(args) == 1 and not hasattr(args[0], "__index__"):

@@ -8,6 +8,24 @@ from typing import Any
 from tdt._tensor import Tensor
 
 
+def letters_for(args: tuple) -> str:
+    """The equation of operands that are each followed by a list of numbers; a last list is the output's."""
+    names = string.ascii_uppercase + string.ascii_lowercase
+
+    def letters(numbers: Any) -> str:
+        found = []
+        for n in numbers:
+            if n is not ... and not 0 <= n < len(names):
+                raise ValueError(
+                    f"einsum(): subscript in subscript list is not within the valid range [0, 52), got {n}"
+                )
+            found.append("..." if n is ... else names[n])
+        return "".join(found)
+
+    inputs = ",".join([letters(numbers) for numbers in args[1::2]])
+    return f"{inputs}->{letters(args[-1])}" if len(args) % 2 else inputs
+
+
 def contract(equation: str, tensors: list[Tensor]) -> Tensor:
     """The sum of products that `equation` describes; RuntimeError where letters and dimensions do not fit."""
     inputs, output = _read(equation, tensors)

@@ -10,7 +10,7 @@ from typing import Any
 from tdt import _dtype
 from tdt._dtype import FLOATING, INT, SCALAR_NAMES
 from tdt._ops._common import store_into
-from tdt._ops.elementwise._front import refuse_out
+from tdt._ops.elementwise._front import refuse_out, tensor_argument
 from tdt._ops.order import return_type
 from tdt._tensor import Tensor
 from tdt.autograd._op import finish, op
@@ -33,6 +33,7 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
     >>> tdt.bincount(tdt.tensor([0, 2, 2]))
     tensor([1, 0, 2])
     """
+    tensor_argument("bincount", input)
     if minlength < 0:
         raise RuntimeError("minlength should be >= 0")
     if input.dtype.category != INT:
@@ -77,6 +78,7 @@ def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0, *, out
     >>> tdt.histc(tdt.tensor([1.0, 2.0, 1.0]), bins=4, min=0, max=3)
     tensor([0., 2., 1., 0.])
     """
+    tensor_argument("histc", input)
     if bins <= 0:
         raise RuntimeError(f"torch.histogram(): bins must be > 0, but got {bins} for dimension 0")
     refuse_out(out, input)

@@ -393,6 +393,7 @@ def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False)
     tensor([[1],
             [2]])
     """
+    tensor_argument("nonzero", input)
     if out is not None:
         tensor_argument("nonzero", out, "out")
         if as_tuple:

@@ -10,7 +10,7 @@ from tdt import _dtype
 from tdt._backend.layout import in_order, is_channels_last
 from tdt._node_names import shown_as
 from tdt._ops._common import as_shape, store_into, wrap_dim
-from tdt._ops.elementwise._front import refuse_out
+from tdt._ops.elementwise._front import refuse_out, tensor_argument
 from tdt._ops.memory import contiguous_format
 from tdt._overlap import follow, refuse_shared
 from tdt._tensor import Tensor
@@ -404,7 +404,7 @@ def _triangle(name: str) -> Any:
     triangle.vjp("x")(lambda g, diagonal: triangle(g, diagonal=diagonal))
 
     def function(input: Tensor, diagonal: int = 0, *, out: Tensor | None = None) -> Tensor:
-        if input.ndim < 2:
+        if tensor_argument(name, input).ndim < 2:
             raise RuntimeError(f"{name}: input tensor must have at least 2 dimensions")
         refuse_out(out, input)
         return finish(triangle, out, input, diagonal=diagonal)
@@ -453,6 +453,7 @@ def diag(input: Tensor, diagonal: int = 0, *, out: Tensor | None = None) -> Tens
     tensor([[1, 0],
             [0, 2]])
     """
+    tensor_argument("diag", input)
     if input.ndim not in (1, 2):
         raise RuntimeError(f"diag(): Supports 1D or 2D tensors. Got {input.ndim}D")
     result = diag_embed(input, diagonal) if input.ndim == 1 else input.diagonal(diagonal).clone()

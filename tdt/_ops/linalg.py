@@ -15,7 +15,7 @@ from tdt._dtype import FLOAT, FLOATING_AND_COMPLEX, NUMBERS, SCALAR_NAMES, check
 from tdt._node_names import label, shown_as
 from tdt._ops._common import Dims, keep, store_into, wrap_dim, wrap_dims
 from tdt._ops.decompositions import check_float, svd_full
-from tdt._ops.elementwise._front import named, refuse_out
+from tdt._ops.elementwise._front import named, refuse_out, tensor_argument
 from tdt._overlap import follow
 from tdt._tensor import Tensor
 from tdt.autograd._op import binary, finish, op
@@ -98,6 +98,8 @@ def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor
     >>> tdt.matmul(tdt.tensor([[1.0, 2.0]]), tdt.tensor([[3.0], [4.0]]))
     tensor([[11.]])
     """
+    if other.__class__ is not Tensor:
+        tensor_argument("matmul", other, "other", 2)
     x, y = input._a, other._a
     if x.dtype != y.dtype or not x.ndim or not y.ndim or x.shape[-1] != y.shape[-2 if y.ndim > 1 else 0]:
         cast = cast_for("matmul", input, other)
@@ -136,11 +138,16 @@ def _explain_matmul(x: Tensor, y: Tensor) -> None:
     )
 
 
+SECOND = {"mm": "mat2", "mv": "vec", "dot": "tensor", "bmm": "mat2"}  # PyTorch's names of the second operand
+
+
 def _product(name: str, ranks: tuple[int, int], doc: str, example: str) -> Any:
     """matmul for operands of fixed ranks."""
     words = {1: "a vector", 2: "a matrix", 3: "a 3D tensor"}
 
     def function(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+        tensor_argument(name, input)
+        tensor_argument(name, other, SECOND[name], 2)
         for which, x, n in (("self", input, ranks[0]), ("the second operand", other, ranks[1])):
             if x.ndim != n:
                 shown = "1D tensors expected" if ranks == (1, 1) else f"{which} must be {words[n]}"
@@ -184,6 +191,8 @@ def bmm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
     >>> tdt.bmm(tdt.ones(2, 1, 3), tdt.ones(2, 3, 1)).shape
     tdt.Size([2, 1, 1])
     """
+    tensor_argument("bmm", mat2, "mat2", 2)
+    tensor_argument("bmm", input)
     if input.ndim == mat2.ndim == 3 and (input.shape[0] != mat2.shape[0] or input.shape[2] != mat2.shape[1]):
         raise RuntimeError(
             f"Expected size for first two dimensions of batch2 tensor to be: [{input.shape[0]}, {input.shape[2]}] "
@@ -379,20 +388,30 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Tensor | None = None) ->
     return result if out is None else store_into(out, result, exact=True)
 
 
-def einsum(equation: str, *operands: Any) -> Tensor:
-    """Sums of products by Einstein's convention: `einsum("bij,bjk->bik", x, y)`.
+def einsum(*args: Any) -> Tensor:
+    """Sums of products by Einstein's convention: `einsum("bij,bjk->bik", x, y)`, or `einsum(x, [0, 1], y, [1], [0])`.
 
     Letters name dimensions; those missing from the output are summed over, `...` stands for broadcast dimensions, a
-    letter twice in one operand takes its diagonal. Operands are multiplied from left to right.
+    letter twice in one operand takes its diagonal. In the second form numbers below 52 do, and Ellipsis. Operands are
+    multiplied from left to right.
 
     >>> import tdt
     >>> tdt.einsum("ij,j->i", tdt.ones(2, 3), tdt.ones(3))
     tensor([3., 3.])
     """
-    from tdt._ops._einsum import contract
+    from tdt._ops._einsum import contract, letters_for
 
-    tensors = list(operands[0]) if len(operands) == 1 and isinstance(operands[0], (list, tuple)) else list(operands)
-    return contract(equation, tensors)
+    if len(args) < 2:
+        raise ValueError(
+            "einsum(): must specify the equation string and at least one operand, or at least one operand and its subscripts "
+            "list"
+        )
+    if isinstance(args[0], Tensor):
+        return contract(letters_for(args), list(args[: len(args) // 2 * 2 : 2]))
+    equation, *operands = args
+    return contract(
+        equation, list(operands[0]) if len(operands) == 1 and isinstance(operands[0], (list, tuple)) else operands
+    )
 
 
 @shown_as("TraceBackward0")
@@ -404,6 +423,7 @@ def trace(input: Tensor) -> Tensor:
     >>> tdt.trace(tdt.ones(2, 2))
     tensor(2.)
     """
+    tensor_argument("trace", input)
     if input.ndim != 2:
         raise RuntimeError(f"trace: expected a matrix, but got tensor with dim {input.ndim}")
     check_category("trace", NUMBERS, input.dtype)
@@ -417,6 +437,8 @@ def kron(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     >>> tdt.kron(tdt.tensor([1, 2]), tdt.tensor([1, 10]))
     tensor([ 1, 10,  2, 20])
     """
+    tensor_argument("kron", other, "other", 2)
+    tensor_argument("kron", input)
     n = max(input.ndim, other.ndim)
     a, b = ([1] * (n - x.ndim) + list(x.shape) for x in (input, other))
     spread = input.reshape([v for size in a for v in (size, 1)]) * other.reshape([v for size in b for v in (1, size)])

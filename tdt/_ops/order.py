@@ -12,7 +12,7 @@ from tdt import _dtype
 from tdt._dtype import FLOAT, FLOATING_AND_COMPLEX, NUMBERS, REAL, REAL_NUMBERS
 from tdt._node_names import label
 from tdt._ops._common import check_out_dtype, store_into, wrap_dim
-from tdt._ops.elementwise._front import named, refuse_out
+from tdt._ops.elementwise._front import named, refuse_out, tensor_argument
 from tdt._ops.elementwise.select import _logaddexp
 from tdt._ops.reduce import refuse_empty
 from tdt._overlap import refuse_shared
@@ -126,6 +126,7 @@ def _median(name: str, place: Any) -> Any:
     record = _along(f"{name}_dim", place, REAL_NUMBERS)
 
     def function(input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Any = None) -> Any:
+        tensor_argument(name, input)
         if dim is not None:
             d = wrap_dim(dim, input.ndim)
             refuse_empty(name, input, (d,))
@@ -169,6 +170,7 @@ def mode(input: Tensor, dim: int = -1, keepdim: bool = False, *, out: Any = None
     >>> tdt.mode(tdt.tensor([1, 2, 2])).values
     tensor(2)
     """
+    tensor_argument("mode", input)
     d = wrap_dim(dim, input.ndim)
     refuse_empty("mode", input, (d,))
     _same_values(out, input)
@@ -225,6 +227,7 @@ def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = 
     >>> tdt.sort(tdt.tensor([3, 1, 2])).values
     tensor([1, 2, 3])
     """
+    tensor_argument("sort", input)
     _same_values(out, input)
     return _pair("sort", _sort, out, input, dim=wrap_dim(dim, input.ndim), descending=bool(descending))
 
@@ -236,6 +239,7 @@ def argsort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool
     >>> tdt.argsort(tdt.tensor([3, 1, 2]))
     tensor([1, 2, 0])
     """
+    tensor_argument("argsort", input)
     return sort(input.detach(), dim, descending)[1]
 
 
@@ -456,6 +460,7 @@ def unique(
     >>> tdt.unique(tdt.tensor([2, 1, 2]), return_counts=True)
     (tensor([1, 2]), tensor([1, 2]))
     """
+    tensor_argument("unique", input)
     d = None if dim is None else wrap_dim(dim, input.ndim)
     values, inverse, counts = _unique(input.detach(), dim=d)
     return _wanted(values, inverse if d is None else inverse.reshape(-1), counts, return_inverse, return_counts)
@@ -482,6 +487,7 @@ def unique_consecutive(
     >>> tdt.unique_consecutive(tdt.tensor([1, 1, 2, 1]))
     tensor([1, 2, 1])
     """
+    tensor_argument("unique_consecutive", input)
     d = None if dim is None else wrap_dim(dim, input.ndim)
     values, inverse, counts = _unique_consecutive(input.detach(), dim=d)
     return _wanted(values, inverse, counts, return_inverse, return_counts)

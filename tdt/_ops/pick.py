@@ -11,7 +11,7 @@ from tdt import _dtype
 from tdt._dtype import REAL_NUMBERS, SCALAR_NAMES, check_category
 from tdt._ops._common import wrap_dim
 from tdt._ops.cast import convert
-from tdt._ops.elementwise._front import refuse_out
+from tdt._ops.elementwise._front import refuse_out, tensor_argument
 from tdt._ops.elementwise.arithmetic import wrapped
 from tdt._ops.elementwise.select import fitting
 from tdt._ops.index import add_at
@@ -235,6 +235,7 @@ def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | None = None) -> 
     >>> tdt.masked_select(tdt.tensor([1, 2, 3]), tdt.tensor([True, False, True]))
     tensor([1, 3])
     """
+    tensor_argument("masked_select", mask, "mask", 2)
     if mask.dtype not in (_dtype.bool, _dtype.uint8):
         raise RuntimeError("masked_select: expected BoolTensor for mask")
     refuse_out(out, input)
@@ -312,6 +313,7 @@ def take(input: Tensor, index: Tensor, *, out: Tensor | None = None) -> Tensor:
     >>> tdt.take(tdt.tensor([[1, 2], [3, 4]]), tdt.tensor([0, 3]))
     tensor([1, 4])
     """
+    tensor_argument("take", index, "index", 2)
     if index.dtype is not _dtype.int64:
         raise RuntimeError(f"take(): Expected a long tensor for index, but got {SCALAR_NAMES[index.dtype]}")
     refuse_out(out, input)

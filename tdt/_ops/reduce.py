@@ -169,7 +169,7 @@ def _spread_options(name: str, x: Tensor, dim: Any, unbiased: Any, correction: A
     """The statics of var and std from their two signatures: (dim, unbiased, keepdim) and (dim, *, correction, keepdim)."""
     if isinstance(dim, bool):
         dim, unbiased = None, dim
-    if x.dtype.category < FLOAT:
+    if tensor_argument(name, x).dtype.category < FLOAT:
         raise RuntimeError(f"{name} only support floating point and complex dtypes")
     if correction is None:
         correction = 1 if unbiased is None or unbiased else 0
@@ -255,6 +255,7 @@ def prod(
     >>> tdt.prod(tdt.tensor([2, 3, 4]))
     tensor(24)
     """
+    tensor_argument("prod", input)
     x = input if dtype is None else input.to(dtype)
     return finish(_prod, out, x, dim=wrap_dims(dim, x.ndim), keepdim=keepdim, dtype=_integer(dtype))
 
@@ -299,7 +300,7 @@ def _extreme(name: str) -> tuple[Any, Any]:
         return keep(g, dim, x.shape, keepdim) * (ties / ties.sum(dim, keepdim=True))
 
     def function(input: Tensor, dim: Dims = (), keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
-        dims = wrap_dims(dim, input.ndim)
+        dims = wrap_dims(dim, tensor_argument(name, input).ndim)
         refuse_empty(name, input, dims)
         refuse_out(out, input)
         return finish(extreme, out, input, dim=dims, keepdim=keepdim)
@@ -358,7 +359,7 @@ def _arg(name: str) -> Any:
         return getattr(x, name)(dim, keepdims=keepdim)
 
     def function(input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
-        dims = wrap_dims(dim, input.ndim)
+        dims = wrap_dims(dim, tensor_argument(name, input).ndim)
         refuse_empty(name, input, dims, IndexError)
         refuse_out(out, _dtype.int64)
         return finish(
@@ -420,7 +421,7 @@ def _truth(name: str) -> Any:
         return result.astype(x.dtype) if x.dtype == xp.uint8 else result
 
     def function(input: Tensor, dim: Dims = None, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
-        dims = wrap_dims(dim, input.ndim) if dim != () else ()
+        dims = wrap_dims(dim, tensor_argument(name, input).ndim) if dim != () else ()
         refuse_out(out, out if out is not None and out.dtype is _dtype.uint8 else _dtype.bool)
         return finish(truth, out, input, dim=dims, keepdim=keepdim)
 

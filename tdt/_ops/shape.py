@@ -10,7 +10,7 @@ from typing import Any
 from tdt import _dtype
 from tdt._backend import may_overlap
 from tdt._node_names import label
-from tdt._ops._common import as_shape, wrap_dim
+from tdt._ops._common import as_shape, tensor_argument, wrap_dim
 from tdt._overlap import follow
 from tdt._tensor import Size, Tensor
 from tdt.autograd._node import sum_to
@@ -186,6 +186,7 @@ def t(input: Tensor) -> Tensor:
     >>> tdt.t(tdt.zeros(2, 3)).shape
     tdt.Size([3, 2])
     """
+    tensor_argument("t", input)
     if input.ndim > 2:
         raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {input.ndim}D")
     return label(_permute(input, dims=tuple(range(input.ndim))[::-1]), "TBackward0")
@@ -234,6 +235,7 @@ def squeeze(input: Tensor, dim: Any = None) -> Tensor:
     >>> tdt.squeeze(tdt.zeros(1, 3, 1)).shape
     tdt.Size([3])
     """
+    tensor_argument("squeeze", input)
     shape = input._a.shape
     variant = 0 if dim is None else 1 if isinstance(dim, int) else 2
     if dim is None:
@@ -385,6 +387,7 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     >>> tdt.flatten(tdt.zeros(2, 3, 4), 1).shape
     tdt.Size([2, 12])
     """
+    tensor_argument("flatten", input)
     shape = input._a.shape
     start, end = wrap_dim(start_dim, len(shape)), wrap_dim(end_dim, len(shape))
     if start > end:

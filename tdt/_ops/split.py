@@ -9,7 +9,7 @@ from typing import Any
 
 from tdt import _backend, _dtype
 from tdt._node_names import shown_as
-from tdt._ops._common import wrap_dim
+from tdt._ops._common import tensor_argument, wrap_dim
 from tdt._ops.shape import ALL_OF, slice_view
 from tdt._tensor import Tensor
 from tdt.autograd._op import op
@@ -190,6 +190,7 @@ def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     >>> tdt.unbind(tdt.tensor([[1, 2], [3, 4]]))
     (tensor([1, 2]), tensor([3, 4]))
     """
+    tensor_argument("unbind", input)
     d = wrap_dim(dim, input.ndim)
     if not input.ndim:
         raise IndexError("Dimension specified as 0 but tensor has no dimensions")

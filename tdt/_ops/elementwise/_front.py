@@ -10,6 +10,7 @@ from typing import Any
 from tdt._dtype import ALL, FLOATING_AND_COMPLEX, SCALAR_NAMES
 from tdt._dtype import bool as BOOL
 from tdt._dtype import dtype as Dtype
+from tdt._ops._common import tensor_argument
 from tdt._tensor import Tensor
 from tdt.autograd._op import Op, finish, op
 from tdt.autograd._op import unary as run_unary
@@ -163,12 +164,3 @@ def refuse_out(out: Any, like: Tensor | Dtype) -> None:
     wanted = like.dtype if isinstance(like, Tensor) else like
     if isinstance(first, Tensor) and first.dtype is not wanted:
         raise RuntimeError(f"Found dtype {SCALAR_NAMES[first.dtype]} but expected {SCALAR_NAMES[wanted]}")
-
-
-def tensor_argument(function: str, value: Any, name: str = "input", position: int = 1) -> Tensor:
-    """`value` if it is a Tensor, else PyTorch's TypeError."""
-    if not isinstance(value, Tensor):
-        raise TypeError(
-            f"{function}(): argument '{name}' (position {position}) must be Tensor, not {type(value).__name__}"
-        )
-    return value
