@@ -131,6 +131,8 @@ def _filled(kind: str, words: str, example: str) -> Any:
         device: Any = None, requires_grad: bool = False, pin_memory: bool = False, memory_format: Any = None,
     ) -> Tensor:  # fmt: skip
         shape = _shape_of(_sizes(kind, sizes, size))
+        if getattr(layout, "name", "strided") != "strided":
+            raise NotImplementedError(f"{kind}: tensors are made in layout tdt.strided, not {layout}")
         if getattr(memory_format, "order", None):
             if len(shape) != len(memory_format.order):
                 name = str(memory_format).rpartition(".")[2]
@@ -366,6 +368,8 @@ def arange(
     if dtype.category == _dtype.INT:
         start, end, step = int(start), int(end), int(step)
         count = -((start - end) // step) if dtype is _dtype.int64 else count
+    if count >= 2**60:
+        raise RuntimeError(f"invalid size, possible overflow? {start} to {end} by {step} are {count} elements")
     xp = on(as_device(device))
     wide = xp.arange(count, dtype=np.int64 if dtype.category == _dtype.INT else np.float64) * step + start
     made = _finished(wide.astype(dtype.np), requires_grad, device)

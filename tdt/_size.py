@@ -31,5 +31,13 @@ class Size(tuple):
     def __add__(self, other: Any) -> Size:
         return Size(tuple.__add__(self, tuple(other)))
 
+    def __radd__(self, other: Any) -> Size:
+        return Size(tuple(other) + tuple(self))
+
+    def __mul__(self, times: Any) -> Size:  # type: ignore[override]
+        return Size(tuple.__mul__(self, times))
+
+    __rmul__ = __mul__  # type: ignore[assignment]
+
     def __repr__(self) -> str:
         return f"{_about.prefix}.Size([{', '.join(map(str, self))}])"

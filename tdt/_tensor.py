@@ -63,7 +63,7 @@ class Tensor:
         """Old constructor: `Tensor(2, 3)` is an uninitialised tensor of that shape, `Tensor([1, 2])` holds those values."""
         made = object.__new__(cls)
         made._a, made._st, made._edge, made._view, made._grad = _EMPTY, Storage(), None, None, None
-        if args or dtype is not None or device is not None:
+        if args or dtype or device is not None or _dtype.get_default_dtype() is not _dtype.float32:
             from tdt._device import as_device
             from tdt._old_types import fill
 
