@@ -74,8 +74,6 @@ def bound(defined: set[str]) -> list[str]:
     """The stub's lines for what Tensor has beyond its source, `defined`."""
     lines = []
     for name, value in sorted(vars(Tensor).items()):
-        if name == "__getattr__":  # it only raises; a type checker would take it for "any attribute is there"
-            continue
         if name in defined or name in vars(object) or (name.startswith("__") and not callable(value)):
             continue
         if isinstance(value, property):

@@ -415,7 +415,7 @@ def bind() -> None:
     Tensor.__delitem__ = _delitem
     Tensor.__iter__, Tensor.__contains__ = _iter, _contains
     Tensor.type = memory.type_
-    Tensor.__getattr__ = _absent.attribute
+    _absent.put_on(Tensor)
     Tensor.clamp_min_ = lambda self, min: clamp_(self, min, None)
     Tensor.clamp_max_ = lambda self, max: clamp_(self, None, max)
 

@@ -40,11 +40,9 @@ def test_an_attribute_that_was_taken_out_names_its_successor():
 
 
 def test_an_unknown_attribute_of_a_tensor_is_pythons_own_error():
-    with pytest.raises(AttributeError, match="^'Tensor' object has no attribute 'vieww'$") as caught:
+    with pytest.raises(AttributeError, match="^'Tensor' object has no attribute 'vieww'$"):
         tdt.ones(1).vieww  # noqa: B018
-    assert (caught.value.name, type(caught.value.obj)) == ("vieww", tdt.Tensor)  # from which Python finds what is close
-    with pytest.raises(AttributeError, match="^'Parameter' object has no attribute 'x'$"):
-        tdt.nn.Parameter(tdt.ones(1)).x  # noqa: B018
+    assert not hasattr(tdt.Tensor, "__getattr__")  # which would make every attribute slow
 
 
 def scalar():
