@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import tdt
@@ -110,11 +109,12 @@ def _check_scheduler(parts: Parts, steps: int, epochs: int, errors: ConfigErrors
         numbers = sorted({number for _, number in parts.groups})
         groups = [options[number] | {"params": [nn.Parameter(tdt.zeros(1))]} for number in numbers]
         optimizer = registry.optimizers.create(parts.config.optimizer.component, groups)
-        rates = [[group["lr"] for group in optimizer.param_groups]]
+        before = [group["lr"] for group in optimizer.param_groups]
         scheduler = registry.schedulers.create(config.component, optimizer)
         optimizer.step()
         for _ in range(count):
-            rates.append([group["lr"] for group in optimizer.param_groups])
+            if [group["lr"] for group in optimizer.param_groups] != before:
+                break
             scheduler.step()
-        if all(one == other for one, other in pairwise(rates)):
+        else:
             _add(errors, config.component, f"in the run's {count} {unit} it changes no learning rate")
