@@ -61,7 +61,7 @@ def _vectors(v: Any, like: Tensors, several: bool, what: str, create_graph: bool
     return vectors if create_graph else tuple(x.detach() for x in vectors)
 
 
-def _grad(
+def gradients(
     outputs: Tensors, inputs: Tensors, weights: Any = None, *, strict: str = "", create_graph: bool = False
 ) -> list[Tensor | None]:
     """Gradients, None where there are none. strict: what to call the outputs in the error for a None, "" for no error."""
@@ -84,7 +84,7 @@ def _grad(
     return list(found)
 
 
-def _zeros(found: Any, like: Tensors) -> Tensors:
+def zeros_for_none(found: Any, like: Tensors) -> Tensors:
     return tuple(x.new_zeros(x.shape) if g is None else g for g, x in zip(found, like, strict=True))
 
 
@@ -121,20 +121,20 @@ def vjp(
         xs = _fresh(given, create_graph)
         several, ys = _run(func, xs, "vjp", strict)
         weights = _vectors(v, ys, several, "output of the user-provided function", create_graph)
-        found = _grad(ys, xs, weights, strict=OUTPUT if strict else "", create_graph=create_graph)
-    products = _zeros(found, xs)
+        found = gradients(ys, xs, weights, strict=OUTPUT if strict else "", create_graph=create_graph)
+    products = zeros_for_none(found, xs)
     return _untuple(_results(ys, create_graph), several), _untuple(_results(products, create_graph), several_in)
 
 
-def _forward_product(ys: Tensors, xs: Tensors, v: Tensors, strict: str, create_graph: bool) -> Tensors:
+def forward_product(ys: Tensors, xs: Tensors, v: Tensors, strict: str, create_graph: bool) -> Tensors:
     """J v, for the outputs `ys` of `xs`: the gradient of (uᵀ J) v for u."""
     us = tuple(y.new_zeros(y.shape).requires_grad_() for y in ys)
-    rows = _grad(ys, xs, us, strict=strict, create_graph=True)
-    used = [(r, t) for r, t in zip(rows, v, strict=True) if r is not None]
+    found_rows = gradients(ys, xs, us, strict=strict, create_graph=True)
+    used = [(r, t) for r, t in zip(found_rows, v, strict=True) if r is not None]
     if not used:
-        return _zeros([None] * len(ys), ys)
-    found = _grad(tuple(r for r, _ in used), us, [t for _, t in used], create_graph=create_graph)
-    return _zeros(found, ys)
+        return zeros_for_none([None] * len(ys), ys)
+    found = gradients(tuple(r for r, _ in used), us, [t for _, t in used], create_graph=create_graph)
+    return zeros_for_none(found, ys)
 
 
 def jvp(
@@ -155,23 +155,23 @@ def jvp(
         vectors = vectors or (xs[0].new_ones(xs[0].shape),)
         several, ys = _run(func, xs, "jvp", strict)
         name = OUTPUT if strict else ""
-        products = _forward_product(ys, xs, vectors, name, create_graph)
+        products = forward_product(ys, xs, vectors, name, create_graph)
     return _untuple(_results(ys, create_graph), several), _untuple(_results(products, create_graph), several)
 
 
-def _rows(y: Tensor, xs: Tensors, k: int, strict: bool, create_graph: bool) -> list[Tensor]:
+def rows(y: Tensor, xs: Tensors, k: int, strict: bool, create_graph: bool) -> list[Tensor]:
     """The Jacobian of one output for each input: shape y.shape + x.shape."""
     entries = y.reshape(-1)
     found = []
     for j in range(entries.numel()):
-        row = _grad((entries[j],), xs, strict=f"Output {k} of the user-provided function" if strict else "",
+        row = gradients((entries[j],), xs, strict=f"Output {k} of the user-provided function" if strict else "",
                     create_graph=create_graph)  # fmt: skip
         if strict and create_graph and any(g is not None and not g.requires_grad for g in row):
             raise RuntimeError(
                 "The jacobian of the user-provided function is independent of an input. This is not allowed in strict mode "
                 "when create_graph=True."
             )
-        found.append(_zeros(row, xs))
+        found.append(zeros_for_none(row, xs))
     shapes = [(*y.shape, *x.shape) for x in xs]
     if not found:
         return [y.new_zeros(shape) for shape in shapes]
@@ -220,7 +220,7 @@ def jacobian(
         xs = _fresh(given, create_graph)
         several, ys = _run(func, xs, "jacobian", strict)
         found = tuple(
-            _untuple(_results(tuple(_rows(y, xs, k, strict, create_graph)), create_graph), several_in)
+            _untuple(_results(tuple(rows(y, xs, k, strict, create_graph)), create_graph), several_in)
             for k, y in enumerate(ys)
         )
     return _untuple(found, several)
@@ -259,8 +259,8 @@ def hessian(
 
     def gradient(*xs: Tensor) -> Tensors:
         y = _scalar(func, xs, "hessian", strict)
-        rows = _grad((y,), xs, strict=OUTPUT if strict else "", create_graph=True)
-        return _zeros(rows, xs)
+        slopes = gradients((y,), xs, strict=OUTPUT if strict else "", create_graph=True)
+        return zeros_for_none(slopes, xs)
 
     found = jacobian(gradient, given, create_graph, strict, vectorize, outer_jacobian_strategy)
     return found if several_in else found[0][0]
@@ -300,10 +300,10 @@ def _second(
         vectors = vectors or (xs[0].new_ones(xs[0].shape),)
         y = _scalar(func, xs, name, strict)
         said = OUTPUT if strict else ""
-        slopes = _zeros(_grad((y,), xs, strict=said, create_graph=True), xs)
+        slopes = zeros_for_none(gradients((y,), xs, strict=said, create_graph=True), xs)
         said = "The gradient of the user-provided function" if strict else ""
         if name == "vhp":
-            products = _zeros(_grad(slopes, xs, vectors, strict=said, create_graph=create_graph), xs)
+            products = zeros_for_none(gradients(slopes, xs, vectors, strict=said, create_graph=create_graph), xs)
         else:
-            products = _forward_product(slopes, xs, vectors, said, create_graph)
+            products = forward_product(slopes, xs, vectors, said, create_graph)
     return _untuple(_results((y,), create_graph), False), _untuple(_results(products, create_graph), several_in)

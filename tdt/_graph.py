@@ -59,6 +59,25 @@ class GraphNode:
         return f"<{self.name().rpartition('::')[2]} object at {id(self):#x}>"
 
 
+def _saved(name: str) -> property:
+    def get(self: Any) -> Any:
+        from tdt._node_names import saved_attribute
+
+        return saved_attribute(self, name)
+
+    return property(get, doc=f"The `{name.removeprefix('_saved_')}` that the node keeps.")
+
+
+# A `__getattr__` would make every look at a node slower, backward's too.
+SAVED = """
+    approximate beta buffer condition correction dilation dim dim0 dim1 dims end exponent grad_output groups index indices input
+    input1 input2 keepdim k keepdim mask mat1 mat2 mat max min n negative_slope normalized_shape offset ord other other_scalar
+    output output_mask p padding padding_idx reduction repeats result running_mean running_var scalar self self_sym_sizes
+    sizes src start step stride target tensors threshold training value values vec1 vec2 weight weights"""
+for _name in set(SAVED.split()):
+    setattr(GraphNode, f"_saved_{_name}", _saved(f"_saved_{_name}"))
+
+
 class AccumulateGrad(GraphNode):
     """The node of a leaf, made when someone asks; `.variable` is the leaf."""
 

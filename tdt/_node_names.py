@@ -130,7 +130,7 @@ NAMES: dict[str, str | Callable[[Any], str]] = {
 def name_of(node: Any) -> str:
     """The name of a node: what its function said, its op's in PyTorch, or one made of the op's name in tdt."""
     op = node.back.op.name
-    found = node.label or NAMES.get(op)
+    found = getattr(node, "label", None) or NAMES.get(op)  # the slot may be empty
     if found is None:
         return _spelt(op) + "Backward0"
     return found if isinstance(found, str) else found(node)
@@ -167,10 +167,6 @@ def label(t: Tensor, name: str) -> Tensor:
 
 def saved_attribute(node: Any, name: str) -> Any:
     """`_saved_<parameter>` of a node: an operand or output that it kept, or a setting; AttributeError for anything else."""
-    if name == "label":
-        return None  # a slot that nobody filled
-    if not name.startswith("_saved_"):
-        raise AttributeError(f"'{node.name()}' object has no attribute '{name}'")
     wanted, back = name.removeprefix("_saved_"), node.back
     if wanted in node.statics:
         return node.statics[wanted]

@@ -90,6 +90,7 @@ from tdt._size import Size
 from tdt._storage import *
 from tdt._switches import *
 from tdt._tensor import Tensor
+from tdt._transforms import vmap
 from tdt.amp._mode import *
 from tdt.autograd._mode import (
     enable_grad,

@@ -1,4 +1,4 @@
-"""Modules as functions of their parameters: `functional_call` and `stack_module_state`."""
+"""Modules as functions of their parameters, and functions made of functions: gradients, Jacobians, `vmap`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 from tdt._ops.join import stack
 from tdt._tensor import Tensor
+from tdt._transforms import grad, grad_and_value, hessian, jacfwd, jacrev, jvp, linearize, vjp, vmap
 from tdt.nn.modules.module import Module
 from tdt.nn.utils.stateless import call
 
@@ -78,4 +79,22 @@ def _stacked(states: list[dict[str, Any]]) -> dict[str, Tensor]:
     return made
 
 
-__all__ = ["functional_call", "stack_module_state"]
+def functionalize(func: Any, *, remove: str = "mutations") -> Any:
+    """Not offered: it serves compilers, and tdt has none. NotImplementedError."""
+    raise NotImplementedError("func.functionalize is not offered: it serves compilers; call the function as it is")
+
+
+__all__ = [
+    "functional_call",
+    "functionalize",
+    "grad",
+    "grad_and_value",
+    "hessian",
+    "jacfwd",
+    "jacrev",
+    "jvp",
+    "linearize",
+    "stack_module_state",
+    "vjp",
+    "vmap",
+]

@@ -131,11 +131,6 @@ class Node(GraphNode):
 
         return name_of(self)
 
-    def __getattr__(self, name: str) -> Any:
-        from tdt._node_names import saved_attribute
-
-        return saved_attribute(self, name)
-
     def release(self) -> None:
         """Drop what was kept for backward; a node that kept nothing may run again."""
         if self.saved or self.aux is not None:
