@@ -4,7 +4,7 @@ model/<key>                         parameters and buffers
 ema/<key>, swa/<key>                of the average that is scored in their place, if there is one
 optimizer/<state>/<parameter name>  by name, never by index
 rng/<name>                          default (dropout), data, augment
-loader/<n>, metrics/<n>             arrays inside the states of the training loader and of metrics
+loader/<n>, metrics/<n>             arrays inside the states of loaders and of metrics
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from tdt.train import checkpoint
 from tdt.train._failures import reason
 from tdt.train.checkpoint import CheckpointError
 from tdt.train.length import Length
+from tdt.utils.data import DataLoader
 
 if TYPE_CHECKING:
     from tdt.train.build import Parts
@@ -75,7 +76,7 @@ def pack(trainer: Trainer) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         "scheduler": None if parts.scheduler is None else _listed(parts.scheduler.state_dict()),
         "swa_scheduler": None if parts.swa_scheduler is None else parts.swa_scheduler.state_dict(),
         "metrics": _take_arrays({name: metric.state_dict() for name, metric in trainer.metrics.items()}, counted),
-        "loader": _take_arrays(parts.loaders["train"].state_dict(), loader),
+        "loaders": _take_arrays({name: one.state_dict() for name, one in _going_on(parts).items()}, loader),
         "threads": tdt.get_num_threads(),
     }
     tensors |= {f"loader/{i}": array for i, array in enumerate(loader)}
@@ -110,7 +111,15 @@ def unpack(trainer: Trainer, tensors: dict[str, np.ndarray], meta: dict[str, Any
     for name, metric in trainer.metrics.items():
         metric.load_state_dict(_put_arrays(meta["metrics"][name], tensors, "metrics"))
     trainer.rows.load(trainer.metrics)
-    parts.loaders["train"].load_state_dict(_put_arrays(meta["loader"], tensors, "loader"))
+    for name, loader in _going_on(parts).items():
+        saved = meta["loaders"].get(name)
+        if saved is not None and saved["num_workers"] == loader.num_workers:  # data.eval_loader may be another one now
+            loader.load_state_dict(_put_arrays(saved, tensors, "loader"))
+
+
+def _going_on(parts: Parts) -> dict[str, DataLoader]:
+    """The loaders whose next epoch depends on those before. Workers that stay are seeded once: theirs draws nothing."""
+    return {name: one for name, one in parts.loaders.items() if name == "train" or one.persistent_workers}
 
 
 def is_over(parts: Parts, meta: dict[str, Any]) -> bool:

@@ -135,6 +135,18 @@ def test_a_run_with_workers_ends_as_if_it_had_not_been_killed(tmp_path, feature:
     assert_equal(result(folder), expected)
 
 
+def test_a_run_with_workers_that_stay_ends_as_if_it_had_not_been_killed(tmp_path, monkeypatch):
+    """They are seeded once, so that a validation by new ones would draw a number that the whole run does not."""
+    monkeypatch.setitem(globals(), "CONFIG", CONFIG.replace("%d}", "%d, persistent_workers: true}"))
+    seen: list[Event] = []
+    assert train(tmp_path / "whole", "accumulate", seen.append, workers=1) == "done"
+    folder = tmp_path / "killed"
+    with pytest.raises(Killed):
+        train(folder, "accumulate", at_event(len(seen) - 3, kill), workers=1)
+    assert resume(folder) == "done"
+    assert_equal(result(folder), result(tmp_path / "whole"))
+
+
 @pytest.mark.parametrize("feature", FEATURES)
 def test_a_run_stopped_by_a_signal_ends_as_if_it_had_not_been(undisturbed, tmp_path, feature: str):
     events, expected = undisturbed(feature)
