@@ -15,6 +15,7 @@ from tdt.vision.transforms import (
     CenterCrop,
     ColorJitter,
     Compose,
+    GaussianBlur,
     Grayscale,
     InterpolationMode,
     Lambda,
@@ -22,6 +23,7 @@ from tdt.vision.transforms import (
     RandomApply,
     RandomChoice,
     RandomCrop,
+    RandomErasing,
     RandomGrayscale,
     RandomHorizontalFlip,
     RandomOrder,
@@ -39,6 +41,7 @@ def pixels(*shape: int) -> np.ndarray:
 
 STEPS = [
     RandomResizedCrop(5), RandomResizedCrop((4, 7), scale=(0.5, 1.0), interpolation="bicubic"), RandomGrayscale(0.5),
+    GaussianBlur(3),
     RandomApply([RandomHorizontalFlip(), ColorJitter(0.4)], p=0.6), RandomChoice([CenterCrop(4), RandomCrop(4)]),
     RandomOrder([RandomHorizontalFlip(), RandomCrop(5), RandomGrayscale(0.5)]),
 ]  # fmt: skip
@@ -112,6 +115,10 @@ def test_a_choice_follows_its_weights_and_an_order_takes_every_step_once():
         RandomApply(ToTensor())
 
 
+def test_steps_of_tensors_alone_make_a_step_of_tensors_alone():
+    assert RandomApply([RandomErasing()]).takes_tensors and not RandomApply([RandomHorizontalFlip()]).takes_tensors
+
+
 def test_a_function_is_a_step():
     step = Compose([ToTensor(), Lambda(lambda image: image * 2)])
     assert step.random
@@ -176,3 +183,25 @@ def test_a_config_nests_steps():
     ]
     with pytest.raises(ConfigError, match="Lambda takes a Python function, and a config holds no code"):
         loads(CONFIG.format("Lambda"))
+
+
+def test_a_blur_is_scipys_of_the_drawn_width():
+    torch = require_torch()
+    ndimage = pytest.importorskip("scipy.ndimage")
+    image = pixels(9, 12, 3)
+    for seed in range(3):
+        torch.manual_seed(seed)
+        sigma = torch.empty(1).uniform_(0.5, 2.0).item()
+        tdt.manual_seed(seed)
+        made = GaussianBlur((7, 5), sigma=(0.5, 2.0))(image.astype(np.float64))
+        bells = [np.exp(-0.5 * (np.arange(-half, half + 1) / sigma) ** 2) for half in (2, 3)]
+        expected = image.astype(np.float64)
+        for axis, bell in enumerate(bells):
+            expected = ndimage.correlate1d(expected, bell / bell.sum(), axis=axis, mode="mirror")
+        np.testing.assert_allclose(made, expected, rtol=1e-12)
+        tdt.manual_seed(seed)
+        np.testing.assert_array_equal(GaussianBlur((7, 5), sigma=(0.5, 2.0))(image), np.rint(expected).astype(np.uint8))
+    with pytest.raises(ValueError, match="odd and positive"):
+        GaussianBlur(4)
+    with pytest.raises(ValueError, match="sigma values should be positive"):
+        GaussianBlur(3, sigma=(2.0, 1.0))

@@ -3,6 +3,7 @@
 from tdt.vision.transforms import functional as functional
 from tdt.vision.transforms._base import Compose as Compose
 from tdt.vision.transforms._base import Transform as Transform
+from tdt.vision.transforms.blur import GaussianBlur as GaussianBlur
 from tdt.vision.transforms.choices import Lambda as Lambda
 from tdt.vision.transforms.choices import RandomApply as RandomApply
 from tdt.vision.transforms.choices import RandomChoice as RandomChoice
@@ -27,7 +28,7 @@ from tdt.vision.transforms.resize import RandomResizedCrop as RandomResizedCrop
 from tdt.vision.transforms.resize import Resize as Resize
 
 __all__ = [
-    "CenterCrop", "ColorJitter", "Compose", "ConvertImageDtype", "Grayscale", "InterpolationMode", "Lambda",
+    "CenterCrop", "ColorJitter", "Compose", "ConvertImageDtype", "GaussianBlur", "Grayscale", "InterpolationMode", "Lambda",
     "Normalize", "PILToTensor", "Pad", "RandomApply", "RandomChoice", "RandomCrop", "RandomErasing",
     "RandomGrayscale", "RandomHorizontalFlip", "RandomOrder", "RandomResizedCrop", "RandomRotation",
     "RandomVerticalFlip", "Resize", "ToPILImage", "ToTensor", "Transform",

@@ -1,0 +1,68 @@
+"""GaussianBlur: images out of focus."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tdt import Generator
+from tdt._device import CPU
+from tdt._random import generator_for, uniform
+from tdt._tensor import wrap
+from tdt.nn import functional as F
+from tdt.vision.transforms._base import Transform
+from tdt.vision.transforms.color import as_given, channels_first
+from tdt.vision.transforms.geometry import pair
+
+
+class GaussianBlur(Transform):
+    """Each image blurred by a Gaussian bell of `kernel_size` (width, height; odd) pixels; borders are mirrored.
+
+    sigma: the bell's width in pixels, or a range from which one is drawn for each image. ValueError for sizes that are
+    not odd, and for a range that is none.
+
+    >>> import tdt
+    >>> from tdt.vision.transforms import GaussianBlur
+    >>> GaussianBlur(3, sigma=0.5)(tdt.eye(3)[None])[0, 1]
+    tensor([0.1664, 0.6338, 0.1664])
+    """
+
+    random = True
+
+    def __init__(
+        self, kernel_size: int | tuple[int, int], sigma: float | Sequence[float] = (0.1, 2.0), *,
+        generator: Generator | None = None,
+    ) -> None:  # fmt: skip
+        self.kernel_size, self.generator = pair(kernel_size), generator
+        if any(size <= 0 or size % 2 == 0 for size in self.kernel_size):
+            raise ValueError("Kernel size value should be an odd and positive number.")
+        low, high = (sigma, sigma) if isinstance(sigma, (int, float)) else (sigma[0], sigma[-1])
+        if not 0 < low <= high:
+            raise ValueError(f"sigma values should be positive and of the form (min, max). Got {sigma}")
+        self.sigma = (float(low), float(high))
+
+    def batch(self, images: Any) -> Any:
+        """Each of (N, H, W), (N, H, W, C) or tensors (N, C, H, W), blurred."""
+        given = channels_first(images)
+        made = np.stack([self._blur(image) for image in given]) if len(given) else given
+        return as_given(made, images)
+
+    def _blur(self, image: np.ndarray) -> np.ndarray:
+        sigma = float(uniform(generator_for(self.generator, CPU), (1,), np.float32, *self.sigma)[0])
+        real = np.float64 if image.dtype == np.float64 else np.float32
+        columns, rows = (_bell(size, sigma).astype(real) for size in self.kernel_size)
+        weight = wrap(np.broadcast_to(rows[:, None] * columns, (len(image), 1, len(rows), len(columns))).copy())
+        across, down = len(columns) // 2, len(rows) // 2
+        padded = F.pad(wrap(image[None].astype(real)), [across, across, down, down], mode="reflect")
+        made = F.conv2d(padded, weight, groups=len(image)).numpy()[0]
+        return (np.rint(made) if image.dtype.kind in "iu" else made).astype(image.dtype)
+
+    def __repr__(self) -> str:
+        return f"GaussianBlur(kernel_size={self.kernel_size}, sigma={self.sigma})"
+
+
+def _bell(size: int, sigma: float) -> np.ndarray:
+    heights = np.exp(-0.5 * (np.linspace(-(size - 1) / 2, (size - 1) / 2, size) / sigma) ** 2)
+    return heights / heights.sum()
