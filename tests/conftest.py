@@ -20,7 +20,10 @@ BUDGETS: dict[str, tuple[float, tuple[str, ...]]] = {
     "toolkit": (120, ("train", "commands", "vision", "configs")),
     "resume": (60, ("resume", "train/resume")),
     "TensorBoard": (60, ("utils/tensorboard",)),
-    "scripts": (60, ("examples", "test_amp.py", "test_as_torch.py", "test_cuda.py", "test_multiprocessing.py")),
+    "scripts": (
+        60,
+        ("examples", "test_absent.py", "test_amp.py", "test_as_torch.py", "test_cuda.py", "test_multiprocessing.py"),
+    ),
     "rest": (30, ("",)),
 }
 TOTAL = 600.0
