@@ -11,7 +11,7 @@ import typer
 from tdt.commands import _complete
 from tdt.commands._help import examples
 from tdt.commands._options import Device, Json, Overrides, Root, Traceback, Trust
-from tdt.commands._tables import layers, print_json, text
+from tdt.commands._tables import duration, layers, print_json, text
 
 if TYPE_CHECKING:
     from tdt.train.build import Parts
@@ -52,7 +52,7 @@ def describe(
     costs = estimate(parts, splits["train"])
     if json:
         return print_json(_facts(parts, costs))
-    print(f"{layers(parts)}\n\n{_as_text(costs)}")
+    print(f"{layers(parts)}\n\n{_as_text(costs, parts.length.steps_per_epoch)}")
     return 0
 
 
@@ -73,14 +73,15 @@ def _read(what: str, overrides: list[str], root: Path) -> Draft:
     return loads(run.config_text(), str(run.folder / "config.yaml"), overrides).draft()
 
 
-def _as_text(costs: Costs) -> str:
+def _as_text(costs: Costs, steps: int) -> str:
     how = (
         "measured on a batch made up of one sample"
         if costs.measured
         else f"computed: 3 forward passes at {costs.rate / 1e9:.1f} G multiply-adds a second"
     )
     rows = [(name, f"{size / 2**20:,.2f} MiB") for name, size in _memory(costs).items() if size]
-    rows.insert(0, ("step time", f"{costs.seconds * 1e3:,.2f} ms"))
+    epoch = f"epoch of {steps:,} step{'s' * (steps != 1)}", duration(steps * costs.seconds)
+    rows[:0] = [("step time", f"{costs.seconds * 1e3:,.2f} ms"), epoch]
     return f"a training step of {costs.samples} samples, {how}\n" + text(("", ""), rows, right=(1,)).lstrip("\n")
 
 
@@ -108,6 +109,7 @@ def _facts(parts: Parts, costs: Costs) -> dict[str, Any]:
         "multiply_adds": sum(row.flops for row in parts.rows),
         "samples": costs.samples,
         "step_seconds": costs.seconds,
+        "epoch_seconds": costs.seconds * parts.length.steps_per_epoch,
         "samples_per_second": costs.samples / costs.seconds,
         "measured": costs.measured,
         "bytes": {name.replace(" ", "_"): size for name, size in _memory(costs).items()},

@@ -15,7 +15,7 @@ import typer
 from tdt.commands import _complete
 from tdt.commands._help import Command, Group, examples
 from tdt.commands._options import PLAIN, Json, Root, Traceback
-from tdt.commands._tables import print_json, sparkline, text
+from tdt.commands._tables import duration, print_json, sparkline, text
 
 if TYPE_CHECKING:
     from tdt.train.history import History
@@ -79,7 +79,7 @@ def list_runs(
         best = one.best(tag) if tag else None
         began = "" if one.began is None else time.strftime("%Y-%m-%d %H:%M", time.localtime(one.began))
         score = (_number(best[1]), f"{best[0]:,}") if best else ("", "")
-        rows.append((one.run.name, _state(one), began, _duration(one.seconds), _epochs(one), *score, tag or ""))
+        rows.append((one.run.name, _state(one), began, duration(one.seconds), _epochs(one), *score, tag or ""))
     print(text(("run", "state", "began", "took", "epochs", "best", "step", "by"), rows, right=(3, 4, 5, 6)))
     return 0
 
@@ -108,7 +108,7 @@ def show_run(run: RunName, json: Json = False, runs_root: Root = Path("runs"), t
     print(f"{one.run.name}  {_state(one)}{f' {one.trained_by}' if one.trained_by else ''}  {one.run.folder}")
     if one.state in ("failed", "non-finite"):
         print(one.ended_by)
-    print(f"epochs {_epochs(one)}, steps {one.step:,}, {_duration(one.seconds)}")
+    print(f"epochs {_epochs(one)}, steps {one.step:,}, {duration(one.seconds)}")
     if "command" in about:
         print(f"command: {about['command']}")
     if kept:
@@ -327,14 +327,3 @@ def _number(value: float) -> str:
 
 def _epochs(one: History) -> str:
     return str(one.epochs) if one.of_epochs is None else f"{one.epochs}/{one.of_epochs}"
-
-
-def _duration(seconds: float) -> str:
-    """`0.4 s`, `17 s`, `3:05`, `1:02:03`."""
-    whole = round(seconds)
-    if 0 < seconds < 10:
-        return f"{seconds:.1f} s"
-    if whole < 60:
-        return f"{whole} s"
-    hours, minutes = divmod(whole // 60, 60)
-    return f"{hours}:{minutes:02}:{whole % 60:02}" if hours else f"{minutes}:{whole % 60:02}"

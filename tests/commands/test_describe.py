@@ -32,6 +32,7 @@ def test_layers_and_costs_are_shown(work, capsys):
     assert re.search(r"^layer +output +parameters +multiply-adds +bytes$", out, re.M)
     assert re.search(r"^1 +Linear\(in_features=64, .*\) +128 +8,320 +8,192 +512$", out, re.M)
     assert "a training step of 64 samples, measured" in out
+    assert re.search(r"^epoch of 18 steps +(\d+ ms|\d+\.\d s)$", out, re.M)
     assert re.search(r"^step time +\d+\.\d\d ms$", out, re.M) and re.search(r"^peak memory +\d\.\d\d MiB$", out, re.M)
     assert not list(work.iterdir())
 
