@@ -97,7 +97,9 @@ def from_numpy(ndarray: np.ndarray) -> Tensor:
             "given numpy array has byte order different from the native byte order. Conversion between byte orders "
             "is currently not supported."
         )
-    return _finished(ndarray, False)
+    made = _finished(ndarray, False)
+    made._st.whole = ndarray  # what else lies in the array that this is a part of is none of the tensor's
+    return made
 
 
 def _shape_of(size: tuple[Any, ...]) -> tuple[int, ...]:

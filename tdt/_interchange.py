@@ -10,6 +10,7 @@ import numpy as np
 from tdt import _backend, _dtype
 from tdt._device import device
 from tdt._sparse import SparseCOO
+from tdt._storage import own_bytes
 from tdt._tensor import LEAF, Storage, Tensor, alias
 
 
@@ -119,7 +120,7 @@ def __deepcopy__(self: Tensor, memo: dict) -> Tensor:
     if isinstance(a, SparseCOO):
         copied = a.copy()
     else:
-        whole = _backend.raw(a)
+        whole = own_bytes(self)
         start = _backend.byte_bounds(whole)[0]
         memories = memo.setdefault("memories", {})
         if (start, whole.size) not in memories:

@@ -290,6 +290,15 @@ def is_storage(obj: Any) -> bool:
     return isinstance(obj, (UntypedStorage, TypedStorage))
 
 
+def own_bytes(t: Tensor) -> Any:
+    """The bytes to copy or save for a tensor and its views: all of their memory, but nothing of an array around it."""
+    whole, part = _backend.raw(t._a), t._st.whole
+    if part is None:
+        return whole
+    start, (low, high), (first, last) = (_backend.byte_bounds(whole)[0], *map(_backend.byte_bounds, (part, t._a)))
+    return whole[low - start : high - start] if low <= first and last <= high else whole
+
+
 def untyped_storage(self: Tensor) -> UntypedStorage:
     """All the memory that the tensor and its views look into, as bytes."""
     return UntypedStorage.on(_backend.raw(self._a), self._st)

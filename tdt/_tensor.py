@@ -14,10 +14,13 @@ LEAF = ("leaf", 0)  # the edge of a tensor that wants a gradient and was not com
 
 
 class Storage:
-    """What a tensor and all its views have in common. `version` counts in-place writes. `inference`: made in that mode."""
+    """What a tensor and all its views have in common. `version` counts in-place writes. `inference`: made in that mode.
+    `whole`: the array that is all of it, where that lies in a larger one of somebody else's.
+    """
 
     version = 0
     inference = False
+    whole: Any = None
 
 
 class View:

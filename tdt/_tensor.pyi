@@ -9,6 +9,7 @@ LEAF: Any
 class Storage:
     version = 0
     inference = False
+    whole: Any = None
 class View:
     __slots__ = ('base', 'source', 'step', 'version', 'made', 'seen')
 

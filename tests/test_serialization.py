@@ -280,6 +280,16 @@ def test_every_storage_lies_on_a_boundary(tmp_path):
             assert begin % 64 == 0 and text[begin : begin + info.file_size] == archive.read(info)
 
 
+def test_a_part_of_an_array_is_saved_without_the_rest():
+    part = tdt.from_numpy(np.arange(100_000.0)[10:20])
+    file = io.BytesIO()
+    tdt.save([part, part[2:], part.detach().view(2, 5)], file)
+    assert len(file.getvalue()) < 5000
+    file.seek(0)
+    back = tdt.load(file)
+    assert back[1].tolist() == part[2:].tolist() and back[2].untyped_storage() == back[0].untyped_storage()
+
+
 def test_one_memory_as_two_types_is_refused():
     x = tdt.ones(4)
     with pytest.raises(RuntimeError, match="view the same data as different types"):

@@ -11,7 +11,7 @@ from tdt._device import META, device
 from tdt._dtype import dtype
 from tdt._size import Size
 from tdt._sparse import SparseCOO
-from tdt._storage import STORAGES, TypedStorage, UntypedStorage
+from tdt._storage import STORAGES, TypedStorage, UntypedStorage, own_bytes
 from tdt._tensor import LEAF, Tensor, alias, wrap
 
 
@@ -164,7 +164,7 @@ def _plain_apart(t: Tensor) -> tuple[Any, tuple]:
         return _rebuild_sparse_tensor, (_layout.sparse_coo, (wrap(a.indices), wrap(a.values), t.shape, a.coalesced))
     if a.__class__ is _backend.MetaArray:
         return _rebuild_meta_tensor_no_storage, (t.dtype, tuple(a.shape), t.stride(), wants)
-    memory = UntypedStorage.on(_backend.raw(a), t._st)
+    memory = UntypedStorage.on(own_bytes(t), t._st)
     offset = (_backend.byte_bounds(a)[0] - memory.data_ptr()) // a.itemsize if a.size else 0
     place = (offset, tuple(a.shape), t.stride(), wants, OrderedDict())  # type: ignore[var-annotated]
     if t.dtype not in STORAGES:
