@@ -13,7 +13,7 @@ from tdt._absent import takes_old_order
 from tdt._autocast import cast_for, casts_as_one
 from tdt._dtype import FLOAT, FLOATING_AND_COMPLEX, NUMBERS, SCALAR_NAMES, check_category
 from tdt._node_names import label, shown_as
-from tdt._ops._common import Dims, keep, store_into, wrap_dim, wrap_dims
+from tdt._ops._common import Dims, keep, spelled, store_into, wrap_dim, wrap_dims
 from tdt._ops.decompositions import check_float, svd_full
 from tdt._ops.elementwise._front import named, refuse_out, tensor_argument
 from tdt._overlap import follow
@@ -145,24 +145,24 @@ def _product(name: str, ranks: tuple[int, int], doc: str, example: str) -> Any:
     """matmul for operands of fixed ranks."""
     words = {1: "a vector", 2: "a matrix", 3: "a 3D tensor"}
 
-    def function(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    def function(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
         tensor_argument(name, input)
-        tensor_argument(name, other, SECOND[name], 2)
-        for which, x, n in (("self", input, ranks[0]), ("the second operand", other, ranks[1])):
+        tensor_argument(name, mat2, SECOND[name], 2)
+        for which, x, n in (("self", input, ranks[0]), ("the second operand", mat2, ranks[1])):
             if x.ndim != n:
                 shown = "1D tensors expected" if ranks == (1, 1) else f"{which} must be {words[n]}"
                 raise RuntimeError(
-                    f"{shown}, but got {input.ndim}D and {other.ndim}D tensors"
+                    f"{shown}, but got {input.ndim}D and {mat2.ndim}D tensors"
                     if ranks == (1, 1)
                     else f"{shown}, got {x.ndim}D"
                 )
-        if ranks == (1, 1) and input.dtype is not other.dtype:
-            found = f"{SCALAR_NAMES[input.dtype]} and {SCALAR_NAMES[other.dtype]}"
+        if ranks == (1, 1) and input.dtype is not mat2.dtype:
+            found = f"{SCALAR_NAMES[input.dtype]} and {SCALAR_NAMES[mat2.dtype]}"
             raise RuntimeError(f"dot : expected both vectors to have same dtype, but found {found}")
-        return matmul(input, other, out=out)
+        return matmul(input, mat2, out=out)
 
     made = named(function, name, f"{doc}\n\n>>> import tdt\n{example}\n")
-    return made if name == "mm" else casts_as_one(made)
+    return made if name == "mm" else spelled(casts_as_one(made), SECOND[name])
 
 
 mm = _product(
@@ -217,6 +217,10 @@ def vdot(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     return dot(input.conj(), other, out=out)
 
 
+FACTORS = {"addmm": ("mat1", "mat2"), "addmv": ("mat", "vec"), "addr": ("vec1", "vec2"), "addbmm": ("batch1", "batch2"),
+           "baddbmm": ("batch1", "batch2")}  # fmt: skip
+
+
 def _added(name: str, product: Any, ranks: tuple[int, int], doc: str) -> Any:
     """beta · input + alpha · (a product), with input broadcast to it and left out where beta is 0."""
 
@@ -253,7 +257,7 @@ def _added(name: str, product: Any, ranks: tuple[int, int], doc: str) -> Any:
         )
         return result if out is None else store_into(out, result, exact=ranks != (1, 1))
 
-    return takes_old_order(3, "beta", "alpha")(casts_as_one(named(function, name, doc)))
+    return takes_old_order(3, "beta", "alpha")(spelled(casts_as_one(named(function, name, doc)), *FACTORS[name]))
 
 
 addmm = _added(

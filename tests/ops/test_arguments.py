@@ -52,3 +52,26 @@ def test_einsum_takes_numbers_for_letters(call):
     )
     assert error_difference(ours, theirs) is None
     assert theirs or difference(a, b) is None
+
+
+BY_NAME = {
+    "mm": lambda t, m, v, b: t.mm(input=m, mat2=m),
+    "bmm": lambda t, m, v, b: t.bmm(b, mat2=b),
+    "mv": lambda t, m, v, b: t.mv(m, vec=v),
+    "dot": lambda t, m, v, b: t.dot(v, tensor=v),
+    "addmm": lambda t, m, v, b: t.addmm(input=m, mat1=m, mat2=m, beta=2),
+    "addmv": lambda t, m, v, b: t.addmv(v, mat=m, vec=v),
+    "addr": lambda t, m, v, b: t.addr(m, v, vec2=v),
+    "addbmm": lambda t, m, v, b: t.addbmm(m, batch1=b, batch2=b),
+    "baddbmm": lambda t, m, v, b: b.baddbmm(batch1=b, batch2=b, alpha=3),
+    "addmm_": lambda t, m, v, b: m.clone().addmm_(mat1=m, mat2=m),
+}
+
+
+@pytest.mark.parametrize("call", BY_NAME.values(), ids=BY_NAME)
+def test_products_take_pytorchs_names(call):
+    results = []
+    for lib in (tdt, torch):
+        m = lib.arange(4.0).reshape(2, 2)
+        results.append(call(lib, m, lib.arange(2.0), lib.stack([m, m])))
+    assert difference(*results) is None
