@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import tdt
 import tdt._random as R
 from tdt._random._philox import Philox, philox4x32
 from tdt._random._rounding import fma32, fma64
@@ -306,3 +307,12 @@ def test_draws_from_philox_have_the_right_range_and_moments() -> None:
     gen.set_state_array(saved)
     assert (R.uniform(gen, (9,), np.float64) == want).all()
     assert gen.get_offset() > 0
+
+
+def test_fork_rng_knows_the_devices_that_have_random_numbers():
+    tdt.manual_seed(0)
+    with tdt.random.fork_rng(device_type="cuda"):
+        tdt.rand(3)
+    assert tdt.rand(1).item() == pytest.approx(0.4962566)
+    with pytest.raises(RuntimeError, match="device_type"), tdt.random.fork_rng(device_type="abacus"):
+        pass

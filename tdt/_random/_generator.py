@@ -193,10 +193,13 @@ def set_rng_state(new_state: Any) -> None:
 
 
 @contextlib.contextmanager
-def fork_rng(devices: Iterable[int] | None = None, enabled: bool = True) -> Iterator[None]:
+def fork_rng(
+    devices: Iterable[int] | None = None, enabled: bool = True, device_type: str = "cuda"
+) -> Iterator[None]:  # fmt: skip
     """Give the default generators their states back at the end of the block.
 
     devices: the GPUs to include, by default those whose generators are in use. With enabled=False nothing is done.
+    RuntimeError for a `device_type` without random numbers.
 
     >>> import tdt
     >>> _ = tdt.manual_seed(0)
@@ -205,6 +208,8 @@ def fork_rng(devices: Iterable[int] | None = None, enabled: bool = True) -> Iter
     >>> tdt.rand(1)
     tensor([0.4963])
     """
+    if device_type not in ("cpu", "cuda"):
+        raise RuntimeError(f"fork_rng: device_type must be 'cuda' or 'cpu', got {device_type!r}")
     if not enabled:
         yield
         return
