@@ -276,6 +276,7 @@ def multinomial(
             f"multinomial only supports floating-point dtypes for input, got: {SCALAR_NAMES[input.dtype]}"
         )
     demand(num_samples > 0, "cannot sample n_sample <= 0 samples")
+    demand(input.shape[-1] <= 1 << 24, f"number of categories cannot exceed 2^24, got {input.shape[-1]}")
     if out is not None and out.dtype is not _dtype.int64:
         raise RuntimeError(f"multinomial expects Long tensor out, got: {SCALAR_NAMES[out.dtype]}")
     return finish(_multinomial, out, input, count=num_samples, replacement=replacement, generator=generator)
