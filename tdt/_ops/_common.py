@@ -121,8 +121,13 @@ def store_into(out: Tensor, result: Tensor, exact: bool = False) -> Tensor:
     return out
 
 
-def with_out(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a function that is made of several ops an `out=`: a tensor, or a tuple of them; their dtypes must be right."""
+def with_out(function: Callable[..., Any] | None = None, *, packed: bool = False) -> Callable[..., Any]:
+    """Give a function that is made of several ops an `out=`: a tensor, or a tuple of them; their dtypes must be right.
+
+    packed: an empty target gets contiguous memory, however the result lies.
+    """
+    if function is None:
+        return functools.partial(with_out, packed=packed)
 
     @functools.wraps(function)
     def wrapper(*args: Any, out: Any = None, **kwargs: Any) -> Any:
@@ -130,7 +135,7 @@ def with_out(function: Callable[..., Any]) -> Callable[..., Any]:
         if out is None:
             return result
         if isinstance(result, Tensor):
-            return store_into(out, result, exact=True)
+            return store_into(out, result.contiguous() if packed else result, exact=True)
         return type(result)(*[store_into(t, r, exact=True) for t, r in zip(out, result, strict=True)])
 
     given = inspect.signature(function)

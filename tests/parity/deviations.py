@@ -30,6 +30,13 @@ class Deviation(NamedTuple):
 HALF = ("float16", "bfloat16")
 DEVIATIONS = [
     # Decisions of tdt.
+    *[Deviation(f"fft.{op}", "out= resized", ("*",), "strides of the target",
+                "an empty out= of a transform is contiguous here; PyTorch's is not for the inverse of real numbers")
+      for op in ("ifft", "ihfft")],
+    *[Deviation(f"fft.{op}", "out= resized", ("*",), "PyTorch (0,)", "PyTorch leaves an empty out= empty")
+      for op in ("ihfft2", "ihfftn")],
+    *[Deviation(f"fft.{op}", "out= needs grad", ("*",), "PyTorch does not", "PyTorch forgets to refuse it")
+      for op in ("ihfft2", "ihfftn")],
     Deviation("view_as_complex", "value", ("float16",), "tdt raises RuntimeError", "there is no complex32"),
     Deviation("gather", "error", ("*",), "unsupported operation",
               "a small out= gets new memory here; PyTorch's grows into the index behind it"),

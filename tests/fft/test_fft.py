@@ -1,0 +1,84 @@
+"""tdt.fft beyond the op database: frequencies, the inverse of the inverse, gradients of what is cut and filled, errors."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.fft
+
+import tdt
+from tdt.autograd import gradcheck, gradgradcheck
+from tests.helpers import require_torch
+
+RNG = np.random.default_rng(0)
+PAIRS = [("fft", "ifft"), ("rfft", "irfft"), ("ihfft", "hfft"), ("fft2", "ifft2"), ("rfft2", "irfft2"), ("ihfft2", "hfft2"),
+         ("fftn", "ifftn"), ("rfftn", "irfftn"), ("ihfftn", "hfftn")]  # fmt: skip
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 7, 8])
+@pytest.mark.parametrize("name", ["fftfreq", "rfftfreq"])
+def test_frequencies_are_pytorchs(name, n):
+    torch = require_torch()
+    for options in ({}, {"d": 0.3}, {"dtype": "float64"}):
+        ours, theirs = (
+            (
+                getattr(lib.fft, name)(n, **{k: getattr(lib, v) if k == "dtype" else v for k, v in options.items()})
+                for lib in (tdt, torch)
+            )
+            if n
+            else ([], [])
+        )
+        assert [float(v) for v in ours] == [float(v) for v in theirs]
+        assert str(getattr(ours, "dtype", "")).split(".")[-1] == str(getattr(theirs, "dtype", "")).split(".")[-1]
+
+
+@pytest.mark.parametrize(("there", "back"), PAIRS)
+@pytest.mark.parametrize("norm", [None, "forward", "ortho"])
+def test_a_signal_comes_back(there, back, norm):
+    x = tdt.from_numpy(RNG.standard_normal((3, 4, 6)))
+    returned = getattr(tdt.fft, back)(getattr(tdt.fft, there)(x, norm=norm), norm=norm)
+    np.testing.assert_allclose(returned.resolve_conj().numpy(), x.numpy(), atol=1e-14)
+
+
+@pytest.mark.parametrize(("there", "back"), PAIRS[:3])
+@pytest.mark.parametrize("n", [3, 5, 6, 9])
+def test_second_gradients_through_cut_and_filled_signals(there, back, n):
+    x = tdt.from_numpy(RNG.standard_normal((2, 6))).requires_grad_()
+    for function in (lambda x: getattr(tdt.fft, there)(x, n=n, norm="ortho"),
+                     lambda x: getattr(tdt.fft, back)(tdt.complex(x, x * x), n=n)):  # fmt: skip
+        assert gradcheck(function, (x,))
+        assert gradgradcheck(function, (x,))
+
+
+def test_types_follow_the_input():
+    for given, complexes in ((tdt.float32, tdt.complex64), (tdt.float64, tdt.complex128), (tdt.int64, tdt.complex64)):
+        x = tdt.ones(4, dtype=given)
+        assert tdt.fft.fft(x).dtype is complexes
+        assert tdt.fft.rfft(x).dtype is complexes
+        assert tdt.fft.irfft(x).dtype is complexes.to_real()
+
+
+def test_a_large_transform_is_scipys_in_either_precision():
+    x = RNG.standard_normal((3, 1009))
+    expected = scipy.fft.rfft(x)
+    assert abs(tdt.fft.rfft(tdt.from_numpy(x)).numpy() - expected).max() < 1e-11
+    assert abs(tdt.fft.rfft(tdt.from_numpy(x.astype(np.float32))).numpy() - expected).max() < 1e-3
+
+
+@pytest.mark.parametrize(
+    ("call", "kind", "said"),
+    [
+        (lambda: tdt.fft.fft(tdt.ones(3).half()), RuntimeError, "Unsupported dtype Half"),
+        (lambda: tdt.fft.fft(tdt.ones(3), norm="both"), RuntimeError, 'Invalid normalization mode: "both"'),
+        (lambda: tdt.fft.fft(tdt.ones(3), n=0), RuntimeError, r"Invalid number of data points \(0\)"),
+        (lambda: tdt.fft.irfft(tdt.ones(1)), RuntimeError, r"Invalid number of data points \(0\)"),
+        (lambda: tdt.fft.fft(tdt.ones(())), IndexError, "no dimensions"),
+        (lambda: tdt.fft.rfft(tdt.ones(3) + 0j), RuntimeError, "rfft expects a real input tensor, but got ComplexFloat"),
+        (lambda: tdt.fft.fftn(tdt.ones(3, 3), dim=(0, -2)), RuntimeError, "FFT dims must be unique"),
+        (lambda: tdt.fft.fftn(tdt.ones(3), s=(3, 3)), RuntimeError, "Got shape with 2 values"),
+        (lambda: tdt.fft.fftn(tdt.ones(3, 3), s=(3,), dim=(0, 1)), RuntimeError, "must have the same length"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_transformed_is_refused_in_pytorchs_words(call, kind, said):
+    with pytest.raises(kind, match=said):
+        call()
