@@ -27,7 +27,7 @@ LAYERS: list[list[str]] = [
     ["tdt.autograd._", "tdt._", "tdt._ops.cast", "tdt._ops.copy_slices"],
     ["tdt._ops"],
     ["tdt.autograd", "tdt.testing", "tdt.amp", "tdt.backends", "tdt.compiler", "tdt.cuda", "tdt.accelerator", "tdt.linalg",
-     "tdt.multiprocessing", "tdt.special",
+     "tdt.multiprocessing", "tdt.fft", "tdt.masked", "tdt.signal", "tdt.sparse", "tdt.special",
      "tdt.random", "tdt.serialization", "tdt.storage", "tdt.__config__",
      "tdt._functional", "tdt._transforms", "tdt._methods", "tdt._public", "tdt"],
     ["tdt.nn", "tdt.func"],
