@@ -10,14 +10,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tdt import _dtype
+from tdt import (
+    Tensor,  # and with it the methods of tensors
+    _dtype,
+)
 from tdt._creation import arange
 from tdt._dtype import SCALAR_NAMES
 from tdt._ops._common import Dims, with_out, wrap_dim
 from tdt._ops.fft import ADJOINT, fft_c2c, fft_c2r, fft_r2c
 from tdt._ops.join import roll
 from tdt._ops.pad import pad
-from tdt._tensor import Tensor
 
 __all__ = [
     "fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "hfft2", "hfftn", "ifft", "ifft2", "ifftn", "ifftshift", "ihfft",
