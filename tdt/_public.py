@@ -83,6 +83,7 @@ from tdt._ops.split import *
 from tdt._ops.statistics import *
 from tdt._ops.view_copies import *
 from tdt._ops.view_scatter import *
+from tdt._ops.window_functions import *
 from tdt._random import Generator, default_generator, get_rng_state, initial_seed, manual_seed, seed, set_rng_state
 from tdt._repr import set_printoptions
 from tdt._sharing import *
