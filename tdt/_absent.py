@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 import warnings
 from collections.abc import Callable, Iterable
@@ -70,6 +69,8 @@ def explain(name: str, known: Iterable[str]) -> str:
         return f"tdt.{name} was removed, as in PyTorch; use tdt.{REMOVED[name]}"
     if name in NOT_OFFERED:
         return f"tdt.{name} is not offered: {NOT_OFFERED[name]}"
+    import difflib
+
     close = difflib.get_close_matches(name, (other for other in known if other[0] != "_"), n=1)
     hint = f"; did you mean '{close[0]}'?" if close else ""
     return f"module 'tdt' has no attribute '{name}'{hint}"

@@ -7,10 +7,10 @@ NumPy produces the words. Its seeding by Knuth's recurrence (`init_genrand`) is 
 from __future__ import annotations
 
 import ctypes
+import functools
 from typing import Any
 
 import numpy as np
-from numpy.random.bit_generator import ISeedSequence
 
 from tdt import _kernels
 
@@ -27,11 +27,16 @@ STATE = np.dtype(
 )
 
 
-class _Unseeded(ISeedSequence):
+@functools.cache
+def _unseeded() -> Any:
     """Stands in for a seed sequence where the real seed follows: mixing one takes 0.1 ms, which an epoch would feel."""
+    from numpy.random.bit_generator import ISeedSequence
 
-    def generate_state(self, n_words: int, dtype: Any = np.uint32) -> np.ndarray:
-        return np.ones(n_words, dtype)
+    class Unseeded(ISeedSequence):
+        def generate_state(self, n_words: int, dtype: Any = np.uint32) -> np.ndarray:
+            return np.ones(n_words, dtype)
+
+    return Unseeded()
 
 
 class MersenneTwister:
@@ -40,9 +45,17 @@ class MersenneTwister:
     xp: Any = np
 
     def __init__(self, seed: int) -> None:
-        unseeded: Any = _Unseeded()
-        self._bits = np.random.MT19937(unseeded)
+        self._made: Any = None
         self.seed(seed)
+
+    @property
+    def _bits(self) -> Any:
+        """NumPy's generator, from the first draw on: `import tdt` need not wait 10 ms for numpy.random."""
+        if self._made is None:
+            made: Any = np.random.MT19937(_unseeded())
+            made._legacy_seeding(self.initial_seed & 0xFFFFFFFF)
+            self._made = made
+        return self._made
 
     @property
     def _state(self) -> np.ndarray:
@@ -53,7 +66,8 @@ class MersenneTwister:
         """Start the stream of `seed`, of which MT19937 takes the low 32 bits."""
         self.initial_seed = seed
         self.cached: float | None = None
-        self._bits._legacy_seeding(seed & 0xFFFFFFFF)
+        if self._made is not None:
+            self._made._legacy_seeding(seed & 0xFFFFFFFF)
 
     def raw(self, n: int) -> np.ndarray:
         """The next `n` 32-bit words, in uint64."""

@@ -9,7 +9,6 @@ import os
 import pickle
 from collections.abc import Callable
 from contextlib import nullcontext
-from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
@@ -54,6 +53,8 @@ def save(
             )
         write(obj, f, "archive", pickle_protocol)
         return
+    from pathlib import Path  # 3 ms, which `import tdt` need not wait for
+
     path = Path(f)
     if not path.parent.is_dir():
         raise RuntimeError(f"Parent directory {path.parent} does not exist.")
