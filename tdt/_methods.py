@@ -13,6 +13,7 @@ from tdt._ops import (
     counting,
     decompositions,
     elementwise,
+    frames,
     index,
     join,
     linalg,
@@ -28,6 +29,7 @@ from tdt._ops import (
     shape,
     softmax,
     special,
+    spectral,
     split,
     statistics,
     view_copies,
@@ -65,7 +67,9 @@ METHODS: dict[Any, str] = {
         unique_consecutive""",
     shape: """
         adjoint broadcast_to diagonal expand flatten moveaxis movedim narrow ravel select squeeze swapaxes swapdims t
-        transpose unflatten unfold unsqueeze view""",
+        transpose unflatten unsqueeze view""",
+    frames: "unfold",
+    spectral: "istft stft",
     split: """
         as_strided chunk dsplit hsplit split split_with_sizes storage_offset tensor_split unbind unsafe_chunk unsafe_split
         unsafe_split_with_sizes vsplit""",

@@ -79,6 +79,7 @@ from tdt._ops.shape import *
 from tdt._ops.shuffle import *
 from tdt._ops.softmax import *
 from tdt._ops.special import *
+from tdt._ops.spectral import *
 from tdt._ops.split import *
 from tdt._ops.statistics import *
 from tdt._ops.view_copies import *

@@ -14,6 +14,7 @@ from tdt import (
     Tensor,  # and with it the methods of tensors
     _dtype,
 )
+from tdt._autocast import cast_for
 from tdt._creation import arange
 from tdt._dtype import SCALAR_NAMES
 from tdt._ops._common import Dims, with_out, wrap_dim
@@ -301,7 +302,8 @@ def _mode(name: str, norm: str | None) -> str:
 
 
 def _floated(name: str, input: Tensor, complex: bool) -> Tensor:
-    """`input` as floating point, or complex where that is wanted; RuntimeError for half precision."""
+    """`input` as floating point, or complex where that is wanted; RuntimeError for half precision outside of `autocast`."""
+    (input,) = cast_for("fft", input)
     dtype = input.dtype if input.dtype.category >= _dtype.FLOAT else _dtype.get_default_dtype()
     if dtype in (_dtype.float16, _dtype.bfloat16):
         raise RuntimeError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tdt._ops import shape, split
+from tdt._ops import frames, shape, split
 from tdt._ops._common import store_into
 from tdt._ops.elementwise import view_as_complex, view_as_real
 from tdt._ops.elementwise._front import named
@@ -34,7 +34,7 @@ VIEWS: dict[str, tuple[Callable[..., Any], str]] = {
     "t": (shape.t, ""),
     "transpose": (shape.transpose, ", 0, 1"),
     "unbind": (split.unbind, ""),
-    "unfold": (shape.unfold, ", 0, 2, 1"),
+    "unfold": (frames.unfold, ", 0, 2, 1"),
     "unsqueeze": (shape.unsqueeze, ", 0"),
     "view": (shape.view, ", (4,)"),
     "view_as_complex": (view_as_complex, ".float()"),

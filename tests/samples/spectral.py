@@ -43,3 +43,20 @@ samples(
     call(z(2, 3), dim=1, n=5),
     call(z(2, 1), dim=1, n=1),
 )
+
+
+def _added(a, dim, step, n):
+    frames = np.moveaxis(a, dim, 0)
+    total = np.zeros((n, *frames.shape[1:-1]), a.dtype)
+    for i, frame in enumerate(frames):
+        total[i * step : i * step + a.shape[-1]] += np.moveaxis(frame, -1, 0)
+    return np.moveaxis(total, 0, dim)
+
+
+samples(
+    "overlap_add",
+    _added,
+    *(call(x(2, 3, 5), dim=1, step=step, n=2 * step + 5) for step in (1, 2, 5, 7)),
+    call(z(3, 2, 4), dim=0, step=3, n=12),
+    call(x(1, 3), dim=0, step=2, n=4),
+)
