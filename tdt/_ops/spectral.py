@@ -20,18 +20,10 @@ __all__ = ["istft", "stft"]
 
 @casts_as_one
 def stft(
-    input: Tensor,
-    n_fft: int,
-    hop_length: int | None = None,
-    win_length: int | None = None,
-    window: Tensor | None = None,
-    center: bool = True,
-    pad_mode: str = "reflect",
-    normalized: bool = False,
-    onesided: bool | None = None,
-    return_complex: bool | None = None,
-    align_to_window: bool | None = None,
-) -> Tensor:
+    input: Tensor, n_fft: int, hop_length: int | None = None, win_length: int | None = None, window: Tensor | None = None,
+    center: bool = True, pad_mode: str = "reflect", normalized: bool = False, onesided: bool | None = None,
+    return_complex: bool | None = None, align_to_window: bool | None = None,
+) -> Tensor:  # fmt: skip
     """The spectra of windows of a signal: (…, frequencies, frames), of a signal (…, time) with one or no batch dimension.
 
     A frame has `n_fft` points and starts `hop_length` (default n_fft // 4) behind the one before. It is multiplied with
@@ -114,17 +106,10 @@ def _signal(x: Tensor, n_fft: int, hop: int, size: int, window: Tensor | None, b
 
 @casts_as_one
 def istft(
-    input: Tensor,
-    n_fft: int,
-    hop_length: int | None = None,
-    win_length: int | None = None,
-    window: Tensor | None = None,
-    center: bool = True,
-    normalized: bool = False,
-    onesided: bool | None = None,
-    length: int | None = None,
+    input: Tensor, n_fft: int, hop_length: int | None = None, win_length: int | None = None, window: Tensor | None = None,
+    center: bool = True, normalized: bool = False, onesided: bool | None = None, length: int | None = None,
     return_complex: bool = False,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """The signal whose `stft`, with the same settings, comes nearest to `input`, complex (…, frequencies, frames).
 
     Frames are transformed back, multiplied with the window once more, added up where they lie and divided by what the
@@ -139,19 +124,13 @@ def istft(
     tensor_argument("istft", input)
     if window is not None:
         tensor_argument("istft", window, "window", 5)
-    if not input.is_complex():
-        raise RuntimeError(
-            "istft requires a complex-valued input tensor matching the output from stft with return_complex=True."
-        )
     hop, size = n_fft // 4 if hop_length is None else hop_length, n_fft if win_length is None else win_length
     if window is None:
         _warn(
             "A window was not provided. All points of a frame count alike; give the window that stft had, or "
             "tdt.ones(n_fft) if it had none"
         )
-    what = (
-        f"istft({input.type()}{list(input.shape)}, n_fft={n_fft}, hop_length={hop}, win_length={size}, center={center})"
-    )
+    what = f"istft({input.type()}{list(input.shape)}, n_fft={n_fft}, hop_length={hop}, win_length={size}, {center=})"
     half = _check_spectrum(f"{what}: ", input, n_fft, hop, size, window, onesided)
     x, norm = input.transpose(-1, -2), "ortho" if normalized else "backward"
     x = x.unsqueeze(0) if input.ndim == 2 else x  # (batch, frames, frequencies)
@@ -163,33 +142,42 @@ def istft(
         if window is not None and window.is_complex():
             raise RuntimeError("Complex windows are incompatible with return_complex=False")
         x = fft_c2r(x if half else x[..., : n_fft // 2 + 1], dims=(2,), norm=norm, n=n_fft)
-    weights = _whole_window(window, size, n_fft, x)
     n = n_fft + hop * (x.shape[1] - 1)
     start = n_fft // 2 if center else 0
-    end = start + length if length is not None else n - start
+    end = n - start if length is None else start + length
     if end <= start:
         raise RuntimeError(f"{what}: expected a signal of at least 1 point, but got {end - start}")
-    total = overlap_add(x * weights, dim=1, step=hop, n=n)[:, start:end]
-    cover = overlap_add(weights.square().expand(1, x.shape[1], n_fft), dim=1, step=hop, n=n)[:, start:end]
-    if cover.device.type != "meta" and bool((cover.abs() < 1e-11).any()):
-        raise RuntimeError(
-            f"{what} window overlap add min: 1 or more points are under no frame, or where all windows are 0; a smaller "
-            "hop_length, center=True or another window covers them"
-        )
-    total = total / cover
+    made = _joined(what, x, _whole_window(window, size, n_fft, x), hop, slice(start, end))
     if end > n:
         _warn(
             "The length of signal is shorter than the length parameter. Result is being padded with zeros in the tail. "
             "Please check your center and hop_length settings."
         )
-        total = constant_pad_nd(total, (0, end - n))
-    return total if input.ndim == 3 else total.squeeze(0)
+        made = constant_pad_nd(made, (0, end - n))
+    return made if input.ndim == 3 else made.squeeze(0)
+
+
+def _joined(what: str, x: Tensor, window: Tensor, hop: int, part: slice) -> Tensor:
+    """`part` of the signal that frames (batch, frames, n_fft) give; RuntimeError where it has points under no window."""
+    frames, n_fft = x.shape[1:]
+    n = n_fft + hop * (frames - 1)
+    cover = overlap_add(window.square().expand(1, frames, n_fft), dim=1, step=hop, n=n)[:, part]
+    if cover.device.type != "meta" and bool((cover.abs() < 1e-11).any()):
+        raise RuntimeError(
+            f"{what} window overlap add min: 1 or more points are under no frame, or where all windows are 0; a smaller "
+            "hop_length, center=True or another window covers them"
+        )
+    return overlap_add(x * window, dim=1, step=hop, n=n)[:, part] / cover
 
 
 def _check_spectrum(
     what: str, x: Tensor, n_fft: int, hop: int, size: int, window: Tensor | None, onesided: bool | None
 ) -> bool:
     """Whether x has the frequencies of one side. RuntimeError where it, or a setting, does not fit the others."""
+    if not x.is_complex():
+        raise RuntimeError(
+            "istft requires a complex-valued input tensor matching the output from stft with return_complex=True."
+        )
     if x.ndim not in (2, 3):
         error = IndexError if x.ndim < 2 else RuntimeError
         raise error(f"{what}expected a tensor with 2 or 3 dimensions, (batch, frequency, frame), but got {x.ndim}")
