@@ -61,7 +61,8 @@ METHODS: dict[Any, str] = {
         xlogy""",
     special: "i0 igamma igammac mvlgamma",
     reduce: """
-        all amax amin aminmax any argmax argmin count_nonzero logsumexp max mean min nanmean nansum prod std sum var""",
+        all amax amin aminmax any argmax argmin count_nonzero hash_tensor logsumexp max mean min nanmean nansum prod std sum
+        var""",
     order: """
         argsort cummax cummin cumprod cumsum diff kthvalue logcumsumexp median mode msort nanmedian sort topk unique
         unique_consecutive""",

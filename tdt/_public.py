@@ -52,6 +52,7 @@ from tdt._ops.dropout import *
 from tdt._ops.elementwise import *
 from tdt._ops.embedding import *
 from tdt._ops.embedding_bag import *
+from tdt._ops.grid_sample import *
 from tdt._ops.in_place import *
 from tdt._ops.index import *
 from tdt._ops.join import *

@@ -136,7 +136,8 @@ def with_out(function: Callable[..., Any] | None = None, *, packed: bool = False
             return result
         if isinstance(result, Tensor):
             return store_into(out, result.contiguous() if packed else result, exact=True)
-        return type(result)(*[store_into(t, r, exact=True) for t, r in zip(out, result, strict=True)])
+        stored = [store_into(t, r, exact=True) for t, r in zip(out, result, strict=True)]
+        return tuple(stored) if type(result) is tuple else type(result)(*stored)
 
     given = inspect.signature(function)
     extra = inspect.Parameter("out", inspect.Parameter.KEYWORD_ONLY, default=None, annotation="Any")

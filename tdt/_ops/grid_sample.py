@@ -67,6 +67,21 @@ def grid_sample(input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mod
     return out.movedim(-1, 1).contiguous().to(kind)  # type: ignore[no-any-return]
 
 
+def grid_sampler(
+    input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
+) -> Tensor:
+    """`nn.functional.grid_sample` by numbers: 0 bilinear, 1 nearest, 2 bicubic; beyond, 0 zeros, 1 border, 2 reflection.
+
+    >>> import tdt
+    >>> tdt.grid_sampler(tdt.tensor([[[[1.0, 2.0]]]]), tdt.zeros(1, 1, 1, 2), 0, 0, False)
+    tensor([[[[1.5000]]]])
+    """
+    return grid_sample(input, grid, MODES[interpolation_mode], PADDING[padding_mode], align_corners)  # type: ignore[no-any-return]
+
+
+grid_sampler_2d = grid_sampler_3d = grid_sampler
+
+
 def _aligned(align_corners: bool | None) -> bool:
     if align_corners is None:
         warnings.warn("Default grid_sample and affine_grid behavior has changed to align_corners=False since 1.3.0. Please "
@@ -179,4 +194,4 @@ def affine_grid(theta: Tensor, size: Any, align_corners: bool | None = None) -> 
     return (base @ theta.transpose(1, 2)).reshape(size[0], *size[2:], dims)  # type: ignore[no-any-return]
 
 
-__all__: list[str] = []
+__all__ = ["grid_sampler", "grid_sampler_2d", "grid_sampler_3d"]

@@ -98,11 +98,12 @@ def group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None, bia
         raise RuntimeError(f"Expected num groups to be greater than 0, got {num_groups}")
     if shape[0] * shape[1] // num_groups * math.prod(shape[2:]) == 1:
         raise ValueError(f"Expected more than 1 value per channel when training, got input size {list(shape)}")
-    return per_group(input, num_groups, weight, bias, eps)
+    return per_group(input, num_groups, weight, bias, eps)[0]
 
 
-def per_group(input: Tensor, groups: int, weight: Tensor | None, bias: Tensor | None, eps: float) -> Tensor:
-    """`group_norm` for groups of any size."""
+def per_group(input: Tensor, groups: int, weight: Tensor | None, bias: Tensor | None,
+              eps: float) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    """`group_norm` for groups of any size; each group's mean, and the inverse of its deviation."""
     shape = input._a.shape
     if groups <= 0 or shape[1] % groups:
         raise RuntimeError(f"Expected number of channels in input to be divisible by num_groups, but got input of shape "
@@ -116,8 +117,8 @@ def per_group(input: Tensor, groups: int, weight: Tensor | None, bias: Tensor | 
     half = x.dtype in HALF
     if half:
         x, weight, bias = (None if v is None else v.float() for v in (x, weight, bias))
-    out = _group_norm(x, weight, bias, groups=groups, eps=eps)[0]
-    return out.to(input.dtype) if half else out
+    out, mean, rstd = _group_norm(x, weight, bias, groups=groups, eps=eps)
+    return out.to(input.dtype) if half else out, mean, rstd
 
 
 __all__: list[str] = []

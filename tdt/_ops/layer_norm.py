@@ -85,13 +85,20 @@ def layer_norm(input: Tensor, normalized_shape: Any, weight: Tensor | None = Non
     >>> layer_norm(tdt.tensor([1.0, 3.0]), (2,))
     tensor([-1.0000,  1.0000])
     """
+    return normed_and_statistics(input, normalized_shape, weight, bias, eps)[0]
+
+
+def normed_and_statistics(input: Tensor, normalized_shape: Any, weight: Tensor | None, bias: Tensor | None,
+                          eps: float) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    """`layer_norm`; each row's mean, and the inverse of its standard deviation."""
     dims = _check_rows("layer_norm", input, normalized_shape, weight=weight, bias=bias)
     check_dtypes(input, [weight, bias])
     x = input.contiguous()
     if all(value is None or value.dtype is x.dtype for value in (weight, bias)):
-        return _layer_norm(x, weight, bias, dims=dims, eps=eps)[0]
+        return _layer_norm(x, weight, bias, dims=dims, eps=eps)  # type: ignore[no-any-return]
     wide = (None if value is None else value.float() for value in (weight, bias))
-    return _layer_norm(x.float(), *wide, dims=dims, eps=eps)[0].to(input.dtype)
+    out, mean, rstd = _layer_norm(x.float(), *wide, dims=dims, eps=eps)
+    return out.to(input.dtype), mean, rstd
 
 
 def rms_norm(input: Tensor, normalized_shape: Any, weight: Tensor | None = None, eps: float | None = None) -> Tensor:

@@ -139,9 +139,17 @@ def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor |
     if eps < 0 or (training and eps == 0):
         kind = "positive during training" if training else "non-negative"
         raise ValueError(f"batch_norm eps must be {kind}, but got {eps}")
+    return normed_and_statistics(input, running_mean, running_var, weight, bias, training, momentum, eps)[0]
+
+
+def normed_and_statistics(input: Tensor, running_mean: Tensor | None, running_var: Tensor | None, weight: Tensor | None,
+                          bias: Tensor | None, training: bool, momentum: float,
+                          eps: float) -> tuple[Tensor, Tensor | None, Tensor | None]:  # fmt: skip
+    """`batch_norm` for batches of any size; and in training each channel's mean, and the inverse of its deviation."""
+    shape = input.shape
     if not input.numel():  # nothing to normalise, and no channels to speak of: one weight joins the graph for all
         out = input.clone() if weight is None else input * weight[0]
-        return out if bias is None else out + bias[0]
+        return out if bias is None else out + bias[0], None, None
     if len(shape) < 2:
         raise IndexError(f"batch_norm: expected input (N, C, *), but got {list(shape)}")
     given = {"running_mean": running_mean, "running_var": running_var, "weight": weight, "bias": bias}
@@ -154,13 +162,14 @@ def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor |
     check_dtypes(input, list(given.values()))
     if kind in HALF:
         input, weight, bias, *stats = (None if v is None else v.float() for v in (input, weight, bias, *stats))  # type: ignore[assignment]
+    mean = rstd = None
     if training:
-        out = _by_batch(input, running_mean, running_var, weight, bias, momentum, eps)
+        out, mean, rstd = _by_batch(input, running_mean, running_var, weight, bias, momentum, eps)
     elif running_mean is None or running_var is None:
         raise RuntimeError("Expected running_mean and running_var to be defined when training=False")
     else:
         out = _normalise(input, *stats, weight, bias, eps)  # type: ignore[arg-type]
-    return out.to(kind) if kind in HALF else out  # type: ignore[no-any-return, attr-defined]
+    return out.to(kind) if kind in HALF else out, mean, rstd  # type: ignore[attr-defined]
 
 
 def check_dtypes(input: Tensor, given: list[Tensor | None]) -> None:
@@ -176,7 +185,7 @@ def check_dtypes(input: Tensor, given: list[Tensor | None]) -> None:
 
 
 def _by_batch(x: Tensor, running_mean: Tensor | None, running_var: Tensor | None, weight: Tensor | None,
-              bias: Tensor | None, momentum: float, eps: float) -> Tensor:  # fmt: skip
+              bias: Tensor | None, momentum: float, eps: float) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """Normalised by the batch's own statistics, towards which the running ones move."""
     out, mean, rstd = _batch_norm(x, weight, bias, eps=eps)
     count = x.numel() // x.shape[1]
@@ -186,7 +195,7 @@ def _by_batch(x: Tensor, running_mean: Tensor | None, running_var: Tensor | None
         if running_var is not None:
             var = (1 / (rstd.detach() * rstd.detach()) - eps) * (count / (count - 1))
             running_var.copy_(running_var * (1 - momentum) + var * momentum)
-    return out
+    return out, mean, rstd
 
 
 def _normalise(x: Tensor, mean: Tensor, var: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float) -> Tensor:

@@ -7,10 +7,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from tdt._dtype import float32
+from tdt._ops import layer_norm as rows
 from tdt._ops import norm
+from tdt._ops._common import with_out
 from tdt._ops.group_norm import per_group
-from tdt._ops.layer_norm import layer_norm as functional_layer_norm
 from tdt._tensor import Tensor
+
+Normed = tuple[Tensor, Tensor, Tensor]
 
 
 def batch_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None,
@@ -46,7 +50,7 @@ def group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None, bia
     >>> tdt.group_norm(tdt.tensor([[[1.0, 3.0]]]), 1)
     tensor([[[-1.0000,  1.0000]]])
     """
-    return per_group(input, num_groups, weight, bias, eps)
+    return per_group(input, num_groups, weight, bias, eps)[0]
 
 
 def layer_norm(input: Tensor, normalized_shape: Any, weight: Tensor | None = None, bias: Tensor | None = None,
@@ -57,7 +61,57 @@ def layer_norm(input: Tensor, normalized_shape: Any, weight: Tensor | None = Non
     >>> tdt.layer_norm(tdt.tensor([1.0, 3.0]), (2,))
     tensor([-1.0000,  1.0000])
     """
-    return functional_layer_norm(input, normalized_shape, weight, bias, eps)
+    return rows.layer_norm(input, normalized_shape, weight, bias, eps)
 
 
-__all__ = ["batch_norm", "group_norm", "instance_norm", "layer_norm"]
+def _with_statistics(found: tuple[Tensor, Any, Any], input: Tensor, *weights: Tensor | None) -> Normed:
+    """What is normed, and its statistics in the dtype of PyTorch's: float32 beside weights of it."""
+    kind = float32 if any(w is not None and w.dtype is float32 for w in weights) else input.dtype
+    out, *statistics = found
+    return out, *(input.new_empty(0) if v is None else v.to(kind) for v in statistics)  # type: ignore[return-value]
+
+
+@with_out
+def native_batch_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None,
+                      running_var: Tensor | None, training: bool, momentum: float, eps: float) -> Normed:  # fmt: skip
+    """`batch_norm`; in training each channel's mean and the inverse of its standard deviation, else two empty tensors.
+
+    >>> import tdt
+    >>> tdt.native_batch_norm(tdt.tensor([[1.0], [5.0]]), None, None, None, None, True, 0.1, 0.0)[1:]
+    (tensor([3.]), tensor([0.5000]))
+    """
+    found = norm.normed_and_statistics(input, running_mean, running_var, weight, bias, training, momentum, eps)
+    out, mean, rstd = _with_statistics(found, input, weight, bias, running_mean, running_var)
+    return out, mean.detach(), rstd.detach()
+
+
+def native_layer_norm(input: Tensor, normalized_shape: Any, weight: Tensor | None, bias: Tensor | None,
+                      eps: float) -> Normed:  # fmt: skip
+    """`layer_norm`; each row's mean and the inverse of its standard deviation.
+
+    >>> import tdt
+    >>> tdt.native_layer_norm(tdt.tensor([1.0, 5.0]), (2,), None, None, 0.0)
+    (tensor([-1.,  1.]), tensor([3.]), tensor([0.5000]))
+    """
+    found = rows.normed_and_statistics(input, normalized_shape, weight, bias, eps)
+    out, mean, rstd = _with_statistics(found, input, weight, bias)
+    return out, mean.detach(), rstd.detach()
+
+
+def native_group_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, N: int, C: int, HxW: int,  # noqa: N803
+                      group: int, eps: float) -> Normed:  # fmt: skip
+    """`group_norm` of N samples, C channels and HxW places; each group's mean and the inverse of its standard deviation.
+
+    >>> import tdt
+    >>> tdt.native_group_norm(tdt.tensor([[[1.0, 5.0]]]), None, None, 1, 1, 2, 1, 0.0)[1:]
+    (tensor([[3.]]), tensor([[0.5000]]))
+    """
+    if input.numel() != N * C * HxW:
+        raise RuntimeError(f"Expected input of N * C * HxW = {N * C * HxW} elements, but got {input.numel()}")
+    return _with_statistics(per_group(input, group, weight, bias, eps), input, weight, bias)
+
+
+__all__ = [
+    "batch_norm", "group_norm", "instance_norm", "layer_norm", "native_batch_norm", "native_group_norm",
+    "native_layer_norm",
+]  # fmt: skip

@@ -16,8 +16,8 @@ from tdt._tensor import Tensor
 from tdt.autograd._op import Op, finish, op, unary
 
 __all__ = [
-    "all", "amax", "amin", "aminmax", "any", "argmax", "argmin", "count_nonzero", "logsumexp", "max", "mean", "min",
-    "nanmean", "nansum", "prod", "std", "std_mean", "sum", "var", "var_mean",
+    "all", "amax", "amin", "aminmax", "any", "argmax", "argmin", "count_nonzero", "hash_tensor", "logsumexp", "max",
+    "mean", "min", "nanmean", "nansum", "prod", "std", "std_mean", "sum", "var", "var_mean",
 ]  # fmt: skip
 
 AllDims = tuple[int, ...] | None
@@ -450,3 +450,32 @@ def count_nonzero(input: Tensor, dim: Dims = None) -> Tensor:
     tensor(2)
     """
     return _count_nonzero(input, dim=wrap_dims(dim, input.ndim))
+
+
+@op(name="hash_tensor", dtypes=REAL, packed=True)
+def _hash_tensor(xp: ModuleType, x: Any, *, dim: AllDims = None, keepdim: bool = False) -> Any:
+    bits = x.astype(xp.int64 if x.dtype.kind in "biu" else xp.float64).view(xp.uint64)
+    dims = tuple(range(x.ndim)) if dim is None else dim
+    for d in dims:
+        bits = bits.swapaxes(d, 0)
+        while (n := len(bits)) > 1:  # CuPy's ufuncs have no reduce
+            bits = xp.concatenate([bits[: n // 2] ^ bits[n - n // 2 :], bits[n // 2 : n - n // 2]])
+        bits = bits.swapaxes(d, 0)
+    return bits if keepdim else bits.squeeze(dims)
+
+
+def hash_tensor(
+    input: Tensor, dim: Dims = (), *, keepdim: bool = False, mode: int = 0, out: Tensor | None = None
+) -> Tensor:
+    """Exclusive or over `dim` (one, several, all) of the elements' bits, as float64 or int64: uint64. `mode`: 0.
+
+    >>> import tdt
+    >>> tdt.hash_tensor(tdt.tensor([5, 3]))
+    tensor(6, dtype=tdt.uint64)
+    """
+    if mode != 0:
+        raise RuntimeError(f"hash_tensor: unknown mode {mode}; there is 0, exclusive or")
+    dims = wrap_dims(dim, input.ndim)
+    refuse_empty("hash_tensor", input, dims)
+    refuse_out(out, _dtype.uint64)
+    return finish(_hash_tensor, out, input, dim=dims, keepdim=keepdim)

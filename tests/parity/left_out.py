@@ -18,7 +18,6 @@ LEFT_OUT: dict[str, str] = {
     "_chunk_cat": "PyTorch's own, of sharded training",
     "_unsafe_masked_index*": "PyTorch's own, of its compiler; the public form is indexing",
     "_upsample_bilinear2d_aa": "PyTorch's own; the public function is interpolate(antialias=True)",
-    "hash_tensor": "a checksum of bits",
     "chalf": "there is no complex32",
 }
 

@@ -4,7 +4,7 @@ import numpy as np
 import scipy.special as sp
 import scipy.stats
 
-from tests.samples._sample import bools, call, distinct, ints, samples, x, z
+from tests.samples._sample import bools, by_torch, call, distinct, ints, samples, x, z
 
 A, ALL, FAR = x(2, 3, 4), {"dim": None, "keepdim": False}, distinct(2, 3, 4)
 DIMS = [ALL, {"dim": (1,), "keepdim": False}, {"dim": (0, 2), "keepdim": True}]
@@ -53,6 +53,13 @@ for _name in ("all", "any"):
 for _name in ("argmax", "argmin"):
     _arg = getattr(np, _name)
     samples(_name, reduced(_arg), call(FAR, **ALL), call(FAR, dim=1, keepdim=False), call(FAR, dim=2, keepdim=True))
+samples(
+    "hash_tensor",
+    by_torch(lambda torch, a, dim, keepdim: torch.hash_tensor(a, () if dim is None else dim, keepdim=keepdim)),
+    *(call(FAR, **how) for how in DIMS),
+    call(ints(2, 5), dim=(1,), keepdim=True),
+    call(x(), dim=None, keepdim=False),
+)
 samples(
     "count_nonzero",
     lambda a, dim: np.count_nonzero(a, axis=dim),
