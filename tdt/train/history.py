@@ -64,7 +64,10 @@ class History:
         if wanted in self.series:
             return wanted
         scores = [tag for tag in self.series if tag.startswith(("valid/", "train_epoch/"))]
-        scores.sort(key=lambda tag: (not tag.startswith("valid/"), tag.endswith("/loss")))
+        terms = [key.removeprefix("loss.") for key in self.settings if key.startswith("loss.")]
+        last = ["loss", *terms]  # the metrics stand before these
+        rank = {tag: last.index(name) + 1 if (name := tag.partition("/")[2]) in last else 0 for tag in scores}
+        scores.sort(key=lambda tag: (not tag.startswith("valid/"), rank[tag]))
         return scores[0] if scores else None
 
     def best(self, tag: str) -> tuple[int, float] | None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
 import tdt
 from tdt import nn
+from tdt.train import history
 from tdt.train.build import build
 from tdt.train.config import ConfigError, loads
 from tdt.train.session import Session
@@ -51,6 +53,14 @@ def test_several_losses_are_summed_by_weight_logged_by_name_and_metrics_see_the_
     valid = {key.removeprefix("valid/"): value for key, value in scores.items() if key.startswith("valid/")}
     assert set(valid) == {"loss", "digit", "image", "accuracy"}
     assert valid["loss"] == pytest.approx(valid["digit"] + 0.5 * valid["image"])
+    told = history.read(session.run)
+    for chosen, series, settings in (
+        ("valid/image", told.series, told.settings),
+        ("valid/accuracy", told.series, {k: v for k, v in told.settings.items() if k != "checkpoint.best"}),
+        ("valid/loss", {k: v for k, v in told.series.items() if "accuracy" not in k},
+         {k: v for k, v in told.settings.items() if k != "checkpoint.best"}),
+    ):  # fmt: skip
+        assert replace(told, series=series, settings=settings).watched == chosen  # as `Parts.watched` does
 
 
 @pytest.mark.parametrize(
@@ -75,6 +85,7 @@ def test_an_autoencoder_is_compared_with_its_input(loss: str):
         ("target: input, ", "", 16, "loss.image", "size"),
         ("weight_in_total: 0.5", "weight_in_total: much", 16, "loss.image.weight_in_total", "expected float, got 'much'"),
         ("weight_in_total", "weight_in_totl", 16, "loss.image.weight_in_totl", "unknown argument of MSELoss"),
+        ("weight_in_total", "weight", 16, "loss.image.weight", "reduction, input, target, weight_in_total"),
         ("  digit:", "  accuracy:", 15, "loss.accuracy", "'accuracy' cannot name a loss: it is a metric"),
         ("  digit:", "  loss:", 15, "loss.loss", "cannot name a loss"),
         ("MSELoss", "MseLoss", 16, "loss.image", "no loss is called 'MseLoss'"),
