@@ -15,4 +15,14 @@ def decided(reading: Reading, given: Tensor, targets: Tensor, names: list[str]) 
     if targets.is_floating_point() or given.ndim <= targets.ndim:
         return given, []
     count = given.shape[1]
-    return given.argmax(1), names if len(names) == count else [str(number) for number in range(count)]
+    return given.argmax(1), named(names, count)
+
+
+def named(names: list[str], count: int) -> list[str]:
+    """The names of a model's `count` outputs: the numbers of those beyond the classes, and of all where there are too few.
+
+    >>> named(["cat", "dog"], 3), named(["cat", "dog"], 1)
+    (['cat', 'dog', '2'], ['0'])
+    """
+    known = names if len(names) <= count else []
+    return [*known, *map(str, range(len(known), count))]

@@ -17,7 +17,7 @@ from tdt.train._failures import Explained
 from tdt.train._fault import fault_point
 from tdt.train.build import Parts, build
 from tdt.train.config import loads
-from tdt.train.deciding import decided
+from tdt.train.deciding import decided, named
 from tdt.train.metrics import Reading
 from tdt.train.metrics.confusion import confusion_matrices, confusion_matrix
 from tdt.train.state import data_state, fitting, generators, load_model, load_run
@@ -185,6 +185,6 @@ def evaluate_checkpoint(
     names, several = parts.facts["classes"], reading.threshold is not None and targets.numel() > len(targets)
     predictions, classes = decided(reading, given, targets, names)
     if several:
-        classes = names if len(names) == targets.shape[1] else [str(number) for number in range(targets.shape[1])]
+        classes = named(names, targets.shape[1])
     told = targets.tolist(), predictions.tolist(), classes
     return Evaluation(Path(path), meta["step"], meta["epoch"], split, scores, *told, reading.ignore_index, several)

@@ -23,6 +23,7 @@ from tdt.train.build import build_alone
 from tdt.train.checkpoint import CheckpointError
 from tdt.train.config import loads
 from tdt.train.datasets.table import read_text, rows_of
+from tdt.train.deciding import named
 from tdt.train.metrics import Reading
 from tdt.train.nested import leaves, mapped
 from tdt.train.state import fitting, load_model, load_run
@@ -137,8 +138,7 @@ class Predictor:
         if self.reading.threshold is not None and len(values) == 1:
             values = [1 - values[0], values[0]]
             classes = classes if len(classes) == 2 else ["no", "yes"]
-        labels = classes if len(classes) == len(values) else [str(number) for number in range(len(values))]
-        ranked = sorted(zip(labels, values, strict=True), key=lambda pair: -pair[1])
+        ranked = sorted(zip(named(classes, len(values)), values, strict=True), key=lambda pair: -pair[1])
         return Prediction(name, classes=tuple(ranked))
 
     @property
