@@ -173,14 +173,22 @@ CONFIG = ("name: a\ndata: {{train: Digits, augment: [{}], transform: [ToTensor]}
           "loss: CrossEntropyLoss\noptimizer: SGD(lr=0.1)\ntrain: {{steps: 1}}\n")  # fmt: skip
 
 
-def test_a_config_nests_steps():
-    nested = "'RandomApply([RandomHorizontalFlip(p=1.0), ColorJitter(0.1)], p=0.9)'"
+@pytest.mark.parametrize(
+    "nested",
+    [
+        "'RandomApply([RandomHorizontalFlip(p=1.0), ColorJitter(0.1)], p=0.9)'",
+        "{type: RandomApply, transforms: [RandomHorizontalFlip, 'ColorJitter(0.1)'], p: 0.9}",
+    ],
+)
+def test_a_config_nests_steps(nested: str):
     component = loads(CONFIG.format(nested)).data.augment[0]
     made = transforms.create(component)
     assert isinstance(made, RandomApply) and [type(step) for step in made.transforms] == [
         RandomHorizontalFlip,
         ColorJitter,
     ]
+    with pytest.raises(ConfigError, match=r"transforms.0: no transform is called 'Flop'"):
+        loads(CONFIG.format("{type: RandomApply, transforms: [Flop]}"))
     with pytest.raises(ConfigError, match="Lambda takes a Python function, and a config holds no code"):
         loads(CONFIG.format("Lambda"))
 

@@ -9,7 +9,7 @@ from tdt.train.config import calls
 from tdt.train.config.errors import ConfigErrors, Source
 from tdt.train.config.nodes import BROKEN, Call, Mapping, Node, Scalar, Sequence, join, plain, present
 from tdt.train.config.scalars import spell
-from tdt.train.config.signatures import argument_types, check_arguments
+from tdt.train.config.signatures import argument_types, check_arguments, is_component, item_type
 from tdt.train.registry import Registry, nearest
 
 
@@ -113,7 +113,7 @@ class Reader:
         args = [self.argument(node, join(path, i), types.get(i)) for i, node in enumerate(call.args)]
         written = {key: node for key, node in call.kwargs.items() if key not in also}
         kwargs = {key: self.argument(node, join(path, key), types.get(key)) for key, node in written.items()}
-        args, kwargs = check_arguments(target, call, args, kwargs, path, self.known, self.errors)
+        args, kwargs = check_arguments(target, call, args, kwargs, path, self.known, self.errors, also)
         if len(self.errors) > before:
             return None
         sources: dict[int | str, Source] = {number: node.named_at for number, node in enumerate(call.args)}
@@ -125,7 +125,10 @@ class Reader:
         if isinstance(node, Call) or (isinstance(node, Mapping) and "type" in node.items):
             return self.read(node, path) or BROKEN
         if isinstance(node, Sequence):
-            return [self.argument(item, join(path, number), None) for number, item in enumerate(node.items)]
+            inner = item_type(annotation)
+            return [self.argument(item, join(path, number), inner) for number, item in enumerate(node.items)]
+        if isinstance(node, Scalar) and isinstance(node.value, str) and is_component(annotation):
+            return self.read(node, path) or BROKEN
         if isinstance(node, Mapping):
             return {key: self.argument(item, join(path, key), None) for key, item in node.items.items()}
         return plain(node)

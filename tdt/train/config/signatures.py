@@ -77,8 +77,12 @@ def check_arguments(
     path: str,
     registry: Registry,
     errors: ConfigErrors,
+    also: tuple[str, ...] = (),
 ) -> tuple[list[Any], dict[str, Any]]:
-    """(args, kwargs) in the types the signature asks for; what does not fit is added to `errors`."""
+    """(args, kwargs) in the types the signature asks for; what does not fit is added to `errors`.
+
+    also: further keywords that may stand there, and are read elsewhere.
+    """
     parameters = parameters_of(target, len(registry.supplied))
     args, kwargs = list(args), dict(kwargs)
     own = itertools.takewhile(lambda p: p.name not in BY_TDT, parameters.values())
@@ -94,7 +98,7 @@ def check_arguments(
             args[number] = _checked(parameter, value, call.args[number], join(path, parameter.name), errors)
     for name, value in list(kwargs.items()):
         node, here = call.kwargs[name], join(path, name)
-        if not _is_settable(name, parameters, registry, call.name, node, here, errors):
+        if not _is_settable(name, parameters, registry, call.name, node, here, errors, also):
             continue
         parameter = parameters.get(name)
         value = value if parameter is None else _checked(parameter, value, node, here, errors)
@@ -127,9 +131,9 @@ def check_options(
 
 def _is_settable(
     name: str, parameters: dict[str, Parameter], registry: Registry, owner: str, node: Node, path: str,
-    errors: ConfigErrors,
+    errors: ConfigErrors, also: tuple[str, ...] = (),
 ) -> bool:  # fmt: skip
-    """Whether a config may set the argument `name`; if not, that is added to `errors`."""
+    """Whether a config may set the argument `name`; if not, that is added to `errors`, with what `also` may stand there."""
     open_ended = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
     refused = getattr(registry.find(owner), "refused_arguments", {})
     suggestion = None
@@ -142,7 +146,7 @@ def _is_settable(
     elif name in refused:
         message = f"{owner} has none: {refused[name]}"
     else:
-        options = [p for p in parameters if p not in BY_TDT]
+        options = [p for p in parameters if p not in BY_TDT] + list(also)
         suggestion = nearest(name, options)
         listed = "" if suggestion else f"; it takes: {', '.join(options)}" if options else "; it takes none"
         message = f"unknown argument of {owner}{listed}"
@@ -309,6 +313,19 @@ def spell_type(annotation: Any) -> str:
     if layers_wanted(annotation):
         return "a layer"
     return f"a {getattr(annotation, '__name__', annotation)}"
+
+
+def item_type(annotation: Any) -> Any:
+    """What the items of a list are, where an argument takes one; else None."""
+    origin, inner = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin in (typing.Union, types.UnionType):
+        return next(filter(None, map(item_type, inner)), None)
+    return inner[0] if origin in LISTS and inner else None
+
+
+def is_component(annotation: Any) -> bool:
+    """Whether what is annotated so is of a class of tdt's, which a config writes as a name or a call: a transform."""
+    return inspect.isclass(annotation) and annotation.__module__.startswith("tdt.") and not is_tensor(annotation)
 
 
 def layers_wanted(annotation: Any) -> str | None:
