@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from typing import Any
 
@@ -68,9 +69,13 @@ def build_objective(terms: tuple[LossTerm, ...], errors: ConfigErrors) -> Object
 
 
 def create(known: registry.Registry, component: Component, errors: ConfigErrors, *leading: Any) -> Any:
-    """What the component names, or None after reporting why its constructor refused."""
+    """What the component names, or None after reporting why its constructor refused, or what it warned of."""
     try:
-        return known.create(component, *leading)
-    except SAYS_NO as error:
-        errors.add(component, str(error))
+        with warnings.catch_warnings():
+            warnings.simplefilter(
+                "error", UserWarning
+            )  # as of the dropout of a single recurrent layer, which does nothing
+            return known.create(component, *leading)
+    except (*SAYS_NO, UserWarning) as error:
+        errors.add(component, str(error), kind="unused" if isinstance(error, UserWarning) else "bad-value")
         return None

@@ -118,6 +118,14 @@ def test_options_that_every_group_sets():
     assert said(changes={"momentum: 0.9": f"momentum: 0.9, param_groups: {both.replace('two.*', 'two.bias')}"}) == []
 
 
+def test_what_a_layer_warns_of():
+    recurrent = (
+        'rows: "Flatten(1, 2)", lstm: "LSTM(8, 4, dropout=0.1)", out: Pick(0), flat: Flatten, two: LazyLinear(10)}'
+    )
+    [(key, message)] = said(changes={'flatten: Flatten, one: "Linear(64, 16)", two: "Linear(16, 10)"}': recurrent})
+    assert key == "model.lstm" and "dropout=0.1 and num_layers=1" in message
+
+
 def test_augment_without_a_random_step():
     found = said(changes={"transform: [ToTensor]": "transform: [ToTensor]\n  augment: [Pad(2), CenterCrop(8)]"})
     assert [at for at, _ in found] == ["data.augment"]
