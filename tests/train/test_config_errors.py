@@ -237,7 +237,12 @@ def test_a_wrong_file_name_gets_the_nearest(tmp_path: Path, monkeypatch: pytest.
         with pytest.raises(ConfigError) as caught:
             load(name)
         assert caught.value.problems[0].suggestion == suggestion
-        assert str(caught.value).startswith(f"{name}:1:1: no such file")
+        assert str(caught.value).startswith(f"{name}: no such file")
+
+
+def test_a_key_of_another_section_is_told_its_place():
+    found = problems(GOOD, "epochs=3", "lr=0.1", "train.batch_size=8", "data.every=3")
+    assert [p.suggestion for p in found] == ["train.epochs", "optimizer.lr", "data.loader.batch_size", None]
 
 
 def test_a_list_without_brackets_is_told_to_have_some():

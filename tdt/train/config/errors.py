@@ -21,15 +21,16 @@ COMMAND_LINE = "<command line>"
 class Source:
     """A place in a config: file as the user named it, line and column from 1.
 
-    For an override the file is `<command line>`, the line counts the overrides, the column lies in its text.
+    For an override the file is `<command line>`, the line counts the overrides, the column lies in its text. Line 0 is
+    the file as a whole.
     """
 
     file: str
-    line: int
-    column: int
+    line: int = 0
+    column: int = 0
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.line}:{self.column}"
+        return f"{self.file}:{self.line}:{self.column}" if self.line else self.file
 
     def path(self, written: str) -> Path:
         """A path that is written here: relative to the file's folder, on the command line to the working folder."""

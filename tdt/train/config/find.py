@@ -30,7 +30,7 @@ def find(name: str | Path, errors: ConfigErrors, where: Source | None = None, fo
     where: the `extends` that names it, for the report. folder: where a relative path starts.
     """
     path = folder / name
-    key, where = ("extends", where) if where else ("", Source(str(name), 1, 1))
+    key, where = ("extends", where) if where else ("", Source(str(name)))
     try:
         if path.exists():
             return path
@@ -39,14 +39,11 @@ def find(name: str | Path, errors: ConfigErrors, where: Source | None = None, fo
         return None
     known = bundled()
     stem = path.stem if path.suffix in (".yaml", ".yml") else path.name
-    plain = len(Path(name).parts) == 1
-    if plain and stem in known:
+    if len(Path(name).parts) == 1 and stem in known:
         return known[stem]
-    suggestion = None
-    if (key or not plain) and path.parent.is_dir():
-        close = nearest(path.name, [other.name for other in path.parent.iterdir()])
-        suggestion = str(Path(name).parent / close) if close else None
-    suggestion = suggestion or nearest(stem, known)
+    written = dict(zip(known, known, strict=True))
+    written |= {other.stem: str(Path(name).parent / other.name) for other in sorted(path.parent.glob("*.y*ml"))}
+    suggestion = written.get(nearest(stem, written) or "")
     listed = "" if suggestion else f"; bundled: {', '.join(known)}" if known else ""
     errors.add(where, f"no such file, and no bundled config{listed}", suggestion, kind="file", key=key)
     return None
@@ -54,20 +51,20 @@ def find(name: str | Path, errors: ConfigErrors, where: Source | None = None, fo
 
 def read_text(path: Path, errors: ConfigErrors) -> str | None:
     """The text of a config file; None after reporting why it cannot be read."""
-    start = Source(str(path), 1, 1)
+    whole = Source(str(path))
     if path.is_dir():
         inside = path / "config.yaml"
         suggestion = str(inside) if inside.is_file() else None
-        errors.add(start, "is a directory; a config is a file", suggestion, kind="file")
+        errors.add(whole, "is a directory; a config is a file", suggestion, kind="file")
         return None
     try:
         with path.open("rb") as file:
             data = file.read(LARGEST + 1)
     except OSError as error:
-        errors.add(start, f"cannot be read: {error.strerror or error}", kind="file")
+        errors.add(whole, f"cannot be read: {error.strerror or error}", kind="file")
         return None
     if len(data) > LARGEST:
-        errors.add(start, f"is larger than {LARGEST // 1024} KiB; is it a config?", kind="file")
+        errors.add(whole, f"is larger than {LARGEST // 1024} KiB; is it a config?", kind="file")
         return None
     return decode(data, str(path), errors)
 
@@ -75,7 +72,7 @@ def read_text(path: Path, errors: ConfigErrors) -> str | None:
 def decode(data: bytes, file: str, errors: ConfigErrors) -> str | None:
     """UTF-8 bytes, with or without a byte order mark, as text; None after reporting the first that is not."""
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
-        errors.add(Source(file, 1, 1), "is UTF-16; save it as UTF-8", kind="file")
+        errors.add(Source(file), "is UTF-16; save it as UTF-8", kind="file")
         return None
     try:
         return data.decode("utf-8-sig")

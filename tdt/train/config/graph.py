@@ -117,7 +117,9 @@ def _check_names(
                 item = graph.items[name]
                 where = item.items["from"].where if isinstance(item, Mapping) and "from" in item.items else item.where
                 key = join(path, f"graph.{name}.from")
-                errors.add(where, f"there is no node {source!r}", nearest(source, known), kind="unknown-name", key=key)
+                near = nearest(source, known)
+                advice = "" if near or "inputs" in node.items else "; what the data give is named in inputs"
+                errors.add(where, f"there is no node {source!r}{advice}", near, kind="unknown-name", key=key)
     for name in outputs:
         if name not in known:
             where, key = node.items["outputs"].where, join(path, "outputs")

@@ -30,6 +30,8 @@ _BOUNDS = {
     "less_than": ("lt", "less than"),
     "less_than_equal": ("le", "at most"),
 }
+_SECTIONS = ("data", "data.loader", "train", "checkpoint", "log")
+_OF_OPTIMIZERS = ("lr", "momentum", "weight_decay", "betas", "param_groups")
 _REQUIRED = ("data", "model", "loss", "optimizer", "train")
 
 
@@ -89,9 +91,16 @@ def _shown(value: Any) -> str:
 def _add_unknown(node: Node, path: str, loc: tuple[Any, ...], errors: ConfigErrors) -> None:
     section = _section(loc[:-1])
     known, reason = _keys(loc[:-1]), section.refused.get(str(loc[-1]))
-    suggestion = None if reason else nearest(str(loc[-1]), known)
+    suggestion = None if reason else _elsewhere(str(loc[-1])) or nearest(str(loc[-1]), known)
     listed = f": {reason}" if reason else "" if suggestion else f"; known: {', '.join(known)}"
     errors.add(node.key_source or node.source, f"unknown key{listed}", suggestion, kind="unknown-key", key=path)
+
+
+def _elsewhere(name: str) -> str | None:
+    """The key path of the one other section that knows `name`: epochs → train.epochs."""
+    paths = [join(path, name) for path in _SECTIONS if name in _keys(tuple(path.split(".")))]
+    paths += [f"optimizer.{name}"] if name in _OF_OPTIMIZERS else []
+    return paths[0] if len(paths) == 1 else None
 
 
 def _keys(loc: tuple[Any, ...]) -> list[str]:
