@@ -106,7 +106,7 @@ def _check_resume(resume: str, written: list[str], otherwise: bool, root: Path) 
         config = Run.open(resume, root).folder / "config.yaml"
         anew = shlex.join(["tdt", "train", str(config), *written, f"weights.from={resume}", *_at(root)])
         raise typer.BadParameter(
-            f"{'; '.join(wrong)}. A resumed run may change {', '.join(ALLOWED)}; "
+            f"{'; '.join(wrong)}\nA resumed run may change {', '.join(ALLOWED)}; "
             f"to train on from its weights with other values: {anew}"
         )
 

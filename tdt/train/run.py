@@ -157,6 +157,10 @@ def find_checkpoint(where: str | os.PathLike[str], root: str | os.PathLike[str] 
     Raises RunError for no such run, CheckpointError for a run without a checkpoint.
     """
     if Path(where).is_file():
+        if Path(where).suffix in (".yaml", ".yml"):
+            raise CheckpointError(
+                f"{where}: is a config; give a run of it, by its name or number as tdt runs lists them"
+            )
         return Path(where)
     if Path(where).suffix == ".safetensors":
         what = "is a folder; a checkpoint is a file" if Path(where).is_dir() else "no such checkpoint file"

@@ -20,6 +20,7 @@ TABLES = (".csv", ".tsv")
 TARGETS = ("target", "label", "class", "y")  # names that a column to predict often has
 SIDES = (128, 96, 64, 32)  # of the squares that images of several sizes become
 LOOKED_AT = 200  # images
+NAMED = 5  # of the files that cannot be read
 
 
 class Unfit(ValueError):
@@ -197,7 +198,9 @@ def _sizes(paths: Sequence[str]) -> list[tuple[int, int]]:
         except (OSError, SyntaxError, ValueError):
             unread.append(path)
     if unread:
-        raise Unfit(f"{unread[0]}: is no image that can be read{f', and {len(unread) - 1} more' * (len(unread) > 1)}")
+        others = f" and {len(unread) - NAMED:,} more" if len(unread) > NAMED else ""
+        advice = "remove it, or give another in its place" if len(unread) == 1 else f"remove these{others}"
+        raise Unfit("\n".join([*(f"{path}: is no image that can be read" for path in unread[:NAMED]), advice]))
     return sizes
 
 

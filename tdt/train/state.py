@@ -158,6 +158,9 @@ def fitting(path: str | os.PathLike[str]) -> Iterator[None]:
     """Turns what goes wrong where a checkpoint's state is put back into a CheckpointError."""
     try:
         yield
+    except KeyError as error:
+        lacking = error.args[0] if error.args else "something"
+        raise CheckpointError(f"{path}: its state lacks {lacking!r}; another version of tdt wrote it?") from error
     except (LookupError, TypeError, ValueError, RuntimeError, AttributeError) as error:
         raise CheckpointError(f"{path}: its state does not fit its config: {reason(error)}") from error
 

@@ -141,7 +141,7 @@ def test_a_run_does_not_go_on_from_what_no_run_has_written(run, tmp_path):
     shutil.copytree(run, copied)
     path = copied / "checkpoints" / "last.safetensors"
     for facts, said in (
-        ({"optimizer": None}, "does not fit its config: KeyError: 'optimizer'"),
+        ({"optimizer": None}, "its state lacks 'optimizer'; another version of tdt wrote it"),
         ({"step": []}, "step mi"),
     ):
         path.unlink()

@@ -172,7 +172,7 @@ def test_images_of_several_sizes_are_resized(capsys):
         (["notes.txt"], "notes.txt: expected a .csv or .tsv file, a folder or a template"),
         (["empty"], "empty has no folders"),
         (["one"], "images of two classes are needed"),
-        (["broken"], "is no image that can be read"),
+        (["broken"], "broken/cat/0.png: is no image that can be read\nremove it, or give another in its place"),
         (["digits-mlp", "--target", "x"], "--target is a column of a table"),
     ],
 )

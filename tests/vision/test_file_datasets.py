@@ -255,7 +255,7 @@ def test_image_folder_says_what_is_missing(tmp_path):
     with pytest.raises(FileNotFoundError, match="has no folders; it takes one for each class"):
         ImageFolder(tmp_path)
     (tmp_path / "empty").mkdir()
-    with pytest.raises(FileNotFoundError, match="no images in .* for empty"):
+    with pytest.raises(FileNotFoundError, match="no images in .* for empty; .* or set allow_empty"):
         ImageFolder(tmp_path)
     assert len(ImageFolder(tmp_path, allow_empty=True)) == 0
 

@@ -97,7 +97,8 @@ class ImageFolder(Dataset):
         empty = [name for name in self.classes if self.class_to_idx[name] not in having]
         if empty and not allow_empty:
             raise FileNotFoundError(f"ImageFolder: no images in {self.root} for {', '.join(empty)}; "
-                                    f"images end in {', '.join(endings)}")  # fmt: skip
+                                    f"images end in {', '.join(endings)}; take out the folders that are no "
+                                    "classes, or set allow_empty")  # fmt: skip
         if split is not None:
             self.samples = [sample for own in self._by_class() for sample in
                             (own[i] for i in share_out(len(own), valid, test, seed)[split])]  # fmt: skip
