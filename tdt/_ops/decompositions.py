@@ -1,4 +1,4 @@
-"""Decompositions and inverses of matrices, in batches: svd, qr, cholesky, eigh, inv, det, solve."""
+"""Decompositions of matrices, in batches: svd, qr, cholesky. Eigenvalues are in eigen.py, LU in lu.py."""
 
 from __future__ import annotations
 
@@ -8,44 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from tdt import _backend
-from tdt._dtype import FLOATING_AND_COMPLEX, LAPACK, SCALAR_NAMES
+from tdt._dtype import LAPACK
+from tdt._errors import LinAlgError
 from tdt._node_names import shown_as
 from tdt._ops._common import with_out
+from tdt._ops._matrices import by_columns, check_info, check_matrix, columns, each, lapack
 from tdt._ops.order import return_type
-from tdt._tensor import Tensor, wrap
-from tdt.autograd._mode import state
+from tdt._ops.triangular import _solve_triangular, triangular_right
+from tdt._tensor import Tensor
 from tdt.autograd._op import op
 
-__all__ = ["cholesky", "det", "inverse", "logdet", "qr", "slogdet", "svd"]
-
-
-def check_matrix(name: str, x: Tensor, square: bool = False) -> None:
-    """RuntimeError unless x is floating-point with at least 2 dimensions, the last two equal where `square`."""
-    if x.ndim < 2:
-        raise RuntimeError(f"{name}: The input tensor A must have at least 2 dimensions.")
-    if square and x.shape[-1] != x.shape[-2]:
-        raise RuntimeError(
-            f"{name}: A must be batches of square matrices, but they are {x.shape[-2]} by {x.shape[-1]} matrices"
-        )
-    check_float(name, x)
-
-
-def check_float(name: str, x: Tensor) -> None:
-    """RuntimeError unless x is floating-point or complex."""
-    if x.dtype.category not in FLOATING_AND_COMPLEX:
-        raise RuntimeError(f"{name}: Expected a floating point or complex tensor as input. Got {SCALAR_NAMES[x.dtype]}")
-
-
-def _refusal(name: str, error: Exception) -> RuntimeError:
-    from tdt._errors import LinAlgError
-
-    return LinAlgError(f"{name}: {error}")
-
-
-def by_columns(a: Any) -> Any:
-    """The same matrices with their columns in order in memory, as LAPACK leaves them and PyTorch hands them on."""
-    return a.swapaxes(-1, -2).copy(order="C").swapaxes(-1, -2)
+__all__ = ["cholesky", "qr", "svd"]
 
 
 @op(dtypes=LAPACK, outputs=("U", "S", "Vh"))
@@ -62,8 +35,10 @@ def _svd(xp: ModuleType, x: Any, *, full_matrices: bool = True) -> Any:
         return by_columns(u), xp.zeros((*eye, k), x.real.dtype), by_columns(vh)
     try:
         U, S, Vh = xp.linalg.svd(x, full_matrices=full_matrices)
-    except np.linalg.LinAlgError as error:
-        raise _refusal("linalg.svd", error) from None
+    except np.linalg.LinAlgError:
+        raise LinAlgError(
+            "linalg.svd: The algorithm failed to converge because the input matrix contained non-finite values."
+        ) from None
     return by_columns(U), S, by_columns(Vh)
 
 
@@ -107,17 +82,22 @@ def _(g: tuple, U: Tensor, S: Tensor, Vh: Tensor, full_matrices: bool) -> Tensor
 
 
 @with_out
-def svd_full(A: Tensor, full_matrices: bool = True) -> Any:
+def svd_full(A: Tensor, full_matrices: bool = True, *, driver: str | None = None) -> Any:
     """(U, S, Vh) with A = U diag(S) Vh, singular values from large to small; all three in batches.
 
     Gradients through U and Vh exist where the singular values differ; for complex A the loss must not depend on the
-    phase of the singular vectors. The further vectors that full_matrices adds are not unique and get no gradient.
+    phase of the singular vectors. The further vectors that full_matrices adds are not unique and get no gradient. `driver`
+    names one of the GPU's algorithms; on the CPU there is one.
 
     >>> import tdt
     >>> tdt.linalg.svd(tdt.tensor([[3.0, 0.0], [0.0, 2.0]])).S
     tensor([3., 2.])
     """
     check_matrix("linalg.svd", A)
+    if driver is not None and not A.is_cuda:
+        raise RuntimeError(
+            "linalg.svd: keyword argument `driver=` is only supported on CUDA inputs with cuSOLVER backend."
+        )
     return return_type("linalg_svd", ("U", "S", "Vh"))(*_svd(A, full_matrices=full_matrices))
 
 
@@ -167,15 +147,10 @@ def _(g: tuple, Q: Tensor, R: Tensor, mode: str) -> Tensor:
     lower = inner.tril()
     strict = inner.tril(-1)
     symmetric = strict + strict.mH + (lower - strict).real.to(inner.dtype)
-    left = _solve_right(gQ + Q @ symmetric, main.mH)
+    left = triangular_right(gQ + Q @ symmetric, main.mH, upper=False)
     from tdt._ops.join import cat
 
     return cat([left, Q @ gR[..., k:]], -1) if n > k else left
-
-
-def _solve_right(B: Tensor, A: Tensor) -> Tensor:
-    """X with X A = B."""
-    return _solve(A.mT, B.mT).mT
 
 
 @with_out
@@ -208,229 +183,78 @@ def qr(input: Tensor, some: bool = True) -> Any:
     return return_type("qr", ("Q", "R"))(*_qr(input, mode="reduced" if some else "complete"))
 
 
-@op(dtypes=LAPACK)
-def _inv(xp: ModuleType, x: Any) -> Any:
-    try:
-        return by_columns(xp.linalg.inv(x))
-    except np.linalg.LinAlgError:
-        raise _refusal(
-            "linalg.inv",
-            ValueError(
-                "The diagonal element is zero, the inversion could not be completed because the input matrix is "
-                "singular."
-            ),
-        ) from None
-
-
-_inv.vjp("x")(lambda g, out: -(out.mH @ g @ out.mH))
-
-
-@with_out
-def inverse(input: Tensor) -> Tensor:
-    """The inverse of each square matrix; LinAlgError where one is singular.
-
-    >>> import tdt
-    >>> tdt.inverse(tdt.tensor([[2.0, 0.0], [0.0, 4.0]]))
-    tensor([[0.5000, 0.0000],
-            [0.0000, 0.2500]])
-    """
-    check_matrix("linalg.inv", input, square=True)
-    return _inv(input)
-
-
-@op(dtypes=LAPACK)
-def _det(xp: ModuleType, x: Any) -> Any:
-    with np.errstate(all="ignore"):  # a warning would be of NumPy's own module, which no filter of ours covers
-        return xp.asarray(xp.linalg.det(x))
-
-
-@_det.vjp("x")
-def _(g: Tensor, x: Tensor, out: Tensor) -> Tensor:
-    """det(A) · A^-H, from the cofactors: U diag(products of the other singular values) Vh, right for singular A too."""
-    U, S, Vh = _svd(x, full_matrices=False)
-    n = S.shape[-1]
-    if not (S._a[..., -1:] <= n * np.finfo(S._a.dtype).eps * S._a[..., :1]).any():
-        return (g * out.conj()).unsqueeze(-1).unsqueeze(-1) * _inv(x).mH
-    g = g.unsqueeze(-1).unsqueeze(-1)
-    if state.grad:  # the factors of a singular matrix have no derivatives
-        return g * _cofactors(x).conj()
-    eye = S.new_ones(n).diag_embed() != 0
-    others = S.unsqueeze(-2).expand(*S.shape[:-1], n, n).masked_fill(eye, 1).prod(-1)
-    phase = (_det(U) * _det(Vh)).unsqueeze(-1).unsqueeze(-1)
-    return g * phase.conj() * (U @ (others.unsqueeze(-1) * Vh))
-
-
-def _cofactors(x: Tensor) -> Tensor:
-    """The determinants of what is left of each matrix without row i and column j, with the signs of a chessboard."""
-    from tdt._ops.index import getitem
-
-    n = x.shape[-1]
-    left = np.array([[j for j in range(n) if j != i] for i in range(n)], np.int64).reshape(n, n - 1)
-    rows, columns = (wrap(_backend.namespace(x._a).asarray(a)) for a in (left[:, None, :, None], left[:, None, :]))
-    signs = x.new_tensor([[(-1) ** (i + j) for j in range(n)] for i in range(n)])
-    return _det(getitem(x, (..., rows, columns))) * signs
-
-
-@with_out
-def det(input: Tensor) -> Tensor:
-    """The determinant of each square matrix.
-
-    >>> import tdt
-    >>> tdt.det(tdt.tensor([[2.0, 0.0], [0.0, 4.0]]))
-    tensor(8.)
-    """
-    check_matrix("linalg.det", input, square=True)
-    return _det(input)
-
-
-@op(dtypes=LAPACK, outputs=("sign", "logabsdet"))
-def _slogdet(xp: ModuleType, x: Any) -> Any:
-    sign, value = xp.linalg.slogdet(x)
-    return xp.asarray(sign), xp.asarray(value)
-
-
-@_slogdet.vjp("x")
-def _(g: tuple, x: Tensor, sign: Tensor) -> Tensor:
-    g_sign, g_log = g
-    weight = 0 if g_log is None else g_log
-    if g_sign is not None and x.is_complex():
-        weight = weight - (g_sign.conj() * sign).imag * 1j
-    if not isinstance(weight, Tensor):
-        return x.new_zeros(x.shape)
-    return weight.unsqueeze(-1).unsqueeze(-1) * _inv(x).mH
-
-
-@with_out
-def slogdet(input: Tensor) -> Any:
-    """(sign, logabsdet): the determinant as sign · exp(logabsdet), without overflow.
-
-    >>> import tdt
-    >>> tdt.slogdet(tdt.eye(2))[1]
-    tensor(0.)
-    """
-    check_matrix("linalg.slogdet", input, square=True)
-    return return_type("slogdet", ("sign", "logabsdet"))(*_slogdet(input))
-
-
-def logdet(input: Tensor) -> Tensor:
-    """The logarithm of the determinant; nan where it is negative.
-
-    >>> import tdt
-    >>> tdt.logdet(tdt.eye(2))
-    tensor(0.)
-    """
-    check_matrix("logdet", input, square=True)
-    sign, value = _slogdet(input)
-    return value + sign.log()
-
-
-@op(dtypes=LAPACK)
+@op(dtypes=LAPACK, outputs=("L", "info"))
 def _cholesky(xp: ModuleType, x: Any) -> Any:
     try:
-        return xp.linalg.cholesky(x)
-    except np.linalg.LinAlgError:
-        raise _refusal(
-            "linalg.cholesky",
-            ValueError("The factorization could not be completed because the input is not positive-definite."),
-        ) from None
+        return xp.linalg.cholesky(x), xp.zeros(x.shape[:-2], np.int32)
+    except np.linalg.LinAlgError:  # some of the batch have no factor: say which
+        factor = lapack("potrf", x.dtype.char)
+        return each(lambda a: factor(a, lower=1, clean=1), (columns(x.shape, x.dtype), _codes(x)), x)
+
+
+def _codes(x: Any) -> np.ndarray:
+    return np.zeros(x.shape[:-2], np.int32)
 
 
 @_cholesky.vjp("x")
-def _(g: Tensor, out: Tensor) -> Tensor:
+def _(g: tuple, L: Tensor) -> Tensor:
     """Murray, arXiv:1602.07527."""
-    phi = (out.mH @ g).tril()
+    phi = (L.mH @ g[0]).tril()
     half = phi - phi.diagonal(0, -2, -1).diag_embed() / 2
     symmetric = (half + half.mH) / 2
-    inner = _solve(out.mH, symmetric)
-    return _solve_right(inner, out)
+    return triangular_right(_solve_triangular(L.mH, symmetric, upper=True), L, upper=False)
+
+
+NOT_POSITIVE = (
+    "The factorization could not be completed because the input is not positive-definite (the leading minor of order {} "
+    "is not positive-definite)."
+)
+
+
+@with_out
+@shown_as("LinalgCholeskyExBackward0")
+def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -> Any:
+    """(L, info): as `cholesky`, and info 0, or the order of the leading minor that is not positive-definite, not an error.
+
+    >>> import tdt
+    >>> tdt.linalg.cholesky_ex(tdt.tensor([[1.0, 2.0], [2.0, 1.0]])).info
+    tensor(2, dtype=tdt.int32)
+    """
+    check_matrix("linalg.cholesky", A, square=True)
+    L, info = _cholesky(A.mH if upper else A)  # the triangle that is read is the one that is made
+    if check_errors:
+        check_info("linalg.cholesky_ex", info, NOT_POSITIVE)
+    return return_type("linalg_cholesky_ex", ("L", "info"))(L.mH if upper else L, info)
+
+
+@with_out
+@shown_as("LinalgCholeskyExBackward0")
+def linalg_cholesky(A: Tensor, *, upper: bool = False) -> Tensor:
+    """The lower triangular L with A = L Lᴴ (upper=True: Lᴴ); LinAlgError unless A is positive-definite.
+
+    >>> import tdt
+    >>> tdt.linalg.cholesky(tdt.tensor([[4.0, 0.0], [0.0, 9.0]]))
+    tensor([[2., 0.],
+            [0., 3.]])
+    """
+    return _checked_cholesky("linalg.cholesky", A, upper)
 
 
 @with_out
 @shown_as("LinalgCholeskyExBackward0")
 def cholesky(input: Tensor, upper: bool = False) -> Tensor:
-    """The lower triangular L with input = L L^H (or its upper form); LinAlgError unless positive-definite.
+    """The lower triangular L with input = L Lᴴ (upper=True: Lᴴ); linalg.cholesky is the newer form.
 
     >>> import tdt
     >>> tdt.cholesky(tdt.tensor([[4.0, 0.0], [0.0, 9.0]]))
     tensor([[2., 0.],
             [0., 3.]])
     """
-    check_matrix("linalg.cholesky", input, square=True)
-    lower = _cholesky(input)
-    return lower.mH if upper else lower
+    return _checked_cholesky("cholesky", input, upper)
 
 
-@op(dtypes=LAPACK, elementwise=False)
-def _solve(xp: ModuleType, a: Any, b: Any) -> Any:
-    try:
-        return by_columns(xp.linalg.solve(a, b))
-    except np.linalg.LinAlgError:
-        raise _refusal("linalg.solve", ValueError("The solver failed because the input matrix is singular.")) from None
-
-
-_solve.vjp("a")(lambda g, a, out: -(_solve(a.mH, g) @ out.mH))
-_solve.vjp("b")(lambda g, a: _solve(a.mH, g))
-
-
-@with_out
-def solve(A: Tensor, B: Tensor, left: bool = True) -> Tensor:
-    """X with A X = B (left=False: X A = B); B is a matrix, or a batch of vectors. LinAlgError where A is singular.
-
-    >>> import tdt
-    >>> tdt.linalg.solve(tdt.tensor([[2.0, 0.0], [0.0, 4.0]]), tdt.tensor([2.0, 4.0]))
-    tensor([1., 1.])
-    """
-    check_matrix("linalg.solve", A, square=True)
-    if A.dtype is not B.dtype:
-        raise RuntimeError(
-            f"linalg.solve: Expected A and B to have the same dtype, but found A of type {SCALAR_NAMES[A.dtype]} "
-            f"and B of type {SCALAR_NAMES[B.dtype]} instead"
-        )
-    vector = B.ndim == 1 or (A.ndim - 1 == B.ndim and B.shape == A.shape[:-1])
-    if vector:
-        if not left:
-            raise RuntimeError(
-                "linalg.solve: Vector broadcasting of the left hand side is not supported for left=False."
-            )
-        return _solve(A, B.unsqueeze(-1)).squeeze(-1)
-    if (B.shape[-2] if left else B.shape[-1]) != A.shape[-1]:
-        raise RuntimeError(
-            f"linalg.solve: Incompatible shapes of A and B for the equation {'AX = B' if left else 'XA = B'} "
-            f"({A.shape[-2]}x{A.shape[-1]} and {B.shape[-2]}x{B.shape[-1]})"
-        )
-    return _solve(A, B) if left else _solve_right(B, A)
-
-
-@op(dtypes=LAPACK, outputs=("eigenvalues", "eigenvectors"))
-def _eigh(xp: ModuleType, x: Any, *, UPLO: str = "L") -> Any:
-    values, vectors = xp.linalg.eigh(x, UPLO)
-    return values, by_columns(vectors)
-
-
-@_eigh.vjp("x")
-def _(g: tuple, eigenvalues: Tensor, eigenvectors: Tensor) -> Tensor:
-    """Magnus, 1985; for complex matrices the loss must not depend on the phase of the eigenvectors."""
-    g_values, g_vectors = g
-    V = eigenvectors
-    if g_vectors is None:
-        return (V * g_values.unsqueeze(-2)) @ V.mH
-    gap = eigenvalues.unsqueeze(-2) - eigenvalues.unsqueeze(-1)
-    inner = (V.mH @ g_vectors) / (gap + gap.new_ones(gap.shape[-1]).diag_embed())
-    inner = inner - inner.diagonal(0, -2, -1).diag_embed()
-    if g_values is not None:
-        inner = inner + g_values.diag_embed()
-    return V @ inner @ V.mH
-
-
-@with_out
-def eigh(A: Tensor, UPLO: str = "L") -> Any:
-    """(eigenvalues, eigenvectors) of Hermitian matrices, from small to large; UPLO says which triangle is read.
-
-    >>> import tdt
-    >>> tdt.linalg.eigh(tdt.tensor([[2.0, 0.0], [0.0, 1.0]])).eigenvalues
-    tensor([1., 2.])
-    """
-    check_matrix("linalg.eigh", A, square=True)
-    if UPLO.upper() not in ("L", "U"):
-        raise RuntimeError(f"Expected UPLO argument to be 'L' or 'U', but got {UPLO}")
-    return return_type("linalg_eigh", ("eigenvalues", "eigenvectors"))(*_eigh(A, UPLO=UPLO.upper()))
+def _checked_cholesky(name: str, A: Tensor, upper: bool) -> Tensor:
+    check_matrix(name, A, square=True)
+    L, info = _cholesky(A.mH if upper else A)
+    check_info(name, info, NOT_POSITIVE)
+    return L.mH if upper else L

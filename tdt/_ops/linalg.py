@@ -14,7 +14,8 @@ from tdt._autocast import cast_for, casts_as_one
 from tdt._dtype import FLOAT, FLOATING_AND_COMPLEX, NUMBERS, SCALAR_NAMES, check_category
 from tdt._node_names import label, shown_as
 from tdt._ops._common import Dims, keep, spelled, store_into, wrap_dim, wrap_dims
-from tdt._ops.decompositions import check_float, svd_full
+from tdt._ops._matrices import check_float
+from tdt._ops.decompositions import svd_full
 from tdt._ops.elementwise._front import named, refuse_out, tensor_argument
 from tdt._overlap import follow
 from tdt._tensor import Tensor

@@ -65,6 +65,8 @@ DEVIATIONS = [
               "divided by 0 is NumPy's"),
     Deviation("native_group_norm", "value", ("float64",), "PyTorch raises RuntimeError: Expected X.is_contiguous",
               "PyTorch's entry point takes no strided input, for which group_norm makes a copy; here both do"),
+    *[Deviation("matrix_exp", check, HALF, "value at", "computed in float32 here; in half precision PyTorch's overflows")
+      for check in ("value", "method")],
     # Mistakes of PyTorch 2.13.
     *[Deviation("as_strided_scatter", check, ("float64", "complex128"), "value at",
                 "what was replaced gets the gradient as well") for check in ("gradient", "second gradient")],
@@ -121,7 +123,12 @@ OTHER_NODES: dict[str, str] = {
 ANY_STRIDES = frozenset((
     "linalg.svd", "svd", "linalg.qr", "qr", "linalg.eigh", "linalg.inv", "linalg.solve",
     "linalg.cholesky", "cholesky", "argwhere", "nonzero", "multinomial",
-    "linalg.matrix_power",
+    "linalg.matrix_power", "linalg.cholesky_ex", "cholesky_inverse", "cholesky_solve", "triangular_solve",
+    "linalg.solve_triangular", "linalg.inv_ex", "linalg.solve_ex", "pinverse", "linalg.pinv", "linalg.pinv/hermitian",
+    "linalg.pinv/singular", "linalg.eig", "lu", "linalg.lu", "linalg.lu_factor", "linalg.lu_factor_ex", "lu_unpack",
+    "lu_solve", "linalg.lu_solve", "ormqr", "geqrf", "linalg.householder_product", "linalg.ldl_factor",
+    "linalg.ldl_factor_ex", "linalg.ldl_solve", "linalg.lstsq", "linalg.lstsq/grad_oriented", "linalg.tensorinv",
+    "linalg.tensorsolve",
 ))  # fmt: skip
 
 
@@ -140,6 +147,11 @@ def _old_svd(args: tuple, kwargs: dict, result: Any) -> Any:
 def _eigh(args: tuple, kwargs: dict, result: Any) -> Any:
     values, vectors = result
     return values, (vectors * values.unsqueeze(-2)) @ vectors.mH, vectors.mH @ vectors
+
+
+def _eig(args: tuple, kwargs: dict, result: Any) -> Any:
+    values, vectors = result
+    return values, vectors.abs(), (vectors * values.unsqueeze(-2)) @ vectors.inverse()
 
 
 def _qr(args: tuple, kwargs: dict, result: Any) -> Any:
@@ -176,6 +188,7 @@ UNIQUE: dict[str, Callable[[tuple, dict, Any], Any]] = {
     "argsort": _argsorted,
     "linalg.svd": _svd,
     "svd": _old_svd,
+    "linalg.eig": _eig,
     "linalg.eigh": _eigh,
     "linalg.qr": _qr,
     "qr": _qr,

@@ -3,7 +3,7 @@
 import numpy as np
 
 import tdt
-from tests.samples._sample import call, distinct, samples, x, z
+from tests.samples._sample import by_torch, call, distinct, samples, x, z
 
 SQUARE = x(2, 3, 3) + 3 * np.eye(3)
 COMPLEX = z(3, 3) + 3 * np.eye(3)
@@ -62,13 +62,111 @@ samples(
     call(z(2, 3), ord=3.0, dim=(0,), keepdim=True),
 )
 
-samples("cholesky", np.linalg.cholesky, call(POSITIVE), call(HERMITIAN), constrain=symmetric)
+
+def fine(a):
+    """LAPACK's code for each of the matrices: 0."""
+    return np.zeros(a.shape[:-2], np.int32)
+
+
+samples("cholesky", lambda a: (np.linalg.cholesky(a), fine(a)), call(POSITIVE), call(HERMITIAN), constrain=symmetric)
 samples(
     "det", np.linalg.det, call(SQUARE), call(COMPLEX), call(SINGULAR), call(SINGULAR.real[:1] * SINGULAR.real[:, :1])
 )
 samples("slogdet", np.linalg.slogdet, call(SQUARE), call(COMPLEX))
-samples("inv", np.linalg.inv, call(SQUARE), call(COMPLEX))
-samples("solve", np.linalg.solve, call(SQUARE, x(2, 3, 2)), call(COMPLEX, z(3, 2)))
+samples("inv", lambda a: (np.linalg.inv(a), fine(a)), call(SQUARE), call(COMPLEX))
+samples("solve", lambda a, b: (np.linalg.solve(a, b), fine(a)), call(SQUARE, x(2, 3, 2)), call(COMPLEX, z(3, 2)))
+
+
+def solve_triangular(a, b, upper, unitriangular=False):
+    a = np.triu(a) if upper else np.tril(a)
+    diagonal = np.eye(a.shape[-1])
+    return np.linalg.solve(np.where(diagonal, 1, a) if unitriangular else a, b)
+
+
+samples(
+    "solve_triangular",
+    solve_triangular,
+    call(SQUARE, x(2, 3, 2), upper=True),
+    call(SQUARE, x(3, 1), upper=False),
+    call(SQUARE[0], x(2, 3, 2), upper=True, unitriangular=True),
+    call(SQUARE.swapaxes(-2, -1), x(2, 3, 2), upper=False, unitriangular=True),
+    call(COMPLEX, z(3, 2), upper=False),
+    call(x(2, 0, 0), x(2, 0, 3), upper=True),
+)
+
+
+def lu_factor(a):
+    from scipy.linalg import lu_factor
+
+    found = [lu_factor(m) for m in a.reshape((-1, *a.shape[-2:]))]
+    LU, pivots = (np.stack(f) for f in zip(*found, strict=True))
+    return LU.reshape(a.shape), (pivots + 1).astype(np.int32).reshape((*a.shape[:-2], -1)), fine(a)
+
+
+samples("lu_factor", lu_factor, call(SQUARE), call(x(4, 3)), call(x(2, 4)), call(z(3, 3)), call(z(4, 2)), call(z(2, 3)))
+samples(
+    "permutation",
+    lambda pivots, rows: np.array([[1, 0, 2], [2, 0, 1]]),
+    call(np.array([[2, 2, 3], [3, 3, 3]], np.int32), rows=3),
+)
+samples(
+    "eig",
+    np.linalg.eig,
+    call(SQUARE),
+    call(COMPLEX),
+    unique=lambda values, V: (values, V * V.sum(-2, keepdim=True).conj()),
+)
+samples(
+    "geqrf",
+    by_torch(lambda torch, a: torch.geqrf(a)),
+    call(x(2, 4, 3), grad=False),
+    call(z(2, 3), grad=False),
+)
+samples(
+    "pinv",
+    lambda a, atol, rtol, hermitian=False: np.linalg.pinv(a, rtol, hermitian=hermitian),
+    call(x(2, 4, 3), 0.0, 1e-10),
+    call(x(2, 4), 0.0, 1e-10),
+    call(z(3, 2), 0.0, 1e-10),
+    call(x(0, 3), 0.0, 1e-10),
+)
+
+
+def lstsq(a, b, rcond, driver):
+    from scipy.linalg import lstsq
+
+    found = [lstsq(p, q) for p, q in zip(a, b, strict=True)]
+    solution, rank = np.stack([f[0] for f in found]), np.array([f[2] for f in found])
+    return solution, rank, np.stack([f[3] for f in found]), fine(a)
+
+
+samples(
+    "lstsq",
+    lstsq,
+    call(x(2, 4, 3), x(2, 4, 2), rcond=1e-10, driver="gelsd"),
+    call(x(2, 3, 4), x(2, 3, 1), rcond=1e-10, driver="gelss"),
+    call(z(1, 4, 2), z(1, 4, 2), rcond=1e-10, driver="gelsd"),
+)
+
+
+def matrix_exp(a):
+    values, V = np.linalg.eig(a)
+    result = (V * np.exp(values)[..., None, :]) @ np.linalg.inv(V)
+    return result if np.iscomplexobj(a) else result.real
+
+
+samples("matrix_exp", matrix_exp, call(x(2, 3, 3)), call(z(3, 3)), call(x(0, 0), grad=False))
+samples(
+    "ldl_factor",
+    by_torch(lambda torch, a, hermitian: torch.linalg.ldl_factor_ex(a, hermitian=hermitian)),
+    call(POSITIVE - 9 * np.eye(3), grad=False, hermitian=False),
+    call(HERMITIAN, grad=False, hermitian=True),
+)
+samples(
+    "ldl_solve",
+    by_torch(lambda torch, LD, p, b, hermitian: torch.linalg.ldl_solve(LD, p, b, hermitian=hermitian)),
+    call(SQUARE, np.array([[1, 2, 3]] * 2, np.int32), x(2, 3, 2), grad=False, hermitian=False),
+)
 samples(
     "eigh",
     lambda a, UPLO: np.linalg.eigh(a, UPLO),
