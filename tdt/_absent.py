@@ -111,11 +111,13 @@ def refuses_removed_arguments(function: Callable[..., Any]) -> Callable[..., Any
     return checked
 
 
-def takes_old_order(tensors: int, *scalars: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def takes_old_order(
+    tensors: int, *scalars: str, stacklevel: int = 2
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Let a function of so many tensors take its scalars by position too: `add(x, 2, y)` is `add(x, y, alpha=2)`.
 
     So PyTorch took them before 1.5, and still does, with a warning: `add_(2, y)`, `addcmul_(v, a, b)`,
-    `addmm(beta, x, alpha, a, b)`, `x.addmm_(beta, alpha, a, b)`.
+    `addmm(beta, x, alpha, a, b)`, `x.addmm_(beta, alpha, a, b)`. stacklevel: how far above the function its caller is.
     """
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -128,7 +130,8 @@ def takes_old_order(tensors: int, *scalars: str) -> Callable[[Callable[..., Any]
             if len(args) != tensors + len(given):
                 return function(*args, **kwargs)  # which says what is wrong
             new = ", ".join(f"{name}={value}" for name, value in given.items())
-            warnings.warn(f"{function.__name__}: numbers before tensors are deprecated; write {new}", stacklevel=2)
+            said = f"{function.__name__}: numbers before tensors are deprecated; write {new}"
+            warnings.warn(said, stacklevel=stacklevel)
             first = tuple(arg for arg in first if not isinstance(arg, (int, float, complex)))
             return function(*first, *rest, **given, **kwargs)
 

@@ -11,6 +11,7 @@ import numpy as np
 from tdt import _dtype
 from tdt._creation import tensor
 from tdt._dtype import SCALAR_NAMES
+from tdt._ops._calls import fronts
 from tdt._ops.elementwise.complex_numbers import complex as complex_
 from tdt._ops.join import cat, meshgrid, stack
 from tdt._tensor import Tensor
@@ -102,3 +103,6 @@ def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
     column = wide.unsqueeze(-1)
     powers = cat([column.new_ones(x.numel(), min(n, 1)), column.expand(x.numel(), max(n - 1, 0))], 1).cumprod(1)  # type: ignore[attr-defined]
     return powers if increasing else powers.flip(-1)
+
+
+fronts(globals(), __all__)

@@ -9,6 +9,7 @@ from typing import Any
 
 from tdt import _dtype
 from tdt._dtype import FLOATING, INT, SCALAR_NAMES
+from tdt._ops._calls import fronts
 from tdt._ops._common import store_into
 from tdt._ops.elementwise._front import refuse_out, tensor_argument
 from tdt._ops.order import return_type
@@ -222,3 +223,6 @@ def _equal_edges(name: str, points: Tensor, bins: Sequence[int], ends: Any) -> l
             low, high = low - 0.5, high + 0.5
         edges.append(linspace(low, high, n + 1, dtype=points.dtype, device=points.device))
     return edges
+
+
+fronts(globals(), __all__)

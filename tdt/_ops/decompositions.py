@@ -11,6 +11,7 @@ import numpy as np
 from tdt._dtype import LAPACK
 from tdt._errors import LinAlgError
 from tdt._node_names import shown_as
+from tdt._ops._calls import fronts
 from tdt._ops._common import with_out
 from tdt._ops._matrices import by_columns, check_info, check_matrix, columns, each, lapack
 from tdt._ops.order import return_type
@@ -258,3 +259,6 @@ def _checked_cholesky(name: str, A: Tensor, upper: bool) -> Tensor:
     L, info = _cholesky(A.mH if upper else A)
     check_info(name, info, NOT_POSITIVE)
     return L.mH if upper else L
+
+
+fronts(globals(), __all__)

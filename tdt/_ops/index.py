@@ -11,6 +11,7 @@ import numpy as np
 
 from tdt import _backend, _dtype
 from tdt._backend.layout import in_order
+from tdt._ops._calls import fronts
 from tdt._ops.elementwise._front import refuse_out, tensor_argument
 from tdt._ops.elementwise.select import _copy, _fill
 from tdt._ops.shape import ALL_OF, expand, slice_view
@@ -457,3 +458,6 @@ def fill_diagonal_(input: Tensor, fill_value: Any, wrap: bool = False) -> Tensor
     for top in range(0, height if wrap and width else min(height, 1), width + 1):
         input[top:].diagonal().fill_(fill_value)
     return input
+
+
+fronts(globals(), [*__all__, "index_put_"])

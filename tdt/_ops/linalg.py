@@ -13,6 +13,7 @@ from tdt._absent import takes_old_order
 from tdt._autocast import cast_for, casts_as_one
 from tdt._dtype import FLOAT, FLOATING_AND_COMPLEX, NUMBERS, SCALAR_NAMES, check_category
 from tdt._node_names import label, shown_as
+from tdt._ops._calls import fronts
 from tdt._ops._common import Dims, keep, spelled, store_into, wrap_dim, wrap_dims
 from tdt._ops._matrices import check_float
 from tdt._ops.decompositions import svd_full
@@ -258,7 +259,9 @@ def _added(name: str, product: Any, ranks: tuple[int, int], doc: str) -> Any:
         )
         return result if out is None else store_into(out, result, exact=ranks != (1, 1))
 
-    return takes_old_order(3, "beta", "alpha")(spelled(casts_as_one(named(function, name, doc)), *FACTORS[name]))
+    return takes_old_order(3, "beta", "alpha", stacklevel=3)(
+        spelled(casts_as_one(named(function, name, doc)), *FACTORS[name])
+    )
 
 
 addmm = _added(
@@ -587,3 +590,6 @@ def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
     tensor(5.)
     """
     return vector_norm(input - other, p)
+
+
+fronts(globals(), __all__)

@@ -11,6 +11,7 @@ from typing import Any
 from tdt import _dtype
 from tdt._dtype import FLOAT, FLOATING_AND_COMPLEX, NUMBERS, REAL, REAL_NUMBERS
 from tdt._node_names import label
+from tdt._ops._calls import fronts
 from tdt._ops._common import check_out_dtype, store_into, wrap_dim
 from tdt._ops.elementwise._front import named, refuse_out, tensor_argument
 from tdt._ops.elementwise.select import _logaddexp
@@ -491,3 +492,6 @@ def unique_consecutive(
     d = None if dim is None else wrap_dim(dim, input.ndim)
     values, inverse, counts = _unique_consecutive(input.detach(), dim=d)
     return _wanted(values, inverse, counts, return_inverse, return_counts)
+
+
+fronts(globals(), __all__)

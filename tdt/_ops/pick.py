@@ -9,6 +9,7 @@ import numpy as np
 
 from tdt import _dtype
 from tdt._dtype import REAL_NUMBERS, SCALAR_NAMES, check_category
+from tdt._ops._calls import fronts
 from tdt._ops._common import wrap_dim
 from tdt._ops.cast import convert
 from tdt._ops.elementwise._front import refuse_out, tensor_argument
@@ -400,3 +401,6 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None, *, ou
         return x.expand([x.shape[k] if k == d else n for k, n in enumerate(shared)])
 
     return gather(expanded(input), d, expanded(indices), out=out)
+
+
+fronts(globals(), __all__)

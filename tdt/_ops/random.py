@@ -12,6 +12,7 @@ from tdt._broadcast import check_broadcast
 from tdt._creation import _finished, _into, _like, _shape_of, make, zeros_like
 from tdt._dtype import SCALAR_NAMES
 from tdt._dtype import dtype as Dtype
+from tdt._ops._calls import fronts
 from tdt._ops._random_ranges import last_of
 from tdt._ops.random_fill import bernoulli_, demand, normal_, random_, uniform_
 from tdt._random import Generator, generator_for
@@ -327,3 +328,6 @@ def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) ->
         count.dtype is prob.dtype, f"Found dtype {SCALAR_NAMES[prob.dtype]} but expected {SCALAR_NAMES[count.dtype]}"
     )
     return _binomial(count, prob.expand(count._a.shape), generator=generator)
+
+
+fronts(globals(), __all__)

@@ -9,6 +9,7 @@ from typing import Any
 from tdt import _backend, _dtype
 from tdt._dtype import FLOAT, FLOATING_AND_COMPLEX, REAL, REAL_NUMBERS, SCALAR_NAMES
 from tdt._node_names import label, shown_as
+from tdt._ops._calls import fronts
 from tdt._ops._common import Dims, count, keep, store_into, wrap_dims
 from tdt._ops.elementwise._front import check_operands, named, refuse_out, tensor_argument
 from tdt._ops.elementwise.arithmetic import maximum, minimum
@@ -479,3 +480,6 @@ def hash_tensor(
     refuse_empty("hash_tensor", input, dims)
     refuse_out(out, _dtype.uint64)
     return finish(_hash_tensor, out, input, dim=dims, keepdim=keepdim)
+
+
+fronts(globals(), __all__)

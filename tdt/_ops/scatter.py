@@ -9,6 +9,7 @@ import numpy as np
 
 from tdt import _backend, _dtype
 from tdt._dtype import ALL, NUMBERS, REAL, check_category
+from tdt._ops._calls import fronts
 from tdt._ops._common import wrap_dim
 from tdt._ops.elementwise._front import refuse_out
 from tdt._ops.elementwise.select import fitting
@@ -336,3 +337,6 @@ def scatter_reduce(
     d = _index_checked("scatter", input, dim, index, src)
     refuse_out(out, input)
     return finish(_scatter_reduce, out, input, index, src, dim=d, reduce=reduce, include_self=include_self)
+
+
+fronts(globals(), [*__all__, "scatter_", "scatter_add_"])

@@ -11,6 +11,7 @@ import numpy as np
 
 from tdt import _dtype
 from tdt._dtype import REAL_NUMBERS, SCALAR_NAMES
+from tdt._ops._calls import fronts
 from tdt._ops.elementwise._front import refuse_out
 from tdt._tensor import Tensor
 from tdt.autograd._op import finish, op
@@ -167,3 +168,6 @@ def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
     places = indices.new_tensor([math.prod(sizes[d + 1 :]) for d in range(len(sizes))], dtype=_dtype.int64)
     found = indices.unsqueeze(-1).floor_divide(places) % indices.new_tensor(sizes, dtype=_dtype.int64)
     return found.unbind(-1)
+
+
+fronts(globals(), __all__)

@@ -10,7 +10,8 @@ from typing import Any
 from tdt import _dtype
 from tdt._backend import may_overlap
 from tdt._node_names import label
-from tdt._ops._common import as_shape, tensor_argument, wrap_dim
+from tdt._ops._calls import fronts
+from tdt._ops._common import as_shape, spelled, tensor_argument, wrap_dim
 from tdt._overlap import follow
 from tdt._tensor import Size, Tensor
 from tdt.autograd._node import sum_to
@@ -40,8 +41,7 @@ def _misfit(shape: Sequence[int], size: int) -> RuntimeError:
     if -1 in shape and size == 0:
         return RuntimeError(
             f"cannot reshape tensor of 0 elements into shape {list(shape)} because the unspecified dimension size "
-            "-1 can be "
-            "any value and is ambiguous"
+            "-1 can be any value and is ambiguous"
         )
     return RuntimeError(f"shape '{list(shape)}' is invalid for input of size {size}")
 
@@ -176,7 +176,7 @@ def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
     return label(unary(_permute, input, {"dims": tuple(order)}), "TransposeBackward0")
 
 
-swapaxes = swapdims = transpose
+swapaxes, swapdims = spelled(transpose, "axis0", "axis1"), transpose
 
 
 def t(input: Tensor) -> Tensor:
@@ -554,3 +554,6 @@ def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Te
     if a == b:
         raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
     return _diagonal(input, offset=offset, dim1=a, dim2=b)
+
+
+fronts(globals(), [*__all__, "expand"], but="reshape")

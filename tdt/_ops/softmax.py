@@ -8,6 +8,7 @@ from typing import Any
 from tdt import _kernels
 from tdt._dtype import FLOATING, as_dtype, dtype
 from tdt._ops._activations import leave_to_kernels
+from tdt._ops._calls import fronts
 from tdt._ops._common import wrap_dim
 from tdt._ops.elementwise._front import tensor_argument
 from tdt._tensor import Tensor
@@ -151,3 +152,5 @@ def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: floa
 
 
 __all__ = ["softmax", "log_softmax"]
+
+fronts(globals(), __all__)

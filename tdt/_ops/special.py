@@ -10,6 +10,7 @@ from typing import Any
 from tdt import _dtype
 from tdt._dtype import FLOATING
 from tdt._node_names import shown_as
+from tdt._ops._calls import fronts
 from tdt._ops._common import store_into
 from tdt._ops.elementwise._front import binary, named, special, special_functions, tensor_argument, unary
 from tdt._tensor import Tensor
@@ -249,3 +250,6 @@ def mvlgamma(input: Tensor, p: int, *, out: Tensor | None = None) -> Tensor:
     shifted = input.unsqueeze(-1) + input.new_tensor(steps, dtype=dtype)  # (…, p)
     result = shifted.lgamma().sum(-1) + p * (p - 1) / 4 * math.log(math.pi)
     return result if out is None else store_into(out, result)
+
+
+fronts(globals(), __all__)

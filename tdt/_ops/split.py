@@ -9,6 +9,7 @@ from typing import Any
 
 from tdt import _backend, _dtype
 from tdt._node_names import shown_as
+from tdt._ops._calls import fronts
 from tdt._ops._common import tensor_argument, wrap_dim
 from tdt._ops.shape import ALL_OF, slice_view
 from tdt._tensor import Tensor
@@ -330,3 +331,6 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
             f"requiring a storage size of {end * x.itemsize} are out of bounds for storage of size {memory(x).nbytes}"
         )
     return _as_strided(input, size=size, stride=stride, offset=offset, at=(x.shape, input.stride(), here))
+
+
+fronts(globals(), __all__)

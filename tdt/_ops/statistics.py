@@ -7,6 +7,7 @@ from typing import Any
 from tdt import _dtype
 from tdt._autocast import casts_as_one
 from tdt._dtype import SCALAR_NAMES
+from tdt._ops._calls import fronts
 from tdt._ops._common import store_into, with_out, wrap_dim
 from tdt._ops.elementwise._front import named
 from tdt._ops.linalg import vector_norm
@@ -130,7 +131,7 @@ def cov(
     if float(free) <= 0:
         import warnings
 
-        warnings.warn("cov(): degrees of freedom is <= 0", stacklevel=2)
+        warnings.warn("cov(): degrees of freedom is <= 0", stacklevel=3)
         free = 0
     away = x - mean
     products = away @ (away if w is None else away * w).t().conj()
@@ -329,3 +330,6 @@ def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
     size = vector_norm(input, p, [k for k in range(input.ndim) if k != d], keepdim=True)
     scale = (maxnorm / (size + 1e-7)).where(size > maxnorm, size.new_ones(()))
     return input * scale
+
+
+fronts(globals(), __all__)

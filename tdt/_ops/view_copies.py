@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tdt._ops import frames, shape, split
+from tdt._ops._calls import fronts
 from tdt._ops._common import store_into
 from tdt._ops.elementwise import view_as_complex, view_as_real
 from tdt._ops.elementwise._front import named
@@ -72,3 +73,5 @@ def _copying(name: str, view: Callable[..., Any], call: str) -> Callable[..., An
 
 __all__ = [f"{name}_copy" for name in VIEWS]
 globals().update({f"{name}_copy": _copying(name, view, call) for name, (view, call) in VIEWS.items()})
+
+fronts(globals(), __all__)

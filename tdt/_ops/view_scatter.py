@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tdt._node_names import shown_as
+from tdt._ops._calls import fronts
 from tdt._ops._common import store_into
 from tdt._ops.memory import clone, copy_
 from tdt._ops.shape import diagonal, select, slice_along
@@ -93,3 +94,6 @@ def as_strided_scatter(input: Tensor, src: Tensor, size: Any, stride: Any, stora
     """
     copied = _clone(input)
     return _placed("as_strided_scatter", copied, as_strided(copied, size, stride, storage_offset), src)
+
+
+fronts(globals(), __all__)

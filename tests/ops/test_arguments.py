@@ -75,3 +75,59 @@ def test_products_take_pytorchs_names(call):
         m = lib.arange(4.0).reshape(2, 2)
         results.append(call(lib, m, lib.arange(2.0), lib.stack([m, m])))
     assert difference(*results) is None
+
+
+NUMPY_NAMES = {
+    "sum": lambda t, x: t.sum(x, axis=1, keepdims=True),
+    "mean of a": lambda t, x: t.mean(a=x, axis=(0, 1)),
+    "max": lambda t, x: tuple(t.max(x, axis=1)),
+    "argmax": lambda t, x: x.argmax(axis=-1, keepdims=True),
+    "std": lambda t, x: x.std(axis=1, correction=0),
+    "softmax": lambda t, x: t.softmax(x, axis=0),
+    "sort": lambda t, x: tuple(x.sort(axis=0, descending=True)),
+    "cumsum_": lambda t, x: x.cumsum_(axis=1),
+    "cat": lambda t, x: t.cat([x, x], axis=1),
+    "stack": lambda t, x: t.stack([x, x], axis=-1),
+    "unsqueeze": lambda t, x: x.unsqueeze(axis=1),
+    "transpose": lambda t, x: t.swapaxes(x, axis0=0, axis1=1),
+    "swapaxes": lambda t, x: x.swapaxes(axis0=0, axis1=1),
+    "gather": lambda t, x: x.gather(axis=1, index=t.tensor([[1], [0]])),
+    "outer": lambda t, x: t.inner(x1=x, x2=x),
+    "both names": lambda t, x: x.sum(dim=0, axis=1),
+    "out of range": lambda t, x: x.sum(axis=2),
+}
+
+
+@pytest.mark.parametrize("call", NUMPY_NAMES.values(), ids=NUMPY_NAMES)
+def test_numpys_names_of_arguments_are_taken_where_pytorch_takes_them(call):
+    (a, ours), (b, theirs) = (
+        attempt(call, lib, lib.tensor([[1.0, 3.0, 2.0], [6.0, 4.0, 5.0]])) for lib in (tdt, torch)
+    )
+    assert error_difference(ours, theirs) is None
+    assert theirs or difference(a, b) is None
+
+
+WRONG_KINDS = {
+    "no tensor": lambda t, x: t.outer(x, 5),
+    "no first tensor": lambda t, x: t.gather(None, 0, x),
+    "a tensor for a dimension": lambda t, x: t.topk(x, 1, t.ones(2, 2)),
+    "a word for a dimension": lambda t, x: t.cummax(x, "a"),
+    "a number for a switch": lambda t, x: t.kthvalue(x, 99, keepdim=1),
+    "no tensors": lambda t, x: t.stack([x, 1.5]),
+    "out": lambda t, x: t.logcumsumexp(x, 0, out=5),
+    "a condition": lambda t, x: x.where([True], x),
+}
+
+
+@pytest.mark.parametrize("call", WRONG_KINDS.values(), ids=WRONG_KINDS)
+def test_an_argument_of_the_wrong_kind_is_a_type_error(call):
+    (_, ours), (_, theirs) = (attempt(call, lib, lib.tensor([1.0, 2.0])) for lib in (tdt, torch))
+    assert type(ours) is type(theirs) is TypeError
+    assert "must be" in str(ours)
+
+
+def test_an_error_that_no_argument_explains_is_told_as_it_was():
+    with pytest.raises(RuntimeError, match="The size of tensor a .3. must match"):
+        tdt.where(tdt.tensor([True, False, True]), tdt.ones(3), tdt.ones(2))
+    with pytest.raises(TypeError, match="unexpected keyword argument 'nonsense'"):
+        tdt.sum(tdt.ones(2), nonsense=1)

@@ -8,6 +8,7 @@ from typing import Any
 
 from tdt import _dtype
 from tdt._dtype import ALL, FLOATING, NUMBERS, REAL, REAL_NUMBERS, check_category
+from tdt._ops._calls import fronts
 from tdt._ops._common import C_NAMES
 from tdt._ops.elementwise._front import binary, refuse_out, tensor_argument, ufunc, ufunc2, unary
 from tdt._tensor import Tensor
@@ -240,3 +241,6 @@ def positive(input: Tensor) -> Tensor:
     if input.dtype is _dtype.bool:
         raise RuntimeError("The `+` operator, on a bool tensor is not supported.")
     return input
+
+
+fronts(globals(), __all__)

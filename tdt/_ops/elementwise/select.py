@@ -12,6 +12,7 @@ from tdt._absent import takes_old_order
 from tdt._dtype import FLOATING, FLOATING_AND_COMPLEX, INTS, NUMBERS, REAL, SCALAR_NAMES, check_category
 from tdt._from_data import fill_number
 from tdt._node_names import label, shown_as
+from tdt._ops._calls import fronts
 from tdt._ops._common import conj
 from tdt._ops.cast import convert
 from tdt._ops.elementwise._front import binary, check_operands, refuse_out
@@ -323,7 +324,7 @@ _addcmul.vjp("a")(lambda g, b, value: g * conj(b) * conj(value))
 _addcmul.vjp("b")(lambda g, a, value: g * conj(a) * conj(value))
 
 
-@takes_old_order(3, "value")
+@takes_old_order(3, "value", stacklevel=3)
 def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1, out: Tensor | None = None) -> Tensor:
     """input + value · tensor1 · tensor2, broadcast.
 
@@ -346,7 +347,7 @@ _addcdiv.vjp("a")(lambda g, b, value: g * conj(value / b))
 _addcdiv.vjp("b")(lambda g, a, b, value: -g * conj(value * a / (b * b)))
 
 
-@takes_old_order(3, "value")
+@takes_old_order(3, "value", stacklevel=3)
 def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1, out: Tensor | None = None) -> Tensor:
     """input + value · tensor1 / tensor2, broadcast; RuntimeError for two integer tensors.
 
@@ -435,3 +436,6 @@ def value_of_fill(value: Any) -> Any:
     if isinstance(value, Tensor) and value.ndim:
         raise RuntimeError(f"fill_ only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions.")
     return value
+
+
+fronts(globals(), __all__)
