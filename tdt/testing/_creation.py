@@ -1,0 +1,93 @@
+"""`make_tensor`: tensors of drawn values for tests, PyTorch's own for a seed."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+from tdt import (
+    Tensor,  # and with it the methods of tensors
+    _dtype,
+)
+from tdt._creation import empty
+from tdt._dtype import dtype as Dtype
+from tdt._ops.elementwise import view_as_real
+from tdt._ops.random import randint
+
+
+def make_tensor(
+    *shape: Any, dtype: Dtype, device: Any, low: float | None = None, high: float | None = None,
+    requires_grad: bool = False, noncontiguous: bool = False, exclude_zero: bool = False, memory_format: Any = None,
+) -> Tensor:  # fmt: skip
+    """A tensor of values drawn evenly from [low, high), which are cut to what `dtype` can hold.
+
+    By default [-9, 9) for floating point, real and imaginary parts alike, [-9, 10) for integers, [0, 10) for unsigned ones
+    and both bools. noncontiguous: every second element along the last dimension of a larger tensor. exclude_zero: 1, or
+    the smallest normal number, in place of 0. ValueError for limits that leave nothing, are NaN or lie outside of the dtype,
+    for noncontiguous with memory_format, and for requires_grad of a dtype that has none.
+
+    >>> import tdt
+    >>> x = tdt.testing.make_tensor(2, 3, dtype=tdt.float32, device="cpu", low=0, high=1)
+    >>> x.shape, bool((x < 1).all())
+    (torch.Size([2, 3]), True)
+    """
+    size = tuple(shape[0]) if len(shape) == 1 and not hasattr(shape[0], "__index__") else shape
+    if noncontiguous and memory_format is not None:
+        raise ValueError(
+            "The parameters `noncontiguous` and `memory_format` are mutually exclusive, but got "
+            f"{noncontiguous=} and {memory_format=}"
+        )
+    whole = dtype.category < _dtype.FLOAT
+    if requires_grad and whole:
+        raise ValueError(f"`requires_grad=True` is not supported for boolean and integral dtypes, but got {dtype=}")
+    strided = noncontiguous and math.prod(size) > 1
+    if strided:
+        size = (*size[:-1], 2 * size[-1])
+    first, last = _limits(dtype, low, high)
+    if whole:
+        made = randint(math.ceil(first), math.ceil(last), size, dtype=dtype, device=device)
+    else:
+        made = empty(size, dtype=dtype, device=device)
+        parts = view_as_real(made) if dtype.is_complex else made
+        if last - first >= _dtype.finfo(dtype).max:  # more than what uniform_ takes
+            parts.uniform_(first / 2, last / 2).mul_(2)
+        else:
+            parts.uniform_(first, last)
+    if strided:
+        made = made[..., 1::2]
+    elif memory_format is not None:
+        made = made.clone(memory_format=memory_format)
+    if exclude_zero:
+        made[made == 0] = 1 if whole else _dtype.finfo(dtype).tiny
+    return made.requires_grad_() if requires_grad else made
+
+
+def _limits(dtype: Dtype, low: float | None, high: float | None) -> tuple[float, float]:
+    """low and high, or their defaults, as far as the dtype reaches."""
+    if dtype is _dtype.bool:
+        bounds, default = (0, 2), (0, 2)
+    elif dtype.category < _dtype.FLOAT:
+        info = _dtype.iinfo(dtype)
+        # randint's upper end is exclusive and an int64 itself.
+        bounds, default = (info.min, info.max + (dtype is not _dtype.int64)), (-9, 10)
+    else:
+        bounds, default = (_dtype.finfo(dtype).min, _dtype.finfo(dtype).max), (-9, 9)
+    low, high = default[0] if low is None else low, default[1] if high is None else high
+    if any(isinstance(v, float) and math.isnan(v) for v in (low, high)):
+        raise ValueError(f"`low` and `high` cannot be NaN, but got {low=} and {high=}")
+    if low == high and dtype.category >= _dtype.FLOAT:
+        warnings.warn(
+            "Passing `low==high` to `testing.make_tensor` for floating or complex types is deprecated; use full()",
+            FutureWarning,
+            stacklevel=3,
+        )
+    elif low >= high:
+        raise ValueError(f"`low` must be less than `high`, but got {low} >= {high}")
+    elif high < bounds[0] or low >= bounds[1]:
+        raise ValueError(
+            f"The value interval specified by `low` and `high` is [{low}, {high}), but {dtype} only supports "
+            f"[{bounds[0]}, {bounds[1]})"
+        )
+    low, high = (min(max(v, bounds[0]), bounds[1]) for v in (low, high))
+    return low, high
