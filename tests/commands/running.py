@@ -1,12 +1,16 @@
-"""The command line in a process of its own."""
+"""The command line, in a process of its own or in this one."""
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
+from contextlib import chdir, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
+
+from tdt import cli
 
 COMMAND = [sys.executable, "-c", "from tdt.cli import main; main()"]
 
@@ -39,3 +43,11 @@ def tdt(*arguments: Any, cwd: Path, **more: str) -> subprocess.CompletedProcess[
     return subprocess.run(
         [*COMMAND, *map(str, arguments)], capture_output=True, text=True, cwd=cwd, env=environment(**more), timeout=120
     )
+
+
+def tdt_here(*arguments: Any, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """As `tdt`, in this process: half a second less. What would be a traceback is raised."""
+    written = list(map(str, arguments))
+    with chdir(cwd), redirect_stdout(io.StringIO()) as out, redirect_stderr(io.StringIO()) as err:
+        code = cli.run(written)
+    return subprocess.CompletedProcess(["tdt", *written], code, out.getvalue(), err.getvalue())
