@@ -47,7 +47,9 @@ def test_what_a_run_shows_without_a_terminal(work):
 
 def test_a_small_loss_is_not_shown_as_nothing(work):
     wide = "model=[Flatten, 'Linear(64, 256)', ReLU, 'Linear(256, 10)']"
-    shown = tdt_here("train", "small.yaml", wide, "train.epochs=100", "train.overfit=1", cwd=work).stdout.splitlines()[-4]
+    shown = tdt_here("train", "small.yaml", wide, "train.epochs=100", "train.overfit=1", cwd=work).stdout.splitlines()[
+        -4
+    ]
     said = re.search(r"train loss (\S+) ", shown)
     assert said is not None and 0 < float(said[1]) < 1e-3 and len(said[1]) > 6, shown
 
