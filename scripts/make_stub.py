@@ -20,6 +20,9 @@ KNOWN = {"Tensor", "Any", "bool", "int", "float", "str", "None", "tuple", "list"
 HIDDEN = {"bool", "int", "float"}  # inside Tensor these names are its methods
 
 
+COMPARISONS = {f"__{name}__" for name in ("eq", "ge", "gt", "le", "lt", "ne")}  # not object's: they give tensors
+
+
 class Builtins(ast.NodeTransformer):
     """Spells the hidden names `builtins.int`."""
 
@@ -74,7 +77,8 @@ def bound(defined: set[str]) -> list[str]:
     """The stub's lines for what Tensor has beyond its source, `defined`."""
     lines = []
     for name, value in sorted(vars(Tensor).items()):
-        if name in defined or name in vars(object) or (name.startswith("__") and not callable(value)):
+        inherited = name in vars(object) and name not in COMPARISONS
+        if name in defined or inherited or (name.startswith("__") and not callable(value)):
             continue
         if isinstance(value, property):
             returns = annotation(inspect.signature(value.fget).return_annotation) if value.fget else "Any"

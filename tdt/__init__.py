@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tdt import autograd as autograd
     from tdt import backends as backends
     from tdt import cuda as cuda
+    from tdt import distributions as distributions
     from tdt import func as func
     from tdt import nn as nn
     from tdt import optim as optim

@@ -30,7 +30,7 @@ LAYERS: list[list[str]] = [
      "tdt.multiprocessing", "tdt.fft", "tdt.masked", "tdt.signal", "tdt.sparse", "tdt.special",
      "tdt.random", "tdt.serialization", "tdt.storage", "tdt.__config__",
      "tdt._functional", "tdt._transforms", "tdt._methods", "tdt._public", "tdt"],
-    ["tdt.nn", "tdt.func"],
+    ["tdt.nn", "tdt.func", "tdt.distributions"],
     ["tdt.optim", "tdt.utils", "tdt.utils.data"],
     ["tdt.vision", "tdt.utils.tensorboard"],
     ["tdt.train.config", "tdt.train.registry", "tdt.train._"],

@@ -167,7 +167,7 @@ def _two(name: str) -> Any:
 
 
 def _no_zeta_rule(g: Tensor) -> Tensor:
-    raise RuntimeError("the derivative for 'zeta' is not implemented.")
+    raise NotImplementedError("the derivative for 'zeta' is not implemented.")
 
 
 xlog1py = binary(
@@ -205,7 +205,7 @@ def _incomplete(name: str) -> Any:
 
 
 def _no_rule(g: Tensor) -> Tensor:
-    raise RuntimeError("the derivative for 'igamma: input' is not implemented.")
+    raise NotImplementedError("the derivative for 'igamma: input' is not implemented.")
 
 
 def _density(x: Tensor, y: Tensor) -> Tensor:

@@ -24,7 +24,7 @@ from tdt._random.continuous import (
     log_normal,
     normal,
 )
-from tdt._random.counts import binomial, poisson
+from tdt._random.counts import binomial, gamma, poisson
 from tdt._random.draws import (
     assign_in_memory_order,
     bernoulli,
@@ -48,6 +48,7 @@ __all__ = [
     "exponential",
     "fork_rng",
     "full_range",
+    "gamma",
     "generator_for",
     "geometric",
     "get_rng_state",

@@ -1,5 +1,5 @@
-"""Poisson and binomial numbers, drawn one after the other as PyTorch's CPU build draws them: by rejection, so that how many
-uniforms an element takes depends on them.
+"""Poisson, binomial and gamma numbers, drawn one after the other as PyTorch's CPU build draws them: by rejection, so that
+how many uniforms an element takes depends on them.
 
 Transformed rejection: W. Hörmann, The transformed rejection method for generating Poisson random variables (1993), and The
 generation of binomial random variates (1993). Small means: multiplication of uniforms (Knuth) and sums of geometric numbers
@@ -17,13 +17,14 @@ from tdt._random._generator import Generator
 from tdt._random.draws import narrow, uniform
 
 
-class _Uniforms:
+class Uniforms:
     """53-bit uniforms one by one; `close` leaves the generator where exactly those that were used take it."""
 
     def __init__(self, gen: Generator, expected: int):
         self.gen, self.start, self.block = gen, gen.state_array(), max(expected, 16)
         self.rest: list[float] = []
         self.used = 0
+        self.kept = gen.engine.cached
 
     def __call__(self) -> float:
         if not self.rest:
@@ -31,9 +32,20 @@ class _Uniforms:
         self.used += 1
         return self.rest.pop()
 
+    def normal(self) -> float:
+        """A standard normal, of pairs as `continuous.normal` has them."""
+        if self.kept is not None:
+            value, self.kept = self.kept, None
+            return value
+        turn, unit = self(), self()
+        radius, angle = math.sqrt(-2 * math.log1p(-unit)), 2 * math.pi * turn
+        self.kept = radius * math.sin(angle)
+        return radius * math.cos(angle)
+
     def close(self) -> None:
         self.gen.set_state_array(self.start)
         uniform(self.gen, (self.used,), np.float64)
+        self.gen.engine.cached = self.kept
 
 
 def poisson(gen: Generator, rate: Any) -> Any:
@@ -41,16 +53,25 @@ def poisson(gen: Generator, rate: Any) -> Any:
     if not bool((rate >= 0).all()):
         raise RuntimeError("invalid Poisson rate, expected rate to be non-negative")
     with gen.lock:
-        draw = _Uniforms(gen, 3 * rate.size)
+        draw = Uniforms(gen, 3 * rate.size)
         values = [_poisson(float(mean), draw) for mean in rate.reshape(-1).tolist()]
         draw.close()
     return _array(gen, values, rate)
 
 
+def gamma(gen: Generator, concentration: Any) -> Any:
+    """A gamma number of each shape in `concentration`, of rate 1, in float64 (Marsaglia and Tsang, 2000)."""
+    with gen.lock:
+        draw = Uniforms(gen, 4 * concentration.size)
+        values = [_gamma(float(shape), draw) for shape in concentration.reshape(-1).tolist()]
+        draw.close()
+    return gen.engine.xp.array(values, np.float64).reshape(concentration.shape)
+
+
 def binomial(gen: Generator, count: Any, prob: Any) -> Any:
     """How many of `count` trials of probability `prob` succeed, for each element of both, in their dtype."""
     with gen.lock:
-        draw = _Uniforms(gen, 3 * count.size)
+        draw = Uniforms(gen, 3 * count.size)
         pairs = zip(count.reshape(-1).tolist(), prob.reshape(-1).tolist(), strict=True)
         values = [_binomial(float(n), float(p), draw) for n, p in pairs]
         draw.close()
@@ -61,7 +82,7 @@ def _array(gen: Generator, values: list[float], like: Any) -> Any:
     return narrow(gen.engine.xp.array(values, np.float64), like.dtype).reshape(like.shape)
 
 
-def _poisson(mean: float, draw: _Uniforms) -> float:
+def _poisson(mean: float, draw: Uniforms) -> float:
     if mean == 0 or mean == math.inf:
         return mean
     if mean < 10:
@@ -86,7 +107,28 @@ def _poisson(mean: float, draw: _Uniforms) -> float:
             return k
 
 
-def _binomial(count: float, prob: float, draw: _Uniforms) -> float:
+THIRD, SQUEEZE = float(np.float32(1) / np.float32(3)), float(np.float32(0.0331))  # PyTorch has them in float32
+
+
+def _gamma(shape: float, draw: Uniforms) -> float:
+    if shape == 0:
+        return 0.0
+    boost = 1.0
+    if shape < 1:  # the method needs 1 or more
+        boost = (1 - draw()) ** (1 / shape)
+        shape += 1
+    d = shape - THIRD
+    c = 1 / math.sqrt(9 * d)
+    while True:
+        x = draw.normal()
+        while 1 + c * x <= 0:
+            x = draw.normal()
+        v, u = (1 + c * x) ** 3, 1 - draw()
+        if u < 1 - SQUEEZE * x**4 or math.log(u) < 0.5 * x * x + d * (1 - v + math.log(v)):
+            return boost * d * v
+
+
+def _binomial(count: float, prob: float, draw: Uniforms) -> float:
     if count <= 0 or prob <= 0:
         return 0
     if prob >= 1:
@@ -96,7 +138,7 @@ def _binomial(count: float, prob: float, draw: _Uniforms) -> float:
     return _fewer(count, prob, draw) if prob <= 0.5 else math.nan
 
 
-def _fewer(count: float, prob: float, draw: _Uniforms) -> float:
+def _fewer(count: float, prob: float, draw: Uniforms) -> float:
     """A binomial number for a probability of at most one half."""
     if count * prob >= 10:
         return _rejected(count, prob, draw)
@@ -109,7 +151,7 @@ def _fewer(count: float, prob: float, draw: _Uniforms) -> float:
         n += 1
 
 
-def _rejected(count: float, prob: float, draw: _Uniforms) -> float:
+def _rejected(count: float, prob: float, draw: Uniforms) -> float:
     deviation = math.sqrt(count * prob * (1 - prob))
     b = 1.15 + 2.53 * deviation
     a = -0.0873 + 0.0248 * b + 0.01 * prob

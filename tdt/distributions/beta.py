@@ -1,0 +1,43 @@
+"""The beta distribution."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import tdt
+from tdt import Tensor
+from tdt.distributions import constraints
+from tdt.distributions.dirichlet import Dirichlet
+from tdt.distributions.distribution import Distribution
+from tdt.distributions.utils import broadcast_all
+
+__all__ = ["Beta"]
+
+
+class Beta(Distribution):
+    """Beta on (0, 1): the first of two probabilities of Dirichlet([concentration1, concentration0])."""
+
+    arg_constraints = {"concentration1": constraints.positive, "concentration0": constraints.positive}
+    support = constraints.unit_interval
+    has_rsample = True
+    concentration1 = property(lambda self: self._dirichlet.concentration[..., 0])
+    concentration0 = property(lambda self: self._dirichlet.concentration[..., 1])
+    mean = property(lambda self: self.concentration1 / (self.concentration1 + self.concentration0))
+    mode = property(lambda self: self._dirichlet.mode[..., 0])
+    variance = property(lambda self: self._dirichlet.variance[..., 0])
+
+    def __init__(self, concentration1: Any, concentration0: Any, validate_args: bool | None = None) -> None:
+        both = tdt.stack(broadcast_all(concentration1, concentration0), -1)
+        self._dirichlet = Dirichlet(both, validate_args=validate_args)
+        super().__init__(self._dirichlet.batch_shape, validate_args=validate_args)
+
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
+        return self._dirichlet.rsample(sample_shape).select(-1, 0)
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        self._validate_sample(value)
+        return self._dirichlet.log_prob(tdt.stack([value, 1 - value], -1))
+
+    def entropy(self) -> Tensor:
+        return self._dirichlet.entropy()

@@ -1,0 +1,49 @@
+"""The categorical distribution."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import tdt
+from tdt import Tensor
+from tdt.distributions import constraints
+from tdt.distributions.distribution import OfClasses
+
+__all__ = ["Categorical"]
+
+
+class Categorical(OfClasses):
+    """A class number, by probabilities `probs` (normalised here) or `logits` along the last dimension.
+
+    >>> Categorical(probs=tdt.tensor([1.0, 3.0])).log_prob(tdt.tensor(1)).exp()
+    tensor(0.7500)
+    """
+
+    has_enumerate_support = True
+    _one_hot = False
+
+    @constraints.dependent_property(is_discrete=True, event_dim=0)
+    def support(self) -> constraints.Constraint:
+        return constraints.integer_interval(0, self._num_events - 1)
+
+    mean = property(lambda self: tdt.full_like(self.probs[..., 0], math.nan))
+    mode = property(lambda self: self.probs.argmax(-1))
+    variance = property(lambda self: tdt.full_like(self.probs[..., 0], math.nan))
+
+    def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
+        rows = self.probs.reshape(-1, self._num_events)
+        drawn = tdt.multinomial(rows, math.prod(sample_shape), True).T
+        return drawn.reshape(self._extended_shape(sample_shape))
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        self._validate_sample(value)
+        value, logits = tdt.broadcast_tensors(value.long().unsqueeze(-1), self.logits)
+        return logits.gather(-1, value[..., :1]).squeeze(-1)
+
+    def entropy(self) -> Tensor:
+        finite = self.logits.clamp(min=tdt.finfo(self.logits.dtype).min)  # 0 · log 0 is 0
+        return -(finite * self.probs).sum(-1)
+
+    def enumerate_support(self, expand: bool = True) -> Tensor:
+        return self._enumerated(tdt.arange(self._num_events, device=self._param.device), expand)

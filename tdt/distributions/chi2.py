@@ -1,0 +1,26 @@
+"""The chi-squared distribution."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tdt.distributions import constraints
+from tdt.distributions.gamma import Gamma
+
+__all__ = ["Chi2"]
+
+
+class Chi2(Gamma):
+    """The sum of squares of `df` standard normals: Gamma(df / 2, 1/2)."""
+
+    arg_constraints = {"df": constraints.positive}
+    df = property(lambda self: self.concentration * 2)
+
+    def __init__(self, df: Any, validate_args: bool | None = None) -> None:
+        super().__init__(0.5 * df, 0.5, validate_args)
+
+    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Chi2:
+        new = super().expand(batch_shape, _instance)
+        new.concentration, new.rate = self.concentration.expand(batch_shape), self.rate.expand(batch_shape)
+        return new

@@ -1,0 +1,45 @@
+"""The geometric distribution."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import tdt
+import tdt.nn.functional as F
+from tdt import Tensor
+from tdt.distributions import constraints
+from tdt.distributions.distribution import OfEvent
+from tdt.distributions.utils import broadcast_all
+
+__all__ = ["Geometric"]
+
+
+class Geometric(OfEvent):
+    """How many trials fail (0, 1, …) before the first success, of probability `probs` or log-odds `logits`."""
+
+    support = constraints.nonnegative_integer
+    mean = property(lambda self: 1.0 / self.probs - 1.0)
+    mode = property(lambda self: tdt.zeros_like(self.probs))
+    variance = property(lambda self: (1.0 / self.probs - 1.0) / self.probs)
+
+    def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
+        super().__init__(probs, logits, validate_args)
+        if self._validate_args and probs is not None and not (self.probs > 0).all():
+            wrong = self.probs.detach()[self.probs <= 0]
+            raise ValueError(f"Expected parameter probs of shape {tuple(self.probs.shape)} of distribution {self!r} "
+                             f"to be positive but found invalid values:\n{wrong}")  # fmt: skip
+
+    def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
+        with tdt.no_grad():
+            u = self.probs.new_empty(self._extended_shape(sample_shape)).uniform_(tdt.finfo(self.probs.dtype).tiny, 1)
+            return (u.log() / (-self.probs).log1p()).floor()
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        self._validate_sample(value)
+        value, probs = broadcast_all(value, self.probs)
+        probs = probs.masked_fill((probs == 1) & (value == 0), 0)  # 0 · log 0 is 0
+        return value * (-probs).log1p() + self.probs.log()
+
+    def entropy(self) -> Tensor:
+        return F.binary_cross_entropy_with_logits(self.logits, self.probs, reduction="none") / self.probs

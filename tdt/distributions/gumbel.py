@@ -1,0 +1,43 @@
+"""The Gumbel distribution."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import tdt
+from tdt import Tensor
+from tdt.distributions import constraints
+from tdt.distributions.transformed_distribution import TransformedDistribution
+from tdt.distributions.transforms import AffineTransform, ExpTransform
+from tdt.distributions.uniform import Uniform
+from tdt.distributions.utils import broadcast_all, euler_constant
+
+__all__ = ["Gumbel"]
+
+
+class Gumbel(TransformedDistribution):
+    """Gumbel: the largest of many, loc - scale · log(-log u) of a uniform u."""
+
+    arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
+    support = constraints.real
+    mean = property(lambda self: self.loc + self.scale * euler_constant)
+    mode = property(lambda self: self.loc)
+    stddev = property(lambda self: math.pi / math.sqrt(6) * self.scale)
+    variance = property(lambda self: self.stddev.pow(2))
+
+    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
+        self.loc, self.scale = broadcast_all(loc, scale)
+        kind = tdt.finfo(self.loc.dtype)
+        base = Uniform(tdt.full_like(self.loc, kind.tiny), tdt.full_like(self.loc, 1 - kind.eps), validate_args)
+        minus = AffineTransform(0, -tdt.ones_like(self.scale))
+        steps = [ExpTransform().inv, minus, ExpTransform().inv, AffineTransform(self.loc, -self.scale)]
+        super().__init__(base, steps, validate_args)
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        self._validate_sample(value)
+        y = (self.loc - value) / self.scale
+        return y - y.exp() - self.scale.log()
+
+    def entropy(self) -> Tensor:
+        return self.scale.log() + (1 + euler_constant)

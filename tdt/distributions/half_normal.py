@@ -1,0 +1,44 @@
+"""The half-normal distribution."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import tdt
+from tdt import Tensor
+from tdt.distributions import constraints
+from tdt.distributions.normal import Normal
+from tdt.distributions.transformed_distribution import TransformedDistribution
+from tdt.distributions.transforms import AbsTransform
+
+__all__ = ["HalfNormal"]
+
+
+class HalfNormal(TransformedDistribution):
+    """|x| of a normal x about 0 of standard deviation `scale`."""
+
+    arg_constraints = {"scale": constraints.positive}
+    support = constraints.nonnegative
+    has_rsample = True
+    scale = property(lambda self: self.base_dist.scale)
+    mean = property(lambda self: self.scale * math.sqrt(2 / math.pi))
+    mode = property(lambda self: tdt.zeros_like(self.scale))
+    variance = property(lambda self: self.scale.pow(2) * (1 - 2 / math.pi))
+
+    def __init__(self, scale: Any, validate_args: bool | None = None) -> None:
+        super().__init__(Normal(0, scale, validate_args=False), AbsTransform(), validate_args)
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        self._validate_sample(value)
+        return tdt.where(value >= 0, self.base_dist.log_prob(value) + math.log(2), -math.inf)
+
+    def cdf(self, value: Tensor) -> Tensor:
+        self._validate_sample(value)
+        return 2 * self.base_dist.cdf(value) - 1
+
+    def icdf(self, value: Tensor) -> Tensor:
+        return self.base_dist.icdf((value + 1) / 2)
+
+    def entropy(self) -> Tensor:
+        return self.base_dist.entropy() - math.log(2)

@@ -1,0 +1,40 @@
+"""The Laplace distribution."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import tdt
+from tdt import Tensor
+from tdt.distributions.distribution import LocScale
+
+__all__ = ["Laplace"]
+
+
+class Laplace(LocScale):
+    """Laplace: an exponential of mean `scale` to either side of `loc`."""
+
+    stddev = property(lambda self: math.sqrt(2) * self.scale)
+    variance = property(lambda self: 2 * self.scale.pow(2))
+
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
+        shape = self._extended_shape(sample_shape)
+        u = self.loc.new_empty(shape).uniform_(tdt.finfo(self.loc.dtype).eps - 1, 1)
+        return self.loc - self.scale * u.sign() * (-u.abs()).log1p()
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        self._validate_sample(value)
+        return -(2 * self.scale).log() - (value - self.loc).abs() / self.scale
+
+    def cdf(self, value: Tensor) -> Tensor:
+        self._validate_sample(value)
+        from_loc = value - self.loc
+        return 0.5 - 0.5 * from_loc.sign() * (-from_loc.abs() / self.scale).expm1()
+
+    def icdf(self, value: Tensor) -> Tensor:
+        from_half = value - 0.5
+        return self.loc - self.scale * from_half.sign() * (-2 * from_half.abs()).log1p()
+
+    def entropy(self) -> Tensor:
+        return 1 + (2 * self.scale).log()

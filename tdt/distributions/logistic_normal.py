@@ -1,0 +1,27 @@
+"""The logistic-normal distribution."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tdt.distributions import constraints
+from tdt.distributions.normal import Normal
+from tdt.distributions.transformed_distribution import TransformedDistribution
+from tdt.distributions.transforms import StickBreakingTransform
+
+__all__ = ["LogisticNormal"]
+
+
+class LogisticNormal(TransformedDistribution):
+    """n + 1 probabilities, by stick breaking from n independent normals."""
+
+    arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
+    support = constraints.simplex
+    has_rsample = True
+    loc = property(lambda self: self.base_dist.base_dist.loc)
+    scale = property(lambda self: self.base_dist.base_dist.scale)
+
+    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
+        base = Normal(loc, scale, validate_args)
+        base = base if base.batch_shape else base.expand([1])
+        super().__init__(base, StickBreakingTransform(), validate_args)

@@ -1,0 +1,64 @@
+"""The categorical distribution over one-hot vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import tdt
+import tdt.nn.functional as F
+from tdt import Tensor
+from tdt.distributions import constraints
+from tdt.distributions.categorical import Categorical
+from tdt.distributions.distribution import Distribution
+
+__all__ = ["OneHotCategorical", "OneHotCategoricalStraightThrough"]
+
+
+class OneHotCategorical(Distribution):
+    """A one-hot vector, by probabilities `probs` (normalised here) or `logits` along the last dimension."""
+
+    arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
+    support = constraints.one_hot
+    has_enumerate_support = True
+    probs = property(lambda self: self._categorical.probs)
+    logits = property(lambda self: self._categorical.logits)
+    param_shape = property(lambda self: self._categorical.param_shape)
+    mean = property(lambda self: self.probs)
+    mode = property(lambda self: F.one_hot(self.probs.argmax(-1), self.probs.shape[-1]).to(self.probs))
+    variance = property(lambda self: self.probs * (1 - self.probs))
+
+    def __init__(
+        self, probs: Tensor | None = None, logits: Tensor | None = None, validate_args: bool | None = None
+    ) -> None:
+        self._categorical = Categorical(probs, logits)
+        super().__init__(self._categorical.batch_shape, self.param_shape[-1:], validate_args)
+
+    def _new(self, *args: Any, **kwargs: Any) -> Tensor:
+        return self._categorical._new(*args, **kwargs)
+
+    def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
+        return F.one_hot(self._categorical.sample(sample_shape), self.param_shape[-1]).to(self.probs)
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        self._validate_sample(value)
+        return self._categorical.log_prob(value.argmax(-1))
+
+    def entropy(self) -> Tensor:
+        return self._categorical.entropy()
+
+    def enumerate_support(self, expand: bool = True) -> Tensor:
+        n = self.event_shape[0]
+        values = tdt.eye(n, dtype=self.probs.dtype, device=self.probs.device)
+        values = values.view(n, *(1 for _ in self.batch_shape), n)
+        return values.expand(n, *self.batch_shape, n) if expand else values
+
+
+class OneHotCategoricalStraightThrough(OneHotCategorical):
+    """OneHotCategorical whose samples pass gradients to `probs` as if they were these (Bengio et al., 2013)."""
+
+    has_rsample = True
+
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
+        samples = self.sample(sample_shape)
+        return samples + (self.probs - self.probs.detach())

@@ -1,0 +1,66 @@
+"""The relaxed categorical distribution."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import tdt
+from tdt import Tensor
+from tdt.distributions import constraints
+from tdt.distributions.categorical import Categorical
+from tdt.distributions.distribution import Distribution
+from tdt.distributions.transformed_distribution import TransformedDistribution
+from tdt.distributions.transforms import ExpTransform
+from tdt.distributions.utils import broadcast_all, clamp_probs
+
+__all__ = ["ExpRelaxedCategorical", "RelaxedOneHotCategorical"]
+
+
+class ExpRelaxedCategorical(Distribution):
+    """The log of a RelaxedOneHotCategorical."""
+
+    arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
+    support = constraints.real_vector
+    has_rsample = True
+    probs = property(lambda self: self._categorical.probs)
+    logits = property(lambda self: self._categorical.logits)
+    param_shape = property(lambda self: self._categorical.param_shape)
+
+    def __init__(
+        self, temperature: Tensor, probs: Tensor | None = None, logits: Tensor | None = None,
+        validate_args: bool | None = None,
+    ) -> None:  # fmt: skip
+        self._categorical, self.temperature = Categorical(probs, logits), temperature
+        super().__init__(self._categorical.batch_shape, self.param_shape[-1:], validate_args)
+
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
+        shape = self._extended_shape(sample_shape)
+        u = clamp_probs(tdt.rand(shape, dtype=self.logits.dtype, device=self.logits.device))
+        scores = (self.logits - (-u.log()).log()) / self.temperature
+        return scores - scores.logsumexp(-1, keepdim=True)
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        self._validate_sample(value)
+        n = self.param_shape[-1]
+        logits, value = broadcast_all(self.logits, value)
+        score = (logits - value * self.temperature).log_softmax(-1).sum(-1)
+        return score + math.lgamma(n) + (n - 1) * self.temperature.log()
+
+
+class RelaxedOneHotCategorical(TransformedDistribution):
+    """Probabilities near a corner at a low `temperature`, with gradients (Maddison et al., 2017; Jang et al., 2017)."""
+
+    arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
+    support = constraints.simplex
+    has_rsample = True
+    temperature = property(lambda self: self.base_dist.temperature)
+    probs = property(lambda self: self.base_dist.probs)
+    logits = property(lambda self: self.base_dist.logits)
+
+    def __init__(
+        self, temperature: Tensor, probs: Tensor | None = None, logits: Tensor | None = None,
+        validate_args: bool | None = None,
+    ) -> None:  # fmt: skip
+        base = ExpRelaxedCategorical(temperature, probs, logits, validate_args)
+        super().__init__(base, ExpTransform(), validate_args)

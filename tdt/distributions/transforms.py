@@ -1,0 +1,413 @@
+"""Invertible functions with the log of the determinant of their Jacobian: what new distributions are made with."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import tdt
+import tdt.nn.functional as F
+from tdt import Size, Tensor, linalg
+from tdt.distributions import constraints
+from tdt.distributions._transform import (
+    ComposeTransform,
+    IndependentTransform,
+    ReshapeTransform,
+    Transform,
+    identity_transform,
+    needs,
+)
+from tdt.distributions.utils import broadcast_all, sum_rightmost, tril_matrix_to_vec, vec_to_tril_matrix
+
+__all__ = [
+    "AbsTransform", "AffineTransform", "CatTransform", "ComposeTransform", "CorrCholeskyTransform",
+    "CumulativeDistributionTransform", "ExpTransform", "IndependentTransform", "LowerCholeskyTransform",
+    "PositiveDefiniteTransform", "PowerTransform", "ReshapeTransform", "SigmoidTransform", "SoftmaxTransform",
+    "SoftplusTransform", "StackTransform", "StickBreakingTransform", "TanhTransform", "Transform", "identity_transform",
+]  # fmt: skip
+
+
+class _Same(Transform):
+    """A function without parameters: all of one class are equal."""
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other)
+
+    __hash__ = object.__hash__
+
+
+class ExpTransform(_Same):
+    """y = exp(x)."""
+
+    domain, codomain = constraints.real, constraints.positive
+    bijective, sign = True, +1
+
+    def _call(self, x: Tensor) -> Tensor:
+        return x.exp()
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        return y.log()
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        return x
+
+
+class PowerTransform(Transform):
+    """y = x^exponent, of positive numbers."""
+
+    domain, codomain = constraints.positive, constraints.positive
+    bijective = True
+    sign = property(lambda self: self.exponent.sign())
+
+    def __init__(self, exponent: Any, cache_size: int = 0) -> None:
+        super().__init__(cache_size)
+        (self.exponent,) = broadcast_all(exponent)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PowerTransform) and bool((self.exponent == other.exponent).all())
+
+    __hash__ = object.__hash__
+
+    def _call(self, x: Tensor) -> Tensor:
+        return x.pow(self.exponent)
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        return y.pow(1 / self.exponent)
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        return (self.exponent * y / x).abs().log()
+
+    def forward_shape(self, shape: Size) -> Size:
+        return tdt.broadcast_shapes(shape, self.exponent.shape)
+
+    inverse_shape = forward_shape
+
+
+class SigmoidTransform(_Same):
+    """y = 1 / (1 + exp(-x)), kept off 0 and 1 by a rounding step."""
+
+    domain, codomain = constraints.real, constraints.unit_interval
+    bijective, sign = True, +1
+
+    def _call(self, x: Tensor) -> Tensor:
+        return _inside(x.sigmoid())
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        y = _inside(y)
+        return y.log() - (-y).log1p()
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        return -F.softplus(-x) - F.softplus(x)
+
+
+def _inside(probs: Tensor) -> Tensor:
+    kind = tdt.finfo(probs.dtype)
+    return probs.clamp(min=kind.tiny, max=1.0 - kind.eps)
+
+
+class SoftplusTransform(_Same):
+    """y = log(1 + exp(x))."""
+
+    domain, codomain = constraints.real, constraints.positive
+    bijective, sign = True, +1
+
+    def _call(self, x: Tensor) -> Tensor:
+        return F.softplus(x)
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        return (-y).expm1().neg().log() + y
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        return -F.softplus(-x)
+
+
+class TanhTransform(_Same):
+    """y = tanh(x). Its inverse near ±1 is inexact: cache_size=1 remembers x."""
+
+    domain, codomain = constraints.real, constraints.interval(-1.0, 1.0)
+    bijective, sign = True, +1
+
+    def _call(self, x: Tensor) -> Tensor:
+        return x.tanh()
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        return y.atanh()
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        return 2.0 * (math.log(2.0) - x - F.softplus(-2.0 * x))  # of log(1 - y²) nothing would be left near 1
+
+
+class AbsTransform(_Same):
+    """y = |x|, whose inverse takes the positive one."""
+
+    domain, codomain = constraints.real, constraints.positive
+
+    def _call(self, x: Tensor) -> Tensor:
+        return x.abs()
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        return y
+
+
+class AffineTransform(Transform):
+    """y = loc + scale · x, for each element, or for events of `event_dim` dimensions."""
+
+    bijective = True
+
+    def __init__(self, loc: Any, scale: Any, event_dim: int = 0, cache_size: int = 0) -> None:
+        super().__init__(cache_size)
+        self.loc, self.scale, self._event_dim = loc, scale, event_dim
+
+    event_dim = property(lambda self: self._event_dim)
+
+    @constraints.dependent_property(is_discrete=False)
+    def domain(self) -> constraints.Constraint:
+        return constraints.independent(constraints.real, self.event_dim) if self.event_dim else constraints.real
+
+    codomain = domain
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, AffineTransform) and all(
+            bool((mine == its).all()) if isinstance(mine == its, Tensor) else mine == its
+            for mine, its in ((self.loc, other.loc), (self.scale, other.scale))
+        )
+
+    __hash__ = object.__hash__
+
+    @property
+    def sign(self) -> Any:
+        return self.scale.sign() if isinstance(self.scale, Tensor) else (self.scale > 0) - (self.scale < 0)
+
+    def _call(self, x: Tensor) -> Tensor:
+        return self.loc + self.scale * x
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        return (y - self.loc) / self.scale
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        scale = self.scale
+        logs = scale.abs().log() if isinstance(scale, Tensor) else tdt.full_like(x, math.log(abs(scale)))
+        return sum_rightmost(logs.expand(x.shape) if self.event_dim else logs, self.event_dim).expand(
+            x.shape[: x.ndim - self.event_dim]
+        )
+
+    def forward_shape(self, shape: Size) -> Size:
+        return tdt.broadcast_shapes(shape, *(x.shape for x in (self.loc, self.scale) if isinstance(x, Tensor)))
+
+    inverse_shape = forward_shape
+
+
+class SoftmaxTransform(_Same):
+    """y = softmax(x) along the last dimension; not invertible, `inv` gives one x of those that fit."""
+
+    domain, codomain = constraints.real_vector, constraints.simplex
+
+    def _call(self, x: Tensor) -> Tensor:
+        return x.softmax(-1)
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        return y.log()
+
+    def forward_shape(self, shape: Size) -> Size:
+        needs(shape, 1)
+        return shape
+
+    inverse_shape = forward_shape
+
+
+class StickBreakingTransform(_Same):
+    """n numbers to n + 1 probabilities: each takes its share, by a sigmoid, of what the ones before left."""
+
+    domain, codomain = constraints.real_vector, constraints.simplex
+    bijective = True
+
+    @staticmethod
+    def _offset(x: Tensor) -> Tensor:
+        return tdt.arange(x.shape[-1], 0, -1, dtype=x.dtype, device=x.device).log()  # equal shares at x = 0
+
+    def _call(self, x: Tensor) -> Tensor:
+        z = _inside((x - self._offset(x)).sigmoid())
+        return F.pad(z, [0, 1], value=1) * F.pad((1 - z).cumprod(-1), [1, 0], value=1)
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        first = y[..., :-1]
+        left = (1 - first.cumsum(-1)).clamp(min=tdt.finfo(y.dtype).tiny)
+        return first.log() - left.log() + self._offset(first)
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        x = x - self._offset(x)
+        return (-x + F.logsigmoid(x) + y[..., :-1].log()).sum(-1)
+
+    def forward_shape(self, shape: Size) -> Size:
+        needs(shape, 1)
+        return Size((*shape[:-1], shape[-1] + 1))
+
+    def inverse_shape(self, shape: Size) -> Size:
+        needs(shape, 1)
+        return Size((*shape[:-1], shape[-1] - 1))
+
+
+class LowerCholeskyTransform(_Same):
+    """Square matrices to lower triangular ones of positive diagonal."""
+
+    domain, codomain = constraints.independent(constraints.real, 2), constraints.lower_cholesky
+
+    def _call(self, x: Tensor) -> Tensor:
+        return x.tril(-1) + x.diagonal(dim1=-2, dim2=-1).exp().diag_embed()
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        return y.tril(-1) + y.diagonal(dim1=-2, dim2=-1).log().diag_embed()
+
+
+class PositiveDefiniteTransform(_Same):
+    """Square matrices to positive definite ones, by their Cholesky factor."""
+
+    domain, codomain = constraints.independent(constraints.real, 2), constraints.positive_definite
+
+    def _call(self, x: Tensor) -> Tensor:
+        factor = LowerCholeskyTransform()(x)
+        return factor @ factor.mT
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        return LowerCholeskyTransform().inv(linalg.cholesky(y))
+
+
+class CorrCholeskyTransform(Transform):
+    """n(n-1)/2 numbers to the Cholesky factor of a correlation matrix (Lewandowski, Kurowicka and Joe, 2009)."""
+
+    domain, codomain = constraints.real_vector, constraints.corr_cholesky
+    bijective = True
+
+    def _call(self, x: Tensor) -> Tensor:
+        x = x.tanh()
+        eps = tdt.finfo(x.dtype).eps
+        r = vec_to_tril_matrix(x.clamp(min=-1 + eps, max=1 - eps), -1)
+        left = (1 - r**2).sqrt().cumprod(-1)
+        r = r + tdt.eye(r.shape[-1], dtype=r.dtype, device=r.device)
+        return r * F.pad(left[..., :-1], [1, 0], value=1)
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        left = F.pad((1 - (y * y).cumsum(-1))[..., :-1], [1, 0], value=1)
+        return (tril_matrix_to_vec(y, -1) / tril_matrix_to_vec(left, -1).sqrt()).atanh()
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        left = tril_matrix_to_vec(1 - (y * y).cumsum(-1), -2)
+        return 0.5 * left.log().sum(-1) - 2 * (x + F.softplus(-2 * x) - math.log(2.0)).sum(-1)
+
+    def forward_shape(self, shape: Size) -> Size:
+        needs(shape, 1)
+        n = round((0.25 + 2 * shape[-1]) ** 0.5 + 0.5)
+        if n * (n - 1) // 2 != shape[-1]:
+            raise ValueError("Input is not a flattened lower-diagonal number")
+        return Size((*shape[:-1], n, n))
+
+    def inverse_shape(self, shape: Size) -> Size:
+        needs(shape, 2)
+        if shape[-2] != shape[-1]:
+            raise ValueError("Input is not square")
+        return Size((*shape[:-2], shape[-1] * (shape[-1] - 1) // 2))
+
+
+class _Parts(Transform):
+    """Functions of the parts of a value along the dimension `dim`."""
+
+    def __init__(self, tseq: Sequence[Transform], dim: int = 0, cache_size: int = 0) -> None:
+        super().__init__(cache_size)
+        self.transforms = [part.with_cache(cache_size) for part in tseq] if cache_size else list(tseq)
+        self.dim = dim
+
+    bijective = property(lambda self: all(part.bijective for part in self.transforms))
+
+    def _split(self, x: Tensor) -> Sequence[Tensor]:
+        raise NotImplementedError
+
+    def _join(self, parts: list[Tensor]) -> Tensor:
+        raise NotImplementedError
+
+    def _call(self, x: Tensor) -> Tensor:
+        return self._join([one(part) for one, part in zip(self.transforms, self._split(x), strict=True)])
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        return self._join([one.inv(part) for one, part in zip(self.transforms, self._split(y), strict=True)])
+
+    def _logs(self, x: Tensor, y: Tensor) -> list[Tensor]:
+        pairs = zip(self.transforms, self._split(x), self._split(y), strict=True)
+        return [one.log_abs_det_jacobian(a, b) for one, a, b in pairs]
+
+
+class CatTransform(_Parts):
+    """Functions of stretches, `lengths` long, along the dimension `dim`."""
+
+    def __init__(
+        self, tseq: Sequence[Transform], dim: int = 0, lengths: Sequence[int] | None = None, cache_size: int = 0
+    ) -> None:
+        super().__init__(tseq, dim, cache_size)
+        self.lengths = [1] * len(self.transforms) if lengths is None else list(lengths)
+        if len(self.lengths) != len(self.transforms):
+            raise AssertionError(f"lengths ({len(self.lengths)}) must match transforms ({len(self.transforms)})")
+
+    event_dim = property(lambda self: max(part.event_dim for part in self.transforms))
+
+    def _split(self, x: Tensor) -> Sequence[Tensor]:
+        return x.split(self.lengths, self.dim)
+
+    def _join(self, parts: list[Tensor]) -> Tensor:
+        return tdt.cat(parts, self.dim)
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        logs = [
+            sum_rightmost(log, self.event_dim - one.event_dim)
+            for one, log in zip(self.transforms, self._logs(x, y), strict=True)
+        ]
+        dim = (self.dim - x.ndim if self.dim >= 0 else self.dim) + self.event_dim
+        return tdt.cat(logs, dim) if dim < 0 else sum(logs[1:], logs[0])
+
+    @constraints.dependent_property
+    def domain(self) -> constraints.Constraint:
+        return constraints.cat([part.domain for part in self.transforms], self.dim, self.lengths)
+
+    @constraints.dependent_property
+    def codomain(self) -> constraints.Constraint:
+        return constraints.cat([part.codomain for part in self.transforms], self.dim, self.lengths)
+
+
+class StackTransform(_Parts):
+    """A function for each entry of the dimension `dim`."""
+
+    def _split(self, x: Tensor) -> Sequence[Tensor]:
+        return x.unbind(self.dim)
+
+    def _join(self, parts: list[Tensor]) -> Tensor:
+        return tdt.stack(parts, self.dim)
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        return tdt.stack(self._logs(x, y), self.dim)
+
+    @constraints.dependent_property
+    def domain(self) -> constraints.Constraint:
+        return constraints.stack([part.domain for part in self.transforms], self.dim)
+
+    @constraints.dependent_property
+    def codomain(self) -> constraints.Constraint:
+        return constraints.stack([part.codomain for part in self.transforms], self.dim)
+
+
+class CumulativeDistributionTransform(Transform):
+    """y = distribution.cdf(x)."""
+
+    bijective, codomain, sign = True, constraints.unit_interval, +1
+    domain = property(lambda self: self.distribution.support)
+
+    def __init__(self, distribution: Any, cache_size: int = 0) -> None:
+        super().__init__(cache_size)
+        self.distribution = distribution
+
+    def _call(self, x: Tensor) -> Tensor:
+        return self.distribution.cdf(x)
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        return self.distribution.icdf(y)
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        return self.distribution.log_prob(x)
