@@ -97,7 +97,7 @@ def half_log_det(tril: Tensor) -> Tensor:
 
 def solve_lower(tril: Tensor, right: Tensor) -> Tensor:
     """L⁻¹ B for a lower triangular L."""
-    return linalg.solve(tril, right)
+    return linalg.solve_triangular(tril, right, upper=False)
 
 
 def mahalanobis(tril: Tensor, difference: Tensor) -> Tensor:
