@@ -22,7 +22,15 @@ BUDGETS: dict[str, tuple[float, tuple[str, ...]]] = {
     "TensorBoard": (60, ("utils/tensorboard",)),
     "scripts": (
         60,
-        ("distributions", "examples", "test_absent.py", "test_amp.py", "test_as_torch.py", "test_cuda.py", "test_multiprocessing.py"),
+        (
+            "distributions",
+            "examples",
+            "test_absent.py",
+            "test_amp.py",
+            "test_as_torch.py",
+            "test_cuda.py",
+            "test_multiprocessing.py",
+        ),
     ),
     "rest": (30, ("",)),
 }
