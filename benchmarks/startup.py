@@ -11,9 +11,12 @@ import time
 
 from benchmarks._pairs import arguments, ratios, report, settings
 
+CHECKING = "numpy, typer, yaml, pydantic, PIL.Image, ml_dtypes"  # what `tdt check digits-mlp` loads of others
 PAIRS = {
     "import tdt + first op / import numpy": (["-c", "import tdt; tdt.ones(2)"], ["-c", "import numpy"]),
     "tdt --help / import typer, rich": (["-m", "tdt", "--help"], ["-c", "import typer, rich"]),
+    "tdt check / import its libraries": (["-m", "tdt", "check", "digits-mlp"], ["-c", f"import {CHECKING}"]),
+    "tdt check / import torch": (["-m", "tdt", "check", "digits-mlp"], ["-c", "import torch"]),
     "import tdt + first op / import torch": (["-c", "import tdt; tdt.ones(2)"], ["-c", "import torch; torch.ones(2)"]),
 }
 
