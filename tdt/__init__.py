@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tdt import func as func
     from tdt import nn as nn
     from tdt import optim as optim
+    from tdt import sparse as sparse
     from tdt import train as train
     from tdt import utils as utils
     from tdt import vision as vision

@@ -16,6 +16,7 @@ from tdt._backend import on
 from tdt._device import CPU, META, as_device
 from tdt._dtype import dtype as Dtype
 from tdt._from_data import array_of, fill_number
+from tdt._sparse import SparseCOO
 from tdt._tensor import LEAF, Tensor, wrap
 from tdt.autograd._mode import state
 
@@ -133,8 +134,10 @@ def _filled(kind: str, words: str, example: str) -> Any:
         device: Any = None, requires_grad: bool = False, pin_memory: bool = False, memory_format: Any = None,
     ) -> Tensor:  # fmt: skip
         shape = _shape_of(_sizes(kind, sizes, size))
-        if getattr(layout, "name", "strided") != "strided":
-            raise NotImplementedError(f"{kind}: tensors are made in layout tdt.strided, not {layout}")
+        if (name := getattr(layout, "name", "strided")) != "strided":
+            if name != "sparse_coo" or kind == "ones":
+                raise NotImplementedError(f"{kind}: tensors are made in layout tdt.strided, not {layout}")
+            return _finished(no_entries(shape, len(shape), dtype, device), requires_grad)
         if getattr(memory_format, "order", None):
             if len(shape) != len(memory_format.order):
                 name = str(memory_format).rpartition(".")[2]
@@ -153,7 +156,7 @@ def _filled(kind: str, words: str, example: str) -> Any:
         memory_format: Any = None,
     ) -> Tensor:
         _tensor_to_be_like(f"{kind}_like", input)
-        return _like(kind, input, None, dtype, device, requires_grad, memory_format)
+        return _like(kind, input, None, dtype, device, requires_grad, layout or memory_format)
 
     function.__name__ = function.__qualname__ = kind
     function.__doc__ = f"""A tensor of the given size, {words}.
@@ -190,13 +193,19 @@ def _into(out: Tensor, made: Tensor) -> Tensor:
 def _like(
     kind: str, x: Tensor, value: Any, dtype: Any, where: Any, requires_grad: bool = False, layout: Any = None
 ) -> Tensor:
-    """As `make`, in the order of memory that x has (or that a memory format asks for)."""
+    """As `make`, in the order of memory that x has, or in a memory format or a layout; zeros like sparse x are sparse."""
+    sparse = isinstance(x._a, SparseCOO)
+    if getattr(layout, "name", "") == "sparse_coo" or (sparse and layout is None):
+        if kind not in ("zeros", "empty"):
+            raise NotImplementedError(f"{kind}_like: a sparse tensor cannot be filled; call .to_dense() first")
+        made = no_entries(x._a.shape, len(x._a.indices) if sparse else x.ndim, dtype or x.dtype, where or x.device)
+        return _finished(made, requires_grad)
     wanted = getattr(layout, "order", None)
     order = (
         tuple(wanted)
         if wanted
         else tuple(sorted(builtins.range(x.ndim), key=lambda d: (-x._a.strides[d], d)))
-        if not x._a.flags.c_contiguous
+        if not (sparse or x._a.flags.c_contiguous)
         else None
     )
     dtype = x.dtype if dtype is None else dtype
@@ -204,6 +213,12 @@ def _like(
     if order is None or (layout is not None and layout.name == "contiguous_format"):
         return make(kind, x._a.shape, value, dtype, where, requires_grad)
     return _ordered(kind, x._a.shape, value, dtype, where, requires_grad, order)
+
+
+def no_entries(shape: tuple[int, ...], sparse_dim: int, dtype: Dtype | None, where: Any) -> Any:
+    """A sparse array without entries, whose first dimensions have coordinates."""
+    values = make("zeros", (0, *shape[sparse_dim:]), None, dtype, where)._a
+    return SparseCOO(make("zeros", (sparse_dim, 0), None, _dtype.int64, where)._a, values, shape, True)
 
 
 def _ordered(

@@ -38,6 +38,8 @@ def numpy(self: Tensor, *, force: bool = False) -> np.ndarray:
     """
     if not force and self.requires_grad:
         raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
+    if isinstance(self._a, SparseCOO):
+        raise TypeError("can't convert Sparse layout tensor to numpy. Use Tensor.to_dense() first.")
     if not force and self.device.type != "cpu":
         raise TypeError(
             f"can't convert {self.device} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host "
@@ -59,7 +61,7 @@ def data_ptr(self: Tensor) -> int:
 def __len__(self: Tensor) -> int:
     if not self._a.ndim:
         raise TypeError("len() of a 0-d tensor")
-    return len(self._a)
+    return self._a.shape[0]
 
 
 def __bool__(self: Tensor) -> bool:

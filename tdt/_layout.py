@@ -161,6 +161,7 @@ METHODS = {
 }  # fmt: skip
 PROPERTIES = {
     "layout": lambda self: sparse_coo if isinstance(self._a, SparseCOO) else strided,
+    "is_sparse": lambda self: isinstance(self._a, SparseCOO),
     "is_cpu": lambda self: self.device.type == "cpu",
     "is_meta": lambda self: self.device.type == "meta",
     "name": lambda self: None,

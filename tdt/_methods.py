@@ -48,6 +48,7 @@ from tdt.autograd import _variable
 from tdt.autograd._mode import state
 from tdt.autograd._node import sum_to
 from tdt.autograd._op import OPS, Op, binary
+from tdt.sparse import _methods as sparse
 
 assert _variable and _interchange  # they bind theirs
 
@@ -386,7 +387,7 @@ def bind() -> None:
         setattr(Tensor, f"{name}_", _absent.takes_old_order(*old)(getattr(Tensor, f"{name}_")))
     for name, function in BY_FUNCTION.items():
         setattr(Tensor, f"{name}_", _written_back(name, function))
-    for method in (*random_fill.METHODS, *resize.METHODS):
+    for method in (*random_fill.METHODS, *resize.METHODS, *sparse.METHODS):
         setattr(Tensor, method.__name__, method)
     for method in (
         polygamma,

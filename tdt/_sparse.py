@@ -1,14 +1,25 @@
-"""Sparse COO arrays: what an embedding's gradient is made of, and the tensor methods that look inside one.
+"""Sparse COO arrays, and the table of what ops do with them.
 
-A sparse tensor holds a `SparseCOO` where others hold a NumPy or CuPy array; ops refuse it unless their record lists it.
+A sparse tensor holds a `SparseCOO` where others hold a NumPy or CuPy array. Ops refuse it, unless their record lists it or
+`TABLE` (filled by `tdt.sparse`) names what does their work.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 from tdt import _backend
-from tdt._tensor import Tensor, wrap
+
+TABLE: dict[str, Callable[..., Any]] = {}
+
+
+def on_sparse(op: Any, operands: tuple, statics: dict) -> Any:
+    """Run `op` on operands of which some are sparse; NotImplementedError if it does not take them."""
+    if op.name not in TABLE:
+        raise NotImplementedError(f"{op.name} is not implemented for sparse tensors; call .to_dense() first")
+    return TABLE[op.name](*operands, **statics)
 
 
 class SparseCOO:
@@ -19,6 +30,9 @@ class SparseCOO:
 
     is_sparse = True
     base = None
+    strides = ()
+    __array_ufunc__ = None  # `array + this` is ours
+    flags = SimpleNamespace(c_contiguous=False)
 
     def __init__(self, indices: Any, values: Any, shape: tuple[int, ...], coalesced: bool = False):
         self.indices, self.values, self.shape, self.coalesced = indices, values, tuple(shape), coalesced
@@ -28,105 +42,75 @@ class SparseCOO:
             self.size *= n
         self.device = getattr(values, "device", None)
 
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise RuntimeError(
+            f"a sparse tensor has no elements in memory to look at (for {name!r}); call .to_dense() first"
+        )
+
+    @property
+    def xp(self) -> ModuleType:
+        """The library of the arrays inside."""
+        return _backend.namespace(self.values)
+
+    @property
+    def places(self) -> Any:
+        """The coordinates of each entry as one number: equal for equal places, in the order of rows."""
+        flat = self.xp.zeros(self.indices.shape[1], "int64")
+        for n, row in zip(self.shape, self.indices, strict=False):
+            flat = flat * n + row
+        return flat
+
+    def with_values(self, values: Any) -> SparseCOO:
+        """Other values, of any dtype, at the same places."""
+        return SparseCOO(self.indices, values, self.shape, self.coalesced)
+
     def copy(self) -> SparseCOO:
         """The same entries in memory of their own."""
         return SparseCOO(self.indices.copy(), self.values.copy(), self.shape, self.coalesced)
 
     def astype(self, dtype: Any) -> SparseCOO:
         """The same entries in another dtype."""
-        return SparseCOO(self.indices, self.values.astype(dtype), self.shape, self.coalesced)
+        return self.with_values(self.values.astype(dtype))
+
+    def to_device(self, target: Any) -> SparseCOO:
+        """The same entries on another device."""
+        indices, values = _backend.to_device(self.indices, target), _backend.to_device(self.values, target)
+        return SparseCOO(indices, values, self.shape, self.coalesced)
 
     def dense(self) -> Any:
         """The whole as a dense array."""
-        xp = _backend.namespace(self.values)
-        out = xp.zeros(self.shape, self.dtype)
-        _backend.add_at(out, tuple(self.indices), self.values)
+        return self.added_to(self.xp.zeros(self.shape, self.dtype))
+
+    def added_to(self, out: Any) -> Any:
+        """`out`, a dense array, with the entries added to it, in place."""
+        # One more dimension, so that a tensor without sparse dimensions has an index too.
+        _backend.add_at(out[None], (self.xp.zeros_like(self.places), *self.indices), self.values)
         return out
 
     def coalesce(self) -> SparseCOO:
         """The same array with sorted coordinates, each once."""
         if self.coalesced:
             return self
-        xp = _backend.namespace(self.values)
-        sparse_shape = self.shape[: len(self.indices)]
-        flat = (
-            xp.ravel_multi_index(tuple(self.indices), sparse_shape)
-            if self.indices.size
-            else self.indices.reshape(-1)[:0]
-        )
-        places, inverse = xp.unique(flat, return_inverse=True)
-        values = xp.zeros((len(places), *self.values.shape[1:]), self.dtype)
+        _, first, inverse = self.xp.unique(self.places, return_index=True, return_inverse=True)
+        values = self.xp.zeros((len(first), *self.values.shape[1:]), self.dtype)
         _backend.add_at(values, (inverse.reshape(-1),), self.values)
-        indices = xp.stack(xp.unravel_index(places, sparse_shape)).astype("int64")
-        return SparseCOO(indices, values, self.shape, True)
+        return SparseCOO(self.indices[:, first], values, self.shape, True)
+
+    def __setitem__(self, where: Any, other: SparseCOO) -> None:
+        """Become another array, in this dtype: `x[...] = other`, as the engine writes results of in-place ops."""
+        assert where is ... and isinstance(other, SparseCOO)
+        self.__init__(other.indices, other.values.astype(self.dtype), other.shape, other.coalesced)  # type: ignore[misc]
 
     def __add__(self, other: Any) -> Any:
-        if isinstance(other, SparseCOO):
-            xp = _backend.namespace(self.values)
-            return SparseCOO(
-                xp.concatenate([self.indices, other.indices], 1),
-                xp.concatenate([self.values, other.values]),
-                self.shape,
-            )
-        out = other.copy()
-        _backend.add_at(out, tuple(self.indices), self.values)
-        return out
+        if not isinstance(other, SparseCOO):
+            return self.added_to(other.copy())
+        if self.indices.shape == other.indices.shape and bool((self.indices == other.indices).all()):
+            values = self.values + other.values
+            return SparseCOO(self.indices, values, self.shape, self.coalesced and other.coalesced)
+        indices = self.xp.concatenate([self.indices, other.indices], 1)
+        both = SparseCOO(indices, self.xp.concatenate([self.values, other.values]), self.shape)
+        return both.coalesce() if self.coalesced and other.coalesced else both
 
     __radd__ = __add__
-
-
-def _sparse(t: Tensor, what: str) -> SparseCOO:
-    if not isinstance(t._a, SparseCOO):
-        raise RuntimeError(f"{what} expected sparse coordinate tensor layout but got a dense (strided) tensor")
-    return t._a
-
-
-def to_dense(self: Tensor) -> Tensor:
-    """A dense copy of a sparse tensor; a dense one is returned as it is."""
-    return wrap(self._a.dense()) if isinstance(self._a, SparseCOO) else self
-
-
-def coalesce(self: Tensor) -> Tensor:
-    """A sparse tensor whose coordinates are sorted and occur once."""
-    return wrap(_sparse(self, "coalesce").coalesce())
-
-
-def is_coalesced(self: Tensor) -> bool:
-    """Whether the coordinates are known to be sorted and to occur once."""
-    return _sparse(self, "is_coalesced").coalesced
-
-
-def indices(self: Tensor) -> Tensor:
-    """Coordinates of a coalesced sparse tensor, (sparse dims, nnz)."""
-    if not _sparse(self, "indices").coalesced:
-        raise RuntimeError("Cannot get indices on an uncoalesced tensor, please call .coalesce() first")
-    return wrap(self._a.indices)
-
-
-def values(self: Tensor) -> Tensor:
-    """Values of a coalesced sparse tensor, (nnz, *dense dims)."""
-    if not _sparse(self, "values").coalesced:
-        raise RuntimeError("Cannot get values on an uncoalesced tensor, please call .coalesce() first")
-    return wrap(self._a.values)
-
-
-def _indices(self: Tensor) -> Tensor:
-    """Coordinates, coalesced or not."""
-    return wrap(_sparse(self, "_indices").indices)
-
-
-def _values(self: Tensor) -> Tensor:
-    """Values, coalesced or not."""
-    return wrap(_sparse(self, "_values").values)
-
-
-def _nnz(self: Tensor) -> int:
-    """How many entries are stored."""
-    return len(_sparse(self, "_nnz").values)
-
-
-for _method in (to_dense, coalesce, is_coalesced, indices, values, _indices, _values, _nnz):
-    setattr(Tensor, _method.__name__, _method)
-Tensor.is_sparse = property(
-    lambda self: isinstance(self._a, SparseCOO), doc="Whether the tensor holds coordinates and values."
-)

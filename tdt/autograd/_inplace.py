@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tdt import _backend
 from tdt._dtype import SCALAR_NAMES, can_cast
 from tdt._overlap import check_memory, check_overlap
+from tdt._sparse import SparseCOO
 from tdt._tensor import LEAF, Storage, Tensor, alias
 from tdt.autograd._mode import state
 
@@ -61,7 +62,7 @@ def _kept(op: Op) -> set[str]:
 def _direct_target(op: Op, x: Tensor, rest: tuple) -> Any:
     """x's array, where the forward may write straight into it: same shape and type all over, and no partial overlap."""
     a = x._a
-    if not op.writes_out or (op.to_float and a.dtype.kind in "biu"):
+    if not op.writes_out or a.__class__ is SparseCOO or (op.to_float and a.dtype.kind in "biu"):
         return None
     if op.repeats and _backend.overlaps_itself(a):
         return a
@@ -116,7 +117,7 @@ def put(x: Tensor, result: Tensor) -> None:
     a, r = x._a, result._a
     if r is not a:
         check_fits(x, result)
-        a[...] = r
+        a[...] = r.dense() if r.__class__ is SparseCOO is not a.__class__ else r
 
 
 def check_fits(x: Tensor, result: Tensor) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 
 from tdt import _backend
 from tdt._graph import GraphNode
+from tdt._sparse import SparseCOO
 from tdt._tensor import Storage, Tensor, alias, wrap
 
 if TYPE_CHECKING:
@@ -147,7 +148,7 @@ class Node(GraphNode):
                 raise overwritten(array, storage, version, self)
             kept.append(array)
             storages.append(storage)
-        fast = back.fast and not graph
+        fast = back.fast and not graph and grads[0].__class__ is not SparseCOO
         if not fast:
             kept = self._as_tensors(kept, storages)
             grads = [g if g is None or isinstance(g, Tensor) else wrap(g) for g in grads]
@@ -189,7 +190,8 @@ class Node(GraphNode):
         """What was kept, as tensors that stand where the originals stood in the graph."""
         count = len(self.edges)
         edges = [self.edges[i] if i < count else (self, i - count) for i in self.back.keep]
-        return [alias(a, e, st) if _backend.is_array(a) else a for a, e, st in zip(kept, edges, storages, strict=True)]
+        triples = zip(kept, edges, storages, strict=True)
+        return [alias(a, e, st) if _backend.is_array(a) or a.__class__ is SparseCOO else a for a, e, st in triples]
 
 
 def kind_of(t: Tensor) -> tuple:

@@ -22,6 +22,7 @@ from tdt import _backend
 from tdt._backend.layout import dense, in_order
 from tdt._broadcast import check_broadcast
 from tdt._dtype import ALL, ALL_DTYPES, FLOAT, dtype, of
+from tdt._sparse import SparseCOO, on_sparse
 from tdt._tensor import LEAF, Storage, Tensor, View, alias
 from tdt.autograd._mode import state
 from tdt.autograd._node import Back, Node
@@ -273,8 +274,8 @@ def apply(op: Op, operands: tuple, statics: dict, target: Any = None) -> Any:
             key.append(x.__class__)
             edges.append(None)
         bit += bit
-    if xp is None and _backend.MetaArray in map(type, arrays):
-        return _on_meta(op, operands, statics)
+    if xp is None and (other := _of_other_kind(op, arrays)):
+        return other(op, operands, statics)
     key = tuple(key)
     plan = op.plans.get(key)
     if plan is None or plan.by_rank is not None or xp is None:
@@ -310,6 +311,12 @@ def apply(op: Op, operands: tuple, statics: dict, target: Any = None) -> Any:
         if back.wanted:
             _record(op, Node(back, edges, operands, arrays, statics, outs, aux), outs)
     return outs if result.__class__ is tuple else outs[0]
+
+
+def _of_other_kind(op: Op, arrays: list) -> Any:
+    """What runs `op` where an operand has no values, or is sparse and the op's record does not list that; else None."""
+    kinds = set(map(type, arrays))
+    return _on_meta if _backend.MetaArray in kinds else on_sparse if SparseCOO in kinds and not op.sparse else None
 
 
 def _on_meta(op: Op, operands: tuple, statics: dict) -> Any:
@@ -370,8 +377,6 @@ def _slow_plan(op: Op, key: tuple, arrays: list) -> tuple[Any, Plan]:
 
 def _home(op: Op, arrays: list) -> Any:
     """The library all arrays belong to; 0-d arrays follow the others to their device, anything else is an error."""
-    if any(getattr(a, "is_sparse", False) for a in arrays) and not op.sparse:
-        raise NotImplementedError(f"{op.name} is not implemented for sparse tensors; call .to_dense() first")
     on_gpu = [a for a in arrays if _backend.is_array(a) and not isinstance(a, ndarray)]
     if not on_gpu:
         return np

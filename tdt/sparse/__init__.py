@@ -1,0 +1,14 @@
+"""Sparse tensors under PyTorch's names: `tdt.sparse.mm`, `sum`, `softmax`, `spdiags`, …
+
+A sparse tensor, made by `tdt.sparse_coo_tensor` or `Tensor.to_sparse`, holds the coordinates and the values of its entries.
+Products with dense tensors, arithmetic with numbers and with other sparse tensors, sums, functions that leave 0 as it is,
+indexing and joining take them; other operations say so and name `to_dense()`. Gradients pass through all of them. The functions
+here differ from those of the same names in `tdt` in the gradient of a sparse operand: it is sparse, with the same places.
+"""
+
+from tdt.sparse._check import check_sparse_tensor_invariants
+from tdt.sparse._functions import addmm, as_sparse_gradcheck, log_softmax, mm, softmax, spdiags, sum
+
+__all__ = [
+    "addmm", "as_sparse_gradcheck", "check_sparse_tensor_invariants", "log_softmax", "mm", "softmax", "spdiags", "sum",
+]  # fmt: skip

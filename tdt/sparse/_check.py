@@ -1,0 +1,106 @@
+"""What the parts of a sparse tensor must be to one another."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from tdt._sparse import SparseCOO
+from tdt._tensor import Tensor
+
+
+def shape(indices: Any, values: Tensor, size: Any) -> tuple[int, ...]:
+    """The size, given or inferred from the largest indices; RuntimeError where the parts do not fit."""
+    if indices.ndim != 2:
+        if size is not None and indices.ndim:
+            _refuse_ranks(size, len(indices), values.ndim - 1)
+        raise RuntimeError(f"indices must be sparse_dim x nnz, but got: {list(indices.shape)}")
+    if indices.shape[1] != len(values):
+        raise RuntimeError(
+            f"indices and values must have same nnz, but got nnz from indices: {indices.shape[1]}, nnz from values: "
+            f"{len(values)}"
+        )
+    if size is None:
+        for d, row in enumerate(indices):
+            if row.size and row.min() < 0:
+                raise RuntimeError(f"found negative index {int(row.min())} for dim {d}")
+        return (*[int(row.max()) + 1 if row.size else 0 for row in indices], *values.shape[1:])
+    if len(size) != len(indices) + values.ndim - 1:
+        _refuse_ranks(size, len(indices), values.ndim - 1)
+    wanted = [len(values), *size[len(indices) :]]
+    if wanted != list(values.shape):
+        raise RuntimeError(f"values has incorrect size, expected {wanted}, got {list(values.shape)}")
+    return tuple([int(n) for n in size])
+
+
+def _refuse_ranks(size: Any, sparse_dim: int, dense_dim: int) -> None:
+    raise RuntimeError(
+        f"'len(size) == sparse_dim + dense_dim' is not satisfied: len(size) = {len(size)}, sparse_dim = {sparse_dim}, "
+        f"dense_dim = {dense_dim}"
+    )
+
+
+def bounds(indices: Any, size: tuple[int, ...]) -> None:
+    """RuntimeError for an index outside the size."""
+    for d, (n, row) in enumerate(zip(size, indices, strict=False)):
+        if row.size and row.min() < 0:
+            raise RuntimeError(f"found negative index {int(row.min())} for dim {d}")
+        if row.size and row.max() >= n:
+            raise RuntimeError(
+                f"size is inconsistent with indices: for dim {d}, size is {n} but found index {int(row.max())}"
+            )
+
+
+def in_order(x: SparseCOO) -> bool:
+    """Whether the coordinates are sorted and occur once."""
+    places = x.places
+    return bool((places[1:] > places[:-1]).all())
+
+
+class check_sparse_tensor_invariants:  # noqa: N801  (PyTorch's name)
+    """Whether new sparse tensors are held to all that they claim: `with`, a decorator, or enable() and disable().
+
+    Sizes and bounds are looked at in any case; this adds the order of indices that are said to be coalesced.
+
+    >>> import tdt
+    >>> with tdt.sparse.check_sparse_tensor_invariants():
+    ...     tdt.sparse.check_sparse_tensor_invariants.is_enabled()
+    True
+    """
+
+    enabled = False
+
+    @staticmethod
+    def is_enabled() -> bool:
+        """Whether it is on."""
+        return check_sparse_tensor_invariants.enabled
+
+    @staticmethod
+    def enable() -> None:
+        """Turn it on."""
+        check_sparse_tensor_invariants.enabled = True
+
+    @staticmethod
+    def disable() -> None:
+        """Turn it off."""
+        check_sparse_tensor_invariants.enabled = False
+
+    def __init__(self, enable: bool = True):
+        self.wanted, self.before = enable, False
+
+    def __enter__(self) -> None:
+        self.before, check_sparse_tensor_invariants.enabled = check_sparse_tensor_invariants.enabled, self.wanted
+
+    def __exit__(self, *error: object) -> None:
+        check_sparse_tensor_invariants.enabled = self.before
+
+    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """`function`, run inside."""
+
+        @functools.wraps(function)
+        def held(*args: Any, **kwargs: Any) -> Any:
+            with type(self)(self.wanted):
+                return function(*args, **kwargs)
+
+        return held

@@ -1,0 +1,187 @@
+"""`tdt.sparse`'s own functions, and the products with old names."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tdt._layout import layout as Layout
+from tdt._layout import sparse_coo
+from tdt._ops import linalg, reduce
+from tdt._ops import softmax as dense_softmax
+from tdt._ops.shape import wrap_dim
+from tdt._sparse import SparseCOO
+from tdt._tensor import Tensor, wrap
+from tdt.sparse._ops import coalesced, coo, is_coo, masked, to_dense, values_of
+
+
+def mm(mat1: Tensor, mat2: Tensor, reduce: str = "sum") -> Tensor:
+    """The product of two matrices, any of them sparse; sparse if both are. A sparse one's gradient is that of its entries.
+
+    >>> import tdt
+    >>> tdt.sparse.mm(tdt.eye(2).to_sparse(), tdt.tensor([[1.0], [2.0]]))
+    tensor([[1.],
+            [2.]])
+    """
+    if reduce != "sum":
+        raise NotImplementedError(f"sparse.mm adds up: reduce must be 'sum', got {reduce!r}")
+    return linalg.mm(masked(mat1), masked(mat2))
+
+
+def addmm(mat: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1.0, alpha: float = 1.0) -> Tensor:
+    """beta · mat + alpha · (mat1 @ mat2), with a sparse mat1, whose gradient is that of its entries.
+
+    >>> import tdt
+    >>> tdt.sparse.addmm(tdt.ones(2, 1), tdt.eye(2).to_sparse(), tdt.tensor([[1.0], [2.0]]))
+    tensor([[2.],
+            [3.]])
+    """
+    return linalg.addmm(mat, masked(mat1), masked(mat2), beta=beta, alpha=alpha)
+
+
+def sum(input: Tensor, dim: Any = None, dtype: Any = None) -> Tensor:
+    """The sum over `dim` (one, several, or all): sparse if sparse dimensions are left. The gradient is that of the entries.
+
+    >>> import tdt
+    >>> tdt.sparse.sum(tdt.eye(2).to_sparse(), 0).to_dense()
+    tensor([1., 1.])
+    """
+    return reduce.sum(masked(input), dim, dtype=dtype)
+
+
+def softmax(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
+    """softmax over `dim` of a sparse tensor, where elements without an entry count as -inf.
+
+    >>> import tdt
+    >>> tdt.sparse.softmax(tdt.tensor([[2.0, 2.0, 0.0]]).to_sparse(), 1).to_dense()
+    tensor([[0.5000, 0.5000, 0.0000]])
+    """
+    return _over_entries("softmax", input, dim, dtype)
+
+
+def log_softmax(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
+    """log(softmax) over `dim` of a sparse tensor, where elements without an entry count as -inf.
+
+    >>> import tdt
+    >>> tdt.sparse.log_softmax(tdt.tensor([[2.0, 2.0, 0.0]]).to_sparse(), 1).to_dense()
+    tensor([[-0.6931, -0.6931,  0.0000]])
+    """
+    return _over_entries("log_softmax", input, dim, dtype)
+
+
+def _over_entries(name: str, input: Tensor, dim: int, dtype: Any) -> Tensor:
+    if not is_coo(input):
+        raise NotImplementedError(f"sparse.{name} takes a sparse tensor; tdt.{name} is the one for dense ones")
+    x = coalesced(input if dtype is None else input.to(dtype))  # type: ignore[attr-defined]
+    a, v, d = x._a, values_of(x), wrap_dim(dim, input.ndim)
+    n = len(a.indices)
+    if d >= n:
+        return coo(getattr(dense_softmax, name)(v, d - n + 1), a.indices, a.shape, True)
+    others = [*range(d), *range(d + 1, n)]
+    line = SparseCOO(a.indices[others], a.values, tuple([a.shape[k] for k in others])).places
+    _, group = a.xp.unique(line, return_inverse=True)
+    count, group = int(group.max()) + 1 if group.size else 0, wrap(group.reshape(-1))
+    # Subtract the largest entry of each line first: exp overflows float32 above 88.
+    at = group.reshape(-1, *[1] * (v.ndim - 1)).expand(v.shape)
+    top = v.detach().new_zeros(count, *v.shape[1:]).scatter_reduce(0, at, v.detach(), "amax", include_self=False)
+    v = v - top.index_select(0, group)
+    total = v.new_zeros(count, *v.shape[1:]).index_add(0, group, v.exp())
+    result = v.exp() / total.index_select(0, group) if name == "softmax" else v - total.log().index_select(0, group)
+    return coo(result, a.indices, a.shape, True)
+
+
+def spdiags(diagonals: Tensor, offsets: Tensor, shape: tuple[int, int], layout: Layout | None = None) -> Tensor:
+    """The sparse matrix with row k of `diagonals` on the diagonal `offsets[k]`, aligned by columns; the rest is 0.
+
+    >>> import tdt
+    >>> tdt.sparse.spdiags(tdt.tensor([[1.0, 2.0], [3.0, 4.0]]), tdt.tensor([0, 1]), (2, 2)).to_dense()
+    tensor([[1., 4.],
+            [0., 2.]])
+    """
+    if layout not in (None, sparse_coo):
+        raise NotImplementedError(f"spdiags: tensors are made in layout tdt.sparse_coo, not {layout}")
+    rows = diagonals if diagonals.ndim == 2 else diagonals.unsqueeze(0)
+    steps = offsets.reshape(-1).tolist()
+    if len(rows) != len(steps):
+        raise RuntimeError(f"Number of diagonals ({len(rows)}) does not match the number of offsets ({len(steps)})")
+    if len(set(steps)) != len(steps):
+        raise RuntimeError("Offset tensor contains duplicate values")
+    if len(shape) != 2:
+        raise RuntimeError(f"Output shape must be 2d, got {list(shape)}")
+    spans = [range(max(0, k), min(rows.shape[1], shape[1], shape[0] + k)) for k in steps]
+    place = [(i, c - k, c) for i, (k, span) in enumerate(zip(steps, spans, strict=True)) for c in span]
+    i, row, column = wrap(np.array(place, "int64").reshape(-1, 3).T).to(diagonals.device)._a
+    return coo(rows[wrap(i), wrap(column)], np.stack([row, column]), shape)
+
+
+def as_sparse_gradcheck(gradcheck: Callable[..., bool]) -> Callable[..., bool]:
+    """`gradcheck` for functions of sparse tensors: their entries are what is varied, and what is looked at of results.
+
+    >>> import tdt
+    >>> x = tdt.eye(2, dtype=tdt.float64).to_sparse().requires_grad_()
+    >>> tdt.sparse.as_sparse_gradcheck(tdt.autograd.gradcheck)(tdt.sparse.sum, x)
+    True
+    """
+
+    @functools.wraps(gradcheck)
+    def checked(func: Callable[..., Any], inputs: Any, *args: Any, **kwargs: Any) -> bool:
+        inputs = inputs if isinstance(inputs, tuple) else (inputs,)
+        given = [coalesced(x.detach()) if is_coo(x) else x for x in inputs]
+        varied = [
+            values_of(x).detach().clone().requires_grad_(was.requires_grad) if is_coo(x) else x
+            for x, was in zip(given, inputs, strict=True)
+        ]
+
+        def on_values(*values: Any) -> Any:
+            made = [coo(v, x._a.indices, x.shape, True) if is_coo(x) else v for v, x in zip(values, given, strict=True)]
+            results = func(*made)
+            return tuple(map(to_dense, results)) if isinstance(results, tuple) else to_dense(results)
+
+        kwargs.pop("masked", None)
+        return gradcheck(on_values, tuple(varied), *args, **kwargs)
+
+    return checked
+
+
+def hspmm(mat1: Tensor, mat2: Tensor) -> Tensor:
+    """A sparse matrix times a dense one, as a sparse tensor of whole rows: those that mat1 has entries in.
+
+    >>> import tdt
+    >>> tdt.hspmm(tdt.tensor([[0.0, 0.0], [1.0, 0.0]]).to_sparse(), tdt.tensor([[1.0], [2.0]])).values()
+    tensor([[1.]])
+    """
+    product, xp = linalg.mm(mat1, mat2), mat1._a.xp
+    rows = xp.unique(mat1._a.indices[0])
+    return coo(product.index_select(0, wrap(rows)), rows[None], product.shape, True)
+
+
+def smm(input: Tensor, mat: Tensor) -> Tensor:
+    """A sparse matrix times a dense one, as a sparse matrix.
+
+    >>> import tdt
+    >>> tdt.smm(tdt.tensor([[0.0, 0.0], [1.0, 0.0]]).to_sparse(), tdt.tensor([[1.0], [2.0]])).to_dense()
+    tensor([[0.],
+            [1.]])
+    """
+    rows = hspmm(input, mat)
+    xp, at, n = rows._a.xp, rows._a.indices[0], rows.shape[1]
+    indices = xp.stack([xp.repeat(at, n), xp.tile(xp.arange(n), len(at))])
+    return coo(values_of(rows).reshape(-1), indices, rows.shape, True)
+
+
+def sspaddmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
+    """beta · input + alpha · (mat1 @ mat2) with sparse `input` and `mat1` and a dense `mat2`, as a sparse matrix.
+
+    >>> import tdt
+    >>> one = tdt.eye(1).to_sparse()
+    >>> tdt.sspaddmm(one, one, tdt.tensor([[2.0]])).to_dense()
+    tensor([[3.]])
+    """
+    return input * beta + smm(mat1, mat2) * alpha
+
+
+spmm = dsmm = linalg.mm
+hsmm = hspmm

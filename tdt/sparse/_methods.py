@@ -1,0 +1,209 @@
+"""Making sparse tensors, looking inside, and turning one kind into another: the functions and methods by PyTorch's names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tdt import _dtype
+from tdt._creation import as_tensor, no_entries
+from tdt._dtype import dtype as Dtype
+from tdt._layout import layout as Layout
+from tdt._layout import sparse_coo
+from tdt._sparse import SparseCOO
+from tdt._tensor import LEAF, Tensor, wrap
+from tdt.sparse import _check
+from tdt.sparse._ops import coalesced, coo, entries, is_coo, values_of
+from tdt.sparse._ops import to_dense as _to_dense
+from tdt.sparse._ops import to_sparse as _to_sparse
+
+
+def sparse_coo_tensor(
+    indices: Any = None, values: Any = None, size: Any = None, *, dtype: Dtype | None = None, device: Any = None,
+    pin_memory: bool = False, requires_grad: bool = False, check_invariants: bool | None = None,
+    is_coalesced: bool | None = None,
+) -> Tensor:  # fmt: skip
+    """A sparse tensor with `values[k]` at `indices[:, k]`, and 0 elsewhere; values at one place add up.
+
+    indices: (sparse dims, nnz), integers. values: (nnz, *dense dims); gradients pass to them. size: of the whole, by default
+    the smallest that holds all indices; given alone, no element is set. is_coalesced: whether the indices are known to be
+    sorted and to occur once. Raises RuntimeError for sizes that do not fit, and for indices outside `size`, which are looked
+    for unless check_invariants is False.
+
+    >>> import tdt
+    >>> tdt.sparse_coo_tensor([[0, 1], [2, 0]], [3.0, 4.0], (2, 3)).to_dense()
+    tensor([[0., 0., 3.],
+            [4., 0., 0.]])
+    """
+    if values is None:
+        size, indices = (indices if size is None else size), None
+        if size is None:
+            raise TypeError('sparse_coo_tensor() missing 1 required positional arguments: "size"')
+        return _finished(wrap(no_entries(tuple(size), len(size), dtype, device)), requires_grad)
+    if size is not None and not isinstance(size, (tuple, list)):
+        raise TypeError(f"sparse_coo_tensor(): argument 'size' must be tuple of ints, not {type(size).__name__}")
+    values = as_tensor(values, dtype=dtype, device=device)
+    values = values if values.ndim else values.unsqueeze(0)
+    at = as_tensor(indices, device=values.device)
+    at = (at.coalesce().to_dense() if is_coo(at) else at)._a.astype("int64")
+    size = _check.shape(at, values, size)
+    if check_invariants is not False:
+        _check.bounds(at, size)
+        if (
+            is_coalesced
+            and (check_invariants or _check.check_sparse_tensor_invariants.enabled)
+            and not _check.in_order(SparseCOO(at, values._a, size))
+        ):
+            raise RuntimeError("cannot set is_coalesced to true if indices correspond to uncoalesced COO tensor")
+    made = coo(values, at, size, at.shape[1] < 2 if is_coalesced is None else is_coalesced)
+    return _finished(made, requires_grad)
+
+
+def _finished(made: Tensor, requires_grad: bool) -> Tensor:
+    if requires_grad and not made.requires_grad:
+        if made.dtype.category < _dtype.FLOAT:
+            raise RuntimeError(
+                f"Only Tensors of floating point and complex dtype can require gradients, not {made.dtype}"
+            )
+        made._edge = LEAF
+    return made
+
+
+def _sparse(t: Tensor, what: str) -> SparseCOO:
+    if not is_coo(t):
+        raise RuntimeError(
+            f"{what} expected sparse coordinate tensor layout but got Strided; .to_sparse() makes a sparse tensor"
+        )
+    return t._a
+
+
+def to_dense(self: Tensor, dtype: Dtype | None = None, *, masked_grad: bool | None = None) -> Tensor:
+    """A dense copy of a sparse tensor; a dense one is returned as it is.
+
+    masked_grad: False passes the whole gradient on, else that of the entries alone.
+    """
+    self = self if dtype is None else self.to(dtype)  # type: ignore[attr-defined]
+    return _to_dense(self, masked_grad is not False)
+
+
+def to_sparse(
+    self: Tensor, sparse_dim: int | None = None, *, layout: Layout | None = None, blocksize: Any = None,
+    dense_dim: int | None = None,
+) -> Tensor:  # fmt: skip
+    """The elements of a dense tensor that are not 0, with their coordinates in the first `sparse_dim` dimensions (all)."""
+    if layout not in (None, sparse_coo) or blocksize is not None:
+        raise NotImplementedError(f"to_sparse: tensors are made in layout tdt.sparse_coo, not {layout}")
+    n = self.ndim - (dense_dim or 0) if sparse_dim is None else sparse_dim
+    if is_coo(self):
+        if sparse_dim not in (None, len(self._a.indices)):
+            raise RuntimeError(
+                "to_sparse: conversion from Sparse to Sparse with sparse_dim argument !=self.sparse_dim() is not supported"
+            )
+        return self
+    if not 0 <= n <= self.ndim:
+        raise RuntimeError(f"dense_to_sparse: sparse_dim argument must be in [0,{self.ndim}] range, but {n} is given")
+    if self.ndim and not n:
+        raise RuntimeError("dense_to_sparse: sparse_dim argument must be in >0 when self.dim()>0")
+    return _to_sparse(self, n)
+
+
+def to_sparse_coo(self: Tensor) -> Tensor:
+    """`to_sparse()`: the elements that are not 0, with their coordinates."""
+    return to_sparse(self)
+
+
+def sparse_mask(self: Tensor, mask: Tensor) -> Tensor:
+    """The elements of a tensor, dense or sparse, at the places where the sparse `mask` has entries."""
+    at = _sparse(mask, "sparse_mask")
+    if self.shape != mask.shape:
+        raise RuntimeError(
+            f"sparse_mask(): operands have incompatible sizes; self has size {list(self.shape)} but mask has size "
+            f"{list(mask.shape)}"
+        )
+    return coo(entries(self, at.indices), at.indices, self.shape, at.coalesced)
+
+
+def coalesce(self: Tensor) -> Tensor:
+    """A sparse tensor whose coordinates are sorted and occur once."""
+    _sparse(self, "coalesce")
+    return coalesced(self)
+
+
+def is_coalesced(self: Tensor) -> bool:
+    """Whether the coordinates are known to be sorted and to occur once."""
+    return _sparse(self, "is_coalesced").coalesced
+
+
+def _coalesced_(self: Tensor, coalesced: bool) -> Tensor:
+    """Say whether the coordinates are sorted and occur once; nobody checks."""
+    _sparse(self, "_coalesced_").coalesced = coalesced
+    return self
+
+
+def indices(self: Tensor) -> Tensor:
+    """Coordinates of a coalesced sparse tensor, (sparse dims, nnz)."""
+    if not _sparse(self, "indices").coalesced:
+        raise RuntimeError("Cannot get indices on an uncoalesced tensor, please call .coalesce() first")
+    return wrap(self._a.indices)
+
+
+def values(self: Tensor) -> Tensor:
+    """Values of a coalesced sparse tensor, (nnz, *dense dims), with their gradient."""
+    if not _sparse(self, "values").coalesced:
+        raise RuntimeError("Cannot get values on an uncoalesced tensor, please call .coalesce() first")
+    return values_of(self)
+
+
+def _indices(self: Tensor) -> Tensor:
+    """Coordinates, coalesced or not."""
+    return wrap(_sparse(self, "_indices").indices)
+
+
+def _values(self: Tensor) -> Tensor:
+    """Values, coalesced or not, without their gradient."""
+    return wrap(_sparse(self, "_values").values)
+
+
+def _nnz(self: Tensor) -> int:
+    """How many entries are stored."""
+    return len(_sparse(self, "_nnz").values)
+
+
+def sparse_resize_(self: Tensor, size: Any, sparse_dim: int, dense_dim: int) -> Tensor:
+    """Change the size of a sparse tensor in place; dimensions may not shrink or change their kind while there are entries."""
+    a, size = _sparse(self, "sparse_resize_"), _sizes("sparse_resize_", size, sparse_dim, dense_dim)
+    if len(a.values):
+        same = sparse_dim == len(a.indices) and dense_dim == a.ndim - sparse_dim
+        if not same or any(new < old for new, old in zip(size, a.shape, strict=True)):
+            raise RuntimeError(
+                f"sparse_resize_: with entries, sizes may only grow and dimensions stay sparse or dense: from {list(a.shape)} "
+                f"with {len(a.indices)} sparse dimensions to {list(size)} with {sparse_dim}; use sparse_resize_and_clear_"
+            )
+        values = a.xp.zeros((len(a.values), *size[sparse_dim:]), a.dtype)
+        values[tuple([slice(0, n) for n in a.values.shape])] = a.values
+        a[...] = SparseCOO(a.indices, values, size, a.coalesced)
+        return self
+    return sparse_resize_and_clear_(self, size, sparse_dim, dense_dim)
+
+
+def sparse_resize_and_clear_(self: Tensor, size: Any, sparse_dim: int, dense_dim: int) -> Tensor:
+    """Change the size of a sparse tensor in place and take out all entries."""
+    a, size = _sparse(self, "sparse_resize_and_clear_"), _sizes("sparse_resize_", size, sparse_dim, dense_dim)
+    a[...] = no_entries(size, sparse_dim, self.dtype, self.device)
+    return self
+
+
+def _sizes(name: str, size: Any, sparse_dim: int, dense_dim: int) -> tuple[int, ...]:
+    if not isinstance(size, (tuple, list)):
+        raise TypeError(f"{name}(): argument 'size' (position 1) must be tuple of ints, not {type(size).__name__}")
+    if len(size) != sparse_dim + dense_dim:
+        raise RuntimeError(
+            f"'len(size) == sparse_dim + dense_dim' is not satisfied: len(size) = {len(size)}, sparse_dim = {sparse_dim}, "
+            f"dense_dim = {dense_dim}"
+        )
+    return tuple(size)
+
+
+METHODS = (
+    to_dense, to_sparse, to_sparse_coo, sparse_mask, coalesce, is_coalesced, _coalesced_, indices, values, _indices, _values,
+    _nnz, sparse_resize_, sparse_resize_and_clear_,
+)  # fmt: skip

@@ -1,0 +1,583 @@
+"""What ops do with sparse tensors: those that move or scale entries have a forward of their own and the dense op's rules, the
+others are composed of what they do with the values.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import fields
+from types import ModuleType
+from typing import Any
+
+from tdt._layout import result_type
+from tdt._ops.cast import convert
+from tdt._ops.join import cat
+from tdt._ops.memory import clone
+from tdt._sparse import TABLE, SparseCOO
+from tdt._tensor import Tensor, wrap
+from tdt.autograd._op import OPS, Op, Rule, Traits, apply, op
+
+
+def is_coo(t: Any) -> bool:
+    """Whether `t` is a tensor of coordinates and values."""
+    return isinstance(t, Tensor) and isinstance(t._a, SparseCOO)
+
+
+# -- the ways in and out: all that is composed is composed of these ---------------------------------------------------------
+
+
+@op(name="sparse_coo", promote=(), broadcasts=False, computes=False, sparse=True)
+def _coo(xp: ModuleType, values: Any, *, indices: Any, shape: tuple[int, ...], coalesced: bool) -> SparseCOO:
+    return SparseCOO(indices, values, shape, coalesced)
+
+
+@_coo.vjp("values")
+def _(g: Tensor, values_shape: tuple[int, ...], indices: Any) -> Tensor:
+    return entries(g, indices)
+
+
+def coo(values: Tensor, indices: Any, shape: Iterable[int], coalesced: bool = False) -> Tensor:
+    """The sparse tensor of these values at the places `indices`, an array (sparse dims, nnz)."""
+    return _coo(values, indices=indices, shape=tuple(shape), coalesced=coalesced)
+
+
+@op(name="values", computes=False, sparse=True)
+def _values(xp: ModuleType, x: Any) -> Any:
+    return x.values
+
+
+@_values.vjp("x")
+def _(g: Tensor, x: Tensor) -> Tensor:
+    return coo(g, x._a.indices, x.shape, x._a.coalesced)
+
+
+@op(name="coalesce", computes=False, sparse=True)
+def _coalesce(xp: ModuleType, x: Any) -> Any:
+    return x.coalesce()
+
+
+_coalesce.vjp("x")(lambda g: g)
+
+
+@op(name="to_dense", computes=False, sparse=True)
+def _to_dense(xp: ModuleType, x: Any, *, masked: bool) -> Any:
+    return x.dense()
+
+
+_to_dense.vjp("x")(lambda g, x, masked: mask_like(g, x) if masked else to_sparse(g, len(x._a.indices)))
+
+
+@op(name="to_sparse", computes=False, sparse=True)
+def _to_sparse(xp: ModuleType, x: Any, *, sparse_dim: int) -> SparseCOO:
+    filled = x != 0
+    filled = filled.any(axis=tuple(range(sparse_dim, x.ndim))) if sparse_dim < x.ndim else filled
+    at = filled.reshape(1).nonzero()[0] if not sparse_dim else None
+    if at is not None:
+        return SparseCOO(xp.zeros((0, len(at)), "int64"), x[None][at], x.shape, True)
+    where = filled.nonzero()
+    return SparseCOO(xp.stack(where).astype("int64"), x[where], x.shape, True)
+
+
+_to_sparse.vjp("x")(lambda g: to_dense(g))
+
+
+def to_sparse(x: Tensor, sparse_dim: int) -> Tensor:
+    """The elements that are not 0, by their coordinates in the first dimensions; a sparse tensor is returned as it is."""
+    return x if is_coo(x) else apply(_to_sparse, (x,), {"sparse_dim": sparse_dim})
+
+
+@op(name="sparse_mask_gradient", computes=False, sparse=True)
+def _masked(xp: ModuleType, x: Any) -> Any:
+    return x
+
+
+_masked.vjp("x")(lambda g, x: mask_like(g, x))
+
+
+def masked(x: Tensor) -> Tensor:
+    """`x`, whose gradient, if x is sparse, is that of its entries alone."""
+    return apply(_masked, (x,), {}) if is_coo(x) else x
+
+
+def to_dense(x: Tensor, masked: bool = True) -> Tensor:
+    """A dense copy of a sparse tensor; a dense one is returned as it is. masked: the gradient is that of the entries."""
+    return apply(_to_dense, (x,), {"masked": masked}) if is_coo(x) else x
+
+
+def coalesced(x: Tensor) -> Tensor:
+    """`x` with sorted coordinates, each once."""
+    return x if x._a.coalesced else apply(_coalesce, (x,), {})
+
+
+def values_of(x: Tensor) -> Tensor:
+    """The values of all entries, with their gradient."""
+    return apply(_values, (x,), {})
+
+
+def mask_like(x: Tensor, mask: Tensor) -> Tensor:
+    """The elements of `x`, dense or sparse, at the places of `mask`, each place once."""
+    at = mask._a.coalesce()
+    return coo(entries(x, at.indices), at.indices, x.shape, True)
+
+
+def entries(x: Tensor, indices: Any) -> Tensor:
+    """The elements of `x`, dense or sparse, at the places `indices`; 0 where a sparse one has none."""
+    if not is_coo(x):
+        if not len(indices):
+            return x.unsqueeze(0).expand(indices.shape[1], *x.shape)
+        return x[tuple([wrap(row) for row in indices])]
+    x = coalesced(x)
+    own, xp = x._a.places, x._a.xp
+    wanted = SparseCOO(indices, xp.zeros(indices.shape[1]), x.shape).places
+    padded = xp.concatenate([own, xp.full(1, -1, "int64")])
+    at = xp.searchsorted(own, wanted)
+    at = xp.where(padded[at] == wanted, at, len(own))
+    values = values_of(x)
+    return cat([values, values.new_zeros(1, *values.shape[1:])]).index_select(0, wrap(at))
+
+
+# -- what stands for an op --------------------------------------------------------------------------------------------------
+
+
+def form(name: str) -> Callable[[Callable[..., Any]], Op]:
+    """Register a forward for sparse operands: an op like the dense one of that name, with the same rules."""
+    dense = OPS[name]
+
+    def register(forward: Callable[..., Any]) -> Op:
+        traits = {f.name: getattr(dense, f.name) for f in fields(Traits)}
+        plain = {"sparse": True, "view": False, "multi_view": False, "broadcasts": False, "elementwise": False,
+                 "packed": False, "ufunc": "", "check": None}  # fmt: skip
+        made = TABLE[name] = Op(forward, name, {**traits, **plain})
+        for rule in dense.rules.values():
+            made.rules.update(dict.fromkeys(rule.wrt, Rule(rule.wrt, rule.function)))
+        return made
+
+    return register
+
+
+def composed(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Register a function of tensors that does the work of these ops."""
+
+    def register(function: Callable[..., Any]) -> Callable[..., Any]:
+        TABLE.update(dict.fromkeys(names, function))
+        return function
+
+    return register
+
+
+# Functions with f(0) = 0: on the values of the coalesced tensor.
+BY_VALUE = """
+    abs angle asin asinh atan atanh ceil deg2rad div_floor div_trunc erf erfinv expm1 floor frac imag isinf isnan isneginf
+    isposinf log1p nan_to_num rad2deg real relu round sgn sign signbit sin sinh sqrt square tan tanh trunc"""  # fmt: skip
+
+
+def _by_value(name: str) -> Callable[..., Tensor]:
+    def function(x: Tensor, *rest: Any, **statics: Any) -> Tensor:
+        if any(is_coo(t) for t in rest):
+            raise NotImplementedError(f"{name} of two sparse tensors is not implemented; call .to_dense() first")
+        x = coalesced(x)
+        return coo(OPS[name](values_of(x), *rest, **statics), x._a.indices, x.shape, True)
+
+    return function
+
+
+for _name in BY_VALUE.split():
+    TABLE[_name] = _by_value(_name)
+
+
+@composed("pow")
+def _pow(x: Any, exponent: Any) -> Tensor:
+    if not is_coo(x) or isinstance(exponent, Tensor) or exponent == 0:
+        raise RuntimeError("pow: a sparse tensor takes a number other than 0 as exponent; call .to_dense() first")
+    return _by_value("pow")(x, exponent)
+
+
+def _entrywise(name: str) -> None:
+    """A linear function of one operand: on the values as they are, coalesced or not."""
+    dense = OPS[name]
+
+    @form(name)
+    def forward(xp: ModuleType, x: Any, **statics: Any) -> Any:
+        return x.with_values(dense.forward(x.xp, x.values, **statics))
+
+    forward.statics, forward.defaults = dense.statics, dense.defaults
+
+
+for _name in ("neg", "conj_physical", "convert"):
+    _entrywise(_name)
+
+
+@form("clone")
+def _clone(xp: ModuleType, x: Any, *, layout: Any = None) -> Any:
+    return x.copy()
+
+
+@form("to_device")
+def _to_device(xp: ModuleType, x: Any, *, target: Any, source: Any) -> Any:
+    return x.to_device(target)
+
+
+@composed("copy")
+def _copy(x: Tensor, src: Tensor) -> Tensor:
+    if not (is_coo(x) and is_coo(src)):
+        ours, theirs = (t.type() for t in (x, src))
+        raise RuntimeError(
+            f"copy_() between dense and sparse Tensors is not implemented! Found self type = {ours} and src type = "
+            f"{theirs}; convert one with to_dense() or to_sparse()"
+        )
+    return convert(src, x.dtype) if src.dtype is not x.dtype else clone(src)  # type: ignore[return-value]
+
+
+@composed("fill")
+def _fill(x: Tensor, value: Any) -> Tensor:
+    if not is_coo(x) or isinstance(value, Tensor) or value != 0:
+        raise NotImplementedError("fill_ sets a sparse tensor to 0 only; call .to_dense() first")
+    return coo(values_of(x)[:0], x._a.indices[:, :0], x.shape, True)
+
+
+# -- arithmetic -------------------------------------------------------------------------------------------------------------
+
+
+@form("add")
+def _add(xp: ModuleType, x: Any, y: Any, *, alpha: Any = 1) -> Any:
+    return x + (y if alpha == 1 else y.with_values(y.values * y.dtype.type(alpha)))
+
+
+@composed("add")
+def _add_front(x: Any, y: Any, alpha: Any = 1) -> Any:
+    if not is_coo(y):
+        raise RuntimeError(
+            "add(sparse, dense) is not supported. Use add(dense, sparse) instead: the sum is dense, as of x.to_dense()"
+        )
+    if not isinstance(x, Tensor):
+        return _add_front(y, x)
+    if x.shape != y.shape:
+        sizes = f"self has size {list(x.shape)} while other has size {list(y.shape)}"
+        said = (
+            f"add: expected sizes of 'self' and 'other' to match, but {list(x.shape)} != {list(y.shape)}"
+            if is_coo(x)
+            else f"add: expected 'self' and 'other' to have same size, but {sizes} (FYI: dense-sparse addition does not "
+            "currently support broadcasting)"
+        )
+        raise RuntimeError(said)
+    return apply(_add, (x, y), {"alpha": alpha})
+
+
+@composed("sub")
+def _sub(x: Any, y: Any, alpha: Any = 1) -> Any:
+    return _add_front(x, y, -alpha)
+
+
+@form("mul")
+def _mul(xp: ModuleType, x: Any, y: Any) -> Any:
+    if isinstance(x, SparseCOO) and isinstance(y, SparseCOO):
+        return _intersection(x, y)
+    return x.with_values(x.values * _at(y, x))
+
+
+def _at(y: Any, x: SparseCOO) -> Any:
+    """A number, or the elements of a dense array at the places of x."""
+    return y[tuple(x.indices)] if getattr(y, "ndim", 0) else y
+
+
+def _spread(other: Any, x: Tensor) -> Any:
+    """A dense factor in the shape of x, so that its gradient is summed; a number stays one."""
+    if not isinstance(other, Tensor) or not (other.ndim or other.requires_grad):
+        return other
+    return (other if other.ndim else other.to(result_type(x, other))).expand(x.shape)
+
+
+def _intersection(x: SparseCOO, y: SparseCOO) -> SparseCOO:
+    """The products at the places that both have."""
+    x, y = x.coalesce(), y.coalesce()
+    _, at, there = x.xp.intersect1d(x.places, y.places, assume_unique=True, return_indices=True)
+    return SparseCOO(x.indices[:, at], x.values[at] * y.values[there], x.shape, True)
+
+
+@composed("mul")
+def _mul_front(x: Any, y: Any) -> Any:
+    if is_coo(x) and is_coo(y):
+        if x.shape != y.shape or len(x._a.indices) != len(y._a.indices):
+            raise RuntimeError(
+                "mul: expects sparse inputs with equal dimensionality, number of sparse dimensions, and shape of sparse "
+                f"dimensions; got {list(x.shape)} and {list(y.shape)}"
+            )
+        return apply(_mul, (x, y), {})
+    sparse, other = (x, y) if is_coo(x) else (y, x)
+    return apply(_mul, (sparse, _spread(other, sparse)), {})
+
+
+@form("div")
+def _div(xp: ModuleType, x: Any, y: Any) -> Any:
+    return x.with_values(x.values / _at(y, x))
+
+
+@composed("div")
+def _div_front(x: Any, y: Any) -> Any:
+    if not is_coo(x) or is_coo(y) or (isinstance(y, Tensor) and y.ndim):
+        shape = list(getattr(y, "shape", ()))
+        raise RuntimeError(
+            f"Sparse division requires a scalar or zero-dim dense tensor divisor (got shape {shape} for divisor)"
+        )
+    return apply(_div, (x, _spread(y, x)), {})
+
+
+# -- sums -------------------------------------------------------------------------------------------------------------------
+
+
+@form("sum")
+def _sum(xp: ModuleType, x: Any, *, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
+    """Over sparse dimensions; over dense ones too where no sparse dimension is left."""
+    whole = dtype.np if dtype is not None else "int64" if x.dtype.kind in "biu" else None
+    shape = [1 if d in dim else m for d, m in enumerate(x.shape) if keepdim or d not in dim]
+    n = len(x.indices)
+    if set(range(n)) <= set(dim):
+        return x.values.sum(axis=(0, *[d - n + 1 for d in dim if d >= n]), dtype=whole).reshape(shape)
+    rows = [x.xp.zeros_like(row) if d in dim else row for d, row in enumerate(x.indices) if keepdim or d not in dim]
+    return SparseCOO(x.xp.stack(rows), x.values.astype(whole or x.dtype), tuple(shape)).coalesce()
+
+
+@composed("sum")
+def _sum_front(x: Tensor, dim: Any = None, **statics: Any) -> Tensor:
+    n = len(x._a.indices)
+    dims = tuple(range(x.ndim)) if dim is None else dim
+    within = tuple([d - n + 1 for d in dims if d >= n])
+    if within and not set(range(n)) <= set(dims):  # the dense dimensions first
+        x = coalesced(x)
+        values = OPS["sum"](values_of(x), dim=within, **statics)
+        x = coo(values, x._a.indices, (*x.shape[:n], *values.shape[1:]), True)
+        dims = tuple([d for d in dims if d < n])
+    return apply(_sum, (x,), {"dim": dims, **statics}) if dims or not n else x
+
+
+@composed("any")
+def _any(x: Tensor, **statics: Any) -> Tensor:
+    _whole_only("any", statics)
+    return OPS["any"](values_of(x))
+
+
+@composed("vector_norm")
+def _norm(x: Tensor, *, ord: float, **statics: Any) -> Tensor:
+    _whole_only("norm", statics)
+    return OPS["vector_norm"](values_of(coalesced(x)).reshape(-1), ord=ord, **{**statics, "dim": None})
+
+
+def _whole_only(name: str, statics: dict) -> None:
+    if statics.get("dim") is not None or statics.get("keepdim"):
+        raise NotImplementedError(f"{name} of a sparse tensor is that of all elements; call .to_dense() first")
+
+
+# -- shapes -----------------------------------------------------------------------------------------------------------------
+
+
+@form("permute")
+def _permute(xp: ModuleType, x: Any, *, dims: tuple[int, ...]) -> Any:
+    n = len(x.indices)
+    if any(d >= n for d in dims[:n]):
+        raise RuntimeError(
+            "transpositions between sparse and dense dimensions are not supported: got dims "
+            f"{list(dims)} for {n} sparse and {x.ndim - n} dense ones"
+        )
+    values = x.values.transpose(0, *[d - n + 1 for d in dims[n:]])
+    moved = SparseCOO(x.indices[list(dims[:n])], values, tuple([x.shape[d] for d in dims]))
+    return x.with_values(values) if dims == tuple(range(x.ndim)) else moved
+
+
+@form("reshape")
+def _reshape(xp: ModuleType, x: Any, *, shape: tuple[int, ...]) -> Any:
+    dense = x.values.shape[1:]
+    within = shape[: len(shape) - len(dense)]
+    if shape[len(within) :] != dense or math.prod(within) != math.prod(x.shape[: len(x.indices)]):
+        raise NotImplementedError(f"reshape: sparse {list(x.shape)} into {list(shape)} would mix in dense dimensions")
+    flat, rows = x.places, []
+    for n in reversed(within):
+        rows.append(flat % max(n, 1))
+        flat = flat // max(n, 1)
+    indices = x.xp.stack(rows[::-1]) if rows else x.indices[:0]
+    return SparseCOO(indices, x.values, shape, x.coalesced)
+
+
+@form("unsqueeze")
+def _unsqueeze(xp: ModuleType, x: Any, *, dim: int) -> Any:
+    n, shape = len(x.indices), (*x.shape[:dim], 1, *x.shape[dim:])
+    if dim > n:
+        at = dim - n + 1
+        values = x.values.reshape(*x.values.shape[:at], 1, *x.values.shape[at:])
+        return SparseCOO(x.indices, values, shape, x.coalesced)
+    rows = [*x.indices[:dim], x.xp.zeros_like(x.places), *x.indices[dim:]]
+    return SparseCOO(x.xp.stack(rows), x.values, shape, x.coalesced)
+
+
+@form("expand")
+def _expand(xp: ModuleType, x: Any, *, shape: tuple[int, ...]) -> Any:
+    xp, n = x.xp, len(shape) - x.values.ndim + 1
+    new = n - len(x.indices)
+    zeros = xp.zeros((new, x.indices.shape[1]), "int64")
+    indices, old = xp.concatenate([zeros, x.indices]), (1,) * new + x.shape
+    values = xp.broadcast_to(x.values, (len(x.values), *shape[n:]))
+    for d in range(n):
+        if old[d] != shape[d]:
+            count = indices.shape[1]
+            indices, values = xp.tile(indices, shape[d]), xp.concatenate([values] * shape[d])
+            indices[d] = xp.repeat(xp.arange(shape[d]), count)
+    return SparseCOO(indices, values, shape)
+
+
+@form("cat")
+def _cat(xp: ModuleType, *tensors: Any, dim: int) -> Any:
+    for i, x in enumerate(tensors):
+        if not isinstance(x, SparseCOO):
+            raise RuntimeError(
+                f"Concatenating sparse tensors, but a dense tensor was found at position {i}; call .to_sparse() on it"
+            )
+    xp, first, start = tensors[0].xp, tensors[0], 0
+    total = sum(x.shape[dim] for x in tensors)
+    shape = (*first.shape[:dim], total, *first.shape[dim + 1 :])
+    parts, within = [], dim - len(first.indices) + 1
+    for i, x in enumerate(tensors):
+        same = (*x.shape[:dim], total, *x.shape[dim + 1 :]) == shape and len(x.indices) == len(first.indices)
+        if not same:
+            raise RuntimeError(
+                f"Sizes of tensors must match except in dimension {dim}, and so must sparse dimensions; expected "
+                f"{list(first.shape)} with {len(first.indices)}, got {list(x.shape)} with {len(x.indices)} at position {i}"
+            )
+        indices, values = x.indices.copy(), x.values
+        if within > 0:
+            values = xp.zeros((len(x.values), *shape[len(indices) :]), x.dtype)
+            values[(*(slice(None),) * within, slice(start, start + x.shape[dim]))] = x.values
+        else:
+            indices[dim] += start
+        parts.append((indices, values))
+        start += x.shape[dim]
+    return SparseCOO(xp.concatenate([i for i, _ in parts], 1), xp.concatenate([v for _, v in parts]), shape)
+
+
+@composed("stack")
+def _stack(*tensors: Tensor, dim: int) -> Tensor:
+    return OPS["cat"](*[x.unsqueeze(dim) for x in tensors], dim=dim)
+
+
+@composed("slice")
+def _slice(x: Tensor, *, spec: tuple) -> Tensor:
+    """Basic indexing: of the sparse dimensions by what entries are kept, of the dense ones on the values."""
+    x = coalesced(x)
+    a, rows, shape = x._a, [], []
+    keep, d = a.xp.ones(len(a.values), bool), 0
+    taken = sum(e is not None and e is not ... for e in spec)
+    spec = tuple([p for e in spec for p in ([slice(None)] * (x.ndim - taken) if e is ... else [e])])
+    rest: list[Any] = [slice(None)]
+    for e in spec:
+        e = slice(*e) if isinstance(e, tuple) else e
+        if d >= len(a.indices):
+            rest.append(e)
+        elif e is None:
+            rows.append(a.xp.zeros(len(a.values), "int64"))
+            shape.append(1)
+        elif isinstance(e, slice):
+            span = range(a.shape[d])[e]
+            row = a.indices[d] - span.start
+            keep &= (row >= 0) & (row < len(span) * span.step) & (row % span.step == 0)
+            rows.append(row // span.step)
+            shape.append(len(span))
+        else:
+            if not -a.shape[d] <= e < a.shape[d]:
+                raise IndexError(f"index {e} is out of bounds for dimension {d} with size {a.shape[d]}")
+            keep &= a.indices[d] == e % a.shape[d]
+        d += e is not None
+    at = keep.nonzero()[0]
+    values = values_of(x).index_select(0, wrap(at))
+    values = values[tuple(rest)] if len(rest) > 1 else values
+    if not rows:
+        return values.sum(0)
+    return coo(values, a.xp.stack(rows)[:, at], (*shape, *values.shape[1:]), True)
+
+
+@composed("unbind")
+def _unbind(x: Tensor, *, dim: int) -> tuple[Tensor, ...]:
+    return tuple([x.select(dim, i) for i in range(x.shape[dim])])
+
+
+@composed("index_select")
+def _index_select(x: Tensor, index: Tensor, *, dim: int) -> Tensor:
+    x, wanted = coalesced(x), index._a.reshape(-1)
+    a, n = x._a, x.shape[dim]
+    if wanted.size and not (wanted.min() >= 0 and wanted.max() < n):
+        raise IndexError(f"index_select(): index out of range: dimension {dim} has size {n}")
+    shape = (*a.shape[:dim], len(wanted), *a.shape[dim + 1 :])
+    if dim >= len(a.indices):
+        return coo(values_of(x).index_select(dim - len(a.indices) + 1, index), a.indices, shape, True)
+    order = a.xp.argsort(a.indices[dim], kind="stable")
+    row = a.indices[dim][order]
+    first = a.xp.searchsorted(row, wanted)
+    counts = a.xp.searchsorted(row, wanted, "right") - first
+    new = a.xp.repeat(a.xp.arange(len(wanted)), counts)  # for each kept entry, its place in `index`
+    at = order[a.xp.arange(len(new)) - a.xp.repeat(counts.cumsum() - counts - first, counts)]
+    indices = a.indices[:, at]
+    indices[dim] = new
+    return coo(values_of(x).index_select(0, wrap(at)), indices, shape)
+
+
+# -- products ---------------------------------------------------------------------------------------------------------------
+
+
+@form("matmul")
+def _matmul(xp: ModuleType, x: Any, y: Any) -> Any:
+    if not isinstance(x, SparseCOO):  # a dense one on the left: the transposed product
+        flipped = _matmul.forward(xp, _flipped(y), x if x.ndim == 1 else x.swapaxes(-1, -2))
+        return flipped if x.ndim == 1 else xp.ascontiguousarray(flipped.swapaxes(-1, -2))
+    if isinstance(y, SparseCOO):
+        return _both_sparse(x, y)
+    if x.ndim == 3:
+        return _batched(x, y)
+    return x.xp.ascontiguousarray(csr(x) @ y)
+
+
+def _flipped(x: SparseCOO) -> SparseCOO:
+    turned = [*range(x.ndim - 2), x.ndim - 1, x.ndim - 2]
+    return SparseCOO(x.indices[turned], x.values, tuple([x.shape[d] for d in turned]))
+
+
+def csr(x: SparseCOO) -> Any:
+    """A matrix as SciPy's (or CuPy's) compressed rows."""
+    library = importlib.import_module("scipy.sparse" if x.xp.__name__ == "numpy" else "cupyx.scipy.sparse")
+    return library.coo_matrix((x.values, tuple(x.indices)), x.shape).tocsr()
+
+
+def _both_sparse(x: SparseCOO, y: SparseCOO) -> SparseCOO:
+    made = (csr(x) @ csr(y)).tocoo()
+    indices = x.xp.stack([made.row, made.col]).astype("int64")
+    return SparseCOO(indices, made.data, made.shape).coalesce()
+
+
+def _batched(x: SparseCOO, y: Any) -> Any:
+    """One product with the matrices of x along a diagonal, and those of y above each other."""
+    b, n, m = x.shape
+    batch, row, column = x.indices
+    wide = SparseCOO(x.xp.stack([batch * n + row, batch * m + column]), x.values, (b * n, b * m))
+    return (csr(wide) @ y.reshape(b * m, -1)).reshape(b, n, -1)
+
+
+@composed("matmul")
+def _matmul_front(x: Tensor, y: Tensor) -> Tensor:
+    for t in (x, y):
+        if is_coo(t) and t._a.values.ndim > 1:
+            raise NotImplementedError(
+                "matmul of a sparse tensor with dense dimensions is not implemented; call .to_dense()"
+            )
+    ranks = (x.ndim, y.ndim)
+    if ranks not in ((2, 2), (2, 1), (1, 2), (3, 3)) or (ranks == (3, 3) and (not is_coo(x) or is_coo(y))):
+        raise NotImplementedError(
+            f"matmul of sparse tensors takes matrices, a matrix and a vector, or a sparse batch times a dense one; got "
+            f"{list(x.shape)} and {list(y.shape)}; call .to_dense() first"
+        )
+    if (is_coo(x) and x.ndim == 1) or (is_coo(y) and y.ndim == 1):
+        raise NotImplementedError("matmul of a sparse vector is not implemented; call .to_dense() first")
+    return apply(_matmul, (x, y), {})
+
+
+@composed("linear")
+def _linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    product = x @ weight.t()
+    return product if bias is None else product + bias
