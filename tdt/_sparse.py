@@ -30,13 +30,13 @@ class SparseCOO:
 
     is_sparse = True
     base = None
-    strides = ()
     __array_ufunc__ = None  # `array + this` is ours
     flags = SimpleNamespace(c_contiguous=False)
 
     def __init__(self, indices: Any, values: Any, shape: tuple[int, ...], coalesced: bool = False):
         self.indices, self.values, self.shape, self.coalesced = indices, values, tuple(shape), coalesced
         self.dtype, self.ndim, self.itemsize = values.dtype, len(shape), values.dtype.itemsize
+        self.strides = (0,) * self.ndim
         self.size = 1
         for n in shape:
             self.size *= n

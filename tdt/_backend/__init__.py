@@ -196,7 +196,7 @@ def may_overlap(a: Any, b: Any) -> bool:
 
 def overlaps_itself(array: Any) -> bool:
     """Whether `array` repeats elements (stride 0), as after `expand`: writing there would be ambiguous."""
-    if 0 not in array.strides or array.size < 2:
+    if 0 not in array.strides or array.size < 2 or getattr(array, "is_sparse", False):
         return False
     return any(s == 0 and n > 1 for s, n in zip(array.strides, array.shape, strict=True))
 

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 
 import tdt
+from tdt._sparse import SparseCOO
 from tdt._tensor import wrap
 from tests.parity.rebind import over_tdt
 
@@ -29,7 +30,7 @@ PLAIN = frozenset((bool, int, float, complex, str, type(None)))
 
 
 class Unconvertible(Exception):
-    """The value has no counterpart in tdt (a sparse layout, a complex32 tensor); the case cannot be asked of tdt."""
+    """The value has no counterpart in tdt (a compressed layout, a complex32 tensor); the case cannot be asked of tdt."""
 
 
 def array_of(t: torch.Tensor, seen: dict | None = None) -> np.ndarray:
@@ -53,6 +54,11 @@ def array_of(t: torch.Tensor, seen: dict | None = None) -> np.ndarray:
     size = t.element_size()
     strides = tuple([s * size for s in t.stride()])
     return np.ndarray(tuple(t.shape), np_dtype, flat, t.storage_offset() * size, strides)
+
+
+def coo_of(t: torch.Tensor) -> SparseCOO:
+    """The coordinates and values of a sparse tensor."""
+    return SparseCOO(array_of(t._indices()), array_of(t._values()), tuple(t.shape), t.is_coalesced())
 
 
 def _plain(t: torch.Tensor) -> torch.Tensor:
@@ -97,7 +103,7 @@ def to_tdt(value: Any, seen: dict[Any, Any] | None = None) -> Any:
     convert = functools.partial(to_tdt, seen=seen)
     if isinstance(value, torch.Tensor):
         if id(value) not in seen:
-            x = wrap(array_of(value, seen))
+            x = wrap(coo_of(value) if value.layout is torch.sparse_coo else array_of(value, seen))
             if type(value) is not torch.Tensor and isinstance(value, torch.nn.Parameter):
                 x = tdt.nn.Parameter(x, requires_grad=value.requires_grad)
             seen[id(value)] = x.requires_grad_(True) if value.requires_grad else x

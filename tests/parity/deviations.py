@@ -67,6 +67,8 @@ DEVIATIONS = [
               "PyTorch's entry point takes no strided input, for which group_norm makes a copy; here both do"),
     *[Deviation("matrix_exp", check, HALF, "value at", "computed in float32 here; in half precision PyTorch's overflows")
       for check in ("value", "method")],
+    Deviation("to_sparse", "value", ("complex128",), "does not support automatic differentiation",
+              "the gradient, of the same elements, is right for complex numbers too"),
     # Mistakes of PyTorch 2.13.
     *[Deviation("as_strided_scatter", check, ("float64", "complex128"), "value at",
                 "what was replaced gets the gradient as well") for check in ("gradient", "second gradient")],
