@@ -62,6 +62,7 @@ from tdt._ops.least_squares import *
 from tdt._ops.linalg import *
 from tdt._ops.linear import *
 from tdt._ops.loss import *
+from tdt._ops.low_rank import *
 from tdt._ops.lu import *
 from tdt._ops.matrix_functions import *
 from tdt._ops.memory import *

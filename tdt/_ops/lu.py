@@ -209,7 +209,7 @@ def lu(A: Tensor, pivot: bool = True, get_infos: bool = False, out: Any = None) 
     >>> tdt.lu(2 * tdt.eye(2))[1]
     tensor([1, 2], dtype=tdt.int32)
     """
-    found = lu_factor_ex(A, pivot=pivot) if get_infos else lu_factor(A, pivot=pivot)
+    found = lu_factor_ex(A, pivot=pivot)[: 3 if get_infos else 2]
     return (
         tuple(found) if out is None else tuple([t.resize_(r.shape).copy_(r) for t, r in zip(out, found, strict=True)])
     )

@@ -82,7 +82,7 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
     tensor([1., 1.])
     """
     X, info = _solution("linalg.solve", A, B, left)
-    check_info("linalg.solve", info, SINGULAR)
+    check_info("torch.linalg.solve", info, SINGULAR)
     return X
 
 
@@ -97,7 +97,7 @@ def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = Fa
     """
     X, info = _solution("linalg.solve", A, B, left)
     if check_errors:
-        check_info("linalg.solve_ex", info, SINGULAR)
+        check_info("torch.linalg.solve_ex", info, SINGULAR)
     return return_type("linalg_solve_ex", ("result", "info"))(X, info)
 
 

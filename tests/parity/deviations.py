@@ -190,6 +190,8 @@ UNIQUE: dict[str, Callable[[tuple, dict, Any], Any]] = {
     "argsort": _argsorted,
     "linalg.svd": _svd,
     "svd": _old_svd,
+    "svd_lowrank": _old_svd,
+    "pca_lowrank": _old_svd,
     "linalg.eig": _eig,
     "linalg.eigh": _eigh,
     "linalg.qr": _qr,
