@@ -97,7 +97,7 @@ def svd_full(A: Tensor, full_matrices: bool = True, *, driver: str | None = None
     check_matrix("linalg.svd", A)
     if driver is not None and not A.is_cuda:
         raise RuntimeError(
-            "linalg.svd: keyword argument `driver=` is only supported on CUDA inputs with cuSOLVER backend."
+            "torch.linalg.svd: keyword argument `driver=` is only supported on CUDA inputs with cuSOLVER backend."
         )
     return return_type("linalg_svd", ("U", "S", "Vh"))(*_svd(A, full_matrices=full_matrices))
 
@@ -214,15 +214,15 @@ NOT_POSITIVE = (
 
 @with_out
 @shown_as("LinalgCholeskyExBackward0")
-def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -> Any:
+def cholesky_ex(input: Tensor, *, upper: bool = False, check_errors: bool = False) -> Any:
     """(L, info): as `cholesky`, and info 0, or the order of the leading minor that is not positive-definite, not an error.
 
     >>> import tdt
     >>> tdt.linalg.cholesky_ex(tdt.tensor([[1.0, 2.0], [2.0, 1.0]])).info
     tensor(2, dtype=tdt.int32)
     """
-    check_matrix("linalg.cholesky", A, square=True)
-    L, info = _cholesky(A.mH if upper else A)  # the triangle that is read is the one that is made
+    check_matrix("linalg.cholesky", input, square=True)
+    L, info = _cholesky(input.mH if upper else input)  # the triangle that is read is the one that is made
     if check_errors:
         check_info("linalg.cholesky_ex", info, NOT_POSITIVE)
     return return_type("linalg_cholesky_ex", ("L", "info"))(L.mH if upper else L, info)
@@ -230,7 +230,7 @@ def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -
 
 @with_out
 @shown_as("LinalgCholeskyExBackward0")
-def linalg_cholesky(A: Tensor, *, upper: bool = False) -> Tensor:
+def linalg_cholesky(input: Tensor, *, upper: bool = False) -> Tensor:
     """The lower triangular L with A = L Lᴴ (upper=True: Lᴴ); LinAlgError unless A is positive-definite.
 
     >>> import tdt
@@ -238,7 +238,7 @@ def linalg_cholesky(A: Tensor, *, upper: bool = False) -> Tensor:
     tensor([[2., 0.],
             [0., 3.]])
     """
-    return _checked_cholesky("linalg.cholesky", A, upper)
+    return _checked_cholesky("linalg.cholesky", input, upper)
 
 
 @with_out

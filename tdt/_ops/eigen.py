@@ -46,29 +46,29 @@ def _(g: tuple, eigenvalues: Tensor, eigenvectors: Tensor) -> Tensor:
 
 
 @with_out
-def eigh(A: Tensor, UPLO: str = "L") -> Any:
+def eigh(input: Tensor, UPLO: str = "L") -> Any:
     """(eigenvalues, eigenvectors) of Hermitian matrices, from small to large; UPLO says which triangle is read.
 
     >>> import tdt
     >>> tdt.linalg.eigh(tdt.tensor([[2.0, 0.0], [0.0, 1.0]])).eigenvalues
     tensor([1., 2.])
     """
-    check_matrix("linalg.eigh", A, square=True)
+    check_matrix("linalg.eigh", input, square=True)
     if UPLO.upper() not in ("L", "U"):
         raise RuntimeError(f"Expected UPLO argument to be 'L' or 'U', but got {UPLO}")
-    return return_type("linalg_eigh", ("eigenvalues", "eigenvectors"))(*_eigh(A, UPLO=UPLO.upper()))
+    return return_type("linalg_eigh", ("eigenvalues", "eigenvectors"))(*_eigh(input, UPLO=UPLO.upper()))
 
 
 @with_out
 @shown_as("LinalgEighBackward0")
-def eigvalsh(A: Tensor, UPLO: str = "L") -> Tensor:
+def eigvalsh(input: Tensor, UPLO: str = "L") -> Tensor:
     """The eigenvalues of Hermitian matrices, from small to large.
 
     >>> import tdt
     >>> tdt.linalg.eigvalsh(tdt.eye(2))
     tensor([1., 1.])
     """
-    return eigh(A, UPLO)[0]
+    return eigh(input, UPLO)[0]
 
 
 @op(dtypes=LAPACK, outputs=("eigenvalues", "eigenvectors"))
@@ -100,7 +100,7 @@ def _(g: tuple, x: Tensor, eigenvalues: Tensor, eigenvectors: Tensor) -> Tensor:
 
 
 @with_out
-def eig(A: Tensor) -> Any:
+def eig(input: Tensor) -> Any:
     """(eigenvalues, eigenvectors) of square matrices, complex and in no order; the vectors are columns of norm 1.
 
     Gradients exist where the eigenvalues differ, of the vectors those that do not depend on their phase.
@@ -109,18 +109,18 @@ def eig(A: Tensor) -> Any:
     >>> tdt.linalg.eig(tdt.tensor([[0.0, 1.0], [-1.0, 0.0]])).eigenvalues
     tensor([0.+1.j, 0.-1.j])
     """
-    check_matrix("linalg.eig", A, square=True)
-    return return_type("linalg_eig", ("eigenvalues", "eigenvectors"))(*_eig(A))
+    check_matrix("linalg.eig", input, square=True)
+    return return_type("linalg_eig", ("eigenvalues", "eigenvectors"))(*_eig(input))
 
 
 @with_out
 @shown_as("LinalgEigBackward0")
-def eigvals(A: Tensor) -> Tensor:
+def eigvals(input: Tensor) -> Tensor:
     """The eigenvalues of square matrices, complex and in no order.
 
     >>> import tdt
     >>> tdt.linalg.eigvals(tdt.tensor([[0.0, 1.0], [-1.0, 0.0]]))
     tensor([0.+1.j, 0.-1.j])
     """
-    check_matrix("linalg.eigvals", A, square=True)
-    return _eig(A)[0]
+    check_matrix("linalg.eigvals", input, square=True)
+    return _eig(input)[0]

@@ -9,6 +9,7 @@ import numpy as np
 
 from tdt._dtype import LAPACK
 from tdt._node_names import shown_as
+from tdt._ops._calls import fronts
 from tdt._ops._common import with_out
 from tdt._ops._matrices import check_matrix, check_same_dtype, columns, each, lapack, no_derivative
 from tdt._ops.order import return_type
@@ -37,7 +38,7 @@ def geqrf(input: Tensor) -> Any:
     >>> tdt.geqrf(tdt.eye(2)).tau
     tensor([0., 0.])
     """
-    check_matrix("geqrf", input)
+    check_matrix("torch.geqrf", input, which="input")
     return return_type("geqrf", ("a", "tau"))(*_geqrf(input))
 
 
@@ -58,8 +59,8 @@ def _reflect(input: Tensor, tau: Tensor, other: Tensor, adjoint: bool = False) -
 
 @with_out
 @shown_as("LinalgHouseholderProductBackward0")
-def householder_product(A: Tensor, tau: Tensor) -> Tensor:
-    """The first columns, as many as A has, of the product of reflections that `geqrf` gave as (A, tau): its Q.
+def householder_product(input: Tensor, tau: Tensor) -> Tensor:
+    """The first columns, as many as input has, of the product of reflections that `geqrf` gave as (input, tau): its Q.
 
     >>> import tdt
     >>> a, tau = tdt.geqrf(tdt.tensor([[3.0], [4.0]]))
@@ -67,7 +68,7 @@ def householder_product(A: Tensor, tau: Tensor) -> Tensor:
     tensor([[-0.6000],
             [-0.8000]])
     """
-    return _product(A, tau)
+    return _product(input, tau)
 
 
 def _product(A: Tensor, tau: Tensor) -> Tensor:
@@ -99,7 +100,7 @@ def _check_tau(name: str, A: Tensor, tau: Tensor) -> None:
 
 @with_out
 @shown_as("LinalgHouseholderProductBackward0")
-def orgqr(input: Tensor, tau: Tensor) -> Tensor:
+def orgqr(input: Tensor, input2: Tensor) -> Tensor:
     """linalg.householder_product under LAPACK's name.
 
     >>> import tdt
@@ -107,13 +108,13 @@ def orgqr(input: Tensor, tau: Tensor) -> Tensor:
     tensor([[-0.6000],
             [-0.8000]])
     """
-    return _product(input, tau)
+    return _product(input, input2)
 
 
 @with_out
 @shown_as("OrmqrBackward0")
-def ormqr(input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpose: bool = False) -> Tensor:
-    """Q other, for the square Q whose reflections `geqrf` gave as (input, tau); left=False: other Q; transpose: with Qᴴ.
+def ormqr(input: Tensor, input2: Tensor, input3: Tensor, left: bool = True, transpose: bool = False) -> Tensor:
+    """Q input3, for the square Q whose reflections `geqrf` gave as (input, input2); left=False: input3 Q; transpose: Qᴴ for Q.
 
     >>> import tdt
     >>> a, tau = tdt.geqrf(tdt.tensor([[3.0], [4.0]]))
@@ -122,22 +123,30 @@ def ormqr(input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpos
             [-4.]])
     """
     name = "torch.ormqr"
-    for x, which in ((input, "input"), (other, "other")):
+    for x, which in ((input, "input"), (input3, "other")):
         if x.ndim < 2:
             raise RuntimeError(f"{name}: {which} must have at least 2 dimensions.")
     side = -2 if left else -1
-    if other.shape[side] < tau.shape[-1]:
+    if input3.shape[side] < input2.shape[-1]:
         raise RuntimeError(f"{name}: other.shape[{side}] must be greater than or equal to tau.shape[-1]")
-    if other.shape[side] != input.shape[-2]:
+    if input3.shape[side] != input.shape[-2]:
         raise RuntimeError(f"{name}: other.shape[{side}] must be equal to input.shape[-2]")
-    if tau.shape[-1] > input.shape[-1]:
-        raise RuntimeError(f"{name}: tau.shape[-1] must be less than or equal to input.shape[-1]")
-    _check_tau(name, input, tau)
-    if other.ndim != input.ndim or other.shape[:-2] != input.shape[:-2]:
+    if input2.shape[-1] > input.shape[-1]:
+        raise RuntimeError(f"{name}: tau.shape[-1] must be equal to min(other.shape[{side}], input.shape[-1])")
+    _check_tau(name, input, input2)
+    if input3.ndim != input.ndim:
         raise RuntimeError(
-            f"{name}: Expected batch dimensions of other to be equal to input.shape[:-2], but got {list(other.shape[:-2])}"
+            f"{name}: Expected other to have the same number of dimensions as input, but got other.ndim equal to "
+            f"{input3.ndim} and input.ndim is equal to {input.ndim}"
         )
-    check_same_dtype(name, input, other)
+    if input3.shape[:-2] != input.shape[:-2]:
+        raise RuntimeError(
+            f"{name}: Expected batch dimensions of other to be equal to input.shape[:-2], but got {list(input3.shape[:-2])}"
+        )
+    check_same_dtype(name, input, input3)
     if left:
-        return _reflect(input, tau, other, adjoint=transpose)
-    return _reflect(input, tau, other.mH, adjoint=not transpose).mH
+        return _reflect(input, input2, input3, adjoint=transpose)
+    return _reflect(input, input2, input3.mH, adjoint=not transpose).mH
+
+
+fronts(globals(), __all__)

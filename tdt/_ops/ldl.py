@@ -49,15 +49,15 @@ no_derivative(_ldl_solve, "linalg_ldl_solve", "LD", "b")
 
 
 @with_out
-def ldl_factor_ex(A: Tensor, *, hermitian: bool = False, check_errors: bool = False) -> Any:
+def ldl_factor_ex(input: Tensor, *, hermitian: bool = False, check_errors: bool = False) -> Any:
     """(LD, pivots, info): as `ldl_factor`; where D is singular info is the place of its 0, not an error.
 
     >>> import tdt
     >>> tdt.linalg.ldl_factor_ex(tdt.zeros(1, 1)).info
     tensor(1, dtype=tdt.int32)
     """
-    check_matrix("torch.linalg.ldl_factor_ex", A, square=True)
-    LD, pivots, info = _ldl_factor(A, hermitian=hermitian)
+    check_matrix("torch.linalg.ldl_factor_ex", input, square=True)
+    LD, pivots, info = _ldl_factor(input, hermitian=hermitian)
     if check_errors:
         check_info("torch.linalg.ldl_factor_ex", info, ZERO)
     return return_type("linalg_ldl_factor_ex", ("LD", "pivots", "info"))(LD, pivots, info)
@@ -70,7 +70,7 @@ ZERO = (
 
 
 @with_out
-def ldl_factor(A: Tensor, *, hermitian: bool = False) -> Any:
+def ldl_factor(input: Tensor, *, hermitian: bool = False) -> Any:
     """(LD, pivots) of A = L D Lᵀ (hermitian: L D Lᴴ), as LAPACK's sytrf packs them; the lower triangle is read.
 
     For `ldl_solve`. LinAlgError where D, of blocks of 1 and 2, is singular.
@@ -79,8 +79,8 @@ def ldl_factor(A: Tensor, *, hermitian: bool = False) -> Any:
     >>> tdt.linalg.ldl_factor(tdt.tensor([[2.0, 0.0], [0.0, 1.0]])).pivots
     tensor([1, 2], dtype=tdt.int32)
     """
-    check_matrix("torch.linalg.ldl_factor", A, square=True)
-    LD, pivots, info = _ldl_factor(A, hermitian=hermitian)
+    check_matrix("torch.linalg.ldl_factor", input, square=True)
+    LD, pivots, info = _ldl_factor(input, hermitian=hermitian)
     check_info("torch.linalg.ldl_factor", info, ZERO)
     return return_type("linalg_ldl_factor", ("LD", "pivots"))(LD, pivots)
 

@@ -11,6 +11,7 @@ import numpy as np
 from tdt import _dtype
 from tdt._dtype import LAPACK
 from tdt._node_names import shown_as
+from tdt._ops._calls import fronts
 from tdt._ops._common import store_into, with_out
 from tdt._ops._matrices import (
     by_columns,
@@ -79,7 +80,7 @@ def _check_tolerances(name: str, *tolerances: Any) -> None:
 
 
 @with_out
-def pinv(A: Tensor, rcond: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None) -> Tensor:
+def pinv(input: Tensor, rcond: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None) -> Tensor:
     """The pseudo-inverse (Moore, 1920; Penrose, 1955): singular values up to max(atol, rtol · the largest) count as 0.
 
     atol, rtol: numbers, or a tensor with a value for each matrix; by default 0, and eps · the larger side where atol is not
@@ -91,10 +92,10 @@ def pinv(A: Tensor, rcond: Any = None, hermitian: bool = False, *, atol: Any = N
     tensor([[0.5000, 0.0000],
             [0.0000, 0.0000]])
     """
-    check_matrix("linalg.pinv", A, square=hermitian)
+    check_matrix("linalg.pinv", input, square=hermitian)
     rtol = rtol if rcond is None else rcond
     _check_tolerances("torch.linalg.pinv", atol, rtol)
-    return _pinv(A, *_tolerances(A, atol, rtol), hermitian=hermitian)
+    return _pinv(input, *_tolerances(input, atol, rtol), hermitian=hermitian)
 
 
 def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
@@ -109,7 +110,7 @@ def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
 
 
 def matrix_rank(
-    A: Tensor,
+    input: Tensor,
     tol: Any = None,
     hermitian: bool = False,
     *,
@@ -123,13 +124,13 @@ def matrix_rank(
     >>> tdt.linalg.matrix_rank(tdt.ones(2, 2))
     tensor(1)
     """
-    check_matrix("linalg.matrix_rank", A, square=hermitian)
+    check_matrix("torch.linalg.matrix_rank", input, square=hermitian, which="input")
     if tol is not None:
         atol, rtol = tol, 0.0
     _check_tolerances("torch.linalg.matrix_rank", atol, rtol)
-    A = A.detach()
-    sizes = eigvalsh(A).abs() if hermitian else svd_full(A, full_matrices=False)[1]
-    atol, rtol = (t.unsqueeze(-1) if isinstance(t, Tensor) else t for t in _tolerances(A, atol, rtol))
+    input = input.detach()
+    sizes = eigvalsh(input).abs() if hermitian else svd_full(input, full_matrices=False)[1]
+    atol, rtol = (t.unsqueeze(-1) if isinstance(t, Tensor) else t for t in _tolerances(input, atol, rtol))
     largest = sizes.amax(-1, keepdim=True) if sizes.shape[-1] else sizes.sum(-1, keepdim=True)
     limit = largest * rtol
     limit = limit.maximum(atol) if isinstance(atol, Tensor) else limit.clamp(min=atol)
@@ -178,12 +179,12 @@ def _(g: tuple, a: Tensor) -> Tensor:
 
 @with_out
 @shown_as("LinalgLstsqBackward0")
-def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | None = None) -> Any:
-    """(solution, residuals, rank, singular_values) of the X that makes ‖A X - B‖ smallest, of several the smallest.
+def lstsq(input: Tensor, b: Tensor, rcond: float | None = None, *, driver: str | None = None) -> Any:
+    """(solution, residuals, rank, singular_values) of the X that makes ‖input X - b‖ smallest, of several the smallest.
 
-    A: (…, m, n), B: (…, m, k) or (…, m). driver: "gelsy" (the default: pivoted QR), "gels" (QR, for A of full rank, of which
+    input: (…, m, n), b: (…, m, k) or (…, m). driver: "gelsy" (the default: pivoted QR), "gels" (QR, for A of full rank, of which
     gradients are too), "gelsd" and "gelss" (singular values, which only these return). rcond: singular values below it times
-    the largest count as 0 (eps · the larger side). residuals: ‖A X - B‖² by column, where m > n and all ranks are n; empty
+    the largest count as 0 (eps · the larger side). residuals: ‖input X - b‖² by column, where m > n and all ranks are n; empty
     otherwise, and for "gelsy". rank is empty for "gels".
 
     >>> import tdt
@@ -193,16 +194,16 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
             [2.0000]])
     """
     driver = driver or "gelsy"
-    vector = _check_lstsq(A, B, driver)
-    right = B.unsqueeze(-1) if vector else B
-    m, n = A.shape[-2:]
-    rcond = _dtype.finfo(A.dtype).eps * max(m, n) if rcond is None else float(rcond)
-    X, rank, values, info = _lstsq(A, right, rcond=rcond, driver=driver)
+    vector = _check_lstsq(input, b, driver)
+    right = b.unsqueeze(-1) if vector else b
+    m, n = input.shape[-2:]
+    rcond = _dtype.finfo(input.dtype).eps * max(m, n) if rcond is None else float(rcond)
+    X, rank, values, info = _lstsq(input, right, rcond=rcond, driver=driver)
     check_info("torch.linalg.lstsq", info, "The least squares solution could not be computed because the input matrix does "
                "not have full rank (error code: {}).")  # fmt: skip
     residuals = X.flatten()[:0].abs()
     if m > n and driver != "gelsy" and (driver == "gels" or bool((rank == n).all())):
-        residuals = (A @ X - right).abs().square().sum(-2)
+        residuals = (input @ X - right).abs().square().sum(-2)
     none = values.new_empty(0)
     return return_type("linalg_lstsq", ("solution", "residuals", "rank", "singular_values"))(
         X.squeeze(-1) if vector else X,
@@ -235,7 +236,7 @@ def _check_lstsq(A: Tensor, B: Tensor, driver: str) -> bool:
 
 
 @with_out
-def cond(A: Tensor, p: Any = None) -> Tensor:
+def cond(input: Tensor, p: Any = None) -> Tensor:
     """The condition number ‖A‖ ‖A⁻¹‖ in the matrix norm `p`, by default 2; inf where A is singular.
 
     p: None, 2, -2 (singular values, for matrices of any shape), or "fro", "nuc", inf, -inf, 1, -1 (square ones).
@@ -244,17 +245,20 @@ def cond(A: Tensor, p: Any = None) -> Tensor:
     >>> tdt.linalg.cond(tdt.tensor([[2.0, 0.0], [0.0, 0.5]]))
     tensor(4.)
     """
-    if A.ndim < 2:
-        raise RuntimeError(f"linalg.cond: The input tensor A must have at least 2 dimensions. It has {A.ndim}")
+    if input.ndim < 2:
+        raise RuntimeError(f"linalg.cond: The input tensor must have at least 2 dimensions. It has {input.ndim}")
     if p is None or p in (2, -2):
-        S = svd_full(A, full_matrices=False)[1]
+        S = svd_full(input, full_matrices=False)[1]
         if not S.shape[-1]:
             return S.sum(-1)
         return S[..., -1] / S[..., 0] if p == -2 else S[..., 0] / S[..., -1]
     if p not in ("fro", "nuc", 1, -1, math.inf, -math.inf):
         raise RuntimeError(f"linalg.cond got an invalid norm type: {p}")
-    check_matrix("linalg.cond", A, square=True)
-    if not A.numel():
-        return matrix_norm(A, "fro")
-    inverse, info = _inv(A)
-    return (matrix_norm(A, p) * matrix_norm(inverse, p)).masked_fill(info != 0, math.inf)
+    check_matrix(f"linalg.cond(ord={p})", input, square=True)
+    if not input.numel():
+        return matrix_norm(input, "fro")
+    inverse, info = _inv(input)
+    return (matrix_norm(input, p) * matrix_norm(inverse, p)).masked_fill(info != 0, math.inf)
+
+
+fronts(globals(), __all__)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tdt._ops._calls import fronts
 from tdt._ops.decompositions import qr_mode, svd_full
 from tdt._ops.random import randn
 from tdt._tensor import Tensor
@@ -59,3 +60,6 @@ def pca_lowrank(A: Tensor, q: int | None = None, center: bool = True, niter: int
     if niter < 0:
         raise ValueError(f"niter(={niter}) must be non-negative integer")
     return svd_lowrank(A - A.mean(-2, keepdim=True) if center else A, q, niter)
+
+
+fronts(globals(), __all__)

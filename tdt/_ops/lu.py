@@ -10,8 +10,10 @@ import numpy as np
 from tdt import _dtype
 from tdt._dtype import LAPACK
 from tdt._node_names import shown_as
+from tdt._ops._calls import fronts
 from tdt._ops._common import with_out
 from tdt._ops._matrices import (
+    check_float,
     check_info,
     check_matrix,
     check_same_dtype,
@@ -100,9 +102,12 @@ def _rows(x: Tensor, at: Tensor) -> Tensor:
     return take_along_dim(x.expand((*batch, *x.shape[-2:])), at, -2)
 
 
-def _check_pivot(name: str, pivot: bool) -> None:
+def _check_lu(name: str, A: Tensor, pivot: bool) -> None:
+    if A.ndim < 2:
+        raise RuntimeError(f"{name}: Expected tensor with 2 or more dimensions. Got size: {list(A.shape)} instead")
+    check_float(name, A)
     if not pivot:
-        raise RuntimeError(f"{name}: LU without pivoting is not implemented on the CPU")
+        raise RuntimeError("linalg.lu_factor: LU without pivoting is not implemented on the CPU")
 
 
 ZERO_PIVOT = (
@@ -119,8 +124,7 @@ def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False) -
     >>> tdt.linalg.lu_factor_ex(tdt.zeros(1, 1)).info
     tensor(1, dtype=tdt.int32)
     """
-    check_matrix("torch.lu_factor_ex", A)
-    _check_pivot("linalg.lu_factor", pivot)
+    _check_lu("torch.lu_factor_ex", A, pivot)
     LU, pivots, info = _lu_factor(A)
     if check_errors:
         check_info("torch.linalg.lu_factor_ex", info, ZERO_PIVOT)
@@ -139,8 +143,8 @@ def lu_factor(A: Tensor, *, pivot: bool = True) -> Any:
     (tensor([[2.0000, 2.0000],
             [0.5000, 1.0000]]), tensor([2, 2], dtype=tdt.int32))
     """
-    check_matrix("torch.lu_factor", A)
-    LU, pivots, info = lu_factor_ex(A, pivot=pivot)
+    _check_lu("torch.lu_factor", A, pivot)
+    LU, pivots, info = _lu_factor(A)
     check_info("torch.linalg.lu_factor", info, ZERO_PIVOT)
     return return_type("linalg_lu_factor", ("LU", "pivots"))(LU, pivots)
 
@@ -154,8 +158,7 @@ def linalg_lu(A: Tensor, *, pivot: bool = True) -> Any:
     tensor([[2., 2.],
             [0., 1.]])
     """
-    check_matrix("linalg.lu", A)
-    _check_pivot("linalg.lu", pivot)
+    _check_lu("linalg.lu", A, pivot)
     LU, pivots, _ = _lu_factor(A)
     return return_type("linalg_lu", ("P", "L", "U"))(*_unpack(LU, pivots))
 
@@ -252,12 +255,15 @@ def _check_factors(name: str, LU: Tensor, pivots: Tensor) -> None:
 
 @with_out
 @shown_as("LinalgLuSolveBackward0")
-def lu_solve(b: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
-    """X with A X = b, from the factors of A; linalg.lu_solve is the newer form.
+def lu_solve(input: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
+    """X with A X = input, from the factors of A; linalg.lu_solve is the newer form.
 
     >>> import tdt
     >>> tdt.lu_solve(tdt.ones(2, 1), *tdt.linalg.lu_factor(2 * tdt.eye(2)))
     tensor([[0.5000],
             [0.5000]])
     """
-    return linalg_lu_solve(LU_data, LU_pivots, b)
+    return linalg_lu_solve(LU_data, LU_pivots, input)
+
+
+fronts(globals(), __all__)

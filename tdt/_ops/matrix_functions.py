@@ -9,6 +9,7 @@ from typing import Any
 
 from tdt import _dtype
 from tdt._dtype import FLOATING_AND_COMPLEX, SCALAR_NAMES
+from tdt._ops._calls import fronts
 from tdt._ops._common import store_into, with_out
 from tdt._ops._matrices import check_matrix, scipy_linalg
 from tdt._ops.join import cat
@@ -124,11 +125,13 @@ def chain_matmul(*matrices: Tensor, out: Tensor | None = None) -> Tensor:
     warnings.warn(
         "torch.chain_matmul is deprecated and will be removed in a future PyTorch release. Use torch.linalg.multi_dot "
         "instead, which accepts a list of two or more tensors rather than multiple parameters.",
-        stacklevel=2,
+        stacklevel=3,
     )
+    if not matrices:
+        raise RuntimeError("chain_matmul(): Expected one or more matrices")
     for i, x in enumerate(matrices):
         if x.ndim != 2:
-            raise RuntimeError(f"chain_matmul(): Tensor {i} must be 2D but got {x.ndim}D")
+            raise RuntimeError(f"Tensor dimension is {x.ndim}, expected 2 instead. (matrix {i} of chain_matmul)")
     if len(matrices) == 1:
         return matrices[0].clone() if out is None else store_into(out, matrices[0])
     return multi_dot(matrices, out=out)
@@ -150,7 +153,10 @@ def vander(x: Tensor, N: int | None = None) -> Tensor:
     x = x if x.ndim else x.unsqueeze(0)
     n = x.shape[-1] if N is None else N
     if n <= 1:
-        raise RuntimeError(f"linalg.vander: N must be greater than 1, but got {n}")
+        raise RuntimeError(f"N must be greater than 1. linalg.vander got {n}")
     column = x.unsqueeze(-1)
     powers = column.expand((*x.shape, n - 1)).cumprod(-1)
     return cat([column.new_ones(column.shape, dtype=powers.dtype), powers], -1)
+
+
+fronts(globals(), __all__)

@@ -12,6 +12,7 @@ import numpy as np
 from tdt import _backend
 from tdt._dtype import LAPACK
 from tdt._node_names import shown_as
+from tdt._ops._calls import fronts
 from tdt._ops._common import with_out, wrap_dim
 from tdt._ops._matrices import (
     by_columns,
@@ -62,6 +63,7 @@ def _solution(name: str, A: Tensor, B: Tensor, left: bool) -> tuple[Tensor, Tens
     check_matrix(name, A, square=True)
     check_same_dtype(name, A, B)
     if B.ndim == 1 or (A.ndim - 1 == B.ndim and B.shape == A.shape[:-1]):
+        check_system(name, A, B.unsqueeze(-1), left)
         if not left:
             raise RuntimeError(f"{name}: Vector broadcasting of the left hand side is not supported for left=False.")
         X, info = _solve(A, B.unsqueeze(-1))
@@ -267,33 +269,33 @@ def linalg_slogdet(A: Tensor) -> Any:
 
 
 @with_out
-def tensorsolve(A: Tensor, B: Tensor, dims: Sequence[int] | None = None) -> Tensor:
-    """X with tensordot(A, X, X.ndim) = B; the dimensions `dims` of A are moved to its end first.
+def tensorsolve(input: Tensor, other: Tensor, dims: Sequence[int] | None = None) -> Tensor:
+    """X with tensordot(input, X, X.ndim) = other; the dimensions `dims` of input are moved to its end first.
 
-    A has the shape B.shape + X.shape, and both have as many elements.
+    input has the shape other.shape + X.shape, and both have as many elements.
 
     >>> import tdt
     >>> tdt.linalg.tensorsolve(2 * tdt.eye(6).reshape(2, 3, 6), tdt.ones(2, 3))
     tensor([0.5000, 0.5000, 0.5000, 0.5000, 0.5000, 0.5000])
     """
     if dims is not None:
-        moved = [wrap_dim(d, A.ndim) for d in dims]
-        A = A.movedim(moved, list(range(A.ndim - len(moved), A.ndim)))
-    shape = tuple(A.shape[B.ndim :])
+        moved = [wrap_dim(d, input.ndim) for d in dims]
+        input = input.movedim(moved, list(range(input.ndim - len(moved), input.ndim)))
+    shape = tuple(input.shape[other.ndim :])
     size = math.prod(shape)
-    if size != math.prod(A.shape[: B.ndim]) or size != B.numel():
+    if size != math.prod(input.shape[: other.ndim]) or size != other.numel():
         raise RuntimeError(
             "Expected self to satisfy the requirement prod(self.shape[other.ndim:]) == prod(self.shape[:other.ndim]), "
-            f"but got {size} != {math.prod(A.shape[: B.ndim])}"
+            f"but got {size} != {math.prod(input.shape[: other.ndim])}"
         )
-    return solve(A.reshape((size, size)), B.flatten()).reshape(shape)
+    return solve(input.reshape((size, size)), other.flatten()).reshape(shape)
 
 
 @with_out
-def tensorinv(A: Tensor, ind: int = 2) -> Tensor:
-    """The inverse of tensordot with A: tensordot(tensorinv(A, ind), tensordot(A, X, A.ndim - ind), ind) = X.
+def tensorinv(input: Tensor, ind: int = 2) -> Tensor:
+    """What undoes tensordot with input = A: tensordot(tensorinv(A, ind), tensordot(A, X, A.ndim - ind), ind) = X.
 
-    The first `ind` dimensions of A have as many elements as the others.
+    Its first `ind` dimensions have as many elements as the others.
 
     >>> import tdt
     >>> tdt.linalg.tensorinv(tdt.eye(6).reshape(6, 2, 3), ind=1).shape
@@ -301,11 +303,14 @@ def tensorinv(A: Tensor, ind: int = 2) -> Tensor:
     """
     if ind <= 0:
         raise RuntimeError("Expected a strictly positive integer for 'ind'")
-    first, rest = tuple(A.shape[:ind]), tuple(A.shape[ind:])
+    first, rest = tuple(input.shape[:ind]), tuple(input.shape[ind:])
     size = math.prod(rest)
     if size != math.prod(first):
         raise RuntimeError(
             "Expected self to satisfy the requirement prod(self.shape[ind:]) == prod(self.shape[:ind]), but got "
             f"{size} != {math.prod(first)}"
         )
-    return inv(A.reshape((size, size))).reshape((*rest, *first))
+    return inv(input.reshape((size, size))).reshape((*rest, *first))
+
+
+fronts(globals(), __all__)

@@ -9,6 +9,7 @@ import numpy as np
 
 from tdt._dtype import LAPACK
 from tdt._node_names import shown_as
+from tdt._ops._calls import fronts
 from tdt._ops._common import with_out
 from tdt._ops._matrices import blas, check_matrix, check_same_dtype, check_system, columns, each, scipy_linalg
 from tdt._ops.order import return_type
@@ -62,8 +63,10 @@ def triangular_right(B: Tensor, A: Tensor, upper: bool, unitriangular: bool = Fa
 
 @with_out
 @shown_as("LinalgSolveTriangularBackward0")
-def solve_triangular(A: Tensor, B: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False) -> Tensor:
-    """X with A X = B (left=False: X A = B) for triangular A, batches broadcast; a 0 on the diagonal gives inf or nan.
+def solve_triangular(
+    input: Tensor, B: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False
+) -> Tensor:
+    """X with A X = B (left=False: X A = B) for a triangular A = input, batches broadcast; a 0 on the diagonal gives inf or nan.
 
     A, (…, n, n): only the triangle that `upper` names is read, and with unitriangular its diagonal counts as ones. Such a
     system costs n² operations a column, where `solve` costs n³ once more.
@@ -73,76 +76,84 @@ def solve_triangular(A: Tensor, B: Tensor, *, upper: bool, left: bool = True, un
     tensor([[1.],
             [2.]])
     """
-    check_system("linalg.solve_triangular", A, B, left)
+    check_system("linalg.solve_triangular", input, B, left)
     if left:
-        return _solve_triangular(A, B, upper=upper, unitriangular=unitriangular)
-    return triangular_right(B, A, upper, unitriangular)
+        return _solve_triangular(input, B, upper=upper, unitriangular=unitriangular)
+    return triangular_right(B, input, upper, unitriangular)
 
 
 @with_out
 @shown_as("TriangularSolveBackward0")
 def triangular_solve(
-    b: Tensor, A: Tensor, upper: bool = True, transpose: bool = False, unitriangular: bool = False
+    input: Tensor, A: Tensor, upper: bool = True, transpose: bool = False, unitriangular: bool = False
 ) -> Any:
-    """(solution, cloned_coefficient) of A X = b; linalg.solve_triangular is the newer form.
+    """(solution, cloned_coefficient) of A X = input; linalg.solve_triangular is the newer form.
 
     >>> import tdt
     >>> tdt.triangular_solve(tdt.ones(2, 1), 2 * tdt.eye(2)).solution
     tensor([[0.5000],
             [0.5000]])
     """
-    for x, which in ((b, "b"), (A, "A")):
+    for x, which in ((input, "b"), (A, "A")):
         if x.ndim < 2:
             raise RuntimeError(
                 f"torch.triangular_solve: Expected {which} to have at least 2 dimensions, but it has {x.ndim} "
                 "dimensions instead"
             )
-    check_system("triangular_solve", A, b, left=True)
-    shape = (*np.broadcast_shapes(A.shape[:-2], b.shape[:-2]), *A.shape[-2:])
+    if A.shape[-1] == A.shape[-2] != input.shape[-2]:
+        raise RuntimeError(
+            f"Incompatible matrix sizes for triangular_solve: each A matrix is {A.shape[-1]} by {A.shape[-1]} but each b "
+            f"matrix is {input.shape[-2]} by {input.shape[-1]}"
+        )
+    check_system("triangular_solve", A, input, left=True)
+    shape = (*np.broadcast_shapes(A.shape[:-2], input.shape[:-2]), *A.shape[-2:])
     clone = A.expand(shape).clone()
     matrix = A.mT if transpose else A
-    X = _solve_triangular(matrix, b, upper=upper is not transpose, unitriangular=unitriangular)
+    X = _solve_triangular(matrix, input, upper=upper is not transpose, unitriangular=unitriangular)
     return return_type("triangular_solve", ("solution", "cloned_coefficient"))(X, clone)
 
 
 @with_out
 @shown_as("CholeskySolveBackward0")
-def cholesky_solve(B: Tensor, L: Tensor, upper: bool = False) -> Tensor:
-    """X with A X = B, where L is the Cholesky factor of A: A = L Lᴴ, or Lᴴ L with upper=True.
+def cholesky_solve(input: Tensor, input2: Tensor, upper: bool = False) -> Tensor:
+    """X with A X = input, where input2 = L is the Cholesky factor of A: A = L Lᴴ, or Lᴴ L with upper=True.
 
     >>> import tdt
     >>> tdt.cholesky_solve(tdt.tensor([[4.0], [9.0]]), tdt.tensor([[2.0, 0.0], [0.0, 3.0]]))
     tensor([[1.],
             [1.]])
     """
-    for x, which in ((B, "b"), (L, "u")):
+    for x, which in ((input, "b"), (input2, "u")):
         if x.ndim < 2:
             raise RuntimeError(f"{which} should have at least 2 dimensions, but has {x.ndim} dimensions instead")
-    if L.shape[-1] != L.shape[-2]:
+    if input2.shape[-1] != input2.shape[-2]:
         raise RuntimeError(
             "cholesky_solve: A must be batches of square matrices, but they are "
-            f"{L.shape[-2]} by {L.shape[-1]} matrices"
+            f"{input2.shape[-2]} by {input2.shape[-1]} matrices"
         )
-    check_same_dtype("cholesky_solve", B, L, "bA")
-    if B.shape[-2] != L.shape[-1]:
+    check_same_dtype("cholesky_solve", input, input2, "bA")
+    if input.shape[-2] != input2.shape[-1]:
         raise RuntimeError(
-            f"Incompatible matrix sizes for cholesky_solve: each A matrix is {L.shape[-1]} by {L.shape[-1]} but each "
-            f"b matrix is {B.shape[-2]} by {B.shape[-1]}"
+            f"Incompatible matrix sizes for cholesky_solve: each A matrix is {input2.shape[-1]} by {input2.shape[-1]} but each "
+            f"b matrix is {input.shape[-2]} by {input.shape[-1]}"
         )
-    lower = L.mH if upper else L
-    return _solve_triangular(lower.mH, _solve_triangular(lower, B, upper=False), upper=True)
+    lower = input2.mH if upper else input2
+    return _solve_triangular(lower.mH, _solve_triangular(lower, input, upper=False), upper=True)
 
 
 @with_out
 @shown_as("CholeskyInverseBackward0")
-def cholesky_inverse(L: Tensor, upper: bool = False) -> Tensor:
-    """The inverse of the matrix whose Cholesky factor is L: (L Lᴴ)⁻¹, or (Lᴴ L)⁻¹ with upper=True.
+def cholesky_inverse(input: Tensor, upper: bool = False) -> Tensor:
+    """The inverse of the matrix whose Cholesky factor L is given: (L Lᴴ)⁻¹, or (Lᴴ L)⁻¹ with upper=True.
 
     >>> import tdt
     >>> tdt.cholesky_inverse(tdt.tensor([[2.0, 0.0], [0.0, 1.0]]))
     tensor([[0.2500, 0.0000],
             [0.0000, 1.0000]])
     """
-    check_matrix("cholesky_inverse", L, square=True)
-    half = _solve_triangular(L.mH if upper else L, L.new_ones(L.shape[-1:]).diag_embed(), upper=False)
+    check_matrix("cholesky_inverse", input, square=True)
+    half = _solve_triangular(input.mH if upper else input, input.new_ones(input.shape[-1:]).diag_embed(), upper=False)
     return half.mH @ half
+
+
+fronts(globals(), __all__)
