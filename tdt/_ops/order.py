@@ -133,7 +133,7 @@ def _median(name: str, place: Any) -> Any:
             refuse_empty(name, input, (d,))
             return _pair(name, record, out, input, dim=d, keepdim=keepdim)
         if not input.numel():
-            return input.new_full((), float("nan"))
+            return input.new_full((), float("nan"), dtype=_dtype.float64).to(input.dtype)
         return label(record(input.reshape(-1), dim=0, keepdim=False)[0], f"{name.capitalize()}Backward0")
 
     doc = f"""The lower median{", nan left out" if name != "median" else ""}.
@@ -156,8 +156,9 @@ def _mode_place(xp: ModuleType, x: Any, dim: int) -> Any:
     equal = moved[..., :, None] == moved[..., None, :]
     times = equal.sum(-1)
     most = times == times.max(-1, keepdims=True)
-    value = xp.where(most, moved, moved.max(-1, keepdims=True)).min(-1, keepdims=True)
-    last = moved.shape[-1] - 1 - xp.flip(moved == value, -1).argmax(-1)
+    rest = xp.inf if x.dtype.kind == "f" else moved.max(-1, keepdims=True)
+    found = moved == xp.where(most, moved, rest).min(-1, keepdims=True)
+    last = xp.where(found.any(-1), moved.shape[-1] - 1 - xp.flip(found, -1).argmax(-1), 0)  # 0: there are only nans
     return xp.moveaxis(last[..., None], -1, dim)
 
 
@@ -196,6 +197,7 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False, *, out
     tensor(2)
     """
     d = wrap_dim(dim, input.ndim)
+    refuse_empty("kthvalue", input, (d,))
     if not 1 <= k <= (input.shape[d] if input.ndim else 1):
         raise RuntimeError(f"kthvalue(): selected number k out of range for dimension {d}")
     _same_values(out, input)
@@ -440,12 +442,21 @@ def diff(
 
 @op(dtypes=REAL, data_dependent=True, outputs=("values", "inverse", "counts"))
 def _unique(xp: ModuleType, x: Any, *, dim: int | None = None) -> Any:
-    return xp.unique(x, return_inverse=True, return_counts=True, axis=dim)
+    return xp.unique(x, return_inverse=True, return_counts=True, axis=dim, equal_nan=False)
 
 
 def _wanted(values: Tensor, inverse: Tensor, counts: Tensor, return_inverse: bool, return_counts: bool) -> Any:
     picked = [values] + [inverse] * return_inverse + [counts] * return_counts
     return tuple(picked) if len(picked) > 1 else values
+
+
+def _slices(name: str, x: Tensor, dim: int | None) -> int | None:
+    """`dim` counted from the front; RuntimeError where the slices along it have no elements to be compared by."""
+    tensor_argument(name, x)
+    d = None if dim is None else wrap_dim(dim, x.ndim)
+    if d is not None and 0 in x.shape[:d] + x.shape[d + 1 :]:
+        raise RuntimeError("There are 0 sized dimensions, and they aren't selected, so unique cannot be applied")
+    return d
 
 
 def unique(
@@ -461,8 +472,7 @@ def unique(
     >>> tdt.unique(tdt.tensor([2, 1, 2]), return_counts=True)
     (tensor([1, 2]), tensor([1, 2]))
     """
-    tensor_argument("unique", input)
-    d = None if dim is None else wrap_dim(dim, input.ndim)
+    d = _slices("unique", input, dim)
     values, inverse, counts = _unique(input.detach(), dim=d)
     return _wanted(values, inverse if d is None else inverse.reshape(-1), counts, return_inverse, return_counts)
 
@@ -488,8 +498,7 @@ def unique_consecutive(
     >>> tdt.unique_consecutive(tdt.tensor([1, 1, 2, 1]))
     tensor([1, 2, 1])
     """
-    tensor_argument("unique_consecutive", input)
-    d = None if dim is None else wrap_dim(dim, input.ndim)
+    d = _slices("unique_consecutive", input, dim)
     values, inverse, counts = _unique_consecutive(input.detach(), dim=d)
     return _wanted(values, inverse, counts, return_inverse, return_counts)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from types import ModuleType
@@ -24,10 +25,23 @@ def _searchsorted(xp: ModuleType, edges: Any, x: Any, order: Any = None, *, righ
     side, kind = "right" if right else "left", "int32" if small else "int64"
     rows = edges if order is None else xp.take_along_axis(edges, order, -1)
     found = xp.empty(x.shape, kind)
+    search = xp.searchsorted
+    if x.dtype.kind == "f" and (xp.isnan(rows).any() or xp.isnan(x).any()):
+        search = functools.partial(_halved, xp)
     for where in np.ndindex(edges.shape[:-1]):
-        found[(*where, ...)] = xp.searchsorted(rows[where], x[where], side)
-    # NumPy finds a nan among others; for PyTorch it is behind everything.
-    return found if x.dtype.kind != "f" else xp.where(xp.isnan(x), edges.shape[-1], found).astype(kind)
+        found[(*where, ...)] = search(rows[where], x[where], side)
+    return found
+
+
+def _halved(xp: ModuleType, row: Any, x: Any, side: str) -> Any:
+    """PyTorch's search by halves: it goes on to the right of a nan, and to the end for one. NumPy finds nans among others."""
+    low, high = xp.zeros(x.shape, "int64"), xp.full(x.shape, len(row))
+    for _ in range(len(row).bit_length()):
+        middle = (low + high) // 2
+        edge = row[xp.minimum(middle, len(row) - 1)]
+        right = ~(edge > x if side == "right" else edge >= x)
+        low, high = xp.where((low < high) & right, middle + 1, low), xp.where(right, high, middle)
+    return low
 
 
 def searchsorted(

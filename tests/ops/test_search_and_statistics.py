@@ -16,6 +16,16 @@ AGREE = {
     "searchsorted: numbers": lambda t: t.searchsorted(t.tensor([1, 3, 5]), 3),
     "searchsorted: a float among integers": lambda t: t.searchsorted(t.tensor([1, 3, 5]), 2.5),
     "searchsorted: nan and infinities": lambda t: t.searchsorted(t.tensor([-INF, 0.0, INF, NAN]), t.tensor([NAN, INF, -INF])),
+    "searchsorted: passes nans": lambda t: [
+        t.searchsorted(t.tensor([0.0, 1.0, 2.0, INF, *[NAN] * n]), t.tensor([[0.0, 1.5], [INF, NAN]]), right=right)
+        for right in (False, True) for n in range(1, 9)],
+    "unique: a nan equals nothing": lambda t: t.unique(t.tensor([NAN, 1.0, NAN, 1.0]), return_inverse=True, return_counts=True),
+    "unique: a row with a nan": lambda t: t.unique(t.tensor([[0.0, NAN], [0.0, NAN]]), dim=0, return_counts=True)[1],
+    "unique: no slices": lambda t: t.unique(t.zeros(0, 3), dim=0, return_inverse=True),
+    "mode: beside a nan": lambda t: tuple(t.mode(t.tensor([[2.0, 2.0, INF, INF, NAN], [1.0, 3.0, 3.0, 1.0, NAN]]))),
+    "mode: nans alone": lambda t: tuple(t.mode(t.tensor([NAN, NAN]))),
+    "median: of nothing": lambda t: [f(t.zeros(0, dtype=d)) for f in (t.median, t.nanmedian) for d in (
+        t.uint8, t.int8, t.int32, t.int64, t.bool, t.float16, t.float32)],
     "searchsorted: values of another dtype": lambda t: t.searchsorted(t.tensor([1, 2, 3]), t.tensor([1.5, 3.5])),
     "searchsorted: right by side": lambda t: t.searchsorted(t.tensor([1, 3, 3]), t.tensor([3]), side="right"),
     "searchsorted: a sorter": lambda t: t.searchsorted(t.tensor([5, 1, 3]), t.tensor([2, 4]), sorter=t.tensor([1, 2, 0])),
@@ -63,6 +73,9 @@ REFUSED = {
     "searchsorted: sorter's dtype": lambda t: t.searchsorted(t.zeros(1), t.zeros(1), sorter=t.tensor([0.0])),
     "searchsorted: sorter's range": lambda t: t.searchsorted(t.zeros(1), t.zeros(1), sorter=t.tensor([1])),
     "bucketize: rows": lambda t: t.bucketize(t.zeros(2), t.zeros(2, 2)),
+    "kthvalue: of nothing": lambda t: t.kthvalue(t.zeros(2, 0), 1),
+    "unique: slices of no elements": lambda t: t.unique(t.zeros(3, 0), dim=0),
+    "unique_consecutive: slices of no elements": lambda t: t.unique_consecutive(t.zeros(3, 0), dim=0),
     "isin: complex": lambda t: t.isin(t.tensor([1j]), t.tensor([1.0])),
     "isin: bool": lambda t: t.isin(t.tensor([1.0]), t.tensor([True])),
     "bincount: negative": lambda t: t.bincount(t.tensor([-1])),
