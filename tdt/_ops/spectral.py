@@ -9,7 +9,7 @@ from tdt._autocast import casts_as_one
 from tdt._creation import ones
 from tdt._dtype import COMPLEX, FLOAT, SCALAR_NAMES
 from tdt._ops._common import tensor_argument
-from tdt._ops.elementwise import view_as_real
+from tdt._ops.elementwise.complex_numbers import view_as_real
 from tdt._ops.fft import fft_c2c, fft_c2r, fft_r2c
 from tdt._ops.frames import _unfold, overlap_add
 from tdt._ops.pad import constant_pad_nd, pad

@@ -12,7 +12,7 @@ from tdt import (
 )
 from tdt._creation import make
 from tdt._dtype import dtype as Dtype
-from tdt._ops.elementwise import view_as_real
+from tdt._ops.elementwise.complex_numbers import view_as_real
 from tdt._ops.random import randint
 
 
