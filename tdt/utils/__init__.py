@@ -6,6 +6,6 @@ from types import ModuleType
 
 def __getattr__(name: str) -> ModuleType:
     # On first use, so that the command line can name tdt.utils without loading NumPy.
-    if name in ("checkpoint", "data", "dlpack", "tensorboard"):
+    if name in ("benchmark", "checkpoint", "data", "dlpack", "tensorboard"):
         return importlib.import_module(f"tdt.utils.{name}")
     raise AttributeError(f"module 'tdt.utils' has no attribute '{name}'")
