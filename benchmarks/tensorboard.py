@@ -83,7 +83,7 @@ def caller_microseconds(count: int) -> float:
 
 def per_megabyte(log: Callable[[Any], None]) -> tuple[float, float]:
     """(milliseconds of the writing thread, of the whole process) per MB of events."""
-    with writing("tdt") as target, measured(_event_file.EventFile, "_write_pending") as spent:
+    with writing("tdt") as target, measured(_event_file.FileWriter, "_write_pending") as spent:
         began = time.process_time()
         log(target)
         target.close()
@@ -117,7 +117,7 @@ def share_of_training() -> float:
     with tempfile.TemporaryDirectory() as root, Session.start(config, root=root) as session:
         with (
             measured(writer.SummaryWriter, "add_scalar") as calls,
-            measured(_event_file.EventFile, "_write_pending") as thread,
+            measured(_event_file.FileWriter, "_write_pending") as thread,
         ):
             began = time.process_time()
             session.train()

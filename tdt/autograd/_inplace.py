@@ -33,7 +33,8 @@ def write(op: Op, x: Tensor, rest: tuple, statics: dict, repeats: bool | None = 
             if isinstance(t, Tensor):
                 edge_of(t)
     if state.meta or x._a.__class__ is _backend.MetaArray:
-        check_fits(x, apply(op, (x, *rest), statics))
+        check_fits(x, apply(op, (alias(x._a, None, x._st), *rest), statics))
+        x._st.version += 1
         return x
     check_memory(x, op.repeats if repeats is None else repeats)
     if op.broadcasts:

@@ -7,6 +7,8 @@
 
 from __future__ import annotations
 
+from tdt.utils.tensorboard._record import RecordWriter as RecordWriter
+from tdt.utils.tensorboard.writer import FileWriter as FileWriter
 from tdt.utils.tensorboard.writer import SummaryWriter as SummaryWriter
 
-__all__ = ["SummaryWriter"]
+__all__ = ["FileWriter", "RecordWriter", "SummaryWriter"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,7 @@ def write_embedding(
     for name, given in (("metadata", metadata), ("label_img", label_img)):
         if given is not None and len(given) != len(points):
             raise ValueError(f"embedding {tag!r} has {len(points)} points, but {name} is for {len(given)}")
-    if metadata_header and metadata and len(metadata_header) != len(metadata[0]):
+    if metadata_header and metadata is not None and len(metadata_header) != len(metadata[0]):
         raise ValueError(f"metadata_header names {len(metadata_header)} columns, but metadata has {len(metadata[0])}")
     folder = f"{step:05d}/{_encoded(tag)}"
     (log_dir / folder).mkdir(parents=True, exist_ok=True)
@@ -70,7 +71,12 @@ def _encoded(tag: str) -> str:
 
 
 def _table(rows: Sequence[Sequence[Any]]) -> bytes:
-    return "".join("\t".join(map(str, row)) + "\n" for row in rows).encode()
+    return "".join("\t".join(_cell(item) for item in row) + "\n" for row in rows).encode()
+
+
+def _cell(item: Any) -> str:
+    """`item` as a text without what ends cells and rows."""
+    return re.sub(r"[\t\r\n]", " ", str(item))
 
 
 def _sprite(images: np.ndarray) -> bytes:

@@ -15,33 +15,49 @@ import socket
 import threading
 import time
 from collections import deque
+from collections.abc import Iterable
+from contextlib import ExitStack
 from io import FileIO
+from os import PathLike
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from tensorboard.compat.proto.event_pb2 import Event, SourceMetadata
+from tensorboard.compat.proto.event_pb2 import Event, SourceMetadata, TaggedRunMetadata
 from tensorboard.compat.proto.summary_pb2 import Summary
 
 from tdt.utils._files import fsync_folder, write_whole
 from tdt.utils.tensorboard._record import parts
 
+if TYPE_CHECKING:
+    from tensorboard.compat.proto.config_pb2 import RunMetadata
+    from tensorboard.compat.proto.graph_pb2 import GraphDef
+
 # A caller that outruns the thread by this many queues writes itself, so memory stays bounded.
 _QUEUES_BEHIND = 100
 _numbers = itertools.count()
-_open: set[EventFile] = set()
+_open: set[FileWriter] = set()
 
 
-class EventFile:
-    """An `events.out.tfevents.<time>.<host>.<pid>.<number><suffix>` in `folder`, made at once.
+class FileWriter:
+    """An `events.out.tfevents.<time>.<host>.<pid>.<number><filename_suffix>` in `log_dir`, made at once.
 
     A forked child that adds events writes a file of its own; what the parent had queued stays the parent's.
     Raises OSError where the file cannot be made or written.
+
+    >>> import tempfile
+    >>> from tdt.utils.tensorboard import summary
+    >>> file = FileWriter(tempfile.mkdtemp())
+    >>> file.add_summary(summary.scalar("loss", 0.5), global_step=1)
+    >>> file.close()
     """
 
-    def __init__(self, folder: Path, max_queue: int = 10, flush_secs: float = 120, suffix: str = "") -> None:
-        self.folder = folder
+    def __init__(
+        self, log_dir: str | PathLike[str], max_queue: int = 10, flush_secs: float = 120, filename_suffix: str = ""
+    ) -> None:
+        self.folder = Path(log_dir)
         self._max_queue = max(1, max_queue)
         self._interval = max(0.1, flush_secs)  # 0 would spin
-        self._suffix = suffix
+        self._suffix = filename_suffix
         self._closed = False
         self._start()
 
@@ -76,6 +92,17 @@ class EventFile:
     def add_summary(self, summary: Summary, global_step: int | None = None, walltime: float | None = None) -> None:
         """Queue an event of `summary`."""
         self.add_event(Event(summary=summary), global_step, walltime)
+
+    def add_graph(self, graph_profile: tuple[GraphDef, RunMetadata], walltime: float | None = None) -> None:
+        """Queue events of a graph and of what is known about its run."""
+        graph, profile = graph_profile
+        self.add_onnx_graph(graph, walltime)
+        tagged = TaggedRunMetadata(tag="step1", run_metadata=profile.SerializeToString())
+        self.add_event(Event(tagged_run_metadata=tagged), None, walltime)
+
+    def add_onnx_graph(self, graph: GraphDef, walltime: float | None = None) -> None:
+        """Queue an event of a graph alone."""
+        self.add_event(Event(graph_def=graph.SerializeToString()), None, walltime)
 
     def add(self, event: Event) -> None:
         """Queue one event as it is."""
@@ -166,8 +193,14 @@ def _new_path(folder: Path, suffix: str) -> Path:
 
 @atexit.register
 def _close_all() -> None:
-    for file in list(_open):
-        file.close()
+    close_each(list(_open))
+
+
+def close_each(files: Iterable[FileWriter]) -> None:
+    """Close all of `files`, also where one fails; raises the last one's error."""
+    with ExitStack() as stack:
+        for file in files:
+            stack.callback(file.close)
 
 
 def _forget_all() -> None:

@@ -19,6 +19,7 @@ from tensorboard.compat.proto.types_pb2 import DataType
 from tensorboard.compat.proto.versions_pb2 import VersionDef
 
 from tdt import Tensor
+from tdt._tensor import Storage
 from tdt.autograd._mode import handling, no_grad, state
 from tdt.autograd._op import apply
 from tdt.nn import Module
@@ -40,7 +41,16 @@ def model_graph(model: Module, inputs: Any) -> GraphDef:
         outputs = model(*args)
     for number, tensor in enumerate(tensors_in(outputs), 1):
         trace.add(f"output/output.{number}", "IO Node", [trace.producer(tensor)], [tensor])
-    return GraphDef(node=trace.nodes, versions=VersionDef(producer=_PRODUCER))
+    return GraphDef(node=_of_use(trace.nodes), versions=VersionDef(producer=_PRODUCER))
+
+
+def _of_use(nodes: list[NodeDef]) -> list[NodeDef]:
+    """Inputs, outputs, and what lies on a way to an output: not the view that a write went through, nor a loop's test."""
+    wanted = {node.name for node in nodes if node.op == "IO Node"}
+    for node in reversed(nodes):
+        if node.name in wanted:
+            wanted.update(source.split(":")[0] for source in node.input)
+    return [node for node in nodes if node.name in wanted]
 
 
 class _Trace:
@@ -53,6 +63,10 @@ class _Trace:
         self.scopes = _scope_names(model)
         self.made: dict[int, tuple[Tensor, int, str]] = {}  # by identity: the tensor, kept alive, its version, its node
         self.stored: dict[int, str] = {}  # by storage: the node that wrote it last, for what was changed in place
+        self.arrays: dict[int, str] = {}  # by array: what `x.data` and `out=` share
+        self.writes: dict[
+            int, tuple[str, int]
+        ] = {}  # by storage: the node that may write it next, and the version before
         self.owned = {
             id(tensor): (tensor, f"{self.scopes[module]}/{name}", kind)
             for module in self.scopes
@@ -65,39 +79,50 @@ class _Trace:
     def name_inputs(self, model: Module, args: tuple[Any, ...]) -> None:
         names = [*inspect.signature(model.forward).parameters]
         for number, arg in enumerate(args):
-            tensors = tensors_in(arg)
-            for tensor in tensors:
-                name = names[number] if number < len(names) else str(number)
-                self.add(f"input/{name}", "IO Node", [], [tensor])
+            name = names[number] if number < len(names) else str(number)
+            for tensor in tensors_in(arg):
+                if id(tensor) not in self.made:  # the same one may be several arguments, as in self-attention
+                    self.add(f"input/{name}", "IO Node", [], [tensor])
 
     def handle(self, op: Any, operands: tuple, statics: dict, target: Any) -> Any:
         """One op: run it, and add its node."""
+        first = operands[0] if operands and isinstance(operands[0], Tensor) else None
+        if op.view or id(first) in self.made:
+            first = None  # an op in place gets an alias of its tensor, that nobody has seen
         sources = [self.producer(x) for x in operands if isinstance(x, Tensor)]
         with handling(self.proceed, state.meta):
             result = apply(op, operands, statics, target)
-        outputs = tensors_in(result)
-        scope = self.path[-1] if self.path else next(iter(self.scopes.values()))
         settings = {**{k: v for k, v in statics.items() if not callable(v)},
                     **{name: x for name, x in zip(op.operands, operands, strict=False)
                        if isinstance(x, (bool, int, float))}}  # fmt: skip
-        name = self.add(f"{scope}/{op.name.strip('_')}", op.name.strip("_"), sources, outputs, settings)
-        first = operands[0] if operands else None
-        if isinstance(first, Tensor) and id(first) not in self.made and id(first._st) in self.stored and not op.view:
-            self.stored[id(first._st)] = name  # an op in place works on an alias of its tensor
+        name = self.add(f"{self.scope}/{op.name.strip('_')}", op.name.strip("_"), sources, tensors_in(result), settings)
+        if first is not None:
+            self.written(first._st)
+            self.writes[id(first._st)] = name, first._st.version
         return result
+
+    @property
+    def scope(self) -> str:
+        """That of the module at work."""
+        return self.path[-1] if self.path else next(iter(self.scopes.values()))
 
     def producer(self, tensor: Tensor) -> str:
         """The name of the node that made `tensor`; a parameter or constant gets a node where it is first used."""
         found = self.made.get(id(tensor))
         if found is not None and found[1] == tensor._st.version:
             return found[2]
-        if found is not None or id(tensor._st) in self.stored:
-            return self.stored[id(tensor._st)]
-        if id(tensor) in self.owned:
-            _, name, kind = self.owned[id(tensor)]
-            return self.add(name, kind, [], [tensor])
-        scope = self.path[-1] if self.path else next(iter(self.scopes.values()))
-        return self.add(f"{scope}/Constant", "Constant", [], [tensor])
+        known = self.written(tensor._st) or self.arrays.get(id(tensor._a))
+        if known is not None:
+            return known
+        _, name, kind = self.owned.get(id(tensor), (tensor, f"{self.scope}/Constant", "Constant"))
+        return self.add(name, kind, [], [tensor])
+
+    def written(self, storage: Storage) -> str | None:
+        """The node that wrote to `storage` last, as far as known: one that was about to, where its version has moved."""
+        name, before = self.writes.get(id(storage), ("", storage.version))
+        if storage.version > before:
+            self.stored[id(storage)] = name
+        return self.stored.get(id(storage))
 
     def add(
         self, name: str, op: str, sources: list[str], outputs: list[Tensor], settings: dict[str, Any] | None = None
@@ -117,6 +142,7 @@ class _Trace:
             source = f"{name}:{number}" if number else name
             self.made[id(tensor)] = (tensor, tensor._st.version, source)
             self.stored.setdefault(id(tensor._st), source)
+            self.arrays[id(tensor._a)] = source
         return name
 
 

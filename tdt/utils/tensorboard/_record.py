@@ -8,6 +8,7 @@ All little-endian. The mask keeps a checksum of data that itself holds checksums
 from __future__ import annotations
 
 import struct
+from typing import BinaryIO
 
 import google_crc32c
 
@@ -34,3 +35,34 @@ def frame(data: bytes) -> bytes:
     '0200 00000000 00007827 0b346162 1cb0f0f4'
     """
     return b"".join(parts(data))
+
+
+class RecordWriter:
+    """Writes records to `writer`, a binary file.
+
+    >>> import io
+    >>> file = io.BytesIO()
+    >>> RecordWriter(file).write(b"ab")
+    >>> file.getvalue() == frame(b"ab")
+    True
+    """
+
+    def __init__(self, writer: BinaryIO) -> None:
+        self._writer = writer
+
+    def write(self, data: bytes) -> None:
+        """Write `data` as one record."""
+        self._writer.write(frame(data))
+
+    def flush(self) -> None:
+        """Flush the file."""
+        self._writer.flush()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._writer.close()
+
+    @property
+    def closed(self) -> bool:
+        """Whether the file is."""
+        return self._writer.closed

@@ -12,11 +12,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from tensorboard.compat.proto.event_pb2 import Event, SessionLog, TaggedRunMetadata
+from tensorboard.compat.proto.event_pb2 import Event, SessionLog
 from tensorboard.compat.proto.summary_pb2 import Summary
 
 from tdt.utils.tensorboard import summary
-from tdt.utils.tensorboard._event_file import EventFile
+from tdt.utils.tensorboard._event_file import FileWriter, close_each
 from tdt.utils.tensorboard.summary._scalar import scalar
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class SummaryWriter:
         self.max_queue = max_queue
         self.flush_secs = flush_secs
         self.filename_suffix = filename_suffix
-        self.all_writers: dict[str, EventFile] | None = None
+        self.all_writers: dict[str, FileWriter] | None = None
         self._get_file_writer()
 
     @functools.cached_property
@@ -71,9 +71,9 @@ class SummaryWriter:
         return default_bins()
 
     @property
-    def file_writer(self) -> EventFile | None:
+    def file_writer(self) -> FileWriter | None:
         """The event file of log_dir; None after `close`."""
-        return None if self.all_writers is None else self.all_writers[str(self.log_dir)]
+        return None if self.all_writers is None else self.all_writers.get(str(self.log_dir))
 
     def get_logdir(self) -> str:
         """The folder of the event file."""
@@ -229,15 +229,13 @@ class SummaryWriter:
         if verbose:
             print(graph)
         statistics = RunMetadata(step_stats=StepStats(dev_stats=[DeviceStepStats(device="/device:CPU:0")]))
-        self._get_file_writer().add_event(Event(graph_def=graph.SerializeToString()))
-        tagged = TaggedRunMetadata(tag="step1", run_metadata=statistics.SerializeToString())
-        self._get_file_writer().add_event(Event(tagged_run_metadata=tagged))
+        self._get_file_writer().add_graph((graph, statistics))
 
     def add_onnx_graph(self, prototxt: str | PathLike[str]) -> None:
         """The graph in the ONNX file `prototxt`. Raises ImportError without the package onnx."""
         from tdt.utils.tensorboard._onnx_graph import onnx_graph
 
-        self._get_file_writer().add_event(Event(graph_def=onnx_graph(prototxt).SerializeToString()))
+        self._get_file_writer().add_onnx_graph(onnx_graph(prototxt))
 
     def add_embedding(
         self, mat: Any, metadata: Sequence[Any] | None = None, label_img: Any = None, global_step: int | None = None,
@@ -339,8 +337,7 @@ class SummaryWriter:
     def close(self) -> None:
         """Write all that is queued and close the files."""
         files, self.all_writers = self.all_writers or {}, None
-        for file in files.values():
-            file.close()
+        close_each(files.values())
 
     def __enter__(self) -> SummaryWriter:
         return self
@@ -350,7 +347,7 @@ class SummaryWriter:
     ) -> None:
         self.close()
 
-    def _get_file_writer(self, folder: str = "") -> EventFile:
+    def _get_file_writer(self, folder: str = "") -> FileWriter:
         """The event file of log_dir, or of a folder under it; it is made anew after `close`."""
         if self.all_writers is None:
             self.all_writers = {}
@@ -358,9 +355,9 @@ class SummaryWriter:
         file = self.all_writers.get(f"{self.log_dir}{folder}")
         return self._open(folder) if file is None else file
 
-    def _open(self, folder: str) -> EventFile:
+    def _open(self, folder: str) -> FileWriter:
         path = f"{self.log_dir}{folder}"
-        file = EventFile(Path(path), self.max_queue, self.flush_secs, self.filename_suffix)
+        file = FileWriter(path, self.max_queue, self.flush_secs, self.filename_suffix)
         assert self.all_writers is not None
         self.all_writers[path] = file
         if self.purge_step is not None and not folder:

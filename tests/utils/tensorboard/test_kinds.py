@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import warnings
 import wave
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
-from tensorboard.compat.proto.graph_pb2 import GraphDef
 from tensorboard.util import tensor_util
 
 import tdt
@@ -57,7 +55,7 @@ CALLS: dict[str, Callable[[Any, Callable[[Any], Any]], None]] = {
         ("HWC", COLOUR[0].transpose(1, 2, 0)), ("HW", GREY[0, 0]), ("WH", GREY[0, 0]), ("chw", COLOUR[1]),
         ("CWH", COLOUR[1]), ("NHWC", COLOUR.transpose(0, 2, 3, 1)))],
     "image bytes": lambda w, t: w.add_image("i", (COLOUR[0] * 100).astype(np.uint8), 1, 4.5),
-    "image with opacity": lambda w, t: w.add_image("i", RNG_4, 1),
+    "image with opacity": lambda w, t: [w.add_image("i", RNG_4, 1), w.add_image("grey", RNG_4[:2], 1)],
     "images": lambda w, t: [w.add_images(f"i{k}", t(x), 1) for k, x in enumerate((COLOUR, GREY, COLOUR[:1]))],
     "boxes": lambda w, t: [
         w.add_image_with_boxes("b", np.ones((3, 30, 40)), BOXES, 1),
@@ -75,7 +73,7 @@ CALLS: dict[str, Callable[[Any, Callable[[Any], Any]], None]] = {
     "charts": lambda w, t: [w.add_custom_scalars(LAYOUT), w.add_custom_scalars_multilinechart(["a", "b"]),
                             w.add_custom_scalars_marginchart(["a", "b", "c"], "both", "title")],
     "mesh": lambda w, t: [w.add_mesh("m", t(POINTS), t(COLOURS), t(FACES), {"camera": {"fov": 75}}, 4),
-                          w.add_mesh("cloud", t(POINTS.astype(np.float32)))],
+                          w.add_mesh("cloud", t(POINTS.astype(np.float32))), w.add_mesh("list", POINTS.tolist())],
 }  # fmt: skip
 RNG_4 = RNG.random((4, 3, 5))
 
@@ -131,6 +129,13 @@ def test_a_projector_config_keeps_what_an_earlier_writer_named(tmp_path):
         with SummaryWriter(tmp_path) as writer:
             writer.add_embedding(np.eye(3), global_step=step)
     assert (tmp_path / "projector_config.pbtxt").read_text().count("tensor_name") == 2
+
+
+def test_a_label_with_a_tab_or_a_line_break_stays_one_cell(tmp_path):
+    with SummaryWriter(tmp_path) as writer:
+        writer.add_embedding(np.eye(2), np.array([["a\tb", "c"], ["d", "e\nf"]]), metadata_header=["x", "y"])
+    lines = (tmp_path / "00000" / "default" / "metadata.tsv").read_text().split("\n")
+    assert lines == ["x\ty", "a b\tc", "d\te f", ""]
 
 
 @pytest.mark.parametrize("several", [False, True])
@@ -202,6 +207,9 @@ def test_a_sound_beyond_its_range_is_cut_with_a_warning():
     [
         (lambda w: w.add_image("i", np.zeros((3, 2, 2)), dataformats="HW"), ValueError, r"shape \(3, 2, 2\)"),
         (lambda w: w.add_image("i", np.zeros((2, 2)), dataformats="HH"), ValueError, "letters NCHW"),
+        (lambda w: w.add_images("i", np.zeros((2, 5, 4, 4))), ValueError, "1 to 4 colours"),
+        (lambda w: w.add_images("i", np.zeros((0, 3, 4, 4))), ValueError, r"some pixels, got shape \(0, 3, 4, 4\)"),
+        (lambda w: w.add_image_with_boxes("i", np.ones((3, 9, 9)), np.ones(4)), ValueError, r"\(boxes, 4\).*got \(4,\)"),
         (lambda w: w.add_image("i", "cat.png"), ValueError, "shape"),
         (lambda w: w.add_image("i", None), NotImplementedError, "got NoneType"),
         (lambda w: w.add_histogram("h", []), NotImplementedError, "got list"),
@@ -210,9 +218,11 @@ def test_a_sound_beyond_its_range_is_cut_with_a_warning():
         (lambda w: w.add_histogram_raw("h", 0, 1, 1, 1, 1, [1], [1, 2]), ValueError, "1 bucket_limits but 2"),
         (lambda w: w.add_audio("a", np.zeros((2, 3))), ValueError, r"got shape \(2, 3\)"),
         (lambda w: w.add_custom_scalars_marginchart(["a"]), ValueError, "takes 3 tags"),
+        (lambda w: w.add_custom_scalars({"a": {"b": ["Multiline"]}}), ValueError, "chart 'b' must be"),
         (lambda w: w.add_mesh("m", np.zeros((5, 3))), ValueError, r"got \(5, 3\)"),
         (lambda w: w.add_hparams([], {}), TypeError, "hparam_dict must be a dict, got list"),
         (lambda w: w.add_hparams({"a": [1]}, {}), ValueError, r"hparam_dict\['a'\] must be a number.*got list"),
+        (lambda w: w.add_hparams({"a": tdt.ones(2)}, {}), ValueError, "a tensor of one element, got Tensor"),
         (lambda w: w.add_hparams({"a": 1}, {}, {"a": ["x"]}), TypeError, "must be a list of what"),
         (lambda w: w.add_embedding(np.zeros(3)), ValueError, r"got \(3,\)"),
         (lambda w: w.add_embedding(np.zeros((3, 2)), ["a"]), ValueError, "metadata is for 1"),
@@ -225,105 +235,3 @@ def test_what_cannot_be_logged_is_an_error_and_nothing_is_written(tmp_path, call
         call(writer)
     assert len(untimed(*event_files(tmp_path))) == 1
     assert len(list(tmp_path.iterdir())) == 1
-
-
-def net(nn: Any) -> Any:
-    """A model of either library: nested, with a layer used twice, an in-place activation and ops of its own."""
-
-    class Net(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.features = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(inplace=True), nn.BatchNorm2d(4))
-            self.twice = nn.Linear(4, 4)
-            self.head = nn.Linear(4, 2, bias=False)
-
-        def forward(self, x, scale):
-            x = self.features(x).mean((2, 3))
-            return self.head(self.twice(self.twice(x)) * scale)
-
-    return Net()
-
-
-def graph_of(folder: Path) -> dict[str, Any]:
-    """The nodes of the graph in the folder's event file, by name; they have names of their own."""
-    (event,) = (event for event in untimed(*event_files(folder)) if event.graph_def)
-    graph = GraphDef.FromString(event.graph_def)
-    nodes = {node.name: node for node in graph.node}
-    assert len(nodes) == len(graph.node)
-    return nodes
-
-
-def shape_of(node: Any) -> list[int]:
-    return [dim.size for dim in node.attr["_output_shapes"].list.shape[0].dim]
-
-
-def ancestors(nodes: dict[str, Any], name: str) -> set[str]:
-    found, waiting = set(), [name]
-    while waiting:
-        for source in nodes[waiting.pop()].input:
-            source = source.split(":")[0]
-            if source not in found:
-                found.add(source)
-                waiting.append(source)
-    return found
-
-
-def test_a_graph_has_every_op_in_its_modules_scope(tmp_path):
-    model = net(nn)
-    model.features.eval()
-    weights = {name: value.clone() for name, value in model.state_dict().items()}
-    with SummaryWriter(tmp_path) as writer:
-        writer.add_graph(model, (tdt.randn(5, 1, 8, 8), tdt.ones(4)))
-    nodes = graph_of(tmp_path)
-    scopes = {name.rpartition("/")[0] for name in nodes}
-    assert scopes == {
-        "input", "output", "Net", "Net/Linear[twice]", "Net/Linear[head]", "Net/Sequential[features]/Conv2d[0]",
-        "Net/Sequential[features]/ReLU[1]", "Net/Sequential[features]/BatchNorm2d[2]",
-    }  # fmt: skip
-    conv = nodes["Net/Sequential[features]/Conv2d[0]/conv"]
-    assert shape_of(conv) == [5, 4, 6, 6]
-    assert "stride : (1, 1)" in conv.attr["attr"].s.decode().replace("]", ")").replace("[", "(")
-    assert shape_of(nodes["Net/Sequential[features]/Conv2d[0]/weight"]) == [4, 1, 3, 3]
-    assert nodes["Net/Linear[head]/weight"].op == "Parameter"
-    assert len([name for name in nodes if name.startswith("Net/Linear[twice]/linear")]) == 2
-    before = ancestors(nodes, "output/output.1")
-    assert {"input/x", "input/scale"} <= before
-    assert all(name in before for name, node in nodes.items() if name != "output/output.1")
-    assert [m.training for m in model.modules()] == [True, False, False, False, False, True, True]
-    assert all(np.array_equal(value, weights[name]) for name, value in model.state_dict().items())
-
-
-def test_a_graphs_scopes_and_shapes_are_pytorchs(tmp_path):
-    torch = require_torch()
-    from torch.utils.tensorboard import SummaryWriter as Theirs
-
-    with Theirs(tmp_path / "theirs") as writer, warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        writer.add_graph(net(torch.nn), (torch.randn(5, 1, 8, 8), torch.ones(4)))
-    with SummaryWriter(tmp_path / "ours") as writer:
-        writer.add_graph(net(nn), (tdt.randn(5, 1, 8, 8), tdt.ones(4)))
-    ours, nodes = graph_of(tmp_path / "ours"), graph_of(tmp_path / "theirs")
-    own = {"weight", "bias", "running_mean", "running_var", "num_batches_tracked"}  # PyTorch's are scopes themselves
-    scopes = {n.rpartition("/")[0] for n in nodes}
-    assert {n.rpartition("/")[0] for n in ours} == {n for n in scopes if n.rpartition("/")[2] not in own}
-
-    def kinds(found: dict[str, Any]) -> list[tuple[str, list[int]]]:
-        """(scope, shape) of the results of convolutions and products of matrices, and of inputs and outputs."""
-        wanted = {"conv", "linear", "aten::_convolution", "aten::linear"}
-        return sorted(
-            (name.rpartition("/")[0], shape_of(node))
-            for name, node in found.items()
-            if node.op in wanted or name.startswith(("input/", "output/"))
-        )
-
-    assert kinds(ours) == kinds(nodes)
-
-
-def test_a_model_that_fails_leaves_no_trace(tmp_path):
-    model = net(nn)
-    with SummaryWriter(tmp_path) as writer, pytest.raises(RuntimeError):
-        writer.add_graph(model, (tdt.randn(5, 2, 8, 8), tdt.ones(4)))
-    assert model.training
-    assert not any(m._forward_hooks or m._forward_pre_hooks for m in model.modules())
-    assert len(untimed(*event_files(tmp_path))) == 1
-    assert model(tdt.randn(2, 1, 8, 8), tdt.ones(4)).grad_fn is not None  # no handler is left at work

@@ -14,6 +14,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tensorboard.compat.proto.config_pb2 import RunMetadata
+from tensorboard.compat.proto.event_pb2 import Event
+from tensorboard.compat.proto.graph_pb2 import GraphDef
 
 import tdt
 from tdt.utils.tensorboard import SummaryWriter
@@ -51,6 +54,35 @@ def test_the_events_equal_pytorchs(tmp_path, purge_step):
         name = re.compile(r"events\.out\.tfevents\.\d{10}\." + re.escape(socket.gethostname()) + r"\.\d+\.\d+\.end")
         assert name.fullmatch(ours.name)
         assert name.fullmatch(theirs.name)
+
+
+def test_a_file_writer_writes_pytorchs_events(tmp_path):
+    require_torch()
+    from torch.utils import tensorboard as theirs
+
+    from tdt.utils import tensorboard as ours
+
+    for side, kind in (("ours", ours.FileWriter), ("theirs", theirs.FileWriter)):
+        file = kind(tmp_path / side, 5, filename_suffix=".end")
+        file.add_summary(ours.summary.scalar("a", 1.5), 3, 12.0)
+        file.add_graph((GraphDef(), RunMetadata()))
+        file.add_onnx_graph(GraphDef(), 9.0)
+        file.add_event(Event(step=4))
+        file.flush()
+        file.close()
+        assert file.get_logdir() == str(tmp_path / side)
+    (first,), (second,) = ([untimed(path) for path in event_files(tmp_path / side)] for side in ("ours", "theirs"))
+    assert len(first) == 6
+    assert first == second
+
+
+def test_one_file_that_cannot_be_closed_does_not_keep_the_others_from_it(tmp_path):
+    writer = SummaryWriter(tmp_path)
+    writer.add_scalars("group", {"x": 1, "y": 2}, 1)
+    writer.file_writer._failure = OSError(28, "No space left on device")
+    with pytest.raises(OSError, match="could not be written"):
+        writer.close()
+    assert [points(tmp_path / f"group_{run}") for run in "xy"] == [{"group": [(1, 1.0)]}, {"group": [(1, 2.0)]}]
 
 
 def test_the_default_folder_is_pytorchs(tmp_path, monkeypatch):

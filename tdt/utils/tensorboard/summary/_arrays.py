@@ -7,16 +7,18 @@ from typing import Any
 import numpy as np
 
 
-def as_array(value: Any) -> np.ndarray:
+def as_array(value: Any, lists: bool = False) -> np.ndarray:
     """A tensor, an array or a number as a NumPy array; bfloat16, which NumPy lacks, as float16. Never a copy to write in.
 
-    Raises NotImplementedError for anything else.
+    lists: take lists too. Raises NotImplementedError for anything else.
 
     >>> as_array(2.5)
     array([2.5])
     """
     if isinstance(value, np.ndarray):
         return value
+    if lists and isinstance(value, (list, tuple)):
+        return np.asarray(value)
     if np.isscalar(value):
         return np.array([value])
     if not hasattr(value, "detach"):

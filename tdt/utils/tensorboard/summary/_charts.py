@@ -23,13 +23,13 @@ def custom_scalars(layout: Mapping[str, Mapping[str, Sequence[Any]]]) -> Summary
     """A summary of the layout `{category: {chart: [kind, tags]}}`; kind is Multiline, or Margin with tags of the value,
     its lower and its upper bound.
 
-    Raises ValueError for a margin chart without exactly three tags.
+    Raises ValueError for a chart without kind or tags, or a margin chart without exactly three tags.
 
     >>> custom_scalars({"loss": {"both": ["Multiline", ["train/loss", "valid/loss"]]}}).value[0].tag
     'custom_scalars__config__'
     """
     categories = [
-        Category(title=title, chart=[_chart(name, *chart[:2]) for name, chart in charts.items()])
+        Category(title=title, chart=[_chart(name, chart) for name, chart in charts.items()])
         for title, charts in layout.items()
     ]
     content = Layout(category=categories).SerializeToString()
@@ -37,7 +37,10 @@ def custom_scalars(layout: Mapping[str, Mapping[str, Sequence[Any]]]) -> Summary
     return of_plugin("custom_scalars__config__", tensor, "custom_scalars")
 
 
-def _chart(name: str, kind: str, tags: Sequence[str]) -> Chart:
+def _chart(name: str, chart: Sequence[Any]) -> Chart:
+    if len(chart) < 2:
+        raise ValueError(f'chart {name!r} must be ["Multiline" or "Margin", tags], got {chart!r}')
+    kind, tags = chart[:2]
     if kind != "Margin":
         return Chart(title=name, multiline=MultilineChartContent(tag=tags))
     if len(tags) != 3:

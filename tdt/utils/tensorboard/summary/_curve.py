@@ -52,8 +52,7 @@ def pr_curve_raw(
     >>> pr_curve_raw("all", one, one, one, one, one, one, 1).value[0].tensor.tensor_shape.dim[0].size
     6
     """
-    data = np.stack([as_array(np.asarray(part) if isinstance(part, list) else part)
-                     for part in (tp, fp, tn, fn, precision, recall)])  # fmt: skip
+    data = np.stack([as_array(part, lists=True) for part in (tp, fp, tn, fn, precision, recall)])
     settings = PrCurvePluginData(version=0, num_thresholds=min(num_thresholds, _MOST_THRESHOLDS))
     tensor = TensorProto(dtype=DT_FLOAT, float_val=data.reshape(-1).tolist(), tensor_shape=shape_proto(data.shape))
     return of_plugin(tag, tensor, "pr_curves", settings.SerializeToString())

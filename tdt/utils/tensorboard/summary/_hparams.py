@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -75,7 +76,7 @@ def _value(name: str, given: Any) -> Value:
         return Value(string_value=given)
     if isinstance(given, (int, float)):
         return Value(number_value=given)
-    if hasattr(given, "item") and getattr(given, "size", None) is not None:
+    if hasattr(given, "item") and math.prod(getattr(given, "shape", (0,))) == 1:
         return Value(number_value=given.item())
     kind = type(given).__name__
     raise ValueError(

@@ -18,7 +18,7 @@ def image(tag: str, tensor: Any, rescale: float = 1, dataformats: str = "NCHW") 
     """A summary of an image, or of a batch side by side in rows of eight, as a PNG.
 
     tensor: uint8 in [0, 255], or any other type in [0, 1]; what lies beyond is cut.
-    dataformats: what the dimensions are: letters of N (batch), C (1, 3 or 4 colours), H and W in any order, as CHW or HW.
+    dataformats: what the dimensions are: letters of N (batch), C (colours: 1, 3, or with opacity 2, 4), H and W in any order, as CHW or HW.
     Raises ValueError where they do not fit the shape.
 
     >>> image("grey", np.zeros((4, 6)), dataformats="HW").value[0].image.width
@@ -33,7 +33,7 @@ def image_boxes(
 ) -> Summary:  # fmt: skip
     """A summary of an image with red boxes, `tensor_boxes` of shape (boxes, 4): left, top, right and bottom in pixels.
 
-    labels: a text for each box, in its lower left corner.
+    labels: a text for each box, in its lower left corner. Raises ValueError for boxes of another shape.
 
     >>> summary = image_boxes("found", np.zeros((3, 8, 8)), np.array([[1, 1, 6, 6]]))
     >>> Image.open(io.BytesIO(summary.value[0].image.encoded_image_string)).getpixel((1, 3))
@@ -41,6 +41,8 @@ def image_boxes(
     """
     picture = Image.fromarray(pixels(as_array(tensor_image), dataformats))
     boxes = as_array(tensor_boxes)
+    if boxes.ndim != 2 or boxes.shape[1] != 4:
+        raise ValueError(f"boxes of {tag!r} must have shape (boxes, 4): left, top, right, bottom; got {boxes.shape}")
     for box, label in zip(boxes.tolist(), labels or [""] * len(boxes), strict=True):
         _draw_box(picture, *box, label=label)
     return _summary(tag, np.asarray(picture), rescale)
@@ -58,6 +60,9 @@ def pixels(array: np.ndarray, dataformats: str) -> np.ndarray:
     if array.ndim != len(order):
         shape = tuple(array.shape)
         raise ValueError(f"dataformats={dataformats!r} names {len(order)} dimensions, but the image has shape {shape}")
+    colours = array.shape[order.index("C")] if "C" in order else 1
+    if not 1 <= colours <= 4 or not array.size:
+        raise ValueError(f"an image has 1 to 4 colours and some pixels, got shape {array.shape} as {dataformats!r}")
     array = array.transpose([order.index(letter) for letter in "NCHW" if letter in order])
     if array.ndim == 4:
         array = grid(array)

@@ -30,7 +30,7 @@ def mesh(
     ['cloud_VERTEX']
     """
     given = [
-        (as_array(part), kind)
+        (as_array(part, lists=True), kind)
         for part, kind in (
             (vertices, MeshPluginData.VERTEX),
             (faces, MeshPluginData.FACE),
