@@ -183,7 +183,7 @@ def build(
     if sound and training and "train" in opened:
         _check_batches(sound, opened["train"], model, rows, errors)
     if sound and training and rows and loss is not None:
-        check_log(sound, model, loss.main, rows, facts, errors)
+        check_log(sound, model, loss, facts, errors)
     device = find_device(sound, errors) if sound else tdt.device("cpu")
     config = draft.finish()
     assert loss is not None

@@ -22,8 +22,8 @@ _THRESHOLDS = 127
 
 @dataclass
 class Seen:
-    """A batch of the validation: what went in and what the model gave, the targets; the classes of both by number, and
-    the classes' names, empty where a sample has no single class."""
+    """A batch of the validation: what went in and what the model gave, the targets; the classes of both by number (one a
+    sample, or more), and the classes' names, empty where several answers are right at once."""
 
     inputs: Any
     output: Tensor
@@ -44,14 +44,16 @@ class Collector(Protocol):
 class Samples:
     """The first `count` images with their predictions, or with `wrong` the first that are misclassified."""
 
-    def __init__(self, count: int, wrong: bool) -> None:
-        self.count, self.wrong, self.found = count, wrong, list[Told]()
+    def __init__(self, count: int, wrong: bool, ignored: int | None) -> None:
+        self.count, self.wrong, self.ignored, self.found = count, wrong, ignored, list[Told]()
 
     def see(self, batch: Seen) -> None:
-        chosen = batch.predictions != batch.truth if self.wrong else np.ones(len(batch.truth), bool)
+        counted = batch.truth != self.ignored
+        chosen = counted & (batch.predictions != batch.truth) if self.wrong else np.ones_like(counted)
         for i in np.flatnonzero(chosen)[: self.count - len(self.found)]:
             image = batch.inputs[int(i)].cpu().numpy()
-            self.found.append(Told(image, batch.names[batch.truth[i]], batch.names[batch.predictions[i]]))
+            target = batch.names[batch.truth[i]] if counted[i] else "none"
+            self.found.append(Told(image, target, batch.names[batch.predictions[i]]))
 
     def write(self, writer: SummaryWriter, step: int) -> None:
         if self.found:
@@ -108,6 +110,6 @@ def _scores(reading: Reading, output: Tensor, target: Tensor) -> tuple[np.ndarra
         return scores.reshape(shape).cpu().numpy(), target.reshape(shape).cpu().numpy() > 0.5
     classes = output.shape[1]
     scores = tdt.softmax(output, 1).movedim(1, -1).reshape(-1, classes).cpu().numpy()
-    right = (target.argmax(1) if target.is_floating_point() else target).reshape(-1).cpu().numpy()
+    right = target.reshape(-1).cpu().numpy()
     counted = right != reading.ignore_index
     return scores[counted], right[counted, None] == np.arange(classes)

@@ -6,14 +6,12 @@ All of it follows from the weights and the data at the step that it belongs to, 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
 import yaml
 
-import tdt
-from tdt import Tensor, nn
+from tdt import Tensor
 from tdt._meta import meta
 from tdt.train.build import Parts
 from tdt.train.config import Loader, Train
@@ -24,8 +22,8 @@ from tdt.train.events import EpochDone, Event, RunStarted, RunStopped, StepDone,
 from tdt.train.metrics import Reading
 from tdt.train.showing.check import is_image
 from tdt.train.showing.collectors import Collector, Confusion, Curves, Samples, Seen
+from tdt.train.showing.layers import given_by
 from tdt.train.showing.pictures import normal
-from tdt.utils._nested import tensors_in
 from tdt.utils.tensorboard import SummaryWriter, summary
 
 # Settings by which runs are compared: top-level keys of the config, and what is none within them.
@@ -45,9 +43,9 @@ class ModelLog:
     def _collectors(self) -> Iterator[Callable[[], Collector]]:
         log = self.log
         if log.images:
-            yield lambda: Samples(log.images, wrong=False)
+            yield lambda: Samples(log.images, False, self.reading.ignore_index)
         if log.misclassified:
-            yield lambda: Samples(log.misclassified, wrong=True)
+            yield lambda: Samples(log.misclassified, True, self.reading.ignore_index)
         if log.confusion:
             yield lambda: Confusion(self.reading.ignore_index)
         if log.pr_curves:
@@ -59,13 +57,10 @@ class ModelLog:
             return
         if self.collecting is None:
             self.collecting = [make() for make in self.makers]
+        if target.is_floating_point() and self.reading.threshold is None:  # probabilities
+            target = target.argmax(1)
         decisions, names = decided(self.reading, output, target, self.parts.facts["classes"])
-        if not names:  # no single class a sample
-            predictions, truth = np.zeros(0, np.int64), target.cpu().numpy()
-        else:
-            predictions = decisions.cpu().numpy()
-            classes = target.argmax(1) if target.shape == output.shape and self.reading.threshold is None else target
-            truth = classes.long().cpu().numpy().reshape(predictions.shape)
+        predictions, truth = (side.long().reshape(-1).cpu().numpy() for side in (decisions, target))
         batch = Seen(inputs, output, target, predictions, truth, names)
         for collector in self.collecting:
             collector.see(batch)
@@ -121,7 +116,7 @@ class ModelLog:
         if "valid" in self.parts.loaders:
             layers = [name for name, m in self.parts.model.named_modules() if next(m.children(), None) is None]
             inputs, _ = self._first(self.parts.config.data.eval_loader.batch_size)
-            for name, tensor in self._given(self.parts.model, layers, inputs):
+            for name, tensor in given_by(self.parts.model, layers, inputs):
                 self._histogram(f"activations/{name}", tensor, step)
 
     def _histogram(self, tag: str, values: Tensor, step: int) -> None:
@@ -133,14 +128,20 @@ class ModelLog:
     def _embedding(self, asked: EmbeddingShown, step: int) -> None:
         """What a layer of the model that is scored gives for the first samples, with their classes and images."""
         inputs, targets = self._first(asked.samples)
-        ((_, rows),) = self._given(self.parts.scored, [asked.layer], inputs)
+        _, rows = given_by(self.parts.scored, [asked.layer], inputs)[0]
         if not isinstance(targets, Tensor):
             targets = self.parts.loss.wanted(targets, inputs)
-        names, pictures = self.parts.facts["classes"], None
-        labels = [names[label] if names and isinstance(label, int) else str(label) for label in targets.tolist()]
+        rows, targets = rows.reshape(len(targets), -1), targets.squeeze(tuple(range(1, targets.ndim)))
+        labels, pictures = [self._label(target) for target in targets.tolist()], None
         if isinstance(inputs, Tensor) and is_image(inputs.shape[1:]):
             pictures = np.stack([normal(image) for image in inputs.cpu().numpy()])
-        self.writer.add_embedding(rows.flatten(1), labels, pictures, step, asked.layer)
+        self.writer.add_embedding(rows, labels, pictures, step, asked.layer)
+
+    def _label(self, target: Any) -> str:
+        """The name of a class, or the numbers themselves, as far as they fit in a label."""
+        names = self.parts.facts["classes"]
+        is_class = isinstance(target, (int, float)) and target in range(len(names))
+        return names[int(target)] if is_class else str(target)[:60]
 
     def _first(self, count: int) -> tuple[Any, Any]:
         """The first samples of the validation data, as one batch."""
@@ -148,21 +149,6 @@ class ModelLog:
         samples = [loader.dataset[i] for i in range(min(count, len(loader.dataset)))]
         inputs, targets = loader.collate_fn(samples)
         return self.parts.place(inputs), targets
-
-    def _given(self, model: nn.Module, layers: list[str], inputs: Any) -> list[tuple[str, Tensor]]:
-        """(layer, what it gives) in the order of the layers at work, in evaluation mode; nothing else changes."""
-        found: list[tuple[str, Tensor]] = []
-
-        def keep(name: str) -> Callable[..., None]:
-            return lambda layer, args, output: found.extend((name, tensor.clone()) for tensor in tensors_in(output)[:1])
-
-        with ExitStack() as hooks, tdt.no_grad():
-            for name in layers:
-                hooks.enter_context(model.get_submodule(name).register_forward_hook(keep(name)))
-            hooks.callback(self.parts.train_mode)
-            model.eval()
-            model(inputs)
-        return found
 
 
 def _settings(value: Any, default: Any, path: str = "") -> Iterator[tuple[str, Any]]:

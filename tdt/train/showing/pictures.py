@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-_LEAST = 64  # pixels of a sample's shorter side, so that its caption can be read
-_CELL = 36  # pixels of a cell of a matrix
-_WRONG, _RIGHT = (200, 0, 0), (0, 110, 0)
+_LEAST, _MOST = 64, 512  # pixels of a sample's sides: enough to read its caption, and few enough for a page of them
+_CELL, _SIDE = 36, 2000  # pixels of a cell of a matrix, and of all cells where there are many
+_LINE, _NAME = 14, 160  # pixels of a line of text, and of a name at most
+_WRONG, _RIGHT, _DARK = (200, 0, 0), (0, 110, 0), (8, 48, 107)
 
 
 class Told(NamedTuple):
@@ -32,59 +33,82 @@ def captioned(samples: Sequence[Told], columns: int = 8) -> np.ndarray:
     """
     font = ImageFont.load_default()
     height, width = samples[0].image.shape[1:]
-    scale = max(1, math.ceil(_LEAST / min(height, width)))
-    wide, tall, line = width * scale + 10, height * scale + 28, 14
+    scale = min(math.ceil(_LEAST / min(height, width)), _MOST / max(height, width))
+    size = max(1, round(width * scale)), max(1, round(height * scale))
+    wide, tall = max(size[0], _LEAST) + 10, size[1] + 2 * _LINE
     columns = min(columns, len(samples))
     page = Image.new("RGB", (wide * columns, tall * math.ceil(len(samples) / columns)), "white")
     draw = ImageDraw.Draw(page)
     for number, (image, target, prediction) in enumerate(samples):
         x, y = wide * (number % columns) + 5, tall * (number // columns)
-        shown = Image.fromarray(_bytes(image)).resize((width * scale, height * scale), Image.Resampling.NEAREST)
-        page.paste(shown, (x, y))
+        way = Image.Resampling.NEAREST if scale >= 1 else Image.Resampling.BOX
+        page.paste(Image.fromarray(_bytes(image)).resize(size, way), (x, y))
         right = target == prediction
-        draw.text((x, y + height * scale), target, fill=_RIGHT if right else "black", font=font)
+        draw.text((x, y + size[1]), _fitting(font, target, wide - 8), fill=_RIGHT if right else "black", font=font)
         if not right:
-            draw.text((x, y + height * scale + line), f"said {prediction}", fill=_WRONG, font=font)
+            said = _fitting(font, f"said {prediction}", wide - 8)
+            draw.text((x, y + size[1] + _LINE), said, fill=_WRONG, font=font)
     return np.asarray(page)
 
 
 def matrix(counts: np.ndarray, names: Sequence[str]) -> np.ndarray:
     """A confusion matrix, rows for the classes and columns for what they were taken for: bytes (height, width, 3).
 
-    The darker a cell, the larger its share of its row; numbers stand in it where they fit.
+    The darker a cell, the larger its share of its row; numbers stand in it where they fit. Of many classes, whose cells are
+    lower than a line, only some are named.
 
     >>> matrix(np.eye(2, dtype=int), ["cat", "dog"]).shape[2]
     3
     """
     font, classes = ImageFont.load_default(), len(names)
-    margin = 12 + math.ceil(max(font.getlength(name) for name in names))
-    size = margin + _CELL * classes
-    page = Image.new("RGB", (size, size), "white")
-    draw = ImageDraw.Draw(page)
+    cell = min(_CELL, max(1, _SIDE // classes))
+    texts = [_fitting(font, name, _NAME) for name in names]
+    margin = 12 + math.ceil(max(map(font.getlength, texts)))
     shares = counts / np.maximum(counts.sum(1, keepdims=True), 1)
-    for i in range(classes):
-        middle = margin + _CELL * i + _CELL // 2
-        draw.text((margin - 6, middle), names[i], fill="black", font=font, anchor="rm")
-        across = Image.new("RGB", (margin, _CELL), "white")
-        ImageDraw.Draw(across).text((6, _CELL // 2), names[i], fill="black", font=font, anchor="lm")
-        page.paste(across.rotate(90, expand=True), (margin + _CELL * i, 0))
-        for j in range(classes):
-            x, y, shade = margin + _CELL * j, margin + _CELL * i, shares[i, j]
-            colour = tuple(round(255 + shade * (dark - 255)) for dark in (8, 48, 107))
-            draw.rectangle([x, y, x + _CELL - 2, y + _CELL - 2], fill=colour)
-            text = str(counts[i, j])
-            if counts[i, j] and font.getlength(text) < _CELL:
-                ink = "white" if shade > 0.5 else "black"
-                draw.text((x + _CELL // 2, y + _CELL // 2), text, fill=ink, font=font, anchor="mm")
+    cells = np.full((classes, cell, classes, cell, 3), 255, np.uint8)
+    filled = max(1, cell - 1)  # the rest is a white line between
+    colours = (255 + shares[..., None] * (np.array(_DARK) - 255)).round()
+    cells[:, :filled, :, :filled] = colours[:, None, :, None]
+    page = Image.new("RGB", (margin + cell * classes,) * 2, "white")
+    page.paste(Image.fromarray(cells.reshape(cell * classes, -1, 3)), (margin, margin))
+    draw = ImageDraw.Draw(page)
+    for i in range(0, classes, math.ceil(_LINE / cell)):
+        place = margin + cell * i + cell // 2
+        draw.text((margin - 6, place), texts[i], fill="black", font=font, anchor="rm")
+        across = Image.new("RGB", (margin, _LINE), "white")
+        ImageDraw.Draw(across).text((6, _LINE // 2), texts[i], fill="black", font=font, anchor="lm")
+        page.paste(across.rotate(90, expand=True), (place - _LINE // 2, 0))
+    for i, j in np.argwhere(counts if cell >= _LINE else []):
+        text = str(counts[i, j])
+        if font.getlength(text) < cell:
+            ink = "white" if shares[i, j] > 0.5 else "black"
+            middle = margin + cell * j + cell // 2, margin + cell * i + cell // 2
+            draw.text(middle, text, fill=ink, font=font, anchor="mm")
     return np.asarray(page)
 
 
 def normal(image: np.ndarray) -> np.ndarray:
-    """`image` from 0 to 1, whatever its values were normalised to."""
-    low, high = np.nanmin(image), np.nanmax(image)
-    return np.nan_to_num((image - low) / (high - low)) if high > low else np.zeros(image.shape)
+    """`image` from 0 to 1, whatever its values were normalised to; infinite ones at the ends, NaN as 0.
+
+    >>> normal(np.array([2.0, 3, 4, np.inf, np.nan]))
+    array([0. , 0.5, 1. , 1. , 0. ])
+    """
+    image = image.astype(np.float64)
+    finite = image[np.isfinite(image)]
+    low, high = (finite.min(), finite.max()) if finite.size else (0, 0)
+    return np.nan_to_num((image.clip(low, high) - low) / (high - low)) if high > low else np.zeros(image.shape)
+
+
+def _fitting(font: Any, text: str, width: int) -> str:
+    """`text` in one line, cut where it is wider than `width` pixels."""
+    line = " ".join(text.split())
+    cut = line
+    while font.getlength(cut) > width:
+        line = line[:-1]
+        cut = f"{line}.."
+    return cut
 
 
 def _bytes(image: np.ndarray) -> np.ndarray:
-    shown = (normal(image.astype(np.float64)) * 255).astype(np.uint8).transpose(1, 2, 0)
+    shown = (normal(image) * 255).astype(np.uint8).transpose(1, 2, 0)
     return np.repeat(shown, 3, 2) if shown.shape[2] == 1 else shown

@@ -37,7 +37,7 @@ def model_graph(model: Module, inputs: Any) -> GraphDef:
     args = tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)
     trace = _Trace(model)
     trace.name_inputs(model, args)
-    with _evaluating(model), _scopes(model, trace), no_grad(), handling(trace.handle, state.meta):
+    with evaluating(model), _scopes(model, trace), no_grad(), handling(trace.handle, state.meta):
         outputs = model(*args)
     for number, tensor in enumerate(tensors_in(outputs), 1):
         trace.add(f"output/output.{number}", "IO Node", [trace.producer(tensor)], [tensor])
@@ -182,7 +182,7 @@ def _leave(trace: _Trace) -> None:
 
 
 @contextlib.contextmanager
-def _evaluating(model: Module) -> Iterator[None]:
+def evaluating(model: Module) -> Iterator[None]:
     """In evaluation mode, and each module back in its own afterwards."""
     modes = {module: module.training for module in model.modules()}
     model.eval()

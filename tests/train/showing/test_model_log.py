@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from tdt.train.config import ConfigError, loads
 from tdt.train.evaluation import evaluate
 from tdt.train.events import Event
 from tdt.train.session import Session
+from tdt.train.showing.collectors import Samples, Seen
 from tdt.train.showing.pictures import Told, captioned, matrix
 from tests.utils.tensorboard.readers import event_files, untimed
 
@@ -220,7 +222,6 @@ def test_what_is_shown_changes_no_weight(run, tmp_path):
         (("  valid: Digits(split=valid)\n", ""), "log.confusion: is taken from the validation data, but there is no data.valid"),
         (("transform: [ToTensor]", "transform: [ToTensor, {type: Lambda}]"), "Lambda"),
         (("loss: CrossEntropyLoss", "loss: {type: MSELoss, target: input}"), "log.pr_curves: shows classes, but MSELoss"),
-        (("loss: CrossEntropyLoss", "loss: BCEWithLogitsLoss"), "log.confusion: shows one class for each sample, but there"),
         (("samples: 20", "samples: 0"), "log.embedding.samples"),
         (("{layer: 1.act, samples: 20}", "1.atc"), "log.embedding: there is no layer '1.atc'; did you mean '1.act'?"),
         (("graph: true", "graf: true"), "did you mean 'graph'?"),
@@ -230,3 +231,114 @@ def test_what_cannot_be_shown_is_a_mistake_in_the_config(change, said):
     with pytest.raises(ConfigError) as error:
         build(loads(CONFIG.replace(*change), "shown.yaml"))
     assert said in str(error.value)
+
+
+FORMS = """
+data:
+  train: {type: NPZ, path: forms.npz, x: x, y: KIND, images: false}
+  valid: {type: NPZ, path: forms.npz, x: x, y: KIND, images: false}
+  loader: {batch_size: 16}
+model: MODEL
+loss: LOSS
+optimizer: SGD(lr=0.01)
+train: {epochs: 1}
+log: {histograms: 1 step, graph: true, pr_curves: true, SHOWN}
+"""
+EVERY = "images: 4, misclassified: 99, confusion: true"
+FLAT, FLAT_1 = '[Flatten, "Linear(64, 3)"]', '[Flatten, "Linear(64, 1)"]'
+CHANNELS = '["Conv2d(1, 3, 1)"]'
+KEPT = {  # data and models of other forms, and what is shown of them
+    "yes or no": ("(y[:, None] > 0).astype('f4')", FLAT_1, "BCEWithLogitsLoss", f"{EVERY}, embedding: '1'"),
+    "one number": ("(y > 0).astype('f4')", '[Flatten, "Linear(64, 1)", "Flatten(0)"]', "BCEWithLogitsLoss",
+                   f"{EVERY}, embedding: '2'"),
+    "some do not count": ("y - 1", FLAT, "CrossEntropyLoss(ignore_index=-1)", f"{EVERY}, embedding: '1'"),
+    "probabilities": ("np.eye(3, dtype='f4')[y]", FLAT, "CrossEntropyLoss", f"{EVERY}, embedding: '1'"),
+    "every pixel": ("(x[:, 0] * 3).astype(int)", CHANNELS, "CrossEntropyLoss", "confusion: true, embedding: '0'"),
+    "several answers": ("np.eye(3, dtype='f4')[y]", FLAT, "BCEWithLogitsLoss", "embedding: '1'"),
+}  # fmt: skip
+REFUSED = {
+    "every pixel": ("(x[:, 0] * 3).astype(int)", CHANNELS, "CrossEntropyLoss", "images: 4",
+                    "log.images: shows one class for each sample, but there are 64 answers"),
+    "several answers": ("np.eye(3, dtype='f4')[y]", FLAT, "BCEWithLogitsLoss", "confusion: true",
+                        "log.confusion: shows one class for each sample, but there are 3 answers"),
+    "many classes": ("y", '[Flatten, "Linear(64, 1001)"]', "CrossEntropyLoss", "confusion: true",
+                     "log.confusion: draws 1000 classes at most, but there are 1001"),
+    "steps first": ("y", '["Flatten(1, 2)", "Transpose(0, 1)", "RNN(8, 3)", Pick(0), "Transpose(0, 1)", Flatten, '
+                    '"Linear(24, 3)"]', "CrossEntropyLoss", "embedding: '2'",
+                    "log.embedding: layer '2' gives (8, 13, 3) for 13 samples; expected a row for each"),
+}  # fmt: skip
+
+
+@pytest.fixture
+def forms(tmp_path, monkeypatch):
+    """Writes data whose targets are an expression of `x`, images, and `y`, one of three classes; gives a config of them."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    x, y = rng.random((40, 1, 8, 8), np.float32), rng.integers(0, 3, 40)
+
+    def make(target: str, model: str, loss: str, shown: str) -> Any:
+        np.savez("forms.npz", x=x, t=eval(target, {"x": x, "y": y, "np": np}))
+        text = FORMS.replace("KIND", "t").replace("MODEL", model).replace("LOSS", loss).replace("SHOWN", shown)
+        return loads(text, "forms.yaml")
+
+    return make
+
+
+@pytest.mark.parametrize("case", KEPT)
+def test_answers_of_every_form_are_shown(forms, tmp_path, case):
+    with Session.start(forms(*KEPT[case]), folder=tmp_path / "run") as session:
+        assert session.train().reason == "done"
+    found = EventAccumulator(str(tmp_path / "run"), size_guidance={"images": 0})
+    found.Reload()
+    images = {"valid/samples", "valid/misclassified", "valid/confusion"} if EVERY in KEPT[case][3] else set()
+    assert images <= set(found.Tags()["images"])
+    (labels,) = (tmp_path / "run").glob("*/*/metadata.tsv")
+    assert len(labels.read_text().splitlines()) == len((labels.parent / "tensors.tsv").read_text().splitlines()) == 40
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_answers_that_cannot_be_shown_are_a_mistake_in_the_config(forms, case):
+    *form, said = REFUSED[case]
+    with pytest.raises(ConfigError) as error:
+        build(forms(*form))
+    assert said in str(error.value)
+
+
+def test_a_sample_that_does_not_count_is_never_wrong():
+    batch = Seen(
+        tdt.zeros(3, 1, 2, 2),
+        tdt.zeros(3, 2),
+        tdt.tensor([-1, 1, 0]),
+        np.array([0, 0, 0]),
+        np.array([-1, 1, 0]),
+        ["a", "b"],
+    )
+    wrong, some = Samples(9, True, -1), Samples(9, False, -1)
+    for collector in (wrong, some):
+        collector.see(batch)
+    assert [told[1:] for told in wrong.found] == [("b", "a")]
+    assert [told[1:] for told in some.found] == [("none", "a"), ("b", "a"), ("a", "a")]
+
+
+@pytest.mark.parametrize("classes", [2, 100, 600])
+def test_a_matrix_of_many_classes_is_no_larger_than_a_page(classes):
+    counts = np.eye(classes, dtype=int) * 7
+    counts[0, 1] = 70
+    drawn = matrix(counts, [f"a class with a name that is far too long to be written, {i}" for i in range(classes)])
+    assert max(drawn.shape) <= 2200
+    assert drawn[-2, -2].tolist() == [8, 48, 107]
+    assert drawn[-2, drawn.shape[1] * 3 // 5].tolist() == [255, 255, 255]
+
+
+def test_images_of_any_values_are_drawn():
+    strange = [np.full((1, 4, 4), np.nan), np.array([[[np.inf, 1], [-np.inf, 0]]]), np.zeros((3, 1, 1)),
+               np.arange(16, dtype=np.uint16).reshape(1, 4, 4) * 4000, np.ones((1, 1, 5000), np.float16)]  # fmt: skip
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        drawn = [
+            captioned([Told(image, "a name\nof two lines, and longer than the image is wide", "b")])
+            for image in strange
+        ]
+    assert all(max(page.shape) <= 540 for page in drawn)
+    assert drawn[1][0, 5:69:63, 0].tolist() == [255, 255]
+    assert drawn[1][63, 5:69:63, 0].tolist() == [0, 0]

@@ -18,7 +18,7 @@ def image(tag: str, tensor: Any, rescale: float = 1, dataformats: str = "NCHW") 
     """A summary of an image, or of a batch side by side in rows of eight, as a PNG.
 
     tensor: uint8 in [0, 255], or any other type in [0, 1]; what lies beyond is cut.
-    dataformats: what the dimensions are: letters of N (batch), C (colours: 1, 3, or with opacity 2, 4), H and W in any order, as CHW or HW.
+    dataformats: what the dimensions are: letters of N (batch), C (colours: 1 or 3, with opacity 2 or 4), H and W in any order.
     Raises ValueError where they do not fit the shape.
 
     >>> image("grey", np.zeros((4, 6)), dataformats="HW").value[0].image.width

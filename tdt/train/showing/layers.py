@@ -1,0 +1,32 @@
+"""What the layers of a model give for a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+from typing import Any
+
+import tdt
+from tdt import Tensor, nn
+from tdt.utils._nested import tensors_in
+from tdt.utils.tensorboard._graph import evaluating
+
+
+def given_by(model: nn.Module, layers: Iterable[str], inputs: Any) -> list[tuple[str, Tensor]]:
+    """(layer, its first tensor) for each time that one of `layers` works, in that order, in evaluation mode.
+
+    Nothing about the model changes.
+
+    >>> [(name, tuple(x.shape)) for name, x in given_by(nn.Sequential(nn.Linear(3, 2), nn.ReLU()), ["1"], tdt.ones(5, 3))]
+    [('1', (5, 2))]
+    """
+    found: list[tuple[str, Tensor]] = []
+
+    def keep(name: str) -> Callable[..., None]:
+        return lambda layer, args, output: found.extend((name, tensor.clone()) for tensor in tensors_in(output)[:1])
+
+    with ExitStack() as hooks, evaluating(model), tdt.no_grad():
+        for name in layers:
+            hooks.enter_context(model.get_submodule(name).register_forward_hook(keep(name)))
+        model(inputs)
+    return found
