@@ -1,7 +1,8 @@
-"""What a shell completes: configs and runs. It loads neither NumPy nor the core."""
+"""What a shell completes: configs, runs, columns and scores. It loads neither NumPy nor the core."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -67,6 +68,25 @@ def overrides(ctx: typer.Context, incomplete: str) -> list[str]:
 def splits(incomplete: str) -> list[str]:
     """The splits that a config may have."""
     return _beginning(incomplete, ["train", "valid", "test"])
+
+
+def columns(ctx: typer.Context, incomplete: str) -> list[str]:
+    """The names in the first line of the table on the command line."""
+    tables = [arg for arg in ctx.args if arg.endswith((".csv", ".tsv")) and Path(arg).is_file()]
+    if not tables:
+        return []
+    with open(tables[0], encoding="utf-8-sig", errors="replace") as file:
+        first = file.readline(1 << 16).rstrip("\r\n")
+    return _beginning(incomplete, [name.strip(' "') for name in re.split(r"[,;\t|]", first)])
+
+
+def tags(ctx: typer.Context, incomplete: str) -> list[str]:
+    """What the runs under --runs-root have logged each epoch."""
+    from tdt.train import history
+    from tdt.train.run import Run
+
+    found = (history.read(run, steps=False).series for run in Run.all(ctx.params.get("runs_root") or "runs"))
+    return _beginning(incomplete, sorted({tag for series in found for tag in series if not tag.startswith("train/")}))
 
 
 def devices(incomplete: str) -> list[str]:

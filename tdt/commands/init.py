@@ -34,6 +34,7 @@ def init(
             "--target",
             metavar="COLUMN",
             help="The column to predict; by default target, label, class or y, else the last.",
+            autocompletion=_complete.columns,
         ),
     ] = None,
     json: Json = False,

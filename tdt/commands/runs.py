@@ -43,7 +43,12 @@ RunNames = Annotated[
 ]
 By = Annotated[
     str | None,
-    typer.Option("--by", metavar="TAG", help="What the best is chosen by, as valid/accuracy; else checkpoint.best."),
+    typer.Option(
+        "--by",
+        metavar="TAG",
+        help="What the best is chosen by, as valid/accuracy; else checkpoint.best.",
+        autocompletion=_complete.tags,
+    ),
 ]
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.commands.running import COMMAND, environment
+from tdt import cli
 from tests.test_startup import RUN, foreign, loaded_by
 
 
@@ -19,15 +19,32 @@ def work(tmp_path: Path) -> Path:
     for file in ("mine.yaml", "table.csv", "notes.txt", "sub/deep.yml", "x.safetensors"):
         (tmp_path / file).parent.mkdir(exist_ok=True)
         (tmp_path / file).touch()
+    (tmp_path / "table.csv").write_text('size;"site";kind\n')
+    (tmp_path / "runs/small/2/run.lock").touch()
+    (tmp_path / "runs/small/2/config.yaml").touch()
+    (tmp_path / "runs/small/2/metrics.jsonl").write_text('{"event": "Validated", "step": 1, "valid/loss": 0.5}\n')
     return tmp_path
 
 
-def offered(line: str, cwd: Path) -> list[str]:
-    """What bash is given for the last word of `line`."""
-    asked = environment(_TDT_COMPLETE="complete_bash", COMP_WORDS=line, COMP_CWORD=str(line.count(" ")))
-    done = subprocess.run(COMMAND, capture_output=True, text=True, cwd=cwd, env=asked, timeout=60)
-    assert done.stderr == ""
-    return done.stdout.split()
+@pytest.fixture
+def offered(work, monkeypatch, capsys) -> Any:
+    """What bash is given for the last word of a line."""
+
+    def ask(line: str) -> list[str]:
+        for name, value in asked(line).items():
+            monkeypatch.setenv(name, value)
+        with pytest.raises(SystemExit):
+            cli.run([])
+        out, err = capsys.readouterr()
+        assert err == ""
+        return out.split()
+
+    monkeypatch.chdir(work)
+    return ask
+
+
+def asked(line: str) -> dict[str, str]:
+    return {"_TDT_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(line.count(" "))}
 
 
 @pytest.mark.parametrize(
@@ -50,6 +67,10 @@ def offered(line: str, cwd: Path) -> list[str]:
         ("tdt runs show o", ["other", "other/1"]),
         ("tdt runs compare other/1 small/", ["small/2", "small/10"]),
         ("tdt init ta", ["table.csv"]),
+        ("tdt init table.csv --target s", ["size", "site"]),
+        ("tdt init notes.txt --target ", []),
+        ("tdt runs list --by v", ["valid/loss"]),
+        ("tdt runs list --runs-root nowhere --by v", []),
         ("tdt doc", ["doctor"]),
         ("tdt train --device cu", ["cuda"]),
         ("tdt eval o", ["other", "other/1"]),
@@ -57,14 +78,13 @@ def offered(line: str, cwd: Path) -> list[str]:
         ("tdt eval small --split t", ["train", "test"]),
     ],
 )
-def test_a_shell_is_offered_what_fits(work, line: str, words: list[str]):
-    assert offered(line, work) == words
+def test_a_shell_is_offered_what_fits(offered, line: str, words: list[str]):
+    assert offered(line) == words
 
 
-@pytest.mark.parametrize("line", ["tdt train dig", "tdt train --resume s", "tdt eval s"])
+@pytest.mark.parametrize("line", ["tdt train dig", "tdt train --resume s"])
 def test_completion_loads_neither_numpy_nor_the_core(line: str):
-    asked = {"_TDT_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(line.count(" "))}
-    modules = loaded_by(RUN.format([]), **asked)
+    modules = loaded_by(RUN.format([]), **asked(line))
     lists_configs = {"tdt.train", "tdt.train.registry", "tdt.train.config", "tdt.train.config.find",
                      "tdt.train.config.errors"}  # fmt: skip
     assert foreign(modules) <= lists_configs
@@ -72,8 +92,7 @@ def test_completion_loads_neither_numpy_nor_the_core(line: str):
 
 def test_completion_of_keys_loads_what_reads_a_config_alone():
     line = "tdt train digits-cnn optimizer."
-    asked = {"_TDT_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(line.count(" "))}
-    modules = foreign(loaded_by(RUN.format([]), **asked))
+    modules = foreign(loaded_by(RUN.format([]), **asked(line)))
     roots = {module.partition(".")[0] for module in modules if "cython" not in module}
     assert roots <= {"tdt", "yaml", "_yaml"}
     assert all(module.startswith(("tdt.train.config", "tdt.train.registry")) for module in modules
