@@ -99,6 +99,13 @@ def _gathers(tensor: Tensor) -> bool:
     return type(tensor) is Tensor and isinstance(tensor._a, np.ndarray) and not tensor.requires_grad
 
 
+def _samples_of(dataset: Any, indices: list[int]) -> list[Any]:
+    """Several samples, at once where the dataset can give them so."""
+    if callable(getattr(dataset, "__getitems__", None)):
+        return dataset.__getitems__(indices)
+    return [dataset[index] for index in indices]
+
+
 class Subset(Dataset):
     """The samples of `dataset` at `indices`, in that order.
 
@@ -121,10 +128,7 @@ class Subset(Dataset):
         return self.dataset[self.indices[index]]
 
     def __getitems__(self, indices: list[int]) -> list[Any]:
-        inner = [self.indices[index] for index in indices]
-        if callable(getattr(self.dataset, "__getitems__", None)):
-            return self.dataset.__getitems__(inner)
-        return [self.dataset[index] for index in inner]
+        return _samples_of(self.dataset, [self.indices[index] for index in indices])
 
     def __getbatch__(self, indices: Sequence[int]) -> Any:
         """The inner dataset's `__getbatch__` for these samples; None where there is none or it may differ."""
@@ -134,6 +138,50 @@ class Subset(Dataset):
 
     def __len__(self) -> int:
         return len(self.indices)
+
+
+class StackDataset(Dataset):
+    """Sample `i` is the tuple of every dataset's sample `i`, or, of datasets given by name, the dictionary.
+
+    ValueError unless there are datasets, either all named or none, and all of one length.
+
+    >>> StackDataset([1, 2], ["a", "b"])[1]
+    (2, 'b')
+    >>> StackDataset(number=[1, 2], letter=["a", "b"])[1]
+    {'number': 2, 'letter': 'b'}
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        if args and kwargs:
+            raise ValueError(
+                "Supported either ``tuple``- (via ``args``) or ``dict``- (via ``kwargs``) like output, not both"
+            )
+        self.datasets: Any = args or kwargs
+        lengths = [len(dataset) for dataset in self._parts()]
+        if not lengths:
+            raise ValueError("At least one dataset should be passed")
+        if len(set(lengths)) > 1:
+            raise ValueError(f"Size mismatch between datasets: they have {lengths} samples")
+
+    def _parts(self) -> list[Any]:
+        return list(self.datasets.values() if isinstance(self.datasets, dict) else self.datasets)
+
+    def _joined(self, samples: Iterable[Any]) -> Any:
+        """One sample of each dataset as a sample of this one."""
+        return dict(zip(self.datasets, samples, strict=True)) if isinstance(self.datasets, dict) else tuple(samples)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._joined(dataset[index] for dataset in self._parts())
+
+    def __getitems__(self, indices: list[int]) -> list[Any]:
+        columns = [_samples_of(dataset, indices) for dataset in self._parts()]
+        for column in columns:
+            if len(column) != len(indices):
+                raise ValueError(f"Nested dataset's output size mismatch. Expected {len(indices)}, got {len(column)}")
+        return [self._joined(samples) for samples in zip(*columns, strict=True)]
+
+    def __len__(self) -> int:
+        return len(self._parts()[0])
 
 
 class ConcatDataset(Dataset):

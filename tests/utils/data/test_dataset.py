@@ -37,6 +37,61 @@ def test_a_subset_that_changes_samples_must_say_so_for_batches_too() -> None:
         Negative(Numbers(3), [0])
 
 
+def test_stacked_datasets_give_tuples_or_dictionaries() -> None:
+    class Doubled(Numbers):
+        def __getitems__(self, indices: list[int]) -> list[int]:
+            return [2 * i for i in indices]
+
+    pair, named = data.StackDataset(Numbers(4), Doubled(4)), data.StackDataset(a=Numbers(4), b=Doubled(4))
+    assert (len(pair), pair[3], named[3]) == (4, (3, 3), {"a": 3, "b": 3})
+    assert pair.__getitems__([1, 3]) == [(1, 2), (3, 6)]
+    assert [{k: v.tolist() for k, v in batch.items()} for batch in data.DataLoader(named, batch_size=3)] == [
+        {"a": [0, 1, 2], "b": [0, 2, 4]}, {"a": [3], "b": [6]}
+    ]  # fmt: skip
+
+
+def test_datasets_that_do_not_stack_are_refused() -> None:
+    class Short(Numbers):
+        def __getitems__(self, indices: list[int]) -> list[int]:
+            return [0]
+
+    for side in (tdt_side(), torch_side()):
+        Stack = side.data.StackDataset
+        with pytest.raises(ValueError, match="At least one dataset should be passed"):
+            Stack()
+        with pytest.raises(ValueError, match="Size mismatch between datasets"):
+            Stack(range(2), range(3))
+        with pytest.raises(ValueError, match="Supported either"):
+            Stack(range(2), a=range(2))
+        with pytest.raises(ValueError, match="output size mismatch. Expected 2, got 1"):
+            Stack(a=Short(3)).__getitems__([0, 1])
+
+
+@pytest.mark.parametrize("drop_last", [False, True])
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_each_process_gets_pytorchs_share(shuffle: bool, drop_last: bool) -> None:
+    for n, processes in ((10, 2), (10, 4), (11, 3), (2, 5), (0, 2)):
+        for rank in range(processes):
+            shares = []
+            for side in (tdt_side(), torch_side()):
+                sampler = side.data.DistributedSampler(range(n), processes, rank, shuffle, 7, drop_last)
+                first = list(sampler)
+                sampler.set_epoch(3)
+                shares.append((len(sampler), sampler.total_size, first, list(sampler)))
+            assert shares[0] == shares[1]
+
+
+def test_a_process_that_is_none_is_refused() -> None:
+    from tdt.utils.data.distributed import DistributedSampler
+
+    assert DistributedSampler is data.DistributedSampler
+    for side in (tdt_side(), torch_side()):
+        with pytest.raises(ValueError, match="Invalid rank 2, rank should be in the interval .0, 1."):
+            side.data.DistributedSampler(range(4), 2, 2)
+    with pytest.raises(RuntimeError, match="give num_replicas and rank"):
+        data.DistributedSampler(range(4))
+
+
 def test_tensors_of_a_dataset_have_equally_many_rows() -> None:
     with pytest.raises(AssertionError, match="Size mismatch between tensors"):
         data.TensorDataset(wrap(np.ones(3)), wrap(np.ones(4)))

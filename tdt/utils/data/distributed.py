@@ -1,0 +1,55 @@
+"""`DistributedSampler`: each process of several takes its own share of a dataset."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+from tdt._random import Generator, permutation
+from tdt.utils.data.sampler import Sampler
+
+__all__ = ["DistributedSampler"]
+
+
+class DistributedSampler(Sampler):
+    """Every `num_replicas`-th index from `rank` on, of all indices in order or, with `shuffle`, in an order drawn anew for
+    each epoch from `seed` plus what `set_epoch` was last given.
+
+    All shares are of one length: the first indices fill the last shares up, or the last ones are left out with `drop_last`.
+    ValueError for a rank outside of [0, num_replicas).
+
+    >>> sampler = DistributedSampler(range(5), num_replicas=2, rank=1, shuffle=False)
+    >>> list(sampler), len(sampler)
+    ([1, 3, 0], 3)
+    """
+
+    def __init__(
+        self, dataset: Any, num_replicas: int | None = None, rank: int | None = None, shuffle: bool = True, seed: int = 0,
+        drop_last: bool = False,
+    ) -> None:  # fmt: skip
+        if num_replicas is None or rank is None:
+            raise RuntimeError(
+                "Requires distributed package to be available, to know how many processes there are; give num_replicas and rank"
+            )
+        if not 0 <= rank < num_replicas:
+            raise ValueError(f"Invalid rank {rank}, rank should be in the interval [0, {num_replicas - 1}]")
+        self.dataset, self.num_replicas, self.rank = dataset, num_replicas, rank
+        self.shuffle, self.seed, self.drop_last = shuffle, seed, drop_last
+        self.epoch = 0
+        n = len(dataset)
+        self.num_samples = n // num_replicas if drop_last else -(-n // num_replicas)
+        self.total_size = self.num_samples * num_replicas
+
+    def __iter__(self) -> Iterator[int]:
+        indices = range(len(self.dataset))
+        if self.shuffle:
+            indices = permutation(Generator().manual_seed(self.seed + self.epoch), len(indices)).tolist()
+        return itertools.islice(itertools.cycle(indices), self.rank, self.total_size, self.num_replicas)
+
+    def __len__(self) -> int:
+        return self.num_samples
+
+    def set_epoch(self, epoch: int) -> None:
+        """Say which epoch begins, before the loader is iterated: each has an order of its own, the same in all processes."""
+        self.epoch = epoch
