@@ -8,16 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from tdt import _kernels
+from tdt import _dtype, _kernels
 from tdt._absent import takes_old_order
 from tdt._autocast import cast_for, casts_as_one
 from tdt._dtype import FLOAT, FLOATING_AND_COMPLEX, NUMBERS, SCALAR_NAMES, check_category
 from tdt._node_names import label, shown_as
 from tdt._ops._calls import fronts
-from tdt._ops._common import Dims, keep, spelled, store_into, wrap_dim, wrap_dims
+from tdt._ops._common import C_NAMES, Dims, check_out_dtype, keep, spelled, store_into, wrap_dim, wrap_dims
 from tdt._ops._matrices import check_float
 from tdt._ops.decompositions import svd_full
-from tdt._ops.elementwise._front import named, refuse_out, tensor_argument
+from tdt._ops.elementwise._front import named, tensor_argument
 from tdt._overlap import follow
 from tdt._tensor import Tensor
 from tdt.autograd._op import binary, finish, op
@@ -110,7 +110,7 @@ def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor
         return matmul(*cast, out=out)
     if out is None:
         return binary(_matmul, input, other)
-    refuse_out(out, input)
+    check_out_dtype(out, input.dtype)
     return _matmul.into(out, input, other)
 
 
@@ -150,14 +150,15 @@ def _product(name: str, ranks: tuple[int, int], doc: str, example: str) -> Any:
     def function(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
         tensor_argument(name, input)
         tensor_argument(name, mat2, SECOND[name], 2)
-        for which, x, n in (("self", input, ranks[0]), ("the second operand", mat2, ranks[1])):
-            if x.ndim != n:
-                shown = "1D tensors expected" if ranks == (1, 1) else f"{which} must be {words[n]}"
-                raise RuntimeError(
-                    f"{shown}, but got {input.ndim}D and {mat2.ndim}D tensors"
-                    if ranks == (1, 1)
-                    else f"{shown}, got {x.ndim}D"
-                )
+        if (input.ndim, mat2.ndim) != ranks:
+            which, x, n = ("self", input, ranks[0]) if input.ndim != ranks[0] else (SECOND[name], mat2, ranks[1])
+            raise RuntimeError(
+                f"1D tensors expected, but got {input.ndim}D and {mat2.ndim}D tensors"
+                if ranks == (1, 1)
+                else f"vector + matrix @ vector expected, got 1, {input.ndim}, {mat2.ndim}"
+                if ranks == (2, 1)
+                else f"{which} must be {words[n]}, got {x.ndim}D"
+            )
         if ranks == (1, 1) and input.dtype is not mat2.dtype:
             found = f"{SCALAR_NAMES[input.dtype]} and {SCALAR_NAMES[mat2.dtype]}"
             raise RuntimeError(f"dot : expected both vectors to have same dtype, but found {found}")
@@ -234,29 +235,30 @@ def _added(name: str, product: Any, ranks: tuple[int, int], doc: str) -> Any:
                 f"{name}: expected tensors of {ranks[0]} and {ranks[1]} dimensions to multiply, but got {a.ndim}D "
                 f"and {b.ndim}D"
             )
+        if ranks == (1, 1):  # the only one of them that promotes
+            kind = _dtype.promote_types(_dtype.promote_types(a.dtype, b.dtype), input.dtype)
+            input, a, b = input.to(kind), a.to(kind), b.to(kind)
         _same_type(a, b)
         if input.dtype is not a.dtype:
             raise RuntimeError(
                 f"self and mat2 must have the same dtype, but got {SCALAR_NAMES[input.dtype]} and "
                 f"{SCALAR_NAMES[a.dtype]}"
             )
+        if (type(alpha) is complex or type(beta) is complex) and input.dtype.category <= FLOAT:
+            kind = C_NAMES.get(input.dtype.name, input.dtype.name)
+            raise RuntimeError(f"value cannot be converted to type {kind} without overflow")
         if input.dtype.category < FLOAT:  # as C converts them
             alpha, beta = int(alpha), int(beta)
         if input.dtype.category == FLOAT and input.itemsize == 2 and ranks != (1, 1):  # rounded once, at the end
             wide = function(input.float(), a.float(), b.float(), beta=beta, alpha=alpha).to(input.dtype)
             return wide if out is None else store_into(out, wide, exact=True)
-        result = product(a, b)
-        if alpha != 1:
-            result = result * alpha
-        shape = result._a.shape
-        start = input.expand(shape)
+        result = product(a, b) if alpha == 1 else product(a, b) * alpha
+        start = input.expand(result._a.shape)
         if beta != 0:
             start = start if beta == 1 else start * beta
             # The first says how the sum lies in memory: a product, but the input of addr.
             result = start + result if ranks == (1, 1) else result + start
-        result = label(
-            result if result.dtype is input.dtype else result.to(input.dtype), f"{name.capitalize()}Backward0"
-        )
+        result = label(result.to(input.dtype), f"{name.capitalize()}Backward0")
         return result if out is None else store_into(out, result, exact=ranks != (1, 1))
 
     return takes_old_order(3, "beta", "alpha", stacklevel=3)(

@@ -131,3 +131,35 @@ def test_an_error_that_no_argument_explains_is_told_as_it_was():
         tdt.where(tdt.tensor([True, False, True]), tdt.ones(3), tdt.ones(2))
     with pytest.raises(TypeError, match="unexpected keyword argument 'nonsense'"):
         tdt.sum(tdt.ones(2), nonsense=1)
+
+
+MIXED = {
+    "addr promotes": lambda t, k: t.addr(t.ones(2, 2, dtype=t.int32), t.ones(2, dtype=t.float16), t.ones(2, dtype=k)),
+    "addr_ does not take what does not fit": lambda t, k: t.ones(2, 2, dtype=t.int32).addr_(t.ones(2), t.ones(2)),
+    "addr of bools": lambda t, k: t.addr(*(t.ones(n, dtype=t.bool) for n in ((2, 2), 2, 2))),
+    "lerp by a number in a tensor": lambda t, k: t.lerp(
+        t.tensor([0.0, 2.0]), t.tensor([1.0, 5.0]), t.tensor(0.25, dtype=k)
+    ),
+    "lerp of integers": lambda t, k: t.lerp(t.tensor([1, 2]), t.tensor([2, 4]), t.tensor(0.5)),
+    "lerp by a vector": lambda t, k: t.lerp(t.zeros(2), t.ones(2), t.tensor([0.5, 0.5], dtype=t.float64)),
+    "lerp_": lambda t, k: t.zeros(2).lerp_(t.ones(2), t.tensor(0.5, dtype=k)),
+    "addmm by a complex number": lambda t, k: t.addmm(*[t.ones(2, 2)] * 3, alpha=1j),
+    "addmv of integers by a fraction": lambda t, k: t.addmv(
+        *(t.full(n, 3) for n in ((2,), (2, 2), (2,))), alpha=1.9, beta=0.5
+    ),
+    "baddbmm forgets nan": lambda t, k: t.baddbmm(t.full((1, 1, 1), float("nan")), *[t.ones(1, 1, 1)] * 2, beta=0),
+    "mm of a vector": lambda t, k: t.mm(t.ones(2, 2), t.ones(2)),
+    "mv of a vector": lambda t, k: t.mv(t.ones(2), t.ones(2)),
+    "mm out": lambda t, k: t.mm(*[t.ones(2, 2)] * 2, out=t.zeros(0, dtype=t.int64)),
+}
+
+
+@pytest.mark.parametrize("kind", ["float64", "float32", "uint8"])
+@pytest.mark.parametrize("call", MIXED.values(), ids=MIXED)
+def test_products_of_several_dtypes(call, kind):
+    (a, ours), (b, theirs) = (attempt(call, lib, getattr(lib, kind)) for lib in (tdt, torch))
+    assert error_difference(ours, theirs) is None
+    if theirs is None:
+        assert difference(a, b) is None
+    else:
+        assert first_clause(ours) == first_clause(theirs)

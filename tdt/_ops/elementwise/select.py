@@ -13,7 +13,7 @@ from tdt._dtype import FLOATING, FLOATING_AND_COMPLEX, INTS, NUMBERS, REAL, SCAL
 from tdt._from_data import fill_number
 from tdt._node_names import label, shown_as
 from tdt._ops._calls import fronts
-from tdt._ops._common import conj
+from tdt._ops._common import C_NAMES, conj
 from tdt._ops.cast import convert
 from tdt._ops.elementwise._front import binary, check_operands, refuse_out
 from tdt._tensor import Tensor
@@ -378,16 +378,20 @@ _lerp.vjp("weight")(lambda g, x, end: g * (end - x).conj())
 
 
 def lerp(input: Tensor, end: Tensor, weight: Any, *, out: Tensor | None = None) -> Tensor:
-    """input + weight · (end - input). All tensors must have one dtype.
+    """input + weight · (end - input). All tensors must have one dtype, but for a `weight` of no dimensions.
 
     >>> import tdt
     >>> tdt.lerp(tdt.tensor([0.0]), tdt.tensor([10.0]), 0.3)
     tensor([3.])
     """
+    if isinstance(weight, Tensor) and not weight.ndim and weight.dtype is not input.dtype is end.dtype:
+        kind = _dtype.result_of([(t.dtype, not t.ndim) for t in (input, end, weight)], [])
+        input, end, weight = input.to(kind), end.to(kind), weight.to(kind)
     check_category("lerp", FLOATING_AND_COMPLEX, input.dtype)
     for name, tensor in (("end", end), ("weight", weight)):
         if isinstance(tensor, Tensor) and tensor.dtype is not input.dtype:
-            raise RuntimeError(f"expected dtype {input.dtype} for `{name}` but got dtype {tensor.dtype}")
+            wanted, got = (C_NAMES.get(d.name, d.name) for d in (input.dtype, tensor.dtype))
+            raise RuntimeError(f"expected dtype {wanted} for `{name}` but got dtype {got}")
     return finish(_lerp, out, input, end, weight)
 
 
