@@ -126,6 +126,7 @@ NAMES: dict[str, str | Callable[[Any], str]] = {
     "square": "PowBackward0",
     "sum": _over("Sum"),
     "svd": "LinalgSvdBackward0",
+    "svdvals": "LinalgSvdBackward0",
     "vector_norm": "LinalgVectorNormBackward0",
 }
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from tdt._autocast import casts_as_one
 from tdt._errors import LinAlgError
 from tdt._ops._calls import fronts
-from tdt._ops._common import store_into, with_out
+from tdt._ops._common import store_into
 from tdt._ops._matrices import check_float
-from tdt._ops.decompositions import cholesky_ex
+from tdt._ops.decompositions import cholesky_ex, svdvals
 from tdt._ops.decompositions import linalg_cholesky as cholesky
 from tdt._ops.decompositions import qr_mode as qr
 from tdt._ops.decompositions import svd_full as svd
@@ -36,17 +36,6 @@ __all__ = [
     "pinv", "qr", "slogdet", "solve", "solve_ex", "solve_triangular", "svd", "svdvals", "tensorinv", "tensorsolve", "vander",
     "vecdot", "vector_norm",
 ]  # fmt: skip
-
-
-@with_out
-def svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:
-    """The singular values, from large to small.
-
-    >>> import tdt
-    >>> tdt.linalg.svdvals(tdt.tensor([[3.0, 0.0], [0.0, 2.0]]))
-    tensor([3., 2.])
-    """
-    return svd(A, full_matrices=False, driver=driver)[1]
 
 
 def diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:

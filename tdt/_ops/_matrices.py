@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any
 
@@ -64,6 +65,15 @@ def check_info(name: str, info: Tensor, words: str) -> None:
         raise LinAlgError(f"{name}: {where}{words.format(codes.reshape(-1)[at])}")
 
 
+@contextlib.contextmanager
+def converging(words: str) -> Iterator[None]:
+    """Say an iteration's failure in PyTorch's words."""
+    try:
+        yield
+    except np.linalg.LinAlgError:
+        raise LinAlgError(words) from None
+
+
 def by_columns(a: Any) -> Any:
     """The same matrices with their columns in order in memory, as LAPACK leaves them and PyTorch hands them on."""
     return a.swapaxes(-1, -2).copy(order="C").swapaxes(-1, -2)
@@ -81,14 +91,18 @@ def each(function: Callable[..., Any], results: tuple[np.ndarray, ...], *batches
     take, the results stay as they were given.
     """
     given = [_backend.to_device(a, _backend.CPU) for a in batches]
-    shape = np.broadcast_shapes(*[a.shape[:-2] for a in given])
-    given = [np.broadcast_to(a, (*shape, *a.shape[-2:])) for a in given]
     if all(a.size for a in given):
-        for at in np.ndindex(*shape):
-            for result, value in zip(results, function(*[a[at] for a in given]), strict=True):
+        if any(a.shape[:-2] != given[0].shape[:-2] for a in given):
+            shape = np.broadcast_shapes(*[a.shape[:-2] for a in given])
+            given = [np.broadcast_to(a, (*shape, *a.shape[-2:])) for a in given]
+        batch = given[0].ndim - 2
+        stacked = [a.reshape((-1, *a.shape[-2:])) for a in given]
+        into = [r.reshape((-1, *r.shape[batch:])) for r in results]  # views: their batch lies in order
+        for at, matrices in enumerate(zip(*stacked, strict=True)):
+            for result, value in zip(into, function(*matrices), strict=True):
                 result[at] = value
     home = _backend.device_of(batches[0])
-    return tuple(_backend.to_device(r, home) for r in results)
+    return results if home == _backend.CPU else tuple(_backend.to_device(r, home) for r in results)
 
 
 def no_derivative(record: Any, name: str, *operands: str) -> None:

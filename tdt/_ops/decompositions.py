@@ -9,17 +9,19 @@ from typing import Any
 import numpy as np
 
 from tdt._dtype import LAPACK
-from tdt._errors import LinAlgError
 from tdt._node_names import shown_as
 from tdt._ops._calls import fronts
 from tdt._ops._common import with_out
-from tdt._ops._matrices import by_columns, check_info, check_matrix, columns, each, lapack
+from tdt._ops._matrices import by_columns, check_info, check_matrix, columns, converging, each, lapack
 from tdt._ops.order import return_type
 from tdt._ops.triangular import _solve_triangular, triangular_right
 from tdt._tensor import Tensor
 from tdt.autograd._op import op
 
 __all__ = ["cholesky", "qr", "svd"]
+
+
+FAILED = "linalg.svd: The algorithm failed to converge because the input matrix contained non-finite values."
 
 
 @op(dtypes=LAPACK, outputs=("U", "S", "Vh"))
@@ -34,12 +36,8 @@ def _svd(xp: ModuleType, x: Any, *, full_matrices: bool = True) -> Any:
             n if full_matrices else k, n, dtype=x.dtype
         )
         return by_columns(u), xp.zeros((*eye, k), x.real.dtype), by_columns(vh)
-    try:
+    with converging(FAILED):
         U, S, Vh = xp.linalg.svd(x, full_matrices=full_matrices)
-    except np.linalg.LinAlgError:
-        raise LinAlgError(
-            "linalg.svd: The algorithm failed to converge because the input matrix contained non-finite values."
-        ) from None
     return by_columns(U), S, by_columns(Vh)
 
 
@@ -82,6 +80,14 @@ def _(g: tuple, U: Tensor, S: Tensor, Vh: Tensor, full_matrices: bool) -> Tensor
     return result
 
 
+def _check_svd(A: Tensor, driver: str | None) -> None:
+    check_matrix("linalg.svd", A)
+    if driver is not None and not A.is_cuda:
+        raise RuntimeError(
+            "torch.linalg.svd: keyword argument `driver=` is only supported on CUDA inputs with cuSOLVER backend."
+        )
+
+
 @with_out
 def svd_full(A: Tensor, full_matrices: bool = True, *, driver: str | None = None) -> Any:
     """(U, S, Vh) with A = U diag(S) Vh, singular values from large to small; all three in batches.
@@ -94,12 +100,34 @@ def svd_full(A: Tensor, full_matrices: bool = True, *, driver: str | None = None
     >>> tdt.linalg.svd(tdt.tensor([[3.0, 0.0], [0.0, 2.0]])).S
     tensor([3., 2.])
     """
-    check_matrix("linalg.svd", A)
-    if driver is not None and not A.is_cuda:
-        raise RuntimeError(
-            "torch.linalg.svd: keyword argument `driver=` is only supported on CUDA inputs with cuSOLVER backend."
-        )
+    _check_svd(A, driver)
     return return_type("linalg_svd", ("U", "S", "Vh"))(*_svd(A, full_matrices=full_matrices))
+
+
+@op(dtypes=LAPACK)
+def _svdvals(xp: ModuleType, x: Any) -> Any:
+    if not x.size:
+        return xp.zeros((*x.shape[:-2], min(x.shape[-2:])), x.real.dtype)
+    with converging(FAILED):
+        return xp.linalg.svd(x, compute_uv=False)
+
+
+@_svdvals.vjp("x")
+def _(g: Tensor, x: Tensor) -> Tensor:
+    U, _, Vh = _svd(x, full_matrices=False)
+    return U @ (g.unsqueeze(-1) * Vh)
+
+
+@with_out
+def svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:
+    """The singular values, from large to small, without the vectors: of any gradient, too.
+
+    >>> import tdt
+    >>> tdt.linalg.svdvals(tdt.tensor([[3.0, 0.0], [0.0, 2.0]]))
+    tensor([3., 2.])
+    """
+    _check_svd(A, driver)
+    return _svdvals(A)
 
 
 @with_out

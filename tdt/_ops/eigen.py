@@ -8,25 +8,24 @@ from typing import Any
 import numpy as np
 
 from tdt._dtype import LAPACK
-from tdt._errors import LinAlgError
 from tdt._node_names import shown_as
 from tdt._ops._common import with_out
-from tdt._ops._matrices import by_columns, check_matrix
+from tdt._ops._matrices import by_columns, check_matrix, converging
 from tdt._ops.order import return_type
 from tdt._ops.solve import _solve
 from tdt._tensor import Tensor
 from tdt.autograd._op import op
 
+FAILED = (
+    "linalg.eigh: The algorithm failed to converge because the input matrix is ill-conditioned or has too many repeated "
+    "eigenvalues."
+)
+
 
 @op(dtypes=LAPACK, outputs=("eigenvalues", "eigenvectors"))
 def _eigh(xp: ModuleType, x: Any, *, UPLO: str = "L") -> Any:
-    try:
+    with converging(FAILED):
         values, vectors = xp.linalg.eigh(x, UPLO)
-    except np.linalg.LinAlgError:
-        raise LinAlgError(
-            "linalg.eigh: The algorithm failed to converge because the input matrix is ill-conditioned or has too many "
-            "repeated eigenvalues."
-        ) from None
     return values, by_columns(vectors)
 
 
@@ -45,6 +44,12 @@ def _(g: tuple, eigenvalues: Tensor, eigenvectors: Tensor) -> Tensor:
     return V @ inner @ V.mH
 
 
+def _check_eigh(input: Tensor, UPLO: str) -> None:
+    check_matrix("linalg.eigh", input, square=True)
+    if UPLO.upper() not in ("L", "U"):
+        raise RuntimeError(f"Expected UPLO argument to be 'L' or 'U', but got {UPLO}")
+
+
 @with_out
 def eigh(input: Tensor, UPLO: str = "L") -> Any:
     """(eigenvalues, eigenvectors) of Hermitian matrices, from small to large; UPLO says which triangle is read.
@@ -53,10 +58,20 @@ def eigh(input: Tensor, UPLO: str = "L") -> Any:
     >>> tdt.linalg.eigh(tdt.tensor([[2.0, 0.0], [0.0, 1.0]])).eigenvalues
     tensor([1., 2.])
     """
-    check_matrix("linalg.eigh", input, square=True)
-    if UPLO.upper() not in ("L", "U"):
-        raise RuntimeError(f"Expected UPLO argument to be 'L' or 'U', but got {UPLO}")
+    _check_eigh(input, UPLO)
     return return_type("linalg_eigh", ("eigenvalues", "eigenvectors"))(*_eigh(input, UPLO=UPLO.upper()))
+
+
+@op(dtypes=LAPACK)
+def _eigvalsh(xp: ModuleType, x: Any, *, UPLO: str) -> Any:
+    with converging(FAILED):
+        return xp.linalg.eigvalsh(x, UPLO)
+
+
+@_eigvalsh.vjp("x")
+def _(g: Tensor, x: Tensor, UPLO: str) -> Tensor:
+    V = _eigh(x, UPLO=UPLO)[1]
+    return (V * g.unsqueeze(-2)) @ V.mH
 
 
 @with_out
@@ -68,17 +83,16 @@ def eigvalsh(input: Tensor, UPLO: str = "L") -> Tensor:
     >>> tdt.linalg.eigvalsh(tdt.eye(2))
     tensor([1., 1.])
     """
-    return eigh(input, UPLO)[0]
+    _check_eigh(input, UPLO)
+    return _eigvalsh(input, UPLO=UPLO.upper())
 
 
 @op(dtypes=LAPACK, outputs=("eigenvalues", "eigenvectors"))
 def _eig(xp: ModuleType, x: Any) -> Any:
-    try:
+    if not xp.isfinite(x).all():
+        raise RuntimeError("torch.linalg.eig: input tensor should not contain infs or NaNs.")
+    with converging("linalg.eig: The algorithm failed to converge."):
         values, vectors = xp.linalg.eig(x)
-    except np.linalg.LinAlgError:
-        if not xp.isfinite(x).all():
-            raise RuntimeError("torch.linalg.eig: input tensor should not contain infs or NaNs.") from None
-        raise LinAlgError("linalg.eig: The algorithm failed to converge.") from None
     made = np.result_type(x.dtype, np.complex64)  # NumPy's are real where all eigenvalues are
     return values.astype(made, copy=False), by_columns(vectors.astype(made, copy=False))
 

@@ -23,7 +23,7 @@ from tdt._ops._matrices import (
     each,
     lapack,
 )
-from tdt._ops.decompositions import svd_full
+from tdt._ops.decompositions import svdvals
 from tdt._ops.eigen import eigvalsh
 from tdt._ops.matrix_norms import matrix_norm
 from tdt._ops.order import return_type
@@ -129,7 +129,7 @@ def matrix_rank(
         atol, rtol = tol, 0.0
     _check_tolerances("torch.linalg.matrix_rank", atol, rtol)
     input = input.detach()
-    sizes = eigvalsh(input).abs() if hermitian else svd_full(input, full_matrices=False)[1]
+    sizes = eigvalsh(input).abs() if hermitian else svdvals(input)
     atol, rtol = (t.unsqueeze(-1) if isinstance(t, Tensor) else t for t in _tolerances(input, atol, rtol))
     largest = sizes.amax(-1, keepdim=True) if sizes.shape[-1] else sizes.sum(-1, keepdim=True)
     limit = largest * rtol
@@ -248,7 +248,7 @@ def cond(input: Tensor, p: Any = None) -> Tensor:
     if input.ndim < 2:
         raise RuntimeError(f"linalg.cond: The input tensor must have at least 2 dimensions. It has {input.ndim}")
     if p is None or p in (2, -2):
-        S = svd_full(input, full_matrices=False)[1]
+        S = svdvals(input)
         if not S.shape[-1]:
             return S.sum(-1)
         return S[..., -1] / S[..., 0] if p == -2 else S[..., 0] / S[..., -1]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tdt import _dtype
+from tdt import _backend, _dtype
 from tdt._dtype import LAPACK
 from tdt._node_names import shown_as
 from tdt._ops._calls import fronts
@@ -77,13 +77,14 @@ def _(g: tuple, LU: Tensor, pivots: Tensor) -> Tensor:
 @op
 def _permutation(xp: ModuleType, pivots: Any, *, rows: int) -> Any:
     """Which row of A stands in each row of L U, from the swaps that were done one after the other."""
-    perm = xp.broadcast_to(xp.arange(rows), (*pivots.shape[:-1], rows)).copy()
-    for i in range(pivots.shape[-1]):
-        other = pivots[..., i, None].astype(np.int64) - 1
-        swapped = xp.take_along_axis(perm, other, -1)
-        xp.put_along_axis(perm, other, perm[..., i, None].copy(), -1)
-        perm[..., i, None] = swapped
-    return perm
+    swaps = _backend.to_device(pivots, _backend.CPU)
+    perm = np.empty((*swaps.shape[:-1], rows), np.int64)
+    for at in np.ndindex(*swaps.shape[:-1]):
+        order = list(range(rows))
+        for i, other in enumerate(swaps[at].tolist()):
+            order[i], order[other - 1] = order[other - 1], order[i]
+        perm[at] = order
+    return _backend.to_device(perm, _backend.device_of(pivots))
 
 
 def _forth(x: Tensor, perm: Tensor) -> Tensor:

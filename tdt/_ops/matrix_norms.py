@@ -8,7 +8,7 @@ from typing import Any
 
 from tdt._ops._common import store_into, with_out, wrap_dim
 from tdt._ops._matrices import check_float
-from tdt._ops.decompositions import svd_full
+from tdt._ops.decompositions import svdvals
 from tdt._ops.linalg import vector_norm
 from tdt._tensor import Tensor
 
@@ -35,7 +35,7 @@ def matrix_norm(
     if ord == "fro":
         return vector_norm(input, 2, (rows, cols), keepdim)
     if ord == "nuc" or ord in (2, -2):
-        S = svd_full(input.movedim((rows, cols), (-2, -1)), full_matrices=False)[1]
+        S = svdvals(input.movedim((rows, cols), (-2, -1)))
         result = S.sum(-1) if ord == "nuc" else _largest(S, -1) if ord == 2 else S.amin(-1)
     elif ord in (1, -1, math.inf, -math.inf):
         over, then = (rows, cols) if abs(ord) == 1 else (cols, rows)

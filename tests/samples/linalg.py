@@ -198,3 +198,13 @@ samples(
     call(z(2, 4), full_matrices=False),
     unique=lambda U, S, Vh: (S, weighted(U) @ U.mH, weighted(U) @ Vh, weighted(Vh.mH) @ Vh),
 )
+samples(
+    "svdvals", lambda a: np.linalg.svd(a, compute_uv=False), call(SQUARE), call(z(4, 3)), call(x(2, 4)), call(x(0, 3))
+)
+samples(
+    "eigvalsh",
+    np.linalg.eigvalsh,
+    call(POSITIVE, UPLO="L"),
+    call(HERMITIAN, UPLO="U"),
+    constrain=symmetric,
+)
