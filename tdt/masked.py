@@ -19,6 +19,7 @@ from tdt._ops import softmax as normal
 from tdt._ops._common import wrap_dim, wrap_dims
 from tdt._ops.elementwise.arithmetic import maximum
 from tdt._ops.elementwise.select import logaddexp as whole_logaddexp
+from tdt._ops.elementwise.select import where
 from tdt._tensor import Tensor
 from tdt.linalg import vector_norm
 
@@ -93,7 +94,7 @@ def _left(name: str, input: Tensor, mask: Tensor | None, neutral: float | None =
     neutral = NEUTRAL[name](name, input.dtype) if neutral is None else neutral
     if neutral is None:
         raise NotImplementedError(f"identity of {name} on {input.dtype} input")
-    return input.masked_fill(~left, neutral)
+    return where(left, input, input.new_full((), neutral))  # type: ignore[no-any-return]
 
 
 def _all_dims(dim: Dims, ndim: int) -> tuple[int, ...]:

@@ -10,9 +10,8 @@ from typing import Any
 
 from tdt import _dtype
 from tdt._dtype import FLOAT, FLOATING_AND_COMPLEX, NUMBERS, REAL, REAL_NUMBERS
-from tdt._node_names import label
 from tdt._ops._calls import fronts
-from tdt._ops._common import check_out_dtype, store_into, wrap_dim
+from tdt._ops._common import check_out_dtype, keep, store_into, wrap_dim
 from tdt._ops.elementwise._front import named, refuse_out, tensor_argument
 from tdt._ops.elementwise.select import _logaddexp
 from tdt._ops.reduce import refuse_empty
@@ -118,13 +117,22 @@ def _median_place(xp: ModuleType, x: Any, dim: int) -> Any:
 def _nanmedian_place(xp: ModuleType, x: Any, dim: int) -> Any:
     order = xp.argsort(x, axis=dim, kind="stable")
     good = x.shape[dim] - (xp.isnan(x).sum(dim, keepdims=True) if x.dtype.kind == "f" else 0)
-    return xp.take_along_axis(
-        order, xp.broadcast_to(xp.maximum((good - 1) // 2, 0), (*x.shape[:dim], 1, *x.shape[dim + 1 :])), dim
-    )
+    middle = xp.broadcast_to(xp.maximum((good - 1) // 2, 0), (*x.shape[:dim], 1, *x.shape[dim + 1 :]))
+    return xp.ascontiguousarray(xp.take_along_axis(order, middle, dim))
 
 
 def _median(name: str, place: Any) -> Any:
     record = _along(f"{name}_dim", place, REAL_NUMBERS)
+
+    @op(name=name, dtypes=REAL_NUMBERS)
+    def of_all(xp: ModuleType, x: Any) -> Any:
+        flat = x.reshape(-1)
+        return flat[place(xp, flat, 0)].reshape(()) if flat.size else xp.asarray(math.nan).astype(x.dtype)
+
+    @of_all.vjp("x")
+    def _(g: Tensor, x: Tensor, out: Tensor) -> Tensor:
+        ties = (x == out) | (x.isnan() & out.isnan())
+        return keep(g, None, x.shape, False) * ties / ties.sum()
 
     def function(input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Any = None) -> Any:
         tensor_argument(name, input)
@@ -132,13 +140,11 @@ def _median(name: str, place: Any) -> Any:
             d = wrap_dim(dim, input.ndim)
             refuse_empty(name, input, (d,))
             return _pair(name, record, out, input, dim=d, keepdim=keepdim)
-        if not input.numel():
-            return input.new_full((), float("nan"), dtype=_dtype.float64).to(input.dtype)
-        return label(record(input.reshape(-1), dim=0, keepdim=False)[0], f"{name.capitalize()}Backward0")
+        return of_all(input)
 
     doc = f"""The lower median{", nan left out" if name != "median" else ""}.
 
-    Of all elements, or (values, indices) along `dim`.
+    Of all elements, ties sharing the gradient, or (values, indices) along `dim`.
 
     >>> import tdt
     >>> tdt.{name}(tdt.tensor([4, 1, 3, 2]))

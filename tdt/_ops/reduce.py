@@ -298,7 +298,7 @@ def _extreme(name: str) -> tuple[Any, Any]:
     def _(g: Tensor, x: Tensor, out: Tensor, dim: AllDims, keepdim: bool) -> Tensor:
         top = keep(out, dim, x.shape, keepdim)
         ties = (x == top) | (x.isnan() & top.isnan())
-        return keep(g, dim, x.shape, keepdim) * (ties / ties.sum(dim, keepdim=True))
+        return keep(g, dim, x.shape, keepdim) * ties / ties.sum(dim, keepdim=True)
 
     def function(input: Tensor, dim: Dims = (), keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
         dims = wrap_dims(dim, tensor_argument(name, input).ndim)

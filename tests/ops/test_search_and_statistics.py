@@ -12,7 +12,18 @@ from tests.parity.opdb import attempt  # noqa: E402
 
 NAN, INF = float("nan"), float("inf")
 
+
+def _slopes(lib, function, values):
+    """The gradient of a function at `values`."""
+    x = lib.tensor(values, requires_grad=True)
+    return lib.autograd.grad(function(x), x)
+
+
 AGREE = {
+    "median: nothing": lambda t: (t.median(t.zeros(0, dtype=t.int64)), t.nanmedian(t.zeros(0))),
+    "median: ties share the gradient": lambda t: _slopes(t, t.median, [2.0, 1.0, 2.0, 3.0, 2.0]),
+    "nanmedian: ties share the gradient": lambda t: _slopes(t, t.nanmedian, [2.0, NAN, 2.0, 1.0, 3.0, 2.0]),
+    "nanmedian: rows laid out across": lambda t: t.nanmedian(t.arange(24.0).reshape(4, 2, 3).permute(2, 0, 1), 0),
     "searchsorted: numbers": lambda t: t.searchsorted(t.tensor([1, 3, 5]), 3),
     "searchsorted: a float among integers": lambda t: t.searchsorted(t.tensor([1, 3, 5]), 2.5),
     "searchsorted: nan and infinities": lambda t: t.searchsorted(t.tensor([-INF, 0.0, INF, NAN]), t.tensor([NAN, INF, -INF])),
@@ -115,6 +126,12 @@ REFUSED = {
 @pytest.mark.parametrize("call", AGREE.values(), ids=AGREE)
 def test_results_are_pytorchs(call):
     assert difference(call(tdt), call(torch)) is None
+
+
+@pytest.mark.parametrize("name", ["amax", "median"])
+def test_a_share_of_a_tie_is_rounded_to_float64(name):
+    x = tdt.ones(3, dtype=tdt.float64, requires_grad=True)
+    assert tdt.autograd.grad(getattr(tdt, name)(x), x)[0].tolist() == [1 / 3] * 3
 
 
 @pytest.mark.parametrize("call", REFUSED.values(), ids=REFUSED)

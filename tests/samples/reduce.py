@@ -84,6 +84,8 @@ samples("max_dim", picked(lambda row: row.argmax()), *ALONG)
 samples("min_dim", picked(lambda row: row.argmin()), *ALONG)
 samples("median_dim", picked(lambda row: row.argsort()[(row.size - 1) // 2]), *ALONG)
 samples("nanmedian_dim", picked(lambda row: row.argsort()[(row.size - 1) // 2]), *ALONG)
+for _name in ("median", "nanmedian"):
+    samples(_name, by_torch(lambda torch, a, _name=_name: getattr(torch, _name)(a)), call(FAR), call(x()))
 samples(
     "mode",
     picked(lambda row: np.flatnonzero(row == scipy.stats.mode(row).mode)[-1]),
