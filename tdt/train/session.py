@@ -182,9 +182,10 @@ class Session:
     def _open_logs(self, events: Events) -> ModelLog:
         lengths, step = (self.saved.meta["logs"], self.saved.meta["step"]) if self.saved else ({}, 0)
         cut_to = None if self.fresh else lengths
-        events.subscribe(MetricsLog(self.run.folder, cut_to))
         board = events.subscribe(TensorBoardLog(self.run.folder, cut_to, step))
-        return events.subscribe(ModelLog(self.parts, board.writer))
+        shown = events.subscribe(ModelLog(self.parts, board.writer))
+        events.subscribe(MetricsLog(self.run.folder, cut_to))  # last: a run is complete once it has said so
+        return shown
 
     def _describe(self) -> dict[str, Any]:
         return {"config": self.parts.config.resolved(), "data": self.parts.facts, **_circumstances()}

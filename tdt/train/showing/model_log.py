@@ -78,6 +78,7 @@ class ModelLog:
                 self._embedding(self.log.embedding, event.step)
         elif isinstance(event, RunStopped) and event.reason == "done" and self.log.hparams:
             self.writer.add_summary(summary.hparams({}, {})[2], event.step)
+            self.writer.sync()
 
     def _begin(self) -> None:
         """What is known before the first step: config, settings, charts and graph."""

@@ -62,8 +62,8 @@ def matrix(counts: np.ndarray, names: Sequence[str]) -> np.ndarray:
     """
     font, classes = ImageFont.load_default(), len(names)
     cell = min(_CELL, max(1, _SIDE // classes))
-    texts = [_fitting(font, name, _NAME) for name in names]
-    margin = 12 + math.ceil(max(map(font.getlength, texts)))
+    texts = {i: _fitting(font, names[i], _NAME) for i in range(0, classes, math.ceil(_LINE / cell))}
+    margin = 12 + math.ceil(max(map(font.getlength, texts.values())))
     shares = counts / np.maximum(counts.sum(1, keepdims=True), 1)
     cells = np.full((classes, cell, classes, cell, 3), 255, np.uint8)
     filled = max(1, cell - 1)  # the rest is a white line between
@@ -72,11 +72,11 @@ def matrix(counts: np.ndarray, names: Sequence[str]) -> np.ndarray:
     page = Image.new("RGB", (margin + cell * classes,) * 2, "white")
     page.paste(Image.fromarray(cells.reshape(cell * classes, -1, 3)), (margin, margin))
     draw = ImageDraw.Draw(page)
-    for i in range(0, classes, math.ceil(_LINE / cell)):
+    for i, text in texts.items():
         place = margin + cell * i + cell // 2
-        draw.text((margin - 6, place), texts[i], fill="black", font=font, anchor="rm")
+        draw.text((margin - 6, place), text, fill="black", font=font, anchor="rm")
         across = Image.new("RGB", (margin, _LINE), "white")
-        ImageDraw.Draw(across).text((6, _LINE // 2), texts[i], fill="black", font=font, anchor="lm")
+        ImageDraw.Draw(across).text((6, _LINE // 2), text, fill="black", font=font, anchor="lm")
         page.paste(across.rotate(90, expand=True), (place - _LINE // 2, 0))
     for i, j in np.argwhere(counts if cell >= _LINE else []):
         text = str(counts[i, j])
@@ -101,8 +101,7 @@ def normal(image: np.ndarray) -> np.ndarray:
 
 def _fitting(font: Any, text: str, width: int) -> str:
     """`text` in one line, cut where it is wider than `width` pixels."""
-    line = " ".join(text.split())
-    cut = line
+    line = cut = " ".join(text.split())[: width // 2]  # hardly a letter is narrower than two pixels
     while font.getlength(cut) > width:
         line = line[:-1]
         cut = f"{line}.."
