@@ -6,6 +6,8 @@ both by its root. The adjoint of a transform is the one in the other direction w
 
 from __future__ import annotations
 
+import functools
+import importlib
 from collections.abc import Iterable, Sequence
 from types import ModuleType
 from typing import Any
@@ -17,6 +19,12 @@ from tdt._tensor import Tensor
 from tdt.autograd._op import op
 
 ADJOINT = {"backward": "forward", "forward": "backward", "ortho": "ortho"}
+
+
+@functools.cache
+def _library(xp: ModuleType) -> ModuleType:
+    """SciPy's transforms rather than NumPy's: they do several rows at once, in float32 in a quarter of the time."""
+    return importlib.import_module("scipy.fft" if xp.__name__ == "numpy" else "cupyx.scipy.fft")
 
 
 def _by_stride(x: Any, dims: Iterable[int]) -> list[int]:
@@ -36,7 +44,7 @@ def _laid(xp: ModuleType, result: Any, order: list[int]) -> Any:
 
 @op(dtypes=COMPLEX_ONLY)
 def fft_c2c(xp: ModuleType, x: Any, *, dims: tuple[int, ...], norm: str, forward: bool) -> Any:
-    transform = xp.fft.fftn if forward else xp.fft.ifftn
+    transform = _library(xp).fftn if forward else _library(xp).ifftn
     order = _order(x, _by_stride(x, dims))
     return _laid(xp, transform(x.transpose(order), axes=range(-len(dims), 0), norm=norm), order)
 
@@ -50,7 +58,7 @@ def _(g: Tensor, dims: tuple[int, ...], norm: str, forward: bool) -> Tensor:
 def fft_r2c(xp: ModuleType, x: Any, *, dims: tuple[int, ...], norm: str) -> Any:
     """The half of the spectrum along the last of `dims`, whole along the others; the transform."""
     order = _order(x, [*_by_stride(x, dims[:-1]), dims[-1]])
-    return _laid(xp, xp.fft.rfftn(x.transpose(order), axes=range(-len(dims), 0), norm=norm), order)
+    return _laid(xp, _library(xp).rfftn(x.transpose(order), axes=range(-len(dims), 0), norm=norm), order)
 
 
 @fft_r2c.vjp("x")
@@ -66,7 +74,7 @@ def fft_c2r(xp: ModuleType, x: Any, *, dims: tuple[int, ...], norm: str, n: int)
     if len(dims) > 1:
         x = fft_c2c.forward(xp, x, dims=dims[:-1], norm=norm, forward=False)
     order = _order(x, dims[-1:])
-    return _laid(xp, xp.fft.irfft(x.transpose(order), n=n, norm=norm), order)
+    return _laid(xp, _library(xp).irfft(x.transpose(order), n=n, norm=norm), order)
 
 
 @fft_c2r.vjp("x")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import scipy.fft
 
 import tdt
 from tdt.autograd import gradcheck, gradgradcheck
@@ -51,9 +50,9 @@ def test_types_follow_the_input():
         assert tdt.fft.irfft(x).dtype is complexes.to_real()
 
 
-def test_a_large_transform_is_scipys_in_either_precision():
+def test_a_large_transform_is_numpys_in_either_precision():
     x = RNG.standard_normal((3, 1009))
-    expected = scipy.fft.rfft(x)
+    expected = np.fft.rfft(x)
     assert abs(tdt.fft.rfft(tdt.from_numpy(x)).numpy() - expected).max() < 1e-11
     assert abs(tdt.fft.rfft(tdt.from_numpy(x.astype(np.float32))).numpy() - expected).max() < 1e-3
 
