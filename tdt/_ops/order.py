@@ -140,6 +140,8 @@ def _median(name: str, place: Any) -> Any:
             d = wrap_dim(dim, input.ndim)
             refuse_empty(name, input, (d,))
             return _pair(name, record, out, input, dim=d, keepdim=keepdim)
+        if input.dtype is _dtype.bool and not input.numel():  # which PyTorch refuses only where there are any
+            return input.new_ones(())
         return of_all(input)
 
     doc = f"""The lower median{", nan left out" if name != "median" else ""}.
