@@ -48,16 +48,24 @@ _INDEX = {
 _LIMIT = {"reflect": -1, "circular": 0}
 
 
-def _borders(x: tuple, before: tuple, after: tuple, mode: str) -> Iterator[tuple[tuple, tuple]]:
-    """Each cell of a border of an x in the middle, as an index, and the cell that it repeats, dimension by dimension.
+# Where a border before and one behind the cells from b to `end` have their values from.
+_SOURCE = {
+    "reflect": lambda b, end, a: (slice(2 * b, b, -1), slice(end - 2, end - 2 - a if end - 2 >= a else None, -1)),
+    "replicate": lambda b, end, a: (slice(b, b + 1), slice(end - 1, end)),
+    "circular": lambda b, end, a: (slice(end - b, end), slice(b, b + a)),
+}
 
-    A cell is all that lies at one place of its dimension: in later dimensions it has a border, in earlier ones it gets it.
+
+def _borders(x: tuple, before: tuple, after: tuple, mode: str) -> Iterator[tuple[int, tuple, tuple]]:
+    """Each border of an x in the middle: its dimension, and as indices its place and what it repeats.
+
+    It has what lies beside it in later dimensions, and in earlier ones their borders too.
     """
     for d, (n, b, a) in enumerate(zip(x, before, after, strict=True)):
-        if b or a:
-            index = _INDEX[mode](n, b, a).tolist()
-            for i in (*range(b), *range(b + n, b + n + a)):
-                yield (slice(None),) * d + (i,), (slice(None),) * d + (index[i] + b,)
+        places = slice(0, b), slice(b + n, b + n + a)
+        for wide, place, source in zip((b, a), places, _SOURCE[mode](b, b + n, a), strict=True):
+            if wide:
+                yield d, (slice(None),) * d + (place,), (slice(None),) * d + (source,)
 
 
 def _middle(x: tuple, before: tuple) -> tuple:
@@ -69,16 +77,17 @@ def pad_border(xp, x, *, before, after, mode):
     shape = _pad_shape(x.shape, before=before, after=after)
     out = empty_as(xp, shape, x.dtype, mode != "circular" and is_channels_last(x))
     out[_middle(x.shape, before)] = x
-    for cell, source in _borders(x.shape, before, after, mode):
-        out[cell] = out[source]
+    for _, place, source in _borders(x.shape, before, after, mode):
+        out[place] = out[source]
     return out
 
 
 @op(dtypes=NUMBERS, shape=lambda x, *, size, **how: size)
 def pad_border_grad(xp, x, *, size, before, after, mode):
     summed = x.copy(order="K")
-    for cell, source in reversed([*_borders(size, before, after, mode)]):
-        summed[source] += summed[cell]
+    for d, place, source in reversed([*_borders(size, before, after, mode)]):
+        border = summed[place]
+        summed[source] += border.sum(d, border.dtype, keepdims=True) if mode == "replicate" else border
     return summed[_middle(size, before)].copy(order="K")
 
 
