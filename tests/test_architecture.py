@@ -6,7 +6,6 @@ import ast
 import re
 import sys
 import tomllib
-from collections.abc import Iterator
 from functools import cache
 from importlib.metadata import packages_distributions
 from itertools import chain
@@ -64,33 +63,32 @@ def layer_of(module: str) -> int:
     return fits[max(fits, key=len)]
 
 
-@cache
-def tree(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(), str(path))
-
-
 def is_type_checking(node: ast.AST) -> bool:
     return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
 
 
-def walk(node: ast.AST) -> Iterator[ast.AST]:
-    """All nodes below `node`, but for what only type checkers read."""
-    for child in ast.iter_child_nodes(node):
-        if not is_type_checking(child):
-            yield child
-            yield from walk(child)
+@cache
+def nodes(path: Path) -> list[ast.AST]:
+    """All nodes of a file, but for what only type checkers read."""
+    found: list[ast.AST] = [ast.parse(path.read_text(), str(path))]
+    for node in found:  # which grows
+        found += (child for child in ast.iter_child_nodes(node) if not is_type_checking(child))
+    return found
 
 
-def imports(path: Path) -> Iterator[tuple[int, str]]:
+@cache
+def imports(path: Path) -> list[tuple[int, str]]:
     """(line, module) of everything that a file imports at run time, inside functions too."""
-    for node in walk(tree(path)):
+    found = []
+    for node in nodes(path):
         if isinstance(node, ast.Import):
-            yield from ((node.lineno, alias.name) for alias in node.names)
+            found += [(node.lineno, alias.name) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}:{node.lineno}: relative import; write the whole name"
             for alias in node.names:
                 below = f"{node.module}.{alias.name}"
-                yield node.lineno, below if below in MODULES else str(node.module)
+                found.append((node.lineno, below if below in MODULES else str(node.module)))
+    return found
 
 
 @pytest.mark.parametrize("module", [name for name in MODULES if name != "tdt"])
@@ -121,7 +119,7 @@ def test_kernels_import_only_the_backend():
 def test_only_the_compiling_modules_call_numbas_compiler():
     wrong = []
     for path in FILES:
-        for node in walk(tree(path)):
+        for node in nodes(path):
             names = {node.attr} if isinstance(node, ast.Attribute) else set()
             if isinstance(node, ast.ImportFrom) and node.module == "numba":
                 names = {alias.name for alias in node.names}
@@ -136,7 +134,7 @@ def test_ops_say_on_which_device_they_make_a_tensor():
         f"{name_of(path)}:{node.lineno}: {node.func.id}"
         for path in sorted((PACKAGE / "_ops").rglob("*.py"))
         if any(module == "tdt._creation" for _, module in imports(path))
-        for node in walk(tree(path))
+        for node in nodes(path)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
         if node.func.id in {"arange", "empty", "full", "ones", "zeros"}
         if not {keyword.arg for keyword in node.keywords} & {"device", None}
@@ -174,7 +172,7 @@ def test_no_function_passes_60_lines():
     long = [
         f"{path}:{node.lineno}: {node.name} has {node.end_lineno - node.lineno} lines"
         for path in FILES
-        for node in ast.walk(tree(path))
+        for node in nodes(path)
         if isinstance(node, ast.FunctionDef) and node.end_lineno and node.end_lineno - node.lineno > 60
     ]
     assert not long, "\n".join(long)
