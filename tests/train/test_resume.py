@@ -16,6 +16,7 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from tdt.train import checkpoint
+from tests.commands.running import tdt_here
 
 pytestmark = pytest.mark.budget("resume")
 
@@ -135,7 +136,7 @@ def test_a_killed_run_resumed_ends_as_if_it_had_not_been_killed(uninterrupted, t
     run = tmp_path / "run"
     killed = tdt("train", config, "--run-dir", run, fault=fault)
     assert killed.returncode == -signal.SIGKILL, killed.stderr
-    resumed = tdt("train", "--resume", run)
+    resumed = tdt_here("train", "--resume", run, cwd=tmp_path)
     assert resumed.returncode == 0, resumed.stderr
     began = re.search(r"from step (\d+)", resumed.stdout)
     assert (began is not None and int(began[1]) > 0) == FAULTS[fault], resumed.stdout
@@ -155,7 +156,7 @@ def test_a_run_stopped_by_a_signal_and_resumed_ends_as_if_it_had_not_been_stoppe
     assert (stopped.returncode, stopped.stderr) == (code, "")
     assert stopped.stdout.splitlines()[-1].endswith(f"to go on: tdt train --resume {run}")
     assert "test loss" not in stopped.stdout
-    resumed = tdt("train", "--resume", run)
+    resumed = tdt_here("train", "--resume", run, cwd=tmp_path)
     assert resumed.returncode == 0, resumed.stderr
     assert f"from step {step}\n" in resumed.stdout
     tested_alone = stop.startswith("validate:11")
@@ -188,18 +189,6 @@ def test_a_checkpoint_that_finds_no_room_leaves_those_before_and_the_run_goes_on
     assert_equal(result(run), expected)
 
 
-@pytest.mark.parametrize("largest", [300, 30])  # for the events' and the metrics' first lines; for neither
-def test_a_log_that_finds_no_room_is_said_in_a_line(uninterrupted, tmp_path, largest: int):
-    config, expected = uninterrupted(0)
-    run = tmp_path / "run"
-    tdt("train", config, "--run-dir", run, fault="train.step:12")
-    full = tdt("train", "--resume", run, largest=largest)
-    assert full.returncode == 1
-    assert re.fullmatch(rf"{run}/[\w.]+: (metrics|event file) could not be written: File too large.*\n", full.stderr)
-    assert tdt("train", "--resume", run).returncode == 0
-    assert_equal(result(run), expected)
-
-
 @pytest.fixture(scope="module")
 def killed(uninterrupted, tmp_path_factory) -> Path:
     """A run that was killed at step 15; its last checkpoint is of step 14, in the second epoch."""
@@ -207,6 +196,18 @@ def killed(uninterrupted, tmp_path_factory) -> Path:
     run = tmp_path_factory.mktemp("killed") / "run"
     assert tdt("train", config, "--run-dir", run, fault="train.step:15").returncode == -signal.SIGKILL
     return run
+
+
+@pytest.mark.parametrize("largest", [300, 30])  # for the events' and the metrics' first lines; for neither
+def test_a_log_that_finds_no_room_is_said_in_a_line(uninterrupted, killed, tmp_path, largest: int):
+    _, expected = uninterrupted(0)
+    run = tmp_path / "run"
+    shutil.copytree(killed, run)
+    full = tdt("train", "--resume", run, largest=largest)
+    assert full.returncode == 1
+    assert re.fullmatch(rf"{run}/[\w.]+: (metrics|event file) could not be written: File too large.*\n", full.stderr)
+    assert tdt("train", "--resume", run).returncode == 0
+    assert_equal(result(run), expected)
 
 
 @pytest.mark.parametrize(
@@ -233,7 +234,7 @@ def test_a_forged_checkpoint_is_refused_and_no_other_file_is_touched(killed, tmp
     last = run / "checkpoints" / "last.safetensors"
     tensors, meta = checkpoint.load(last)
     checkpoint.save(last, tensors, meta | facts)  # with checksums that are right
-    done = tdt("train", "--resume", run)
+    done = tdt_here("train", "--resume", run, cwd=tmp_path)
     assert done.returncode == 1 and done.stderr.startswith(f"{last}: {said}"), done.stderr
     assert other.read_text() == "somebody else's"
 
@@ -251,7 +252,7 @@ def assert_equal(found: dict[str, Any], expected: dict[str, Any]) -> None:
 
 def test_two_runs_of_one_config_are_equal(uninterrupted, tmp_path):
     config, expected = uninterrupted(0)
-    assert tdt("train", config, "--run-dir", tmp_path / "run").returncode == 0
+    assert tdt_here("train", config, "--run-dir", tmp_path / "run", cwd=tmp_path).returncode == 0
     assert_equal(result(tmp_path / "run"), expected)
 
 
@@ -273,9 +274,9 @@ def test_a_run_killed_many_times_ends_the_same(uninterrupted, tmp_path):
 
 def test_a_finished_run_says_so_and_stays_as_it_is(uninterrupted, tmp_path):
     config, expected = uninterrupted(0)
-    assert tdt("train", config, "--runs-root", tmp_path).returncode == 0
+    assert tdt_here("train", config, "--runs-root", tmp_path, cwd=tmp_path).returncode == 0
     before = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "small" / "1").rglob("*") if path.is_file()}
-    again = tdt("train", "--resume", "small", "--runs-root", tmp_path)
+    again = tdt_here("train", "--resume", "small", "--runs-root", tmp_path, cwd=tmp_path)
     assert again.returncode == 0 and "complete" in again.stdout
     after = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "small" / "1").rglob("*") if path.is_file()}
     assert {k: v for k, v in after.items() if k != "run.lock"} == {k: v for k, v in before.items() if k != "run.lock"}
