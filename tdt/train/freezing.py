@@ -8,6 +8,7 @@ from tdt.train.config import Config, ConfigErrors
 from tdt.train.patterns import matching
 
 KEY = "train.freeze"
+STATISTICS = "train.freeze_statistics"
 
 
 def freeze(config: Config, model: nn.Module, errors: ConfigErrors) -> tuple[nn.Module, ...]:
@@ -26,11 +27,14 @@ def freeze(config: Config, model: nn.Module, errors: ConfigErrors) -> tuple[nn.M
         if names and names <= frozen:
             message = "every parameter of this group is frozen; remove it, or freeze less"
             errors.add(group, message, kind="unused", key=f"{group.key_path}.params")
-    return tuple(
+    norms = tuple(
         layer
         for layer in model.modules()
-        if config.train.freeze_statistics
-        and isinstance(layer, _BatchNorm)
-        and (own := list(layer.parameters()))
-        and not any(p.requires_grad for p in own)
+        if isinstance(layer, _BatchNorm) and (own := list(layer.parameters())) and not any(p.requires_grad for p in own)
     )
+    if config.train.freeze_statistics:
+        return norms
+    if not norms:
+        message = "is not used: there is no batch norm all of whose parameters are frozen"
+        errors.add(STATISTICS, message, kind="unused")
+    return ()

@@ -119,6 +119,7 @@ SYNTAX = {
     "a: [1, 2\nb: 3\n": (1, 4, "this [ is not closed: a ',' or ']' is missing after an item"),
     "a: {b: 1": (1, 4, "this { is not closed: a ',' or '}' is missing after an item"),
     "a: 1\nfoo\nb: 2": (2, 1, "expected 'key: value', got 'foo'"),
+    "a:\n  - b\n  -c\nd: 2": (3, 3, "expected 'key: value', got '-c'; an item of a list has a space behind its dash: '- c'"),
     "a:\n\tb: 1": (2, 1, "a tab cannot stand here; YAML indents with spaces"),
     "a: 1\n---\nb: 2": (2, 1, "a second document begins here; a config is one document"),
     "- a\nb: 1": (2, 1, "the indentation fits nothing above; align it with its neighbours"),

@@ -74,6 +74,9 @@ def tdt(
     code = "from tdt.cli import main; main()"
     if largest is not None:
         code = f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, ({largest}, {largest})); {code}"
+        environment["PYTHONDONTWRITEBYTECODE"] = (
+            "1"  # Python would leave cut files of bytecode, which no process can load
+        )
     return subprocess.run(
         [sys.executable, "-c", code, *map(str, arguments)], capture_output=True, text=True, env=environment, timeout=120
     )

@@ -53,7 +53,7 @@ def test_the_pass_leaves_the_statistics_of_batch_norm_alone():
         ('[Flatten, "Linear(65, 10)"]', 18, "its input comes from 0 (Flatten(), line 5)"),
         ('["Conv2d(3, 4, 3)", Flatten, LazyLinear(10)]', 9, "its input comes from the data"),
         ('["Conv2d(1, 4, 9)", Flatten, LazyLinear(10)]', 9, "its input comes from the data"),
-        ('[Flatten, "Linear(64, 3)"]', 18, "gives 3 scores, but Digits() has 10 classes"),
+        ('[Flatten, "Linear(64, 3)"]', 18, "gives 3 scores, but Digits has 10 classes"),
     ],
 )
 def test_what_does_not_fit_is_reported_at_its_layer(model: str, column: int, said: str):

@@ -118,6 +118,11 @@ def test_options_that_every_group_sets():
     assert said(changes={"momentum: 0.9": f"momentum: 0.9, param_groups: {both.replace('two.*', 'two.bias')}"}) == []
 
 
+def test_statistics_of_batch_norms_that_are_not_there():
+    [(key, message)] = said(changes=train('{epochs: 4, freeze: "one.*", freeze_statistics: false}'))
+    assert key == "train.freeze_statistics" and "there is no batch norm" in message
+
+
 def test_what_a_layer_warns_of():
     recurrent = (
         'rows: "Flatten(1, 2)", lstm: "LSTM(8, 4, dropout=0.1)", out: Pick(0), flat: Flatten, two: LazyLinear(10)}'

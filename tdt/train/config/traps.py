@@ -183,7 +183,9 @@ def describe(text: str, error: yaml.MarkedYAMLError) -> tuple[int, int, str]:
         )
     if problem == "could not find expected ':'":
         line = text.splitlines()[start.line].strip()
-        return start.line, start.column, f"expected 'key: value', got {line[:60]!r}"
+        item = re.match(r"-(\w)", line)
+        advice = f"; an item of a list has a space behind its dash: '- {line[1:60]}'" if item else ""
+        return start.line, start.column, f"expected 'key: value', got {line[:60]!r}{advice}"
     if context == "while scanning a quoted scalar":
         return start.line, start.column, "this quote is never closed"
     if context == "while parsing a flow node":
