@@ -61,6 +61,7 @@ from tdt._ops.layer_norm import *
 from tdt._ops.least_squares import *
 from tdt._ops.linalg import *
 from tdt._ops.linear import *
+from tdt._ops.lobpcg import *
 from tdt._ops.loss import *
 from tdt._ops.low_rank import *
 from tdt._ops.lu import *

@@ -258,7 +258,9 @@ def cond(input: Tensor, p: Any = None) -> Tensor:
     if not input.numel():
         return matrix_norm(input, "fro")
     inverse, info = _inv(input)
-    return (matrix_norm(input, p) * matrix_norm(inverse, p)).masked_fill(info != 0, math.inf)
+    singular = info != 0
+    inverse = inverse.masked_fill(singular.unsqueeze(-1).unsqueeze(-1), 0)
+    return (matrix_norm(input, p) * matrix_norm(inverse, p)).masked_fill(singular, math.inf)
 
 
 fronts(globals(), __all__)

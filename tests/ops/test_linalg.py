@@ -1,0 +1,226 @@
+"""Linear algebra where PyTorch's op database does not ask: singular matrices, codes, odd shapes, words of errors, lobpcg."""
+
+import numpy as np
+import pytest
+import scipy.linalg
+
+import tdt
+from tests.helpers import require_torch
+
+torch = require_torch()
+
+from tests.parity.compare import difference, error_difference, first_clause  # noqa: E402
+from tests.parity.opdb import attempt  # noqa: E402
+
+INDEFINITE = [[1.0, 2.0], [2.0, 1.0]]
+
+
+def small(t):
+    return t.diag(t.tensor([1.0, 1e-3]))
+
+
+def int32(t, *values):
+    return t.tensor(values, dtype=t.int32)
+
+
+AGREE = {
+    "cholesky_ex: which minor": lambda t: tuple(t.linalg.cholesky_ex(t.tensor([[[1.0, 0.0], [0.0, 1.0]], INDEFINITE]))),
+    "cholesky: the upper triangle alone": lambda t: t.linalg.cholesky(t.tensor([[4.0, 2.0], [9.0, 5.0]]), upper=True),
+    "inv_ex: singular": lambda t: t.linalg.inv_ex(t.stack([t.eye(2), t.zeros(2, 2)])).info,
+    "solve_ex: singular": lambda t: tuple(t.linalg.solve_ex(t.zeros(2, 2), t.ones(2))),
+    "solve_ex: codes are A's": lambda t: t.linalg.solve_ex(t.zeros(2, 1, 1), t.ones(3, 2, 1, 1)).info,
+    "solve: no equations": lambda t: t.linalg.solve(t.zeros(2, 0, 0), t.zeros(2, 0, 3)),
+    "solve_triangular: a zero": lambda t: t.linalg.solve_triangular(t.zeros(2, 2), t.ones(2, 1), upper=True),
+    "solve_triangular: broadcast": lambda t: t.linalg.solve_triangular(
+        t.tensor([[2.0, 7.0], [1.0, 4.0]]), t.arange(12.0).reshape(3, 2, 2), upper=False, left=False),
+    "lu: singular": lambda t: tuple(t.lu(t.zeros(2, 2), get_infos=True)),
+    "lu_factor_ex: which pivot": lambda t: tuple(t.linalg.lu_factor_ex(t.tensor([[1.0, 2.0], [2.0, 4.0]]))),
+    "lu_unpack: pivots alone": lambda t: tuple(t.lu_unpack(t.eye(2), int32(t, 2, 2), unpack_data=False)),
+    "lu_unpack: factors alone": lambda t: tuple(t.lu_unpack(t.ones(2, 2), int32(t, 2, 2), unpack_pivots=False)),
+    "lu: empty": lambda t: tuple(t.linalg.lu(t.zeros(2, 0, 3))),
+    "lstsq: vectors": lambda t: t.linalg.lstsq(t.tensor([[[1.0, 0.0], [1.0, 1.0], [1.0, 2.0]]]), t.tensor([[1.0, 3.0, 6.0]]))[0],
+    "lstsq: residuals": lambda t: tuple(t.linalg.lstsq(
+        t.tensor([[1.0, 0.0], [1.0, 1.0], [1.0, 2.0]]), t.tensor([[1.0], [3.0], [6.0]]), driver="gelsd")),
+    "lstsq: low rank": lambda t: tuple(t.linalg.lstsq(t.ones(3, 2), t.ones(3, 1), driver="gelss"))[:3],
+    "lstsq: rcond": lambda t: t.linalg.lstsq(small(t), t.ones(2, 1), rcond=1e-2)[::2],
+    "lstsq: nothing": lambda t: tuple(t.linalg.lstsq(t.zeros(0, 2), t.zeros(0, 3))),
+    "pinv: rcond": lambda t: t.linalg.pinv(small(t), 1e-2),
+    "pinv: atol": lambda t: t.linalg.pinv(small(t), atol=1e-2),
+    "pinv: a tensor": lambda t: t.linalg.pinv(t.stack([small(t)] * 2), atol=t.tensor([1e-2, 0.0])),
+    "pinv: both": lambda t: t.linalg.pinv(small(t), atol=1e-4, rtol=1e-2),
+    "matrix_rank: tol": lambda t: t.linalg.matrix_rank(t.eye(3).expand(2, 3, 3), tol=t.tensor([0.5, 2.0])),
+    "matrix_rank: Hermitian": lambda t: t.linalg.matrix_rank(small(t), 0.1, True),
+    "matrix_rank: empty": lambda t: t.linalg.matrix_rank(t.zeros(2, 0, 3)),
+    "cond: singular": lambda t: [t.linalg.cond(t.zeros(2, 2), p) for p in (1, "fro", "nuc", float("inf"))],
+    "cond: empty": lambda t: t.linalg.cond(t.zeros(3, 0, 0)),
+    "cond: 2 and -2": lambda t: [t.linalg.cond(t.tensor([[3.0, 0.0], [0.0, 2.0], [0.0, 0.0]]), p) for p in (2, -2)],
+    "matrix_exp: empty": lambda t: t.matrix_exp(t.zeros(2, 0, 0)),
+    "matrix_exp: large": lambda t: t.linalg.matrix_exp(t.tensor([[0.0, 30.0], [-30.0, 0.0]], dtype=t.float64)),
+    "vander: a number": lambda t: t.linalg.vander(t.tensor(3), N=3),
+    "eigvals: a rotation": lambda t: t.linalg.eigvals(t.tensor([[0.0, 1.0], [-1.0, 0.0]])),
+    "eig: real eigenvalues": lambda t: t.linalg.eig(t.eye(2)).eigenvalues,
+    "householder_product: no reflections": lambda t: t.linalg.householder_product(t.ones(3, 2), t.ones(0)),
+    "householder_product: any factors": lambda t: t.linalg.householder_product(
+        t.arange(6.0).reshape(3, 2), t.tensor([0.5, 0.0])),
+    "chain_matmul: one": lambda t: t.chain_matmul(t.ones(2, 2)),
+    "linalg.cross: broadcast": lambda t: t.linalg.cross(t.ones(1, 3), t.arange(6.0).reshape(2, 3)),
+    "by keyword": lambda t: [
+        t.linalg.cond(input=t.eye(2)), t.linalg.eigvalsh(input=t.eye(2)), t.linalg.inv(A=t.eye(2)),
+        t.cholesky_solve(input=t.ones(2, 1), input2=t.eye(2)), t.triangular_solve(input=t.ones(2, 1), A=t.eye(2))[0],
+        t.linalg.lstsq(input=t.eye(2), b=t.ones(2, 1))[0], t.linalg.tensorsolve(input=t.eye(2), other=t.ones(2)),
+        t.linalg.pinv(input=t.eye(2), rcond=0.1), t.eye(2).ormqr(input2=t.ones(2), input3=t.eye(2))],
+}  # fmt: skip
+
+REFUSED = {
+    "cholesky": lambda t: t.cholesky(t.tensor(INDEFINITE)),
+    "cholesky: in a batch": lambda t: t.linalg.cholesky(t.tensor([[[1.0, 0.0], [0.0, 1.0]], INDEFINITE])),
+    "cholesky_ex: checked": lambda t: t.linalg.cholesky_ex(t.tensor(INDEFINITE), check_errors=True),
+    "inv": lambda t: t.linalg.inv(t.zeros(2, 2)),
+    "inverse: in a batch": lambda t: t.inverse(t.ones(3, 2, 2)),
+    "inv_ex: checked": lambda t: t.linalg.inv_ex(t.zeros(2, 2), check_errors=True),
+    "inverse: not square": lambda t: t.zeros(2, 3).inverse(),
+    "solve": lambda t: t.linalg.solve(t.zeros(2, 2, 2), t.ones(2, 2, 1)),
+    "solve_ex: checked": lambda t: t.linalg.solve_ex(t.zeros(2, 2), t.ones(2), check_errors=True),
+    "solve: rows": lambda t: t.linalg.solve(t.eye(2), t.ones(3)),
+    "solve: columns": lambda t: t.linalg.solve(t.eye(2), t.ones(2), left=False),
+    "solve: dtypes": lambda t: t.linalg.solve(t.eye(2), t.ones(2, dtype=t.float64)),
+    "lu_factor": lambda t: t.linalg.lu_factor(t.zeros(3, 2, 2)),
+    "lu_factor_ex: checked": lambda t: t.linalg.lu_factor_ex(t.zeros(2, 2), check_errors=True),
+    "lu: without pivots": lambda t: t.linalg.lu(t.eye(2), pivot=False),
+    "lu: a vector": lambda t: t.linalg.lu(t.ones(2)),
+    "lu_solve: int64 pivots": lambda t: t.linalg.lu_solve(t.eye(2), t.tensor([1, 2]), t.ones(2, 1)),
+    "lu_solve: too few pivots": lambda t: t.linalg.lu_solve(t.eye(2), int32(t, 1), t.ones(2, 1)),
+    "lu_solve: rows": lambda t: t.linalg.lu_solve(t.eye(2), int32(t, 1, 2), t.ones(3, 1)),
+    "lu_unpack: int64 pivots": lambda t: t.lu_unpack(t.eye(2), t.tensor([1, 2])),
+    "solve_triangular: rows": lambda t: t.linalg.solve_triangular(t.eye(2), t.ones(3, 1), upper=True),
+    "solve_triangular: a vector": lambda t: t.linalg.solve_triangular(t.eye(2), t.ones(2), upper=True),
+    "triangular_solve: a vector": lambda t: t.triangular_solve(t.ones(2), t.eye(2)),
+    "triangular_solve: rows": lambda t: t.triangular_solve(t.ones(3, 1), t.eye(2)),
+    "cholesky_solve: rows": lambda t: t.cholesky_solve(t.ones(3, 1), t.eye(2)),
+    "cholesky_inverse: not square": lambda t: t.cholesky_inverse(t.ones(3, 2)),
+    "eig: nan": lambda t: t.linalg.eig(t.full((2, 2), float("nan"))),
+    "eigh: UPLO": lambda t: t.linalg.eigh(t.eye(2), "X"),
+    "svd: driver": lambda t: t.linalg.svd(t.eye(2), driver="gesvd"),
+    "lstsq: rows": lambda t: t.linalg.lstsq(t.ones(3, 2), t.ones(4, 1)),
+    "lstsq: driver": lambda t: t.linalg.lstsq(t.ones(3, 2), t.ones(3, 1), driver="x"),
+    "lstsq: a vector": lambda t: t.linalg.lstsq(t.ones(3), t.ones(3, 1)),
+    "matrix_rank: a vector": lambda t: t.linalg.matrix_rank(t.ones(3)),
+    "cond: not square": lambda t: t.linalg.cond(t.ones(2, 3), "fro"),
+    "cond: order": lambda t: t.linalg.cond(t.ones(2, 2), "x"),
+    "matrix_exp: not square": lambda t: t.matrix_exp(t.ones(2, 3)),
+    "matrix_power: singular": lambda t: t.linalg.matrix_power(t.zeros(2, 2), -2),
+    "vander: N": lambda t: t.linalg.vander(t.ones(2), N=1),
+    "tensorinv: sizes": lambda t: t.linalg.tensorinv(t.ones(2, 3), 1),
+    "tensorinv: ind": lambda t: t.linalg.tensorinv(t.ones(2, 3), 0),
+    "tensorsolve: sizes": lambda t: t.linalg.tensorsolve(t.ones(2, 3), t.ones(2)),
+    "householder_product: wide": lambda t: t.linalg.householder_product(t.ones(2, 3), t.ones(2)),
+    "householder_product: tau": lambda t: t.linalg.householder_product(t.ones(3, 2), t.ones(2, 2)),
+    "ormqr: rows": lambda t: t.ormqr(t.ones(3, 2), t.ones(2), t.ones(2, 3)),
+    "ormqr: dimensions": lambda t: t.ormqr(t.ones(3, 2), t.ones(2), t.ones(1, 3, 3)),
+    "ldl_solve: pivots": lambda t: t.linalg.ldl_solve(t.eye(2), int32(t, 1, 2, 3), t.ones(2, 1)),
+    "linalg.cross: dimensions": lambda t: t.linalg.cross(t.ones(3), t.ones(2, 3)),
+    "multi_dot: one": lambda t: t.linalg.multi_dot([t.ones(2, 2)]),
+    "chain_matmul: none": lambda t: t.chain_matmul(),
+    "pca_lowrank: q": lambda t: t.pca_lowrank(t.ones(4, 3), q=4),
+    "lobpcg: few rows": lambda t: t.lobpcg(t.eye(5), k=2),
+    "geqrf: no derivative": lambda t: t.geqrf(t.ones(2, 2, requires_grad=True))[0].sum().backward(),
+}  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore:torch.chain_matmul", "ignore:torch.lu is", "ignore:torch.triangular_solve")
+@pytest.mark.parametrize("call", AGREE.values(), ids=AGREE)
+def test_results_are_pytorchs(call):
+    assert difference(call(tdt), call(torch)) is None
+
+
+@pytest.mark.filterwarnings("ignore:torch.chain_matmul", "ignore:torch.triangular_solve", "ignore:torch.cholesky")
+@pytest.mark.parametrize("call", REFUSED.values(), ids=REFUSED)
+def test_errors_begin_with_pytorchs_words(call):
+    (_, ours), (_, theirs) = attempt(call, tdt), attempt(call, torch)
+    assert theirs is not None
+    assert error_difference(ours, theirs) is None
+    assert first_clause(ours) == first_clause(theirs)
+
+
+@pytest.mark.parametrize("make", [lambda: tdt.linalg.inv(tdt.zeros(2, 2)), lambda: tdt.linalg.cholesky(-tdt.eye(2)),
+                                  lambda: tdt.linalg.ldl_factor(tdt.zeros(2, 2))])  # fmt: skip
+def test_a_matrix_without_inverse_or_factors_raises_linalgerror(make):
+    with pytest.raises(tdt.linalg.LinAlgError):
+        make()
+
+
+def test_every_name_of_torch_linalg_is_here():
+    theirs = {n for n in dir(torch.linalg) if n[0] != "_" and getattr(torch.linalg, n) is not torch.Tensor} - {
+        "common_notes"
+    }
+    assert theirs - set(tdt.linalg.__all__) == set()
+
+
+def test_shapes_without_values_do_not_fail_where_values_would():
+    """Of zeros, which stand in for values, there is no inverse."""
+    from tdt._meta import meta, stand_in
+
+    with meta():
+        A, b = stand_in((2, 3, 3)), stand_in((2, 3, 1))
+        found = [
+            tdt.linalg.inv(A), tdt.linalg.solve(A, b), tdt.linalg.cholesky(A), tdt.linalg.solve_triangular(A, b, upper=True),
+            tdt.cholesky_solve(b, A), tdt.linalg.lu_factor(A).LU, tdt.linalg.pinv(A), tdt.linalg.det(A),
+        ]  # fmt: skip
+    assert [tuple(x.shape) for x in found] == [
+        (2, 3, 3),
+        (2, 3, 1),
+        (2, 3, 3),
+        (2, 3, 1),
+        (2, 3, 1),
+        (2, 3, 3),
+        (2, 3, 3),
+        (2,),
+    ]
+
+
+def symmetric_pair(*batch, m=40):
+    g = np.random.default_rng(3)
+    C, D = g.standard_normal((2, *batch, m, m))
+    return C + C.swapaxes(-1, -2), D @ D.swapaxes(-1, -2) / m + np.eye(m)
+
+
+@pytest.mark.parametrize("largest", [True, False])
+@pytest.mark.parametrize("general", [True, False])
+def test_lobpcg_finds_the_extreme_eigenvalues(largest, general):
+    a, b = symmetric_pair()
+    A, B = tdt.tensor(a), tdt.tensor(b) if general else None
+    steps = []
+    tdt.manual_seed(0)
+    E, X = tdt.lobpcg(A, k=3, B=B, largest=largest, tracker=lambda at: steps.append(at.ivars["istep"]))
+    every = scipy.linalg.eigvalsh(a, b if general else None)
+    np.testing.assert_allclose(E.numpy(), every[::-1][:3] if largest else every[:3], rtol=1e-9)
+    np.testing.assert_allclose((A @ X).numpy(), ((X if B is None else B @ X) * E).numpy(), atol=1e-5)
+    assert steps == list(range(len(steps))) and 1 < len(steps) < 200
+
+
+def test_lobpcg_takes_batches_and_stops_where_the_tracker_says():
+    a, _ = symmetric_pair(2)
+    tdt.manual_seed(0)
+    E, X = tdt.lobpcg(tdt.tensor(a), k=2)
+    np.testing.assert_allclose(E.numpy(), np.linalg.eigvalsh(a)[:, ::-1][:, :2], rtol=1e-9)
+    assert X.shape == (2, 40, 2)
+    seen = []
+
+    def stop(at):
+        seen.append(at.E)
+        at.bvars["force_stop"] = len(seen) == 3
+
+    tdt.lobpcg(tdt.tensor(a), k=2, tracker=stop)
+    assert len(seen) == 3
+
+
+def test_gradients_of_lobpcg_are_pytorchs():
+    a, _ = symmetric_pair(m=12)
+    found = []
+    for t in (tdt, torch):
+        A = t.tensor(a, requires_grad=True)
+        t.manual_seed(0)
+        E, X = t.lobpcg(A, k=2, tol=1e-12, niter=500)
+        (E.sum() + (X**2)[0].sum()).backward()
+        found.append(A.grad.numpy())
+    np.testing.assert_allclose(*found, atol=1e-7)
