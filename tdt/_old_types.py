@@ -143,7 +143,8 @@ def typename(obj: Any) -> str:
     ('torch.FloatTensor', 'tdt.nn.modules.linear.Linear')
     """
     if isinstance(obj, Tensor):
-        return f"torch.{'cuda.' if obj.is_cuda else ''}{_dtype.SCALAR_NAMES[obj.dtype]}Tensor"
+        kind = ("cuda." if obj.is_cuda else "") + ("sparse." if obj.is_sparse else "")
+        return f"torch.{kind}{_dtype.SCALAR_NAMES[obj.dtype]}Tensor"
     if isinstance(obj, TensorType):
         return obj.full_name()
     named = obj if hasattr(obj, "__qualname__") else type(obj)

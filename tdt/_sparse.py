@@ -22,6 +22,17 @@ def on_sparse(op: Any, operands: tuple, statics: dict) -> Any:
     return TABLE[op.name](*operands, **statics)
 
 
+def as_taken(op: Any, grads: list) -> list:
+    """Gradients that arrive at `op`, the sparse ones made dense if its rules are not known to take them."""
+    if op.sparse or op.name in TABLE:
+        return grads
+    return [g if g is None or not getattr(g, "is_sparse", False) else _dense(g) for g in grads]
+
+
+def _dense(g: Any) -> Any:
+    return g.dense() if isinstance(g, SparseCOO) else g.to_dense()
+
+
 class SparseCOO:
     """Coordinates and values: entry k is `values[k]` at `indices[:, k]`; entries at one place add up.
 

@@ -86,6 +86,8 @@ def to_device(array: Any, target: device) -> Any:
 
     AssertionError without any GPU, RuntimeError without that one, NotImplementedError from "meta", where no values are.
     """
+    if getattr(array, "is_sparse", False):
+        return array.to_device(target)
     if target.type == "meta":
         return array if array.__class__ is MetaArray else stand_in(array.shape, array.dtype).view(MetaArray)
     if array.__class__ is MetaArray:
@@ -172,7 +174,9 @@ def add_at(out: Any, index: tuple, values: Any) -> None:
 
 
 def byte_bounds(array: Any) -> tuple[int, int]:
-    """First byte and one past the last byte that `array` touches."""
+    """First byte and one past the last byte that `array` touches; a sparse one has no place of its own."""
+    if getattr(array, "is_sparse", False):
+        return 0, 0
     low = high = array.ctypes.data if isinstance(array, np.ndarray) else array.data.ptr
     if array.size == 0:
         return low, low

@@ -11,7 +11,7 @@ import numpy as np
 
 from tdt import _backend
 from tdt._graph import GraphNode
-from tdt._sparse import SparseCOO
+from tdt._sparse import SparseCOO, as_taken
 from tdt._tensor import Storage, Tensor, alias, wrap
 
 if TYPE_CHECKING:
@@ -148,6 +148,7 @@ class Node(GraphNode):
                 raise overwritten(array, storage, version, self)
             kept.append(array)
             storages.append(storage)
+        grads = grads if grads[0].__class__ is ndarray else as_taken(back.op, grads)
         fast = back.fast and not graph and grads[0].__class__ is not SparseCOO
         if not fast:
             kept = self._as_tensors(kept, storages)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tdt._dtype import SCALAR_NAMES, int64
 from tdt._layout import layout as Layout
 from tdt._layout import sparse_coo
 from tdt._ops import linalg, reduce
@@ -103,6 +104,8 @@ def spdiags(diagonals: Tensor, offsets: Tensor, shape: tuple[int, int], layout: 
     """
     if layout not in (None, sparse_coo):
         raise NotImplementedError(f"spdiags: tensors are made in layout tdt.sparse_coo, not {layout}")
+    if offsets.dtype is not int64:
+        raise RuntimeError(f"Offset Tensor must have dtype Long but got {SCALAR_NAMES[offsets.dtype]}")
     rows = diagonals if diagonals.ndim == 2 else diagonals.unsqueeze(0)
     steps = offsets.reshape(-1).tolist()
     if len(rows) != len(steps):

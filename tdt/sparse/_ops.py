@@ -189,8 +189,10 @@ for _name in BY_VALUE.split():
 
 @composed("pow")
 def _pow(x: Any, exponent: Any) -> Tensor:
-    if not is_coo(x) or isinstance(exponent, Tensor) or exponent == 0:
-        raise RuntimeError("pow: a sparse tensor takes a number other than 0 as exponent; call .to_dense() first")
+    if not is_coo(x) or isinstance(exponent, Tensor):
+        raise NotImplementedError("pow: a sparse tensor takes a number as exponent; call .to_dense() first")
+    if exponent == 0:
+        raise RuntimeError("pow: cannot raise to zeroth power on sparse tensor; it would make the result tensor dense")
     return _by_value("pow")(x, exponent)
 
 
@@ -214,9 +216,7 @@ def _clone(xp: ModuleType, x: Any, *, layout: Any = None) -> Any:
     return x.copy()
 
 
-@form("to_device")
-def _to_device(xp: ModuleType, x: Any, *, target: Any, source: Any) -> Any:
-    return x.to_device(target)
+form("to_device")(OPS["to_device"].forward)
 
 
 @composed("copy")
@@ -311,7 +311,7 @@ def _mul_front(x: Any, y: Any) -> Any:
 
 @form("div")
 def _div(xp: ModuleType, x: Any, y: Any) -> Any:
-    return x.with_values(x.values / _at(y, x))
+    return x.with_values(x.values / y)
 
 
 @composed("div")
@@ -321,7 +321,9 @@ def _div_front(x: Any, y: Any) -> Any:
         raise RuntimeError(
             f"Sparse division requires a scalar or zero-dim dense tensor divisor (got shape {shape} for divisor)"
         )
-    return apply(_div, (x, _spread(y, x)), {})
+    if isinstance(y, Tensor) and y.requires_grad:
+        return x * (1 / y)  # whose gradient by y is a sum over the entries
+    return apply(_div, (x, y), {})
 
 
 # -- sums -------------------------------------------------------------------------------------------------------------------
@@ -388,15 +390,22 @@ def _permute(xp: ModuleType, x: Any, *, dims: tuple[int, ...]) -> Any:
 @form("reshape")
 def _reshape(xp: ModuleType, x: Any, *, shape: tuple[int, ...]) -> Any:
     dense = x.values.shape[1:]
+    if dense and (shape[-len(dense) :] != dense or not math.prod(dense)):
+        x, dense = _all_sparse(x), ()
     within = shape[: len(shape) - len(dense)]
-    if shape[len(within) :] != dense or math.prod(within) != math.prod(x.shape[: len(x.indices)]):
-        raise NotImplementedError(f"reshape: sparse {list(x.shape)} into {list(shape)} would mix in dense dimensions")
     flat, rows = x.places, []
     for n in reversed(within):
         rows.append(flat % max(n, 1))
         flat = flat // max(n, 1)
     indices = x.xp.stack(rows[::-1]) if rows else x.indices[:0]
     return SparseCOO(indices, x.values, shape, x.coalesced)
+
+
+def _all_sparse(x: SparseCOO) -> SparseCOO:
+    """The same elements, each with coordinates in all dimensions."""
+    within = x.xp.stack([row.reshape(-1) for row in x.xp.indices(x.values.shape[1:])]).astype("int64")
+    indices = x.xp.concatenate([x.xp.repeat(x.indices, within.shape[1], 1), x.xp.tile(within, len(x.values))])
+    return SparseCOO(indices, x.values.reshape(-1), x.shape, x.coalesced)
 
 
 @form("unsqueeze")
@@ -492,6 +501,18 @@ def _slice(x: Tensor, *, spec: tuple) -> Tensor:
     if not rows:
         return values.sum(0)
     return coo(values, a.xp.stack(rows)[:, at], (*shape, *values.shape[1:]), True)
+
+
+@composed("slice_backward")
+def _slice_backward(g: Tensor, **statics: Any) -> Tensor:
+    return OPS["slice_backward"](to_dense(g), **statics)
+
+
+@composed("index_add")
+def _index_add(x: Tensor, index: Tensor, src: Tensor, **statics: Any) -> Tensor:
+    if is_coo(x):
+        raise NotImplementedError("index_add to a sparse tensor is not implemented; call .to_dense() first")
+    return OPS["index_add"](x, index, to_dense(src), **statics)
 
 
 @composed("unbind")

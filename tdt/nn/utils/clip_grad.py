@@ -39,7 +39,8 @@ def get_total_norm(
     >>> tdt.nn.utils.get_total_norm([tdt.tensor([3.0]), tdt.tensor([4.0])])
     tensor(5.)
     """
-    tensors, p = _listed(tensors), float(norm_type)
+    p = float(norm_type)
+    tensors = [t.coalesce().values() if t.is_sparse else t for t in _listed(tensors)]
     if not tensors:
         return wrap(np.zeros((), np.float32))
     xp = _backend.namespace(tensors[0]._a)
