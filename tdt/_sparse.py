@@ -13,6 +13,9 @@ from typing import Any
 from tdt import _backend
 
 TABLE: dict[str, Callable[..., Any]] = {}
+# Dense ops whose rules give a sparse gradient for a sparse one.
+PASSES = {"add", "cat", "clone", "conj_physical", "convert", "expand", "mul", "neg", "permute", "reshape", "stack", "sub",
+          "sum", "to_device", "unsqueeze"}  # fmt: skip
 
 
 def on_sparse(op: Any, operands: tuple, statics: dict) -> Any:
@@ -23,8 +26,8 @@ def on_sparse(op: Any, operands: tuple, statics: dict) -> Any:
 
 
 def as_taken(op: Any, grads: list) -> list:
-    """Gradients that arrive at `op`, the sparse ones made dense if its rules are not known to take them."""
-    if op.sparse or op.name in TABLE:
+    """Gradients that arrive at `op`, the sparse ones made dense if its rules do not take them."""
+    if op.sparse or op.name in PASSES:
         return grads
     return [g if g is None or not getattr(g, "is_sparse", False) else _dense(g) for g in grads]
 

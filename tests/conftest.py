@@ -14,7 +14,10 @@ import pytest
 
 # Group → (seconds, folders under tests/). A file takes the longest folder that fits; `@pytest.mark.budget` overrides.
 BUDGETS: dict[str, tuple[float, tuple[str, ...]]] = {
-    "op table": (180, ("_ops", "_backend", "autograd", "parity", "samples", "ops", "fft", "signal", "sparse", "testing")),
+    "op table": (
+        180,
+        ("_ops", "_backend", "autograd", "parity", "samples", "ops", "fft", "signal", "sparse", "testing"),
+    ),
     "nn": (120, ("nn", "optim", "utils/data")),
     "kernels": (90, ("_kernels",)),
     "toolkit": (120, ("train", "commands", "vision", "configs")),

@@ -6,6 +6,7 @@ indexing and joining take them; other operations say so and name `to_dense()`. G
 here differ from those of the same names in `tdt` in the gradient of a sparse operand: it is sparse, with the same places.
 """
 
+from tdt.sparse import _products  # noqa: F401  (which tells matmul of them)
 from tdt.sparse._check import check_sparse_tensor_invariants
 from tdt.sparse._functions import addmm, as_sparse_gradcheck, log_softmax, mm, softmax, spdiags, sum
 

@@ -4,7 +4,6 @@ others are composed of what they do with the values.
 
 from __future__ import annotations
 
-import importlib
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import fields
@@ -503,18 +502,6 @@ def _slice(x: Tensor, *, spec: tuple) -> Tensor:
     return coo(values, a.xp.stack(rows)[:, at], (*shape, *values.shape[1:]), True)
 
 
-@composed("slice_backward")
-def _slice_backward(g: Tensor, **statics: Any) -> Tensor:
-    return OPS["slice_backward"](to_dense(g), **statics)
-
-
-@composed("index_add")
-def _index_add(x: Tensor, index: Tensor, src: Tensor, **statics: Any) -> Tensor:
-    if is_coo(x):
-        raise NotImplementedError("index_add to a sparse tensor is not implemented; call .to_dense() first")
-    return OPS["index_add"](x, index, to_dense(src), **statics)
-
-
 @composed("unbind")
 def _unbind(x: Tensor, *, dim: int) -> tuple[Tensor, ...]:
     return tuple([x.select(dim, i) for i in range(x.shape[dim])])
@@ -538,67 +525,3 @@ def _index_select(x: Tensor, index: Tensor, *, dim: int) -> Tensor:
     indices = a.indices[:, at]
     indices[dim] = new
     return coo(values_of(x).index_select(0, wrap(at)), indices, shape)
-
-
-# -- products ---------------------------------------------------------------------------------------------------------------
-
-
-@form("matmul")
-def _matmul(xp: ModuleType, x: Any, y: Any) -> Any:
-    if not isinstance(x, SparseCOO):  # a dense one on the left: the transposed product
-        flipped = _matmul.forward(xp, _flipped(y), x if x.ndim == 1 else x.swapaxes(-1, -2))
-        return flipped if x.ndim == 1 else xp.ascontiguousarray(flipped.swapaxes(-1, -2))
-    if isinstance(y, SparseCOO):
-        return _both_sparse(x, y)
-    if x.ndim == 3:
-        return _batched(x, y)
-    return x.xp.ascontiguousarray(csr(x) @ y)
-
-
-def _flipped(x: SparseCOO) -> SparseCOO:
-    turned = [*range(x.ndim - 2), x.ndim - 1, x.ndim - 2]
-    return SparseCOO(x.indices[turned], x.values, tuple([x.shape[d] for d in turned]))
-
-
-def csr(x: SparseCOO) -> Any:
-    """A matrix as SciPy's (or CuPy's) compressed rows."""
-    library = importlib.import_module("scipy.sparse" if x.xp.__name__ == "numpy" else "cupyx.scipy.sparse")
-    return library.coo_matrix((x.values, tuple(x.indices)), x.shape).tocsr()
-
-
-def _both_sparse(x: SparseCOO, y: SparseCOO) -> SparseCOO:
-    made = (csr(x) @ csr(y)).tocoo()
-    indices = x.xp.stack([made.row, made.col]).astype("int64")
-    return SparseCOO(indices, made.data, made.shape).coalesce()
-
-
-def _batched(x: SparseCOO, y: Any) -> Any:
-    """One product with the matrices of x along a diagonal, and those of y above each other."""
-    b, n, m = x.shape
-    batch, row, column = x.indices
-    wide = SparseCOO(x.xp.stack([batch * n + row, batch * m + column]), x.values, (b * n, b * m))
-    return (csr(wide) @ y.reshape(b * m, -1)).reshape(b, n, -1)
-
-
-@composed("matmul")
-def _matmul_front(x: Tensor, y: Tensor) -> Tensor:
-    for t in (x, y):
-        if is_coo(t) and t._a.values.ndim > 1:
-            raise NotImplementedError(
-                "matmul of a sparse tensor with dense dimensions is not implemented; call .to_dense()"
-            )
-    ranks = (x.ndim, y.ndim)
-    if ranks not in ((2, 2), (2, 1), (1, 2), (3, 3)) or (ranks == (3, 3) and (not is_coo(x) or is_coo(y))):
-        raise NotImplementedError(
-            f"matmul of sparse tensors takes matrices, a matrix and a vector, or a sparse batch times a dense one; got "
-            f"{list(x.shape)} and {list(y.shape)}; call .to_dense() first"
-        )
-    if (is_coo(x) and x.ndim == 1) or (is_coo(y) and y.ndim == 1):
-        raise NotImplementedError("matmul of a sparse vector is not implemented; call .to_dense() first")
-    return apply(_matmul, (x, y), {})
-
-
-@composed("linear")
-def _linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    product = x @ weight.t()
-    return product if bias is None else product + bias
