@@ -174,8 +174,8 @@ def _check_classes(term: Term, given: Tensor, wanted: Any, split: Split, watch: 
     if term.target != "target" or not scores or classes <= given.shape[1]:
         return
     last = next((row for row in reversed(watch.rows) if row.parameters), watch.rows[-1])
-    scores = f"{given.shape[1]} score{'' if given.shape[1] == 1 else 's'}"
-    message = f"{last.layer} gives {scores}, but {split.component.name} has {classes} classes"
+    count = f"{given.shape[1]} score{'' if given.shape[1] == 1 else 's'}"
+    message = f"{last.layer} gives {count}, but {split.component.name} has {classes} classes"
     part = next((part for module, part in watch.sources.items() if watch.names[module] == last.name), None)
     errors.add(part or "model", message, kind="shape")
 
