@@ -359,7 +359,7 @@ FOR_UNARY = {
     "invert": _invert,
 }
 PROPERTIES: dict[str, Callable[[Tensor], Any]] = {
-    "T": lambda self: self.permute(*range(self.ndim)[::-1]),
+    "T": lambda self: OPS["permute"](self, dims=tuple(range(self._a.ndim))[::-1]),
     "mT": lambda self: _matrices(self, "mT").transpose(-2, -1),
     "H": lambda self: shape.t(self).conj(),
     "mH": lambda self: _matrices(self, "mH").transpose(-2, -1).conj(),

@@ -30,8 +30,8 @@ def wrap_dim(dim: Any, ndim: int, scalar_ok: bool = True) -> int:
 
     IndexError outside [-ndim, ndim); TypeError for what is no integer.
     """
-    if dim.__class__ is int and 0 <= dim < ndim:
-        return dim
+    if dim.__class__ is int and -ndim <= dim < ndim:
+        return dim if dim >= 0 else dim + ndim
     try:
         dim = operator.index(dim)
     except TypeError:

@@ -19,11 +19,12 @@ from tdt._overlap import SHARED, follow
 from tdt._tensor import Tensor, wrap
 from tdt.autograd._inplace import check_writable, write
 from tdt.autograd._mode import state
-from tdt.autograd._op import apply, op
+from tdt.autograd._op import apply, op, unary
 
 __all__ = ["argwhere", "index_put", "nonzero", "nonzero_static"]
 
 BASIC = (int, slice, type(None), type(...))
+PLAIN = {int, type(None)}
 
 
 def getitem(x: Tensor, key: Any) -> Tensor:
@@ -40,8 +41,25 @@ def getitem(x: Tensor, key: Any) -> Tensor:
         return slice_view(x, spec=(_range(key), ...))
     if kind is Tensor and key._a.dtype == np.int64 and key._a.ndim and x._a.ndim:
         return _index(x, key, dims=(0,))
+    if kind is tuple and (spec := _plain(x._a.shape, key)) is not None:
+        return unary(slice_view, x, {"spec": spec})
     viewed, indices = parse(x, key)
     return viewed if indices is None else index(viewed, indices)
+
+
+def _plain(shape: tuple[int, ...], key: tuple) -> tuple | None:
+    """The spec of a key of integers in range and slices; None for any other, which `parse` takes apart."""
+    spec: list[Any] = []
+    if len(key) > len(shape):
+        return None
+    for k, n in zip(key, shape, strict=False):
+        if k.__class__ is slice:
+            spec.append(_range(k))
+        elif k.__class__ is int and -n <= k < n:
+            spec.append(k)
+        else:
+            return None
+    return (*spec, ...)
 
 
 def setitem(x: Tensor, key: Any, value: Any) -> None:
@@ -130,7 +148,9 @@ def _place(i: Any, shape: tuple[int, ...], d: int, position: int = 0) -> int:
 
 def _range(key: slice) -> tuple[Any, Any, Any]:
     """A slice as a hashable triple of ints; ValueError for a step that is not positive."""
-    start, stop, step = [None if v is None else operator.index(v) for v in (key.start, key.stop, key.step)]
+    start, stop, step = key.start, key.stop, key.step
+    if not {start.__class__, stop.__class__, step.__class__} <= PLAIN:
+        start, stop, step = [None if v is None else operator.index(v) for v in (start, stop, step)]
     if step is not None and step <= 0:
         raise ValueError("step must be greater than zero")
     return start, stop, step

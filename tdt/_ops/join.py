@@ -64,10 +64,11 @@ def cat(tensors: Sequence[Tensor], dim: int = 0, *, out: Tensor | None = None) -
     tensor([1, 2, 3])
     """
     tensors = _checked("cat", tensors)
-    refuse_shared(out, *tensors)
+    if out is not None:
+        refuse_shared(out, *tensors)
     shapes = [x._a.shape for x in tensors]
     first = len(shapes[0])
-    if not first or (0,) in shapes or any(len(s) != first for s in shapes):
+    if not first or (0,) in shapes or len({len(s) for s in shapes}) > 1:
         tensors = _alike(tensors, dim)
         first = tensors[0].ndim
     d = wrap_dim(dim, first)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Sequence
 from types import ModuleType
@@ -147,8 +148,12 @@ def permute(input: Tensor, dims: Any) -> Tensor:
     >>> tdt.permute(tdt.zeros(2, 3, 4), (2, 0, 1)).shape
     tdt.Size([4, 2, 3])
     """
-    dims = as_shape((dims,))
-    n = input._a.ndim
+    return unary(_permute, input, {"dims": _order(as_shape((dims,)), input._a.ndim)})
+
+
+@functools.lru_cache
+def _order(dims: tuple[int, ...], n: int) -> tuple[int, ...]:
+    """`dims`, which must name each of `n` dimensions once, counted from the front."""
     if len(dims) != n:
         raise RuntimeError(
             "permute(sparse_coo): number of dimensions in the tensor input does not match the length of the "
@@ -158,7 +163,7 @@ def permute(input: Tensor, dims: Any) -> Tensor:
     dims = tuple([wrap_dim(d, n) for d in dims])
     if len(set(dims)) != n:
         raise RuntimeError("permute(): duplicate dims are not allowed.")
-    return _permute(input, dims=dims)
+    return dims
 
 
 def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
@@ -170,10 +175,13 @@ def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
     """
     n = input._a.ndim
     a, b = wrap_dim(dim0, n), wrap_dim(dim1, n)
-    order = [*range(n)]
-    if n:
-        order[a], order[b] = b, a
-    return label(unary(_permute, input, {"dims": tuple(order)}), "TransposeBackward0")
+    return label(unary(_permute, input, {"dims": _swapped(n, a, b)}), "TransposeBackward0")
+
+
+@functools.lru_cache
+def _swapped(n: int, a: int, b: int) -> tuple[int, ...]:
+    """The order of `n` dimensions with two exchanged."""
+    return tuple([b if d == a else a if d == b else d for d in range(n)])
 
 
 swapaxes, swapdims = spelled(transpose, "axis0", "axis1"), transpose
@@ -240,14 +248,16 @@ def squeeze(input: Tensor, dim: Any = None) -> Tensor:
     variant = 0 if dim is None else 1 if isinstance(dim, int) else 2
     if dim is None:
         drop: Any = range(len(shape))
+    elif variant == 1:
+        drop = [wrap_dim(dim, len(shape))]
     else:
-        drop = [wrap_dim(d, len(shape)) for d in ((dim,) if isinstance(dim, int) else dim)]
+        drop = [wrap_dim(d, len(shape)) for d in dim]
         if len(set(drop)) != len(drop):
             raise RuntimeError(
                 f"dim {next(d for d in drop if drop.count(d) > 1)} appears multiple times in the list of dims"
             )
-    result = _squeeze(input, dims=tuple([d for d in drop if d < len(shape) and shape[d] == 1]))
-    return label(result, f"SqueezeBackward{variant}")
+    dims = tuple([d for d in drop if d < len(shape) and shape[d] == 1])
+    return label(unary(_squeeze, input, {"dims": dims}), f"SqueezeBackward{variant}")
 
 
 @op(view=True)
@@ -277,7 +287,7 @@ def unsqueeze(input: Tensor, dim: int) -> Tensor:
 
 @op(view=True, broadcasts=False)
 def _expand(xp: ModuleType, x: Any, *, shape: tuple[int, ...]) -> Any:
-    return writable(xp, xp.broadcast_to(x, shape), x)
+    return x[...] if x.shape == shape else writable(xp, xp.broadcast_to(x, shape), x)
 
 
 @_expand.vjp("x")
@@ -307,6 +317,8 @@ def expand(input: Tensor, *sizes: Any, implicit: bool = False) -> Tensor:
     """
     sizes = as_shape(sizes)
     shape = input._a.shape
+    if sizes == shape:
+        return unary(_expand, input, {"shape": sizes})
     extra = len(sizes) - len(shape)
     if extra < 0:
         follow(input)

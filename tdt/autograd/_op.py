@@ -360,9 +360,7 @@ def _slow_plan(op: Op, key: tuple, arrays: list) -> tuple[Any, Plan]:
     if plan is None:
         plan = make_plan(op, key, arrays)
         plan.quick = plan.quick and not kernels_of(op)
-        plan.lane = plan.quick and op.lane
-        if len({k for k in key if not isinstance(k, type)}) > 1:
-            plan.by_rank, plan.lane = {}, False
+        plan.lane = plan.quick and op.lane and plan.by_rank is None
         op.plans[key] = plan
         if len(key) == 2 and key[0] is key[1]:
             op.plans[key[0]] = plan  # where `binary` looks first

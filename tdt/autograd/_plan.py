@@ -63,7 +63,9 @@ def make_plan(op: Op, key: tuple, arrays: list) -> Plan:
     if not part:
         check_category(op.name, op.dtypes, first)
     low = first.np if casts is None and first.np in _LOW and op.computes else None
-    return Plan(casts, low, casts is None and low is None and op.simple)
+    plan = Plan(casts, low, casts is None and low is None and op.simple)
+    plan.by_rank = {} if len({d for d, _ in tensors}) > 1 else None
+    return plan
 
 
 def check_kinds(op: Op, key: tuple) -> None:
