@@ -80,7 +80,11 @@ class SummaryWriter:
         return str(self.log_dir)
 
     def add_summary(self, made: Summary, global_step: int | None = None, walltime: float | None = None) -> None:
-        """A summary that a function of `tdt.utils.tensorboard.summary` has made."""
+        """A summary that a function of `tdt.utils.tensorboard.summary` has made.
+
+        >>> with SummaryWriter("runs/demo") as writer:
+        ...     writer.add_summary(summary.text("note", "made by hand"), global_step=1)
+        """
         self._get_file_writer().add_summary(made, global_step, walltime)
 
     def add_scalar(
@@ -92,6 +96,9 @@ class SummaryWriter:
         scalar_value: a number, or a tensor or array of one element.
         new_style: store it as a tensor, which TensorBoard loads faster; double_precision: as float64 (new style only).
         Raises ValueError for several elements, TypeError for what is no real number, OSError where the disk failed.
+
+        >>> with SummaryWriter("runs/demo") as writer:
+        ...     writer.add_scalar("train/loss", 0.25, global_step=1)
         """
         made = scalar(tag, scalar_value, new_style=new_style, double_precision=double_precision)
         self.add_summary(made, global_step, walltime)
@@ -103,6 +110,9 @@ class SummaryWriter:
         """Several numbers in one chart, `main_tag`: each key of `tag_scalar_dict` becomes a run of its own.
 
         The runs are the folders `log_dir/<main_tag>_<key>`, with `/` in main_tag replaced by `_`.
+
+        >>> with SummaryWriter("runs/demo") as writer:
+        ...     writer.add_scalars("loss", {"train": 0.25, "valid": 0.5}, global_step=1)
         """
         walltime = time.time() if walltime is None else walltime
         for key, value in tag_scalar_dict.items():
@@ -113,6 +123,9 @@ class SummaryWriter:
         """All values of `tensor`, with shape and type, for programs that read events: TensorBoard does not show it.
 
         Raises ValueError for 2 GiB and more.
+
+        >>> with SummaryWriter("runs/demo") as writer:
+        ...     writer.add_tensor("centres", tdt.rand(4, 2), global_step=1)
         """
         self.add_summary(summary.tensor_proto(tag, tensor), global_step, walltime)
 
@@ -125,6 +138,9 @@ class SummaryWriter:
         bins: "tensorflow", limits 10 % apart from 1e-12 to 1e20 and their negatives; else as `numpy.histogram` takes
         them: "auto", "fd", a number, or limits. max_bins: join neighbours until there are about so many.
         Raises ValueError for no values, or none in a bin.
+
+        >>> with SummaryWriter("runs/demo") as writer:
+        ...     writer.add_histogram("weights", tdt.randn(1000), global_step=1)
         """
         limits = self.default_bins if isinstance(bins, str) and bins == "tensorflow" else bins
         self.add_summary(summary.histogram(tag, values, limits, max_bins), global_step, walltime)
@@ -137,6 +153,9 @@ class SummaryWriter:
         """A histogram made elsewhere: moments of all values, the right limit of each bin, and its count.
 
         Raises ValueError where there are not as many limits as counts.
+
+        >>> with SummaryWriter("runs/demo") as writer:
+        ...     writer.add_histogram_raw("ages", 1, 40, 3, 60.0, 2001.0, [20, 40], [2, 1], global_step=1)
         """
         if len(bucket_limits) != len(bucket_counts):
             limits, counts = len(bucket_limits), len(bucket_counts)
@@ -152,6 +171,10 @@ class SummaryWriter:
 
         dataformats: which dimensions it has: CHW, HWC, HW, or any other order; with N it is a batch, as in `add_images`.
         Raises ValueError where they do not fit the shape.
+
+        >>> with SummaryWriter("runs/demo") as writer:
+        ...     writer.add_image("noise", tdt.rand(3, 32, 32), global_step=1)
+        ...     writer.add_image("grey", tdt.rand(32, 32), dataformats="HW")
         """
         self._get_file_writer().add_summary(
             summary.image(tag, img_tensor, dataformats=dataformats), global_step, walltime
@@ -161,7 +184,11 @@ class SummaryWriter:
         self, tag: str, img_tensor: Any, global_step: int | None = None, walltime: float | None = None,
         dataformats: str = "NCHW",
     ) -> None:  # fmt: skip
-        """A batch of images as one, in rows of eight; otherwise as `add_image`."""
+        """A batch of images as one, in rows of eight; otherwise as `add_image`.
+
+        >>> with SummaryWriter("runs/demo") as writer:
+        ...     writer.add_images("digits", tdt.rand(16, 1, 8, 8), global_step=1)
+        """
         self.add_image(tag, img_tensor, global_step, walltime, dataformats)
 
     def add_image_with_boxes(
@@ -171,6 +198,9 @@ class SummaryWriter:
         """An image with red boxes: `box_tensor` has a row (left, top, right, bottom), in pixels, for each.
 
         rescale: how many times larger it is shown. labels: a text for each box; another number of texts is ignored.
+
+        >>> with SummaryWriter("runs/demo") as writer:
+        ...     writer.add_image_with_boxes("found", tdt.rand(3, 64, 64), tdt.tensor([[8, 8, 40, 30]]), labels=["cat"])
         """
         texts = [labels] if isinstance(labels, str) else labels
         if texts is not None and len(texts) != len(box_tensor):
@@ -193,6 +223,9 @@ class SummaryWriter:
         """Films of shape (batch, frames, colours, height, width) side by side, `fps` frames a second, as a GIF.
 
         Values are those of `add_image`. Raises ValueError for another number of dimensions, or no frames.
+
+        >>> with SummaryWriter("runs/demo") as writer:
+        ...     writer.add_video("ball", tdt.rand(1, 8, 3, 32, 32), fps=8)
         """
         self.add_summary(summary.video(tag, vid_tensor, fps), global_step, walltime)
 
@@ -200,13 +233,21 @@ class SummaryWriter:
         self, tag: str, snd_tensor: Any, global_step: int | None = None, sample_rate: int = 44100,
         walltime: float | None = None,
     ) -> None:  # fmt: skip
-        """A sound: samples in [-1, 1], `sample_rate` a second. What is louder is cut, with a warning."""
+        """A sound: samples in [-1, 1], `sample_rate` a second. What is louder is cut, with a warning.
+
+        >>> with SummaryWriter("runs/demo") as writer:
+        ...     writer.add_audio("beep", tdt.sin(tdt.arange(8000) * 0.3), sample_rate=8000)
+        """
         self.add_summary(summary.audio(tag, snd_tensor, sample_rate), global_step, walltime)
 
     def add_text(
         self, tag: str, text_string: str, global_step: int | None = None, walltime: float | None = None
     ) -> None:
-        """A text, shown as Markdown."""
+        """A text, shown as Markdown.
+
+        >>> with SummaryWriter("runs/demo") as writer:
+        ...     writer.add_text("note", "learning rate **halved**", global_step=1)
+        """
         self.add_summary(summary.text(tag, text_string), global_step, walltime)
 
     def add_graph(
@@ -217,6 +258,9 @@ class SummaryWriter:
         input_to_model: a tensor, or a tuple of all arguments. The pass runs in evaluation mode and changes nothing.
         verbose: print the nodes. use_strict_trace: there for PyTorch's signature; outputs of any kind are taken.
         Raises TypeError without an input.
+
+        >>> with SummaryWriter("runs/demo") as writer:
+        ...     writer.add_graph(tdt.nn.Sequential(tdt.nn.Linear(4, 2), tdt.nn.ReLU()), tdt.ones(1, 4))
         """
         from tensorboard.compat.proto.config_pb2 import RunMetadata
         from tensorboard.compat.proto.step_stats_pb2 import DeviceStepStats, StepStats
@@ -246,6 +290,9 @@ class SummaryWriter:
         metadata: a label for each point, or a row of labels with `metadata_header` for the columns' names.
         label_img: an image for each point, shape (points, colours, height, width), in [0, 1].
         Raises ValueError where there are not as many as points.
+
+        >>> with SummaryWriter("runs/demo") as writer:
+        ...     writer.add_embedding(tdt.randn(3, 8), metadata=["cat", "dog", "cow"], global_step=1)
         """
         from tdt.utils.tensorboard._embedding import write_embedding
 
@@ -258,6 +305,9 @@ class SummaryWriter:
         """Precision against recall of `predictions`, probabilities, for the true or false `labels` of the same shape.
 
         num_thresholds: 127 at most. weights: how much each sample counts.
+
+        >>> with SummaryWriter("runs/demo") as writer:
+        ...     writer.add_pr_curve("cats", labels=tdt.tensor([0, 1, 1]), predictions=tdt.tensor([0.2, 0.6, 0.9]))
         """
         made = summary.pr_curve(tag, labels, predictions, num_thresholds, weights)
         self.add_summary(made, global_step, walltime)
@@ -267,7 +317,11 @@ class SummaryWriter:
         false_negative_counts: Any, precision: Any, recall: Any, global_step: int | None = None,
         num_thresholds: int = 127, weights: Any = None, walltime: float | None = None,
     ) -> None:  # fmt: skip
-        """A precision-recall curve computed elsewhere: each argument has a number for each threshold."""
+        """A precision-recall curve computed elsewhere: each argument has a number for each threshold.
+
+        >>> with SummaryWriter("runs/demo") as writer:
+        ...     writer.add_pr_curve_raw("cats", [2, 1], [3, 0], [0, 3], [0, 1], [0.4, 1.0], [1.0, 0.5], num_thresholds=2)
+        """
         counts = (true_positive_counts, false_positive_counts, true_negative_counts, false_negative_counts)
         made = summary.pr_curve_raw(tag, *counts, precision, recall, num_thresholds, weights)
         self.add_summary(made, global_step, walltime)
@@ -275,19 +329,30 @@ class SummaryWriter:
     def add_custom_scalars_multilinechart(
         self, tags: Iterable[str], category: str = "default", title: str = "untitled"
     ) -> None:
-        """One chart of several series of `add_scalar`; see `add_custom_scalars`."""
+        """One chart of several series of `add_scalar`; see `add_custom_scalars`.
+
+        >>> with SummaryWriter("runs/demo") as writer:
+        ...     writer.add_custom_scalars_multilinechart(["train/loss", "valid/loss"], title="loss")
+        """
         self.add_custom_scalars({category: {title: ["Multiline", list(tags)]}})
 
     def add_custom_scalars_marginchart(
         self, tags: Sequence[str], category: str = "default", title: str = "untitled"
     ) -> None:
-        """One chart of a series between two others: tags of the value, its lower and its upper bound."""
+        """One chart of a series between two others: tags of the value, its lower and its upper bound.
+
+        >>> with SummaryWriter("runs/demo") as writer:
+        ...     writer.add_custom_scalars_marginchart(["mean", "low", "high"], title="spread")
+        """
         self.add_custom_scalars({category: {title: ["Margin", tags]}})
 
     def add_custom_scalars(self, layout: Mapping[str, Mapping[str, Sequence[Any]]]) -> None:
         """Charts of several series: `{category: {chart: ["Multiline" or "Margin", tags]}}`. The last layout counts.
 
         Raises ValueError for a margin chart without exactly three tags.
+
+        >>> with SummaryWriter("runs/demo") as writer:
+        ...     writer.add_custom_scalars({"loss": {"both": ["Multiline", ["train/loss", "valid/loss"]]}})
         """
         self.add_summary(summary.custom_scalars(layout))
 
@@ -299,6 +364,9 @@ class SummaryWriter:
 
         colors: of the points, in [0, 255]; faces: three indices of points for each triangle.
         config_dict: settings of scene, camera and material, by three.js's names.
+
+        >>> with SummaryWriter("runs/demo") as writer:
+        ...     writer.add_mesh("cloud", tdt.rand(1, 100, 3), colors=tdt.randint(0, 256, (1, 100, 3)))
         """
         self._get_file_writer().add_summary(
             summary.mesh(tag, vertices, colors, faces, config_dict), global_step, walltime
@@ -313,6 +381,9 @@ class SummaryWriter:
 
         run_name: that run's folder, by default the time. hparam_domain_discrete: all values that a setting can take.
         Raises TypeError for what is no dict, ValueError for a setting that is neither number nor text.
+
+        >>> with SummaryWriter("runs/demo") as writer:
+        ...     writer.add_hparams({"lr": 0.1, "layers": 3}, {"accuracy": 0.9})
         """
         made = summary.hparams(hparam_dict, metric_dict, hparam_domain_discrete)
         with SummaryWriter(Path(self.log_dir, run_name or str(time.time()))) as writer:
