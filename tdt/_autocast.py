@@ -24,7 +24,9 @@ FLOAT32 = {"prod", "mse_loss", "huber_loss", "cross_entropy", "nll_loss", "binar
            "binary_cross_entropy_with_logits", "ctc_loss", "l1_loss", "smooth_l1_loss", "kl_div", "soft_margin_loss",
            "hinge_embedding_loss", "poisson_nll_loss", "cosine_embedding_loss", "margin_ranking_loss",
            "triplet_margin_loss", "multi_margin_loss", "multilabel_margin_loss", "cdist", "trace", "grid_sample",
-           "quantile", "nanquantile", "fft", "stft"}  # fmt: skip
+           "quantile", "nanquantile", "fft", "stft", "cholesky", "cholesky_inverse", "cholesky_solve", "eig", "eigh",
+           "eigvalsh", "geqrf", "householder_product", "inv", "lobpcg", "lstsq", "lu_factor", "lu_solve", "orgqr", "ormqr",
+           "pinv", "qr", "solve", "svd", "svdvals", "triangular_solve"}  # fmt: skip
 POOLS = {"avg_pool", "max_pool", "max_pool_with_indices"}  # in three dimensions these, too
 LOW = (_dtype.bfloat16.np, _dtype.float16.np)
 

@@ -42,6 +42,10 @@ CASES = """
     x.new_zeros(2)@v[:2]|torch.svd(x)[1]|torch.cholesky(x@x.T+torch.eye(4))|F.conv_transpose2d(im,w.transpose(0,1))
     F.bilinear(x,x,w4)|F.batch_norm(im.bfloat16(),v[:2],v[2:])|F.grid_sample(im,grid.bfloat16())|lstm(b3)[0]
     lstm(b3)[1][1]|gru(b3)[0]|rnn(b3)[0]|lstm_cell(x)[0]|gru_cell(x)|rnn_cell(x)|mha(b3,b3,b3)[0]|encoder(b3)
+    torch.linalg.solve(xb,xb)|torch.linalg.eigvals(xb)|torch.linalg.svd(xb)[1]|torch.linalg.eigh(xb)[0]|torch.geqrf(xb)[1]
+    torch.cholesky_inverse(x)|torch.cholesky_solve(xb,x)|torch.linalg.lstsq(xb,xb)[0]|torch.linalg.householder_product(x,v)
+    torch.ormqr(xb,v,x)|torch.linalg.matrix_rank(xb)|torch.linalg.tensorinv(xb,1)|torch.pinverse(xb)|torch.linalg.svdvals(xb)
+    torch.triangular_solve(xb,x)[0]|torch.linalg.cond(xb)|torch.inverse(xb)|torch.svd_lowrank(x,q=2)[1]
     x.clone().addmm_(x,x)|torch.mm(x,x,out=torch.empty(4,4))"""
 MODULES = {"lstm": "LSTM(4, 4)", "gru": "GRU(4, 4)", "rnn": "RNN(4, 4)", "lstm_cell": "LSTMCell(4, 4)",
            "gru_cell": "GRUCell(4, 4)", "rnn_cell": "RNNCell(4, 4)", "mha": "MultiheadAttention(4, 2)",

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tdt._autocast import casts_as_one
 from tdt._dtype import LAPACK
 from tdt._node_names import shown_as
 from tdt._ops._calls import fronts
@@ -57,6 +58,7 @@ def _reflect(input: Tensor, tau: Tensor, other: Tensor, adjoint: bool = False) -
     return other - V @ _solve_triangular(inner, scale * (V.mH @ other), upper=True, unitriangular=True)
 
 
+@casts_as_one
 @with_out
 @shown_as("LinalgHouseholderProductBackward0")
 def householder_product(input: Tensor, tau: Tensor) -> Tensor:
@@ -98,6 +100,7 @@ def _check_tau(name: str, A: Tensor, tau: Tensor) -> None:
         raise RuntimeError(f"{name}: tau dtype {tau.dtype} does not match input dtype {A.dtype}")
 
 
+@casts_as_one
 @with_out
 @shown_as("LinalgHouseholderProductBackward0")
 def orgqr(input: Tensor, input2: Tensor) -> Tensor:
@@ -111,6 +114,7 @@ def orgqr(input: Tensor, input2: Tensor) -> Tensor:
     return _product(input, input2)
 
 
+@casts_as_one
 @with_out
 @shown_as("OrmqrBackward0")
 def ormqr(input: Tensor, input2: Tensor, input3: Tensor, left: bool = True, transpose: bool = False) -> Tensor:

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from tdt import _dtype
+from tdt._autocast import casts_as_one
 from tdt._ops._calls import fronts
 from tdt._ops.decompositions import linalg_cholesky
 from tdt._ops.eigen import eigh
@@ -19,6 +20,7 @@ from tdt.autograd._mode import no_grad
 __all__ = ["lobpcg"]
 
 
+@casts_as_one
 def lobpcg(
     A: Tensor,
     k: int | None = None,

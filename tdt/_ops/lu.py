@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tdt import _backend, _dtype
+from tdt._autocast import casts_as_one
 from tdt._dtype import LAPACK
 from tdt._node_names import shown_as
 from tdt._ops._calls import fronts
@@ -254,6 +255,7 @@ def _check_factors(name: str, LU: Tensor, pivots: Tensor) -> None:
                            f"{list(pivots.shape)} instead")  # fmt: skip
 
 
+@casts_as_one
 @with_out
 @shown_as("LinalgLuSolveBackward0")
 def lu_solve(input: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:

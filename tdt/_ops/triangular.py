@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tdt._autocast import casts_as_one
 from tdt._dtype import LAPACK
 from tdt._node_names import shown_as
 from tdt._ops._calls import fronts
@@ -82,6 +83,7 @@ def solve_triangular(
     return triangular_right(B, input, upper, unitriangular)
 
 
+@casts_as_one
 @with_out
 @shown_as("TriangularSolveBackward0")
 def triangular_solve(
@@ -113,6 +115,7 @@ def triangular_solve(
     return return_type("triangular_solve", ("solution", "cloned_coefficient"))(X, clone)
 
 
+@casts_as_one
 @with_out
 @shown_as("CholeskySolveBackward0")
 def cholesky_solve(input: Tensor, input2: Tensor, upper: bool = False) -> Tensor:
@@ -141,6 +144,7 @@ def cholesky_solve(input: Tensor, input2: Tensor, upper: bool = False) -> Tensor
     return _solve_triangular(lower.mH, _solve_triangular(lower, input, upper=False), upper=True)
 
 
+@casts_as_one
 @with_out
 @shown_as("CholeskyInverseBackward0")
 def cholesky_inverse(input: Tensor, upper: bool = False) -> Tensor:
