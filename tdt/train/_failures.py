@@ -55,7 +55,7 @@ class Explained:
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, REFUSALS):
             advice = "; lower data.loader.batch_size" if isinstance(error, MemoryError) else ""
-            text = f"{self._where()}: {reason(error)}{advice}; --traceback shows where in the program"
+            text = f"{self._where()}: {reason(error).rstrip('.')}{advice}; --traceback shows where in the program"
             raise StepError(text) from error
 
 

@@ -35,7 +35,8 @@ def mapped(function: Callable[[Any], Any], value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: mapped(function, item) for key, item in value.items()}
     if isinstance(value, (tuple, list)):
-        return type(value)([mapped(function, item) for item in value])
+        made = [mapped(function, item) for item in value]
+        return type(value)._make(made) if hasattr(value, "_fields") else type(value)(made)
     return function(value)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import tdt
 from tdt import Tensor, nn
 from tdt._meta import meta, stand_in
-from tdt.train._failures import REFUSALS
+from tdt.train._failures import REFUSALS, reason
 from tdt.train.config import Component, ConfigErrors
 from tdt.train.config.metrics import Measure
 from tdt.train.data import Split
@@ -118,8 +118,9 @@ def check_shapes(
             part = sources[failed[0]]
             which = f", as {watch.names[failed[0]]} of the block used in line {part.used.line}" if part.used else ""
             several = next((x for x in failed[1] if isinstance(x, (tuple, list, dict))), None)
-            said = _sentence(error)
-            if several is not None:
+            is_ours = type(failed[0]).__module__.startswith("tdt.")
+            said = _sentence(error) if is_ours else reason(error).rstrip(".")
+            if several is not None and is_ours:
                 given = f"a {type(several).__name__} of {len(several)}"
                 said = f"takes one tensor, but is given {given}; put Pick before it, as in Pick(0)"
             errors.add(part, f"{said}; {watch.origin(failed[1])}{which}", kind="shape")

@@ -146,6 +146,16 @@ class Dim(Transform):
 """
 
 
+def test_a_mistake_in_a_layer_of_ones_own_is_told_as_it_is(config):
+    (config.parent / "my_layers.py").write_text(
+        CODE.replace("self.by\n\n\nclass MeanLoss", "self.bye\n\n\nclass MeanLoss")
+    )
+    with pytest.raises(
+        ConfigError, match="model.1: AttributeError: 'Scale' object has no attribute 'bye'; its input comes"
+    ):
+        build(load(config))
+
+
 def test_a_workers_process_that_is_not_forked_knows_the_users_data_and_transforms(config):
     (config.parent / "my_layers.py").write_text(CODE + OWN_DATA)
     text = CONFIG.replace("Digits(split=valid)", "Odd", 1).replace("[ToTensor]", "[ToTensor, Dim]")

@@ -58,6 +58,8 @@ optimizer: Adam(lr=1e-2)
 train: {epochs: 1}
 """
 OWN = """\
+from collections import namedtuple
+
 import numpy as np
 from tdt.utils.data import Dataset
 
@@ -74,6 +76,15 @@ class Named(Trios):
     def __getitem__(self, i):
         a, b, label = super().__getitem__(i)
         return {"a": a, "b": b, "target": label}
+
+
+Both = namedtuple("Both", "a b")
+
+
+class Tupled(Trios):
+    def __getitem__(self, i):
+        a, b, label = super().__getitem__(i)
+        return Both(a, b), label
 
 
 class Strange(Trios):
@@ -184,10 +195,10 @@ def test_a_run_on_several_inputs_goes_on_to_the_same_bits(work: Path):
     assert all(np.array_equal(tensors[name], others[name]) for name in tensors)
 
 
-@pytest.mark.parametrize("changes", [[], ["data.train=Named", "data.valid=Named"]])
+@pytest.mark.parametrize("kind", ["Trios", "Named", "Tupled"])
 @pytest.mark.parametrize("workers", [0, 2])
-def test_a_data_set_of_ones_own_gives_a_b_label_or_a_mapping(work: Path, changes: list[str], workers: int):
-    path = trained(work, "own", *changes, f"data.loader.num_workers={workers}")
+def test_a_data_set_of_ones_own_gives_a_b_label_or_a_mapping(work: Path, kind: str, workers: int):
+    path = trained(work, "own", f"data.train={kind}", f"data.valid={kind}", f"data.loader.num_workers={workers}")
     assert len(evaluate_checkpoint(path, "valid").targets) == 20
 
 
