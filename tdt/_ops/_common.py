@@ -51,6 +51,8 @@ def wrap_dims(dim: Dims, ndim: int) -> tuple[int, ...] | None:
     """
     if dim is None:
         return None
+    if dim.__class__ is int and ndim:
+        return (wrap_dim(dim, ndim),)
     dims = tuple(wrap_dim(d, ndim) for d in dim) if isinstance(dim, Iterable) else (wrap_dim(dim, ndim),)
     if len(set(dims)) != len(dims):
         twice = next(d for d in dims if dims.count(d) > 1)

@@ -177,7 +177,9 @@ def op(forward: Callable[..., Any] | None = None, *, name: str | None = None, **
 
 def finish(op: Op, out: Any, *operands: Any, **statics: Any) -> Any:
     """`op(...)`, or the same into `out` where one is given: the last line of public functions that take `out=`."""
-    return apply(op, operands, statics) if out is None else op.into(out, *operands, **statics)
+    if out is not None:
+        return op.into(out, *operands, **statics)
+    return unary(op, operands[0], statics) if len(operands) == 1 else apply(op, operands, statics)
 
 
 def unary(op: Op, x: Any, statics: dict = NO_STATICS) -> Any:
