@@ -6,6 +6,7 @@ import contextlib
 import functools
 import importlib
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from types import ModuleType
 from typing import Any
 
@@ -72,6 +73,11 @@ def converging(words: str) -> Iterator[None]:
         yield
     except np.linalg.LinAlgError:
         raise LinAlgError(words) from None
+
+
+def raising(xp: ModuleType) -> AbstractContextManager[Any]:
+    """The block in which CuPy says that a matrix is singular as NumPy does, by an error; by default it gives nan."""
+    return nullcontext() if xp is np else importlib.import_module("cupyx").errstate(linalg="raise")
 
 
 def by_columns(a: Any) -> Any:

@@ -12,7 +12,7 @@ from tdt._dtype import LAPACK
 from tdt._node_names import shown_as
 from tdt._ops._calls import fronts
 from tdt._ops._common import with_out
-from tdt._ops._matrices import by_columns, check_info, check_matrix, columns, converging, each, lapack
+from tdt._ops._matrices import by_columns, check_info, check_matrix, columns, converging, each, lapack, raising
 from tdt._ops.order import return_type
 from tdt._ops.triangular import _solve_triangular, triangular_right
 from tdt._tensor import Tensor
@@ -215,7 +215,8 @@ def qr(input: Tensor, some: bool = True) -> Any:
 @op(dtypes=LAPACK, outputs=("L", "info"))
 def _cholesky(xp: ModuleType, x: Any) -> Any:
     try:
-        return xp.linalg.cholesky(x), xp.zeros(x.shape[:-2], np.int32)
+        with raising(xp):
+            return xp.linalg.cholesky(x), xp.zeros(x.shape[:-2], np.int32)
     except np.linalg.LinAlgError:  # some of the batch have no factor: say which
         factor = lapack("potrf", x.dtype.char)
         return each(lambda a: factor(a, lower=1, clean=1), (columns(x.shape, x.dtype), _codes(x)), x)

@@ -23,6 +23,7 @@ from tdt._ops._matrices import (
     columns,
     each,
     lapack,
+    raising,
 )
 from tdt._ops.decompositions import _svd
 from tdt._ops.order import return_type
@@ -46,7 +47,8 @@ def _by_factors(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, int]:
 @op(dtypes=LAPACK, elementwise=False, outputs=("out", "info"))
 def _solve(xp: ModuleType, a: Any, b: Any) -> Any:
     try:
-        return by_columns(xp.linalg.solve(a, b)), xp.zeros(a.shape[:-2], np.int32)
+        with raising(xp):
+            return by_columns(xp.linalg.solve(a, b)), xp.zeros(a.shape[:-2], np.int32)
     except np.linalg.LinAlgError:  # some of the batch are singular: say which
         batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
         out, info = each(_by_factors, (columns((*batch, *b.shape[-2:]), b.dtype), np.zeros(batch, np.int32)), a, b)
@@ -106,7 +108,8 @@ def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = Fa
 @op(dtypes=LAPACK, outputs=("out", "info"))
 def _inv(xp: ModuleType, x: Any) -> Any:
     try:
-        return by_columns(xp.linalg.inv(x)), xp.zeros(x.shape[:-2], np.int32)
+        with raising(xp):
+            return by_columns(xp.linalg.inv(x)), xp.zeros(x.shape[:-2], np.int32)
     except np.linalg.LinAlgError:
         eye = np.eye(x.shape[-1], dtype=x.dtype)
         return each(lambda a: _by_factors(a, eye), (columns(x.shape, x.dtype), np.zeros(x.shape[:-2], np.int32)), x)
