@@ -14,10 +14,13 @@ from tdt.autograd._mode import _Mode, _set, state
 
 
 class Anomaly:
-    """The mode while it is on: a handler of ops, and what runs the nodes of a backward. outer: the handler after it."""
+    """The mode while it is on: a handler of ops, and what runs the nodes of a backward.
 
-    def __init__(self, check_nan: bool, outer: Any):
-        self.check_nan, self.outer = check_nan, outer
+    outer, nodes: the handler, and what runs the nodes, that were there before and come next.
+    """
+
+    def __init__(self, check_nan: bool, outer: Any, nodes: Any):
+        self.check_nan, self.outer, self.nodes = check_nan, outer, nodes
 
     def handle(self, op: Any, operands: tuple, statics: dict, target: Any) -> Any:
         """Run the op; its node notes the stack."""
@@ -42,7 +45,7 @@ class Anomaly:
         """`node.run`, with a warning that shows the forward call if it fails or makes NaN."""
         before, state.task.current = state.task.current, node
         try:
-            results = node.run(slots, graph)
+            results = node.run(slots, graph) if self.nodes is None else self.nodes.run(node, slots, graph)
         except Exception:
             self.explain(node)
             raise
@@ -86,13 +89,21 @@ def set_anomaly_enabled(mode: bool, check_nan: bool = True) -> None:
     >>> tdt.set_anomaly_enabled(False)
     """
     current = state.anomaly
-    if current is not None and state.handler == current.handle:
-        _set({"handler": current.outer})
-    if not mode:
-        _set({"anomaly": None})
-        return
-    made = Anomaly(check_nan, state.handler)
-    _set({"anomaly": made, "handler": made.handle})
+    if isinstance(current, Anomaly):
+        _set({"anomaly": current.nodes})
+        if state.handler == current.handle:
+            _set({"handler": current.outer})
+    if mode:
+        made = Anomaly(check_nan, state.handler, state.anomaly)
+        _set({"anomaly": made, "handler": made.handle})
+
+
+def _current() -> Any:
+    """The mode, which a profile may have put itself in front of."""
+    current = state.anomaly
+    while current is not None and not isinstance(current, Anomaly):
+        current = current.nodes
+    return current
 
 
 def is_anomaly_enabled() -> bool:
@@ -102,7 +113,7 @@ def is_anomaly_enabled() -> bool:
     >>> tdt.is_anomaly_enabled()
     False
     """
-    return state.anomaly is not None
+    return _current() is not None
 
 
 def is_anomaly_check_nan_enabled() -> bool:
@@ -112,7 +123,8 @@ def is_anomaly_check_nan_enabled() -> bool:
     >>> tdt.is_anomaly_check_nan_enabled()
     True
     """
-    return state.anomaly is None or state.anomaly.check_nan
+    current = _current()
+    return current is None or bool(current.check_nan)
 
 
 class set_detect_anomaly:  # noqa: N801

@@ -333,7 +333,7 @@ def _reflected(name: str, record: Op) -> Callable[..., Any]:
             return NotImplemented
         if not isinstance(other, NUMBERS):
             return NotImplemented
-        return label(record(other, self), "RsubBackward0") if name == "sub" else record(other, self)
+        return label(record(other, self), "RsubBackward1") if name == "sub" else record(other, self)
 
     return method
 

@@ -28,6 +28,7 @@ LAYERS: list[list[str]] = [
     ["tdt.autograd", "tdt.testing", "tdt.amp", "tdt.backends", "tdt.compiler", "tdt.cuda", "tdt.accelerator", "tdt.linalg",
      "tdt.multiprocessing", "tdt.fft", "tdt.masked", "tdt.signal", "tdt.sparse", "tdt.special",
      "tdt.random", "tdt.serialization", "tdt.storage", "tdt.__config__",
+     "tdt.distributed", "tdt.functional", "tdt.profiler", "tdt.types",
      "tdt._functional", "tdt._transforms", "tdt._methods", "tdt._public", "tdt"],
     ["tdt.nn", "tdt.func", "tdt.distributions"],
     ["tdt.optim", "tdt.utils", "tdt.utils.data"],

@@ -33,7 +33,7 @@ assert _interchange, _variable  # they bind Tensor's methods
 
 LATER = {"Function": "function", "Variable": "variable", "detect_anomaly": "anomaly_mode",
          "set_detect_anomaly": "anomaly_mode"}  # fmt: skip
-MODULES = ("anomaly_mode", "function", "functional", "grad_mode", "graph", "variable")
+MODULES = ("anomaly_mode", "function", "functional", "grad_mode", "graph", "profiler", "variable")
 
 
 def __getattr__(name: str) -> "Any":

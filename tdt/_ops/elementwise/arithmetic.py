@@ -9,7 +9,7 @@ from tdt import _dtype, _kernels
 from tdt._absent import takes_old_order
 from tdt._dtype import FLOATING_AND_COMPLEX, INTS, NUMBERS, REAL, REAL_NUMBERS
 from tdt._from_data import fill_number
-from tdt._node_names import shown_as
+from tdt._node_names import label
 from tdt._ops._common import conj
 from tdt._ops.elementwise._front import binary, check_operands, ufunc2
 from tdt._tensor import Tensor
@@ -262,7 +262,6 @@ def sub(input: Any, other: Any, *, alpha: Any = 1, out: Tensor | None = None) ->
     return finish(_sub, out, input, other, alpha=alpha)
 
 
-@shown_as("RsubBackward0")
 def rsub(input: Any, other: Any, *, alpha: Any = 1) -> Tensor:
     """other - alpha · input.
 
@@ -271,7 +270,7 @@ def rsub(input: Any, other: Any, *, alpha: Any = 1) -> Tensor:
     tensor([9, 8])
     """
     check_operands("rsub", input, other)
-    return _sub(other, input, alpha=alpha)
+    return label(_sub(other, input, alpha=alpha), f"RsubBackward{0 if isinstance(other, Tensor) else 1}")
 
 
 def mul(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:

@@ -9,6 +9,7 @@ from tdt._creation import empty
 from tdt._tensor import Tensor
 from tdt.nn import functional as F
 from tdt.nn import init
+from tdt.nn.modules.attention import MultiheadAttention  # noqa: F401  (PyTorch has it here)
 from tdt.nn.modules.module import Module
 from tdt.nn.parameter import Parameter
 

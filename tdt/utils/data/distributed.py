@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Iterator
 from typing import Any
 
+from tdt import distributed
 from tdt._random import Generator, permutation
 from tdt.utils.data.sampler import Sampler
 
@@ -17,7 +18,7 @@ class DistributedSampler(Sampler):
     each epoch from `seed` plus what `set_epoch` was last given.
 
     All shares are of one length: the first indices fill the last shares up, or the last ones are left out with `drop_last`.
-    ValueError for a rank outside of [0, num_replicas).
+    Left out, both are those of `tdt.distributed`. ValueError for a rank outside of [0, num_replicas).
 
     >>> sampler = DistributedSampler(range(5), num_replicas=2, rank=1, shuffle=False)
     >>> list(sampler), len(sampler)
@@ -28,10 +29,8 @@ class DistributedSampler(Sampler):
         self, dataset: Any, num_replicas: int | None = None, rank: int | None = None, shuffle: bool = True, seed: int = 0,
         drop_last: bool = False,
     ) -> None:  # fmt: skip
-        if num_replicas is None or rank is None:
-            raise RuntimeError(
-                "Requires distributed package to be available, to know how many processes there are; give num_replicas and rank"
-            )
+        num_replicas = distributed.get_world_size() if num_replicas is None else num_replicas
+        rank = distributed.get_rank() if rank is None else rank
         if not 0 <= rank < num_replicas:
             raise ValueError(f"Invalid rank {rank}, rank should be in the interval [0, {num_replicas - 1}]")
         self.dataset, self.num_replicas, self.rank = dataset, num_replicas, rank
