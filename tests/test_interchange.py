@@ -24,8 +24,6 @@ np.int64(2)+t.ones(2)
 np.asarray(t.ones(2)).dtype
 np.array(t.ones(2),dtype=int)
 np.asarray(t.ones(2,requires_grad=True))
-np.sum(t.ones(2))
-np.mean(t.ones(2))
 np.concatenate([t.ones(1),t.ones(1)])
 np.array([t.tensor(1.),t.tensor(2.)])
 np.multiply(np.ones(2),t.ones(2))
@@ -138,6 +136,13 @@ t.empty_permuted((2,3),(1,1))
 t.empty_permuted((2,3),(1,))
 t.empty_permuted((2,3),(2,0))
 """
+
+
+def test_numpys_reductions_call_the_tensors():
+    """PyTorch refuses them over the `out=None` that NumPy hands on; methods take it here."""
+    x = tdt.tensor([[1.0, 2.0], [3.0, 5.0]])
+    assert np.sum(x).item() == 11
+    assert np.mean(x, axis=0).tolist() == [2.0, 3.5]
 
 
 @pytest.mark.parametrize("expression", (EXPRESSIONS + CREATION).split("\n"))

@@ -141,7 +141,11 @@ def _listed(name: str, variant: str, dtype: torch.dtype, requires_grad: bool) ->
     made = tuple(
         s for s in info.sample_inputs("cpu", dtype, requires_grad=requires_grad, set_seed=False) if _is_small(s)
     )
-    return made if len(made) <= MANY or dtype is torch.float64 else tuple(random.Random(7).sample(made, MANY))
+    return made if dtype is torch.float64 else _some(made)
+
+
+def _some(made: tuple[SampleInput, ...]) -> tuple[SampleInput, ...]:
+    return made if len(made) <= MANY else tuple(random.Random(7).sample(made, MANY))
 
 
 def _is_small(s: SampleInput) -> bool:
@@ -160,15 +164,15 @@ def samples(info: OpInfo, dtype: torch.dtype, requires_grad: bool = False) -> tu
     return _listed(info.name, info.variant_test_name, dtype, requires_grad)
 
 
-def samples_refused(info: OpInfo, dtype: torch.dtype) -> list[SampleInput]:
+def samples_refused(info: OpInfo, dtype: torch.dtype) -> tuple[SampleInput, ...]:
     """Samples of a dtype that the op does not support: made by the database, or by exchanging a dtype it supports."""
     seed_all()
-    made, error = attempt(lambda: [s for s in info.sample_inputs("cpu", dtype, set_seed=False) if _is_small(s)])
+    made, error = attempt(lambda: tuple(s for s in info.sample_inputs("cpu", dtype, set_seed=False) if _is_small(s)))
     if error is None:
-        return made
+        return _some(made)
     known = next(d for d in (torch.float32, torch.int64, *DTYPES) if d in info.dtypes)
-    given = [twin((s.input, s.args, s.kwargs), {known: dtype}) for s in samples(info, known)]
-    return [SampleInput(first, args=args, kwargs=kwargs) for first, args, kwargs in given]
+    given = [twin((s.input, s.args, s.kwargs), {known: dtype}) for s in _some(samples(info, known))]
+    return tuple(SampleInput(first, args=args, kwargs=kwargs) for first, args, kwargs in given)
 
 
 def attempt(function: Callable, *args: Any, **kwargs: Any) -> tuple[Any, Exception | None]:
