@@ -152,7 +152,7 @@ def _no(self: Tensor) -> bool:
     return False
 
 
-ABSENT = ["is_ipu", "is_maia", "is_mkldnn", "is_mps", "is_mtia", "is_nested", "is_quantized", "is_sparse_csr",
+ABSENT = ["is_ipu", "is_maia", "is_mkldnn", "is_mps", "is_mtia", "is_nested", "is_quantized",
           "is_vulkan", "is_xla", "is_xpu"]  # fmt: skip
 METHODS = {
     "dim_order": _dim_order, "is_nonzero": _is_nonzero, "get_device": _get_device, "is_set_to": _is_set_to,
@@ -160,8 +160,9 @@ METHODS = {
     "is_distributed": _no,
 }  # fmt: skip
 PROPERTIES = {
-    "layout": lambda self: sparse_coo if isinstance(self._a, SparseCOO) else strided,
-    "is_sparse": lambda self: isinstance(self._a, SparseCOO),
+    "layout": lambda self: globals()[self._a.layout] if isinstance(self._a, SparseCOO) else strided,
+    "is_sparse": lambda self: self.layout is sparse_coo,
+    "is_sparse_csr": lambda self: self.layout is sparse_csr,
     "is_cpu": lambda self: self.device.type == "cpu",
     "is_meta": lambda self: self.device.type == "meta",
     "name": lambda self: None,

@@ -114,6 +114,6 @@ from tdt.autograd._mode import (
 from tdt.autograd._variable import detach
 from tdt.serialization import load, save
 from tdt.sparse._functions import dsmm, hsmm, hspmm, smm, spmm, sspaddmm
-from tdt.sparse._methods import sparse_coo_tensor
+from tdt.sparse._methods import sparse_coo_tensor, sparse_csr_tensor
 
 newaxis = None

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from tdt import _backend, _dtype
-from tdt._tensor import LEAF, Tensor
+from tdt._sparse import SparseCOO
+from tdt._tensor import LEAF, Tensor, wrap
 
 PROFILES: dict[str, dict[str, Any]] = {
     "default": {"precision": 4, "threshold": 1000, "edgeitems": 3, "linewidth": 80},
@@ -148,18 +149,19 @@ def tensor_repr(t: Tensor) -> str:
     indent, size = len(name) + 1, f"size={tuple(t.shape)}"
     notes = [] if t.device.type == "cpu" else [f"device='{t.device}'"]
     default = _dtype.get_default_dtype()
-    if t.is_sparse:
-        body = _part("indices", t._indices(), indent) + ",\n" + " " * indent + _part("values", t._values(), indent)
+    sparse = isinstance(t._a, SparseCOO)
+    if sparse:
+        body = (",\n" + " " * indent).join(_part(part, wrap(a), indent) for part, a in t._a.parts.items())
         notes += [size, f"nnz={t._nnz()}"]
     else:
         body = "..." if t.is_meta else _body(t, indent)
         if t.is_meta or (not options["edgeitems"] if t._a.size else t.ndim != 1):
             notes.append(size)
-    shown = (t._a.size and not t.is_meta) or t.is_sparse
+    shown = (t._a.size and not t.is_meta) or sparse
     if t.dtype not in ((default, default.to_complex(), _dtype.int64, _dtype.bool) if shown else (default,)):
         notes.append(f"dtype={t.dtype}")
-    if t.is_sparse:
-        notes.append("layout=tdt.sparse_coo")
+    if sparse:
+        notes.append(f"layout={t.layout}")
     if t.grad_fn is not None:
         notes.append(f"grad_fn=<{t.grad_fn.name().rpartition('::')[2]}>")
     elif t._edge is LEAF:

@@ -39,7 +39,8 @@ def _dense(g: Any) -> Any:
 class SparseCOO:
     """Coordinates and values: entry k is `values[k]` at `indices[:, k]`; entries at one place add up.
 
-    indices: (sparse dims, nnz) int64. values: (nnz, *dense dims). shape: of the whole.
+    indices: (sparse dims, nnz) int64. values: (nnz, *dense dims). shape: of the whole. layout: "sparse_csr" for a matrix, in
+    order, that shows its rows compressed; it computes as any other.
     """
 
     is_sparse = True
@@ -47,7 +48,9 @@ class SparseCOO:
     __array_ufunc__ = None  # `array + this` is ours
     flags = SimpleNamespace(c_contiguous=False)
 
-    def __init__(self, indices: Any, values: Any, shape: tuple[int, ...], coalesced: bool = False):
+    def __init__(self, indices: Any, values: Any, shape: tuple[int, ...], coalesced: bool = False,
+                 layout: str = "sparse_coo"):  # fmt: skip
+        self.layout = layout
         self.indices, self.values, self.shape, self.coalesced = indices, values, tuple(shape), coalesced
         self.dtype, self.ndim, self.itemsize = values.dtype, len(shape), values.dtype.itemsize
         self.strides = (0,) * self.ndim
@@ -78,11 +81,34 @@ class SparseCOO:
 
     def with_values(self, values: Any) -> SparseCOO:
         """Other values, of any dtype, at the same places."""
-        return SparseCOO(self.indices, values, self.shape, self.coalesced)
+        return SparseCOO(self.indices, values, self.shape, self.coalesced, self.layout)
+
+    @staticmethod
+    def of_rows(starts: Any, columns: Any, values: Any, shape: tuple[int, ...]) -> SparseCOO:
+        """The matrix with these compressed rows."""
+        xp = _backend.namespace(values)
+        rows = xp.repeat(xp.arange(len(starts) - 1), xp.diff(starts))
+        return SparseCOO(xp.stack([rows, columns]).astype("int64"), values, shape, True, "sparse_csr")
+
+    def laid(self, layout: str) -> SparseCOO:
+        """The same entries in another layout."""
+        return SparseCOO(self.indices, self.values, self.shape, self.coalesced, layout)
+
+    @property
+    def parts(self) -> dict[str, Any]:
+        """The arrays that show the entries in this layout, by PyTorch's names."""
+        if self.layout == "sparse_coo":
+            return {"indices": self.indices, "values": self.values}
+        return {"crow_indices": self.starts, "col_indices": self.indices[1], "values": self.values}
+
+    @property
+    def starts(self) -> Any:
+        """For each row of a matrix in order, how many entries stand before it; one more for the end."""
+        return self.xp.searchsorted(self.indices[0], self.xp.arange(self.shape[0] + 1)).astype("int64")
 
     def copy(self) -> SparseCOO:
         """The same entries in memory of their own."""
-        return SparseCOO(self.indices.copy(), self.values.copy(), self.shape, self.coalesced)
+        return SparseCOO(self.indices.copy(), self.values.copy(), self.shape, self.coalesced, self.layout)
 
     def astype(self, dtype: Any) -> SparseCOO:
         """The same entries in another dtype."""
@@ -91,7 +117,7 @@ class SparseCOO:
     def to_device(self, target: Any) -> SparseCOO:
         """The same entries on another device."""
         indices, values = _backend.to_device(self.indices, target), _backend.to_device(self.values, target)
-        return SparseCOO(indices, values, self.shape, self.coalesced)
+        return SparseCOO(indices, values, self.shape, self.coalesced, self.layout)
 
     def dense(self) -> Any:
         """The whole as a dense array."""
@@ -115,16 +141,16 @@ class SparseCOO:
     def __setitem__(self, where: Any, other: SparseCOO) -> None:
         """Become another array, in this dtype: `x[...] = other`, as the engine writes results of in-place ops."""
         assert where is ... and isinstance(other, SparseCOO)
-        self.__init__(other.indices, other.values.astype(self.dtype), other.shape, other.coalesced)  # type: ignore[misc]
+        self.__init__(other.indices, other.values.astype(self.dtype), other.shape, other.coalesced, other.layout)  # type: ignore[misc]
 
     def __add__(self, other: Any) -> Any:
         if not isinstance(other, SparseCOO):
             return self.added_to(other.copy())
         if self.indices.shape == other.indices.shape and bool((self.indices == other.indices).all()):
             values = self.values + other.values
-            return SparseCOO(self.indices, values, self.shape, self.coalesced and other.coalesced)
+            return SparseCOO(self.indices, values, self.shape, self.coalesced and other.coalesced, self.layout)
         indices = self.xp.concatenate([self.indices, other.indices], 1)
         both = SparseCOO(indices, self.xp.concatenate([self.values, other.values]), self.shape)
-        return both.coalesce() if self.coalesced and other.coalesced else both
+        return both.coalesce().laid(self.layout) if self.coalesced and other.coalesced else both
 
     __radd__ = __add__

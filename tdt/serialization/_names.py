@@ -63,8 +63,11 @@ def _rebuild_parameter_with_state(data: Tensor, requires_grad: bool, hooks: Any,
 
 
 def _rebuild_sparse_tensor(kind: Any, data: tuple) -> Tensor:
+    if kind is _layout.sparse_csr:
+        starts, columns, values, size = data
+        return wrap(SparseCOO.of_rows(starts._a, columns._a, values._a, tuple(size)))
     if kind is not _layout.sparse_coo:
-        raise NotImplementedError(f"a tensor in layout {kind} was saved; tdt reads strided and sparse_coo")
+        raise NotImplementedError(f"a tensor in layout {kind} was saved; tdt reads strided, sparse_coo and sparse_csr")
     indices, values, size, *coalesced = data
     return wrap(SparseCOO(indices._a, values._a, tuple(size), bool(coalesced and coalesced[0])))
 
@@ -161,7 +164,8 @@ def apart(t: Tensor) -> tuple[Any, tuple]:
 def _plain_apart(t: Tensor) -> tuple[Any, tuple]:
     a, wants = t._a, bool(t.requires_grad)  # type: ignore[attr-defined]
     if isinstance(a, SparseCOO):
-        return _rebuild_sparse_tensor, (_layout.sparse_coo, (wrap(a.indices), wrap(a.values), t.shape, a.coalesced))
+        flag = (a.coalesced,) if a.layout == "sparse_coo" else ()
+        return _rebuild_sparse_tensor, (t.layout, (*map(wrap, a.parts.values()), t.shape, *flag))  # type: ignore[attr-defined]
     if a.__class__ is _backend.MetaArray:
         return _rebuild_meta_tensor_no_storage, (t.dtype, tuple(a.shape), t.stride(), wants)
     memory = UntypedStorage.on(own_bytes(t), t._st)

@@ -1,6 +1,7 @@
 """Sparse tensors under PyTorch's names: `tdt.sparse.mm`, `sum`, `softmax`, `spdiags`, …
 
-A sparse tensor, made by `tdt.sparse_coo_tensor` or `Tensor.to_sparse`, holds the coordinates and the values of its entries.
+A sparse tensor, made by `tdt.sparse_coo_tensor` or `Tensor.to_sparse`, holds the coordinates and the values of its entries;
+`sparse_csr_tensor` and `to_sparse_csr` make matrices that show their rows compressed.
 Products with dense tensors, arithmetic with numbers and with other sparse tensors, sums, functions that leave 0 as it is,
 indexing and joining take them; other operations say so and name `to_dense()`. Gradients pass through all of them. The functions
 here differ from those of the same names in `tdt` in the gradient of a sparse operand: it is sparse, with the same places.
@@ -8,8 +9,9 @@ here differ from those of the same names in `tdt` in the gradient of a sparse op
 
 from tdt.sparse import _products  # noqa: F401  (which tells matmul of them)
 from tdt.sparse._check import check_sparse_tensor_invariants
-from tdt.sparse._functions import addmm, as_sparse_gradcheck, log_softmax, mm, softmax, spdiags, sum
+from tdt.sparse._functions import addmm, as_sparse_gradcheck, log_softmax, mm, sampled_addmm, softmax, spdiags, sum
 
 __all__ = [
-    "addmm", "as_sparse_gradcheck", "check_sparse_tensor_invariants", "log_softmax", "mm", "softmax", "spdiags", "sum",
+    "addmm", "as_sparse_gradcheck", "check_sparse_tensor_invariants", "log_softmax", "mm", "sampled_addmm", "softmax",
+    "spdiags", "sum",
 ]  # fmt: skip

@@ -58,6 +58,26 @@ def in_order(x: SparseCOO) -> bool:
     return bool((places[1:] > places[:-1]).all())
 
 
+def rows(starts: Any, columns: Any, nnz: int, size: Any) -> None:
+    """RuntimeError for compressed rows that do not fit each other or the size, or whose columns are not in order."""
+    if len(size) != 2 or len(starts) != size[0] + 1:
+        raise RuntimeError(
+            f"crow_indices.shape[-1] must be equal to nrows + 1 as defined by size, got {len(starts)} for {list(size)}"
+        )
+    if len(columns) != nnz:
+        raise RuntimeError(f"number of col_indices and values must be the same, got {len(columns)} and {nnz}")
+    steps = starts[1:] - starts[:-1]
+    if starts[0] != 0 or starts[-1] != nnz or (steps < 0).any():
+        raise RuntimeError(f"crow_indices must rise from 0 to nnz = {nnz}, got {starts.tolist()}")
+    if nnz and not (columns.min() >= 0 and columns.max() < size[1]):
+        raise RuntimeError(f"col_indices must lie in [0, {size[1]}), got {columns.tolist()}")
+    falls = columns[1:] <= columns[:-1]
+    first = starts[1:-1]
+    falls[first[(first > 0) & (first < nnz)] - 1] = False  # the last column of a row and the first of the next
+    if falls.any():
+        raise RuntimeError("col_indices must be sorted and distinct along each row")
+
+
 class check_sparse_tensor_invariants:  # noqa: N801  (PyTorch's name)
     """Whether new sparse tensors are held to all that they claim: `with`, a decorator, or enable() and disable().
 

@@ -16,11 +16,13 @@ from tdt._ops import softmax as dense_softmax
 from tdt._ops.shape import wrap_dim
 from tdt._sparse import SparseCOO
 from tdt._tensor import Tensor, wrap
-from tdt.sparse._ops import coalesced, coo, is_coo, masked, to_dense, values_of
+from tdt.sparse._ops import coalesced, coo, is_coo, laid, masked, to_dense, values_of
 
 
 def mm(mat1: Tensor, mat2: Tensor, reduce: str = "sum") -> Tensor:
     """The product of two matrices, any of them sparse; sparse if both are. A sparse one's gradient is that of its entries.
+
+    reduce: "sum", or with mat1 in compressed rows "mean", "amax" or "amin" of the terms of each row's entries.
 
     >>> import tdt
     >>> tdt.sparse.mm(tdt.eye(2).to_sparse(), tdt.tensor([[1.0], [2.0]]))
@@ -28,8 +30,47 @@ def mm(mat1: Tensor, mat2: Tensor, reduce: str = "sum") -> Tensor:
             [2.]])
     """
     if reduce != "sum":
-        raise NotImplementedError(f"sparse.mm adds up: reduce must be 'sum', got {reduce!r}")
+        return _reduced(mat1, mat2, reduce)
     return linalg.mm(masked(mat1), masked(mat2))
+
+
+def _reduced(mat1: Tensor, mat2: Tensor, reduce: str) -> Tensor:
+    if reduce not in ("mean", "amax", "amin"):
+        raise ValueError(f"sparse.mm: reduce must be one of sum, mean, amax and amin, got {reduce!r}")
+    if not mat1.is_sparse_csr or is_coo(mat2):  # type: ignore[attr-defined]
+        raise NotImplementedError(f"sparse.mm: reduce={reduce!r} takes mat1 from to_sparse_csr() and a dense mat2")
+    row, column = (wrap(at) for at in mat1._a.indices)
+    terms = values_of(mat1).unsqueeze(1) * mat2.index_select(0, column)
+    start = terms.new_zeros(mat1.shape[0], mat2.shape[1])
+    return start.scatter_reduce(0, row.unsqueeze(1).expand(terms.shape), terms, reduce, include_self=False)
+
+
+def sampled_addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1.0, alpha: float = 1.0) -> Tensor:
+    """beta · input + alpha · (mat1 @ mat2) at the entries of `input`, a matrix in compressed rows, and nowhere else.
+
+    >>> import tdt
+    >>> eye = tdt.eye(2).to_sparse_csr()
+    >>> tdt.sparse.sampled_addmm(eye, tdt.ones(2, 3), tdt.ones(3, 2)).to_dense()
+    tensor([[4., 0.],
+            [0., 4.]])
+    """
+    if not input.is_sparse_csr:  # type: ignore[attr-defined]
+        raise RuntimeError(
+            f"sampled_addmm: Expected input tensor to have sparse csr layout, but got {input.layout}; "  # type: ignore[attr-defined]
+            "to_sparse_csr() makes one of it"
+        )
+    if (
+        mat1.ndim != 2
+        or mat2.ndim != 2
+        or input.shape != (mat1.shape[0], mat2.shape[1])
+        or mat1.shape[1] != mat2.shape[0]
+    ):
+        raise RuntimeError(
+            f"sampled_addmm: mat1 {list(mat1.shape)} @ mat2 {list(mat2.shape)} does not fit input {list(input.shape)}"
+        )
+    row, column = (wrap(at) for at in input._a.indices)
+    terms = (mat1.index_select(0, row) * mat2.t().index_select(0, column)).sum(1)
+    return laid(coo(values_of(input) * beta + terms * alpha, input._a.indices, input.shape, True), "sparse_csr")
 
 
 def addmm(mat: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1.0, alpha: float = 1.0) -> Tensor:
@@ -138,9 +179,11 @@ def as_sparse_gradcheck(gradcheck: Callable[..., bool]) -> Callable[..., bool]:
             for x, was in zip(given, inputs, strict=True)
         ]
 
+        def again(v: Any, x: Any) -> Any:
+            return laid(coo(v, x._a.indices, x.shape, True), x._a.layout) if is_coo(x) else v
+
         def on_values(*values: Any) -> Any:
-            made = [coo(v, x._a.indices, x.shape, True) if is_coo(x) else v for v, x in zip(values, given, strict=True)]
-            results = func(*made)
+            results = func(*[again(v, x) for v, x in zip(values, given, strict=True)])
             return tuple(map(to_dense, results)) if isinstance(results, tuple) else to_dense(results)
 
         kwargs.pop("masked", None)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from tdt import _dtype
 from tdt._creation import as_tensor, no_entries
 from tdt._dtype import dtype as Dtype
 from tdt._layout import layout as Layout
-from tdt._layout import sparse_coo
+from tdt._layout import sparse_coo, sparse_csr
 from tdt._sparse import SparseCOO
 from tdt._tensor import LEAF, Tensor, wrap
 from tdt.sparse import _check
-from tdt.sparse._ops import coalesced, coo, entries, is_coo, values_of
+from tdt.sparse._ops import coalesced, coo, entries, is_coo, laid, values_of
 from tdt.sparse._ops import to_dense as _to_dense
 from tdt.sparse._ops import to_sparse as _to_sparse
 
@@ -58,6 +59,35 @@ def sparse_coo_tensor(
     return _finished(made, requires_grad)
 
 
+def sparse_csr_tensor(
+    crow_indices: Any, col_indices: Any, values: Any, size: Any = None, *, dtype: Dtype | None = None, device: Any = None,
+    pin_memory: bool = False, requires_grad: bool = False, check_invariants: bool | None = None,
+) -> Tensor:  # fmt: skip
+    """A sparse matrix by compressed rows: entries crow_indices[i] to crow_indices[i + 1] stand in row i, in order of columns.
+
+    crow_indices: (rows + 1,). col_indices, values: (nnz,); gradients pass to the values. size: by default the smallest.
+    RuntimeError for indices that do not fit, looked for unless check_invariants is False; NotImplementedError for batches.
+
+    >>> import tdt
+    >>> tdt.sparse_csr_tensor([0, 1, 3], [1, 0, 2], [4.0, 5.0, 6.0]).to_dense()
+    tensor([[0., 4., 0.],
+            [5., 0., 6.]])
+    """
+    values = as_tensor(values, dtype=dtype, device=device)
+    starts, columns = (as_tensor(part, device=values.device)._a.astype("int64") for part in (crow_indices, col_indices))
+    if starts.ndim != 1 or columns.ndim != 1 or values.ndim != 1:
+        raise NotImplementedError(
+            f"sparse_csr_tensor takes vectors of indices and values, got {list(starts.shape)}, {list(columns.shape)} and "
+            f"{list(values.shape)}; for batches, multiply one by one"
+        )
+    if size is None:
+        size = (len(starts) - 1, int(columns.max()) + 1 if columns.size else 0)
+    if check_invariants is not False:
+        _check.rows(starts, columns, len(values), size)
+    at = SparseCOO.of_rows(starts, columns, values._a, size).indices
+    return _finished(laid(coo(values, at, size, True), "sparse_csr"), requires_grad)
+
+
 def _finished(made: Tensor, requires_grad: bool) -> Tensor:
     if requires_grad and not made.requires_grad:
         if made.dtype.category < _dtype.FLOAT:
@@ -69,9 +99,10 @@ def _finished(made: Tensor, requires_grad: bool) -> Tensor:
 
 
 def _sparse(t: Tensor, what: str) -> SparseCOO:
-    if not is_coo(t):
+    if not t.is_sparse:  # type: ignore[attr-defined]
+        kind = "SparseCsr" if is_coo(t) else "Strided"
         raise RuntimeError(
-            f"{what} expected sparse coordinate tensor layout but got Strided; .to_sparse() makes a sparse tensor"
+            f"{what} expected sparse coordinate tensor layout but got {kind}; .to_sparse() makes one of it"
         )
     return t._a
 
@@ -89,16 +120,21 @@ def to_sparse(
     self: Tensor, sparse_dim: int | None = None, *, layout: Layout | None = None, blocksize: Any = None,
     dense_dim: int | None = None,
 ) -> Tensor:  # fmt: skip
-    """The elements of a dense tensor that are not 0, with their coordinates in the first `sparse_dim` dimensions (all)."""
+    """The elements of a dense tensor that are not 0, with their coordinates in the first `sparse_dim` dimensions (all).
+
+    layout: sparse_coo, or sparse_csr for a matrix whose rows are compressed.
+    """
+    if layout is sparse_csr:
+        return to_sparse_csr(self, dense_dim)
     if layout not in (None, sparse_coo) or blocksize is not None:
-        raise NotImplementedError(f"to_sparse: tensors are made in layout tdt.sparse_coo, not {layout}")
+        raise NotImplementedError(f"to_sparse: tensors are made in layouts sparse_coo and sparse_csr, not {layout}")
     n = self.ndim - (dense_dim or 0) if sparse_dim is None else sparse_dim
     if is_coo(self):
         if sparse_dim not in (None, len(self._a.indices)):
             raise RuntimeError(
                 "to_sparse: conversion from Sparse to Sparse with sparse_dim argument !=self.sparse_dim() is not supported"
             )
-        return self
+        return laid(self, "sparse_coo")
     if not 0 <= n <= self.ndim:
         raise RuntimeError(f"dense_to_sparse: sparse_dim argument must be in [0,{self.ndim}] range, but {n} is given")
     if self.ndim and not n:
@@ -109,6 +145,45 @@ def to_sparse(
 def to_sparse_coo(self: Tensor) -> Tensor:
     """`to_sparse()`: the elements that are not 0, with their coordinates."""
     return to_sparse(self)
+
+
+def to_sparse_csr(self: Tensor, dense_dim: int | None = None) -> Tensor:
+    """A matrix, dense or sparse, as a sparse one whose rows are compressed."""
+    if self.ndim != 2 or dense_dim or (is_coo(self) and len(self._a.indices) != 2):
+        raise NotImplementedError(
+            f"to_sparse_csr takes a matrix without dense dimensions, got {list(self.shape)}; to_sparse() takes any tensor"
+        )
+    return laid(_to_sparse(self, 2), "sparse_csr")
+
+
+def _not_offered(name: str) -> Callable[..., Tensor]:
+    def method(self: Tensor, *args: Any, **options: Any) -> Tensor:
+        raise NotImplementedError(
+            f"{name}: tdt compresses no columns and no blocks; use to_sparse_csr() or to_sparse()"
+        )
+
+    method.__name__ = method.__qualname__ = name
+    method.__doc__ = "Not offered: of the compressed layouts there is the rows' alone, to_sparse_csr()."
+    return method
+
+
+def _rows_compressed(t: Tensor, what: str) -> SparseCOO:
+    if not t.is_sparse_csr:  # type: ignore[attr-defined]
+        kind = "Sparse" if is_coo(t) else "Strided"
+        raise RuntimeError(
+            f"{what} expected sparse row compressed tensor layout but got {kind}; .to_sparse_csr() makes one of it"
+        )
+    return t._a
+
+
+def crow_indices(self: Tensor) -> Tensor:
+    """Of a matrix with compressed rows: how many entries stand before each row, and at the end, (rows + 1,)."""
+    return wrap(_rows_compressed(self, "crow_indices").starts)
+
+
+def col_indices(self: Tensor) -> Tensor:
+    """Of a matrix with compressed rows: the column of each entry, (nnz,)."""
+    return wrap(_rows_compressed(self, "col_indices").indices[1])
 
 
 def sparse_mask(self: Tensor, mask: Tensor) -> Tensor:
@@ -148,7 +223,9 @@ def indices(self: Tensor) -> Tensor:
 
 def values(self: Tensor) -> Tensor:
     """Values of a coalesced sparse tensor, (nnz, *dense dims), with their gradient."""
-    if not _sparse(self, "values").coalesced:
+    if not is_coo(self):
+        raise RuntimeError("values expected sparse tensor layout but got Strided; .to_sparse() makes one of it")
+    if not self._a.coalesced:
         raise RuntimeError("Cannot get values on an uncoalesced tensor, please call .coalesce() first")
     return values_of(self)
 
@@ -165,7 +242,7 @@ def _values(self: Tensor) -> Tensor:
 
 def _nnz(self: Tensor) -> int:
     """How many entries are stored."""
-    return len(_sparse(self, "_nnz").values)
+    return len((self if is_coo(self) else _sparse(self, "_nnz"))._a.values)
 
 
 def sparse_resize_(self: Tensor, size: Any, sparse_dim: int, dense_dim: int) -> Tensor:
@@ -205,5 +282,6 @@ def _sizes(name: str, size: Any, sparse_dim: int, dense_dim: int) -> tuple[int, 
 
 METHODS = (
     to_dense, to_sparse, to_sparse_coo, sparse_mask, coalesce, is_coalesced, _coalesced_, indices, values, _indices, _values,
-    _nnz, sparse_resize_, sparse_resize_and_clear_,
+    _nnz, crow_indices, col_indices, to_sparse_csr, sparse_resize_, sparse_resize_and_clear_,
+    *map(_not_offered, ("to_sparse_csc", "to_sparse_bsr", "to_sparse_bsc")),
 )  # fmt: skip

@@ -105,6 +105,21 @@ def to_dense(x: Tensor, masked: bool = True) -> Tensor:
     return apply(_to_dense, (x,), {"masked": masked}) if is_coo(x) else x
 
 
+@op(name="to_sparse_layout", computes=False, sparse=True)
+def _laid(xp: ModuleType, x: Any, *, layout: str) -> Any:
+    return x.laid(layout)
+
+
+_laid.vjp("x")(lambda g: g)
+
+
+def laid(x: Tensor, layout: str) -> Tensor:
+    """A sparse tensor in another layout; rows are compressed of what is in order."""
+    if x._a.layout == layout:
+        return x
+    return apply(_laid, (x if layout == "sparse_coo" else coalesced(x),), {"layout": layout})
+
+
 def coalesced(x: Tensor) -> Tensor:
     """`x` with sorted coordinates, each once."""
     return x if x._a.coalesced else apply(_coalesce, (x,), {})
@@ -118,7 +133,7 @@ def values_of(x: Tensor) -> Tensor:
 def mask_like(x: Tensor, mask: Tensor) -> Tensor:
     """The elements of `x`, dense or sparse, at the places of `mask`, each place once."""
     at = mask._a.coalesce()
-    return coo(entries(x, at.indices), at.indices, x.shape, True)
+    return laid(coo(entries(x, at.indices), at.indices, x.shape, True), mask._a.layout)
 
 
 def entries(x: Tensor, indices: Any) -> Tensor:
@@ -177,7 +192,8 @@ def _by_value(name: str) -> Callable[..., Tensor]:
         if any(is_coo(t) for t in rest):
             raise NotImplementedError(f"{name} of two sparse tensors is not implemented; call .to_dense() first")
         x = coalesced(x)
-        return coo(OPS[name](values_of(x), *rest, **statics), x._a.indices, x.shape, True)
+        made = coo(OPS[name](values_of(x), *rest, **statics), x._a.indices, x.shape, True)
+        return laid(made, x._a.layout)
 
     return function
 
