@@ -137,3 +137,12 @@ def test_sparse_tensors_and_classes_of_the_users_print_as_pytorchs():
         assert repr(tdt.load(file)) == repr(theirs).replace("torch.", "tdt.")
     told = [repr(lib.ones(2).as_subclass(type("Named", (lib.Tensor,), {}))) for lib in (tdt, torch)]
     assert told[0] == told[1]
+
+
+def test_named_results_print_as_pytorchs():
+    for call in (
+        lambda t: t.tensor([[1.0, 2.0], [3.0, 0.0]]).max(1),
+        lambda t: t.linalg.eigh(t.eye(2)),
+        lambda t: t.linalg.lu_factor(t.eye(2)),
+    ):
+        assert repr(call(tdt)) == repr(call(torch)).replace("torch.", "tdt.")

@@ -8,7 +8,7 @@ from collections import namedtuple
 from types import ModuleType
 from typing import Any
 
-from tdt import _dtype
+from tdt import _about, _dtype
 from tdt._dtype import FLOAT, FLOATING_AND_COMPLEX, NUMBERS, REAL, REAL_NUMBERS
 from tdt._ops._calls import fronts
 from tdt._ops._common import check_out_dtype, keep, store_into, wrap_dim
@@ -28,8 +28,13 @@ __all__ = [
 @functools.cache
 def return_type(name: str, fields: tuple[str, ...] = ("values", "indices")) -> Any:
     """The named tuple of an op with several outputs, e.g. `.values` and `.indices`."""
+
+    def shown(self: Any) -> str:
+        parts = ",\n".join(f"{field}={value!r}" for field, value in zip(fields, self, strict=True))
+        return f"{_about.prefix}.return_types.{name}(\n{parts})"
+
     made = namedtuple(name, fields)
-    made.__module__ = "tdt.return_types"
+    made.__module__, made.__repr__ = "tdt.return_types", shown  # type: ignore[method-assign, assignment]
     return made
 
 
