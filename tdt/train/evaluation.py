@@ -97,12 +97,13 @@ def refresh(parts: Parts, obey: Callable[[], object]) -> None:
         put_back()
 
 
-def bookmark(parts: Parts, loader: DataLoader) -> Callable[[], None]:
-    """What puts `loader`, and all generators that it and the run draw from, back to where they are now."""
-    state, drawn = loader.state_dict(), {g: g.get_state() for g in generators(parts).values()}
+def bookmark(parts: Parts, loader: DataLoader | None = None) -> Callable[[], None]:
+    """What puts all generators that the run draws from, and `loader`, back to where they are now."""
+    state, drawn = loader and loader.state_dict(), {g: g.get_state() for g in generators(parts).values()}
 
     def put_back() -> None:
-        loader.load_state_dict(state)
+        if loader is not None:
+            loader.load_state_dict(state)
         for generator, then in drawn.items():
             generator.set_state(then)
 

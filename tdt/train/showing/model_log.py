@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 import yaml
 
-from tdt import Tensor
+from tdt import Tensor, nn
 from tdt._meta import meta
 from tdt.train.build import Parts
 from tdt.train.config import Loader, Train
 from tdt.train.config.sections import EmbeddingShown
 from tdt.train.data import batch_of
 from tdt.train.deciding import decided
+from tdt.train.evaluation import bookmark
 from tdt.train.events import EpochDone, Event, RunStarted, RunStopped, StepDone, Validated
 from tdt.train.metrics import Reading
 from tdt.train.showing.check import is_image
@@ -116,8 +117,8 @@ class ModelLog:
                 self._histogram(f"gradients/{name}", p.grad, step)
         if "valid" in self.parts.loaders:
             layers = [name for name, m in self.parts.model.named_modules() if next(m.children(), None) is None]
-            inputs, _ = self._first(self.parts.config.data.eval_loader.batch_size)
-            for name, tensor in given_by(self.parts.model, layers, inputs):
+            count = self.parts.config.data.eval_loader.batch_size
+            for name, tensor in self._given(self.parts.model, layers, count)[0]:
                 self._histogram(f"activations/{name}", tensor, step)
 
     def _histogram(self, tag: str, values: Tensor, step: int) -> None:
@@ -128,8 +129,8 @@ class ModelLog:
 
     def _embedding(self, asked: EmbeddingShown, step: int) -> None:
         """What a layer of the model that is scored gives for the first samples, with their classes and images."""
-        inputs, targets = self._first(asked.samples)
-        _, rows = given_by(self.parts.scored, [asked.layer], inputs)[0]
+        found, inputs, targets = self._given(self.parts.scored, [asked.layer], asked.samples)
+        _, rows = found[0]
         if not isinstance(targets, Tensor):
             targets = self.parts.loss.wanted(targets, inputs)
         rows, targets = rows.reshape(len(targets), -1), targets.squeeze(tuple(range(1, targets.ndim)))
@@ -144,12 +145,19 @@ class ModelLog:
         is_class = isinstance(target, (int, float)) and target in range(len(names))
         return names[int(target)] if is_class else str(target)[:60]
 
-    def _first(self, count: int) -> tuple[Any, Any]:
-        """The first samples of the validation data, as one batch."""
+    def _given(self, model: nn.Module, layers: list[str], count: int) -> tuple[list[tuple[str, Tensor]], Any, Any]:
+        """What layers give for the first samples of the validation data as one batch, and these inputs and targets.
+
+        What a layer or transform draws for it is put back, so that the run goes on as if nobody had looked.
+        """
+        put_back = bookmark(self.parts)
         loader = self.parts.loaders["valid"]
         samples = [loader.dataset[i] for i in range(min(count, len(loader.dataset)))]
         inputs, targets = loader.collate_fn(samples)
-        return self.parts.place(inputs), targets
+        inputs = self.parts.place(inputs)
+        found = given_by(model, layers, inputs)
+        put_back()
+        return found, inputs, targets
 
 
 def _settings(value: Any, default: Any, path: str = "") -> Iterator[tuple[str, Any]]:

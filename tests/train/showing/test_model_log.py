@@ -18,12 +18,13 @@ from tensorboard.util import tensor_util
 
 import tdt
 from tdt.train.build import build
-from tdt.train.config import ConfigError, loads
+from tdt.train.config import ConfigError, imports, loads
 from tdt.train.evaluation import evaluate
 from tdt.train.events import Event, MetricsLog, RunStopped
 from tdt.train.session import Session
 from tdt.train.showing.collectors import Samples, Seen
 from tdt.train.showing.pictures import Told, captioned, matrix
+from tdt.train.state import load_run
 from tests.utils.tensorboard.readers import event_files, untimed
 
 CONFIG = """
@@ -215,17 +216,31 @@ def test_the_run_has_its_end_in_tensorboard_before_it_counts_as_complete(tmp_pat
     assert there == ["_hparams_/session_end_info"]
 
 
-def test_what_is_shown_changes_no_weight(run, tmp_path):
-    quiet = CONFIG[: CONFIG.index("log:")] + "log: {every: 1 step, config: false, hparams: false, charts: false}\n"
+NOISE = """
+import tdt
+from tdt import nn
+
+
+class Noise(nn.Module):
+    def forward(self, x):
+        return x + tdt.randn_like(x) / 10
+"""
+
+
+def test_what_is_shown_changes_no_weight(tmp_path, monkeypatch):
+    (tmp_path / "noise.py").write_text(NOISE)
+    monkeypatch.setattr(imports, "_allowed", True)
+    monkeypatch.chdir(tmp_path)
+    shown = CONFIG.replace("model: [Flatten,", "imports: [noise.py]\nmodel: [Flatten,").replace("Dropout(0.3)", "Noise")
+    train(tmp_path / "loud", text=shown)
+    quiet = shown[: shown.index("log:")] + "log: {every: 1 step, config: false, hparams: false, charts: false}\n"
     train(tmp_path / "quiet", text=quiet)
     last = "checkpoints/last.safetensors"
-    from tdt.train.state import load_run
-
-    (ours, _), (theirs, _) = load_run(run[0] / last), load_run(tmp_path / "quiet" / last)
+    (ours, _), (theirs, _) = load_run(tmp_path / "loud" / last), load_run(tmp_path / "quiet" / last)
     assert ours.keys() == theirs.keys()
     for name in ours:
         np.testing.assert_array_equal(ours[name], theirs[name], err_msg=name)
-    assert len(logged(tmp_path / "quiet")) < len(logged(run[0])) / 2
+    assert len(logged(tmp_path / "quiet")) < len(logged(tmp_path / "loud")) / 2
 
 
 @pytest.mark.parametrize(
