@@ -35,8 +35,8 @@ def mapped(function: Callable[[Any], Any], value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: mapped(function, item) for key, item in value.items()}
     if isinstance(value, (tuple, list)):
-        made = [mapped(function, item) for item in value]
-        return type(value)._make(made) if hasattr(value, "_fields") else type(value)(made)
+        kind: Any = type(value)
+        return getattr(kind, "_make", kind)([mapped(function, item) for item in value])  # a named tuple's
     return function(value)
 
 

@@ -43,6 +43,7 @@ class _Watch:
         self.names = {module: name for name, module in model.named_modules()}
         self.rows: list[Row] = []
         self.running: list[tuple[nn.Module, int, Any]] = []
+        self.inputs: list[tuple[nn.Module, Any]] = []
         self.made: dict[int, tuple[Any, str]] = {}  # outputs by identity, kept so that none is given twice
         self.handles = [
             handle
@@ -55,6 +56,7 @@ class _Watch:
 
     def _before(self, module: nn.Module, args: Any) -> None:
         self.running.append((module, self.seen.flops, args))
+        self.inputs += [(module, args[0])] if args and module in self.sources else []
 
     def _after(self, module: nn.Module, args: Any, output: Any) -> None:
         _, flops, _ = self.running.pop()
@@ -86,6 +88,10 @@ class _Watch:
         """The innermost layer at work that the config has written, and what it was given."""
         return next(((m, args) for m, _, args in reversed(self.running) if m in self.sources), None)
 
+    def given(self, value: Any) -> list[nn.Module]:
+        """The layers that the config has written whose input was `value` itself."""
+        return [module for module, first in self.inputs if first is value]
+
     def close(self) -> None:
         for handle in self.handles:
             handle.remove()
@@ -111,23 +117,12 @@ def check_shapes(
         except Unknown:
             return watch.rows
         except (*REFUSALS, AttributeError) as error:  # a tuple in the place of a tensor has no shape
-            failed = watch.failed()
-            if failed is None:  # a graph, which is no component
-                errors.add("model", _sentence(error), kind="shape")
-                return watch.rows
-            part = sources[failed[0]]
-            which = f", as {watch.names[failed[0]]} of the block used in line {part.used.line}" if part.used else ""
-            several = next((x for x in failed[1] if isinstance(x, (tuple, list, dict))), None)
-            is_ours = type(failed[0]).__module__.startswith("tdt.")
-            said = _sentence(error) if is_ours else reason(error).rstrip(".")
-            if several is not None and is_ours:
-                given = f"a {type(several).__name__} of {len(several)}"
-                said = f"takes one tensor, but is given {given}; put Pick before it, as in Pick(0)"
-            errors.add(part, f"{said}; {watch.origin(failed[1])}{which}", kind="shape")
+            _add_refusal(error, watch, errors)
             return watch.rows
         finally:
             watch.close()
             model.train(training)
+        _check_tokens(split.dataset, batch, watch, errors)
         if loss is not None:
             before = len(errors)
             _check_loss(output, batch, target, loss, split, watch, errors)
@@ -135,6 +130,33 @@ def check_shapes(
                 loss.seen = {"output": output, "target": _target(target), "input": batch}
                 _check_metrics(metrics, loss, *loss.compared(output, _target(target), batch), errors)
     return watch.rows
+
+
+def _add_refusal(error: Exception, watch: _Watch, errors: ConfigErrors) -> None:
+    """Report the layer that raised `error`."""
+    failed = watch.failed()
+    if failed is None:  # a graph, which is no component
+        errors.add("model", _sentence(error), kind="shape")
+        return
+    layer, args = failed
+    part = watch.sources[layer]
+    which = f", as {watch.names[layer]} of the block used in line {part.used.line}" if part.used else ""
+    several = next((x for x in args if isinstance(x, (tuple, list, dict))), None)
+    is_ours = type(layer).__module__.startswith("tdt.")
+    said = _sentence(error) if is_ours else reason(error).rstrip(".")
+    if several is not None and is_ours:
+        given = f"a {type(several).__name__} of {len(several)}"
+        said = f"takes one tensor, but is given {given}; put Pick before it, as in Pick(0)"
+    errors.add(part, f"{said}; {watch.origin(args)}{which}", kind="shape")
+
+
+def _check_tokens(dataset: Any, batch: Any, watch: _Watch, errors: ConfigErrors) -> None:
+    """Whether an embedding of a text has a row for each token."""
+    tokens = len(dataset.classes) if hasattr(dataset, "decode") else 0
+    for layer in watch.given(batch):
+        if isinstance(layer, nn.Embedding) and layer.num_embeddings < tokens:
+            message = f"has {layer.num_embeddings} rows, but the text has {tokens} tokens"
+            errors.add(watch.sources[layer], message, kind="shape")
 
 
 def _check_loss(output: Any, inputs: Any, target: Any, loss: Objective, split: Split, watch: _Watch,

@@ -63,6 +63,20 @@ def test_what_does_not_fit_is_reported_at_its_layer(model: str, column: int, sai
     assert message.startswith(f"c.yaml:5:{column}: model.") and said in message, message
 
 
+def test_an_embedding_has_a_row_for_each_token():
+    text = """\
+data: {train: "Text(length=8, tokens=bytes)"}
+model: ["Embedding(200, 4)", {type: Residual, body: ["Linear(4, 3)", "Linear(3, 4)"]}, "Linear(4, 256)", "Transpose(1, 2)"]
+loss: CrossEntropyLoss
+optimizer: SGD(lr=0.1)
+train: {epochs: 1}
+"""
+    with pytest.raises(ConfigError) as caught:
+        build(loads(text, "c.yaml"), splits=())
+    assert caught.value.messages == ["c.yaml:2:9: model.0: has 200 rows, but the text has 256 tokens"]
+    assert build(loads(text.replace("200", "256"), "c.yaml"), splits=()).rows
+
+
 def test_a_loss_that_does_not_take_the_output_names_the_layer_before():
     text = CONFIG.replace("MODEL", '[Flatten, "Linear(64, 10)"]').replace("CrossEntropyLoss", "NLLLoss(reduction=none)")
     with pytest.raises(ConfigError) as caught:
