@@ -99,7 +99,8 @@ def refresh(parts: Parts, obey: Callable[[], object]) -> None:
 
 def bookmark(parts: Parts, loader: DataLoader | None = None) -> Callable[[], None]:
     """What puts all generators that the run draws from, and `loader`, back to where they are now."""
-    state, drawn = loader and loader.state_dict(), {g: g.get_state() for g in generators(parts).values()}
+    state = {} if loader is None else loader.state_dict()
+    drawn = {g: g.get_state() for g in generators(parts).values()}
 
     def put_back() -> None:
         if loader is not None:
