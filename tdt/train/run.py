@@ -169,7 +169,9 @@ def find_checkpoint(where: str | os.PathLike[str], root: str | os.PathLike[str] 
     for name in ("best", "last"):
         with suppress(CheckpointError):
             return run.checkpoints().resolve(name)
-    raise CheckpointError(f"{run.folder} has no checkpoint: the run has not come to its first")
+    beside = [one.name for one in Run.all(root) if one.folder.parent == run.folder.parent and one.checkpoints().steps()]
+    advice = f"; {beside[-1]} has one" if beside else ""
+    raise CheckpointError(f"{run.folder} has no checkpoint: the run has not come to its first{advice}")
 
 
 def _checked(name: str) -> str:

@@ -165,6 +165,18 @@ def test_a_run_that_is_not_there_gets_the_nearest(tmp_path):
         Run.open("zzz", tmp_path)
 
 
+def test_what_has_no_checkpoint_is_told_apart(tmp_path):
+    first, _ = create(tmp_path, "digits"), create(tmp_path, "digits")
+    with pytest.raises(CheckpointError, match="2 has no checkpoint: the run has not come to its first$"):
+        find_checkpoint("digits", tmp_path)
+    first.checkpoints().save(1, {"x": np.ones(1)}, {"step": 1})
+    with pytest.raises(CheckpointError, match="2 has no checkpoint: .*; digits/1 has one$"):
+        find_checkpoint("digits", tmp_path)
+    (tmp_path / "c.yaml").touch()
+    with pytest.raises(CheckpointError, match="c.yaml: is a config; give a run of it"):
+        find_checkpoint(tmp_path / "c.yaml")
+
+
 def test_a_run_being_trained_is_refused_until_it_ends(tmp_path):
     with Run.create(tmp_path, "digits", "") as run:
         with pytest.raises(RunError, match=f"is being trained by process {os.getpid()} on .*stop it first"):
