@@ -29,7 +29,7 @@ class GraphConvolution(nn.Module):
             self.bias.data.uniform_(-stdv, stdv)
 
     def forward(self, input, adj):
-        output = torch.mm(adj, torch.mm(input, self.weight))
+        output = torch.spmm(adj, torch.mm(input, self.weight))
         return output if self.bias is None else output + self.bias
 
     def __repr__(self):
@@ -57,7 +57,7 @@ def make_graph():
     adj = upper + upper.t() + torch.eye(n)
     degree = adj.sum(1).pow(-0.5)
     x = torch.randn(n, features) + 0.6 * F.one_hot(labels, features).float()
-    return x, degree.view(-1, 1) * adj * degree.view(1, -1), labels
+    return x, (degree.view(-1, 1) * adj * degree.view(1, -1)).to_sparse(), labels
 
 
 def accuracy(output, labels):

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tdt._dtype import SCALAR_NAMES, int64
+from tdt._dtype import FLOAT, FLOATING, SCALAR_NAMES, check_category, int64
 from tdt._layout import layout as Layout
 from tdt._layout import sparse_coo
 from tdt._ops import linalg, reduce
@@ -16,25 +16,29 @@ from tdt._ops import softmax as dense_softmax
 from tdt._ops.shape import wrap_dim
 from tdt._sparse import SparseCOO
 from tdt._tensor import Tensor, wrap
+from tdt.autograd._mode import state
 from tdt.sparse._ops import coalesced, coo, is_coo, laid, masked, to_dense, values_of
 
 
-def mm(mat1: Tensor, mat2: Tensor, reduce: str = "sum") -> Tensor:
+def mm(mat1: Tensor, mat2: Tensor, reduce: str | None = None) -> Tensor:
     """The product of two matrices, any of them sparse; sparse if both are. A sparse one's gradient is that of its entries.
 
-    reduce: "sum", or with mat1 in compressed rows "mean", "amax" or "amin" of the terms of each row's entries.
+    reduce: with mat1 in compressed rows, the "sum", "mean", "amax" or "amin" of the terms of each row's entries.
 
     >>> import tdt
     >>> tdt.sparse.mm(tdt.eye(2).to_sparse(), tdt.tensor([[1.0], [2.0]]))
     tensor([[1.],
             [2.]])
     """
-    if reduce != "sum":
+    if reduce is not None:
         return _reduced(mat1, mat2, reduce)
     return linalg.mm(masked(mat1), masked(mat2))
 
 
 def _reduced(mat1: Tensor, mat2: Tensor, reduce: str) -> Tensor:
+    check_category("spmm_reduce", FLOATING, mat1.dtype)
+    if reduce == "sum":
+        return mm(mat1, mat2)
     if reduce not in ("mean", "amax", "amin"):
         raise ValueError(f"sparse.mm: reduce must be one of sum, mean, amax and amin, got {reduce!r}")
     if not mat1.is_sparse_csr or is_coo(mat2):  # type: ignore[attr-defined]
@@ -45,7 +49,9 @@ def _reduced(mat1: Tensor, mat2: Tensor, reduce: str) -> Tensor:
     return start.scatter_reduce(0, row.unsqueeze(1).expand(terms.shape), terms, reduce, include_self=False)
 
 
-def sampled_addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1.0, alpha: float = 1.0) -> Tensor:
+def sampled_addmm(
+    input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1.0, alpha: float = 1.0, out: Tensor | None = None
+) -> Tensor:
     """beta · input + alpha · (mat1 @ mat2) at the entries of `input`, a matrix in compressed rows, and nowhere else.
 
     >>> import tdt
@@ -68,9 +74,29 @@ def sampled_addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1.
         raise RuntimeError(
             f"sampled_addmm: mat1 {list(mat1.shape)} @ mat2 {list(mat2.shape)} does not fit input {list(input.shape)}"
         )
+    if input.dtype.category < FLOAT or input.dtype.itemsize == 2:
+        raise RuntimeError(
+            "sparse_sampled_addmm: Expected self to be a floating-point or complex tensor, but got "
+            f"{SCALAR_NAMES[input.dtype]}"
+        )
     row, column = (wrap(at) for at in input._a.indices)
     terms = (mat1.index_select(0, row) * mat2.t().index_select(0, column)).sum(1)
-    return laid(coo(values_of(input) * beta + terms * alpha, input._a.indices, input.shape, True), "sparse_csr")
+    result = laid(coo(values_of(input) * beta + terms * alpha, input._a.indices, input.shape, True), "sparse_csr")
+    return result if out is None else _written("sampled_addmm", result, out)
+
+
+def _written(name: str, result: Tensor, out: Tensor) -> Tensor:
+    """`out`, in the same layout and dtype, with the entries of `result`."""
+    if state.grad and (result.requires_grad or out.requires_grad):
+        raise RuntimeError(f"{name}(): functions with out=... arguments don't support automatic differentiation, but one of "
+                           "the arguments requires grad.")  # fmt: skip
+    if out.layout is not result.layout or out.dtype is not result.dtype:  # type: ignore[attr-defined]
+        found = [f"{t.layout} and {t.dtype}" for t in (result, out)]  # type: ignore[attr-defined]
+        raise RuntimeError(f"{name}: Expected result to have sparse csr layout and the operands' dtype, that is {found[0]}, "
+                           f"but got {found[1]}")  # fmt: skip
+    out._a[...] = result._a
+    out._st.version += 1
+    return out
 
 
 def addmm(mat: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1.0, alpha: float = 1.0) -> Tensor:

@@ -49,7 +49,7 @@ def _values(xp: ModuleType, x: Any) -> Any:
 
 @_values.vjp("x")
 def _(g: Tensor, x: Tensor) -> Tensor:
-    return coo(g, x._a.indices, x.shape, x._a.coalesced)
+    return laid(coo(g, x._a.indices, x.shape, x._a.coalesced), x._a.layout)
 
 
 @op(name="coalesce", computes=False, sparse=True)

@@ -53,9 +53,9 @@ def gradient_difference(ours: tuple, theirs: tuple) -> str | None:
 def _tensor_difference(ours: Any, theirs: torch.Tensor, values: bool) -> str | None:
     if not isinstance(ours, tdt.Tensor):
         return f"tdt gives {_brief(ours)}, PyTorch a tensor of {theirs.dtype} {tuple(theirs.shape)}"
-    if theirs.layout is torch.sparse_coo:
-        if not ours.is_sparse:
-            return "tdt gives a dense tensor, PyTorch a sparse one"
+    if str(ours.layout).partition(".")[2] != str(theirs.layout).partition(".")[2]:
+        return f"layout: tdt {ours.layout}, PyTorch {theirs.layout}"
+    if theirs.layout is not torch.strided:
         return _tensor_difference(ours.to_dense(), theirs.to_dense(), values)
     if theirs.dtype not in DTYPES:
         raise Unconvertible(f"dtype {theirs.dtype}")

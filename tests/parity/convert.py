@@ -56,8 +56,13 @@ def array_of(t: torch.Tensor, seen: dict | None = None) -> np.ndarray:
     return np.ndarray(tuple(t.shape), np_dtype, flat, t.storage_offset() * size, strides)
 
 
-def coo_of(t: torch.Tensor) -> SparseCOO:
+def sparse_of(t: torch.Tensor) -> SparseCOO:
     """The coordinates and values of a sparse tensor."""
+    t = t.detach()
+    if t.layout is torch.sparse_csr:
+        if t.dim() != 2 or t.dense_dim():
+            raise Unconvertible("batches of compressed rows")
+        return SparseCOO.of_rows(*map(array_of, (t.crow_indices(), t.col_indices(), t.values())), tuple(t.shape))
     return SparseCOO(array_of(t._indices()), array_of(t._values()), tuple(t.shape), t.is_coalesced())
 
 
@@ -103,7 +108,9 @@ def to_tdt(value: Any, seen: dict[Any, Any] | None = None) -> Any:
     convert = functools.partial(to_tdt, seen=seen)
     if isinstance(value, torch.Tensor):
         if id(value) not in seen:
-            x = wrap(coo_of(value) if value.layout is torch.sparse_coo else array_of(value, seen))
+            x = wrap(
+                sparse_of(value) if value.layout in (torch.sparse_coo, torch.sparse_csr) else array_of(value, seen)
+            )
             if type(value) is not torch.Tensor and isinstance(value, torch.nn.Parameter):
                 x = tdt.nn.Parameter(x, requires_grad=value.requires_grad)
             seen[id(value)] = x.requires_grad_(True) if value.requires_grad else x

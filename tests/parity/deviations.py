@@ -67,6 +67,8 @@ DEVIATIONS = [
               "PyTorch's entry point takes no strided input, for which group_norm makes a copy; here both do"),
     *[Deviation("matrix_exp", check, HALF, "value at", "computed in float32 here; in half precision PyTorch's overflows")
       for check in ("value", "method")],
+    Deviation("sparse.mm/reduce", "gradient", ("float64",), "layout: tdt tdt.sparse_csr",
+              "a sparse operand's gradient is that of its entries, as without reduce="),
     Deviation("to_sparse", "value", ("complex128",), "does not support automatic differentiation",
               "the gradient, of the same elements, is right for complex numbers too"),
     # Mistakes of PyTorch 2.13.
