@@ -13,6 +13,7 @@ import numpy as np
 
 from tdt import _backend, _dtype
 from tdt._backend import on
+from tdt._calls import fronts
 from tdt._device import CPU, META, as_device
 from tdt._dtype import dtype as Dtype
 from tdt._from_data import array_of, fill_number
@@ -589,3 +590,6 @@ def new_empty_strided(
         device=self.device if device is None else device,
         requires_grad=requires_grad,
     )
+
+
+fronts(globals(), ["arange", "empty_strided", "eye", "full", "linspace", "logspace", "tril_indices", "triu_indices"])

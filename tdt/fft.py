@@ -15,6 +15,7 @@ from tdt import (
     _dtype,
 )
 from tdt._autocast import cast_for
+from tdt._calls import fronts
 from tdt._creation import arange
 from tdt._dtype import SCALAR_NAMES
 from tdt._ops._common import Dims, with_out, wrap_dim
@@ -336,3 +337,6 @@ def _sized(x: Tensor, dims: list[int], sizes: list[int]) -> Tensor:
         elif n > x.shape[dim]:
             x = pad(x, [0] * (2 * (x.ndim - 1 - dim)) + [0, n - x.shape[dim]])
     return x
+
+
+fronts(globals(), __all__)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tdt._autocast import casts_as_one
+from tdt._calls import fronts
 from tdt._errors import LinAlgError
-from tdt._ops._calls import fronts
 from tdt._ops._common import store_into
 from tdt._ops._matrices import check_float
 from tdt._ops.decompositions import cholesky_ex, svdvals
@@ -70,6 +70,9 @@ def cross(input: Tensor, other: Tensor, *, dim: int = -1, out: Tensor | None = N
     tensor([[0., 0., 1.]])
     """
     return _cross(input, other, dim, out=out)
+
+
+fronts(globals(), __all__)
 
 
 fronts(globals(), __all__)

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from tdt import _dtype
+from tdt._calls import fronts
 from tdt._creation import tensor
 from tdt._dtype import SCALAR_NAMES
-from tdt._ops._calls import fronts
 from tdt._ops.elementwise.complex_numbers import complex as complex_
 from tdt._ops.join import cat, meshgrid, stack
 from tdt._tensor import Tensor

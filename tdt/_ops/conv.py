@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from tdt import _kernels
+from tdt._calls import fronts
 from tdt._dtype import FLOATING_AND_COMPLEX, NUMBERS, int64
 from tdt._ops._common import C_NAMES
 from tdt._ops._windows import (
@@ -394,3 +395,6 @@ def conv3d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: An
 
 
 __all__ = ["conv1d", "conv2d", "conv3d"]
+
+
+fronts(globals(), __all__)

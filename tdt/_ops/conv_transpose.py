@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tdt._calls import fronts
 from tdt._ops._windows import tuple_of
 from tdt._ops.conv import _check, _conv_nd, conv1d, conv_input_grad
 from tdt._tensor import Tensor
@@ -117,3 +118,6 @@ def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tenso
 
 
 __all__ = ["conv_tbc", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "convolution"]
+
+
+fronts(globals(), __all__)

@@ -8,8 +8,8 @@ from types import ModuleType
 from typing import Any
 
 from tdt import _dtype
+from tdt._calls import fronts
 from tdt._dtype import FLOATING, INT, SCALAR_NAMES
-from tdt._ops._calls import fronts
 from tdt._ops._common import store_into
 from tdt._ops.elementwise._front import refuse_out, tensor_argument
 from tdt._ops.order import return_type

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from tdt._calls import fronts
 from tdt._dtype import LAPACK
 from tdt._node_names import shown_as
-from tdt._ops._calls import fronts
 from tdt._ops._common import with_out
 from tdt._ops._matrices import by_columns, check_info, check_matrix, columns, converging, each, lapack, raising
 from tdt._ops.order import return_type

@@ -6,9 +6,9 @@ import numpy as np
 
 from tdt._autocast import casts_as_one
 from tdt._broadcast import check_broadcast
+from tdt._calls import fronts
 from tdt._dtype import FLOAT, SCALAR_NAMES, check_category, float32, float64, promote_types
 from tdt._node_names import shown_as
-from tdt._ops._calls import fronts
 from tdt._ops._common import store_into
 from tdt._ops.elementwise._front import tensor_argument
 from tdt._ops.embedding import functional_embedding

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from tdt._autocast import casts_as_one
+from tdt._calls import fronts
 from tdt._dtype import LAPACK
 from tdt._node_names import shown_as
-from tdt._ops._calls import fronts
 from tdt._ops._common import with_out
 from tdt._ops._matrices import check_matrix, check_same_dtype, columns, each, lapack, no_derivative
 from tdt._ops.order import return_type
@@ -151,6 +151,9 @@ def ormqr(input: Tensor, input2: Tensor, input3: Tensor, left: bool = True, tran
     if left:
         return _reflect(input, input2, input3, adjoint=transpose)
     return _reflect(input, input2, input3.mH, adjoint=not transpose).mH
+
+
+fronts(globals(), __all__)
 
 
 fronts(globals(), __all__)

@@ -11,7 +11,7 @@ import numpy as np
 
 from tdt import _backend, _dtype
 from tdt._backend.layout import in_order
-from tdt._ops._calls import fronts
+from tdt._calls import fronts
 from tdt._ops.elementwise._front import refuse_out, tensor_argument
 from tdt._ops.elementwise.select import _copy, _fill
 from tdt._ops.shape import ALL_OF, expand, slice_view

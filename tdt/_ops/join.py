@@ -8,8 +8,8 @@ from typing import Any
 
 from tdt import _dtype
 from tdt._backend.layout import in_order, is_channels_last
+from tdt._calls import fronts
 from tdt._node_names import shown_as
-from tdt._ops._calls import fronts
 from tdt._ops._common import as_shape, store_into, wrap_dim
 from tdt._ops.elementwise._front import refuse_out, tensor_argument
 from tdt._ops.memory import contiguous_format

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from tdt import _dtype
+from tdt._calls import fronts
 from tdt._dtype import LAPACK
 from tdt._node_names import shown_as
-from tdt._ops._calls import fronts
 from tdt._ops._common import store_into, with_out
 from tdt._ops._matrices import (
     by_columns,
@@ -261,6 +261,9 @@ def cond(input: Tensor, p: Any = None) -> Tensor:
     singular = info != 0
     inverse = inverse.masked_fill(singular.unsqueeze(-1).unsqueeze(-1), 0)
     return (matrix_norm(input, p) * matrix_norm(inverse, p)).masked_fill(singular, math.inf)
+
+
+fronts(globals(), __all__)
 
 
 fronts(globals(), __all__)

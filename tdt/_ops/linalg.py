@@ -11,9 +11,9 @@ import numpy as np
 from tdt import _dtype, _kernels
 from tdt._absent import takes_old_order
 from tdt._autocast import cast_for, casts_as_one
+from tdt._calls import fronts
 from tdt._dtype import FLOAT, FLOATING_AND_COMPLEX, NUMBERS, SCALAR_NAMES, check_category
 from tdt._node_names import label, shown_as
-from tdt._ops._calls import fronts
 from tdt._ops._common import C_NAMES, Dims, check_out_dtype, keep, spelled, store_into, wrap_dim, wrap_dims
 from tdt._ops._matrices import check_float
 from tdt._ops.decompositions import svd_full

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tdt._ops._calls import fronts
+from tdt._calls import fronts
 from tdt._ops.decompositions import qr_mode, svd_full
 from tdt._ops.random import randn
 from tdt._tensor import Tensor

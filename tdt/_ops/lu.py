@@ -9,9 +9,9 @@ import numpy as np
 
 from tdt import _backend, _dtype
 from tdt._autocast import casts_as_one
+from tdt._calls import fronts
 from tdt._dtype import LAPACK
 from tdt._node_names import shown_as
-from tdt._ops._calls import fronts
 from tdt._ops._common import with_out
 from tdt._ops._matrices import (
     check_float,
@@ -267,6 +267,9 @@ def lu_solve(input: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
             [0.5000]])
     """
     return linalg_lu_solve(LU_data, LU_pivots, input)
+
+
+fronts(globals(), __all__)
 
 
 fronts(globals(), __all__)

@@ -8,8 +8,8 @@ from types import ModuleType
 from typing import Any
 
 from tdt import _dtype
+from tdt._calls import fronts
 from tdt._dtype import FLOATING_AND_COMPLEX, SCALAR_NAMES
-from tdt._ops._calls import fronts
 from tdt._ops._common import store_into, with_out
 from tdt._ops._matrices import check_matrix, scipy_linalg
 from tdt._ops.join import cat
@@ -157,6 +157,9 @@ def vander(x: Tensor, N: int | None = None) -> Tensor:
     column = x.unsqueeze(-1)
     powers = column.expand((*x.shape, n - 1)).cumprod(-1)
     return cat([column.new_ones(column.shape, dtype=powers.dtype), powers], -1)
+
+
+fronts(globals(), __all__)
 
 
 fronts(globals(), __all__)

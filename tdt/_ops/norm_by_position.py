@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tdt._calls import fronts
 from tdt._dtype import float32
 from tdt._ops import layer_norm as rows
 from tdt._ops import norm
@@ -115,3 +116,6 @@ __all__ = [
     "batch_norm", "group_norm", "instance_norm", "layer_norm", "native_batch_norm", "native_group_norm",
     "native_layer_norm",
 ]  # fmt: skip
+
+
+fronts(globals(), __all__)

@@ -9,8 +9,8 @@ from types import ModuleType
 from typing import Any
 
 from tdt import _about, _dtype
+from tdt._calls import fronts
 from tdt._dtype import FLOAT, FLOATING_AND_COMPLEX, NUMBERS, REAL, REAL_NUMBERS
-from tdt._ops._calls import fronts
 from tdt._ops._common import check_out_dtype, keep, store_into, wrap_dim
 from tdt._ops.elementwise._front import named, refuse_out, tensor_argument
 from tdt._ops.elementwise.select import _logaddexp

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from tdt import _dtype
+from tdt._calls import fronts
 from tdt._dtype import REAL_NUMBERS, SCALAR_NAMES, check_category
-from tdt._ops._calls import fronts
 from tdt._ops._common import wrap_dim
 from tdt._ops.cast import convert
 from tdt._ops.elementwise._front import refuse_out, tensor_argument

@@ -9,10 +9,10 @@ from typing import Any
 import tdt._random as _random
 from tdt import _backend, _dtype
 from tdt._broadcast import check_broadcast
+from tdt._calls import fronts
 from tdt._creation import _finished, _into, _like, _shape_of, make, zeros_like
 from tdt._dtype import SCALAR_NAMES
 from tdt._dtype import dtype as Dtype
-from tdt._ops._calls import fronts
 from tdt._ops._random_ranges import last_of
 from tdt._ops.random_fill import bernoulli_, demand, normal_, random_, uniform_
 from tdt._random import Generator, generator_for

@@ -7,9 +7,9 @@ from types import ModuleType
 from typing import Any
 
 from tdt import _backend, _dtype
+from tdt._calls import fronts
 from tdt._dtype import FLOAT, FLOATING_AND_COMPLEX, REAL, REAL_NUMBERS, SCALAR_NAMES
 from tdt._node_names import label, shown_as
-from tdt._ops._calls import fronts
 from tdt._ops._common import Dims, count, keep, store_into, wrap_dims
 from tdt._ops.elementwise._front import check_operands, named, refuse_out, tensor_argument
 from tdt._ops.elementwise.arithmetic import maximum, minimum

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from tdt import _backend, _dtype
+from tdt._calls import fronts
 from tdt._dtype import ALL, NUMBERS, REAL, check_category
-from tdt._ops._calls import fronts
 from tdt._ops._common import wrap_dim
 from tdt._ops.elementwise._front import refuse_out
 from tdt._ops.elementwise.select import fitting

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from tdt import _dtype
+from tdt._calls import fronts
 from tdt._dtype import REAL_NUMBERS, SCALAR_NAMES
-from tdt._ops._calls import fronts
 from tdt._ops.elementwise._front import refuse_out
 from tdt._tensor import Tensor
 from tdt.autograd._op import finish, op

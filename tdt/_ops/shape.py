@@ -10,8 +10,8 @@ from typing import Any
 
 from tdt import _dtype
 from tdt._backend import may_overlap
+from tdt._calls import fronts
 from tdt._node_names import label
-from tdt._ops._calls import fronts
 from tdt._ops._common import as_shape, spelled, tensor_argument, wrap_dim
 from tdt._overlap import follow
 from tdt._tensor import Size, Tensor

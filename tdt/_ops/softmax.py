@@ -6,9 +6,9 @@ import warnings
 from typing import Any
 
 from tdt import _kernels
+from tdt._calls import fronts
 from tdt._dtype import FLOATING, as_dtype, dtype
 from tdt._ops._activations import leave_to_kernels
-from tdt._ops._calls import fronts
 from tdt._ops._common import wrap_dim
 from tdt._ops.elementwise._front import tensor_argument
 from tdt._tensor import Tensor

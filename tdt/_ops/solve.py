@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from tdt import _backend
+from tdt._calls import fronts
 from tdt._dtype import LAPACK
 from tdt._node_names import shown_as
-from tdt._ops._calls import fronts
 from tdt._ops._common import with_out, wrap_dim
 from tdt._ops._matrices import (
     by_columns,
@@ -314,6 +314,9 @@ def tensorinv(input: Tensor, ind: int = 2) -> Tensor:
             f"{size} != {math.prod(first)}"
         )
     return inv(input.reshape((size, size))).reshape((*rest, *first))
+
+
+fronts(globals(), __all__)
 
 
 fronts(globals(), __all__)

@@ -8,9 +8,9 @@ from types import ModuleType
 from typing import Any
 
 from tdt import _dtype
+from tdt._calls import fronts
 from tdt._dtype import FLOATING
 from tdt._node_names import shown_as
-from tdt._ops._calls import fronts
 from tdt._ops._common import store_into
 from tdt._ops.elementwise._front import binary, named, special, special_functions, tensor_argument, unary
 from tdt._tensor import Tensor

@@ -8,8 +8,8 @@ from types import ModuleType
 from typing import Any
 
 from tdt import _backend, _dtype
+from tdt._calls import fronts
 from tdt._node_names import shown_as
-from tdt._ops._calls import fronts
 from tdt._ops._common import tensor_argument, wrap_dim
 from tdt._ops.shape import ALL_OF, slice_view
 from tdt._tensor import Tensor

@@ -6,8 +6,8 @@ from typing import Any
 
 from tdt import _dtype
 from tdt._autocast import casts_as_one
+from tdt._calls import fronts
 from tdt._dtype import SCALAR_NAMES
-from tdt._ops._calls import fronts
 from tdt._ops._common import store_into, with_out, wrap_dim
 from tdt._ops.elementwise._front import named
 from tdt._ops.linalg import vector_norm

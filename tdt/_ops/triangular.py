@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from tdt._autocast import casts_as_one
+from tdt._calls import fronts
 from tdt._dtype import LAPACK
 from tdt._node_names import shown_as
-from tdt._ops._calls import fronts
 from tdt._ops._common import with_out
 from tdt._ops._matrices import blas, check_matrix, check_same_dtype, check_system, columns, each, scipy_linalg
 from tdt._ops.order import return_type
@@ -158,6 +158,9 @@ def cholesky_inverse(input: Tensor, upper: bool = False) -> Tensor:
     check_matrix("cholesky_inverse", input, square=True)
     half = _solve_triangular(input.mH if upper else input, input.new_ones(input.shape[-1:]).diag_embed(), upper=False)
     return half.mH @ half
+
+
+fronts(globals(), __all__)
 
 
 fronts(globals(), __all__)

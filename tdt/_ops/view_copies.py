@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tdt._calls import fronts
 from tdt._ops import frames, shape, split
-from tdt._ops._calls import fronts
 from tdt._ops._common import store_into
 from tdt._ops.elementwise import view_as_complex, view_as_real
 from tdt._ops.elementwise._front import named

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from tdt._calls import fronts
 from tdt._node_names import shown_as
-from tdt._ops._calls import fronts
 from tdt._ops._common import store_into
 from tdt._ops.memory import clone, copy_
 from tdt._ops.shape import diagonal, select, slice_along

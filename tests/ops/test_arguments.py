@@ -114,6 +114,11 @@ WRONG_KINDS = {
     "a word for a dimension": lambda t, x: t.cummax(x, "a"),
     "a number for a switch": lambda t, x: t.kthvalue(x, 99, keepdim=1),
     "no tensors": lambda t, x: t.stack([x, 1.5]),
+    "tensors one by one": lambda t, x: t.block_diag(x, 5),
+    "a fraction among dimensions": lambda t, x: t.amax(x, (0, 1.5)),
+    "a size": lambda t, x: t.eye(t.ones(7)),
+    "a bias": lambda t, x: t.nn.functional.conv1d(t.ones(1, 1, 3), t.ones(1, 1, 2), 5),
+    "no matrix": lambda t, x: t.linalg.solve(5, x),
     "out": lambda t, x: t.logcumsumexp(x, 0, out=5),
     "a condition": lambda t, x: x.where([True], x),
 }

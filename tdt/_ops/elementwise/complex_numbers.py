@@ -6,6 +6,7 @@ from types import ModuleType
 from typing import Any
 
 from tdt import _dtype
+from tdt._calls import fronts
 from tdt._dtype import COMPLEX_ONLY, FLOATING
 from tdt._ops.elementwise._front import make_op, refuse_out, tensor_argument
 from tdt._tensor import Tensor
@@ -185,3 +186,6 @@ def complex(real: Tensor, imag: Tensor, *, out: Tensor | None = None) -> Tensor:
     if out is not None:
         refuse_out(out, real.dtype.to_complex())
     return finish(_complex, out, real, imag)
+
+
+fronts(globals(), __all__)

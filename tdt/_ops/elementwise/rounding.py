@@ -7,8 +7,8 @@ from types import ModuleType
 from typing import Any
 
 from tdt import _dtype
+from tdt._calls import fronts
 from tdt._dtype import ALL, FLOATING, NUMBERS, REAL, REAL_NUMBERS, check_category
-from tdt._ops._calls import fronts
 from tdt._ops._common import C_NAMES
 from tdt._ops.elementwise._front import binary, refuse_out, tensor_argument, ufunc, ufunc2, unary
 from tdt._tensor import Tensor

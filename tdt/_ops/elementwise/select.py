@@ -9,10 +9,10 @@ import numpy as np
 
 from tdt import _dtype
 from tdt._absent import takes_old_order
+from tdt._calls import fronts
 from tdt._dtype import FLOATING, FLOATING_AND_COMPLEX, INTS, NUMBERS, REAL, SCALAR_NAMES, check_category
 from tdt._from_data import fill_number
 from tdt._node_names import label, shown_as
-from tdt._ops._calls import fronts
 from tdt._ops._common import C_NAMES, conj
 from tdt._ops.cast import convert
 from tdt._ops.elementwise._front import binary, check_operands, refuse_out

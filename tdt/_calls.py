@@ -64,18 +64,34 @@ def _refuse(function: Callable[..., Any], args: tuple, kwargs: dict[str, Any]) -
         return  # the call says itself what it lacks
     for place, (name, value) in enumerate(given.items()):
         annotation = signature.parameters[name].annotation
-        several = signature.parameters[name].kind is inspect.Parameter.VAR_POSITIONAL
+        if signature.parameters[name].kind is inspect.Parameter.VAR_POSITIONAL:
+            annotation, value = "Sequence[Tensor]" if name == "tensors" else None, _given(value)
         if name == "out":
             said, fits = "Tensor", value is None or _all(_is_tensor, value)
-        elif isinstance(annotation, str) and annotation.removesuffix(" | None") in KINDS and not several:
+        elif isinstance(annotation, str) and annotation.removesuffix(" | None") in KINDS:
             said, check = KINDS[annotation.removesuffix(" | None")]
             fits = check(value) or (value is None and annotation.endswith(" | None"))
         else:
             continue
         if not fits:
             where = "" if name in kwargs else f" (position {place + 1})"
-            got = "torch.dtype" if isinstance(value, dtype) else type(value).__name__
-            raise TypeError(f"{function.__name__}(): argument '{name}'{where} must be {said}, not {got}") from None
+            raise TypeError(
+                f"{function.__name__}(): argument '{name}'{where} must be {said}, {_got(said, value)}"
+            ) from None
+
+
+def _got(said: str, value: Any) -> str:
+    """What came instead of what was `said`; of several values the first that does not fit."""
+    if isinstance(value, (tuple, list)) and said.startswith("tuple of"):
+        fits = _is_tensor if said == "tuple of Tensors" else _is_int
+        bad = next(i for i, element in enumerate(value) if not fits(element))
+        return f"but found element of type {type(value[bad]).__name__} at pos {bad}"
+    return f"not {'torch.dtype' if isinstance(value, dtype) else type(value).__name__}"
+
+
+def _given(values: tuple) -> Any:
+    """What `f(a, b)` and `f([a, b])` give alike."""
+    return values[0] if len(values) == 1 and isinstance(values[0], (tuple, list)) else values
 
 
 def _is_tensor(value: Any) -> bool:
@@ -106,5 +122,6 @@ KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "float": ("Number", _is_number),
     "str": ("str", lambda value: isinstance(value, str)),
     "Dims": ("tuple of ints", lambda value: value is None or _all(_is_int, value)),
+    "dtype": ("torch.dtype", lambda value: isinstance(value, dtype)),
     "Dtype": ("torch.dtype", lambda value: isinstance(value, dtype)),
 }
