@@ -87,7 +87,7 @@ class SparseCOO:
     def of_rows(starts: Any, columns: Any, values: Any, shape: tuple[int, ...]) -> SparseCOO:
         """The matrix with these compressed rows."""
         xp = _backend.namespace(values)
-        rows = xp.repeat(xp.arange(len(starts) - 1), xp.diff(starts))
+        rows = xp.searchsorted(starts, xp.arange(len(columns)), "right") - 1
         return SparseCOO(xp.stack([rows, columns]).astype("int64"), values, shape, True, "sparse_csr")
 
     def laid(self, layout: str) -> SparseCOO:

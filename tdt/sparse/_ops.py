@@ -536,8 +536,9 @@ def _index_select(x: Tensor, index: Tensor, *, dim: int) -> Tensor:
     row = a.indices[dim][order]
     first = a.xp.searchsorted(row, wanted)
     counts = a.xp.searchsorted(row, wanted, "right") - first
-    new = a.xp.repeat(a.xp.arange(len(wanted)), counts)  # for each kept entry, its place in `index`
-    at = order[a.xp.arange(len(new)) - a.xp.repeat(counts.cumsum() - counts - first, counts)]
+    kept = a.xp.arange(int(counts.sum()))
+    new = a.xp.searchsorted(counts.cumsum(), kept, "right")  # for each kept entry, its place in `index`
+    at = order[kept - (counts.cumsum() - counts - first)[new]]
     indices = a.indices[:, at]
     indices[dim] = new
     return coo(values_of(x).index_select(0, wrap(at)), indices, shape)
