@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import pickle
 
 import numpy as np
 import pytest
@@ -242,3 +243,21 @@ def test_copies_in_one_container_share_what_the_originals_shared():
     made["whole"].zero_()
     assert made["part"].tolist() == [0, 0] and not made["matrix"].any() and base.tolist() == [0, 1, 2, 3, 4, 5]
     assert made["part"]._version == made["whole"]._version and made["matrix"].stride() == (1, 3)
+
+
+def test_named_results_are_pickled_and_copied():
+    found = tdt.max(tdt.tensor([[1.0, 3.0], [2.0, 0.0]]), 1)
+    for twin in (pickle.loads(pickle.dumps(found)), copy.deepcopy(found)):
+        assert type(twin) is type(found)
+        assert twin.values.tolist() == [3, 2]
+        assert repr(twin) == repr(found)
+
+
+def test_an_index_beyond_a_dimension_is_told_with_its_size():
+    x = tdt.ones(2, 3)
+    for call in (
+        lambda: x.index_select(1, tdt.tensor([0, 9])),
+        lambda: x.index_add(1, tdt.tensor([0, 9]), tdt.ones(2, 2)),
+    ):
+        with pytest.raises(IndexError, match=r"indices lie in \[0, 9\], but the dimension has size 3"):
+            call()

@@ -33,9 +33,15 @@ def return_type(name: str, fields: tuple[str, ...] = ("values", "indices")) -> A
         parts = ",\n".join(f"{field}={value!r}" for field, value in zip(fields, self, strict=True))
         return f"{_about.prefix}.return_types.{name}(\n{parts})"
 
-    made = namedtuple(name, fields)
-    made.__module__, made.__repr__ = "tdt.return_types", shown  # type: ignore[method-assign, assignment]
+    made: Any = namedtuple(name, fields)
+    made.__module__, made.__repr__ = "tdt.return_types", shown
+    made.__reduce__ = lambda self: (_named, (name, fields, tuple(self)))  # the class stands in no module
     return made
+
+
+def _named(name: str, fields: tuple[str, ...], values: tuple) -> Any:
+    """What a pickle of a named tuple calls."""
+    return return_type(name, fields)(*values)
 
 
 def _pair(name: str, record: Any, out: Any, x: Tensor, **statics: Any) -> Any:

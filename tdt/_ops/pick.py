@@ -38,11 +38,17 @@ def _along(index: Any, dim: int) -> tuple[Any, ...]:
     return (*(slice(None),) * dim, index)
 
 
+def _check_range(index: Any, n: int) -> None:
+    """IndexError for a position outside of [0, n); on a GPU it is not looked for, since that would wait for it."""
+    if index.size and isinstance(index, np.ndarray) and not (index.min() >= 0 and index.max() < n):
+        found = f"[{int(index.min())}, {int(index.max())}]"
+        raise IndexError(f"index out of range in self: indices lie in {found}, but the dimension has size {n}")
+
+
 @op(promote=(), broadcasts=False, computes=False)
 def _index_select(xp: ModuleType, x: Any, index: Any, *, dim: int) -> Any:
     n = x.shape[dim] if x.ndim else 1
-    if index.size and isinstance(index, np.ndarray) and not (index.min() >= 0 and index.max() < n):
-        raise IndexError("index out of range in self")
+    _check_range(index, n)
     index = index.reshape(-1)
     return (
         x.reshape(1)[index].reshape(())
@@ -74,8 +80,7 @@ def index_select(input: Tensor, dim: int, index: Tensor, *, out: Tensor | None =
 def _index_add(xp: ModuleType, x: Any, index: Any, src: Any, *, dim: int, alpha: Any = 1) -> Any:
     out = x.copy()
     target, index = at_least_1d(out), index.reshape(-1)
-    if index.size and isinstance(index, np.ndarray) and not (index.min() >= 0 and index.max() < target.shape[dim]):
-        raise IndexError("index out of range in self")
+    _check_range(index, target.shape[dim])
     add_at(
         xp,
         target,
