@@ -197,7 +197,7 @@ def test_a_mistake_in_a_body_is_told_once_however_often_it_is_used():
 
 def test_blocks_that_multiply_are_refused():
     text = "blocks:\n  b0: [ReLU, ReLU]\n" + "".join(f"  b{i}: [b{i - 1}, b{i - 1}]\n" for i in range(1, 40))
-    assert any("more than 100,000 parts" in message for _, _, message in problems(text + "model: [b39]"))
+    assert any("more than 20,000 parts" in message for _, _, message in problems(text + "model: [b39]"))
 
 
 GRAPH = """\

@@ -23,7 +23,7 @@ from tdt.train.config.signatures import layers_wanted
 from tdt.train.registry import nearest
 
 RESERVED = ("type", "block", "graph", "from")
-MOST_PARTS = 100_000  # blocks in blocks multiply: a bound, so that a hostile file costs little
+MOST_PARTS = 20_000  # blocks in blocks multiply: a bound, so that a hostile file costs little
 
 
 @dataclass(frozen=True)
