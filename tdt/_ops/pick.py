@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tdt import _dtype
+from tdt._broadcast import check_broadcast
 from tdt._calls import fronts
 from tdt._dtype import REAL_NUMBERS, SCALAR_NAMES, check_category
 from tdt._ops._common import wrap_dim
@@ -16,6 +17,7 @@ from tdt._ops.elementwise._front import refuse_out, tensor_argument
 from tdt._ops.elementwise.arithmetic import wrapped
 from tdt._ops.elementwise.select import fitting
 from tdt._ops.index import add_at
+from tdt._ops.memory import in_format, preserve_format
 from tdt._ops.scatter import at_least_1d, gather, in_range, scatter_reduce
 from tdt._overlap import check_memory, refuse_shared
 from tdt._tensor import Tensor
@@ -188,7 +190,7 @@ def index_reduce(
 
 @op(promote=(), broadcasts=False, computes=False)
 def _index_fill(xp: ModuleType, x: Any, index: Any, value: Any, *, dim: int) -> Any:
-    out = x.copy()
+    out = in_format(xp, x, preserve_format)
     target, index = at_least_1d(out), index.reshape(-1)
     n = target.shape[dim]
     if index.size and isinstance(index, np.ndarray) and not (-n <= index.min() and index.max() < n):
@@ -251,7 +253,7 @@ def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | None = None) -> 
 
 @op(promote=(), broadcasts=False, computes=False)
 def _masked_scatter(xp: ModuleType, x: Any, mask: Any, source: Any) -> Any:
-    shape = np.broadcast_shapes(x.shape, mask.shape)
+    shape = check_broadcast(mask.shape, x.shape)
     out, mask = xp.array(xp.broadcast_to(x, shape), order="C"), xp.broadcast_to(mask, shape)
     count = int(mask.sum())
     if count > source.size:

@@ -34,7 +34,7 @@ def in_range(index: Any, n: int, dim: int) -> None:
         raise RuntimeError(f"index {bad} is out of bounds for dimension {dim} with size {n}")
 
 
-@op(promote=(), broadcasts=False, computes=False)
+@op(promote=(), broadcasts=False, computes=False, packed=True)
 def _gather(xp: ModuleType, x: Any, index: Any, *, dim: int) -> Any:
     if not x.ndim or not index.ndim:
         in_range(index, x.shape[0] if x.ndim else 1, dim)

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from tdt._calls import fronts
+from tdt._dtype import dtype as Dtype  # noqa: N812  (`dtype` is an argument here)
 from tdt._ops import frames, shape, split
-from tdt._ops._common import store_into
+from tdt._ops._common import as_shape, store_into
 from tdt._ops.elementwise import view_as_complex, view_as_real
 from tdt._ops.elementwise._front import named
 from tdt._ops.memory import contiguous_format
@@ -16,6 +17,13 @@ from tdt._tensor import Tensor
 
 def _slice(input: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Tensor:
     return shape.slice_along(input, dim, start, end, step)
+
+
+def _view(input: Tensor, *shape_or_dtype: Any, dtype: Any = None) -> Tensor:
+    """`view`, also where that needs a copy, which is made here anyway."""
+    if dtype is not None or isinstance(shape_or_dtype[0], Dtype):
+        return shape.view(input, *shape_or_dtype, dtype=dtype)
+    return shape.reshape(input, as_shape(shape_or_dtype))
 
 
 # The view's function, and a call on [[0, 1], [2, 3]] that a reader can check.
@@ -37,7 +45,7 @@ VIEWS: dict[str, tuple[Callable[..., Any], str]] = {
     "unbind": (split.unbind, ""),
     "unfold": (frames.unfold, ", 0, 2, 1"),
     "unsqueeze": (shape.unsqueeze, ", 0"),
-    "view": (shape.view, ", (4,)"),
+    "view": (_view, ", (4,)"),
     "view_as_complex": (view_as_complex, ".float()"),
     "view_as_real": (view_as_real, ".to(tdt.complex64)"),
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tdt._backend import overlaps_itself
 from tdt._calls import fronts
 from tdt._node_names import shown_as
 from tdt._ops._common import store_into
@@ -16,9 +17,12 @@ __all__ = ["as_strided_scatter", "diagonal_scatter", "select_scatter", "slice_sc
 
 
 def _clone(x: Tensor) -> Tensor:
-    """A copy that lies in its memory as x does in its own, gaps included: what a view by strides finds there."""
+    """A copy that lies in its memory as x does in its own, gaps included: what a view by strides finds there.
+
+    Elements that are one in memory, as after `expand`, are several in the copy, or a part could not be written to.
+    """
     copied = clone(x)
-    if copied.stride() == x.stride() and not storage_offset(x):
+    if overlaps_itself(x._a) or (copied.stride() == x.stride() and not storage_offset(x)):
         return copied
     whole = clone(as_strided(x, (memory(x._a).size,), (1,), 0))
     return as_strided(whole, x.shape, x.stride(), storage_offset(x))

@@ -46,6 +46,15 @@ OF_NOTHING = """
 """
 
 
+OF_OTHER_LAYOUTS = """
+    t.select_scatter(t.arange(3).expand(4, 3), t.arange(4), 1, 2); t.diagonal_scatter(t.arange(3).expand(4, 3), t.zeros(3).long())
+    t.slice_scatter(t.arange(3).expand(4, 3), t.zeros(2, 3).long(), 0, 1, 3); t.view_copy(t.arange(3).expand(4, 3), (6, 2))
+    t.view_copy(t.ones(2), t.int32); t.index_fill(t.ones(3, 4).t(), 0, t.tensor([1]), 5).stride()
+    t.gather(t.ones(3, 4).t(), 0, t.zeros(3, 2).long().t()).stride()
+    t.masked_scatter(t.ones(2, 3), t.ones(2) > 0, t.ones(6))
+"""
+
+
 def calls(text):
     return [c.strip() for line in text.strip().splitlines() for c in line.split(";")]
 
@@ -68,8 +77,8 @@ def test_what_an_op_takes_of_a_dtype_is_pytorchs(code, dtype):
     )
 
 
-@pytest.mark.parametrize("code", calls(OF_NOTHING))
-def test_what_an_op_gives_for_nothing_is_pytorchs(code):
+@pytest.mark.parametrize("code", calls(OF_NOTHING) + calls(OF_OTHER_LAYOUTS))
+def test_what_an_op_makes_of_nothing_and_of_expanded_or_turned_tensors_is_pytorchs(code):
     assert_the_same(code)
 
 
