@@ -25,10 +25,13 @@ __all__ = [
 ]  # fmt: skip
 
 
-@functools.cache
 def return_type(name: str, fields: tuple[str, ...] = ("values", "indices")) -> Any:
     """The named tuple of an op with several outputs, e.g. `.values` and `.indices`."""
+    return _class_of(name, fields)
 
+
+@functools.cache
+def _class_of(name: str, fields: tuple[str, ...]) -> Any:
     def shown(self: Any) -> str:
         parts = ",\n".join(f"{field}={value!r}" for field, value in zip(fields, self, strict=True))
         return f"{_about.prefix}.return_types.{name}(\n{parts})"
@@ -41,7 +44,7 @@ def return_type(name: str, fields: tuple[str, ...] = ("values", "indices")) -> A
 
 def _named(name: str, fields: tuple[str, ...], values: tuple) -> Any:
     """What a pickle of a named tuple calls."""
-    return return_type(name, fields)(*values)
+    return _class_of(name, fields)(*values)
 
 
 def _pair(name: str, record: Any, out: Any, x: Tensor, **statics: Any) -> Any:
