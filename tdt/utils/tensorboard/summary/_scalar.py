@@ -34,6 +34,8 @@ def scalar(
 
 def as_float(tag: str, value: Any) -> float:
     """`value`, a Python or NumPy number, or an array or tensor of one element, as a float."""
+    if isinstance(value, (float, int)):  # at once: this is called every step
+        return float(value)
     shape = getattr(value, "shape", ())
     if any(size != 1 for size in shape):
         raise ValueError(f"scalar {tag!r} must be one number, got shape {tuple(shape)}; reduce it first, as by .mean()")
