@@ -50,6 +50,7 @@ REMOVED_ARGUMENTS = {
 
 # Parts of PyTorch that tdt leaves out for good.
 NOT_OFFERED = {
+    "ao": "tdt does not quantise or prune for other runtimes; nn.utils.prune masks weights",
     "export": "tdt does not trace Python into graphs; save the state_dict",
     "fx": "tdt does not trace Python into graphs to rewrite; walk a result's graph through grad_fn",
     "hub": "tdt fetches no models; load a file with load_state_dict",
@@ -57,6 +58,7 @@ NOT_OFFERED = {
     "library": "tdt has no operator library; write an operation as an autograd.Function",
     "mps": "tdt computes on the CPU and, through CuPy, on NVIDIA's GPUs",
     "nested": "tdt has no nested tensors; pad them, or keep a list",
+    "overrides": "tdt's functions do not look for __torch_function__; write a subclass's methods",
     "package": "tdt does not package code with models; save the state_dict",
     "quantization": "tdt does not quantise models",
     "xpu": "tdt computes on the CPU and, through CuPy, on NVIDIA's GPUs",

@@ -42,6 +42,16 @@ from torch.nn.modules.conv import _ConvNd
 from torch.optim.lr_scheduler import _LRScheduler
 from torch.cuda.amp import GradScaler
 from torchvision import datasets, transforms
+from torch.cuda.amp import autocast, custom_bwd, custom_fwd
+from torch.distributions import Categorical, Normal, kl_divergence
+from torch.functional import einsum
+from torch.nn.common_types import _size_2_t
+from torch.nn.modules.activation import MultiheadAttention
+from torch.nn.parallel import DistributedDataParallel as DDP
+from torch.profiler import ProfilerActivity, profile, record_function
+from torch.types import Device, Number
+from torch.utils.hooks import RemovableHandle
+import torch.distributed as dist
 import tdt
 
 assert torch.nn is nn is tdt.nn and F is tdt.nn.functional and Tensor is tdt.Tensor and schedules is tdt.optim.lr_scheduler

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
 from typing import Any
 
 from tdt import amp
 from tdt._dtype import dtype, float16
 
-__all__ = ["GradScaler", "autocast"]
+__all__ = ["GradScaler", "autocast", "custom_bwd", "custom_fwd"]
+
+custom_fwd = functools.partial(amp.custom_fwd, device_type="cuda")
+custom_bwd = functools.partial(amp.custom_bwd, device_type="cuda")
 
 
 class autocast(amp.autocast):  # noqa: N801  (PyTorch's name)

@@ -1,0 +1,5 @@
+"""What registering a hook returns, under PyTorch's name."""
+
+from tdt._hooks import RemovableHandle
+
+__all__ = ["RemovableHandle"]
