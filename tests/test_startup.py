@@ -97,3 +97,8 @@ def test_a_part_imported_alone_has_tensors_with_their_methods(package: str):
 def test_submodules_come_with_the_package():
     code = "import tdt; tdt.nn.functional, tdt.nn.init, tdt.utils.data.DataLoader, tdt.optim.lr_scheduler.StepLR"
     assert "tdt.optim.lr_scheduler" in loaded_by(code)
+
+
+def test_sparse_imported_alone_works():
+    code = "from tdt.sparse import mm; import tdt; assert mm(tdt.eye(2).to_sparse(), tdt.ones(2, 1)).sum() == 2"
+    assert "tabnanny" in loaded_by(f"{code}; import tabnanny")  # the last line was reached

@@ -404,12 +404,12 @@ def _cast(operands: tuple, casts: tuple) -> tuple:
 
 def _compute(op: Op, xp: Any, arrays: list, statics: dict, low: Any, target: Any) -> Any:
     """The forward: by a kernel where one applies, in float32 for half precision, into `target` where it can."""
-    if low is not None:
-        return narrow(op.forward(xp, *widen(arrays), **statics), low)
-    for kind, when, kernel in kernels_of(op):
-        if (kind == "cpu") == (xp is np) and when(arrays, statics):
-            return kernel(*arrays, **statics)
     try:
+        if low is not None:
+            return narrow(op.forward(xp, *widen(arrays), **statics), low)
+        for kind, when, kernel in kernels_of(op):
+            if (kind == "cpu") == (xp is np) and when(arrays, statics):
+                return kernel(*arrays, **statics)
         if target is not None and op.writes_out:
             return op.forward(xp, *arrays, **statics, out=target)
         return op.forward(xp, *arrays, **statics)

@@ -10,6 +10,9 @@ from dataclasses import fields
 from types import ModuleType
 from typing import Any
 
+import tdt._ops.linalg
+import tdt._ops.reduce
+import tdt._ops.shape  # noqa: F401  (ops of all three have forms for sparse operands)
 from tdt._layout import result_type
 from tdt._ops.cast import convert
 from tdt._ops.join import cat

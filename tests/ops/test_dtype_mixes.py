@@ -84,3 +84,11 @@ def test_operators_of_python_2_and_reversed_are_there():
     assert tdt.equal(x.clone().__idiv__(2), x / 2)
     assert tdt.equal(reversed(x), x.flip(0)) and reversed(tdt.tensor(3.0)).item() == 3
     assert x[0, 0].__nonzero__() is True and x[1, 1].__long__() == 8
+
+
+@pytest.mark.parametrize("dtype", [*HALF, "float32"])
+@pytest.mark.parametrize("op", ["add", "mul", "maximum", "xlogy"])
+def test_shapes_that_do_not_fit_are_refused_in_the_same_words_in_every_dtype(op: str, dtype: str):
+    x, y = tdt.ones(3, 3, dtype=getattr(tdt, dtype)), tdt.ones(3, 2, dtype=getattr(tdt, dtype))
+    with pytest.raises(RuntimeError, match=r"The size of tensor a \(3\) must match the size of tensor b \(2\)"):
+        getattr(tdt, op)(x, y)
