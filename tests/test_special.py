@@ -39,3 +39,13 @@ def test_a_derivative_that_is_not_known_is_refused_and_the_other_is_right():
     for function, name in ((tdt.special.zeta, "zeta"), (tdt.special.gammainc, "igamma: input")):
         with pytest.raises(RuntimeError, match=f"the derivative for '{name}' is not implemented"):
             function(x, q).sum().backward()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_values_at_the_ends_are_pytorchs(dtype: str):
+    torch = require_torch()
+    x = np.array([-np.inf, -1.0, -0.0, 0.0, 103.0, 1e10, 1e30, np.inf, np.nan], dtype)
+    for name in ("gammaln", "airy_ai"):
+        ours, theirs = (getattr(lib.special, name)(lib.from_numpy(x.copy())).numpy() for lib in (tdt, torch))
+        np.testing.assert_allclose(ours[1:], theirs[1:], rtol=1e-3, atol=1e-30)
+        assert np.isnan(theirs[0]) or ours[0] == theirs[0]

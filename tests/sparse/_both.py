@@ -7,9 +7,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-import torch
 
 import tdt
+from tests.helpers import require_torch
+
+torch = require_torch()
 
 SHAPES = {  # sparse shape, dense shape, entries
     "matrix": ((3, 4), (), 7), "empty": ((3, 4), (), 0), "no rows": ((0, 4), (), 0), "vector": ((5,), (), 6),

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 import tdt
+from tests.helpers import require_torch
 from tests.sparse.test_tensors import BOTH, saved
 
-torch = pytest.importorskip("torch")
+torch = require_torch()
 pytestmark = pytest.mark.filterwarnings("ignore:Sparse")
 
 

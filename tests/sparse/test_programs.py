@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 import tdt
+from tests.helpers import require_torch
 from tests.sparse._both import assert_same, run
 
-torch = pytest.importorskip("torch")
+torch = require_torch()
 
 ANY = ("matrix", "empty", "no rows", "vector", "cube", "hybrid", "rows", "no columns")
 MATRICES = ("matrix", "empty", "no rows")

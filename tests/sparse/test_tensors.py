@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 import tdt
+from tests.helpers import require_torch
 from tests.sparse._both import assert_same, plain
 
-torch = pytest.importorskip("torch")
+torch = require_torch()
 BOTH = (tdt, torch)
 
 

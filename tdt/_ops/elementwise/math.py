@@ -165,8 +165,14 @@ erfinv = unary(
     ("0.", "0."),
     dtypes=FLOATING,
 )
+
+
+def _lgamma(xp: ModuleType, x: Any, *, out: Any = None) -> Any:
+    return special("gammaln")(xp, xp.where(x == -xp.inf, -x, x), out=out)  # SciPy says -inf of -inf
+
+
 lgamma = unary(
-    "lgamma", special("gammaln"), lambda g, x: g * digamma(x), "Logarithm of |Γ(x)|.", ("3.", "0.6931"), dtypes=FLOATING
+    "lgamma", _lgamma, lambda g, x: g * digamma(x), "Logarithm of |Γ(x)|.", ("3.", "0.6931"), dtypes=FLOATING
 )
 
 deg2rad = unary(
