@@ -93,7 +93,11 @@ def test_a_window_can_be_learnt():
         ("signal.windows.hann(4, layout=t.sparse_coo)", ValueError, "implemented for strided tensors only"),
         ("signal.windows.hann(-1)", ValueError, "requires non-negative window length, got M=-1"),
         ("signal.windows.hann(4, dtype=t.float16)", ValueError, "expects float32 or float64 dtypes"),
-        ("signal.windows.hann(4.5)", TypeError, "linspace.. received an invalid combination of arguments"),
+        (
+            "signal.windows.hann(4.5)",
+            TypeError,
+            r"linspace\(\)",
+        ),  # PyTorch lists what it could be, tdt names the argument
         ("signal.windows.kaiser(4, beta=-1)", ValueError, "beta must be non-negative, got: -1 instead"),
         ("signal.windows.gaussian(4, std=0)", ValueError, "Standard deviation must be positive, got: 0 instead"),
         ("signal.windows.exponential(4, tau=0)", ValueError, "Tau must be positive, got: 0 instead"),
