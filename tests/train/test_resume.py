@@ -9,12 +9,14 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from tdt import get_num_threads, set_num_threads
 from tdt.train import checkpoint
 from tests.commands.running import tdt_here
 
@@ -80,6 +82,15 @@ def tdt(
     return subprocess.run(
         [sys.executable, "-c", code, *map(str, arguments)], capture_output=True, text=True, env=environment, timeout=120
     )
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    """What runs in this process begins on one thread, as `tdt` does in its own."""
+    before = get_num_threads()
+    set_num_threads(1)
+    yield
+    set_num_threads(before)
 
 
 def result(folder: Path) -> dict[str, Any]:
