@@ -16,6 +16,7 @@ from tdt.train.metrics import Reading
 from tdt.train.metrics.confusion import confusion_matrix
 from tdt.train.showing.pictures import Told, captioned, matrix
 from tdt.utils.tensorboard import SummaryWriter
+from tdt.utils.tensorboard.summary._curve import curve
 
 _THRESHOLDS = 127
 
@@ -97,9 +98,7 @@ class Curves:
     def write(self, writer: SummaryWriter, step: int) -> None:
         reached = self.counts[..., ::-1].cumsum(-1)[..., ::-1].astype(np.float64)
         for name, tp, fp in zip(self.names, *reached, strict=True):
-            tn, fn = fp[0] - fp, tp[0] - tp
-            precision, recall = tp / np.maximum(1e-7, tp + fp), tp / np.maximum(1e-7, tp + fn)
-            writer.add_pr_curve_raw(f"pr_curve/{name}", tp, fp, tn, fn, precision, recall, step, _THRESHOLDS)
+            writer.add_pr_curve_raw(f"pr_curve/{name}", *curve(tp, fp), step, _THRESHOLDS)
 
 
 def _scores(reading: Reading, output: Tensor, target: Tensor) -> tuple[np.ndarray, np.ndarray]:

@@ -25,6 +25,7 @@ from tdt.train.session import Session
 from tdt.train.showing.collectors import Samples, Seen
 from tdt.train.showing.pictures import Told, captioned, matrix
 from tdt.train.state import load_run
+from tests.resume.test_every_feature import Killed, at_event, kill
 from tests.utils.tensorboard.readers import event_files, untimed
 
 CONFIG = """
@@ -48,20 +49,10 @@ log: {every: 1 step, histograms: 2 steps, images: 6, misclassified: 9, confusion
 """
 
 
-class Killed(BaseException):
-    """Ends a run at once: nothing more is written."""
-
-
-def train(folder: Path, kill_at: int | None = None, text: str = CONFIG) -> list[Event]:
+def train(folder: Path, *listeners: Any, text: str = CONFIG) -> list[Event]:
     seen: list[Event] = []
-
-    def hear(event: Event) -> None:
-        seen.append(event)
-        if len(seen) == kill_at:
-            raise Killed
-
     with Session.start(loads(text, "shown.yaml"), folder=folder) as session:
-        session.train(hear)
+        session.train(seen.append, *listeners)
     return seen
 
 
@@ -197,7 +188,7 @@ def test_a_run_killed_after_any_event_shows_the_same(run, tmp_path):
     for number in range(1, len(events) + 1, 7):
         killed = tmp_path / str(number)
         with pytest.raises(Killed):
-            train(killed, number)
+            train(killed, at_event(number, kill))
         with Session.resume(killed) as session:
             assert session.train().reason == "done"
         assert logged(killed) == expected, f"killed at event {number}, {events[number - 1]}"

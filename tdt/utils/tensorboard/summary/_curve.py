@@ -34,10 +34,17 @@ def pr_curve(tag: str, labels: Any, predictions: Any, num_thresholds: int = 127,
         counts, _ = np.histogram(bins, bins=steps, range=(0, steps - 1), weights=share * weight)
         return np.cumsum(counts[::-1])[::-1]
 
-    tp, fp = at_least(truth), at_least(1.0 - truth)
+    return pr_curve_raw(tag, *curve(at_least(truth), at_least(1.0 - truth)), num_thresholds=steps)
+
+
+def curve(tp: np.ndarray, fp: np.ndarray) -> tuple[np.ndarray, ...]:
+    """True and false positives at rising thresholds, true and false negatives, precision and recall.
+
+    >>> [part.tolist() for part in curve(np.array([2.0, 1.0]), np.array([1.0, 0.0]))][-1]
+    [1.0, 0.5]
+    """
     tn, fn = fp[0] - fp, tp[0] - tp
-    precision, recall = tp / np.maximum(1e-7, tp + fp), tp / np.maximum(1e-7, tp + fn)
-    return pr_curve_raw(tag, tp, fp, tn, fn, precision, recall, steps)
+    return tp, fp, tn, fn, tp / np.maximum(1e-7, tp + fp), tp / np.maximum(1e-7, tp + fn)
 
 
 def pr_curve_raw(
