@@ -14,6 +14,7 @@ from tdt.utils.tensorboard.summary._arrays import as_array
 from tdt.utils.tensorboard.summary._common import of_plugin, shape_proto
 
 _MOST_THRESHOLDS = 127  # the plugin reads no more
+Curve = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 
 def pr_curve(tag: str, labels: Any, predictions: Any, num_thresholds: int = 127, weights: Any = None) -> Summary:
@@ -37,7 +38,7 @@ def pr_curve(tag: str, labels: Any, predictions: Any, num_thresholds: int = 127,
     return pr_curve_raw(tag, *curve(at_least(truth), at_least(1.0 - truth)), num_thresholds=steps)
 
 
-def curve(tp: np.ndarray, fp: np.ndarray) -> tuple[np.ndarray, ...]:
+def curve(tp: np.ndarray, fp: np.ndarray) -> Curve:
     """True and false positives at rising thresholds, true and false negatives, precision and recall.
 
     >>> [part.tolist() for part in curve(np.array([2.0, 1.0]), np.array([1.0, 0.0]))][-1]
