@@ -35,8 +35,9 @@ def begin() -> None:
     command = [sys.executable, safely, "-c", "from tdt._kernels._ahead import make; make()"]
     quiet = subprocess.DEVNULL
     try:
-        kept = {path.name.partition("-")[0] for path in folder.iterdir() if path.suffix == ".o"}
-        if not kept.issuperset(MAKES):
+        labels = {name: name.partition("-")[0] for name in _cache.names()}
+        whole = {label for name, label in labels.items() if label in MAKES and _cache.load(name) is not None}
+        if not whole.issuperset(MAKES):
             _process = subprocess.Popen(command, stdin=quiet, stdout=quiet, stderr=quiet)
             atexit.register(_end, _process)
     except OSError:  # no memory for a process, or the folder is gone: each kernel is compiled when it is called

@@ -3,10 +3,16 @@
 The folder's name is a hash of all kernel sources, the compiler and the CPU, and each compiled signature is one file,
 put in place by an atomic rename. So nothing in it goes stale, an edited helper included, and any number of processes
 may start at once: at worst two compile the same kernel and write the same bytes.
+
+What is read from a file is run as machine code. Two things guard it. Against damage each file ends with a checksum; one
+that is cut, empty or has a wrong bit counts as missing, so that its kernel is compiled again and the file replaced.
+Against other users a checksum is no help, since they can compute one: so only a folder is used that nobody else can
+change (`_private.py`), and in it only this user's own files.
 """
 
 from __future__ import annotations
 
+import errno
 import functools
 import hashlib
 import os
@@ -16,58 +22,109 @@ import tempfile
 import warnings
 from collections.abc import Iterable
 from pathlib import Path
+from typing import NamedTuple
+
+from tdt._kernels._private import belongs_to_user, private_folder
 
 SOURCES = Path(__file__).parent
+NUMBA_SETTINGS = ".numba_config.yaml"  # Numba looks for it in the working folder
+CHECKSUM = 32  # bytes of SHA-256 behind the object code, where objdump and linkers do not look
+LARGEST = 1 << 26  # bytes of a file; a kernel has some thousands
+NO_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.ENOSYS)  # of file systems that have no fsync
+
+
+class Place(NamedTuple):
+    """The folder where kernels are kept, None if there is none, and for each better one the reason it is not used."""
+
+    folder: Path | None
+    refused: tuple[str, ...]
 
 
 def load(name: str) -> bytes | None:
-    """What was kept under `name`, or None."""
+    """The object code kept under `name`. None where there is none, or where it is damaged or another user's."""
     folder = cache_folder()
+    if folder is None:
+        return None
     try:
-        return (folder / name).read_bytes() if folder else None
+        data = _read(folder / name)
     except OSError:
         return None
+    code = data[:-CHECKSUM]
+    return code if data[-CHECKSUM:] == _checksum(folder / name, code) else None
 
 
-def keep(name: str, data: bytes) -> None:
-    """Keep `data` for other processes. Where the folder does not take it (disk full, removed), say so and go on."""
+def keep(name: str, code: bytes) -> None:
+    """Keep object code for other processes. Where the folder does not take it (disk full, removed), warn and go on."""
     folder = cache_folder()
     if folder is None:
         return
     try:
-        with tempfile.NamedTemporaryFile(dir=folder, prefix=name, delete=False) as file:
-            file.write(data)
-        os.replace(file.name, folder / name)
+        handle, temporary = tempfile.mkstemp(dir=folder, prefix=name)  # mode 0600
+        try:
+            with open(handle, "wb") as file:
+                file.write(code + _checksum(folder / name, code))
+                file.flush()
+                _sync(file.fileno())
+            os.replace(temporary, folder / name)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
     except OSError as error:
         warnings.warn(f"compiled kernels are not kept in {folder}: {error}", RuntimeWarning, stacklevel=2)
 
 
-@functools.cache
+def names() -> list[str]:
+    """The names of all files that kernels are kept in, damaged ones included."""
+    folder = cache_folder()
+    return sorted(path.name for path in folder.iterdir() if path.suffix == ".o") if folder else []
+
+
 def cache_folder() -> Path | None:
-    """The folder of this set of kernels: in the user's cache, else in a private temporary folder, else None."""
-    return first_usable(folder / f"kernels-{_fingerprint()}" for folder in (_user_cache(), _private_temporary()))
+    """The folder of this set of kernels."""
+    return place().folder
 
 
-def first_usable(folders: Iterable[Path]) -> Path | None:
-    """The first folder that exists or can be made, is ours alone, and takes a file; None if there is none."""
+@functools.cache
+def place() -> Place:
+    """In the user's cache; where that is not usable in a private folder among the temporary ones; else nowhere."""
+    return first_usable(
+        folder / f"kernels-{_fingerprint()}" for folder in (_user_cache(), _private_temporary()) if folder
+    )
+
+
+def first_usable(folders: Iterable[Path]) -> Place:
+    """The first folder that exists or can be made, that no other user can change, and that takes a file."""
+    refused = []
     for folder in folders:
         try:
-            folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            folder.mkdir(exist_ok=True, mode=0o700)
-            with tempfile.TemporaryFile(dir=folder):
-                if _is_ours(folder) and _is_ours(folder.parent):
-                    return folder
-        except OSError:
-            continue
-    return None
+            return Place(private_folder(folder), tuple(refused))
+        except OSError as error:
+            refused.append(str(error))
+    return Place(None, tuple(refused))
 
 
-def _is_ours(folder: Path) -> bool:
-    """Whether no stranger can put files here. What lies in the folder is run as machine code, so this must hold."""
-    if not hasattr(os, "getuid"):  # Windows: both candidates lie under the user's profile
-        return True
-    status = folder.lstat()
-    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o002
+def _read(path: Path) -> bytes:
+    """What is in a file of this user's. OSError if it is anything else: a link, another user's, a pipe, too large."""
+    flags = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    with open(path, "rb", opener=lambda name, mode: os.open(name, mode | flags)) as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode) or not belongs_to_user(status) or status.st_size > LARGEST:
+            raise OSError(f"{path} is no kernel of this user's")
+        return file.read(LARGEST)
+
+
+def _checksum(path: Path, code: bytes) -> bytes:
+    """Of the code and its place: a kernel under another's name, or of another set of kernels, is as wrong as a damaged one."""
+    return hashlib.sha256(f"{path.parent.name}/{path.name}\0".encode() + code).digest()
+
+
+def _sync(handle: int) -> None:
+    """Put a file on the disk, so that a power cut leaves it whole or absent; where there is no such call the checksum tells."""
+    try:
+        os.fsync(handle)
+    except OSError as error:
+        if error.errno not in NO_SYNC:
+            raise
 
 
 def _user_cache() -> Path:
@@ -76,13 +133,17 @@ def _user_cache() -> Path:
     elif sys.platform == "darwin":
         base = "~/Library/Caches"
     else:
-        base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+        base = os.environ.get("XDG_CACHE_HOME", "")
+        base = base if os.path.isabs(base) else "~/.cache"  # a relative one is to be ignored, says the specification
     return Path(os.path.expanduser(base)) / "tdt"
 
 
-def _private_temporary() -> Path:
-    user = os.getuid() if hasattr(os, "getuid") else "user"
-    return Path(tempfile.gettempdir()) / f"tdt-{user}"
+def _private_temporary() -> Path | None:
+    """None where Python's last resort for temporary files is all there is: the working folder, whose files may be anyone's."""
+    base = Path(tempfile.gettempdir())
+    if os.path.samefile(base, os.curdir) and not base.stat().st_mode & stat.S_ISVTX:
+        return None
+    return base / f"tdt-{os.geteuid() if hasattr(os, 'geteuid') else 'user'}"
 
 
 @functools.cache
@@ -95,7 +156,9 @@ def _fingerprint() -> str:
     for path in sorted(SOURCES.rglob("*.py")):
         digest.update(path.relative_to(SOURCES).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
     cpu = llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
-    chosen = sorted((name, value) for name, value in os.environ.items() if name.startswith("NUMBA_"))
+    chosen: list = sorted((name, value) for name, value in os.environ.items() if name.startswith("NUMBA_"))
+    if os.path.isfile(NUMBA_SETTINGS) and os.access(NUMBA_SETTINGS, os.R_OK):
+        chosen.append(Path(NUMBA_SETTINGS).read_bytes())
     digest.update(repr((_numba_version(), llvmlite.__version__, sys.version, sys.platform, cpu, chosen)).encode())
     return digest.hexdigest()[:16]
 

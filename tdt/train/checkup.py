@@ -107,23 +107,25 @@ def _threads() -> Iterator[Finding]:
 
 
 def _kernels() -> Iterator[Finding]:
-    """Whether kernels are on, are kept, and give what the portable code gives."""
+    """Whether kernels are on, and where they are kept; if not in the user's cache, why."""
     from tdt._kernels import _cache, enabled
 
     if not enabled():
         yield Finding("kernels", "note", "switched off by TDT_KERNELS=reference: everything is slower")
         return
-    folder = _cache.cache_folder()
+    folder, refused = _cache.place()
+    reasons = "; ".join(refused)
     if folder is None:
-        said = "cannot be kept: neither the user's cache nor the temporary folder takes files; each start compiles them"
-        yield Finding("kernels", "note", said)
+        yield Finding("kernels", "note", f"cannot be kept, so each start compiles them: {reasons}")
         return
-    kept = [path.stat().st_size for path in folder.glob("*.o")]
-    where = (
-        "" if folder.parent == _cache._user_cache() else "; the user's cache takes no files, so they end with a reboot"
-    )
-    state = "note" if where else "ok"
-    yield Finding("kernels", state, f"{len(kept)} kept, {sum(kept) / 2**20:.1f} MiB, in {folder}{where}")
+    codes = [_cache.load(name) for name in _cache.names()]
+    whole = [len(code) for code in codes if code is not None]
+    said = f"{len(whole)} kept, {sum(whole) / 2**20:.1f} MiB, in {folder}"
+    if reasons:
+        said += f"; they may end with a reboot, since the user's cache is not used: {reasons}"
+    if damaged := len(codes) - len(whole):
+        said += f"; {damaged} damaged or not of this user: compiled again when next needed"
+    yield Finding("kernels", "note" if reasons or damaged else "ok", said)
 
 
 def _gradient() -> Iterator[Finding]:

@@ -76,8 +76,10 @@ def test_it_is_started_where_kernels_are_missing_and_ends_with_its_parent(tmp_pa
         (folder / f"{name}-x.oab12cd").touch()  # what a killed process may leave
     assert python(BEGIN.format(""), tmp_path).stdout == "True\n"
     for name in _ahead.MAKES:
-        (folder / f"{name}-x.o").touch()
-    assert python(BEGIN.format(""), tmp_path).stdout == "False\n"
+        (folder / f"{name}-x.o").touch()  # damaged
+    assert python(BEGIN.format(""), tmp_path).stdout == "True\n"
+    keep = "from tdt._kernels import _cache\nfor name in _ahead.MAKES: _cache.keep(f'{name}-x.o', b'code')"
+    assert python(BEGIN.format(keep), tmp_path).stdout == "False\n"
 
 
 def test_no_process_is_started_but_by_the_command(tmp_path):

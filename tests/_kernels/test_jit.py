@@ -12,8 +12,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tdt._kernels import _cache
-
 ROOT = Path(__file__).parents[2]
 
 USE = """
@@ -100,21 +98,6 @@ def test_without_any_writable_folder_kernels_still_work(tmp_path):
     nowhere = "from tdt._kernels import _cache; from pathlib import Path\n"
     nowhere += f"_cache._user_cache = _cache._private_temporary = lambda: Path({str(tmp_path / 'file')!r}) / 'x'\n"
     assert run(nowhere + USE, tmp_path) == (True, "None")
-
-
-def test_a_folder_that_others_can_write_to_is_refused(tmp_path):
-    open_to_all = tmp_path / "open"
-    open_to_all.mkdir()
-    open_to_all.chmod(0o777)
-    assert _cache.first_usable([open_to_all / "kernels"]) is None
-    assert _cache.first_usable([open_to_all / "kernels", tmp_path / "own" / "kernels"]) == tmp_path / "own" / "kernels"
-
-
-def test_a_link_in_place_of_the_folder_is_refused(tmp_path):
-    (tmp_path / "own").mkdir(mode=0o700)
-    (tmp_path / "elsewhere").mkdir(mode=0o700)
-    (tmp_path / "own" / "kernels").symlink_to(tmp_path / "elsewhere")
-    assert _cache.first_usable([tmp_path / "own" / "kernels"]) is None
 
 
 def test_a_kernel_that_would_need_numba_at_run_time_is_refused():

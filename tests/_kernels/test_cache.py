@@ -1,0 +1,170 @@
+"""The kernel cache: what is damaged is compiled again, and what another user can change is not used."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tdt._kernels import _cache
+from tdt.train import checkup
+from tests._kernels.damage import damages
+
+CODE = bytes(range(256)) * 9
+NAME = "relu_cpu._forward-f41c_f41c.o"
+
+POSIX = pytest.mark.skipif(not hasattr(os, "geteuid"), reason="the rights of files are POSIX's")
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch) -> Path:
+    """A cache of this process, with one kernel in it."""
+    folder = tmp_path / "kernels-0"
+    folder.mkdir(mode=0o700)
+    monkeypatch.setattr(_cache, "place", lambda: _cache.Place(folder, ()))
+    _cache.keep(NAME, CODE)
+    return folder
+
+
+def test_what_is_kept_is_loaded_and_nothing_else_lies_there(folder):
+    assert _cache.load(NAME) == CODE
+    assert [path.name for path in folder.iterdir()] == _cache.names() == [NAME]
+    assert (folder / NAME).read_bytes().startswith(CODE)  # so that objdump reads it
+
+
+def test_a_damaged_kernel_counts_as_missing_and_is_replaced(folder):
+    whole = (folder / NAME).read_bytes()
+    kinds = 0
+    for kind, wrong in damages(whole, seed=0):
+        (folder / NAME).write_bytes(wrong)
+        assert _cache.load(NAME) is None, kind
+        kinds += 1
+    assert kinds > 150
+    _cache.keep(NAME, CODE)
+    assert _cache.load(NAME) == CODE
+
+
+def test_a_kernel_under_the_name_of_another_or_of_another_version_counts_as_missing(folder, monkeypatch):
+    shutil.copy(folder / NAME, folder / "another.o")
+    assert _cache.load("another.o") is None
+    shutil.copytree(folder, folder.parent / "kernels-1")
+    monkeypatch.setattr(_cache, "place", lambda: _cache.Place(folder.parent / "kernels-1", ()))
+    assert _cache.load(NAME) is None
+
+
+def _link(path: Path) -> None:
+    path.rename(path.with_name("elsewhere"))
+    path.symlink_to(path.with_name("elsewhere"))
+
+
+def _pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path, 0o600)
+
+
+def _folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+def _huge(path: Path) -> None:
+    with open(path, "r+b") as file:
+        file.truncate(1 << 40)
+
+
+@POSIX
+@pytest.mark.parametrize("make", [_link, _pipe, _folder, _huge, lambda path: path.chmod(0o620)])
+def test_only_a_regular_file_that_is_closed_to_others_is_loaded(folder, make):
+    make(folder / NAME)
+    assert _cache.load(NAME) is None
+
+
+@POSIX
+def test_a_file_of_another_user_is_not_loaded(folder, monkeypatch):
+    mine = os.geteuid()
+    monkeypatch.setattr(os, "geteuid", lambda: mine + 1)
+    assert _cache.load(NAME) is None
+
+
+@pytest.mark.parametrize("call", ["fsync", "replace"])
+def test_where_a_kernel_cannot_be_kept_it_is_said_and_nothing_is_left(folder, monkeypatch, call):
+    def fails(*args):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, call, fails)
+    with pytest.warns(RuntimeWarning, match="compiled kernels are not kept in .*No space left"):
+        _cache.keep("other.o", CODE)
+    assert [path.name for path in folder.iterdir()] == [NAME]
+
+
+def test_a_file_system_without_fsync_keeps_kernels(folder, monkeypatch):
+    def fails(handle):
+        raise OSError(22, "Invalid argument")
+
+    monkeypatch.setattr(os, "fsync", fails)
+    _cache.keep("other.o", CODE)
+    assert _cache.load("other.o") == CODE
+
+
+def test_the_settings_that_numba_finds_in_the_working_folder_make_another_cache(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    plain = _cache._fingerprint.__wrapped__()
+    (tmp_path / ".numba_config.yaml").write_text("opt: 0\n")
+    assert _cache._fingerprint.__wrapped__() != plain
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="macOS has one place for caches")
+def test_a_relative_cache_folder_is_ignored(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", "cache")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert _cache._user_cache() == tmp_path / ".cache/tdt"
+
+
+@POSIX
+def test_the_working_folder_is_no_place_for_temporary_files(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    assert _cache._private_temporary() is None
+    tmp_path.chmod(0o1777)  # as /tmp is
+    assert _cache._private_temporary() == tmp_path / f"tdt-{os.geteuid()}"
+
+
+DOCTOR = "import tdt.cli; raise SystemExit(tdt.cli.run(['doctor', '--json']))"
+
+
+def doctor(cache: Path, temporary: Path) -> tuple[str, str]:
+    """What `tdt doctor`, in a process of its own, says of the kernels."""
+    environment = {**os.environ, "XDG_CACHE_HOME": str(cache), "TMPDIR": str(temporary)}
+    command = [sys.executable, "-W", "error", "-c", DOCTOR]
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, cwd=Path.cwd())
+    assert ended.returncode == 0, ended.stderr
+    found = {one["what"]: one for one in json.loads(ended.stdout)["findings"]}
+    assert found["gradient"]["state"] == "ok"
+    return found["kernels"]["state"], found["kernels"]["said"]
+
+
+@POSIX
+@pytest.mark.skipif(os.environ.get("TDT_KERNELS") == "reference", reason="kernels are off")
+def test_doctor_counts_damaged_kernels_and_names_a_cache_that_others_can_change(tmp_path):
+    list(checkup._gradient())  # whose kernels are those that doctor needs
+    warm = _cache.cache_folder()
+    cache, temporary = tmp_path / "cache", tmp_path / "tmp"
+    for place in (cache / "tdt", temporary / f"tdt-{os.geteuid()}"):
+        shutil.copytree(warm, place / warm.name)
+        place.chmod(0o700)
+    kernels = sorted((cache / "tdt" / warm.name).glob("*.o"))
+    for number, path in enumerate(kernels):
+        kinds = [wrong for _, wrong in damages(path.read_bytes(), seed=number, every=2000, flips=3)]
+        path.write_bytes(kinds[number % len(kinds)])
+    state, said = doctor(cache, temporary)
+    assert state == "note" and f"{len(kernels)} damaged or not of this user: compiled again" in said
+    assert any(path.read_bytes() == (warm / path.name).read_bytes() for path in kernels)  # compiled again
+    cache.chmod(0o777)
+    state, said = doctor(cache, temporary)
+    assert state == "note" and f"in {temporary}/tdt-{os.geteuid()}/" in said
+    assert f"other users may write to {cache} (mode 0777); chmod go-w {cache}" in said
