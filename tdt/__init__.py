@@ -5,6 +5,7 @@ the core, all of it, because every op is also a method of Tensor. So the command
 """
 
 import importlib
+import os
 
 from tdt._about import __version__ as __version__
 
@@ -28,22 +29,29 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> "Any":
-    if name.startswith("_") and name not in (
-        "__all__",
-        "__config__",
-    ):  # submodules come in by import; inspect and doctest ask for dunders
+    # Private submodules come in by import; inspect and doctest ask for dunders.
+    if name.startswith("_") and name not in ("__all__", "__config__") and (name.startswith("__") or _is_file(name)):
         raise AttributeError(f"module 'tdt' has no attribute '{name}'")
-    try:
-        return importlib.import_module(f"tdt.{name}")
-    except ModuleNotFoundError as error:
-        if error.name != f"tdt.{name}":
-            raise
+    if not name.startswith("_") or name == "__config__":
+        try:
+            return importlib.import_module(f"tdt.{name}")
+        except ModuleNotFoundError as error:
+            if error.name != f"tdt.{name}":
+                raise
     names = _load()
     if name == "__all__":
         return [*names]
     if name in names:
         return names[name]
-    raise AttributeError(importlib.import_module("tdt._absent").explain(name, __dir__()))
+    try:
+        return importlib.import_module("tdt.compat._find").attribute(name)
+    except AttributeError:
+        raise AttributeError(importlib.import_module("tdt._absent").explain(name, __dir__())) from None
+
+
+def _is_file(name: str) -> "Any":
+    """Whether `name` is a module of this folder. Cheaper than asking the import system."""
+    return name in [entry.partition(".")[0] for entry in os.listdir(os.path.dirname(__file__))]
 
 
 def __dir__() -> list[str]:

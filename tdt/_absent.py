@@ -52,10 +52,6 @@ REMOVED_ARGUMENTS = {
 NOT_OFFERED = {
     "ao": "tdt does not quantise or prune for other runtimes; nn.utils.prune masks weights",
     "export": "tdt does not trace Python into graphs; save the state_dict",
-    "fx": "tdt does not trace Python into graphs to rewrite; walk a result's graph through grad_fn",
-    "hub": "tdt fetches no models; load a file with load_state_dict",
-    "jit": "tdt does not compile Python; call the function as it is",
-    "library": "tdt has no operator library; write an operation as an autograd.Function",
     "mps": "tdt computes on the CPU and, through CuPy, on NVIDIA's GPUs",
     "nested": "tdt has no nested tensors; pad them, or keep a list",
     "overrides": "tdt's functions do not look for __torch_function__; write a subclass's methods",

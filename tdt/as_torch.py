@@ -9,17 +9,19 @@ from __future__ import annotations
 
 import functools
 import importlib
-import importlib.util
 import os
+import pathlib
 import runpy
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib.machinery import ModuleSpec, SourceFileLoader
+from importlib.metadata import Distribution, DistributionFinder
 from multiprocessing import spawn
 from types import CodeType, ModuleType, TracebackType
 from typing import Any
 
 from tdt import _about, version
+from tdt.compat._find import find_module
 
 HELP = """\
 usage: python -m tdt.as_torch [-h] (script.py | -m module | -c code) [argument ...]
@@ -49,9 +51,10 @@ class _Alias(ModuleType):
         try:
             value = getattr(importlib.import_module(self._home), name)
         except AttributeError:
-            if name[0] == "_" or importlib.util.find_spec(f"{self._home}.{name}") is None:
+            home = None if name.startswith("__") else _home(f"{self.__name__}.{name}")
+            if home is None or (name.startswith("_") and not home.startswith("tdt.compat")):
                 raise
-            value = importlib.import_module(f"{self._home}.{name}")
+            value = importlib.import_module(home)
         setattr(self, name, value)  # from now on found without a call
         return value
 
@@ -66,7 +69,7 @@ class _Finder:
         root, _, below = name.partition(".")
         if root not in ALIASES:
             return None
-        if below and importlib.util.find_spec(_home(name)) is None:
+        if below and _home(name) is None:
             raise _lacks(name)
         return ModuleSpec(name, self, is_package=not below)  # type: ignore[arg-type]
 
@@ -74,20 +77,42 @@ class _Finder:
         return _Alias(spec.name) if spec.name in ALIASES else None
 
     def exec_module(self, module: ModuleType) -> None:
-        if module.__name__ not in ALIASES:  # one module under two names, so that classes and state are the same
-            sys.modules[module.__name__] = importlib.import_module(_home(module.__name__))
+        name = module.__name__
+        if name not in ALIASES:  # one module under two names, so that classes and state are the same
+            home = importlib.import_module(str(_home(name)))
+            if not hasattr(home, "__path__"):
+                home.__path__ = []  # PyTorch's may be a package: its submodules are asked for here
+            sys.modules[name] = home
+
+    def find_distributions(self, context: DistributionFinder.Context) -> Iterator[Distribution]:
+        """`importlib.metadata.version("torch")`, where programs look for the release that they run on."""
+        return (_Release(name) for name in ALIASES if context.name in (None, name))
 
 
-def _home(name: str) -> str:
-    """tdt's name for a module of PyTorch's: torch.nn.init → tdt.nn.init."""
-    root, dot, below = name.partition(".")
-    return ALIASES[root][0] + dot + below
+class _Release(Distribution):
+    """What an installed PyTorch or torchvision says of itself."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def read_text(self, filename: str) -> str | None:
+        text = f"Metadata-Version: 2.1\nName: {self._name}\nVersion: {ALIASES[self._name][1]}\n"
+        return text if filename == "METADATA" else None
+
+    def locate_file(self, path: Any) -> Any:
+        return pathlib.Path(str(importlib.import_module(ALIASES[self._name][0]).__file__)).parent / path
+
+
+def _home(name: str) -> str | None:
+    """tdt's name for a module of PyTorch's: torch.nn.init → tdt.nn.init; None if it has none."""
+    root, _, below = name.partition(".")
+    return find_module(f"{ALIASES[root][0]}.{below}".partition(".")[2])
 
 
 def _lacks(name: str) -> ModuleNotFoundError:
     root, _, below = name.partition(".")
     reason = importlib.import_module("tdt._absent").NOT_OFFERED.get(below) if root == "torch" else None
-    why = reason or f"there is no {_home(name)}"
+    why = reason or f"there is no {ALIASES[root][0]}.{below}"
     # An error that names its module is one that `from torch import …` drops for its own, which has no reason in it.
     return ModuleNotFoundError(
         f"No module named '{name}' in tdt, which runs this program: {why}", name=None if reason else name

@@ -21,5 +21,43 @@ def disable(fn: Callable[..., Any] | None = None, recursive: bool = True, *, rea
     return (lambda function: function) if fn is None else fn
 
 
+def allow_in_graph(fn: Any) -> Any:
+    """`fn` as it is."""
+    return fn
+
+
+assume_constant_result = nested_compile_region = wrap_numpy = allow_in_graph
+
+
+def substitute_in_graph(original_fn: Any, **options: Any) -> Callable[[Any], Any]:
+    """A decorator that changes nothing."""
+    return allow_in_graph
+
+
+class set_stance:
+    """What the compiler does with new inputs, set for good, in a block or for a function: there is no compiler."""
+
+    def __init__(self, stance: str = "default", **options: Any) -> None:
+        self.stance = stance
+
+    def __call__(self, fn: Callable[..., Any]) -> Callable[..., Any]:
+        return fn
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *error: object) -> None:
+        pass
+
+
+def list_backends(exclude_tags: Any = ("debug", "experimental")) -> list[str]:
+    """The names of the compilers: there is none."""
+    return []
+
+
+def cudagraph_mark_step_begin() -> None:
+    """Nothing: no CUDA graphs are recorded."""
+
+
 def reset() -> None:
     """Nothing: there is no compiled code to forget."""

@@ -19,7 +19,7 @@ PACKAGE = ROOT / "tdt"
 # Bottom to top: a module imports from its own layer and from those before it. A name stands for all modules below it,
 # one that ends in "_" for all that begin so, "tdt" for the root module alone; the longest name that fits counts.
 LAYERS: list[list[str]] = [
-    ["tdt._about", "tdt.version", "tdt._dtype", "tdt._device", "tdt._errors", "tdt.utils._files"],
+    ["tdt._about", "tdt.version", "tdt.compat._find", "tdt._dtype", "tdt._device", "tdt._errors", "tdt.utils._files"],
     ["tdt._backend"],
     ["tdt._kernels"],
     # Promotion inserts `cast` and a write to a view `copy_slices`: the engine's own two ops.
@@ -33,6 +33,7 @@ LAYERS: list[list[str]] = [
     ["tdt.nn", "tdt.func", "tdt.distributions"],
     ["tdt.optim", "tdt.utils", "tdt.utils.data"],
     ["tdt.vision", "tdt.utils.tensorboard"],
+    ["tdt.compat"],
     ["tdt.train.config", "tdt.train.registry", "tdt.train._"],
     ["tdt.train"],
     ["tdt.train.session"],

@@ -137,8 +137,8 @@ def test_a_removed_name_says_what_to_use(name: str):
 
 
 def test_a_missing_name_says_why_or_what_is_close():
-    with pytest.raises(AttributeError, match=r"tdt\.jit is not offered: "):
-        tdt.jit  # noqa: B018
+    with pytest.raises(AttributeError, match=r"tdt\.export is not offered: "):
+        tdt.export  # noqa: B018
     with pytest.raises(AttributeError, match=r"no attribute 'zeroes'; did you mean 'zeros'\?"):
         tdt.zeroes  # noqa: B018
     with pytest.raises(ImportError, match="cannot import name 'zeroes'"):

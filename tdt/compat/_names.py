@@ -1,0 +1,20 @@
+"""Functions and classes of `torch` itself that only programs for PyTorch ask for.
+
+>>> _assert(1 + 1 == 2, "wrong sum")
+"""
+
+from __future__ import annotations
+
+from tdt.compat._refusal import refused_class
+
+_SYMBOLIC = "tdt does not trace with symbolic sizes; sizes are ints"
+SymInt = refused_class("SymInt", _SYMBOLIC)
+SymFloat = refused_class("SymFloat", _SYMBOLIC)
+SymBool = refused_class("SymBool", _SYMBOLIC)
+ScriptObject = refused_class("ScriptObject", "tdt has no TorchScript")
+
+
+def _assert(condition: object, message: str) -> None:
+    """`assert condition, message`, as a function."""
+    if not condition:
+        raise AssertionError(message)
