@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import threading
+from datetime import timedelta
+
 import pytest
 
 import tdt
 from tdt import distributed, nn
 from tdt.utils.data import DistributedSampler
+from tests.helpers import require_torch
 
 
 @pytest.fixture
@@ -64,3 +68,83 @@ def test_without_a_group_and_with_others_in_it(monkeypatch: pytest.MonkeyPatch):
     with pytest.raises(NotImplementedError, match=r"world_size is 4; start one process"):
         distributed.init_process_group("nccl")
     assert not distributed.is_initialized()
+
+
+OPERATIONS = [
+    lambda s: s.set("a", "b"), lambda s: s.get("a"), lambda s: s.add("n", 3), lambda s: s.get("n"), lambda s: s.num_keys(),
+    lambda s: s.check(["a", "q"]), lambda s: s.get("q"), lambda s: s.wait(["a"]), lambda s: s.wait(["a", "q"]),
+    lambda s: s.add("a", 1), lambda s: s.delete_key("a"), lambda s: s.delete_key("a"), lambda s: s.compare_set("c", "", "x"),
+    lambda s: s.compare_set("c", "x", "y"), lambda s: s.compare_set("c", "x", "z"), lambda s: s.compare_set("e", "x", "z"),
+    lambda s: s.append("c", "k"), lambda s: s.get("c"), lambda s: s.multi_set(["f", "g"], ["1", "2"]),
+    lambda s: s.multi_get(["f", "g"]), lambda s: s.timeout, lambda s: s.set("b", b"\x00"), lambda s: s.get("b"),
+    lambda s: sorted(s.list_keys()),
+]  # fmt: skip
+
+
+def result(operation, store):
+    try:
+        return operation(store)
+    except (ValueError, RuntimeError) as error:
+        return type(error).__name__
+
+
+@pytest.mark.parametrize("make", [lambda d: d.HashStore(), lambda d: d.PrefixStore("run", d.HashStore())])
+def test_a_store_answers_as_pytorchs(make):
+    theirs, ours = make(require_torch().distributed), make(distributed)
+    for store in (theirs, ours):
+        store.set_timeout(timedelta(milliseconds=20))
+    for number, operation in enumerate(OPERATIONS):
+        assert (number, result(operation, ours)) == (number, result(operation, theirs))
+
+
+def test_a_store_waits_for_another_thread():
+    store = distributed.TCPStore("localhost", 29500, 1, is_master=True, timeout=timedelta(seconds=20))
+    thread = threading.Timer(0.01, store.set, ("ready", "yes"))
+    thread.start()
+    assert store.get("ready") == b"yes"
+    thread.join()
+
+
+def test_a_store_of_several_processes_is_refused():
+    for make in (lambda: distributed.TCPStore("localhost", 29500, 2, is_master=True),
+                 lambda: distributed.TCPStore("localhost", 29500), lambda: distributed.FileStore("store", 2)):  # fmt: skip
+        with pytest.raises(NotImplementedError, match="tdt trains in one process"):
+            make()
+
+
+GROUP = [
+    lambda d, g: (g.rank(), g.size(), d.get_backend(g), type(d.get_backend())), lambda d, g: d.get_process_group_ranks(g),
+    lambda d, g: d.get_global_rank(g, 0), lambda d, g: d.get_global_rank(g, 1), lambda d, g: d.get_group_rank(g, 0),
+    lambda d, g: d.new_group([1]), lambda d, g: d.new_group([0, 0]), lambda d, g: d.get_rank(d.GroupMember.NON_GROUP_MEMBER),
+    lambda d, g: d.get_world_size(d.GroupMember.NON_GROUP_MEMBER), lambda d, g: d.send(g, 0), lambda d, g: d.Backend(3),
+    lambda d, g: d.Backend("GLOO"), lambda d, g: d.ReduceOp.SUM, lambda d, g: d.ReduceOp(d.ReduceOp.MAX) == d.ReduceOp.MAX,
+    lambda d, g: isinstance(d.ReduceOp.SUM, d.ReduceOp), lambda d, g: [str(op) for op in d.ReduceOp.RedOpType.__members__],
+    lambda d, g: isinstance(d.group.WORLD, d.ProcessGroup) and d.GroupMember.WORLD is d.group.WORLD,
+    lambda d, g: d.get_default_backend_for_device("cpu"), lambda d, g: d.default_pg_timeout, lambda d, g: d.get_pg_count(),
+]  # fmt: skip
+
+
+def test_a_group_of_one_answers_as_pytorchs():
+    """Both groups at once: what each question is answered with, or the type of the error."""
+    answers = []
+    for module, kept in ((distributed, tdt), (require_torch().distributed, require_torch())):
+        assert module.group.WORLD is None
+        module.init_process_group("gloo", store=module.HashStore(), rank=0, world_size=1)
+        try:
+            found = [result(lambda d: ask(d, d.new_group()), module) for ask in GROUP]  # noqa: B023
+            output, objects = kept.zeros(3), [None]
+            module.all_to_all_single(output, kept.arange(3.0))
+            module.scatter_object_list(objects, [{"a": 1}])
+        finally:
+            module.destroy_process_group()
+        answers.append([*map(repr, found), output.tolist(), objects])
+        assert module.group.WORLD is None
+    assert answers[0] == answers[1]
+
+
+def test_messages_to_other_processes_are_refused(alone):
+    for call in (distributed.isend, distributed.irecv, distributed.recv):
+        with pytest.raises(ValueError, match="there is no rank 1 in a group of one process"):
+            call(tdt.ones(1), 1)
+    with pytest.raises(ValueError, match="there is no rank 1"):
+        distributed.P2POp(distributed.isend, tdt.ones(1), 1)

@@ -1,37 +1,12 @@
-"""`torch.distributed` for programs of one process: every collective is the answer of a group of one.
-
-tdt trains in one process. A program started as one of several is refused when it asks for their group.
-
->>> import tdt
->>> init_process_group("gloo", rank=0, world_size=1)
->>> x = tdt.ones(2)
->>> all_reduce(x), x, get_rank(), get_world_size()
-(None, tensor([1., 1.]), 0, 1)
->>> destroy_process_group()
-"""
+"""Collectives of a group of one process: each returns what it returns to the only one."""
 
 from __future__ import annotations
 
-import enum
-import os
-from collections.abc import Sequence
+from collections.abc import Callable
 from typing import Any
 
 from tdt._tensor import Tensor
-
-__all__ = [
-    "ReduceOp", "Work", "all_gather", "all_gather_into_tensor", "all_gather_object", "all_reduce", "all_to_all", "barrier",
-    "broadcast", "broadcast_object_list", "destroy_process_group", "gather", "gather_object", "get_backend", "get_rank",
-    "get_world_size", "group", "init_process_group", "is_available", "is_gloo_available", "is_initialized",
-    "is_mpi_available", "is_nccl_available", "is_torchelastic_launched", "monitored_barrier", "new_group", "reduce",
-    "reduce_scatter", "reduce_scatter_tensor", "scatter",
-]  # fmt: skip
-
-
-class ReduceOp(enum.Enum):
-    """How values of several processes become one."""
-
-    SUM, AVG, PRODUCT, MIN, MAX, BAND, BOR, BXOR = range(8)
+from tdt.distributed._group import ReduceOp, default_group, get_rank
 
 
 class Work:
@@ -45,96 +20,13 @@ class Work:
         """Whether it is done."""
         return True
 
-
-class group:
-    """The groups that programs name."""
-
-    WORLD = "world"
-
-
-_backend: str | None = None  # the name that the group was made with; None without a group
-
-
-def is_available() -> bool:
-    """Whether there is a distributed package: this one, for one process."""
-    return True
-
-
-def is_initialized() -> bool:
-    """Whether `init_process_group` was called."""
-    return _backend is not None
-
-
-def _no() -> bool:
-    """Whether there is this backend: no."""
-    return False
-
-
-is_nccl_available = is_mpi_available = is_gloo_available = is_torchelastic_launched = _no
-
-
-def init_process_group(
-    backend: str | None = None, init_method: str | None = None, timeout: Any = None, world_size: int = -1, rank: int = -1,
-    store: Any = None, group_name: str = "", pg_options: Any = None, device_id: Any = None,
-) -> None:  # fmt: skip
-    """Make the group of this process alone; any backend's name will do.
-
-    world_size, rank: by default those in the environment (WORLD_SIZE, RANK), else 1 and 0. NotImplementedError for more
-    than one process, ValueError for a second group or another rank than 0.
-    """
-    global _backend
-    if is_initialized():
-        raise ValueError("trying to initialize the default process group twice!")
-    size = int(os.environ.get("WORLD_SIZE", 1)) if world_size < 0 else world_size
-    number = int(os.environ.get("RANK", 0)) if rank < 0 else rank
-    if size != 1:
-        raise NotImplementedError(
-            f"init_process_group: tdt trains in one process, but world_size is {size}; start one process (world_size=1), "
-            "which uses all cores, or several GPUs through nn.DataParallel"
-        )
-    if number != 0:
-        raise ValueError(f"init_process_group: rank must be 0 in a group of one, but is {number}")
-    _backend = backend or "gloo"
-
-
-def destroy_process_group(group: Any = None) -> None:
-    """Let the group go."""
-    global _backend
-    _needs_group()
-    _backend = None
-
-
-def _needs_group() -> None:
-    if not is_initialized():
-        raise ValueError("Default process group has not been initialized, please make sure to call init_process_group.")
-
-
-def get_rank(group: Any = None) -> int:
-    """The number of this process: 0."""
-    _needs_group()
-    return 0
-
-
-def get_world_size(group: Any = None) -> int:
-    """How many processes there are: 1."""
-    _needs_group()
-    return 1
-
-
-def get_backend(group: Any = None) -> str:
-    """The name that the group was made with."""
-    _needs_group()
-    return str(_backend)
-
-
-def new_group(ranks: Sequence[int] | None = None, *args: Any, **kwargs: Any) -> str:
-    """A group of some processes, of which there is one."""
-    _needs_group()
-    return group.WORLD
+    def is_success(self) -> bool:
+        """Whether it succeeded."""
+        return True
 
 
 def _done(async_op: bool) -> Work | None:
-    _needs_group()
+    default_group()
     return Work() if async_op else None
 
 
@@ -145,7 +37,7 @@ def barrier(group: Any = None, async_op: bool = False, device_ids: Any = None) -
 
 def monitored_barrier(group: Any = None, timeout: Any = None, wait_all_ranks: bool = False) -> None:
     """Wait for all processes."""
-    _needs_group()
+    default_group()
 
 
 def all_reduce(tensor: Tensor, op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False) -> Work | None:
@@ -170,7 +62,7 @@ def broadcast(
 
 def broadcast_object_list(object_list: list, src: int | None = None, *args: Any, **kwargs: Any) -> None:
     """The list becomes that of the process `src`: it stays."""
-    _needs_group()
+    default_group()
 
 
 def _copied(work: Work | None, target: Tensor, source: Tensor) -> Work | None:
@@ -230,7 +122,7 @@ def all_to_all(
 
 def all_gather_object(object_list: list, obj: Any, group: Any = None) -> None:
     """The objects of all processes, into the list."""
-    _needs_group()
+    default_group()
     _only("object_list", object_list)
     object_list[0] = obj
 
@@ -239,7 +131,7 @@ def gather_object(
     obj: Any, object_gather_list: list | None = None, dst: int | None = None, *args: Any, **kwargs: Any
 ) -> None:  # fmt: skip
     """`all_gather_object` for the process `dst`."""
-    _needs_group()
+    default_group()
     _only("object_gather_list", object_gather_list)
     object_gather_list[0] = obj  # type: ignore[index]
 
@@ -250,3 +142,95 @@ def _only(name: str, values: list | None) -> Any:
         got = "None" if values is None else f"{len(values)} entries"
         raise ValueError(f"{name} must have one entry for each of the 1 processes, but has {got}")
     return values[0]
+
+
+def all_reduce_coalesced(
+    tensors: list[Tensor], op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False
+) -> Work | None:
+    """`all_reduce` of several tensors: they stay."""
+    return _done(async_op)
+
+
+def all_gather_coalesced(
+    output_tensor_lists: list[list[Tensor]], input_tensor_list: list[Tensor], group: Any = None, async_op: bool = False
+) -> Work | None:
+    """`all_gather` of several tensors."""
+    work, lists = _done(async_op), _only("output_tensor_lists", output_tensor_lists)
+    for target, source in zip(lists, input_tensor_list, strict=True):
+        _copied(work, target, source)
+    return work
+
+
+def all_to_all_single(
+    output: Tensor, input: Tensor, output_split_sizes: Any = None, input_split_sizes: Any = None, group: Any = None,
+    async_op: bool = False,
+) -> Work | None:  # fmt: skip
+    """A part of the tensor from each process to each: all of it."""
+    return _copied(_done(async_op), output, input)
+
+
+def scatter_object_list(
+    scatter_object_output_list: list, scatter_object_input_list: list | None = None, *args: Any, **kwargs: Any
+) -> None:
+    """The objects of a list on the process `src`, one for each process, into the first place of the output list."""
+    default_group()
+    scatter_object_output_list[0] = _only("scatter_object_input_list", scatter_object_input_list)
+
+
+def _other(kind: str, given: int | None, in_group: int | None) -> None:
+    """Refuse a message, since there is no other process that it could go to or come from."""
+    rank = get_rank()
+    number = in_group if given is None else given
+    if number == rank:
+        raise ValueError(f"Invalid {kind} rank: {kind} rank should not be the same as the rank of the current process.")
+    which = "any other process" if number is None else f"rank {number}"
+    raise ValueError(f"Invalid {kind} rank: there is no {which} in a group of one process")
+
+
+def send(tensor: Tensor, dst: int | None = None, group: Any = None, tag: int = 0, group_dst: int | None = None) -> None:
+    """Send a tensor to another process. ValueError: there is none."""
+    _other("destination", dst, group_dst)
+
+
+isend = send
+
+
+def recv(tensor: Tensor, src: int | None = None, group: Any = None, tag: int = 0, group_src: int | None = None) -> None:
+    """Receive a tensor from another process. ValueError: there is none."""
+    _other("source", src, group_src)
+
+
+irecv = recv
+
+
+def send_object_list(
+    object_list: list, dst: int | None = None, group: Any = None, device: Any = None, group_dst: int | None = None,
+    use_batch: bool = False,
+) -> None:  # fmt: skip
+    """Send objects to another process. ValueError: there is none."""
+    _other("destination", dst, group_dst)
+
+
+def recv_object_list(
+    object_list: list, src: int | None = None, group: Any = None, device: Any = None, group_src: int | None = None,
+    use_batch: bool = False,
+) -> None:  # fmt: skip
+    """Receive objects from another process. ValueError: there is none."""
+    _other("source", src, group_src)
+
+
+class P2POp:
+    """A message for `batch_isend_irecv`: `op` is `isend` or `irecv`. ValueError: there is no other process."""
+
+    def __init__(
+        self, op: Callable[..., Any], tensor: Tensor, peer: int | None = None, group: Any = None, tag: int = 0,
+        group_peer: int | None = None,
+    ) -> None:  # fmt: skip
+        if op not in (isend, irecv):
+            raise ValueError("P2POp: op must be distributed.isend or distributed.irecv")
+        op(tensor, peer, group, tag, group_peer)
+
+
+def batch_isend_irecv(p2p_op_list: list[P2POp]) -> list[Work]:
+    """Start several messages. ValueError: there is no other process, so no list has any."""
+    raise ValueError(f"batch_isend_irecv: expected a list of P2POp, got {p2p_op_list!r}")

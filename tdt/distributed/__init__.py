@@ -1,0 +1,33 @@
+"""`torch.distributed` for programs of one process: every collective is the answer of a group of one.
+
+tdt trains in one process. A program started as one of several is refused when it asks for their group.
+
+>>> import tdt
+>>> init_process_group("gloo", rank=0, world_size=1)
+>>> x = tdt.ones(2)
+>>> all_reduce(x), x, get_rank(), get_world_size()
+(None, tensor([1., 1.]), 0, 1)
+>>> destroy_process_group()
+"""
+
+from __future__ import annotations
+
+from tdt.distributed import distributed_c10d
+from tdt.distributed._group import is_available
+from tdt.distributed._store import (
+    DistBackendError,
+    DistError,
+    DistNetworkError,
+    DistStoreError,
+    FileStore,
+    HashStore,
+    PrefixStore,
+    Store,
+    TCPStore,
+    rendezvous,
+)  # fmt: skip
+from tdt.distributed.distributed_c10d import *  # noqa: F403
+
+__all__ = [*distributed_c10d.__all__]  # noqa: PLE0604
+__all__ += ["DistBackendError", "DistError", "DistNetworkError", "DistStoreError", "FileStore", "HashStore", "PrefixStore",
+            "Store", "TCPStore", "is_available", "rendezvous"]  # fmt: skip

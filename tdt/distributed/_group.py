@@ -1,0 +1,274 @@
+"""The process group: this process alone."""
+
+from __future__ import annotations
+
+import enum
+import os
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any, ClassVar
+
+from tdt.distributed._store import HashStore, PrefixStore, Store
+from tdt.distributed.constants import default_pg_timeout
+
+BACKENDS = ("undefined", "gloo", "nccl", "xccl", "ucc", "mpi", "fake")
+
+
+class Backend(str):
+    """Name of a backend, in lower case. ValueError for what is no string.
+
+    >>> Backend("GLOO"), Backend.NCCL
+    ('gloo', 'nccl')
+    """
+
+    UNDEFINED, GLOO, NCCL, XCCL, UCC, MPI, FAKE = BACKENDS
+    backend_list: ClassVar[list[str]] = list(BACKENDS)
+
+    def __new__(cls, name: str) -> str:  # type: ignore[misc]  # PyTorch returns a plain string too
+        if not isinstance(name, str):
+            raise ValueError(f"Backend constructor parameter must be string-ish, not {type(name).__name__}")
+        return name.lower()
+
+    @classmethod
+    def register_backend(cls, name: str, func: Any, *args: Any, **kwargs: Any) -> None:
+        """Refused: a backend joins several processes."""
+        raise NotImplementedError(
+            f"Backend.register_backend('{name}'): tdt trains in one process, which needs no backend"
+        )
+
+
+class _Meta(type):
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, ReduceOp.RedOpType) or super().__instancecheck__(instance)
+
+
+class ReduceOp(metaclass=_Meta):
+    """How values of several processes become one; `ReduceOp.SUM` and the others are of the type `ReduceOp.RedOpType`.
+
+    >>> ReduceOp.SUM, isinstance(ReduceOp.MAX, ReduceOp)
+    (<RedOpType.SUM: 0>, True)
+    """
+
+    class RedOpType(enum.Enum):
+        """The reductions."""
+
+        SUM, AVG, PRODUCT, MIN, MAX, BAND, BOR, BXOR, PREMUL_SUM = range(9)
+
+    SUM, AVG, PRODUCT, MIN, MAX, BAND, BOR, BXOR, PREMUL_SUM = RedOpType
+
+    def __init__(self, op: RedOpType) -> None:
+        self.op = op
+
+    def __eq__(self, other: object) -> bool:
+        return self.op == (other.op if type(other) is ReduceOp else other)
+
+    def __hash__(self) -> int:
+        return hash(self.op)
+
+
+class ProcessGroup:
+    """A group of one process: this one. Returned by `new_group`; the first is `group.WORLD`."""
+
+    def __init__(self, store: Store, backend: str, name: str = "0", timeout: timedelta = default_pg_timeout) -> None:
+        self.group_name, self.group_desc, self._store, self._backend = name, "", store, backend
+        self._timeout = timeout
+
+    def rank(self) -> int:
+        """Number of this process: 0."""
+        return 0
+
+    def size(self) -> int:
+        """Number of processes: 1."""
+        return 1
+
+    def name(self) -> str:
+        """Name of the backend that the group was made with."""
+        return self._backend
+
+    def get_group_store(self) -> Store:
+        """The group's store."""
+        return self._store
+
+    def set_timeout(self, timeout: timedelta) -> None:
+        """Set how long a collective may take; in one process none waits."""
+        self._timeout = timeout
+
+
+class _Named(type):
+    _world: ProcessGroup | None = None
+    _count: int = 0  # groups made since init_process_group
+
+    @property
+    def WORLD(cls) -> ProcessGroup | None:  # noqa: N802 (PyTorch's name)
+        """The group of all processes; None before `init_process_group`."""
+        return _Named._world
+
+
+class group(metaclass=_Named):
+    """The groups that programs name: `group.WORLD`, the group of all processes, or None before `init_process_group`."""
+
+
+class GroupMember(metaclass=_Named):
+    """`GroupMember.WORLD` is `group.WORLD`; NON_GROUP_MEMBER stands for a group that this process is not in."""
+
+    NON_GROUP_MEMBER = -100
+
+
+def is_available() -> bool:
+    """Whether there is a distributed package: this one, for one process."""
+    return True
+
+
+def is_initialized() -> bool:
+    """Whether `init_process_group` was called."""
+    return _Named._world is not None
+
+
+def is_nccl_available() -> bool:
+    """Whether there is this backend: no."""
+    return False
+
+
+is_mpi_available = is_gloo_available = is_ucc_available = is_xccl_available = is_nccl_available
+
+
+def is_torchelastic_launched() -> bool:
+    """Whether a launcher of several processes started this one: no."""
+    return False
+
+
+def is_backend_available(backend: str) -> bool:
+    """Whether there is this backend: no, a group of one process needs none."""
+    return False
+
+
+def get_default_backend_for_device(device: Any) -> str:
+    """Name of the backend that PyTorch takes for `device`.
+
+    >>> get_default_backend_for_device("cpu")
+    'gloo'
+    """
+    return "nccl" if str(device).startswith("cuda") else "gloo"
+
+
+def init_process_group(
+    backend: str | None = None, init_method: str | None = None, timeout: Any = None, world_size: int = -1, rank: int = -1,
+    store: Any = None, group_name: str = "", pg_options: Any = None, device_id: Any = None,
+) -> None:  # fmt: skip
+    """Make the group of this process alone.
+
+    Args:
+        backend: any name; it is what `get_backend` returns.
+        world_size, rank: by default those in the environment (WORLD_SIZE, RANK), else 1 and 0.
+        store: kept for `ProcessGroup.get_group_store`; by default one in memory.
+    Raises:
+        NotImplementedError: more than one process.
+        ValueError: a second group, or another rank than 0.
+    """
+    if is_initialized():
+        raise ValueError("trying to initialize the default process group twice!")
+    size = int(os.environ.get("WORLD_SIZE", 1)) if world_size < 0 else world_size
+    number = int(os.environ.get("RANK", 0)) if rank < 0 else rank
+    if size != 1:
+        raise NotImplementedError(
+            f"init_process_group: tdt trains in one process, but world_size is {size}; start one process (world_size=1), "
+            "which uses all cores, or several GPUs through nn.DataParallel"
+        )
+    if number != 0:
+        raise ValueError(f"init_process_group: rank must be 0 in a group of one, but is {number}")
+    kept = PrefixStore("default_pg", HashStore() if store is None else store)
+    _Named._world = _made(kept, backend or "gloo", timeout or default_pg_timeout)
+
+
+def _made(store: Store, backend: str, timeout: timedelta) -> ProcessGroup:
+    _Named._count += 1
+    return ProcessGroup(store, Backend(backend), str(_Named._count - 1), timeout)
+
+
+def destroy_process_group(group: Any = None) -> None:
+    """Delete the group (all groups, if `group` is None or `group.WORLD`)."""
+    world = default_group()
+    if group in (None, world):
+        _Named._world, _Named._count = None, 0
+    else:
+        _Named._count -= 1
+
+
+def default_group() -> ProcessGroup:
+    """The group of all processes. Raises ValueError before `init_process_group`."""
+    if _Named._world is None:
+        raise ValueError("Default process group has not been initialized, please make sure to call init_process_group.")
+    return _Named._world
+
+
+def get_rank(group: Any = None) -> int:
+    """Number of this process: 0; -1 for GroupMember.NON_GROUP_MEMBER."""
+    default_group()
+    return -1 if group == GroupMember.NON_GROUP_MEMBER else 0
+
+
+def get_world_size(group: Any = None) -> int:
+    """Number of processes: 1; -1 for GroupMember.NON_GROUP_MEMBER."""
+    default_group()
+    return -1 if group == GroupMember.NON_GROUP_MEMBER else 1
+
+
+def get_backend(group: Any = None) -> str:
+    """Name of the backend that the group was made with."""
+    return (group or default_group()).name()
+
+
+def get_pg_count() -> int:
+    """Number of groups made, that of `init_process_group` included."""
+    return _Named._count
+
+
+def get_node_local_rank(fallback_rank: int | None = None) -> int:
+    """LOCAL_RANK of the environment, else `fallback_rank`. RuntimeError if there is neither."""
+    if "LOCAL_RANK" in os.environ:
+        return int(os.environ["LOCAL_RANK"])
+    if fallback_rank is None:
+        raise RuntimeError("LOCAL_RANK is not in the environment; pass fallback_rank")
+    return int(fallback_rank)
+
+
+def get_process_group_ranks(group: Any) -> list[int]:
+    """Numbers of the group's processes: [0]."""
+    default_group()
+    return [0]
+
+
+def get_group_rank(group: Any, global_rank: int) -> int:
+    """Number in the group of the process `global_rank`. ValueError if it is not in it."""
+    return _known(group, global_rank, "Global")
+
+
+def get_global_rank(group: Any, group_rank: int) -> int:
+    """Number among all processes of the group's process `group_rank`. ValueError if there is none."""
+    return _known(group, group_rank, "Group")
+
+
+def _known(group: Any, rank: int, kind: str) -> int:
+    default_group()
+    if rank != 0:
+        raise ValueError(f"{kind} rank {rank} is not part of group {group}")
+    return 0
+
+
+def new_group(
+    ranks: Sequence[int] | None = None, timeout: Any = None, backend: str | None = None, *args: Any, **kwargs: Any
+) -> ProcessGroup | int:
+    """A group of some processes, of which there is one; GroupMember.NON_GROUP_MEMBER if `ranks` is empty.
+
+    ValueError for processes that there are not.
+    """
+    world = default_group()
+    members = [0] if ranks is None else list(ranks)
+    if len(set(members)) != len(members):
+        raise ValueError(f"ranks list must not contain duplicate entries, got {members}")
+    for rank in members:
+        if rank != 0:
+            raise ValueError(f"Rank {rank} is out of range. Valid ranks are 0 to 0 (world_size=1)")
+    if not members:
+        return GroupMember.NON_GROUP_MEMBER
+    return _made(world.get_group_store(), backend or world.name(), timeout or world._timeout)
