@@ -10,13 +10,14 @@ grouping never shows in the numbers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import is_
 from typing import Any
 
 import numpy as np
 
 from tdt import _backend, _kernels
+from tdt._dtype import float64, get_default_dtype
 from tdt._kernels._table import Table
 from tdt._tensor import Tensor, wrap
 
@@ -26,10 +27,24 @@ PIECE = 1 << 15
 _TABLE_TYPES = (np.dtype(np.float32), np.dtype(np.float64))
 
 
+def scalar_dtype() -> np.dtype:
+    """The dtype of scalar state such as "step": float64 where that is the default dtype, else float32."""
+    return np.dtype(np.float64 if get_default_dtype() is float64 else np.float32)
+
+
+def scalar_dtypes(own: dict, names: Iterable[str]) -> tuple[np.dtype, ...]:
+    """The dtype of each of a parameter's scalars: of the state tensor that is there, else `scalar_dtype`."""
+    kept = (own.get(name) for name in names)
+    return tuple(
+        value._a.dtype if isinstance(value, Tensor) and value.is_floating_point() else scalar_dtype() for value in kept
+    )
+
+
 class Slab:
     """The state of several parameters of one dtype and device: a flat array, and a row of `scalars`, for each name.
 
-    arrays, scalars: the names of either, with the values before the first step.
+    arrays, scalars: the names of either, with the values before the first step. The parameters' scalars that are there
+    already have the same `scalar_dtypes`.
     """
 
     def __init__(self, params: Sequence[Tensor], arrays: dict[str, float], scalars: dict[str, float], state: dict):
@@ -37,7 +52,8 @@ class Slab:
         xp = _backend.namespace(like)
         self.bounds = [0, *np.cumsum([p._a.size for p in params]).tolist()]
         self.flat = [xp.empty(self.bounds[-1], like.dtype) for _ in arrays]
-        self.scalars = np.empty((len(scalars), len(params)), np.float32)
+        self.dtypes = scalar_dtypes(state.get(params[0], {}), scalars)
+        self.scalars = [np.empty(len(params), dtype) for dtype in self.dtypes]
         self.fresh: list[bool] = []
         for i, p in enumerate(params):
             own = state[p] if arrays or scalars else {}
@@ -174,28 +190,29 @@ class Plan:
         )
 
     def advance(self, step: Callable[..., tuple[tuple, tuple]]) -> list[tuple]:
-        """Let `step(fresh, *scalars)`, which gives (the scalars after this step, numbers), count a step.
+        """Let `step(dtypes, fresh, *scalars)`, which gives (the scalars after this step, numbers), count a step.
 
-        fresh: whether the parameter's arrays are as they were made. Returns the numbers of each parameter.
+        dtypes: of the scalars. fresh: whether the parameter's arrays are as they were made. Returns the numbers of each
+        parameter.
         """
         known = {values: step(*values) for values in set(self._now)}
         steps = [known[values] for values in self._now]
         for slab, picked, first, last in self._runs:
-            if self.scalars_at_first:
-                slab.scalars[:, picked] = np.array([after for after, _ in steps[first:last]], np.float32).T
+            for row, values in zip(slab.scalars, zip(*(after for after, _ in steps[first:last]), strict=True), strict=True):
+                row[picked] = values
             if self._fresh:
                 slab.fresh[picked] = [False] * (last - first)
         self._fresh = False
         return [numbers for _, numbers in steps]
 
     def _read(self) -> list[tuple]:
-        """Freshness and scalars of each parameter."""
+        """The scalars' dtypes, freshness and scalars of each parameter."""
         if not (self._fresh or self.scalars_at_first):
-            return [(False,)] * len(self.live)
+            return [((), False)] * len(self.live)
         return [
-            (fresh, *values)
+            (slab.dtypes, *values)
             for slab, picked, _, _ in self._runs
-            for fresh, values in zip(slab.fresh[picked], slab.scalars[:, picked].T.tolist(), strict=True)
+            for values in zip(slab.fresh[picked], *(row[picked].tolist() for row in slab.scalars), strict=True)
         ]
 
     def _even(self) -> bool:
@@ -228,7 +245,7 @@ class Plan:
         """Whether the state of `p` still is the part of a slab that was made for it."""
         slab, i = place
         parts = [flat[slab.bounds[i] : slab.bounds[i + 1]] for flat in slab.flat]
-        for name, part in zip(self.watched, [*parts, *slab.scalars[:, i : i + 1]], strict=True):
+        for name, part in zip(self.watched, [*parts, *(row[i : i + 1] for row in slab.scalars)], strict=True):
             tensor = state.get(p, {}).get(name)
             if not isinstance(tensor, Tensor) or type(tensor._a) is not type(part):
                 return False
@@ -240,7 +257,8 @@ class Plan:
         """Make slabs for parameters whose state lies elsewhere or is not there yet."""
         kinds: dict[tuple, list[Tensor]] = {}
         for p in homeless:
-            kinds.setdefault((p._a.dtype, p.device), []).append(p)
+            kept = scalar_dtypes(state.get(p, {}), self.scalars_at_first)
+            kinds.setdefault((p._a.dtype, p.device, kept), []).append(p)
         for params in kinds.values():
             slab = Slab(params, self.arrays_at_first, self.scalars_at_first, state)
             self.places.update((p, (slab, i)) for i, p in enumerate(params))
@@ -284,7 +302,7 @@ class Plan:
             and slab is other
             and j == i + 1
             and size + self.arrays[this].size <= self._limit(this)
-            and (slab.scalars[:, i] == slab.scalars[:, j]).all()
+            and all(row[i] == row[j] for row in slab.scalars)
             and slab.fresh[i] == slab.fresh[j]
         )
 

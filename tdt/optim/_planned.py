@@ -11,7 +11,7 @@ from tdt._sparse import SparseCOO
 from tdt._tensor import Tensor, wrap
 from tdt.autograd._mode import enable_grad
 from tdt.optim._params import number, run_closure
-from tdt.optim._plan import Piece, Plan
+from tdt.optim._plan import Piece, Plan, scalar_dtypes
 from tdt.optim.optimizer import Optimizer
 
 # Options that PyTorch's optimizers did not always have: a state saved without them means these values.
@@ -41,11 +41,14 @@ class PlannedOptimizer(Optimizer):
         raise NotImplementedError
 
     def _scalars(self, group: dict[str, Any]) -> dict[str, float]:
-        """The state that is one float32 number a parameter, with the values before the first step."""
+        """The state that is one number a parameter, with the values before the first step; see `scalar_dtype`."""
         return {"step": 0.0}
 
     def _advance(self, options: dict[str, Any], fresh: bool, *scalars: float) -> tuple[tuple, tuple]:
-        """The scalars after this step, and what else the formula needs of them. fresh: no step has been taken yet."""
+        """The scalars after this step, and what else the formula needs of them.
+
+        options: those of the formula, and the scalars' dtypes as "scalar_dtypes". fresh: no step has been taken yet.
+        """
         return (scalars[0] + 1,), ()
 
     def _change(self, xp: Any, g: Any, p: Any, state: list, numbers: tuple, **options: Any) -> Any:
@@ -114,10 +117,11 @@ class PlannedOptimizer(Optimizer):
 
     def _plan(self, group: dict[str, Any], live: list[Tensor]) -> Plan:
         arrays, scalars = self._arrays(group), self._scalars(group)
-        plan = self._plans.get(id(group))
+        plans = vars(self).setdefault("_plans", {})  # a subclass may have skipped Optimizer.__init__
+        plan = plans.get(id(group))
         if plan is None or not plan.fits(live, arrays, scalars, self.state):
             once = list(dict.fromkeys(live))
-            plan = self._plans[id(group)] = Plan(once, arrays, scalars, self.state, self._kernel_for(group), plan)
+            plan = plans[id(group)] = Plan(once, arrays, scalars, self.state, self._kernel_for(group), plan)
         return plan
 
     def _update(self, group: dict[str, Any], plan: Plan, grads: list) -> None:
@@ -125,7 +129,7 @@ class PlannedOptimizer(Optimizer):
         options = {
             name: value if (value := group[name]).__class__ is float else number(value) for name in self._options
         }
-        numbers = plan.advance(lambda *now: self._advance(options, *now))
+        numbers = plan.advance(lambda dtypes, *now: self._advance({**options, "scalar_dtypes": dtypes}, *now))
         for rows, table, kernel in plan.tables:
             given = [np.ascontiguousarray(grads[i]) for i in rows]
             table.point(1, given)
@@ -155,13 +159,13 @@ class PlannedOptimizer(Optimizer):
             raise AssertionError("_foreach ops don't support autograd: use foreach=None with differentiable=True")
         own, options, kept = self.state[p], {name: group[name] for name in self._options}, self._arrays(group)
         fresh = any(name not in own for name in kept)
-        scalars = [np.float32(float(own.get(name, first))) for name, first in self._scalars(group).items()]
-        now = [self._recorded_scalar(float(value)) for value in scalars]
-        after, numbers = self._advance(options, fresh, *now)
-        own.update(
-            (name, wrap(np.asarray(float(value), np.float32)))
-            for name, value in zip(self._scalars(group), after, strict=True)
-        )
+        scalars = self._scalars(group)
+        dtypes = scalar_dtypes(own, scalars)
+        before = [np.asarray(float(own.get(name, first)), kind) for kind, (name, first) in zip(dtypes, scalars.items())]
+        now = [self._recorded_scalar(float(value)) for value in before]
+        after, numbers = self._advance({**options, "scalar_dtypes": dtypes}, fresh, *now)
+        for name, value, dtype in zip(scalars, after, dtypes, strict=True):
+            own[name] = wrap(np.asarray(float(value), dtype))
         for name, first in kept.items():  # a copy: what an earlier step saved for its backward stays as it is
             value = complex(first, first) if p.is_complex() else first
             own[name] = own[name].clone() if name in own else tdt.full_like(p, value)

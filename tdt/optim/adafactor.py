@@ -10,6 +10,7 @@ from tdt import _backend
 from tdt._dtype import finfo
 from tdt._tensor import Tensor, wrap
 from tdt.optim._params import number
+from tdt.optim._plan import scalar_dtypes
 from tdt.optim._tensorwise import TensorwiseOptimizer
 from tdt.optim.optimizer import Params
 
@@ -78,7 +79,7 @@ class Adafactor(TensorwiseOptimizer):
         g, lr, (eps1, eps2) = -p._grad._a if group["maximize"] else p._grad._a, number(group["lr"]), group["eps"]
         eps1 = finfo(p.dtype).eps if eps1 is None else eps1
         step = float(self.state[p].get("step", 0)) + 1
-        self.state[p]["step"] = wrap(np.asarray(step, np.float32))
+        self.state[p]["step"] = wrap(np.asarray(step, scalar_dtypes(self.state[p], ["step"])[0]))
         alpha = max(eps2, _rms(p._a)) * min(lr, step**-0.5)
         p._a *= 1 - lr * group["weight_decay"]
         fresh = step ** group["beta2_decay"]

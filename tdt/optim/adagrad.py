@@ -10,6 +10,7 @@ from tdt import _backend
 from tdt._creation import full_like
 from tdt._tensor import Tensor, wrap
 from tdt.optim._params import check_rates, number
+from tdt.optim._plan import scalar_dtype
 from tdt.optim._planned import PlannedOptimizer, check_implementation
 from tdt.optim.optimizer import Params
 
@@ -68,7 +69,7 @@ class Adagrad(PlannedOptimizer):
         for group in self.param_groups:
             for p in group["params"]:
                 value = complex(first, first) if p.is_complex() else first
-                self.state[p] = {"step": wrap(np.zeros((), np.float32)), "sum": full_like(p, value)}
+                self.state[p] = {"step": wrap(np.zeros((), scalar_dtype())), "sum": full_like(p, value)}
 
     def _arrays(self, group: dict[str, Any]) -> dict[str, float]:
         return {"sum": self.defaults["initial_accumulator_value"]}
@@ -91,7 +92,7 @@ class Adagrad(PlannedOptimizer):
         own, rows = self.state[p], tuple(g.indices)
         if "sum" not in own:
             first = self.defaults["initial_accumulator_value"]
-            own.update(step=wrap(np.zeros((), np.float32)), sum=full_like(p, first))
+            own.update(step=wrap(np.zeros((), scalar_dtype())), sum=full_like(p, first))
         after, numbers = self._advance({name: number(group[name]) for name in self._options}, False, own["step"].item())
         own["step"]._a[...] = after[0]
         values = -g.values if group["maximize"] else g.values

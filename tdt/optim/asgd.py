@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tdt._dtype import get_default_dtype
 from tdt._tensor import Tensor
 from tdt.optim._params import check_rates, number
 from tdt.optim._planned import PlannedOptimizer
@@ -68,8 +69,9 @@ class ASGD(PlannedOptimizer):
 
     def _advance(self, options: dict[str, Any], fresh: bool, *scalars: float) -> tuple[tuple, tuple]:
         (step, eta, mu), lr = scalars, number(options["lr"])
-        after = lr / (1 + options["lambd"] * lr * (step + 1)) ** options["alpha"]
-        return (step + 1, after, 1 / max(1, step + 1 - options["t0"])), (eta, mu)
+        rounded = get_default_dtype().np.type  # PyTorch computes them as tensors of the default dtype
+        after = rounded(lr / (1 + options["lambd"] * lr * (step + 1)) ** options["alpha"])
+        return (step + 1, float(after), float(rounded(1 / max(1, step + 1 - options["t0"])))), (eta, mu)
 
     def _change(self, xp: Any, g: Any, p: Any, state: list, numbers: tuple, **options: Any) -> Any:
         (average,), (eta, mu) = state, numbers

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from tdt._tensor import Tensor
 from tdt.optim._moments import Moments
 from tdt.optim._params import check_betas, check_rates
@@ -73,6 +71,7 @@ class NAdam(Moments):
         step, lr, (beta1, beta2) = scalars[0] + 1, options["lr"], options["betas"]
         root = (1 - beta2**step) ** 0.5
         mu, after = (beta1 * (1 - 0.5 * 0.96 ** (t * options["momentum_decay"])) for t in (step, step + 1))
-        product = float(np.float32(scalars[1]) * np.float32(mu))  # PyTorch keeps it in float32
+        rounded = options["scalar_dtypes"][1].type  # the product so far is rounded after each step
+        product = float(rounded(scalars[1]) * rounded(mu))
         a, b = after / (1 - product * after), (1 - mu) / (1 - product)
         return (step, product), (-lr * root * a, -lr * root * b, options["eps"] * root, True)

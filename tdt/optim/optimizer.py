@@ -74,11 +74,19 @@ class Optimizer(Hooks):
         if "step" in vars(cls):
             cls.step = with_hooks(cls.step)  # type: ignore[method-assign]
 
+    profile_hook_step = staticmethod(with_hooks)
+
+    def _patch_step_function(self) -> None:
+        """Let the step hooks run, for subclasses that skip `Optimizer.__init__` and call this as PyTorch's do."""
+        if not hasattr(type(self).step, "hooked"):
+            type(self).step = with_hooks(type(self).step)  # type: ignore[method-assign]
+
     def _prepare(self) -> None:
         """What an optimizer has besides its state: nothing of it is saved or copied."""
         self._plans: dict[int, Plan] = {}
-        for name in ("step_pre", "step_post", "state_dict_pre", "state_dict_post", "load_pre", "load_post"):
-            vars(self).setdefault(f"_{name}_hooks", {})
+        for kind in ("step_pre", "step_post", "state_dict_pre", "state_dict_post", "load_state_dict_pre", "load_state_dict_post"):
+            self._hooks_of(kind)
+        self._patch_step_function()
 
     def __getstate__(self) -> dict[str, Any]:
         return {"defaults": self.defaults, "state": self.state, "param_groups": self.param_groups}
@@ -86,6 +94,7 @@ class Optimizer(Hooks):
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._prepare()
+        self.defaults.setdefault("differentiable", False)
 
     def __repr__(self) -> str:
         text = f"{type(self).__name__} ("
@@ -157,7 +166,7 @@ class Optimizer(Hooks):
 
         Parameters are numbered in the order of the groups. The tensors are the optimizer's own, not copies.
         """
-        for hook in self._state_dict_pre_hooks.values():
+        for hook in self._hooks_of("state_dict_pre").values():
             hook(self)
         every = list(dict.fromkeys(p for group in self.param_groups for p in group["params"]))
         number = {p: i for i, p in enumerate(every)}
@@ -170,7 +179,7 @@ class Optimizer(Hooks):
         ]
         state = {number[key] if isinstance(key, Tensor) else key: value for key, value in self.state.items()}
         made = {"state": state, "param_groups": groups}
-        for hook in self._state_dict_post_hooks.values():
+        for hook in self._hooks_of("state_dict_post").values():
             made = hook(self, made) or made
         return made
 
@@ -180,7 +189,7 @@ class Optimizer(Hooks):
         Raises ValueError if the numbers of groups, or of parameters in a group, differ.
         """
         state_dict = dict(state_dict)
-        for hook in self._load_pre_hooks.values():
+        for hook in self._hooks_of("load_state_dict_pre").values():
             state_dict = hook(self, state_dict) or state_dict
         saved = copy.deepcopy(state_dict["param_groups"])
         if len(saved) != len(self.param_groups):
@@ -208,5 +217,5 @@ class Optimizer(Hooks):
             if "param_names" in old:
                 new.setdefault("param_names", old["param_names"])
         self.__setstate__({"state": state, "param_groups": saved})
-        for hook in self._load_post_hooks.values():
+        for hook in self._hooks_of("load_state_dict_post").values():
             hook(self)

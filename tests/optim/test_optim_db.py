@@ -244,3 +244,26 @@ def test_every_name_of_torch_optim_is_here():
     assert set(torch.optim.__all__) <= set(dir(tdt.optim))
     assert set(torch.optim.lr_scheduler.__all__) <= set(dir(tdt.optim.lr_scheduler))
     assert set(importlib.import_module("torch.optim.optimizer").__all__) <= set(dir(tdt.optim.optimizer))
+
+
+@pytest.mark.parametrize("info", [p for p in INFOS if p.id not in (NEEDS_SPARSE, NEEDS_CLOSURE)])
+@pytest.mark.parametrize(("default", "dtype"), [("float64", "float64"), ("float64", "float32"), ("float32", "float64")])
+def test_state_has_pytorchs_dtypes_and_scalars_under_each_default_dtype(info, default, dtype):
+    def state(library: Any, optimizer: Any) -> list[dict]:
+        return [
+            {name: (str(value.dtype).split(".")[-1], value.item() if value.ndim == 0 else None) for name, value in own.items()}
+            for own in optimizer.state_dict()["state"].values()
+        ]  # fmt: skip
+
+    try:
+        tdt.set_default_dtype(getattr(tdt, default))
+        torch.set_default_dtype(getattr(torch, default))
+        pair = Pair(info.name, {}, MATRICES, dtype).step(3)
+        assert state(tdt, pair.our_optimizer) == state(torch, pair.their_optimizer)
+        pair.our_optimizer.load_state_dict(to_tdt(pair.their_optimizer.state_dict()))
+        pair.their_optimizer.load_state_dict(pair.their_optimizer.state_dict())
+        pair.step(3)
+        assert state(tdt, pair.our_optimizer) == state(torch, pair.their_optimizer)
+    finally:
+        tdt.set_default_dtype(tdt.float32)
+        torch.set_default_dtype(torch.float32)

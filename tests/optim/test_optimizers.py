@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import copy
 import itertools
 import pickle
@@ -351,3 +352,58 @@ def test_an_optimizer_written_by_hand_gets_groups_state_and_hooks():
     assert p.tolist() == [-0.5, 0.5]
     assert seen == [1]
     assert optimizer.state_dict()["state"] == {0: {"count": 1}}
+
+
+def test_an_optimizer_that_skips_the_base_constructor_steps_saves_loads_and_takes_hooks():
+    def wrapped(library: object) -> object:
+        class Lookahead(library.optim.Optimizer):
+            def __init__(self, inner: object):
+                self.inner, self.defaults = inner, {}
+                self.param_groups, self.state = inner.param_groups, inner.state
+
+            def step(self, closure: object = None) -> object:
+                return self.inner.step(closure)
+
+        p = parameter(library)
+        p.grad = library.ones(2)
+        optimizer = Lookahead(library.optim.SGD([p], lr=0.5, momentum=0.9))
+        optimizer.step()
+        return optimizer
+
+    ours, theirs = wrapped(tdt), wrapped(torch)
+    assert ours.param_groups[0]["params"][0].tolist() == theirs.param_groups[0]["params"][0].tolist()
+    seen = []
+    ours._patch_step_function()  # as PyTorch's subclasses do after they have set these
+    ours._optimizer_step_pre_hooks = {}
+    ours.register_step_pre_hook(lambda *_: seen.append("before"))
+    ours.register_step_post_hook(lambda *_: seen.append("after"))
+    ours.step()
+    assert seen == ["before", "after"]
+    ours.load_state_dict(ours.state_dict())
+    assert list(ours.state_dict()["state"]) == [0]
+
+
+def test_a_subclass_of_an_optimizer_that_skips_the_base_constructor_steps():
+    class Plain(tdt.optim.Adam):
+        def __init__(self, params: list):
+            self.defaults = {"lr": 0.1, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0, "amsgrad": False,
+                             "maximize": False, "decoupled_weight_decay": False, "differentiable": False}  # fmt: skip
+            self.state, self.param_groups = collections.defaultdict(dict), [{"params": params, **self.defaults}]
+
+    p = parameter(tdt)
+    before = p.detach().clone()
+    p.grad = tdt.ones(2)
+    Plain([p]).step()
+    assert (before - p.detach()).numpy() == pytest.approx(0.1)
+
+
+def test_the_hooks_run_once_where_a_step_calls_that_of_its_base_class():
+    class Counting(tdt.optim.SGD):
+        def step(self, closure: object = None) -> object:
+            return super().step(closure)
+
+    p, seen = parameter(tdt), []
+    optimizer = Counting([p], lr=0.5)
+    optimizer.register_step_post_hook(lambda *_: seen.append(1))
+    optimizer.step()
+    assert seen == [1]
