@@ -142,9 +142,9 @@ class Tensor:
     def stride(self, dim: int | None = None) -> Any:
         """Distance in elements between neighbours along each dimension, or along `dim`.
 
-        Dimensions of size 0 or 1 report what a contiguous tensor would have, as their stride is never used.
+        Dimensions of size 1 may report another one than PyTorch's, as their stride is never used.
         """
-        strides = tuple(s // self._a.itemsize for s in self._a.strides)
+        strides = tuple(s // self._a.itemsize for s in _backend.strides(self._a))
         return strides if dim is None else strides[check_dim(dim, self._a.ndim)]
 
     def is_floating_point(self) -> bool:

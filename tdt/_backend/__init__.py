@@ -154,6 +154,25 @@ def look_into(memory: Any, dtype: Any, offset: int, shape: tuple[int, ...], stri
     return cupy.ndarray(shape, dtype, memory.data + offset, strides)
 
 
+def strides(array: Any) -> tuple[int, ...]:
+    """Strides in bytes, with those of C order where NumPy has zeros instead: in new arrays without elements, and in new
+    dimensions of size 1.
+    """
+    if 0 not in array.strides:
+        return array.strides
+    shape, known = array.shape, list(array.strides)
+    fresh = not (array.size or any(known) or owner(array).size)
+    for d in reversed(range(array.ndim)):
+        if known[d] == 0 and (fresh or shape[d] == 1):
+            known[d] = known[d + 1] * max(shape[d + 1], 1) if d + 1 < array.ndim else array.itemsize
+    return tuple(known)
+
+
+def with_strides(array: Any) -> Any:
+    """An array without elements as a view that has the strides of `strides`, so that its views have theirs."""
+    return namespace(array).lib.stride_tricks.as_strided(array, array.shape, strides(array))
+
+
 class MetaArray(np.ndarray):
     """A stand-in whose tensor is on the device "meta": each op that takes one gives one, whatever pass is on."""
 

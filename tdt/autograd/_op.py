@@ -456,6 +456,9 @@ def _link(op: Op, x: Tensor, t: Tensor, statics: dict, k: int | None = None) -> 
         if base is not x._a and (base is None or base is not x._a.base) and not _backend.may_overlap(t._a, x._a):
             t._st = Storage()
             return
+    if not t._a.size and not any(t._a.strides):
+        again = op.forward(_backend.namespace(x._a), _backend.with_strides(x._a), **statics)
+        t._a = again if k is None else again[k]
     st = t._st = x._st
     made = "" if state.quick else "inference" if state.inference else "no_grad"
     if op.multi_view:

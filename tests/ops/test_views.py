@@ -38,3 +38,40 @@ def test_a_part_of_another_shape_is_not_scattered():
     ):
         with pytest.raises(RuntimeError, match="expected src to have a size equal to the slice of self"):
             scattered()
+
+
+EMPTY = {
+    "zeros": lambda t, s: t.zeros(s),
+    "a computed one": lambda t, s: t.rand(s) * 2,
+    "permute": lambda t, s: t.zeros(s).permute(*range(1, len(s)), 0),
+    "transpose": lambda t, s: t.zeros(s).transpose(0, -1),
+    "select": lambda t, s: t.zeros(2, *s)[1],
+    "slice": lambda t, s: t.zeros([n + 2 for n in s])[tuple(slice(n) for n in s)],
+    "narrow": lambda t, s: t.zeros([n + 2 for n in s]).narrow(0, 1, 0),
+    "unsqueeze": lambda t, s: t.zeros(s).unsqueeze(0),
+    "squeeze": lambda t, s: t.zeros(s).squeeze(),
+    "expand": lambda t, s: t.zeros(1, *s).expand(2, *s),
+    "view": lambda t, s: t.zeros(s).view(*s[::-1]),
+    "flatten": lambda t, s: t.zeros(s).flatten(),
+    "chunk": lambda t, s: t.zeros(s).chunk(2, -1)[0],
+    "cat": lambda t, s: t.cat([t.zeros(s), t.zeros(s)]),
+    "matmul": lambda t, s: t.zeros(*s, 2) @ t.zeros(2, 3),
+    "sum": lambda t, s: t.zeros(s).sum(0),
+    "a mask": lambda t, s: t.zeros(3, 2)[t.zeros(3, dtype=t.bool)],
+}
+
+
+@pytest.mark.parametrize("name", EMPTY)
+def test_tensors_without_elements_have_pytorchs_strides(name):
+    torch = require_torch()
+    for shape in [(0, 3), (3, 0), (0, 0), (2, 0, 3), (0, 2, 3), (2, 3, 0), (0, 4, 0, 2)]:
+        ours, theirs = EMPTY[name](tdt, shape), EMPTY[name](torch, shape)
+        assert (tuple(ours.shape), ours.stride()) == (tuple(theirs.shape), theirs.stride()), shape
+        assert ours.is_contiguous() == theirs.is_contiguous()
+
+
+def test_new_dimensions_of_size_1_have_pytorchs_strides():
+    for library in (tdt, require_torch()):
+        x = library.zeros(2, 3)
+        assert [x.unsqueeze(d).stride() for d in range(3)] == [(6, 3, 1), (3, 3, 1), (3, 1, 1)]
+        assert x[:, None, :, None].expand(2, 4, 3, 1).stride() == (3, 0, 1, 1)
