@@ -7,6 +7,20 @@ __version__ = "0.1.0"
 # What `repr` of a dtype or a size begins with. `tdt.as_torch` makes it PyTorch's: programs take such names apart.
 prefix = "tdt"
 
+# Where classes are defined whose `__module__` `tdt.as_torch` has made PyTorch's.
+homes: dict[type, str] = {}
+
+
+def home(kind: type) -> str:
+    """The module in which a class is defined.
+
+    >>> import tdt
+    >>> home(tdt.Tensor)
+    'tdt._tensor'
+    """
+    return homes.get(kind, kind.__module__)
+
+
 # The package index has another project called "tdt"; only the package and the command carry the short name.
 DISTRIBUTION = "tdt-train"
 

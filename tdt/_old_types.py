@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copyreg
 import warnings
 from typing import Any
 
@@ -17,20 +18,36 @@ from tdt._storage import TypedStorage, UntypedStorage
 from tdt._tensor import Tensor, wrap
 
 
-class TensorType:
+class TensorType(type):
     """A dtype and a device under one name: `FloatTensor([1, 2])` makes such a tensor, `isinstance(x, FloatTensor)` asks for it.
+
+    Its instances are classes, so that annotations such as `LongTensor | None` work; no tensor has one as its class.
 
     >>> import tdt
     >>> tdt.LongTensor([1.5, 2]), isinstance(tdt.zeros(1), tdt.LongTensor)
     (tensor([1, 2]), False)
+    >>> isinstance(tdt.zeros(1), tdt.FloatTensor | None)
+    True
     """
 
     layout = strided
+    dtype: Any
+    device: Any
+    is_cuda: bool
+
+    def __new__(cls, kind: dtype, where: device) -> TensorType:
+        module = "torch.cuda" if where.type == "cuda" else "torch"
+        made = super().__new__(
+            cls,
+            f"{_dtype.SCALAR_NAMES[kind]}Tensor",
+            (),
+            {"__module__": module, "__doc__": f"Tensors of {kind} on {where.type}."},
+        )
+        made.dtype, made.device, made.is_cuda = kind, where, where.type == "cuda"
+        return made
 
     def __init__(self, kind: dtype, where: device):
-        self.dtype, self.device, self.is_cuda = kind, where, where.type == "cuda"
-        self.__name__ = f"{_dtype.SCALAR_NAMES[kind]}Tensor"
-        self.__module__ = "torch.cuda" if self.is_cuda else "torch"
+        super().__init__(self.__name__, (), {})
 
     def __call__(self, *args: Any, device: Any = None) -> Tensor:
         if self.is_cuda and not _backend.cuda_device_count():
@@ -51,9 +68,8 @@ class TensorType:
     def __repr__(self) -> str:
         return f"<class '{self.full_name()}'>"
 
-    def __reduce__(self) -> tuple:
-        return type_named, (self.full_name(),)
 
+copyreg.pickle(TensorType, lambda kind: (type_named, (kind.full_name(),)))  # type: ignore[arg-type]
 
 _KINDS = [kind for kind, name in _dtype.SCALAR_NAMES.items() if not name.startswith(("Complex", "UInt"))]
 TYPES = {t.__name__: t for t in (TensorType(kind, CPU) for kind in _KINDS)}

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tdt import _backend, _dtype
+from tdt import _about, _backend, _dtype
 from tdt._sparse import SparseCOO
 from tdt._tensor import LEAF, Tensor, wrap
 
@@ -145,7 +145,7 @@ def _joined(text: str, notes: list[str], indent: int, apart: bool) -> str:
 
 def tensor_repr(t: Tensor) -> str:
     """The text that `repr` gives, e.g. `tensor([1., 2.], requires_grad=True)`."""
-    name = "tensor" if type(t) is Tensor or type(t).__module__ == "tdt.nn.parameter" else type(t).__name__
+    name = "tensor" if type(t) is Tensor or _about.home(type(t)) == "tdt.nn.parameter" else type(t).__name__
     indent, size = len(name) + 1, f"size={tuple(t.shape)}"
     notes = [] if t.device.type == "cpu" else [f"device='{t.device}'"]
     default = _dtype.get_default_dtype()

@@ -20,8 +20,12 @@ from multiprocessing import spawn
 from types import CodeType, ModuleType, TracebackType
 from typing import Any
 
+<<<<<<< HEAD
 from tdt import _about, version
 from tdt.compat._find import find_module
+=======
+from tdt import _about, _torch_names, version
+>>>>>>> 7ad9ce6 (Under as_torch classes name PyTorch's modules; old tensor types are classes)
 
 HELP = """\
 usage: python -m tdt.as_torch [-h] (script.py | -m module | -c code) [argument ...]
@@ -129,6 +133,7 @@ def install() -> None:
     if loaded := [name for name in ALIASES if name in sys.modules]:
         raise RuntimeError(f"{' and '.join(loaded)} is imported already; call tdt.as_torch.install() before that")
     _about.prefix = "torch"
+    _torch_names.install()
     sys.meta_path.insert(0, _Finder())  # type: ignore[arg-type]
     spawn.get_preparation_data = _taking_along(spawn.get_preparation_data)  # type: ignore[assignment]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import typing
 
 import pytest
 
@@ -171,3 +172,15 @@ def test_memory_that_tensors_look_into_is_not_resized_behind_them():
 
 def test_old_types_pickle_under_their_names():
     assert pickle.loads(pickle.dumps(tdt.FloatTensor)) is tdt.FloatTensor
+
+
+def test_old_tensor_types_are_classes_that_annotations_may_combine():
+    for t in (tdt, require_torch()):
+        ids = t.LongTensor | None
+        assert str(ids) == "torch.LongTensor | None"
+        assert typing.get_args(ids | t.Tensor | int) == (t.LongTensor, type(None), t.Tensor, int)
+        assert isinstance(t.arange(2), ids)
+        assert not isinstance(t.zeros(1), ids)
+        assert isinstance(t.LongTensor, type)
+        assert not issubclass(t.LongTensor, t.Tensor)
+        assert pickle.loads(pickle.dumps(t.LongTensor)) is t.LongTensor

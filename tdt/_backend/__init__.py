@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import mmap
 import warnings
 from contextlib import AbstractContextManager, nullcontext
@@ -164,7 +165,8 @@ def strides(array: Any) -> tuple[int, ...]:
     fresh = not (array.size or any(known) or owner(array).size)
     for d in reversed(range(array.ndim)):
         if known[d] == 0 and (fresh or shape[d] == 1):
-            known[d] = known[d + 1] * max(shape[d + 1], 1) if d + 1 < array.ndim else array.itemsize
+            after = (known[d + 1], max(shape[d + 1], fresh)) if d + 1 < array.ndim else (array.itemsize, 1)
+            known[d] = math.prod(after)
     return tuple(known)
 
 

@@ -37,7 +37,7 @@ def _class_of(name: str, fields: tuple[str, ...]) -> Any:
         return f"{_about.prefix}.return_types.{name}(\n{parts})"
 
     made: Any = namedtuple(name, fields)
-    made.__module__, made.__repr__ = "tdt.return_types", shown
+    made.__module__, made.__repr__ = f"{_about.prefix}.return_types", shown
     made.__reduce__ = lambda self: (_named, (name, fields, tuple(self)))  # the class stands in no module
     return made
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import tdt
-from tdt import Size, Tensor
+from tdt import Size, Tensor, _about
 from tdt.distributions import constraints
 from tdt.distributions.utils import broadcast_all, lazy_property, logits_to_probs, probs_to_logits
 
@@ -76,7 +76,7 @@ class Distribution:
     def _get_checked_instance(self, cls: Any, _instance: Any = None) -> Any:
         """An instance without values, of a class whose own `__init__` leaves nothing else to set."""
         owner = next(kind for kind in type(self).__mro__ if "__init__" in vars(kind))
-        ours = owner is cls if cls is not None else owner.__module__.startswith("tdt.distributions.")
+        ours = owner is cls if cls is not None else _about.home(owner).startswith("tdt.distributions.")
         if _instance is None and not ours:
             base = cls or owner.__mro__[1]
             raise NotImplementedError(

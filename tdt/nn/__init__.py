@@ -2,6 +2,7 @@
 
 from tdt import Tensor as _Tensor  # noqa: F401  (loads the core: from here on tensors have their methods)
 from tdt.nn import attention as attention
+from tdt.nn import common_types as common_types
 from tdt.nn import functional as functional
 from tdt.nn import init as init
 from tdt.nn import parallel as parallel

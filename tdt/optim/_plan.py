@@ -198,7 +198,9 @@ class Plan:
         known = {values: step(*values) for values in set(self._now)}
         steps = [known[values] for values in self._now]
         for slab, picked, first, last in self._runs:
-            for row, values in zip(slab.scalars, zip(*(after for after, _ in steps[first:last]), strict=True), strict=True):
+            for row, values in zip(
+                slab.scalars, zip(*(after for after, _ in steps[first:last]), strict=True), strict=True
+            ):
                 row[picked] = values
             if self._fresh:
                 slab.fresh[picked] = [False] * (last - first)

@@ -161,7 +161,10 @@ class PlannedOptimizer(Optimizer):
         fresh = any(name not in own for name in kept)
         scalars = self._scalars(group)
         dtypes = scalar_dtypes(own, scalars)
-        before = [np.asarray(float(own.get(name, first)), kind) for kind, (name, first) in zip(dtypes, scalars.items())]
+        before = [
+            np.asarray(float(own.get(name, first)), kind)
+            for kind, (name, first) in zip(dtypes, scalars.items(), strict=True)
+        ]
         now = [self._recorded_scalar(float(value)) for value in before]
         after, numbers = self._advance({**options, "scalar_dtypes": dtypes}, fresh, *now)
         for name, value, dtype in zip(scalars, after, dtypes, strict=True):

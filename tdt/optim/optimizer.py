@@ -84,7 +84,14 @@ class Optimizer(Hooks):
     def _prepare(self) -> None:
         """What an optimizer has besides its state: nothing of it is saved or copied."""
         self._plans: dict[int, Plan] = {}
-        for kind in ("step_pre", "step_post", "state_dict_pre", "state_dict_post", "load_state_dict_pre", "load_state_dict_post"):
+        for kind in (
+            "step_pre",
+            "step_post",
+            "state_dict_pre",
+            "state_dict_post",
+            "load_state_dict_pre",
+            "load_state_dict_post",
+        ):
             self._hooks_of(kind)
         self._patch_step_function()
 

@@ -6,7 +6,7 @@ import importlib
 from collections import Counter, OrderedDict
 from typing import Any
 
-from tdt import _backend, _dtype, _layout
+from tdt import _about, _backend, _dtype, _layout
 from tdt._device import META, device
 from tdt._dtype import dtype
 from tdt._size import Size
@@ -146,7 +146,7 @@ def safe(name: str) -> Any:
 
 def apart(t: Tensor) -> tuple[Any, tuple]:
     """(function, arguments) that make the tensor again, as PyTorch writes them."""
-    plain = type(t) if type(t).__module__ != "tdt.nn.parameter" else Tensor
+    plain = type(t) if _about.home(type(t)) != "tdt.nn.parameter" else Tensor
     state = {name: value for name, value in t.__dict__.items() if not name.startswith("_")}
     if type(t).__name__ == "Parameter" and plain is Tensor:
         data, hooks = alias(t._a, None, t._st), OrderedDict()  # type: ignore[var-annotated]

@@ -7,7 +7,7 @@ import warnings
 from typing import Any
 
 import tdt
-from tdt import Tensor, nn
+from tdt import Tensor, _about, nn
 from tdt._meta import meta, stand_in
 from tdt.train._failures import REFUSALS, reason
 from tdt.train.config import Component, ConfigErrors
@@ -142,7 +142,7 @@ def _add_refusal(error: Exception, watch: _Watch, errors: ConfigErrors) -> None:
     part = watch.sources[layer]
     which = f", as {watch.names[layer]} of the block used in line {part.used.line}" if part.used else ""
     several = next((x for x in args if isinstance(x, (tuple, list, dict))), None)
-    is_ours = type(layer).__module__.startswith("tdt.")
+    is_ours = _about.home(type(layer)).startswith("tdt.")
     said = _sentence(error) if is_ours else reason(error).rstrip(".")
     if several is not None and is_ours:
         given = f"a {type(several).__name__} of {len(several)}"

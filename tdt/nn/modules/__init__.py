@@ -1,5 +1,6 @@
 """Layers, containers and losses, a file per family."""
 
+from tdt.nn.modules import utils as utils
 from tdt.nn.modules.activation import (
     CELU,
     ELU,

@@ -16,6 +16,7 @@ import types
 import typing
 from typing import TYPE_CHECKING, Any, Literal
 
+from tdt import _about
 from tdt.train.config.errors import ConfigErrors
 from tdt.train.config.nodes import BROKEN, Call, Node, join
 from tdt.train.config.scalars import hint, spell
@@ -246,7 +247,7 @@ def fit(annotation: Any, value: Any) -> Any:
 
 def is_tensor(annotation: Any) -> bool:
     """By name: importing the class would load the core."""
-    return inspect.isclass(annotation) and (annotation.__module__, annotation.__name__) == ("tdt._tensor", "Tensor")
+    return inspect.isclass(annotation) and (_about.home(annotation), annotation.__name__) == ("tdt._tensor", "Tensor")
 
 
 def writable(options: tuple[Any, ...]) -> list[Any]:
@@ -325,7 +326,7 @@ def item_type(annotation: Any) -> Any:
 
 def is_component(annotation: Any) -> bool:
     """Whether what is annotated so is of a class of tdt's, which a config writes as a name or a call: a transform."""
-    return inspect.isclass(annotation) and annotation.__module__.startswith("tdt.") and not is_tensor(annotation)
+    return inspect.isclass(annotation) and _about.home(annotation).startswith("tdt.") and not is_tensor(annotation)
 
 
 def layers_wanted(annotation: Any) -> str | None:
@@ -346,7 +347,7 @@ def layers_wanted(annotation: Any) -> str | None:
 def _is_module(annotation: Any) -> bool:
     """By name, as for tensors."""
     bases = annotation.__mro__ if inspect.isclass(annotation) else ()
-    return any((base.__module__, base.__name__) == ("tdt.nn.modules.module", "Module") for base in bases)
+    return any((_about.home(base), base.__name__) == ("tdt.nn.modules.module", "Module") for base in bases)
 
 
 def _is_class_only(option: Any) -> bool:

@@ -1,0 +1,86 @@
+"""PyTorch's names of modules for tdt's classes, under `tdt.as_torch`: libraries look at `type(x).__module__`.
+
+`tdt.nn.modules.linear.Linear` says there that it is from `torch.nn.modules.linear`, and `tdt._tensor.Tensor`, which `tdt`
+exports, that it is from `torch`. `tdt._about.home` gives the module in which a class is defined.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib.machinery import ModuleSpec, PathFinder
+from types import ModuleType
+from typing import Any
+
+from tdt import _about
+
+_OWN = {"as_torch", "cli", "commands", "train"}  # parts of tdt that PyTorch has not
+_ONE_MODULE = "tdt.optim.lr_scheduler"  # a package of tdt that is one module in PyTorch
+# Where PyTorch has classes that tdt defines in other places; they are found there too.
+_ELSEWHERE = {
+    ("tdt.autograd._mode", None): "torch.autograd.grad_mode",
+    ("tdt._storage", "TypedStorage"): "torch.storage",
+    ("tdt._storage", "UntypedStorage"): "torch.storage",
+    ("tdt.nn.modules.attention", "MultiheadAttention"): "torch.nn.modules.activation",
+    ("tdt.amp._mode", "autocast"): "torch.amp.autocast_mode",
+}
+
+
+def torch_name(module: str) -> str | None:
+    """PyTorch's name for a public module of tdt; None for one that PyTorch has not, and for a private one.
+
+    >>> torch_name("tdt.nn.init"), torch_name("tdt.vision.datasets"), torch_name("tdt._tensor"), torch_name("tdt.cli")
+    ('torch.nn.init', 'torchvision.datasets', None, None)
+    """
+    root, *parts = (_ONE_MODULE if module.startswith(f"{_ONE_MODULE}.") else module).split(".")
+    parts = parts[1:] if parts[:1] == ["compat"] else parts
+    if root != "tdt" or (parts and parts[0] in _OWN) or any(part.startswith("_") for part in parts):
+        return None
+    return ".".join(["torchvision", *parts[1:]] if parts[:1] == ["vision"] else ["torch", *parts])
+
+
+def rename(module: ModuleType) -> None:
+    """Let the classes that a loaded module defines, or exports for a private one, name PyTorch's module for it."""
+    public = vars(module).get("__all__", ())
+    exporter = "tdt" if module.__name__ == "tdt._public" else module.__name__
+    name = torch_name(exporter)
+    if name is None:
+        return
+    if name != "torch" and not module.__name__.startswith(f"{_ONE_MODULE}."):
+        sys.modules.setdefault(name, module)  # where pickle and typing look for a class of that module
+    for attribute, value in [*vars(module).items()]:
+        if not isinstance(value, type) or value in _about.homes or value.__name__ != attribute:
+            continue
+        defined = value.__module__
+        exported = attribute in public or exporter == "tdt"
+        if defined in (module.__name__, exporter) or (
+            exported and defined.startswith("tdt.") and torch_name(defined) is None
+        ):
+            _about.homes[value] = defined
+            value.__module__ = _ELSEWHERE.get((defined, attribute)) or _ELSEWHERE.get((defined, None), name)
+
+
+class Renaming:
+    """A finder that renames the classes of each module of tdt as it is loaded."""
+
+    def find_spec(self, name: str, path: Sequence[str] | None, target: Any = None) -> ModuleSpec | None:
+        if not name.startswith("tdt."):
+            return None
+        spec = PathFinder.find_spec(name, path)
+        if spec is not None and spec.loader is not None:
+            execute = spec.loader.exec_module
+
+            def exec_module(module: ModuleType) -> None:
+                execute(module)
+                rename(module)
+
+            spec.loader.exec_module = exec_module  # type: ignore[method-assign]
+        return spec
+
+
+def install() -> None:
+    """Rename the classes of all modules of tdt, those that are loaded already included."""
+    sys.meta_path.insert(0, Renaming())  # type: ignore[arg-type]
+    for name, module in sorted(sys.modules.items()):
+        if name.startswith("tdt.") and isinstance(module, ModuleType):
+            rename(module)
