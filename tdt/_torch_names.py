@@ -39,6 +39,13 @@ def torch_name(module: str) -> str | None:
     return ".".join(["torchvision", *parts[1:]] if parts[:1] == ["vision"] else ["torch", *parts])
 
 
+def register(name: str, module: ModuleType) -> None:
+    """Let `import` find a module of tdt under PyTorch's name; pickle and typing look there for its classes."""
+    if not hasattr(module, "__path__"):
+        module.__path__ = []  # PyTorch's may be a package: its submodules are asked for here
+    sys.modules[name] = module
+
+
 def rename(module: ModuleType) -> None:
     """Let the classes that a loaded module defines, or exports for a private one, name PyTorch's module for it."""
     public = vars(module).get("__all__", ())
@@ -47,7 +54,7 @@ def rename(module: ModuleType) -> None:
     if name is None:
         return
     if name != "torch" and not module.__name__.startswith(f"{_ONE_MODULE}."):
-        sys.modules.setdefault(name, module)  # where pickle and typing look for a class of that module
+        register(name, module)
     for attribute, value in [*vars(module).items()]:
         if not isinstance(value, type) or value in _about.homes or value.__name__ != attribute:
             continue

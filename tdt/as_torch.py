@@ -20,12 +20,8 @@ from multiprocessing import spawn
 from types import CodeType, ModuleType, TracebackType
 from typing import Any
 
-<<<<<<< HEAD
-from tdt import _about, version
-from tdt.compat._find import find_module
-=======
 from tdt import _about, _torch_names, version
->>>>>>> 7ad9ce6 (Under as_torch classes name PyTorch's modules; old tensor types are classes)
+from tdt.compat._find import find_module
 
 HELP = """\
 usage: python -m tdt.as_torch [-h] (script.py | -m module | -c code) [argument ...]
@@ -83,10 +79,7 @@ class _Finder:
     def exec_module(self, module: ModuleType) -> None:
         name = module.__name__
         if name not in ALIASES:  # one module under two names, so that classes and state are the same
-            home = importlib.import_module(str(_home(name)))
-            if not hasattr(home, "__path__"):
-                home.__path__ = []  # PyTorch's may be a package: its submodules are asked for here
-            sys.modules[name] = home
+            _torch_names.register(name, importlib.import_module(str(_home(name))))
 
     def find_distributions(self, context: DistributionFinder.Context) -> Iterator[Distribution]:
         """`importlib.metadata.version("torch")`, where programs look for the release that they run on."""
