@@ -21,7 +21,9 @@ __all__ = [
     "load", "save", "safe_globals",
 ]  # fmt: skip
 
-_trusted: dict[str, Any] = {}  # what the user allows files to name, beside what is safe in any case
+_trusted: dict[
+    str, Any
+] = {}  # name in files → entry of add_safe_globals: what the user allows beside what is safe in any case
 
 
 def save(
@@ -83,7 +85,8 @@ def load(
     >>> _ = file.seek(0); tdt.load(file, map_location="cpu")
     tensor([0, 1, 2])
     """
-    from tdt.serialization._read import read_archive, read_legacy
+    from tdt.serialization._read import read_archive, read_legacy, size_of
+    from tdt.serialization._rebuild import loading
 
     only = pickle_module is None if weights_only is None else weights_only
     if only and pickle_module is not None:
@@ -94,41 +97,52 @@ def load(
     if mmap and not is_path:
         raise ValueError("f must be a file path in order to use the mmap argument")
 
-    def unpickle(file: IO[bytes], persistent: Callable[[Any], Any]) -> Any:
+    def unpickle(file: IO[bytes], persistent: Callable[[Any], Any], stored: int | None) -> Any:
         if only:
-            return _unpickled_safely(file, persistent)
+            return _unpickled_safely(file, persistent, stored)
         return _unpickled(file, persistent, pickle_module or pickle, pickle_load_args)
 
     def move(memory: UntypedStorage, location: str) -> UntypedStorage:
         return _restored(memory, location, map_location)
 
     source: Any = open(f, "rb") if is_path else nullcontext(f)  # type: ignore[arg-type]  # noqa: SIM115
-    with source as file:
-        start = file.tell()
-        head = file.read(4)
-        file.seek(start)
+    with source as file, loading(size_of(file)):
+        head = _first_bytes(file)
         if not head:
             raise EOFError("Ran out of input: the file is empty")
-        if head.startswith(b"PK\x03\x04"):
+        if head.startswith(ZIP):
             return read_archive(file, unpickle, move, os.fspath(f) if mmap else None)  # type: ignore[arg-type]
         return read_legacy(file, unpickle, move)
 
 
-def _unpickled_safely(file: IO[bytes], persistent: Callable[[Any], Any]) -> Any:
-    from tdt.serialization import _names
-    from tdt.serialization._restricted import Machine
+ZIP = b"PK\x03\x04"
 
-    def find(name: str) -> Any:
-        return _trusted.get(name) or _names.safe(name)
+
+def _first_bytes(file: IO[bytes]) -> bytes:
+    start = file.tell()
+    head = file.read(len(ZIP))
+    file.seek(start)
+    return head
+
+
+def _allowed() -> dict[str, Any]:
+    """What the user allowed, by the names that files call it."""
+    return {name: entry[0] if isinstance(entry, tuple) else entry for name, entry in _trusted.items()}
+
+
+def _unpickled_safely(file: IO[bytes], persistent: Callable[[Any], Any], stored: int | None) -> Any:
+    from tdt.serialization._restricted import Machine, NotAllowed
 
     try:
-        return Machine(file, find, {value for value in _trusted.values() if isinstance(value, type)}, persistent).load()
-    except pickle.UnpicklingError as error:
+        return Machine(file, _allowed(), persistent, stored).load()
+    except NotAllowed as error:
         raise pickle.UnpicklingError(
             f"Weights only load failed. {error}\nThe file was read without running any code of it. If you trust where it comes "
             "from, allow a name with tdt.serialization.add_safe_globals([…]) or the safe_globals block, or load all of it "
             "with weights_only=False."
         ) from error
+    except pickle.UnpicklingError as error:
+        raise pickle.UnpicklingError(f"Weights only load failed. {error}") from error
 
 
 def _unpickled(file: IO[bytes], persistent: Callable[[Any], Any], module: Any, options: dict[str, Any]) -> Any:
@@ -136,9 +150,12 @@ def _unpickled(file: IO[bytes], persistent: Callable[[Any], Any], module: Any, o
 
     class Unpickler(module.Unpickler):
         def find_class(self, module: str, name: str) -> Any:
-            known = _names.safe(f"{_names.MOVED.get(module, module)}.{name}")
+            full = f"{module}.{name}"
+            known = _names.safe(full)
             if known is not None:
                 return known
+            if full in _names.UNSUPPORTED:
+                raise pickle.UnpicklingError(f"the file names {full}: it holds {_names.UNSUPPORTED[full]}.")
             if module == "torch" or module.startswith("torch."):
                 module = "tdt" + module[5:]
             return super().find_class(module, name)
@@ -187,12 +204,24 @@ def add_safe_globals(safe_globals: list[Any]) -> None:
     >>> tdt.serialization.clear_safe_globals()
     """
     for entry in safe_globals:
-        value, name = entry if isinstance(entry, tuple) else (entry, f"{entry.__module__}.{entry.__qualname__}")
-        _trusted[name] = value
+        _trusted[_name_of(entry)] = entry
+
+
+def _name_of(entry: Any) -> str:
+    """The dotted name by which files call an entry of `add_safe_globals`."""
+    if not isinstance(entry, tuple):
+        return f"{entry.__module__}.{entry.__qualname__}"
+    if len(entry) != 2:
+        raise ValueError(
+            f"Expected tuple of length 2 (global, str of callable full path), but got tuple of length: {len(entry)}"
+        )
+    if type(entry[1]) is not str:
+        raise TypeError(f"Expected second item in tuple to be str of callable full path, but got: {type(entry[1])}")
+    return entry[1]
 
 
 def get_safe_globals() -> list[Any]:
-    """What `add_safe_globals` allowed."""
+    """What `add_safe_globals` allowed, entry by entry as it was given."""
     return list(_trusted.values())
 
 
@@ -205,29 +234,60 @@ class safe_globals:  # noqa: N801  (PyTorch's name)
     """`add_safe_globals` for a `with` block."""
 
     def __init__(self, safe_globals: list[Any]):
-        self.added = safe_globals
+        self.safe_globals = safe_globals
 
     def __enter__(self) -> None:
-        self.before = dict(_trusted)
-        add_safe_globals(self.added)
+        add_safe_globals(self.safe_globals)
 
     def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        _trusted.clear()
-        _trusted.update(self.before)
+        for entry in self.safe_globals:
+            _trusted.pop(_name_of(entry), None)
 
 
 def get_unsafe_globals_in_checkpoint(f: str | os.PathLike[str] | IO[bytes]) -> list[str]:
-    """The names in an archive that `load` would refuse, sorted; nothing is loaded."""
-    import pickletools
-    import zipfile
+    """The names in an archive that `load` would refuse, sorted; no storage is read.
 
-    from tdt.serialization import _names
+    Returns:
+        The dotted names of classes and functions that are neither safe nor allowed by the user. An empty list means that
+        `load` would run the whole pickle: it is run here, on storages of zeros.
+    Raises:
+        ValueError: the file is no archive that `save` or `torch.save` wrote.
+        UnpicklingError: `load` would refuse the pickle for something else than a name.
+        RuntimeError: the archive is damaged.
+    """
+    import io
 
-    with zipfile.ZipFile(f) as archive:
-        text = archive.read(next(name for name in archive.namelist() if name.endswith("/data.pkl")))
-    found = set()
-    for opcode, arg, _ in pickletools.genops(text):
-        if opcode.name == "GLOBAL" and arg is not None:
-            module, name = arg.split(" ")
-            found.add(f"{_names.MOVED.get(module, module)}.{name}")
-    return sorted(name for name in found if name not in _trusted and _names.safe(name) is None)
+    import numpy as np
+
+    from tdt.serialization._names import MOVED
+    from tdt.serialization._read import Archive, Storages, size_of
+    from tdt.serialization._rebuild import loading
+    from tdt.serialization._restricted import Machine, names_in
+
+    source: Any = open(f, "rb") if isinstance(f, str | os.PathLike) else nullcontext(f)  # noqa: SIM115
+    with source as file:
+        file.seek(0)
+        if _first_bytes(file) != ZIP:
+            raise ValueError("Expected input to be a checkpoint returned by torch.save")
+        size, archive = size_of(file), Archive(file)
+        info = archive.entry("data.pkl")
+        text = archive.array(info).tobytes()
+
+        def zeros(key: str, size: int) -> Any:
+            return np.zeros(archive.entry(f"data/{key}", size).file_size, np.uint8)
+
+        machine = Machine(io.BytesIO(text), _allowed(), Storages(zeros, lambda memory, _: memory), info.compress_size)
+        try:
+            names = names_in(io.BytesIO(text))
+        except (LookupError, ValueError) as error:
+            raise pickle.UnpicklingError(f"the pickle is not whole: {str(error)[:500]}") from error
+        refused = []
+        for module, name in names:
+            try:
+                machine.find(MOVED.get(module, module), name)
+            except pickle.UnpicklingError:
+                refused.append(f"{MOVED.get(module, module)}.{name}")
+        if not refused:
+            with loading(size, values=False):
+                machine.load()
+        return sorted(refused)

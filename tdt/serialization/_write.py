@@ -65,7 +65,7 @@ class Pickler(_Pickler):
     def save_global(self, obj: Any, name: str | None = None) -> None:
         """A function, class or constant by its name: PyTorch's where it is one of PyTorch's."""
         known = _names.WRITTEN.get(id(obj))
-        if obj is _names._parameter():
+        if obj is _names.parameter():
             known = "torch.nn.parameter.Parameter"
         if known is None:
             super().save_global(obj, name)
