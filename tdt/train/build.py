@@ -31,12 +31,14 @@ from tdt.train.data import Split, batch_of, make_loader, open_splits
 from tdt.train.freezing import KEY as FREEZE
 from tdt.train.freezing import freeze
 from tdt.train.length import Length
+from tdt.train.memory_format import use_channels_last
 from tdt.train.metrics import Loss, Metric
 from tdt.train.model import SAYS_NO, Refused, build_model, build_objective, create
 from tdt.train.nested import mapped
 from tdt.train.objective import Objective, TermMean
 from tdt.train.overfit import few_batches
 from tdt.train.patterns import check_patterns, matching
+from tdt.train.precision import default_dtype
 from tdt.train.sampling import check_sampler
 from tdt.train.shapes import BATCH, Row, check_shapes
 from tdt.train.showing.check import check_log
@@ -65,6 +67,7 @@ class Parts:
     samples: dict[str, int] = dataclasses.field(default_factory=dict)  # of each split
     average: Average | None = None
     facts: dict[str, Any] = dataclasses.field(default_factory=dict)  # of the data: `Split.facts`
+    channels_last: bool = False  # whether the model takes images in that memory format
 
     @property
     def scored(self) -> nn.Module:
@@ -135,12 +138,14 @@ class Parts:
             self.scheduler.step()
 
     def place(self, batch: Any) -> Any:
-        """A batch, or the parts of one, on the run's device, images channels-last."""
+        """A batch, or the parts of one, on the run's device, in the dtype and memory format of the model."""
         if not isinstance(batch, Tensor):
             return mapped(self.place, batch)
         if self.device.type != "cpu":
             batch = batch.to(self.device)
-        return batch.contiguous(memory_format=tdt.channels_last) if batch.ndim == 4 else batch
+        if batch.dtype is tdt.float32 and self.config.dtype != "float32":
+            batch = batch.double()
+        return batch.contiguous(memory_format=tdt.channels_last) if self.channels_last and batch.ndim == 4 else batch
 
 
 def build(
@@ -163,8 +168,20 @@ def build(
     kept: a run has begun with this config: what it is too short for is no mistake any more.
     """
     draft = config.draft() if isinstance(config, Config) else config
+    sound = None if draft.errors else draft.finish()
+    with default_dtype(sound.dtype if sound else "float32"):
+        return _build(draft, sound, training, splits, data_state, kept)
+
+
+def _build(
+    draft: Draft,
+    sound: Config | None,
+    training: bool,
+    splits: tuple[str, ...],
+    data_state: dict[str, Any] | None,
+    kept: bool,
+) -> Parts:
     errors = draft.errors
-    sound = None if errors else draft.finish()
     needed = (*splits, "train") if splits and sound and sound.train.class_weights else splits
     opened = open_splits(draft.data, errors, needed, data_state) if draft.data else {}
     facts = opened["train"].facts() if "train" in opened else {}
@@ -208,6 +225,11 @@ def build(
 
 def build_alone(config: Config, facts: dict[str, Any]) -> Parts:
     """Model and loss of a config that was checked, for the data of which a checkpoint keeps `facts`, without them."""
+    with default_dtype(config.dtype):
+        return _build_alone(config, facts)
+
+
+def _build_alone(config: Config, facts: dict[str, Any]) -> Parts:
     errors = config.draft().errors
     model, _ = build_model(config.model, errors)
     loss = build_objective(config.loss, errors)
@@ -241,9 +263,10 @@ def _check_model(
 def _place(config: Config, device: tdt.device, model: nn.Module, loss: Objective, rows: list[Row]) -> Parts:
     """Model and loss on the device, in the memory format in which `Parts.place` puts the batches."""
     order, augment = (tdt.Generator().manual_seed(config.seed) for _ in range(2))
-    model = model.to(device).to(memory_format=tdt.channels_last)
+    model = model.to(device)
     loss.keeps = any(measure.parts for measure in config.metrics.values())
-    return Parts(config, device, model, loss.to(device), {}, order, augment, rows)
+    channels_last = use_channels_last(model)
+    return Parts(config, device, model, loss.to(device), {}, order, augment, rows, channels_last=channels_last)
 
 
 def _seed_all(seed: int) -> None:

@@ -13,6 +13,7 @@ from tdt import Tensor
 from tdt.train.build import Parts
 from tdt.train.data import Split
 from tdt.train.learning import Learning
+from tdt.train.precision import default_dtype
 from tdt.utils.data import default_collate
 
 LONGEST = 1.0  # seconds: where a step would take longer, it is not measured
@@ -47,6 +48,11 @@ class Costs:
 
 def estimate(parts: Parts, split: Split) -> Costs:
     """The costs of a training step of `parts`, on batches like the first sample of `split`. Changes the weights."""
+    with default_dtype(parts.config.dtype):
+        return _estimate(parts, split)
+
+
+def _estimate(parts: Parts, split: Split) -> Costs:
     batch_size = min(parts.config.data.loader.batch_size, len(split.dataset))
     parameters, buffers = list(parts.model.parameters()), list(parts.model.buffers())
     gradients = sum(_bytes(p) for p in parameters if p.requires_grad)

@@ -29,6 +29,7 @@ from tdt.train._failures import REFUSALS, reason
 from tdt.train.config import Component, ConfigErrors, DataConfig, Loader, imports
 from tdt.train.config.config import SPLITS
 from tdt.train.nested import Held, Pairs, leaves
+from tdt.train.precision import input_dtype
 from tdt.train.sampling import sample_weights
 from tdt.utils.data import (
     BatchSampler,
@@ -100,7 +101,7 @@ def batch_of(form: dict[str, Any], size: int) -> Any:
         return {name: batch_of(part, size) for name, part in parts.items()}
     if parts is not None:
         return [batch_of(part, size) for part in parts]
-    return stand_in((size, *form["shape"]), form["dtype"])
+    return stand_in((size, *form["shape"]), input_dtype(form["dtype"]))
 
 
 class Augmented(Dataset):

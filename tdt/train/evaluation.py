@@ -20,6 +20,7 @@ from tdt.train.config import loads
 from tdt.train.deciding import decided, named
 from tdt.train.metrics import Reading
 from tdt.train.metrics.confusion import confusion_matrices, confusion_matrix
+from tdt.train.precision import default_dtype
 from tdt.train.state import data_state, fitting, generators, load_model, load_run
 from tdt.utils.data import DataLoader
 
@@ -54,8 +55,9 @@ def evaluate(
     StepError for what data, model or loss refuse.
     """
     metrics, seen, model = parts.new_metrics(), 0, parts.scored
+    explained = Explained(lambda: f"data.{split}: failed on the batch that begins with sample {seen}")
     model.eval()
-    with tdt.no_grad(), Explained(lambda: f"data.{split}: failed on the batch that begins with sample {seen}"):
+    with tdt.no_grad(), default_dtype(parts.config.dtype), explained:
         for inputs, targets in islice(batches(parts, split, obey), most):
             output = model(inputs)
             loss = parts.loss(output, targets, inputs)

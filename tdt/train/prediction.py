@@ -26,6 +26,7 @@ from tdt.train.datasets.table import read_text, rows_of
 from tdt.train.deciding import named
 from tdt.train.metrics import Reading
 from tdt.train.nested import leaves, mapped
+from tdt.train.precision import default_dtype
 from tdt.train.state import fitting, load_model, load_run
 from tdt.utils.data import default_collate
 from tdt.vision.transforms import Compose
@@ -105,7 +106,7 @@ class Predictor:
 
     def _run(self, names: list[str], items: list[Any]) -> Iterator[Prediction]:
         try:
-            with tdt.no_grad():
+            with tdt.no_grad(), default_dtype(self.config.dtype):
                 outputs = self._said(
                     self.parts.loss.given(self.parts.scored(self.parts.place(default_collate(items))))
                 ).cpu()

@@ -17,6 +17,7 @@ _REASONS = {
     "name": "the run has its name",
     "seed": "it stands behind all that was drawn so far",
     "data": "the epoch at work goes on with the same batches",
+    "dtype": "the run has weights",
     "model": "the weights are this model's",
     "optimizer": "its state is that of the steps so far",
     "scheduler": "its state is that of the steps so far",

@@ -21,6 +21,7 @@ from tdt.train.evaluation import evaluate
 from tdt.train.events import Event, Events, MetricsLog, Notice, RunStopped, TensorBoardLog, TestDone
 from tdt.train.length import Length
 from tdt.train.metrics import tagged
+from tdt.train.precision import default_dtype
 from tdt.train.resuming import differences, refused
 from tdt.train.run import ROOT, Run, RunError, find_checkpoint
 from tdt.train.showing.model_log import ModelLog
@@ -129,6 +130,7 @@ class Session:
         """
         events = Events()
         with ExitStack() as stack:
+            stack.enter_context(default_dtype(self.parts.config.dtype))
             stop = stack.enter_context(StopRequest(at_once))
             stack.callback(events.close)
             shown = self._open_logs(events)

@@ -17,6 +17,7 @@ from tdt.train.metrics import Metric
 from tdt.train.model import Unknown
 from tdt.train.nested import mapped
 from tdt.train.objective import Objective, Term, compared
+from tdt.train.precision import input_dtype
 from tdt.utils._nested import tensors_in
 
 BATCH = 2  # 1 would hide a batch that is folded into another dimension
@@ -112,7 +113,7 @@ def check_shapes(
     with meta() as seen:
         watch = _Watch(model, sources, seen)
         try:
-            batch = mapped(lambda part: stand_in((BATCH, *part.shape), part._a.dtype), inputs)
+            batch = mapped(lambda part: stand_in((BATCH, *part.shape), input_dtype(part._a.dtype)), inputs)
             output = model(batch)
         except Unknown:
             return watch.rows
@@ -208,8 +209,8 @@ def _target(target: Any) -> Any:
     if isinstance(target, (dict, tuple, list)):
         return mapped(_target, target)
     if isinstance(target, Tensor):
-        return stand_in((BATCH, *target.shape), target._a.dtype)
-    return stand_in((BATCH,), "int64" if isinstance(target, int) else "float32")
+        return stand_in((BATCH, *target.shape), input_dtype(target._a.dtype))
+    return stand_in((BATCH,), "int64" if isinstance(target, int) else input_dtype("float32"))
 
 
 def _sentence(error: BaseException) -> str:

@@ -63,6 +63,7 @@ class Config:
     name: str
     seed: int
     device: str
+    dtype: str
     data: DataConfig
     model: Part
     weights: Weights | None

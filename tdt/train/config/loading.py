@@ -101,6 +101,7 @@ def _read(root: Mapping, file: str, errors: ConfigErrors) -> Draft:
             name=top.name or re.sub(r"[^\w.-]+", "-", Path(file).stem).strip("-.") or "run",
             seed=top.seed,
             device=top.device,
+            dtype=top.dtype,
             data=data,
             model=model,
             weights=_located_weights(top.weights, root),

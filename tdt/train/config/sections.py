@@ -314,7 +314,8 @@ def _check_name(value: Any) -> Any:
 
 
 class Top(Section):
-    """The whole file. `name` names the runs (default: the file's name), `seed` seeds every generator.
+    """The whole file. `name` names the runs (default: the file's name), `seed` seeds every generator. `dtype` is that of
+    weights and of data that are float32: float64 is slower and exact to 16 digits.
 
     extends: a file, or the name of a bundled config, whose values stand where this one says nothing else.
     """
@@ -323,6 +324,7 @@ class Top(Section):
     name: Annotated[StrictStr, BeforeValidator(_check_name)] | None = None
     seed: Annotated[int, Field(ge=0, lt=2**64)] = 0
     device: Annotated[StrictStr, BeforeValidator(_check_device)] = "auto"
+    dtype: Literal["float32", "float64"] = "float32"
     imports: Any = None
     data: Data
     blocks: Any = None

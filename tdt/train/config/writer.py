@@ -56,7 +56,8 @@ def write(config: Config, root: Node) -> str:
     eval_loader = present(child(child(root, "data"), "eval_loader"))
     if eval_loader is not None:
         data["eval_loader"] = _written(eval_loader)
-    top: dict[str, Any] = {"name": config.name, "seed": config.seed, "device": config.device, "data": data}
+    top: dict[str, Any] = {"name": config.name, "seed": config.seed, "device": config.device}
+    top |= {"dtype": config.dtype, "data": data}
     if config.imports:
         top["imports"] = [{"file": each.file, "sha256": each.sha256} for each in config.imports]
     for key in ("blocks", "model", "weights", "init", "loss", "metrics", "optimizer", "scheduler"):

@@ -1,0 +1,35 @@
+"""The floating-point dtype that a run computes in, as its config says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+
+import tdt
+
+
+@contextmanager
+def default_dtype(name: str) -> Iterator[None]:
+    """While it is entered, layers and tensors are created in the floating-point dtype of this name.
+
+    >>> with default_dtype("float64"):
+    ...     tdt.nn.Linear(1, 1).weight.dtype
+    tdt.float64
+    """
+    before = tdt.get_default_dtype()
+    tdt.set_default_dtype(getattr(tdt, name))
+    try:
+        yield
+    finally:
+        tdt.set_default_dtype(before)
+
+
+def input_dtype(dtype: np.dtype | str) -> np.dtype:
+    """The NumPy dtype in which a model is given data of `dtype`: float32 data are converted to the default one.
+
+    >>> input_dtype("float32"), input_dtype("int64")
+    (dtype('float32'), dtype('int64'))
+    """
+    return tdt.get_default_dtype().np if dtype == np.float32 else np.dtype(dtype)
