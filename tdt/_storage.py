@@ -57,6 +57,9 @@ class UntypedStorage:
 
     size = __len__ = nbytes
 
+    def __sizeof__(self) -> int:
+        return object.__sizeof__(self) + self.nbytes()
+
     def data_ptr(self) -> int:
         """Address of the first byte."""
         return _backend.byte_bounds(self._bytes)[0]
@@ -196,6 +199,9 @@ class TypedStorage:
     def nbytes(self) -> int:
         """How many bytes."""
         return self._untyped_storage.nbytes()
+
+    def __sizeof__(self) -> int:
+        return object.__sizeof__(self) + self.nbytes()
 
     def data_ptr(self) -> int:
         """Address of the first element."""

@@ -206,3 +206,15 @@ def test_a_mistake_in_a_config_is_named(text: str, said: str):
 def test_a_config_that_asks_for_weights_is_told_where_they_are():
     _, problems = built("resnet18(weights=DEFAULT)\n")
     assert len(problems) == 1 and "tdt fetches no weights, got 'DEFAULT'" in problems[0]
+
+
+def test_every_model_has_torchvisions_enum_of_weights_which_names_the_file():
+    enum = models.VGG16_Weights
+    assert enum is models.VGG16_Weights and enum.DEFAULT is enum.IMAGENET1K_V1
+    assert models.MobileNet_V2_Weights.DEFAULT.name == models.Wide_ResNet50_2_Weights.DEFAULT.name == "IMAGENET1K_V2"
+    with pytest.raises(ValueError, match="fetches no weights, got .*IMAGENET1K_V1.*vgg16-397923af.pth"):
+        models.vgg16(weights=enum.DEFAULT)
+    with pytest.raises(NotImplementedError, match="tdt fetches no weights. Fetch .*vgg16-397923af.pth"):
+        enum.DEFAULT.get_state_dict(progress=True)
+    with pytest.raises(AttributeError, match="no attribute 'NoSuchNet_Weights'"):
+        models.NoSuchNet_Weights

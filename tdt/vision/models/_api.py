@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import enum
 import fnmatch
+import functools
 import inspect
 from collections.abc import Callable, Iterable
 from types import ModuleType
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from tdt import nn
 
 M = TypeVar("M", bound=nn.Module)
 BUILDERS: dict[str, Callable[..., nn.Module]] = {}
+FILES: dict[str, str] = {}  # a builder's name → torchvision's file of its default weights
+# Builders of which torchvision has a second set of weights.
+TRAINED_TWICE = {
+    "mobilenet_v2", "resnet50", "resnet101", "resnet152", "resnext50_32x4d", "resnext101_32x8d", "wide_resnet50_2",
+    "wide_resnet101_2",
+}  # fmt: skip
 WEIGHTS = "https://download.pytorch.org/models/"  # where torchvision's files lie
 
 
@@ -39,8 +47,33 @@ def builder(name: str, make: Callable[..., M], *fixed: Any, doc: str, file: str,
     build.__module__ = make.__module__
     build.__doc__ = f"{doc}\n\nweights: none but None; a ValueError says where torchvision's lie and how to load them."
     build.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]
-    BUILDERS[name] = build
+    BUILDERS[name], FILES[name] = build, file
     return build
+
+
+class WeightsEnum(enum.Enum):
+    """Base of enums such as `VGG16_Weights`, whose members torchvision's builders take as `weights`."""
+
+    def get_state_dict(self, *args: Any, **kwargs: Any) -> NoReturn:
+        """NotImplementedError: it names the file to fetch."""
+        file = FILES[type(self).__name__.lower().removesuffix("_weights")]
+        raise NotImplementedError(
+            f"{self}: tdt fetches no weights. Fetch {WEIGHTS}{file} and load it: tdt.load({file!r})"
+        )
+
+
+@functools.cache
+def weights_enum(name: str) -> type[WeightsEnum]:
+    """The enum of a model's weights by torchvision's name of it. AttributeError if there is no such model.
+
+    >>> [member.name for member in weights_enum("ResNet50_Weights")], weights_enum("ResNet50_Weights").DEFAULT.name
+    (['IMAGENET1K_V1', 'IMAGENET1K_V2'], 'IMAGENET1K_V2')
+    """
+    model = name.lower().removesuffix("_weights")
+    if not name.endswith("_Weights") or model not in FILES:
+        raise AttributeError(f"module 'tdt.vision.models' has no attribute '{name}'")
+    members = ["IMAGENET1K_V1", "IMAGENET1K_V2"][: 1 + (model in TRAINED_TWICE)]
+    return WeightsEnum(name, {**{member: member for member in members}, "DEFAULT": members[-1]})  # type: ignore[call-arg, return-value]
 
 
 def _no_weights(weights: Any = None, progress: bool = True) -> None:

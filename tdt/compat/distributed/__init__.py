@@ -1,0 +1,1 @@
+"""Stand-ins for modules of `torch.distributed`."""

@@ -1,0 +1,12 @@
+"""`torch.distributed.optim`: optimizers whose state lies in several processes. tdt trains in one."""
+
+from __future__ import annotations
+
+from tdt.compat._refusal import refused_class
+from tdt.optim import Optimizer
+
+__all__ = ["DistributedOptimizer", "ZeroRedundancyOptimizer"]
+
+REASON = "tdt trains in one process, which has the whole state; use the optimizer itself"
+ZeroRedundancyOptimizer = refused_class("distributed.optim.ZeroRedundancyOptimizer", REASON, Optimizer)
+DistributedOptimizer = refused_class("distributed.optim.DistributedOptimizer", REASON)
