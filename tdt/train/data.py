@@ -75,13 +75,18 @@ class Split:
         """
         inputs, prepared = self.dataset[0][0], self.sample()[0]
         state = getattr(self.dataset, "state_dict", None)
-        is_image = isinstance(getattr(inputs, "mode", None), str)
+        is_image = _is_picture(inputs)
         return {
             "classes": [str(name) for name in getattr(self.dataset, "classes", ())],
             "item": {"mode": inputs.mode} if is_image else form_of(inputs),
             "input": form_of(prepared),
             "state": state() if state else None,
         }
+
+
+def _is_picture(value: Any) -> bool:
+    """Whether it is a Pillow image."""
+    return isinstance(getattr(value, "mode", None), str)
 
 
 def form_of(value: Any) -> dict[str, Any]:
@@ -182,7 +187,42 @@ def open_splits(
             errors.add(component, "has no samples")
         elif name != "train" or _first_passes(split, _in_order(before, fixed, lambda made: made[1]), errors):
             opened[name] = split
+            if name == "train":
+                _check_targets(dataset, random, errors)
     return opened
+
+
+def _check_targets(dataset: Any, random: list[tuple[Component, Any]], errors: ConfigErrors) -> None:
+    """Report random steps that move an image's pixels, where the target is an image too and would stay as it is."""
+    inputs, target = dataset[0]
+    masks = [part for part in leaves(target) if _is_image_of(part, inputs)]
+    for component, step in random if masks else ():
+        if getattr(step, "moves_pixels", True):
+            size = "x".join(map(str, _height_and_width(masks[0]) or ()))
+            message = (
+                f"moves the pixels of the input, but not of the target, which is an image too ({size}); remove it, or "
+                "let the data set transform both"
+            )
+            errors.add(component, message)
+
+
+def _is_image_of(target: Any, image: Any) -> bool:
+    """Whether a target has a value for each pixel, or for each block of pixels, of an input."""
+    size, whole = _height_and_width(target), _height_and_width(image)
+    if size is None or whole is None:
+        return False
+    return size[0] * whole[1] == size[1] * whole[0] and min(*size, *whole) > 1
+
+
+def _height_and_width(value: Any) -> tuple[int, int] | None:
+    """Of a Pillow image, an array (H, W) or (H, W, C), a tensor (…, H, W); None of anything else."""
+    if _is_picture(value):
+        return value.size[1], value.size[0]
+    shape = tuple(value.shape) if isinstance(value, (tdt.Tensor, np.ndarray)) else ()
+    if len(shape) < 2:
+        return None
+    last = isinstance(value, np.ndarray) and len(shape) == 3 and shape[2] <= 4  # channels
+    return shape[:2] if last else shape[-2:]
 
 
 def _check_random(

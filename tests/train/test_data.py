@@ -256,3 +256,51 @@ def test_a_random_step_for_every_split_is_refused(step: str):
         ConfigError, match=r"data.transform.1: is random, and this is for every split; put it into data.aug"
     ):
         build(load("digits-cnn", [f"data.transform=[ToTensor, '{step}']"]))
+
+
+MASKS = """\
+data:
+  train: {type: NPZ, path: masks.npz, images: true}
+  transform: [ToTensor]
+  augment: [%s]
+model: ["Conv2d(1, 2, 1)"]
+loss: CrossEntropyLoss
+optimizer: SGD(lr=0.1)
+train: {epochs: 1}
+"""
+
+
+@pytest.fixture
+def masks(tmp_path) -> Path:
+    """Images of 8x8 with a class for each pixel."""
+    images = np.random.default_rng(0).integers(0, 256, (8, 8, 8)).astype(np.uint8)
+    np.savez(tmp_path / "masks.npz", x=images, y=(images > 128).astype(np.int64))
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        "RandomHorizontalFlip",
+        '"RandomCrop(8, padding=1)"',
+        '"RandomRotation(10)"',
+        "{type: RandomApply, transforms: [RandomVerticalFlip]}",
+    ],
+)
+def test_a_random_step_that_moves_pixels_is_refused_where_targets_are_images(step, masks):
+    with pytest.raises(ConfigError) as caught:
+        build(loads(MASKS % f"ColorJitter(0.2), {step}", str(masks / "c.yaml")))
+    (problem,) = caught.value.problems
+    assert (problem.source.line, problem.key) == (4, "data.augment.1")
+    assert "not of the target, which is an image too (8x8)" in problem.message
+
+
+def test_random_colours_leave_image_targets_right(masks):
+    both = "ColorJitter(0.2), GaussianBlur(3), {type: RandomApply, transforms: [ColorJitter(0.1)]}, RandomErasing"
+    assert build(loads(MASKS % both, str(masks / "c.yaml"))).samples == {"train": 8}
+
+
+def test_a_class_for_each_image_is_no_image(masks):
+    np.savez(masks / "masks.npz", x=np.zeros((8, 8, 8), np.uint8), y=np.arange(8) % 2)
+    config = (MASKS % "RandomHorizontalFlip").replace('["Conv2d(1, 2, 1)"]', '[Flatten, "Linear(64, 2)"]')
+    assert build(loads(config, str(masks / "c.yaml"))).samples == {"train": 8}

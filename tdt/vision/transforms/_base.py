@@ -17,7 +17,8 @@ class Transform:
     write `batch`; one image is a batch of one. So a deterministic step can prepare a whole data set once, and a random
     one a whole batch at a time; both give what the images one by one would give.
 
-    random: whether two calls may differ. takes_tensors: whether it takes tensors alone.
+    random: whether two calls may differ. takes_tensors: whether it takes tensors alone. moves_pixels: whether the result
+    may show something at another place; False for a step that changes values alone, as colours.
     generator: where a random step draws from; None is the default generator.
     refused_arguments: those of torchvision's that a step does not take, and why: for who writes one in a config.
     """
@@ -27,6 +28,7 @@ class Transform:
     }
     random = False
     takes_tensors = False
+    moves_pixels = True
     generator: Generator | None = None
 
     def batch(self, images: Any) -> Any:
@@ -59,6 +61,11 @@ class Compose(Transform):
     def random(self) -> bool:  # type: ignore[override]
         """Whether any step is random; a plain callable is taken to be."""
         return any(getattr(step, "random", True) for step in self.transforms)
+
+    @property
+    def moves_pixels(self) -> bool:  # type: ignore[override]
+        """Whether any step moves pixels; a plain callable is taken to."""
+        return any(getattr(step, "moves_pixels", True) for step in self.transforms)
 
     def __call__(self, image: Any) -> Any:
         for step in self.transforms:

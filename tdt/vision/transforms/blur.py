@@ -29,6 +29,7 @@ class GaussianBlur(Transform):
     tensor([0.0000, 0.1065, 0.7870, 0.1065, 0.0000])
     """
 
+    moves_pixels = False
     random = True
 
     def __init__(

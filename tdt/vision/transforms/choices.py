@@ -24,6 +24,7 @@ class _Drawn(Transform):
             raise TypeError(f"{type(self).__name__}: transforms should be a sequence, got {type(transforms).__name__}")
         self.transforms, self.generator = list(transforms), generator
         self.takes_tensors = any(getattr(step, "takes_tensors", False) for step in self.transforms)
+        self.moves_pixels = Compose(self.transforms).moves_pixels
 
     def _steps(self) -> Sequence[Any]:
         raise NotImplementedError

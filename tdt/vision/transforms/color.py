@@ -40,6 +40,8 @@ class Grayscale(Transform):
     tdt.Size([1, 2, 2])
     """
 
+    moves_pixels = False
+
     def __init__(self, num_output_channels: int = 1) -> None:
         if num_output_channels not in (1, 3):
             raise ValueError(f"Grayscale: num_output_channels is 1 or 3, got {num_output_channels}")
@@ -77,6 +79,7 @@ class RandomGrayscale(Transform):
     tensor([0.2989, 0.2989, 0.2989])
     """
 
+    moves_pixels = False
     random = True
 
     def __init__(self, p: float = 0.1, *, generator: Generator | None = None) -> None:
@@ -110,6 +113,7 @@ class ColorJitter(Transform):
     tensor([0.5000, 0.5000, 0.5000])
     """
 
+    moves_pixels = False
     random = True
 
     def __init__(
@@ -209,6 +213,7 @@ class RandomErasing(Transform):
     True
     """
 
+    moves_pixels = False
     random = takes_tensors = True
 
     def __init__(
@@ -267,6 +272,8 @@ class ConvertImageDtype(Transform):
     >>> ConvertImageDtype(tdt.float32)(tdt.tensor([[[0, 255]]], dtype=tdt.uint8))
     tensor([[[0., 1.]]])
     """
+
+    moves_pixels = False
 
     def __init__(self, dtype: tdt.dtype = tdt.float32) -> None:
         self.dtype = dtype

@@ -26,6 +26,8 @@ class ToTensor(Transform):
     tdt.Size([3, 8, 8])
     """
 
+    moves_pixels = False
+
     def batch(self, images: np.ndarray) -> Tensor:
         """(N, H, W) or (N, H, W, C) as a tensor (N, C, H, W)."""
         if isinstance(images, Tensor) or images.ndim not in (3, 4):
@@ -50,6 +52,8 @@ class Normalize(Transform):
     >>> Normalize(mean=[0.0, 1.0], std=[1.0, 2.0])(tdt.ones(2, 1, 1)).flatten()
     tensor([1., 0.])
     """
+
+    moves_pixels = False
 
     def __init__(self, mean: float | Sequence[float], std: float | Sequence[float]) -> None:
         if not np.all(np.asarray(std)):
@@ -82,6 +86,8 @@ class PILToTensor(Transform):
     >>> PILToTensor()(np.full((1, 2), 7, dtype=np.uint8))
     tensor([[[7, 7]]], dtype=tdt.uint8)
     """
+
+    moves_pixels = False
 
     def batch(self, images: np.ndarray) -> Tensor:
         """(N, H, W) or (N, H, W, C) as a tensor (N, C, H, W)."""
