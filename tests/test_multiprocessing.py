@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+from multiprocessing.reduction import ForkingPickler
 
 import pytest
 
@@ -57,3 +58,60 @@ def test_the_rest_is_pythons_own():
     assert mp.get_sharing_strategy() in mp.get_all_sharing_strategies()
     with pytest.raises(AssertionError, match="invalid sharing strategy 'x'"):
         mp.set_sharing_strategy("x")
+
+
+def write_to(model: tdt.nn.Module, column: tdt.Tensor, answers) -> None:
+    model.weight.grad = tdt.ones(2, 3)
+    tdt.optim.SGD(model.parameters(), lr=0.5, momentum=0.9).step()
+    column += 10
+    model.steps += 1
+    answers.put((column.is_shared(), type(model.weight).__name__, model.weight.requires_grad, column.stride()))
+    answers.put(tdt.full((2,), 3.0).share_memory_())
+    answers.get()  # until the parent has what was put
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_processes_see_what_others_write_to_shared_memory_however_they_were_started(method: str):
+    model = tdt.nn.Linear(3, 2, bias=False)
+    model.register_buffer("steps", tdt.zeros((), dtype=tdt.int64))
+    model.share_memory()
+    table = tdt.arange(6.0).reshape(2, 3).share_memory_()
+    before = model.weight.detach().clone()
+    context = mp.get_context(method)
+    answers = context.Queue()
+    process = context.Process(target=write_to, args=(model, table[:, 1], answers))
+    process.start()
+    assert answers.get(timeout=30) == (True, "Parameter", True, (3,))
+    assert answers.get(timeout=30).tolist() == [3.0, 3.0]
+    answers.put(None)
+    process.join()
+    assert process.exitcode == 0
+    assert table.tolist() == [[0, 11, 2], [3, 14, 5]]
+    assert (model.weight.detach() - before).numpy() == pytest.approx(-0.5)
+    assert model.steps.item() == 1
+
+
+def test_tensors_of_one_memory_share_it_after_a_queue_and_others_go_by_value():
+    queue = mp.get_context("fork").Queue()
+    shared, own = tdt.zeros(4).share_memory_(), tdt.zeros(2)
+    queue.put((shared, shared[2:], own))
+    whole, part, copy = queue.get(timeout=30)
+    part += 1
+    copy += 1
+    assert shared.tolist() == whole.tolist() == [0, 0, 1, 1]
+    assert own.tolist() == [0, 0]
+    with pytest.raises(RuntimeError, match="refusing to serialize non-leaf tensor which requires_grad"):
+        ForkingPickler.dumps(tdt.nn.Parameter(shared)[1:])
+
+
+def test_shared_memory_stays_where_it_is_and_gives_its_descriptor_back():
+    model = tdt.nn.Linear(3, 2).share_memory()
+    places = [p.data_ptr() for p in model.parameters()]
+    assert [p.data_ptr() for p in model.share_memory().parameters()] == places
+    assert all(p.is_shared() for p in model.parameters())
+    if os.path.isdir("/proc/self/fd"):
+        descriptors = len(os.listdir("/proc/self/fd"))
+        del model
+        for _ in range(3):
+            tdt.ones(2).share_memory_()
+        assert len(os.listdir("/proc/self/fd")) < descriptors

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import math
-import mmap
 import warnings
 from contextlib import AbstractContextManager, nullcontext
 from types import ModuleType
@@ -120,14 +119,20 @@ def current(target: device) -> AbstractContextManager[Any]:
     return on(target).cuda.Device(gpu_index(target)) if target.type == "cuda" else nullcontext()
 
 
-def shared(array: Any) -> Any:
-    """A copy in memory that processes forked from this one share; a GPU's array is shared as it is."""
-    if not isinstance(array, np.ndarray):
-        return array
-    made = np.ndarray(
-        array.shape, array.dtype, mmap.mmap(-1, max(array.nbytes, 1)), strides=np.empty_like(array).strides
-    )
-    made[...] = array
+def shared(arrays: list[np.ndarray]) -> list[np.ndarray]:
+    """Copies in one piece of memory that other processes can map."""
+    from tdt._backend import _shared  # loads multiprocessing
+
+    starts = [0]
+    for array in arrays:
+        starts.append(-(-(starts[-1] + array.nbytes) // 64) * 64)
+    memory = _shared.new(max(starts[-1], 1))
+    made = [
+        np.ndarray(array.shape, array.dtype, memory, start, np.empty_like(array).strides)
+        for array, start in zip(arrays, starts, strict=False)
+    ]
+    for copy, array in zip(made, arrays, strict=True):
+        copy[...] = array
     return made
 
 

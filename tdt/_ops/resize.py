@@ -120,14 +120,18 @@ def resize_as(self: Tensor, tensor: Tensor) -> Tensor:
 
 
 def share_memory_(self: Tensor) -> Tensor:
-    """Move to memory that processes forked from now on share. Tensors that shared memory with this one do not move along."""
-    if not is_shared(self):
-        self._a, self._st = _backend.shared(self._a), Storage()
+    """Move to memory that other processes share, however they are started and sent the tensor.
+
+    Tensors that shared memory with this one do not move along.
+    """
+    from tdt._shared_memory import share  # loads multiprocessing
+
+    share([self])
     return self
 
 
 def is_shared(self: Tensor) -> bool:
-    """Whether processes forked from this one see what is written (a GPU's memory always is)."""
+    """Whether processes that are forked from this one or sent the tensor see what is written (a GPU's memory always is)."""
     return self.untyped_storage().is_shared()  # type: ignore[attr-defined]
 
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Self
 
-from tdt import _backend
 from tdt._creation import empty_like
 from tdt._device import as_device
 from tdt._dtype import bfloat16, dtype, float16, float32, float64
 from tdt._ops.memory import _parse_to, preserve_format
-from tdt._tensor import Tensor, alias
+from tdt._tensor import Tensor
 from tdt.autograd._mode import no_grad
 from tdt.nn.parameter import is_lazy
 
@@ -67,19 +66,20 @@ class Convertible:
         return self._apply(convert)
 
     def share_memory(self) -> Self:
-        """Move parameters and buffers to memory that processes forked from now on share, so that all see each change.
+        """Move parameters, their gradients and buffers to memory that all processes share: forked ones, and those that are
+        sent the module.
 
         A tensor that shared memory with one of them before does not move along. RuntimeError for a parameter without a
         shape. Returns self.
         """
+        from tdt._shared_memory import share  # loads multiprocessing
 
-        def share(t: Tensor) -> Tensor:
-            return alias(_backend.shared(t._a), None)
-
-        for t in (*self.parameters(), *self.buffers()):
+        tensors = [*self.parameters(), *self.buffers()]
+        for t in tensors:
             if is_lazy(t):
                 t.share_memory_()  # raises
-        return self._apply(share)
+        share([*tensors, *(t.grad for t in tensors if t.grad is not None)])
+        return self
 
     def to_empty(self, *, device: Any, recurse: bool = True) -> Self:
         """Move to `device` without copying: parameters and buffers hold whatever the new memory held.

@@ -1,0 +1,52 @@
+"""Memory that several processes map: that of a file without a name, which is gone with the last of them."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import tempfile
+from multiprocessing import reduction
+from typing import Any
+
+import numpy as np
+
+
+class SharedMemory(mmap.mmap):
+    """A mapped file without a name; processes are sent its descriptor."""
+
+    descriptor: int
+
+    def __new__(cls, descriptor: int, size: int) -> SharedMemory:
+        made = super().__new__(cls, descriptor, size)
+        made.descriptor = descriptor
+        return made
+
+    def address(self) -> int:
+        """Address of the first byte in this process."""
+        return int(np.frombuffer(self, np.uint8, 1).ctypes.data)
+
+    def __del__(self) -> None:
+        os.close(self.descriptor)
+
+
+def new(size: int) -> SharedMemory:
+    """Shared memory of so many bytes, all 0."""
+    if hasattr(os, "memfd_create"):
+        descriptor = os.memfd_create("tdt")
+    else:
+        with tempfile.TemporaryFile() as file:
+            descriptor = os.dup(file.fileno())
+    os.ftruncate(descriptor, size)
+    return SharedMemory(descriptor, size)
+
+
+def _open(sent: Any, size: int) -> SharedMemory:
+    """The memory whose descriptor another process has sent."""
+    return SharedMemory(sent.detach(), size)
+
+
+def _reduce(memory: SharedMemory) -> tuple:
+    return _open, (reduction.DupFd(memory.descriptor), len(memory))
+
+
+reduction.register(SharedMemory, _reduce)
