@@ -1,7 +1,7 @@
 """The command `tdt`: finds the verb, and turns errors into messages and exit codes.
 
 0 done · 1 failed while running · 2 the command line or the config is wrong, nothing was run · 3 the loss became
-non-finite · 130, 143 stopped by SIGINT, SIGTERM. Messages go to stderr as plain lines.
+non-finite · 129, 130, 143 stopped by SIGHUP, SIGINT, SIGTERM. Messages go to stderr as plain lines.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM while training: the first asks to stop after the step, the second ends the process at once."""
+"""Ctrl-C, SIGTERM and SIGHUP while training: the first asks to stop after the step, a second one ends the process at once."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
+# SIGHUP comes where a terminal or a connection is closed; Windows has none.
+SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 
 
 def exit_code(reason: str) -> int:
@@ -18,7 +19,10 @@ def exit_code(reason: str) -> int:
 
 
 class StopRequest:
-    """While it is entered, SIGINT and SIGTERM only set `reason`, their name; a second one exits at once.
+    """While it is entered, SIGINT, SIGTERM and SIGHUP only set `reason`, their name; a second one exits at once.
+
+    But not a second SIGHUP: a terminal that is closed sends it through the shell and by itself. A SIGHUP that is ignored,
+    as below `nohup`, stays so.
 
     at_once: called before that exit, to put the terminal in order. It must not print through Python's buffers, which
     the signal may have interrupted.
@@ -33,7 +37,8 @@ class StopRequest:
 
     def __enter__(self) -> StopRequest:
         if threading.current_thread() is threading.main_thread():
-            self._before = {number: signal.signal(number, self._handle) for number in SIGNALS}
+            wanted = [number for number in SIGNALS if not _is_ignored_hangup(number)]
+            self._before = {number: signal.signal(number, self._handle) for number in wanted}
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -44,5 +49,11 @@ class StopRequest:
         if self.reason is None:
             self.reason = signal.Signals(number).name
             return
+        if signal.Signals(number).name == "SIGHUP":
+            return
         self._at_once()
         os._exit(128 + number)
+
+
+def _is_ignored_hangup(number: signal.Signals) -> bool:
+    return number.name == "SIGHUP" and signal.getsignal(number) == signal.SIG_IGN

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from tdt.train._strict_json import text_of
-from tdt.utils._files import fsync_folder, write_whole
+from tdt.utils._files import fsync, fsync_folder, open_file, replace_file, write_whole
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,7 +169,8 @@ class MetricsLog:
         self._path = Path(folder, self.NAME)
         if lengths is not None:
             _cut(self._path, lengths.get(self.NAME, 0))
-        self._file = FileIO(self._path, "x" if lengths is None else "a")
+        new = os.O_EXCL if lengths is None else 0
+        self._file = FileIO(open_file(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | new), "a")
         self._named = False  # whether the file's name is on the disk too
 
     def __call__(self, event: Event) -> None:
@@ -186,7 +187,7 @@ class MetricsLog:
 
     def sync(self) -> dict[str, int]:
         """Put the lines on the disk; returns {"metrics.jsonl": length in bytes}."""
-        os.fsync(self._file.fileno())
+        fsync(self._file.fileno(), self._path)
         if not self._named:
             fsync_folder(self._path.parent)
             self._named = True
@@ -231,7 +232,7 @@ class TensorBoardLog:
 def _cut_event_files(folder: Path, lengths: Mapping[str, int]) -> dict[str, int]:
     pattern = "events.out.tfevents.*"
     for path in folder.glob(pattern):
-        if path.name not in lengths:
+        if path.name not in lengths and (path.is_symlink() or not path.is_dir()):
             path.unlink()
     known = {name: length for name, length in lengths.items() if Path(name).match(pattern)}
     for name, length in known.items():
@@ -241,8 +242,19 @@ def _cut_event_files(folder: Path, lengths: Mapping[str, int]) -> dict[str, int]
 
 def _cut(path: Path, length: int) -> None:
     """Drop what a log says beyond `length` bytes; warns where it is shorter, since its points are then lost."""
-    size = path.stat().st_size if path.exists() else 0
+    try:
+        handle = open_file(path, os.O_RDWR)
+    except FileNotFoundError:
+        handle = None
+    if handle is None:
+        size = 0
+    else:
+        with open(handle, "rb+", buffering=0) as file:
+            about = os.fstat(handle)
+            size = about.st_size
+            if about.st_nlink > 1:  # a backup made of hard links shares it, and keeps what it has
+                replace_file(path, file.read(length))
+            elif size >= length:
+                os.ftruncate(handle, length)
     if size < length:
         warnings.warn(f"{path} has {size} bytes but had {length} at the checkpoint; the log goes on with a gap")
-    elif path.exists():
-        os.truncate(path, length)

@@ -99,9 +99,12 @@ def last(work: Path) -> dict[str, Any]:
     return checkpoint.load(work / "runs" / "small" / "1" / "checkpoints" / "last.safetensors")[1]
 
 
-def test_sigint_and_sigterm_finish_the_step_save_and_say_how_to_go_on(work):
+def test_a_signal_lets_the_step_finish_saves_and_says_how_to_go_on(work):
     step = 0
-    for number, arguments in ((signal.SIGINT, ["small.yaml", *ENDLESS]), (signal.SIGTERM, ["--resume", "small/1"])):
+    resume = ["--resume", "small/1"]
+    for number, arguments in (
+        (signal.SIGINT, ["small.yaml", *ENDLESS]), (signal.SIGTERM, resume), (signal.SIGHUP, resume)
+    ):  # fmt: skip
         process = started(work, *arguments)
         process.send_signal(number)
         out, err = process.communicate(timeout=60)
@@ -112,7 +115,7 @@ def test_sigint_and_sigterm_finish_the_step_save_and_say_how_to_go_on(work):
         step = last(work)["step"]
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_to_the_loaders_workers_too_stops_the_run_as_one_to_it_alone(work, number: signal.Signals):
     process = started(work, "small.yaml", *ENDLESS, "data.loader.num_workers=2")
     os.killpg(process.pid, number)

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 from tensorboard.compat.proto.event_pb2 import Event, SourceMetadata, TaggedRunMetadata
 from tensorboard.compat.proto.summary_pb2 import Summary
 
-from tdt.utils._files import fsync_folder, write_whole
+from tdt.utils._files import fsync, fsync_folder, write_whole
 from tdt.utils.tensorboard._record import parts
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ class FileWriter:
         """Put all queued events on the disk; returns the file's length in bytes."""
         self.flush()
         if self._file is not None:
-            os.fsync(self._file.fileno())
+            fsync(self._file.fileno(), self.path)
             if not self._named:
                 fsync_folder(self.folder)
                 self._named = True
