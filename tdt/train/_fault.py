@@ -3,7 +3,7 @@
 The process sends itself a signal at the n-th passing of the named point, by default at the first: `validate:5:SIGINT`. The
 default, SIGKILL, is as sudden as a power cut for everything but the disk's own cache. The variable is read once: without
 it a point costs next to nothing.
-Points: `checkpoint.write` (half of the bytes are written), `checkpoint.renamed` (the file has its name, `best` and
+Points: `checkpoint.write` (half of the arrays are written), `checkpoint.renamed` (the file has its name, `best` and
 `last` do not point to it yet), `train.step` and `validate` (after a step; after a batch of a validation or test).
 """
 

@@ -3,10 +3,10 @@
     model/<key>  optimizer/<state>/<parameter name>  ema/<key>  rng/<name>      the arrays
     __metadata__ = {"tdt": "{crc32c, format, tensors: {name: [dtype, shape, crc32c]}, …}"}   all else, as JSON
 
-safetensors' NumPy front is called here alone, for it silently corrupts strided and Fortran arrays, cannot load
-bfloat16, refuses complex128 and notices no flipped bit. So arrays are made contiguous and little-endian, bfloat16
-is stored as uint16 and complex numbers as pairs of floats, the entry `tensors` notes what each one was, and
-checksums (CRC-32C) over the JSON and over each array are verified on loading.
+safetensors' NumPy front is called here alone, and only to read: its writer silently corrupts strided and Fortran arrays,
+copies everything into one buffer, and aborts the process where memory runs out. So the file is written here, a chunk at
+a time: arrays as little-endian bytes in C order, bfloat16 as uint16 and complex numbers as pairs of floats. The entry
+`tensors` notes what each one was, and checksums (CRC-32C) over the JSON and over each array are verified on loading.
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Mapping
+import struct
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from tdt.train._fault import fault_point
 from tdt.train._strict_json import pack, unpack
-from tdt.utils._files import fsync_folder, write_whole
+from tdt.utils._files import fsync_folder, remove_temporary, replacing, write_whole
 
 if TYPE_CHECKING:
     import numpy as np
@@ -29,6 +30,11 @@ if TYPE_CHECKING:
 FORMAT = 1
 _RESERVED = ("crc32c", "format", "tensors")
 _HEAD = '{"crc32c": "%s", '
+_CHUNK = 1 << 22  # bytes that are converted, checked and written at a time
+# NumPy's name of a dtype → safetensors'; the other way, with the byte order of the file
+_CODES = {"bool": "BOOL"} | {f"{kind}{bits}": f"{code}{bits}" for kind, code in (("float", "F"), ("uint", "U"), ("int", "I"))
+                             for bits in (8, 16, 32, 64) if (kind, bits) != ("float", 8)}  # fmt: skip
+_NUMPY = {code: f"<{code[0].lower()}{int(code[1:]) // 8}" for code in _CODES.values() if code != "BOOL"} | {"BOOL": "?"}
 # dtype -> the dtype it is stored as, with a last dimension of 2 for the complex ones
 _STORED = {
     **{name: name for name in ("bool", "float16", "float32", "float64")},
@@ -40,7 +46,14 @@ _STORED = {
 
 
 class CheckpointError(Exception):
-    """A checkpoint that cannot be written, found, read or believed; the message names the file and the reason."""
+    """A checkpoint that cannot be written, found, read or believed; the message names the file and the reason.
+
+    damaged: the file could be read, and is not what was written: it is of no use to anyone.
+    """
+
+    def __init__(self, message: str, *, damaged: bool = False):
+        self.damaged = damaged
+        super().__init__(message)
 
 
 def save(path: str | os.PathLike[str], tensors: Mapping[str, np.ndarray], meta: Mapping[str, Any]) -> None:
@@ -58,21 +71,24 @@ def save(path: str | os.PathLike[str], tensors: Mapping[str, np.ndarray], meta: 
     ([[1.0, 1.0], [1.0, 1.0]], {'step': 7})
     """
     path = Path(path)
-    data = _serialize(path, tensors, meta)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    kept = "checkpoints written before are whole"
     try:
-        with open(temporary, "wb", buffering=0) as file:
-            write_whole(file, data[: len(data) // 2])
-            fault_point("checkpoint.write")
-            write_whole(file, data[len(data) // 2 :])
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-        fsync_folder(path.parent)
-    except OSError as error:
-        what = f"could not write {len(data):,} bytes: {error.strerror or error}"
-        raise CheckpointError(f"{path}: {what}; checkpoints written before are whole") from error
-    finally:
-        temporary.unlink(missing_ok=True)
+        stored = _in_order({name: _stored(path, name, array) for name, array in tensors.items()})
+        head = _header(path, tensors, stored, meta)
+        size = len(head) + sum(array.nbytes for array in stored.values())
+    except MemoryError as error:
+        raise CheckpointError(f"{path}: could not be written: not enough memory; {kept}") from error
+    try:
+        with replacing(path, buffering=0) as file:
+            write_whole(file, head)
+            for number, array in enumerate(stored.values()):
+                if number == len(stored) // 2:
+                    fault_point("checkpoint.write")
+                for chunk in _chunks(array):
+                    write_whole(file, chunk.data)
+    except (OSError, MemoryError) as error:
+        why = "not enough memory" if isinstance(error, MemoryError) else error.strerror or error
+        raise CheckpointError(f"{path}: could not write {size:,} bytes: {why}; {kept}") from error
 
 
 def load(path: str | os.PathLike[str]) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
@@ -84,25 +100,75 @@ def load(path: str | os.PathLike[str]) -> tuple[dict[str, np.ndarray], dict[str,
     import safetensors.numpy  # the front for NumPy; imports it
 
     path = Path(path)
-    if not path.is_file():
-        what = "is a folder; a checkpoint is a file" if path.is_dir() else "no such checkpoint file"
-        raise CheckpointError(f"{path}: {what}")
     try:
+        if not path.is_file():
+            what = "is a folder; a checkpoint is a file" if path.is_dir() else "no such checkpoint file"
+            raise CheckpointError(f"{path}: {what}")
         path.open("rb").close()  # safetensors takes a file that may not be read for one that is missing
     except OSError as error:
         raise CheckpointError(f"{path}: cannot be read: {error.strerror}") from error
     try:
-        with safetensors.safe_open(str(path), framework="np") as file:
-            meta, notes = _read_meta(path, file.metadata())
-            _same_names(path, set(file.keys()), set(notes))
-            tensors = {name: _restore(path, name, file, note) for name, note in notes.items()}
-    except (safetensors.SafetensorError, OSError, ValueError, MemoryError, TypeError, AttributeError) as error:
-        raise CheckpointError(f"{path}: damaged or no checkpoint: {error}") from error
+        with safetensors.safe_open(str(path), framework="np") as checked, open(path, "rb") as file:
+            meta, notes = _read_meta(path, checked.metadata())
+            _same_names(path, set(checked.keys()), set(notes))
+            entries, begin = _read_header(file)
+            tensors = {
+                name: _restore(path, name, _read(file, begin, entries[name]), note) for name, note in notes.items()
+            }
+    except (OSError, MemoryError) as error:
+        why = "not enough memory" if isinstance(error, MemoryError) else error.strerror or error
+        raise CheckpointError(f"{path}: cannot be read: {why}") from error
+    except _DAMAGED as error:
+        raise _damaged(path, f"damaged or no checkpoint: {error}") from error
+    except safetensors.SafetensorError as error:
+        raise _damaged(path, f"damaged or no checkpoint: {error}") from error
     return tensors, meta
 
 
+def load_meta(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """What `save` was given as `meta`, without reading the tensors. CheckpointError as `load`."""
+    path = Path(path)
+    try:
+        with open(path, "rb") as file:
+            return _read_meta(path, _read_header(file)[0].get("__metadata__"))[0]
+    except OSError as error:
+        raise CheckpointError(f"{path}: cannot be read: {error.strerror}") from error
+    except (*_DAMAGED, struct.error) as error:
+        raise _damaged(path, f"damaged or no checkpoint: {error}") from error
+
+
+def _read_header(file: IO[bytes]) -> tuple[dict[str, Any], int]:
+    """The JSON at the beginning, and where the arrays begin."""
+    (length,) = struct.unpack("<Q", file.read(8))
+    if length > os.fstat(file.fileno()).st_size:
+        raise ValueError("it is cut short")
+    return json.loads(file.read(length)), 8 + length
+
+
+def _read(file: IO[bytes], begin: int, entry: dict[str, Any]) -> np.ndarray:
+    """An array, as it is stored. safetensors would abort where memory runs out: here it is a MemoryError."""
+    import numpy as np
+
+    first, end = entry["data_offsets"]
+    raw = np.empty(end - first, np.uint8)
+    file.seek(begin + first)
+    if file.readinto(raw) != end - first:  # type: ignore[attr-defined]
+        raise ValueError("it is cut short")
+    return raw.view(_NUMPY[entry["dtype"]]).reshape(entry["shape"])
+
+
+# What the contents of a file can make Python, NumPy and the JSON reader raise.
+_DAMAGED = (ValueError, TypeError, AttributeError, KeyError, OverflowError, RecursionError)
+
+
+def _damaged(path: Path, what: str) -> CheckpointError:
+    return CheckpointError(f"{path}: {what}", damaged=True)
+
+
 def make_folder(folder: Path) -> None:
-    """Make a folder within a run's, unless it is there; CheckpointError where the run's own has been removed."""
+    """Make a folder within a run's, unless it is there; CheckpointError where the run's own has been removed, and for a link."""
+    if folder.is_symlink():
+        raise CheckpointError(f"{folder}: is a link, which is not followed here; put the folder itself in its place")
     if folder.is_dir():
         return
     try:
@@ -143,7 +209,7 @@ class CheckpointStore:
         Returns the file's path. Raises CheckpointError; then `last` and `best` are what they were, or whole and new.
         """
         make_folder(self.folder)
-        path = self._step_file(step)
+        path = self.path(step)
         save(path, tensors, meta)
         fault_point("checkpoint.renamed")
         try:
@@ -157,9 +223,10 @@ class CheckpointStore:
         return path
 
     def steps(self) -> list[int]:
-        """The steps that have a file, ascending."""
-        found = (re.fullmatch(r"step-(\d{8,})\.safetensors", path.name) for path in self.folder.glob("step-*"))
-        return sorted(int(match[1]) for match in found if match)
+        """The steps that have a file, ascending. What is named otherwise, and folders, are somebody else's."""
+        names = {path.name for path in self.folder.glob("step-*") if path.is_file()}
+        found = (re.fullmatch(r"step-([0-9]{8,19})\.safetensors", name) for name in names)
+        return sorted(step for match in found if match and self.path(step := int(match[1])).name in names)
 
     def resolve(self, which: str | os.PathLike[str] = "last") -> Path:
         """The file of "last" or "best", or the path `which` itself. Raises CheckpointError where there is none."""
@@ -168,7 +235,7 @@ class CheckpointStore:
             if path.exists():
                 return path
             if which == "last" and self.steps():  # killed between the first file's rename and its link
-                return self._step_file(self.steps()[-1])
+                return self.path(self.steps()[-1])
         elif Path(which).is_file():
             return Path(which)
         have = [name for name in ("best", "last") if (self.folder / f"{name}.safetensors").exists()]
@@ -177,10 +244,10 @@ class CheckpointStore:
 
     def clean(self) -> None:
         """Remove what a killed process left half-written. Only for who holds the run's lock."""
-        for path in self.folder.rglob(".*.tmp"):
-            path.unlink(missing_ok=True)
+        remove_temporary(self.folder)
 
-    def _step_file(self, step: int) -> Path:
+    def path(self, step: int) -> Path:
+        """The file of the checkpoint of `step`."""
         return self.folder / f"step-{step:08d}.safetensors"
 
     def _point(self, name: str, target: Path) -> None:
@@ -190,9 +257,9 @@ class CheckpointStore:
         try:
             os.link(target, temporary)
         except OSError:  # no hard links here, as on FAT and some network folders
-            shutil.copyfile(target, temporary)
-            with open(temporary, "rb+") as file:
-                os.fsync(file.fileno())
+            with open(target, "rb") as source, replacing(link) as file:
+                shutil.copyfileobj(source, file, _CHUNK)
+            return
         os.replace(temporary, link)
         temporary.unlink(missing_ok=True)  # POSIX leaves it where both were one file already
 
@@ -201,57 +268,79 @@ class CheckpointStore:
         current = [step for step in steps if step <= newest]
         kept = current if self.keep is None else current[-self.keep :]
         for step in set(steps) - set(kept):
-            self._step_file(step).unlink(missing_ok=True)
+            self.path(step).unlink(missing_ok=True)
 
 
-def _serialize(path: Path, tensors: Mapping[str, np.ndarray], meta: Mapping[str, Any]) -> memoryview:
-    import safetensors.numpy
+def _in_order(stored: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Large elements first, so that each array is aligned in the file; then by name, so that equal contents are equal files."""
+    return {name: stored[name] for name in sorted(stored, key=lambda name: (-stored[name].itemsize, name))}
 
-    stored, notes = {}, {}
-    for name, array in tensors.items():
-        stored[name] = _to_stored(path, name, array)
-        notes[name] = [array.dtype.name, list(array.shape), _checksum(stored[name])]
+
+def _header(
+    path: Path, tensors: Mapping[str, np.ndarray], stored: Mapping[str, np.ndarray], meta: Mapping[str, Any]
+) -> bytes:
+    """What stands before the arrays: the length of the JSON, and the JSON, padded so that the first array is aligned."""
     for key in _RESERVED:
         if key in meta:
             raise CheckpointError(f"{path}: meta key {key!r} is the format's own; choose another")
+    notes = {name: [array.dtype.name, list(array.shape), _checksum(stored[name])] for name, array in tensors.items()}
     try:
         body = json.dumps({"format": FORMAT, **pack(meta), "tensors": notes}, allow_nan=False)
     except (TypeError, ValueError) as error:
         raise CheckpointError(f"{path}: meta cannot be saved: {error}") from error
     rest = body[1:]
-    text = _HEAD % _crc(rest.encode()) + rest
-    return memoryview(safetensors.numpy.save(stored, metadata={"tdt": text}))
+    entries: dict[str, Any] = {"__metadata__": {"tdt": _HEAD % _crc(rest.encode()) + rest}}
+    begin = 0
+    for name, array in stored.items():
+        shape = [*array.shape, 2] if tensors[name].dtype.kind == "c" else list(array.shape)
+        entries[name] = {
+            "dtype": _CODES[_STORED[tensors[name].dtype.name]],
+            "shape": shape,
+            "data_offsets": [begin, begin + array.nbytes],
+        }
+        begin += array.nbytes
+    text = json.dumps(entries, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    return struct.pack("<Q", len(text)) + text
 
 
-def _to_stored(path: Path, name: str, array: np.ndarray) -> np.ndarray:
-    """`array` as safetensors keeps it safely: little-endian, C-contiguous, of a dtype that it knows."""
+def _stored(path: Path, name: str, array: np.ndarray) -> np.ndarray:
+    """`array`, with bfloat16 as uint16, of whatever strides and byte order. CheckpointError for what is no array of numbers."""
     import numpy as np
 
     if not isinstance(array, np.ndarray) or array.dtype.name not in _STORED:
         what = f"{array.dtype} array" if isinstance(array, np.ndarray) else type(array).__name__
         raise CheckpointError(f"{path}: {name} is a {what}; expected a NumPy array of {', '.join(_STORED)}")
-    dtype = array.dtype.newbyteorder("<") if array.dtype.name != "bfloat16" else array.dtype
-    # order="C" copies strided, Fortran and broadcast arrays; ascontiguousarray would make 0-d arrays 1-d
-    whole = np.asarray(array, dtype=dtype, order="C")
-    if array.dtype.kind == "c":
-        return whole.reshape((*whole.shape, 1)).view(_STORED[array.dtype.name])
-    return whole.view("uint16") if array.dtype.name == "bfloat16" else whole
+    return array.view("uint16") if array.dtype.name == "bfloat16" else array
 
 
-def _restore(path: Path, name: str, file: Any, note: Any) -> np.ndarray:
+def _chunks(array: np.ndarray) -> Iterator[np.ndarray]:
+    """The array's bytes, little-endian and in C order, a chunk at a time; the whole is never copied."""
+    import numpy as np
+
+    little = array.dtype.newbyteorder("<")
+    if array.flags.c_contiguous and array.dtype == little:
+        flat = array.reshape(-1).view("uint8")
+        yield from (flat[begin : begin + _CHUNK] for begin in range(0, len(flat), _CHUNK))
+        return
+    flags: Any = ["external_loop", "buffered", "zerosize_ok"]
+    elements = _CHUNK // array.itemsize
+    for part in np.nditer(array, flags, order="C", op_dtypes=[little], casting="equiv", buffersize=elements):
+        yield np.ascontiguousarray(part).view("uint8")
+
+
+def _restore(path: Path, name: str, array: np.ndarray, note: Any) -> np.ndarray:
     """The array `name`, as it was handed to `save`; CheckpointError where anything differs from its note."""
     import numpy as np
 
     dtype, shape, crc = note
-    array = file.get_tensor(name)
     complex_ = dtype.startswith("complex")
     expected = (_STORED.get(dtype), [*shape, 2] if complex_ else shape)
     if (array.dtype.name, list(array.shape)) != expected:
-        raise CheckpointError(
-            f"{path}: damaged: {name} is {array.dtype.name} {list(array.shape)} where {dtype} {shape} was saved"
-        )
+        is_ = f"{array.dtype.name} {list(array.shape)}"
+        raise _damaged(path, f"damaged: {name} is {is_} where {dtype} {shape} was saved")
     if _checksum(array) != crc:
-        raise CheckpointError(f"{path}: damaged: the values of {name} do not match their checksum")
+        raise _damaged(path, f"damaged: the values of {name} do not match their checksum")
     if dtype == "bfloat16":
         import ml_dtypes
 
@@ -263,12 +352,12 @@ def _read_meta(path: Path, metadata: Any) -> tuple[dict[str, Any], dict[str, Any
     """(meta, notes about the tensors) from the header's string table."""
     if not isinstance(metadata, dict) or set(metadata) != {"tdt"}:
         found = sorted(metadata) if metadata else "none"
-        raise CheckpointError(f"{path}: no checkpoint of tdt: expected one metadata key 'tdt', got {found}")
+        raise _damaged(path, f"no checkpoint of tdt: expected one metadata key 'tdt', got {found}")
     text = metadata["tdt"]
     try:
         body = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise CheckpointError(f"{path}: damaged: its metadata is no JSON: {error}") from error
+        raise _damaged(path, f"damaged: its metadata is no JSON: {error}") from error
     version = body.get("format") if isinstance(body, dict) else None
     if isinstance(version, int) and version > FORMAT:
         raise CheckpointError(
@@ -277,9 +366,9 @@ def _read_meta(path: Path, metadata: Any) -> tuple[dict[str, Any], dict[str, Any
         )
     head = re.match(_HEAD % "([0-9a-f]{8})", text)
     if head is None or head[1] != _crc(text[head.end() :].encode()):
-        raise CheckpointError(f"{path}: damaged: its metadata does not match its checksum")
+        raise _damaged(path, "damaged: its metadata does not match its checksum")
     if version != FORMAT or not isinstance(body.get("tensors"), dict):
-        raise CheckpointError(f"{path}: metadata lacks 'format' or 'tensors'; expected format {FORMAT}")
+        raise _damaged(path, f"metadata lacks 'format' or 'tensors'; expected format {FORMAT}")
     notes = body["tensors"]
     meta = {key: unpack(value) for key, value in body.items() if key not in _RESERVED}
     return meta, notes
@@ -288,14 +377,19 @@ def _read_meta(path: Path, metadata: Any) -> tuple[dict[str, Any], dict[str, Any
 def _same_names(path: Path, present: set[str], noted: set[str]) -> None:
     if present != noted:
         lost, extra = sorted(noted - present), sorted(present - noted)
-        raise CheckpointError(f"{path}: damaged: tensors missing {lost[:3]}, unknown {extra[:3]}")
+        raise _damaged(path, f"damaged: tensors missing {lost[:3]}, unknown {extra[:3]}")
 
 
 def _checksum(array: np.ndarray) -> str:
-    return _crc(array.reshape(-1).view("uint8"))
+    import google_crc32c
+
+    value = 0
+    for chunk in _chunks(array):
+        value = google_crc32c.extend(value, chunk)
+    return f"{value:08x}"
 
 
-def _crc(data: bytes | np.ndarray) -> str:
+def _crc(data: bytes) -> str:
     import google_crc32c
 
     return f"{google_crc32c.value(data):08x}"

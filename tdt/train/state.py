@@ -11,9 +11,8 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,36 +23,13 @@ from tdt._tensor import wrap
 from tdt.train import checkpoint
 from tdt.train._failures import reason
 from tdt.train.checkpoint import CheckpointError
+from tdt.train.checkpoint_meta import check_alike, wrong_keys
 from tdt.train.length import Length
 from tdt.utils.data import DataLoader
 
 if TYPE_CHECKING:
     from tdt.train.build import Parts
     from tdt.train.trainer import Trainer
-
-
-def _is_count(value: Any) -> bool:
-    return type(value) is int and 0 <= value < 2**63
-
-
-def _are_logs(value: Any) -> bool:
-    """Lengths of files in the run's own folder: a resume cuts them, and no other run's."""
-    return isinstance(value, dict) and all(
-        Path(name).name == name not in ("", "..") and "\0" not in name and _is_count(size)
-        for name, size in value.items()
-    )
-
-
-# What reading a run's checkpoint needs to know before anything is built, and what each must be.
-_FACTS: dict[str, Callable[[Any], bool]] = {
-    "config": lambda value: isinstance(value, str),
-    "step": _is_count,
-    "epoch": _is_count,
-    "threads": lambda value: _is_count(value) and 1 <= value <= 4096,
-    "versions": lambda value: isinstance(value, dict),
-    "kernels": lambda value: isinstance(value, str),
-    "logs": _are_logs,
-}
 
 
 def pack(trainer: Trainer) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
@@ -96,11 +72,10 @@ def unpack(trainer: Trainer, tensors: dict[str, np.ndarray], meta: dict[str, Any
     _load(parts.model, tensors, "model")
     _unpack_optimizer(parts, meta["optimizer"], tensors)
     parts.optimizer._opt_called = meta["step"] > 0  # or a scheduler that steps first would warn that it is the first
-    for name, generator in generators(parts).items():
-        generator.set_state(wrap(tensors[f"rng/{name}"]))
     for name in ("scheduler", "swa_scheduler"):
-        if getattr(parts, name) is not None:
-            getattr(parts, name).load_state_dict(meta[name])
+        if (scheduler := getattr(parts, name)) is not None:
+            check_alike(name, meta[name], _listed(scheduler.state_dict()))
+            scheduler.load_state_dict(meta[name])
     if parts.average is not None:
         parts.average.unpack(tensors, meta["averaged"])
     trainer.step, trainer.epoch, trainer.settled = meta["step"], meta["epoch"], meta["settled"]
@@ -109,8 +84,17 @@ def unpack(trainer: Trainer, tensors: dict[str, np.ndarray], meta: dict[str, Any
     trainer.length.spent = meta.get("elapsed", 0.0)
     trainer.over = is_over(parts, meta)
     for name, metric in trainer.metrics.items():
-        metric.load_state_dict(_put_arrays(meta["metrics"][name], tensors, "metrics"))
+        state = _put_arrays(meta["metrics"][name], tensors, "metrics")
+        check_alike(f"metrics.{name}", state, metric.state_dict())
+        metric.load_state_dict(state)
     trainer.rows.load(trainer.metrics)
+    unpack_draws(parts, tensors, meta)
+
+
+def unpack_draws(parts: Parts, tensors: dict[str, np.ndarray], meta: dict[str, Any]) -> None:
+    """Put generators and loaders where they stood, so that what was drawn and read since then does not matter."""
+    for name, generator in generators(parts).items():
+        generator.set_state(wrap(tensors[f"rng/{name}"]))
     for name, loader in _going_on(parts).items():
         saved = meta["loaders"].get(name)
         if saved is not None and saved["num_workers"] == loader.num_workers:  # data.eval_loader may be another one now
@@ -142,10 +126,18 @@ def _check_position(trainer: Trainer, step: int, epoch: int) -> None:
 def load_run(path: str | os.PathLike[str]) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """A checkpoint that a run has written; CheckpointError for any other, though its checksums may be right."""
     tensors, meta = checkpoint.load(path)
-    wrong = [key for key, is_right in _FACTS.items() if not is_right(meta.get(key))]
-    if wrong:
-        raise CheckpointError(f"{path}: written by no run: {', '.join(wrong)} missing or of the wrong kind")
+    if wrong := wrong_keys(meta):
+        raise CheckpointError(
+            f"{path}: written by no run: {', '.join(wrong)} missing or of the wrong kind", damaged=True
+        )
     return tensors, meta
+
+
+def parts_of_metrics(meta: dict[str, Any]) -> set[int]:
+    """The files of `checkpoints/rows` that a checkpoint goes on from. CheckpointError for one that no run has written."""
+    if wrong_keys(meta):
+        raise CheckpointError("written by no run")
+    return {part for state in meta.get("metrics", {}).values() for part in state.get("parts", ())}
 
 
 def data_state(meta: dict[str, Any]) -> dict[str, Any] | None:
@@ -161,7 +153,7 @@ def fitting(path: str | os.PathLike[str]) -> Iterator[None]:
     except KeyError as error:
         lacking = error.args[0] if error.args else "something"
         raise CheckpointError(f"{path}: its state lacks {lacking!r}; another version of tdt wrote it?") from error
-    except (LookupError, TypeError, ValueError, RuntimeError, AttributeError) as error:
+    except (LookupError, TypeError, ValueError, RuntimeError, AttributeError, ArithmeticError) as error:
         raise CheckpointError(f"{path}: its state does not fit its config: {reason(error)}") from error
 
 
@@ -215,6 +207,7 @@ def _unpack_optimizer(parts: Parts, saved: dict[str, Any], tensors: dict[str, np
     for name, value in saved["state"].items():
         key, _, parameter = name.partition("/")
         state.setdefault(number[parameter], {})[key] = value
+    check_alike("optimizer.groups", saved["groups"], _pack_optimizer(parts)[0]["groups"])
     groups = [_tuples(group) | {"params": [number[name] for name in group["params"]]} for group in saved["groups"]]
     parts.optimizer.load_state_dict({"state": state, "param_groups": groups})
 

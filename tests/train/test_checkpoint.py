@@ -388,3 +388,100 @@ def test_resolve_takes_a_path_and_else_says_what_there_is(tmp_path):
     assert store.resolve(saved) == saved
     with pytest.raises(CheckpointError, match="no checkpoint 'best'; .* has last, step 7"):
         store.resolve("best")
+
+
+MEMORY = """
+import resource, sys, numpy as np
+from tdt.train import checkpoint
+import safetensors.numpy
+array = np.ones((3000, 3000), np.float32)
+checkpoint.save(sys.argv[1], {"x": np.zeros(3)}, {"step": 1})
+large = sys.argv[1] + "2"
+checkpoint.save(large, {"x": array, "y": array.T[::2]}, {"step": 2})
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + (10 << 20), resource.RLIM_INFINITY))
+for act in (lambda: checkpoint.save(sys.argv[1], {"x": array, "y": array.T[::2]}, {"step": 3 * [3_000_000 * "x"]}),
+            lambda: checkpoint.load(large)):
+    try:
+        act()
+    except checkpoint.CheckpointError as error:
+        print(error)
+print(checkpoint.load(sys.argv[1])[1])
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs Linux's /proc")
+def test_where_memory_runs_out_it_is_an_error_and_the_checkpoint_before_is_kept(path):
+    done = subprocess.run([sys.executable, "-c", MEMORY, str(path)], capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    wrote, read, kept = done.stdout.splitlines()
+    assert wrote.startswith(f"{path}: could not be written: not enough memory; checkpoints written before are whole")
+    assert read == f"{path}2: cannot be read: not enough memory" and kept == "{'step': 1}"
+
+
+def test_large_arrays_are_written_a_chunk_at_a_time(path, monkeypatch):
+    from safetensors.numpy import load_file
+
+    monkeypatch.setattr(checkpoint, "_CHUNK", 64)
+    arrays = {name: array for name, array in ARRAYS.items() if not name.startswith("bfloat16")}
+    large = arrays | {"long": np.arange(1000.0), "turned": np.arange(999).reshape(37, 27).T[::-1, ::2]}
+    checkpoint.save(path, large, {})
+    back = checkpoint.load(path)[0]
+    theirs = load_file(path)
+    for name, array in large.items():
+        np.testing.assert_array_equal(back[name], array, strict=False)
+        if array.dtype.kind != "c":
+            np.testing.assert_array_equal(theirs[name], array)
+
+
+def test_the_metadata_alone_are_read_without_the_arrays(path):
+    checkpoint.save(path, small(), {"step": 7})
+    assert checkpoint.load_meta(path) == {"step": 7}
+    for content in (b"", b"x" * 7, crafted(b"{}", length=2**63), crafted(b"[]"), crafted({"a": F32}, bytes(4))):
+        path.write_bytes(content)
+        with pytest.raises(CheckpointError):
+            checkpoint.load_meta(path)
+
+
+def test_a_checkpoint_that_cannot_be_read_is_not_called_damaged(path, monkeypatch):
+    checkpoint.save(path, small(), {})
+
+    def refuse(*args, **kwargs):
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(type(path), "open", refuse)
+        with pytest.raises(CheckpointError) as caught:
+            checkpoint.load(path)
+    assert not caught.value.damaged
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(CheckpointError) as caught:
+        checkpoint.load(path)
+    assert caught.value.damaged
+
+
+def test_odd_names_among_the_checkpoints_are_passed_over(tmp_path):
+    store = CheckpointStore(tmp_path, keep=1)
+    store.save(5, {}, {})
+    for name in (
+        "step-5",
+        "step-x",
+        "step-000000007",
+        "step-\u0660\u0660\u0660\u0660\u0660\u0660\u0660\u0661",
+        "step-\udcff",
+    ):
+        (tmp_path / f"{name}.safetensors").touch()
+    (tmp_path / "step-00000004.safetensors").mkdir()
+    (tmp_path / ".x.safetensors.3.tmp").mkdir()
+    assert store.steps() == [5]
+    store.clean()
+    store.save(6, {}, {})
+    assert store.steps() == [6] and len(list(tmp_path.iterdir())) == 9
+
+
+def test_a_link_in_the_place_of_the_checkpoints_is_refused(tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "checkpoints").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(CheckpointError, match="is a link, which is not followed here"):
+        CheckpointStore(tmp_path / "checkpoints").save(1, {}, {})
+    assert not list((tmp_path / "elsewhere").iterdir())

@@ -231,7 +231,7 @@ def test_a_log_that_finds_no_room_is_said_in_a_line(uninterrupted, killed, tmp_p
         ({"logs": {"../other/events.out.tfevents.1": 3}}, "written by no run: logs"),
         ({"logs": {"..": 3}}, "written by no run: logs"),
         ({"logs": {"events\0": 3}}, "written by no run: logs"),
-        ({"best": "x"}, "its state does not fit its config: could not convert string to float"),
+        ({"best": "x"}, "written by no run: best missing or of the wrong kind"),
         (
             {"step": 6},
             "its state does not fit its config: step 6 is not in epoch 2 of 3 with 9 steps each; has the data changed?",
