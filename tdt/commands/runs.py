@@ -66,10 +66,12 @@ def list_runs(
     from tdt.train import history
     from tdt.train.run import Run
 
+    _go_on_deleting([runs_root])
     found = [
         run for run in Run.all(runs_root) if any(fnmatch.fnmatch(n, names) for n in (run.name, run.name.split("/")[0]))
     ]
     read = [history.read(run, steps=by is not None and by.startswith("train/")) for run in found]
+    _print_faults(read)
     if by is not None:
         _check_tag(by, read)
         read.sort(key=lambda one: _rank(one, by))
@@ -96,8 +98,8 @@ def show_run(run: RunName, json: Json = False, runs_root: Root = Path("runs"), t
     from tdt.train.run import Run
 
     one = history.read(Run.open(run, runs_root))
-    checkpoints = one.run.checkpoints()
-    kept = sorted(checkpoints.folder.glob("*.safetensors"))
+    _print_faults([one])
+    kept = sorted(path for path in one.run.checkpoints().folder.glob("*.safetensors") if path.is_file())
     about = _made(one.run)
     if json:
         series = {tag: [[step, _for_json(value)] for step, value in points] for tag, points in one.series.items()}
@@ -120,7 +122,6 @@ def show_run(run: RunName, json: Json = False, runs_root: Root = Path("runs"), t
         print(
             f"checkpoints: {', '.join(path.stem for path in kept)} ({sum(p.stat().st_size for p in kept) / 2**20:.1f} MiB)"
         )
-    _note_unreadable(one)
     if one.series:
         print()
         _print_courses([one], [tag for tag in one.series if not tag.startswith("time/")])
@@ -140,6 +141,7 @@ def compare_runs(
     from tdt.train import history
 
     read = [history.read(run) for run in _open_all(names, runs_root)]
+    _print_faults(read)
     _check_tag(by, read)
     tag = by or next((one.watched for one in read if one.watched), None)
     ranked = sorted((one for one in read if tag and one.best(tag)), key=lambda one: _rank(one, tag or ""))
@@ -156,8 +158,6 @@ def compare_runs(
     if settings:
         print()
     _print_settings(read, settings)
-    for one in read:
-        _note_unreadable(one)
     return 0
 
 
@@ -169,6 +169,7 @@ def diff_runs(names: RunNames, json: Json = False, runs_root: Root = Path("runs"
     if len(names) < 2:
         raise typer.BadParameter(f"give another run to compare {names[0]} with")
     read = [history.read(run, steps=False) for run in _open_all(names, runs_root)]
+    _print_faults(read)
     settings = history.differing([one.settings for one in read])
     if json:
         return print_json({"runs": [one.run.name for one in read], "settings": settings})
@@ -193,11 +194,15 @@ def delete_runs(
     """Delete runs for good. All that are named; none, where one of them cannot be or is being trained."""
     from contextlib import ExitStack
 
+    from tdt.train.run import Run
+
+    _go_on_deleting([runs_root, *{Path(name).parent.parent for name in names}])
     with ExitStack() as locks:
-        chosen = [locks.enter_context(run.lock()) for run in _open_all(names, runs_root, exactly=True)]
+        opened = {run.folder.absolute(): run for run in (Run.open_exactly(name, runs_root) for name in names)}
+        chosen = [locks.enter_context(run.lock_to_delete()) for run in opened.values()]
         for run in chosen:
-            size = sum(path.stat().st_size for path in run.folder.rglob("*") if path.is_file())
-            print(f"{run.folder}  {size / 2**20:.1f} MiB", file=sys.stderr)
+            what = "a link" if run.folder.is_symlink() else f"{run.size() / 2**20:.1f} MiB"
+            print(f"{run.folder}  {what}", file=sys.stderr)
         if not yes and not _agreed(f"delete {len(chosen)} run{'s' * (len(chosen) > 1)} for good? [y/N] "):
             print("nothing was deleted", file=sys.stderr)
             return 1
@@ -209,17 +214,20 @@ def delete_runs(
     return 0
 
 
-def _open_all(names: Sequence[str], root: Path, exactly: bool = False) -> list[Run]:
-    """The runs, each once. exactly: a bare name, which means the newest, is not enough."""
-    from tdt.train.run import Run, RunError
+def _open_all(names: Sequence[str], root: Path) -> list[Run]:
+    """The runs, each once."""
+    from tdt.train.run import Run
 
-    found = {}
-    for name in names:
-        run = Run.open(name, root)
-        if exactly and run.folder not in (Path(name), Path(root, name)):
-            raise RunError(f"{name} stands for the newest run of that name; say which one, as {run.name}")
-        found[run.folder.resolve()] = run
-    return list(found.values())
+    return list({run.folder.resolve(): run for run in (Run.open(name, root) for name in names)}.values())
+
+
+def _go_on_deleting(roots: Sequence[Path]) -> None:
+    """Remove what is left of runs whose deletion was cut short."""
+    from tdt.train.run import remove_deleted
+
+    for root in roots:
+        for fault in remove_deleted(root):
+            print(fault, file=sys.stderr)
 
 
 def _agreed(question: str) -> bool:
@@ -275,10 +283,10 @@ def _print_settings(read: Sequence[History], settings: dict[str, list[str | None
         print(text(("setting", *(one.run.name for one in read)), rows))
 
 
-def _note_unreadable(one: History) -> None:
-    if one.unreadable:
-        lines = ", ".join(map(str, one.unreadable[:5])) + ", …" * (len(one.unreadable) > 5)
-        print(f"{one.run.folder / 'metrics.jsonl'}: lines that say nothing, left out: {lines}", file=sys.stderr)
+def _print_faults(read: Sequence[History]) -> None:
+    for one in read:
+        for fault in one.faults:
+            print(fault, file=sys.stderr)
 
 
 def _facts(one: History, by: str | None) -> dict[str, Any]:
@@ -299,6 +307,7 @@ def _facts(one: History, by: str | None) -> dict[str, Any]:
         "of_epochs": one.of_epochs,
         "by": by or one.watched,
         "scores": scores,
+        "faults": one.faults,
     }
 
 

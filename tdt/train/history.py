@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from tdt.train._lock import holder
 from tdt.train.config.writer import settings
 from tdt.train.events import MetricsLog
-from tdt.train.run import Run
+from tdt.train.run import Run, RunError
+from tdt.utils._files import open_file
 
 Points = list[tuple[int, float]]  # (step, value), in the order of the log
 _ABOUT = ("event", "step", "epoch", "time/now", "reason", "by")  # of a line of the log; all else are numbers by tag
 _OF_STEPS = b'{"event": "StepDone"'
+_LONGEST = 1 << 20  # bytes of a line; a longer one was not written by a run
+_YEAR_9999 = 253_370_764_800  # seconds since 1970: later times have no date
 _LESS_IS_BETTER = ("loss", "mae", "mse", "rmse", "perplexity")
 
 
@@ -27,7 +33,7 @@ class History:
     series: the numbers logged under each tag. settings: the resolved config, text by key path. step, epochs: those
     that are done; began, seconds: time of the first logged line, and from there to the last. trained_by: the process
     that trains it now. ended: how ("done", "interrupted", "failed", "non-finite"), and by what. unreadable: numbers of the
-    lines of the log that say nothing, a torn last one not counted.
+    lines of the log that say nothing, a torn last one not counted. faults: what is wrong with its files.
     """
 
     run: Run
@@ -40,12 +46,13 @@ class History:
     seconds: float = 0.0
     trained_by: str | None = None
     unreadable: list[int] = field(default_factory=list)
+    faults: list[str] = field(default_factory=list)
 
     @property
     def of_epochs(self) -> int | None:
         """How many epochs the run is to have, where its config says so."""
         text = self.settings.get("train.epochs", "")
-        return int(text) if text.isdecimal() else None
+        return int(text) if re.fullmatch("[0-9]{1,18}", text) else None
 
     @property
     def state(self) -> str:
@@ -96,10 +103,38 @@ def less_is_better(tag: str, settings: Mapping[str, str] = {}) -> bool:
 
 
 def read(run: Run, *, steps: bool = True) -> History:
-    """The history of a run. steps=False leaves out the numbers that were logged by the step: much faster."""
-    history = History(run, settings=_settings(run), trained_by=holder(run.folder / "run.lock"))
+    """The history of a run. steps=False leaves out the numbers that were logged by the step: much faster.
+
+    A file that cannot be read is named in `faults`: nothing that one run has left behind hides the others.
+    """
+    history = History(run)
+    for part in (_read_settings, _read_holder, partial(_read_log, steps=steps)):
+        try:
+            part(history)
+        except OSError as error:
+            history.faults.append(f"{error.filename or run.folder}: {error.strerror or error}")
+        except RunError as error:
+            history.faults.append(str(error))
+    if history.unreadable:
+        lines = ", ".join(map(str, history.unreadable[:5])) + ", …" * (len(history.unreadable) > 5)
+        history.faults.append(f"{run.folder / MetricsLog.NAME}: lines that say nothing, left out: {lines}")
+    return history
+
+
+def _read_settings(history: History) -> None:
+    """The run's config, read as YAML alone: that of an older version may not be a config today."""
+    path = history.run.folder / "config.yaml"
+    if os.path.lexists(path):
+        history.settings = settings(history.run.config_text(), str(path))
+
+
+def _read_holder(history: History) -> None:
+    history.trained_by = holder(history.run.folder / "run.lock")
+
+
+def _read_log(history: History, steps: bool) -> None:
     last = None
-    for number, line in _lines(run.folder / MetricsLog.NAME, steps):
+    for number, line in _lines(history.run.folder / MetricsLog.NAME, steps):
         event = _event(line)
         if event is None:
             history.unreadable.append(number)
@@ -109,15 +144,14 @@ def read(run: Run, *, steps: bool = True) -> History:
             history.epochs = max(history.epochs, event.get("epoch", 0) + 1)
         history.ended = (str(event.get("reason")), str(event.get("by"))) if event["event"] == "RunStopped" else None
         now = event.get("time/now")
-        if isinstance(now, (int, float)):
+        if now is not None:
             history.began = now if history.began is None else history.began
             last = now
         for tag, value in event.items() if steps or event["event"] != "StepDone" else ():
-            if tag not in _ABOUT and (value := _number(value)) is not None:
-                history.series.setdefault(tag, []).append((event["step"], value))
+            if tag not in _ABOUT and (number_ := _number(value)) is not None:
+                history.series.setdefault(tag, []).append((event["step"], number_))
     if last is not None and history.began is not None:
         history.seconds = max(last - history.began, 0.0)
-    return history
 
 
 def differing(configs: Sequence[dict[str, str]]) -> dict[str, list[str | None]]:
@@ -132,33 +166,60 @@ def differing(configs: Sequence[dict[str, str]]) -> dict[str, list[str | None]]:
 
 
 def _lines(path: Path, steps: bool) -> Iterator[tuple[int, bytes]]:
-    """Number and text of each line; steps=False: without those of steps, but for the first and the last of all.
+    """Number and text of each line, empty for one that is too long; steps=False: without those of steps, but for the
+    first and the last of all.
 
     What follows the last line break was being written when the run ended.
     """
-    lines = path.read_bytes().split(b"\n")[:-1] if path.exists() else []
-    for number, line in enumerate(lines, 1):
-        if steps or number in (1, len(lines)) or not line.startswith(_OF_STEPS):
-            yield number, line
+    try:
+        handle = open_file(path, os.O_RDONLY)
+    except FileNotFoundError:
+        return
+    with open(handle, "rb") as file:
+        held: tuple[int, bytes] | None = None  # left out, unless it is the last
+        for number, line in enumerate(iter(partial(_line, file), None), 1):
+            held = None
+            if steps or number == 1 or not line.startswith(_OF_STEPS):
+                yield number, line
+            else:
+                held = number, line
+        if held is not None:
+            yield held
+
+
+def _line(file: IO[bytes]) -> bytes | None:
+    """The next line that is whole, empty where it is too long to be one of ours; None at the end."""
+    line = file.readline(_LONGEST)
+    if line.endswith(b"\n"):
+        return line
+    while line and not line.endswith(b"\n"):
+        line = file.readline(_LONGEST)
+    return b"" if line else None
 
 
 def _event(line: bytes) -> dict[str, Any] | None:
+    """What a line says; None of one that no run has written: not JSON, or with counts and times that are none."""
     try:
         event = json.loads(line)
     except (ValueError, RecursionError):
         return None
     if not isinstance(event, dict) or not isinstance(event.get("event"), str):
         return None
-    return event if type(event.get("step")) is int is type(event.get("epoch", 0)) else None
+    now = event.get("time/now", 0)
+    is_time = isinstance(now, (int, float)) and 0 <= now < _YEAR_9999
+    return event if is_time and _is_count(event.get("step")) and _is_count(event.get("epoch", 0)) else None
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and 0 <= value < 2**63
 
 
 def _number(value: Any) -> float | None:
     if value in ("nan", "inf", "-inf"):
         return float(value)
-    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
-
-
-def _settings(run: Run) -> dict[str, str]:
-    """The run's config, read as YAML alone: that of an older version may not be a config today."""
-    path = run.folder / "config.yaml"
-    return settings(run.config_text(), str(path)) if path.is_file() else {}
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+        return None
+    try:
+        return float(value)
+    except OverflowError:  # JSON's whole numbers have no bound
+        return math.copysign(math.inf, value)

@@ -6,7 +6,8 @@ with the data, though a run goes on in the middle of an epoch with every score.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping, Set
 from pathlib import Path
 
 from tdt.train import checkpoint
@@ -40,12 +41,22 @@ class Rows:
     def prune(self, steps: Iterable[int]) -> None:
         """Remove the files that none of the checkpoints of `steps` goes on from."""
         kept = list(steps)
-        if self.folder.is_dir() and all(step in self._first for step in kept):
+        if all(step in self._first for step in kept):
             self._first = {step: self._first[step] for step in kept}
-            first = min(self._first.values())
-            for path in self.folder.glob("*.safetensors"):
-                if int(path.stem) < first:
-                    path.unlink(missing_ok=True)
+            self._remove(lambda step: step < min(self._first.values()))
+
+    def clean(self, parts: Mapping[int, Set[int]]) -> None:
+        """Remove the files that no checkpoint needs. parts: for each step that has one, the files that it goes on from."""
+        needed = set().union(*parts.values())
+        self._first = {step: min((step, *files)) for step, files in parts.items()}
+        self._remove(lambda step: step not in needed)
+
+    def _remove(self, is_over: Callable[[int], bool]) -> None:
+        """What is named otherwise, and folders, are somebody else's."""
+        for path in self.folder.glob("*.safetensors"):
+            step = int(path.stem) if re.fullmatch("[0-9]{8,19}", path.stem) else None
+            if step is not None and path == self._file(step) and path.is_file() and is_over(step):
+                path.unlink(missing_ok=True)
 
     def _file(self, step: int) -> Path:
         return self.folder / f"{step:08d}.safetensors"

@@ -9,7 +9,8 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Mapping
+import warnings
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from io import FileIO
 from pathlib import Path
@@ -17,9 +18,16 @@ from typing import Any
 
 from tdt.train._lock import Locked, lock
 from tdt.train.checkpoint import CheckpointError, CheckpointStore
-from tdt.utils._files import fsync_folder
+from tdt.utils._files import fsync_folder, read_file, remove_temporary, replace_file
 
 ROOT = "runs"
+# The names in a run's folder that are tdt's own.
+_OWN = re.compile(
+    r"run\.lock|config\.yaml|env\.json|metrics\.jsonl|events\.out\.tfevents\..+|checkpoints|projector_config\.pbtxt"
+    r"|[0-9]{5,}|\..+\.[0-9]+\.tmp",
+    re.DOTALL,
+)
+_DELETED = re.compile(r"\.[0-9]+\.[0-9]+\.deleted")  # a run that is being deleted
 
 
 class RunError(Exception):
@@ -69,13 +77,14 @@ class Run:
         return run
 
     def _describe(self, config_text: str, extra: Mapping[str, Any]) -> None:
-        with open(self.folder / "config.yaml", "x", encoding="utf-8") as file:
-            file.write(config_text)
+        config = self.folder / "config.yaml"
+        if config.exists():
+            raise FileExistsError
         from tdt.train._environment import environment  # on use: it loads importlib.metadata and subprocess
 
         record = json.dumps(environment() | dict(extra), indent=2)
-        (self.folder / "env.json").write_text(record + "\n", encoding="utf-8")
-        fsync_folder(self.folder)
+        replace_file(self.folder / "env.json", record.encode() + b"\n")
+        replace_file(config, config_text.encode())  # last, and whole or not at all: with it the folder is a run
         fsync_folder(self.folder.parent)
 
     @classmethod
@@ -92,9 +101,21 @@ class Run:
     @classmethod
     def all(cls, root: str | os.PathLike[str] = ROOT) -> list[Run]:
         """Every run under `root`, by name and number."""
-        names = sorted(path for path in Path(root).iterdir() if path.is_dir()) if Path(root).is_dir() else []
+        names = _folders(Path(root))
         folders = (name / str(number) for name in names for number in _numbers(name))
         return [cls(folder) for folder in folders if _is_run(folder)]
+
+    @classmethod
+    def open_exactly(cls, where: str | os.PathLike[str], root: str | os.PathLike[str] = ROOT) -> Run:
+        """The run `name/n` or at a path, also one that was killed before it had a config. RunError for a bare name, which
+        stands for the newest."""
+        for path in (Path(where), Path(root, where)):
+            if re.fullmatch("[1-9][0-9]*", path.name) and path.is_dir() and not _is_run(path) and _is_remnant(path):
+                return cls(path)
+        run = cls.open(where, root)
+        if run.folder not in (Path(where), Path(root, where)):
+            raise RunError(f"{where} stands for the newest run of that name; say which one, as {run.name}")
+        return run
 
     @property
     def name(self) -> str:
@@ -107,13 +128,40 @@ class Run:
 
     def config_text(self) -> str:
         """The resolved config that the run was made with."""
-        return (self.folder / "config.yaml").read_text(encoding="utf-8")
+        path = self.folder / "config.yaml"
+        try:
+            return read_file(path).decode()
+        except UnicodeDecodeError as error:
+            raise RunError(f"{path}: is no UTF-8 text: {error}") from error
 
     def rewrite_config(self, text: str) -> None:
         """Keep another config from here on. Only for who holds the lock."""
-        temporary = self.folder / f".config.{os.getpid()}.tmp"
-        temporary.write_text(text, encoding="utf-8")
-        os.replace(temporary, self.folder / "config.yaml")
+        replace_file(self.folder / "config.yaml", text.encode())
+
+    def check_links(self) -> None:
+        """RunError for a link in the place of a file or folder that tdt writes to, which may lead out of the run."""
+        for path in self._walk():
+            if path.is_symlink():
+                raise RunError(
+                    f"{path} is a link, and a run is written to in its own folder alone: put what it leads to in its place"
+                )
+
+    def clean(self) -> None:
+        """Remove what a killed process left half-written. Only for who holds the lock."""
+        remove_temporary(self.folder)
+
+    def size(self) -> int:
+        """Bytes of all its files, of links not what they lead to."""
+        return sum(path.lstat().st_size for path in self._walk() if path.is_symlink() or path.is_file())
+
+    def _walk(self) -> Iterator[Path]:
+        """All that is of tdt in the folder, and what is below; no link is followed."""
+        for path in sorted(self.folder.iterdir()):
+            if _OWN.fullmatch(path.name):
+                yield path
+                if path.is_dir() and not path.is_symlink():
+                    for place, folders, names in os.walk(path):
+                        yield from (Path(place, name) for name in (*folders, *names))
 
     def lock(self) -> Run:
         """Make this process the one that trains here. Raises RunError while another one does."""
@@ -130,19 +178,38 @@ class Run:
             self._lock = None
 
     def delete(self) -> None:
-        """Remove the run, which must be locked, with everything in it.
+        """Remove the run, which must be locked, with everything in it; of links, in it or in its place, the links alone.
 
-        RunError where the folder is no run's own: it lacks what every run has. First it gets a name that is no run's, so
-        that a deletion cut short leaves no half of a run behind.
+        RunError where the folder may hold more than a run. First it gets a name that is no run's, so that a deletion cut
+        short leaves no half of a run behind; `remove_deleted` goes on with it. OSError says what could not be removed.
         """
+        if self.folder.is_symlink():
+            self.folder.unlink()
+            return
         assert self._lock is not None
-        lacking = [name for name in ("config.yaml", "env.json") if not (self.folder / name).is_file()]
-        if lacking or self.folder.is_symlink():
-            what = "is a link" if self.folder.is_symlink() else f"has no {lacking[0]}"
-            raise RunError(f"{self.folder} {what}: it may hold more than a run; remove it by hand")
+        self._check_only_a_run()
         doomed = self.folder.with_name(f".{self.folder.name}.{os.getpid()}.deleted")
         self.folder.rename(doomed)
-        shutil.rmtree(doomed)
+        _remove(doomed)
+
+    def _check_only_a_run(self) -> None:
+        """RunError for a folder that lacks what every run has, and is more than one that was killed at its beginning."""
+        lacking = [name for name in ("config.yaml", "env.json") if not (self.folder / name).is_file()]
+        foreign = sorted(name for name in os.listdir(self.folder) if not _OWN.fullmatch(name))
+        if not os.path.lexists(self.folder / "run.lock"):
+            foreign.append("no run.lock")
+        if lacking and foreign:
+            what = f"{self.folder} has no {lacking[0]}: it may hold more than a run (it has {foreign[0]})"
+            raise RunError(f"{what}; remove it by hand")
+
+    def lock_to_delete(self) -> Run:
+        """As `lock`, for `delete`: a link in the place of the lock is removed, one in the place of the folder is not locked."""
+        if self.folder.is_symlink():
+            return self
+        self._check_only_a_run()
+        if (self.folder / "run.lock").is_symlink():
+            (self.folder / "run.lock").unlink()
+        return self.lock()
 
     def __enter__(self) -> Run:
         return self
@@ -174,6 +241,33 @@ def find_checkpoint(where: str | os.PathLike[str], root: str | os.PathLike[str] 
     raise CheckpointError(f"{run.folder} has no checkpoint: the run has not come to its first{advice}")
 
 
+def remove_deleted(root: Path) -> list[str]:
+    """Go on with deletions of runs under `root` that were cut short; what still cannot be removed, and why."""
+    failed = []
+    found = [folder / name for folder in _folders(root) for name in _names(folder) if _DELETED.fullmatch(name)]
+    for folder in found:
+        try:
+            _remove(folder)
+        except FileNotFoundError:
+            continue  # another process removes it
+        except OSError as error:
+            failed.append(f"{error.filename}: {error.strerror}")
+    return failed
+
+
+def _remove(doomed: Path) -> None:
+    try:
+        if doomed.is_symlink():
+            doomed.unlink()
+        else:
+            shutil.rmtree(doomed)
+    except OSError as error:
+        rest = f"could not be removed: {error.strerror}; the rest of the run is in {doomed}"
+        raise OSError(
+            error.errno, f"{rest}; tdt runs delete and tdt runs list go on with it", error.filename
+        ) from error
+
+
 def _checked(name: str) -> str:
     if re.fullmatch(r"\w[\w.+=,@-]{0,99}", name):
         return name
@@ -200,14 +294,34 @@ def _claim(folder: Path) -> Path:
 
 
 def _numbers(parent: Path) -> list[int]:
-    if not parent.is_dir():
+    return sorted(int(name) for name in _names(parent) if re.fullmatch(r"[1-9][0-9]*", name))
+
+
+def _names(folder: Path) -> list[str]:
+    """Those in `folder`, if it is one; warns where they cannot be read, since one folder must not hide all others."""
+    try:
+        return os.listdir(folder)
+    except (FileNotFoundError, NotADirectoryError):
         return []
-    return sorted(int(path.name) for path in parent.iterdir() if re.fullmatch(r"[1-9][0-9]*", path.name))
+    except OSError as error:
+        warnings.warn(f"{folder}: cannot be read: {error.strerror}")
+        return []
 
 
 def _is_run(folder: Path) -> bool:
     """Whether there is something to go on with: not where the disk was full before the config was written."""
-    return (folder / "checkpoints").exists() or all((folder / part).exists() for part in ("run.lock", "config.yaml"))
+    there = os.path.lexists  # which says no where a folder may not be entered, and has no link followed
+    return there(folder / "checkpoints") or all(there(folder / part) for part in ("run.lock", "config.yaml"))
+
+
+def _is_remnant(folder: Path) -> bool:
+    """Whether it is what a run leaves that is killed before it has a config."""
+    names = os.listdir(folder)
+    return "run.lock" in names and all(_OWN.fullmatch(name) for name in names)
+
+
+def _folders(root: Path) -> list[Path]:
+    return sorted(path for path in root.iterdir() if path.is_dir()) if root.is_dir() else []
 
 
 def _not_found(where: str, root: Path) -> str:

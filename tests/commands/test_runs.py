@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import re
 import time
 from pathlib import Path
@@ -151,6 +152,7 @@ def test_what_is_torn_missing_or_strange_is_passed_over(work, capsys):
     code, out, err = run(capsys, "show", "net/2")
     assert code == 0 and re.search(r"^valid/loss +0\.3000 +20 +nan  █▁$", out, re.M)
     assert err == "runs/net/2/metrics.jsonl: lines that say nothing, left out: 7, 8, 9\n"
+    assert run(capsys)[2] == err
     assert run(capsys, "compare", "net/1", "net/2", "net/3")[0] == 0
     assert re.search(r"^net/3  killed +0 s +0", run(capsys)[1], re.M)
 
@@ -184,8 +186,8 @@ def test_what_may_be_more_than_a_run_stays(work, capsys):
     code, _, err = run(capsys, "delete", ".", "--yes")
     assert code == 2 and "has no config.yaml: it may hold more than a run" in err and (work / "mine.txt").exists()
     (work / "link").symlink_to(work / "runs/net/1")
-    assert run(capsys, "delete", "link", "--yes")[0] == 2
-    assert (work / "runs/net/1/config.yaml").exists()
+    assert run(capsys, "delete", "link", "--yes")[0] == 0
+    assert (work / "runs/net/1/config.yaml").exists() and not (work / "link").is_symlink()
 
 
 def test_which_way_is_better_is_known_of_every_metric():
@@ -225,3 +227,108 @@ def test_a_sparkline_has_a_width_and_gaps(monkeypatch):
     assert sparkline([1, float("inf"), 1], 1, 1) == "▁ ▁"
     monkeypatch.setattr("sys.stdout", io.TextIOWrapper(io.BytesIO(), encoding="ascii"))
     assert sparkline([0, 1], 0, 1) == "_#"
+
+
+NOW = b'{"event": "Validated", "step": 30, "epoch": 2, "time/now": %s, "valid/accuracy": %s}\n'
+ODD = {
+    "NaN": NOW % (b"NaN", b"NaN"),
+    "infinite": NOW % (b"1e999", b"-1e999"),
+    "huge": NOW % (b"1" * 400, b"9" * 400) + NOW % (b"253402300800", b"1" * 5000),
+    "counts": NOW.replace(b"30", b"9" * 30) % (b"1", b"1") + NOW.replace(b"30", b"-1") % (b"1", b"1"),
+    "no UTF-8": b"\xff\xfe\n" + NOW % (b"1", b"0.5"),
+    "giant": b"x" * (3 << 20) + b"\n" + b'{"event": "' + b"y" * (2 << 20) + b'", "step": 1}\n',
+    "deep": b"[" * 100_000 + b"\n",
+}
+
+
+@pytest.mark.parametrize("odd", ODD)
+def test_an_odd_log_hides_no_other_run(work, capsys, odd: str):
+    (work / "runs/net/2/metrics.jsonl").write_bytes(ODD[odd])
+    for arguments in ([], ["--by", "valid/accuracy"], ["--json"]):
+        code, out, err = run(capsys, *arguments)
+        assert code == 0 and "net/1" in out and "net/2" in out and len(err) < 500
+    assert "runs/net/2/metrics.jsonl: lines that say nothing, left out: 1" in err
+    for arguments in (["show", "net/2"], ["compare", "net/1", "net/2", "--all"], ["diff", "net/1", "net/2"]):
+        assert run(capsys, *arguments)[0] == 0
+
+
+@pytest.mark.parametrize("name", ["metrics.jsonl", "run.lock", "config.yaml"])
+@pytest.mark.parametrize("kind", ["folder", "pipe", "link"])
+def test_a_file_that_is_none_is_named_and_hides_no_other_run(work, capsys, name: str, kind: str):
+    path = Path("runs/net/2", name)
+    path.unlink()
+    {"folder": path.mkdir, "pipe": lambda: os.mkfifo(path), "link": lambda: path.symlink_to("/dev/zero")}[kind]()
+    code, out, err = run(capsys)
+    assert code == 0 and "net/1" in out and "net/2" in out
+    assert err.startswith((f"{path}: is ", f"{path}: Is a directory"))
+    found = json.loads(run(capsys, "--json")[1])["runs"]
+    assert [len(one["faults"]) for one in found] == [0, 1]
+    assert run(capsys, "compare", "net/1", "net/2")[0] == 0
+
+
+def test_a_folder_that_cannot_be_read_hides_no_run(work, capsys, monkeypatch):
+    (work / "runs/secret").mkdir()
+    listdir = os.listdir
+
+    def refuse(path: Any) -> list[str]:
+        if str(path).endswith("secret"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return listdir(path)
+
+    monkeypatch.setattr(os, "listdir", refuse)
+    with pytest.warns(UserWarning, match="runs/secret: cannot be read: Permission denied"):
+        assert "net/1" in run(capsys)[1]
+
+
+def test_names_that_are_no_text_are_no_traceback(work, capsys):
+    os.mkdir(b"runs/\xff")
+    os.makedirs(b"runs/net/2/checkpoints/\xff.safetensors")
+    for arguments in ([], ["show", "net/2"], ["delete", "net/2", "--yes"]):
+        assert run(capsys, *arguments)[0] == 0
+    assert not (work / "runs/net/2").exists()
+
+
+@pytest.mark.parametrize("left", [("run.lock",), ("run.lock", "config.yaml"), ("run.lock", ".config.yaml.7.tmp")])
+def test_a_run_that_was_killed_at_its_beginning_can_be_deleted(work, capsys, left: tuple[str, ...]):
+    folder = work / "runs/net/3"
+    folder.mkdir()
+    for name in left:
+        (folder / name).touch()
+    assert run(capsys, "delete", "net/3", "--yes")[0] == 0
+    assert not folder.exists()
+
+
+def test_a_deletion_that_fails_says_what_is_left_and_is_gone_on_with(work, capsys, monkeypatch):
+    unlink = os.unlink
+
+    def refuse(path: Any, **options: Any) -> None:
+        if str(path).endswith("env.json"):
+            raise PermissionError(1, "Operation not permitted", str(path))
+        unlink(path, **options)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "unlink", refuse)
+        code, _, err = run(capsys, "delete", "net/2", "--yes")
+        [rest] = (work / "runs/net").glob(".*")
+        assert code == 1 and f"the rest of the run is in {rest.relative_to(work)}" in err
+        code, out, err = run(capsys)
+        assert code == 0 and "net/2" not in out and "env.json: could not be removed: Operation not permitted" in err
+    assert run(capsys)[2] == "" and not rest.exists()
+    assert [path.name for path in (work / "runs/net").iterdir()] == ["1"]
+
+
+def test_of_links_in_a_run_the_links_alone_are_deleted(work, capsys):
+    outside = work / "outside"
+    (outside / "folder").mkdir(parents=True)
+    (outside / "file").write_text("mine")
+    (outside / "folder" / "file").write_text("mine")
+    for name in ("run.lock", "metrics.jsonl"):
+        (work / "runs/net/2" / name).unlink()
+        (work / "runs/net/2" / name).symlink_to(outside / "file")
+    (work / "runs/net/2/checkpoints").symlink_to(outside / "folder")
+    assert run(capsys, "delete", "net/2", "--yes")[0] == 0
+    assert not (work / "runs/net/2").exists()
+    (work / "runs/net/2").symlink_to(work / "runs/net/1")
+    assert run(capsys, "delete", "net/2", "--yes") == (0, "", "runs/net/2  a link\ndeleted 1 run\n")
+    assert (work / "runs/net/1/config.yaml").exists() and not (work / "runs/net/2").is_symlink()
+    assert [path.read_text() for path in (outside / "file", outside / "folder" / "file")] == ["mine", "mine"]
