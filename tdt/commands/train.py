@@ -40,6 +40,9 @@ Resume = Annotated[
 RunDir = Annotated[
     Path | None, typer.Option("--run-dir", metavar="DIR", help="The run's own folder, instead of ROOT/name/number.")
 ]
+ChangedData = Annotated[
+    bool, typer.Option("--changed-data", help="With --resume: go on though the files of the data have changed.")
+]
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Show layers, shapes, parameters, multiply-adds and steps; train nothing.")
 ]
@@ -55,18 +58,25 @@ def train(
     device: Device = None,
     run_dir: RunDir = None,
     runs_root: Root = Path("runs"),
+    changed_data: ChangedData = False,
     dry_run: DryRun = False,
     verbose: Verbose = False,
     trust: Trust = False,
     traceback: Traceback = False,
 ) -> int:
     """Train what a config declares, or go on with a run."""
+    if not dry_run:
+        from tdt.train.launchers import check_one_process
+
+        check_one_process()
     if resume is not None:
         written = [*([config] if config else []), *(overrides or ()), *([f"device={device}"] if device else ())]
         _check_resume(resume, written, run_dir is not None or dry_run, runs_root)
         from tdt.train.session import Session
 
-        session = Session.resume(resume, root=runs_root, overrides=written)
+        session = Session.resume(resume, root=runs_root, overrides=written, changed_data=changed_data)
+    elif changed_data:
+        raise typer.BadParameter("--changed-data is for a run that goes on: give --resume RUN with it")
     else:
         checked = _read(config, [*(overrides or ()), *([f"device={device}"] if device else ())])
         if dry_run:
@@ -121,6 +131,8 @@ def _train(session: Session, root: Path, verbose: bool) -> int:
 
         console.say(_tables.groups(session.parts))
     if session.complete:
+        for notice in session.notices:
+            console.say(notice)
         console.say(f"this run is complete; to score it: tdt eval {_arguments(session.run, root)}")
         return 0
     outcome = session.train(console, at_once=console.restore)

@@ -28,6 +28,7 @@ from tdt.train.config import Component, Config, ConfigErrors, Draft, InitRule, P
 from tdt.train.config.config import SPLITS
 from tdt.train.config.metrics import Measure
 from tdt.train.data import Split, batch_of, make_loader, open_splits
+from tdt.train.data_files import source_files
 from tdt.train.freezing import KEY as FREEZE
 from tdt.train.freezing import freeze
 from tdt.train.length import Length
@@ -68,6 +69,7 @@ class Parts:
     average: Average | None = None
     facts: dict[str, Any] = dataclasses.field(default_factory=dict)  # of the data: `Split.facts`
     channels_last: bool = False  # whether the model takes images in that memory format
+    files: dict[str, list[str]] = dataclasses.field(default_factory=dict)  # those that each split's samples come from
 
     @property
     def scored(self) -> nn.Module:
@@ -301,6 +303,7 @@ def _add_loader(parts: Parts, name: str, split: Split, training: bool, errors: C
     data = parts.config.data
     trains = training and name == "train"
     generators = (parts.data_generator, parts.augment_generator) if trains else ()
+    parts.files[name] = source_files(split.dataset)
     try:
         parts.loaders[name] = make_loader(split, data.loader if trains else data.eval_loader, *generators)
     except REFUSALS as error:

@@ -8,6 +8,7 @@ A sample is (input, target); with several inputs (a, b, target), ({"a": …, "b"
     state_dict()           what it learnt from the training rows (means, a vocabulary), as JSON can hold it;
     load_state_dict(state) the other splits of a run, and its checkpoints, go by that state
     restored(state, …)     a class method: as the constructor with this state, without the files
+    source_files()         the paths of the files that its samples come from, by which a resumed run sees that they changed
     blank(…)               a class method: as the constructor, without the files: zeros
 """
 

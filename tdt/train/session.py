@@ -15,19 +15,24 @@ from tdt.train._environment import versions
 from tdt.train._failures import NonFiniteLoss, StepError, Stopped, reason
 from tdt.train._signals import StopRequest
 from tdt.train.build import Parts, build
-from tdt.train.checkpoint import CheckpointError
+from tdt.train.checkpoint import CheckpointError, load_meta
 from tdt.train.config import Config, Draft, loads
+from tdt.train.config.writer import settings
+from tdt.train.data_files import differences as differences_of_data
+from tdt.train.data_files import fingerprints
 from tdt.train.evaluation import evaluate
 from tdt.train.events import Event, Events, MetricsLog, Notice, RunStopped, TensorBoardLog, TestDone
+from tdt.train.launchers import check_one_process
 from tdt.train.length import Length
 from tdt.train.metrics import tagged
 from tdt.train.precision import default_dtype
 from tdt.train.resuming import differences, refused
 from tdt.train.run import ROOT, Run, RunError, find_checkpoint
 from tdt.train.showing.model_log import ModelLog
-from tdt.train.state import data_state, fitting, is_over, load_model, load_run
+from tdt.train.state import data_state, fitting, is_over, load_model, load_run, parts_of_metrics, unpack_draws
 from tdt.train.trainer import Trainer
 from tdt.train.warm_start import warm_start
+from tdt.utils._files import read_file
 
 
 @dataclass(frozen=True)
@@ -52,6 +57,9 @@ class Outcome:
 class Session:
     """A run that this process trains. Use `start` or `resume`, then `train`; as a context it lets go of the run.
 
+    parts: what the config declares; those of a resumed run are as its last checkpoint has them. saved: that checkpoint.
+    changes: what the resumed run was given, or found, to be another one than before; notices: what else to know about it.
+
     >>> import tempfile
     >>> from tdt.train.config import load
     >>> with Session.start(load("digits-mlp", ["train.epochs=1"]), root=tempfile.mkdtemp()) as session:
@@ -59,9 +67,21 @@ class Session:
     'done'
     """
 
-    def __init__(self, run: Run, parts: Parts, saved: Saved | None, fresh: bool, changes: Sequence[str] = ()):
-        self.run, self.parts, self.saved, self.fresh, self.changes = run, parts, saved, fresh, changes
+    def __init__(
+        self,
+        run: Run,
+        parts: Parts,
+        saved: Saved | None,
+        fresh: bool,
+        changes: Sequence[str] = (),
+        notices: Sequence[str] = (),
+    ):
+        self.run, self.parts, self.saved, self.fresh = run, parts, saved, fresh
+        self.changes, self.notices = changes, notices
         self.store = run.checkpoints(parts.config.checkpoint.keep)
+        self.data_files = fingerprints(parts.files, saved.meta.get("data_files", {}) if saved else {})
+        self._events = Events()
+        self._trainer: Trainer | None = None
 
     @classmethod
     def start(
@@ -71,7 +91,9 @@ class Session:
         root: str | os.PathLike[str] = ROOT,
         folder: str | os.PathLike[str] | None = None,
     ) -> Session:
-        """A new run `root/<name>/<n>`, or in `folder`. ConfigError, before there is a folder, with all that is wrong."""
+        """A new run `root/<name>/<n>`, or in `folder`. ConfigError, before there is a folder, with all that is wrong; RunError
+        where a launcher has started several processes."""
+        check_one_process()
         # NumPy's BLAS is on one thread from here on, not from the first kernel: products have the same bits throughout.
         tdt.set_num_threads(tdt.get_num_threads())
         parts = build(config)
@@ -81,19 +103,30 @@ class Session:
 
     @classmethod
     def resume(
-        cls, where: str | os.PathLike[str], *, root: str | os.PathLike[str] = ROOT, overrides: Sequence[str] = ()
+        cls,
+        where: str | os.PathLike[str],
+        *,
+        root: str | os.PathLike[str] = ROOT,
+        overrides: Sequence[str] = (),
+        changed_data: bool = False,
     ) -> Session:
         """Go on with a run from its last checkpoint; one that was killed before its first starts again.
 
-        overrides: `key=value` of what may differ from here on (`resuming.ALLOWED`); the run keeps it. RunError if there is
-        no such run, another process trains it, or an override is refused; CheckpointError if the checkpoint is damaged.
+        `parts` have the checkpoint's weights and buffers, and the states of optimizer, schedulers, loaders and generators.
+        overrides: `key=value` of what may differ from here on (`resuming.ALLOWED`); the run keeps it. changed_data: go on
+        also where the files of its data have changed.
+        RunError if there is no such run, another process trains it, a launcher has started several processes, an override
+        is refused, or the data have changed; CheckpointError if the checkpoint is damaged.
         """
+        check_one_process()
         if wrong := refused(overrides):
             raise RunError("\n".join(wrong))
-        run = Run.open(where, root).lock()
+        run = Run.open(where, root)
+        run.check_links()
+        run.lock()
         with ExitStack() as failing:
             failing.callback(run.close)
-            run.checkpoints().clean()
+            run.clean()
             saved = _last(run)
             text = saved.meta["config"] if saved else run.config_text()
             file = str(run.folder / "config.yaml")
@@ -105,10 +138,35 @@ class Session:
                 warm_start(parts, root)
             if saved and changes:
                 _check_longer(parts, saved.meta["step"])
+            session = cls(run, parts, saved, False, changes, _config_edits(run, saved) if saved else ())
+            if saved:
+                session._check_data(changed_data)
+                session._unpack(saved)
             if changes:
                 run.rewrite_config(config.resolved())
             failing.pop_all()
-        return cls(run, parts, saved, False, changes)
+        return session
+
+    def _check_data(self, changed: bool) -> None:
+        """RunError where the files of the data are others than before, unless that is wanted: then it is a change."""
+        assert self.saved is not None
+        lines = differences_of_data(self.saved.meta.get("data_files", {}), self.data_files)
+        if lines and not changed:
+            told = "; ".join(lines)
+            raise RunError(
+                f"{told}: the run would not end as if it had not been stopped. Put the data back as they were, or go on "
+                "with them as they are: --changed-data"
+            )
+        self.changes = [*self.changes, *lines]
+
+    def _unpack(self, saved: Saved) -> None:
+        """Make the parts what they were at the checkpoint."""
+        self._trainer = Trainer(self.parts, self._events, self.store, self._describe())
+        with fitting(saved.path):
+            self._trainer.resume(saved.tensors, saved.meta)
+        with suppress(CheckpointError):  # one that is damaged says itself what it is, where it is read
+            files = {step: self.store.path(step) for step in self.store.steps()}
+            self._trainer.rows.clean({step: parts_of_metrics(load_meta(path)) for step, path in files.items()})
 
     @property
     def complete(self) -> bool:
@@ -118,17 +176,19 @@ class Session:
         with fitting(self.saved.path):
             if not is_over(self.parts, self.saved.meta):
                 return False
-        log = self.run.folder / MetricsLog.NAME
-        return log.exists() and '"reason": "done"' in log.read_text(encoding="utf-8")
+        try:
+            return b'"reason": "done"' in read_file(self.run.folder / MetricsLog.NAME)
+        except FileNotFoundError:
+            return False
 
     def train(self, *listeners: Callable[[Event], object], at_once: Callable[[], object] = lambda: None) -> Outcome:
-        """Train to the end, or until SIGINT or SIGTERM; then the model gets the best weights, else the last, and is tested.
+        """Train to the end, or until SIGINT, SIGTERM or SIGHUP; then test the model with the best weights, else the last.
 
         listeners: hear every event beside the logs. at_once: called before a second signal ends the process.
         Raises NonFiniteLoss and StepError, with a note on which checkpoint was kept; CheckpointError and OSError where
         the disk is full or fails.
         """
-        events = Events()
+        events = self._events
         with ExitStack() as stack:
             stack.enter_context(default_dtype(self.parts.config.dtype))
             stop = stack.enter_context(StopRequest(at_once))
@@ -136,12 +196,11 @@ class Session:
             shown = self._open_logs(events)
             for listener in listeners:
                 events.subscribe(listener)
-            trainer = Trainer(self.parts, events, self.store, self._describe())
+            trainer = self._trainer or Trainer(self.parts, events, self.store, self._describe())
             trainer.hear = shown.see
             if self.saved:
-                with fitting(self.saved.path):
-                    trainer.resume(self.saved.tensors, self.saved.meta)
-                for change in self.changes:
+                unpack_draws(self.parts, self.saved.tensors, self.saved.meta)
+                for change in (*self.changes, *self.notices):
                     events.emit(Notice(step=trainer.step, text=change))
                 if self.changes:  # kept from here on, whatever comes
                     trainer.saved_at = None
@@ -169,7 +228,7 @@ class Session:
             ended("interrupted", stop.reason)
             return Outcome(stop.reason)
         except Exception as error:
-            if isinstance(error, (NonFiniteLoss, StepError)):
+            if isinstance(error, (NonFiniteLoss, StepError, MemoryError)):
                 error.add_note(self._kept())
             with suppress(OSError):  # the disk may be what failed, and `error` says so
                 ended("non-finite" if isinstance(error, NonFiniteLoss) else "failed", reason(error))
@@ -190,7 +249,12 @@ class Session:
         return shown
 
     def _describe(self) -> dict[str, Any]:
-        return {"config": self.parts.config.resolved(), "data": self.parts.facts, **_circumstances()}
+        return {
+            "config": self.parts.config.resolved(),
+            "data": self.parts.facts,
+            "data_files": self.data_files,
+            **_circumstances(),
+        }
 
     def _restore(self) -> Path:
         """Put the best weights, else the last, into the model; returns the checkpoint that they are from."""
@@ -228,13 +292,35 @@ def _last(run: Run) -> Saved | None:
     try:
         return Saved(path, *load_run(path))
     except CheckpointError as error:
-        files = {step: store.folder / f"step-{step:08d}.safetensors" for step in store.steps()}
+        files = {step: store.path(step) for step in store.steps()}
         same = [step for step, file in files.items() if file.samefile(path)]
         before = [step for step in files if step not in same]
-        if before:
+        if before and error.damaged:
             damaged = " ".join(map(str, dict.fromkeys([path, *(files[step] for step in same)])))
             error.add_note(f"to go on from the checkpoint before it, of step {before[-1]}, remove {damaged}")
         raise
+
+
+def _config_edits(run: Run, saved: Saved) -> list[str]:
+    """What to say where the run's own config.yaml is another one than the checkpoint's, which the run goes on with."""
+    path = run.folder / "config.yaml"
+    try:
+        written, kept = (settings(text, str(path)) for text in (run.config_text(), saved.meta["config"]))
+    except (FileNotFoundError, RunError):
+        return []
+    keys = [key for key in dict.fromkeys((*kept, *written)) if kept.get(key) != written.get(key)]
+    if not keys:
+        return []
+    shown = [f"{key}: {kept.get(key, 'not set')} → {written.get(key, 'not set')}" for key in keys[:3]]
+    more = f" and {len(keys) - 3} more" * (len(keys) > 3)
+    given = [f"{key}={written.get(key, 'null')}" for key in keys]
+    advice = (
+        refused(given[:1])[0] if refused(given[:1]) else f"give it on the command line: --resume {run.name} {given[0]}"
+    )
+    return [
+        f"{path} was edited ({', '.join(shown)}{more}), which has no effect: a run goes on with the config in its "
+        f"checkpoint; {advice}"
+    ]
 
 
 def _check_longer(parts: Parts, done: int) -> None:

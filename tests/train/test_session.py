@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import random
+import re
 import shutil
 import signal
 import warnings
@@ -14,6 +16,7 @@ from typing import Any
 import pytest
 
 import tdt
+from tdt import cli
 from tdt.train import checkpoint, history
 from tdt.train._failures import NonFiniteLoss
 from tdt.train._signals import StopRequest, exit_code
@@ -320,3 +323,178 @@ def test_a_run_starts_from_the_average_that_another_one_is_scored_by(tmp_path):
     with Session.start(config, root=tmp_path) as session:
         averaged = checkpoint.load(source)[0]["ema/1.weight"]
         assert session.parts.model.state_dict()["1.weight"].numpy().tobytes() == averaged.tobytes()
+
+
+EVERY = SMALL.replace("epochs: 2", "epochs: 2, ema: 0.5") + "checkpoint: {every: 4 steps}\n"
+
+
+def test_a_resumed_session_has_the_weights_of_its_checkpoint_at_once(tmp_path):
+    with pytest.raises(Stop):
+        run(tmp_path, crash_at(14), text=EVERY)
+    with Session.resume("small", root=tmp_path) as session:
+        tensors, meta = checkpoint.load(session.run.folder / "checkpoints" / "last.safetensors")
+        assert meta["step"] == 12
+        for name, value in session.parts.model.state_dict().items():
+            assert value.numpy().tobytes() == tensors[f"model/{name}"].tobytes()
+        for name, value in session.parts.average.model.state_dict().items():
+            assert value.numpy().tobytes() == tensors[f"ema/{name}"].tobytes()
+        moments = [state["exp_avg"] for state in session.parts.optimizer.state.values()]
+        saved = [array for name, array in tensors.items() if name.startswith("optimizer/exp_avg/")]
+        assert sorted(m.numpy().tobytes() for m in moments) == sorted(array.tobytes() for array in saved)
+        assert tdt.default_generator.get_state().numpy().tobytes() == tensors["rng/default"].tobytes()
+
+
+def test_what_is_drawn_and_read_before_a_resumed_training_changes_nothing(tmp_path):
+    text = EVERY.replace('"Linear', 'Dropout(0.5), "Linear')
+    last = run(tmp_path / "whole", text=text) / "checkpoints" / "last.safetensors"
+    with pytest.raises(Stop):
+        run(tmp_path / "cut", crash_at(14), text=text)
+    with Session.resume("small", root=tmp_path / "cut") as session:
+        tdt.rand(3)
+        next(iter(session.parts.loaders["train"]))
+        session.train()
+        ours = checkpoint.load(session.run.folder / "checkpoints" / "last.safetensors")[0]
+    assert all(ours[name].tobytes() == array.tobytes() for name, array in checkpoint.load(last)[0].items())
+
+
+@pytest.mark.parametrize("name", ["metrics.jsonl", "config.yaml", "run.lock", "checkpoints", "checkpoints/rows"])
+def test_a_link_in_a_run_is_refused_before_anything_is_written(tmp_path, name: str):
+    folder = tmp_path / "small" / "1"
+    with pytest.raises(Stop):
+        run(tmp_path, crash_at(12))
+    (tmp_path / "outside").mkdir()
+    for path in (folder, folder / "checkpoints"):
+        assert path.is_dir()
+    where, outside = folder / name, tmp_path / "outside" / "x"
+    if where.exists():
+        where.rename(outside)
+    else:
+        outside.mkdir()
+    before = outside.read_bytes() if outside.is_file() else sorted(os.listdir(outside))
+    where.symlink_to(outside)
+    with pytest.raises(RunError, match=f"{where} is a link, and a run is written to in its own folder alone"):
+        Session.resume("small", root=tmp_path)
+    assert (outside.read_bytes() if outside.is_file() else sorted(os.listdir(outside))) == before
+
+
+def test_an_event_file_that_is_a_link_is_refused(tmp_path):
+    with pytest.raises(Stop):
+        run(tmp_path, crash_at(12))
+    [events] = (tmp_path / "small" / "1").glob("events.*")
+    events.rename(tmp_path / "theirs")
+    events.symlink_to(tmp_path / "theirs")
+    with pytest.raises(RunError, match="is a link"):
+        Session.resume("small", root=tmp_path)
+
+
+def test_logs_that_a_backup_shares_by_hard_links_are_cut_in_the_run_alone(tmp_path):
+    with pytest.raises(Stop):
+        run(tmp_path, crash_at(12))
+    log = tmp_path / "small" / "1" / "metrics.jsonl"
+    os.link(log, tmp_path / "backup")
+    before = log.read_bytes()
+    resumed(tmp_path)
+    assert (tmp_path / "backup").read_bytes() == before and len(log.read_bytes()) > len(before)
+
+
+def test_what_killed_writes_left_behind_is_removed_on_resume(tmp_path):
+    text = SMALL.replace("[accuracy]", "[accuracy, auroc]") + "checkpoint: {every: 2 steps, keep: 1}\n"
+    with pytest.raises(Stop):
+        run(tmp_path, crash_at(13), text=text)
+    folder = tmp_path / "small" / "1"
+    rows = folder / "checkpoints" / "rows"
+    (folder / "00003" / "tag").mkdir(parents=True)
+    left = [folder / "00003" / "tag" / ".tensors.tsv.7.tmp", folder / ".projector_config.pbtxt.7.tmp",
+            rows / "00000099.safetensors", rows / "00000003.safetensors"]  # fmt: skip
+    odd = [rows / "abc.safetensors", rows / "9.safetensors", rows / "00000001.safetensors"]
+    for path in left + odd[:2]:
+        path.touch()
+    odd[2].mkdir()
+    with Session.resume("small", root=tmp_path) as session:
+        assert not any(path.exists() for path in left) and all(path.exists() for path in odd)
+        needed = {int(path.stem) for path in rows.glob("000000[0-9][0-9].safetensors") if path.is_file()}
+        assert needed == {10, 12}
+        session.train()
+
+
+def test_an_unreadable_checkpoint_is_not_to_be_removed_and_a_damaged_one_is(tmp_path, monkeypatch):
+    last = run(tmp_path, text=SMALL + "checkpoint: {every: 4 steps}\n") / "checkpoints" / "last.safetensors"
+
+    def refuse(path: Path, *_: Any, **__: Any) -> Any:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "open", refuse)
+        with pytest.raises(checkpoint.CheckpointError, match="cannot be read: Permission denied") as caught:
+            Session.resume("small", root=tmp_path)
+    assert not hasattr(caught.value, "__notes__")
+    last.write_bytes(last.read_bytes()[:-10])
+    with pytest.raises(checkpoint.CheckpointError, match="damaged") as caught:
+        Session.resume("small", root=tmp_path)
+    assert "to go on from the checkpoint before it" in caught.value.__notes__[0]
+
+
+def test_an_edited_config_is_said_to_have_no_effect(tmp_path):
+    with pytest.raises(Stop):
+        run(tmp_path, crash_at(12))
+    config = tmp_path / "small" / "1" / "config.yaml"
+    written = config.read_text()
+    for old, new, said in (
+        (
+            "epochs: 2",
+            "epochs: 3",
+            "train.epochs: 2 → 3), .*; give it on the command line: --resume small/1 train.epochs=3",
+        ),
+        ("lr=1e-2", "lr=0.5", "optimizer.lr: 0.01 → 0.5), .*; optimizer.lr=0.5: its state is that of the steps so far"),
+        ("name: small", "# a comment\nname: small", None),
+    ):
+        assert old in written
+        config.write_text(written.replace(old, new))
+        with Session.resume("small", root=tmp_path) as session:
+            assert len(session.notices) == (said is not None)
+            assert said is None or re.search(said.replace(")", r"\)"), session.notices[0]), session.notices
+            assert "has no effect" in "".join(session.notices) or said is None
+    config.write_text(written.replace("lr=1e-2", "lr=0.5"))
+    _, seen = resumed(tmp_path)
+    assert [event.text for event in seen if isinstance(event, Notice) and "has no effect" in event.text]
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that is over, with a scheduler."""
+    changes = [
+        "data.test=null",
+        "train.epochs=1",
+        "scheduler={type: OneCycleLR, max_lr: 0.1, total_steps: 9, interval: step}",
+    ]
+    with Session.start(loads(SMALL, "small.yaml", changes), root=tmp_path_factory.mktemp("trained")) as session:
+        session.train()
+    return session.run.folder
+
+
+KEYS = (
+    "data",
+    "optimizer",
+    "metrics",
+    "loaders",
+    "best",
+    "stopping",
+    "settled",
+    "over",
+    "epoch",
+    "versions",
+    "scheduler",
+)
+VALUES: list[Any] = [None, "x", -1, [], {}, {"x": None}, [[None]], 1e400, True]
+
+
+def test_no_metadata_of_a_checkpoint_is_a_traceback(trained):
+    last = trained / "checkpoints" / "last.safetensors"
+    tensors, meta = checkpoint.load(last)
+    places = [(key, inner) for key in KEYS for inner in (None, *(meta[key] if isinstance(meta[key], dict) else ()))]
+    forged = [(*place, value) for place in places for value in VALUES]
+    for key, inner, value in [("data", None, None), *random.Random(0).sample(forged, 12)]:
+        checkpoint.save(last, tensors, meta | {key: value if inner is None else meta[key] | {inner: value}})
+        for arguments in (["train", "--resume", trained], ["eval", last], ["predict", last, "x.png"]):
+            code = cli.run([str(argument) for argument in arguments])  # raises what would be a traceback
+            assert code in (0, 1, 2), (key, inner, value, arguments)

@@ -54,7 +54,7 @@ class NPZ(Arrays):
         classes: list[str] | None = None,
     ) -> None:
         check_split("NPZ", split, valid, test)
-        path = Path(path).expanduser()
+        path = self._path = Path(path).expanduser()
         names = tuple({name: name for name in side} if isinstance(side, list) else side for side in (x, y))
         stored = _read(path, tuple(leaves(names)))
         inputs, targets = mapped(lambda name: _plain(stored[name], path, name), names)
@@ -73,6 +73,10 @@ class NPZ(Arrays):
                 raise ValueError(f"NPZ: {path}: {y} holds {largest}, which is too large for the number of a class; "
                                  "numbers to predict are saved as floats")  # fmt: skip
             self.classes = classes or [str(number) for number in range(largest + 1)]
+
+    def source_files(self) -> list[Path]:
+        """The file that the arrays come from."""
+        return [self._path]
 
 
 def _read(path: Path, names: tuple[str, ...]) -> dict[str, np.ndarray]:

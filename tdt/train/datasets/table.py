@@ -65,8 +65,8 @@ class Table(Arrays):
         delimiter: str | None = None,
     ) -> None:
         check_split("Table", split, valid, test)
-        self._name = str(path)
-        fields, lines = read_rows(Path(path).expanduser(), delimiter)
+        self._name, self._path = str(path), Path(path).expanduser()
+        fields, lines = read_rows(self._path, delimiter)
         apart = [target, *([split_column] if split_column else [])]
         self.groups: dict[str, list[str]] | None = None
         if isinstance(columns, dict) and any(isinstance(group, list) for group in columns.values()):
@@ -86,6 +86,10 @@ class Table(Arrays):
         self._fit(take(fields, train), lines[train], kinds, normalize)
         self._fit_target(target, fields[target], target_type, lines)
         self._encode_rows()
+
+    def source_files(self) -> list[Path]:
+        """The file that the rows come from."""
+        return [self._path]
 
     def _check_columns(self, fields: Mapping[str, Any], names: list[str], target: str, kinds: dict[str, Any]) -> None:
         for name in names:

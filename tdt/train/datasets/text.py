@@ -51,7 +51,8 @@ class Text(Dataset):
         if length < 1 or (stride is not None and stride < 1):
             raise ValueError(f"Text: length and stride are at least 1, got {length} and {stride}")
         self._name = "tdt's own source" if path is None else str(path)
-        whole: Any = own_source() if path is None else _read(Path(path).expanduser())
+        self._path = None if path is None else Path(path).expanduser()
+        whole: Any = own_source() if self._path is None else _read(self._path)
         if tokens == "bytes":
             whole = whole.encode()
         parts = {name: whole[rows[0] : rows[-1] + 1] if len(rows) else whole[:0]
@@ -63,6 +64,10 @@ class Text(Dataset):
                              f"{len(self._text)} {tokens}, fewer than a window of {length} and its target")  # fmt: skip
         fitted_on = whole if split is None else parts["train"]
         self.load_state_dict({"vocabulary": "".join(sorted(set(fitted_on))) if tokens == "characters" else None})
+
+    def source_files(self) -> list[Path]:
+        """The file that the text comes from; none for tdt's own source."""
+        return [] if self._path is None else [self._path]
 
     def state_dict(self) -> dict[str, Any]:
         """What was learnt from the training split: the vocabulary, None for bytes."""

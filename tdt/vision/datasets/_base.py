@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -78,6 +79,7 @@ class FileImages(ImageArrays):
     sizes: dict[str, int]
     shape: tuple[int, ...]
     held_out: int
+    _files: Sequence[Path] = ()  # set by `_load`
 
     def __init__(
         self,
@@ -105,6 +107,10 @@ class FileImages(ImageArrays):
         kept = max(0, len(data) - self.held_out)
         chosen = {"train": slice(kept), "valid": slice(kept, None)}.get(split or "", slice(None))
         super().__init__(data[chosen], targets[chosen], transform, target_transform)
+
+    def source_files(self) -> list[Path]:
+        """The files that the images and labels come from."""
+        return list(self._files)
 
     def _load(self, part: str) -> tuple[np.ndarray, np.ndarray]:
         raise NotImplementedError

@@ -49,6 +49,7 @@ class CIFAR10(FileImages):
         names = self.batches[part]
         paths = [find([name], [self.root / self.folder, self.root]) for name in names]
         if None not in paths:
+            self._files = [path for path in paths if path]
             contents = []
             for path in paths:
                 assert path is not None
@@ -66,6 +67,7 @@ class CIFAR10(FileImages):
             if not self.download:
                 raise missing(type(self).__name__, [self.archive.name], self.root)
             path = fetch(self.archive, self.root)
+        self._files = [path]
         found = {}
         try:
             with tarfile.open(path, "r|gz") as archive:

@@ -104,6 +104,10 @@ class ImageFolder(Dataset):
                             (own[i] for i in share_out(len(own), valid, test, seed)[split])]  # fmt: skip
         self.targets = [number for _, number in self.samples]
 
+    def source_files(self) -> list[str]:
+        """The images' paths."""
+        return [path for path, _ in self.samples]
+
     def _by_class(self) -> list[list[tuple[str, int]]]:
         return [[sample for sample in self.samples if sample[1] == number] for number in range(len(self.classes))]
 

@@ -60,7 +60,8 @@ class MNIST(FileImages):
         paths = [self._path(name) for name in (images, labels)]
         if None in paths:
             raise missing(type(self).__name__, [f"{name}.gz" for name in (images, labels)], self.raw_folder)
-        pixels, numbers = (read_idx(path, dims) for path, dims in zip(paths, (3, 1), strict=True) if path)
+        self._files = [path for path in paths if path]
+        pixels, numbers = (read_idx(path, dims) for path, dims in zip(self._files, (3, 1), strict=True))
         return pixels, numbers.astype(np.int64)
 
     def _path(self, name: str) -> Path | None:
