@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from tdt._backend._malloc import keep_freed_memory
+from tdt._backend.scatter import add_at as add_at
 from tdt._device import CPU, META, device
 
 # A result that is not finite is a value, not an event; np.errstate around each op would cost more than most ops.
@@ -62,6 +63,11 @@ def is_array(value: Any) -> bool:
     return value.__class__ is np.ndarray or (
         hasattr(value, "__cuda_array_interface__") and type(value).__module__.startswith("cupy")
     )
+
+
+def as_array(result: Any) -> Any:
+    """What an op computed: an array of either library, or a sparse one, as it is, NumPy's scalars as 0-d arrays."""
+    return result if is_array(result) or getattr(result, "is_sparse", False) else np.asarray(result)
 
 
 def namespace(array: Any) -> ModuleType:
@@ -189,14 +195,17 @@ def stand_in(shape: tuple[int, ...], np_dtype: Any) -> np.ndarray:
     return np.broadcast_to(np.zeros((), np_dtype), shape)
 
 
-def add_at(out: Any, index: tuple, values: Any) -> None:
-    """`out[index] += values`, where a place that is named several times gets the sum."""
-    if isinstance(out, np.ndarray):
-        np.add.at(out, index, values)
-    else:
-        import cupyx
+def where(xp: Any, condition: Any, x: Any, y: Any) -> Any:
+    """`xp.where` of arrays and scalars of one dtype, in that dtype. CuPy's has no bfloat16 and would give float32."""
+    if xp is np or x.dtype.kind != "V":
+        return xp.where(condition, x, y)
+    return xp.where(condition, _bits(x), _bits(y)).view(x.dtype)
 
-        cupyx.scatter_add(out, index, values)
+
+def _bits(x: Any) -> Any:
+    """Values as integers of their size, among which CuPy chooses without a change."""
+    kind = np.dtype(f"i{x.dtype.itemsize}")
+    return np.asarray(x).view(kind)[()] if isinstance(x, np.generic) else x.view(kind)
 
 
 def byte_bounds(array: Any) -> tuple[int, int]:

@@ -11,6 +11,7 @@ import numpy as np
 
 from tdt import _backend, _dtype
 from tdt._backend.layout import in_order
+from tdt._backend.scatter import add_at
 from tdt._calls import fronts
 from tdt._ops.elementwise._front import refuse_out, tensor_argument
 from tdt._ops.elementwise.select import _copy, _fill
@@ -312,22 +313,10 @@ def _index_put(
     out = x.copy() if out is None else out
     where = _arrays(tensors, dims, x.ndim)
     if accumulate:
-        add_at(xp, out, where, values)
+        add_at(out, where, values)
     else:
         out[where] = values
     return out
-
-
-def add_at(xp: ModuleType, target: Any, where: Any, values: Any) -> None:
-    """target[where] += values, where an element named several times gets every addend."""
-    if xp.__name__ != "numpy":
-        import importlib
-
-        importlib.import_module("cupyx").scatter_add(target, where, values)
-    elif target.dtype == bool:
-        np.logical_or.at(target, where, values)
-    else:
-        np.add.at(target, where, values)
 
 
 @_index_put.vjp("x")

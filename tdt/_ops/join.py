@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
 
-from tdt import _dtype
+from tdt import _backend, _dtype
 from tdt._backend.layout import in_order, is_channels_last
 from tdt._calls import fronts
 from tdt._node_names import shown_as
@@ -289,7 +289,6 @@ def repeat_interleave(
                            f"repeats.size(0) = {repeats.numel()} and input.size({d}) = {n}")  # fmt: skip
     if (times < 0).any() if isinstance(repeats, Tensor) else times < 0:
         raise RuntimeError("repeats can not be negative")
-    from tdt import _backend
     from tdt._tensor import wrap
 
     xp = _backend.namespace(x._a)
@@ -401,7 +400,8 @@ def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
 def _triangle(name: str) -> Any:
     @op(name=name, computes=False, packed=True)
     def triangle(xp: ModuleType, x: Any, *, diagonal: int = 0) -> Any:
-        return getattr(xp, name)(x, diagonal)
+        lower = xp.tri(*x.shape[-2:], diagonal if name == "tril" else diagonal - 1, bool)
+        return _backend.where(xp, lower if name == "tril" else ~lower, x, x.dtype.type(0))
 
     triangle.vjp("x")(lambda g, diagonal: triangle(g, diagonal=diagonal))
 

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+
 from tdt import _dtype
 from tdt._calls import fronts
 from tdt._dtype import FLOATING_AND_COMPLEX, SCALAR_NAMES
@@ -51,7 +53,10 @@ def matrix_power(input: Tensor, n: int) -> Tensor:
 def _matrix_exp(xp: ModuleType, x: Any) -> Any:
     if not x.size:
         return x.copy()
-    return scipy_linalg(xp).expm(x)
+    if xp is np or x.ndim == 2:
+        return scipy_linalg(xp).expm(x)
+    matrices = [scipy_linalg(xp).expm(matrix) for matrix in x.reshape((-1, *x.shape[-2:]))]  # CuPy takes one at a time
+    return xp.stack(matrices).reshape(x.shape)
 
 
 @_matrix_exp.vjp("x")

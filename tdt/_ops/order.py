@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import Any
 
 from tdt import _about, _dtype
+from tdt._backend.scatter import accumulate
 from tdt._calls import fronts
 from tdt._dtype import FLOAT, FLOATING_AND_COMPLEX, NUMBERS, REAL, REAL_NUMBERS
 from tdt._ops._common import check_out_dtype, keep, store_into, wrap_dim
@@ -402,7 +403,7 @@ cummax, cummin = _running("cummax", lambda a, b: a >= b), _running("cummin", lam
 @op(dtypes=FLOATING_AND_COMPLEX)
 def _logcumsumexp(xp: ModuleType, x: Any, *, dim: int) -> Any:
     if not x.ndim or x.dtype.kind == "f":
-        return xp.logaddexp.accumulate(x, axis=dim) if x.ndim else x.copy()
+        return accumulate(xp, xp.logaddexp, x, dim) if x.ndim else x.copy()
     out = x.copy(order="C")
     steps = xp.moveaxis(out, dim, 0)
     for i in range(1, len(steps)):

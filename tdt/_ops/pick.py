@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tdt import _dtype
+from tdt._backend.scatter import add_at
 from tdt._broadcast import check_broadcast
 from tdt._calls import fronts
 from tdt._dtype import REAL_NUMBERS, SCALAR_NAMES, check_category
@@ -16,7 +17,6 @@ from tdt._ops.cast import convert
 from tdt._ops.elementwise._front import refuse_out, tensor_argument
 from tdt._ops.elementwise.arithmetic import wrapped
 from tdt._ops.elementwise.select import fitting
-from tdt._ops.index import add_at
 from tdt._ops.memory import in_format, preserve_format
 from tdt._ops.scatter import at_least_1d, gather, in_range, scatter_reduce
 from tdt._overlap import check_memory, refuse_shared
@@ -84,7 +84,6 @@ def _index_add(xp: ModuleType, x: Any, index: Any, src: Any, *, dim: int, alpha:
     target, index = at_least_1d(out), index.reshape(-1)
     _check_range(index, target.shape[dim])
     add_at(
-        xp,
         target,
         _along(index, dim),
         (src if alpha == 1 else src * wrapped(alpha, src)).reshape(
@@ -339,7 +338,7 @@ def _put(xp: ModuleType, x: Any, index: Any, source: Any, *, accumulate: bool = 
         )
     flat = x.reshape(-1).copy()
     if accumulate:
-        add_at(xp, flat, index.reshape(-1), source.reshape(-1))
+        add_at(flat, index.reshape(-1), source.reshape(-1))
     else:
         flat[index.reshape(-1)] = source.reshape(-1)
     return flat.reshape(x.shape)

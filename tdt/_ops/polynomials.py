@@ -35,7 +35,7 @@ def _forward(start: Callable[[Any], Any], step: Step, closed: Any, limits: dict[
         if limit is not None:
             out, asked = xp.where(asked > limit, xp.nan, out), xp.where(asked > limit, 0, asked)
         before, last = xp.ones_like(x), start(x)
-        for k in range(1, int(asked.max(initial=0)) + 1):
+        for k in range(1, int(asked.max()) + 1 if asked.size else 0):
             out = xp.where(asked == k, last, out)
             before, last = last, step(k, x, before, last)
         return out.astype(dtype)

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from tdt import _backend, _dtype
+from tdt._backend.scatter import accumulate, add_at, combine_at
 from tdt._calls import fronts
 from tdt._dtype import ALL, NUMBERS, REAL, check_category
 from tdt._ops._common import wrap_dim
 from tdt._ops.elementwise._front import refuse_out
 from tdt._ops.elementwise.select import fitting
-from tdt._ops.index import add_at
 from tdt._overlap import refuse_shared
 from tdt._tensor import Tensor, wrap
 from tdt.autograd._op import finish, op
@@ -23,7 +23,8 @@ __all__ = ["gather", "scatter", "scatter_add", "scatter_reduce"]
 
 def _grid(xp: ModuleType, index: Any, dim: int) -> tuple[Any, ...]:
     """The full index of the elements that `index` names along `dim`, all other dimensions counted up."""
-    where = list(xp.ogrid[tuple([slice(n) for n in index.shape])]) if index.ndim > 1 else [None]
+    last = index.ndim - 1
+    where = [xp.arange(n).reshape((n,) + (1,) * (last - d)) for d, n in enumerate(index.shape)]
     where[dim] = index
     return tuple(where)
 
@@ -54,7 +55,7 @@ def _scatter_add(xp: ModuleType, x: Any, index: Any, src: Any, *, dim: int, out:
     target, index, src = at_least_1d(out), at_least_1d(index), at_least_1d(src)
     in_range(index, target.shape[dim], dim)
     if index.size:
-        add_at(xp, target, _grid(xp, index, dim), src[tuple([slice(n) for n in index.shape])])
+        add_at(target, _grid(xp, index, dim), src[tuple([slice(n) for n in index.shape])])
     return out
 
 
@@ -208,7 +209,7 @@ def scatter_add_(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     return _scatter_add.inplace(input, index, src, dim=_index_checked("scatter_add", input, dim, index, src))
 
 
-AT = {"sum": np.add, "mean": np.add, "prod": np.multiply, "amax": np.maximum, "amin": np.minimum}
+AT = {"sum": "add", "mean": "add", "prod": "multiply", "amax": "maximum", "amin": "minimum"}
 ALLOWED = {"mean": NUMBERS, "amax": REAL, "amin": REAL}
 START = {"sum": 0, "mean": 0, "prod": 1}
 
@@ -233,10 +234,10 @@ def _scatter_reduce(
     where = _grid(xp, index, dim)
     if not include_self:
         out[where] = START[reduce] if reduce in START else _limit(x.dtype, reduce == "amin")
-    AT[reduce].at(out, where, src[tuple([slice(n) for n in index.shape])])
+    combine_at(AT[reduce], out, where, src[tuple([slice(n) for n in index.shape])])
     if reduce == "mean":
         count = xp.full(out.shape, int(include_self))
-        add_at(xp, count, where, 1)
+        add_at(count, where, 1)
         count = xp.maximum(count, 1)
         out = (out // count if x.dtype.kind in "iu" else out / count).astype(x.dtype)
     return out.reshape(x.shape)
@@ -318,7 +319,7 @@ def _rank(xp: ModuleType, index: Any) -> Any:
     at = xp.arange(index.shape[-1])
     new = xp.concatenate([xp.ones_like(ordered[..., :1], bool), ordered[..., 1:] != ordered[..., :-1]], -1)
     rank = xp.empty_like(order)
-    xp.put_along_axis(rank, order, at - xp.maximum.accumulate(xp.where(new, at, 0), -1), -1)
+    xp.put_along_axis(rank, order, at - accumulate(xp, xp.maximum, xp.where(new, at, 0), -1), -1)
     return rank
 
 

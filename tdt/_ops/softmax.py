@@ -19,7 +19,8 @@ def _shifted(xp: Any, x: Any, dim: int) -> Any:
     """`x` minus its maximum along `dim`: exp overflows float32 above 88."""
     if not x.size:
         return x.copy()
-    return xp.subtract(x, x.max(axis=dim, keepdims=True), order="C")  # contiguous whatever x is, as in PyTorch
+    out = xp.empty(x.shape, x.dtype)  # contiguous whatever x is, as in PyTorch
+    return xp.subtract(x, x.max(axis=dim, keepdims=True), out=out)
 
 
 @op(dtypes=FLOATING)

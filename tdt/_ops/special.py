@@ -7,8 +7,12 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+
 from tdt import _dtype
+from tdt._backend import to_device
 from tdt._calls import fronts
+from tdt._device import CPU
 from tdt._dtype import FLOATING
 from tdt._node_names import shown_as
 from tdt._ops._common import store_into
@@ -109,7 +113,7 @@ def _spherical(xp: ModuleType, x: Any) -> Any:
 
 
 def _airy(xp: ModuleType, x: Any) -> Any:
-    found = special_functions(xp).airy(x)[0]
+    found = xp.asarray(special_functions(np).airy(to_device(x, CPU))[0])  # CuPy has none
     return xp.where((x > 104) & (x < xp.inf), 0, found)  # below the smallest float64; SciPy says NaN of large numbers
 
 

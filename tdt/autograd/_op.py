@@ -201,7 +201,7 @@ def unary(op: Op, x: Any, statics: dict = NO_STATICS) -> Any:
     if op.lay and (not result.flags.c_contiguous if op.packed else a.base is not None and 0 in a.strides):
         result = op.lay(np, result, [a])
     out = _new(Tensor)
-    out._a = result if result.__class__ is ndarray else np.asarray(result)
+    out._a = result if result.__class__ is ndarray else _backend.as_array(result)
     out._edge = out._view = out._grad = None
     if op.view:
         _link(op, x, out, statics)
@@ -234,7 +234,7 @@ def binary(op: Op, x: Any, y: Any) -> Any:
     except (AttributeError, ValueError, OverflowError, RuntimeError):
         return apply(op, (x, y), {})
     out = _new(Tensor)
-    out._a = result if result.__class__ is ndarray else np.asarray(result)
+    out._a = result if result.__class__ is ndarray else _backend.as_array(result)
     out._st = Storage()
     out._edge = out._view = out._grad = None
     if not (record and op.rules):  # a comparison asks no view that cannot follow its base
@@ -440,7 +440,7 @@ def _wrap(op: Op, results: tuple, operands: tuple, statics: dict) -> tuple[Tenso
     """Tensors around the results; NumPy's scalars become 0-d arrays."""
     outs = []
     for k, r in enumerate(results):
-        t = alias(r if _backend.is_array(r) or getattr(r, "is_sparse", False) else np.asarray(r), None)
+        t = alias(_backend.as_array(r), None)
         if op.view:
             _link(op, operands[0], t, statics, k if op.multi_view else None)
         if t._view is None:

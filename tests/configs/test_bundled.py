@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-import io
-import pickle
-import tarfile
-from pathlib import Path
-
-import numpy as np
 import pytest
 
 from tdt.train.build import build
 from tdt.train.config import bundled, load
 from tdt.train.session import Session
-from tdt.vision.datasets import CIFAR10, MNIST
+from tests.configs.small_data import OVERRIDES, write_all
 
-RNG = np.random.RandomState(0)
-PARTS = {"train": 24, "t10k": 4}
 # Parameters: as published, or (the others) by hand from the layers.
 PARAMETERS = {
     "autoencoder": 9_113,
@@ -34,34 +26,10 @@ PARAMETERS = {
 
 
 @pytest.fixture
-def made_up(tmp_path, monkeypatch):
+def made_up(tmp_path):
     """The files of MNIST, FashionMNIST and CIFAR-10 with a few images of noise."""
-    monkeypatch.setenv("TDT_DATA", str(tmp_path))
-    for kind in (MNIST, CIFAR10):
-        monkeypatch.setattr(kind, "held_out", 4)
-    for name in ("MNIST", "FashionMNIST"):
-        folder = tmp_path / name / "raw"
-        folder.mkdir(parents=True)
-        for part, n in PARTS.items():
-            _write_idx(folder / f"{part}-images-idx3-ubyte", RNG.randint(0, 256, (n, 28, 28)))
-            _write_idx(folder / f"{part}-labels-idx1-ubyte", np.arange(n) % 10)
-    _write_cifar(tmp_path / "cifar-10-python.tar.gz")
-    return tmp_path
-
-
-def _write_idx(path: Path, array: np.ndarray) -> None:
-    sizes = b"".join(size.to_bytes(4, "big") for size in array.shape)
-    path.write_bytes(bytes([0, 0, 8, array.ndim]) + sizes + array.astype(np.uint8).tobytes())
-
-
-def _write_cifar(path: Path) -> None:
-    with tarfile.open(path, "w:gz") as archive:
-        for name in [*(f"data_batch_{i}" for i in range(1, 6)), "test_batch"]:
-            images = RNG.randint(0, 256, (5, 3072)).astype(np.uint8)
-            text = pickle.dumps({"data": images, "labels": [0, 1, 2, 3, 4]}, protocol=4)
-            member = tarfile.TarInfo(f"cifar-10-batches-py/{name}")
-            member.size = len(text)
-            archive.addfile(member, io.BytesIO(text))
+    with write_all(tmp_path) as folder:
+        yield folder
 
 
 def test_every_bundled_config_is_counted_here():
@@ -71,12 +39,7 @@ def test_every_bundled_config_is_counted_here():
 @pytest.mark.parametrize("name", PARAMETERS)
 def test_a_bundled_config_has_its_parameters_and_trains(name: str, made_up):
     changes = ["device=cpu", "train.epochs=1", "train.steps=2", "data.loader.batch_size=4", "log.every=1 step"]
-    if name == "digits-finetune":
-        changes.append("weights=null")
-    if name.startswith("char-"):
-        (made_up / "text.txt").write_bytes(RNG.bytes(2000).hex().encode())
-        changes += [f"data.{split}.path={made_up / 'text.txt'}" for split in ("train", "valid")]
-    config = load(name, changes)
+    config = load(name, [*changes, *OVERRIDES.get(name, lambda folder: [])(made_up)])
     assert config.name == name
     with Session.start(config, root=made_up / "runs") as session:
         assert sum(p.numel() for p in session.parts.model.parameters()) == PARAMETERS[name]

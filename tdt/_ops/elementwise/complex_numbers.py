@@ -5,6 +5,8 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+
 from tdt import _dtype
 from tdt._calls import fronts
 from tdt._dtype import COMPLEX_ONLY, FLOATING
@@ -155,7 +157,7 @@ def view_as_complex(input: Tensor) -> Tensor:
 
 @op(dtypes=FLOATING)
 def _complex(xp: ModuleType, x: Any, y: Any) -> Any:
-    out = xp.empty(xp.broadcast(x, y).shape, xp.result_type(x.dtype, xp.complex64))
+    out = xp.empty(np.broadcast_shapes(x.shape, y.shape), np.result_type(x.dtype, np.complex64))
     out.real, out.imag = x, y
     return out
 

@@ -220,7 +220,7 @@ sinc = unary("sinc", _sinc_forward, _sinc_rule, "sin(πx) / (πx), and 1 at 0.",
 
 def _polygamma_forward(xp: ModuleType, x: Any, *, n: int) -> Any:
     functions = special_functions(xp)
-    return (functions.psi(x) if n == 0 else functions.polygamma(n, x)).astype(x.dtype)
+    return (functions.psi(x) if n == 0 else functions.polygamma(xp.asarray(n), x)).astype(x.dtype)
 
 
 _polygamma = make_op("polygamma", _polygamma_forward, dtypes=FLOATING, to_float=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tdt import _dtype
+from tdt import _backend, _dtype
 from tdt._absent import takes_old_order
 from tdt._calls import fronts
 from tdt._dtype import FLOATING, FLOATING_AND_COMPLEX, INTS, NUMBERS, REAL, SCALAR_NAMES, check_category
@@ -162,13 +162,13 @@ def _where(xp: ModuleType, condition: Any, x: Any, y: Any) -> Any:
         x = y.dtype.type(x)
     elif not hasattr(y, "dtype"):
         y = x.dtype.type(y)
-    return xp.where(condition, x, y)
+    return _backend.where(xp, condition, x, y)
 
 
 _where.vjp("x")(lambda g, condition: where(condition, g, 0))
 _where.vjp("y")(lambda g, condition: where(condition, 0, g))
-_where.fast_vjp("x")(lambda xp, g, condition: xp.where(condition, g, g.dtype.type(0)))
-_where.fast_vjp("y")(lambda xp, g, condition: xp.where(condition, g.dtype.type(0), g))
+_where.fast_vjp("x")(lambda xp, g, condition: _backend.where(xp, condition, g, g.dtype.type(0)))
+_where.fast_vjp("y")(lambda xp, g, condition: _backend.where(xp, condition, g.dtype.type(0), g))
 
 
 def where(condition: Tensor, input: Any = None, other: Any = None, *, out: Tensor | None = None) -> Any:
@@ -278,7 +278,7 @@ def _masked_fill(xp: ModuleType, x: Any, mask: Any, value: Any, *, out: Any = No
     if out is not None:
         xp.copyto(out, value, where=mask)
         return out
-    return xp.asarray(xp.where(mask, value, x), order="C")
+    return xp.asarray(_backend.where(xp, mask, value, x), order="C")
 
 
 _masked_fill.vjp("x")(lambda g, mask: g.masked_fill(mask, 0))

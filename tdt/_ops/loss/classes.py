@@ -46,7 +46,7 @@ def _shares(xp: Any, target: Any, weight: Any, classes: int, dtype: Any, ignore_
         ignored = t == ignore_index
     share = None if weight is None else weight[t]
     if ignored is not None:
-        share = (~ignored).astype(dtype) if share is None else xp.where(ignored, dtype.type(0), share)
+        share = (~ignored).astype(dtype) if share is None else _backend.where(xp, ignored, dtype.type(0), share)
     return t, share, ignored
 
 
@@ -55,7 +55,7 @@ def _weighed(xp: Any, values: Any, share: Any, ignored: Any) -> Any:
     if share is None:
         return values
     product = values * share
-    return product if ignored is None else xp.where(ignored, product.dtype.type(0), product)
+    return product if ignored is None else _backend.where(xp, ignored, product.dtype.type(0), product)
 
 
 def _reduce(xp: Any, losses: Any, share: Any, reduction: str, target: Any) -> Any:

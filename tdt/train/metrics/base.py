@@ -149,7 +149,10 @@ class Loss(Mean):
             return value, len(target)
         share = self.reading.share(target)
         # The mean loss of no samples is NaN, and counts nothing.
-        known = namespace(loss._a).where(share == 0, 0.0, value) if on_gpu else value if share else 0.0
+        if is_array(share) and on_gpu:  # a number of the GPU's: asking for it would be waiting
+            known = namespace(loss._a).where(share == 0, 0.0, value)
+        else:
+            known = value if share else 0.0
         return known * share, share
 
 

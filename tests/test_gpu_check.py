@@ -1,0 +1,59 @@
+"""`scripts/gpu_check`: what it finds, tried with the CPU in the GPU's place."""
+
+from __future__ import annotations
+
+import runpy
+import sys
+from pathlib import Path
+
+import pytest
+
+import tdt
+from tdt.autograd._op import OPS
+from tests.on_gpu import check_config, check_ops
+
+ROOT = Path(__file__).parents[1]
+CPU = tdt.device("cpu")
+
+
+def run(monkeypatch, *arguments: str) -> int | str | None:
+    monkeypatch.setattr(sys, "argv", ["gpu_check", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_path(str(ROOT / "scripts/gpu_check"), run_name="__main__")
+    return ended.value.code
+
+
+def test_the_script_prints_a_row_for_each_dtype_and_config(monkeypatch, capsys):
+    arguments = ["--device", "cpu", "--ops", "tanh", "--dtypes", "float32", "bfloat16", "--configs", "digits-mlp"]
+    assert not run(monkeypatch, *arguments, "--steps", "2")
+    out = capsys.readouterr().out
+    assert "\nfloat32 " in out and "\nbfloat16 " in out and "\ndigits-mlp " in out and out.endswith("\nall agree\n")
+
+
+@pytest.mark.skipif(tdt.cuda.is_available(), reason="there is a GPU")
+def test_without_a_gpu_it_says_what_is_missing(monkeypatch, capsys):
+    assert run(monkeypatch, "--only", "ops") == 2
+    assert "CuPy sees no GPU: pip install 'tdt-train[cuda13]'" in capsys.readouterr().err
+
+
+def test_ops_that_fail_or_differ_are_found(monkeypatch):
+    clean, calls = OPS["tanh"].forward, []
+
+    def faulty(xp, x, **statics):
+        calls.append(x.dtype)
+        if len(calls) % 2:  # first the CPU, then the device
+            return clean(xp, x, **statics)
+        if x.ndim == 0:
+            raise TypeError("Unsupported type <class 'numpy.ndarray'>")
+        return clean(xp, x, **statics) * 1.01
+
+    monkeypatch.setattr(OPS["tanh"], "forward", faulty)
+    monkeypatch.setattr(OPS["tanh"], "direct", None)
+    (check,) = (check for check in check_ops(CPU, ["tanh"], ["float64"]) if check.name == "tanh")
+    assert any("differs by 9" in wrong for wrong in check.wrong)
+    assert any("TypeError: Unsupported type" in wrong and "tdt/" in wrong for wrong in check.wrong)
+
+
+def test_a_config_that_fails_says_why():
+    done = check_config("digits-mlp", "cuda:7", 2)
+    assert done.wrong is not None and done.losses == []
