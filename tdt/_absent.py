@@ -54,7 +54,6 @@ NOT_OFFERED = {
     "export": "tdt does not trace Python into graphs; save the state_dict",
     "mps": "tdt computes on the CPU and, through CuPy, on NVIDIA's GPUs",
     "nested": "tdt has no nested tensors; pad them, or keep a list",
-    "overrides": "tdt's functions do not look for __torch_function__; write a subclass's methods",
     "package": "tdt does not package code with models; save the state_dict",
     "quantization": "tdt does not quantise models",
     "xpu": "tdt computes on the CPU and, through CuPy, on NVIDIA's GPUs",

@@ -23,9 +23,26 @@ from tdt._tensor import Tensor
 from tdt.autograd._mode import _Mode, state
 from tdt.autograd._op import apply
 
-__all__ = ["ProfilerAction", "ProfilerActivity", "profile", "record_function", "schedule", "tensorboard_trace_handler"]
+__all__ = [
+    "ProfilerAction",
+    "ProfilerActivity",
+    "kineto_available",
+    "profile",
+    "record_function",
+    "schedule",
+    "tensorboard_trace_handler",
+]
 
 _running: list[profile] = []
+
+
+def kineto_available() -> bool:
+    """Whether PyTorch's library for traces of GPUs is there: no.
+
+    >>> kineto_available()
+    False
+    """
+    return False
 
 
 class ProfilerActivity(enum.Enum):
@@ -307,3 +324,18 @@ def tensorboard_trace_handler(
         prof.export_chrome_trace(Path(dir_name, f"{name}.{time.time_ns()}.pt.trace.json"))
 
     return write
+
+
+class emit_nvtx:  # noqa: N801  (PyTorch's name)
+    """A block whose operations NVIDIA's tools would show: refused on entry, unless `enabled` is False."""
+
+    def __init__(self, enabled: bool = True, record_shapes: bool = False) -> None:
+        self.enabled, self.record_shapes = enabled, record_shapes
+
+    def __enter__(self) -> emit_nvtx:
+        if self.enabled:
+            raise NotImplementedError("emit_nvtx: tdt marks no ranges for NVIDIA's tools; use tdt.profiler.profile")
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        pass

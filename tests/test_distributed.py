@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import threading
 from datetime import timedelta
 
@@ -148,3 +149,46 @@ def test_messages_to_other_processes_are_refused(alone):
             call(tdt.ones(1), 1)
     with pytest.raises(ValueError, match="there is no rank 1"):
         distributed.P2POp(distributed.isend, tdt.ones(1), 1)
+
+
+def test_parallel_modules_lie_where_pytorchs_do():
+    torch = require_torch()
+    for name, module in (("data_parallel", "DataParallel"), ("distributed", "DistributedDataParallel"),
+                         ("replicate", "replicate"), ("scatter_gather", "scatter"),
+                         ("scatter_gather", "gather"), ("scatter_gather", "scatter_kwargs"),
+                         ("parallel_apply", "parallel_apply")):  # fmt: skip
+        assert hasattr(importlib.import_module(f"{torch.nn.parallel.__name__}.{name}"), module)
+        found = getattr(importlib.import_module(f"tdt.nn.parallel.{name}"), module)
+        assert getattr(nn.parallel, module, found) is found
+
+
+REFUSED = {
+    "fsdp": ["FullyShardedDataParallel", "MixedPrecision", "CPUOffload", "FSDPModule", "fully_shard"],
+    "fsdp.fully_sharded_data_parallel": ["FullStateDictConfig"],
+    "fsdp.wrap": ["ModuleWrapPolicy", "enable_wrap"],
+    "tensor": ["DTensor", "Shard", "distribute_tensor"],
+    "_tensor": ["DTensor"],
+    "device_mesh": ["DeviceMesh", "init_device_mesh"],
+    "algorithms.model_averaging.averagers": ["ModelAverager"],
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_needs_several_processes_can_be_imported_and_is_refused_when_used(name: str):
+    theirs = importlib.import_module(f"{require_torch().__name__}.distributed.{name}")
+    ours = importlib.import_module(f"tdt.compat.distributed.{name}")
+    for attribute in REFUSED[name]:
+        value = getattr(ours, attribute)
+        assert isinstance(value, type) == isinstance(getattr(theirs, attribute), type)
+        assert not (isinstance(value, type) and isinstance(tdt.ones(1), value))
+        with pytest.raises(NotImplementedError, match=f"^{attribute}: tdt trains in one process"):
+            value(nn.Linear(1, 1))
+
+
+def test_join_waits_for_nothing_in_one_process(alone):
+    from tdt.compat.distributed.algorithms.join import Join
+
+    model = nn.parallel.DistributedDataParallel(nn.Linear(1, 1))
+    with Join([model]):
+        model(tdt.ones(1, 1)).sum().backward()
+    assert model.module.weight.grad.tolist() == [[1]]

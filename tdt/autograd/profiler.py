@@ -1,5 +1,6 @@
 """The names of `torch.autograd.profiler`; what they name is in `tdt/profiler.py`."""
 
-from tdt.profiler import profile, record_function
+from tdt.profiler import Averages as EventList
+from tdt.profiler import emit_nvtx, profile, record_function
 
-__all__ = ["profile", "record_function"]
+__all__ = ["EventList", "emit_nvtx", "profile", "record_function"]

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
+from tdt._ops.memory import _parse_to as _arguments_of_to
+from tdt._ops.memory import preserve_format
 from tdt._random import Generator  # noqa: F401
 from tdt._size import Size  # noqa: F401
 from tdt._tensor import Tensor
@@ -15,6 +18,22 @@ from tdt.compat.jit import (
 from tdt.utils.hooks import RemovableHandle  # noqa: F401
 
 TensorBase = _TensorBase = Tensor
+_TensorMeta = type(Tensor)
+
+
+def _parse_to(*args: Any, **kwargs: Any) -> tuple[Any, Any, bool, Any]:
+    """Device, dtype, non_blocking and memory format (None where they are not given) among the arguments of `Module.to`.
+
+    >>> import tdt
+    >>> _parse_to("cpu", tdt.float64)
+    (device(type='cpu'), tdt.float64, False, None)
+    """
+    non_blocking = bool(kwargs.get("non_blocking")) or any(arg is True for arg in args)
+    target, kind, _, layout = _arguments_of_to(args, kwargs)
+    return target, kind, non_blocking, None if layout is preserve_format else layout
+
+
+_nn = SimpleNamespace(_parse_to=_parse_to)
 
 
 def _get_tracing_state() -> None:

@@ -5,12 +5,14 @@
 
 from __future__ import annotations
 
+from tdt.compat._foreach import *  # noqa: F403
 from tdt.compat._refusal import refused_class
 
 _SYMBOLIC = "tdt does not trace with symbolic sizes; sizes are ints"
 SymInt = refused_class("SymInt", _SYMBOLIC)
 SymFloat = refused_class("SymFloat", _SYMBOLIC)
 SymBool = refused_class("SymBool", _SYMBOLIC)
+PyTorchFileReader = refused_class("PyTorchFileReader", "tdt reads files through tdt.load, without this class")
 ScriptObject = refused_class("ScriptObject", "tdt has no TorchScript")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import os
+import re
 import sys
 from importlib.machinery import SourceFileLoader
 from importlib.util import module_from_spec, spec_from_loader
@@ -20,6 +21,9 @@ HUBCONF = "hubconf.py"
 _folder: str | None = None
 
 download_url_to_file = refused("hub.download_url_to_file", "tdt downloads no models; get the file by other means")
+
+
+HASH_REGEX = re.compile(r"-([a-f0-9]*)\.")  # the digest in a file's name, as in resnet18-f37072fd.pth
 
 
 def get_dir() -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import warnings
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from itertools import chain
 from typing import Any
 
@@ -18,8 +18,8 @@ from tdt.optim._hooks import (  # noqa: F401 (both of PyTorch's functions are of
 )
 from tdt.optim._params import placed, type_name, unpack_params
 from tdt.optim._plan import Plan
-
-Params = Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]]
+from tdt.optim._subclass import *  # noqa: F403 (PyTorch has these names here)
+from tdt.optim._subclass import Params, _group_tensors_by_device_and_dtype
 
 
 class _Required:
@@ -51,6 +51,7 @@ class Optimizer(Hooks):
     tensor([0.5000])
     """
 
+    _group_tensors_by_device_and_dtype = staticmethod(_group_tensors_by_device_and_dtype)
     _scheduled = _opt_called = False  # whether a schedule has this optimizer, and a step was taken since
 
     def __init__(self, params: Params, defaults: dict[str, Any]) -> None:

@@ -21,6 +21,10 @@ __all__ = [
     "load", "save", "safe_globals",
 ]  # fmt: skip
 
+# What `map_location` and `f` may be, under PyTorch's names for these types.
+MAP_LOCATION = Callable[[UntypedStorage, str], UntypedStorage] | device | str | dict[str, str] | None
+FileLike = str | os.PathLike[str] | IO[bytes]
+
 _trusted: dict[
     str, Any
 ] = {}  # name in files → entry of add_safe_globals: what the user allows beside what is safe in any case

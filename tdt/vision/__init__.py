@@ -3,7 +3,7 @@
 import importlib
 from types import ModuleType
 
-PARTS = ("datasets", "models", "transforms", "utils")
+PARTS = ("datasets", "models", "ops", "transforms", "utils")
 
 
 def __getattr__(name: str) -> ModuleType:

@@ -8,6 +8,7 @@ from PIL import Image, ImageOps
 
 import tdt
 from tdt.vision import transforms
+from tdt.vision.transforms import InterpolationMode
 from tdt.vision.transforms import functional as F
 
 PIXELS = np.random.RandomState(0).randint(0, 256, (9, 12, 3)).astype(np.uint8)
@@ -77,3 +78,19 @@ def test_sizes_are_told(kind: str):
     image = KINDS[kind]
     assert transforms.functional.get_dimensions(image) == [3, 9, 12]
     assert F.get_image_size(image) == [12, 9] and F.get_image_num_channels(image) == 3
+
+
+@pytest.mark.parametrize("mode", list(InterpolationMode))
+def test_every_interpolation_mode_resizes_a_pillow_image_as_pillow_does(mode: InterpolationMode):
+    image = Image.fromarray(np.arange(64, dtype=np.uint8).reshape(8, 8) * 3)
+    name = "NEAREST" if mode is InterpolationMode.NEAREST_EXACT else mode.name
+    expected = np.asarray(image.resize((5, 5), Image.Resampling[name]))
+    np.testing.assert_array_equal(np.asarray(F.resize(image, [5, 5], mode)), expected)
+
+
+def test_filters_of_pillow_alone_are_refused_for_tensors():
+    x = tdt.arange(16.0).reshape(1, 4, 4)
+    exact = tdt.nn.functional.interpolate(x[None], (3, 3), mode="nearest-exact")[0]
+    assert F.resize(x, [3, 3], F.InterpolationMode.NEAREST_EXACT).equal(exact)
+    with pytest.raises(ValueError, match="interpolation 'lanczos' takes Pillow images and uint8 arrays; for tensors"):
+        F.resize(x, [3, 3], F.InterpolationMode.LANCZOS)

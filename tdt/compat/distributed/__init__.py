@@ -1,1 +1,1 @@
-"""Stand-ins for modules of `torch.distributed`."""
+"""Parts of `torch.distributed` for several processes, which programs import: using one is an error that says why."""

@@ -12,7 +12,7 @@ from tdt._tensor import Tensor
 from tdt.autograd._mode import no_grad
 from tdt.nn.parameter import Parameter, is_lazy
 
-EXTRA_STATE = "_extra_state"
+_EXTRA_STATE_KEY_SUFFIX = "_extra_state"
 
 
 class _IncompatibleKeys(NamedTuple):
@@ -97,7 +97,7 @@ class StateDict:
         for name, tensor in self._own_state():
             destination[prefix + name] = tensor if keep_vars or is_lazy(tensor) else tensor.detach()
         if self._has_extra_state():
-            destination[prefix + EXTRA_STATE] = self.get_extra_state()
+            destination[prefix + _EXTRA_STATE_KEY_SUFFIX] = self.get_extra_state()
 
     def _own_state(self) -> list[tuple[str, Any]]:
         """This module's own parameters and persistent buffers, those that are None left out."""
@@ -181,13 +181,15 @@ class StateDict:
             if problem:
                 error_msgs.append(problem)
         if self._has_extra_state():
-            key = prefix + EXTRA_STATE
+            key = prefix + _EXTRA_STATE_KEY_SUFFIX
             if key in state_dict:
                 self.set_extra_state(state_dict[key])
             elif strict:
                 missing_keys.append(key)
         if strict:
-            known = {name for name, _ in self._own_state()} | ({EXTRA_STATE} if self._has_extra_state() else set())
+            known = {name for name, _ in self._own_state()} | (
+                {_EXTRA_STATE_KEY_SUFFIX} if self._has_extra_state() else set()
+            )
             for key in state_dict:
                 if key.startswith(prefix):
                     head, dot, _ = key[len(prefix) :].partition(".")

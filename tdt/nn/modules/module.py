@@ -22,7 +22,7 @@ from tdt.nn.modules._hooks import (  # noqa: F401  (PyTorch has them here)
     registered,
 )
 from tdt.nn.modules._lookup import Lookup
-from tdt.nn.modules._state import StateDict
+from tdt.nn.modules._state import _EXTRA_STATE_KEY_SUFFIX, StateDict, _IncompatibleKeys  # noqa: F401
 from tdt.nn.parameter import Buffer, Parameter
 
 _REGISTRIES = (

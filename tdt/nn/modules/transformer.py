@@ -25,6 +25,13 @@ Activation = str | Callable[[Tensor], Tensor]
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu}
 
 
+def _get_activation_fn(activation: str) -> Callable[[Tensor], Tensor]:
+    """The function of an activation's name; models outside import it under this name of PyTorch's."""
+    if activation not in ACTIVATIONS:
+        raise RuntimeError(f"activation should be relu/gelu, not {activation}")
+    return ACTIVATIONS[activation]
+
+
 class _Layer(Module):
     """What both kinds of layer have: attentions by name, each a block with its own norm and dropout, and a feed-forward
     block after them. A block's result is added to what came in; the norm stands before the block (`norm_first`), or after
@@ -50,9 +57,7 @@ class _Layer(Module):
         for i in blocks:
             setattr(self, f"dropout{i}", Dropout(dropout))
         if isinstance(activation, str):
-            if activation not in ACTIVATIONS:
-                raise RuntimeError(f"activation should be relu/gelu, not {activation}")
-            activation = ACTIVATIONS[activation]
+            activation = _get_activation_fn(activation)
         self.activation = activation
         kinds = {F.relu: 1, F.gelu: 2, ReLU: 1, GELU: 2}
         self.activation_relu_or_gelu = kinds.get(activation, kinds.get(type(activation), 0))

@@ -11,6 +11,9 @@ from typing import Any
 
 from tdt._random import Generator
 from tdt.utils.data._epochs import Epoch, ParallelEpoch, SerialEpoch
+from tdt.utils.data._epochs import Epoch as _BaseDataLoaderIter  # noqa: F401  (PyTorch's names)
+from tdt.utils.data._epochs import ParallelEpoch as _MultiProcessingDataLoaderIter  # noqa: F401
+from tdt.utils.data._epochs import SerialEpoch as _SingleProcessDataLoaderIter  # noqa: F401
 from tdt.utils.data._progress import Progress, Sources
 from tdt.utils.data.collate import default_collate, default_convert
 from tdt.utils.data.dataset import IterableDataset

@@ -17,9 +17,10 @@ from tdt import Tensor
 from tdt.vision.transforms.color import ADJUST, ConvertImageDtype, Grayscale, as_given, channels_first
 from tdt.vision.transforms.convert import Normalize, PILToTensor, ToPILImage, ToTensor
 from tdt.vision.transforms.geometry import CenterCrop, Pad
-from tdt.vision.transforms.resize import Resize
+from tdt.vision.transforms.resize import InterpolationMode, Resize
 
 __all__ = [
+    "InterpolationMode",
     "adjust_brightness", "adjust_contrast", "adjust_hue", "adjust_saturation", "center_crop", "convert_image_dtype",
     "crop", "get_dimensions", "get_image_num_channels", "get_image_size", "hflip", "normalize", "pad", "pil_to_tensor",
     "resize", "resized_crop", "rgb_to_grayscale", "to_grayscale", "to_pil_image", "to_tensor", "vflip",

@@ -22,22 +22,37 @@ from tdt.vision.transforms.geometry import pair
 
 FILTERS = {
     "nearest": Image.Resampling.NEAREST,
+    "nearest-exact": Image.Resampling.NEAREST,  # Pillow's is exact
     "bilinear": Image.Resampling.BILINEAR,
     "bicubic": Image.Resampling.BICUBIC,
+    "box": Image.Resampling.BOX,
+    "hamming": Image.Resampling.HAMMING,
+    "lanczos": Image.Resampling.LANCZOS,
 }
+FOR_TENSORS = ("nearest", "nearest-exact", "bilinear", "bicubic")
 
 
 class InterpolationMode(Enum):
-    """The filters of `Resize` by name, as scripts write them; the strings "nearest", "bilinear" and "bicubic" are the same."""
+    """The filters of `Resize` by name, as scripts write them; the strings are the same. The last three need Pillow images.
+
+    >>> InterpolationMode.BICUBIC.value
+    'bicubic'
+    """
 
     NEAREST = "nearest"
+    NEAREST_EXACT = "nearest-exact"
     BILINEAR = "bilinear"
     BICUBIC = "bicubic"
+    BOX = "box"
+    HAMMING = "hamming"
+    LANCZOS = "lanczos"
 
 
 def filter_name(owner: str, interpolation: Any) -> str:
     """The name of a filter given as a string, a member of InterpolationMode or of Pillow's. ValueError for another one."""
-    name = interpolation.name.lower() if isinstance(interpolation, Enum) else interpolation
+    name = interpolation
+    if isinstance(interpolation, Enum):
+        name = interpolation.name.lower().replace("_", "-")
     if name not in FILTERS:
         raise ValueError(f"{owner}: interpolation {name!r} is not one of {', '.join(FILTERS)}")
     return name
@@ -72,7 +87,12 @@ class Resize(Transform):
     def batch(self, images: Any) -> Any:
         """(N, H, W), (N, H, W, C) or tensors (N, C, H, W), resized."""
         if isinstance(images, Tensor):
-            smooth = self.interpolation != "nearest"
+            if self.interpolation not in FOR_TENSORS:
+                raise ValueError(
+                    f"{type(self).__name__}: interpolation '{self.interpolation}' takes Pillow images and uint8 arrays; "
+                    f"for tensors take one of {', '.join(FOR_TENSORS)}"
+                )
+            smooth = self.interpolation in ("bilinear", "bicubic")
             options = {"align_corners": False, "antialias": self.antialias} if smooth else {}
             return F.interpolate(images, self._target(*images.shape[2:]), mode=self.interpolation, **options)
         height, width = self._target(*images.shape[1:3])

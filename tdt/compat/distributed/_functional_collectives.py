@@ -1,0 +1,37 @@
+"""`torch.distributed._functional_collectives`: collectives that return their result, in a group of one process.
+
+>>> import tdt
+>>> wait_tensor(tdt.ones(2))
+tensor([1., 1.])
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tdt._tensor import Tensor
+
+
+def wait_tensor(tensor: Tensor) -> Tensor:
+    """`tensor`: there is nothing to wait for."""
+    return tensor
+
+
+def all_reduce(self: Tensor, reduceOp: str, group: Any, tag: str = "") -> Tensor:  # noqa: N803
+    """The sum (or what `reduceOp` says) over the processes: a copy."""
+    return self.clone()
+
+
+def all_gather_tensor(self: Tensor, gather_dim: int, group: Any, tag: str = "") -> Tensor:
+    """The processes' tensors, joined along `gather_dim`: a copy."""
+    return self.clone()
+
+
+def all_to_all_single(
+    self: Tensor, output_split_sizes: Any, input_split_sizes: Any, group: Any, tag: str = ""
+) -> Tensor:
+    """A part of the tensor from each process to each: a copy."""
+    return self.clone()
+
+
+all_to_all_single_autograd = all_to_all_single

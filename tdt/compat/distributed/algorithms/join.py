@@ -1,0 +1,52 @@
+"""`torch.distributed.algorithms.join`: training on batches whose number differs between processes.
+
+>>> with Join([]):
+...     pass
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any
+
+__all__ = ["Join", "JoinHook", "Joinable"]
+
+
+class JoinHook:
+    """What a `Joinable` does while other processes still train: in one process it is never called."""
+
+    def main_hook(self) -> None:
+        """Called for each step of the others."""
+
+    def post_hook(self, is_last_joiner: bool) -> None:
+        """Called when all are done."""
+
+
+class Joinable:
+    """Base class of what `Join` takes; subclasses define `join_hook`, `join_device` and `join_process_group`."""
+
+    def join_hook(self, **kwargs: Any) -> JoinHook:
+        """The object's JoinHook."""
+        raise NotImplementedError(f"{type(self).__name__} must define join_hook")
+
+
+class Join:
+    """A block in which processes that are out of batches wait for the others: in one process there is none to wait for."""
+
+    def __init__(
+        self, joinables: Sequence[Any], enable: bool = True, throw_on_early_termination: bool = False, **kwargs: Any
+    ) -> None:
+        self._joinables, self._enable = joinables, enable
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        pass
+
+    @staticmethod
+    def notify_join_context(joinable: Any) -> None:
+        """Tell the other processes that this one still trains: there is none."""

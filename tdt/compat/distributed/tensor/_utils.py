@@ -1,0 +1,8 @@
+"""`torch.distributed.tensor._utils`: which part of a tensor a process holds; refused."""
+
+from __future__ import annotations
+
+from tdt.compat._refusal import refused
+from tdt.compat.distributed._reasons import MESH
+
+compute_local_shape_and_global_offset = refused("compute_local_shape_and_global_offset", MESH)

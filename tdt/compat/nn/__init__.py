@@ -1,0 +1,1 @@
+"""Parts of `torch.nn` that programs import and tdt does not have."""

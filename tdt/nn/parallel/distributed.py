@@ -1,0 +1,59 @@
+"""DistributedDataParallel in a group of one process."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+from tdt import distributed
+from tdt.nn.modules.module import Module
+from tdt.nn.parallel.scatter_gather import Devices
+
+__all__ = ["DistributedDataParallel"]
+
+
+class DistributedDataParallel(Module):
+    """A module whose gradients are the mean over the processes of `tdt.distributed`: in one process, its own.
+
+    Of the arguments after `dim` none changes what one process computes. RuntimeError for a module without a parameter
+    that requires gradients, ValueError before `distributed.init_process_group`.
+
+    >>> import tdt
+    >>> tdt.distributed.init_process_group("gloo", rank=0, world_size=1)
+    >>> model = DistributedDataParallel(tdt.nn.Linear(2, 1))
+    >>> list(model.state_dict()), model(tdt.ones(3, 2)).shape
+    (['module.weight', 'module.bias'], tdt.Size([3, 1]))
+    >>> tdt.distributed.destroy_process_group()
+    """
+
+    def __init__(
+        self, module: Module, device_ids: Devices | None = None, output_device: Any = None, dim: int = 0,
+        broadcast_buffers: bool = True, init_sync: bool = True, process_group: Any = None,
+        bucket_cap_mb: float | None = None, find_unused_parameters: bool = False, check_reduction: bool = False,
+        gradient_as_bucket_view: bool = False, static_graph: bool = False, **options: Any,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        distributed.get_world_size(process_group)
+        if not any(parameter.requires_grad for parameter in module.parameters()):
+            raise RuntimeError("DistributedDataParallel is not needed when a module doesn't have any parameter that "
+                               "requires a gradient.")  # fmt: skip
+        self.module, self.dim, self.device_ids = module, dim, device_ids
+        self.require_backward_grad_sync = True
+
+    def forward(self, *inputs: Any, **kwargs: Any) -> Any:
+        return self.module(*inputs, **kwargs)
+
+    @contextlib.contextmanager
+    def no_sync(self) -> Iterator[None]:
+        """Backward passes in this block only add up gradients, as every one does in one process."""
+        before, self.require_backward_grad_sync = self.require_backward_grad_sync, False
+        try:
+            yield
+        finally:
+            self.require_backward_grad_sync = before
+
+    @contextlib.contextmanager
+    def join(self, *args: Any, **kwargs: Any) -> Iterator[None]:
+        """For processes whose batches end at different times; with one there is nothing to wait for."""
+        yield
