@@ -142,8 +142,7 @@ class Program:
         torch.manual_seed(made.seed)
         self.model = build_torch(made.layers)
         self.model.eval()
-        with torch.no_grad():  # lazy layers learn their sizes
-            self.model(self._inputs(data["x"][:2]))
+        _learn_sizes(self.model, self._inputs(data["x"][:2]))
         if nudge:
             _nudge(self.model, nudge)
         sets = {
@@ -266,6 +265,20 @@ class Program:
                 total += (loss if self.made.loss_options.get("reduction") == "sum" else loss * share) if share else 0.0
                 seen += share
         return total / seen if seen else float("nan")
+
+
+def _learn_sizes(model: Any, x: Any) -> None:
+    """Let lazy layers learn their sizes; only their weights are drawn from the generator, no places of a random pooling."""
+    handles = []
+    for module in model.modules():
+        if isinstance(module, (nn.FractionalMaxPool2d, nn.FractionalMaxPool3d)):
+            states: list[Any] = []
+            handles.append(module.register_forward_pre_hook(lambda *_, kept=states: kept.append(torch.get_rng_state())))
+            handles.append(module.register_forward_hook(lambda *_, kept=states: torch.set_rng_state(kept.pop())))
+    with torch.no_grad():
+        model(x)
+    for handle in handles:
+        handle.remove()
 
 
 def _tuples(options: dict[str, Any]) -> dict[str, Any]:
