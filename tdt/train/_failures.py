@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tdt import Tensor
 
 # What data, layers and the machine refuse with. Anything else is a mistake of tdt's own, and keeps its traceback.
 REFUSALS = (TypeError, ValueError, LookupError, RuntimeError, ArithmeticError, MemoryError, OSError)
@@ -71,3 +76,51 @@ def reason(error: BaseException) -> str:
         return text.rstrip().rpartition("\n")[2]
     plain = isinstance(error, (RuntimeError, ValueError, IndexError, OSError, NonFiniteLoss, StepError)) and text
     return text if plain else f"{type(error).__name__}: {text}".rstrip(": ")
+
+
+def non_finite(step: int, loss: float, indices: Sequence[int], inputs: Any, targets: Any) -> Exception:
+    """The error for a loss that is NaN or infinite on this training batch: one of the data, where these hold such values,
+    else one of the training.
+
+    indices: the numbers of the batch's samples in the training data.
+
+    >>> import tdt
+    >>> print(non_finite(1, float("nan"), [7, 4], tdt.tensor([[1.0], [float("nan")]]), tdt.tensor([0, 1])))
+    data.train: the input of sample 4 holds nan, at [0]; replace such values, as numpy.nan_to_num does, or leave the sample out
+    """
+    return bad_data("train", inputs, targets, indices) or NonFiniteLoss(step, loss, indices)
+
+
+def bad_data(split: str, inputs: Any, targets: Any, indices: Sequence[int]) -> StepError | None:
+    """The error that names the samples of a batch, by their `indices` in the split, which hold NaN or infinite values."""
+    for name, tensor in (*_named("input", inputs), *_named("target", targets)):
+        if not tensor.is_floating_point():
+            continue
+        values = tensor.detach().cpu().numpy()
+        rows = np.flatnonzero(~np.isfinite(values.reshape(len(values), -1)).all(1)).tolist()
+        if not rows:
+            continue
+        first = values[rows[0]]
+        place = np.argwhere(~np.isfinite(first))[0].tolist()
+        samples = [int(indices[row]) for row in rows] if len(indices) == len(values) else []
+        who = f"sample {samples[0]}" if len(samples) == 1 else f"the samples {few(samples)}" if samples else "a batch"
+        where = f", at {place}" if place else ""
+        several = f"{where} of sample {samples[0]}" if len(samples) > 1 else where
+        rest = "the sample" if len(samples) == 1 else "these samples"
+        return StepError(
+            f"data.{split}: the {name} of {who} holds {first[tuple(place)]}{several}; replace such values, as "
+            f"numpy.nan_to_num does, or leave {rest} out"
+        )
+    return None
+
+
+def _named(name: str, value: Any) -> Iterator[tuple[str, Tensor]]:
+    """Each tensor in inputs or targets, and what it is called."""
+    if isinstance(value, Tensor):
+        yield name, value
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from _named(f"{name} {key!r}", item)
+    elif isinstance(value, (tuple, list)):
+        for number, item in enumerate(value):
+            yield from _named(f"{name} {number}", item)

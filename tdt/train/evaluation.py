@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -13,13 +14,14 @@ import numpy as np
 
 import tdt
 from tdt import Tensor
-from tdt.train._failures import Explained
+from tdt.train._failures import Explained, bad_data
 from tdt.train._fault import fault_point
 from tdt.train.build import Parts, build
 from tdt.train.config import loads
 from tdt.train.deciding import decided, named
 from tdt.train.metrics import Reading
 from tdt.train.metrics.confusion import confusion_matrices, confusion_matrix
+from tdt.train.nested import leaves
 from tdt.train.precision import default_dtype
 from tdt.train.state import data_state, fitting, generators, load_model, load_run
 from tdt.utils.data import DataLoader
@@ -61,6 +63,8 @@ def evaluate(
         for inputs, targets in islice(batches(parts, split, obey), most):
             output = model(inputs)
             loss = parts.loss(output, targets, inputs)
+            if not loss.is_cuda and not math.isfinite(loss.item()):
+                _check_data(split, inputs, targets, seen)
             output, targets = parts.loss.compared(output, targets, inputs)
             for metric in metrics.values():
                 metric.update(output, targets, loss)
@@ -70,6 +74,13 @@ def evaluate(
                 fault_point("validate")
             obey()
     return {name: metric.compute() for name, metric in metrics.items()}
+
+
+def _check_data(split: str, inputs: Any, targets: Any, first: int) -> None:
+    """Raise StepError if data of a batch, whose samples count from `first`, are NaN or infinite."""
+    size = len(next(leaves(inputs)))
+    if (error := bad_data(split, inputs, targets, range(first, first + size))) is not None:
+        raise error
 
 
 def check_batches(parts: Parts, obey: Callable[[], object]) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 
 from tdt import Tensor
 from tdt.train._environment import peak_memory
-from tdt.train._failures import Explained, NonFiniteLoss, Stopped, few
+from tdt.train._failures import Explained, NonFiniteLoss, Stopped, few, non_finite
 from tdt.train._fault import fault_point
 from tdt.train.average import Average
 from tdt.train.build import Parts
@@ -110,7 +110,7 @@ class Trainer:
                 output, targets, loss = self.learning.forward(inputs, targets)
                 # Reading a GPU's loss would wait: `_check` does later.
                 if not loss.is_cuda and not math.isfinite(loss.item()):
-                    raise NonFiniteLoss(self.step + 1, loss.item(), self._samples())
+                    raise non_finite(self.step + 1, loss.item(), self._samples(), inputs, targets)
                 self.learning.backward(loss, targets)
                 sums = {name: metric.batch_sum(output, targets, loss) for name, metric in self.epoch_means.items()}
                 self._counted.append((len(targets), sums))

@@ -6,6 +6,7 @@ import json
 import math
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,8 @@ from scipy import special
 import tdt
 from tdt import nn
 from tdt.train import registry
+from tdt.train.build import build
+from tdt.train.config import ConfigError, loads
 from tdt.train.metrics import (
     AUROC,
     F1,
@@ -416,3 +419,46 @@ def test_a_metric_that_defines_nothing_says_what_it_must():
         Mean().update(tdt.zeros(1), tdt.zeros(1), tdt.tensor(0.0))
     with pytest.raises(NotImplementedError, match="Metric must define reset"):
         Metric()
+
+
+CLASS_METRICS = ("accuracy", "top_k", "precision", "recall", "f1", "auroc", "average_precision", "perplexity")
+DATA = """\
+data: {train: {type: NPZ, path: data.npz}, loader: {batch_size: 4}}
+model: ["Linear(3, 1)"]
+loss: %s
+metrics:
+  - %s
+optimizer: SGD(lr=0.1)
+train: {epochs: 1}
+"""
+
+
+def refusal(loss: str, metric: str, targets: np.ndarray, folder: Path, model: str = '"Linear(3, 1)"') -> str:
+    """What is said of a metric, at its line."""
+    np.savez(folder / "data.npz", x=np.zeros((8, 3), np.float32), y=targets)
+    text = (DATA % (loss, metric)).replace('"Linear(3, 1)"', model)
+    with pytest.raises(ConfigError) as caught:
+        build(loads(text, str(folder / "c.yaml")))
+    (problem,) = caught.value.problems
+    assert problem.source.line == 5
+    return problem.message
+
+
+@pytest.mark.parametrize("metric", CLASS_METRICS)
+@pytest.mark.parametrize("loss", ["MSELoss", "L1Loss", "HuberLoss", "PoissonNLLLoss"])
+def test_metrics_of_classes_are_refused_on_numbers(metric, loss, tmp_path):
+    said = refusal(loss, metric, np.linspace(0, 1, 8, dtype=np.float32)[:, None], tmp_path)
+    assert said.endswith(f"compares classes, but {loss} compares numbers; use mse, rmse, mae or r2")
+
+
+@pytest.mark.parametrize("metric", ["mse", "rmse", "mae", "r2"])
+def test_metrics_of_numbers_are_refused_on_classes(metric, tmp_path):
+    said = refusal("CrossEntropyLoss", metric, np.arange(8) % 3, tmp_path, '"Linear(3, 3)"')
+    assert said.endswith("compares numbers, but CrossEntropyLoss compares classes; use accuracy, f1 or auroc")
+    said = refusal("BCEWithLogitsLoss", metric, np.ones((8, 1), np.float32), tmp_path)
+    assert "BCEWithLogitsLoss compares classes" in said
+
+
+def test_the_brier_score_of_probabilities_is_measured():
+    brier = fed(MSE(), np.array([[0.5], [1.0]]), np.array([[1.0], [1.0]]), Reading.of(nn.BCELoss()), [1])
+    assert brier.compute() == 0.125

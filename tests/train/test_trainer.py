@@ -307,11 +307,25 @@ def test_a_mean_that_is_not_finite_is_never_saved(tmp_path):
 def test_a_loss_that_is_not_finite_stops_before_the_weights_are_spoilt(tmp_path):
     made, _ = trainer(tmp_path)
     inputs = made.parts.loaders["train"].dataset.tensors[0]
-    inputs._a[17] = np.nan
-    with pytest.raises(NonFiniteLoss) as caught:
+    inputs._a[17] = 3e38  # finite, but with these weights no score of it is
+    for p in made.parts.model.parameters():
+        p.data.fill_(1.0)
+    with pytest.raises(NonFiniteLoss, match="try a lower learning rate") as caught:
         made.fit()
     assert 17 in caught.value.indices and caught.value.step == made.step + 1
     assert all(np.isfinite(p.detach().numpy()).all() for p in made.parts.model.parameters())
+
+
+@pytest.mark.parametrize(("value", "shown"), [(np.nan, "nan"), (np.inf, "inf")])
+@pytest.mark.parametrize("split", ["train", "valid"])
+def test_data_that_are_no_numbers_are_named_by_split_sample_and_place(split, value, shown, tmp_path):
+    made, _ = trainer(tmp_path)
+    inputs = made.parts.loaders[split].dataset.tensors[0]
+    inputs._a[17, ..., 3] = value
+    with pytest.raises(StepError) as caught:
+        made.fit()
+    assert f"data.{split}: the input of sample 17 holds {shown}, at [0, 0, 3]" in str(caught.value)
+    assert "learning rate" not in str(caught.value)
 
 
 def test_evaluation_uses_eval_mode_and_the_whole_split(tmp_path):

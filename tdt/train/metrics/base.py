@@ -15,6 +15,14 @@ from tdt._device import CPU
 # Losses for which each output is a yes or no of its own → the output above which it is a yes
 _THRESHOLDS = {nn.BCEWithLogitsLoss: 0.0, nn.BCELoss: 0.5, nn.MultiLabelSoftMarginLoss: 0.0, nn.SoftMarginLoss: 0.0}
 
+# Losses that compare scores with classes, and losses that compare numbers: metrics of one kind say nothing of the other.
+# BCELoss is neither: its outputs are probabilities, whose squared error is the Brier score.
+_OF_CLASSES = (
+    nn.BCEWithLogitsLoss, nn.CrossEntropyLoss, nn.KLDivLoss, nn.MultiLabelMarginLoss, nn.MultiLabelSoftMarginLoss,
+    nn.MultiMarginLoss, nn.NLLLoss, nn.SoftMarginLoss,
+)  # fmt: skip
+_OF_NUMBERS = (nn.GaussianNLLLoss, nn.HuberLoss, nn.L1Loss, nn.MSELoss, nn.PoissonNLLLoss, nn.SmoothL1Loss)
+
 
 @dataclass(frozen=True)
 class Reading:
@@ -22,13 +30,16 @@ class Reading:
 
     threshold: each output is a yes or no, yes above it (binary and multi-label targets); None: the largest of the
     outputs along dim 1 is the class. ignore_index: a class that marks targets that do not count. weight: what each
-    class counts in the mean. is_sum: the loss is no mean but a sum.
+    class counts in the mean. is_sum: the loss is no mean but a sum. of_classes, of_numbers: the name of the loss, where
+    it compares scores with classes, or numbers with numbers.
     """
 
     threshold: float | None = None
     ignore_index: int | None = None
     weight: Tensor | None = None
     is_sum: bool = False
+    of_classes: str | None = None
+    of_numbers: str | None = None
 
     @classmethod
     def of(cls, loss: Any) -> Reading:
@@ -40,7 +51,15 @@ class Reading:
         threshold = next((value for kind, value in _THRESHOLDS.items() if isinstance(loss, kind)), None)
         by_class = isinstance(loss, (nn.CrossEntropyLoss, nn.NLLLoss))
         weight = loss.weight if by_class else None
-        return cls(threshold, getattr(loss, "ignore_index", None), weight, getattr(loss, "reduction", "mean") == "sum")
+        name = type(loss).__name__
+        return cls(
+            threshold,
+            getattr(loss, "ignore_index", None),
+            weight,
+            getattr(loss, "reduction", "mean") == "sum",
+            name if isinstance(loss, _OF_CLASSES) else None,
+            name if isinstance(loss, _OF_NUMBERS) else None,
+        )
 
     def share(self, target: Tensor) -> Any:
         """What the mean loss of a batch counts beside others': its samples that count, by the weights of their classes."""

@@ -45,6 +45,10 @@ def check_paired(metric: Metric, output: Tensor, target: Tensor) -> None:
 def check_classes(metric: Metric, output: Tensor, target: Tensor) -> None:
     """ValueError unless there are scores (n, classes, …) for targets (n, …), or for such of their own shape."""
     given, wanted = output._a.shape, target._a.shape
+    numbers = metric.reading.of_numbers
+    if numbers is not None or (target.is_floating_point() and given[1:2] == (1,)):
+        learnt = f"{numbers} compares numbers" if numbers else "with one score for each target these are numbers"
+        raise ValueError(f"{type(metric).__name__} compares classes, but {learnt}; use mse, rmse, mae or r2")
     if len(given) < 2 or wanted != (given if target.is_floating_point() else given[:1] + given[2:]):
         raise ValueError(
             f"{type(metric).__name__} needs a score per class, outputs (n, classes, …), and targets (n, …) that are "

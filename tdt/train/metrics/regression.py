@@ -15,7 +15,10 @@ from tdt.train.metrics.classes import check_paired
 
 
 def _pairs(metric: Metric, output: Tensor, target: Tensor) -> tuple[Any, Any]:
-    """Outputs and targets in float64, of one shape. ValueError unless each output has a target."""
+    """Outputs and targets in float64, of one shape. ValueError unless each output has a target that is a number."""
+    if (classes := metric.reading.of_classes) is not None:
+        metrics = "accuracy, f1 or auroc"
+        raise ValueError(f"{type(metric).__name__} compares numbers, but {classes} compares classes; use {metrics}")
     check_paired(metric, output, target)
     return output._a.astype("float64"), target._a.reshape(output._a.shape).astype("float64")
 
