@@ -222,6 +222,14 @@ class CheckpointStore:
             raise CheckpointError(f"{path}: written, but not linked as last: {error.strerror or error}") from error
         return path
 
+    def finish_save(self, best: bool) -> None:
+        """Link the newest step file as `last`, with `best` also as the best, where a first `save` was cut short before it did."""
+        names = ("best", "last") if best else ("last",)
+        if steps := self.steps():
+            for name in names:
+                if not (self.folder / f"{name}.safetensors").exists():
+                    self._point(name, self.path(steps[-1]))
+
     def steps(self) -> list[int]:
         """The steps that have a file, ascending. What is named otherwise, and folders, are somebody else's."""
         names = {path.name for path in self.folder.glob("step-*") if path.is_file()}

@@ -290,7 +290,10 @@ def _last(run: Run) -> Saved | None:
         return None
     path = store.resolve("last")
     try:
-        return Saved(path, *load_run(path))
+        saved = Saved(path, *load_run(path))
+        # A run saves wherever it has a better score: one in its first checkpoint is that checkpoint's own.
+        store.finish_save(best=saved.meta.get("best") is not None)
+        return saved
     except CheckpointError as error:
         files = {step: store.path(step) for step in store.steps()}
         same = [step for step, file in files.items() if file.samefile(path)]

@@ -20,6 +20,7 @@ from tdt import cli
 from tdt.train import checkpoint, history
 from tdt.train._failures import NonFiniteLoss
 from tdt.train._signals import StopRequest, exit_code
+from tdt.train.checkpoint import CheckpointStore
 from tdt.train.config import ConfigError, loads
 from tdt.train.events import Event, Notice, RunStarted, RunStopped, StepDone, TestDone
 from tdt.train.run import Run, RunError
@@ -498,3 +499,26 @@ def test_no_metadata_of_a_checkpoint_is_a_traceback(trained):
         for arguments in (["train", "--resume", trained], ["eval", last], ["predict", last, "x.png"]):
             code = cli.run([str(argument) for argument in arguments])  # raises what would be a traceback
             assert code in (0, 1, 2), (key, inner, value, arguments)
+
+
+@pytest.mark.parametrize("linked", [[], ["best"]])
+def test_a_first_checkpoint_that_was_cut_short_is_last_and_best_after_a_resume(
+    tmp_path, monkeypatch, linked: list[str]
+):
+    point, names = CheckpointStore._point, []
+
+    def point_some(store: CheckpointStore, name: str, target: Path) -> None:
+        if len(names) == len(linked):
+            raise Stop
+        names.append(name)
+        point(store, name, target)
+
+    text = SMALL.replace("epochs: 2", "epochs: 1")
+    with monkeypatch.context() as patched:
+        patched.setattr(CheckpointStore, "_point", point_some)
+        with pytest.raises(Stop):
+            run(tmp_path, text=text)
+    assert names == linked and resumed(tmp_path)[0] == "done"
+    files = {path.name: path for path in (tmp_path / "small" / "1" / "checkpoints").glob("*.safetensors")}
+    assert sorted(files) == ["best.safetensors", "last.safetensors", "step-00000009.safetensors"]
+    assert files["best.safetensors"].samefile(files["last.safetensors"])
