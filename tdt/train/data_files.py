@@ -25,7 +25,7 @@ def source_files(dataset: Any) -> list[str]:
     if isinstance(dataset, Subset):
         return source_files(dataset.dataset)
     told = getattr(dataset, "source_files", None)
-    return [os.path.abspath(path) for path in told()] if callable(told) else []
+    return list(map(os.fspath, told())) if callable(told) else []
 
 
 def fingerprints(files: Mapping[str, Sequence[str]], known: Mapping[str, Fingerprint] = {}) -> dict[str, Fingerprint]:
@@ -58,13 +58,14 @@ def differences(before: Mapping[str, Fingerprint], now: Mapping[str, Fingerprint
 
 
 def _fingerprint(paths: Sequence[str], known: Fingerprint) -> Fingerprint:
-    root = os.path.dirname(paths[0]) if len(paths) == 1 else os.path.commonpath(paths)
+    first, last = min(paths), max(paths)  # of all that they have in common, every path between them has it too
+    begin = len(os.path.join(os.path.commonpath([os.path.dirname(first), os.path.dirname(last)]), ""))
     chosen = paths[:: -(-len(paths) // MOST_FILES)]
     about = [os.stat(path) for path in chosen]
     sizes = [one.st_size for one in about]
     found: Fingerprint = {
         "files": len(paths),
-        "names": _crc(os.fsencode(os.path.relpath(path, root)) + b"\0" for path in paths),
+        "names": _crc(os.fsencode(path[begin:]) + b"\0" for path in paths),
         "size": sum(sizes),
         "times": _crc(b"%d %d," % (one.st_size, one.st_mtime_ns) for one in about),
     }
