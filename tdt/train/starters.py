@@ -188,19 +188,19 @@ def _open_images(folder: Path) -> tuple[dict[str, Path], dict[str, Any]]:
 
 def _sizes(paths: Sequence[str]) -> list[tuple[int, int]]:
     """Width and height of some of the images, spread over all."""
-    from PIL import Image
+    from tdt.vision._images import open_image
 
     sizes, unread = [], []
     for path in paths[:: -(-len(paths) // LOOKED_AT)]:
         try:
-            with Image.open(path) as image:
+            with open_image(path, path) as image:
                 sizes.append(image.size)
-        except (OSError, SyntaxError, ValueError):
-            unread.append(path)
+        except (OSError, ValueError) as error:
+            unread.append(str(error))
     if unread:
         others = f" and {len(unread) - NAMED:,} more" if len(unread) > NAMED else ""
         advice = "remove it, or give another in its place" if len(unread) == 1 else f"remove these{others}"
-        raise Unfit("\n".join([*(f"{path}: is no image that can be read" for path in unread[:NAMED]), advice]))
+        raise Unfit("\n".join([*unread[:NAMED], advice]))
     return sizes
 
 

@@ -189,3 +189,11 @@ def test_what_no_config_can_be_made_of_is_said(capsys, arguments: list[str], sai
     code, out, err = init(capsys, *arguments)
     assert (code, out) == (2, "") and said in err
     assert sorted(Path().iterdir()) == before
+
+
+def test_an_image_that_unpacks_to_too_many_pixels_is_named(capsys, monkeypatch):
+    make_images(Path("pets"), ("cat", "dog"))
+    for most in (1000, 300):  # Pillow warns above this, and refuses above twice as many
+        monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", most)
+        assert cli.run(["init", "pets"]) == 2
+        assert "pets/cat/0.png: unpacks to too many pixels: Image size (" in capsys.readouterr().err

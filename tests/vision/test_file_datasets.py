@@ -17,8 +17,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
+import tdt
+from tdt.vision._images import FORMATS
 from tdt.vision.datasets import CIFAR10, CIFAR100, KMNIST, MNIST, FashionMNIST, ImageFolder
 from tdt.vision.datasets._files import Remote, fetch, home
+from tdt.vision.datasets.folder import pil_loader, read_image
 
 RNG = np.random.RandomState(0)
 IMAGES = RNG.randint(0, 256, (12, 28, 28)).astype(np.uint8)
@@ -269,9 +272,51 @@ def test_damaged_and_hostile_images_are_named(tmp_path, monkeypatch):
     with pytest.raises(ValueError, match=r"x\.png: is damaged or cut short"):
         ImageFolder(tmp_path)[0]
     file.write_bytes(b"text")
-    with pytest.raises(ValueError, match=r"x\.png: is no image that Pillow can read"):
+    with pytest.raises(ValueError, match=r"x\.png: is no image that can be read"):
         ImageFolder(tmp_path)[0]
     file.write_bytes(whole)
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 500)  # a warning from here, an error from twice this
     with pytest.raises(ValueError, match=r"x\.png: unpacks to too many pixels"):
         ImageFolder(tmp_path)[0]
+
+
+@pytest.mark.parametrize("how", ["read", "as bytes"])
+def test_a_postscript_file_is_never_handed_to_ghostscript(tmp_path, monkeypatch, how):
+    from PIL import EpsImagePlugin
+
+    def started(*arguments, **options):
+        raise AssertionError("Ghostscript would have run")
+
+    monkeypatch.setattr(EpsImagePlugin, "Ghostscript", started)
+    file = tmp_path / "cat.jpg"
+    Image.fromarray(IMAGES[0]).convert("RGB").save(file, format="EPS")
+    with Image.open(file) as image:
+        assert image.format == "EPS"
+        with pytest.raises(AssertionError, match="Ghostscript"):
+            image.load()  # what Pillow does by itself
+    given = file if how == "read" else io.BytesIO(file.read_bytes())
+    with pytest.raises(ValueError, match=r"cat\.jpg: is no image that can be read"):
+        read_image(given, "cat.jpg")
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_each_format_is_read_whatever_the_file_is_called(tmp_path, kind):
+    picture = Image.new("RGB", (6, 4), (200, 30, 40))
+    picture.save(tmp_path / "image.jpg", format=kind)
+    read = pil_loader(tmp_path / "image.jpg")
+    assert read.mode == "RGB" and read.size == (6, 4)
+    assert np.abs(np.asarray(read, int) - (200, 30, 40)).max() <= 8
+
+
+def test_pictures_of_several_views_are_read_as_jpeg(tmp_path):
+    Image.new("RGB", (6, 4)).save(
+        tmp_path / "phone.jpg", format="MPO", save_all=True, append_images=[Image.new("RGB", (6, 4))]
+    )
+    assert pil_loader(tmp_path / "phone.jpg").size == (6, 4)
+
+
+def test_images_are_opened_in_one_place():
+    package = Path(tdt.__file__).parent
+    lines = [(path, line) for path in package.rglob("*.py") for line in path.read_text().splitlines()]
+    calls = [path for path, line in lines if "Image.open(" in line and ">>>" not in line]
+    assert calls == [package / "vision/_images.py"]

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from PIL import Image, UnidentifiedImageError
+from PIL import Image
 
 from tdt.utils.data import Dataset
 from tdt.utils.data._shares import Split, check_split, share_out
+from tdt.vision._images import open_image
 
 IMG_EXTENSIONS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
 
@@ -26,19 +26,8 @@ def pil_loader(path: str | os.PathLike[str]) -> Image.Image:
 
 def read_image(file: Any, path: str) -> Image.Image:
     """`pil_loader` of a path or an open file, which an error calls `path`."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", Image.DecompressionBombWarning)
-            with Image.open(file) as image:
-                return image.convert("RGB")
-    except UnidentifiedImageError as error:
-        raise ValueError(f"{path}: is no image that Pillow can read") from error
-    except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
-        raise ValueError(f"{path}: unpacks to too many pixels: {error}") from error
-    except FileNotFoundError:
-        raise
-    except (OSError, SyntaxError, ValueError) as error:
-        raise ValueError(f"{path}: is damaged or cut short: {error}") from error
+    with open_image(file, path) as image:
+        return image.convert("RGB")
 
 
 class ImageFolder(Dataset):

@@ -1,0 +1,36 @@
+"""Opening image files: the one place that calls Pillow for it."""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+from PIL import Image, UnidentifiedImageError
+
+# Formats that Pillow unpacks itself. Without a list it goes by the content, whatever a file is called, and hands some to
+# other programs: an EPS to Ghostscript, which runs it.
+FORMATS = ("JPEG", "PNG", "BMP", "GIF", "PPM", "TIFF", "WEBP", "JPEG2000")
+
+
+@contextlib.contextmanager
+def open_image(file: Any, path: str) -> Iterator[Image.Image]:
+    """The image in a path or an open file, which an error calls `path`; its pixels are read by whoever asks for them.
+
+    ValueError for what is no image of `FORMATS`, is damaged, or would unpack to more pixels than Pillow takes for sane;
+    FileNotFoundError.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", Image.DecompressionBombWarning)
+            with Image.open(file, formats=FORMATS) as image:
+                yield image
+    except UnidentifiedImageError as error:
+        raise ValueError(f"{path}: is no image that can be read") from error
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
+        raise ValueError(f"{path}: unpacks to too many pixels: {error}") from error
+    except FileNotFoundError:
+        raise
+    except (OSError, SyntaxError, ValueError) as error:
+        raise ValueError(f"{path}: is damaged or cut short: {error}") from error
