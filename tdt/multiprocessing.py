@@ -14,6 +14,8 @@ from multiprocessing import *  # noqa: F403
 from multiprocessing import connection
 from typing import Any
 
+from tdt._safe_path import leave_safe_path, safe_path
+
 __all__ = ["ProcessContext", "ProcessExitedException", "ProcessRaisedException", "get_all_sharing_strategies",
            "get_sharing_strategy", "set_sharing_strategy", "spawn", "start_processes"]  # fmt: skip
 
@@ -68,6 +70,7 @@ def _run(fn: Callable[..., Any], number: int, args: tuple[Any, ...], errors: Any
     import sys
     import traceback
 
+    leave_safe_path()
     try:
         fn(number, *args)
     except Exception:  # noqa: BLE001  (told to the parent, whatever it is)
@@ -92,7 +95,8 @@ def start_processes(
     for number in range(nprocs):
         receiving, sending = context.Pipe(duplex=False)
         process = context.Process(target=_run, args=(fn, number, args, sending), daemon=daemon)
-        process.start()
+        with safe_path():
+            process.start()
         sending.close()
         processes.append(process)
         errors.append(receiving)

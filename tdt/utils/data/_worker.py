@@ -20,6 +20,7 @@ from queue import SimpleQueue
 from typing import Any, NamedTuple
 
 from tdt._kernels._pool import single_threaded
+from tdt._safe_path import leave_safe_path
 from tdt.utils.data import _states
 from tdt.utils.data._fetch import Recipe
 from tdt.utils.data._transport import pack, send
@@ -120,6 +121,7 @@ def work(connection: Connection, others: list[Connection], orders: Orders) -> No
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     if hasattr(signal, "pthread_sigmask"):
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # the parent held it back around the start
+    leave_safe_path()
     for other in others:
         other.close()
     single_threaded()

@@ -11,6 +11,7 @@ import weakref
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
+from tdt._safe_path import safe_path
 from tdt.utils.data._transport import receive
 from tdt.utils.data._worker import LOAD, RESTART, STOP, Orders, work
 
@@ -30,8 +31,9 @@ class Workers:
         self._processes: list[Any] = []
         held = _hold_back_sigint()
         try:
-            for order in orders:
-                self._start(context, order)
+            with safe_path():
+                for order in orders:
+                    self._start(context, order)
         finally:
             _let_sigint_through(held)
 
