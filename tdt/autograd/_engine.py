@@ -227,20 +227,18 @@ def accumulate(leaf: Tensor, g: Any, own: bool) -> None:
 
 
 def run_hooks(hooks: dict | None, g: Any, graph: bool) -> Any:
-    """Pass a gradient through tensor hooks; one that returns a tensor replaces it."""
+    """Pass a gradient through tensor hooks, which get one and the same tensor until one returns another in its place."""
+    given = first = g if isinstance(g, Tensor) or not hooks else wrap(g)
     for hook in tuple(hooks.values()) if hooks else ():
-        with_tensor = g if isinstance(g, Tensor) else wrap(g)
-        new = hook(with_tensor)
+        new = hook(given)
         if new is not None:
             if not isinstance(new, Tensor):
                 raise TypeError(f"expected Variable, but hook returned '{type(new).__name__}'")
-            if new._a.shape != with_tensor._a.shape:
-                raise RuntimeError(
-                    f"hook '{getattr(hook, '__name__', hook)}' has changed the size of value: "
-                    f"{list(with_tensor.shape)} became {list(new.shape)}"
-                )
-            g = new if graph else new._a
-    return g
+            if new._a.shape != given._a.shape:
+                name, sizes = getattr(hook, "__name__", hook), f"{list(given.shape)} became {list(new.shape)}"
+                raise RuntimeError(f"hook '{name}' has changed the size of value: {sizes}")
+            given = new
+    return g if given is first else given if graph else given._a
 
 
 class NodeHooks:
