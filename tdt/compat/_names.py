@@ -5,6 +5,9 @@
 
 from __future__ import annotations
 
+import importlib
+from typing import Any
+
 from tdt.compat._foreach import *  # noqa: F403
 from tdt.compat._refusal import refused_class
 
@@ -20,3 +23,10 @@ def _assert(condition: object, message: str) -> None:
     """`assert condition, message`, as a function."""
     if not condition:
         raise AssertionError(message)
+
+
+def __getattr__(name: str) -> Any:
+    modules = {"Future": "futures", "ScriptFunction": "jit", "ScriptModule": "jit", "fork": "jit", "wait": "jit"}
+    if name in modules:  # imported on use: tdt.nn, which `jit` needs, is more than one name is worth
+        return getattr(importlib.import_module(f"tdt.compat.{modules[name]}"), name)
+    raise AttributeError(f"module 'tdt' has no attribute '{name}'")

@@ -11,12 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent import futures
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 __all__ = ["Future", "collect_all", "wait_all"]
 
+T = TypeVar("T")
 
-class Future:
+
+class Future(Generic[T]):
     """A result that comes later.
 
     Args:
@@ -62,7 +64,7 @@ class Future:
 
     def then(self, callback: Callable[[Future], Any]) -> Future:
         """The future of what `callback` returns for this future, once it is done."""
-        after = Future()
+        after: Future[Any] = Future()
 
         def run(done: Future) -> None:
             try:
@@ -76,7 +78,8 @@ class Future:
 
 def collect_all(futures: list[Future]) -> Future:
     """The future of the list of futures, done when all are."""
-    together, left = Future(), [len(futures)]
+    together: Future[list[Future]] = Future()
+    left = [len(futures)]
     if not futures:
         together.set_result([])
 

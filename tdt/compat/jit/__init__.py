@@ -141,7 +141,7 @@ def optimize_for_inference(mod: Module, other_methods: list[str] | None = None) 
 
 def fork(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Future:
     """A `Future` of the call, which is made at once."""
-    future = Future()
+    future: Future[Any] = Future()
     future.set_result(func(*args, **kwargs))
     return future
 
