@@ -9,12 +9,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-import yaml
 
 from tdt import Tensor, nn
 from tdt._meta import meta
 from tdt.train.build import Parts
-from tdt.train.config import Loader, Train
 from tdt.train.config.sections import EmbeddingShown
 from tdt.train.data import batch_of
 from tdt.train.deciding import decided
@@ -25,11 +23,8 @@ from tdt.train.showing.check import is_image
 from tdt.train.showing.collectors import Collector, Confusion, Curves, Samples, Seen
 from tdt.train.showing.layers import given_by
 from tdt.train.showing.pictures import normal
+from tdt.train.showing.settings import settings
 from tdt.utils.tensorboard import SummaryWriter, summary
-
-# Settings by which runs are compared: top-level keys of the config, and what is none within them.
-_SETTINGS = ("seed", "data", "loss", "optimizer", "scheduler", "train")
-_PLACES = ("data.train", "data.valid", "data.test")
 
 
 class ModelLog:
@@ -88,12 +83,9 @@ class ModelLog:
         if self.log.config:
             self.writer.add_text("config", f"```yaml\n{text}```", 0)
         if self.log.hparams:
-            split = "valid" if "valid" in parts.loaders else "train_epoch"
-            tags = [f"{split}/{name}" for name in names] + [f"test/{name}" for name in names if "test" in parts.loaders]
-            defaults = {"train": Train().model_dump(by_alias=True), "data": {"loader": Loader().model_dump()}}
-            experiment, start, _ = summary.hparams(dict(_settings(yaml.safe_load(text), defaults)), dict.fromkeys(tags))
-            for part in (experiment, start):
-                self.writer.add_summary(part, 0)
+            # No experiment of its own: TensorBoard shows that of one run alone, and without any the settings of all.
+            _, start, _ = summary.hparams(dict(settings(parts)), {})
+            self.writer.add_summary(start, 0)
         if self.log.charts and "valid" in parts.loaders:
             charts = {name: ["Multiline", [f"train_epoch/{name}", f"valid/{name}"]] for name in names}
             self.writer.add_custom_scalars({"train and validation": charts})
@@ -158,15 +150,3 @@ class ModelLog:
         found = given_by(model, layers, inputs)
         put_back()
         return found, inputs, targets
-
-
-def _settings(value: Any, default: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """(key, value) of the numbers, truth values and texts in the config that are not the default."""
-    if isinstance(value, dict):
-        known = default if isinstance(default, dict) else {}
-        for key, item in value.items():
-            inner = f"{path}.{key}" if path else str(key)
-            if (path or key in _SETTINGS) and inner not in _PLACES:
-                yield from _settings(item, known.get(key), inner)
-    elif isinstance(value, (bool, int, float, str)) and value != default:
-        yield path, value
