@@ -16,8 +16,10 @@ from tdt._backend import on
 from tdt._calls import fronts
 from tdt._device import CPU, META, as_device
 from tdt._dtype import dtype as Dtype
+from tdt._float8 import KINDS, astype
 from tdt._from_data import array_of, fill_number
 from tdt._sparse import SparseCOO
+from tdt._storage import TypedStorage, UntypedStorage, tensor_on
 from tdt._tensor import LEAF, Tensor, wrap
 from tdt.autograd._mode import state
 
@@ -43,7 +45,7 @@ def _finished(array: Any, requires_grad: bool, where: Any = CPU) -> Tensor:
 def tensor(
     data: Any, *, dtype: Dtype | None = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False
 ) -> Tensor:
-    """A new tensor that holds a copy of `data`: a number, nested sequences, an array or a tensor.
+    """A new tensor that holds a copy of `data`: a number, nested sequences, an array or a tensor; on a storage, its memory.
 
     Without `dtype`: bool, int64, the default float type, or the array's own. ValueError for ragged sequences.
 
@@ -52,6 +54,9 @@ def tensor(
     tensor([[1, 2],
             [3, 4]])
     """
+    if isinstance(data, UntypedStorage | TypedStorage):
+        made = tensor_on(data, dtype)
+        return made.requires_grad_() if requires_grad else made  # type: ignore[attr-defined]
     return _finished(
         array_of(
             data, None if dtype is None else _dtype.as_dtype(dtype), None if device is None else as_device(device)
@@ -125,7 +130,10 @@ def make(
     xp = on(target)
     if kind == "full" and np_dtype.kind == "u" and isinstance(value, int):
         value %= 2 ** (8 * np_dtype.itemsize)  # wraps round, as C converts
-    made = xp.full(shape, value, np_dtype) if kind == "full" else getattr(xp, kind)(shape, np_dtype)
+    if kind == "full" and np_dtype in KINDS:
+        made = astype(xp.full(shape, value, np.float64), np_dtype)
+    else:
+        made = xp.full(shape, value, np_dtype) if kind == "full" else getattr(xp, kind)(shape, np_dtype)
     return _finished(made, requires_grad)
 
 
@@ -323,10 +331,7 @@ def empty_strided(
         raise RuntimeError(f"strides must not be negative, but got sizes={list(size)} and strides={list(stride)}")
     extent = 1 + sum((n - 1) * s for n, s in zip(size, stride, strict=True)) if 0 not in size else 0
     memory = make("empty", (extent,), None, dtype, device)._a
-    xp = _backend.namespace(memory)
-    return _finished(
-        xp.lib.stride_tricks.as_strided(memory, size, [s * memory.itemsize for s in stride]), requires_grad
-    )
+    return _finished(_backend.as_strided(memory, size, [s * memory.itemsize for s in stride]), requires_grad)
 
 
 def empty_permuted(
@@ -373,6 +378,7 @@ def arange(
     if dtype is None:
         dtype = _dtype.int64 if all(isinstance(v, int) for v in (start, end, step)) else _dtype.get_default_dtype()
     _dtype.check_category("arange", _dtype.REAL_NUMBERS, dtype)
+    _dtype.check_category("arange", _dtype.ALL, dtype)
     if step == 0:
         raise RuntimeError("step must be nonzero")
     if dtype.category == _dtype.INT and int(step) == 0:
@@ -407,6 +413,7 @@ def range(
     warnings.warn("range is deprecated, as it is not Python's; use arange(start, end + step, step)", UserWarning, 2)
     start, end = (0, start) if end is None else (start, end)
     dtype = (_dtype.get_default_dtype() if out is None else out.dtype) if dtype is None else dtype
+    _dtype.check_category("range", _dtype.ALL, dtype)
     if step == 0:
         raise RuntimeError("step must be nonzero")
     if (end - start) * step < 0:

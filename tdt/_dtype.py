@@ -66,10 +66,18 @@ float32 = float = dtype("float32", np.float32, FLOAT)  # noqa: A001
 float64 = double = dtype("float64", np.float64, FLOAT)
 complex64 = cfloat = dtype("complex64", np.complex64, COMPLEX)
 complex128 = cdouble = dtype("complex128", np.complex128, COMPLEX)
+# Numbers of eight bits, which are stored, moved and converted (`_float8`); arithmetic refuses them, as in PyTorch.
+float8_e4m3fn = dtype("float8_e4m3fn", ml_dtypes.float8_e4m3fn, FLOAT)
+float8_e5m2 = dtype("float8_e5m2", ml_dtypes.float8_e5m2, FLOAT)
+float8_e4m3fnuz = dtype("float8_e4m3fnuz", ml_dtypes.float8_e4m3fnuz, FLOAT)
+float8_e5m2fnuz = dtype("float8_e5m2fnuz", ml_dtypes.float8_e5m2fnuz, FLOAT)
+float8_e8m0fnu = dtype("float8_e8m0fnu", ml_dtypes.float8_e8m0fnu, FLOAT)
+float8_e8m0fnu.is_signed = False
 
 ALL_DTYPES = (bool, uint8, uint16, uint32, uint64, int8, int16, int32, int64, float16, bfloat16, float32, float64,
               complex64, complex128)  # fmt: skip
-_BY_NUMPY = {d.np: d for d in ALL_DTYPES}
+FLOAT8 = (float8_e4m3fn, float8_e5m2, float8_e4m3fnuz, float8_e5m2fnuz, float8_e8m0fnu)
+_BY_NUMPY = {d.np: d for d in ALL_DTYPES + FLOAT8}
 _REAL = {complex64: float32, complex128: float64}
 _COMPLEX = {float16: complex64, bfloat16: complex64, float32: complex64, float64: complex128,
             complex64: complex64, complex128: complex128}  # fmt: skip
@@ -77,7 +85,20 @@ _PYTHON = {builtins.bool: bool, builtins.int: int64, builtins.float: float64, bu
 # What `"op" not implemented for '…'` calls each type.
 SCALAR_NAMES = {bool: "Bool", uint8: "Byte", int8: "Char", int16: "Short", int32: "Int", int64: "Long",
                 uint16: "UInt16", uint32: "UInt32", uint64: "UInt64", float16: "Half", bfloat16: "BFloat16",
-                float32: "Float", float64: "Double", complex64: "ComplexFloat", complex128: "ComplexDouble"}  # fmt: skip
+                float32: "Float", float64: "Double", complex64: "ComplexFloat", complex128: "ComplexDouble",
+                **{kind: kind.name.capitalize() for kind in FLOAT8}}  # fmt: skip
+
+# Ops that move, compare or convert elements, which float8 takes part in; but for these pairs. All others refuse it.
+FLOAT8_OPS = {
+    "abs", "all", "any", "as_strided", "cat", "clone", "conj_physical", "convert", "copy", "copy_slices", "diagonal",
+    "diagonal_backward", "eq", "expand", "fill", "index", "index_put", "index_select", "isfinite", "isnan", "ne", "pad_constant",
+    "permute", "real", "reshape", "roll", "slice", "slice_backward", "split", "squeeze", "stack", "to_device", "unaware",
+    "unbind", "unfold", "unsqueeze", "view", "view_dtype", "where",
+}  # fmt: skip
+FLOAT8_REFUSED = {
+    *((name, float8_e8m0fnu) for name in ("abs", "index_put", "pad_constant")),
+    *(("isfinite", kind) for kind in (float8_e4m3fn, float8_e4m3fnuz, float8_e5m2fnuz)),
+}
 
 FLOATING = frozenset((FLOAT,))
 COMPLEX_ONLY = frozenset((COMPLEX,))
@@ -125,12 +146,15 @@ def set_default_dtype(d: dtype) -> None:
     global _default
     if as_dtype(d).category != FLOAT:
         raise TypeError(f"only floating-point types are supported as the default type, got {d}")
+    if d in FLOAT8:
+        raise TypeError(f"couldn't find storage object {SCALAR_NAMES[d]}Storage")
     _default = as_dtype(d)
 
 
 def check_category(name: str, allowed: frozenset, dtype: dtype) -> None:
-    """NotImplementedError for a dtype that is not allowed, neither itself nor by its category."""
-    if allowed is not ALL and dtype.category not in allowed and dtype not in allowed:
+    """NotImplementedError for a dtype that is not allowed, neither itself nor by its category; float8 is for few ops alone."""
+    small = dtype in FLOAT8 and (name not in FLOAT8_OPS or (name, dtype) in FLOAT8_REFUSED)
+    if small or (allowed is not ALL and dtype.category not in allowed and dtype not in allowed):
         raise NotImplementedError(f"\"{name}\" not implemented for '{SCALAR_NAMES[dtype]}'")
 
 
@@ -147,6 +171,11 @@ def promote_types(type1: dtype, type2: dtype) -> dtype:
             raise TypeError(f"promote_types(): argument 'type{place}' (position {place}) must be tdt.dtype, not {name}")
     if type1 is type2:
         return type1
+    if type1 in FLOAT8 or type2 in FLOAT8:
+        raise RuntimeError(
+            f"Promotion for Float8 Types is not supported, attempted to promote {SCALAR_NAMES[type1]} and "
+            f"{SCALAR_NAMES[type2]}"
+        )
     a, b = (type1, type2) if type1.category >= type2.category else (type2, type1)
     if a.category == COMPLEX and b.category in (FLOAT, COMPLEX):
         return complex128 if float64 in (a.to_real(), b.to_real()) else complex64
@@ -222,6 +251,9 @@ class finfo:  # noqa: N801
         self.eps, self.max, self.min = (builtins.float(v) for v in (info.eps, info.max, info.min))
         self.tiny = self.smallest_normal = builtins.float(info.smallest_normal)
         self.resolution = builtins.float(f"1e-{info.precision}")
+        if kind in FLOAT8:  # PyTorch gives no decimal digit, and the same step for both types of its kind
+            self.resolution = 1.0
+            self.eps = 0.125 if kind is float8_e5m2fnuz else self.eps
 
     def __repr__(self) -> str:
         return (f"finfo(resolution={self.resolution:g}, min={self.min:g}, max={self.max:g}, eps={self.eps:g}, "

@@ -11,6 +11,7 @@ import numpy as np
 from tdt import _backend, _dtype
 from tdt._device import as_device, device
 from tdt._dtype import dtype as Dtype
+from tdt._float8 import KINDS, astype
 from tdt._tensor import Tensor
 
 _NUMBERS = frozenset((float, int, bool))
@@ -72,14 +73,16 @@ def array_of(data: Any, dtype: Dtype | None, where: device | None) -> Any:
     """New memory that holds `data`."""
     if isinstance(data, Tensor):
         array = _backend.to_device(data._a, where) if where else data._a
-        return array.astype(dtype.np if dtype else array.dtype, copy=True)
+        return astype(array, dtype.np if dtype else array.dtype)
     if isinstance(data, (str, bytes)):
         raise _no_number(data)
     if not isinstance(data, (np.ndarray, np.generic)) and hasattr(data, "__cuda_array_interface__"):
         return data.astype(dtype.np) if dtype else data.copy()
     if isinstance(data, (np.ndarray, np.generic)):
         source = np.asarray(data)
-        array = np.array(source, dtype=dtype.np if dtype else _dtype.of(source.dtype).np, order="C")
+        kind = dtype.np if dtype else _dtype.of(source.dtype).np
+        is_float8 = kind in KINDS or source.dtype in KINDS
+        array = np.ascontiguousarray(astype(source, kind)) if is_float8 else np.array(source, dtype=kind, order="C")
         return _backend.to_device(array, as_device(where))
     kinds = {data.__class__} if data.__class__ in _NUMBERS else _kinds(data)
     if dtype is None:
@@ -100,6 +103,8 @@ def _kinds(data: Any) -> set[type]:
 
 
 def _from_numbers(data: Any, dtype: Dtype) -> np.ndarray:
+    if dtype in _dtype.FLOAT8:
+        return astype(_from_numbers(data, _dtype.float64), dtype.np)
     try:
         if dtype.category == _dtype.BOOL:
             return np.array(data, dtype=dtype.np)

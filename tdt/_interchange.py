@@ -9,6 +9,7 @@ import numpy as np
 
 from tdt import _backend, _dtype
 from tdt._device import device
+from tdt._float8 import plain
 from tdt._sparse import SparseCOO
 from tdt._storage import own_bytes
 from tdt._tensor import LEAF, Storage, Tensor, alias
@@ -21,13 +22,13 @@ def item(self: Tensor) -> Any:
     if self._a.__class__ is _backend.MetaArray:
         raise RuntimeError("Tensor.item() cannot be called on meta tensors")
     value = self._a.item()
-    return float(value) if self.dtype is _dtype.bfloat16 else value
+    return float(value) if self.dtype.category == _dtype.FLOAT else value
 
 
 def tolist(self: Tensor) -> Any:
     """The elements as nested lists of Python numbers (a number, for a 0-d tensor)."""
     a = _backend.to_device(self._a, _backend.CPU)
-    return (a.astype(np.float32) if self.dtype is _dtype.bfloat16 else a).tolist()
+    return plain(a).tolist()
 
 
 def numpy(self: Tensor, *, force: bool = False) -> np.ndarray:

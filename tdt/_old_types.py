@@ -71,7 +71,7 @@ class TensorType(type):
 
 copyreg.pickle(TensorType, lambda kind: (type_named, (kind.full_name(),)))  # type: ignore[arg-type]
 
-_KINDS = [kind for kind, name in _dtype.SCALAR_NAMES.items() if not name.startswith(("Complex", "UInt"))]
+_KINDS = [kind for kind, name in _dtype.SCALAR_NAMES.items() if not name.startswith(("Complex", "UInt", "Float8"))]
 TYPES = {t.__name__: t for t in (TensorType(kind, CPU) for kind in _KINDS)}
 CUDA_TYPES = {t.__name__: t for t in (TensorType(kind, device("cuda")) for kind in _KINDS)}
 globals().update(TYPES)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tdt import _about, _backend, _dtype
+from tdt._float8 import printed
 from tdt._sparse import SparseCOO
 from tdt._tensor import LEAF, Tensor, wrap
 
@@ -118,7 +119,7 @@ def _lines(a: np.ndarray, indent: int, form: Any, cut: bool) -> str:
 def _body(t: Tensor, indent: int) -> str:
     """The elements, in brackets."""
     a = _backend.to_device(t._a, _backend.CPU)
-    a = a.astype(np.float32) if t.dtype is _dtype.bfloat16 else a
+    a = printed(a)
     if not a.size:
         return "[]"
     cut = a.size > options["threshold"]

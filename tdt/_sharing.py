@@ -13,6 +13,7 @@ from tdt import _backend, _dtype
 from tdt._creation import _finished, as_tensor, from_numpy, tensor
 from tdt._device import device as Device
 from tdt._dtype import dtype as Dtype
+from tdt._storage import TypedStorage, UntypedStorage, tensor_on
 from tdt._tensor import Tensor, wrap
 
 __all__ = ["asarray", "from_dlpack", "from_file", "frombuffer", "to_dlpack"]
@@ -21,7 +22,7 @@ __all__ = ["asarray", "from_dlpack", "from_file", "frombuffer", "to_dlpack"]
 def asarray(
     obj: Any, *, dtype: Dtype | None = None, device: Any = None, copy: bool | None = None, requires_grad: bool | None = None
 ) -> Tensor:  # fmt: skip
-    """A tensor of `obj` that shares its memory where it can: a tensor, an array, a buffer, what has `__dlpack__`.
+    """A tensor of `obj` that shares its memory where it can: a tensor, a storage, an array, a buffer, what has `__dlpack__`.
 
     copy=True never shares; copy=False raises ValueError where it must. requires_grad: as `obj` has it unless it is given.
 
@@ -31,7 +32,9 @@ def asarray(
     """
     source = obj
     if not isinstance(obj, Tensor) and not _backend.is_array(obj):
-        if hasattr(obj, "__dlpack__"):
+        if isinstance(obj, UntypedStorage | TypedStorage):
+            source = tensor_on(obj, dtype)
+        elif hasattr(obj, "__dlpack__"):
             source = from_dlpack(obj)
         elif isinstance(obj, bytes | bytearray | memoryview):
             source = frombuffer(obj, dtype=_dtype.get_default_dtype() if dtype is None else dtype)
@@ -104,20 +107,7 @@ def from_file(
     tensor([1, 2, 3], dtype=tdt.uint8)
     """
     kind = _dtype.get_default_dtype() if dtype is None else _dtype.as_dtype(dtype)
-    needed = size * kind.itemsize
-    try:
-        if shared:
-            with open(filename, "ab") as file:
-                if file.tell() < needed:
-                    file.truncate(needed)
-        here = os.path.getsize(filename)
-    except OSError as error:
-        raise RuntimeError(f"unable to open file <{filename}>: {error.strerror}") from error
-    if here < needed:
-        raise RuntimeError(f"file <{filename}> has {here} bytes, but {size} elements of {kind} take {needed}")
-    if not size:
-        return wrap(np.empty(0, kind.np))
-    return wrap(np.memmap(filename, kind.np, "r+" if shared else "c", 0, (size,)).view(np.ndarray))
+    return tensor_on(UntypedStorage.from_file(filename, bool(shared), size * kind.itemsize), kind)
 
 
 class _Capsule:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mmap
+import os
 import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -12,7 +13,37 @@ import numpy as np
 from tdt import _backend, _dtype
 from tdt._device import as_device, device
 from tdt._dtype import dtype as Dtype
-from tdt._tensor import Storage, Tensor, wrap
+from tdt._tensor import Storage, Tensor, alias, wrap
+
+
+class _FileMap(mmap.mmap):
+    """Memory that a file is mapped into; `filename`: whose changes are written to it, or None."""
+
+    filename: str | None = None
+
+
+def _map_file(filename: str | os.PathLike[str], shared: bool, nbytes: int) -> np.ndarray:
+    """The first bytes of a file as an array; `shared`: writes go to the file, which is made or grown where it is too short."""
+    name, mode = os.fspath(filename), "read-write" if shared else "read-only"
+    try:
+        handle = os.open(name, os.O_RDWR | os.O_CREAT if shared else os.O_RDONLY, 0o600)
+    except OSError as error:
+        raise RuntimeError(f"unable to open file <{name}> in {mode} mode: {error.strerror} ({error.errno})") from error
+    try:
+        size = os.fstat(handle).st_size
+        if size < nbytes:
+            if not shared:
+                raise RuntimeError(f"file <{name}> size <{size}> is smaller than the required mapping size <{nbytes}>")
+            os.ftruncate(handle, nbytes)
+        if not nbytes:
+            return np.empty(0, np.uint8)
+        made = _FileMap(handle, nbytes, access=mmap.ACCESS_WRITE if shared else mmap.ACCESS_COPY)
+    except (OSError, ValueError, OverflowError) as error:
+        raise RuntimeError(f"unable to mmap {nbytes} bytes from file <{name}>: {error}") from error
+    finally:
+        os.close(handle)
+    made.filename = name if shared else None
+    return np.ndarray((nbytes,), np.uint8, made)
 
 
 class UntypedStorage:
@@ -41,6 +72,26 @@ class UntypedStorage:
         made._bytes, made._st = data, versions
         return made
 
+    @classmethod
+    def from_file(cls, filename: str | os.PathLike[str], shared: bool = False, nbytes: int = 0) -> UntypedStorage:
+        """The first `nbytes` bytes of a file, mapped into memory: they are read when they are looked at.
+
+        Args:
+            shared: whether writes go to the file, which is made, or grown with zeros, if it is shorter; else they stay here.
+        Raises:
+            RuntimeError: the file cannot be opened or mapped, or is shorter than `nbytes` and not shared.
+
+        >>> import tdt
+        >>> tdt.UntypedStorage.from_file(__file__, nbytes=3).nbytes()
+        3
+        """
+        return cls.on(_map_file(filename, bool(shared), nbytes))
+
+    @property
+    def filename(self) -> str | None:
+        """The file that the memory is mapped from, if it is shared with it."""
+        return getattr(_backend.owner(self._bytes).base, "filename", None)
+
     def shared(self) -> Storage:
         """What tensors on this memory have in common."""
         if self._st is None:
@@ -49,6 +100,10 @@ class UntypedStorage:
 
     def _written(self) -> UntypedStorage:
         self.shared().version += 1
+        return self
+
+    def untyped(self) -> UntypedStorage:
+        """The storage itself, as a typed one gives its bytes."""
         return self
 
     def nbytes(self) -> int:
@@ -181,6 +236,13 @@ class TypedStorage:
             wrap_storage = UntypedStorage.on(_backend.to_device(values.view(np.uint8), as_device(device)))
         self._untyped_storage = wrap_storage
 
+    @classmethod
+    def from_file(cls, filename: str | os.PathLike[str], shared: bool = False, size: int = 0) -> TypedStorage:
+        """The first `size` elements of a file, mapped into memory as `UntypedStorage.from_file` does."""
+        made = cls()
+        made._untyped_storage = UntypedStorage.from_file(filename, shared, size * made.dtype.itemsize)
+        return made
+
     @property
     def _elements(self) -> Any:
         memory = self._untyped_storage._bytes
@@ -279,11 +341,24 @@ STORAGES: dict[Dtype, type[TypedStorage]] = {
         {"__doc__": f"A TypedStorage of {kind}.", "__slots__": (), "__module__": "tdt", "_type": kind},
     )
     for kind, name in _dtype.SCALAR_NAMES.items()
-    if not name.startswith("UInt")
+    if not name.startswith(("UInt", "Float8"))
 }
 globals().update({kind.__name__: kind for kind in STORAGES.values()})
 __all__ = ["TypedStorage", "UntypedStorage", "is_storage"]
 __all__ += [kind.__name__ for kind in STORAGES.values()]
+
+
+def tensor_on(source: UntypedStorage | TypedStorage, dtype: Dtype | None) -> Tensor:
+    """A 1-d tensor on all the memory of a storage, whose bytes are int64 by default; RuntimeError for another element type."""
+    memory = source.untyped()
+    kind = source.dtype if isinstance(source, TypedStorage) else (dtype or _dtype.int64)
+    if dtype not in (None, kind):
+        names = _dtype.SCALAR_NAMES
+        raise RuntimeError(
+            f"Expected a Storage of type {names[dtype]} or an UntypedStorage, but got {names[kind]}"  # type: ignore[index]
+        )
+    whole = memory._bytes[: memory.nbytes() // kind.itemsize * kind.itemsize]
+    return alias(whole.view(kind.np), None, memory.shared())
 
 
 def is_storage(obj: Any) -> bool:

@@ -185,7 +185,7 @@ def test_a_buffer_and_a_file_are_shared(tmp_path):
     private = tdt.from_file(str(path), size=2, dtype=tdt.int16)
     private[0] = 9
     assert np.fromfile(path, np.int16).tolist() == [1, 2, 3] and private.tolist() == [9, 2]
-    with pytest.raises(RuntimeError, match="has 6 bytes"):
+    with pytest.raises(RuntimeError, match="size <6> is smaller than the required mapping size <8>"):
         tdt.from_file(path, size=4, dtype=tdt.int16)
     with pytest.raises(RuntimeError, match="unable to open file"):
         tdt.from_file(tmp_path / "none", size=4)

@@ -183,7 +183,15 @@ def strides(array: Any) -> tuple[int, ...]:
 
 def with_strides(array: Any) -> Any:
     """An array without elements as a view that has the strides of `strides`, so that its views have theirs."""
-    return namespace(array).lib.stride_tricks.as_strided(array, array.shape, strides(array))
+    return as_strided(array, array.shape, strides(array))
+
+
+def as_strided(array: Any, shape: tuple[int, ...], strides: Any) -> Any:
+    """A view of an array with other sizes and strides, in bytes; nobody checks that it lies inside."""
+    make = namespace(array).lib.stride_tricks.as_strided
+    if array.dtype.str == "<f1":  # float8_e5m2, whose name in NumPy's array interface NumPy itself does not know
+        return make(array.view(np.uint8), shape, strides).view(array.dtype)
+    return make(array, shape, strides)
 
 
 class MetaArray(np.ndarray):

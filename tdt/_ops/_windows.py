@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tdt import _backend
 from tdt._backend.layout import empty_as, is_channels_last, to_front, to_last
 
 _local = threading.local()
@@ -75,7 +76,7 @@ def windows(xp: Any, x: Any, kernel: tuple[int, ...], stride: tuple[int, ...], d
             out: tuple[int, ...]) -> Any:  # fmt: skip
     """A view (N, C, *out, *kernel) of `x`: the cells under the kernel at every place it stops."""
     steps = x.strides[2:]
-    return xp.lib.stride_tricks.as_strided(
+    return _backend.as_strided(
         x,
         (*x.shape[:2], *out, *kernel),
         (

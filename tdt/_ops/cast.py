@@ -6,6 +6,7 @@ import numpy as np
 
 from tdt import _dtype
 from tdt._backend.layout import in_order
+from tdt._float8 import astype
 from tdt._tensor import Tensor
 from tdt.autograd._op import op
 
@@ -16,7 +17,7 @@ __all__: list[str] = []
 def _convert(xp, x, *, dtype):
     if x.dtype.kind == "c" and dtype.category < _dtype.COMPLEX and dtype.category != _dtype.BOOL:
         x = x.real
-    out = x.astype(dtype.np)
+    out = astype(x, dtype.np)
     return in_order(xp, out, [x]) if 0 in x.strides else out
 
 
@@ -27,7 +28,7 @@ def _(g, x_dtype):
 
 @_convert.fast_vjp("x")
 def _(g, x_dtype):
-    return (g.real if g.dtype.kind == "c" and x_dtype.kind != "c" else g).astype(x_dtype)
+    return astype(g.real if g.dtype.kind == "c" and x_dtype.kind != "c" else g, x_dtype)
 
 
 def convert(x: object, dtype: _dtype.dtype) -> object:

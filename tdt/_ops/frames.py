@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
+from tdt import _backend
 from tdt._dtype import FLOATING_AND_COMPLEX
 from tdt._ops._common import wrap_dim
 from tdt._tensor import Tensor
@@ -15,11 +16,11 @@ from tdt.autograd._op import op
 def _unfold(xp: ModuleType, x: Any, *, dim: int, size: int, step: int) -> Any:
     if not x.ndim:
         x = x.reshape(1)[:size]
-        return xp.lib.stride_tricks.as_strided(x, (size,), x.strides)
+        return _backend.as_strided(x, (size,), x.strides)
     count = (x.shape[dim] - size) // step + 1
     shape = (*x.shape[:dim], count, *x.shape[dim + 1 :], size)
     strides = (*x.strides[:dim], x.strides[dim] * step, *x.strides[dim + 1 :], x.strides[dim])
-    return xp.lib.stride_tricks.as_strided(x, shape, strides)
+    return _backend.as_strided(x, shape, strides)
 
 
 @_unfold.vjp("x")

@@ -290,7 +290,7 @@ def _index(xp: ModuleType, x: Any, *tensors: Any, dims: tuple[int, ...]) -> Any:
     rest = [s for d, s in enumerate(x.strides) if d not in dims]
     place = dims[0] if dims[-1] - dims[0] + 1 == len(dims) else 0
     strides = [*rest[:place], *[0] * (picked.ndim - len(rest)), *rest[place:]]
-    seen = xp.lib.stride_tricks.as_strided(x, picked.shape, strides)
+    seen = _backend.as_strided(x, picked.shape, strides)
     return in_order(xp, picked, [seen, *[t.reshape(*t.shape, *[1] * (len(rest) - place)) for t in tensors]])
 
 

@@ -250,15 +250,11 @@ def _as_strided(
     owner = memory(x)
     where = _bytes_to(x, owner) // x.itemsize
     offset += where - at[2]  # of a copy, which begins anew
-    flat = (
-        owner.reshape(-1) if owner.flags.c_contiguous else xp.lib.stride_tricks.as_strided(start, (1,), (x.itemsize,))
-    )
+    flat = owner.reshape(-1) if owner.flags.c_contiguous else _backend.as_strided(start, (1,), (x.itemsize,))
     begin = (
-        flat[offset:]
-        if owner.flags.c_contiguous
-        else xp.lib.stride_tricks.as_strided(flat, (1,), (x.itemsize,))[offset - where :]
+        flat[offset:] if owner.flags.c_contiguous else _backend.as_strided(flat, (1,), (x.itemsize,))[offset - where :]
     )
-    return xp.lib.stride_tricks.as_strided(begin, size, [s * x.itemsize for s in stride])
+    return _backend.as_strided(begin, size, [s * x.itemsize for s in stride])
 
 
 def memory(x: Any) -> Any:

@@ -21,7 +21,7 @@ import numpy as np
 from tdt import _backend
 from tdt._backend.layout import dense, in_order
 from tdt._broadcast import check_broadcast
-from tdt._dtype import ALL, ALL_DTYPES, FLOAT, dtype, of
+from tdt._dtype import ALL, ALL_DTYPES, FLOAT, FLOAT8, dtype, of
 from tdt._sparse import SparseCOO, on_sparse
 from tdt._tensor import LEAF, Storage, Tensor, View, alias
 from tdt.autograd._mode import state
@@ -29,7 +29,7 @@ from tdt.autograd._node import Back, Node
 from tdt.autograd._plan import NUMBER, Plan, make_plan, narrow, widen, wrap_scalars
 
 OPS: dict[str, Op] = {}
-DIFFERENTIABLE = frozenset(d.np for d in ALL_DTYPES if d.category >= FLOAT)
+DIFFERENTIABLE = frozenset(d.np for d in ALL_DTYPES + FLOAT8 if d.category >= FLOAT)
 ndarray = np.ndarray
 NO_STATICS: dict[str, Any] = {}
 _new = object.__new__

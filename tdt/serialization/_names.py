@@ -159,7 +159,7 @@ OFFERED: dict[str, Offered] = {
     "builtins.set": Offered(set, _set, "a new set of small keys; what is copied is charged"),
     "builtins.complex": Offered(complex, _complex, "two numbers; text is not parsed"),
     "builtins.bytearray": Offered(bytearray, _bytearray, "a copy of bytes, charged; a number, which would allocate, is refused"),
-    **{f"torch.{kind.name}": Offered(kind, None, _PURE) for kind in _dtype.ALL_DTYPES},
+    **{f"torch.{kind.name}": Offered(kind, None, _PURE) for kind in _dtype.ALL_DTYPES + _dtype.FLOAT8},
     **{f"torch.{kind.__name__}": Offered(
         kind, None, "a class: only persistent ids make storages, FloatStorage(n) could allocate any memory")
        for kind in STORAGES.values()},

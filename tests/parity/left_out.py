@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 # Names, `*` for any ending. A test fails where another one is missing.
 LEFT_OUT: dict[str, str] = {
     "jiterator_*": "compiles CUDA source given as text",
-    "torch._scaled_mm*": "8-bit floats",
+    "torch._scaled_mm*": "products of 8-bit floats, which tdt stores and converts but does not compute with",
     "torch.ops.aten.*": "entry points of PyTorch's kernels; the public functions are softmax and scaled_dot_product_attention",
     "slice": "an entry point of PyTorch's kernels; the public form is indexing",
     "_native_batch_norm_legit": "PyTorch's own; the public function is batch_norm",

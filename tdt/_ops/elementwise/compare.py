@@ -6,7 +6,7 @@ from types import ModuleType
 from typing import Any
 
 from tdt import _dtype
-from tdt._dtype import ALL, INTEGRAL, INTS, REAL
+from tdt._dtype import ALL, INTEGRAL, INTS, REAL, check_category
 from tdt._ops.elementwise._front import binary, check_operands, ufunc, ufunc2, unary
 from tdt._ops.elementwise.arithmetic import wrapped
 from tdt._tensor import Tensor, wrap
@@ -185,4 +185,5 @@ def equal(input: Tensor, other: Tensor) -> bool:
     >>> tdt.equal(tdt.tensor([1, 2]), tdt.tensor([1, 2]))
     True
     """
+    check_category("equal", ALL, input.dtype)
     return input.shape == other.shape and bool(eq(wrap(input._a), wrap(other._a))._a.all())

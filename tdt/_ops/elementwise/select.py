@@ -11,6 +11,7 @@ from tdt import _backend, _dtype
 from tdt._absent import takes_old_order
 from tdt._calls import fronts
 from tdt._dtype import FLOATING, FLOATING_AND_COMPLEX, INTS, NUMBERS, REAL, SCALAR_NAMES, check_category
+from tdt._float8 import KINDS, astype
 from tdt._from_data import fill_number
 from tdt._node_names import label, shown_as
 from tdt._ops._common import C_NAMES, conj
@@ -290,7 +291,7 @@ def fitting(xp: ModuleType, value: Any, np_dtype: Any) -> Any:
     if xp is not np and hasattr(value, "dtype") and value.dtype.kind != "c":  # on a GPU, looking at it would be waiting
         return value.astype(np_dtype)
     number = value.item() if isinstance(value, np.ndarray) else value
-    return xp.asarray(fill_number(number, _dtype.of(np_dtype), "value")[0]).astype(np_dtype)
+    return astype(xp.asarray(fill_number(number, _dtype.of(np_dtype), "value")[0]), np_dtype)
 
 
 def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
@@ -398,13 +399,15 @@ def lerp(input: Tensor, end: Tensor, weight: Any, *, out: Tensor | None = None) 
 @op(promote=(), computes=False)
 def _copy(xp: ModuleType, x: Any, source: Any, *, out: Any = None) -> Any:
     if out is None:
-        return xp.array(xp.broadcast_to(_real_if(source, x), x.shape), dtype=x.dtype)
-    xp.copyto(out, _real_if(source, x), casting="unsafe")
+        return xp.array(xp.broadcast_to(_fitted(source, x), x.shape), dtype=x.dtype)
+    xp.copyto(out, _fitted(source, x), casting="unsafe")
     return out
 
 
-def _real_if(source: Any, x: Any) -> Any:
-    """What of a complex source fits into a real tensor."""
+def _fitted(source: Any, x: Any) -> Any:
+    """What of a complex source fits into a real tensor, and what of another type into one of float8."""
+    if x.dtype in KINDS or source.dtype in KINDS:
+        return astype(source, x.dtype)
     return source.real if source.dtype.kind == "c" and x.dtype.kind != "c" else source
 
 
