@@ -64,7 +64,7 @@ def test_no_attempt_is_called_safe_by_the_list_of_unsafe_names():
     values = {
         what for what in EXPLOITS if what.startswith(("sparse indices", "columns", "rows", "an entry outside"))
     }  # no storage is read
-    for what in EXPLOITS.keys() - values:
+    for what in {what for what, data in EXPLOITS.items() if isinstance(data, bytes)} - values:
         try:
             names = tdt.serialization.get_unsafe_globals_in_checkpoint(io.BytesIO(exploit(what)))
         except REFUSALS:
@@ -123,8 +123,8 @@ def test_everything_offered_says_why_it_is_safe_and_takes_any_arguments(full):
 
 def test_random_and_mutated_pickles_are_loaded_or_refused_and_nothing_else():
     seed = int.from_bytes(os.urandom(4), "little")
-    told = campaign(600, seed, 512)
-    assert sum(told.values()) == 600 and 10 < told["loaded"] < 400, told
+    told = campaign(400, seed, 512)
+    assert sum(told.values()) == 400 and 5 < told["loaded"] < 300, told
 
 
 def test_only_what_this_load_made_is_filled():
