@@ -55,8 +55,7 @@ def tensor(
             [3, 4]])
     """
     if isinstance(data, UntypedStorage | TypedStorage):
-        made = tensor_on(data, dtype)
-        return made.requires_grad_() if requires_grad else made  # type: ignore[attr-defined]
+        return tensor_on(data, dtype).requires_grad_(requires_grad)  # type: ignore[attr-defined]
     return _finished(
         array_of(
             data, None if dtype is None else _dtype.as_dtype(dtype), None if device is None else as_device(device)
@@ -128,13 +127,12 @@ def make(
     if target.type == "meta":
         return _finished(_backend.to_device(_backend.stand_in(shape, np_dtype), target), requires_grad)
     xp = on(target)
-    if kind == "full" and np_dtype.kind == "u" and isinstance(value, int):
+    if kind != "full":
+        return _finished(getattr(xp, kind)(shape, np_dtype), requires_grad)
+    if np_dtype.kind == "u" and isinstance(value, int):
         value %= 2 ** (8 * np_dtype.itemsize)  # wraps round, as C converts
-    if kind == "full" and np_dtype in KINDS:
-        made = astype(xp.full(shape, value, np.float64), np_dtype)
-    else:
-        made = xp.full(shape, value, np_dtype) if kind == "full" else getattr(xp, kind)(shape, np_dtype)
-    return _finished(made, requires_grad)
+    made = xp.full(shape, value, np.float64 if np_dtype in KINDS else np_dtype)
+    return _finished(astype(made, np_dtype) if np_dtype in KINDS else made, requires_grad)
 
 
 def _filled(kind: str, words: str, example: str) -> Any:
