@@ -8,7 +8,6 @@ import numpy as np
 
 from tdt import _dtype
 from tdt._dtype import FLOAT, check_category
-from tdt._float8 import KINDS
 
 if TYPE_CHECKING:
     from tdt.autograd._op import Op
@@ -61,11 +60,7 @@ def make_plan(op: Op, key: tuple, arrays: list) -> Plan:
         ]
         casts = tuple(wanted) if any(w is not None for w in wanted) else None
     first = _dtype.of(next((k for k in key if not isinstance(k, type)), _dtype.get_default_dtype().np))
-    if not part:
-        check_category(op.name, op.dtypes, first)
-    for kind in key:
-        if kind in KINDS:  # whatever the other operands are
-            check_category(op.name, op.dtypes, _dtype.of(kind))
+    check_category(op.name, _dtype.ALL if part else op.dtypes, first)  # ALL: but not float8
     low = first.np if casts is None and first.np in _LOW and op.computes else None
     plan = Plan(casts, low, casts is None and low is None and op.simple)
     plan.by_rank = {} if len({d for d, _ in tensors}) > 1 else None
