@@ -54,5 +54,9 @@ Traceback = Annotated[bool, typer.Option("--traceback", help="Show where in the 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object, with all digits.")]
 Trust = Annotated[
     bool,
-    typer.Option("--trust", help="Run the Python files that the config imports. Read them first.", callback=_trust),
+    typer.Option(
+        "--trust",
+        help="Run the Python that the config imports (read it first); let a checkpoint's config download data.",
+        callback=_trust,
+    ),
 ]

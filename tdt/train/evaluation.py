@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from tdt.train._fault import fault_point
 from tdt.train.build import Parts, build
 from tdt.train.config import loads
 from tdt.train.deciding import decided, named
+from tdt.train.kept_config import kept_config
 from tdt.train.metrics import Reading
 from tdt.train.metrics.confusion import confusion_matrices, confusion_matrix
 from tdt.train.nested import leaves
@@ -129,7 +130,7 @@ class Evaluation:
     """The checkpoint `path` of step `step`, after `epoch` epochs, on `split`: scores by metric, and for each sample its
     target and the model's prediction (the largest class, where targets are classes; 0 or 1 where they are yes and no;
     else what the model gave). classes: their names, where predictions are classes, or `several`: yes or no for each of
-    them. ignored: a target that does not count.
+    them. ignored: a target that does not count. files: those that the samples were read from.
     """
 
     path: Path
@@ -142,6 +143,7 @@ class Evaluation:
     classes: list[str]
     ignored: int | None = None
     several: bool = False
+    files: list[str] = field(default_factory=list)
 
     def confusion(self) -> np.ndarray:
         """How many samples of class i were taken for class j (classes, classes); where a sample may have several, for each
@@ -188,7 +190,8 @@ def evaluate_checkpoint(
         loader = config.data.eval_loader.model_copy(update={"batch_size": batch_size})
         config = replace(config, data=replace(config.data, eval_loader=loader))
     tdt.set_num_threads(meta["threads"])
-    parts = build(config, training=False, splits=(split,), data_state=data_state(meta))
+    with kept_config(overrides):
+        parts = build(config, training=False, splits=(split,), data_state=data_state(meta))
     with fitting(path):
         load_model(parts, tensors)
     pairs: list[tuple[Tensor, Tensor]] = []
@@ -201,5 +204,5 @@ def evaluate_checkpoint(
     predictions, classes = decided(reading, given, targets, names)
     if several:
         classes = named(names, targets.shape[1])
-    told = targets.tolist(), predictions.tolist(), classes
-    return Evaluation(Path(path), meta["step"], meta["epoch"], split, scores, *told, reading.ignore_index, several)
+    told = targets.tolist(), predictions.tolist(), classes, reading.ignore_index, several
+    return Evaluation(Path(path), meta["step"], meta["epoch"], split, scores, *told, parts.files[split])

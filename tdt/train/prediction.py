@@ -24,6 +24,7 @@ from tdt.train.checkpoint import CheckpointError
 from tdt.train.config import loads
 from tdt.train.datasets.table import read_text, rows_of
 from tdt.train.deciding import named
+from tdt.train.kept_config import kept_config
 from tdt.train.metrics import Reading
 from tdt.train.nested import leaves, mapped
 from tdt.train.precision import default_dtype
@@ -63,7 +64,7 @@ class Predictor:
         if not self.facts:
             raise CheckpointError(f"{path}: says nothing of the data it was trained on; an older tdt wrote it")
         tdt.set_num_threads(meta["threads"])
-        with fitting(path):
+        with fitting(path), kept_config():
             self.parts = build_alone(self.config, self.facts)
             load_model(self.parts, tensors)
             self.dataset = self._dataset()

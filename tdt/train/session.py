@@ -22,6 +22,7 @@ from tdt.train.data_files import differences as differences_of_data
 from tdt.train.data_files import fingerprints
 from tdt.train.evaluation import evaluate
 from tdt.train.events import Event, Events, MetricsLog, Notice, RunStopped, TensorBoardLog, TestDone
+from tdt.train.kept_config import kept_config
 from tdt.train.launchers import check_one_process
 from tdt.train.length import Length
 from tdt.train.metrics import tagged
@@ -133,7 +134,8 @@ class Session:
             config = loads(text, file, overrides)
             changes = differences(loads(text, file), config) if overrides else []
             tdt.set_num_threads(saved.meta["threads"] if saved else tdt.get_num_threads())
-            parts = build(config, data_state=data_state(saved.meta) if saved else None, kept=True)
+            with kept_config(overrides):
+                parts = build(config, data_state=data_state(saved.meta) if saved else None, kept=True)
             if not saved:
                 warm_start(parts, root)
             if saved and changes:

@@ -33,9 +33,15 @@ class Import:
 
 
 def trust(allowed: bool = True) -> None:
-    """Let the configs that this process reads run the Python files that they import. `tdt ... --trust` calls it."""
+    """Let the configs that this process reads run the Python files that they import, and those that come with checkpoints
+    and runs download data. `tdt ... --trust` calls it."""
     global _allowed
     _allowed = allowed
+
+
+def trusted() -> bool:
+    """Whether `trust` allowed it."""
+    return _allowed
 
 
 def read_imports(node: Node | None, errors: ConfigErrors) -> tuple[Import, ...]:

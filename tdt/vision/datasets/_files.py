@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import NamedTuple
 
@@ -39,17 +41,32 @@ def missing(owner: str, names: Sequence[str], folder: Path) -> FileNotFoundError
     return FileNotFoundError(f"{owner}: put {files} into {folder}, or set download=true; a file is missing there")
 
 
+_refusal: ContextVar[str | None] = ContextVar("refusal", default=None)
+
+
+@contextmanager
+def no_downloads(why: str) -> Iterator[None]:
+    """In the block nothing is downloaded: a file that is missing is a FileNotFoundError that says `why`."""
+    token = _refusal.set(why)
+    try:
+        yield
+    finally:
+        _refusal.reset(token)
+
+
 def fetch(remote: Remote, folder: Path) -> Path:
     """`remote`, downloaded into `folder` unless it is there already.
 
     It comes under a temporary name and takes its own once it is whole and its checksum right. Raises OSError where the
-    server cannot be reached or gives something else.
+    server cannot be reached or gives something else, FileNotFoundError within `no_downloads`.
     """
     import pooch
 
     target = folder / remote.name
     if target.is_file() and pooch.file_hash(str(target), "md5") == remote.md5:
         return target
+    if (why := _refusal.get()) is not None:
+        raise FileNotFoundError(f"{target} is missing, and {why}")
     folder.mkdir(parents=True, exist_ok=True)
     url = remote.base + remote.name
     with tempfile.TemporaryDirectory(dir=folder, prefix=".download-") as place:

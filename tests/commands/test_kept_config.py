@@ -1,0 +1,111 @@
+"""A checkpoint or run may come from anyone: its config downloads nothing and makes no folders unless that is allowed."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from unittest import mock
+
+import pytest
+from PIL import Image
+
+from tdt.vision.datasets import MNIST
+from tests.commands.running import tdt_here
+from tests.configs.small_data import write_all
+
+CONFIG = """\
+name: foreign
+device: cpu
+data:
+  train: {{type: MNIST, split: train, root: {root}, download: true}}
+  valid: {{type: MNIST, split: valid, root: {root}, download: true}}
+  transform: [ToTensor]
+model: [Flatten, "Linear(784, 10)"]
+loss: CrossEntropyLoss
+optimizer: SGD(lr=0.1)
+train: {{steps: 1}}
+"""
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory) -> Iterator[Path]:
+    """The folder of a run on data that have gone since."""
+    work = tmp_path_factory.mktemp("work")
+    (work / "foreign.yaml").write_text(CONFIG.format(root=work / "data"))
+    with write_all(work / "data"), mock.patch.object(MNIST, "held_out", 4):
+        done = tdt_here("train", "foreign.yaml", cwd=work)
+        assert done.returncode == 0, done.stderr
+        shutil.rmtree(work / "data")
+        Image.new("L", (28, 28)).save(work / "digit.png")
+        yield work
+
+
+@pytest.fixture
+def asked(monkeypatch) -> list[str]:
+    """The addresses that a download was asked of; none is answered."""
+    addresses: list[str] = []
+
+    class Downloader:
+        def __init__(self, **options):
+            pass
+
+        def __call__(self, url, target, owner):
+            addresses.append(url)
+            raise OSError("no network")
+
+    monkeypatch.setattr("pooch.HTTPDownloader", Downloader)
+    return addresses
+
+
+COMMANDS = {
+    "eval of a checkpoint": ("eval", "runs/foreign/1/checkpoints/last.safetensors"),
+    "eval of a run": ("eval", "foreign"),
+    "eval on other data of its own": ("eval", "foreign", "--split", "train", "--batch-size", "2"),
+    "resume": ("train", "--resume", "foreign"),
+    "predict": ("predict", "foreign", "digit.png"),
+    "describe": ("describe", "foreign/1"),
+    "describe a checkpoint": ("describe", "runs/foreign/1/checkpoints/last.safetensors"),
+}
+
+
+@pytest.mark.parametrize("what", COMMANDS)
+def test_a_config_that_came_with_weights_downloads_nothing(work, asked, what):
+    ended = tdt_here(*COMMANDS[what], cwd=work)
+    assert asked == [] and not (work / "data").exists()
+    if what.startswith(("predict", "describe")):
+        assert ended.returncode == 0, ended.stderr
+        return
+    assert ended.returncode == 2
+    assert f"{work}/data/MNIST/raw/" in ended.stderr and "is missing, and the config that comes with" in ended.stderr
+    assert "write download=true on the command line, or give --trust" in ended.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("eval", "foreign", "--trust"),
+        ("eval", "foreign", "data.valid.download=true"),
+        ("eval", "foreign", "--data", "MNIST(root=data, split=valid, download=true)"),
+        ("train", "--resume", "foreign", "--trust"),
+        ("train", "foreign.yaml"),
+    ],
+)
+def test_what_the_user_asks_for_is_downloaded(work, asked, arguments):
+    ended = tdt_here(*arguments, cwd=work)
+    assert asked and "no network" in ended.stderr
+    shutil.rmtree(work / "data")
+
+
+def test_an_evaluation_says_which_files_the_checkpoint_made_it_read(tmp_path):
+    rows = "\n".join(f"{i % 7},{i % 2}" for i in range(40))
+    (tmp_path / "t.csv").write_text(f"a,b\n{rows}\n")
+    table = "{type: Table, path: t.csv, target: b, split: %s, valid: 0.5}"
+    lines = [f"  {split}: {table % split}" for split in ("train", "valid")]
+    config = "name: t\ndevice: cpu\ndata:\n" + "\n".join(lines) + "\nmodel: [LazyLinear(2)]\nloss: CrossEntropyLoss\n"
+    (tmp_path / "t.yaml").write_text(config + "optimizer: SGD(lr=0.1)\ntrain: {epochs: 1}\n")
+    assert tdt_here("train", "t.yaml", cwd=tmp_path).returncode == 0
+    told = tdt_here("eval", "t", cwd=tmp_path)
+    assert told.returncode == 0 and told.stderr == f"data.valid, as the checkpoint says: {tmp_path}/t.csv\n"
+    chosen = tdt_here("eval", "t", "--data", "{type: Table, path: t.csv, target: b}", cwd=tmp_path)
+    assert chosen.returncode == 0 and chosen.stderr == ""
