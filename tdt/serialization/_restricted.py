@@ -172,7 +172,7 @@ class Machine:
             return found
         if full in UNSUPPORTED:
             raise UnpicklingError(f"the file names {full}: it holds {UNSUPPORTED[full]}.")
-        raise NotAllowed(f"Unsupported global: GLOBAL {str_of(full)} was not an allowed global by default.")
+        raise NotAllowed(str_of(full))
 
     def _last(self, n: int) -> list[Any]:
         items = self.stack[-n:]
@@ -285,6 +285,10 @@ class Machine:
 class NotAllowed(UnpicklingError):
     """A name that neither the table nor the user allows."""
 
+    def __init__(self, name: str):
+        super().__init__(f"Unsupported global: GLOBAL {name} was not an allowed global by default.")
+        self.name = name
+
 
 def names_in(file: IO[bytes]) -> set[tuple[str, str]]:
     """(module, name) of all that a pickle names, found without running it: strings alone are followed through its stack."""
@@ -302,7 +306,7 @@ def names_in(file: IO[bytes]) -> set[tuple[str, str]]:
         elif opcode.name in ("GLOBAL", "INST"):
             names.add(tuple(arg.split(" ", 1)))
         elif opcode.name == "STACK_GLOBAL":
-            names.add(tuple(map(str, stack[-2:])))
+            names.add(tuple(part if type(part) is str else "?" for part in [None, None, *stack][-2:]))
         taken = opcode.stack_before
         if pickletools.markobject in taken or (opcode.name == "POP" and stack and stack[-1] is MARK):
             while stack and stack.pop() is not MARK:

@@ -22,6 +22,7 @@ from tdt.vision._images import FORMATS
 from tdt.vision.datasets import CIFAR10, CIFAR100, KMNIST, MNIST, FashionMNIST, ImageFolder
 from tdt.vision.datasets._files import Remote, fetch, home
 from tdt.vision.datasets.folder import pil_loader, read_image
+from tests.fuzz import pickles as opcodes
 
 RNG = np.random.RandomState(0)
 IMAGES = RNG.randint(0, 256, (12, 28, 28)).astype(np.uint8)
@@ -202,6 +203,26 @@ def test_cifar100_has_fine_labels(tmp_path):
     assert (len(data), data.classes[data[1][1]]) == (2, "aquarium_fish")
 
 
+def array_pickle(kind: str, data: bytes) -> bytes:
+    """A batch as Python 2 wrote it, whose array has elements of `kind`."""
+    text = b"T" + len(data).to_bytes(4, "little") + data
+    made = opcodes.call(
+        opcodes.name("numpy.core.multiarray", "_reconstruct"), opcodes.name("numpy", "ndarray"), (0,), "b"
+    )
+    dtype = (
+        opcodes.call(opcodes.name("numpy", "dtype"), kind, 0, 1)
+        + opcodes.value((3, "|", None, None, None, -1, -1, 0))
+        + b"b"
+    )
+    array = made + b"(" + opcodes.value(1) + opcodes.value((1, 3072)) + dtype + opcodes.value(False) + text + b"tb"
+    return b"\x80\x02" + opcodes.value({"data": opcodes.Raw(array), "labels": [7]}) + b"."
+
+
+def test_cifar_reads_batches_as_python_2_wrote_them(tmp_path):
+    (tmp_path / "test_batch").write_bytes(array_pickle("u1", bytes(range(256)) * 12))
+    assert CIFAR10(tmp_path, train=False).data.reshape(-1, 3)[:3].tolist() == [[0, 0, 0], [1, 1, 1], [2, 2, 2]]
+
+
 class Hostile:
     def __reduce__(self):
         return (Path.touch, (Path("touched"),))
@@ -213,6 +234,10 @@ class Hostile:
     (b"no pickle", "is no batch of CIFAR"),
     (pickle.dumps({"data": COLOUR[:, :5], "labels": [0] * 8}), "rows of 3,072 bytes"),
     (pickle.dumps([1, 2]), "is no batch of CIFAR"),
+    (b"\x80\x02" + opcodes.call(opcodes.name("numpy", "ndarray"), 10**11) + b".", "is no batch of CIFAR"),  # allocates in NumPy
+    (b"\x80\x02Nr\xff\xff\xff\x3f.", "is no batch of CIFAR"),  # 16 GB of memo in Python's own unpickler
+    (array_pickle("O8", b"A" * 8), "holds 'O8', not bytes"),  # addresses of objects, of the file's choice
+    (array_pickle("u1", b"A" * 5), "cannot reshape"),
 ])  # fmt: skip
 def test_pickles_that_are_more_than_data_run_nothing(tmp_path, monkeypatch, content, says):
     monkeypatch.chdir(tmp_path)

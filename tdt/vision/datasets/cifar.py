@@ -10,6 +10,7 @@ from typing import IO, Any
 
 import numpy as np
 
+from tdt.serialization._restricted import Machine, NotAllowed
 from tdt.vision.datasets._base import FileImages
 from tdt.vision.datasets._files import Remote, fetch, find, missing
 
@@ -114,17 +115,45 @@ class CIFAR100(CIFAR10):
     labels = "fine_labels"
 
 
-class _DataOnly(pickle.Unpickler):
-    """Takes arrays and plain data; any other name in the pickle is refused, so that it runs no code."""
+class _ByteType:
+    """Stands for the dtype in a batch, which must be that of bytes."""
 
-    allowed = {
-        (f"numpy.{core}.multiarray", "_reconstruct"): np.ndarray(0).__reduce__()[0] for core in ("core", "_core")
-    } | {("numpy", "ndarray"): np.ndarray, ("numpy", "dtype"): np.dtype}
+    def __init__(self, name: str, *_: Any):
+        if name not in ("u1", "|u1"):
+            raise ValueError(f"its array holds {name!r}, not bytes")
 
-    def find_class(self, module: str, name: str) -> Any:
-        if (module, name) not in self.allowed:
-            raise pickle.UnpicklingError(f"it asks for {module}.{name}, which no data set needs")
-        return self.allowed[module, name]
+    def __setstate__(self, state: Any) -> None:
+        """What NumPy would set on the dtype: for bytes, nothing."""
+
+
+class _ByteArray:
+    """Stands for an array in a batch; `pixels`: its elements."""
+
+    pixels: np.ndarray
+
+    def __setstate__(self, state: Any) -> None:
+        """Take (version, shape, dtype, whether in Fortran's order, bytes), as NumPy's own arrays do."""
+        _, shape, kind, fortran, data = state
+        if not isinstance(kind, _ByteType) or not isinstance(data, str | bytes):
+            raise ValueError("its array does not hold bytes")
+        flat = np.frombuffer(data.encode("latin1") if isinstance(data, str) else data, np.uint8)
+        self.pixels = flat.reshape(tuple(shape), order="F" if fortran else "C")
+
+
+def _array(*_: Any) -> _ByteArray:
+    """What a batch calls to make an array, whatever the arguments; its state follows."""
+    return _ByteArray()
+
+
+# All that a batch may name. NumPy's own classes allocate any size and take states that no pickle of data has.
+_NAMES = {
+    **{f"numpy.{core}.multiarray._reconstruct": _array for core in ("core", "_core")},
+    "numpy.ndarray": _ByteArray, "numpy.dtype": _ByteType,
+}  # fmt: skip
+
+
+def _no_storage(named: Any) -> Any:
+    raise pickle.UnpicklingError("it names a storage, which no batch has")
 
 
 def read_batch(file: IO[bytes], name: str, labels: str) -> tuple[np.ndarray, np.ndarray]:
@@ -135,8 +164,11 @@ def read_batch(file: IO[bytes], name: str, labels: str) -> tuple[np.ndarray, np.
     if len(text := file.read(LARGEST + 1)) > LARGEST:
         raise ValueError(f"{name}: is larger than any batch of CIFAR")
     try:
-        entry = _DataOnly(io.BytesIO(text), encoding="latin1").load()
-        images, numbers = entry["data"], np.asarray(entry[labels], dtype=np.int64)
+        entry = Machine(io.BytesIO(text), _NAMES, _no_storage).load()
+        found, numbers = entry["data"], np.asarray(entry[labels], dtype=np.int64)
+        images = found.pixels if isinstance(found, _ByteArray) else found
+    except NotAllowed as error:
+        raise ValueError(f"{name}: is no batch of CIFAR: it asks for {error.name}, which no data set needs") from error
     except (pickle.UnpicklingError, ValueError, LookupError, TypeError, AttributeError, EOFError, MemoryError) as error:
         raise ValueError(f"{name}: is no batch of CIFAR: {error}") from error
     if not isinstance(images, np.ndarray) or images.dtype != np.uint8 or images.shape != (len(numbers), 3072):
