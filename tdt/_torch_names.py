@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from tdt import _about
+from tdt.compat._find import find_module
 
 _OWN = {"as_torch", "cli", "commands", "train"}  # parts of tdt that PyTorch has not
 _ONE_MODULE = "tdt.optim.lr_scheduler"  # a package of tdt that is one module in PyTorch
@@ -46,6 +47,11 @@ def register(name: str, module: ModuleType) -> None:
     sys.modules[name] = module
 
 
+def _is_hidden(module: ModuleType, name: str) -> bool:
+    """Whether a package of tdt.compat, which a module below it was imported from, has a name that tdt's own stands for."""
+    return module.__name__.startswith("tdt.compat.") and find_module(name.partition(".")[2]) != module.__name__
+
+
 def rename(module: ModuleType) -> None:
     """Let the classes that a loaded module defines, or exports for a private one, name PyTorch's module for it."""
     public = vars(module).get("__all__", ())
@@ -53,7 +59,7 @@ def rename(module: ModuleType) -> None:
     name = torch_name(exporter)
     if name is None:
         return
-    if name != "torch" and not module.__name__.startswith(f"{_ONE_MODULE}."):
+    if name != "torch" and not module.__name__.startswith(f"{_ONE_MODULE}.") and not _is_hidden(module, name):
         register(name, module)
     for attribute, value in [*vars(module).items()]:
         if not isinstance(value, type) or value in _about.homes or value.__name__ != attribute:

@@ -75,7 +75,7 @@ def test_torch_and_its_submodules_are_tdts(tmp_path: Path):
 
 
 MISSING = """
-for line in ("import torch.export", "from torch import package", "import torch.foo.bar", "import torchvision.io",
+for line in ("import torch.export", "from torch import package", "import torch.foo.bar", "import torchvision.datapoints",
              "from torch import zeroes"):
     try:
         exec(line)
@@ -90,7 +90,7 @@ def test_what_tdt_lacks_is_an_import_error_that_says_so(tmp_path: Path):
     assert lines[0].startswith(begin.format("torch.export") + "tdt does not trace Python")
     assert lines[1].startswith(begin.format("torch.package") + "tdt does not package code")
     assert lines[2] == begin.format("torch.foo") + "there is no tdt.foo"
-    assert lines[3] == begin.format("torchvision.io") + "there is no tdt.vision.io"
+    assert lines[3] == begin.format("torchvision.datapoints") + "there is no tdt.vision.datapoints"
     assert lines[4].startswith("ImportError cannot import name 'zeroes' from 'torch' (")
 
 

@@ -204,3 +204,11 @@ def test_streams_events_and_memory_of_a_gpu():
     cuda.set_rng_state(state)
     assert tdt.equal(tdt.rand(4, device="cuda"), drawn)
     assert cuda.get_device_name() in cuda.memory_summary()
+
+
+def test_graphs_of_gpu_work_are_refused_when_one_is_made():
+    cuda = tdt.cuda
+    assert not cuda.is_current_stream_capturing()
+    for make in (cuda.CUDAGraph, cuda.graph, cuda.graph_pool_handle, cuda.make_graphed_callables):
+        with pytest.raises(NotImplementedError, match=f"^{make.__name__}: tdt does not record graphs of GPU work"):
+            make(*([None] * 2 if make is cuda.make_graphed_callables else []))

@@ -166,7 +166,7 @@ REFUSED = {
     "fsdp": ["FullyShardedDataParallel", "MixedPrecision", "CPUOffload", "FSDPModule", "fully_shard"],
     "fsdp.fully_sharded_data_parallel": ["FullStateDictConfig"],
     "fsdp.wrap": ["ModuleWrapPolicy", "enable_wrap"],
-    "tensor": ["DTensor", "Shard", "distribute_tensor"],
+    "tensor": ["DTensor", "distribute_module", "distribute_tensor"],
     "_tensor": ["DTensor"],
     "device_mesh": ["DeviceMesh", "init_device_mesh"],
     "algorithms.model_averaging.averagers": ["ModelAverager"],
@@ -192,3 +192,18 @@ def test_join_waits_for_nothing_in_one_process(alone):
     with Join([model]):
         model(tdt.ones(1, 1)).sum().backward()
     assert model.module.weight.grad.tolist() == [[1]]
+
+
+PLACEMENTS = [lambda p: p.Replicate(), lambda p: p.Shard(1), lambda p: p.Partial(), lambda p: p.Partial("avg")]
+
+
+@pytest.mark.parametrize("number", range(len(PLACEMENTS)))
+def test_placements_describe_themselves_as_pytorchs(number: int):
+    theirs = importlib.import_module(f"{require_torch().__name__}.distributed.tensor.placement_types")
+    ours = importlib.import_module("tdt.compat.distributed.tensor.placement_types")
+    answers = []
+    for module in (ours, theirs):
+        made = PLACEMENTS[number](module)
+        answers.append([made.is_replicate(), made.is_shard(), made.is_shard(1), made.is_shard(0), made.is_partial(),
+                        made.is_partial("sum"), made == PLACEMENTS[number](module), made == module.Shard(7)])  # fmt: skip
+    assert answers[0] == answers[1]

@@ -10,6 +10,7 @@ from typing import Any
 
 from tdt.compat._foreach import *  # noqa: F403
 from tdt.compat._refusal import refused_class
+from tdt.compat.jit import ScriptFunction, ScriptModule  # noqa: F401
 
 _SYMBOLIC = "tdt does not trace with symbolic sizes; sizes are ints"
 SymInt = refused_class("SymInt", _SYMBOLIC)

@@ -11,7 +11,7 @@ from typing import Any
 from tdt._errors import OutOfMemoryError
 from tdt._old_types import CUDA_TYPES
 from tdt._random import cuda_generator
-from tdt.cuda import amp, memory, random, streams
+from tdt.cuda import amp, graphs, memory, random, streams
 from tdt.cuda._devices import (
     DeviceProperties,
     current_device,
@@ -30,6 +30,7 @@ from tdt.cuda._devices import (
     set_device,
     synchronize,
 )
+from tdt.cuda.graphs import CUDAGraph, graph, graph_pool_handle, is_current_stream_capturing, make_graphed_callables
 from tdt.cuda.memory import (
     empty_cache,
     max_memory_allocated,
@@ -56,10 +57,11 @@ from tdt.cuda.random import (
 from tdt.cuda.streams import Event, Stream, StreamContext, current_stream, default_stream, set_stream, stream
 
 __all__ = [
-    "DeviceProperties", "Event", "OutOfMemoryError", "Stream", "StreamContext", "amp", "current_device", "current_stream",
-    "default_stream", "device", "device_count", "device_of", "empty_cache", "get_arch_list",
+    "CUDAGraph", "DeviceProperties", "Event", "OutOfMemoryError", "Stream", "StreamContext", "amp", "current_device",
+    "current_stream",    "default_stream", "device", "device_count", "device_of", "empty_cache", "get_arch_list",
     "get_device_capability", "get_device_name", "get_device_properties", "get_rng_state", "get_rng_state_all",
-    "init", "initial_seed", "is_available", "is_bf16_supported", "is_initialized", "is_tf32_supported",
+    "graph", "graph_pool_handle", "graphs", "init", "initial_seed", "is_available", "is_current_stream_capturing",
+    "make_graphed_callables", "is_bf16_supported", "is_initialized", "is_tf32_supported",
     "manual_seed", "manual_seed_all", "max_memory_allocated", "max_memory_reserved", "mem_get_info", "memory",
     "memory_allocated", "memory_reserved", "memory_stats", "memory_summary", "random", "reset_max_memory_allocated",
     "reset_peak_memory_stats", "seed", "seed_all", "set_device", "set_rng_state", "set_rng_state_all", "set_stream",

@@ -1,0 +1,1 @@
+"""Parts of torchvision that programs import and tdt does not have."""
