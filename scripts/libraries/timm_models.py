@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import sys
+import runpy
 
 import timm
 import torch
@@ -12,8 +12,7 @@ from timm.models.resnet import BasicBlock, Bottleneck, ResNet
 from timm.models.vision_transformer import VisionTransformer
 from timm.optim import create_optimizer_v2
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from _models import results
+results = runpy.run_path(os.path.join(os.path.dirname(__file__), "_models.py"))["results"]
 
 
 def passed(model: torch.nn.Module, size: int, train: bool = True) -> dict[str, object]:

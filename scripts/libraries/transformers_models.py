@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import sys
+import runpy
 import tempfile
 
 import torch
@@ -18,8 +18,7 @@ from transformers import (
     get_linear_schedule_with_warmup,
 )
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from _models import results
+results = runpy.run_path(os.path.join(os.path.dirname(__file__), "_models.py"))["results"]
 
 WORDS = 50
 

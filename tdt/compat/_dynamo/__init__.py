@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from tdt.compat._dynamo import config as config
-from tdt.compat._refusal import refused, refused_class, unchanged
+from tdt.compat._dynamo import eval_frame as eval_frame
+from tdt.compat._dynamo.eval_frame import OptimizedModule as OptimizedModule
+from tdt.compat._refusal import refused, unchanged
 from tdt.compiler import allow_in_graph as allow_in_graph
 from tdt.compiler import assume_constant_result as assume_constant_result
 from tdt.compiler import disable as disable
@@ -13,10 +15,8 @@ from tdt.compiler import is_compiling as is_compiling
 from tdt.compiler import list_backends as list_backends
 from tdt.compiler import reset as reset
 from tdt.compiler import set_stance as set_stance
-from tdt.nn import Module
 
 REASON = "tdt does not compile Python"
-OptimizedModule = refused_class("_dynamo.OptimizedModule", REASON, Module)  # what PyTorch's `compile` makes of a module
 explain = refused("_dynamo.explain", REASON)
 export = refused("_dynamo.export", REASON)
 disallow_in_graph = forbid_in_graph = nonstrict_trace = run = unchanged

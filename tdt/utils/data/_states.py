@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tdt._random import default_generator, manual_seed
+from tdt._tensor import Tensor, wrap
 
 States = dict[str, np.ndarray]
 
@@ -49,3 +50,25 @@ def seed_worker(base_seed: int, worker: int) -> None:
     manual_seed(seed)
     words: Any = np.random.SeedSequence([worker, base_seed & 0xFFFFFFFF, base_seed >> 32, 0]).generate_state(4)
     np.random.seed(words)
+
+
+def as_tensors(value: Any) -> Any:
+    """Nested containers with tensors in the place of arrays.
+
+    >>> as_tensors({"order": np.zeros(2, np.uint8), "drawn": 1})
+    {'order': tensor([0, 0], dtype=tdt.uint8), 'drawn': 1}
+    """
+    if isinstance(value, np.ndarray):
+        return wrap(value.copy())
+    if isinstance(value, dict):
+        return {key: as_tensors(item) for key, item in value.items()}
+    return [as_tensors(item) for item in value] if isinstance(value, list) else value
+
+
+def as_arrays(value: Any) -> Any:
+    """The inverse of `as_tensors`; arrays stay."""
+    if isinstance(value, Tensor):
+        return value.numpy()
+    if isinstance(value, dict):
+        return {key: as_arrays(item) for key, item in value.items()}
+    return [as_arrays(item) for item in value] if isinstance(value, list) else value

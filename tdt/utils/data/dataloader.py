@@ -10,6 +10,7 @@ from multiprocessing.context import BaseContext
 from typing import Any
 
 from tdt._random import Generator
+from tdt.utils.data import _states
 from tdt.utils.data._epochs import Epoch, ParallelEpoch, SerialEpoch
 from tdt.utils.data._epochs import Epoch as _BaseDataLoaderIter  # noqa: F401  (PyTorch's names)
 from tdt.utils.data._epochs import ParallelEpoch as _MultiProcessingDataLoaderIter  # noqa: F401
@@ -157,7 +158,7 @@ class DataLoader:
         return samples // self.batch_size if self.drop_last else -(-samples // self.batch_size)
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the latest epoch stands, as numbers, strings, lists, dicts and NumPy uint8 arrays.
+        """Where the latest epoch stands, as numbers, strings, lists, dicts and uint8 tensors, which `load` reads safely.
 
         It holds how many batches were delivered, the states from which the order is drawn again, those of each worker
         after its last delivered batch, and those of this process's generators now. A stream (IterableDataset) is read
@@ -173,8 +174,8 @@ class DataLoader:
         return {
             "format": FORMAT,
             "num_workers": self.num_workers,
-            "now": self._sources.capture(),
-            "epoch": None if progress is None else progress.to_dict(),
+            "now": _states.as_tensors(self._sources.capture()),
+            "epoch": None if progress is None else _states.as_tensors(progress.to_dict()),
         }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -193,8 +194,8 @@ class DataLoader:
                 f"load_state_dict: the epoch was begun with num_workers={state_dict['num_workers']}, this loader has "
                 f"{self.num_workers}; only the same number gives the same batches"
             )
-        self._sources.restore(state_dict["now"])
-        self._progress = self._resume = None if epoch is None else Progress.of(epoch)
+        self._sources.restore(_states.as_arrays(state_dict["now"]))
+        self._progress = self._resume = None if epoch is None else Progress.of(_states.as_arrays(epoch))
         self._kept = None
 
     def check_worker_number_rationality(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import random
 from collections.abc import Callable, Iterator
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import tdt
 import tdt._random as R
 import tdt.utils.data as data
 from tests.utils.data.common import Noisy, Numbers, plain, tdt_side
@@ -86,12 +88,12 @@ def rest_of(batches: Iterator[Any]) -> list[Any]:
 
 
 def through_json(state: dict) -> dict:
-    """As a checkpoint keeps it: JSON, with the arrays beside it."""
+    """As the trainer's checkpoints keep it: JSON, with the arrays beside it."""
     arrays: list[np.ndarray] = []
 
     def keep(value: Any) -> Any:
-        assert isinstance(value, np.ndarray) and value.dtype == np.uint8
-        arrays.append(value.copy())
+        assert isinstance(value, tdt.Tensor) and value.dtype == tdt.uint8
+        arrays.append(value.numpy())
         return {"array": len(arrays) - 1}
 
     text = json.dumps(state, default=keep)
@@ -211,3 +213,17 @@ def test_a_state_that_cannot_be_exact_is_refused() -> None:
     next(iter(unordered))
     with pytest.raises(RuntimeError, match="use in_order=True"):
         unordered.state_dict()
+
+
+def test_a_state_survives_save_and_a_load_that_runs_no_code():
+    seed_all(4)
+    first = data.DataLoader(range(7), batch_size=2, shuffle=True)
+    batches = iter(first)
+    next(batches)
+    file = io.BytesIO()
+    tdt.save(first.state_dict(), file)
+    rest = plain([*batches])
+    file.seek(0)
+    second = data.DataLoader(range(7), batch_size=2, shuffle=True)
+    second.load_state_dict(tdt.load(file))
+    assert plain([*second]) == rest
