@@ -67,11 +67,10 @@ def _requirements() -> Iterator[Finding]:
         if MARK.search(line):
             continue
         name = re.split(r"[^\w.-]", line, maxsplit=1)[0]
-        least = re.search(r">=\s*([\d.]+)", line)
         version = _version(name)
         if version is None:
             yield Finding(name, "broken", f"is not installed: pip install '{line}'")
-        elif least and _numbers(version) < _numbers(least[1]):
+        elif _is_too_old(version, line):
             yield Finding(name, "broken", f"{version} is too old: pip install '{line}'")
         else:
             yield Finding(name, "ok", version)
@@ -153,6 +152,11 @@ def _gpu() -> Iterator[Finding]:
     from tdt._backend import cuda_device_count
 
     cupy = next((name for name in ("cupy-cuda12x", "cupy-cuda13x", "cupy") if _version(name)), None)
+    needed = next((line for line in _declared() or () if line.startswith("cupy")), "")
+    if cupy and _is_too_old(_version(cupy) or "", needed):
+        extra = "cuda12" if "12" in cupy else "cuda13"
+        yield Finding("GPU", "broken", f"{cupy} {_version(cupy)} is too old: {install_hint(extra)}")
+        return
     count = cuda_device_count()
     if count:
         import tdt
@@ -209,6 +213,11 @@ def _version(package: str) -> str | None:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
         return None
+
+
+def _is_too_old(version: str, requirement: str) -> bool:
+    least = re.search(r">=\s*([\d.]+)", requirement)
+    return least is not None and _numbers(version) < _numbers(least[1])
 
 
 def _numbers(version: str) -> tuple[int, ...]:
