@@ -85,3 +85,23 @@ def test_a_script_in_the_working_folder_finds_its_own_modules(tmp_path):
     ended = run(tmp_path, script, str(tmp_path / "out"))
     assert ended.returncode == 0, ended.stderr
     assert (tmp_path / "out").read_text() == f"None {tmp_path}\n" * 2
+
+
+FAILING = """
+import tdt
+if __name__ == "__mp_main__":
+    raise SystemExit(5)  # as a script without a guard may
+from tdt.utils.data import DataLoader, TensorDataset
+if __name__ == "__main__":
+    dataset = TensorDataset(tdt.zeros(1000, 1000))  # larger than a pipe takes at once
+    try:
+        next(iter(DataLoader(dataset, num_workers=1, multiprocessing_context="spawn")))
+    except RuntimeError as error:
+        print(error)
+"""
+
+
+def test_a_worker_that_fails_at_its_start_is_an_error_and_no_hang(tmp_path):
+    (tmp_path / "script.py").write_text(FAILING)
+    ended = run(tmp_path, tmp_path / "script.py")
+    assert "worker 0 ended with exit code 5" in ended.stdout, ended.stderr

@@ -39,24 +39,33 @@ class WorkerInfo:
 
 
 class Sealed:
-    """A recipe on its way to a worker. One that is not forked opens it when it serves: what it cannot load there is told
-    like any other error, where a process that fails at its very start would leave the rest of a long message unread, and
-    the parent writing for ever.
+    """A recipe on its way to a worker. Where the worker is not forked it is pickled with the message that starts the
+    process, as locks must be, but sent afterwards, through the worker's own pipe: a process that fails at its very start
+    leaves a long message unread, and Python's own writing of it never returns. The worker opens it when it serves, so
+    what it cannot load there is reported like any other error.
     """
 
     def __init__(self, recipe: Recipe):
         self._recipe: Recipe | None = recipe
+        self.pickled: bytes | None = None  # in the parent: what is to be sent; in the worker: what has come
 
-    def __getstate__(self) -> bytes:
-        return bytes(ForkingPickler.dumps(self._recipe))
+    def __getstate__(self) -> bool:
+        self.pickled = bytes(ForkingPickler.dumps(self._recipe))
+        return True
 
-    def __setstate__(self, state: bytes) -> None:
-        self._recipe, self._state = None, state
+    def __setstate__(self, state: bool) -> None:
+        self._recipe = self.pickled = None
+
+    def receive(self, connection: Connection) -> None:
+        """In a worker: wait for the recipe, unless it was forked with it."""
+        if self._recipe is None:
+            self.pickled = connection.recv_bytes()
 
     def open(self) -> Recipe:
         """The recipe."""
         if self._recipe is None:
-            self._recipe = pickle.loads(self._state)
+            assert self.pickled is not None
+            self._recipe = pickle.loads(self.pickled)
         return self._recipe
 
 
@@ -125,6 +134,10 @@ def work(connection: Connection, others: list[Connection], orders: Orders) -> No
     for other in others:
         other.close()
     single_threaded()
+    try:
+        orders.recipe.receive(connection)
+    except (EOFError, OSError):  # the parent has gone
+        return
     tasks: SimpleQueue = SimpleQueue()
     threading.Thread(target=_listen, args=(connection, tasks), name="tdt-loader-tasks", daemon=True).start()
     _states.seed_worker(orders.base_seed, orders.worker)

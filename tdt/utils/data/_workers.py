@@ -36,6 +36,17 @@ class Workers:
                     self._start(context, order)
         finally:
             _let_sigint_through(held)
+        self._send_recipes(orders)
+
+    def _send_recipes(self, orders: list[Orders]) -> None:
+        """Send the workers that were not forked what they are to load. RuntimeError for one that has died already."""
+        for worker, order in enumerate(orders):
+            if order.recipe.pickled is not None:
+                try:
+                    self._connections[worker].send_bytes(order.recipe.pickled)
+                except (BrokenPipeError, ConnectionResetError):
+                    raise self._death(worker) from None
+                order.recipe.pickled = None
 
     def _start(self, context: Any, order: Orders) -> None:
         ours, theirs = context.Pipe()
