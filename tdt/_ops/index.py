@@ -13,6 +13,7 @@ from tdt import _backend, _dtype
 from tdt._backend.layout import in_order
 from tdt._backend.scatter import add_at
 from tdt._calls import fronts
+from tdt._float8 import astype
 from tdt._ops.elementwise._front import refuse_out, tensor_argument
 from tdt._ops.elementwise.select import _copy, _fill
 from tdt._ops.shape import ALL_OF, expand, slice_view
@@ -72,6 +73,10 @@ def setitem(x: Tensor, key: Any, value: Any) -> None:
     if key is False:  # names no element
         return
     key = None if key is True else key
+    if x._a.dtype.itemsize < 4 and isinstance(value, int | float) and x.dtype.category == _dtype.FLOAT:
+        value = astype(
+            np.asarray(value, np.float64), x._a.dtype
+        ).item()  # too large a number becomes what rounding gives
     viewed, indices = (x, None) if _names_all(x, key) else parse(x, key)
     if indices is None:
         if isinstance(value, Tensor):
