@@ -191,5 +191,6 @@ def _rebuild(cls: type, array: Any, where: str, requires_grad: bool, attributes:
 for _method in (item, tolist, numpy, data_ptr, __array__, __len__, __bool__, __float__, __int__, __complex__, __index__,
                 __format__, __reduce_ex__, __deepcopy__, as_subclass, module_load):  # fmt: skip
     setattr(Tensor, _method.__name__, _method)
+Tensor._cdata = property(id)  # type: ignore[attr-defined]  # PyTorch's number of a tensor, which no other has
 Tensor.const_data_ptr = data_ptr  # type: ignore[attr-defined]
 Tensor._make_subclass = staticmethod(_make_subclass)  # type: ignore[attr-defined]

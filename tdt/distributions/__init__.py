@@ -18,6 +18,7 @@ from tdt.distributions.constraint_registry import biject_to, transform_to
 from tdt.distributions.continuous_bernoulli import ContinuousBernoulli
 from tdt.distributions.dirichlet import Dirichlet
 from tdt.distributions.distribution import Distribution
+from tdt.distributions.exp_family import ExponentialFamily
 from tdt.distributions.exponential import Exponential
 from tdt.distributions.fishersnedecor import FisherSnedecor
 from tdt.distributions.gamma import Gamma
@@ -30,8 +31,10 @@ from tdt.distributions.inverse_gamma import InverseGamma
 from tdt.distributions.kl import kl_divergence, register_kl
 from tdt.distributions.kumaraswamy import Kumaraswamy
 from tdt.distributions.laplace import Laplace
+from tdt.distributions.lkj_cholesky import LKJCholesky
 from tdt.distributions.log_normal import LogNormal
 from tdt.distributions.logistic_normal import LogisticNormal
+from tdt.distributions.lowrank_multivariate_normal import LowRankMultivariateNormal
 from tdt.distributions.mixture_same_family import MixtureSameFamily
 from tdt.distributions.multinomial import Multinomial
 from tdt.distributions.multivariate_normal import MultivariateNormal
@@ -69,16 +72,18 @@ from tdt.distributions.transforms import (
 from tdt.distributions.uniform import Uniform
 from tdt.distributions.von_mises import VonMises
 from tdt.distributions.weibull import Weibull
+from tdt.distributions.wishart import Wishart
 
 __all__ = [
-    "AbsTransform", "AffineTransform", "Bernoulli", "Beta", "Binomial", "CatTransform", "Categorical", "Cauchy", "Chi2",
-    "ComposeTransform", "ContinuousBernoulli", "CorrCholeskyTransform", "CumulativeDistributionTransform", "Dirichlet",
-    "Distribution", "ExpTransform", "Exponential", "FisherSnedecor", "Gamma", "Geometric", "Gumbel", "HalfCauchy",
-    "HalfNormal", "Independent", "IndependentTransform", "InverseGamma", "Kumaraswamy", "Laplace", "LogNormal",
-    "LogisticNormal", "LowerCholeskyTransform", "MixtureSameFamily", "Multinomial", "MultivariateNormal",
-    "NegativeBinomial", "Normal", "OneHotCategorical", "OneHotCategoricalStraightThrough", "Pareto", "Poisson",
-    "PositiveDefiniteTransform", "PowerTransform", "RelaxedBernoulli", "RelaxedOneHotCategorical", "ReshapeTransform",
-    "SigmoidTransform", "SoftmaxTransform", "SoftplusTransform", "StackTransform", "StickBreakingTransform", "StudentT",
-    "TanhTransform", "Transform", "TransformedDistribution", "Uniform", "VonMises", "Weibull", "biject_to",
-    "constraints", "identity_transform", "kl", "kl_divergence", "register_kl", "transform_to", "transforms",
+    "AbsTransform", "AffineTransform", "Bernoulli", "Beta", "Binomial", "CatTransform", "Categorical", "Cauchy",
+    "Chi2", "ComposeTransform", "ContinuousBernoulli", "CorrCholeskyTransform", "CumulativeDistributionTransform",
+    "Dirichlet", "Distribution", "ExpTransform", "Exponential", "ExponentialFamily", "FisherSnedecor", "Gamma",
+    "Geometric", "Gumbel", "HalfCauchy", "HalfNormal", "Independent", "IndependentTransform", "InverseGamma",
+    "Kumaraswamy", "LKJCholesky", "Laplace", "LogNormal", "LogisticNormal", "LowRankMultivariateNormal",
+    "LowerCholeskyTransform", "MixtureSameFamily", "Multinomial", "MultivariateNormal", "NegativeBinomial", "Normal",
+    "OneHotCategorical", "OneHotCategoricalStraightThrough", "Pareto", "Poisson", "PositiveDefiniteTransform",
+    "PowerTransform", "RelaxedBernoulli", "RelaxedOneHotCategorical", "ReshapeTransform", "SigmoidTransform",
+    "SoftmaxTransform", "SoftplusTransform", "StackTransform", "StickBreakingTransform", "StudentT", "TanhTransform",
+    "Transform", "TransformedDistribution", "Uniform", "VonMises", "Weibull", "Wishart", "biject_to", "constraints",
+    "identity_transform", "kl", "kl_divergence", "register_kl", "transform_to", "transforms",
 ]  # fmt: skip

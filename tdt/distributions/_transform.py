@@ -29,6 +29,7 @@ class Transform:
     def __init__(self, cache_size: int = 0) -> None:
         if cache_size not in (0, 1):
             raise ValueError(f"cache_size must be 0 or 1, not {cache_size}")
+        super().__init__()  # a subclass may be a Module too
         self._cache_size = cache_size
 
     def __getstate__(self) -> dict[str, Any]:

@@ -10,12 +10,13 @@ import tdt.nn.functional as F
 from tdt import Tensor
 from tdt.distributions import constraints
 from tdt.distributions.distribution import OfEvent
+from tdt.distributions.exp_family import ExponentialFamily
 from tdt.distributions.utils import broadcast_all
 
 __all__ = ["Bernoulli"]
 
 
-class Bernoulli(OfEvent):
+class Bernoulli(OfEvent, ExponentialFamily):
     """1 with probability `probs`, or with log-odds `logits`; else 0.
 
     >>> Bernoulli(probs=0.25).log_prob(tdt.ones(())).exp()

@@ -9,13 +9,13 @@ import tdt
 from tdt import Tensor
 from tdt.distributions import constraints
 from tdt.distributions.dirichlet import Dirichlet
-from tdt.distributions.distribution import Distribution
+from tdt.distributions.exp_family import ExponentialFamily
 from tdt.distributions.utils import broadcast_all
 
 __all__ = ["Beta"]
 
 
-class Beta(Distribution):
+class Beta(ExponentialFamily):
     """Beta on (0, 1): the first of two probabilities of Dirichlet([concentration1, concentration0])."""
 
     arg_constraints = {"concentration1": constraints.positive, "concentration0": constraints.positive}

@@ -11,12 +11,13 @@ import tdt.nn.functional as F
 from tdt import Tensor
 from tdt.distributions import constraints
 from tdt.distributions.distribution import OfEvent
+from tdt.distributions.exp_family import ExponentialFamily
 from tdt.distributions.utils import broadcast_all, clamp_probs, lazy_property
 
 __all__ = ["ContinuousBernoulli"]
 
 
-class ContinuousBernoulli(OfEvent):
+class ContinuousBernoulli(OfEvent, ExponentialFamily):
     """A value in [0, 1] of density ∝ p^x (1-p)^(1-x) (Loaiza-Ganem and Cunningham, 2019).
 
     lims: between these, around one half where the formulas are 0 / 0, their Taylor series stand in.

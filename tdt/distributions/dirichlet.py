@@ -9,12 +9,12 @@ import tdt.nn.functional as F
 from tdt import Tensor
 from tdt.distributions import constraints
 from tdt.distributions._samples import DirichletShares
-from tdt.distributions.distribution import Distribution
+from tdt.distributions.exp_family import ExponentialFamily
 
 __all__ = ["Dirichlet"]
 
 
-class Dirichlet(Distribution):
+class Dirichlet(ExponentialFamily):
     """Probabilities that sum to one, of `concentration` along the last dimension."""
 
     arg_constraints = {"concentration": constraints.independent(constraints.positive, 1)}

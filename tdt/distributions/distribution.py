@@ -38,6 +38,7 @@ class Distribution:
         self._batch_shape, self._event_shape = Size(batch_shape), Size(event_shape)
         if validate_args is not None:
             self._validate_args = validate_args
+        super().__init__()  # a subclass may be a Module too
         if self._validate_args:
             self._validate_parameters()
 

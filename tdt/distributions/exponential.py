@@ -8,13 +8,13 @@ from typing import Any
 import tdt
 from tdt import Tensor
 from tdt.distributions import constraints
-from tdt.distributions.distribution import Distribution
+from tdt.distributions.exp_family import ExponentialFamily
 from tdt.distributions.utils import broadcast_all
 
 __all__ = ["Exponential"]
 
 
-class Exponential(Distribution):
+class Exponential(ExponentialFamily):
     """Exponential of mean 1 / rate."""
 
     arg_constraints = {"rate": constraints.positive}

@@ -9,13 +9,13 @@ import tdt
 from tdt import Tensor
 from tdt.distributions import constraints
 from tdt.distributions._samples import StandardGamma
-from tdt.distributions.distribution import Distribution
+from tdt.distributions.exp_family import ExponentialFamily
 from tdt.distributions.utils import broadcast_all
 
 __all__ = ["Gamma"]
 
 
-class Gamma(Distribution):
+class Gamma(ExponentialFamily):
     """Gamma, of shape `concentration` and mean concentration / rate."""
 
     arg_constraints = {"concentration": constraints.positive, "rate": constraints.positive}

@@ -25,6 +25,7 @@ from tdt.distributions.gumbel import Gumbel
 from tdt.distributions.half_normal import HalfNormal
 from tdt.distributions.independent import Independent
 from tdt.distributions.laplace import Laplace
+from tdt.distributions.lowrank_multivariate_normal import LowRankMultivariateNormal
 from tdt.distributions.multivariate_normal import MultivariateNormal, half_log_det, mahalanobis, solve_lower
 from tdt.distributions.normal import Normal
 from tdt.distributions.one_hot_categorical import OneHotCategorical
@@ -43,7 +44,7 @@ _FORMULAS: dict[tuple[type, type], Formula] = {}
 def register_kl(type_p: type, type_q: type) -> Callable[[Formula], Formula]:
     """Decorates a function of p and q that gives their divergence, for two classes and their subclasses."""
     for name, kind in (("type_p", type_p), ("type_q", type_q)):
-        if not isinstance(kind, type) or not issubclass(kind, Distribution):
+        if not isinstance(kind, type):  # any class: libraries have base classes of their own
             raise TypeError(f"Expected {name} to be a Distribution subclass but got {kind}")
 
     def decorate(formula: Formula) -> Formula:
@@ -161,14 +162,45 @@ def _(p: Laplace, q: Laplace) -> Tensor:
 
 @register_kl(MultivariateNormal, MultivariateNormal)
 def _(p: MultivariateNormal, q: MultivariateNormal) -> Tensor:
-    if p.event_shape != q.event_shape:
-        raise ValueError("KL-divergence between two Multivariate Normals with different event shapes cannot be "
-                         f"computed: {tuple(p.event_shape)} and {tuple(q.event_shape)}")  # fmt: skip
+    _check_sizes(p, q)
     ours, theirs = p._unbroadcasted_scale_tril, q._unbroadcasted_scale_tril
     batch = tdt.broadcast_shapes(ours.shape[:-2], theirs.shape[:-2])
     n = p.event_shape[0]
     trace = solve_lower(theirs.expand(*batch, n, n), ours.expand(*batch, n, n)).pow(2).sum((-2, -1))
     return half_log_det(theirs) - half_log_det(ours) + 0.5 * (trace + mahalanobis(theirs, q.loc - p.loc) - n)
+
+
+@register_kl(LowRankMultivariateNormal, LowRankMultivariateNormal)
+@register_kl(MultivariateNormal, LowRankMultivariateNormal)
+def _(p: Any, q: LowRankMultivariateNormal) -> Tensor:
+    _check_sizes(p, q)
+    if isinstance(p, MultivariateNormal):
+        trace, log_det = q.trace_of_quotient(p._unbroadcasted_scale_tril), 2 * half_log_det(p._unbroadcasted_scale_tril)
+    else:
+        diagonal = tdt.diag_embed(p._unbroadcasted_cov_diag.sqrt())
+        trace = q.trace_of_quotient(p._unbroadcasted_cov_factor) + q.trace_of_quotient(diagonal)
+        log_det = p.log_det()
+    return 0.5 * (q.log_det() - log_det + trace + q.distance(q.loc - p.loc) - p.event_shape[0])
+
+
+@register_kl(LowRankMultivariateNormal, MultivariateNormal)
+def _(p: LowRankMultivariateNormal, q: MultivariateNormal) -> Tensor:
+    _check_sizes(p, q)
+    factor, diagonal = p._unbroadcasted_cov_factor, tdt.diag_embed(p._unbroadcasted_cov_diag.sqrt())
+    trace = tdt.zeros(())
+    for part in (factor, diagonal):
+        theirs = q._unbroadcasted_scale_tril
+        batch = tdt.broadcast_shapes(theirs.shape[:-2], part.shape[:-2])
+        solved = solve_lower(theirs.expand(*batch, -1, -1), part.expand(*batch, -1, -1))
+        trace = trace + solved.pow(2).sum((-2, -1))
+    distance = mahalanobis(q._unbroadcasted_scale_tril, q.loc - p.loc)
+    return half_log_det(q._unbroadcasted_scale_tril) + 0.5 * (trace + distance - p.event_shape[0] - p.log_det())
+
+
+def _check_sizes(p: Distribution, q: Distribution) -> None:
+    if p.event_shape != q.event_shape:
+        raise ValueError("KL-divergence between two Multivariate Normals with different event shapes cannot be "
+                         f"computed: {tuple(p.event_shape)} and {tuple(q.event_shape)}")  # fmt: skip
 
 
 @register_kl(Normal, Normal)

@@ -8,11 +8,12 @@ from collections.abc import Sequence
 import tdt
 from tdt import Tensor
 from tdt.distributions.distribution import LocScale
+from tdt.distributions.exp_family import ExponentialFamily
 
 __all__ = ["Normal"]
 
 
-class Normal(LocScale):
+class Normal(LocScale, ExponentialFamily):
     """Normal (Gaussian), of mean `loc` and standard deviation `scale`.
 
     >>> from tdt import tensor

@@ -8,13 +8,13 @@ from typing import Any
 import tdt
 from tdt import Tensor
 from tdt.distributions import constraints
-from tdt.distributions.distribution import Distribution
+from tdt.distributions.exp_family import ExponentialFamily
 from tdt.distributions.utils import broadcast_all
 
 __all__ = ["Poisson"]
 
 
-class Poisson(Distribution):
+class Poisson(ExponentialFamily):
     """Poisson: the count of events that come independently, `rate` on average."""
 
     arg_constraints = {"rate": constraints.nonnegative}

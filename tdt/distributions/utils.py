@@ -56,6 +56,9 @@ def sum_rightmost(value: Tensor, dims: int) -> Tensor:
     return value.flatten(-dims).sum(-1) if dims > 0 and value.ndim else value
 
 
+_sum_rightmost = sum_rightmost  # PyTorch's name, which libraries import
+
+
 class lazy_property:
     """An attribute computed when it is first asked for, with gradients, and kept."""
 

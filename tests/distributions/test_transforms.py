@@ -150,3 +150,19 @@ def test_triangles_go_into_vectors_and_back():
         assert utils.vec_to_tril_matrix(vector, diagonal).equal(matrix.tril(diagonal))
     with pytest.raises(ValueError, match="cannot be expressed"):
         utils.vec_to_tril_matrix(tdt.ones(4))
+
+
+def test_a_distribution_or_transform_may_be_a_module_too():
+    class Shift(tdt.distributions.transforms.Transform, tdt.nn.Module):
+        def __init__(self):
+            super().__init__(cache_size=1)
+            self.by = tdt.nn.Parameter(tdt.ones(2))
+
+    class Learnt(tdt.distributions.Distribution, tdt.nn.Module):
+        arg_constraints = {}
+
+        def __init__(self):
+            super().__init__((2,))
+            self.scale = tdt.nn.Parameter(tdt.ones(2))
+
+    assert [*Shift().state_dict()] == ["by"] and [*Learnt().state_dict()] == ["scale"]
