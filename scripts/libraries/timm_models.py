@@ -5,8 +5,16 @@ from __future__ import annotations
 import os
 import runpy
 
-import timm
 import torch
+
+try:
+    import torchvision
+except RuntimeError:  # a wheel for CUDA beside PyTorch for CPUs: it lacks compiled operators, of which timm uses none
+    for _operator in ("nms", "qnms"):
+        torch.library.define(f"torchvision::{_operator}", "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+    import torchvision  # noqa: F401
+
+import timm
 from timm.models.convnext import ConvNeXt
 from timm.models.resnet import BasicBlock, Bottleneck, ResNet
 from timm.models.vision_transformer import VisionTransformer

@@ -89,6 +89,24 @@ def trained(model: torch.nn.Module, steps: int = 6) -> list[float]:
     return losses
 
 
+def with_trainer() -> list[object]:
+    """Losses, metrics and files of transformers' own Trainer, with evaluation and checkpoints."""
+    from transformers import Trainer, TrainingArguments, set_seed
+
+    set_seed(7)
+    model = bert(BertForSequenceClassification, num_labels=3)
+    rows = [{"input_ids": torch.randint(2, WORDS, (8,)), "labels": i % 3} for i in range(24)]
+    with tempfile.TemporaryDirectory() as folder:
+        settings = TrainingArguments(
+            folder, num_train_epochs=2, per_device_train_batch_size=4, learning_rate=1e-3, logging_steps=1, save_steps=4,
+            eval_strategy="epoch", report_to=[], use_cpu=True, disable_tqdm=True,
+        )  # fmt: skip
+        trainer = Trainer(model=model, args=settings, train_dataset=rows, eval_dataset=rows[:8])
+        done = trainer.train()
+        history = [entry.get("loss", entry.get("eval_loss")) for entry in trainer.state.log_history]
+        return [history, done.training_loss, sorted(os.listdir(folder))]
+
+
 CASES = {
     "BERT": lambda: passed(bert()),
     "BERT, evaluation": lambda: passed(bert(), train=False),
@@ -111,4 +129,5 @@ CASES = {
     "BERT trained": lambda: trained(bert()),
     "GPT-2 trained": lambda: trained(gpt2()),
     "Llama trained": lambda: trained(llama()),
+    "Trainer": lambda: with_trainer(),
 }

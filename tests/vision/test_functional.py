@@ -94,3 +94,11 @@ def test_filters_of_pillow_alone_are_refused_for_tensors():
     assert F.resize(x, [3, 3], F.InterpolationMode.NEAREST_EXACT).equal(exact)
     with pytest.raises(ValueError, match="interpolation 'lanczos' takes Pillow images and uint8 arrays; for tensors"):
         F.resize(x, [3, 3], F.InterpolationMode.LANCZOS)
+
+
+def test_v2_transforms_are_those_that_both_versions_have():
+    from tdt.compat.vision.transforms import v2
+
+    assert v2.Resize is transforms.Resize
+    assert v2.functional.resize is F.resize
+    assert v2.functional.InterpolationMode is InterpolationMode

@@ -1,0 +1,1 @@
+"""Parts of `torchvision.transforms` that programs import and tdt does not have."""
