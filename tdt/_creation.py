@@ -439,6 +439,7 @@ def linspace(
     tensor([0.0000, 0.5000, 1.0000])
     """
     start, end = _ends("linspace", start, end, steps)
+    steps = operator.index(steps)
     dtype = out.dtype if dtype is None and out is not None else dtype
     has_complex = isinstance(start, complex) or isinstance(end, complex)
     if dtype is not None and has_complex and not dtype.is_complex:
@@ -494,7 +495,7 @@ def logspace(
     exponents = linspace(
         start, end, steps, dtype=_dtype.complex128 if target.is_complex else _dtype.float64, device=where
     )._a
-    made = _finished((base**exponents).astype(target.np), requires_grad, device)
+    made = _finished((float(base) ** exponents).astype(target.np), requires_grad, device)
     return made if out is None else _into(out, made)
 
 

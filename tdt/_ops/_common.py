@@ -44,6 +44,11 @@ def wrap_dim(dim: Any, ndim: int, scalar_ok: bool = True) -> int:
     return dim + n if dim < 0 else dim
 
 
+def is_int(value: Any) -> bool:
+    """Whether `value` is one integer: a Python or NumPy one, or a 0-d tensor, which may stand wherever one may."""
+    return hasattr(value, "__index__")
+
+
 def wrap_dims(dim: Dims, ndim: int) -> tuple[int, ...] | None:
     """One or several dimensions as a tuple counted from the front; None for all of them (None, an empty list, 0-d).
 
@@ -53,7 +58,11 @@ def wrap_dims(dim: Dims, ndim: int) -> tuple[int, ...] | None:
         return None
     if dim.__class__ is int and ndim:
         return (wrap_dim(dim, ndim),)
-    dims = tuple(wrap_dim(d, ndim) for d in dim) if isinstance(dim, Iterable) else (wrap_dim(dim, ndim),)
+    dims = (
+        (wrap_dim(dim, ndim),)
+        if not isinstance(dim, Iterable) or is_int(dim)
+        else tuple(wrap_dim(d, ndim) for d in dim)
+    )
     if len(set(dims)) != len(dims):
         twice = next(d for d in dims if dims.count(d) > 1)
         raise RuntimeError(f"dim {twice} appears multiple times in the list of dims")

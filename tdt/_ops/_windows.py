@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 import threading
 from typing import Any
 
@@ -23,6 +24,7 @@ def tuple_of(value: Any, count: int, name: str) -> tuple[int, ...]:
     for wrong in values:
         if not hasattr(wrong, "__index__") or isinstance(wrong, bool):
             raise TypeError(f"argument '{name}' must be tuple of ints, not {type(wrong).__name__}")
+    values = tuple(map(operator.index, values))
     if len(values) == 1:
         return values * count
     if len(values) != count:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 from tdt import _backend
@@ -92,6 +93,7 @@ def functional_embedding(input: Tensor, weight: Tensor, padding_idx: int | None 
     if weight.ndim != 2:
         raise RuntimeError(f"'weight' must be 2-D, but got shape {list(weight.shape)}")
     if padding_idx is not None:
+        padding_idx = operator.index(padding_idx)
         if not -weight.shape[0] <= padding_idx < weight.shape[0]:
             raise AssertionError(
                 f"Padding_idx must be within num_embeddings; got {padding_idx} for {weight.shape[0]} rows"
@@ -132,7 +134,7 @@ def _renorm(weight: Tensor, input: Tensor, max_norm: float, norm_type: float) ->
     """Scale the rows of `weight` that `input` names down to `max_norm`, in place and unrecorded."""
     check_category("norm", FLOATING_AND_COMPLEX, weight.dtype)
     a = weight._a
-    xp = _backend.namespace(a)
+    xp, max_norm, norm_type = _backend.namespace(a), float(max_norm), float(norm_type)
     used = xp.unique(input._a)
     norms = (xp.abs(a[used]) ** norm_type).sum(axis=-1, keepdims=True) ** (1 / norm_type)
     a[used] *= xp.where(norms > max_norm, max_norm / (norms + 1e-7), 1).astype(a.dtype)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 import warnings
 from typing import Any
 
@@ -95,7 +96,7 @@ def embedding_bag(
     bag = _bag_of(xp, offsets._a, len(at))
     kept = bag < count
     if padding_idx is not None:
-        kept &= at != padding_idx % len(weight)
+        kept &= at != operator.index(padding_idx) % len(weight)
     inside = bag
     if not kept.all():
         (kept,) = xp.nonzero(kept)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
@@ -10,7 +11,7 @@ from tdt import _backend, _dtype
 from tdt._backend.layout import in_order, is_channels_last
 from tdt._calls import fronts
 from tdt._node_names import shown_as
-from tdt._ops._common import as_shape, store_into, wrap_dim
+from tdt._ops._common import as_shape, is_int, store_into, wrap_dim
 from tdt._ops.elementwise._front import refuse_out, tensor_argument
 from tdt._ops.memory import contiguous_format
 from tdt._overlap import follow, refuse_shared
@@ -359,8 +360,8 @@ def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
     >>> tdt.roll(tdt.arange(4), 1)
     tensor([3, 0, 1, 2])
     """
-    shifts = (shifts,) if isinstance(shifts, int) else tuple(shifts)
-    dims = None if dims is None or dims == () else (dims,) if isinstance(dims, int) else tuple(dims)
+    shifts = tuple(map(operator.index, (shifts,) if is_int(shifts) else shifts))
+    dims = None if dims is None or dims == () else (dims,) if is_int(dims) else tuple(dims)
     if not shifts:
         raise RuntimeError("`shifts` required")
     if (dims is None and len(shifts) > 1) or (dims is not None and len(dims) != len(shifts)):

@@ -392,7 +392,7 @@ def _of_max(name: str, whole: Any, pair: str, of_two: Any) -> Any:
         from tdt._ops import order
 
         check_operands(name, input, dim if other is None else other)
-        other = dim if isinstance(dim, Tensor) else other
+        other = dim if isinstance(dim, Tensor) and not keepdim else other
         if other is not None:
             return of_two(input, other, out=out)
         if dim is not None:

@@ -12,7 +12,7 @@ from tdt import _dtype
 from tdt._backend import may_overlap
 from tdt._calls import fronts
 from tdt._node_names import label
-from tdt._ops._common import as_shape, spelled, tensor_argument, wrap_dim
+from tdt._ops._common import as_shape, is_int, spelled, tensor_argument, wrap_dim
 from tdt._overlap import follow
 from tdt._tensor import Size, Tensor
 from tdt.autograd._node import sum_to
@@ -218,8 +218,8 @@ def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
     tdt.Size([3, 4, 2])
     """
     n = input.ndim
-    sources = [wrap_dim(d, n) for d in ((source,) if isinstance(source, int) else source)]
-    targets = [wrap_dim(d, n) for d in ((destination,) if isinstance(destination, int) else destination)]
+    sources = [wrap_dim(d, n) for d in ((source,) if is_int(source) else source)]
+    targets = [wrap_dim(d, n) for d in ((destination,) if is_int(destination) else destination)]
     if len(sources) != len(targets):
         raise RuntimeError(
             f"movedim: Invalid source or destination dims: source ({sources} dims) should contain the same number "
@@ -245,7 +245,7 @@ def squeeze(input: Tensor, dim: Any = None) -> Tensor:
     """
     tensor_argument("squeeze", input)
     shape = input._a.shape
-    variant = 0 if dim is None else 1 if isinstance(dim, int) else 2
+    variant = 0 if dim is None else 1 if is_int(dim) else 2
     if dim is None:
         drop: Any = range(len(shape))
     elif variant == 1:

@@ -257,6 +257,7 @@ def gradient(input: Tensor, *, spacing: Any = 1, dim: Any = None, edge_order: in
     _check_gradient(input, spacing, dims, edge_order)
     several = isinstance(spacing, (list, tuple))
     spaces = list(spacing) if several else [1 if spacing is None else spacing] * len(dims)
+    spaces = [space.item() if isinstance(space, Tensor) and not space.ndim else space for space in spaces]
     return tuple([_slope(input, d, space, edge_order) for d, space in zip(dims, spaces, strict=True)])
 
 

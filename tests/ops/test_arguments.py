@@ -168,3 +168,73 @@ def test_products_of_several_dtypes(call, kind):
         assert difference(a, b) is None
     else:
         assert first_clause(ours) == first_clause(theirs)
+
+
+X = "t.arange(1.0, 13).reshape(3, 4)"
+WITH_A_NUMBER = f"""
+t.add({X}, {X}, alpha=n(2))
+{X}.sub({X}, alpha=n(0.5))
+{X}.add_({X}, alpha=n(2))
+{X}.long().add_({X}.long(), alpha=n(2))
+t.rsub({X}, {X}, alpha=n(2))
+t.addcmul({X}, {X}, {X}, value=n(0.5))
+{X}.addcmul_({X}, {X}, value=n(2))
+{X}.addcdiv_({X}, {X}, value=n(0.5))
+t.addmm({X}, t.ones(3, 3), {X}, beta=n(2), alpha=n(0.5))
+t.baddbmm(t.ones(1, 2, 2), t.ones(1, 2, 3), t.ones(1, 3, 2), alpha=n(2))
+t.ones(2).addmv_(t.ones(2, 3), t.ones(3), alpha=n(0.5))
+{X}.index_add(0, t.tensor([0, 1]), t.ones(2, 4), alpha=n(2))
+t.lerp({X}, {X} + 1, n(0.25))
+{X}.fill_(n(2))
+{X}.clamp(n(2), n(5))
+{X}.clamp_(min=n(2.5))
+t.clamp_max({X}, n(3))
+t.nn.functional.threshold({X}, n(2), n(0.5))
+t.nn.functional.hardtanh({X}, n(0.5), n(3))
+t.nn.functional.softplus({X}, n(2), n(20))
+t.nn.functional.leaky_relu(-{X}, n(0.5))
+t.nn.functional.elu(-{X}, n(0.5))
+t.nn.functional.dropout({X}, n(0.0))
+t.nn.functional.avg_pool1d({X}, n(2), n(1))
+t.nn.functional.max_pool1d({X}, n(2), stride=n(2))
+t.nn.functional.embedding(t.tensor([0, 2]), {X}, max_norm=n(2.0))
+t.nn.functional.nll_loss(-{X}, t.tensor([0, 1, 3]), ignore_index=n(1))
+t.full((2,), n(2))
+t.arange(n(1), n(6), n(2))
+t.linspace(n(0), n(1), n(3))
+t.logspace(n(0), n(2), n(3), n(2))
+t.allclose({X}, {X} + 1e-3, rtol=n(0.5), atol=n(1))
+t.isclose({X}, {X} + 1, rtol=n(0.5), atol=n(0.0))
+{X}.sum(n(1))
+{X}.mean(dim=n(0), keepdim=True)
+{X}.prod(n(-1))
+{X}.max(n(1), True)
+{X}.std(n(0), correction=n(1))
+{X}.softmax(n(1))
+{X}.norm(n(2), n(1))
+t.linalg.vector_norm({X}, n(3))
+{X}.roll(n(1), n(0))
+{X}.unsqueeze(n(1)).squeeze(n(1))
+{X}.transpose(n(0), n(1))
+{X}.narrow(n(0), n(1), n(2))
+{X}.topk(n(2))
+{X}.round(decimals=n(1))
+t.fft.rfft2({X}).abs()
+t.histc({X}, n(3), n(0), n(12))
+t.gradient({X}, spacing=n(2.0))
+t.logit({X} / 13, n(0.25))
+""".strip().splitlines()
+
+
+@pytest.mark.parametrize("code", WITH_A_NUMBER)
+def test_a_tensor_without_dimensions_stands_for_a_number(code):
+    ours, theirs = (eval(code, {"t": lib, "n": lib.tensor}) for lib in (tdt, torch))
+    assert difference(ours, theirs) is None
+    assert difference(eval(code, {"t": tdt, "n": lambda value: value}), theirs) is None
+
+
+@pytest.mark.parametrize("alpha", ["ones(1)", "tensor(2.0, requires_grad=True)"])
+def test_an_alpha_that_has_dimensions_or_wants_a_gradient_is_refused(alpha):
+    for lib in (tdt, torch):
+        with pytest.raises(TypeError, match="add.*alpha"):
+            lib.add(lib.ones(2), lib.ones(2), alpha=eval(f"t.{alpha}", {"t": lib}))

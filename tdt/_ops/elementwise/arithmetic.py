@@ -246,7 +246,7 @@ def add(input: Any, other: Any, *, alpha: Any = 1, out: Tensor | None = None) ->
     >>> tdt.add(tdt.tensor([1, 2]), 10)
     tensor([11, 12])
     """
-    if alpha == 1 and alpha is not True and out is None:
+    if alpha.__class__ is int and alpha == 1 and out is None:
         return _add(input, other)
     return finish(_add, out, input, other, alpha=alpha)
 
