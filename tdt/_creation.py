@@ -438,8 +438,7 @@ def linspace(
     >>> tdt.linspace(0, 1, 3)
     tensor([0.0000, 0.5000, 1.0000])
     """
-    start, end = _ends("linspace", start, end, steps)
-    steps = operator.index(steps)
+    (start, end), steps = _ends("linspace", start, end, steps), operator.index(steps)
     dtype = out.dtype if dtype is None and out is not None else dtype
     has_complex = isinstance(start, complex) or isinstance(end, complex)
     if dtype is not None and has_complex and not dtype.is_complex:
