@@ -256,8 +256,7 @@ def binary(op: Op, x: Any, y: Any) -> Any:
 
 def apply(op: Op, operands: tuple, statics: dict, target: Any = None) -> Any:
     """Run `op`: find the plan, compute, wrap the result and record it. `target`: an array to compute into."""
-    if statics and Tensor in map(type, statics.values()):
-        statics = _as_numbers(op, statics)
+    statics = _as_numbers(op, statics) if Tensor in map(type, statics.values()) else statics
     if state.handler is not None:
         return state.handler(op, operands, statics, target)
     arrays, key, edges, mask, nowhere, bit, xp, aux = [], [], [], 0, 0, 1, np, None
@@ -311,8 +310,7 @@ def apply(op: Op, operands: tuple, statics: dict, target: Any = None) -> Any:
     else:
         outs = _wrap(op, result if result.__class__ is tuple else (result,), operands, statics)
     if mask:
-        back = plan.backs.get((mask, nowhere))
-        if back is None:
+        if (back := plan.backs.get((mask, nowhere))) is None:
             back = plan.backs[mask, nowhere] = Back(op, mask, len(operands), plan.low, nowhere, key)
         if back.wanted:
             _record(op, Node(back, edges, operands, arrays, statics, outs, aux), outs)
