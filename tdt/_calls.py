@@ -44,6 +44,17 @@ def front(function: Callable[..., Any]) -> Callable[..., Any]:
     return called
 
 
+def as_numbers(name: str, settings: dict[str, Any]) -> dict[str, Any]:
+    """The settings of op `name` with the numbers of 0-d tensors in their place.
+
+    TypeError for a tensor that has dimensions, and for one that wants a gradient.
+    """
+    for argument, value in settings.items():
+        if isinstance(value, Tensor) and (value.ndim or value.requires_grad):  # type: ignore[attr-defined]
+            raise TypeError(f"{name.lstrip('_')}(): argument '{argument}' must be Number, not Tensor")
+    return {argument: value.item() if isinstance(value, Tensor) else value for argument, value in settings.items()}  # type: ignore[attr-defined]
+
+
 def _renamed(function: Callable[..., Any], kwargs: dict[str, Any]) -> dict[str, Any] | None:
     """`kwargs` with PyTorch's names for NumPy's; None where there is nothing to rename."""
     known = inspect.signature(function).parameters

@@ -21,6 +21,7 @@ import numpy as np
 from tdt import _backend
 from tdt._backend.layout import dense, in_order
 from tdt._broadcast import check_broadcast
+from tdt._calls import as_numbers
 from tdt._dtype import ALL, ALL_DTYPES, FLOAT, FLOAT8, dtype, of
 from tdt._sparse import SparseCOO, on_sparse
 from tdt._tensor import LEAF, Storage, Tensor, View, alias
@@ -194,8 +195,7 @@ def unary(op: Op, x: Any, statics: dict = NO_STATICS) -> Any:
         return apply(op, (x,), statics)
     edge = (x._edge if x._view is None else edge_of(x)) if record and op.rules else None
     if statics:
-        if Tensor in map(type, statics.values()):
-            statics = _as_numbers(op, statics)
+        statics = as_numbers(op.name, statics) if Tensor in map(type, statics.values()) else statics
         statics = {**op.defaults, **statics} if op.defaults else statics
         result = op.forward(np, a, **statics)
     else:
@@ -256,7 +256,7 @@ def binary(op: Op, x: Any, y: Any) -> Any:
 
 def apply(op: Op, operands: tuple, statics: dict, target: Any = None) -> Any:
     """Run `op`: find the plan, compute, wrap the result and record it. `target`: an array to compute into."""
-    statics = _as_numbers(op, statics) if Tensor in map(type, statics.values()) else statics
+    statics = as_numbers(op.name, statics) if Tensor in map(type, statics.values()) else statics
     if state.handler is not None:
         return state.handler(op, operands, statics, target)
     arrays, key, edges, mask, nowhere, bit, xp, aux = [], [], [], 0, 0, 1, np, None
@@ -315,14 +315,6 @@ def apply(op: Op, operands: tuple, statics: dict, target: Any = None) -> Any:
         if back.wanted:
             _record(op, Node(back, edges, operands, arrays, statics, outs, aux), outs)
     return outs if result.__class__ is tuple else outs[0]
-
-
-def _as_numbers(op: Op, statics: dict) -> dict:
-    """Settings with the numbers of 0-d tensors in their place; TypeError for another tensor, and one that wants a gradient."""
-    for name, value in statics.items():
-        if isinstance(value, Tensor) and (value._a.ndim or edge_of(value) is not None):
-            raise TypeError(f"{op.name.lstrip('_')}(): argument '{name}' must be Number, not Tensor")
-    return {name: value.item() if isinstance(value, Tensor) else value for name, value in statics.items()}  # type: ignore[attr-defined]
 
 
 def _of_other_kind(op: Op, arrays: list) -> Any:
