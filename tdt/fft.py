@@ -18,7 +18,7 @@ from tdt._autocast import cast_for
 from tdt._calls import fronts
 from tdt._creation import arange
 from tdt._dtype import SCALAR_NAMES
-from tdt._ops._common import Dims, is_int, with_out, wrap_dim
+from tdt._ops._common import Dims, as_list, with_out, wrap_dim
 from tdt._ops.fft import ADJOINT, fft_c2c, fft_c2r, fft_r2c
 from tdt._ops.join import roll
 from tdt._ops.pad import pad
@@ -223,7 +223,7 @@ def ifftshift(input: Tensor, dim: Dims = None) -> Tensor:
 def _named(input: Tensor, dim: Dims) -> list[int]:
     if dim is None:
         return list(range(input.ndim))
-    return [wrap_dim(i, input.ndim) for i in ([dim] if is_int(dim) else dim)]
+    return [wrap_dim(i, input.ndim) for i in as_list(dim)]
 
 
 def _one(input: Tensor, n: int | None, dim: int) -> tuple[list[int], list[int]]:
@@ -239,9 +239,9 @@ def _one_back(input: Tensor, n: int | None, dim: int) -> tuple[list[int], list[i
 
 def _several(input: Tensor, s: Sizes, dim: Dims) -> tuple[list[int], list[int]]:
     """The dimensions and the number of points along each."""
-    sizes = [s] if is_int(s) else s
+    sizes = as_list(s)
     if dim is not None:
-        dims = [wrap_dim(i, input.ndim, scalar_ok=False) for i in ([dim] if is_int(dim) else dim)]
+        dims = [wrap_dim(i, input.ndim, scalar_ok=False) for i in as_list(dim)]
         if len(set(dims)) != len(dims):
             raise RuntimeError("FFT dims must be unique")
         if sizes is not None and len(sizes) != len(dims):
@@ -260,7 +260,7 @@ def _several_back(name: str, input: Tensor, s: Sizes, dim: Dims) -> tuple[list[i
     dims, sizes = _several(input, s, dim)
     if not dims:
         raise RuntimeError(f"{name} must transform at least one axis")
-    given = [s] if is_int(s) else s
+    given = as_list(s)
     if given is None or given[-1] == -1:
         sizes[-1] = 2 * (input.shape[dims[-1]] - 1)
     return dims, sizes

@@ -49,6 +49,11 @@ def is_int(value: Any) -> bool:
     return hasattr(value, "__index__")
 
 
+def as_list(value: Any) -> Any:
+    """One integer as a list of it; several as they are."""
+    return [value] if is_int(value) else value
+
+
 def wrap_dims(dim: Dims, ndim: int) -> tuple[int, ...] | None:
     """One or several dimensions as a tuple counted from the front; None for all of them (None, an empty list, 0-d).
 
