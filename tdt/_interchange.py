@@ -122,6 +122,8 @@ def __deepcopy__(self: Tensor, memo: dict) -> Tensor:
     a, st = self._a, Storage()
     if isinstance(a, SparseCOO):
         copied = a.copy()
+    elif isinstance(a, _backend.MetaArray):  # it has no memory
+        copied = a
     else:
         whole = own_bytes(self)
         start = _backend.byte_bounds(whole)[0]

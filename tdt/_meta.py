@@ -6,6 +6,7 @@ stride-0 arrays, which costs little for what layers do to shapes.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -50,6 +51,11 @@ class meta(handling):  # noqa: N801
         with real():
             if op.random and op.shape is None:  # must not draw from the generator
                 several, made = False, [stand_in(shapes[0], operands[0]._a.dtype)]
+            elif op.elementwise and _is_large(shapes) and (shape := _broadcast(shapes)) is not None:
+                tiny = [_first(x) if isinstance(x, Tensor) else x for x in operands]
+                result = apply(op, tuple(tiny), statics)
+                several = isinstance(result, tuple)
+                made = [stand_in(shape, t._a.dtype) for t in (result if several else (result,))]
             elif op.shape is None:
                 result = apply(op, operands, statics)
                 several = isinstance(result, tuple)
@@ -61,6 +67,26 @@ class meta(handling):  # noqa: N801
                 shaped = zip(found if several else (found,), op.outputs, strict=True)
                 made = [stand_in(s, np.int64 if name == "indices" else dtype) for s, name in shaped]
         return tuple(made) if several else made[0]
+
+
+LARGE = 1 << 16  # elements, from which on the forward of an elementwise op would take memory and time
+
+
+def _is_large(shapes: list[tuple[int, ...] | None]) -> bool:
+    return any(shape is not None and math.prod(shape) >= LARGE for shape in shapes)
+
+
+def _broadcast(shapes: list[tuple[int, ...] | None]) -> tuple[int, ...] | None:
+    """The shape of an elementwise result; None where the operands do not fit, which the op itself refuses."""
+    try:
+        return np.broadcast_shapes(*(shape for shape in shapes if shape is not None))
+    except ValueError:
+        return None
+
+
+def _first(x: Tensor) -> Tensor:
+    """The first element, in as many dimensions: it decides what the result's type is."""
+    return wrap(x._a[(slice(0, 1),) * x._a.ndim])
 
 
 def stand_in(shape: tuple[int, ...], np_dtype: Any = np.float32) -> Tensor:

@@ -79,13 +79,21 @@ class UninitializedTensorMixin:
 
     def _start(self, requires_grad: bool, device: Any, dtype: Any) -> None:
         where = as_device(device)
-        self._a = _backend.on(where).empty(0, as_dtype(dtype or get_default_dtype()).np)
+        kind = as_dtype(dtype or get_default_dtype()).np
+        is_meta = where.type == "meta"
+        self._a = (
+            _backend.to_device(_backend.stand_in((0,), kind), where) if is_meta else _backend.on(where).empty(0, kind)
+        )
         Tensor.requires_grad_(self, requires_grad)  # type: ignore[arg-type]
 
     def materialize(self, shape: tuple[int, ...], device: Any = None, dtype: Any = None) -> None:
         """Take `shape` and memory that is not filled yet; the object stays the same, so optimizers keep hold of it."""
         where = as_device(device) if device is not None else _backend.device_of(self._a)
-        self._a = _backend.on(where).empty(tuple(shape), self._a.dtype if dtype is None else as_dtype(dtype).np)
+        kind = self._a.dtype if dtype is None else as_dtype(dtype).np
+        if where.type == "meta":
+            self._a = _backend.to_device(_backend.stand_in(tuple(shape), kind), where)
+        else:
+            self._a = _backend.on(where).empty(tuple(shape), kind)
         self._st = Storage()
         self.__class__ = self.cls_to_become  # type: ignore[assignment]
 

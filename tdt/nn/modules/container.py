@@ -65,7 +65,8 @@ class _Ordered(Module):
         return self
 
     def _extend(self, modules: Iterable[Module]) -> Self:
-        for module in list(_iterable(modules, f"{type(self).__name__}.extend")):
+        given = _iterable(modules, f"{type(self).__name__}.extend")
+        for module in given if isinstance(given, Iterator) else list(given):  # which may be this one itself
             self.append(module)
         return self
 

@@ -140,7 +140,7 @@ class TransformerDecoderLayer(_Layer):
 
 
 def _copies(layer: Module, count: int) -> ModuleList:
-    return ModuleList([copy.deepcopy(layer) for _ in range(count)])
+    return ModuleList(copy.deepcopy(layer) for _ in range(count))
 
 
 class TransformerEncoder(Module):
