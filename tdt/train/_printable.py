@@ -1,6 +1,20 @@
-"""Text from outside, as a terminal, a comment or a line of its own can take it."""
+"""Text from outside, as a terminal, a comment, a line of its own or a cell of a table can take it.
+
+All that the commands print goes through `tdt.commands._output.say`, and so through `message` or `document`: control
+characters are spelt out, so that no name in a config, a table or a checkpoint can move the cursor; lines of messages are cut;
+and a value that came from the environment is shown as the reference `${env:NAME}` that the config has in its place.
+"""
 
 from __future__ import annotations
+
+import re
+from typing import Any
+
+LONGEST = 2_000  # characters of a line of a message
+SHORTEST_HIDDEN = 5  # characters: a shorter value is a part of many words
+BEGINNING = 8  # characters of a hidden value that are recognised where the rest was cut
+_FORMULA = "=+-@\t\r\n\uff0b\uff0d\uff1d\uff20"  # what a spreadsheet takes for the beginning of a formula
+_hidden: dict[str, str] = {}  # values from the environment, and the references that stand for them
 
 
 def printable(text: str) -> str:
@@ -10,3 +24,71 @@ def printable(text: str) -> str:
     tab\there
     """
     return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
+def shortened(text: str, longest: int = LONGEST) -> str:
+    """`text`, without its middle where it has more than `longest` characters.
+
+    >>> shortened("a" * 50 + "b" * 50, 40)
+    'aaaaaa[... 60 more characters ...]bbbbbb'
+    """
+    if len(text) <= longest:
+        return text
+    mark = f"[... {len(text) - longest:,} more characters ...]"
+    kept = max(longest - len(mark), 0)
+    return text[: kept - kept // 2] + mark + text[len(text) - kept // 2 :]
+
+
+def hide(value: str, reference: str) -> None:
+    """Show `reference` from now on where the text `value`, which came from the environment, would be printed."""
+    if len(value) >= SHORTEST_HIDDEN:
+        _hidden[value] = reference
+
+
+def redacted(text: str) -> str:
+    """`text` with a reference in the place of each value that is hidden, whole or cut.
+
+    >>> hide("correct horse battery", "${env:KEY}")
+    >>> redacted("cannot log in with 'correct horse ...'")
+    "cannot log in with '${env:KEY}'"
+    """
+    for value, reference in _hidden.items():
+        for form in dict.fromkeys((value, repr(value)[1:-1], printable(value))):
+            text = _replaced(text, form, reference)
+    return text
+
+
+def _replaced(text: str, form: str, reference: str) -> str:
+    begin, at, pieces = form[:BEGINNING], 0, []
+    while (found := text.find(begin, at)) >= 0:
+        end = len(begin)
+        while end < len(form) and text[found + end : found + end + 1] == form[end]:
+            end += 1
+        pieces += [text[at:found], reference]
+        at = found + end
+    return "".join([*pieces, text[at:]]) if pieces else text
+
+
+def message(text: str) -> str:
+    """Lines as they are printed: without hidden values and control characters, each cut to `LONGEST`."""
+    return "\n".join(shortened(printable(line)) for line in redacted(text).split("\n"))
+
+
+def document(text: str) -> str:
+    """As `message`, but lines keep their length: configs, JSON, and tables, whose cells are cut."""
+    return "\n".join(map(printable, redacted(text).split("\n")))
+
+
+def csv_cell(value: Any) -> Any:
+    """A cell of a CSV: text that a spreadsheet would run as a formula gets an apostrophe before it; numbers stay numbers.
+
+    >>> [csv_cell(cell) for cell in ("cat", "=1+1", "-0.5", -0.5, "@x")]
+    ['cat', "'=1+1", '-0.5', -0.5, "'@x"]
+    """
+    if not isinstance(value, str) or value[:1] not in _FORMULA or not value:
+        return value
+    return value if _is_number(value) else f"'{value}"
+
+
+def _is_number(text: str) -> bool:
+    return re.fullmatch(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?|[-+]?(nan|inf)", text) is not None

@@ -9,6 +9,8 @@ from __future__ import annotations
 import dataclasses
 import math
 import random
+import warnings
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -16,15 +18,14 @@ import numpy as np
 import tdt
 from tdt import Tensor, nn
 from tdt._meta import meta
-from tdt.optim.lr_scheduler import ChainedScheduler, LRScheduler, ReduceLROnPlateau
-from tdt.optim.optimizer import Optimizer
+from tdt.optim.lr_scheduler import ReduceLROnPlateau
 from tdt.optim.swa_utils import SWALR
 from tdt.train import registry
 from tdt.train._failures import REFUSALS, reason
 from tdt.train.average import Average
 from tdt.train.best import Patience, Scores
 from tdt.train.class_weights import balance_classes
-from tdt.train.config import Component, Config, ConfigErrors, Draft, InitRule, ParamGroup
+from tdt.train.config import Component, Config, ConfigErrors, Draft, InitRule, ParamGroup, Problem
 from tdt.train.config.config import SPLITS
 from tdt.train.config.metrics import Measure
 from tdt.train.data import Split, batch_of, make_loader, open_splits
@@ -41,6 +42,7 @@ from tdt.train.overfit import few_batches
 from tdt.train.patterns import check_patterns, matching
 from tdt.train.precision import default_dtype
 from tdt.train.sampling import check_sampler
+from tdt.train.scheduling import build_scheduler
 from tdt.train.shapes import BATCH, Row, check_shapes
 from tdt.train.showing.check import check_log
 from tdt.train.unused import check_used
@@ -70,6 +72,7 @@ class Parts:
     facts: dict[str, Any] = dataclasses.field(default_factory=dict)  # of the data: `Split.facts`
     channels_last: bool = False  # whether the model takes images in that memory format
     files: dict[str, list[str]] = dataclasses.field(default_factory=dict)  # those that each split's samples come from
+    warnings: tuple[Problem, ...] = ()  # what is no mistake, but may not be meant; what will be downloaded
 
     @property
     def scored(self) -> nn.Module:
@@ -157,6 +160,7 @@ def build(
     splits: tuple[str, ...] = SPLITS,
     data_state: dict[str, Any] | None = None,
     kept: bool = False,
+    dry_run: bool = False,
 ) -> Parts:
     """Everything that `config` declares, checked; ConfigError with all that is wrong, before the data is prepared.
 
@@ -168,11 +172,13 @@ def build(
     splits: those that get a loader; files that only the others need may be missing.
     data_state: what the data set of a run has learnt, as its checkpoint has it in `data`; by default it is learnt now.
     kept: a run has begun with this config: what it is too short for is no mistake any more.
+    dry_run: nothing will be computed: weights are on the device meta. Missing files of all splits are reported.
+    What is suspicious, as a cosine schedule shorter than the run, is warned about (UserWarning).
     """
     draft = config.draft() if isinstance(config, Config) else config
     sound = None if draft.errors else draft.finish()
     with default_dtype(sound.dtype if sound else "float32"):
-        return _build(draft, sound, training, splits, data_state, kept)
+        return _build(draft, sound, training, splits, data_state, kept, dry_run)
 
 
 def _build(
@@ -182,21 +188,21 @@ def _build(
     splits: tuple[str, ...],
     data_state: dict[str, Any] | None,
     kept: bool,
+    dry_run: bool,
 ) -> Parts:
     errors = draft.errors
     needed = (*splits, "train") if splits and sound and sound.train.class_weights else splits
-    opened = open_splits(draft.data, errors, needed, data_state) if draft.data else {}
+    opened = open_splits(draft.data, errors, needed, data_state, dry_run) if draft.data else {}
     facts = opened["train"].facts() if "train" in opened else {}
     opened = few_batches(opened, sound) if sound else opened
     if sound and training and "train" in opened:
         check_sampler(opened["train"].dataset, sound.data.loader, errors)
-    tdt.manual_seed(sound.seed if sound else 0)
-    model, sources = build_model(draft.model, errors) if draft.model else (nn.Module(), {})
     loss = build_objective(sound.loss, errors) if sound else None
-    named = sound.metrics if sound else {}
-    made = [(part, create(registry.metrics, part.component, errors)) for name, part in named.items() if name != "loss"]
-    metrics = [(part, metric) for part, metric in made if metric is not None]
-    rows = _check_model(draft, model, sources, opened, loss, metrics) if draft.model else []
+    metrics = _metrics(sound, errors) if sound else []
+    tdt.manual_seed(sound.seed if sound else 0)
+    with tdt.device("meta") if dry_run else nullcontext():
+        model, sources = build_model(draft.model, errors) if draft.model else (nn.Module(), {})
+        rows = _check_model(draft, model, sources, opened, loss, metrics) if draft.model else []
     if sound and sound.train.class_weights and rows and loss is not None and "train" in opened:
         balance_classes(opened["train"].dataset, rows[-1].shape[0], loss.main, errors)
     if sound and training and "train" in opened:
@@ -208,21 +214,34 @@ def _build(
     assert loss is not None
 
     initialize(config, model, errors)
-    parts = _place(config, device, model, loss, rows)
-    parts.facts = facts
-    parts.samples = {name: len(split.dataset) for name, split in opened.items()}
+    parts = _place(config, device, model, loss, rows, dry_run)
+    parts.facts, parts.samples = facts, {name: len(split.dataset) for name, split in opened.items()}
     if training:
         parts.frozen_norms = freeze(config, model, errors)
+        parts.config = config.with_length(parts.length.epochs, parts.length.steps, errors)
         build_optimizer(parts, errors)
-        _check_total_steps(parts, errors)
         check_used(parts, kept, errors)
     errors.raise_if_any()
-    for name, split in opened.items():
-        if name in splits:
-            _add_loader(parts, name, split, training, errors)
+    for name in (name for name in opened if name in splits):
+        _add_loader(parts, name, opened[name], training, errors)
     errors.raise_if_any()
     _seed_all(config.seed)
+    _warn(parts, errors)
     return parts
+
+
+def _metrics(config: Config, errors: ConfigErrors) -> list[tuple[Measure, Metric]]:
+    """The metrics beside the loss that could be made, each with what declares it."""
+    named = [part for name, part in config.metrics.items() if name != "loss"]
+    made = [(part, create(registry.metrics, part.component, errors)) for part in named]
+    return [(part, metric) for part, metric in made if metric is not None]
+
+
+def _warn(parts: Parts, errors: ConfigErrors) -> None:
+    parts.warnings = tuple(errors.warnings)
+    for problem in parts.warnings:
+        if problem.kind != "download":
+            warnings.warn(str(problem), UserWarning, stacklevel=4)
 
 
 def build_alone(config: Config, facts: dict[str, Any]) -> Parts:
@@ -262,10 +281,12 @@ def _check_model(
     return check_shapes(model, sources, opened["train"], loss, metrics, draft.errors) if "train" in opened else []
 
 
-def _place(config: Config, device: tdt.device, model: nn.Module, loss: Objective, rows: list[Row]) -> Parts:
+def _place(
+    config: Config, device: tdt.device, model: nn.Module, loss: Objective, rows: list[Row], dry_run: bool = False
+) -> Parts:
     """Model and loss on the device, in the memory format in which `Parts.place` puts the batches."""
     order, augment = (tdt.Generator().manual_seed(config.seed) for _ in range(2))
-    model = model.to(device)
+    model = model if dry_run else model.to(device)
     loss.keeps = any(measure.parts for measure in config.metrics.values())
     channels_last = use_channels_last(model)
     return Parts(config, device, model, loss.to(device), {}, order, augment, rows, channels_last=channels_last)
@@ -351,64 +372,10 @@ def build_optimizer(parts: Parts, errors: ConfigErrors) -> None:
         if not (math.isfinite(group["lr"]) and group["lr"] >= 0):
             place = config.optimizer.param_groups[number - 1] if number else config.optimizer.component
             errors.add(place, f"lr must be a finite number, at least 0, got {float(group['lr'])}")
-    if config.scheduler is not None and _scheduler_steps(config, groups, errors):
-        parts.scheduler = create(registry.schedulers, config.scheduler.component, errors, parts.optimizer)
-        _check_mode(parts, errors)
+    parts.scheduler = build_scheduler(parts, errors)
     swa = config.train.swa
     if swa is not None and swa.lr is not None:
         parts.swa_scheduler = SWALR(parts.optimizer, swa.lr, swa.anneal_epochs, swa.anneal_strategy)
-
-
-def _check_mode(parts: Parts, errors: ConfigErrors) -> None:
-    """ReduceLROnPlateau waits for its score to get better, not worse."""
-    scheduler, wanted = parts.scheduler, parts.config.scheduler
-    if isinstance(scheduler, ReduceLROnPlateau) and wanted is not None and wanted.monitor is not None:
-        best = parts.best_of(wanted.monitor)
-        mode, better = ("max", "higher") if best.sign > 0 else ("min", "lower")
-        if scheduler.mode != mode:
-            message = f"{wanted.monitor} is better when {better}; write mode: {mode}"
-            errors.add(wanted.component, message)
-
-
-def _scheduler_steps(config: Config, groups: list[dict[str, Any]], errors: ConfigErrors) -> bool:
-    """Whether the scheduler takes a step; else the refusal is reported. Tried on one number for each group.
-
-    A constructor accepts what only a step stumbles over, as `StepLR(step_size=0)`.
-    """
-    assert config.scheduler is not None
-    alike = [group | {"params": [nn.Parameter(tdt.zeros(1))]} for group in groups]
-    optimizer = registry.optimizers.create(config.optimizer.component, alike)
-    scheduler = create(registry.schedulers, config.scheduler.component, errors, optimizer)
-    if scheduler is None:
-        return False
-    try:
-        optimizer.step()
-        if not isinstance(scheduler, ReduceLROnPlateau):
-            scheduler.step()
-        elif config.scheduler.interval == "step":
-            errors.add(config.scheduler.component, "waits for a loss of whole epochs; write interval: epoch")
-    except SAYS_NO as error:
-        errors.add(config.scheduler.component, f"its first step fails: {error}")
-        return False
-    return True
-
-
-def chained(optimizer: Optimizer, schedulers: list[LRScheduler]) -> ChainedScheduler:
-    """All `schedulers` at once, as a config writes it: each computes its rate from the one that those before it set."""
-    return ChainedScheduler(schedulers, optimizer)
-
-
-def _check_total_steps(parts: Parts, errors: ConfigErrors) -> None:
-    """A scheduler that is made for so many steps, as OneCycleLR, has enough of them."""
-    scheduler, total = parts.config.scheduler, getattr(parts.scheduler, "total_steps", None)
-    if scheduler is None or total is None:
-        return
-    needed = parts.length.steps if scheduler.interval == "step" else parts.length.epochs
-    if needed is not None and total < needed:
-        message = (
-            f"ends after {total} steps, but takes {needed}, one per {scheduler.interval}; use total_steps={needed}"
-        )
-        errors.add(scheduler.component, message)
 
 
 def _check_batches(config: Config, split: Split, model: nn.Module, rows: list[Row], errors: ConfigErrors) -> None:

@@ -10,6 +10,7 @@ A sample is (input, target); with several inputs (a, b, target), ({"a": …, "b"
     restored(state, …)     a class method: as the constructor with this state, without the files
     source_files()         the paths of the files that its samples come from, by which a resumed run sees that they changed
     blank(…)               a class method: as the constructor, without the files: zeros
+    missing_files()        of what `blank` gave: FileNotFoundError that says which files to put where, or None
 """
 
 from __future__ import annotations
@@ -164,11 +165,13 @@ def open_splits(
     errors: ConfigErrors,
     needed: tuple[str, ...] = SPLITS,
     state: dict[str, Any] | None = None,
+    check_files: bool = False,
 ) -> dict[str, Split]:
     """The splits that could be opened; what is wrong with others is added to `errors`.
 
     needed: those whose samples are wanted; of others the shape alone, which many data sets know without their files.
     state: what the data set of the run has learnt from its training rows; by default it is learnt now.
+    check_files: report what is missing of the files that are not needed yet; what can be downloaded is a warning.
     """
     fixed, random = _steps(data.transform, errors), _steps(data.augment, errors)
     _check_random(fixed, random, errors)
@@ -177,6 +180,8 @@ def open_splits(
     for name, component in data.splits().items():
         try:
             dataset = Pairs.of(_open(component, name in needed, state, of_run))
+            if check_files and name not in needed:
+                _check_files(dataset, component, errors)
             if state is None and name == "train" and hasattr(dataset, "state_dict"):
                 state = dataset.state_dict()
         except REFUSALS as error:
@@ -254,6 +259,16 @@ def _open(component: Component, needed: bool, state: dict[str, Any] | None, of_r
     if state is not None and hasattr(dataset, "load_state_dict"):
         dataset.load_state_dict(state)
     return dataset
+
+
+def _check_files(dataset: Any, component: Component, errors: ConfigErrors) -> None:
+    """Report files of a data set that are not there; those that it will download are said."""
+    missing = getattr(dataset, "missing_files", None)
+    error = missing() if missing else None
+    if error is not None and dataset.download:
+        errors.warn(component, f"{component.name} is not there yet; tdt train downloads it", kind="download")
+    elif error is not None:
+        errors.add(component, str(error), kind="file")
 
 
 def _steps(components: tuple[Component, ...], errors: ConfigErrors) -> list[tuple[Component, Any]]:

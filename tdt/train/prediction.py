@@ -19,6 +19,7 @@ from tdt._tensor import wrap
 from tdt.nn.functional import softmax
 from tdt.train import registry
 from tdt.train._failures import REFUSALS, reason
+from tdt.train._regular_file import open_regular
 from tdt.train.build import build_alone
 from tdt.train.checkpoint import CheckpointError
 from tdt.train.config import loads
@@ -172,13 +173,13 @@ class Predictor:
         elif ending in (".csv", ".tsv", ".txt"):
             yield from self._text(where, read_text(path))
         else:
-            path.open("rb").close()  # what is not there is no image that is damaged
+            open_regular(path).close()  # what is not there is no image that is damaged
             yield where, self._image(path, where)
 
     def _folder(self, folder: Path) -> Iterator[Named]:
-        from tdt.vision.datasets.folder import IMG_EXTENSIONS
+        from tdt.vision.datasets.folder import IMG_EXTENSIONS, files_below
 
-        found = sorted(path for path in folder.rglob("*") if path.suffix.lower() in IMG_EXTENSIONS)
+        found = sorted(path for path in map(Path, files_below(folder)) if path.suffix.lower() in IMG_EXTENSIONS)
         if not found:
             raise ValueError(f"holds no image; those end in {', '.join(IMG_EXTENSIONS)}")
         for path in found:
@@ -201,7 +202,7 @@ class Predictor:
     def _arrays(self, path: Path) -> Iterator[Named]:
         """The rows of the array `x`, or of the only one; of a model with several inputs those of an array for each."""
         given, parts = self.config.data.train.kwargs.get("x", "x"), self.facts["input"].get("parts")
-        with np.load(path, allow_pickle=False) as stored:
+        with open_regular(path) as file, np.load(file, allow_pickle=False) as stored:
             wanted: Any = stored.files[0] if len(stored.files) == 1 else given
             if isinstance(parts, list):
                 wanted = tuple(f"arr_{number}" for number in range(len(parts)))  # NumPy's names for what has none

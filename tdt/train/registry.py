@@ -21,9 +21,21 @@ if TYPE_CHECKING:
     from tdt.train.config.components import Component
 
 
+LONGEST_NAME, MOST_COMPARED = 200, 500
+MOST_STRANGERS = 50  # unknown names, of which each may be a missing one misspelt
+
+
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The name in `known` that `name` was most likely meant to be, or None if none is close."""
+    """The name in `known` that `name` was most likely meant to be, or None if none is close.
+
+    Of very many names those with the same first letter are compared, and a very long one is like none.
+    """
+    if len(name) > LONGEST_NAME:
+        return None
     by_lower = {option.lower(): option for option in known}
+    if len(by_lower) > MOST_COMPARED:
+        alike = [option for option in by_lower if option[:1] == name[:1].lower()][:MOST_COMPARED]
+        by_lower = {option: by_lower[option] for option in alike}
     close = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.6)
     return by_lower[close[0]] if close else None
 
@@ -219,7 +231,7 @@ schedulers = Registry(
     "scheduler",
     ["tdt.optim.lr_scheduler"],
     _subclass_of("tdt.optim.lr_scheduler:LRScheduler", excluding=_BASES),
-    entries={"ChainedScheduler": "tdt.train.build:chained"},
+    entries={"ChainedScheduler": "tdt.train.scheduling:chained"},
     supplied=("optimizer",),
     refused=dict.fromkeys(("LambdaLR", "MultiplicativeLR"), _CODE),
 )

@@ -9,12 +9,12 @@ from typing import Any
 import tdt
 from tdt import Tensor, _about, nn
 from tdt._meta import meta, stand_in
-from tdt.train._failures import REFUSALS, reason
+from tdt.train._failures import reason
 from tdt.train.config import Component, ConfigErrors
 from tdt.train.config.metrics import Measure
 from tdt.train.data import Split
 from tdt.train.metrics import Metric
-from tdt.train.model import Unknown
+from tdt.train.model import SAYS_NO, Unknown
 from tdt.train.nested import mapped
 from tdt.train.objective import Objective, Term, compared
 from tdt.train.precision import input_dtype
@@ -117,7 +117,7 @@ def check_shapes(
             output = model(batch)
         except Unknown:
             return watch.rows
-        except (*REFUSALS, AttributeError) as error:  # a tuple in the place of a tensor has no shape
+        except (*SAYS_NO, AttributeError) as error:  # a tuple in the place of a tensor has no shape
             _add_refusal(error, watch, errors)
             return watch.rows
         finally:
@@ -171,7 +171,7 @@ def _check_loss(output: Any, inputs: Any, target: Any, loss: Objective, split: S
             with warnings.catch_warnings():
                 warnings.simplefilter("error", UserWarning)  # sizes that differ are broadcast: never what was meant
                 value = term.loss(given, wanted)
-        except (*REFUSALS, UserWarning) as error:
+        except (*SAYS_NO, UserWarning) as error:
             errors.add(place, f"{_sentence(error)}; {watch.origin(output)}", kind="shape")
             continue
         if value.ndim:
@@ -188,7 +188,7 @@ def _check_metrics(
     for measure, metric in metrics:
         try:
             loss.measuring(metric, measure.parts).batch_sum(output, target, tdt.zeros(()))
-        except REFUSALS as error:
+        except SAYS_NO as error:
             errors.add(measure, _sentence(error), kind="shape")
 
 

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import tdt
-from tdt import nn
 from tdt.optim.lr_scheduler import ReduceLROnPlateau
 from tdt.train import registry
 from tdt.train.config import ConfigErrors
 from tdt.train.config.errors import COMMAND_LINE
 from tdt.train.patterns import matching
+from tdt.train.scheduling import MOST_STEPS, trial_groups
 
 if TYPE_CHECKING:
     from tdt.train.build import Parts
-
-MOST_STEPS = 20_000  # of a scheduler that are tried
 
 
 def check_used(parts: Parts, kept: bool, errors: ConfigErrors) -> None:
@@ -105,10 +102,7 @@ def _check_scheduler(parts: Parts, steps: int, epochs: int, errors: ConfigErrors
             waits = f"waits for more than {parts.scheduler.patience} scores that are no better"
             _add(errors, config.component, f"{waits}, but the run has {scores}")
     elif count <= MOST_STEPS:
-        options = [{}, *(group.options for group in parts.config.optimizer.param_groups)]
-        numbers = sorted({number for _, number in parts.groups})
-        groups = [options[number] | {"params": [nn.Parameter(tdt.zeros(1))]} for number in numbers]
-        optimizer = registry.optimizers.create(parts.config.optimizer.component, groups)
+        optimizer = registry.optimizers.create(parts.config.optimizer.component, trial_groups(parts))
         before = [group["lr"] for group in optimizer.param_groups]
         scheduler = registry.schedulers.create(config.component, optimizer)
         optimizer.step()

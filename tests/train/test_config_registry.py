@@ -55,7 +55,7 @@ def test_registries_refuse_what_is_no_component():
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("CosineAnnealingLR(T_max=10)", "LambdaLR(lr_lambda=f)",
+        ("CosineAnnealingLR(T_max=${run.epochs})", "LambdaLR(lr_lambda=f)",
          "scheduler: LambdaLR takes a Python function, and a config holds no code; use another scheduler"),
         ("flatten: Flatten", 'flatten: {type: Sequential, args: [Flatten]}',
          "model.flatten: Sequential is what a list (or a mapping) of layers becomes; write [ReLU, Flatten], or a layer on "),

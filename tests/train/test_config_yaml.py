@@ -159,8 +159,8 @@ def test_line_ends_and_byte_order_marks_change_nothing(change: str, tmp_path: Pa
 
 FILES = {
     "latin1": (b"name: b\xe4r\n", ":1:8: the byte 0xe4 is not UTF-8; save the file as UTF-8"),
-    "utf16": ("name: x".encode("utf-16"), ": is UTF-16; save it as UTF-8"),
-    "large": (b"#" * 300_000, ": is larger than 256 KiB; is it a config?"),
+    "utf16": ("name: x".encode("utf-16"), ":1:1: is UTF-16; save it as UTF-8"),
+    "large": (b"#" * 300_000, ":1:1: is larger than 256 KiB; is it a config?"),
     "empty": (b"", ":1:1: the config is empty; it needs data, model, loss, optimizer, train"),
     "binary": (bytes(range(256)), ":2:118: the byte 0x80 is not UTF-8; save the file as UTF-8"),
 }
@@ -177,7 +177,7 @@ def test_a_file_that_is_no_text_is_refused(case: str, tmp_path: Path):
 
 
 def test_a_directory_is_refused(tmp_path: Path):
-    with pytest.raises(ConfigError, match=r": is a directory; a config is a file"):
+    with pytest.raises(ConfigError, match=r":1:1: is a directory; a config is a file"):
         load(tmp_path)
     with pytest.raises(ConfigError, match=r": cannot be opened"):
         load("x" * 5000)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -35,6 +36,17 @@ class Component(Part):
     arg_sources: dict[int | str, Source] = field(default_factory=dict, compare=False, repr=False)
     key_path: str = field(default="", compare=False)
     used: Source | None = field(default=None, compare=False, repr=False)
+
+    def at_fault(self, message: str) -> tuple[Source, str]:
+        """Where a refusal of the arguments is reported, and its key path: where the component is written, or the argument
+        that a config which extends it, or an override, has changed: the one that the message names, else the last."""
+        changed = {key: place for key, place in self.arg_sources.items() if place.file != self.source.file}
+        words = set(re.findall(r"\w+", message))
+        named = [key for key in self.arg_sources if key in words]
+        if not changed or (named and not any(key in changed for key in named)):
+            return self.source, self.key_path
+        key = next((key for key in reversed(changed) if key in words), list(changed)[-1])
+        return changed[key], join(self.key_path, key)
 
     def __str__(self) -> str:
         args = [_shown(value) for value in self.args] + [f"{key}={_shown(value)}" for key, value in self.kwargs.items()]

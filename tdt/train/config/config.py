@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tdt.train.config import calls, writer
 from tdt.train.config.components import Component, Part
-from tdt.train.config.errors import COMMAND_LINE, ConfigErrors, Source
+from tdt.train.config.errors import COMMAND_LINE, ConfigErrors, Secret, Source
 from tdt.train.config.imports import Import
 from tdt.train.config.losses import LossTerm
 from tdt.train.config.metrics import Measure
-from tdt.train.config.nodes import Mapping, Node
+from tdt.train.config.nodes import Mapping, Node, Scalar
 from tdt.train.config.rules import InitRule, ParamGroup
+from tdt.train.config.run_length import fill, fill_nodes
 from tdt.train.config.sections import Checkpoint, Loader, Log, Train, Weights
 
 SPLITS = ("train", "valid", "test")
@@ -83,6 +84,16 @@ class Config:
         """Where `key_path` ("optimizer.lr", "model.0") is written; the nearest level above if it is not."""
         return place(self._root, key_path)
 
+    @property
+    def secrets(self) -> list[Secret]:
+        """The values that came from the environment, which messages do not show."""
+        leaves = writer.leaves(self._root, inside_calls=True)
+        return [
+            Secret(node.text, node.value, node.written, ".".join(path), node.source)
+            for path, node in leaves
+            if isinstance(node, Scalar) and node.written and "${env:" in node.written
+        ]
+
     def resolved(self) -> str:
         """YAML text with every default written out, which `loads` reads as the same config."""
         return writer.write(self, self._root)
@@ -97,6 +108,22 @@ class Config:
         if depth < len(keys):
             return "default"
         return "command line" if node.where.file == COMMAND_LINE else f"{node.where.file}:{node.where.line}"
+
+    def with_length(self, epochs: int | None, steps: int | None, errors: ConfigErrors) -> Config:
+        """The config with numbers in the place of `${run.epochs}` and `${run.steps}`: the length of the whole run.
+
+        One that is None and used is reported.
+        """
+        node = self._root.items.get("scheduler")
+        if self.scheduler is None or node is None:
+            return self
+        before, lengths = len(errors), {"epochs": epochs, "steps": steps}
+        filled = fill_nodes(node, lengths, "scheduler", errors)
+        if len(errors) > before:
+            return self
+        component = fill(self.scheduler.component, lengths)
+        root = replace(self._root, items=self._root.items | {"scheduler": filled})
+        return replace(self, scheduler=replace(self.scheduler, component=component), _root=root)
 
     def draft(self) -> Draft:
         """Itself as a draft without mistakes, to which a builder can add what it finds."""

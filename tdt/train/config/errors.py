@@ -3,18 +3,24 @@
 ConfigError                 everything that is wrong with a config, one line each, sorted by line
 └─ .problems                a Problem each: source, key, message, kind, suggestion
 
-Kinds: unknown-key, unknown-name, wrong-type, missing, too-many, duplicate-key, bad-value, shape, unused, yaml, file.
+Kinds: unknown-key, unknown-name, wrong-type, missing, too-many, duplicate-key, bad-value, shape, unused, yaml, file, many.
 """
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tdt.train._printable import hide, printable, redacted, shortened
+
 COMMAND_LINE = "<command line>"
+MOST = 200  # problems; who has more of them mends these first
+LONGEST_KEY, LONGEST_PLACE = 200, 500  # characters of a key path and of a file in front of a message
+_WORD = re.compile(r"[-+]?\d[\w.]*(?:[eE][-+]?\d+)?|\w+")
 
 
 @dataclass(frozen=True, order=True)
@@ -40,7 +46,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Problem:
-    """One mistake: `str` gives `file:line:col: key.path: what; did you mean '...'?`."""
+    """One mistake: `str` gives `file:line:col: key.path: what; did you mean '...'?`, as a line that can be printed."""
 
     source: Source
     key: str
@@ -49,9 +55,55 @@ class Problem:
     suggestion: str | None = None
 
     def __str__(self) -> str:
-        key = f"{self.key}: " if self.key else ""
-        meant = f"; did you mean '{self.suggestion}'?" if self.suggestion else ""
-        return f"{self.source}: {key}{self.message}{meant}"
+        key = f"{shortened(self.key, LONGEST_KEY)}: " if self.key else ""
+        meant = f"; did you mean '{shortened(self.suggestion, LONGEST_KEY)}'?" if self.suggestion else ""
+        return shortened(printable(f"{shortened(str(self.source), LONGEST_PLACE)}: {key}{self.message}{meant}"))
+
+
+@dataclass(frozen=True)
+class Secret:
+    """A value from the environment: as text and as it was read, and where its reference stands."""
+
+    text: str
+    value: Any
+    reference: str
+    path: str
+    source: Source
+
+    def is_near(self, source: Source, path: str) -> bool:
+        """Whether a message at that place may be about this value: on its line, or on the way to it."""
+        ours, theirs = self.path.split("."), path.split(".")
+        shared = min(len(ours), len(theirs)) if path else 0
+        same_line = (source.file, source.line) == (self.source.file, self.source.line)
+        return same_line or (shared > 1 and ours[:shared] == theirs[:shared])
+
+    def redact(self, message: str) -> str:
+        """The message with the reference in the place of the value, of its words and of numbers equal to it."""
+        kept = message.split(self.reference)
+        return self.reference.join(self._redact(piece) for piece in kept)
+
+    def _redact(self, piece: str) -> str:
+        for form in (repr(self.text)[1:-1], self.text):
+            piece = piece.replace(form, self.reference) if len(form) > 1 else piece
+        words = set(re.findall(r"\w{2,}", self.text)) | {self.text}
+        return _WORD.sub(lambda match: self.reference if self._shows(match[0], words) else match[0], piece)
+
+    def _shows(self, word: str, words: set[str]) -> bool:
+        if word in words or isinstance(self.value, str):
+            return word in words
+        try:
+            return not isinstance(self.value, bool) and float(word) == self.value
+        except (ValueError, TypeError):
+            return False
+
+
+def _is_common(text: str) -> bool:
+    """Whether a text is one of tdt's own names, which outputs are full of."""
+    from tdt.train import registry
+
+    return text in ("train", "valid", "test", "auto", "cuda") or (
+        text.isidentifier() and any(known.find(text) is not None for known in registry.ALL)
+    )
 
 
 class ConfigError(Exception):
@@ -67,12 +119,12 @@ class ConfigError(Exception):
         return [str(problem) for problem in self.problems]
 
 
-def _reading_order(problem: Problem) -> tuple[bool, Source]:
-    return problem.source.file == COMMAND_LINE, problem.source  # overrides come after the file
+def _reading_order(problem: Problem) -> tuple[bool, bool, Source]:
+    return problem.kind == "many", problem.source.file == COMMAND_LINE, problem.source  # overrides come after the file
 
 
 class ConfigErrors:
-    """Collects problems, so that all are reported at once.
+    """Collects problems, so that all are reported at once: up to `MOST`, with which a ConfigError is raised.
 
     config: gives the position of a key path; needed only to `add` by key path.
 
@@ -85,9 +137,12 @@ class ConfigErrors:
 
     def __init__(self, config: Any = None):
         self.problems: list[Problem] = []
+        self.warnings: list[Problem] = []
         self.locate: Callable[[str], Source] | None = config.source if config is not None else None
         self.overrides: tuple[str, ...] = ()  # their texts, shown with errors about them
         self._settled: set[Source] = set()
+        self._known: set[Problem] = set()
+        self._secrets: list[Secret] = config.secrets if config is not None else []
 
     def add(
         self,
@@ -102,19 +157,53 @@ class ConfigErrors:
 
         A second message about a place that YAML itself could not read is dropped: it would be about our repair.
         """
+        problem = self._problem(where, message, suggestion, kind, key)
+        if problem.source in self._settled or problem in self._known:
+            return
+        self._known.add(problem)
+        self.problems.append(problem)
+        if len(self.problems) >= MOST:
+            self.problems.append(
+                Problem(problem.source, "", f"these are {MOST} mistakes; the search ends here", "many")
+            )
+            raise ConfigError(self.problems)
+
+    def _problem(self, where: Any, message: str, suggestion: str | None, kind: str, key: str | None) -> Problem:
         if isinstance(where, str):
             if self.locate is None:
                 raise TypeError(f"ConfigErrors.add: give ConfigErrors a config to locate the key path {where!r}")
             source, path = self.locate(where), where
         elif isinstance(where, Source):
             source, path = where, ""
+        elif hasattr(where, "at_fault"):
+            source, path = where.at_fault(message)
         else:
             source, path = where.source, where.key_path
+        path = path if key is None else key
+        message = redacted(message)
+        for secret in self._secrets:
+            if secret.is_near(source, path):
+                message = secret.redact(message)
         if source.file == COMMAND_LINE and source.line <= len(self.overrides):
             message += f", in {self.overrides[source.line - 1]!r}"
-        problem = Problem(source, path if key is None else key, message, kind, suggestion)
-        if source not in self._settled and problem not in self.problems:
-            self.problems.append(problem)
+        return Problem(source, path, message, kind, suggestion)
+
+    def hide(self, text: str, value: Any, reference: str, path: str, source: Source) -> None:
+        """Show `reference` in messages in the place of a value from the environment, which is used at `path`.
+
+        The name of the run, which is that of a folder, and what is a name of tdt's own, as a split's, are hidden where
+        a message is about them alone.
+        """
+        self._secrets.append(Secret(text, value, reference, path, source))
+        if isinstance(value, str) and path != "name" and not _is_common(text):
+            hide(text, reference)
+
+    def warn(self, where: Any, message: str, *, kind: str = "warning", key: str | None = None) -> None:
+        """Add a warning at `where`: the config is sound, but may not do what was meant."""
+        before = len(self.problems)
+        self.add(where, message, kind=kind, key=key)
+        self.warnings += self.problems[before:]
+        del self.problems[before:]
 
     def settle(self, source: Source) -> None:
         """Say that what is wrong at `source` has been said."""

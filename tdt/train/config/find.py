@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tdt.train._regular_file import open_regular
 from tdt.train.config.errors import ConfigErrors, Source
 from tdt.train.registry import nearest
 
@@ -35,7 +36,7 @@ def find(name: str | Path, errors: ConfigErrors, where: Source | None = None, fo
         if path.exists():
             return path
     except (OSError, ValueError) as error:
-        errors.add(where, f"cannot be opened: {error}", kind="file", key=key)
+        errors.add(where, f"cannot be opened: {getattr(error, 'strerror', None) or error}", kind="file", key=key)
         return None
     known = bundled()
     stem = path.stem if path.suffix in (".yaml", ".yml") else path.name
@@ -51,17 +52,19 @@ def find(name: str | Path, errors: ConfigErrors, where: Source | None = None, fo
 
 def read_text(path: Path, errors: ConfigErrors) -> str | None:
     """The text of a config file; None after reporting why it cannot be read."""
-    whole = Source(str(path))
+    whole = Source(str(path), 1, 1)
     if path.is_dir():
         inside = path / "config.yaml"
         suggestion = str(inside) if inside.is_file() else None
         errors.add(whole, "is a directory; a config is a file", suggestion, kind="file")
         return None
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             data = file.read(LARGEST + 1)
     except OSError as error:
-        errors.add(whole, f"cannot be read: {error.strerror or error}", kind="file")
+        said = error.strerror or str(error)
+        said = said if said.startswith("is ") else f"cannot be read: {said}"
+        errors.add(whole, said, kind="file")
         return None
     if len(data) > LARGEST:
         errors.add(whole, f"is larger than {LARGEST // 1024} KiB; is it a config?", kind="file")
@@ -72,7 +75,7 @@ def read_text(path: Path, errors: ConfigErrors) -> str | None:
 def decode(data: bytes, file: str, errors: ConfigErrors) -> str | None:
     """UTF-8 bytes, with or without a byte order mark, as text; None after reporting the first that is not."""
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
-        errors.add(Source(file), "is UTF-16; save it as UTF-8", kind="file")
+        errors.add(Source(file, 1, 1), "is UTF-16; save it as UTF-8", kind="file")
         return None
     try:
         return data.decode("utf-8-sig")

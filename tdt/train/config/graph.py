@@ -12,6 +12,7 @@ outputs: head                               # the default is the last node; a li
 
 from __future__ import annotations
 
+import heapq
 from dataclasses import replace
 
 from tdt.train.config.components import Part
@@ -52,7 +53,7 @@ def read_graph(reader: ModelReader, node: Mapping, path: str) -> Graph | None:
         previous = name
     outputs = _names(node.items.get("outputs"), join(path, "outputs"), errors) or (previous,)
     _check_names(node, sources, inputs, outputs, path, errors)
-    if len(errors) > before:
+    if len(errors) > before or parts.keys() != sources.keys():  # of a node that could not be read it was said before
         return None
     order = _order(sources, inputs, written, here, errors)
     if order is None or not _all_used(sources, inputs, outputs, node, path, errors):
@@ -110,7 +111,7 @@ def _check_names(
     """Every name that is used is that of a node or an input."""
     graph = node.items["graph"]
     assert isinstance(graph, Mapping)
-    known = [*inputs, *graph.items]
+    known = dict.fromkeys([*inputs, *graph.items])
     for name, given in sources.items():
         for source in given:
             if source not in known:
@@ -130,21 +131,30 @@ def _order(
     sources: dict[str, tuple[str, ...]], inputs: tuple[str, ...], graph: Mapping, path: str, errors: ConfigErrors
 ) -> list[str] | None:
     """The nodes, each behind those that it takes from, otherwise as written; None after reporting a cycle."""
-    done, order = set(inputs), []
-    waiting = list(sources)
-    while waiting:
-        ready = next((name for name in waiting if all(source in done for source in sources[name])), None)
-        if ready is None:
-            break
-        waiting.remove(ready)
-        done.add(ready)
-        order.append(ready)
-    if not waiting:
+    takers: dict[str, list[str]] = {}
+    awaited = {name: {source for source in given if source not in inputs} for name, given in sources.items()}
+    for name, given in awaited.items():
+        for source in given:
+            takers.setdefault(source, []).append(name)
+    number = {name: i for i, name in enumerate(sources)}
+    ready, order = [i for name, i in number.items() if not awaited[name]], []
+    names = list(sources)
+    heapq.heapify(ready)
+    while ready:
+        done = names[heapq.heappop(ready)]
+        order.append(done)
+        for name in takers.get(done, ()):
+            awaited[name].discard(done)
+            if not awaited[name]:
+                heapq.heappush(ready, number[name])
+    if len(order) == len(names):
         return order
-    way = [waiting[0]]
-    while way[-1] not in way[:-1]:
-        way.append(next(source for source in sources[way[-1]] if source in waiting))
-    cycle = way[way.index(way[-1]) :][::-1]
+    placed = set(order)
+    placed |= set(inputs)
+    way = dict.fromkeys([next(name for name in names if name not in placed)])
+    while (last := next(source for source in sources[next(reversed(way))] if source not in placed)) not in way:
+        way[last] = None
+    cycle = [*list(way)[list(way).index(last) :], last][::-1]
     lines = ", ".join(f"{name} in line {graph.items[name].where.line}" for name in cycle[1:])
     first = min(cycle, key=lambda name: graph.items[name].where)
     message = f"the nodes take from each other in a circle: {' → '.join(cycle)} ({lines})"

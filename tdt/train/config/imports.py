@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from tdt.train import registry
+from tdt.train._regular_file import open_regular
 from tdt.train.config.errors import ConfigErrors
 from tdt.train.config.nodes import Mapping, Node, Sequence, join, plain, present
 
@@ -71,7 +72,8 @@ def _read_import(item: Node, path: str, errors: ConfigErrors) -> Import | None:
     written_at = item.items["file"].named_at if isinstance(item, Mapping) else item.named_at
     file = written_at.path(name)
     try:
-        code = file.read_bytes()
+        with open_regular(file) as opened:
+            code = opened.read()
     except OSError as error:
         errors.add(item.where, f"{file} cannot be read: {error.strerror}", kind="file", key=path)
         return None

@@ -118,6 +118,13 @@ def child(node: Node | None, key: str) -> Node | None:
     return items[int(key)] if key.isdecimal() and len(key) < 9 and int(key) < len(items) else None
 
 
+def children(node: Node) -> list[Node]:
+    """The nodes right below `node`."""
+    if isinstance(node, Call):
+        return [*node.args, *node.kwargs.values()]
+    return list(node.items.values()) if isinstance(node, Mapping) else node.items if isinstance(node, Sequence) else []
+
+
 def at(node: Node, *path: str) -> Node:
     """The node at a path that is known to be there."""
     for part in path:

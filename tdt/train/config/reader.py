@@ -7,7 +7,9 @@ that the rest of the file is still checked.
 
 from __future__ import annotations
 
+import itertools
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import yaml
@@ -18,12 +20,14 @@ from tdt.train.config.nodes import Mapping, Node, Scalar, Sequence, join
 from tdt.train.config.scalars import resolve
 
 DEEPEST = 40
+MOST_NODES = 20_000  # keys and values of a file; a bound, so that a hostile file costs little time
 MOST_REPAIRS = 100
+MOST_REPAIRED = 1_000_000  # characters that are read again for repairs
 MOST_PIECES = 32  # of a call cut at its commas; a bound, so that a hostile file costs no time
 
 
-class _TooDeep(Exception):
-    """The file nests deeper than any config does; args: the mark where."""
+class _TooMuch(Exception):
+    """The file nests deeper, or holds more values, than any config does; args: the mark where, and the message."""
 
 
 class _Loader(yaml.SafeLoader):
@@ -32,7 +36,7 @@ class _Loader(yaml.SafeLoader):
     def __init__(self, text: str):
         super().__init__(text)
         self.refused: list[tuple[yaml.Mark, str]] = []
-        self._depth = 0
+        self._depth = self._nodes = 0
 
     def compose_node(self, parent: Any, index: Any) -> yaml.Node | None:
         event = self.peek_event()
@@ -49,8 +53,11 @@ class _Loader(yaml.SafeLoader):
             message = f"the tag {shown} is not supported; a config holds plain values only"
             self.refused.append((event.start_mark, message))
         self._depth += 1
+        self._nodes += 1
         if self._depth > DEEPEST:
-            raise _TooDeep(event.start_mark)
+            raise _TooMuch(event.start_mark, f"nested deeper than {DEEPEST} levels")
+        if self._nodes > MOST_NODES:
+            raise _TooMuch(event.start_mark, f"the config has more than {MOST_NODES:,} keys and values")
         node = super().compose_node(parent, index)
         self._depth -= 1
         return node
@@ -62,7 +69,7 @@ class _Loader(yaml.SafeLoader):
 def read(text: str, file: str, errors: ConfigErrors) -> Node | None:
     """The tree of `text`, or None if it is empty or cannot be read; what is wrong is added to `errors`."""
     settled: dict[tuple[int, int], str] = {}  # (line, column) from 0 -> message
-    for _ in range(MOST_REPAIRS):
+    for _ in range(max(1, min(MOST_REPAIRS, MOST_REPAIRED // max(len(text), 1)))):
         try:
             loader = _Loader(text)
             root = loader.get_single_node()
@@ -70,10 +77,10 @@ def read(text: str, file: str, errors: ConfigErrors) -> Node | None:
         except yaml.reader.ReaderError as error:
             _add_unreadable_character(text, error, file, errors)
             return None
-        except _TooDeep as error:
+        except _TooMuch as error:
             _report_settled(settled, file, errors)
-            where = Source(file, error.args[0].line + 1, error.args[0].column + 1)
-            errors.add(where, f"nested deeper than {DEEPEST} levels", kind="yaml")
+            mark, message = error.args
+            errors.add(Source(file, mark.line + 1, mark.column + 1), message, kind="yaml")
             return None
         except yaml.MarkedYAMLError as error:
             trap = traps.find(text, error)
@@ -162,25 +169,27 @@ class _Converter:
         pending = list(node.value)
         while pending:
             first = pending.pop(0)
-            if node.flow_style and (rest := self.rest_of_call(first, pending)):
+            if node.flow_style and (rest := self.rest_of_call(first, iter(pending))):
                 items.append(self.cut_call([first, *rest], join(path, len(items)), None, "[ ]"))
                 del pending[: len(rest)]
             else:
                 items.append(self.convert(first, join(path, len(items)), None))
         return items
 
-    def rest_of_call(self, first: yaml.Node, following: list[yaml.Node]) -> list[yaml.Node]:
+    def rest_of_call(self, first: yaml.Node, following: Iterator[yaml.Node]) -> list[yaml.Node]:
         """The nodes into which the commas inside a call's brackets have split it, after the first; else []."""
         text = _plain_text(first)
         if text is None or not traps.is_open_call(text):
             return []
-        for count, node in enumerate(following[:MOST_PIECES], 1):
+        rest: list[yaml.Node] = []
+        for node in itertools.islice(following, MOST_PIECES):
             piece = _plain_text(node)
             if piece is None:
                 return []
             text += ", " + piece
+            rest.append(node)
             if not traps.is_open_call(text):
-                return following[:count]
+                return rest
         return []
 
     def cut_call(self, pieces: list[yaml.Node], path: str, key: Source | None, brackets: str) -> Scalar:
@@ -201,7 +210,7 @@ class _Converter:
             if key is None:
                 continue
             here = join(path, key)
-            bare = [k for k, v in pending if _plain_text(v) == ""]
+            bare = (k for k, v in pending if _plain_text(v) == "")
             if node.flow_style and (rest := self.rest_of_call(value_node, bare)):
                 value: Node = self.cut_call([value_node, *rest], here, where, "{ }")
                 del pending[: len(rest)]

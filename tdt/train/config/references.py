@@ -1,7 +1,8 @@
-"""`${path.to.key}` and `${env:NAME}` → what they stand for.
+"""`${path.to.key}`, `${env:NAME}` and `${run.epochs}` → what they stand for.
 
 A value that is one reference takes what stands there, of any type; inside a longer text a reference becomes text.
-What came from the environment is remembered as it was written: a run saves the reference, never the value.
+What came from the environment is remembered as it was written: a run saves the reference, never the value, and messages
+show the reference too. The length of the run is known once the data are open (`run_length`).
 """
 
 from __future__ import annotations
@@ -10,17 +11,25 @@ import copy
 import dataclasses
 import os
 import re
+from typing import TypeGuard
 
 from tdt.train.config import calls, scalars
 from tdt.train.config.errors import ConfigErrors
-from tdt.train.config.nodes import Call, Mapping, Node, Scalar, Sequence, join
+from tdt.train.config.nodes import Call, Mapping, Node, Scalar, Sequence, children, join
+from tdt.train.config.reader import DEEPEST
+from tdt.train.config.run_length import UNITS, RunLength
 from tdt.train.registry import nearest
 
+MOST_NODES = 5_000  # that references may stand for in all: references to references multiply
+MOST_CHARACTERS = 200_000  # of all texts that references are in
 _REFERENCE = re.compile(r"\$\{([^{}]*)\}")
 
 
 def resolve(root: Mapping, errors: ConfigErrors) -> None:
-    """Replace every reference in the tree; one that leads nowhere is added to `errors`."""
+    """Replace every reference in the tree; one that leads nowhere is added to `errors`.
+
+    ConfigError at once where references to references stand for more than a config can need.
+    """
     _Resolver(root, errors).tree(root, "")
 
 
@@ -28,6 +37,7 @@ class _Resolver:
     def __init__(self, root: Mapping, errors: ConfigErrors):
         self.root, self.errors = root, errors
         self.under_way: list[str] = []  # the references that led here
+        self.nodes = self.characters = 0  # that references stood for so far
 
     def tree(self, node: Node, path: str) -> Node:
         """The node with what the references in it stand for."""
@@ -49,29 +59,52 @@ class _Resolver:
             return self.broken(node) if call.broken else self.tree(call, path)
         if whole := _REFERENCE.fullmatch(node.value):
             found = self.target(whole[1], node, path)
+            if isinstance(found, Scalar) and isinstance(found.value, RunLength) and not path.startswith("scheduler"):
+                message = f"{found.value!r} is the length of the run for its scheduler, and is not known elsewhere"
+                self.errors.add(node.where, message, key=path)
+                return self.broken(node)
             return self.broken(node) if found is None else found
         pieces = [self.target(match[1], node, path) for match in _REFERENCE.finditer(node.value)]
         if "${" in _REFERENCE.sub("", node.value):
             self.errors.add(node.where, "'${' begins a reference and needs a '}'", key=path)
             return self.broken(node)
-        texts = [piece.text for piece in pieces if isinstance(piece, Scalar) and not piece.broken]
+        texts = [piece.text for piece in pieces if _is_text(piece)]
         if len(texts) < len(pieces):
-            if None not in pieces:
-                self.errors.add(node.where, "a list or mapping cannot be part of a text", kind="wrong-type", key=path)
+            odd = [
+                piece for piece in pieces if not _is_text(piece) and not (isinstance(piece, Scalar) and piece.broken)
+            ]
+            if odd and None not in pieces:
+                what = "the length of the run" if isinstance(odd[0], Scalar) else "a list or mapping"
+                self.errors.add(node.where, f"{what} cannot be part of a text", kind="wrong-type", key=path)
             return self.broken(node)
         rest = iter(texts)
         text = _REFERENCE.sub(lambda _: next(rest), node.value)
+        self.count(0, len(text), node, path)
         secret = any(isinstance(piece, Scalar) and piece.written for piece in pieces)
         return dataclasses.replace(node, value=text, text=text, exact=False, written=node.value if secret else None)
 
     def broken(self, node: Scalar) -> Scalar:
         return Scalar(node.source, node.key_source, broken=True)
 
+    def count(self, nodes: int, characters: int, node: Scalar, path: str) -> None:
+        """Add to what references stand for; ConfigError where that is too much."""
+        self.nodes, self.characters = self.nodes + nodes, self.characters + characters
+        if self.nodes > MOST_NODES or self.characters > MOST_CHARACTERS:
+            most = f"{MOST_NODES:,} values or {MOST_CHARACTERS:,} characters"
+            self.errors.add(node.where, f"the config's references stand for more than {most}", key=path)
+            self.errors.raise_if_any()
+
     def target(self, name: str, node: Scalar, path: str) -> Node | None:
         """What `${name}` in `node` stands for, placed where it is used; None after reporting that it is nothing."""
         kind, colon, variable = name.partition(":")
         if colon:
             return self.variable(kind, variable, node, path)
+        if name.startswith("run.") and name[4:] in UNITS:
+            length = RunLength(name[4:])
+            return Scalar(node.source, node.key_source, length, repr(length), written=repr(length))
+        if len(self.under_way) >= DEEPEST:
+            self.errors.add(node.where, f"leads through more than {DEEPEST} other references", key=path)
+            return None
         if name in self.under_way:
             circle = " -> ".join([*self.under_way[self.under_way.index(name) :], name])
             self.errors.add(node.where, f"the reference goes in a circle: {circle}", key=path)
@@ -83,11 +116,17 @@ class _Resolver:
                 self.add_missing(name, found, parts[:number], part, node, path)
                 return None
             found = below
+        self.count(_size(found), 0, node, path)
         self.under_way.append(name)
         found = copy.copy(self.tree(copy.deepcopy(found), name))
         self.under_way.pop()
+        if _depth(found) > DEEPEST:
+            self.errors.add(node.where, f"stands for values nested deeper than {DEEPEST} levels", key=path)
+            return None
         if isinstance(found, Scalar):
             found.origin = found.named_at
+            if found.written is not None:
+                self.errors.hide(found.text, found.value, found.written, path, node.source)
         found.source, found.key_source = node.source, node.key_source
         return found
 
@@ -115,4 +154,20 @@ class _Resolver:
             value = scalars.resolve(text)
         except ValueError:
             value = text
-        return Scalar(node.source, node.key_source, value, text, written=f"${{env:{name}}}")
+        reference = f"${{env:{name}}}"
+        self.errors.hide(text, value, reference, path, node.source)
+        return Scalar(node.source, node.key_source, value, text, written=reference)
+
+
+def _is_text(piece: Node | None) -> TypeGuard[Scalar]:
+    return isinstance(piece, Scalar) and not piece.broken and not isinstance(piece.value, RunLength)
+
+
+def _size(node: Node) -> int:
+    """How many nodes a tree has."""
+    return 1 + sum(map(_size, children(node)))
+
+
+def _depth(node: Node) -> int:
+    """How many levels a tree has."""
+    return 1 + max(map(_depth, children(node)), default=0)

@@ -20,7 +20,7 @@ from tdt import _about
 from tdt.train.config.errors import ConfigErrors
 from tdt.train.config.nodes import BROKEN, Call, Node, join
 from tdt.train.config.scalars import hint, spell
-from tdt.train.registry import Registry, nearest
+from tdt.train.registry import MOST_STRANGERS, Registry, nearest
 
 if TYPE_CHECKING:
     from inspect import Parameter
@@ -169,7 +169,7 @@ def _add_missing(
         and name not in call.kwargs
     ]
     # A misspelt argument leaves its own gap: one mistake, one message.
-    strangers = [name for name in call.kwargs if name not in parameters]
+    strangers = [name for name in call.kwargs if name not in parameters][:MOST_STRANGERS]
     missing = [name for name in missing if not any(nearest(stranger, [name]) for stranger in strangers)]
     if missing:
         key = join(path, missing[0]) if len(missing) == 1 else path

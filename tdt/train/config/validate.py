@@ -10,7 +10,7 @@ from tdt.train.config.errors import ConfigErrors
 from tdt.train.config.nodes import BROKEN, Mapping, Node, Sequence, child, join, plain, present
 from tdt.train.config.scalars import hint, spell
 from tdt.train.config.sections import Section, Top
-from tdt.train.registry import nearest
+from tdt.train.registry import MOST_STRANGERS, nearest
 
 # pydantic's error type -> (what to say was expected, its types for hints)
 _EXPECTED: dict[str, tuple[str, set[type]]] = {
@@ -62,7 +62,8 @@ def _add(item: Any, root: Mapping, found: list[Any], errors: ConfigErrors) -> No
         strangers = [
             str(e["loc"][-1]) for e in found if e["type"] == "extra_forbidden" and e["loc"][:-1] == item["loc"][:-1]
         ]
-        if not any(nearest(stranger, _keys(item["loc"][:-1])) == name for stranger in strangers):  # said already
+        known = _keys(item["loc"][:-1])
+        if not any(nearest(stranger, known) == name for stranger in strangers[:MOST_STRANGERS]):  # said already
             where = parent.key_source or parent.source
             errors.add(where, "is missing", kind="missing", key=join(parent_path, name))
     elif isinstance(value := plain(node), type(BROKEN)):

@@ -107,17 +107,22 @@ def annotate(text: str, origin: Callable[[Path], str]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def leaves(node: Node | None, path: Path = ()) -> Iterator[tuple[Path, Node]]:
-    """(keys that lead there, node) of every value that holds no others; an empty list or mapping is one."""
+def leaves(node: Node | None, path: Path = (), inside_calls: bool = False) -> Iterator[tuple[Path, Node]]:
+    """(keys that lead there, node) of every value that holds no others; an empty list or mapping is one.
+
+    inside_calls: the arguments of a call too; by default it is one value.
+    """
     below: Iterable[tuple[Any, Node]] = ()
     if isinstance(node, Mapping):
         below = node.items.items()
     elif isinstance(node, Sequence):
         below = enumerate(node.items)
+    elif isinstance(node, Call) and inside_calls:
+        below = [*enumerate(node.args), *node.kwargs.items()]
     if node is not None and not below:
         yield path, node
     for key, item in below:
-        yield from leaves(item, (*path, str(key)))
+        yield from leaves(item, (*path, str(key)), inside_calls)
 
 
 def _as_lists(section: dict[str, Any]) -> dict[str, Any]:

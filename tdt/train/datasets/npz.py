@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from tdt.train._regular_file import open_regular
 from tdt.train.datasets._base import Arrays
 from tdt.train.nested import leaves, mapped
 from tdt.utils.data._shares import Split, check_split, share_out
@@ -81,7 +82,7 @@ class NPZ(Arrays):
 
 def _read(path: Path, names: tuple[str, ...]) -> dict[str, np.ndarray]:
     try:
-        with zipfile.ZipFile(path) as packed:
+        with open_regular(path) as file, zipfile.ZipFile(file) as packed:
             for info in packed.infolist():
                 if info.file_size > LARGEST and info.file_size > DENSEST * info.compress_size:
                     raise ValueError(f"NPZ: {path}: {info.filename} unpacks to {info.file_size} bytes from "

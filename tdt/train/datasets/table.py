@@ -11,6 +11,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
+from tdt.train._regular_file import open_regular
 from tdt.train.datasets._base import Arrays
 from tdt.train.datasets._columns import KINDS, Column, Lines, fit, fit_target
 from tdt.train.registry import nearest
@@ -203,10 +204,15 @@ def read_rows(path: Path, delimiter: str | None = None) -> tuple[dict[str, list[
 def read_text(file: Path | io.BytesIO) -> str:
     """The text of a file, its line ends as they are."""
     try:
-        return (file.read_bytes() if isinstance(file, Path) else file.getvalue()).decode("utf-8-sig")
+        return (_bytes_of(file) if isinstance(file, Path) else file.getvalue()).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         byte = error.object[error.start]
         raise ValueError(f"is no UTF-8 text: it has a byte {byte:#04x}; save it as UTF-8") from error
+
+
+def _bytes_of(path: Path) -> bytes:
+    with open_regular(path) as file:
+        return file.read()
 
 
 def rows_of(text: str, name: str, delimiter: str | None = None) -> tuple[list[str], Iterator[tuple[int, list[str]]]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Sequence
 from importlib.resources import files
@@ -11,6 +12,7 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from tdt._tensor import Tensor, wrap
+from tdt.train._regular_file import open_regular
 from tdt.utils.data import Dataset
 from tdt.utils.data._shares import Split, check_split, share_out
 
@@ -147,6 +149,7 @@ def own_source() -> str:
 
 def _read(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
+        with open_regular(path) as file:
+            return io.TextIOWrapper(file, encoding="utf-8").read()
     except UnicodeDecodeError as error:
         raise ValueError(f"Text: {path}: is no UTF-8 text: {error}") from error

@@ -120,6 +120,10 @@ class FileImages(ImageArrays):
         """As `cls(...)` would be, without its files: as many images, all zeros, of the classes in turn."""
         return type(cls.__name__, (cls,), {"_load": cls._zeros})(*args, **kwargs)
 
+    def missing_files(self) -> FileNotFoundError | None:
+        """What reading the files would raise because one is not there, without reading any; None where all are."""
+        raise NotImplementedError
+
     def _zeros(self, part: str) -> tuple[np.ndarray, np.ndarray]:
         n = self.sizes[part]
         return np.broadcast_to(np.uint8(0), (n, *self.shape)), np.arange(n) % len(self.classes)

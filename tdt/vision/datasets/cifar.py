@@ -6,6 +6,7 @@ import io
 import pickle
 import tarfile
 import zlib
+from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
@@ -47,8 +48,7 @@ class CIFAR10(FileImages):
     labels = "labels"
 
     def _load(self, part: str) -> tuple[np.ndarray, np.ndarray]:
-        names = self.batches[part]
-        paths = [find([name], [self.root / self.folder, self.root]) for name in names]
+        names, paths = self.batches[part], self._find(part)
         if None not in paths:
             self._files = [path for path in paths if path]
             contents = []
@@ -60,6 +60,16 @@ class CIFAR10(FileImages):
             contents = self._from_archive(names)
         pixels = np.concatenate([images for images, _ in contents]).reshape(-1, 3, 32, 32)
         return np.ascontiguousarray(pixels.transpose(0, 2, 3, 1)), np.concatenate([labels for _, labels in contents])
+
+    def _find(self, part: str) -> list[Path | None]:
+        return [find([name], [self.root / self.folder, self.root]) for name in self.batches[part]]
+
+    def missing_files(self) -> FileNotFoundError | None:
+        """What reading the files would raise because one is not there, without reading any; None where all are."""
+        found = self._find("train" if self.train else "test")
+        if None not in found or find([self.archive.name], [self.root]):
+            return None
+        return missing(type(self).__name__, [self.archive.name], self.root)
 
     def _from_archive(self, names: tuple[str, ...]) -> list[tuple[np.ndarray, np.ndarray]]:
         """The batches, read out of the archive: nothing in it is written anywhere, whatever path it claims."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -128,6 +129,23 @@ class ImageFolder(Dataset):
         )
 
 
+def files_below(folder: str | os.PathLike[str]) -> Iterator[str]:
+    """The regular files in a folder and, at any depth, below it, each folder read once: links to folders are followed, and
+    may lead in a circle."""
+    pending, seen = [os.fspath(folder)], set()
+    while pending:
+        place = pending.pop()
+        about = os.stat(place)
+        if (about.st_dev, about.st_ino) in seen:
+            continue
+        seen.add((about.st_dev, about.st_ino))
+        for entry in os.scandir(place):
+            with suppress(OSError):  # a link that leads to itself, or nowhere
+                if entry.is_dir():
+                    pending.append(entry.path)
+                elif entry.is_file():
+                    yield entry.path
+
+
 def _files(folder: Path, is_image: Callable[[str], bool]) -> list[str]:
-    found = [os.path.join(place, name) for place, _, names in os.walk(folder, followlinks=True) for name in names]
-    return sorted(path for path in found if is_image(path))
+    return sorted(path for path in files_below(folder) if is_image(path))

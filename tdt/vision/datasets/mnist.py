@@ -56,16 +56,26 @@ class MNIST(FileImages):
         return self.root / type(self).__name__ / "raw"
 
     def _load(self, part: str) -> tuple[np.ndarray, np.ndarray]:
-        images, labels = FILES[part]
-        paths = [self._path(name) for name in (images, labels)]
+        paths = [self._path(name) for name in FILES[part]]
         if None in paths:
-            raise missing(type(self).__name__, [f"{name}.gz" for name in (images, labels)], self.raw_folder)
+            raise self._missing(part)
         self._files = [path for path in paths if path]
         pixels, numbers = (read_idx(path, dims) for path, dims in zip(self._files, (3, 1), strict=True))
         return pixels, numbers.astype(np.int64)
 
+    def missing_files(self) -> FileNotFoundError | None:
+        """What reading the files would raise because one is not there, without reading any; None where all are."""
+        part = "train" if self.train else "test"
+        return None if all(map(self._find, FILES[part])) else self._missing(part)
+
+    def _missing(self, part: str) -> FileNotFoundError:
+        return missing(type(self).__name__, [f"{name}.gz" for name in FILES[part]], self.raw_folder)
+
+    def _find(self, name: str) -> Path | None:
+        return find([name, f"{name}.gz"], [self.raw_folder, self.raw_folder.parent, self.root])
+
     def _path(self, name: str) -> Path | None:
-        path = find([name, f"{name}.gz"], [self.raw_folder, self.raw_folder.parent, self.root])
+        path = self._find(name)
         if path is None and self.download:
             return fetch(Remote(f"{name}.gz", self.md5[name], self.base), self.raw_folder)
         return path
