@@ -20,6 +20,7 @@ import typer
 from tdt import commands
 from tdt._about import __version__
 from tdt.commands import _help, _options
+from tdt.commands._output import say
 
 ClickException: Any = typer.BadParameter.__mro__[2]  # typer brings click, in some versions under a name of its own
 WRONG = ("ConfigError", "RunError", "Unfit")  # by name: importing them would load the core
@@ -69,7 +70,7 @@ app = typer.Typer(cls=Verbs, rich_markup_mode=None, context_settings={"help_opti
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        print(f"tdt {__version__}")
+        say(f"tdt {__version__}")
         raise typer.Exit
 
 
@@ -93,6 +94,7 @@ def main() -> None:
     if isinstance(sys.stdout, io.TextIOWrapper):  # a name that the terminal has no letters for is no reason to stop
         sys.stdout.reconfigure(errors="backslashreplace")
     warnings.showwarning = _show_warning
+    sys.excepthook = _show_error
     # Read when NumPy is loaded: the cores belong to one pool, tdt's own, which large matrix products use too.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     sys.exit(run(sys.argv[1:]))
@@ -115,7 +117,7 @@ def run(arguments: list[str]) -> int:
         if code is None:
             raise
         if "--traceback" in arguments:
-            traceback.print_exc()
+            say(traceback.format_exc(), file=sys.stderr, end="")
             return code
         return _say("\n".join([_text(error), *getattr(error, "__notes__", ())]), code)
 
@@ -138,9 +140,14 @@ def _text(error: Exception) -> str:
 
 
 def _say(text: str, code: int) -> int:
-    print(text, file=sys.stderr)
+    say(text, file=sys.stderr)
     return code
 
 
 def _show_warning(message: Any, category: Any, filename: str, lineno: int, file: Any = None, line: Any = None) -> None:
-    print(f"warning: {message}", file=file or sys.stderr)
+    say(f"warning: {message}", file=file or sys.stderr)
+
+
+def _show_error(kind: Any, error: BaseException, trace: Any) -> None:
+    """An error of tdt's own, with its traceback: what it says may hold text from outside."""
+    say("".join(traceback.format_exception(kind, error, trace)), file=sys.stderr, end="")

@@ -11,6 +11,7 @@ import rich.console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from tdt.commands._console import Console, number
+from tdt.train._printable import message
 from tdt.train.events import RunStarted, StepDone
 
 INTERVAL = 0.1  # seconds between two drawings: one costs about 2 ms
@@ -26,7 +27,7 @@ class BarConsole(Console):
             TextColumn("{task.description}"),
             BarColumn(bar_width=None),
             TaskProgressColumn(),
-            TextColumn("{task.fields[scores]}"),
+            TextColumn("{task.fields[scores]}", markup=False),
             TimeRemainingColumn(),
             console=self._console,
             auto_refresh=False,
@@ -49,7 +50,7 @@ class BarConsole(Console):
             rate = event.scalars.get("time/samples_per_second", 0.0)
             named = [(tag.partition("/"), value) for tag, value in event.scalars.items()]
             means = [f"{name} {number(value)}" for (split, _, name), value in named if split == "train"]
-            self._scores = " ".join([*means, f"{rate:,.0f}/s"])
+            self._scores = message(" ".join([*means, f"{rate:,.0f}/s"]))
         now = time.perf_counter()
         if now - self._shown >= INTERVAL or event.step == self._steps:
             self._shown = now
@@ -58,7 +59,7 @@ class BarConsole(Console):
             self._progress.refresh()
 
     def write(self, line: str) -> None:
-        self._console.print(line, markup=False, soft_wrap=True)
+        self._console.print(message(line), markup=False, soft_wrap=True)
 
     def restore(self) -> None:
         with suppress(OSError):  # the terminal may be gone

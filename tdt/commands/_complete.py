@@ -95,7 +95,7 @@ def devices(incomplete: str) -> list[str]:
 
 
 def _beginning(incomplete: str, words: list[str]) -> list[str]:
-    return [word for word in words if word.startswith(incomplete)]
+    return [word for word in words if word.startswith(incomplete) and word.isprintable()]
 
 
 def _files(incomplete: str, suffixes: tuple[str, ...]) -> Iterator[str]:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any, TextIO
 
+from tdt.commands._output import say
 from tdt.train.events import EpochDone, Event, Notice, RunStarted, RunStopped, StepDone, TestDone, Validated
 
 
@@ -107,7 +108,7 @@ class Console:
         return str(number) if all is None else f"{number:>{len(str(all))}}/{all}"
 
     def write(self, line: str) -> None:
-        print(line, file=self._out, flush=True)
+        say(line, file=self._out, flush=True)
 
     def restore(self) -> None:
         """Put the terminal in order where the process is about to end; called from a signal handler."""

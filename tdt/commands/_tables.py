@@ -10,8 +10,12 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 from unicodedata import combining, east_asian_width
 
+from tdt.commands._output import say
+
 if TYPE_CHECKING:
     from tdt.train.build import Parts
+
+LONGEST_CELL = 200  # characters
 
 
 def layers(parts: Parts) -> str:
@@ -43,6 +47,11 @@ def steps(parts: Parts) -> str:
     return f"samples: {counts}; {parts.length.steps_per_epoch:,} steps an epoch{whole}"
 
 
+def downloads(parts: Parts) -> list[str]:
+    """A line for each data set that is not there yet, and will be downloaded."""
+    return [str(problem) for problem in parts.warnings if problem.kind == "download"]
+
+
 def groups(parts: Parts) -> str:
     """A row per parameter: its shape, its group, and what that group sets."""
     shapes = {name: tuple(p.shape) for name, p in parts.model.named_parameters()}
@@ -68,9 +77,9 @@ def text(head: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int
     x   10
     yy   5
     """
-    from tdt.train._printable import printable  # on use: `tdt --help` loads this file
+    from tdt.train._printable import printable, shortened  # on use: `tdt --help` loads this file
 
-    table = [[printable(cell) for cell in row] for row in (head, *rows)]
+    table = [[shortened(printable(cell), LONGEST_CELL) for cell in row] for row in (head, *rows)]
     widths = [max(map(_width, column)) for column in zip(*table, strict=True)]
     if cut is not None and sys.stdout.isatty():
         over = sum(widths) + 2 * (len(widths) - 1) - shutil.get_terminal_size().columns
@@ -135,5 +144,5 @@ def print_json(value: Any, code: int = 0) -> int:
     """Print one JSON object on one line; returns the exit code."""
     import json  # on use: `tdt --help` loads this file
 
-    print(json.dumps(value, allow_nan=False))
+    say(json.dumps(value, allow_nan=False), whole=True)
     return code

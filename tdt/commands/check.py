@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tdt.commands._help import examples
 from tdt.commands._options import ConfigName, Device, Json, Overrides, Traceback, Trust
+from tdt.commands._output import say
 from tdt.commands._tables import print_json
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def check(
         read = draft(config, [*(overrides or ()), *([f"device={device}"] if device else ())])
         from tdt.train.build import build
 
-        parts = build(read, splits=())
+        parts = build(read, splits=(), dry_run=True)
     except ConfigError as error:
         if not json:
             raise
@@ -41,10 +42,10 @@ def check(
         return print_json({"ok": True, **facts})
     from tdt.commands import _tables
 
-    print(_tables.layers(parts))
-    print(_tables.steps(parts))
+    say(_tables.layers(parts), whole=True)
+    say(_tables.steps(parts), *_tables.downloads(parts))
     given = [config, *(overrides or ()), *(["--device", device] if device else ()), *(["--trust"] if trust else ())]
-    print(f"{parts.config.file}: no mistake was found; next: {shlex.join(['tdt', 'train', *given])}")
+    say(f"{parts.config.file}: no mistake was found; next: {shlex.join(['tdt', 'train', *given])}")
     return 0
 
 
@@ -59,8 +60,11 @@ def _facts(parts: Parts) -> dict[str, Any]:
         "samples": parts.samples,
         "steps_per_epoch": parts.length.steps_per_epoch,
         "steps": parts.length.steps,
+        "warnings": [_flat(asdict(problem)) for problem in parts.warnings],
     }
 
 
 def _flat(problem: dict[str, Any]) -> dict[str, Any]:
-    return problem.pop("source") | problem
+    from tdt.train._printable import shortened
+
+    return problem.pop("source") | problem | {"message": shortened(problem["message"])}

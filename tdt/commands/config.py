@@ -10,6 +10,7 @@ import typer
 from tdt.commands._complete import runs
 from tdt.commands._help import Command, Group, examples
 from tdt.commands._options import PLAIN, ConfigName, Json, Overrides, Root, Traceback, Trust
+from tdt.commands._output import say
 from tdt.commands._tables import print_json, text
 
 EXAMPLE = examples("tdt config show digits-cnn optimizer.lr=0.1", "tdt config diff digits-mlp digits-cnn")
@@ -48,7 +49,7 @@ def show(
         return print_json(
             {key: {"value": value, "origin": checked.origin(tuple(key.split(".")))} for key, value in values.items()}
         )
-    print(checked.annotated(), end="")
+    say(checked.annotated(), end="", whole=True)
     return 0
 
 
@@ -73,9 +74,10 @@ def diff(
     if json:
         return print_json({"configs": [a, b], "settings": rows})
     if not rows:
-        print("the same settings")
+        say("the same settings")
         return 0
-    print(text(("setting", a, b), [(key, *("-" if one is None else one for one in row)) for key, row in rows.items()]))
+    settled = [(key, *("-" if one is None else one for one in row)) for key, row in rows.items()]
+    say(text(("setting", a, b), settled), whole=True)
     return 0
 
 

@@ -11,6 +11,7 @@ import typer
 from tdt.commands import _complete
 from tdt.commands._help import examples
 from tdt.commands._options import Device, Json, Overrides, Root, Traceback, Trust
+from tdt.commands._output import say
 from tdt.commands._tables import duration, layers, print_json, text
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def describe(
     costs = estimate(parts, splits["train"])
     if json:
         return print_json(_facts(parts, costs))
-    print(f"{layers(parts)}\n\n{_as_text(costs, parts.length.steps_per_epoch)}")
+    say(f"{layers(parts)}\n\n{_as_text(costs, parts.length.steps_per_epoch)}", whole=True)
     return 0
 
 

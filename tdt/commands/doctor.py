@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tdt.commands._help import examples
 from tdt.commands._options import Json, Root, Traceback
+from tdt.commands._output import say
 from tdt.commands._tables import print_json, text
 
 EXAMPLE = examples("tdt doctor", "tdt doctor --json")
@@ -27,6 +28,6 @@ def doctor(
         found = {"broken": len(broken), "findings": [asdict(finding) for finding in findings]}
         return print_json(found, 1 if broken else 0)
     rows = [(finding.what, MARKS[finding.state], finding.said) for finding in findings]
-    print(text(("", "", ""), rows).lstrip("\n"))
-    print(f"\n{len(broken)} broken" if broken else "\nall that is needed works")
+    say(text(("", "", ""), rows).lstrip("\n"))
+    say(f"\n{len(broken)} broken" if broken else "\nall that is needed works")
     return 1 if broken else 0

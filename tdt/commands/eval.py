@@ -13,6 +13,7 @@ import typer
 from tdt.commands._complete import splits
 from tdt.commands._help import examples
 from tdt.commands._options import Checkpoint, Device, Json, Root, Traceback, Trust
+from tdt.commands._output import one_line, say
 
 if TYPE_CHECKING:
     from tdt.train.evaluation import Evaluation
@@ -77,10 +78,9 @@ def eval(  # noqa: A001 - the verb
         raise typer.BadParameter(error.args[0]) from error
     if result.files and not any(text.startswith(f"data.{result.split}") for text in changes):
         others = f" and {len(result.files) - 1:,} more" if len(result.files) > 1 else ""
-        from tdt.train._printable import printable
-
-        print(printable(f"data.{result.split}, as the checkpoint says: {result.files[0]}{others}"), file=sys.stderr)
-    print((_as_json if json else _as_text)(result, matrix if confusion else None, matrix if per_class else None))
+        say(one_line(f"data.{result.split}, as the checkpoint says: {result.files[0]}{others}"), file=sys.stderr)
+    shown = (_as_json if json else _as_text)(result, matrix if confusion else None, matrix if per_class else None)
+    say(shown, whole=True)
     if predictions is not None:
         _write_csv(predictions, result)
     return 0
@@ -154,6 +154,7 @@ def _write_csv(path: Path, result: Evaluation) -> None:
     import csv
     import io
 
+    from tdt.train._printable import csv_cell
     from tdt.utils._files import replace_file
 
     text = io.StringIO(newline="")
@@ -162,5 +163,6 @@ def _write_csv(path: Path, result: Evaluation) -> None:
     classes = dict(enumerate(result.classes))
     told = [[classes.get(value, value) if isinstance(value, int) else value for value in values]
             for values in (result.targets, result.predictions)]  # fmt: skip
-    writer.writerows(zip(range(len(result.targets)), *told, strict=True))
+    cells = ([csv_cell(value) for value in values] for values in told)
+    writer.writerows(zip(range(len(result.targets)), *cells, strict=True))
     replace_file(path, text.getvalue().encode())

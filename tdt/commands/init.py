@@ -11,6 +11,7 @@ import typer
 from tdt.commands import _complete
 from tdt.commands._help import examples
 from tdt.commands._options import Json, Traceback
+from tdt.commands._output import say
 
 EXAMPLE = examples("tdt init digits-cnn my.yaml", "tdt init flowers.csv --target species", "tdt init photos/")
 
@@ -60,7 +61,7 @@ def init(
         from tdt.commands._tables import print_json
 
         return print_json({"file": str(file)})
-    print(*report, f"{file} is written; next: tdt train {shlex.quote(str(file))}", sep="\n")
+    say(*report, f"{file} is written; next: tdt train {shlex.quote(str(file))}")
     return 0
 
 
@@ -85,5 +86,5 @@ def _list(templates: dict[str, str], json: bool) -> int:
 
     if json:
         return print_json({"templates": templates})
-    print(text(("template", ""), list(templates.items())), "to use one: tdt init TEMPLATE", sep="\n")
+    say(text(("template", ""), list(templates.items())), "to use one: tdt init TEMPLATE")
     return 0

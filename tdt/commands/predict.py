@@ -11,6 +11,7 @@ import typer
 
 from tdt.commands._help import examples
 from tdt.commands._options import Checkpoint, Device, Root, Traceback, Trust
+from tdt.commands._output import one_line, say
 
 if TYPE_CHECKING:
     from tdt.train.prediction import Prediction
@@ -59,11 +60,11 @@ def predict(
         answers.append(answer)
         if answer.error is not None:
             failed += 1
-            print(_named(answer.name, answer.error), file=sys.stderr)
+            say(one_line(_named(answer.name, answer.error)), file=sys.stderr)
     if json:
-        print(_as_json(answers, top))
+        say(_as_json(answers, top), whole=True)
     elif failed < len(answers):
-        print(path, _as_table(_cells(answers, top, predictor.outputs, number)), sep="\n")
+        say(path, _as_table(_cells(answers, top, predictor.outputs, number)), whole=True)
     if csv is not None:
         from tdt.utils._files import replace_file
 
@@ -125,7 +126,10 @@ def _as_csv(cells: Cells) -> str:
     import csv
     import io
 
+    from tdt.train._printable import csv_cell
+
     text = io.StringIO(newline="")
     head, rows = cells
-    csv.writer(text, lineterminator="\n").writerows([[name.replace(" ", "_") for name in head], *rows])
+    lines = [[name.replace(" ", "_") for name in head], *rows]
+    csv.writer(text, lineterminator="\n").writerows([[csv_cell(cell) for cell in line] for line in lines])
     return text.getvalue()

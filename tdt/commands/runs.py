@@ -15,6 +15,7 @@ import typer
 from tdt.commands import _complete
 from tdt.commands._help import Command, Group, examples
 from tdt.commands._options import PLAIN, Json, Root, Traceback
+from tdt.commands._output import one_line, say
 from tdt.commands._tables import duration, print_json, sparkline, text
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def list_runs(
     if json:
         return print_json({"runs": [_facts(one, by) for one in read]})
     if not read:
-        print(f"no runs{f' called {names}' if names != '*' else ''} in {runs_root}; to begin one: tdt train CONFIG")
+        say(f"no runs{f' called {names}' if names != '*' else ''} in {runs_root}; to begin one: tdt train CONFIG")
         return 0
     rows = []
     for one in read:
@@ -87,7 +88,7 @@ def list_runs(
         began = "" if one.began is None else time.strftime("%Y-%m-%d %H:%M", time.localtime(one.began))
         score = (_number(best[1]), f"{best[0]:,}") if best else ("", "")
         rows.append((one.run.name, _state(one), began, duration(one.seconds), _epochs(one), *score, tag or ""))
-    print(text(("run", "state", "began", "took", "epochs", "best", "step", "by"), rows, right=(3, 4, 5, 6)))
+    say(text(("run", "state", "began", "took", "epochs", "best", "step", "by"), rows, right=(3, 4, 5, 6)))
     return 0
 
 
@@ -112,18 +113,18 @@ def show_run(run: RunName, json: Json = False, runs_root: Root = Path("runs"), t
                 "series": series,
             }
         )
-    print(f"{one.run.name}  {_state(one)}{f' {one.trained_by}' if one.trained_by else ''}  {one.run.folder}")
+    say(one_line(f"{one.run.name}  {_state(one)}{f' {one.trained_by}' if one.trained_by else ''}  {one.run.folder}"))
     if one.state in ("failed", "non-finite"):
-        print(one.ended_by)
-    print(f"epochs {_epochs(one)}, steps {one.step:,}, {duration(one.seconds)}")
+        say(one_line(one.ended_by or ""))
+    say(f"epochs {_epochs(one)}, steps {one.step:,}, {duration(one.seconds)}")
     if "command" in about:
-        print(f"command: {about['command']}")
+        say(one_line(f"command: {about['command']}"))
     if kept:
-        print(
+        say(
             f"checkpoints: {', '.join(path.stem for path in kept)} ({sum(p.stat().st_size for p in kept) / 2**20:.1f} MiB)"
         )
     if one.series:
-        print()
+        say()
         _print_courses([one], [tag for tag in one.series if not tag.startswith("time/")])
     return 0
 
@@ -154,9 +155,9 @@ def compare_runs(
     _print_courses(read, tags if all_tags or not whole else whole)
     if ranked and tag is not None:
         step, value = ranked[0].best(tag) or (0, math.nan)
-        print(f"\nbest by {tag}: {ranked[0].run.name} ({_number(value)} at step {step:,})")
+        say(f"\nbest by {tag}: {ranked[0].run.name} ({_number(value)} at step {step:,})")
     if settings:
-        print()
+        say()
     _print_settings(read, settings)
     return 0
 
@@ -174,7 +175,7 @@ def diff_runs(names: RunNames, json: Json = False, runs_root: Root = Path("runs"
     if json:
         return print_json({"runs": [one.run.name for one in read], "settings": settings})
     if not settings:
-        print("the same settings")
+        say("the same settings")
     _print_settings(read, settings)
     return 0
 
@@ -202,13 +203,13 @@ def delete_runs(
         chosen = [locks.enter_context(run.lock_to_delete()) for run in opened.values()]
         for run in chosen:
             what = "a link" if run.folder.is_symlink() else f"{run.size() / 2**20:.1f} MiB"
-            print(f"{run.folder}  {what}", file=sys.stderr)
+            say(f"{run.folder}  {what}", file=sys.stderr)
         if not yes and not _agreed(f"delete {len(chosen)} run{'s' * (len(chosen) > 1)} for good? [y/N] "):
-            print("nothing was deleted", file=sys.stderr)
+            say("nothing was deleted", file=sys.stderr)
             return 1
         for run in chosen:
             run.delete()
-    print(f"deleted {len(chosen)} run{'s' * (len(chosen) > 1)}", file=sys.stderr)
+    say(f"deleted {len(chosen)} run{'s' * (len(chosen) > 1)}", file=sys.stderr)
     if json:
         return print_json({"deleted": [str(run.folder) for run in chosen]})
     return 0
@@ -227,11 +228,11 @@ def _go_on_deleting(roots: Sequence[Path]) -> None:
 
     for root in roots:
         for fault in remove_deleted(root):
-            print(fault, file=sys.stderr)
+            say(one_line(fault), file=sys.stderr)
 
 
 def _agreed(question: str) -> bool:
-    print(question, end="", file=sys.stderr, flush=True)
+    say(question, end="", file=sys.stderr, flush=True)
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
@@ -269,7 +270,7 @@ def _print_courses(read: Sequence[History], tags: Sequence[str]) -> None:
             values = [value for _, value in one.series[tag]]
             label = tag if len(read) == 1 else f"{'*' if one is scored else ' '} {one.run.name}"
             rows.append((label, *score, _number(values[-1]), sparkline(values, low, high)))
-    print(text(("", "best", "step", "last", "course"), rows, right=(1, 2, 3)))
+    say(text(("", "best", "step", "last", "course"), rows, right=(1, 2, 3)))
 
 
 def _is_rate(tag: str) -> bool:
@@ -280,13 +281,13 @@ def _is_rate(tag: str) -> bool:
 def _print_settings(read: Sequence[History], settings: dict[str, list[str | None]]) -> None:
     if settings:
         rows = [(key, *("-" if value is None else value for value in row)) for key, row in settings.items()]
-        print(text(("setting", *(one.run.name for one in read)), rows))
+        say(text(("setting", *(one.run.name for one in read)), rows))
 
 
 def _print_faults(read: Sequence[History]) -> None:
     for one in read:
         for fault in one.faults:
-            print(fault, file=sys.stderr)
+            say(one_line(fault), file=sys.stderr)
 
 
 def _facts(one: History, by: str | None) -> dict[str, Any]:

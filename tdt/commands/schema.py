@@ -9,6 +9,7 @@ import typer
 
 from tdt.commands._help import examples
 from tdt.commands._options import Traceback
+from tdt.commands._output import say
 
 EXAMPLE = examples("tdt schema --output tdt.schema.json") + (
     "\n\nAn editor follows it in a config beside it whose first line is"
@@ -28,7 +29,7 @@ def schema(
 
     text = as_json(made())
     if output is None:
-        print(text, end="")
+        say(text, end="", whole=True)
     else:
         output.write_text(text, encoding="utf-8")
     return 0

@@ -12,6 +12,7 @@ import typer
 from tdt.commands._complete import configs, runs
 from tdt.commands._help import examples
 from tdt.commands._options import Device, Overrides, Root, Traceback, Trust
+from tdt.commands._output import say
 
 if TYPE_CHECKING:
     from tdt.train.config import Draft
@@ -83,8 +84,9 @@ def train(
             from tdt.commands import _tables
             from tdt.train.build import build
 
-            parts = build(checked, splits=())  # no files are needed for shapes
-            print(_tables.layers(parts), *([_tables.groups(parts)] if verbose else []), _tables.steps(parts), sep="\n")
+            parts = build(checked, splits=(), dry_run=True)
+            say(_tables.layers(parts), *([_tables.groups(parts)] if verbose else []), whole=True)
+            say(_tables.steps(parts), *_tables.downloads(parts))
             return 0
         from tdt._kernels import _ahead
 

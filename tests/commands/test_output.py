@@ -1,0 +1,83 @@
+"""All output goes through one gate: no control characters, no endless lines, no formulas in CSVs, no prints past it."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from tdt.cli import run
+from tdt.commands._output import one_line, say
+from tdt.commands._tables import text
+from tdt.commands.predict import _as_csv
+from tdt.train import _printable
+
+ROOT = Path(__file__).parents[2] / "tdt"
+HOSTILE = "a\x1b[2J\x9b31m\r\u202e\u2066\x07\x00b"
+
+
+def output_calls(path: Path) -> list[str]:
+    """The calls in a file that write to the terminal."""
+    found = []
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Call):
+            name = ast.unparse(node.func)
+            prints = name in ("print", "typer.echo", "typer.secho", "click.echo", "echo", "pprint") or name.endswith(
+                ("stdout.write", "stderr.write", "onsole.print", "console.log", "traceback.print_exc")
+            )
+            gated = node.args and isinstance(node.args[0], ast.Call) and ast.unparse(node.args[0].func) == "message"
+            if prints and not gated:
+                found.append(f"{path.relative_to(ROOT)}:{node.lineno}: {name}")
+    return found
+
+
+def test_nothing_is_printed_past_the_gate():
+    files = [ROOT / "cli.py", *(ROOT / "commands").rglob("*.py"), *(ROOT / "train").rglob("*.py")]
+    found = [call for path in files for call in output_calls(path)]
+    assert [call.partition(":")[0] for call in found] == ["commands/_output.py"], found
+
+
+def test_control_characters_are_spelt_out_and_lines_cut(capsys: pytest.CaptureFixture[str]):
+    say(HOSTILE, "x" * 5000)
+    first, second = capsys.readouterr().out.splitlines()
+    assert first == r"a\x1b[2J\x9b31m\r\u202e\u2066\x07\x00b" and first.isprintable()
+    assert len(second) == 2000 and "3,0" in second
+    assert one_line("a\nb") == "a\\nb"
+    assert HOSTILE not in text(("name",), [(HOSTILE,), ("y" * 900,)])
+    assert max(map(len, text(("name",), [("y" * 900,)]).splitlines())) <= 200
+
+
+def test_hostile_names_in_configs_and_overrides_do_not_reach_the_terminal(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+):
+    file = tmp_path / "c.yaml"
+    file.write_text(
+        '"\\e[31mkey\\u202e": 1\nname: "\\e[2J"\nmodel: ["\\x9bLinear"]\noptimizer: {type: SGD, "\\rlr": 1}\n'
+    )
+    for arguments in (
+        ["check", str(file)],
+        ["check", "digits-mlp", "x\x1b[2J=1"],
+        ["check", "no\x1b[2Jfile"],
+        ["runs\x1b"],
+    ):
+        assert run(arguments) == 2
+        said = capfd.readouterr().err
+        assert said and all(line.isprintable() and len(line) <= 2000 for line in said.splitlines())
+
+
+def test_a_value_from_the_environment_is_hidden_in_all_output(capsys: pytest.CaptureFixture[str], monkeypatch):
+    monkeypatch.setattr(_printable, "_hidden", {})
+    _printable.hide("correct horse battery", "${env:KEY}")
+    say("cannot open /correct horse battery/x", "cut: 'correct hor ...'")
+    assert capsys.readouterr().out == "cannot open /${env:KEY}/x\ncut: '${env:KEY} ...'\n"
+
+
+@pytest.mark.parametrize(
+    ("cell", "written"),
+    [("cat", "cat"), ("-0.5", "-0.5"), ("1e-05", "1e-05"), ("nan", "nan"), ("-inf", "-inf"), ("+3", "+3"), ("=1+1", "'=1+1"),
+     ("@SUM(A1)", "'@SUM(A1)"), ("+cmd|' /C calc'!A0", "'+cmd|' /C calc'!A0"), ("-2+3", "'-2+3"), ("\t=1", "'\t=1"),
+     ("\r=1", "'\r=1")],
+)  # fmt: skip
+def test_text_in_a_csv_of_predictions_is_no_formula(cell: str, written: str):
+    assert _as_csv((["input"], [[cell]])) == f"input\n{written}\n"
