@@ -94,17 +94,20 @@ class Machine:
         try:
             for opcode, arg, _ in pickletools.genops(self.file):  # type: ignore[arg-type]
                 name = opcode.name
-                if name == "STOP":
+                if step := STEPS.get(name):
+                    step(self, arg)
+                elif name in LITERALS:  # as `push`, without its calls: most of a pickle is of this kind
+                    self.allowance -= sys.getsizeof(arg) + SLOT
+                    self.stack.append(arg)
+                    if self.allowance < 0:
+                        self.spend(0)
+                elif name == "STOP":
                     return self.stack.pop()
-                if name in LITERALS:
-                    self.push(arg)
                 elif name in CONSTANTS:
                     self.spend(SLOT)
                     self.stack.append(CONSTANTS[name])
                 elif name in CONTAINERS:
                     self.push_own(CONTAINERS[name]())
-                elif step := STEPS.get(name):
-                    step(self, arg)
                 else:
                     raise UnpicklingError(f"Unsupported operation {name}")
         except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
@@ -254,7 +257,7 @@ class Machine:
         target = self._target(*DICTIONARIES)
         self.spend(ENTRY * len(items))
         for key, value in zip(items[::2], items[1::2], strict=True):
-            target[checked_key(key)] = value
+            target[key if type(key) is str else checked_key(key)] = value
 
     def _target(self, *kinds: type) -> Any:
         target = self._own()
