@@ -53,7 +53,6 @@ COLUMNS = (
     "num_params",
     "params_percent",
     "kernel_size",
-    "groups",
     "mult_adds",
     "trainable",
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import warnings
 from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
@@ -27,6 +28,7 @@ __all__ = ["argwhere", "index_put", "nonzero", "nonzero_static"]
 
 BASIC = (int, slice, type(None), type(...))
 PLAIN = {int, type(None)}
+MORE_THAN_NUMBERS = (Tensor, Sequence, np.ndarray, slice, type(None), type(...))
 
 
 def getitem(x: Tensor, key: Any) -> Tensor:
@@ -164,7 +166,7 @@ def _range(key: slice) -> tuple[Any, Any, Any]:
 
 def parse(x: Tensor, key: Any) -> tuple[Tensor, list[Tensor | None] | None]:
     """The view that the basic parts of `key` select, and the tensors that index it (None: a dimension left whole)."""
-    parts = [_part(x, k) for k in (key if isinstance(key, tuple) else (key,))]
+    parts = [_part(x, k) for k in _tuple_of(key)]
     shape = x._a.shape
     used = sum(_width(p) for p in parts)
     if used > len(shape):
@@ -200,6 +202,17 @@ def parse(x: Tensor, key: Any) -> tuple[Tensor, list[Tensor | None] | None]:
     has_tensors = any(i is not None for i in indices)
     viewed = x if basic and has_tensors else slice_view(x, spec=(*spec, ...))
     return viewed, indices if has_tensors else None
+
+
+def _tuple_of(key: Any) -> tuple:
+    """The parts of a key. A list shorter than 32 that has more than numbers in it is a tuple, with a warning, as in PyTorch."""
+    if isinstance(key, tuple):
+        return key
+    if isinstance(key, list) and len(key) < 32 and any(isinstance(k, MORE_THAN_NUMBERS) for k in key):
+        said = "Using a non-tuple sequence for multidimensional indexing is deprecated; use x[tuple(seq)] instead of x[seq]"
+        warnings.warn(said, stacklevel=4)
+        return tuple(key)
+    return (key,)
 
 
 def _width(p: Any) -> int:

@@ -231,3 +231,25 @@ def test_what_is_no_index_is_refused_as_pytorch_does(call):
     (_, ours), (_, theirs) = (attempt(lambda lib=lib: call(lib.zeros(2, 4), lib)) for lib in (tdt, torch))
     assert error_difference(ours, theirs) is None, describe(ours)
     assert (ours is None) == (theirs is None)
+
+
+AS_TUPLES = [
+    "[slice(0, 2), slice(1, 3)]", "[slice(0, 2)]", "[None, 0]", "[..., 0]", "[t.tensor([0, 1]), t.tensor([1, 2])]",
+    "[[0, 1], [1, 2]]", "[[0, 1], 1]", "[0, slice(0, 2)]", "[t.tensor(0), 1]", "[[True, False, True]]", "[range(2)]",
+    "[(0, 1), (1, 2)]", "[0, None, [1, 2]]", "[t.tensor([0, 1])]", "[[]]", "[np.array([0, 1]), 1]",
+]  # fmt: skip
+AS_INDICES = ["[0, 1]", "[True, False, True]", "[]", "[[0]] * 33", "np.array([[0, 1], [1, 2]])", "range(2)"]
+
+
+@pytest.mark.parametrize("key", AS_TUPLES + AS_INDICES)
+def test_a_list_with_more_than_numbers_in_it_is_a_tuple_with_a_warning_as_in_pytorch(key, recwarn):
+    def outcome(lib):
+        index = eval(key, {"t": lib, "np": np})
+        x = lib.arange(24).reshape(3, 4, 2)
+        y = lib.zeros(3, 4, 2)
+        y[index] = 1
+        return x[index].tolist(), y.tolist()
+
+    assert outcome(tdt) == outcome(torch)
+    said = [w.message for w in recwarn if "non-tuple sequence" in str(w.message)]
+    assert len(said) == (4 if key in AS_TUPLES else 0)
