@@ -2,7 +2,7 @@
 
 The folder's name is a hash of all kernel sources, the compiler and the CPU, and each compiled signature is one file,
 put in place by an atomic rename. So nothing in it goes stale, an edited helper included, and any number of processes
-may start at once: at worst two compile the same kernel and write the same bytes.
+may start at once: at worst two compile the same kernel, and the last one's file stays.
 
 What is read from a file is run as machine code. Two things guard it. Against damage each file ends with a checksum; one
 that is cut, empty or has a wrong bit counts as missing, so that its kernel is compiled again and the file replaced.
