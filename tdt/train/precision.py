@@ -29,7 +29,9 @@ def default_dtype(name: str) -> Iterator[None]:
 def input_dtype(dtype: np.dtype | str) -> np.dtype:
     """The NumPy dtype in which a model is given data of `dtype`: float32 data are converted to the default one.
 
-    >>> input_dtype("float32"), input_dtype("int64")
-    (dtype('float32'), dtype('int64'))
+    >>> with default_dtype("float64"):
+    ...     input_dtype("float32"), input_dtype("int64")
+    (dtype('float64'), dtype('int64'))
     """
-    return tdt.get_default_dtype().np if dtype == np.float32 else np.dtype(dtype)
+    found = np.dtype(dtype)
+    return tdt.get_default_dtype().np if found == np.float32 else found

@@ -78,7 +78,8 @@ class Predictor:
         kind = registry.datasets.find(component.name)
         if self.facts["state"] is None or not hasattr(kind, "restored"):
             return None
-        return kind.restored(self.facts["state"], *component.args, **component.kwargs)  # type: ignore[union-attr]
+        with default_dtype(self.config.dtype):
+            return kind.restored(self.facts["state"], *component.args, **component.kwargs)  # type: ignore[union-attr]
 
     def predict(self, inputs: Iterable[Named]) -> Iterator[Prediction]:
         """A prediction for each of `read`'s inputs, in their order; of those that are wrong it says why."""
@@ -211,7 +212,8 @@ class Predictor:
             lacking = [key for key in leaves(wanted) if key not in stored]
             if lacking:
                 raise ValueError(f"has no array {lacking[0]!r}; it has {', '.join(stored.files)}")
-            rows = mapped(lambda key: _single(stored[key]), wanted)
+            with default_dtype(self.config.dtype):
+                rows = mapped(lambda key: _in_default_dtype(stored[key]), wanted)
         if len({len(array) for array in leaves(rows)}) > 1:
             raise ValueError(f"has arrays of {' and '.join(str(len(array)) for array in leaves(rows))} rows")
         for i in range(len(next(leaves(rows)))):
@@ -249,7 +251,8 @@ class Predictor:
             if len(row) != len(header):
                 raise ValueError(f"{len(row)} fields, but the header names {len(header)}")
             fields = {name: [value] for name, value in zip(header, row, strict=True)}
-            return mapped(lambda rows: wrap(rows[0]), self.dataset.encode(fields, [line]))
+            with default_dtype(self.config.dtype):
+                return mapped(lambda rows: wrap(rows[0]), self.dataset.encode(fields, [line]))
         except REFUSALS as error:
             return ValueError(reason(error).removeprefix(f"line {line}: "))  # which the input's name has too
 
@@ -267,6 +270,6 @@ def _wanted(form: dict[str, Any]) -> Any:
     return tuple(form["shape"]) if parts is None else tuple(map(_wanted, parts))
 
 
-def _single(rows: np.ndarray) -> np.ndarray:
-    """Floats as float32, which models compute in."""
-    return rows.astype(np.float32) if rows.dtype.kind == "f" else rows
+def _in_default_dtype(rows: np.ndarray) -> np.ndarray:
+    """Floats in the default dtype, which models compute in."""
+    return rows.astype(tdt.get_default_dtype().np) if rows.dtype.kind == "f" else rows

@@ -314,8 +314,8 @@ def _check_name(value: Any) -> Any:
 
 
 class Top(Section):
-    """The whole file. `name` names the runs (default: the file's name), `seed` seeds every generator. `dtype` is that of
-    weights and of data that are float32: float64 is slower and exact to 16 digits.
+    """The whole file. `name` names the runs (default: the file's name), `seed` seeds every generator. `dtype` is the
+    default dtype, of weights and of inputs and targets that are floats: float64 is slower and exact to 16 digits.
 
     extends: a file, or the name of a bundled config, whose values stand where this one says nothing else.
     """

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+import tdt
+
 MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "?"})
 FEW = 20  # whole numbers with at most so many different values are taken for classes
 MANY = 500  # different texts of a column, if nearly every row has another, are taken for a name or a remark
@@ -33,22 +35,24 @@ class Column:
         return len(self.categories) if self.kind == "category" else 1
 
     def encode(self, texts: Sequence[str], lines: Lines) -> np.ndarray:
-        """(n, width), float32. A missing or unknown category is all zeros."""
+        """(n, width), of the default dtype. A missing or unknown category is all zeros."""
         if self.kind == "category":
             place = {name: i for i, name in enumerate(self.categories)}
             chosen = np.array([place.get(text.strip(), -1) for text in texts], dtype=np.int64)
-            encoded = np.zeros((len(texts), self.width), dtype=np.float32)
+            encoded = np.zeros((len(texts), self.width), dtype=tdt.get_default_dtype().np)
             encoded[np.flatnonzero(chosen >= 0), chosen[chosen >= 0]] = 1
             return encoded
         values = numbers(self.name, texts, lines)
-        return ((np.where(np.isnan(values), self.fill, values) - self.shift) / self.scale).astype(np.float32)[:, None]
+        return ((np.where(np.isnan(values), self.fill, values) - self.shift) / self.scale).astype(
+            tdt.get_default_dtype().np
+        )[:, None]
 
     def encode_target(self, texts: Sequence[str], lines: Lines) -> np.ndarray:
-        """Class numbers, int64 (n,), or values, float32 (n, 1). ValueError for a missing value or an unknown class."""
+        """Class numbers, int64 (n,), or values, in the default dtype (n, 1). ValueError for a missing or unknown one."""
         if self.kind == "number":
             values = numbers(self.name, texts, lines)
             _refuse_missing(self.name, np.isnan(values), lines)
-            return values.astype(np.float32)[:, None]
+            return values.astype(tdt.get_default_dtype().np)[:, None]
         _refuse_missing(self.name, np.array([is_missing(text) for text in texts], bool), lines)
         number = {name: i for i, name in enumerate(self.categories)}
         for text, line in zip(texts, lines, strict=True):

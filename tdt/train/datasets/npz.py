@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+import tdt
 from tdt.train._regular_file import open_regular
 from tdt.train.datasets._base import Arrays
 from tdt.train.nested import leaves, mapped
@@ -23,8 +24,8 @@ class NPZ(Arrays):
     """Two arrays of a `.npz` file with a row for each sample: inputs `x`, targets `y`. Several of either, for a model with
     as many inputs or outputs, are a list of names, `x: [left, right]`, or a mapping from the model's to the file's names.
 
-    Items are (input, target). Inputs are float32 tensors where the array is of floats, else of its own dtype. Whole
-    numbers are classes; other targets are float32 tensors.
+    Items are (input, target). Inputs are tensors of the default dtype where the array is of floats, else of its own dtype.
+    Whole numbers are classes; other targets are tensors of the default dtype.
 
     images: inputs stay arrays (H, W) or (H, W, C), for ToTensor and the other image transforms.
     split: "train", "valid" or "test": what is left of the rows, the share `valid` and the share `test`, drawn with
@@ -107,5 +108,5 @@ def _plain(array: np.ndarray, path: Path, name: str) -> np.ndarray:
     if array.dtype.kind not in "fiub" or not array.ndim:
         raise ValueError(f"NPZ: {path}: {name} holds {array.dtype} of shape {array.shape}; expected numbers in rows")
     if array.dtype.kind == "f":
-        return array.astype(np.float32)
+        return array.astype(tdt.get_default_dtype().np)
     return array if array.dtype == np.uint8 and array.ndim > 1 else array.astype(np.int64)

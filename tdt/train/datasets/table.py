@@ -21,8 +21,8 @@ Kind = Literal["number", "category"]
 
 
 class Table(Arrays):
-    """Rows of a CSV or TSV file with a header. Items are (features, target): a float32 tensor (width,), and a class
-    number, or a float32 tensor (1,) where the target is a number.
+    """Rows of a CSV or TSV file with a header. Items are (features, target): a tensor (width,) of the default
+    dtype, and a class number, or such a tensor (1,) where the target is a number.
 
     target: the column to predict. target_type: "category" or "number"; by default text and few different whole numbers
         are classes.
@@ -132,7 +132,7 @@ class Table(Arrays):
             raise ValueError(f"Table: {self._name}: {error}") from error
 
     def encode(self, fields: Mapping[str, Sequence[str]], lines: Lines | None = None) -> Any:
-        """Rows as the model takes them, float32 (n, width): from the texts in each column, which may lack the target.
+        """Rows as the model takes them, (n, width): from the texts in each column, which may lack the target.
         For a model with several inputs, such rows by name.
 
         lines: what an error calls the rows, by default from 2. ValueError for a missing column.
