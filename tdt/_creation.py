@@ -13,6 +13,7 @@ import numpy as np
 
 from tdt import _backend, _dtype
 from tdt._backend import on
+from tdt._backend.layout import outermost_first
 from tdt._calls import fronts
 from tdt._device import CPU, META, as_device
 from tdt._dtype import dtype as Dtype
@@ -207,14 +208,9 @@ def _like(
             raise NotImplementedError(f"{kind}_like: a sparse tensor cannot be filled; call .to_dense() first")
         made = no_entries(x._a.shape, len(x._a.indices) if sparse else x.ndim, dtype or x.dtype, where or x.device)
         return _finished(made, requires_grad)
-    wanted = getattr(layout, "order", None)
-    order = (
-        tuple(wanted)
-        if wanted
-        else tuple(sorted(builtins.range(x.ndim), key=lambda d: (-x._a.strides[d], d)))
-        if not (sparse or x._a.flags.c_contiguous)
-        else None
-    )
+    order = tuple(getattr(layout, "order", None) or ()) or None
+    if order is None and not (sparse or x._a.flags.c_contiguous):
+        order = tuple(outermost_first(x._a.shape, [x._a]))
     dtype = x.dtype if dtype is None else dtype
     where = x.device if where is None else where
     if order is None or (layout is not None and layout.name == "contiguous_format"):

@@ -54,9 +54,22 @@ def in_order(xp: Any, result: Any, operands: list) -> Any:
     operands = [a for a in operands if getattr(a, "ndim", 0)]
     if not result.size or (result.flags.c_contiguous and all(a.flags.c_contiguous for a in operands)):
         return result
-    shape, dims = result.shape, range(result.ndim)
+    shape = result.shape
+    order = outermost_first(shape, operands)
+    wanted, step = {}, result.itemsize
+    for d in reversed(order):
+        wanted[d], step = step, step * shape[d]
+    if all(result.strides[d] == wanted[d] for d in range(result.ndim) if shape[d] != 1):
+        return result
+    out = _empty(xp, shape, result.dtype, order)
+    out[...] = result
+    return out
+
+
+def outermost_first(shape: tuple[int, ...], operands: list) -> list[int]:
+    """The dimensions of an elementwise result of `operands` in the order of its memory."""
     steps = [_steps(a, shape) for a in operands]
-    order = [*reversed(dims)]  # innermost first
+    order = [*reversed(range(len(shape)))]  # innermost first
     for place in range(1, len(order)):
         at = place
         for before in range(place - 1, -1, -1):
@@ -66,16 +79,21 @@ def in_order(xp: Any, result: Any, operands: list) -> Any:
             if answer:
                 order[before], order[at] = order[at], order[before]
                 at = before
-    wanted, step = {}, result.itemsize
-    for d in order:
-        wanted[d], step = step, step * shape[d]
-    if all(result.strides[d] == wanted[d] for d in dims if shape[d] != 1):
-        return result
-    order.reverse()
-    back = sorted(range(result.ndim), key=order.__getitem__)
-    out = xp.empty([shape[d] for d in order], result.dtype).transpose(back)
-    out[...] = result
-    return out
+    return order[::-1]
+
+
+def empty_in_order(xp: Any, a: Any) -> Any:
+    """An array without gaps, of the shape and dtype of `a`, in the order of its memory: PyTorch's `empty_like`."""
+    return (
+        xp.empty(a.shape, a.dtype)
+        if a.flags.c_contiguous
+        else _empty(xp, a.shape, a.dtype, outermost_first(a.shape, [a]))
+    )
+
+
+def _empty(xp: Any, shape: tuple[int, ...], dtype: Any, order: list[int]) -> Any:
+    back = sorted(range(len(shape)), key=order.__getitem__)
+    return xp.empty([shape[d] for d in order], dtype).transpose(back)
 
 
 def _steps(a: Any, shape: tuple[int, ...]) -> list[int]:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tdt import _backend
+from tdt._backend.layout import empty_in_order
 from tdt._creation import empty_like
 from tdt._dtype import FLOATING, check_category
 from tdt._ops.elementwise._front import named, tensor_argument
@@ -27,7 +28,7 @@ def _noise(xp: Any, x: Any, p: float, generator: Any) -> Any:
     scale = real(1) / real(1 - p)
     if x.flags.c_contiguous:
         return xp.multiply(keep, scale, dtype=x.dtype)
-    noise = xp.empty_like(x)
+    noise = empty_in_order(xp, x)
     assign_in_memory_order(noise, xp.multiply(keep, scale, dtype=x.dtype))
     return noise
 

@@ -262,7 +262,9 @@ def rrelu(
     if not training:
         return leaky_relu(input, (lower + upper) / 2, inplace)
     noise = _rrelu_noise(tensor_argument("rrelu", input).detach(), lower=lower, upper=upper, generator=None)
-    return input.mul_(noise) if inplace else input * noise
+    return (
+        input.mul_(noise) if inplace else noise * input
+    )  # the first operand says the order of memory: that of dimensions
 
 
 def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:

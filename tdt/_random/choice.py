@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from tdt._backend.layout import empty_in_order
 from tdt._random._generator import Generator
 from tdt._random.continuous import exponential
-from tdt._random.draws import uniform
+from tdt._random.draws import assign_in_memory_order, uniform
 
 
 def multinomial(gen: Generator, weights: Any, count: int, replacement: bool = False) -> Any:
@@ -32,7 +33,11 @@ def multinomial(gen: Generator, weights: Any, count: int, replacement: bool = Fa
         raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
     if several:
         return _with_replacement(gen, weights, count)
-    score = weights / exponential(gen, weights.shape, weights.dtype)
+    clocks = exponential(gen, weights.shape, weights.dtype)
+    if not weights.flags.c_contiguous:
+        drawn, clocks = clocks, empty_in_order(xp, weights)
+        assign_in_memory_order(clocks, drawn)
+    score = weights / clocks
     if count == 1:
         return score.argmax(-1)[..., None].astype(np.int64)
     return xp.ascontiguousarray(xp.argsort(-score, axis=-1, kind="stable")[..., :count])
