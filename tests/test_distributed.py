@@ -47,7 +47,13 @@ def test_collectives_of_one_process(alone):
 
 def test_a_wrapped_module_learns_as_the_module(alone):
     plain = nn.Linear(3, 1)
-    wrapped = nn.parallel.DistributedDataParallel(plain)
+    wrapped = nn.parallel.DistributedDataParallel(plain, find_unused_parameters=True)
+    assert (wrapped.find_unused_parameters, wrapped.static_graph, wrapped.process_group) == (
+        True,
+        False,
+        distributed.group.WORLD,
+    )
+    wrapped.reducer.prepare_for_backward([])
     with wrapped.no_sync():
         wrapped(tdt.ones(2, 3)).sum().backward()
     assert plain.weight.grad.tolist() == [[2, 2, 2]]
@@ -121,7 +127,9 @@ GROUP = [
     lambda d, g: d.Backend("GLOO"), lambda d, g: d.ReduceOp.SUM, lambda d, g: d.ReduceOp(d.ReduceOp.MAX) == d.ReduceOp.MAX,
     lambda d, g: isinstance(d.ReduceOp.SUM, d.ReduceOp), lambda d, g: [str(op) for op in d.ReduceOp.RedOpType.__members__],
     lambda d, g: isinstance(d.group.WORLD, d.ProcessGroup) and d.GroupMember.WORLD is d.group.WORLD,
-    lambda d, g: d.get_default_backend_for_device("cpu"), lambda d, g: d.default_pg_timeout, lambda d, g: d.get_pg_count(),
+    lambda d, g: [d.get_default_backend_for_device(name) for name in ("cpu", "cuda:0")],
+    lambda d, g: {name: d.Backend.default_device_backend_map[name] for name in ("cpu", "cuda")},
+    lambda d, g: d.default_pg_timeout, lambda d, g: d.get_pg_count(),
 ]  # fmt: skip
 
 
@@ -169,7 +177,11 @@ REFUSED = {
     "tensor": ["DTensor", "distribute_module", "distribute_tensor"],
     "_tensor": ["DTensor"],
     "device_mesh": ["DeviceMesh", "init_device_mesh"],
+    "algorithms.ddp_comm_hooks.default_hooks": ["fp16_compress_hook"],
+    "algorithms.ddp_comm_hooks.post_localSGD_hook": ["PostLocalSGDState", "post_localSGD_hook"],
+    "algorithms.ddp_comm_hooks.powerSGD_hook": ["PowerSGDState", "powerSGD_hook"],
     "algorithms.model_averaging.averagers": ["ModelAverager"],
+    "fsdp.sharded_grad_scaler": ["ShardedGradScaler"],
 }
 
 
@@ -207,3 +219,12 @@ def test_placements_describe_themselves_as_pytorchs(number: int):
         answers.append([made.is_replicate(), made.is_shard(), made.is_shard(1), made.is_shard(0), made.is_partial(),
                         made.is_partial("sum"), made == PLACEMENTS[number](module), made == module.Shard(7)])  # fmt: skip
     assert answers[0] == answers[1]
+
+
+def test_states_of_a_module_stay_in_a_group_of_one(alone):
+    from tdt.compat.distributed.utils import _sync_module_states
+
+    model = nn.Linear(2, 1)
+    before = model.weight.tolist()
+    _sync_module_states(model, distributed.group.WORLD, 250, 0, [])
+    assert model.weight.tolist() == before

@@ -145,6 +145,18 @@ def with_fabric() -> list[float]:
     return losses
 
 
+def in_a_group() -> list[object]:
+    """Losses of DistributedDataParallel in a group of one process."""
+    lightning.seed_everything(5, verbose=False)
+    model, (train, valid) = Classifier(), loaders()
+    with tempfile.TemporaryDirectory() as folder:
+        run = trainer(folder, strategy="ddp", max_epochs=2)
+        run.fit(model, train, valid)
+        tested = run.test(model, valid, verbose=False)
+    torch.distributed.destroy_process_group()
+    return [model.losses, tested]
+
+
 CASES = {
     "fit": lambda: fitted(),
     "accumulated and clipped": lambda: fitted(accumulate_grad_batches=2, gradient_clip_val=0.5),
@@ -153,4 +165,5 @@ CASES = {
     "summary": lambda: summarised(),
     "logged": lambda: logged(),
     "Fabric": lambda: with_fabric(),
+    "DDP in one process": lambda: in_a_group(),
 }

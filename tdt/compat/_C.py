@@ -15,6 +15,7 @@ from tdt.compat.jit import (
     ScriptFunction,  # noqa: F401
     ScriptModule,  # noqa: F401
 )
+from tdt.nn.parallel.distributed import Reducer
 from tdt.utils.hooks import RemovableHandle  # noqa: F401
 
 TensorBase = _TensorBase = Tensor
@@ -34,6 +35,7 @@ def _parse_to(*args: Any, **kwargs: Any) -> tuple[Any, Any, bool, Any]:
 
 
 _nn = SimpleNamespace(_parse_to=_parse_to)
+_distributed_c10d = SimpleNamespace(Reducer=Reducer)
 
 
 def _get_tracing_state() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from tdt.compat._checks import *  # noqa: F403
 from tdt.compat._foreach import *  # noqa: F403
 from tdt.compat._refusal import refused_class
 from tdt.compat.jit import ScriptFunction, ScriptModule  # noqa: F401

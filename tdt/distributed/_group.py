@@ -23,6 +23,7 @@ class Backend(str):
 
     UNDEFINED, GLOO, NCCL, XCCL, UCC, MPI, FAKE = BACKENDS
     backend_list: ClassVar[list[str]] = list(BACKENDS)
+    default_device_backend_map: ClassVar[dict[str, str]] = {"cpu": "gloo", "cuda": "nccl", "xpu": "xccl", "mps": "gloo"}
 
     def __new__(cls, name: str) -> str:  # type: ignore[misc]  # PyTorch returns a plain string too
         if not isinstance(name, str):
@@ -148,7 +149,7 @@ def get_default_backend_for_device(device: Any) -> str:
     >>> get_default_backend_for_device("cpu")
     'gloo'
     """
-    return "nccl" if str(device).startswith("cuda") else "gloo"
+    return Backend.default_device_backend_map.get(str(device).partition(":")[0], "gloo")
 
 
 def init_process_group(

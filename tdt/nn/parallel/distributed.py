@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tdt import distributed
@@ -11,6 +11,17 @@ from tdt.nn.modules.module import Module
 from tdt.nn.parallel.scatter_gather import Devices
 
 __all__ = ["DistributedDataParallel"]
+
+
+class Reducer:
+    """What averages the gradients of several processes, which some libraries call before a backward pass: nothing to do."""
+
+    def prepare_for_backward(self, outputs: Sequence[Any]) -> None:
+        """Nothing: every gradient is the mean over one process."""
+
+    def _rebuild_buckets(self) -> bool:
+        """False: gradients are not gathered in buckets."""
+        return False
 
 
 class DistributedDataParallel(Module):
@@ -38,11 +49,19 @@ class DistributedDataParallel(Module):
         if not any(parameter.requires_grad for parameter in module.parameters()):
             raise RuntimeError("DistributedDataParallel is not needed when a module doesn't have any parameter that "
                                "requires a gradient.")  # fmt: skip
-        self.module, self.dim, self.device_ids = module, dim, device_ids
-        self.require_backward_grad_sync = True
+        self.module, self.dim, self.device_ids, self.output_device = module, dim, device_ids, output_device
+        self.process_group = distributed.group.WORLD if process_group is None else process_group
+        self.broadcast_buffers, self.find_unused_parameters = broadcast_buffers, find_unused_parameters
+        self.gradient_as_bucket_view, self.static_graph = gradient_as_bucket_view, static_graph
+        self.require_backward_grad_sync = self.require_forward_param_sync = True
+        self.reducer = Reducer()
 
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
         return self.module(*inputs, **kwargs)
+
+    def _get_ddp_logging_data(self) -> dict[str, Any]:
+        """What PyTorch logs of a training, as far as one process has it."""
+        return {"world_size": 1, "rank": 0, "can_set_static_graph": False}
 
     @contextlib.contextmanager
     def no_sync(self) -> Iterator[None]:

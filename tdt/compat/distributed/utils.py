@@ -1,0 +1,15 @@
+"""`torch.distributed.utils`: what wrappers of modules do before the first step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tdt.distributed import get_world_size
+
+
+def _sync_module_states(
+    module: Any, process_group: Any, broadcast_bucket_size: int, src: int, params_and_buffers_to_ignore: Any,
+    broadcast_buffers: bool = True,
+) -> None:  # fmt: skip
+    """The module's parameters and buffers become those of the process `src`: they stay. ValueError without a group."""
+    get_world_size(process_group)
