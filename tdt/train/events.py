@@ -20,6 +20,7 @@ from io import FileIO
 from pathlib import Path
 from typing import TypeVar
 
+from tdt.train._printable import redacted
 from tdt.train._strict_json import text_of
 from tdt.utils._files import fsync, fsync_folder, open_file, replace_file, write_whole
 
@@ -178,7 +179,7 @@ class MetricsLog:
             return
         head = {"event": type(event).__name__, "step": event.step, "epoch": event.epoch, "time/now": time.time()}
         if isinstance(event, RunStopped):
-            head |= {"reason": event.reason, "by": event.by}
+            head |= {"reason": redacted(event.reason), "by": redacted(event.by)}
         line = json.dumps(head | {tag: text_of(float(value)) for tag, value in event.scalars.items()}, allow_nan=False)
         try:
             write_whole(self._file, line.encode() + b"\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from tdt.commands._output import one_line, say
 from tdt.commands._tables import text
 from tdt.commands.predict import _as_csv
 from tdt.train import _printable
+from tdt.train.events import MetricsLog, RunStopped
 
 ROOT = Path(__file__).parents[2] / "tdt"
 HOSTILE = "a\x1b[2J\x9b31m\r\u202e\u2066\x07\x00b"
@@ -71,6 +73,15 @@ def test_a_value_from_the_environment_is_hidden_in_all_output(capsys: pytest.Cap
     _printable.hide("correct horse battery", "${env:KEY}")
     say("cannot open /correct horse battery/x", "cut: 'correct hor ...'")
     assert capsys.readouterr().out == "cannot open /${env:KEY}/x\ncut: '${env:KEY} ...'\n"
+
+
+def test_a_value_from_the_environment_is_in_no_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(_printable, "_hidden", {})
+    _printable.hide("correct horse battery", "${env:KEY}")
+    log = MetricsLog(tmp_path)
+    log(RunStopped(step=1, epoch=0, reason="failed", by="cannot open /correct horse battery/x"))
+    log.close()
+    assert json.loads((tmp_path / "metrics.jsonl").read_text())["by"] == "cannot open /${env:KEY}/x"
 
 
 @pytest.mark.parametrize(
