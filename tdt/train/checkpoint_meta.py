@@ -13,6 +13,7 @@ import numpy as np
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 MOST_THREADS = 4096
+LARGEST = 2**53  # up to which a float is every whole number
 
 Count = Annotated[int, Field(ge=0, lt=2**63)]
 
@@ -116,9 +117,10 @@ def wrong_keys(meta: dict[str, Any]) -> list[str]:
 
 
 def check_alike(what: str, saved: Any, own: Any) -> None:
-    """ValueError where `saved` has keys that `own`, the same of a new object, lacks, or a value of another kind.
+    """ValueError where `saved` cannot be a later state of `own`, the same of a new object.
 
-    A number may be any number, or an array; where one of both is None, the other is a number, a text or None.
+    It has keys that `own` lacks, another text (a text is a setting), a number out of range, or a value of another kind. A
+    number may be any number, or an array; what is None at first may become a number.
 
     >>> check_alike("scheduler", {"last_epoch": 3}, {"last_epoch": 0, "gamma": 0.1})
     >>> check_alike("scheduler", {"step": 3}, {"last_epoch": 0})
@@ -132,14 +134,15 @@ def check_alike(what: str, saved: Any, own: Any) -> None:
             check_alike(f"{what}.{key}", value, own[key])
     elif isinstance(own, (list, tuple)) and isinstance(saved, (list, tuple)):
         if len(saved) != len(own):  # a list of as many numbers as there were steps, say
-            own = [own[0] if own else None] * len(saved)
+            own = [own[0] if own else 0] * len(saved)
         for index, pair in enumerate(zip(saved, own, strict=True)):
             check_alike(f"{what}[{index}]", *pair)
-    elif _kind(saved) != _kind(own) and not ((saved is None or own is None) and {_kind(saved), _kind(own)} <= _PLAIN):
+    elif isinstance(own, str) and saved != own:
+        raise ValueError(f"{what} is {saved!r}, expected {own!r}")
+    elif _kind(saved) != _kind(own) and not (own is None and _kind(saved) is int):
         raise ValueError(f"{what} is {type(saved).__name__}, expected {type(own).__name__}")
-
-
-_PLAIN = {int, str, bool, type(None)}
+    elif type(saved) is int and abs(saved) > LARGEST:
+        raise ValueError(f"{what} is {saved}, out of range")
 
 
 def _kind(value: Any) -> type:

@@ -98,6 +98,10 @@ def unpack_draws(parts: Parts, tensors: dict[str, np.ndarray], meta: dict[str, A
     for name, loader in _going_on(parts).items():
         saved = meta["loaders"].get(name)
         if saved is not None and saved["num_workers"] == loader.num_workers:  # data.eval_loader may be another one now
+            own = _take_arrays(loader.state_dict()["now"], [])
+            for key, drawn in (("now", saved["now"]), ("epoch", saved["epoch"] and saved["epoch"]["started"])):
+                if drawn is not None:
+                    check_alike(f"loaders.{name}.{key}", drawn, own)
             loader.load_state_dict(_put_arrays(saved, tensors, "loader"))
 
 

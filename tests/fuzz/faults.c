@@ -21,7 +21,7 @@
 #define MOST 65536
 enum { OPEN = 1, WRITE = 2, FSYNC = 4, RENAME = 8, LINK = 16, UNLINK = 32, TRUNCATE = 64, MKDIR = 128, LOCK = 256 };
 
-static atomic_long counted;
+static atomic_long counted, by_kind[9];
 static long target;
 static int failure, sticky, kinds;
 static char below[4096];
@@ -35,15 +35,22 @@ void tdt_fault_arm(const char *folder, long nth, int error, int stays, int which
     length = strlen(below);
     target = nth, failure = error, sticky = stays, kinds = which;
     atomic_store(&counted, 0);
+    for (int kind = 0; kind < 9; kind++) atomic_store(&by_kind[kind], 0);
 }
 
-long tdt_fault_counted(void) { return atomic_load(&counted); }
+/* How many calls of the kinds there were. */
+long tdt_fault_counted(int which) {
+    long sum = 0;
+    for (int kind = 0; kind < 9; kind++) sum += which >> kind & 1 ? atomic_load(&by_kind[kind]) : 0;
+    return sum;
+}
 
 static int is_below(const char *path) { return length && path && strncmp(path, below, length) == 0; }
 static int is_ours(int file) { return length && file >= 0 && file < MOST && ours[file]; }
 
 /* 0: go on; 1: fail; 2: this is the call to be killed in. */
 static int due(int kind) {
+    atomic_fetch_add(&by_kind[__builtin_ctz(kind)], 1);
     if (!(kinds & kind)) return 0;
     long number = atomic_fetch_add(&counted, 1) + 1;
     if (!target || number < target || (number > target && !sticky)) return 0;

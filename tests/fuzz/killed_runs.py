@@ -30,8 +30,8 @@ from tdt.train.checkpoint import CheckpointError
 
 ROOT = Path(__file__).parents[2]
 SOURCE = Path(__file__).with_name("faults.c")
-OPEN, WRITE, FSYNC, RENAME, LINK, UNLINK, TRUNCATE, MKDIR, LOCK = (1 << bit for bit in range(9))
-EVERYTHING = (1 << 9) - 1
+KINDS = OPEN, WRITE, FSYNC, RENAME, LINK, UNLINK, TRUNCATE, MKDIR, LOCK = tuple(1 << bit for bit in range(9))
+EVERYTHING = sum(KINDS)
 # errno → the kinds of calls that answer with it, and whether all later ones do too
 ERRORS = {
     errno.ENOSPC: (OPEN | WRITE | FSYNC | MKDIR | LINK | RENAME, True),
@@ -94,12 +94,12 @@ def random_config(rng: random.Random, workers: bool = True) -> str:
 
 @dataclass
 class Ended:
-    """A child: its exit code, below zero for a signal, what it wrote, its seconds, and how many calls were counted."""
+    """A child: its exit code, below zero for a signal, what it wrote, its seconds, and how many calls of each kind it made."""
 
     code: int
     text: str
     seconds: float
-    calls: int
+    calls: dict[int, int]
 
 
 class Trial:
@@ -145,10 +145,9 @@ class Trial:
                 os.kill(process, signal.SIGKILL)
                 raise RuntimeError(f"hangs: {arguments}")
             time.sleep(0.005)
-        text, _, calls = log.read_text(errors="replace").rpartition("calls:") if log.exists() else ("", "", "0")
-        text = text if calls.strip().isdecimal() else f"{text}{calls}"
-        counted = int(calls) if calls.strip().isdecimal() else 0
-        return Ended(os.waitstatus_to_exitcode(ended[1]), text, time.perf_counter() - began, counted)
+        text, found, calls = (log.read_text(errors="replace") if log.exists() else "").partition("\ncalls:")
+        counts = dict(zip(KINDS, json.loads(calls), strict=True)) if found else {}
+        return Ended(os.waitstatus_to_exitcode(ended[1]), text, time.perf_counter() - began, counts)
 
     def finish(self, root: Path) -> str | None:
         """Let the run come to its end; what is wrong with it then."""
@@ -189,10 +188,10 @@ def _be_child(shim: ctypes.CDLL, log: Path, fault: tuple[Any, ...], arguments: l
     except BaseException:  # noqa: BLE001 - what would be a traceback is one in the log
         traceback.print_exc()
     finally:
-        calls = shim.tdt_fault_counted()
+        calls = [shim.tdt_fault_counted(kind) for kind in KINDS]
         sys.stdout.flush()
         sys.stderr.flush()
-        os.write(file, f"\ncalls:{calls}".encode())
+        os.write(file, f"\ncalls:{json.dumps(calls)}".encode())
         os._exit(code)
 
 
@@ -223,15 +222,18 @@ class Report:
 
 
 def kill_and_resume(trial: Trial, rng: random.Random, report: Report) -> None:
-    """A run that is killed once to three times, at a random time or in a random call, then goes on to its end."""
+    """A run that is killed once or several times, at a random time or in a random call, then goes on to its end."""
     root, story = trial.new_root(), []
-    for number in range(rng.choice((1, 1, 2, 3))):
+    calls = sum(trial.calls.values())
+    for number in range(rng.choice((1, 1, 2, 3, 5, 8))):
         begun = (root / "net" / "1" / "config.yaml").exists()
         arguments = trial.resume(root) if begun else trial.start(root)
         if number and not begun:
             break  # it is none yet: `finish` looks at what is left
         how: dict[str, Any] = (
-            {"nth": rng.randint(1, trial.calls)} if rng.random() < 0.7 else {"after": rng.uniform(0, trial.seconds)}
+            {"nth": rng.randint(1, max(1, calls >> rng.randrange(4)))}
+            if rng.random() < 0.7
+            else {"after": rng.uniform(0, trial.seconds)}
         )
         ended = trial.child(root, arguments, **how)
         story.append(f"{how} → {ended.code}")
@@ -247,8 +249,9 @@ def kill_and_resume(trial: Trial, rng: random.Random, report: Report) -> None:
 def fail_and_resume(trial: Trial, rng: random.Random, report: Report) -> None:
     """A run whose n-th call fails, then goes on to its end on a disk that works."""
     root, error = trial.new_root(), rng.choice(list(ERRORS))
-    few = error in (errno.ENOLCK, errno.EPERM, errno.EINVAL)
-    ended = trial.child(root, trial.start(root), nth=1 if few else rng.randint(1, trial.calls), error=error)
+    few = error in (errno.ENOLCK, errno.EPERM, errno.EINVAL)  # what a run can do without
+    most = sum(count for kind, count in trial.calls.items() if kind & ERRORS[error][0])
+    ended = trial.child(root, trial.start(root), nth=1 if few else rng.randint(1, most), error=error)
     about = f"{errno.errorcode[error]} → {ended.code}"
     report.counts[f"{errno.errorcode[error]}, exit code {ended.code}"] += 1
     if ended.code not in (0, 1) or "Traceback" in ended.text or (few and ended.code):
@@ -283,7 +286,7 @@ def campaign(seed: int, kills: int, errors: int, seconds: float, workers: bool =
                 assert "Traceback" not in trial.refusal, trial.refusal
                 continue
             report.counts["configs"] += 1
-            for _ in range(12):
+            for _ in range(30):
                 if is_over():
                     break
                 if done * max(kills, 1) < errors * sum(
