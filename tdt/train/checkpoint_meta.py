@@ -13,6 +13,7 @@ import numpy as np
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 MOST_THREADS = 4096
+ARRAY = "array"  # the one key of what stands in the place of an array
 LARGEST = 2**53  # up to which a float is every whole number
 
 Count = Annotated[int, Field(ge=0, lt=2**63)]
@@ -128,6 +129,8 @@ def check_alike(what: str, saved: Any, own: Any) -> None:
     ValueError: scheduler.step is unknown
     """
     if isinstance(own, dict) and isinstance(saved, dict):
+        if ARRAY in own and ARRAY not in saved:
+            raise ValueError(f"{what} is no array")
         for key, value in saved.items():
             if key not in own:
                 raise ValueError(f"{what}.{key} is unknown")

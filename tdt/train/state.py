@@ -23,7 +23,7 @@ from tdt._tensor import wrap
 from tdt.train import checkpoint
 from tdt.train._failures import reason
 from tdt.train.checkpoint import CheckpointError
-from tdt.train.checkpoint_meta import check_alike, wrong_keys
+from tdt.train.checkpoint_meta import ARRAY, check_alike, wrong_keys
 from tdt.train.length import Length
 from tdt.utils.data import DataLoader
 
@@ -236,7 +236,7 @@ def _take_arrays(value: Any, found: list[np.ndarray]) -> Any:
         value = value.numpy()
     if isinstance(value, np.ndarray):
         found.append(value)
-        return {"array": len(found) - 1}
+        return {ARRAY: len(found) - 1}
     if isinstance(value, dict):
         return {key: _take_arrays(item, found) for key, item in value.items()}
     return [_take_arrays(item, found) for item in value] if isinstance(value, (list, tuple)) else value
@@ -245,7 +245,7 @@ def _take_arrays(value: Any, found: list[np.ndarray]) -> Any:
 def _put_arrays(value: Any, tensors: dict[str, np.ndarray], kind: str) -> Any:
     """The inverse of `_take_arrays`."""
     if isinstance(value, dict):
-        if value.keys() == {"array"}:
-            return tensors[f"{kind}/{value['array']}"]
+        if value.keys() == {ARRAY}:
+            return tensors[f"{kind}/{value[ARRAY]}"]
         return {key: _put_arrays(item, tensors, kind) for key, item in value.items()}
     return [_put_arrays(item, tensors, kind) for item in value] if isinstance(value, list) else value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import random
@@ -465,7 +466,10 @@ def test_no_metadata_of_a_checkpoint_is_a_traceback(tmp_path):
     run = metadata.killed_run(tmp_path / "run")
     _, meta = checkpoint.load(run / "checkpoints" / "last.safetensors")
     rng = random.Random(0)
-    for what, changed in [("data", meta | {"data": None}), *(metadata.forged(meta, rng) for _ in range(10))]:
+    lacking = copy.deepcopy(meta)
+    lacking["loaders"]["train"]["epoch"]["started"]["generators"][0] = {}
+    known = [("data", meta | {"data": None}), ("array", lacking)]
+    for what, changed in [*known, *(metadata.forged(meta, rng) for _ in range(10))]:
         assert metadata.fault(run, tmp_path / "forged", changed) is None, what
 
 
