@@ -116,6 +116,9 @@ def draw(number: int, seed: int = 0) -> Description:
         _without_keys_bias(made.layers)
     if "ignore_index" in made.loss_options and made.batch_size == 6:
         made.drop_last = True  # else the last batch has two samples, which may both be ignored: a loss that is NaN
+    if scheduler == "OneCycleLR":
+        batches = SAMPLES // made.batch_size if made.drop_last else -(-SAMPLES // made.batch_size)
+        made.scheduler_options["total_steps"] = made.epochs * -(-batches // made.train.get("accumulate", 1))
     return made
 
 

@@ -119,7 +119,7 @@ def test_a_dry_run_needs_no_files_but_training_names_the_missing_one(tmp_path, m
 def test_a_dry_run_counts_the_rows_of_every_split_of_a_table(pets):
     assert build(load(pets), splits=()).samples == {"train": 32, "valid": 8}
     config = load(pets, ["data.valid.path=other.csv"])
-    with pytest.raises(ConfigError, match=r"data.valid: .*other.csv"):
+    with pytest.raises(ConfigError, match=r"data.valid.path: .*other.csv"):
         build(config, splits=())
 
 
