@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tdt import _dtype
+import numpy as np
+
+from tdt import _dtype, _old_types
 from tdt._creation import as_tensor, no_entries
 from tdt._dtype import dtype as Dtype
 from tdt._layout import layout as Layout
@@ -280,8 +282,17 @@ def _sizes(name: str, size: Any, sparse_dim: int, dense_dim: int) -> tuple[int, 
     return tuple(size)
 
 
+def new(self: Tensor, *args: Any, device: Any = None) -> Tensor:
+    """The old `x.new`; of a sparse tensor `x.new(indices, values, size)`, or an empty one, `x.new(2, 3)`."""
+    if not isinstance(self._a, SparseCOO):
+        return _old_types.new(self, *args, device=device)
+    if not (args and isinstance(args[0], Tensor)):
+        args = np.empty((len(args) or 1, 0), np.int64), [], args or (0,)
+    return sparse_coo_tensor(*args, dtype=self.dtype, device=device or self.device)
+
+
 METHODS = (
-    to_dense, to_sparse, to_sparse_coo, sparse_mask, coalesce, is_coalesced, _coalesced_, indices, values, _indices, _values,
+    new, to_dense, to_sparse, to_sparse_coo, sparse_mask, coalesce, is_coalesced, _coalesced_, indices, values, _indices, _values,
     _nnz, crow_indices, col_indices, to_sparse_csr, sparse_resize_, sparse_resize_and_clear_,
     *map(_not_offered, ("to_sparse_csc", "to_sparse_bsr", "to_sparse_bsc")),
 )  # fmt: skip

@@ -309,3 +309,13 @@ def test_gradients_are_clipped_by_their_norm():
     layer(tdt.tensor([1, 2, 2])).sum().backward()
     assert tdt.nn.utils.clip_grad_norm_(layer.parameters(), 1.0).item() == pytest.approx(10**0.5)
     assert layer.weight.grad.to_dense().norm().item() == pytest.approx(1.0, rel=1e-5)
+
+
+def test_the_old_new_of_a_sparse_tensor_is_sparse():
+    torch = require_torch()
+    for t in (tdt, torch):
+        x = t.sparse_coo_tensor([[0, 1]], [1.0, 2.0], (3,))
+        made = x.new(t.tensor([[0, 2]]), t.tensor([5.0, 6.0]), t.Size([4]))
+        assert made.to_dense().tolist() == [5, 0, 6, 0]
+        assert x.new(t.tensor([[1]]), t.tensor([5.0])).to_dense().tolist() == [0, 5]
+        assert (x.new(4, 5).layout, tuple(x.new(4, 5).shape)) == (t.sparse_coo, (4, 5))
