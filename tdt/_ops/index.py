@@ -285,14 +285,26 @@ def _check_broadcast(tensors: Sequence[Any]) -> None:
 
 def _checked(x: Any, tensors: tuple, dims: tuple[int, ...]) -> None:
     """IndexError for an entry outside its dimension; broadcasting errors in PyTorch's words."""
-    _check_broadcast(tensors)
+    _check_shapes(x.shape, tensors, dims)
     for d, t in zip(dims, tensors, strict=True):
         n = x.shape[d]
-        if t.size and not n:
-            raise IndexError("index is out of bounds for dimension with size 0")
         if t.size and isinstance(t, np.ndarray) and not (-n <= t.min() and t.max() < n):
             bad = t[(t < -n) | (t >= n)].flat[0]
             raise IndexError(f"index {bad} is out of bounds for dimension {d} with size {n}")
+
+
+def _check_shapes(shape: tuple[int, ...], tensors: Sequence[Any], dims: tuple[int, ...]) -> None:
+    """IndexError for index tensors (or arrays) that do not broadcast, or that point into a dimension of size 0."""
+    _check_broadcast(tensors)
+    if any(not shape[d] and 0 not in t.shape for d, t in zip(dims, tensors, strict=True)):
+        raise IndexError("index is out of bounds for dimension with size 0")
+
+
+def _indexed_shape(shape: tuple[int, ...], tensors: Sequence[Any], dims: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape of x[tensors at dims]: what the tensors broadcast to, at their place if they are neighbours, else first."""
+    rest = [n for d, n in enumerate(shape) if d not in dims]
+    place = dims[0] if dims and dims[-1] - dims[0] + 1 == len(dims) else 0
+    return (*rest[:place], *np.broadcast_shapes(*[t.shape for t in tensors]), *rest[place:])
 
 
 @op(promote=(), broadcasts=False, computes=False, name="index")
@@ -363,11 +375,8 @@ def _put_operands(
             f"Index put requires the source and destination dtypes match, got {_dtype.SCALAR_NAMES[x.dtype]} for the "
             f"destination and {_dtype.SCALAR_NAMES[values.dtype]} for the source."
         )
-    _checked(x._a, tuple([t._a for t in tensors]), dims)
-    where = _arrays(tuple([t._a for t in tensors]), dims, x.ndim)
-    target = (
-        _backend.stand_in(x._a.shape, x._a.dtype)[where].shape if isinstance(x._a, np.ndarray) else x._a[where].shape
-    )
+    _check_shapes(x._a.shape, tensors, dims)
+    target = _indexed_shape(x._a.shape, tensors, dims)
     try:
         return tensors, dims, _fitted(values, target)
     except RuntimeError:

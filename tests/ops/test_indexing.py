@@ -155,6 +155,15 @@ def problem_of(function, shape, key, *args):
     return problem if problem or their_error else difference(ours, theirs)
 
 
+def test_values_that_do_not_fit_are_refused_before_indices_out_of_bounds():
+    def put(lib):
+        lib.zeros(2, 3)[lib.tensor([0, -3])] = lib.zeros(5)
+
+    for lib in (tdt, torch):
+        with pytest.raises(RuntimeError, match="shape mismatch: value tensor"):
+            put(lib)
+
+
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("what", ["read", "write"])
 def test_random_keys_mean_what_they_mean_in_pytorch(what):
