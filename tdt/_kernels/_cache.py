@@ -70,7 +70,7 @@ def keep(name: str, code: bytes) -> None:
             Path(temporary).unlink(missing_ok=True)
             raise
     except OSError as error:
-        warnings.warn(f"compiled kernels are not kept in {folder}: {error}", RuntimeWarning, stacklevel=2)
+        warnings.warn(f"compiled kernels are not kept in {folder}: {error}", stacklevel=2)
 
 
 def names() -> list[str]:

@@ -97,7 +97,7 @@ def test_where_a_kernel_cannot_be_kept_it_is_said_and_nothing_is_left(folder, mo
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, call, fails)
-    with pytest.warns(RuntimeWarning, match="compiled kernels are not kept in .*No space left"):
+    with pytest.warns(UserWarning, match="compiled kernels are not kept in .*No space left"):
         _cache.keep("other.o", CODE)
     assert [path.name for path in folder.iterdir()] == [NAME]
 
