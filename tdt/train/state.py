@@ -88,6 +88,8 @@ def unpack(trainer: Trainer, tensors: dict[str, np.ndarray], meta: dict[str, Any
         check_alike(f"metrics.{name}", state, metric.state_dict())
         metric.load_state_dict(state)
     trainer.rows.load(trainer.metrics)
+    for metric in trainer.metrics.values():
+        metric.compute()  # fails here where numbers and arrays of its state do not fit each other
     unpack_draws(parts, tensors, meta)
 
 
@@ -99,9 +101,13 @@ def unpack_draws(parts: Parts, tensors: dict[str, np.ndarray], meta: dict[str, A
         saved = meta["loaders"].get(name)
         if saved is not None and saved["num_workers"] == loader.num_workers:  # data.eval_loader may be another one now
             own = _take_arrays(loader.state_dict()["now"], [])
-            for key, drawn in (("now", saved["now"]), ("epoch", saved["epoch"] and saved["epoch"]["started"])):
+            epoch = saved["epoch"] or {}
+            for key, drawn in (("now", saved["now"]), *((key, epoch.get(key)) for key in ("created", "started"))):
                 if drawn is not None:
                     check_alike(f"loaders.{name}.{key}", drawn, own)
+            for worker in epoch.get("workers", ()):
+                if worker is not None:
+                    check_alike(f"loaders.{name}.workers", worker, own["process"])
             loader.load_state_dict(_put_arrays(saved, tensors, "loader"))
 
 
@@ -211,7 +217,10 @@ def _unpack_optimizer(parts: Parts, saved: dict[str, Any], tensors: dict[str, np
     for name, value in saved["state"].items():
         key, _, parameter = name.partition("/")
         state.setdefault(number[parameter], {})[key] = value
-    check_alike("optimizer.groups", saved["groups"], _pack_optimizer(parts)[0]["groups"])
+    own = _pack_optimizer(parts)[0]["groups"]
+    check_alike("optimizer.groups", saved["groups"], own)
+    if lacking := [key for ours, group in zip(own, saved["groups"], strict=True) for key in ours.keys() - group.keys()]:
+        raise KeyError(f"optimizer.groups.{lacking[0]}")
     groups = [_tuples(group) | {"params": [number[name] for name in group["params"]]} for group in saved["groups"]]
     parts.optimizer.load_state_dict({"state": state, "param_groups": groups})
 

@@ -466,9 +466,19 @@ def test_no_metadata_of_a_checkpoint_is_a_traceback(tmp_path):
     run = metadata.killed_run(tmp_path / "run")
     _, meta = checkpoint.load(run / "checkpoints" / "last.safetensors")
     rng = random.Random(0)
-    lacking = copy.deepcopy(meta)
-    lacking["loaders"]["train"]["epoch"]["started"]["generators"][0] = {}
-    known = [("data", meta | {"data": None}), ("array", lacking)]
+    known = [("data", meta | {"data": None})]
+    for *path, last, value in [
+        ("loaders", "train", "epoch", "started", "generators", 0, {}),
+        ("loaders", "train", "epoch", "drawn", []),
+        ("metrics", "epoch/loss", "weight", {"array": 0}),
+        ("optimizer", "groups", 0, "base_momentum", None),
+    ]:
+        known.append((last, changed := copy.deepcopy(meta)))
+        for key in path:
+            changed = changed[key]
+        changed[last] = value
+        if value is None:
+            del changed[last]
     for what, changed in [*known, *(metadata.forged(meta, rng) for _ in range(10))]:
         assert metadata.fault(run, tmp_path / "forged", changed) is None, what
 

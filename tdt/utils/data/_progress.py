@@ -58,8 +58,13 @@ class Progress:
 
     @classmethod
     def of(cls, saved: dict[str, Any]) -> Progress:
-        """What `to_dict` gave, as one's own."""
-        return cls(**{**saved, "workers": list(saved["workers"])})
+        """A copy of what `to_dict` gave. ValueError where a field has a value that it cannot have."""
+        progress = cls(**{**saved, "workers": list(saved["workers"])})
+        for name in ("base_seed", "position", "drawn", "exhausted", "done"):
+            value, kind = getattr(progress, name), bool if name in ("exhausted", "done") else int
+            if type(value) is not kind or (name != "base_seed" and value < 0):
+                raise ValueError(f"load_state_dict: epoch.{name} is {value!r}, expected {kind.__name__}")
+        return progress
 
 
 class Indices:
