@@ -17,7 +17,8 @@ def test_each_library_of_the_table_has_a_program_or_tests():
     assert table
     for name, record in table.items():
         assert {"version", "install", "tests", "at_least"} <= record.keys(), name
-        runs = record["pytest"] if record["tests"] == "sdist" else (SCRIPT["PROGRAMS"] / record["tests"]).is_file()
+        program = SCRIPT["PROGRAMS"] / record["tests"]
+        runs = record["pytest"] if record["tests"] in ("sdist", "package") else program.is_file()
         assert runs, name
 
 

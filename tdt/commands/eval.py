@@ -76,7 +76,8 @@ def eval(  # noqa: A001 - the verb
         matrix = result.confusion().tolist() if confusion or per_class else None
     except LookupError as error:
         raise typer.BadParameter(error.args[0]) from error
-    if result.files and not any(text.startswith(f"data.{result.split}") for text in changes):
+    from_elsewhere = not path.resolve().is_relative_to(runs_root.resolve())
+    if from_elsewhere and result.files and not any(text.startswith(f"data.{result.split}") for text in changes):
         others = f" and {len(result.files) - 1:,} more" if len(result.files) > 1 else ""
         say(one_line(f"data.{result.split}, as the checkpoint says: {result.files[0]}{others}"), file=sys.stderr)
     shown = (_as_json if json else _as_text)(result, matrix if confusion else None, matrix if per_class else None)

@@ -50,7 +50,7 @@ def redacted(text: str) -> str:
 
     >>> hide("correct horse battery", "${env:KEY}")
     >>> redacted("cannot log in with 'correct horse ...'")
-    "cannot log in with '${env:KEY}'"
+    "cannot log in with '${env:KEY}...'"
     """
     for value, reference in _hidden.items():
         for form in dict.fromkeys((value, repr(value)[1:-1], printable(value))):

@@ -105,7 +105,10 @@ def test_an_evaluation_says_which_files_the_checkpoint_made_it_read(tmp_path):
     config = "name: t\ndevice: cpu\ndata:\n" + "\n".join(lines) + "\nmodel: [LazyLinear(2)]\nloss: CrossEntropyLoss\n"
     (tmp_path / "t.yaml").write_text(config + "optimizer: SGD(lr=0.1)\ntrain: {epochs: 1}\n")
     assert tdt_here("train", "t.yaml", cwd=tmp_path).returncode == 0
-    told = tdt_here("eval", "t", cwd=tmp_path)
+    own = tdt_here("eval", "t", cwd=tmp_path)
+    assert own.returncode == 0 and own.stderr == ""
+    (tmp_path / "runs/t/1").rename(tmp_path / "from-elsewhere")
+    told = tdt_here("eval", "from-elsewhere", cwd=tmp_path)
     assert told.returncode == 0 and told.stderr == f"data.valid, as the checkpoint says: {tmp_path}/t.csv\n"
-    chosen = tdt_here("eval", "t", "--data", "{type: Table, path: t.csv, target: b}", cwd=tmp_path)
+    chosen = tdt_here("eval", "from-elsewhere", "--data", "{type: Table, path: t.csv, target: b}", cwd=tmp_path)
     assert chosen.returncode == 0 and chosen.stderr == ""

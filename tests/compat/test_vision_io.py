@@ -6,7 +6,7 @@ import pytest
 
 from tdt.compat.vision import io
 
-INSTEAD = {"read_image": "Image.open", "decode_image": "Image.open", "write_png": "to_pil_image", "read_video": "no videos",
+INSTEAD = {"read_image": "pil_loader", "decode_image": "pil_loader", "write_png": "to_pil_image", "read_video": "no videos",
            "VideoReader": "no videos"}  # fmt: skip
 
 

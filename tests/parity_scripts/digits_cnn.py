@@ -37,7 +37,7 @@ def main(epochs: int = 10, seed: int = 0, lr: float = 5e-2, init: bool = True) -
                 nn.init.zeros_(p)
     loaders = _data.load(batch_size=32, seed=seed)
     optimizer = torch.optim.SGD(model.parameters(), lr=lr, momentum=0.9)
-    scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=10)
+    scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=epochs)
     torch.manual_seed(seed)
     return _loop.fit(model, loaders, nn.CrossEntropyLoss(), optimizer, epochs, scheduler)
 

@@ -80,7 +80,7 @@ def test_resize_of_tensors_is_interpolate_and_max_size_bounds():
     with pytest.raises(ValueError, match="max_size goes with one number"):
         Resize((4, 4), max_size=9)
     with pytest.raises(ValueError, match="interpolation 'box'"):
-        Resize(4, "box")
+        Resize(4, "box").batch(tdt.from_numpy(x))
 
 
 @pytest.mark.parametrize("angle", [0, 1, 17.5, 45, 90, 180, 270, -60, 359])

@@ -9,7 +9,7 @@ from tdt.compat._refusal import refused, refused_class
 __all__ = ["ImageReadMode", "VideoReader", "decode_image", "decode_jpeg", "decode_png", "read_image", "read_video", "write_jpeg",
            "write_png", "write_video"]  # fmt: skip
 
-_IMAGE = "tdt reads images through Pillow: transforms.functional.pil_to_tensor(PIL.Image.open(path))"
+_IMAGE = "tdt reads images through Pillow: transforms.functional.pil_to_tensor(datasets.folder.pil_loader(path))"
 _WRITE = "tdt writes images through Pillow: transforms.functional.to_pil_image(image).save(path)"
 _VIDEO = "tdt reads and writes no videos"
 
