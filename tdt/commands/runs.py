@@ -174,7 +174,7 @@ def diff_runs(names: RunNames, json: Json = False, runs_root: Root = Path("runs"
     settings = history.differing([one.settings for one in read])
     if json:
         return print_json({"runs": [one.run.name for one in read], "settings": settings})
-    if not settings:
+    if not settings and all(one.settings for one in read):
         say("the same settings")
     _print_settings(read, settings)
     return 0

@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from tdt.train.run import RunError
 from tdt.utils.data import Subset
 
 WHOLE = 1 << 26  # bytes up to which contents are read as a whole
@@ -25,18 +26,23 @@ def source_files(dataset: Any) -> list[str]:
     if isinstance(dataset, Subset):
         return source_files(dataset.dataset)
     told = getattr(dataset, "source_files", None)
-    return list(map(os.fspath, told())) if callable(told) else []
+    return [os.path.join(os.getcwd(), path) for path in told()] if callable(told) else []  # abspath is 10 × as slow
 
 
 def fingerprints(files: Mapping[str, Sequence[str]], known: Mapping[str, Fingerprint] = {}) -> dict[str, Fingerprint]:
-    """The fingerprint of each split that comes from files.
+    """The fingerprint of each split that comes from files. RunError where one of them cannot be read.
 
     known: of an earlier moment; contents whose names, sizes and times are the same are not read again.
     """
     made: dict[tuple[str, ...], Fingerprint] = {}
     for split, paths in files.items():
         if paths and tuple(paths) not in made:
-            made[tuple(paths)] = _fingerprint(paths, known.get(split, {}))
+            try:
+                made[tuple(paths)] = _fingerprint(paths, known.get(split, {}))
+            except OSError as error:
+                raise RunError(
+                    f"data.{split}: cannot read {error.filename}, one of its source_files(): {error.strerror}"
+                ) from error
     return {split: made[tuple(paths)] for split, paths in files.items() if paths}
 
 

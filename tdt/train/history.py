@@ -117,7 +117,7 @@ def read(run: Run, *, steps: bool = True) -> History:
             history.faults.append(str(error))
     if history.unreadable:
         lines = ", ".join(map(str, history.unreadable[:5])) + ", …" * (len(history.unreadable) > 5)
-        history.faults.append(f"{run.folder / MetricsLog.NAME}: lines that say nothing, left out: {lines}")
+        history.faults.append(f"{run.folder / MetricsLog.NAME}: damaged, left out: line {lines}")
     return history
 
 
@@ -126,6 +126,8 @@ def _read_settings(history: History) -> None:
     path = history.run.folder / "config.yaml"
     if os.path.lexists(path):
         history.settings = settings(history.run.config_text(), str(path))
+        if not history.settings:
+            history.faults.append(f"{path}: damaged: its settings cannot be read")
 
 
 def _read_holder(history: History) -> None:

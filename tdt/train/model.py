@@ -53,7 +53,7 @@ class _Bound:
         """Count a module or parameter, once. ValueError for one too many."""
         self.found[id(one)] = one
         if len(self.found) > MOST:
-            raise ValueError(f"the model has more than {MOST:,} layers and parameters")
+            raise ValueError(f"the model has more than {MOST:,} modules and parameter tensors together")
 
     def __enter__(self) -> None:
         self.handles = [

@@ -329,6 +329,8 @@ def _not_found(where: str, root: Path) -> str:
     names += [f"{name}/{number}" for name in names for number in _numbers(root / name)]
     import difflib
 
+    if where in names:
+        return f"{root / where} is no run: it has neither config.yaml nor checkpoints; remove the folder yourself"
     near = difflib.get_close_matches(where, names, n=1)
     if near:
         return f"no run {where!r}; did you mean {near[0]!r}?"

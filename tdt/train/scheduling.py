@@ -126,7 +126,7 @@ def _is_long_enough(parts: Parts, scheduler: Any, errors: ConfigErrors) -> bool:
         total = getattr(part, "total_steps", None)
         if total is not None and end is not None and total < end - start:
             whole = f", or ${{run.{config.interval}s}}" if (start, end) == (0, count) else ""
-            message = f"ends after {total} steps, but takes {end - start}, one per {config.interval}"
+            message = f"total_steps is {total}, but it is stepped {end - start} times, once per {config.interval}"
             errors.add(component, f"{message}; use total_steps={end - start}{whole}")
             return False
     return True

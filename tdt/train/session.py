@@ -18,8 +18,8 @@ from tdt.train.build import Parts, build
 from tdt.train.checkpoint import CheckpointError, load_meta
 from tdt.train.config import Config, Draft, loads
 from tdt.train.config.writer import settings
+from tdt.train.data_files import Fingerprint, fingerprints
 from tdt.train.data_files import differences as differences_of_data
-from tdt.train.data_files import fingerprints
 from tdt.train.evaluation import evaluate
 from tdt.train.events import Event, Events, MetricsLog, Notice, RunStopped, TensorBoardLog, TestDone
 from tdt.train.kept_config import kept_config
@@ -74,13 +74,13 @@ class Session:
         parts: Parts,
         saved: Saved | None,
         fresh: bool,
+        data_files: dict[str, Fingerprint],
         changes: Sequence[str] = (),
         notices: Sequence[str] = (),
     ):
         self.run, self.parts, self.saved, self.fresh = run, parts, saved, fresh
-        self.changes, self.notices = changes, notices
+        self.data_files, self.changes, self.notices = data_files, changes, notices
         self.store = run.checkpoints(parts.config.checkpoint.keep)
-        self.data_files = fingerprints(parts.files, saved.meta.get("data_files", {}) if saved else {})
         self._events = Events()
         self._trainer: Trainer | None = None
 
@@ -99,8 +99,9 @@ class Session:
         tdt.set_num_threads(tdt.get_num_threads())
         parts = build(config)
         warm = warm_start(parts, root)
+        files = fingerprints(parts.files)
         run = Run.create(root, parts.config.name, parts.config.annotated(), folder=folder, extra={"weights": warm})
-        return cls(run, parts, None, True)
+        return cls(run, parts, None, True, files)
 
     @classmethod
     def resume(
@@ -140,7 +141,8 @@ class Session:
                 warm_start(parts, root)
             if saved and changes:
                 _check_longer(parts, saved.meta["step"])
-            session = cls(run, parts, saved, False, changes, _config_edits(run, saved) if saved else ())
+            files = fingerprints(parts.files, saved.meta.get("data_files", {}) if saved else {})
+            session = cls(run, parts, saved, False, files, changes, _config_edits(run, saved) if saved else ())
             if saved:
                 session._check_data(changed_data)
                 session._unpack(saved)

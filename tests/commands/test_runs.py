@@ -151,7 +151,9 @@ def test_what_is_torn_missing_or_strange_is_passed_over(work, capsys):
     assert one.best("valid/loss") == (20, pytest.approx(0.3)) and one.unreadable == [7, 8, 9]
     code, out, err = run(capsys, "show", "net/2")
     assert code == 0 and re.search(r"^valid/loss +0\.3000 +20 +nan  █▁$", out, re.M)
-    assert err == "runs/net/2/metrics.jsonl: lines that say nothing, left out: 7, 8, 9\n"
+    unreadable = "runs/net/2/config.yaml: damaged: its settings cannot be read\n"
+    assert err == unreadable + "runs/net/2/metrics.jsonl: damaged, left out: line 7, 8, 9\n"
+    assert "the same settings" not in run(capsys, "diff", "net/2", "net/2")[1]
     assert run(capsys)[2] == err
     assert run(capsys, "compare", "net/1", "net/2", "net/3")[0] == 0
     assert re.search(r"^net/3  killed +0 s +0", run(capsys)[1], re.M)
@@ -247,7 +249,7 @@ def test_an_odd_log_hides_no_other_run(work, capsys, odd: str):
     for arguments in ([], ["--by", "valid/accuracy"], ["--json"]):
         code, out, err = run(capsys, *arguments)
         assert code == 0 and "net/1" in out and "net/2" in out and len(err) < 500
-    assert "runs/net/2/metrics.jsonl: lines that say nothing, left out: 1" in err
+    assert "runs/net/2/metrics.jsonl: damaged, left out: line 1" in err
     for arguments in (["show", "net/2"], ["compare", "net/1", "net/2", "--all"], ["diff", "net/1", "net/2"]):
         assert run(capsys, *arguments)[0] == 0
 

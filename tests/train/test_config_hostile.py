@@ -36,9 +36,9 @@ def with_model(model: str) -> str:
 
 MANY = range(3000)
 BOMBS = {
-    "repetitions": (with_model("Repeat(1000000000, ReLU)"), "more than 20,000 layers"),
-    "nested repetitions": (with_model("Repeat(1000, [Repeat(1000, [Repeat(1000, ReLU)])])"), "more than 20,000 layers"),
-    "recurrent layers": (with_model("LSTM(8, 8, num_layers=1000000000)"), "more than 20,000 layers"),
+    "repetitions": (with_model("Repeat(1000000000, ReLU)"), "more than 20,000 modules"),
+    "nested repetitions": (with_model("Repeat(1000, [Repeat(1000, [Repeat(1000, ReLU)])])"), "more than 20,000 modules"),
+    "recurrent layers": (with_model("LSTM(8, 8, num_layers=1000000000)"), "more than 20,000 modules"),
     "texts of references": (BASE + "".join(f"k{i}: ${{k{i + 1}}}${{k{i + 1}}}\n" for i in range(60)) + "k60: x\n",
                             "references stand for more than"),
     "lists of references": (BASE + "".join(f'k{i}: ["${{k{i + 1}}}", "${{k{i + 1}}}"]\n' for i in range(60)) + "k60: x\n",

@@ -161,6 +161,9 @@ def test_a_run_that_is_not_there_gets_the_nearest(tmp_path):
         Run.open("digit-cn", tmp_path)
     with pytest.raises(RunError, match="did you mean 'digits-mlp/1'"):
         Run.open("digits-mlp/7", tmp_path)
+    (tmp_path / "digits-mlp/8").mkdir()
+    with pytest.raises(RunError, match="digits-mlp/8 is no run: it has neither"):
+        Run.open("digits-mlp/8", tmp_path)
     with pytest.raises(RunError, match="has digits-cnn, digits-mlp"):
         Run.open("zzz", tmp_path)
 
