@@ -60,14 +60,14 @@ def test_the_rest_is_pythons_own():
         mp.set_sharing_strategy("x")
 
 
-def write_to(model: tdt.nn.Module, column: tdt.Tensor, answers) -> None:
+def write_to(model: tdt.nn.Module, column: tdt.Tensor, answers, received) -> None:
     model.weight.grad = tdt.ones(2, 3)
     tdt.optim.SGD(model.parameters(), lr=0.5, momentum=0.9).step()
     column += 10
     model.steps += 1
     answers.put((column.is_shared(), type(model.weight).__name__, model.weight.requires_grad, column.stride()))
     answers.put(tdt.full((2,), 3.0).share_memory_())
-    answers.get()  # until the parent has what was put
+    received.wait(30)  # memory is sent while the process that made it lives
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])
@@ -78,12 +78,12 @@ def test_processes_see_what_others_write_to_shared_memory_however_they_were_star
     table = tdt.arange(6.0).reshape(2, 3).share_memory_()
     before = model.weight.detach().clone()
     context = mp.get_context(method)
-    answers = context.Queue()
-    process = context.Process(target=write_to, args=(model, table[:, 1], answers))
+    answers, received = context.Queue(), context.Event()
+    process = context.Process(target=write_to, args=(model, table[:, 1], answers, received))
     process.start()
     assert answers.get(timeout=30) == (True, "Parameter", True, (3,))
     assert answers.get(timeout=30).tolist() == [3.0, 3.0]
-    answers.put(None)
+    received.set()
     process.join()
     assert process.exitcode == 0
     assert table.tolist() == [[0, 11, 2], [3, 14, 5]]
