@@ -118,7 +118,8 @@ class _Resolver:
             found = below
         self.count(_size(found), 0, node, path)
         self.under_way.append(name)
-        found = copy.copy(self.tree(copy.deepcopy(found), name))
+        copied = copy.copy(found) if isinstance(found, Scalar) else copy.deepcopy(found)  # deep copies are slow
+        found = copy.copy(self.tree(copied, name))
         self.under_way.pop()
         if _depth(found) > DEEPEST:
             self.errors.add(node.where, f"stands for values nested deeper than {DEEPEST} levels", key=path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import os
 from collections.abc import Sequence
@@ -136,6 +137,7 @@ class Text(Dataset):
         return wrap(chosen[:, :-1].copy()), wrap(chosen[:, 1:].copy())
 
 
+@functools.cache  # every split of a config reads it
 def own_source() -> str:
     """The Python files of tdt, one after another in the order of their paths."""
 

@@ -22,7 +22,8 @@ def check_split(owner: str, split: str | None, valid: float, test: float) -> Non
 def share_out(n: int, valid: float, test: float, seed: int | None) -> dict[str, np.ndarray]:
     """The indices of n rows in each split, ascending: of an order drawn with `seed`; without one in their own order."""
     sizes = {"test": round(n * test), "valid": round(n * valid)}
-    order = np.arange(n) if seed is None else tdt.randperm(n, generator=tdt.Generator().manual_seed(seed)).numpy()
+    drawn = None if seed is None else tdt.randperm(n, generator=tdt.Generator().manual_seed(seed)).numpy()
     kept = n - sum(sizes.values())
-    parts = np.split(order, [kept, kept + sizes["valid"]])
-    return {name: np.sort(part) for name, part in zip(("train", "valid", "test"), parts, strict=True)}
+    parts = np.split(np.arange(n) if drawn is None else drawn, [kept, kept + sizes["valid"]])
+    ascending = parts if drawn is None else map(np.sort, parts)
+    return dict(zip(("train", "valid", "test"), ascending, strict=True))
