@@ -39,6 +39,15 @@ def shortened(text: str, longest: int = LONGEST) -> str:
     return text[: kept - kept // 2] + mark + text[len(text) - kept // 2 :]
 
 
+def counted(number: int, noun: str, plural: str = "") -> str:
+    """A number of things: the noun is in the plural, by default with an s, unless there is one.
+
+    >>> counted(1, "row"), counted(1500, "row"), counted(0, "class", "classes")
+    ('1 row', '1,500 rows', '0 classes')
+    """
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
 def hide(value: str, reference: str) -> None:
     """Show `reference` from now on where the text `value`, which came from the environment, would be printed."""
     if len(value) >= SHORTEST_HIDDEN:

@@ -171,7 +171,7 @@ def build(
     training=False leaves out optimizer and scheduler, and reads the training split as the others are read.
     splits: those that get a loader; files that only the others need may be missing.
     data_state: what the data set of a run has learnt, as its checkpoint has it in `data`; by default it is learnt now.
-    kept: a run has begun with this config: what it is too short for is no mistake any more.
+    kept: a run has begun with this config: what it is too short for is no mistake any more, and its schedule stays.
     dry_run: nothing will be computed: weights are on the device meta. Missing files of all splits are reported.
     What is suspicious, as a cosine schedule shorter than the run, is warned about (UserWarning).
     """
@@ -219,7 +219,7 @@ def _build(
     if training:
         parts.frozen_norms = freeze(config, model, errors)
         parts.config = config.with_length(parts.length.epochs, parts.length.steps, errors)
-        build_optimizer(parts, errors)
+        build_optimizer(parts, errors, kept)
         check_used(parts, kept, errors)
     errors.raise_if_any()
     for name in (name for name in opened if name in splits):
@@ -344,8 +344,11 @@ def initialize(config: Config, model: nn.Module, errors: ConfigErrors) -> None:
                 break
 
 
-def build_optimizer(parts: Parts, errors: ConfigErrors) -> None:
-    """The optimizer over the configured groups, group 0 taking what no pattern names, and the scheduler."""
+def build_optimizer(parts: Parts, errors: ConfigErrors, kept: bool = False) -> None:
+    """The optimizer over the configured groups, group 0 taking what no pattern names, and the scheduler.
+
+    kept: as in `build`.
+    """
     config, model = parts.config, parts.model
     owner: dict[str, int] = {}
     for number, group in enumerate(config.optimizer.param_groups, 1):
@@ -372,7 +375,7 @@ def build_optimizer(parts: Parts, errors: ConfigErrors) -> None:
         if not (math.isfinite(group["lr"]) and group["lr"] >= 0):
             place = config.optimizer.param_groups[number - 1] if number else config.optimizer.component
             errors.add(place, f"lr must be a finite number, at least 0, got {float(group['lr'])}")
-    parts.scheduler = build_scheduler(parts, errors)
+    parts.scheduler = build_scheduler(parts, errors, kept)
     swa = config.train.swa
     if swa is not None and swa.lr is not None:
         parts.swa_scheduler = SWALR(parts.optimizer, swa.lr, swa.anneal_epochs, swa.anneal_strategy)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import tdt
@@ -17,6 +18,7 @@ from tdt.optim.lr_scheduler import (
 )
 from tdt.optim.optimizer import Optimizer
 from tdt.train import registry
+from tdt.train._printable import counted
 from tdt.train.config import Component, ConfigErrors
 from tdt.train.model import SAYS_NO, create
 
@@ -27,20 +29,23 @@ MOST_STEPS = 20_000  # of a scheduler that are tried
 COMBINED = ("SequentialLR", "ChainedScheduler")
 
 
-def build_scheduler(parts: Parts, errors: ConfigErrors) -> Any:
+def build_scheduler(parts: Parts, errors: ConfigErrors, kept: bool = False) -> Any:
     """The scheduler of `parts.optimizer`; None after reporting what is wrong with it, or where the config has none.
 
-    A schedule whose period is not the run's length is warned about.
+    A schedule whose period is not the run's length, or that trains at a learning rate of 0, is warned about.
+    kept: the config is that of a resumed run, whose scheduler cannot be changed: messages advise a new run.
     """
     config = parts.config
     if config.scheduler is None or not _sequences_can_start(config.scheduler.component, errors):
         return None
-    if not _runs_through(parts, errors):
+    zeros = _try_steps(parts, errors, kept)
+    if zeros is None:
         return None
     scheduler = create(registry.schedulers, config.scheduler.component, errors, parts.optimizer)
     if scheduler is not None:
         _check_mode(parts, scheduler, errors)
-        _check_periods(parts, scheduler, errors)
+        if not _check_periods(parts, scheduler, errors, kept):
+            _check_zeros(parts, zeros, errors, kept)
     return scheduler
 
 
@@ -84,32 +89,37 @@ def _parts_of(component: Component) -> list[Component]:
     return [part for part in given if isinstance(part, Component)] if is_list else []
 
 
-def _runs_through(parts: Parts, errors: ConfigErrors) -> bool:
-    """Whether the scheduler takes all steps of the run; else the refusal is reported. Tried on one number for each group.
+def _try_steps(parts: Parts, errors: ConfigErrors, kept: bool) -> list[int] | None:
+    """Let the scheduler take all steps of the run, on one number for each group.
 
-    A constructor accepts what only a step stumbles over, as `StepLR(step_size=0)`.
+    Returns the steps (or epochs, by its interval), from 1, that train at a learning rate of 0 since the scheduler has set
+    it; None after reporting that the scheduler refuses a step. A constructor accepts what only a step refuses, as
+    `StepLR(step_size=0)`.
     """
     config = parts.config
     assert config.scheduler is not None
     optimizer = registry.optimizers.create(config.optimizer.component, trial_groups(parts))
     scheduler = create(registry.schedulers, config.scheduler.component, errors, optimizer)
-    if scheduler is None or not _is_long_enough(parts, scheduler, errors):
-        return False
-    done, count = 0, min(_steps(parts) or 1, MOST_STEPS)
+    if scheduler is None or not _is_long_enough(parts, scheduler, errors, kept):
+        return None
+    done, count, zeros = 0, min(_steps(parts) or 1, MOST_STEPS), []
+    learns = any(group["lr"] for group in optimizer.param_groups)
     try:
         optimizer.step()
         if isinstance(scheduler, ReduceLROnPlateau):
             if config.scheduler.interval == "step":
                 errors.add(config.scheduler.component, "waits for a loss of whole epochs; write interval: epoch")
-            return True
+            return []
         while done < count:
             scheduler.step()
             done += 1
+            if learns and done < count and not any(group["lr"] for group in optimizer.param_groups):
+                zeros.append(done + 1)
     except SAYS_NO as error:
         which = f"step {done + 1}" if done else "first step"
         errors.add(config.scheduler.component, f"its {which} fails: {error or type(error).__name__}")
-        return False
-    return True
+        return None
+    return zeros
 
 
 def _steps(parts: Parts) -> int | None:
@@ -118,7 +128,7 @@ def _steps(parts: Parts) -> int | None:
     return parts.length.steps if parts.config.scheduler.interval == "step" else parts.length.epochs
 
 
-def _is_long_enough(parts: Parts, scheduler: Any, errors: ConfigErrors) -> bool:
+def _is_long_enough(parts: Parts, scheduler: Any, errors: ConfigErrors, kept: bool) -> bool:
     """Whether a scheduler that is made for a number of steps, as OneCycleLR, has as many as the run; else it is reported."""
     config, count = parts.config.scheduler, _steps(parts)
     assert config is not None
@@ -126,8 +136,10 @@ def _is_long_enough(parts: Parts, scheduler: Any, errors: ConfigErrors) -> bool:
         total = getattr(part, "total_steps", None)
         if total is not None and end is not None and total < end - start:
             whole = f", or ${{run.{config.interval}s}}" if (start, end) == (0, count) else ""
-            message = f"total_steps is {total}, but it is stepped {end - start} times, once per {config.interval}"
-            errors.add(component, f"{message}; use total_steps={end - start}{whole}")
+            taken = counted(end - start, "time")
+            message = f"total_steps is {total}, but it is stepped {taken}, once per {config.interval}"
+            advice = _new_run(parts) if kept else f"use total_steps={end - start}{whole}"
+            errors.add(component, f"{message}; {advice}")
             return False
     return True
 
@@ -148,15 +160,31 @@ def _spans(
             yield from _spans(part, made, first, last)
 
 
-def _check_periods(parts: Parts, scheduler: Any, errors: ConfigErrors) -> None:
-    """Warn of a cosine or a one-cycle schedule whose period is not the run's length: the rate would climb again, or not
-    come down."""
+def _new_run(parts: Parts) -> str:
+    """What to advise where the schedule of a resumed run does not fit: its config.yaml lies in the run's folder."""
+    run = Path(parts.config.file).parent
+    return f"a resumed run keeps its schedule; for another one start a new run from its weights, weights.from={run}"
+
+
+def _scheduled(parts: Parts) -> tuple[int, int] | None:
+    """How many steps (or epochs) the run has, and how many of them are the scheduler's own; None where that is not known, or
+    of no interest."""
     config, count, swa = parts.config.scheduler, _steps(parts), parts.config.train.swa
     if config is None or count is None or parts.config.train.overfit is not None:
-        return
-    whole = count
+        return None
+    own = count
     if swa is not None and swa.lr is not None:  # its own scheduler goes on from there
-        count = min(count, swa.start * (parts.length.steps_per_epoch if config.interval == "step" else 1))
+        own = min(count, swa.start * (parts.length.steps_per_epoch if config.interval == "step" else 1))
+    return count, own
+
+
+def _check_periods(parts: Parts, scheduler: Any, errors: ConfigErrors, kept: bool) -> bool:
+    """Warn of a cosine or a one-cycle schedule whose period is not the run's length: the rate would climb again, or not
+    come down. Returns whether there was one."""
+    config, counts, warned = parts.config.scheduler, _scheduled(parts), len(errors.warnings)
+    if config is None or counts is None:
+        return False
+    whole, count = counts
     for component, part, start, end in _spans(config.component, scheduler, 0, count):
         name = "T_max" if isinstance(part, CosineAnnealingLR) else "total_steps"
         period = getattr(part, name, None)
@@ -169,9 +197,27 @@ def _check_periods(parts: Parts, scheduler: Any, errors: ConfigErrors) -> None:
         else:
             continue
         wanted = f"${{run.{config.interval}s}}" if (start, end) == (0, whole) else end - start
-        lasts = f"the run has {whole} {config.interval}s" + (f", of which it takes {end - start}" if start else "")
-        message = f"{name} is {period}, but {lasts}: the learning rate {what}; write {name}={wanted}"
-        errors.warn(component, message, kind="period")
+        lasts = f"the run has {counted(whole, config.interval)}" + (
+            f", of which it takes {end - start}" if start else ""
+        )
+        message = f"{name} is {period}, but {lasts}: the learning rate {what}"
+        errors.warn(component, f"{message}; {_new_run(parts) if kept else f'write {name}={wanted}'}", kind="period")
+    return len(errors.warnings) > warned
+
+
+def _check_zeros(parts: Parts, zeros: list[int], errors: ConfigErrors, kept: bool) -> None:
+    """Warn of a schedule that comes to 0 before the run ends: for an epoch or longer nothing is learnt. `zeros`: the steps."""
+    config, counts = parts.config.scheduler, _scheduled(parts)
+    if config is None or counts is None:
+        return
+    zeros = [step for step in zeros if step <= counts[1]]
+    if len(zeros) < (parts.length.steps_per_epoch if config.interval == "step" else 1):
+        return
+    unit = config.interval
+    when = f"in {unit} {zeros[0]}" if len(zeros) == 1 else f"in {counted(len(zeros), unit)}, first in {unit} {zeros[0]}"
+    message = f"the learning rate is 0 {when}, of {counts[0]}: nothing is learnt there"
+    advice = _new_run(parts) if kept else f"make the schedule as long as the run, ${{run.{unit}s}}"
+    errors.warn(config.component, f"{message}; {advice}", kind="period")
 
 
 def _check_mode(parts: Parts, scheduler: Any, errors: ConfigErrors) -> None:

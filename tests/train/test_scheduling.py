@@ -20,6 +20,7 @@ optimizer: SGD(lr=1.0)
 train: {epochs: 10}
 scheduler: """
 RISES, STAYS = "the learning rate rises again from", "the learning rate has not come down at the end"
+ZERO = "the learning rate is 0"
 LINEAR = "LinearLR(0.1, total_iters=2)"
 
 
@@ -35,7 +36,20 @@ def built(scheduler: str, *overrides: str):
     ("scheduler", "overrides", "said"),
     [
         ("CosineAnnealingLR(T_max=10)", (), None),
-        ("CosineAnnealingLR(T_max=9)", (), None),
+        (
+            "CosineAnnealingLR(T_max=9)",
+            (),
+            f"{ZERO} in epoch 10, of 10: nothing is learnt there; make the schedule as long",
+        ),
+        ("CosineAnnealingLR(T_max=9, eta_min=0.01)", (), None),
+        ("PolynomialLR(total_iters=6)", (), f"{ZERO} in 4 epochs, first in epoch 7, of 10"),
+        ("{type: CosineAnnealingLR, T_max: 179, interval: step}", (), None),  # one step at 0
+        (
+            "{type: PolynomialLR, total_iters: 100, interval: step}",
+            (),
+            f"{ZERO} in 80 steps, first in step 101, of 180",
+        ),
+        ("ExponentialLR(0.5)", ("optimizer.lr=0", "train.epochs=5"), None),
         ("CosineAnnealingLR(T_max=${run.epochs})", ("train.epochs=20",), None),
         ("CosineAnnealingLR(T_max=${run.epochs})", ("train.steps=20",), None),
         ("CosineAnnealingLR(T_max=10)", ("train.epochs=20",), f"{RISES} epoch 12 on; write T_max=${{run.epochs}}"),
@@ -54,6 +68,30 @@ def built(scheduler: str, *overrides: str):
 def test_a_period_that_is_not_the_length_of_the_run_is_warned_about(scheduler: str, overrides: tuple, said: str | None):
     _, found = built(scheduler, *overrides)
     assert [text.startswith("c.yaml:6:") and str(said) in text for text in found] == ([] if said is None else [True])
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "epochs", "said"),
+    [
+        ("CosineAnnealingLR(T_max=10)", 11, f"{ZERO} in epoch 11, of 11: nothing is learnt there; {{}}"),
+        ("CosineAnnealingLR(T_max=10)", 20, f"T_max is 10, but the run has 20 epochs: {RISES} epoch 12 on; {{}}"),
+        ("OneCycleLR(1, total_steps=10)", 11, "total_steps is 10, but it is stepped 11 times, once per epoch; {}"),
+    ],
+)
+def test_a_resumed_run_is_advised_nothing_that_resume_refuses(tmp_path: Path, scheduler: str, epochs: int, said: str):
+    config = loads(TEXT + scheduler, str(tmp_path / "config.yaml"), [f"train.epochs={epochs}"])
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            build(config, kept=True)
+        except ConfigError as error:
+            found = error.messages
+        else:
+            found = [str(warning.message) for warning in caught]
+    advice = f"start a new run from its weights, weights.from={tmp_path}"
+    assert [said.format(f"a resumed run keeps its schedule; for another one {advice}") in text for text in found] == [
+        True
+    ]
 
 
 @pytest.mark.parametrize("name", ["digits-cnn", "char-gpt", "mlp", "vgg11"])
