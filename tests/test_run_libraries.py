@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import runpy
+import sys
 import tomllib
 from pathlib import Path
 
@@ -45,3 +47,12 @@ def test_only_what_passes_on_pytorch_counts():
     count, same, wrong = SCRIPT["compare"]({}, pytorch, tdt)
     assert (count, same) == (4, 1)
     assert wrong == {"other": "is 2.5, not 2.0", "fails": "RuntimeError", "missing": "not run"}
+
+
+def test_the_repository_is_not_on_the_path_of_a_library_s_tests(monkeypatch, tmp_path):
+    """Both have a package named `tests`, and the repository's would be imported for the library's."""
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), str(tmp_path)]))
+    arguments = ["-S", "-c", "import os; print(os.environ['PYTHONPATH'])"]
+    path = SCRIPT["launch"]("PyTorch", Path(sys.executable), arguments, 60, {}).strip().split(os.pathsep)
+    assert str(ROOT) not in path
+    assert path[-1] == str(tmp_path)
