@@ -13,6 +13,7 @@ from tdt._backend import on
 from tdt._creation import _shape_of
 from tdt._ops.memory import contiguous_format, copy_, memory_format, preserve_format
 from tdt._ops.split import memory
+from tdt._sparse import SparseCOO
 from tdt._storage import TypedStorage, UntypedStorage
 from tdt._tensor import Storage, Tensor, wrap
 from tdt.autograd._mode import state
@@ -73,6 +74,8 @@ def resize_(self: Tensor, *sizes: Any, size: Any = None, memory_format: memory_f
             [3, 4]])
     """
     _refuse_recorded(self)
+    if isinstance(self._a, SparseCOO):
+        raise NotImplementedError("resize_ is not implemented for sparse tensors; use sparse_resize_ or resize_as_")
     shape = _shape_of(sizes if size is None else (size,))
     if shape != self._a.shape:
         a, xp, n = self._a, on(self.device), math.prod(shape)
@@ -96,15 +99,24 @@ def _reorder(self: Tensor, layout: memory_format) -> None:
     self._a = self._a.reshape([self._a.shape[d] for d in layout.order]).transpose(back)
 
 
-def resize_as_(input: Tensor, the_template: Tensor, *, memory_format: memory_format = contiguous_format) -> Tensor:
-    """`resize_` to the shape of another tensor.
+def resize_as_(input: Tensor, the_template: Tensor, *, memory_format: memory_format | None = None) -> Tensor:
+    """`resize_` to the shape of another tensor; `sparse_resize_` where both are sparse.
+
+    Raises RuntimeError for a memory format of sparse tensors, and where a sparse tensor with entries would shrink.
 
     >>> import tdt
     >>> tdt.resize_as_(tdt.arange(4), tdt.zeros(2, 2))
     tensor([[0, 1],
             [2, 3]])
     """
-    return resize_(input, size=the_template._a.shape, memory_format=memory_format)
+    template = the_template._a
+    if input.layout.name == "sparse_coo" and isinstance(template, SparseCOO):
+        _refuse_recorded(input)
+        if memory_format is not None:
+            raise RuntimeError(f"Unsupported memory format for sparse tensor resize_as_: {memory_format}")
+        sparse_dim = len(template.indices)
+        return input.sparse_resize_(template.shape, sparse_dim, template.ndim - sparse_dim)  # type: ignore[attr-defined]
+    return resize_(input, size=template.shape, memory_format=memory_format or contiguous_format)
 
 
 def resize(self: Tensor, *sizes: Any) -> Tensor:

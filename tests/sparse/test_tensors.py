@@ -135,6 +135,9 @@ SCRIPTS = {
     "write to values": lambda t: written(t, lambda t, x: x.values().mul_(2), lambda t: example(t).coalesce()),
     "resize": lambda t: written(t, lambda t, x: x.sparse_resize_((4, 5), 2, 0)),
     "resize and clear": lambda t: written(t, lambda t, x: x.sparse_resize_and_clear_((4, 5), 1, 1)),
+    "resize as": lambda t: written(t, lambda t, x: x.resize_as_(t.ones(4, 5).to_sparse())),
+    "resize an empty one": lambda t: example(t).new().resize_as_(t.sparse_coo_tensor([[0, 2]], t.ones(2, 3), (5, 3))),
+    "resize to itself": lambda t: written(t, lambda t, x: t.resize_as_(x, x)),
     "out": lambda t: t.add(example(t), example(t), out=t.zeros(2, 3).to_sparse()),
     "deepcopy": lambda t: copy.deepcopy(example(t)),
     "copy": lambda t: copy.copy(example(t)),
@@ -185,6 +188,8 @@ REFUSED = {
     "x / dense": (lambda t: example(t) / t.ones(2, 3), 40),
     "x ** 0": (lambda t: example(t) ** 0, 40),
     "cat": (lambda t: t.cat([example(t), t.ones(2, 3)]), 40),
+    "resize as, recorded": (lambda t: leaf(t).resize_as_(example(t)), 40),
+    "resize as, format": (lambda t: example(t).resize_as_(example(t), memory_format=t.contiguous_format), 50),
     "copy_": (lambda t: example(t).copy_(t.ones(2, 3)), 40),
     "leaf": (lambda t: leaf(t).mul_(2), 40),
     "to_sparse": (lambda t: t.ones(2).to_sparse(3), 40),
@@ -206,6 +211,12 @@ def test_what_pytorch_refuses_is_refused_in_its_words(name):
     assert str(ours)[:same] == str(theirs)[:same]
     if not same:
         assert "call .to_dense() first" in str(ours)
+
+
+@pytest.mark.parametrize("call", [lambda x: x.resize_(3, 3), lambda x: x.resize_as_(tdt.ones(3, 3))])
+def test_resize_of_a_sparse_tensor_names_sparse_resize(call):
+    with pytest.raises(NotImplementedError, match="use sparse_resize_"):
+        call(example(tdt))
 
 
 def test_indices_outside_the_size_are_refused_unless_nobody_is_to_look():

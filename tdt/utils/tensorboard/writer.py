@@ -95,7 +95,8 @@ class SummaryWriter:
 
         scalar_value: a number, or a tensor or array of one element.
         new_style: store it as a tensor, which TensorBoard loads faster; double_precision: as float64 (new style only).
-        Raises ValueError for several elements, TypeError for what is no real number, OSError where the disk failed.
+        Raises ValueError for several elements, TypeError for a complex number, NotImplementedError for what is no number,
+        OSError where the disk failed.
 
         >>> with SummaryWriter("runs/demo") as writer:
         ...     writer.add_scalar("train/loss", 0.25, global_step=1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from typing import Any
 
 from tensorboard.compat.proto.summary_pb2 import Summary
@@ -43,4 +44,6 @@ def as_float(tag: str, value: Any) -> float:
         return float(value.item() if hasattr(value, "item") else value)
     except TypeError as error:
         message = f"scalar {tag!r} must be a real number or a tensor of one element, got {type(value).__name__}"
-        raise TypeError(message) from error
+        # Programs that log whatever they are given catch PyTorch's NotImplementedError for what is no number at all.
+        is_number = isinstance(value, numbers.Number) or hasattr(value, "dtype")
+        raise (TypeError if is_number else NotImplementedError)(message) from error
