@@ -6,7 +6,9 @@ process that gets it sees what others write, by whatever method it was started. 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import gc
+from collections.abc import Iterable, Sequence
+from itertools import chain
 from multiprocessing import reduction
 from typing import Any
 
@@ -15,17 +17,76 @@ import numpy as np
 from tdt import _backend
 from tdt._backend._shared import SharedMemory
 from tdt._interchange import _attributes
-from tdt._tensor import LEAF, Storage, Tensor
+from tdt._storage import UntypedStorage, own_bytes, part_of
+from tdt._tensor import LEAF, Storage, Tensor, View
 
 
 def share(tensors: Iterable[Tensor]) -> None:
-    """Move tensors to one piece of shared memory; those that lie in shared memory, or on a GPU, stay where they are."""
-    moving = [t for t in dict.fromkeys(tensors) if type(t._a) is np.ndarray and not _memory_of(t)]
-    for t, array in zip(moving, _backend.shared([t._a for t in moving]), strict=True):
-        t._a, t._st = array, Storage()
-        if (kind := type(t)) not in _registered:
-            _registered.add(kind)
-            reduction.register(kind, _reduce)
+    """Move the storages of tensors to one piece of shared memory, and with them all their views and aliases.
+
+    What lies in shared memory, or on a GPU, stays where it is.
+    """
+    tensors = [t for t in tensors if type(t._a) is np.ndarray]
+    _move([own_bytes(t) for t in tensors if not _memory_of(t)], tensors)
+    for kind in {Tensor, *map(type, tensors)} - _registered:
+        _registered.add(kind)
+        reduction.register(kind, _reduce)
+
+
+def share_storage(storage: UntypedStorage) -> None:
+    """Move a storage to shared memory, and with it all tensors on it."""
+    if type(storage._bytes) is np.ndarray and not storage.is_shared():
+        _move([storage._bytes], [storage])
+
+
+def _move(regions: list[np.ndarray], holders: Sequence[Tensor | UntypedStorage]) -> None:
+    """Copy flat uint8 arrays to shared memory, and let all tensors and storages on the same memory use the copies.
+
+    The garbage collector knows them all (`holders` are there too if it was told to ignore them): a list of views would
+    cost every op that makes one.
+    """
+    regions = list({_key(region): region for region in regions}.values())
+    if not regions:
+        return
+    copies = dict(zip(map(_key, regions), zip(regions, _backend.shared(regions), strict=True), strict=True))
+    owners = {owner for owner, *_ in copies}
+    moved: dict[
+        int, tuple[np.ndarray, np.ndarray]
+    ] = {}  # by id: an array, which is kept so that its id is, and its copy
+    storages: set[Storage] = set()
+
+    def copy_of(array: Any, storage: Storage | None) -> Any:
+        if type(array) is not np.ndarray or id(_backend.owner(array)) not in owners:
+            return array
+        if id(array) not in moved:
+            found = copies.get(_key(part_of(array, storage and storage.whole)))
+            moved[id(array)] = array, array if found is None else _same_place(array, *found)
+        if storage is not None and moved[id(array)][1] is not array:
+            storages.add(storage)
+        return moved[id(array)][1]
+
+    for x in chain(holders, gc.get_objects()):  # [*…] would hold itself
+        if type(x) is View:
+            x.seen = copy_of(x.seen, x.base._st)  # type: ignore[attr-defined]
+        elif type(x) is UntypedStorage:
+            x._bytes = copy_of(x._bytes, x._st)
+        elif issubclass(type(x), Tensor):
+            x._a = copy_of(x._a, x._st)
+    for storage in storages:
+        storage.whole = None
+
+
+def _key(region: np.ndarray) -> tuple[int, int, int]:
+    """What identifies a piece of memory: the array that owns it, and the addresses between which it lies."""
+    return id(_backend.owner(region)), *_backend.byte_bounds(region)
+
+
+def _same_place(array: np.ndarray, region: np.ndarray, copy: np.ndarray) -> np.ndarray:
+    """The elements of `copy` that `array` is of `region`."""
+    offset = min(max(array.ctypes.data - region.ctypes.data, 0), region.size)
+    made = _backend.look_into(copy, array.dtype, offset, array.shape, array.strides)
+    made.flags.writeable = array.flags.writeable
+    return made
 
 
 _registered: set[type[Tensor]] = set()

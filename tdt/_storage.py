@@ -6,7 +6,7 @@ import mmap
 import os
 import warnings
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -182,6 +182,13 @@ class UntypedStorage:
         moved = _backend.to_device(self._bytes, as_device(device))
         return self if moved is self._bytes else type(self).on(moved)
 
+    def share_memory_(self) -> Self:
+        """Move to memory that other processes share; tensors on this storage move along."""
+        from tdt._shared_memory import share_storage  # loads multiprocessing
+
+        share_storage(self)
+        return self
+
     def is_shared(self) -> bool:
         """Whether processes that are forked from this one see what is written (a GPU's always is)."""
         return self.is_cuda or isinstance(_backend.owner(self._bytes).base, mmap.mmap)
@@ -314,6 +321,11 @@ class TypedStorage:
         """The storage in the main memory."""
         return TypedStorage(wrap_storage=self._untyped_storage.cpu(), dtype=self.dtype)
 
+    def share_memory_(self) -> Self:
+        """Move to memory that other processes share; tensors on this storage move along."""
+        self._untyped_storage.share_memory_()
+        return self
+
     def is_shared(self) -> bool:
         """Whether processes that are forked from this one see what is written."""
         return self._untyped_storage.is_shared()
@@ -373,10 +385,15 @@ def is_storage(obj: Any) -> bool:
 
 def own_bytes(t: Tensor) -> Any:
     """The bytes to copy or save for a tensor and its views: all of their memory, but nothing of an array around it."""
-    whole, part = _backend.raw(t._a), t._st.whole
+    return part_of(t._a, t._st.whole)
+
+
+def part_of(array: Any, part: Any) -> Any:
+    """All bytes of the memory that `array` looks into; only those of `part`, an array around `array`, if there is one."""
+    whole = _backend.raw(array)
     if part is None:
         return whole
-    start, (low, high), (first, last) = (_backend.byte_bounds(whole)[0], *map(_backend.byte_bounds, (part, t._a)))
+    start, (low, high), (first, last) = (_backend.byte_bounds(whole)[0], *map(_backend.byte_bounds, (part, array)))
     return whole[low - start : high - start] if low <= first and last <= high else whole
 
 

@@ -6,10 +6,12 @@ import multiprocessing
 import os
 from multiprocessing.reduction import ForkingPickler
 
+import numpy
 import pytest
 
 import tdt
 from tdt import multiprocessing as mp
+from tests.helpers import require_torch
 
 
 def write(number: int, folder: str) -> None:
@@ -115,3 +117,55 @@ def test_shared_memory_stays_where_it_is_and_gives_its_descriptor_back():
         for _ in range(3):
             tdt.ones(2).share_memory_()
         assert len(os.listdir("/proc/self/fd")) < descriptors
+
+
+def shared_aliases(torch) -> list:
+    """Which tensors are shared after one of them was moved, and what they hold once it was written to."""
+    x = torch.arange(12.0).reshape(3, 4)
+    others = [x[1], x[1][1:3], x.data, x.detach(), x.t(), x[2:], x[:1].expand(5, 4), x.view(torch.int32)]
+    storage, apart = x.untyped_storage(), x.clone()
+    x.share_memory_()
+    x += 1
+    others[4].mul_(2)
+    seen = [(t.is_shared(), t.tolist(), t.storage_offset(), t.stride(), t._version) for t in (x, *others, apart)]
+    y = torch.zeros(6)
+    part = y[2:4].share_memory_()
+    y[3] = 7
+    own = torch.zeros(4).untyped_storage()
+    on_it = torch.empty(0).set_(own, 1, (3,))
+    own.share_memory_()
+    on_it.fill_(1)
+    array = torch.from_numpy(numpy.arange(8.0)[2:6])
+    end = array[1:]
+    array.share_memory_()
+    array[1] = 9
+    return [*seen, storage.is_shared(), storage.tolist(), y.is_shared(), part.tolist(), own.is_shared(), own.tolist(),
+            on_it.is_shared(), end.is_shared(), end.tolist(), torch.empty(0).share_memory_().is_shared()]  # fmt: skip
+
+
+def shared_module(torch) -> list:
+    """The same of a module with a tied parameter, a gradient, and views that autograd has recorded."""
+    model, tied = torch.nn.Linear(3, 3), torch.nn.Linear(3, 3)
+    tied.weight, weight = model.weight, model.weight
+    model.register_buffer("steps", torch.ones(2))
+    row, data, steps = weight[0], weight.data, model.steps
+    weight.grad = grad = torch.ones(3, 3)
+    weight.share_memory_()
+    tensors = [tied.weight, row, data, grad, model.bias, steps]
+    after_one = [t.is_shared() for t in tensors]
+    model.share_memory()
+    with torch.no_grad():
+        weight.fill_(3.0)
+    (row * 2).sum().backward()
+    return [
+        after_one,
+        [t.is_shared() for t in (*tensors, tied.bias)],
+        row.tolist(),
+        data.tolist(),
+        weight.grad.tolist(),
+    ]
+
+
+@pytest.mark.parametrize("program", [shared_aliases, shared_module])
+def test_views_aliases_and_storages_move_to_shared_memory_together_as_in_pytorch(program):
+    assert program(tdt) == program(require_torch())

@@ -154,6 +154,8 @@ def owner(array: Any) -> Any:
 def raw(array: Any) -> Any:
     """All bytes of the memory `array` looks into, a flat uint8 array on them."""
     whole = owner(array)
+    if not whole.flags.forc and (size := byte_bounds(whole)[1] - byte_bounds(whole)[0]) > whole.nbytes:  # it has gaps
+        return as_strided(whole, (size // whole.itemsize,), (whole.itemsize,)).view(np.uint8)
     return whole.transpose(sorted(range(whole.ndim), key=lambda d: -whole.strides[d])).reshape(-1).view(np.uint8)
 
 

@@ -132,9 +132,9 @@ def resize_as(self: Tensor, tensor: Tensor) -> Tensor:
 
 
 def share_memory_(self: Tensor) -> Tensor:
-    """Move to memory that other processes share, however they are started and sent the tensor.
+    """Move the storage to memory that other processes share, however they are started and sent the tensor.
 
-    Tensors that shared memory with this one do not move along.
+    All views and aliases of the tensor move along; its gradient does not.
     """
     from tdt._shared_memory import share  # loads multiprocessing
 

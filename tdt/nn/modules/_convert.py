@@ -69,8 +69,7 @@ class Convertible:
         """Move parameters, their gradients and buffers to memory that all processes share: forked ones, and those that are
         sent the module.
 
-        A tensor that shared memory with one of them before does not move along. RuntimeError for a parameter without a
-        shape. Returns self.
+        Views and aliases of them move along. RuntimeError for a parameter without a shape. Returns self.
         """
         from tdt._shared_memory import share  # loads multiprocessing
 
@@ -78,7 +77,7 @@ class Convertible:
         for t in tensors:
             if is_lazy(t):
                 t.share_memory_()  # raises
-        share([*tensors, *(t.grad for t in tensors if t.grad is not None)])
+        share([*tensors, *(p.grad for p in self.parameters() if p.grad is not None)])
         return self
 
     def to_empty(self, *, device: Any, recurse: bool = True) -> Self:
