@@ -19,6 +19,16 @@ from tdt._tensor import Tensor
 # PyTorch takes these for its own names, in every function that has those.
 NUMPY_NAMES = {"axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input", "x1": "input", "x2": "other"}
 
+TENSOR_TYPES: set[type] = {Tensor}  # and all its subclasses: a look into this set is the quickest test for a tensor
+
+
+def _add_tensor_type(cls: type[Tensor], **kwargs: Any) -> None:
+    super(Tensor, cls).__init_subclass__(**kwargs)
+    TENSOR_TYPES.add(cls)
+
+
+Tensor.__init_subclass__ = classmethod(_add_tensor_type)  # type: ignore[assignment, arg-type]
+
 
 def fronts(namespace: dict[str, Any], names: Iterable[str], but: str = "") -> None:
     """Let the functions `names` of a module, all `but` some, answer a wrong call as PyTorch's do."""
@@ -51,7 +61,7 @@ def as_numbers(name: str, settings: dict[str, Any]) -> dict[str, Any]:
     """
     for argument, value in settings.items():
         if isinstance(value, Tensor) and (value.ndim or value.requires_grad):  # type: ignore[attr-defined]
-            raise TypeError(f"{name.lstrip('_')}(): argument '{argument}' must be Number, not Tensor")
+            raise TypeError(f"{name.lstrip('_')}(): argument '{argument}' must be Number, not {type(value).__name__}")
     return {argument: value.item() if isinstance(value, Tensor) else value for argument, value in settings.items()}  # type: ignore[attr-defined]
 
 

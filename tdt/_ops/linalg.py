@@ -11,7 +11,7 @@ import numpy as np
 from tdt import _dtype, _kernels
 from tdt._absent import takes_old_order
 from tdt._autocast import cast_for, casts_as_one
-from tdt._calls import fronts
+from tdt._calls import as_numbers, fronts
 from tdt._dtype import FLOAT, FLOATING_AND_COMPLEX, NUMBERS, SCALAR_NAMES, check_category
 from tdt._node_names import label, shown_as
 from tdt._ops._common import C_NAMES, Dims, check_out_dtype, keep, spelled, store_into, wrap_dim, wrap_dims
@@ -244,6 +244,8 @@ def _added(name: str, product: Any, ranks: tuple[int, int], doc: str) -> Any:
                 f"self and mat2 must have the same dtype, but got {SCALAR_NAMES[input.dtype]} and "
                 f"{SCALAR_NAMES[a.dtype]}"
             )
+        if isinstance(alpha, Tensor) or isinstance(beta, Tensor):
+            alpha, beta = as_numbers(name, {"alpha": alpha, "beta": beta}).values()
         if (type(alpha) is complex or type(beta) is complex) and input.dtype.category <= FLOAT:
             kind = C_NAMES.get(input.dtype.name, input.dtype.name)
             raise RuntimeError(f"value cannot be converted to type {kind} without overflow")

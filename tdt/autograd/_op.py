@@ -21,7 +21,7 @@ import numpy as np
 from tdt import _backend
 from tdt._backend.layout import dense, in_order
 from tdt._broadcast import check_broadcast
-from tdt._calls import as_numbers
+from tdt._calls import TENSOR_TYPES, as_numbers
 from tdt._dtype import ALL, ALL_DTYPES, FLOAT, FLOAT8, dtype, of
 from tdt._sparse import SparseCOO, on_sparse
 from tdt._tensor import LEAF, Storage, Tensor, View, alias
@@ -195,7 +195,7 @@ def unary(op: Op, x: Any, statics: dict = NO_STATICS) -> Any:
         return apply(op, (x,), statics)
     edge = (x._edge if x._view is None else edge_of(x)) if record and op.rules else None
     if statics:
-        statics = as_numbers(op.name, statics) if Tensor in map(type, statics.values()) else statics
+        statics = statics if TENSOR_TYPES.isdisjoint(map(type, statics.values())) else as_numbers(op.name, statics)
         statics = {**op.defaults, **statics} if op.defaults else statics
         result = op.forward(np, a, **statics)
     else:
@@ -256,7 +256,7 @@ def binary(op: Op, x: Any, y: Any) -> Any:
 
 def apply(op: Op, operands: tuple, statics: dict, target: Any = None) -> Any:
     """Run `op`: find the plan, compute, wrap the result and record it. `target`: an array to compute into."""
-    statics = as_numbers(op.name, statics) if Tensor in map(type, statics.values()) else statics
+    statics = statics if TENSOR_TYPES.isdisjoint(map(type, statics.values())) else as_numbers(op.name, statics)
     if state.handler is not None:
         return state.handler(op, operands, statics, target)
     arrays, key, edges, mask, nowhere, bit, xp, aux = [], [], [], 0, 0, 1, np, None

@@ -1,5 +1,8 @@
 """Arguments of the wrong kind are refused as PyTorch refuses them, by name; einsum takes numbers for letters."""
 
+import functools
+import re
+
 import pytest
 
 import tdt
@@ -231,6 +234,26 @@ def test_a_tensor_without_dimensions_stands_for_a_number(code):
     ours, theirs = (eval(code, {"t": lib, "n": lib.tensor}) for lib in (tdt, torch))
     assert difference(ours, theirs) is None
     assert difference(eval(code, {"t": tdt, "n": lambda value: value}), theirs) is None
+
+
+SUBCLASSES = {
+    "Buffer": lambda t, value: t.nn.Buffer(t.tensor(value)),
+    "Parameter": lambda t, value: t.nn.Parameter(t.tensor(value), requires_grad=False),
+    "Parameter with a gradient": lambda t, value: t.nn.Parameter(t.tensor(float(value))),
+}
+
+
+@pytest.mark.parametrize("kind", SUBCLASSES)
+@pytest.mark.parametrize(
+    "code", [code for code in WITH_A_NUMBER if re.search("alpha|value=|functional.*elu|threshold", code)]
+)
+def test_an_instance_of_a_tensors_subclass_does_so_too(code, kind):
+    def run(lib):
+        return eval(code, {"t": lib, "n": functools.partial(SUBCLASSES[kind], lib)})
+
+    (a, ours), (b, theirs) = (attempt(run, lib) for lib in (tdt, torch))
+    assert error_difference(ours, theirs) is None
+    assert difference(a, b) is None
 
 
 @pytest.mark.parametrize("alpha", ["ones(1)", "tensor(2.0, requires_grad=True)"])
