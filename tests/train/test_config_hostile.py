@@ -44,6 +44,8 @@ BOMBS = {
     "lists of references": (BASE + "".join(f'k{i}: ["${{k{i + 1}}}", "${{k{i + 1}}}"]\n' for i in range(60)) + "k60: x\n",
                             "references stand for more than"),
     "references to references": (BASE + "".join(f"k{i}: ${{k{i + 1}}}\n" for i in range(60)) + "k60: x\n", "leads through"),
+    "references to a missing one": (BASE + "".join(f"k{i}: ${{k{i + 1}}}${{k{i + 1}}}\n" for i in range(400) if i != 12),
+                                    "the config has no k12"),
     "unknown keys": (BASE + "".join(f"key{i}: {i}\n" for i in MANY), "the search ends here"),
     "unknown arguments": (BASE.replace("SGD(lr=0.1)", "\n  type: SGD\n" + "".join(f"  key{i}: 1\n" for i in MANY)),
                           "the search ends here"),

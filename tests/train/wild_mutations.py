@@ -155,7 +155,7 @@ WAYS = {
     "value": lambda text, draw: _replaced(VALUE, VALUES, text, draw),
     "number": lambda text, draw: _replaced(NUMBER, VALUES[:16], text, draw),
     "word": lambda text, draw: _replaced(WORD, tuple(match[0] for match in WORD.finditer(text)), text, draw),
-    "key": lambda text, draw: _replaced(re.compile(r"[A-Za-z_]\w*(?=: )"), KEYS, text, draw),
+    "key": lambda text, draw: _replaced(re.compile(r"\b[A-Za-z_]\w*(?=: )"), KEYS, text, draw),
     "swap values": _swap_values,
     "swap lines": _swap_lines,
     "drop line": _drop_line,

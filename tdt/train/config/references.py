@@ -14,7 +14,7 @@ import re
 from typing import TypeGuard
 
 from tdt.train.config import calls, scalars
-from tdt.train.config.errors import ConfigErrors
+from tdt.train.config.errors import ConfigErrors, Source
 from tdt.train.config.nodes import Call, Mapping, Node, Scalar, Sequence, children, join
 from tdt.train.config.reader import DEEPEST
 from tdt.train.config.run_length import UNITS, RunLength
@@ -38,6 +38,7 @@ class _Resolver:
         self.root, self.errors = root, errors
         self.under_way: list[str] = []  # the references that led here
         self.nodes = self.characters = 0  # that references stood for so far
+        self.missing: set[tuple[str, Source]] = set()  # references reported to lead nowhere, each with its place
 
     def tree(self, node: Node, path: str) -> Node:
         """The node with what the references in it stand for."""
@@ -132,6 +133,10 @@ class _Resolver:
         return found
 
     def add_missing(self, name: str, found: Node, above: list[str], part: str, node: Scalar, path: str) -> None:
+        """Report that `part` of `${name}` is not there: once for a place, however many references lead to it."""
+        if (name, node.where) in self.missing:
+            return
+        self.missing.add((name, node.where))
         keys = found.items if isinstance(found, Mapping) else found.kwargs if isinstance(found, Call) else ()
         close = nearest(part, keys)
         suggestion = "${" + ".".join([*above, close]) + "}" if close else None
