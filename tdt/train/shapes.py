@@ -21,6 +21,8 @@ from tdt.train.precision import input_dtype
 from tdt.utils._nested import tensors_in
 
 BATCH = 2  # 1 would hide a batch that is folded into another dimension
+BROADCAST = "Using a target size"  # how losses begin to warn of sizes that differ
+UNBATCHED: dict[type, int] = {nn.Dropout1d: 2, nn.Dropout3d: 4}  # dimensions that they take for a single sample's
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,6 +48,8 @@ class _Watch:
         self.running: list[tuple[nn.Module, int, Any]] = []
         self.inputs: list[tuple[nn.Module, Any]] = []
         self.made: dict[int, tuple[Any, str]] = {}  # outputs by identity, kept so that none is given twice
+        self.caught: list[warnings.WarningMessage] = []  # the warnings of the layer at work
+        self.warned: list[tuple[nn.Module | None, warnings.WarningMessage]] = []
         self.handles = [
             handle
             for module in self.names
@@ -60,6 +64,12 @@ class _Watch:
         self.inputs += [(module, args[0])] if args and module in self.sources else []
 
     def _after(self, module: nn.Module, args: Any, output: Any) -> None:
+        if type(module) in UNBATCHED and isinstance(args[0], Tensor) and args[0].ndim == UNBATCHED[type(module)]:
+            whole = (
+                f"drops whole samples of a batch of {list(args[0].shape[1:])}, which it takes for one sample's channels"
+            )
+            warnings.warn(f"{whole}; use Dropout", stacklevel=1)
+        self.take_warnings()
         _, flops, _ = self.running.pop()
         for tensor in tensors_in(output):
             self.made.setdefault(id(tensor), (tensor, self.called(module)))
@@ -70,6 +80,21 @@ class _Watch:
             cost = (self.seen.flops - flops) // BATCH
             size = sum(tensor.numel() * tensor.element_size() for tensor in outputs) // BATCH
             self.rows.append(Row(self.names[module], repr(module), shape, own, cost, size))
+
+    def take_warnings(self) -> None:
+        """Keep what was warned of, with the layer at work."""
+        failed = self.failed()
+        self.warned += [(failed[0] if failed else None, warning) for warning in self.caught]
+        self.caught.clear()
+
+    def report_warnings(self, errors: ConfigErrors) -> None:
+        """Add each UserWarning to `errors`, at the layer that it is about; issue the others again."""
+        self.take_warnings()
+        for layer, warning in self.warned:
+            if issubclass(warning.category, UserWarning):
+                errors.warn("model" if layer is None else self.sources[layer], _sentence(warning.message))
+            else:
+                warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
 
     def called(self, module: nn.Module) -> str:
         """A layer as its owner knows it: name, how it is written, and on which line."""
@@ -114,7 +139,8 @@ def check_shapes(
         watch = _Watch(model, sources, seen)
         try:
             batch = mapped(lambda part: stand_in((BATCH, *part.shape), input_dtype(part._a.dtype)), inputs)
-            output = model(batch)
+            with warnings.catch_warnings(record=True) as watch.caught:
+                output = model(batch)
         except Unknown:
             return watch.rows
         except (*SAYS_NO, AttributeError) as error:  # a tuple in the place of a tensor has no shape
@@ -122,6 +148,7 @@ def check_shapes(
             return watch.rows
         finally:
             watch.close()
+            watch.report_warnings(errors)
             model.train(training)
         _check_tokens(split.dataset, batch, watch, errors)
         if loss is not None:
@@ -168,12 +195,18 @@ def _check_loss(output: Any, inputs: Any, target: Any, loss: Objective, split: S
         place = "loss" if term.name == "loss" else f"loss.{term.name}"
         try:
             given, wanted = compared(term, output, targets, inputs)
-            with warnings.catch_warnings():
-                warnings.simplefilter("error", UserWarning)  # sizes that differ are broadcast: never what was meant
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always", UserWarning)
                 value = term.loss(given, wanted)
-        except (*SAYS_NO, UserWarning) as error:
+        except SAYS_NO as error:
             errors.add(place, f"{_sentence(error)}; {watch.origin(output)}", kind="shape")
             continue
+        said = [_sentence(warning.message) for warning in caught if issubclass(warning.category, UserWarning)]
+        if broadcast := [text for text in said if text.startswith(BROADCAST)]:  # never what was meant
+            errors.add(place, f"{broadcast[0]}; {watch.origin(output)}", kind="shape")
+            continue
+        for text in said:
+            errors.warn(place, text)
         if value.ndim:
             message = f"gives {tuple(value.shape)} where training needs one number; use reduction=mean or sum"
             errors.add(place, message)
@@ -213,5 +246,5 @@ def _target(target: Any) -> Any:
     return stand_in((BATCH,), "int64" if isinstance(target, int) else input_dtype("float32"))
 
 
-def _sentence(error: BaseException) -> str:
+def _sentence(error: BaseException | str) -> str:
     return str(error).rstrip(".")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import warnings
+
 import pytest
 
 import tdt
@@ -82,3 +85,50 @@ def test_a_loss_that_does_not_take_the_output_names_the_layer_before():
     with pytest.raises(ConfigError) as caught:
         build(loads(text.replace("[Flatten, ", "["), "c.yaml"))
     assert caught.value.problems[0].source.line == 5
+
+
+@pytest.mark.parametrize(
+    ("model", "loss", "said"),
+    [
+        (
+            "[Dropout3d(0.5), Flatten, LazyLinear(10)]",
+            "CrossEntropyLoss",
+            "model.0: drops whole samples of a batch of [1, 8, 8], which it",
+        ),
+        (
+            "[Flatten, Dropout3d(0.5), LazyLinear(10)]",
+            "CrossEntropyLoss",
+            "model.1: dropout3d: Received a 2-D input to dropout3d, which is",
+        ),
+        (
+            "[Flatten, Dropout1d(0.5), LazyLinear(10)]",
+            "CrossEntropyLoss",
+            "model.1: drops whole samples of a batch of [64], which it takes",
+        ),
+        (
+            '[Flatten, LazyLinear(64), LogSoftmax(1), "Unflatten(1, [1, 8, 8])"]',
+            "{kl: {type: KLDivLoss, target: input}}",
+            "loss.kl: reduction: 'mean' divides the",
+        ),
+    ],
+)
+def test_what_pytorch_warns_of_is_a_warning_with_its_place(model: str, loss: str, said: str):
+    text = CONFIG.replace("MODEL", model).replace("CrossEntropyLoss", loss)
+    with pytest.warns(UserWarning, match=rf"^c.yaml:\d+:\d+: {re.escape(said)}") as caught:
+        build(loads(text, "c.yaml"), splits=())
+    assert len(caught) == 1
+
+
+def test_a_dropout_of_channels_that_pytorch_refuses_is_refused():
+    with pytest.raises(ConfigError, match=r"model.0: dropout1d: Expected 2D or 3D input, but received a 4D input"):
+        parts("[Dropout1d, Flatten]")
+
+
+def test_other_warnings_of_a_layer_reach_those_who_asked_for_them(monkeypatch: pytest.MonkeyPatch):
+    def forward(self, input):
+        warnings.warn("old", FutureWarning, stacklevel=1)
+        return input
+
+    monkeypatch.setattr(tdt.nn.Identity, "forward", forward)
+    with pytest.warns(FutureWarning, match="old"):
+        parts('[Flatten, Identity, "Linear(64, 10)"]')
