@@ -31,8 +31,11 @@ def check(
     try:
         read = draft(config, [*(overrides or ()), *([f"device={device}"] if device else ())])
         from tdt.train.build import build
+        from tdt.train.run import ROOT
+        from tdt.train.warm_start import check_source
 
         parts = build(read, splits=(), dry_run=True)
+        check_source(parts, ROOT)
     except ConfigError as error:
         if not json:
             raise

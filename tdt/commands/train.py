@@ -83,8 +83,10 @@ def train(
         if dry_run:
             from tdt.commands import _tables
             from tdt.train.build import build
+            from tdt.train.warm_start import check_source
 
             parts = build(checked, splits=(), dry_run=True)
+            check_source(parts, runs_root)
             say(_tables.layers(parts), *([_tables.groups(parts)] if verbose else []), whole=True)
             say(_tables.steps(parts), *_tables.downloads(parts))
             return 0

@@ -238,7 +238,20 @@ def find_checkpoint(where: str | os.PathLike[str], root: str | os.PathLike[str] 
             return run.checkpoints().resolve(name)
     beside = [one.name for one in Run.all(root) if one.folder.parent == run.folder.parent and one.checkpoints().steps()]
     advice = f"; {beside[-1]} has one" if beside else ""
-    raise CheckpointError(f"{run.folder} has no checkpoint: the run has not come to its first{advice}")
+    raise CheckpointError(f"{run.folder} has no checkpoint: {_without_checkpoint(run.folder)}{advice}")
+
+
+def _without_checkpoint(folder: Path) -> str:
+    """Why a run has no checkpoint, as far as its folder shows: one that has ended well has saved some."""
+    try:
+        log = read_file(folder / "metrics.jsonl")
+    except OSError:
+        log = b""
+    if b'"reason": "done"' in log:
+        return "the run is done, and its checkpoints have been removed"
+    if log or (folder / "checkpoints").is_dir():
+        return "the run has not come to its first, or its checkpoints have been removed"
+    return "the run has not come to its first"
 
 
 def remove_deleted(root: Path) -> list[str]:

@@ -35,6 +35,8 @@ from tdt.train.trainer import Trainer
 from tdt.train.warm_start import warm_start
 from tdt.utils._files import read_file
 
+_KEPT = "a run goes on with the config in its checkpoint"
+
 
 @dataclass(frozen=True)
 class Saved:
@@ -312,9 +314,14 @@ def _config_edits(run: Run, saved: Saved) -> list[str]:
     """What to say where the run's own config.yaml is another one than the checkpoint's, which the run goes on with."""
     path = run.folder / "config.yaml"
     try:
-        written, kept = (settings(text, str(path)) for text in (run.config_text(), saved.meta["config"]))
-    except (FileNotFoundError, RunError):
+        written = settings(run.config_text(), str(path))
+    except FileNotFoundError:
         return []
+    except RunError:  # no text at all
+        written = {}
+    if not written:
+        return [f"{path} holds no config any more; {_KEPT}"]
+    kept = settings(saved.meta["config"], str(path))
     keys = [key for key in dict.fromkeys((*kept, *written)) if kept.get(key) != written.get(key)]
     if not keys:
         return []
@@ -324,10 +331,7 @@ def _config_edits(run: Run, saved: Saved) -> list[str]:
     advice = (
         refused(given[:1])[0] if refused(given[:1]) else f"give it on the command line: --resume {run.name} {given[0]}"
     )
-    return [
-        f"{path} was edited ({', '.join(shown)}{more}), which has no effect: a run goes on with the config in its "
-        f"checkpoint; {advice}"
-    ]
+    return [f"{path} was edited ({', '.join(shown)}{more}), which has no effect: {_KEPT}; {advice}"]
 
 
 def _check_longer(parts: Parts, done: int) -> None:

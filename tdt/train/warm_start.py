@@ -23,6 +23,20 @@ def warm_start(parts: Parts, root: str | os.PathLike[str]) -> dict[str, Any] | N
     Returns which checkpoint was read and what was taken, None where the config has no `weights`. ConfigError for all
     that does not fit: no such run, a pattern or prefix that matches nothing, a missing name or another shape.
     """
+    found = check_source(parts, root)
+    if found is None:
+        return None
+    path, step, taken = found
+    own = parts.model.state_dict()
+    with tdt.no_grad():
+        for name, array in taken.items():
+            own[name].copy_(wrap(array))
+    return {"checkpoint": path, "step": step, "taken": sorted(taken)}
+
+
+def check_source(parts: Parts, root: str | os.PathLike[str]) -> tuple[str, int, dict[str, Any]] | None:
+    """What `warm_start` would take: the checkpoint's path and step, and its arrays by their names in the model, which may be
+    one of a dry run. Returns and raises as `warm_start`."""
     wanted = parts.config.weights
     if wanted is None:
         return None
@@ -33,11 +47,7 @@ def warm_start(parts: Parts, root: str | os.PathLike[str]) -> dict[str, Any] | N
     path, step, found = source
     taken = _choose(wanted, _renamed(wanted, found, errors), parts.model.state_dict(), errors)
     errors.raise_if_any()
-    own = parts.model.state_dict()
-    with tdt.no_grad():
-        for name, array in taken.items():
-            own[name].copy_(wrap(array))
-    return {"checkpoint": path, "step": step, "taken": sorted(taken)}
+    return path, step, taken
 
 
 def _read(

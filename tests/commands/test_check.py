@@ -53,3 +53,9 @@ def test_all_mistakes_are_named_at_once_and_the_exit_code_is_2(capsys):
 def test_nothing_is_written(capsys):
     assert run(["check", "c.yaml"]) == 0
     assert [path.name for path in Path().iterdir()] == ["c.yaml"]
+
+
+@pytest.mark.parametrize("command", [["check", "c.yaml"], ["train", "c.yaml", "--dry-run"]], ids=["check", "dry run"])
+def test_weights_that_are_not_there_are_reported(command: list[str], capsys):
+    assert run([*command, "weights.from=digits"]) == 2
+    assert "weights.from: no run 'digits'" in capsys.readouterr().err

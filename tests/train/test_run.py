@@ -172,6 +172,17 @@ def test_what_has_no_checkpoint_is_told_apart(tmp_path):
     first, _ = create(tmp_path, "digits"), create(tmp_path, "digits")
     with pytest.raises(CheckpointError, match="2 has no checkpoint: the run has not come to its first$"):
         find_checkpoint("digits", tmp_path)
+    log = tmp_path / "digits" / "2" / "metrics.jsonl"
+    for text, said in (
+        (
+            '{"event": "StepDone", "step": 1}\n',
+            "the run has not come to its first, or its checkpoints have been removed",
+        ),
+        ('{"event": "RunStopped", "reason": "done"}\n', "the run is done, and its checkpoints have been removed"),
+    ):
+        log.write_text(text)
+        with pytest.raises(CheckpointError, match=f"2 has no checkpoint: {said}$"):
+            find_checkpoint("digits", tmp_path)
     first.checkpoints().save(1, {"x": np.ones(1)}, {"step": 1})
     with pytest.raises(CheckpointError, match="2 has no checkpoint: .*; digits/1 has one$"):
         find_checkpoint("digits", tmp_path)

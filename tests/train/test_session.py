@@ -456,6 +456,12 @@ def test_an_edited_config_is_said_to_have_no_effect(tmp_path):
             assert len(session.notices) == (said is not None)
             assert said is None or re.search(said.replace(")", r"\)"), session.notices[0]), session.notices
             assert "has no effect" in "".join(session.notices) or said is None
+    for data in (b"\x00\xff", b"just a text", b"- a\n- b\n", b"a: [", b""):
+        config.write_bytes(data)
+        with Session.resume("small", root=tmp_path) as session:
+            assert session.notices == [
+                f"{config} holds no config any more; a run goes on with the config in its checkpoint"
+            ]
     config.write_text(written.replace("lr=1e-2", "lr=0.5"))
     _, seen = resumed(tmp_path)
     assert [event.text for event in seen if isinstance(event, Notice) and "has no effect" in event.text]

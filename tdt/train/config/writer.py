@@ -130,10 +130,10 @@ def _as_lists(section: dict[str, Any]) -> dict[str, Any]:
 
 
 def settings(text: str, file: str) -> dict[str, str]:
-    """A config's text as values by key path, read as YAML alone. A component is its name, its arguments stand below it,
-    if all of them are named: `Adam(lr=0.1)` and `{type: Adam, lr: 0.1}` are alike."""
+    """A config's text as values by key path, read as YAML alone; none where it is no mapping. A component is its name, its
+    arguments stand below it, if all of them are named: `Adam(lr=0.1)` and `{type: Adam, lr: 0.1}` are alike."""
     root = reader.read(text, file, ConfigErrors())
-    return {} if root is None else dict(_settings(root, ""))
+    return dict(_settings(root, "")) if isinstance(root, Mapping) else {}
 
 
 def _settings(node: Node, path: str) -> Iterator[tuple[str, str]]:
