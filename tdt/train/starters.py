@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import shlex
@@ -87,7 +88,7 @@ def table(path: Path, file: Path, target: str | None = None) -> str:
     tail = (
         _classes(len(chosen.categories))
         if chosen.kind == "category"
-        else _values(statistics.fmean(map(float, fields[target])))
+        else _values(statistics.fmean(filter(math.isfinite, map(float, fields[target]))))
     )
     rows = [f"  {name}: {what}{f'; left out: {why}' if why else ''}" for name, (what, why) in told.items()]
     counts = Counter(text.strip() for text in fields[target])
@@ -289,7 +290,8 @@ def _about_names(fields: Iterable[str]) -> list[str]:
 
 def _range(texts: Sequence[str]) -> str:
     values = sorted(float(text) for text in texts)
-    return f"{values[0]:g} to {values[-1]:g}"
+    infinite = sum(map(math.isinf, values))
+    return f"{values[0]:g} to {values[-1]:g}" + (f", {infinite:,} infinite" if infinite else "")
 
 
 def _counted(counts: Counter[str], what: str = "values") -> str:

@@ -197,3 +197,12 @@ def test_an_image_that_unpacks_to_too_many_pixels_is_named(capsys, monkeypatch):
         monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", most)
         assert cli.run(["init", "pets"]) == 2
         assert "pets/cat/0.png: unpacks to too many pixels: Image size (" in capsys.readouterr().err
+
+
+def test_an_infinite_value_is_a_number_and_training_names_its_sample(capsys):
+    rows = [f"{'-inf' if i == 13 else i * i % 7 / 7},{i / 60},{i % 11 / 11}" for i in range(60)]
+    Path("table.csv").write_text("\n".join(["a,b,y", *rows]) + "\n")
+    assert init(capsys, "table.csv", "table.yaml")[0] == 0
+    assert "a: number, -inf to 0.571429, 1 infinite\n" in Path("table.yaml").read_text()
+    assert cli.run(["train", "table.yaml", "train.epochs=1"]) == 1
+    assert "the input of sample" in (said := capsys.readouterr().err) and "holds -inf, at [0]" in said

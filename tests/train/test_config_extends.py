@@ -152,6 +152,7 @@ def test_a_reference_takes_the_value_that_ends_up_there(folder: Path):
 @pytest.mark.parametrize(
     ("override", "said", "suggestion"),
     [
+        ("scheduler=CosineAnnealingLR(${run.epoch})", "${run.epoch}: the config has no run", "${run.epochs}"),
         ("seed=${train.epoch}", "${train.epoch}: the config has no train.epoch", "${train.epochs}"),
         ("seed=${seed}", "the reference goes in a circle: seed -> seed", None),
         ("seed=${train.epochs.x}", "the config has no train.epochs.x", None),

@@ -137,8 +137,11 @@ class _Resolver:
         if (name, node.where) in self.missing:
             return
         self.missing.add((name, node.where))
-        keys = found.items if isinstance(found, Mapping) else found.kwargs if isinstance(found, Call) else ()
-        close = nearest(part, keys)
+        if above or not name.startswith("run."):
+            keys = found.items if isinstance(found, Mapping) else found.kwargs if isinstance(found, Call) else ()
+            close = nearest(part, keys)
+        else:
+            close = nearest(name, (f"run.{unit}" for unit in UNITS))
         suggestion = "${" + ".".join([*above, close]) + "}" if close else None
         message = f"${{{name}}}: the config has no {'.'.join([*above, part])}"
         self.errors.add(node.where, message, suggestion, kind="unknown-name", key=path)

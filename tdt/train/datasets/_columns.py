@@ -80,9 +80,9 @@ def fit(name: str, texts: Sequence[str], kind: str | None, normalize: str | None
                              "out, by naming the others in columns, or say there that it is a category")  # fmt: skip
         return Column(name, kind, categories=categories)
     values = numbers(name, texts, lines)
-    values = values[~np.isnan(values)]
+    values = values[np.isfinite(values)]  # one that is infinite stays so, and training names its sample
     if not len(values):
-        raise ValueError(f"column {name}: the training rows hold no value; leave it out of columns")
+        raise ValueError(f"column {name}: the training rows hold no finite value; leave it out of columns")
     mean = float(values.mean())
     shift, scale = 0.0, 1.0
     if normalize == "standard":
@@ -107,9 +107,9 @@ def is_missing(text: str) -> bool:
 
 
 def is_number(text: str) -> bool:
-    """Whether a field is a finite number."""
+    """Whether a field is a number, which may be infinite."""
     try:
-        return math.isfinite(float(text))
+        return not math.isnan(float(text))
     except ValueError:
         return False
 
