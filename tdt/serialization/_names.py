@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter, OrderedDict
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -61,7 +62,8 @@ def _ordered(pairs: Any = ()) -> OrderedDict:
         isinstance(pair, list | tuple) and len(pair) == 2 for pair in pairs
     ):
         raise ValueError("an OrderedDict must be made of a list of pairs")
-    return OrderedDict((checked_key(key), value) for key, value in pairs)
+    hashes: Counter = Counter()
+    return OrderedDict((checked_key(key, hashes), value) for key, value in pairs)
 
 
 def _counter(counts: Any = None) -> Counter:
@@ -77,7 +79,8 @@ def _set(items: Any = ()) -> set:
     """A set of a list's items."""
     if not isinstance(items, list | tuple):
         raise ValueError("a set must be made of a list")
-    return {checked_key(item) for item in items}
+    hashes: Counter = Counter()
+    return {checked_key(item, hashes) for item in items}
 
 
 def _bytearray(data: Any = b"", encoding: Any = None) -> bytearray:
@@ -95,11 +98,21 @@ def _complex(real: Any, imag: Any = 0) -> complex:
     return complex(real, imag)
 
 
-def checked_key(key: Any) -> Any:
+SAME_HASH = 64  # keys of one hash in a dictionary or set: each is compared with all before it
+HASH_MODULUS = sys.hash_info.modulus
+
+
+def checked_key(key: Any, hashes: Counter[tuple[int, int]], container: int = 0) -> Any:
     """`key`, a dictionary's key or a set's element, if hashing it takes little time and stack; ValueError if not.
 
-    Python hashes nested tuples by recursion, without a limit and every shared part anew.
+    Python hashes nested tuples by recursion, without a limit and every shared part anew. `hashes` counts the keys of each
+    container by hash, but for those that a file cannot give equal hashes: text, whose hash is salted, and small integers.
+
+    Raises:
+        ValueError: the key is too large or nested too deeply, or the container has SAME_HASH keys of its hash already.
     """
+    if type(key) is str or (type(key) is int and 0 <= key < HASH_MODULUS):
+        return key
     level, nodes = [key], 0
     for _ in range(20):
         nodes += len(level)
@@ -107,6 +120,10 @@ def checked_key(key: Any) -> Any:
             break
         level = [part for outer in level if isinstance(outer, tuple) for part in outer[:1001]]
         if not level:
+            place = container, hash(key)
+            hashes[place] += 1
+            if hashes[place] > SAME_HASH:
+                raise ValueError(f"more than {SAME_HASH} keys of a dictionary or set have the same hash")
             return key
     raise ValueError("a dictionary's key is too large or nested too deeply")
 

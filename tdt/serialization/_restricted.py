@@ -86,6 +86,9 @@ class Machine:
         self.marks: list[list[Any]] = []
         self.memo: dict[int, Any] = {}
         self.calls: dict[int, Callable[..., Any]] = {}  # id of what a name stands for → what a call of it runs
+        self.hashes: Counter[tuple[int, int]] = (
+            Counter()
+        )  # keys by id of their container and by hash: see `checked_key`
         self.own: dict[int, Any] = {}  # id → the containers and instances that this load made: all that may be filled
 
     def load(self) -> Any:
@@ -245,7 +248,7 @@ class Machine:
         items = self.pop_mark()
         target = self._target(set)
         self.spend(ENTRY * len(items))
-        target.update(map(checked_key, items))
+        target.update([self._key(item, target) for item in items])
 
     def set_item(self, _: Any) -> None:
         self._update(self._last(2))
@@ -257,7 +260,15 @@ class Machine:
         target = self._target(*DICTIONARIES)
         self.spend(ENTRY * len(items))
         for key, value in zip(items[::2], items[1::2], strict=True):
-            target[key if type(key) is str else checked_key(key)] = value
+            target[key if type(key) is str else self._key(key, target)] = value
+
+    def _key(self, key: Any, target: Any) -> Any:
+        """`key`, if it may be a key of `target`; ValueError if not."""
+        counted = len(self.hashes)
+        checked_key(key, self.hashes, id(target))
+        if len(self.hashes) > counted:
+            self.spend(NOTE)
+        return key
 
     def _target(self, *kinds: type) -> Any:
         target = self._own()

@@ -52,6 +52,7 @@ def test_none_of_the_attempts_written_by_hand_loads():
         ("columns outside", "outside the matrix's 2 columns"),
         ("a key that doubles", "too large or nested too deeply"),
         ("a quantised tensor", "quantised tensor.*dequantize"),
+        ("keys of one hash in a dictionary", "more than 64 keys .* same hash"),
         ("control characters", r"\\x1b\[31mred"),
     ],
 )
@@ -185,6 +186,27 @@ def test_large_plain_data_and_compressed_archives_of_usual_kind_still_load(monke
         data.seek(0)
         assert tdt.load(data)["names"] == history["names"]
     assert len(folded.getvalue()) < len(file.getvalue()) / 10
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        range(20_000),
+        [f"layers.{i}.weight" for i in range(5_000)],
+        range(-2_000, 0),
+        [i / 8 for i in range(2_000)],
+        [(i, j, str(k)) for i in range(-10, 10) for j in range(-10, 10) for k in range(5)],
+        [b"%d" % i for i in range(500)],
+        [None, True, -1, -2, 0.5, 2 + 1j],
+    ],
+    ids=["integers", "text", "negative", "floats", "tuples", "bytes", "mixed"],
+)
+def test_usual_keys_of_any_kind_and_number_load(keys, monkeypatch):
+    monkeypatch.undo()
+    file = io.BytesIO()
+    tdt.save({"d": dict.fromkeys(keys, 1), "s": set(keys)}, file)
+    file.seek(0)
+    assert tdt.load(file) == {"d": dict.fromkeys(keys, 1), "s": set(keys)}
 
 
 def test_views_that_are_conjugated_or_negated_share_one_copy_in_old_files_too():
