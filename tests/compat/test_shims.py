@@ -130,6 +130,14 @@ def test_the_compilers_marks_change_nothing():
     assert isinstance(function, dynamo.OptimizedModule) is False
 
 
+def test_the_answer_to_whether_python_can_be_compiled_is_no():
+    from tdt.compat._dynamo import testing
+
+    assert tdt._dynamo.is_dynamo_supported() is False
+    with pytest.raises(NotImplementedError, match="does not compile Python"):
+        testing.CompileCounter()
+
+
 def test_a_future_is_pytorchs():
     torch = require_torch()
     for futures in (tdt.futures, torch.futures):

@@ -27,6 +27,11 @@ def optimize(*args: Any, **kwargs: Any) -> Any:
     return unchanged
 
 
+def is_dynamo_supported() -> bool:
+    """Whether Python can be compiled: no. Programs ask before they rely on it."""
+    return False
+
+
 def graph_break(msg: str = "") -> None:
     """Nothing: there is no graph to break."""
 
