@@ -8,6 +8,7 @@ import signal
 import sys
 import time
 import weakref
+from multiprocessing import current_process
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
@@ -18,6 +19,8 @@ from tdt.utils.data._worker import LOAD, RESTART, STOP, Orders, work
 PATIENCE = 1.0  # seconds that a worker may take to end before it is terminated
 LOOK = 5.0  # seconds between looks at a silent worker
 
+GUARD = 'if __name__ == "__main__":'
+
 _open_ends: weakref.WeakSet = weakref.WeakSet()  # the parent's ends of all loaders' pipes; forked children close theirs
 
 
@@ -25,8 +28,11 @@ class Workers:
     """Worker processes, each at one end of a pipe of its own. No lock is shared: one that is killed blocks nobody."""
 
     def __init__(self, context: Any, orders: list[Orders]) -> None:
+        _check_guard(context)
         self._owner = os.getpid()
         self.ended = ""  # why there are no workers any more
+        self._imports_program = context.get_start_method() != "fork"
+        self._answered: set[int] = set()  # workers that have sent something
         self._connections: list[Connection] = []
         self._processes: list[Any] = []
         held = _hold_back_sigint()
@@ -92,7 +98,9 @@ class Workers:
             for worker, connection in zip(workers, connections, strict=True):
                 try:
                     if connection.poll():
-                        return worker, receive(connection)
+                        answer = receive(connection)
+                        self._answered.add(worker)
+                        return worker, answer
                 except (EOFError, OSError):
                     raise self._death(worker) from None
                 except BaseException:  # the rest of this answer would be taken for the next one
@@ -115,11 +123,13 @@ class Workers:
             process = self._processes[worker]
             process.join(PATIENCE)
             fates.append(f"worker {worker} {_fate(process.exitcode)}")
+        failed = [w for w in workers if self._processes[w].exitcode == 1 and w not in self._answered]
+        if failed and self._imports_program:
+            advice = f"A worker that is not forked imports the program: all that trains must stand under {GUARD}"
+        else:
+            advice = "Set num_workers=0 to see the error where it happens"
         pids = ", ".join(str(self._processes[worker].pid) for worker in workers)
-        self.close(
-            f"DataLoader worker (pid(s) {pids}) exited unexpectedly: {'; '.join(fates)}. Set num_workers=0 to see the "
-            "error where it happens"
-        )
+        self.close(f"DataLoader worker (pid(s) {pids}) exited unexpectedly: {'; '.join(fates)}. {advice}")
         return RuntimeError(self.ended)
 
     def close(self, why: str = "this epoch of the DataLoader is over") -> None:
@@ -144,6 +154,16 @@ class Workers:
                 getattr(process, stop)()
             for process in late:
                 process.join(PATIENCE)
+
+
+def _check_guard(context: Any) -> None:
+    """RuntimeError in a process that is importing the program it was started for, which would start workers again."""
+    if getattr(current_process(), "_inheriting", False) and context.get_start_method() != "fork":
+        program, method = sys.argv[0] or "the program", context.get_start_method()
+        raise RuntimeError(
+            f"DataLoader: {program} starts worker processes whenever it is imported, as each worker does at its start "
+            f"with {method!r}: put all that trains under {GUARD}"
+        )
 
 
 def default_start_method() -> str:

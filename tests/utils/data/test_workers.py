@@ -96,6 +96,20 @@ def test_a_worker_that_cannot_load_its_dataset_says_so() -> None:
     assert "not here" in str(caught.value)
 
 
+def test_a_program_without_a_main_guard_is_told_so(tmp_path) -> None:
+    """Its spawned worker imports it, and would start workers again."""
+    program = tmp_path / "program.py"
+    program.write_text(
+        "from tdt.utils.data import DataLoader\n"
+        "print(*DataLoader(range(4), num_workers=1, multiprocessing_context='spawn'))\n"
+    )
+    done = subprocess.run([sys.executable, program], capture_output=True, text=True, timeout=60)
+    child, parent = (line for line in done.stderr.splitlines() if line.startswith("RuntimeError: "))
+    guard = 'put all that trains under if __name__ == "__main__":'
+    assert "program.py starts worker processes whenever it is imported" in child and child.endswith(guard)
+    assert "worker 0 ended with exit code 1" in parent and "must stand under if __name__ ==" in parent
+
+
 def loader_processes() -> set[int | None]:
     """The pids of this process's loader workers; an epoch that an earlier test left in a traceback may still have some."""
     return {child.pid for child in multiprocessing.active_children() if child.name.startswith("tdt-loader")}
