@@ -44,6 +44,24 @@ def test_a_model_is_built_without_memory_and_filled_later():
     assert not any(p.is_meta for p in filled.parameters())
 
 
+CASTS = "half() bfloat16() double() long() bool() cfloat() to(t.float8_e5m2) type(t.int8) type_as(y) clone() t().half()"
+
+
+@pytest.mark.parametrize("cast", CASTS.split())
+def test_casts_and_copies_take_no_memory(cast):
+    def run(t):
+        x, y = (t.empty(10**6, 10**6, device="meta", dtype=kind) for kind in (t.float32, t.int64))
+        made = eval(f"x.{cast}", {"t": t, "x": x, "y": y})
+        return made.shape, str(made.dtype).partition(".")[2], made.device.type
+
+    assert run(tdt) == run(require_torch())
+
+
+def test_a_module_on_meta_is_cast_without_memory():
+    model = tdt.nn.Linear(10**6, 10**6, device="meta").half()
+    assert (model.weight.dtype, model.weight.is_meta) == (tdt.float16, True)
+
+
 def test_weights_are_assigned_to_a_model_on_meta():
     source = tdt.nn.Linear(3, 2)
     with tdt.device("meta"):
