@@ -6,6 +6,7 @@ number instead of NaN, and float8_e8m0fnu, which has neither sign nor zero, take
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -40,15 +41,32 @@ def astype(x: Any, np_dtype: Any) -> Any:
     """`x.astype(np_dtype)`, a copy in the same order of memory, with PyTorch's rounding to and from float8."""
     if np_dtype in KINDS:
         return x.copy(order="K") if x.dtype == np_dtype else _encode(as_float32(x), np_dtype)
-    return (as_float32(x) if x.dtype in KINDS else x).astype(np_dtype)
+    return _read(x, np_dtype) if x.dtype in KINDS else x.astype(np_dtype)
+
+
+def _read(x: Any, np_dtype: Any) -> np.ndarray:
+    """The numbers of float8 codes in another type."""
+    out = np.empty_like(x, np_dtype)
+    out[...] = _table(x.dtype, np.dtype(np_dtype))[x.view(np.uint8)]
+    return out
+
+
+@functools.cache
+def _table(kind: np.dtype, np_dtype: np.dtype) -> np.ndarray:
+    """The number of each of the 256 codes in another type. PyTorch's half-precision NaNs are quiet, bfloat16's all one."""
+    values = _VALUES[kind].copy()
+    nan = np.isnan(values)
+    if np_dtype == np.float16:
+        values.view(np.uint32)[nan] |= 0x400000
+    elif np_dtype == _dtype.bfloat16.np:
+        values[nan] = np.nan
+    return values.astype(np_dtype)
 
 
 def as_float32(x: Any) -> np.ndarray:
     """The elements of an array of any type as float32; of complex numbers the real parts."""
     if x.dtype in KINDS:
-        out = np.empty_like(x, np.float32)
-        out[...] = _VALUES[x.dtype][x.view(np.uint8)]
-        return out
+        return _read(x, np.float32)
     return (x.real if x.dtype.kind == "c" else x).astype(np.float32)
 
 
@@ -58,7 +76,7 @@ def plain(x: Any) -> Any:
 
 
 def printed(x: Any) -> Any:
-    """As `plain`; the smallest float8_e8m0fnu, which stands for zero, as 0."""
+    """As `plain`; the smallest float8_e8m0fnu, to which zero is rounded, as 0."""
     made = plain(x)
     return np.where(x.view(np.uint8) == 0, 0, made) if x.dtype == _dtype.float8_e8m0fnu.np else made
 

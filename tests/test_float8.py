@@ -51,15 +51,18 @@ def test_every_code_is_read_as_pytorchs_number(kind, to):
     codes = CODES
     if to == "int64":  # what NaN is as an integer, C leaves open
         codes = codes[torch.from_numpy(CODES).view(getattr(torch, kind)).float().isfinite().numpy()]
-    bits = [lib.from_numpy(codes).view(getattr(lib, kind)).to(getattr(lib, to)) for lib in (tdt, torch)]
-    if to == "float32":
-        np.testing.assert_array_equal(*[t.view(lib.int32).numpy() for t, lib in zip(bits, (tdt, torch), strict=True)])
-    elif to != "float8_e5m2":
-        np.testing.assert_array_equal(
-            *[t.to(lib.complex128).numpy() for t, lib in zip(bits, (tdt, torch), strict=True)]
-        )
-    else:
-        np.testing.assert_array_equal(*[t.view(lib.uint8).numpy() for t, lib in zip(bits, (tdt, torch), strict=True)])
+    bits = [lib.from_numpy(codes).view(getattr(lib, kind)).to(getattr(lib, to)).view(lib.uint8) for lib in (tdt, torch)]
+    np.testing.assert_array_equal(*[t.numpy() for t in bits])
+
+
+def test_every_nan_is_written_as_pytorchs_code(kind):
+    payloads = np.concatenate([1 << np.arange(23), np.arange(1, 1 << 23, 65_521)]).astype(np.uint32)
+    nans = np.concatenate([payloads | 0x7F800000, payloads | 0xFF800000]).astype(np.uint32).view(np.float32)
+    halves = np.concatenate([np.arange(0x7C01, 0x8000), np.arange(0xFC01, 0x10000)]).astype(np.uint16).view(np.float16)
+    with np.errstate(invalid="ignore"):
+        wide = nans.astype(np.float64)
+    for values in (nans, wide, halves):
+        np.testing.assert_array_equal(coded(tdt, values, kind), coded(require_torch(), values, kind))
 
 
 EXPRESSIONS = """
