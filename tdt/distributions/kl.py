@@ -10,6 +10,7 @@ from typing import Any
 import tdt
 import tdt.nn.functional as F
 from tdt import Tensor
+from tdt.distributions._scale_tril import half_log_det, mahalanobis, solve_lower
 from tdt.distributions.bernoulli import Bernoulli
 from tdt.distributions.beta import Beta
 from tdt.distributions.binomial import Binomial
@@ -26,7 +27,7 @@ from tdt.distributions.half_normal import HalfNormal
 from tdt.distributions.independent import Independent
 from tdt.distributions.laplace import Laplace
 from tdt.distributions.lowrank_multivariate_normal import LowRankMultivariateNormal
-from tdt.distributions.multivariate_normal import MultivariateNormal, half_log_det, mahalanobis, solve_lower
+from tdt.distributions.multivariate_normal import MultivariateNormal
 from tdt.distributions.normal import Normal
 from tdt.distributions.one_hot_categorical import OneHotCategorical
 from tdt.distributions.pareto import Pareto

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import tdt
 from tdt import Tensor, linalg
 from tdt.distributions import constraints
+from tdt.distributions._scale_tril import half_log_det, mahalanobis, solve_lower
 from tdt.distributions.distribution import Distribution
-from tdt.distributions.multivariate_normal import half_log_det, mahalanobis, solve_lower
 from tdt.distributions.utils import lazy_property
 
 __all__ = ["LowRankMultivariateNormal"]

@@ -10,15 +10,14 @@ from typing import Any
 import tdt
 from tdt import Size, Tensor, linalg
 from tdt.distributions import constraints
+from tdt.distributions._scale_tril import FACTOR, ScaleTril, given_matrix, half_log_det
 from tdt.distributions.chi2 import Chi2
 from tdt.distributions.exp_family import ExponentialFamily
-from tdt.distributions.multivariate_normal import FACTOR, half_log_det, solve_lower
-from tdt.distributions.utils import lazy_property
 
 __all__ = ["Wishart"]
 
 
-class Wishart(ExponentialFamily):
+class Wishart(ScaleTril, ExponentialFamily):
     """Sums of x xᵀ over `df` normal vectors of mean 0: symmetric matrices (…, n, n).
 
     Args:
@@ -50,13 +49,12 @@ class Wishart(ExponentialFamily):
         self, df: Tensor | float, covariance_matrix: Tensor | None = None, precision_matrix: Tensor | None = None,
         scale_tril: Tensor | None = None, validate_args: bool | None = None,
     ) -> None:  # fmt: skip
-        matrices = {
-            "covariance_matrix": covariance_matrix, "precision_matrix": precision_matrix, "scale_tril": scale_tril
-        }  # fmt: skip
-        given = [(name, matrix) for name, matrix in matrices.items() if matrix is not None]
-        if len(given) != 1:
-            raise AssertionError("Exactly one of covariance_matrix or precision_matrix or scale_tril may be specified.")
-        ((name, matrix),) = given
+        name, matrix = given_matrix(
+            AssertionError,
+            covariance_matrix=covariance_matrix,
+            precision_matrix=precision_matrix,
+            scale_tril=scale_tril,
+        )
         if matrix.ndim < 2:
             raise ValueError("scale_tril must be at least two-dimensional, with optional leading batch dimensions")
         degrees = df if isinstance(df, Tensor) else tdt.tensor(df, dtype=matrix.dtype, device=matrix.device)
@@ -70,23 +68,6 @@ class Wishart(ExponentialFamily):
         setattr(self, name, matrix.expand(*batch, -1, -1))
         super().__init__(batch, (n, n), validate_args)
         self._unbroadcasted_scale_tril = FACTOR[name](matrix)
-
-    @lazy_property
-    def scale_tril(self) -> Tensor:
-        return self._over_batch(self._unbroadcasted_scale_tril)
-
-    @lazy_property
-    def covariance_matrix(self) -> Tensor:
-        return self._over_batch(self._unbroadcasted_scale_tril @ self._unbroadcasted_scale_tril.mT)
-
-    @lazy_property
-    def precision_matrix(self) -> Tensor:
-        n, tril = self._event_shape[-1], self._unbroadcasted_scale_tril
-        inverse = solve_lower(tril, tdt.eye(n, dtype=tril.dtype, device=tril.device).expand(tril.shape))
-        return self._over_batch(inverse.mT @ inverse)
-
-    def _over_batch(self, matrix: Tensor) -> Tensor:
-        return matrix.expand(self._batch_shape + self._event_shape)
 
     @property
     def mean(self) -> Tensor:
