@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, TextIO
 
 from tdt.commands._output import say
+from tdt.train._printable import counted
 from tdt.train.events import EpochDone, Event, Notice, RunStarted, RunStopped, StepDone, TestDone, Validated
 
 
@@ -87,7 +88,7 @@ class Console:
         self._began = time.perf_counter()
         done = f", from step {event.step}" if event.resumed else ""
         length = (
-            "" if event.steps is None else f": {event.epochs} epoch{'s' * (event.epochs != 1)}, {event.steps:,} steps"
+            "" if event.steps is None else f": {counted(event.epochs or 0, 'epoch')}, {counted(event.steps, 'step')}"
         )
         self.write(f"{event.folder}{length}{done}")
 

@@ -20,6 +20,8 @@ LONGEST_CELL = 200  # characters
 
 def layers(parts: Parts) -> str:
     """A row per layer: output shape, parameters; of a sample multiply-adds and bytes of output; with totals."""
+    from tdt.train._printable import counted
+
     rows = [
         (
             row.name,
@@ -37,14 +39,16 @@ def layers(parts: Parts) -> str:
     rows.append(("total", "", "", *(f"{n:,}" for n in sums)))
     table = text(("layer", "", "output", "parameters", "multiply-adds", "bytes"), rows, right=(3, 4, 5), cut=1)
     frozen = f", {total - free:,} of them frozen" if free < total else ""
-    return f"{table}\n{total:,} parameters{frozen}, {size / 2**20:.2f} MiB; on {parts.device}"
+    return f"{table}\n{counted(total, 'parameter')}{frozen}, {size / 2**20:.2f} MiB; on {parts.device}"
 
 
 def steps(parts: Parts) -> str:
     """How much there is to train on."""
+    from tdt.train._printable import counted
+
     counts = ", ".join(f"{name} {count:,}" for name, count in parts.samples.items())
     whole = "" if parts.length.steps is None else f", {parts.length.steps:,} in all"
-    return f"samples: {counts}; {parts.length.steps_per_epoch:,} steps an epoch{whole}"
+    return f"samples: {counts}; {counted(parts.length.steps_per_epoch, 'step')} an epoch{whole}"
 
 
 def downloads(parts: Parts) -> list[str]:

@@ -75,15 +75,19 @@ def _read(what: str, overrides: list[str], root: Path) -> Draft:
 
 
 def _as_text(costs: Costs, steps: int) -> str:
+    from tdt.train._printable import counted
+
     how = (
         "measured on a batch made up of one sample"
         if costs.measured
         else f"computed: 3 forward passes at {costs.rate / 1e9:.1f} G multiply-adds a second"
     )
     rows = [(name, f"{size / 2**20:,.2f} MiB") for name, size in _memory(costs).items() if size]
-    epoch = f"epoch of {steps:,} step{'s' * (steps != 1)}", duration(steps * costs.seconds)
+    epoch = f"epoch of {counted(steps, 'step')}", duration(steps * costs.seconds)
     rows[:0] = [("step time", f"{costs.seconds * 1e3:,.2f} ms"), epoch]
-    return f"a training step of {costs.samples} samples, {how}\n" + text(("", ""), rows, right=(1,)).lstrip("\n")
+    return f"a training step of {counted(costs.samples, 'sample')}, {how}\n" + text(("", ""), rows, right=(1,)).lstrip(
+        "\n"
+    )
 
 
 def _memory(costs: Costs) -> dict[str, int]:

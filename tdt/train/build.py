@@ -22,6 +22,7 @@ from tdt.optim.lr_scheduler import ReduceLROnPlateau
 from tdt.optim.swa_utils import SWALR
 from tdt.train import registry
 from tdt.train._failures import REFUSALS, reason
+from tdt.train._printable import counted
 from tdt.train.average import Average
 from tdt.train.best import Patience, Scores
 from tdt.train.class_weights import balance_classes
@@ -309,7 +310,7 @@ def find_device(config: Config, errors: ConfigErrors) -> tdt.device:
         index = device.index or 0
         device = tdt.device("cuda", index)
         if index >= count:
-            errors.add("device", f"{config.device} is not there: {count} GPUs are visible; use cpu or auto")
+            errors.add("device", f"{config.device} is not there: {counted(count, 'GPU')} can be seen; use cpu or auto")
     return device
 
 
@@ -385,7 +386,9 @@ def _check_batches(config: Config, split: Split, model: nn.Module, rows: list[Ro
     """An epoch has a batch, else training would never end; and the last one is large enough for batch norms."""
     loader, samples = config.data.loader, len(split.dataset)
     if loader.drop_last and loader.batch_size > samples:
-        message = f"leaves no batch: {split.component} has {samples} samples, batch_size is {loader.batch_size}"
+        message = (
+            f"leaves no batch: {split.component} has {counted(samples, 'sample')}, batch_size is {loader.batch_size}"
+        )
         errors.add("data.loader.drop_last", message)
     if loader.batch_size != 1 and (loader.drop_last or samples % loader.batch_size != 1):
         return

@@ -13,6 +13,7 @@ import tdt
 from tdt.backends import kernels
 from tdt.train._environment import versions
 from tdt.train._failures import NonFiniteLoss, StepError, Stopped, reason
+from tdt.train._printable import counted
 from tdt.train._signals import StopRequest
 from tdt.train.build import Parts, build
 from tdt.train.checkpoint import CheckpointError, load_meta
@@ -338,7 +339,7 @@ def _check_longer(parts: Parts, done: int) -> None:
     """A run cannot end before where it stands."""
     steps = Length(parts.config.train, len(parts.loaders["train"])).steps
     if steps is not None and steps < done:
-        raise RunError(f"train: the run has done {done} steps, and would end after {steps}; give it more")
+        raise RunError(f"train: the run has done {counted(done, 'step')}, and would end after {steps}; give it more")
 
 
 def _obeying(stop: StopRequest, trainer: Trainer) -> Callable[[], None]:

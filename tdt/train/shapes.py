@@ -10,6 +10,7 @@ import tdt
 from tdt import Tensor, _about, nn
 from tdt._meta import meta, stand_in
 from tdt.train._failures import reason
+from tdt.train._printable import counted
 from tdt.train.config import Component, ConfigErrors
 from tdt.train.config.metrics import Measure
 from tdt.train.data import Split
@@ -183,7 +184,7 @@ def _check_tokens(dataset: Any, batch: Any, watch: _Watch, errors: ConfigErrors)
     tokens = len(dataset.classes) if hasattr(dataset, "decode") else 0
     for layer in watch.given(batch):
         if isinstance(layer, nn.Embedding) and layer.num_embeddings < tokens:
-            message = f"has {layer.num_embeddings} rows, but the text has {tokens} tokens"
+            message = f"has {counted(layer.num_embeddings, 'row')}, but the text has {counted(tokens, 'token')}"
             errors.add(watch.sources[layer], message, kind="shape")
 
 
@@ -231,8 +232,8 @@ def _check_classes(term: Term, given: Tensor, wanted: Any, split: Split, watch: 
     if term.target != "target" or not scores or classes <= given.shape[1]:
         return
     last = next((row for row in reversed(watch.rows) if row.parameters), watch.rows[-1])
-    count = f"{given.shape[1]} score{'' if given.shape[1] == 1 else 's'}"
-    message = f"{last.layer} gives {count}, but {split.component.name} has {classes} classes"
+    count = counted(given.shape[1], "score")
+    message = f"{last.layer} gives {count}, but {split.component.name} has {counted(classes, 'class', 'classes')}"
     part = next((part for module, part in watch.sources.items() if watch.names[module] == last.name), None)
     errors.add(part or "model", message, kind="shape")
 

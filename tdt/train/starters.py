@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from tdt.train._printable import printable
+from tdt.train._printable import counted, printable
 from tdt.train.config.find import SCHEMA, SCHEMA_LINE, bundled, bundled_folder
 from tdt.train.registry import nearest
 
@@ -76,7 +76,8 @@ def table(path: Path, file: Path, target: str | None = None) -> str:
         raise Unfit(f"{path} has no column {target!r}; {f'did you mean {near!r}?' if near else ', '.join(fields)}")
     missing = [int(line) for line, text in zip(lines, fields[target], strict=True) if is_missing(text)]
     if missing:
-        raise Unfit(f"{path}:{missing[0]}: {target}, the target, is missing in {len(missing)} rows; remove them")
+        where, which = f"{path}:{missing[0]}: {target}", "it" if len(missing) == 1 else "them"
+        raise Unfit(f"{where}, the target, is missing in {counted(len(missing), 'row')}; remove {which}")
     chosen = fit_target(target, fields[target], None, lines)
     told = {name: _column(texts, lines.tolist()) for name, texts in fields.items() if name != target}
     used = [name for name, (_, why) in told.items() if not why]
@@ -107,7 +108,7 @@ def table(path: Path, file: Path, target: str | None = None) -> str:
     }
     return _config(
         file,
-        [f"{path.name}: {n:,} rows", *rows, *_about_names(fields)],
+        [f"{path.name}: {counted(n, 'row')}", *rows, *_about_names(fields)],
         splits,
         [],
         n,
@@ -128,7 +129,8 @@ def images(folder: Path, file: Path) -> str:
         f"all {wide[0]} x {high[0]}" if alike else f"{wide[0]} to {wide[-1]} pixels wide, {high[0]} to {high[-1]} high"
     )
     counts = Counter(classes[label] for label in found["train"].targets)
-    report = [f"{folder.name}: {', '.join(f'{len(data):,} images in {name}' for name, data in found.items())}, {shown}"]
+    images = [f"{counted(len(data), 'image')} in {name}" for name, data in found.items()]
+    report = [f"{folder.name}: {', '.join(images)}, {shown}"]
     side = next((side for side in SIDES if side <= statistics.median(map(min, sizes))), SIDES[-1])
     resize = [] if alike and max(sizes[0]) <= SIDES[0] else [f'"Resize([{side}, {side}])"']
     blocks = [(3, 32), (32, 64), (64, 128)]

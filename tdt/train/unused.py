@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from tdt.optim.lr_scheduler import ReduceLROnPlateau
 from tdt.train import registry
+from tdt.train._printable import counted
 from tdt.train.config import ConfigErrors
 from tdt.train.config.errors import COMMAND_LINE
 from tdt.train.patterns import matching
@@ -61,7 +62,11 @@ def _check_options(parts: Parts, errors: ConfigErrors) -> None:
 def _check_accumulate(parts: Parts, errors: ConfigErrors) -> None:
     wanted, batches = parts.config.train.accumulate, parts.length.batches
     if wanted > batches:
-        errors.add("train.accumulate", f"a step is on {wanted} batches, but an epoch has {batches}", kind="unused")
+        errors.add(
+            "train.accumulate",
+            f"a step is on {counted(wanted, 'batch', 'batches')}, but an epoch has {batches}",
+            kind="unused",
+        )
 
 
 def _check_warmup(parts: Parts, steps: int, errors: ConfigErrors) -> None:
@@ -69,7 +74,9 @@ def _check_warmup(parts: Parts, steps: int, errors: ConfigErrors) -> None:
     if warmup is not None:
         needed = warmup.count * (parts.length.steps_per_epoch if warmup.unit == "epoch" else 1)
         if needed > steps:
-            message = f"the learning rate rises over {needed} steps, but the run has {steps}; it never gets there"
+            message = (
+                f"the learning rate rises over {counted(needed, 'step')}, but the run has {steps}; it never gets there"
+            )
             errors.add("train.warmup", message, kind="unused")
 
 
@@ -84,7 +91,8 @@ def _check_patience(parts: Parts, steps: int, errors: ConfigErrors) -> None:
     if stopping is not None:
         validations = _validations(parts, steps)
         if stopping.patience >= validations:
-            message = f"waits for {stopping.patience} validations that are no better, but the run has {validations}"
+            patience = counted(stopping.patience, "validation")
+            message = f"waits for {patience} without a better score, but the run has {validations}"
             errors.add("train.early_stopping", message, kind="unused")
 
 
@@ -93,8 +101,8 @@ def _check_scheduler(parts: Parts, steps: int, epochs: int, errors: ConfigErrors
     config, swa = parts.config.scheduler, parts.config.train.swa
     if config is None:
         return
-    count, unit = (steps, "steps") if config.interval == "step" else (epochs, "epochs")
-    if swa is not None and swa.lr is not None and swa.start == 0 and unit == "epochs":
+    count, unit = (steps, "step") if config.interval == "step" else (epochs, "epoch")
+    if swa is not None and swa.lr is not None and swa.start == 0 and unit == "epoch":
         _add(errors, config.component, "train.swa, with a learning rate of its own, begins with the first epoch")
     elif isinstance(parts.scheduler, ReduceLROnPlateau):
         scores = epochs if (config.monitor or "").startswith("train/") else _validations(parts, steps)
@@ -111,4 +119,4 @@ def _check_scheduler(parts: Parts, steps: int, epochs: int, errors: ConfigErrors
                 break
             scheduler.step()
         else:
-            _add(errors, config.component, f"in the run's {count} {unit} it changes no learning rate")
+            _add(errors, config.component, f"in the run's {counted(count, unit)} it changes no learning rate")

@@ -165,7 +165,7 @@ def test_images_of_several_sizes_are_resized(capsys):
     [
         (["digits-mpl"], "no template; did you mean 'digits-mlp'?"),
         (["data.csv", "--target", "prize"], "data.csv has no column 'prize'; did you mean 'price'?"),
-        (["data.csv", "--target", "length"], "data.csv:5: length, the target, is missing in 1 rows"),
+        (["data.csv", "--target", "length"], "data.csv:5: length, the target, is missing in 1 row; remove it"),
         (["data.csv", "--target", "same"], "same, the target, is '1' in every row"),
         (["one.csv"], "one.csv has one column, a; there is nothing to predict it from"),
         (["torn.csv"], "torn.csv: line 2: 1 fields, but the header names 2"),

@@ -92,7 +92,7 @@ def test_a_run_may_be_made_short_on_the_command_line_and_goes_on_as_it_began():
     config = loads(TEXT + "scheduler: StepLR(step_size=2)\n", "c.yaml", ["train.epochs=1"])
     short = loads(config.resolved(), "runs/c/1/config.yaml")
     assert build(short, splits=(), kept=True).length.epochs == 1
-    with pytest.raises(ConfigError, match="in the run's 1 epochs it changes no learning rate"):
+    with pytest.raises(ConfigError, match="in the run's 1 epoch it changes no learning rate"):
         build(short, splits=())
 
 

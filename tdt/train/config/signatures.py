@@ -17,6 +17,7 @@ import typing
 from typing import TYPE_CHECKING, Any, Literal
 
 from tdt import _about
+from tdt.train._printable import counted
 from tdt.train.config.errors import ConfigErrors
 from tdt.train.config.nodes import BROKEN, Call, Node, join
 from tdt.train.config.scalars import hint, spell
@@ -357,7 +358,7 @@ def _is_class_only(option: Any) -> bool:
 
 
 def _count(number: int, noun: str) -> str:
-    return f"{number or 'no'} {noun}{'' if number == 1 else 's'}"
+    return counted(number, noun) if number else f"no {noun}s"
 
 
 def _and(names: list[str]) -> str:
