@@ -39,7 +39,7 @@ def test_collectives_of_one_process(alone):
     assert objects == [{"a": 1}]
     distributed.barrier()
     assert (distributed.get_rank(), distributed.get_world_size(), distributed.get_backend()) == (0, 1, "gloo")
-    with pytest.raises(ValueError, match="gather_list must have one entry .* but has 2 entries"):
+    with pytest.raises(RuntimeError, match="gather_list must have one entry .* but has 2 entries"):
         distributed.gather(x, [x, x])
     with pytest.raises(ValueError, match="twice"):
         distributed.init_process_group("gloo")
@@ -60,6 +60,56 @@ def test_a_wrapped_module_learns_as_the_module(alone):
     assert list(wrapped.state_dict()) == ["module.weight", "module.bias"]
     with pytest.raises(RuntimeError, match="not needed when a module doesn't have any parameter"):
         nn.parallel.DistributedDataParallel(nn.ReLU())
+
+
+WRONG = """
+d.broadcast(x, 3); d.broadcast(x, -1); d.broadcast(x); d.broadcast([x], 0); d.broadcast(x, 0, group_src=0); d.reduce(x, 2)
+d.broadcast(x, "a"); d.reduce(x); d.all_reduce([x]); d.new_group([1]); d.new_group([0, 0]); d.new_group([0, 1])
+d.reduce_scatter(x, [x, x]); d.reduce_scatter(x, [t.ones(3)]); d.reduce_scatter(x, x); d.all_gather([t.ones(3)], x)
+d.all_gather([x, x], x); d.all_gather([], x); d.all_gather(x, x); d.all_gather([t.ones(2, dtype=t.int32)], x)
+d.all_gather_into_tensor(t.ones(3), x); d.gather(x, [t.ones(3)]); d.gather(x, None); d.gather(x, [x], dst=1)
+d.scatter(x, [t.ones(3)]); d.scatter(x, None); d.scatter(x, [x, x]); d.scatter(x, [x], src=4); d.all_to_all([x, x], [x])
+d.all_to_all([x], [t.ones(3)]); d.all_to_all_single(x, t.ones(3)); d.broadcast_object_list([1], 3); d.gather_object(1, None)
+"""
+
+
+def errors(t, d) -> list[tuple[str, str]]:
+    """The class of the error of each wrong call, in a group of one process."""
+    d.init_process_group("gloo", store=d.HashStore(), rank=0, world_size=1)
+    found, x = [], t.ones(2)
+    for call in WRONG.replace("\n", ";").split(";"):
+        if call.strip():
+            with pytest.raises(Exception) as caught:  # noqa: PT011 (compared below)
+                eval(call.strip(), {"t": t, "d": d, "x": x})
+            found.append((call, caught.type.__name__))
+    d.destroy_process_group()
+    return found
+
+
+def test_wrong_arguments_of_collectives_raise_pytorchs_classes_of_errors():
+    torch = require_torch()
+    assert errors(tdt, distributed) == errors(torch, torch.distributed)
+
+
+@pytest.mark.parametrize(
+    "backend, error",
+    [
+        ("nccl", RuntimeError),
+        ("cpu:gloo,cuda:nccl", RuntimeError),
+        ("mpi", RuntimeError),
+        ("xccl", RuntimeError),
+        ("ucc", AssertionError),
+        ("unheard", AssertionError),
+    ],
+)
+def test_backends_that_are_not_available_are_refused_with_pytorchs_errors(
+    backend, error, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("tdt.distributed._group.cuda_device_count", lambda: 0)
+    with pytest.raises(error, match="use the backend gloo"):
+        distributed.init_process_group(backend, rank=0, world_size=1)
+    assert distributed.is_gloo_available() and distributed.is_backend_available("GLOO")
+    assert not distributed.is_initialized()
 
 
 def test_a_sampler_asks_the_group(alone):

@@ -42,6 +42,7 @@ def monitored_barrier(group: Any = None, timeout: Any = None, wait_all_ranks: bo
 
 def all_reduce(tensor: Tensor, op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False) -> Work | None:
     """`tensor` becomes the sum (or what `op` says) over the processes: it stays."""
+    _check_tensor("tensor", tensor)
     return _done(async_op)
 
 
@@ -50,6 +51,8 @@ def reduce(
     group_dst: int | None = None,
 ) -> Work | None:  # fmt: skip
     """`all_reduce` for the process `dst`."""
+    _check_tensor("tensor", tensor)
+    _check_root("reduce", dst, group_dst)
     return _done(async_op)
 
 
@@ -57,22 +60,68 @@ def broadcast(
     tensor: Tensor, src: int | None = None, group: Any = None, async_op: bool = False, group_src: int | None = None
 ) -> Work | None:
     """`tensor` becomes that of the process `src`: it stays."""
+    _check_tensor("tensor", tensor)
+    _check_root("broadcast", src, group_src)
     return _done(async_op)
 
 
 def broadcast_object_list(object_list: list, src: int | None = None, *args: Any, **kwargs: Any) -> None:
     """The list becomes that of the process `src`: it stays."""
     default_group()
+    _check_root("broadcast", 0 if src is None and "group_src" not in kwargs else src, kwargs.get("group_src"))
+
+
+def _check_tensor(name: str, value: Any) -> None:
+    if not isinstance(value, Tensor):
+        raise TypeError(
+            f"Invalid function argument. Expected parameter `{name}` of type Tensor but got {type(value)} instead."
+        )
+
+
+def _check_root(collective: str, rank: int | None, group_rank: int | None) -> None:
+    """Raises ValueError unless one of the ranks is given, TypeError if it is no integer, RuntimeError if it is not 0."""
+    if rank is None and group_rank is None:
+        raise ValueError(f"{collective}: Must specify global_rank or group_rank")
+    if rank is not None and group_rank is not None:
+        raise ValueError(f"{collective}: Can't specify both group_rank and global_rank")
+    number = group_rank if rank is None else rank
+    if not isinstance(number, int):
+        raise TypeError(f"{collective}: a rank must be an integer, not {type(number).__name__}")
+    if number != 0:
+        raise RuntimeError(f"{collective}: invalid root rank: {number}; the group has one process, of rank 0")
+
+
+def _is_root(name: str, values: list | None, rank: int | None, group_rank: int | None) -> None:
+    """Raises ValueError if this process is given a list (`name`) for a root that it is not."""
+    number = (group_rank or 0) if rank is None else rank
+    if number != get_rank() and values is not None:
+        raise ValueError(
+            f"Argument {name} must NOT be specified on a rank that is not the root: rank 0, root {number}."
+        )
+    _check_root(name, number, None)
+
+
+def _same(work: Work | None, target: Tensor, source: Tensor) -> Work | None:
+    """`_copied` of tensors that must agree. Raises ValueError for another dtype, RuntimeError for another shape."""
+    _check_tensor("tensor", source)
+    _check_tensor("tensor", target)
+    if target.dtype is not source.dtype:
+        raise ValueError(f"Invalid usage of tensors with different dtypes: found {target.dtype} and {source.dtype}")
+    if target.shape != source.shape:
+        raise RuntimeError(f"invalid tensor size: expected {tuple(source.shape)}, got {tuple(target.shape)}")
+    return _copied(work, target, source)
 
 
 def _copied(work: Work | None, target: Tensor, source: Tensor) -> Work | None:
+    _check_tensor("input", source)
+    _check_tensor("output", target)
     target.detach().copy_(source.detach().reshape(target.shape))
     return work
 
 
 def all_gather(tensor_list: list[Tensor], tensor: Tensor, group: Any = None, async_op: bool = False) -> Work | None:
     """The tensors of all processes, into the list's."""
-    return _copied(_done(async_op), _only("tensor_list", tensor_list), tensor)
+    return _same(_done(async_op), _only("tensor_list", tensor_list), tensor)
 
 
 def all_gather_into_tensor(
@@ -87,7 +136,8 @@ def gather(
     async_op: bool = False, group_dst: int | None = None,
 ) -> Work | None:  # fmt: skip
     """`all_gather` for the process `dst`."""
-    return _copied(_done(async_op), _only("gather_list", gather_list), tensor)
+    _is_root("gather_list", gather_list, dst, group_dst)
+    return _same(_done(async_op), _only("gather_list", gather_list), tensor)
 
 
 def scatter(
@@ -95,14 +145,15 @@ def scatter(
     async_op: bool = False, group_src: int | None = None,
 ) -> Work | None:  # fmt: skip
     """The tensors of a list on the process `src`, one for each process."""
-    return _copied(_done(async_op), tensor, _only("scatter_list", scatter_list))
+    _is_root("scatter_list", scatter_list, src, group_src)
+    return _same(_done(async_op), tensor, _only("scatter_list", scatter_list))
 
 
 def reduce_scatter(
     output: Tensor, input_list: list[Tensor], op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False
 ) -> Work | None:
     """The sums over the processes of a list's tensors, one for each process."""
-    return _copied(_done(async_op), output, _only("input_list", input_list))
+    return _same(_done(async_op), output, _only("input_list", input_list))
 
 
 def reduce_scatter_tensor(
@@ -117,7 +168,7 @@ def all_to_all(
 ) -> Work | None:
     """A tensor from each process to each."""
     outputs, inputs = _only("output_tensor_list", output_tensor_list), _only("input_tensor_list", input_tensor_list)
-    return _copied(_done(async_op), outputs, inputs)
+    return _same(_done(async_op), outputs, inputs)
 
 
 def all_gather_object(object_list: list, obj: Any, group: Any = None) -> None:
@@ -132,15 +183,24 @@ def gather_object(
 ) -> None:  # fmt: skip
     """`all_gather_object` for the process `dst`."""
     default_group()
+    _is_root("object_gather_list", object_gather_list, dst, kwargs.get("group_dst"))
     _only("object_gather_list", object_gather_list)
     object_gather_list[0] = obj  # type: ignore[index]
 
 
 def _only(name: str, values: list | None) -> Any:
-    """The one entry of a list that has one for each process."""
-    if values is None or len(values) != 1:
-        got = "None" if values is None else f"{len(values)} entries"
-        raise ValueError(f"{name} must have one entry for each of the 1 processes, but has {got}")
+    """The one entry of a list that has one for each process.
+
+    Raises ValueError for None, TypeError for what is no list, RuntimeError for another number of entries.
+    """
+    if values is None:
+        raise ValueError(f"Argument {name} must be specified on the root, which is this process.")
+    if not isinstance(values, list | tuple):
+        raise TypeError(
+            f"Invalid function argument. Expected parameter `{name}` of type list but got {type(values)} instead."
+        )
+    if len(values) != 1:
+        raise RuntimeError(f"{name} must have one entry for each of the 1 processes, but has {len(values)} entries")
     return values[0]
 
 

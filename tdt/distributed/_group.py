@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any, ClassVar
 
+from tdt._backend import cuda_device_count
 from tdt.distributed._store import HashStore, PrefixStore, Store
 from tdt.distributed.constants import default_pg_timeout
 
@@ -126,11 +127,21 @@ def is_initialized() -> bool:
 
 
 def is_nccl_available() -> bool:
+    """Whether `init_process_group` takes the backend "nccl": where there is a GPU."""
+    return cuda_device_count() > 0
+
+
+def is_gloo_available() -> bool:
+    """Whether `init_process_group` takes the backend "gloo": yes, for the group of one process that there is."""
+    return True
+
+
+def is_mpi_available() -> bool:
     """Whether there is this backend: no."""
     return False
 
 
-is_mpi_available = is_gloo_available = is_ucc_available = is_xccl_available = is_nccl_available
+is_ucc_available = is_xccl_available = is_mpi_available
 
 
 def is_torchelastic_launched() -> bool:
@@ -139,8 +150,21 @@ def is_torchelastic_launched() -> bool:
 
 
 def is_backend_available(backend: str) -> bool:
-    """Whether there is this backend: no, a group of one process needs none."""
-    return False
+    """Whether `init_process_group` takes this backend: "gloo", and "nccl" where there is a GPU."""
+    return backend.lower() == "gloo" or (backend.lower() == "nccl" and is_nccl_available())
+
+
+def _check_backend(backend: str) -> None:
+    """Raises RuntimeError for a backend that is not available, AssertionError for an unknown one."""
+    for part in backend.split(","):
+        name = part.rpartition(":")[2]
+        if name in ("nccl", "mpi", "xccl") and not is_backend_available(name):
+            raise RuntimeError(
+                f"Distributed package doesn't have {name.upper()} built in"
+                + (": CuPy sees no GPU; use the backend gloo" if name == "nccl" else "; use the backend gloo")
+            )
+        if name != "undefined" and not is_backend_available(name):
+            raise AssertionError(f"Unknown c10d backend type {name.upper()}; use the backend gloo")
 
 
 def get_default_backend_for_device(device: Any) -> str:
@@ -159,11 +183,12 @@ def init_process_group(
     """Make the group of this process alone.
 
     Args:
-        backend: any name; it is what `get_backend` returns.
+        backend: "gloo", or "nccl" where there is a GPU, or both ("cpu:gloo,cuda:nccl"); what `get_backend` returns.
         world_size, rank: by default those in the environment (WORLD_SIZE, RANK), else 1 and 0.
         store: kept for `ProcessGroup.get_group_store`; by default one in memory.
     Raises:
         NotImplementedError: more than one process.
+        RuntimeError: a backend that is not available. AssertionError: an unknown one.
         ValueError: a second group, or another rank than 0.
     """
     if is_initialized():
@@ -177,6 +202,7 @@ def init_process_group(
         )
     if number != 0:
         raise ValueError(f"init_process_group: rank must be 0 in a group of one, but is {number}")
+    _check_backend(Backend(backend or "gloo"))
     kept = PrefixStore("default_pg", HashStore() if store is None else store)
     _Named._world = _made(kept, backend or "gloo", timeout or default_pg_timeout)
 
@@ -265,6 +291,10 @@ def new_group(
     """
     world = default_group()
     members = [0] if ranks is None else list(ranks)
+    if len(members) > 1 and len(set(members)) == len(members):
+        raise ValueError(
+            f"the new group's world size must be 1 at most, that of init_process_group, got ranks {members}"
+        )
     if len(set(members)) != len(members):
         raise ValueError(f"ranks list must not contain duplicate entries, got {members}")
     for rank in members:
