@@ -1,7 +1,8 @@
 """Fixtures for every test, and the suite's time budget.
 
-A group's time is the wall time of its tests' set-up, call and tear-down, meant for 2 cores. A group over its budget, or
-a whole run over TOTAL, fails: a suite that takes longer than a coffee is not run. `pytest --no-budget` only prints.
+A group's time is the wall time of its tests' set-up, call and tear-down, on 2 cores; where several processes share the
+tests (`pytest -n 2`), that time divided by their number. A group over its budget, or a whole run over TOTAL, fails: a
+suite that takes longer than a coffee is not run. `pytest --no-budget` only prints.
 """
 
 from __future__ import annotations
@@ -57,9 +58,10 @@ def group_of(path: Path) -> str:
 class TimeBudget:
     """Adds up each group's seconds, prints them against the budget, and fails a run that exceeds it."""
 
-    def __init__(self, root: Path, enforce: bool) -> None:
+    def __init__(self, root: Path, enforce: bool, processes: int) -> None:
         self.root = root
         self.enforce = enforce
+        self.processes = processes
         self.start = time.perf_counter()
         self.seconds: dict[str, float] = defaultdict(float)
         self.group: dict[str, str] = {}
@@ -67,6 +69,7 @@ class TimeBudget:
     def pytest_itemcollected(self, item: pytest.Item) -> None:
         mark = item.get_closest_marker("budget")
         self.group[item.nodeid] = mark.args[0] if mark else group_of(item.path.relative_to(self.root))
+        item.user_properties.append(("budget group", self.group[item.nodeid]))  # for the process that collects nothing
 
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
         if wanted := config.getoption("--group"):
@@ -74,9 +77,7 @@ class TimeBudget:
             items[:] = [item for item in items if self.group[item.nodeid] == wanted]
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        where = Path(report.nodeid.partition("::")[0])  # only processes that collect know the group by its marks
-        group = self.group.get(report.nodeid) or group_of(where.relative_to(self.root.name))
-        self.seconds[group] += report.duration
+        self.seconds[dict(report.user_properties)["budget group"]] += report.duration / self.processes
 
     def over(self) -> list[str]:
         """The groups, and "all", that took longer than they may."""
@@ -104,7 +105,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     enforce = not config.getoption("--no-budget")
-    config.pluginmanager.register(TimeBudget(Path(__file__).parent, enforce), "tdt-time-budget")
+    processes = config.getoption("numprocesses", None) or 1  # -n, of pytest-xdist
+    config.pluginmanager.register(TimeBudget(Path(__file__).parent, enforce, processes), "tdt-time-budget")
 
 
 def devices() -> list[str]:
