@@ -115,6 +115,12 @@ def test_what_needs_a_compiler_or_the_network_is_refused_with_the_reason(call, n
         call()
 
 
+@pytest.mark.parametrize("name", ["save", "code", "graph"])
+def test_a_scripted_module_says_why_it_has_no_compiled_form(name):
+    with pytest.raises(AttributeError, match=rf"'Gate' object has no attribute '{name}'; tdt compiles no .*state_dict"):
+        getattr(tdt.jit.script(Gate()), name)
+
+
 def test_the_compilers_marks_change_nothing():
     def function():
         return 1

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+# Attributes of what `torch.jit.script` returns in PyTorch, and why a module here has none of them.
+NOT_COMPILED = dict.fromkeys(
+    ("code", "graph", "save"), "; tdt compiles no modules (TorchScript): save its state_dict()"
+)
+
 
 class Lookup:
     """The part of Module that finds what is below it by name."""

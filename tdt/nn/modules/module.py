@@ -21,7 +21,7 @@ from tdt.nn.modules._hooks import (  # noqa: F401  (PyTorch has them here)
     register_module_parameter_registration_hook,
     registered,
 )
-from tdt.nn.modules._lookup import Lookup
+from tdt.nn.modules._lookup import NOT_COMPILED, Lookup
 from tdt.nn.modules._state import _EXTRA_STATE_KEY_SUFFIX, StateDict, _IncompatibleKeys  # noqa: F401
 from tdt.nn.parameter import Buffer, Parameter
 
@@ -123,7 +123,7 @@ class Module(Lookup, Hooked, StateDict, Convertible):
         for kind in ("_parameters", "_buffers", "_modules"):
             if kind in own and name in own[kind]:
                 return own[kind][name]
-        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'{NOT_COMPILED.get(name, '')}")
 
     def __setattr__(self, name: str, value: Any) -> None:
         own = self.__dict__
