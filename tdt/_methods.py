@@ -22,6 +22,7 @@ from tdt._ops import (
     lu,
     matrix_functions,
     memory,
+    nonzero,
     order,
     pick,
     piecewise,
@@ -68,10 +69,10 @@ METHODS: dict[Any, str] = {
         xlogy""",
     special: "i0 igamma igammac mvlgamma",
     reduce: """
-        all amax amin aminmax any argmax argmin count_nonzero hash_tensor logsumexp max mean min nanmean nansum prod std sum
+        all amax amin aminmax any argmax argmin count_nonzero hash_tensor logsumexp mean nanmean nansum prod std sum
         var""",
     order: """
-        argsort cummax cummin cumprod cumsum diff kthvalue logcumsumexp median mode msort nanmedian sort topk unique
+        argsort cummax cummin cumprod cumsum diff kthvalue logcumsumexp max median min mode msort nanmedian sort topk unique
         unique_consecutive""",
     shape: """
         adjoint broadcast_to diagonal expand flatten moveaxis movedim narrow ravel select squeeze swapaxes swapdims t
@@ -83,7 +84,8 @@ METHODS: dict[Any, str] = {
         unsafe_split_with_sizes vsplit""",
     join: "diag diag_embed diagflat fliplr flipud repeat repeat_interleave roll rot90 tril triu",
     memory: "clone contiguous copy_ cpu cuda fill_ is_contiguous to type_as zero_",
-    index: "argwhere fill_diagonal_ index_put index_put_ nonzero nonzero_static",
+    index: "fill_diagonal_ index_put index_put_",
+    nonzero: "argwhere nonzero nonzero_static",
     pick: """
         index_add index_copy index_fill index_reduce index_select masked_scatter masked_select put take take_along_dim""",
     counting: "bincount histc histogram",
@@ -272,6 +274,12 @@ def _cast(name: str, dtype: _dtype.dtype) -> Callable[..., Tensor]:
     return _called(function, name)
 
 
+def _shown(self: Tensor) -> str:
+    from tdt._repr import tensor_repr  # only where something is printed
+
+    return tensor_repr(self)
+
+
 def _iter(self: Tensor) -> Iterator[Tensor]:
     if not self.ndim:
         raise TypeError("iteration over a 0-d tensor")
@@ -431,7 +439,7 @@ def bind() -> None:
     Tensor.__matmul__, Tensor.__rmatmul__ = linalg.matmul, _rmatmul
     Tensor.__getitem__, Tensor.__setitem__ = index.getitem, index.setitem
     Tensor.__delitem__ = _delitem
-    Tensor.__iter__, Tensor.__contains__ = _iter, _contains
+    Tensor.__iter__, Tensor.__contains__, Tensor.__repr__ = _iter, _contains, _shown
     Tensor.type = memory.type_
     _absent.put_on(Tensor)
     Tensor.clamp_min_ = lambda self, min: clamp_(self, min, None)

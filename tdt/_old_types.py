@@ -169,3 +169,4 @@ def typename(obj: Any) -> str:
 
 
 setattr(Tensor, new.__name__, new)
+Tensor._fill = staticmethod(fill)

@@ -72,6 +72,7 @@ from tdt._ops.low_rank import *
 from tdt._ops.lu import *
 from tdt._ops.matrix_functions import *
 from tdt._ops.memory import *
+from tdt._ops.nonzero import *
 from tdt._ops.norm_by_position import *
 from tdt._ops.order import *
 from tdt._ops.pad import *

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from tdt import _backend, _dtype
-from tdt._device import device
+from tdt._device import as_device, device
 from tdt._size import Size
 
 LEAF = ("leaf", 0)  # the edge of a tensor that wants a gradient and was not computed
@@ -59,6 +60,7 @@ class Tensor:
     _post_hooks: dict | None = None
     _node_hooks: Any = None
     _retains = False
+    _fill: Callable[..., None]  # what the old constructor does with its arguments: `_old_types.fill`
     __array_priority__ = 1000  # NumPy arrays leave `array + tensor` to us
     __hash__ = object.__hash__
 
@@ -67,12 +69,9 @@ class Tensor:
         made = object.__new__(cls)
         made._a, made._st, made._edge, made._view, made._grad = _EMPTY, Storage(), None, None, None
         if args or dtype or device is not None or _dtype.get_default_dtype() is not _dtype.float32:
-            from tdt._device import as_device
-            from tdt._old_types import fill
-
             first = args[0] if len(args) == 1 else None
             kind = first.dtype if isinstance(first, Tensor) else _dtype.as_dtype(dtype or _dtype.get_default_dtype())
-            fill(made, args, kind, as_device(device))
+            cls._fill(made, args, kind, as_device(device))
         return made
 
     @property
@@ -158,11 +157,6 @@ class Tensor:
     def is_signed(self) -> bool:
         """Whether the elements can be negative."""
         return self.dtype.is_signed
-
-    def __repr__(self) -> str:
-        from tdt._repr import tensor_repr
-
-        return tensor_repr(self)
 
 
 _EMPTY = np.empty(0, np.float32)

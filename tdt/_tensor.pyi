@@ -1,9 +1,10 @@
 # Made by scripts/make_stub.py; a test compares.
 import builtins
+from collections.abc import Callable
 from typing import Any
 import numpy as np
 from tdt import _backend, _dtype
-from tdt._device import device
+from tdt._device import as_device, device
 from tdt._size import Size
 LEAF: Any
 class Storage:
@@ -25,6 +26,7 @@ class Tensor:
     _post_hooks: dict | None = None
     _node_hooks: Any = None
     _retains = False
+    _fill: Callable[..., None]
     __array_priority__ = 1000
     __hash__ = object.__hash__
 
@@ -73,8 +75,6 @@ class Tensor:
     def is_complex(self) -> builtins.bool: ...
 
     def is_signed(self) -> builtins.bool: ...
-
-    def __repr__(self) -> str: ...
     @property
     def H(self) -> Any: ...
     @property

@@ -13,7 +13,7 @@ import sys
 import time
 
 from tdt import _kernels
-from tdt._kernels import _cache
+from tdt._kernels import _cache, _jit
 
 MAKES = ("pool_cpu._backward", "_layout._transpose", "optim_cpu._sgd_momentum")
 LOOK = 0.005  # seconds between looks for a kernel that is being made
@@ -40,6 +40,7 @@ def begin() -> None:
         if not whole.issuperset(MAKES):
             _process = subprocess.Popen(command, stdin=quiet, stdout=quiet, stderr=quiet)
             atexit.register(_end, _process)
+            _jit.wait_for = made
     except OSError:  # no memory for a process, or the folder is gone: each kernel is compiled when it is called
         return
 

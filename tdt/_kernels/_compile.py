@@ -14,14 +14,14 @@ from numba.core import compiler, cpu_options, types
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import cpu_target
 
-from tdt._kernels._jit import ENTRY, RELEASE, Intrinsic, Kernel
+from tdt._kernels._compilable import ENTRY, RELEASE, Compilable, Intrinsic
 
 # Not `True`: nnan and ninf would delete every check for a non-finite value.
 OPTIONS: dict[str, Any] = {"error_model": "numpy", "fastmath": {"reassoc", "contract", "nsz", "arcp"}}
 
 
 @global_compiler_lock
-def compiled(kernel: Kernel, key: tuple) -> bytes:
+def compiled(kernel: Compilable, key: tuple) -> bytes:
     """Object code of `kernel` for a range and the arguments of `key`. RuntimeError if it needs Numba at run time."""
     flags: Any = compiler.Flags()
     flags.no_compile = flags.no_cpython_wrapper = flags.no_cfunc_wrapper = True
@@ -84,11 +84,11 @@ def _resolved(function: FunctionType) -> FunctionType:
 
 
 def _for_numba(value: Any) -> Any:
-    return _helper(value) if isinstance(value, Kernel | Intrinsic) else value
+    return _helper(value) if isinstance(value, Compilable) else value
 
 
 @functools.cache
-def _helper(value: Kernel | Intrinsic) -> Any:
+def _helper(value: Compilable) -> Any:
     """Numba's form of a helper; one for all kernels that use it, so that it is typed and compiled once."""
     if isinstance(value, Intrinsic):
         return numba.extending.intrinsic(value.function)
@@ -96,7 +96,7 @@ def _helper(value: Kernel | Intrinsic) -> Any:
     return numba.njit(**inside, **OPTIONS)(_resolved(value.function))
 
 
-def _check_stands_alone(kernel: Kernel, library: Any) -> None:
+def _check_stands_alone(kernel: Compilable, library: Any) -> None:
     """Every symbol that the code refers to must be the C library's, since Numba's are not there when it is loaded."""
     process = ctypes.CDLL(None)
     functions = library._final_module.functions

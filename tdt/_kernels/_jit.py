@@ -23,16 +23,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-# What Numba's code calls when the last reference to an array's owner goes. Our arrays come without an owner, so it is
-# never reached, but it has to be linked to something where Numba has not been imported.
-RELEASE = "NRT_MemInfo_call_dtor"
-
-# The symbol that every kernel's object code offers: see `_compile._add_entry`.
-ENTRY = "tdt_kernel"
+from tdt._kernels._compilable import ENTRY, RELEASE, Compilable, Intrinsic
 
 LETTERS = {int: "q", float: "d", bool: "?7x"}  # one word each, for `struct`
 
 _loading = threading.RLock()
+
+# Set where a second process compiles kernels (`_ahead`): returns the object code of one, once it is there, or None.
+wait_for: Callable[[str, str], bytes | None] | None = None
 
 
 def _after_fork() -> None:
@@ -62,7 +60,7 @@ class Entry(NamedTuple):
     pack: Callable[..., bytes]
 
 
-class Kernel:
+class Kernel(Compilable):
     """A function `(first, last, *args)` that is compiled, or loaded, once for each combination of argument types."""
 
     def __init__(self, function: FunctionType):
@@ -104,10 +102,8 @@ class Kernel:
             if key not in self._loaded:
                 name = _file_name(self, key)
                 code = _cache.load(name)
-                if code is None:
-                    from tdt._kernels import _ahead
-
-                    code = _ahead.made(self.label, name)
+                if code is None and wait_for is not None:
+                    code = wait_for(self.label, name)
                 if code is None:
                     from tdt._kernels._compile import compiled  # imports Numba
 
@@ -115,13 +111,6 @@ class Kernel:
                     _cache.keep(name, code)
                 self._loaded[key] = _linked(code, key)
             return self._loaded[key]
-
-
-class Intrinsic:
-    """A function that emits LLVM instructions: Numba's `intrinsic`, made only when a kernel that uses it is compiled."""
-
-    def __init__(self, function: FunctionType):
-        self.function = function
 
 
 def jit(function: Any) -> Any:

@@ -12,7 +12,7 @@ from tdt._calls import fronts
 from tdt._dtype import FLOATING, INT, SCALAR_NAMES
 from tdt._ops._common import store_into
 from tdt._ops.elementwise._front import refuse_out, tensor_argument
-from tdt._ops.order import return_type
+from tdt._return_types import return_type
 from tdt._tensor import Tensor
 from tdt.autograd._op import finish, op
 

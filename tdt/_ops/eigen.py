@@ -11,8 +11,8 @@ from tdt._dtype import LAPACK
 from tdt._node_names import shown_as
 from tdt._ops._common import with_out
 from tdt._ops._matrices import by_columns, check_matrix, converging
-from tdt._ops.order import return_type
 from tdt._ops.solve import _solve
+from tdt._return_types import return_type
 from tdt._tensor import Tensor
 from tdt.autograd._op import op
 

@@ -15,8 +15,8 @@ from tdt._backend.layout import in_order
 from tdt._backend.scatter import add_at
 from tdt._calls import fronts
 from tdt._float8 import astype
-from tdt._ops.elementwise._front import refuse_out, tensor_argument
 from tdt._ops.elementwise.select import _copy, _fill
+from tdt._ops.nonzero import nonzero
 from tdt._ops.shape import ALL_OF, expand, slice_view
 from tdt._overlap import SHARED, follow
 from tdt._tensor import Tensor, wrap
@@ -24,7 +24,7 @@ from tdt.autograd._inplace import check_writable, write
 from tdt.autograd._mode import state
 from tdt.autograd._op import apply, op, unary
 
-__all__ = ["argwhere", "index_put", "nonzero", "nonzero_static"]
+__all__ = ["index_put"]
 
 BASIC = (int, slice, type(None), type(...))
 PLAIN = {int, type(None)}
@@ -413,66 +413,6 @@ def index_put_(input: Tensor, indices: Sequence[Tensor | None], values: Tensor, 
         raise RuntimeError(SHARED)
     tensors, dims, values = _put_operands(input, indices, values)
     return _index_put.inplace(input, values, *tensors, dims=dims, accumulate=accumulate)
-
-
-@op(data_dependent=True)
-def _nonzero(xp: ModuleType, x: Any) -> Any:
-    if not x.ndim:
-        return xp.zeros((int(x != 0), 0), "int64")
-    return xp.stack(xp.nonzero(x), 0).T
-
-
-def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False) -> Any:
-    """Where elements are not 0: a row of indices for each, or with as_tuple a tensor of indices per dimension.
-
-    >>> import tdt
-    >>> tdt.nonzero(tdt.tensor([0, 5, 6]))
-    tensor([[1],
-            [2]])
-    """
-    tensor_argument("nonzero", input)
-    if out is not None:
-        tensor_argument("nonzero", out, "out")
-        if as_tuple:
-            raise RuntimeError("nonzero does not support the out kwarg when as_tuple is True")
-        refuse_out(out, _dtype.int64)
-        return _nonzero.into(out, input)
-    found = _nonzero(input if input.ndim or not as_tuple else input.reshape(1))
-    return (
-        tuple(
-            [wrap(column) for column in np.ascontiguousarray(found._a.T)]
-            if isinstance(found._a, np.ndarray)
-            else list(found.t())
-        )
-        if as_tuple
-        else found
-    )
-
-
-def argwhere(input: Tensor) -> Tensor:
-    """Where elements are not 0: a row of indices for each.
-
-    >>> import tdt
-    >>> tdt.argwhere(tdt.tensor([0, 5]))
-    tensor([[1]])
-    """
-    return nonzero(input)
-
-
-def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
-    """The first `size` rows of `nonzero`, and rows of fill_value where there are fewer.
-
-    >>> import tdt
-    >>> tdt.nonzero_static(tdt.tensor([0, 5]), size=2)
-    tensor([[ 1],
-            [-1]])
-    """
-    if size < 0:
-        raise RuntimeError(f"nonzero_static: 'size' must be an non-negative integer, but got {size}")
-    found = nonzero(input)[:size]
-    rows = found.new_full((size, input.ndim), fill_value)
-    rows[: len(found)] = found
-    return rows
 
 
 def fill_diagonal_(input: Tensor, fill_value: Any, wrap: bool = False) -> Tensor:

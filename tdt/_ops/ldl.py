@@ -11,7 +11,7 @@ from tdt import _dtype
 from tdt._dtype import LAPACK
 from tdt._ops._common import with_out
 from tdt._ops._matrices import check_info, check_matrix, check_system, columns, each, lapack, no_derivative
-from tdt._ops.order import return_type
+from tdt._return_types import return_type
 from tdt._tensor import Tensor
 from tdt.autograd._op import op
 

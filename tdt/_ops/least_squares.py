@@ -26,8 +26,8 @@ from tdt._ops._matrices import (
 from tdt._ops.decompositions import svdvals
 from tdt._ops.eigen import eigvalsh
 from tdt._ops.matrix_norms import matrix_norm
-from tdt._ops.order import return_type
 from tdt._ops.solve import _inv
+from tdt._return_types import return_type
 from tdt._tensor import Tensor
 from tdt.autograd._op import op
 

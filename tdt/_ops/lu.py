@@ -25,9 +25,9 @@ from tdt._ops._matrices import (
     scipy_linalg,
 )
 from tdt._ops.join import cat
-from tdt._ops.order import return_type
 from tdt._ops.pick import take_along_dim
 from tdt._ops.triangular import _solve_triangular, triangular_right
+from tdt._return_types import return_type
 from tdt._tensor import Tensor
 from tdt.autograd._op import op
 

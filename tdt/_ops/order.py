@@ -2,50 +2,30 @@
 
 from __future__ import annotations
 
-import functools
+import builtins
 import math
-from collections import namedtuple
 from types import ModuleType
 from typing import Any
 
-from tdt import _about, _dtype
+from tdt import _dtype
 from tdt._backend.scatter import accumulate
 from tdt._calls import fronts
 from tdt._dtype import FLOAT, FLOATING_AND_COMPLEX, NUMBERS, REAL, REAL_NUMBERS
+from tdt._node_names import label
 from tdt._ops._common import check_out_dtype, keep, store_into, wrap_dim
-from tdt._ops.elementwise._front import named, refuse_out, tensor_argument
+from tdt._ops.elementwise._front import check_operands, named, refuse_out, tensor_argument
+from tdt._ops.elementwise.arithmetic import maximum, minimum
 from tdt._ops.elementwise.select import _logaddexp
-from tdt._ops.reduce import refuse_empty
+from tdt._ops.reduce import _amax, _amin, refuse_empty
 from tdt._overlap import refuse_shared
+from tdt._return_types import return_type
 from tdt._tensor import Tensor
 from tdt.autograd._op import finish, op
 
 __all__ = [
-    "argsort", "cummax", "cummin", "cumprod", "cumsum", "diff", "kthvalue", "logcumsumexp", "median", "mode", "msort",
-    "nanmedian", "sort", "topk", "unique", "unique_consecutive",
+    "argsort", "cummax", "cummin", "cumprod", "cumsum", "diff", "kthvalue", "logcumsumexp", "max", "median", "min", "mode",
+    "msort", "nanmedian", "sort", "topk", "unique", "unique_consecutive",
 ]  # fmt: skip
-
-
-def return_type(name: str, fields: tuple[str, ...] = ("values", "indices")) -> Any:
-    """The named tuple of an op with several outputs, e.g. `.values` and `.indices`."""
-    return _class_of(name, fields)
-
-
-@functools.cache
-def _class_of(name: str, fields: tuple[str, ...]) -> Any:
-    def shown(self: Any) -> str:
-        parts = ",\n".join(f"{field}={value!r}" for field, value in zip(fields, self, strict=True))
-        return f"{_about.prefix}.return_types.{name}(\n{parts})"
-
-    made: Any = namedtuple(name, fields)
-    made.__module__, made.__repr__ = f"{_about.prefix}.return_types", shown
-    made.__reduce__ = lambda self: (_named, (name, fields, tuple(self)))  # the class stands in no module
-    return made
-
-
-def _named(name: str, fields: tuple[str, ...], values: tuple) -> Any:
-    """What a pickle of a named tuple calls."""
-    return _class_of(name, fields)(*values)
 
 
 def _pair(name: str, record: Any, out: Any, x: Tensor, **statics: Any) -> Any:
@@ -117,6 +97,34 @@ def min_dim(input: Tensor, dim: int, keepdim: bool = False, *, out: Any = None) 
     refuse_empty("min", input, (d,))
     _same_values(out, input)
     return _pair("min", _min_dim, out, input, dim=d, keepdim=keepdim)
+
+
+def _of_max(name: str, whole: Any, along: Any, of_two: Any) -> Any:
+    def function(
+        input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Tensor | None = None, out: Any = None
+    ) -> Any:
+        check_operands(name, input, dim if other is None else other)
+        other = dim if isinstance(dim, Tensor) and not keepdim else other
+        if other is not None:
+            return of_two(input, other, out=out)
+        if dim is not None:
+            return along(input, dim, keepdim, out=out)
+        refuse_empty(name, input, None)
+        return label(finish(whole, out, input), f"{name.capitalize()}Backward1")
+
+    most = "largest" if name == "max" else "smallest"
+    doc = f"""The {most} element: `{name}(x)`.
+
+    `{name}(x, dim)`: (values, indices) along dim. `{name}(x, other)`: the {most} of each pair.
+
+    >>> import tdt
+    >>> tdt.{name}(tdt.tensor([1, 5, 3]))
+    tensor({5 if name == "max" else 1})
+    """
+    return named(function, name, doc)
+
+
+max, min = _of_max("max", _amax, max_dim, maximum), _of_max("min", _amin, min_dim, minimum)
 
 
 def _median_place(xp: ModuleType, x: Any, dim: int) -> Any:
@@ -455,7 +463,7 @@ def diff(
     d = wrap_dim(dim, input.ndim)
     parts = [x for x in (prepend, input, append) if x is not None]
     x = cat(parts, d) if n and len(parts) > 1 else input
-    for _ in range(min(n, x.shape[d])):
+    for _ in range(builtins.min(n, x.shape[d])):
         length = x.shape[d]
         a, b = x.narrow(d, 1, length - 1), x.narrow(d, 0, length - 1)
         x = a.logical_xor(b) if x.dtype is _dtype.bool else a - b
@@ -503,8 +511,8 @@ def unique(
 @op(dtypes=REAL, data_dependent=True, outputs=("values", "inverse", "counts"))
 def _unique_consecutive(xp: ModuleType, x: Any, *, dim: int | None = None) -> Any:
     rows = x.reshape(-1) if dim is None else xp.moveaxis(x, dim, 0)
-    new = (rows[1:] != rows[:-1]).reshape(max(len(rows) - 1, 0), math.prod(rows.shape[1:])).any(1)
-    first = xp.concatenate([xp.ones(min(len(rows), 1), bool), new])
+    new = (rows[1:] != rows[:-1]).reshape(builtins.max(len(rows) - 1, 0), math.prod(rows.shape[1:])).any(1)
+    first = xp.concatenate([xp.ones(builtins.min(len(rows), 1), bool), new])
     starts = xp.flatnonzero(first)
     counts = xp.diff(xp.concatenate([starts, xp.asarray([len(rows)])]))
     values = rows[starts]

@@ -11,14 +11,14 @@ from tdt._calls import fronts
 from tdt._dtype import FLOAT, FLOATING_AND_COMPLEX, REAL, REAL_NUMBERS, SCALAR_NAMES
 from tdt._node_names import label, shown_as
 from tdt._ops._common import Dims, count, keep, store_into, wrap_dims
-from tdt._ops.elementwise._front import check_operands, named, refuse_out, tensor_argument
-from tdt._ops.elementwise.arithmetic import maximum, minimum
+from tdt._ops.elementwise._front import named, refuse_out, tensor_argument
+from tdt._return_types import return_type
 from tdt._tensor import Tensor
 from tdt.autograd._op import Op, finish, op, unary
 
 __all__ = [
-    "all", "amax", "amin", "aminmax", "any", "argmax", "argmin", "count_nonzero", "hash_tensor", "logsumexp", "max",
-    "mean", "min", "nanmean", "nansum", "prod", "std", "std_mean", "sum", "var", "var_mean",
+    "all", "amax", "amin", "aminmax", "any", "argmax", "argmin", "count_nonzero", "hash_tensor", "logsumexp",
+    "mean", "nanmean", "nansum", "prod", "std", "std_mean", "sum", "var", "var_mean",
 ]  # fmt: skip
 
 AllDims = tuple[int, ...] | None
@@ -343,8 +343,6 @@ def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False, out
     >>> tdt.aminmax(tdt.tensor([1, 5, 3])).max
     tensor(5)
     """
-    from tdt._ops.order import return_type
-
     dims = wrap_dims(dim, input.ndim)
     refuse_empty("aminmax", input, dims)
     options = {"dim": dims, "keepdim": keepdim}
@@ -383,36 +381,6 @@ def _arg(name: str) -> Any:
 
 
 argmax, argmin = _arg("argmax"), _arg("argmin")
-
-
-def _of_max(name: str, whole: Any, pair: str, of_two: Any) -> Any:
-    def function(
-        input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Tensor | None = None, out: Any = None
-    ) -> Any:
-        from tdt._ops import order
-
-        check_operands(name, input, dim if other is None else other)
-        other = dim if isinstance(dim, Tensor) and not keepdim else other
-        if other is not None:
-            return of_two(input, other, out=out)
-        if dim is not None:
-            return getattr(order, pair)(input, dim, keepdim, out=out)
-        refuse_empty(name, input, None)
-        return label(finish(whole, out, input), f"{name.capitalize()}Backward1")
-
-    most = "largest" if name == "max" else "smallest"
-    doc = f"""The {most} element: `{name}(x)`.
-
-    `{name}(x, dim)`: (values, indices) along dim. `{name}(x, other)`: the {most} of each pair.
-
-    >>> import tdt
-    >>> tdt.{name}(tdt.tensor([1, 5, 3]))
-    tensor({5 if name == "max" else 1})
-    """
-    return named(function, name, doc)
-
-
-max, min = _of_max("max", _amax, "max_dim", maximum), _of_max("min", _amin, "min_dim", minimum)
 
 
 def _truth(name: str) -> Any:

@@ -26,8 +26,8 @@ from tdt._ops._matrices import (
     raising,
 )
 from tdt._ops.decompositions import _svd
-from tdt._ops.order import return_type
 from tdt._ops.triangular import trsm
+from tdt._return_types import return_type
 from tdt._tensor import Tensor, wrap
 from tdt.autograd._mode import state
 from tdt.autograd._op import op

@@ -13,7 +13,7 @@ from tdt._dtype import LAPACK
 from tdt._node_names import shown_as
 from tdt._ops._common import with_out
 from tdt._ops._matrices import blas, check_matrix, check_same_dtype, check_system, columns, each, scipy_linalg
-from tdt._ops.order import return_type
+from tdt._return_types import return_type
 from tdt._tensor import Tensor
 from tdt.autograd._op import op
 

@@ -28,16 +28,6 @@ class Console:
         self._began = time.perf_counter()
         self._epochs: int | None = None
 
-    @staticmethod
-    def on(out: TextIO) -> Console:
-        """With a bar on a terminal; else plain, and without loading what draws bars."""
-        kind = Console
-        if out.isatty() and os.environ.get("TERM") != "dumb":
-            from tdt.commands._bar import BarConsole
-
-            kind = BarConsole
-        return kind(out)
-
     def __call__(self, event: Event) -> None:
         self._try(self._show, event)
 

@@ -126,10 +126,10 @@ def _check_resume(resume: str, written: list[str], otherwise: bool, root: Path) 
 
 
 def _train(session: Session, root: Path, verbose: bool) -> int:
-    from tdt.commands._console import Console
+    from tdt.commands._consoles import console_on
     from tdt.train._signals import exit_code
 
-    console = Console.on(sys.stdout)
+    console = console_on(sys.stdout)
     if verbose:
         from tdt.commands import _tables
 

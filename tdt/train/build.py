@@ -10,6 +10,7 @@ import dataclasses
 import math
 import random
 import warnings
+from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
 
@@ -47,6 +48,7 @@ from tdt.train.scheduling import build_scheduler
 from tdt.train.shapes import BATCH, Row, check_shapes
 from tdt.train.showing.check import check_log
 from tdt.train.unused import check_used
+from tdt.utils.data import DataLoader
 
 BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
 
@@ -85,6 +87,23 @@ class Parts:
         self.model.train()
         for norm in self.frozen_norms:
             norm.eval()
+
+    def generators(self) -> dict[str, tdt.Generator]:
+        """Every generator that the run draws from, by name."""
+        return {"default": tdt.default_generator, "data": self.data_generator, "augment": self.augment_generator}
+
+    def snapshot_rng(self, loader: DataLoader | None = None) -> Callable[[], None]:
+        """Note the state of every generator, and of `loader`. Returns a function that restores it."""
+        position = {} if loader is None else loader.state_dict()
+        states = {generator: generator.get_state() for generator in self.generators().values()}
+
+        def restore() -> None:
+            if loader is not None:
+                loader.load_state_dict(position)
+            for generator, state in states.items():
+                generator.set_state(state)
+
+        return restore
 
     def new_metrics(self) -> dict[str, Any]:
         """Fresh metrics by name, the loss first. They read outputs and targets as their loss does."""

@@ -24,7 +24,7 @@ from tdt.train.metrics import Reading
 from tdt.train.metrics.confusion import confusion_matrices, confusion_matrix
 from tdt.train.nested import leaves
 from tdt.train.precision import default_dtype
-from tdt.train.state import data_state, fitting, generators, load_model, load_run
+from tdt.train.state import data_state, fitting, load_model, load_run
 from tdt.utils.data import DataLoader
 
 
@@ -90,7 +90,7 @@ def check_batches(parts: Parts, obey: Callable[[], object]) -> None:
     What was drawn for it is put back. StepError.
     """
     for split in [name for name in parts.loaders if name != "train"]:
-        put_back = bookmark(parts, parts.loaders[split])
+        put_back = parts.snapshot_rng(parts.loaders[split])
         evaluate(parts, split, obey=obey, most=1)
         put_back()
 
@@ -104,25 +104,11 @@ def refresh(parts: Parts, obey: Callable[[], object]) -> None:
     names = ("batch_size", "drop_last", "num_workers", "timeout")
     options = {name: getattr(settings, name) for name in names}
     loader = DataLoader(dataset, shuffle=True, generator=order, **options)
-    put_back = bookmark(parts, loader)
+    put_back = parts.snapshot_rng(loader)
     try:
         parts.average.refresh((inputs,) for inputs, _ in read(parts, loader, obey))
     finally:
         put_back()
-
-
-def bookmark(parts: Parts, loader: DataLoader | None = None) -> Callable[[], None]:
-    """What puts all generators that the run draws from, and `loader`, back to where they are now."""
-    state = {} if loader is None else loader.state_dict()
-    drawn = {g: g.get_state() for g in generators(parts).values()}
-
-    def put_back() -> None:
-        if loader is not None:
-            loader.load_state_dict(state)
-        for generator, then in drawn.items():
-            generator.set_state(then)
-
-    return put_back
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from typing import TypeVar
 
 from tdt.train._printable import redacted
 from tdt.train._strict_json import text_of
+from tdt.train.run import METRICS_FILE
 from tdt.utils._files import fsync, fsync_folder, open_file, replace_file, write_whole
 
 
@@ -164,12 +165,10 @@ class MetricsLog:
     dict_keys(['metrics.jsonl'])
     """
 
-    NAME = "metrics.jsonl"
-
     def __init__(self, folder: Path, lengths: Mapping[str, int] | None = None) -> None:
-        self._path = Path(folder, self.NAME)
+        self._path = Path(folder, METRICS_FILE)
         if lengths is not None:
-            _cut(self._path, lengths.get(self.NAME, 0))
+            _cut(self._path, lengths.get(METRICS_FILE, 0))
         new = os.O_EXCL if lengths is None else 0
         self._file = FileIO(open_file(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | new), "a")
         self._named = False  # whether the file's name is on the disk too
@@ -192,7 +191,7 @@ class MetricsLog:
         if not self._named:
             fsync_folder(self._path.parent)
             self._named = True
-        return {self.NAME: os.fstat(self._file.fileno()).st_size}
+        return {METRICS_FILE: os.fstat(self._file.fileno()).st_size}
 
     def close(self) -> None:
         self._file.close()

@@ -14,8 +14,7 @@ from typing import IO, Any
 
 from tdt.train._lock import holder
 from tdt.train.config.writer import settings
-from tdt.train.events import MetricsLog
-from tdt.train.run import Run, RunError
+from tdt.train.run import METRICS_FILE, Run, RunError
 from tdt.utils._files import open_file
 
 Points = list[tuple[int, float]]  # (step, value), in the order of the log
@@ -117,7 +116,7 @@ def read(run: Run, *, steps: bool = True) -> History:
             history.faults.append(str(error))
     if history.unreadable:
         lines = ", ".join(map(str, history.unreadable[:5])) + ", …" * (len(history.unreadable) > 5)
-        history.faults.append(f"{run.folder / MetricsLog.NAME}: damaged, left out: line {lines}")
+        history.faults.append(f"{run.folder / METRICS_FILE}: damaged, left out: line {lines}")
     return history
 
 
@@ -136,7 +135,7 @@ def _read_holder(history: History) -> None:
 
 def _read_log(history: History, steps: bool) -> None:
     last = None
-    for number, line in _lines(history.run.folder / MetricsLog.NAME, steps):
+    for number, line in _lines(history.run.folder / METRICS_FILE, steps):
         event = _event(line)
         if event is None:
             history.unreadable.append(number)

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tdt.train.config.components import Component
+    from tdt.train.config.parts import Component
 
 
 LONGEST_NAME, MOST_COMPARED = 200, 500
@@ -119,8 +119,7 @@ class Registry:
         return target(*leading, *args, **kwargs, **extra)
 
     def _create_nested(self, value: Any, leading: tuple[Any, ...]) -> Any:
-        from tdt.train.config.components import Component
-        from tdt.train.config.signatures import Numbers
+        from tdt.train.config.parts import Component, Numbers
 
         if isinstance(value, Component):
             return self.create(value, *leading)

@@ -21,6 +21,7 @@ from tdt.train.checkpoint import CheckpointError, CheckpointStore
 from tdt.utils._files import fsync_folder, read_file, remove_temporary, replace_file
 
 ROOT = "runs"
+METRICS_FILE = "metrics.jsonl"
 # The names in a run's folder that are tdt's own.
 _OWN = re.compile(
     r"run\.lock|config\.yaml|env\.json|metrics\.jsonl|events\.out\.tfevents\..+|checkpoints|projector_config\.pbtxt"

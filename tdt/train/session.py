@@ -29,7 +29,7 @@ from tdt.train.length import Length
 from tdt.train.metrics import tagged
 from tdt.train.precision import default_dtype
 from tdt.train.resuming import differences, refused
-from tdt.train.run import ROOT, Run, RunError, find_checkpoint
+from tdt.train.run import METRICS_FILE, ROOT, Run, RunError, find_checkpoint
 from tdt.train.showing.model_log import ModelLog
 from tdt.train.state import data_state, fitting, is_over, load_model, load_run, parts_of_metrics, unpack_draws
 from tdt.train.trainer import Trainer
@@ -184,7 +184,7 @@ class Session:
             if not is_over(self.parts, self.saved.meta):
                 return False
         try:
-            return b'"reason": "done"' in read_file(self.run.folder / MetricsLog.NAME)
+            return b'"reason": "done"' in read_file(self.run.folder / METRICS_FILE)
         except FileNotFoundError:
             return False
 

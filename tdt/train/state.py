@@ -38,7 +38,7 @@ def pack(trainer: Trainer) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     tensors = {f"model/{key}": value.detach().cpu().numpy() for key, value in parts.model.state_dict().items()}
     optimizer, arrays = _pack_optimizer(parts)
     tensors |= arrays
-    tensors |= {f"rng/{name}": generator.get_state().numpy() for name, generator in generators(parts).items()}
+    tensors |= {f"rng/{name}": generator.get_state().numpy() for name, generator in parts.generators().items()}
     loader: list[np.ndarray] = []
     counted: list[np.ndarray] = []
     state = {
@@ -95,7 +95,7 @@ def unpack(trainer: Trainer, tensors: dict[str, np.ndarray], meta: dict[str, Any
 
 def unpack_draws(parts: Parts, tensors: dict[str, np.ndarray], meta: dict[str, Any]) -> None:
     """Put generators and loaders where they stood, so that what was drawn and read since then does not matter."""
-    for name, generator in generators(parts).items():
+    for name, generator in parts.generators().items():
         generator.set_state(wrap(tensors[f"rng/{name}"]))
     for name, loader in _going_on(parts).items():
         saved = meta["loaders"].get(name)
@@ -165,11 +165,6 @@ def fitting(path: str | os.PathLike[str]) -> Iterator[None]:
         raise CheckpointError(f"{path}: its state lacks {lacking!r}; another version of tdt wrote it?") from error
     except (LookupError, TypeError, ValueError, RuntimeError, AttributeError, ArithmeticError) as error:
         raise CheckpointError(f"{path}: its state does not fit its config: {reason(error)}") from error
-
-
-def generators(parts: Parts) -> dict[str, tdt.Generator]:
-    """Every generator that the run draws from, by name."""
-    return {"default": tdt.default_generator, "data": parts.data_generator, "augment": parts.augment_generator}
 
 
 def load_model(parts: Parts, tensors: dict[str, np.ndarray]) -> None:

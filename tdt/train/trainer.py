@@ -24,7 +24,7 @@ from tdt.train.build import Parts
 from tdt.train.checkpoint import CheckpointStore
 from tdt.train.config import Every
 from tdt.train.data import batch_indices
-from tdt.train.evaluation import batches, bookmark, check_batches, evaluate, refresh
+from tdt.train.evaluation import batches, check_batches, evaluate, refresh
 from tdt.train.events import CheckpointSaved, EpochDone, Event, Events, RunStarted, StepDone, Validated
 from tdt.train.learning import Learning
 from tdt.train.length import Length
@@ -180,7 +180,7 @@ class Trainer:
         return better
 
     def _validate(self) -> dict[str, float]:
-        began, put_back = time.perf_counter(), bookmark(self.parts, self.parts.loaders["valid"])
+        began, put_back = time.perf_counter(), self.parts.snapshot_rng(self.parts.loaders["valid"])
         try:
             refresh(self.parts, self.obey)
             return evaluate(self.parts, "valid", self.hear, self.obey)

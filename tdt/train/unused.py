@@ -8,7 +8,7 @@ from tdt.optim.lr_scheduler import ReduceLROnPlateau
 from tdt.train import registry
 from tdt.train._printable import counted
 from tdt.train.config import ConfigErrors
-from tdt.train.config.errors import COMMAND_LINE
+from tdt.train.config.source import COMMAND_LINE
 from tdt.train.patterns import matching
 from tdt.train.scheduling import MOST_STEPS, trial_groups
 

@@ -11,6 +11,7 @@ from tdt._calls import fronts
 from tdt._dtype import ALL, FLOATING, NUMBERS, REAL, REAL_NUMBERS, check_category
 from tdt._ops._common import C_NAMES
 from tdt._ops.elementwise._front import binary, refuse_out, tensor_argument, ufunc, ufunc2, unary
+from tdt._return_types import return_type
 from tdt._tensor import Tensor
 from tdt.autograd._op import finish, op
 
@@ -138,8 +139,6 @@ def frexp(input: Tensor, *, out: tuple[Tensor, Tensor] | None = None) -> Any:
     >>> tdt.frexp(tdt.tensor([6.0, -0.25])).mantissa
     tensor([ 0.7500, -0.5000])
     """
-    from tdt._ops.order import return_type
-
     if not tensor_argument("frexp", input).is_floating_point():
         raise RuntimeError("torch.frexp() only supports floating-point dtypes")
     if out is not None:

@@ -17,6 +17,7 @@ from tdt._node_names import label, shown_as
 from tdt._ops._common import C_NAMES, conj
 from tdt._ops.cast import convert
 from tdt._ops.elementwise._front import binary, check_operands, refuse_out
+from tdt._ops.nonzero import nonzero
 from tdt._tensor import Tensor
 from tdt.autograd._op import finish, op
 
@@ -180,8 +181,6 @@ def where(condition: Tensor, input: Any = None, other: Any = None, *, out: Tenso
     tensor([1., 0.])
     """
     if input is None and other is None:
-        from tdt._ops.index import nonzero
-
         return nonzero(condition, as_tuple=True)
     if condition.dtype not in (_dtype.bool, _dtype.uint8):
         raise RuntimeError(

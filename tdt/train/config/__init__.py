@@ -11,15 +11,15 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tdt.train.config.components import Component, Part
     from tdt.train.config.config import Config, DataConfig, Draft, OptimizerConfig, SchedulerConfig
-    from tdt.train.config.errors import ConfigError, ConfigErrors, Problem, Source
+    from tdt.train.config.errors import ConfigError, ConfigErrors, Problem
     from tdt.train.config.find import bundled
     from tdt.train.config.loading import draft, load, loads
     from tdt.train.config.losses import LossTerm
-    from tdt.train.config.models import Chain, Factory, Graph
+    from tdt.train.config.parts import Chain, Component, Factory, Graph, Part
     from tdt.train.config.rules import InitRule, ParamGroup
     from tdt.train.config.sections import Checkpoint, Every, Loader, Log, Train, Weights
+    from tdt.train.config.source import Source
 
 __all__ = [
     "Chain", "Checkpoint", "Component", "Config", "ConfigError", "ConfigErrors", "DataConfig", "Draft", "Every",
@@ -28,15 +28,15 @@ __all__ = [
 ]  # fmt: skip
 
 _HOMES = {
-    "components": ("Component", "Part"),
     "config": ("Config", "DataConfig", "Draft", "OptimizerConfig", "SchedulerConfig"),
-    "errors": ("ConfigError", "ConfigErrors", "Problem", "Source"),
+    "errors": ("ConfigError", "ConfigErrors", "Problem"),
     "find": ("bundled",),
     "loading": ("draft", "load", "loads"),
     "losses": ("LossTerm",),
-    "models": ("Chain", "Factory", "Graph"),
+    "parts": ("Chain", "Component", "Factory", "Graph", "Part"),
     "rules": ("InitRule", "ParamGroup"),
     "sections": ("Checkpoint", "Every", "Loader", "Log", "Train", "Weights"),
+    "source": ("Source",),
 }
 
 

@@ -2,61 +2,16 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass, field
 from typing import Any
 
 from tdt.train.config import calls
-from tdt.train.config.errors import ConfigErrors, Source
+from tdt.train.config.errors import ConfigErrors
 from tdt.train.config.nodes import BROKEN, Call, Mapping, Node, Scalar, Sequence, join, plain, present
+from tdt.train.config.parts import Component
 from tdt.train.config.scalars import spell
 from tdt.train.config.signatures import argument_types, check_arguments, is_component, item_type
+from tdt.train.config.source import Source
 from tdt.train.registry import Registry, nearest
-
-
-class Part:
-    """What a config declares: a component, or a model made of several."""
-
-    source: Source
-    key_path: str
-
-
-@dataclass(frozen=True)
-class Component(Part):
-    """A name with its arguments, checked against the signature of what it names.
-
-    args, kwargs: plain values, in the types the signature asks for; a nested component is a Component.
-    arg_sources: where each argument's value is written, by position or name. used: where the block was used that it is from.
-    """
-
-    name: str
-    args: tuple[Any, ...] = ()
-    kwargs: dict[str, Any] = field(default_factory=dict)
-    source: Source = field(default=Source("", 1, 1), compare=False)
-    arg_sources: dict[int | str, Source] = field(default_factory=dict, compare=False, repr=False)
-    key_path: str = field(default="", compare=False)
-    used: Source | None = field(default=None, compare=False, repr=False)
-
-    def at_fault(self, message: str) -> tuple[Source, str]:
-        """Where a refusal of the arguments is reported, and its key path: where the component is written, or the argument
-        that a config which extends it, or an override, has changed: the one that the message names, else the last."""
-        changed = {key: place for key, place in self.arg_sources.items() if place.file != self.source.file}
-        words = set(re.findall(r"\w+", message))
-        named = [key for key in self.arg_sources if key in words]
-        if not changed or (named and not any(key in changed for key in named)):
-            return self.source, self.key_path
-        key = next((key for key in reversed(changed) if key in words), list(changed)[-1])
-        return changed[key], join(self.key_path, key)
-
-    def __str__(self) -> str:
-        args = [_shown(value) for value in self.args] + [f"{key}={_shown(value)}" for key, value in self.kwargs.items()]
-        return f"{self.name}({', '.join(args)})"
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, dict) or (isinstance(value, list) and any(isinstance(item, Part) for item in value)):
-        return "…"
-    return str(value) if isinstance(value, Component) else "…" if isinstance(value, Part) else repr(value)
 
 
 def read_call(node: Node, path: str, errors: ConfigErrors, what: str) -> Call | None:

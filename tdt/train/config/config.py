@@ -6,15 +6,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from tdt.train.config import calls, writer
-from tdt.train.config.components import Component, Part
-from tdt.train.config.errors import COMMAND_LINE, ConfigErrors, Secret, Source
+from tdt.train.config.errors import ConfigErrors, Secret
 from tdt.train.config.imports import Import
 from tdt.train.config.losses import LossTerm
 from tdt.train.config.metrics import Measure
 from tdt.train.config.nodes import Mapping, Node, Scalar
+from tdt.train.config.parts import Component, Part
 from tdt.train.config.rules import InitRule, ParamGroup
 from tdt.train.config.run_length import fill, fill_nodes
 from tdt.train.config.sections import Checkpoint, Loader, Log, Train, Weights
+from tdt.train.config.source import COMMAND_LINE, Source
 
 SPLITS = ("train", "valid", "test")
 

@@ -8,40 +8,17 @@ Kinds: unknown-key, unknown-name, wrong-type, missing, too-many, duplicate-key, 
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from tdt.train._printable import hide, printable, redacted, shortened
+from tdt.train.config.source import COMMAND_LINE, Source
 
-COMMAND_LINE = "<command line>"
 MOST = 200  # problems; who has more of them mends these first
 LONGEST_KEY, LONGEST_PLACE = 200, 500  # characters of a key path and of a file in front of a message
 _WORD = re.compile(r"[-+]?\d[\w.]*(?:[eE][-+]?\d+)?|\w+")
-
-
-@dataclass(frozen=True, order=True)
-class Source:
-    """A place in a config: file as the user named it, line and column from 1.
-
-    For an override the file is `<command line>`, the line counts the overrides, the column lies in its text. Line 0 is
-    the file as a whole.
-    """
-
-    file: str
-    line: int = 0
-    column: int = 0
-
-    def __str__(self) -> str:
-        return f"{self.file}:{self.line}:{self.column}" if self.line else self.file
-
-    def path(self, written: str) -> Path:
-        """A path that is written here: relative to the file's folder, on the command line to the working folder."""
-        folder = Path.cwd() if self.file == COMMAND_LINE else Path(self.file).parent
-        return Path(os.path.abspath(folder / Path(written).expanduser()))
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from tdt.train._regular_file import open_regular
-from tdt.train.config.errors import ConfigErrors, Source
+from tdt.train.config.errors import ConfigErrors
+from tdt.train.config.source import Source
 from tdt.train.registry import nearest
 
 LARGEST = 256 * 1024  # bytes; a config is read by people

@@ -14,13 +14,18 @@ from __future__ import annotations
 
 import heapq
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from tdt.train.config.components import Part
+from tdt.train import registry
 from tdt.train.config.errors import ConfigErrors
-from tdt.train.config.models import Graph, ModelReader, is_layer_name
 from tdt.train.config.nodes import Mapping, Node, Scalar, Sequence, join, plain, present
+from tdt.train.config.parts import Graph, Part
 from tdt.train.registry import nearest
 
+if TYPE_CHECKING:
+    from tdt.train.config.models import ModelReader
+
+RESERVED = ("type", "block", "graph", "from")
 KEYS = ("graph", "inputs", "outputs")
 
 
@@ -183,3 +188,18 @@ def _all_used(
             where = node.items.get("inputs", graph)
             errors.add(where.where, f"the input {name} is not used", kind="unused", key=join(path, "inputs"))
     return reached >= {*sources, *inputs}
+
+
+def is_layer_name(name: str, node: Node, path: str, errors: ConfigErrors) -> bool:
+    """Whether a key may name a layer; if not, that is reported."""
+    if name in RESERVED:
+        errors.add(node.key_source, f"{name!r} is reserved and cannot name a layer", kind="unknown-key", key=path)
+    elif "." in name:
+        message = f"a layer name has no dot, since dots join names; write {name.replace('.', '_')!r}"
+        errors.add(node.key_source, message, kind="bad-value", key=path)
+    elif name == "training" or hasattr(registry.find_sequential(), name):
+        message = f"{name!r} is an attribute of every module and cannot name a layer; write {name + '_'!r}"
+        errors.add(node.key_source, message, kind="bad-value", key=path)
+    else:
+        return True
+    return False

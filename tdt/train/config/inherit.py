@@ -9,9 +9,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from tdt.train.config import calls, find, reader
-from tdt.train.config.errors import ConfigErrors, Source
+from tdt.train.config.errors import ConfigErrors
 from tdt.train.config.nodes import Call, Mapping, Node, Scalar, plain, present
 from tdt.train.config.scalars import spell
+from tdt.train.config.source import Source
 
 _NAMING = ("type", "block", "graph")  # keys that say which component a mapping is
 

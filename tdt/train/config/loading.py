@@ -12,14 +12,7 @@ from typing import Any
 from tdt.train import registry
 from tdt.train.config import find, inherit, overrides, references
 from tdt.train.config.blocks import read_blocks
-from tdt.train.config.components import (
-    Component,
-    Part,
-    check_call,
-    read_call,
-    read_component,
-    read_components,
-)
+from tdt.train.config.components import check_call, read_call, read_component, read_components
 from tdt.train.config.config import SPLITS, Config, DataConfig, Draft, OptimizerConfig, SchedulerConfig, place
 from tdt.train.config.errors import ConfigError, ConfigErrors
 from tdt.train.config.imports import read_imports
@@ -27,6 +20,7 @@ from tdt.train.config.losses import read_loss
 from tdt.train.config.metrics import read_metrics
 from tdt.train.config.models import ModelReader
 from tdt.train.config.nodes import Mapping, Node, at, child, join, plain, present
+from tdt.train.config.parts import Component, Part
 from tdt.train.config.paths import located
 from tdt.train.config.rules import ParamGroup, read_init, read_param_groups
 from tdt.train.config.scalars import spell

@@ -17,9 +17,10 @@ import re
 from dataclasses import dataclass
 
 from tdt.train import registry
-from tdt.train.config.components import Component, check_call, read_call
+from tdt.train.config.components import check_call, read_call
 from tdt.train.config.errors import ConfigErrors
 from tdt.train.config.nodes import Call, Mapping, Node, Scalar, join, plain, present
+from tdt.train.config.parts import Component
 from tdt.train.config.scalars import spell
 from tdt.train.registry import nearest
 

@@ -10,62 +10,22 @@ a mapping                    Chain: Sequential(OrderedDict(...)), its keys name 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 from tdt.train import registry
 from tdt.train.config.blocks import Block, fill
-from tdt.train.config.components import Component, Part, Reader
-from tdt.train.config.errors import ConfigErrors, Source
+from tdt.train.config.components import Reader
+from tdt.train.config.errors import ConfigErrors
+from tdt.train.config.graph import RESERVED, is_layer_name, read_graph
 from tdt.train.config.nodes import BROKEN, Call, Mapping, Node, Scalar, Sequence, join, present
+from tdt.train.config.parts import Chain, Component, Factory, Part
 from tdt.train.config.scalars import spell
 from tdt.train.config.signatures import layers_wanted
+from tdt.train.config.source import Source
 from tdt.train.registry import nearest
 
-RESERVED = ("type", "block", "graph", "from")
 MOST_PARTS = 20_000  # blocks in blocks multiply: a bound, so that a hostile file costs little
-
-
-@dataclass(frozen=True)
-class Chain(Part):
-    """Layers one after another. `named`: written as a mapping, so Sequential(OrderedDict); else names are indices."""
-
-    entries: tuple[tuple[str, Part], ...]
-    named: bool
-    source: Source = field(default=Source("", 1, 1), compare=False)
-    key_path: str = field(default="", compare=False)
-
-    def components(self) -> Iterator[Component]:
-        """Every component of the chain and of the chains in it, in order."""
-        for _, entry in self.entries:
-            if isinstance(entry, Chain):
-                yield from entry.components()
-            elif isinstance(entry, Component):
-                yield entry
-
-
-@dataclass(frozen=True)
-class Graph(Part):
-    """Parts by name, each behind those that it takes from. sources: for each the names of its inputs."""
-
-    nodes: dict[str, Part]
-    sources: dict[str, tuple[str, ...]]
-    inputs: tuple[str, ...]
-    outputs: str | tuple[str, ...]
-    source: Source = field(default=Source("", 1, 1), compare=False)
-    key_path: str = field(default="", compare=False)
-
-
-@dataclass(frozen=True)
-class Factory(Part):
-    """A part of which the layer that takes it makes as many as it needs."""
-
-    part: Part
-
-    @property
-    def source(self) -> Source:  # type: ignore[override]
-        """Where the part is written."""
-        return self.part.source
 
 
 class ModelReader(Reader):
@@ -86,8 +46,6 @@ class ModelReader(Reader):
             call = self._block_call(node, path)
             return None if call is None else self.check(call, path)
         if isinstance(node, Mapping) and "graph" in node.items:
-            from tdt.train.config.graph import read_graph
-
             return read_graph(self, node, path)
         if isinstance(node, Mapping) and "from" in node.items:
             where = node.items["from"].key_source
@@ -204,18 +162,3 @@ def _is_misspelt_component(node: Mapping) -> bool:
         return False
     others = [item for key, item in node.items.items() if key != close]
     return any(isinstance(item, Scalar) and not isinstance(item.value, str) and present(item) for item in others)
-
-
-def is_layer_name(name: str, node: Node, path: str, errors: ConfigErrors) -> bool:
-    """Whether a key may name a layer; if not, that is reported."""
-    if name in RESERVED:
-        errors.add(node.key_source, f"{name!r} is reserved and cannot name a layer", kind="unknown-key", key=path)
-    elif "." in name:
-        message = f"a layer name has no dot, since dots join names; write {name.replace('.', '_')!r}"
-        errors.add(node.key_source, message, kind="bad-value", key=path)
-    elif name == "training" or hasattr(registry.find_sequential(), name):
-        message = f"{name!r} is an attribute of every module and cannot name a layer; write {name + '_'!r}"
-        errors.add(node.key_source, message, kind="bad-value", key=path)
-    else:
-        return True
-    return False

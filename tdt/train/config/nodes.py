@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from tdt.train.config.errors import Source
+from tdt.train.config.source import Source
 
 
 @dataclass

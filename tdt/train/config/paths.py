@@ -7,9 +7,9 @@ import os
 import typing
 from typing import Any
 
-from tdt.train.config.components import Component
-from tdt.train.config.errors import Source
+from tdt.train.config.parts import Component
 from tdt.train.config.signatures import parameters_of
+from tdt.train.config.source import Source
 
 
 def located(component: Component, target: Any) -> Component:

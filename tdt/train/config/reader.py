@@ -15,9 +15,10 @@ from typing import Any
 import yaml
 
 from tdt.train.config import traps
-from tdt.train.config.errors import ConfigErrors, Source
+from tdt.train.config.errors import ConfigErrors
 from tdt.train.config.nodes import Mapping, Node, Scalar, Sequence, join
 from tdt.train.config.scalars import resolve
+from tdt.train.config.source import Source
 
 DEEPEST = 40
 MOST_NODES = 20_000  # keys and values of a file; a bound, so that a hostile file costs little time

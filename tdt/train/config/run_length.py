@@ -13,9 +13,9 @@ from dataclasses import replace
 from typing import Any
 
 from tdt.train.config import nodes
-from tdt.train.config.components import Component
 from tdt.train.config.errors import ConfigErrors
 from tdt.train.config.nodes import Call, Node, Scalar, Sequence, join
+from tdt.train.config.parts import Component
 
 UNITS = ("epochs", "steps")
 

@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any, Literal
 
 from tdt.train import registry
-from tdt.train.config.models import RESERVED
+from tdt.train.config.graph import RESERVED
 from tdt.train.config.sections import Patterns, Top
 from tdt.train.config.signatures import BY_TDT, LISTS, is_tensor, layers_wanted, parameters_of, writable
 from tdt.train.registry import Registry

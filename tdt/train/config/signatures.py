@@ -20,6 +20,7 @@ from tdt import _about
 from tdt.train._printable import counted
 from tdt.train.config.errors import ConfigErrors
 from tdt.train.config.nodes import BROKEN, Call, Node, join
+from tdt.train.config.parts import Component, Numbers, Part
 from tdt.train.config.scalars import hint, spell
 from tdt.train.registry import MOST_STRANGERS, Registry, nearest
 
@@ -30,10 +31,6 @@ BY_TDT = ("device", "dtype", "generator")  # one setting for the whole run, not 
 _MISFIT = object()
 LISTS = (list, collections.abc.Sequence, collections.abc.Iterable, collections.abc.Collection)
 _NUMBERS = {int: (int,), float: (int, float), complex: (int, float)}
-
-
-class Numbers(list):
-    """A list of numbers, or of such lists, from which a registry makes a tensor."""
 
 
 @functools.lru_cache(maxsize=512)
@@ -205,8 +202,6 @@ def _add_misfit(annotation: Any, value: Any, node: Node, path: str, errors: Conf
 
 
 def _spell(value: Any) -> str:
-    from tdt.train.config.components import Component, Part
-
     if isinstance(value, Part):
         return f"the component {value.name}" if isinstance(value, Component) else "several layers"
     return spell(value)
@@ -241,8 +236,6 @@ def fit(annotation: Any, value: Any) -> Any:
     if dict in (annotation, origin) or origin is collections.abc.Mapping:
         return value if isinstance(value, dict) else _MISFIT
     # A class, or something else this checker does not know: only a nested component could be one.
-    from tdt.train.config.components import Part
-
     return value if isinstance(value, Part) else _MISFIT
 
 

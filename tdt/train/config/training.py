@@ -5,9 +5,10 @@ from __future__ import annotations
 from tdt.train import registry
 from tdt.train.config.components import add_unknown_name
 from tdt.train.config.config import SPLITS, SchedulerConfig
-from tdt.train.config.errors import ConfigErrors, Source
+from tdt.train.config.errors import ConfigErrors
 from tdt.train.config.nodes import Mapping, Node, at
 from tdt.train.config.sections import Section, Top
+from tdt.train.config.source import Source
 
 
 def check_training(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
 from typing import Any
 
 from tdt import nn
@@ -13,16 +12,11 @@ from tdt.train.data import batch_of
 from tdt.train.metrics import Reading
 from tdt.train.objective import Objective
 from tdt.train.showing.layers import given_by
+from tdt.train.showing.pictures import is_image
 
 _MOST_CLASSES = 1000  # of a matrix that can be looked at
 _ONE_ANSWER = ("images", "misclassified", "confusion")
 _ODD = 13  # a batch of a size that no other dimension is likely to have
-
-
-def is_image(shape: Iterable[int]) -> bool:
-    """Whether an input of this shape is an image: (1 or 3 colours, height, width)."""
-    sizes = tuple(shape)
-    return len(sizes) == 3 and sizes[0] in (1, 3)
 
 
 def check_log(

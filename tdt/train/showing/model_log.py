@@ -6,17 +6,15 @@ All of it follows from the weights and the data at the step that it belongs to, 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tdt import Tensor, nn
 from tdt._meta import meta
-from tdt.train.build import Parts
 from tdt.train.config.sections import EmbeddingShown
 from tdt.train.data import batch_of
 from tdt.train.deciding import decided
-from tdt.train.evaluation import bookmark
 from tdt.train.events import EpochDone, Event, RunStarted, RunStopped, StepDone, Validated
 from tdt.train.metrics import Reading
 from tdt.train.showing.check import is_image
@@ -25,6 +23,9 @@ from tdt.train.showing.layers import given_by
 from tdt.train.showing.pictures import normal
 from tdt.train.showing.settings import settings
 from tdt.utils.tensorboard import SummaryWriter, summary
+
+if TYPE_CHECKING:
+    from tdt.train.build import Parts
 
 
 class ModelLog:
@@ -142,7 +143,7 @@ class ModelLog:
 
         What a layer or transform draws for it is put back, so that the run goes on as if nobody had looked.
         """
-        put_back = bookmark(self.parts)
+        put_back = self.parts.snapshot_rng()
         loader = self.parts.loaders["valid"]
         samples = [loader.dataset[i] for i in range(min(count, len(loader.dataset)))]
         inputs, targets = loader.collate_fn(samples)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -111,3 +111,9 @@ def _fitting(font: Any, text: str, width: int) -> str:
 def _bytes(image: np.ndarray) -> np.ndarray:
     shown = (normal(image) * 255).astype(np.uint8).transpose(1, 2, 0)
     return np.repeat(shown, 3, 2) if shown.shape[2] == 1 else shown
+
+
+def is_image(shape: Iterable[int]) -> bool:
+    """Whether an input of this shape is an image: (1 or 3 colours, height, width)."""
+    sizes = tuple(shape)
+    return len(sizes) == 3 and sizes[0] in (1, 3)

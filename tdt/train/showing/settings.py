@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tdt.train import registry
-from tdt.train.build import Parts
 from tdt.train.config import Chain, Component, Config, Graph, Loader, Part, Train
 from tdt.train.config.signatures import parameters_of
 
@@ -15,6 +14,9 @@ ALWAYS = ("epochs", "steps", "accumulate")  # of `train`: written also where the
 MAIN_OPTIONS = ("lr", "momentum", "betas", "weight_decay", "nesterov")  # of an optimizer, likewise
 MOST_LAYERS = 30  # of a model that have a setting each; the number of its parameters is always one
 LONGEST = 120  # characters of a text
+
+if TYPE_CHECKING:
+    from tdt.train.build import Parts
 
 
 def settings(parts: Parts) -> dict[str, Setting]:

@@ -1,0 +1,30 @@
+"""Where something is written: file, line and column."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+COMMAND_LINE = "<command line>"
+
+
+@dataclass(frozen=True, order=True)
+class Source:
+    """A place in a config: file as the user named it, line and column from 1.
+
+    For an override the file is `<command line>`, the line counts the overrides, the column lies in its text. Line 0 is
+    the file as a whole.
+    """
+
+    file: str
+    line: int = 0
+    column: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}" if self.line else self.file
+
+    def path(self, written: str) -> Path:
+        """A path that is written here: relative to the file's folder, on the command line to the working folder."""
+        folder = Path.cwd() if self.file == COMMAND_LINE else Path(self.file).parent
+        return Path(os.path.abspath(folder / Path(written).expanduser()))
