@@ -24,7 +24,7 @@ class Anomaly:
 
     def handle(self, op: Any, operands: tuple, statics: dict, target: Any) -> Any:
         """Run the op; its node notes the stack."""
-        from tdt.autograd._op import apply
+        from tdt.autograd._dispatch import apply
 
         with _Mode(handler=self.outer):
             result = apply(op, operands, statics, target)

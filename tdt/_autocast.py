@@ -13,8 +13,9 @@ import numpy as np
 
 from tdt import _dtype
 from tdt._tensor import Tensor
+from tdt.autograd._dispatch import apply
 from tdt.autograd._mode import _Mode, state
-from tdt.autograd._op import OPS, apply
+from tdt.autograd._op_table import OPS
 
 # Ops, and functions made of several, whose float32 operands become the block's dtype …
 LOWER = {"linear", "matmul", "conv", "conv_input_grad", "attention", "prelu", "lstm_sequence", "rnn_sequence",

@@ -10,6 +10,8 @@ RuntimeError, TypeError, ValueError, IndexError     raised as PyTorch raises the
 
 from __future__ import annotations
 
+from typing import Any
+
 
 class OutOfMemoryError(RuntimeError):
     """The device has no memory left for an allocation."""
@@ -26,3 +28,20 @@ def missing(feature: str, what: str, install: str) -> ImportError:
 
 class LinAlgError(RuntimeError):
     """A matrix has no such decomposition or inverse: it is singular, or not positive-definite."""
+
+
+def freed() -> RuntimeError:
+    """The error of a second backward through a graph that was not retained."""
+    return RuntimeError(
+        "Trying to backward through the graph a second time (or directly access saved tensors after they have already been "
+        "freed). Specify retain_graph=True when calling .backward() or autograd.grad() the first time."
+    )
+
+
+def overwritten(kept: Any, storage: Any, version: int, node: Any) -> RuntimeError:
+    """The error of a backward that needs a value which was written over."""
+    return RuntimeError(
+        "one of the variables needed for gradient computation has been modified by an inplace operation: a tensor of shape "
+        f"{list(kept.shape)} kept by {node.name()} is at version {storage.version}; expected version {version} instead. "
+        "Use the out-of-place form, or clone() it first."
+    )

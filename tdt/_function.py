@@ -8,13 +8,14 @@ from collections.abc import Callable
 from typing import Any
 
 from tdt._dtype import FLOAT
+from tdt._errors import freed, overwritten
 from tdt._graph import GraphNode
 from tdt._tensor import LEAF, Tensor, alias, wrap
-from tdt.autograd._engine import NodeHooks
+from tdt.autograd._accumulate import NodeHooks
 from tdt.autograd._inplace import check_writable, rebase
 from tdt.autograd._mode import no_grad, state
-from tdt.autograd._node import freed, kind_of, number, overwritten, sum_to, zeros
-from tdt.autograd._op import NOWHERE, edge_of
+from tdt.autograd._node import kind_of, number, sum_to, zeros
+from tdt.autograd._views import NOWHERE, edge_of
 
 
 class FunctionCtx:
@@ -250,7 +251,7 @@ class Function:
 
 def _attach(node: FunctionNode, inputs: tuple, outputs: tuple) -> tuple:
     """Give the outputs their place in the graph: new ones at the node, dirty inputs rebased, plain inputs as aliases."""
-    from tdt._ops.copy_slices import unheard
+    from tdt.autograd._views import unheard
 
     dirty, nondiff = {id(t) for t in node.dirty_tensors}, {id(t) for t in node.non_differentiable}
     for t in node.dirty_tensors:

@@ -9,7 +9,10 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from tdt._hooks import RemovableHandle
+from tdt._node_names import saved_attribute
 from tdt._tensor import Tensor
+from tdt.autograd._accumulate import NodeHooks
+from tdt.autograd._mode import state
 
 
 class GraphNode:
@@ -26,8 +29,6 @@ class GraphNode:
 
     def _hooks_made(self) -> Any:
         """What listens at the node, made on first use."""
-        from tdt.autograd._engine import NodeHooks
-
         if self.hooks is None:
             self.hooks = NodeHooks()
         return self.hooks
@@ -61,8 +62,6 @@ class GraphNode:
 
 def _saved(name: str) -> property:
     def get(self: Any) -> Any:
-        from tdt._node_names import saved_attribute
-
         return saved_attribute(self, name)
 
     return property(get, doc=f"The `{name.removeprefix('_saved_')}` that the node keeps.")
@@ -183,8 +182,6 @@ def register_multi_grad_hook(
     """
     if mode not in ("all", "any"):
         raise ValueError(f"Expects mode to be one of ('all', 'any') but got {mode}")
-    from tdt.autograd._mode import state
-
     lock, seen = threading.Lock(), weakref.WeakKeyDictionary[Any, list]()  # by backward: [how many to come, gradients]
     nodes = [node_of(t) for t in tensors]
 

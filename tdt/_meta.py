@@ -38,8 +38,6 @@ class meta(handling):  # noqa: N801
         return self
 
     def _handle(self, op: Any, operands: tuple, statics: dict, target: Any) -> Any:
-        from tdt.autograd._op import apply
-
         if op.data_dependent:
             raise DataDependentError(
                 f"the result's shape of {op.name} depends on values, which the meta pass does not have"
@@ -57,11 +55,11 @@ class meta(handling):  # noqa: N801
                 and (shape := _broadcast(shapes)) is not None
             ):
                 tiny = [_first(x) if isinstance(x, Tensor) else x for x in operands]
-                result = apply(op, tuple(tiny), statics)
+                result = op(*tiny, **statics)
                 several = isinstance(result, tuple)
                 made = [stand_in(shape, t._a.dtype) for t in (result if several else (result,))]
             elif op.shape is None:
-                result = apply(op, operands, statics)
+                result = op(*operands, **statics)
                 several = isinstance(result, tuple)
                 made = [stand_in(t._a.shape, t._a.dtype) for t in (result if several else (result,))]
             else:

@@ -46,9 +46,11 @@ from tdt._ops.elementwise import arithmetic, select
 from tdt._ops.elementwise._front import TAKES, tensor_argument
 from tdt._tensor import Tensor
 from tdt.autograd import _variable
+from tdt.autograd._dispatch import binary
 from tdt.autograd._mode import state
 from tdt.autograd._node import sum_to
-from tdt.autograd._op import OPS, Op, binary
+from tdt.autograd._op import Op
+from tdt.autograd._op_table import OPS
 from tdt.sparse import _methods as sparse
 
 assert _variable and _interchange  # they bind theirs

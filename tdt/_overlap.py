@@ -27,15 +27,6 @@ def check_memory(x: Tensor, repeats: bool = False) -> None:
         )
 
 
-def follow(*operands: Any) -> None:
-    """Refuse a view that cannot follow its base: PyTorch does so before it looks at shapes."""
-    from tdt.autograd._op import edge_of
-
-    for t in operands:
-        if state.grad and isinstance(t, Tensor):
-            edge_of(t)
-
-
 def check_overlap(x: Tensor, others: tuple) -> None:
     """Refuse operands that lie partly in x's memory: what they hold would change while it is read.
 

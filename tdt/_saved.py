@@ -34,7 +34,7 @@ class Saving:
         last.__exit__(*exc)
 
     def _handle(self, op: Any, operands: tuple, statics: dict, target: Any) -> Any:
-        from tdt.autograd._op import apply
+        from tdt.autograd._dispatch import apply
 
         with _Mode(handler=self.outer):
             result = apply(op, operands, statics, target)

@@ -13,7 +13,7 @@ from tdt._ops.join import stack
 from tdt._random import get_rng_state, set_rng_state
 from tdt._tensor import LEAF, Tensor
 from tdt.autograd._mode import enable_grad, state
-from tdt.autograd._op import edge_of
+from tdt.autograd._views import edge_of
 
 Function = Callable[..., Any]
 

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from tdt._tensor import Tensor
+from tdt.autograd._dispatch import apply
 from tdt.autograd._mode import _Mode, state
-from tdt.autograd._op import apply
 
 __all__ = [
     "ProfilerAction",

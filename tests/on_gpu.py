@@ -20,7 +20,7 @@ import tdt._ops
 from tdt._backend import to_device
 from tdt._device import CPU, device
 from tdt._tensor import wrap
-from tdt.autograd._op import OPS
+from tdt.autograd._op_table import OPS
 from tests.configs.small_data import OVERRIDES, write_all
 from tests.samples import TABLE, Call
 

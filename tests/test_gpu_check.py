@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import tdt
-from tdt.autograd._op import OPS
+from tdt.autograd._op_table import OPS
 from tests.on_gpu import check_config, check_ops
 
 ROOT = Path(__file__).parents[1]

@@ -9,7 +9,8 @@ from typing import Any
 from tdt import _kernels
 from tdt._ops.elementwise._front import named, tensor_argument
 from tdt._tensor import Tensor
-from tdt.autograd._op import Op, unary
+from tdt.autograd._dispatch import unary
+from tdt.autograd._op import Op
 
 
 def leave_to_kernels(record: Op, least: int) -> None:

@@ -13,7 +13,8 @@ from tdt._ops._common import wrap_dim
 from tdt._ops.elementwise._front import special_functions, tensor_argument
 from tdt._ops.join import cat
 from tdt._tensor import Tensor
-from tdt.autograd._op import OPS, finish, op
+from tdt.autograd._op import finish, op
+from tdt.autograd._op_table import OPS
 
 # Klambauer et al., 2017: with these, mean 0 and variance 1 are a fixed point of a layer.
 SELU_ALPHA, SELU_SCALE = 1.6732632423543772, 1.0507009873554805

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from tdt import _dtype
 from tdt._backend.layout import in_order
 from tdt._float8 import astype
-from tdt._tensor import Tensor
 from tdt.autograd._op import op
 
 __all__: list[str] = []
@@ -29,10 +26,3 @@ def _(g, x_dtype):
 @_convert.fast_vjp("x")
 def _(g, x_dtype):
     return astype(g.real if g.dtype.kind == "c" and x_dtype.kind != "c" else g, x_dtype)
-
-
-def convert(x: object, dtype: _dtype.dtype) -> object:
-    """`x` in another dtype: a tensor by a recorded op, a Python number as the nearest number of that type."""
-    if isinstance(x, Tensor):
-        return x if x._a.dtype == dtype.np else _convert(x, dtype=dtype)
-    return x if isinstance(x, (bool, int, float, complex)) else np.asarray(x, dtype.np)

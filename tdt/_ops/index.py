@@ -18,11 +18,13 @@ from tdt._float8 import astype
 from tdt._ops.elementwise.select import _copy, _fill
 from tdt._ops.nonzero import nonzero
 from tdt._ops.shape import ALL_OF, expand, slice_view
-from tdt._overlap import SHARED, follow
+from tdt._overlap import SHARED
 from tdt._tensor import Tensor, wrap
+from tdt.autograd._dispatch import apply, unary
 from tdt.autograd._inplace import check_writable, write
 from tdt.autograd._mode import state
-from tdt.autograd._op import apply, op, unary
+from tdt.autograd._op import op
+from tdt.autograd._views import follow
 
 __all__ = ["index_put"]
 

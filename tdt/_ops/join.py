@@ -14,9 +14,11 @@ from tdt._node_names import shown_as
 from tdt._ops._common import as_shape, is_int, store_into, wrap_dim
 from tdt._ops.elementwise._front import refuse_out, tensor_argument
 from tdt._ops.memory import contiguous_format
-from tdt._overlap import follow, refuse_shared
+from tdt._overlap import refuse_shared
 from tdt._tensor import Tensor
-from tdt.autograd._op import apply, finish, op
+from tdt.autograd._dispatch import apply
+from tdt.autograd._op import finish, op
+from tdt.autograd._views import follow
 
 __all__ = [
     "atleast_1d", "atleast_2d", "atleast_3d", "block_diag", "cat", "column_stack", "concat", "concatenate", "diag",

@@ -18,9 +18,10 @@ from tdt._ops._common import C_NAMES, Dims, check_out_dtype, keep, spelled, stor
 from tdt._ops._matrices import check_float
 from tdt._ops.decompositions import svd_full
 from tdt._ops.elementwise._front import named, tensor_argument
-from tdt._overlap import follow
 from tdt._tensor import Tensor
-from tdt.autograd._op import binary, finish, op
+from tdt.autograd._dispatch import binary
+from tdt.autograd._op import finish, op
+from tdt.autograd._views import follow
 
 __all__ = [
     "addbmm", "addmm", "addmv", "addr", "baddbmm", "bmm", "cross", "dist", "dot", "einsum", "frobenius_norm", "ger", "inner",

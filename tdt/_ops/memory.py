@@ -10,15 +10,18 @@ from tdt import _backend, _dtype
 from tdt._backend.layout import in_order
 from tdt._device import as_device, device
 from tdt._old_types import TensorType, type_named, typename
+from tdt._ops import cast, copy_slices
 from tdt._ops._windows import is_channels_last
-from tdt._ops.cast import convert
 from tdt._ops.elementwise.select import _copy, _fill, value_of_fill
 from tdt._overlap import check_memory
 from tdt._tensor import LEAF, Tensor, View, alias
+from tdt.autograd._dispatch import converted
 from tdt.autograd._inplace import check_writable, write
 from tdt.autograd._mode import enable_grad, real, state
 from tdt.autograd._node import sum_to
 from tdt.autograd._op import op
+
+assert cast and copy_slices  # the dispatcher and views call these two ops by name
 
 __all__ = [
     "channels_last",
@@ -139,7 +142,7 @@ def to(input: Tensor, *args: Any, **options: Any) -> Tensor:
         else:
             result = _to_device(result, target=where, source=input.device)
     if dtype is not None:
-        result = convert(result, dtype)
+        result = converted(result, dtype)
     # Strides, not elements, say what convolutions take for channels-last: with one channel they differ, memory does not.
     fits = is_channels_last(result._a) if layout.order else is_contiguous(result, layout)
     if layout is not preserve_format and not fits:

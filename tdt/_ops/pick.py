@@ -13,7 +13,6 @@ from tdt._broadcast import check_broadcast
 from tdt._calls import fronts
 from tdt._dtype import REAL_NUMBERS, SCALAR_NAMES, check_category
 from tdt._ops._common import wrap_dim
-from tdt._ops.cast import convert
 from tdt._ops.elementwise._front import refuse_out, tensor_argument
 from tdt._ops.elementwise.arithmetic import wrapped
 from tdt._ops.elementwise.select import fitting
@@ -21,6 +20,7 @@ from tdt._ops.memory import in_format, preserve_format
 from tdt._ops.scatter import at_least_1d, gather, in_range, scatter_reduce
 from tdt._overlap import check_memory, refuse_shared
 from tdt._tensor import Tensor
+from tdt.autograd._dispatch import converted
 from tdt.autograd._op import finish, op
 
 __all__ = [
@@ -205,7 +205,7 @@ _index_fill.vjp("x")(lambda g, index, dim: _index_fill(g, index, 0, dim=dim))
 
 @_index_fill.vjp("value")
 def _(g: Tensor, index: Tensor, value_dtype: Any, dim: int) -> Tensor:
-    return convert(_index_select(g, index.unique(), dim=dim).sum(), _dtype.of(value_dtype))
+    return converted(_index_select(g, index.unique(), dim=dim).sum(), _dtype.of(value_dtype))
 
 
 def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:

@@ -14,7 +14,8 @@ from tdt._ops._common import Dims, count, keep, store_into, wrap_dims
 from tdt._ops.elementwise._front import named, refuse_out, tensor_argument
 from tdt._return_types import return_type
 from tdt._tensor import Tensor
-from tdt.autograd._op import Op, finish, op, unary
+from tdt.autograd._dispatch import unary
+from tdt.autograd._op import Op, finish, op
 
 __all__ = [
     "all", "amax", "amin", "aminmax", "any", "argmax", "argmin", "count_nonzero", "hash_tensor", "logsumexp",

@@ -13,10 +13,11 @@ from tdt._backend import may_overlap
 from tdt._calls import fronts
 from tdt._node_names import label
 from tdt._ops._common import as_shape, is_int, spelled, tensor_argument, wrap_dim
-from tdt._overlap import follow
 from tdt._tensor import Size, Tensor
+from tdt.autograd._dispatch import unary
 from tdt.autograd._node import sum_to
-from tdt.autograd._op import op, unary
+from tdt.autograd._op import op
+from tdt.autograd._views import follow
 
 __all__ = [
     "adjoint", "broadcast_shapes", "broadcast_tensors", "broadcast_to", "diagonal", "flatten", "moveaxis", "movedim",

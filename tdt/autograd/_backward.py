@@ -11,7 +11,8 @@ from tdt._graph import GradientEdge, edge_at
 from tdt._tensor import LEAF, Tensor, wrap
 from tdt.autograd import _engine
 from tdt.autograd._mode import set_grad_enabled
-from tdt.autograd._op import OPS, edge_of
+from tdt.autograd._op_table import OPS
+from tdt.autograd._views import edge_of
 
 
 def _as_tuple(value: Any) -> tuple:

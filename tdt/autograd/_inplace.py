@@ -10,7 +10,9 @@ from tdt._dtype import SCALAR_NAMES, can_cast
 from tdt._overlap import check_memory, check_overlap
 from tdt._sparse import SparseCOO
 from tdt._tensor import LEAF, Storage, Tensor, alias
+from tdt.autograd._dispatch import apply
 from tdt.autograd._mode import state
+from tdt.autograd._views import check_view, edge_of, move, record, unheard
 
 if TYPE_CHECKING:
     from tdt.autograd._op import Op
@@ -22,8 +24,6 @@ def write(op: Op, x: Tensor, rest: tuple, statics: dict, repeats: bool | None = 
     The op runs on an alias of `x`; its result is then put where `x` stands: for a view, `copy_slices` joins the old base
     and the new values into the base's new place in the graph. `repeats`: instead of op.repeats.
     """
-    from tdt.autograd._op import apply, edge_of
-
     if not isinstance(x, Tensor):
         raise TypeError(f"{op.name}_: expected a Tensor to write to, got {type(x).__name__}")
     recording = state.grad and any(isinstance(t, Tensor) and t.requires_grad for t in (x, *rest))
@@ -41,8 +41,6 @@ def write(op: Op, x: Tensor, rest: tuple, statics: dict, repeats: bool | None = 
         check_overlap(x, rest)
     edge = edge_of(x) if recording else None
     if edge is not None and x._view is not None:
-        from tdt._ops.copy_slices import unheard
-
         edge = unheard(x, edge)
     before = alias(x._a, (x, 0) if edge is LEAF else edge, x._st)
     if recording and op.operands[0] in _kept(op):
@@ -94,25 +92,6 @@ def check_writable(x: Tensor, what: str = "is being") -> None:
         raise RuntimeError(f"a leaf Variable that requires grad {what} used in an in-place operation.")
 
 
-def check_view(x: Tensor, what: str) -> None:
-    """Refuse a change to a view that was made in a way that cannot follow it. `what`: "is being" or how it came about."""
-    made, edge = x._view.made, x._edge
-    if not made:
-        return
-    recorded = edge is not None and edge is not LEAF
-    origin = f"Output {edge[1]} of {edge[0].name()} is a view" if recorded else "A view"
-    if made != "multi" or not recorded:
-        mode, here = ("inference", "in normal mode") if made == "inference" else ("no_grad", "with grad mode enabled")
-        origin += f"{' of a view which' if recorded else ''} was created in {mode} mode"
-        what = f"{what} modified inplace {here}"
-    else:
-        what = f"{what} modified inplace"
-    why = "Make the view and the change both inside the block, or both outside, or clone() the view."
-    if made == "multi":
-        why = "This view is the output of a function that returns multiple views. Use the out-of-place form."
-    raise RuntimeError(f"{origin} and {what}. {why}")
-
-
 def put(x: Tensor, result: Tensor) -> None:
     """Store the values of `result` in x's memory; RuntimeError if they do not fit."""
     a, r = x._a, result._a
@@ -151,38 +130,13 @@ def rebase(x: Tensor, edge: tuple) -> None:
     if view is None:
         move(x, edge)
         return
-    from tdt._ops.copy_slices import record
-    from tdt.autograd._op import edge_of
-
     move(view.base, record(view, alias(x._a, edge)))
     view.version = -1
     edge_of(x)
 
 
-def move(x: Tensor, edge: tuple | None) -> None:
-    """Put `x` at `edge`; if it retains its gradient, that is from now on the one of its new value."""
-    old, x._edge = x._edge, edge
-    if x._retains and edge is not None:
-        if old is not None and old[0].hooks:
-            old[0].hooks.retain.pop(old[1], None)
-        x.retain_grad()
-
-
-def refresh(x: Tensor) -> None:
-    """Recompute the edge of a view whose storage was written to since: replay its chain from the base's edge."""
-    from tdt._ops.copy_slices import replay
-
-    view = x._view
-    if view.base._edge is not None or (x._edge is not None and x._edge is not LEAF):
-        check_view(x, "its base or another view of its base has been")
-        view.version = x._st.version
-        move(x, replay(x)._edge)
-
-
 def write_out(op: Op, out: Any, operands: tuple, statics: dict) -> Any:
     """Run `op` and store its result(s) in `out`: resized where empty, cast where the category allows; no gradients."""
-    from tdt.autograd._op import apply
-
     targets = tuple(out) if isinstance(out, (tuple, list)) else (out,)
     for t in targets:
         if not isinstance(t, Tensor):

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tdt import _backend
+from tdt._errors import freed, overwritten
 from tdt._graph import GraphNode
+from tdt._node_names import name_of
 from tdt._sparse import SparseCOO, as_taken
-from tdt._tensor import Storage, Tensor, alias, wrap
+from tdt._tensor import Tensor, alias, wrap
 
 if TYPE_CHECKING:
     from tdt.autograd._op import Op, Rule
@@ -128,8 +130,6 @@ class Node(GraphNode):
 
     def name(self) -> str:
         """The node's name in PyTorch's spelling, e.g. `TanhBackward0`."""
-        from tdt._node_names import name_of
-
         return name_of(self)
 
     def release(self) -> None:
@@ -204,23 +204,6 @@ def zeros(kind: tuple) -> Any:
     """An array of zeros of a kind noted by `kind_of`."""
     shape, dtype, xp = kind
     return xp.zeros(shape, dtype)
-
-
-def freed() -> RuntimeError:
-    """The error of a second backward through a graph that was not retained."""
-    return RuntimeError(
-        "Trying to backward through the graph a second time (or directly access saved tensors after they have already been "
-        "freed). Specify retain_graph=True when calling .backward() or autograd.grad() the first time."
-    )
-
-
-def overwritten(kept: Any, storage: Storage, version: int, node: Any) -> RuntimeError:
-    """The error of a backward that needs a value which was written over."""
-    return RuntimeError(
-        "one of the variables needed for gradient computation has been modified by an inplace operation: a tensor of shape "
-        f"{list(kept.shape)} kept by {node.name()} is at version {storage.version}; expected version {version} instead. "
-        "Use the out-of-place form, or clone() it first."
-    )
 
 
 def broadcast(a: Any, b: Any) -> bool:

@@ -11,7 +11,7 @@ from tdt._dtype import FLOAT
 from tdt._hooks import RemovableHandle
 from tdt._tensor import LEAF, Storage, Tensor, alias
 from tdt.autograd._mode import state
-from tdt.autograd._op import NOWHERE, edge_of
+from tdt.autograd._views import NOWHERE, edge_of
 
 
 def requires_grad(self: Tensor) -> bool:

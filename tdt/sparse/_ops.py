@@ -14,12 +14,13 @@ import tdt._ops.linalg
 import tdt._ops.reduce
 import tdt._ops.shape  # noqa: F401  (ops of all three have forms for sparse operands)
 from tdt._layout import result_type
-from tdt._ops.cast import convert
 from tdt._ops.join import cat
 from tdt._ops.memory import clone
 from tdt._sparse import TABLE, SparseCOO
 from tdt._tensor import Tensor, wrap
-from tdt.autograd._op import OPS, Op, Rule, Traits, apply, op
+from tdt.autograd._dispatch import apply, converted
+from tdt.autograd._op import Op, Rule, Traits, op
+from tdt.autograd._op_table import OPS
 
 
 def is_coo(t: Any) -> bool:
@@ -245,7 +246,7 @@ def _copy(x: Tensor, src: Tensor) -> Tensor:
             f"copy_() between dense and sparse Tensors is not implemented! Found self type = {ours} and src type = "
             f"{theirs}; convert one with to_dense() or to_sparse()"
         )
-    return convert(src, x.dtype) if src.dtype is not x.dtype else clone(src)  # type: ignore[return-value]
+    return converted(src, x.dtype) if src.dtype is not x.dtype else clone(src)  # type: ignore[return-value]
 
 
 @composed("fill")

@@ -8,7 +8,7 @@ from typing import Any
 
 from tdt._sparse import SparseCOO
 from tdt._tensor import Tensor
-from tdt.autograd._op import apply
+from tdt.autograd._dispatch import apply
 from tdt.sparse._ops import composed, form, is_coo
 
 

@@ -18,7 +18,7 @@ from tdt._saved import Saving
 from tdt._tensor import Tensor
 from tdt.autograd._backward import backward
 from tdt.autograd._mode import _Mode, enable_grad, no_grad, state
-from tdt.autograd._op import NOWHERE, edge_of
+from tdt.autograd._views import NOWHERE, edge_of
 from tdt.nn.modules.container import Sequential
 
 __all__ = [

@@ -10,7 +10,7 @@ from tdt._backend.layout import to_front, to_last
 from tdt._kernels import LARGE_ACTIVATION, TABLE, _pool, activation_cpu
 from tdt._kernels.activation_cpu import BLOCK
 from tdt._ops.loss.binary import _binary_cross_entropy_with_logits
-from tdt.autograd._op import OPS
+from tdt.autograd._op_table import OPS
 
 SIZES = [1, 2, 7, 15, 16, 17, 31, 127, BLOCK - 1, BLOCK, BLOCK + 1, 2 * BLOCK + 13]
 ODD = [0.0, -0.0, np.inf, -np.inf, np.nan, 1e-40, -1e-40, 1e-45, 3e38, -3e38, -20.0, 20.0, -88.0, 88.0, 0.625, -0.34]

@@ -13,7 +13,8 @@ import pytest
 import tdt
 from tdt import _backend
 from tdt._backend.scatter import _combine_by_place, accumulate
-from tdt.autograd._op import OPS, op
+from tdt.autograd._op import op
+from tdt.autograd._op_table import OPS
 from tdt.train.metrics.base import Loss
 from tests.on_gpu import sampled_ops
 from tests.samples import TABLE

@@ -16,7 +16,7 @@ import tdt
 import tdt._ops
 from tdt._tensor import wrap
 from tdt.autograd import gradcheck, gradgradcheck
-from tdt.autograd._op import OPS
+from tdt.autograd._op_table import OPS
 from tests.samples import TABLE
 
 for module in pkgutil.walk_packages(tdt._ops.__path__, "tdt._ops."):

@@ -3,7 +3,7 @@
 import numpy as np
 
 import tdt
-from tdt.autograd._op import OPS
+from tdt.autograd._op_table import OPS
 from tests.samples._sample import call, samples, x, z
 
 A = x(2, 3, 4)

@@ -12,8 +12,8 @@ from tdt._dtype import bool as BOOL
 from tdt._dtype import dtype as Dtype
 from tdt._ops._common import tensor_argument
 from tdt._tensor import Tensor
+from tdt.autograd._dispatch import unary as run_unary
 from tdt.autograd._op import Op, finish, op
-from tdt.autograd._op import unary as run_unary
 
 TAKES: dict[str, str] = {}  # which operands of a binary op may be Python numbers; the in-place methods ask too
 

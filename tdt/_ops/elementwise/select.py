@@ -15,10 +15,10 @@ from tdt._float8 import KINDS, astype
 from tdt._from_data import fill_number
 from tdt._node_names import label, shown_as
 from tdt._ops._common import C_NAMES, conj
-from tdt._ops.cast import convert
 from tdt._ops.elementwise._front import binary, check_operands, refuse_out
 from tdt._ops.nonzero import nonzero
 from tdt._tensor import Tensor
+from tdt.autograd._dispatch import converted
 from tdt.autograd._op import finish, op
 
 __all__ = [
@@ -282,7 +282,7 @@ def _masked_fill(xp: ModuleType, x: Any, mask: Any, value: Any, *, out: Any = No
 
 
 _masked_fill.vjp("x")(lambda g, mask: g.masked_fill(mask, 0))
-_masked_fill.vjp("value")(lambda g, mask, value_dtype: convert(where(mask, g, 0).sum(), _dtype.of(value_dtype)))
+_masked_fill.vjp("value")(lambda g, mask, value_dtype: converted(where(mask, g, 0).sum(), _dtype.of(value_dtype)))
 
 
 def fitting(xp: ModuleType, value: Any, np_dtype: Any) -> Any:
@@ -411,7 +411,7 @@ def _fitted(source: Any, x: Any) -> Any:
 
 
 _copy.vjp("x")(lambda g: g.new_zeros(g.shape))
-_copy.vjp("source")(lambda g, source_dtype: convert(g, _dtype.of(source_dtype)))
+_copy.vjp("source")(lambda g, source_dtype: converted(g, _dtype.of(source_dtype)))
 
 
 @op(promote=(), computes=False, repeats=True)
@@ -424,7 +424,7 @@ def _fill(xp: ModuleType, x: Any, value: Any, *, out: Any = None) -> Any:
 
 
 _fill.vjp("x")(lambda g: g.new_zeros(g.shape))
-_fill.vjp("value")(lambda g, value_dtype: convert(g.sum(), _dtype.of(value_dtype)))
+_fill.vjp("value")(lambda g, value_dtype: converted(g.sum(), _dtype.of(value_dtype)))
 
 
 def fill(input: Tensor, value: Any) -> Tensor:

@@ -7,8 +7,8 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from tdt._tensor import Tensor
+from tdt.autograd._dispatch import apply
 from tdt.autograd._mode import _Mode, state
-from tdt.autograd._op import apply
 from tdt.compat._refusal import refused
 from tdt.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 

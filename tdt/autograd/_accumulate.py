@@ -1,0 +1,131 @@
+"""Where a gradient arrives: hooks on it, and its sum with the gradient that is there."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from typing import Any
+
+import numpy as np
+
+from tdt._overlap import check_memory
+from tdt._tensor import LEAF, Tensor, wrap
+
+ndarray = np.ndarray
+_lock = threading.Lock()
+
+
+def sum_of(a: Any, b: Any) -> Any:
+    """The sum of two gradients; where one is sparse, sparse + sparse is sparse, and dense + sparse is dense."""
+    if b.__class__ is not ndarray and getattr(b, "is_sparse", False) and not getattr(a, "is_sparse", False):
+        return b + a
+    total = a + b
+    return total if total.__class__ is ndarray or not isinstance(total, np.generic) else np.asarray(total)  # of two 0-d
+
+
+def accumulate(leaf: Tensor, g: Any, own: bool) -> None:
+    """Add `g` to leaf.grad. The array is adopted if it was made for this leaf alone (`own`), else copied.
+
+    A tensor that has stopped asking for gradients since it was used gets none.
+    """
+    if leaf._edge is not LEAF and not leaf._retains:
+        if leaf._edge is not None:
+            raise RuntimeError("leaf variable has been moved into the graph interior: it was written to since its use")
+        return
+    if g.shape != leaf._a.shape:
+        raise RuntimeError(
+            f"Function AccumulateGrad returned an invalid gradient at index 0 - got {list(g.shape)} but expected shape "
+            f"compatible with {list(leaf._a.shape)}; was the tensor given another shape after it was used?"
+        )
+    with _lock:
+        if isinstance(g, Tensor):
+            leaf._grad = leaf._grad + g if leaf._grad is not None else g if g.is_sparse else g.clone()
+        elif leaf._grad is None:
+            leaf._grad = wrap(g if own else g.copy())
+        else:
+            grad = leaf._grad
+            if getattr(grad._a, "is_sparse", False) or getattr(g, "is_sparse", False) or grad.requires_grad:
+                leaf._grad = wrap(sum_of(grad._a, g))
+            else:
+                check_memory(grad)
+                grad._a += g
+                grad._st.version += 1
+    if leaf._post_hooks:
+        for hook in tuple(leaf._post_hooks.values()):
+            hook(leaf)
+
+
+def run_hooks(hooks: dict | None, g: Any, graph: bool) -> Any:
+    """Pass a gradient through tensor hooks, which get one and the same tensor until one returns another in its place."""
+    given = first = g if isinstance(g, Tensor) or not hooks else wrap(g)
+    for hook in tuple(hooks.values()) if hooks else ():
+        new = hook(given)
+        if new is not None:
+            if not isinstance(new, Tensor):
+                raise TypeError(f"expected Variable, but hook returned '{type(new).__name__}'")
+            if new._a.shape != given._a.shape:
+                name, sizes = getattr(hook, "__name__", hook), f"{list(given.shape)} became {list(new.shape)}"
+                raise RuntimeError(f"hook '{name}' has changed the size of value: {sizes}")
+            given = new
+    return g if given is first else given if graph else given._a
+
+
+class NodeHooks:
+    """What listens at a node: tensor hooks by output number, tensors whose `retain_grad` was called, the node's own hooks
+    before and after it runs. metadata: the user's notes on the node.
+    """
+
+    def __init__(self) -> None:
+        self.tensor: dict[int, dict] = {}
+        self.retain: dict[int, weakref.ref] = {}
+        self.pre: dict[int, Any] = {}
+        self.post: dict[int, Any] = {}
+        self.metadata: dict[str, Any] = {}
+
+    def pass_through(self, slots: list, graph: bool) -> list:
+        """The gradients of the outputs after the hooks on them."""
+        slots = list(slots)
+        for k, hooks in self.tensor.items():
+            if slots[k] is not None:
+                slots[k] = run_hooks(hooks, slots[k], graph)
+        for k, ref in self.retain.items():
+            t = ref()
+            if t is not None and slots[k] is not None:
+                accumulate(t, slots[k], False)
+        return slots
+
+    def before(self, slots: list, graph: bool) -> list:
+        """The gradients of the outputs after the node's pre-hooks."""
+        for hook in tuple(self.pre.values()):
+            slots = _replaced(hook, hook(_shown(slots)), slots, graph)
+        return slots
+
+    def after(self, results: list, slots: list, graph: bool) -> list:
+        """The gradients of the inputs after the node's hooks."""
+        for hook in tuple(self.post.values()):
+            results = _replaced(hook, hook(_shown(results), _shown(slots)), results, graph)
+        return results
+
+    def accumulate(self, leaf: Tensor, g: Any, graph: bool) -> None:
+        """`accumulate` between the hooks on a leaf's node."""
+        slots = self.before([g], graph)
+        accumulate(leaf, slots[0], False)
+        self.after([], slots, graph)
+
+
+def _shown(gradients: list) -> tuple:
+    arrays = [np.asarray(g) if isinstance(g, np.generic) else g for g in gradients]
+    return tuple([g if g is None or isinstance(g, Tensor) else wrap(g) for g in arrays])
+
+
+def _replaced(hook: Any, new: Any, old: list, graph: bool) -> list:
+    """The gradients that a node's hook returned, or `old` where it returned None."""
+    if new is None:
+        return old
+    new = new if isinstance(new, tuple) else (new,)
+    if len(new) != len(old):
+        name = getattr(hook, "__name__", hook)
+        raise RuntimeError(
+            f"hook '{name}' has returned an incorrect number of values (got {len(new)}, but expected {len(old)})"
+        )
+    return [g if graph or g is None else g._a for g in new]

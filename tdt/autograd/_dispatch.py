@@ -1,0 +1,307 @@
+"""The call of an op on tensors: plan, forward, wrap, record.
+
+`apply` does all of it, for any operands. `unary` and `binary` are short ways for the common case, plain NumPy tensors of types
+met before; whatever is not ordinary goes on to `apply`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tdt import _backend
+from tdt._broadcast import check_broadcast
+from tdt._calls import TENSOR_TYPES, as_numbers
+from tdt._dtype import ALL_DTYPES, FLOAT, FLOAT8, dtype, of
+from tdt._meta import meta, on_meta
+from tdt._sparse import SparseCOO, on_sparse
+from tdt._tensor import LEAF, Storage, Tensor, View, alias
+from tdt.autograd._mode import state
+from tdt.autograd._node import Back, Node
+from tdt.autograd._op_table import OPS
+from tdt.autograd._plan import NUMBER, Plan, make_plan, narrow, widen, wrap_scalars
+from tdt.autograd._views import NOWHERE, edge_of
+
+if TYPE_CHECKING:
+    from tdt.autograd._op import Op
+
+DIFFERENTIABLE = frozenset(d.np for d in ALL_DTYPES + FLOAT8 if d.category >= FLOAT)
+NO_STATICS: dict[str, Any] = {}
+ndarray = np.ndarray
+_new = object.__new__
+
+
+def unary(op: Op, x: Any, statics: dict = NO_STATICS) -> Any:
+    """`apply` for one operand, by the shortest way; what is not ordinary goes to `apply`."""
+    record = state.quick
+    try:
+        a = x._a
+        plan = op.plans.get((a.dtype,))
+    except AttributeError:
+        return apply(op, (x,), statics)
+    if plan is None or not plan.lane or a.__class__ is not ndarray or record is None:
+        return apply(op, (x,), statics)
+    edge = (x._edge if x._view is None else edge_of(x)) if record and op.rules else None
+    if statics:
+        statics = statics if TENSOR_TYPES.isdisjoint(map(type, statics.values())) else as_numbers(op.name, statics)
+        statics = {**op.defaults, **statics} if op.defaults else statics
+        result = op.forward(np, a, **statics)
+    else:
+        statics, result = op.defaults, op.forward(np, a) if op.direct is None else op.direct(a)
+    if op.lay and (not result.flags.c_contiguous if op.packed else a.base is not None and 0 in a.strides):
+        result = op.lay(np, result, [a])
+    out = _new(Tensor)
+    out._a = result if result.__class__ is ndarray else _backend.as_array(result)
+    out._edge = out._view = out._grad = None
+    if op.view:
+        _link(op, x, out, statics)
+    else:
+        out._st = Storage()
+    if edge is not None:
+        back = plan.backs.get(1) or plan.backs.setdefault(1, Back(op, 1, 1))
+        if back.wanted and (out._a.dtype is a.dtype or out._a.dtype in DIFFERENTIABLE):
+            edges = ((x, 0) if edge is LEAF else None if edge is NOWHERE else edge,)
+            out._edge = (Node(back, edges, (x,), (a,), statics, (out,)), 0)
+    return out
+
+
+def binary(op: Op, x: Any, y: Any) -> Any:
+    """`apply` for two operands, tensors or numbers, and no statics, by the shortest way."""
+    record = state.quick
+    try:
+        a = x._a
+        kind = y.__class__
+        if kind is float or kind is int:
+            b, plan = y, None if a.base is not None and 0 in a.strides else op.plans.get((a.dtype, kind))
+        else:
+            b, dtype = y._a, a.dtype
+            plan = op.plans.get(dtype) if dtype is b.dtype else op.plans.get((dtype, b.dtype))
+            if b.__class__ is not ndarray or not a.flags.c_contiguous:
+                plan = None
+        if plan is None or not plan.lane or a.__class__ is not ndarray or record is None:
+            return apply(op, (x, y), {})
+        result = op.forward(np, a, b) if op.direct is None else op.direct(a, b)
+    except (AttributeError, ValueError, OverflowError, RuntimeError):
+        return apply(op, (x, y), {})
+    out = _new(Tensor)
+    out._a = result if result.__class__ is ndarray else _backend.as_array(result)
+    out._st = Storage()
+    out._edge = out._view = out._grad = None
+    if not (record and op.rules):  # a comparison asks no view that cannot follow its base
+        return out
+    x_edge = x._edge if x._view is None else edge_of(x)
+    y_edge = None if b is y else y._edge if y._view is None else edge_of(y)
+    if x_edge is NOWHERE or y_edge is NOWHERE:
+        return apply(op, (x, y), {})
+    if x_edge is not None or y_edge is not None:
+        mask = 1 if y_edge is None else 2 if x_edge is None else 3
+        back = plan.backs.get(mask) or plan.backs.setdefault(mask, Back(op, mask, 2, kinds=(None, kind)))
+        if back.wanted:
+            edges = ((x, 0) if x_edge is LEAF else x_edge, (y, 0) if y_edge is LEAF else y_edge)
+            out._edge = (Node(back, edges, (x, y), (a, b), op.defaults, (out,)), 0)
+    return out
+
+
+def apply(op: Op, operands: tuple, statics: dict, target: Any = None) -> Any:
+    """Run `op`: find the plan, compute, wrap the result and record it. `target`: an array to compute into."""
+    statics = statics if TENSOR_TYPES.isdisjoint(map(type, statics.values())) else as_numbers(op.name, statics)
+    if state.handler is not None:
+        return state.handler(op, operands, statics, target)
+    arrays, key, edges, mask, nowhere, bit, xp, aux = [], [], [], 0, 0, 1, np, None
+    record = op.rules and (state.grad if state.quick is not None else state.grad and not state.inference)
+    for x in operands:
+        if isinstance(x, Tensor):
+            a = x._a
+            if a.__class__ is not ndarray:
+                xp = None
+            arrays.append(a)
+            key.append(a.dtype)
+            e = (x._edge if x._view is None else edge_of(x)) if record else None
+            if e is not None:
+                mask |= bit
+                if e is NOWHERE:
+                    e, nowhere = None, nowhere | bit
+            edges.append((x, 0) if e is LEAF else e)
+        else:
+            arrays.append(x)
+            key.append(x.__class__)
+            edges.append(None)
+        bit += bit
+    if xp is None and (other := _of_other_kind(op, arrays)):
+        return other(op, operands, statics)
+    key = tuple(key)
+    plan = op.plans.get(key)
+    if plan is None or plan.by_rank is not None or xp is None:
+        xp, plan = _slow_plan(op, key, arrays)
+    if plan.casts is not None:
+        return apply(op, _cast(operands, plan.casts), statics, target if plan.casts[0] is None else None)
+    statics = op.defaults if not statics else {**op.defaults, **statics} if op.defaults else statics
+    if plan.quick and target is None:
+        try:
+            result = op.forward(xp, *arrays, **statics)
+        except (ValueError, OverflowError) as error:
+            result = _recover(op, xp, arrays, statics, error)
+    else:
+        result = _compute(op, xp, arrays, statics, plan.low, target)
+        if op.aux:
+            result, *aux = result
+    result = op.lay(xp, result, arrays) if op.lay is not None and target is None else result
+    if result.__class__ is ndarray and not state.inference:
+        out = _new(Tensor)
+        out._a = result
+        out._edge = out._view = out._grad = None
+        if op.view:
+            _link(op, operands[0], out, statics)
+        else:
+            out._st = Storage()
+        outs = (out,)
+    else:
+        outs = _wrap(op, result if result.__class__ is tuple else (result,), operands, statics)
+    if mask:
+        if (back := plan.backs.get((mask, nowhere))) is None:
+            back = plan.backs[mask, nowhere] = Back(op, mask, len(operands), plan.low, nowhere, key)
+        if back.wanted:
+            _record(op, Node(back, edges, operands, arrays, statics, outs, aux), outs)
+    return outs if result.__class__ is tuple else outs[0]
+
+
+def _of_other_kind(op: Op, arrays: list) -> Any:
+    """What runs `op` where an operand has no values, or is sparse and the op's record does not list that; else None."""
+    kinds = set(map(type, arrays))
+    return _on_meta if _backend.MetaArray in kinds else on_sparse if SparseCOO in kinds and not op.sparse else None
+
+
+def _on_meta(op: Op, operands: tuple, statics: dict) -> Any:
+    """Shapes alone, for tensors on the device "meta"; nothing is recorded."""
+    there = _backend.MetaArray
+    plain = [alias(x._a.view(ndarray), None) if type(getattr(x, "_a", None)) is there else x for x in operands]
+    with meta():
+        return on_meta(apply(op, tuple(plain), statics))
+
+
+def _record(op: Op, node: Node, outs: tuple) -> None:
+    """Put the results that can have gradients behind `node`."""
+    for k, t in enumerate(outs):
+        if t._a.dtype in DIFFERENTIABLE and not (op.nondiff and op.outputs[k] in op.nondiff):
+            t._edge = (node, k)
+
+
+def _slow_plan(op: Op, key: tuple, arrays: list) -> tuple[Any, Plan]:
+    """The array library and the plan, where the types are new, mixed in rank, or not all NumPy's."""
+    xp = _home(op, arrays)
+    plan = op.plans.get(key)
+    if plan is None:
+        plan = make_plan(op, key, arrays)
+        plan.quick = plan.quick and not kernels_of(op)
+        plan.lane = plan.quick and op.lane and plan.by_rank is None
+        op.plans[key] = plan
+        if len(key) == 2 and key[0] is key[1]:
+            op.plans[key[0]] = plan  # where `binary` looks first
+    if plan.by_rank is not None:
+        ranks = tuple(getattr(a, "ndim", -1) == 0 for a in arrays)
+        if ranks not in plan.by_rank:
+            ranked = plan.by_rank[ranks] = make_plan(op, key, arrays)
+            ranked.quick = ranked.quick and not kernels_of(op)
+        plan = plan.by_rank[ranks]
+    return xp, plan
+
+
+def _home(op: Op, arrays: list) -> Any:
+    """The library all arrays belong to; 0-d arrays follow the others to their device, anything else is an error."""
+    on_gpu = [a for a in arrays if _backend.is_array(a) and not isinstance(a, ndarray)]
+    if not on_gpu:
+        return np
+    home = _backend.device_of(on_gpu[0])
+    for i, a in enumerate(arrays):
+        if _backend.is_array(a) and _backend.device_of(a) != home:
+            if a.ndim:
+                raise RuntimeError(
+                    f"Expected all tensors to be on the same device, but found at least two devices, {home} and "
+                    f"{_backend.device_of(a)}! (operand {op.names_for(len(arrays))[i]} of {op.name}); move it with .to()"
+                )
+            arrays[i] = _backend.to_device(a, home)
+    return _backend.namespace(on_gpu[0])
+
+
+def _cast(operands: tuple, casts: tuple) -> tuple:
+    """The operands converted to the promoted type, by a recorded op, so that their gradients are converted back."""
+    return tuple(
+        x if c is None else x.item() if c is NUMBER else converted(x, of(c))
+        for x, c in zip(operands, casts, strict=True)
+    )
+
+
+def converted(x: Any, dtype: dtype) -> Any:
+    """`x` in another dtype: a tensor by a recorded op, a Python number as it is."""
+    if isinstance(x, Tensor):
+        return x if x._a.dtype == dtype.np else OPS["convert"](x, dtype=dtype)
+    return x if isinstance(x, (bool, int, float, complex)) else np.asarray(x, dtype.np)
+
+
+def _compute(op: Op, xp: Any, arrays: list, statics: dict, low: Any, target: Any) -> Any:
+    """The forward: by a kernel where one applies, in float32 for half precision, into `target` where it can."""
+    try:
+        if low is not None:
+            return narrow(op.forward(xp, *widen(arrays), **statics), low)
+        for kind, when, kernel in kernels_of(op):
+            if (kind == "cpu") == (xp is np) and when(arrays, statics):
+                return kernel(*arrays, **statics)
+        if target is not None and op.writes_out:
+            return op.forward(xp, *arrays, **statics, out=target)
+        return op.forward(xp, *arrays, **statics)
+    except (ValueError, OverflowError) as error:
+        return _recover(op, xp, arrays, statics, error)
+
+
+def kernels_of(op: Op) -> tuple:
+    """The op's fast kernels, looked up on first use."""
+    if op.kernels is None:
+        from tdt import _kernels
+
+        op.kernels = tuple(_kernels.TABLE.get(op.name, ()))
+    return op.kernels
+
+
+def _recover(op: Op, xp: Any, arrays: list, statics: dict, error: Exception) -> Any:
+    """Say in PyTorch's words why NumPy refused, or do what it refused: wrap a Python integer that is out of range."""
+    if isinstance(error, OverflowError) and any(isinstance(a, int) for a in arrays):
+        return op.forward(xp, *wrap_scalars(arrays), **statics)
+    shapes = [a.shape for a in arrays if _backend.is_array(a)]
+    if op.broadcasts and len(shapes) > 1:
+        check_broadcast(*shapes)
+    raise error
+
+
+def _wrap(op: Op, results: tuple, operands: tuple, statics: dict) -> tuple[Tensor, ...]:
+    """Tensors around the results; NumPy's scalars become 0-d arrays."""
+    outs = []
+    for k, r in enumerate(results):
+        t = alias(_backend.as_array(r), None)
+        if op.view:
+            _link(op, operands[0], t, statics, k if op.multi_view else None)
+        if t._view is None:
+            t._st.inference = state.inference
+        outs.append(t)
+    return tuple(outs)
+
+
+def _link(op: Op, x: Tensor, t: Tensor, statics: dict, k: int | None = None) -> None:
+    """Let `t`, a result of a view op on `x`, share x's storage, and note how it looks into it (unless it was copied)."""
+    if op.view is not True:
+        base = t._a.base
+        if base is not x._a and (base is None or base is not x._a.base) and not _backend.may_overlap(t._a, x._a):
+            t._st = Storage()
+            return
+    if not t._a.size and not any(t._a.strides):
+        again = op.forward(_backend.namespace(x._a), _backend.with_strides(x._a), **statics)
+        t._a = again if k is None else again[k]
+    st = t._st = x._st
+    made = "" if state.quick else "inference" if state.inference else "no_grad"
+    if op.multi_view:
+        made = made or "multi"
+    source, step = x._view, (op, statics, k)
+    if source is None:
+        t._view = View(x, None, step, st.version, made, x._a)
+    else:
+        t._view = View(source.base, source, step, st.version, made or source.made, source.seen)
