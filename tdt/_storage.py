@@ -5,7 +5,7 @@ from __future__ import annotations
 import mmap
 import os
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -182,12 +182,7 @@ class UntypedStorage:
         moved = _backend.to_device(self._bytes, as_device(device))
         return self if moved is self._bytes else type(self).on(moved)
 
-    def share_memory_(self) -> Self:
-        """Move to memory that other processes share; tensors on this storage move along."""
-        from tdt._shared_memory import share_storage  # loads multiprocessing
-
-        share_storage(self)
-        return self
+    share_memory_: Callable[[], UntypedStorage]  # `_ops/resize.py`
 
     def is_shared(self) -> bool:
         """Whether processes that are forked from this one see what is written (a GPU's always is)."""

@@ -142,6 +142,14 @@ def share_memory_(self: Tensor) -> Tensor:
     return self
 
 
+def _share_storage(self: UntypedStorage) -> UntypedStorage:
+    """Move to memory that other processes share; tensors on this storage move along."""
+    from tdt._shared_memory import share_storage  # loads multiprocessing
+
+    share_storage(self)
+    return self
+
+
 def is_shared(self: Tensor) -> bool:
     """Whether processes that are forked from this one or sent the tensor see what is written (a GPU's memory always is)."""
     return self.untyped_storage().is_shared()  # type: ignore[attr-defined]
@@ -213,3 +221,5 @@ METHODS = (
     map_,
     map2_,
 )
+
+setattr(UntypedStorage, share_memory_.__name__, _share_storage)
