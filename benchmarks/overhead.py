@@ -18,11 +18,11 @@ from pathlib import Path
 from benchmarks._pairs import arguments, interval, settings
 from tdt import nn
 from tdt.commands._console import Console
-from tdt.train.build import Parts, build
-from tdt.train.checkpoint import CheckpointStore
 from tdt.train.config import load
-from tdt.train.events import Events, MetricsLog, TensorBoardLog
-from tdt.train.trainer import Trainer
+from tdt.train.logging.events import Events, MetricsLog, TensorBoardLog
+from tdt.train.loop.build import Parts, build
+from tdt.train.loop.trainer import Trainer
+from tdt.train.runs.checkpoint import CheckpointStore
 
 
 def bare(parts: Parts) -> Iterator[None]:

@@ -36,7 +36,7 @@ from tdt._kernels._jit import jit
 from tdt._kernels._pool import parallel
 from tdt._kernels._table import Table
 from tdt._kernels.product_cpu import product
-from tdt._ops.rnn._steps import steps_of
+from tdt._ops.nn.rnn._steps import steps_of
 
 CONVOLUTIONS = [(64, 1, 32, 28, 3), (64, 32, 64, 26, 3), (64, 16, 16, 32, 3), (64, 64, 64, 8, 3), (16, 256, 256, 14, 3),
                 (16, 128, 128, 14, 1)]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Write tdt/_tensor.pyi, the types of Tensor with the methods that tdt/_methods.py binds: `python scripts/make_stub.py`.
+"""Write tdt/_core/tensor.pyi, the types of Tensor with the methods that tdt/_methods.py binds: `python scripts/make_stub.py`.
 
 What stands in _tensor.py is taken from its source; what is bound when tdt loads, from the functions' signatures.
 """
@@ -13,7 +13,7 @@ from typing import Any
 import tdt
 from tdt import Tensor
 
-SOURCE = Path(tdt.__file__).parent / "_tensor.py"
+SOURCE = Path(tdt.__file__).parent / "_core" / "tensor.py"
 TARGET = SOURCE.with_suffix(".pyi")
 HEAD = "# Made by scripts/make_stub.py; a test compares.\nimport builtins\n"
 KNOWN = {"Tensor", "Any", "bool", "int", "float", "str", "None", "tuple", "list", "Size", "slice"}

@@ -16,7 +16,7 @@ def home(kind: type) -> str:
 
     >>> import tdt
     >>> home(tdt.Tensor)
-    'tdt._tensor'
+    'tdt._core.tensor'
     """
     return homes.get(kind, kind.__module__)
 

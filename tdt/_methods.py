@@ -7,47 +7,31 @@ from typing import Any
 
 import numpy as np
 
-from tdt import _absent, _creation, _dtype, _interchange
+from tdt import _absent
+from tdt._core import creation as _creation
+from tdt._core import dtype as _dtype
+from tdt._core import interchange as _interchange
+from tdt._core.mode import state
+from tdt._core.tensor import Tensor
 from tdt._node_names import label
-from tdt._ops import (
-    counting,
-    decompositions,
-    elementwise,
-    frames,
-    householder,
-    index,
-    join,
-    least_squares,
-    linalg,
-    lu,
-    matrix_functions,
-    memory,
-    nonzero,
-    order,
-    pick,
-    piecewise,
-    random,
-    random_fill,
-    reduce,
-    resize,
-    scatter,
-    shape,
-    softmax,
-    solve,
-    special,
-    spectral,
-    split,
-    statistics,
-    triangular,
-    view_copies,
-    view_scatter,
-)  # fmt: skip
-from tdt._ops.elementwise import arithmetic, select
+from tdt._ops import elementwise  # fmt: skip
+from tdt._ops.elementwise import arithmetic, piecewise, select, special
 from tdt._ops.elementwise._front import TAKES, tensor_argument
-from tdt._tensor import Tensor
+from tdt._ops.index import getitem as index
+from tdt._ops.index import nonzero, pick, scatter
+from tdt._ops.linalg import decompositions, householder, least_squares, lu, matrix_functions, solve, triangular
+from tdt._ops.linalg import products as linalg
+from tdt._ops.nn import softmax
+from tdt._ops.random import creation as random
+from tdt._ops.random import fill as random_fill
+from tdt._ops.reduce import counting, order, statistics
+from tdt._ops.reduce import reductions as reduce
+from tdt._ops.shape import join, memory, resize, split, view_copies, view_scatter
+from tdt._ops.shape import views as shape
+from tdt._ops.spectral import frames
+from tdt._ops.spectral import stft as spectral
 from tdt.autograd import _variable
 from tdt.autograd._dispatch import binary
-from tdt.autograd._mode import state
 from tdt.autograd._node import sum_to
 from tdt.autograd._op import Op
 from tdt.autograd._op_table import OPS
@@ -277,7 +261,7 @@ def _cast(name: str, dtype: _dtype.dtype) -> Callable[..., Tensor]:
 
 
 def _shown(self: Tensor) -> str:
-    from tdt._repr import tensor_repr  # only where something is printed
+    from tdt._core.printing import tensor_repr  # only where something is printed
 
     return tensor_repr(self)
 

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 from tdt import _backend
-from tdt._errors import freed, overwritten
-from tdt._tensor import Tensor, alias
+from tdt._core.errors import freed, overwritten
+from tdt._core.tensor import Tensor, alias
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -8,14 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from tdt import _backend, _dtype
-from tdt._device import CPU, device
-from tdt._dtype import dtype
-from tdt._from_data import array_of
-from tdt._layout import strided
-from tdt._size import Size
-from tdt._storage import TypedStorage, UntypedStorage
-from tdt._tensor import Tensor, wrap
+from tdt import _backend
+from tdt._backend.device import CPU, device
+from tdt._core import dtype as _dtype
+from tdt._core.dtype import dtype
+from tdt._core.from_data import array_of
+from tdt._core.layout import strided
+from tdt._core.size import Size
+from tdt._core.storage import TypedStorage, UntypedStorage
+from tdt._core.tensor import Tensor, wrap
 
 
 class TensorType(type):

@@ -2,10 +2,9 @@
 
 from math import e, inf, nan, pi
 
-from tdt._anomaly import is_anomaly_check_nan_enabled, is_anomaly_enabled, set_anomaly_enabled
-from tdt._creation import *
-from tdt._device import device, get_default_device, set_default_device
-from tdt._dtype import (
+from tdt._backend.device import device, get_default_device, set_default_device
+from tdt._core.creation import *
+from tdt._core.dtype import (
     bfloat16,
     bool,
     can_cast,
@@ -42,74 +41,9 @@ from tdt._dtype import (
     uint32,
     uint64,
 )
-from tdt._errors import OutOfMemoryError
-from tdt._kernels._pool import get_num_threads, set_num_threads
-from tdt._layout import *
-from tdt._old_types import *
-from tdt._ops.activation import *
-from tdt._ops.combine import *
-from tdt._ops.conv import *
-from tdt._ops.conv_transpose import *
-from tdt._ops.counting import *
-from tdt._ops.decompositions import *
-from tdt._ops.distance import *
-from tdt._ops.dropout import *
-from tdt._ops.elementwise import *
-from tdt._ops.embedding import *
-from tdt._ops.embedding_bag import *
-from tdt._ops.grid_sample import *
-from tdt._ops.householder import *
-from tdt._ops.in_place import *
-from tdt._ops.index import *
-from tdt._ops.join import *
-from tdt._ops.layer_norm import *
-from tdt._ops.least_squares import *
-from tdt._ops.linalg import *
-from tdt._ops.linear import *
-from tdt._ops.lobpcg import *
-from tdt._ops.loss import *
-from tdt._ops.low_rank import *
-from tdt._ops.lu import *
-from tdt._ops.matrix_functions import *
-from tdt._ops.memory import *
-from tdt._ops.nonzero import *
-from tdt._ops.norm_by_position import *
-from tdt._ops.order import *
-from tdt._ops.pad import *
-from tdt._ops.pick import *
-from tdt._ops.piecewise import *
-from tdt._ops.pool_average import *
-from tdt._ops.pool_max import *
-from tdt._ops.pool_uneven import *
-from tdt._ops.random import *
-from tdt._ops.reduce import *
-from tdt._ops.resize import *
-from tdt._ops.rnn import *
-from tdt._ops.scatter import *
-from tdt._ops.search import *
-from tdt._ops.segments import *
-from tdt._ops.shape import *
-from tdt._ops.shuffle import *
-from tdt._ops.softmax import *
-from tdt._ops.solve import *
-from tdt._ops.special import *
-from tdt._ops.spectral import *
-from tdt._ops.split import *
-from tdt._ops.statistics import *
-from tdt._ops.triangular import *
-from tdt._ops.view_copies import *
-from tdt._ops.view_scatter import *
-from tdt._ops.window_functions import *
-from tdt._random import Generator, default_generator, get_rng_state, initial_seed, manual_seed, seed, set_rng_state
-from tdt._repr import set_printoptions
-from tdt._sharing import *
-from tdt._size import Size
-from tdt._storage import *
-from tdt._switches import *
-from tdt._tensor import Tensor
-from tdt._transforms import vmap
-from tdt.amp._mode import *
-from tdt.autograd._mode import (
+from tdt._core.errors import OutOfMemoryError
+from tdt._core.layout import *
+from tdt._core.mode import (
     enable_grad,
     inference_mode,
     is_grad_enabled,
@@ -117,6 +51,72 @@ from tdt.autograd._mode import (
     no_grad,
     set_grad_enabled,
 )
+from tdt._core.printing import set_printoptions
+from tdt._core.sharing import *
+from tdt._core.size import Size
+from tdt._core.storage import *
+from tdt._core.tensor import Tensor
+from tdt._kernels._pool import get_num_threads, set_num_threads
+from tdt._old_types import *
+from tdt._ops.elementwise import *
+from tdt._ops.elementwise.activation import *
+from tdt._ops.elementwise.in_place import *
+from tdt._ops.elementwise.piecewise import *
+from tdt._ops.elementwise.special import *
+from tdt._ops.index.getitem import *
+from tdt._ops.index.nonzero import *
+from tdt._ops.index.pick import *
+from tdt._ops.index.scatter import *
+from tdt._ops.linalg.decompositions import *
+from tdt._ops.linalg.distance import *
+from tdt._ops.linalg.householder import *
+from tdt._ops.linalg.least_squares import *
+from tdt._ops.linalg.lobpcg import *
+from tdt._ops.linalg.low_rank import *
+from tdt._ops.linalg.lu import *
+from tdt._ops.linalg.matrix_functions import *
+from tdt._ops.linalg.products import *
+from tdt._ops.linalg.solve import *
+from tdt._ops.linalg.triangular import *
+from tdt._ops.nn.conv import *
+from tdt._ops.nn.conv_transpose import *
+from tdt._ops.nn.dropout import *
+from tdt._ops.nn.embedding import *
+from tdt._ops.nn.embedding_bag import *
+from tdt._ops.nn.grid_sample import *
+from tdt._ops.nn.layer_norm import *
+from tdt._ops.nn.linear import *
+from tdt._ops.nn.loss import *
+from tdt._ops.nn.norm_by_position import *
+from tdt._ops.nn.pad import *
+from tdt._ops.nn.pool_average import *
+from tdt._ops.nn.pool_max import *
+from tdt._ops.nn.pool_uneven import *
+from tdt._ops.nn.rnn import *
+from tdt._ops.nn.shuffle import *
+from tdt._ops.nn.softmax import *
+from tdt._ops.random.creation import *
+from tdt._ops.reduce.counting import *
+from tdt._ops.reduce.order import *
+from tdt._ops.reduce.reductions import *
+from tdt._ops.reduce.search import *
+from tdt._ops.reduce.segments import *
+from tdt._ops.reduce.statistics import *
+from tdt._ops.shape.combine import *
+from tdt._ops.shape.join import *
+from tdt._ops.shape.memory import *
+from tdt._ops.shape.resize import *
+from tdt._ops.shape.split import *
+from tdt._ops.shape.view_copies import *
+from tdt._ops.shape.view_scatter import *
+from tdt._ops.shape.views import *
+from tdt._ops.spectral.stft import *
+from tdt._ops.spectral.window_functions import *
+from tdt._random import Generator, default_generator, get_rng_state, initial_seed, manual_seed, seed, set_rng_state
+from tdt._switches import *
+from tdt.amp._mode import *
+from tdt.autograd._anomaly import is_anomaly_check_nan_enabled, is_anomaly_enabled, set_anomaly_enabled
+from tdt.autograd._transforms import vmap
 from tdt.autograd._variable import detach
 from tdt.serialization import load, save
 from tdt.sparse._functions import dsmm, hsmm, hspmm, smm, spmm, sspaddmm

@@ -1,6 +1,6 @@
 """PyTorch's names of modules for tdt's classes, under `tdt.as_torch`: libraries look at `type(x).__module__`.
 
-`tdt.nn.modules.linear.Linear` says there that it is from `torch.nn.modules.linear`, and `tdt._tensor.Tensor`, which `tdt`
+`tdt.nn.modules.linear.Linear` says there that it is from `torch.nn.modules.linear`, and `tdt._core.tensor.Tensor`, which `tdt`
 exports, that it is from `torch`. `tdt._about.home` gives the module in which a class is defined.
 """
 
@@ -19,9 +19,9 @@ _OWN = {"as_torch", "cli", "commands", "train"}  # parts of tdt that PyTorch has
 _ONE_MODULE = "tdt.optim.lr_scheduler"  # a package of tdt that is one module in PyTorch
 # Where PyTorch has classes that tdt defines in other places; they are found there too.
 _ELSEWHERE = {
-    ("tdt.autograd._mode", None): "torch.autograd.grad_mode",
-    ("tdt._storage", "TypedStorage"): "torch.storage",
-    ("tdt._storage", "UntypedStorage"): "torch.storage",
+    ("tdt._core.mode", None): "torch.autograd.grad_mode",
+    ("tdt._core.storage", "TypedStorage"): "torch.storage",
+    ("tdt._core.storage", "UntypedStorage"): "torch.storage",
     ("tdt.nn.modules.attention", "MultiheadAttention"): "torch.nn.modules.activation",
     ("tdt.amp._mode", "autocast"): "torch.amp.autocast_mode",
 }
@@ -30,7 +30,7 @@ _ELSEWHERE = {
 def torch_name(module: str) -> str | None:
     """PyTorch's name for a public module of tdt; None for one that PyTorch has not, and for a private one.
 
-    >>> torch_name("tdt.nn.init"), torch_name("tdt.vision.datasets"), torch_name("tdt._tensor"), torch_name("tdt.cli")
+    >>> torch_name("tdt.nn.init"), torch_name("tdt.vision.datasets"), torch_name("tdt._core.tensor"), torch_name("tdt.cli")
     ('torch.nn.init', 'torchvision.datasets', None, None)
     """
     root, *parts = (_ONE_MODULE if module.startswith(f"{_ONE_MODULE}.") else module).split(".")

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from tdt import cuda
-from tdt._device import device
+from tdt._backend.device import device
 
 __all__ = ["current_accelerator", "current_device_index", "device_count", "is_available", "set_device_index",
            "synchronize"]  # fmt: skip

@@ -10,18 +10,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tdt import (
-    Tensor,  # and with it the methods of tensors
-    _dtype,
-)
-from tdt._autocast import cast_for
-from tdt._calls import fronts
-from tdt._creation import arange
-from tdt._dtype import SCALAR_NAMES
+from tdt import Tensor
+from tdt._core import dtype as _dtype
+from tdt._core.calls import fronts
+from tdt._core.creation import arange
+from tdt._core.dtype import SCALAR_NAMES
 from tdt._ops._common import Dims, as_list, with_out, wrap_dim
-from tdt._ops.fft import ADJOINT, fft_c2c, fft_c2r, fft_r2c
-from tdt._ops.join import roll
-from tdt._ops.pad import pad
+from tdt._ops.nn.pad import pad
+from tdt._ops.shape.join import roll
+from tdt._ops.spectral.fft import ADJOINT, fft_c2c, fft_c2r, fft_r2c
+from tdt.amp._autocast import cast_for
 
 __all__ = [
     "fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "hfft2", "hfftn", "ifft", "ifft2", "ifftn", "ifftshift", "ihfft",

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tdt._ops.join import stack
-from tdt._tensor import Tensor
-from tdt._transforms import grad, grad_and_value, hessian, jacfwd, jacrev, jvp, linearize, vjp, vmap
+from tdt._core.tensor import Tensor
+from tdt._ops.shape.join import stack
+from tdt.autograd._transforms import grad, grad_and_value, hessian, jacfwd, jacrev, jvp, linearize, vjp, vmap
 from tdt.nn.modules.module import Module
 from tdt.nn.utils.stateless import call
 

@@ -2,32 +2,32 @@
 
 from __future__ import annotations
 
-from tdt._autocast import casts_as_one
-from tdt._calls import fronts
-from tdt._errors import LinAlgError
+from tdt._core.calls import fronts
+from tdt._core.errors import LinAlgError
+from tdt._core.tensor import Tensor
 from tdt._ops._common import store_into
-from tdt._ops._matrices import check_float
-from tdt._ops.decompositions import cholesky_ex, svdvals
-from tdt._ops.decompositions import linalg_cholesky as cholesky
-from tdt._ops.decompositions import qr_mode as qr
-from tdt._ops.decompositions import svd_full as svd
-from tdt._ops.eigen import eig, eigh, eigvals, eigvalsh
-from tdt._ops.householder import householder_product
-from tdt._ops.ldl import ldl_factor, ldl_factor_ex, ldl_solve
-from tdt._ops.least_squares import cond, lstsq, matrix_rank, pinv
-from tdt._ops.linalg import cross as _cross
-from tdt._ops.linalg import matmul, vdot, vector_norm
-from tdt._ops.lu import linalg_lu as lu
-from tdt._ops.lu import linalg_lu_solve as lu_solve
-from tdt._ops.lu import lu_factor, lu_factor_ex
-from tdt._ops.matrix_functions import matrix_exp, matrix_power, multi_dot, vander
-from tdt._ops.matrix_norms import matrix_norm, norm
-from tdt._ops.shape import diagonal as _diagonal
-from tdt._ops.solve import inv, inv_ex, solve, solve_ex, tensorinv, tensorsolve
-from tdt._ops.solve import linalg_det as det
-from tdt._ops.solve import linalg_slogdet as slogdet
-from tdt._ops.triangular import solve_triangular
-from tdt._tensor import Tensor
+from tdt._ops.linalg._matrices import check_float
+from tdt._ops.linalg.decompositions import cholesky_ex, svdvals
+from tdt._ops.linalg.decompositions import linalg_cholesky as cholesky
+from tdt._ops.linalg.decompositions import qr_mode as qr
+from tdt._ops.linalg.decompositions import svd_full as svd
+from tdt._ops.linalg.eigen import eig, eigh, eigvals, eigvalsh
+from tdt._ops.linalg.householder import householder_product
+from tdt._ops.linalg.ldl import ldl_factor, ldl_factor_ex, ldl_solve
+from tdt._ops.linalg.least_squares import cond, lstsq, matrix_rank, pinv
+from tdt._ops.linalg.lu import linalg_lu as lu
+from tdt._ops.linalg.lu import linalg_lu_solve as lu_solve
+from tdt._ops.linalg.lu import lu_factor, lu_factor_ex
+from tdt._ops.linalg.matrix_functions import matrix_exp, matrix_power, multi_dot, vander
+from tdt._ops.linalg.matrix_norms import matrix_norm, norm
+from tdt._ops.linalg.products import cross as _cross
+from tdt._ops.linalg.products import matmul, vdot, vector_norm
+from tdt._ops.linalg.solve import inv, inv_ex, solve, solve_ex, tensorinv, tensorsolve
+from tdt._ops.linalg.solve import linalg_det as det
+from tdt._ops.linalg.solve import linalg_slogdet as slogdet
+from tdt._ops.linalg.triangular import solve_triangular
+from tdt._ops.shape.views import diagonal as _diagonal
+from tdt.amp._autocast import casts_as_one
 
 __all__ = [
     "LinAlgError", "cholesky", "cholesky_ex", "cond", "cross", "det", "diagonal", "eig", "eigh", "eigvals", "eigvalsh",

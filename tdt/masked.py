@@ -10,17 +10,18 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-from tdt._dtype import bool as bool_dtype
-from tdt._dtype import dtype as Dtype  # noqa: N812  (the functions here have arguments called dtype)
-from tdt._dtype import float32, iinfo, int64
-from tdt._layout import strided
-from tdt._ops import order, reduce
-from tdt._ops import softmax as normal
+from tdt._core.dtype import bool as bool_dtype
+from tdt._core.dtype import dtype as Dtype  # noqa: N812  (the functions here have arguments called dtype)
+from tdt._core.dtype import float32, iinfo, int64
+from tdt._core.layout import strided
+from tdt._core.tensor import Tensor
 from tdt._ops._common import wrap_dim, wrap_dims
 from tdt._ops.elementwise.arithmetic import maximum
 from tdt._ops.elementwise.select import logaddexp as whole_logaddexp
 from tdt._ops.elementwise.select import where
-from tdt._tensor import Tensor
+from tdt._ops.nn import softmax as normal
+from tdt._ops.reduce import order
+from tdt._ops.reduce import reductions as reduce
 from tdt.linalg import vector_norm
 
 __all__ = [

@@ -19,9 +19,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tdt._tensor import Tensor
+from tdt._core.mode import _Mode, state
+from tdt._core.tensor import Tensor
 from tdt.autograd._dispatch import apply
-from tdt.autograd._mode import _Mode, state
 
 __all__ = [
     "ProfilerAction",

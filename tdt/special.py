@@ -14,9 +14,7 @@ from tdt._ops.elementwise.math import (
     sigmoid,
     sinc,
 )
-from tdt._ops.elementwise.rounding import round
-from tdt._ops.elementwise.select import xlogy
-from tdt._ops.polynomials import (
+from tdt._ops.elementwise.polynomials import (
     chebyshev_polynomial_t,
     chebyshev_polynomial_u,
     chebyshev_polynomial_v,
@@ -30,9 +28,9 @@ from tdt._ops.polynomials import (
     shifted_chebyshev_polynomial_v,
     shifted_chebyshev_polynomial_w,
 )
-from tdt._ops.reduce import logsumexp
-from tdt._ops.softmax import log_softmax, softmax
-from tdt._ops.special import (
+from tdt._ops.elementwise.rounding import round
+from tdt._ops.elementwise.select import xlogy
+from tdt._ops.elementwise.special import (
     airy_ai,
     bessel_j0,
     bessel_j1,
@@ -60,6 +58,8 @@ from tdt._ops.special import (
     xlog1py,
     zeta,
 )
+from tdt._ops.nn.softmax import log_softmax, softmax
+from tdt._ops.reduce.reductions import logsumexp
 
 __all__ = [
     "airy_ai", "bessel_j0", "bessel_j1", "bessel_y0", "bessel_y1", "chebyshev_polynomial_t",

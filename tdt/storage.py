@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from typing import Any
 
-from tdt._storage import TypedStorage, UntypedStorage
+from tdt._core.storage import TypedStorage, UntypedStorage
 
 __all__ = ["TypedStorage", "UntypedStorage"]
 

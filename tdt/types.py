@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from tdt import Tensor
-from tdt._device import device
-from tdt._dtype import dtype
-from tdt._size import Size
+from tdt._backend.device import device
+from tdt._core.dtype import dtype
+from tdt._core.size import Size
 
 __all__ = ["Device", "FileLike", "Number", "Size", "Storage"]
 

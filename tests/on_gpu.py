@@ -18,8 +18,8 @@ import numpy as np
 import tdt
 import tdt._ops
 from tdt._backend import to_device
-from tdt._device import CPU, device
-from tdt._tensor import wrap
+from tdt._backend.device import CPU, device
+from tdt._core.tensor import wrap
 from tdt.autograd._op_table import OPS
 from tests.configs.small_data import OVERRIDES, write_all
 from tests.samples import TABLE, Call
@@ -177,8 +177,8 @@ class Training:
 def check_config(name: str, target: str, steps: int) -> Training:
     """Train a bundled config for `steps` steps, on small made-up data where its own must be downloaded."""
     from tdt.train.config import load
-    from tdt.train.events import Event, StepDone
-    from tdt.train.session import Session
+    from tdt.train.logging.events import Event, StepDone
+    from tdt.train.loop.session import Session
 
     done = Training(name)
     times: list[float] = []

@@ -157,7 +157,7 @@ def test_blocks_nest_decorate_and_stay_in_their_thread():
 
 
 def test_a_block_works_inside_the_meta_pass_and_around_it():
-    from tdt._meta import meta, stand_in
+    from tdt.autograd._meta import meta, stand_in
 
     with meta() as seen, autocast("cpu"):
         y = stand_in((2, 3)) @ stand_in((3, 5))

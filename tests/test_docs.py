@@ -12,8 +12,8 @@ import pytest
 import yaml
 
 from tdt.cli import run
-from tdt.train.build import build
 from tdt.train.config import imports, loads
+from tdt.train.loop.build import build
 
 ROOT = Path(__file__).parents[1]
 GUIDE = ROOT / "docs" / "guide"

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tdt
-from tdt import _dtype
+from tdt._core import dtype as _dtype
 from tests.helpers import require_torch, told
 
 KINDS = [kind.name for kind in _dtype.FLOAT8]

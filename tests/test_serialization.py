@@ -23,7 +23,7 @@ def everything(lib):
         "shared": w, "transposed": w.t(), "strided": w[1:, ::2], "expanded": lib.ones(1).expand(3), "0-d": lib.tensor(3.0),
         "empty": lib.zeros(0, 3), "leaf": lib.ones(2, requires_grad=True), "parameter": lib.nn.Parameter(lib.ones(2)),
         "frozen": lib.nn.Parameter(lib.ones(2), requires_grad=False),
-        **{kind.name: lib.tensor([1, 0, 1]).to(getattr(lib, kind.name)) for kind in tdt._dtype.ALL_DTYPES},
+        **{kind.name: lib.tensor([1, 0, 1]).to(getattr(lib, kind.name)) for kind in tdt._core.dtype.ALL_DTYPES},
         "ordered": collections.OrderedDict(a=1, b=[2]), "size": lib.Size([2, 3]), "dtype": lib.float16, "layout": lib.strided,
         "device": lib.device("cpu"), "counter": collections.Counter("aab"), "large": 2**70,
         "plain": [1, 2.5, None, "x", b"\xff", {1, 2}, 1j, bytearray(b"q"), True, (), (1,), {"deep": [lib.zeros(1)]}],

@@ -65,7 +65,7 @@ def test_classes_are_found_in_pytorchs_modules_and_submodules_by_attribute(tmp_p
 def test_without_the_alias_classes_are_tdts_own():
     import tdt
 
-    assert _about.home(tdt.Tensor) == tdt.Tensor.__module__ == "tdt._tensor"
+    assert _about.home(tdt.Tensor) == tdt.Tensor.__module__ == "tdt._core.tensor"
     public = {
         "tdt": "torch",
         "tdt.nn": "torch.nn",
@@ -73,5 +73,5 @@ def test_without_the_alias_classes_are_tdts_own():
         "tdt.optim.lr_scheduler.cosine": "torch.optim.lr_scheduler",
     }
     assert {name: _torch_names.torch_name(name) for name in public} == public
-    for private in ("tdt._tensor", "tdt.nn.modules._state", "tdt.train", "numpy"):
+    for private in ("tdt._core.tensor", "tdt.nn.modules._state", "tdt.train", "numpy"):
         assert _torch_names.torch_name(private) is None

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from tdt._backend._malloc import keep_freed_memory
+from tdt._backend.device import CPU, META, device
 from tdt._backend.scatter import add_at as add_at
-from tdt._device import CPU, META, device
 
 # A result that is not finite is a value, not an event; np.errstate around each op would cost more than most ops.
 warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"tdt\.")

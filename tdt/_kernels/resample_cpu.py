@@ -11,7 +11,7 @@ GRAIN = 1 << 15  # elements that a thread should at least have
 ZERO = np.float32(0)
 
 
-def resample(x: np.ndarray, table) -> np.ndarray:  # noqa: ANN001 - tdt._ops._resampling.Taps
+def resample(x: np.ndarray, table) -> np.ndarray:  # noqa: ANN001 - tdt._ops.nn._resampling.Taps
     """Contiguous x (A, n, B) as (A, rows of the table, B)."""
     start, index, weight = table.start, table.index, _weights(table)
     outer, _, inner = x.shape

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from types import ModuleType
 from typing import Any
 
-from tdt._tensor import Tensor
+from tdt._core.tensor import Tensor
 
 Dims = int | Sequence[int] | None
 
@@ -124,7 +124,7 @@ def check_out_dtype(out: Tensor, dtype: Any) -> None:
 
 def store_into(out: Tensor, result: Tensor, exact: bool = False) -> Tensor:
     """`result` in `out`, by the rules of `out=`, for functions that are made of several ops; `exact` dtypes only."""
-    from tdt.autograd._inplace import store
+    from tdt._core.writing import store
 
     if out.requires_grad or result.requires_grad:
         raise RuntimeError(

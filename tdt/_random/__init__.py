@@ -1,7 +1,7 @@
 """Random numbers: generators, and functions that fill arrays from them in PyTorch's order and rounding.
 
 `draws` is equal to PyTorch bit for bit, `continuous` within a few units in the last place; the public functions that
-make tensors (`rand`, `randn`, …) are in `tdt._ops.random`.
+make tensors (`rand`, `randn`, …) are in `tdt._ops.random.creation`.
 """
 
 from tdt._random._generator import (

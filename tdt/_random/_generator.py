@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tdt._backend import gpu_index, on
-from tdt._device import as_device, device
+from tdt._backend.device import as_device, device
 from tdt._random._mersenne import MersenneTwister
 from tdt._random._philox import Philox
 
@@ -72,13 +72,13 @@ class Generator:
 
     def get_state(self) -> Any:
         """The state as a uint8 tensor; `torch.set_rng_state` takes the CPU generator's, and the other way round."""
-        from tdt._tensor import wrap
+        from tdt._core.tensor import wrap
 
         return wrap(self.state_array())
 
     def set_state(self, new_state: Any) -> Generator:
         """Continue from what `get_state()` gave, and return self."""
-        from tdt._tensor import Tensor
+        from tdt._core.tensor import Tensor
 
         if not isinstance(new_state, Tensor):
             raise TypeError(f"expected a tdt.ByteTensor, but got {type(new_state).__qualname__}")

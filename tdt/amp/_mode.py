@@ -8,13 +8,13 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from tdt import _dtype
-from tdt._autocast import Casting
 from tdt._backend import cuda_device_count
-from tdt._device import device as _device
-from tdt._dtype import bfloat16, dtype, float16
-from tdt._tensor import Tensor
-from tdt.autograd._mode import _set, state
+from tdt._backend.device import device as _device
+from tdt._core import dtype as _dtype
+from tdt._core.dtype import bfloat16, dtype, float16
+from tdt._core.mode import _set, state
+from tdt._core.tensor import Tensor
+from tdt.amp._autocast import Casting
 
 __all__ = [
     "autocast", "clear_autocast_cache", "get_autocast_cpu_dtype", "get_autocast_dtype", "get_autocast_gpu_dtype",

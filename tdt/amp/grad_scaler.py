@@ -7,8 +7,8 @@ import warnings
 from typing import Any
 
 from tdt._backend import cuda_device_count
-from tdt._tensor import Tensor
-from tdt.autograd._mode import no_grad
+from tdt._core.mode import no_grad
+from tdt._core.tensor import Tensor
 
 
 class GradScaler:

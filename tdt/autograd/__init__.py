@@ -1,19 +1,19 @@
 """Automatic differentiation: `backward`, `grad`, `Function`, grad modes, hooks on what is saved, gradient checks.
 
 Rules are in `tdt/_ops` beside their ops; `_op` records, `_engine` walks. What is built on these lies beside this package,
-in `tdt/_function.py`, `_graph.py`, `_saved.py`, `_anomaly.py` and `_functional.py`, and is loaded when it is used.
+in `tdt/autograd/_function.py`, `_graph.py`, `_saved.py`, `_anomaly.py` and `_functional.py`, and is loaded when it is used.
 """
 
 import importlib
 
-from tdt import _interchange
+from tdt._core import interchange as _interchange
+from tdt._core.mode import enable_grad as enable_grad
+from tdt._core.mode import inference_mode as inference_mode
+from tdt._core.mode import no_grad as no_grad
+from tdt._core.mode import set_grad_enabled as set_grad_enabled
 from tdt.autograd import _variable
 from tdt.autograd._backward import backward as backward
 from tdt.autograd._backward import grad as grad
-from tdt.autograd._mode import enable_grad as enable_grad
-from tdt.autograd._mode import inference_mode as inference_mode
-from tdt.autograd._mode import no_grad as no_grad
-from tdt.autograd._mode import set_grad_enabled as set_grad_enabled
 from tdt.autograd.gradcheck import gradcheck as gradcheck
 from tdt.autograd.gradcheck import gradgradcheck as gradgradcheck
 
@@ -21,11 +21,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from tdt._anomaly import detect_anomaly as detect_anomaly
-    from tdt._anomaly import set_detect_anomaly as set_detect_anomaly
     from tdt.autograd import function as function
     from tdt.autograd import functional as functional
     from tdt.autograd import graph as graph
+    from tdt.autograd._anomaly import detect_anomaly as detect_anomaly
+    from tdt.autograd._anomaly import set_detect_anomaly as set_detect_anomaly
     from tdt.autograd.function import Function as Function
     from tdt.autograd.variable import Variable as Variable
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from tdt._overlap import check_memory
-from tdt._tensor import LEAF, Tensor, wrap
+from tdt._core.tensor import LEAF, Tensor, wrap
+from tdt._core.writing import check_memory
 
 ndarray = np.ndarray
 _lock = threading.Lock()

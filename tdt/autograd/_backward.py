@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from tdt._absent import refuses_removed_arguments
-from tdt._graph import GradientEdge, edge_at
-from tdt._tensor import LEAF, Tensor, wrap
+from tdt._core.mode import set_grad_enabled
+from tdt._core.tensor import LEAF, Tensor, wrap
 from tdt.autograd import _engine
-from tdt.autograd._mode import set_grad_enabled
+from tdt.autograd._graph import GradientEdge, edge_at
 from tdt.autograd._op_table import OPS
 from tdt.autograd._views import edge_of
 

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tdt import _backend
-from tdt._broadcast import check_broadcast
-from tdt._calls import TENSOR_TYPES, as_numbers
-from tdt._dtype import ALL_DTYPES, FLOAT, FLOAT8, dtype, of
-from tdt._meta import meta, on_meta
-from tdt._sparse import SparseCOO, on_sparse
-from tdt._tensor import LEAF, Storage, Tensor, View, alias
-from tdt.autograd._mode import state
+from tdt._core.broadcasting import check_broadcast
+from tdt._core.calls import TENSOR_TYPES, as_numbers
+from tdt._core.dtype import ALL_DTYPES, FLOAT, FLOAT8, dtype, of
+from tdt._core.mode import state
+from tdt._core.sparse import SparseCOO, on_sparse
+from tdt._core.tensor import LEAF, Storage, Tensor, View, alias
+from tdt.autograd._meta import meta, on_meta
 from tdt.autograd._node import Back, Node
 from tdt.autograd._op_table import OPS
 from tdt.autograd._plan import NUMBER, Plan, make_plan, narrow, widen, wrap_scalars

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from tdt import _backend
-from tdt._graph import GradientEdge, edge_at
+from tdt._core.mode import state
+from tdt._core.tensor import LEAF, Tensor, wrap
 from tdt._kernels import add
-from tdt._tensor import LEAF, Tensor, wrap
 from tdt.autograd._accumulate import accumulate, run_hooks, sum_of
-from tdt.autograd._mode import state
+from tdt.autograd._graph import GradientEdge, edge_at
 from tdt.autograd._node import Node
 from tdt.autograd._views import edge_of
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING, Any
 
 from tdt import _backend
-from tdt._dtype import SCALAR_NAMES, can_cast
-from tdt._overlap import check_memory, check_overlap
-from tdt._sparse import SparseCOO
-from tdt._tensor import LEAF, Storage, Tensor, alias
+from tdt._core.mode import state
+from tdt._core.sparse import SparseCOO
+from tdt._core.tensor import LEAF, Storage, Tensor, alias
+from tdt._core.writing import check_cast, check_memory, check_overlap, store
 from tdt.autograd._dispatch import apply
-from tdt.autograd._mode import state
 from tdt.autograd._views import check_view, edge_of, move, record, unheard
 
 if TYPE_CHECKING:
@@ -108,14 +106,6 @@ def check_fits(x: Tensor, result: Tensor) -> None:
     check_cast(result, x)
 
 
-def check_cast(result: Tensor, x: Tensor) -> None:
-    """Whether results of this type may be stored in `x`: never down a category."""
-    if not can_cast(result.dtype, x.dtype):
-        raise RuntimeError(
-            f"result type {SCALAR_NAMES[result.dtype]} can't be cast to the desired output type {SCALAR_NAMES[x.dtype]}"
-        )
-
-
 def point_at(edge: tuple, x: Tensor) -> None:
     """Let the node keep x's memory instead of the temporary result, so that a later change to it is noticed."""
     node = edge[0]
@@ -157,23 +147,3 @@ def write_out(op: Op, out: Any, operands: tuple, statics: dict) -> Any:
     for t, r in zip(targets, results, strict=True):
         store(t, r)
     return out
-
-
-def store(t: Tensor, r: Tensor) -> None:
-    """Copy `r` into `t`, an `out=` target: resize it if its shape differs (with a warning unless it was empty)."""
-    check_cast(r, t)
-    if r.device != t.device:
-        raise RuntimeError(
-            f"Expected all tensors to be on the same device, but found at least two devices, {r.device} and {t.device}!"
-        )
-    if t._a.shape != r._a.shape:
-        if t._a.size:
-            warnings.warn(
-                f"An output with one or more elements was resized since it had shape {list(t._a.shape)}, which does not "
-                f"match the required output shape {list(r._a.shape)}. Resize it to zero elements first: t.resize_(0).",
-                stacklevel=4,
-            )
-        t._a = _backend.namespace(t._a).empty_like(r._a, dtype=t._a.dtype)
-    check_memory(t)
-    t._a[...] = r._a
-    t._st.version += 1

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tdt import _backend
-from tdt._errors import freed, overwritten
-from tdt._graph import GraphNode
+from tdt._core.errors import freed, overwritten
+from tdt._core.sparse import SparseCOO, as_taken
+from tdt._core.tensor import Tensor, alias, wrap
 from tdt._node_names import name_of
-from tdt._sparse import SparseCOO, as_taken
-from tdt._tensor import Tensor, alias, wrap
+from tdt.autograd._graph import GraphNode
 
 if TYPE_CHECKING:
     from tdt.autograd._op import Op, Rule

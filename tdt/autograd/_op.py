@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 
 from tdt._backend.layout import dense, in_order
-from tdt._dtype import ALL, dtype
-from tdt._tensor import Tensor
+from tdt._core.dtype import ALL, dtype
+from tdt._core.tensor import Tensor
 from tdt.autograd._dispatch import apply, binary, unary
 from tdt.autograd._inplace import write, write_out
 from tdt.autograd._op_table import OPS

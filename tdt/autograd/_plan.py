@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tdt import _dtype
-from tdt._dtype import FLOAT, check_category
+from tdt._core import dtype as _dtype
+from tdt._core.dtype import FLOAT, check_category
 
 if TYPE_CHECKING:
     from tdt.autograd._op import Op

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 from tdt._absent import refuses_removed_arguments
-from tdt._dtype import FLOAT
-from tdt._hooks import RemovableHandle
-from tdt._tensor import LEAF, Storage, Tensor, alias
-from tdt.autograd._mode import state
+from tdt._core.dtype import FLOAT
+from tdt._core.mode import state
+from tdt._core.tensor import LEAF, Storage, Tensor, alias
+from tdt.autograd._hooks import RemovableHandle
 from tdt.autograd._views import NOWHERE, edge_of
 
 

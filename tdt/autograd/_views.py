@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from tdt import _backend
-from tdt._tensor import LEAF, Tensor, View, alias
-from tdt.autograd._mode import enable_grad, real, state
+from tdt._core.mode import enable_grad, real, state
+from tdt._core.tensor import LEAF, Tensor, View, alias
 from tdt.autograd._node import Back, Node
 from tdt.autograd._op_table import OPS
 

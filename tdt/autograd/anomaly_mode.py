@@ -1,5 +1,5 @@
-"""`detect_anomaly`, under its module's name; made in `tdt/_anomaly.py`."""
+"""`detect_anomaly`, under its module's name; made in `tdt/autograd/_anomaly.py`."""
 
-from tdt._anomaly import detect_anomaly, set_detect_anomaly
+from tdt.autograd._anomaly import detect_anomaly, set_detect_anomaly
 
 __all__ = ["detect_anomaly", "set_detect_anomaly"]

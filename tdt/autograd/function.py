@@ -1,5 +1,5 @@
-"""`Function`, and what its context offers; they are built on the engine, in `tdt/_function.py`."""
+"""`Function`, and what its context offers; they are built on the engine, in `tdt/autograd/_function.py`."""
 
-from tdt._function import Function, FunctionCtx, InplaceFunction, once_differentiable
+from tdt.autograd._function import Function, FunctionCtx, InplaceFunction, once_differentiable
 
 __all__ = ["Function", "FunctionCtx", "InplaceFunction", "once_differentiable"]

@@ -1,5 +1,5 @@
-"""Jacobians, Hessians and their products with vectors; made in `tdt/_functional.py`."""
+"""Jacobians, Hessians and their products with vectors; made in `tdt/autograd/_functional.py`."""
 
-from tdt._functional import hessian, hvp, jacobian, jvp, vhp, vjp
+from tdt.autograd._functional import hessian, hvp, jacobian, jvp, vhp, vjp
 
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]

@@ -1,8 +1,13 @@
-"""The graph, its nodes and what they keep, as scripts look at them; made in `tdt/_graph.py` and `tdt/_saved.py`."""
+"""The graph, its nodes and what they keep, as scripts look at them; made in `tdt/autograd/_graph.py` and `tdt/autograd/_saved.py`."""
 
-from tdt._graph import GradientEdge, get_gradient_edge, increment_version, register_multi_grad_hook
-from tdt._graph import GraphNode as Node
-from tdt._saved import allow_mutation_on_saved_tensors, disable_saved_tensors_hooks, save_on_cpu, saved_tensors_hooks
+from tdt.autograd._graph import GradientEdge, get_gradient_edge, increment_version, register_multi_grad_hook
+from tdt.autograd._graph import GraphNode as Node
+from tdt.autograd._saved import (
+    allow_mutation_on_saved_tensors,
+    disable_saved_tensors_hooks,
+    save_on_cpu,
+    saved_tensors_hooks,
+)
 
 __all__ = [
     "GradientEdge",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from tdt._tensor import Tensor
+from tdt._core.tensor import Tensor
 
 
 class _Meta(type):

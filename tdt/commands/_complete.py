@@ -82,8 +82,8 @@ def columns(ctx: typer.Context, incomplete: str) -> list[str]:
 
 def tags(ctx: typer.Context, incomplete: str) -> list[str]:
     """What the runs under --runs-root have logged each epoch."""
-    from tdt.train import history
-    from tdt.train.run import Run
+    from tdt.train.runs import history
+    from tdt.train.runs.run import Run
 
     found = (history.read(run, steps=False).series for run in Run.all(ctx.params.get("runs_root") or "runs"))
     return _beginning(incomplete, sorted({tag for series in found for tag in series if not tag.startswith("train/")}))

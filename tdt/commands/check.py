@@ -12,7 +12,7 @@ from tdt.commands._output import say
 from tdt.commands._tables import print_json
 
 if TYPE_CHECKING:
-    from tdt.train.build import Parts
+    from tdt.train.loop.build import Parts
 
 EXAMPLE = examples("tdt check digits-cnn", "tdt check my.yaml optimizer.lr=0.1 --json")
 
@@ -30,9 +30,9 @@ def check(
 
     try:
         read = draft(config, [*(overrides or ()), *([f"device={device}"] if device else ())])
-        from tdt.train.build import build
-        from tdt.train.run import ROOT
-        from tdt.train.warm_start import check_source
+        from tdt.train.loop.build import build
+        from tdt.train.loop.warm_start import check_source
+        from tdt.train.runs.run import ROOT
 
         parts = build(read, splits=(), dry_run=True)
         check_source(parts, ROOT)
@@ -68,6 +68,6 @@ def _facts(parts: Parts) -> dict[str, Any]:
 
 
 def _flat(problem: dict[str, Any]) -> dict[str, Any]:
-    from tdt.train._printable import shortened
+    from tdt.utils._printable import shortened
 
     return problem.pop("source") | problem | {"message": shortened(problem["message"])}

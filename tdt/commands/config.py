@@ -68,7 +68,7 @@ def diff(
 ) -> int:
     """Show the values in which two configs or runs differ."""
     from tdt.train.config.writer import settings
-    from tdt.train.history import differing
+    from tdt.train.runs.history import differing
 
     rows = differing([settings(_text(name, runs_root), name) for name in (a, b)])
     if json:
@@ -87,6 +87,6 @@ def _text(name: str, root: Path) -> str:
 
     if Path(name).is_file() or name in bundled() or Path(name).suffix in (".yaml", ".yml"):
         return load(name).resolved()
-    from tdt.train.run import Run
+    from tdt.train.runs.run import Run
 
     return Run.open(name, root).config_text()

@@ -15,9 +15,9 @@ from tdt.commands._output import say
 from tdt.commands._tables import duration, layers, print_json, text
 
 if TYPE_CHECKING:
-    from tdt.train.build import Parts
     from tdt.train.config import Draft
-    from tdt.train.costs import Costs
+    from tdt.train.loop.build import Parts
+    from tdt.train.loop.costs import Costs
 
 EXAMPLE = examples("tdt describe digits-cnn data.loader.batch_size=256", "tdt describe digits-cnn/1 --json")
 
@@ -39,10 +39,10 @@ def describe(
     traceback: Traceback = False,
 ) -> int:
     """Show the layers of a model, and what training costs: shapes, parameters, multiply-adds, time and memory of a step."""
-    from tdt.train.build import build
     from tdt.train.config import ConfigErrors
-    from tdt.train.costs import estimate
-    from tdt.train.data import open_splits
+    from tdt.train.data.loading import open_splits
+    from tdt.train.loop.build import build
+    from tdt.train.loop.costs import estimate
 
     parts = build(
         _read(what, [*(overrides or ()), *([f"device={device}"] if device else ())], runs_root), splits=(), kept=True
@@ -65,17 +65,17 @@ def _read(what: str, overrides: list[str], root: Path) -> Draft:
     if path.suffix in (".yaml", ".yml") or (what in bundled() and not path.exists()):
         return draft(what, overrides)
     if path.suffix == ".safetensors":
-        from tdt.train.state import load_run
+        from tdt.train.loop.state import load_run
 
         return loads(load_run(path)[1]["config"], what, overrides).draft()
-    from tdt.train.run import Run
+    from tdt.train.runs.run import Run
 
     run = Run.open(what, root)
     return loads(run.config_text(), str(run.folder / "config.yaml"), overrides).draft()
 
 
 def _as_text(costs: Costs, steps: int) -> str:
-    from tdt.train._printable import counted
+    from tdt.utils._printable import counted
 
     how = (
         "measured on a batch made up of one sample"

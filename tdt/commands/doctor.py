@@ -20,7 +20,7 @@ def doctor(
     traceback: Traceback = False,
 ) -> int:
     """Look at versions, processor, kernels, GPU, folders and extras; exits with 1 if something is broken."""
-    from tdt.train.checkup import checkup
+    from tdt.train.checks.checkup import checkup
 
     findings = checkup(runs_root)
     broken = [finding for finding in findings if finding.state == "broken"]

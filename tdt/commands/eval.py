@@ -16,7 +16,7 @@ from tdt.commands._options import Checkpoint, Device, Json, Root, Traceback, Tru
 from tdt.commands._output import one_line, say
 
 if TYPE_CHECKING:
-    from tdt.train.evaluation import Evaluation
+    from tdt.train.loop.evaluation import Evaluation
 
 EXAMPLE = examples(
     "tdt eval digits-cnn",
@@ -58,9 +58,9 @@ def eval(  # noqa: A001 - the verb
     traceback: Traceback = False,
 ) -> int:
     """Score a checkpoint, or a run's best one, else its last. Needs no other file of the run."""
-    from tdt.train.checkpoint import CheckpointError
-    from tdt.train.evaluation import evaluate_checkpoint
-    from tdt.train.run import find_checkpoint
+    from tdt.train.loop.evaluation import evaluate_checkpoint
+    from tdt.train.runs.checkpoint import CheckpointError
+    from tdt.train.runs.run import find_checkpoint
 
     try:
         path = find_checkpoint(checkpoint, runs_root)
@@ -155,8 +155,8 @@ def _write_csv(path: Path, result: Evaluation) -> None:
     import csv
     import io
 
-    from tdt.train._printable import csv_cell
     from tdt.utils._files import replace_file
+    from tdt.utils._printable import csv_cell
 
     text = io.StringIO(newline="")
     writer = csv.writer(text)

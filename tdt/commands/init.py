@@ -42,7 +42,7 @@ def init(
     traceback: Traceback = False,
 ) -> int:
     """Write a config to start from: a template, or one made for a table or images, whose columns or classes it lists."""
-    from tdt.train import starters
+    from tdt.train.data import starters
 
     if what is None:
         return _list(starters.templates(), json)
@@ -67,7 +67,7 @@ def init(
 
 def _written(path: Path, file: Path, target: str | None) -> tuple[str, list[str]]:
     """The config, and what was found in the data, which it begins with."""
-    from tdt.train import starters
+    from tdt.train.data import starters
 
     is_table = path.is_file() and path.suffix.lower() in starters.TABLES
     if target is not None and not is_table:

@@ -14,7 +14,7 @@ from tdt.commands._options import Checkpoint, Device, Root, Traceback, Trust
 from tdt.commands._output import one_line, say
 
 if TYPE_CHECKING:
-    from tdt.train.prediction import Prediction
+    from tdt.train.loop.prediction import Prediction
 
 EXAMPLE = examples(
     "tdt predict digits-cnn photo.png folder/ --top 3",
@@ -44,15 +44,15 @@ def predict(
 
     What cannot be read is named on stderr; the others are answered, and the exit code is 1.
     """
-    from tdt.train.checkpoint import CheckpointError
-    from tdt.train.run import find_checkpoint
+    from tdt.train.runs.checkpoint import CheckpointError
+    from tdt.train.runs.run import find_checkpoint
 
     try:
         path = find_checkpoint(checkpoint, runs_root)
     except CheckpointError as error:
         raise typer.BadParameter(str(error)) from error
     from tdt.commands._console import number
-    from tdt.train.prediction import Predictor
+    from tdt.train.loop.prediction import Predictor
 
     predictor = Predictor(path, device)
     answers, failed = [], 0
@@ -126,7 +126,7 @@ def _as_csv(cells: Cells) -> str:
     import csv
     import io
 
-    from tdt.train._printable import csv_cell
+    from tdt.utils._printable import csv_cell
 
     text = io.StringIO(newline="")
     head, rows = cells

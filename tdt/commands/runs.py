@@ -19,8 +19,8 @@ from tdt.commands._output import one_line, say
 from tdt.commands._tables import duration, print_json, sparkline, text
 
 if TYPE_CHECKING:
-    from tdt.train.history import History
-    from tdt.train.run import Run
+    from tdt.train.runs.history import History
+    from tdt.train.runs.run import Run
 
 EXAMPLE = examples("tdt runs", "tdt runs compare digits-cnn/1 digits-cnn/2", "tdt runs delete digits-cnn/1")
 
@@ -64,8 +64,8 @@ def list_runs(
     traceback: Traceback = False,
 ) -> int:
     """List the runs, with --by the best first."""
-    from tdt.train import history
-    from tdt.train.run import Run
+    from tdt.train.runs import history
+    from tdt.train.runs.run import Run
 
     _go_on_deleting([runs_root])
     found = [
@@ -95,8 +95,8 @@ def list_runs(
 @runs.command("show", cls=Command, epilog=examples("tdt runs show digits-cnn", "tdt runs show digits-cnn/1 --json"))
 def show_run(run: RunName, json: Json = False, runs_root: Root = Path("runs"), traceback: Traceback = False) -> int:
     """Show the course of a run: every number that it logged, and how it was made."""
-    from tdt.train import history
-    from tdt.train.run import Run
+    from tdt.train.runs import history
+    from tdt.train.runs.run import Run
 
     one = history.read(Run.open(run, runs_root))
     _print_faults([one])
@@ -139,7 +139,7 @@ def compare_runs(
     traceback: Traceback = False,
 ) -> int:
     """Compare the scores and settings of runs: what was best, what was last, its course, and where the settings differ."""
-    from tdt.train import history
+    from tdt.train.runs import history
 
     read = [history.read(run) for run in _open_all(names, runs_root)]
     _print_faults(read)
@@ -165,7 +165,7 @@ def compare_runs(
 @runs.command("diff", cls=Command, epilog=examples("tdt runs diff digits-cnn/1 digits-cnn/2"))
 def diff_runs(names: RunNames, json: Json = False, runs_root: Root = Path("runs"), traceback: Traceback = False) -> int:
     """Show the settings in which runs differ."""
-    from tdt.train import history
+    from tdt.train.runs import history
 
     if len(names) < 2:
         raise typer.BadParameter(f"give another run to compare {names[0]} with")
@@ -195,7 +195,7 @@ def delete_runs(
     """Delete runs for good. All that are named; none, where one of them cannot be or is being trained."""
     from contextlib import ExitStack
 
-    from tdt.train.run import Run
+    from tdt.train.runs.run import Run
 
     _go_on_deleting([runs_root, *{Path(name).parent.parent for name in names}])
     with ExitStack() as locks:
@@ -217,14 +217,14 @@ def delete_runs(
 
 def _open_all(names: Sequence[str], root: Path) -> list[Run]:
     """The runs, each once."""
-    from tdt.train.run import Run
+    from tdt.train.runs.run import Run
 
     return list({run.folder.resolve(): run for run in (Run.open(name, root) for name in names)}.values())
 
 
 def _go_on_deleting(roots: Sequence[Path]) -> None:
     """Remove what is left of runs whose deletion was cut short."""
-    from tdt.train.run import remove_deleted
+    from tdt.train.runs.run import remove_deleted
 
     for root in roots:
         for fault in remove_deleted(root):
@@ -239,7 +239,7 @@ def _agreed(question: str) -> bool:
 def _check_tag(by: str | None, read: Sequence[History]) -> None:
     tags = sorted({tag for one in read for tag in one.series})
     if by is not None and read and by not in tags:
-        from tdt.train.registry import nearest
+        from tdt.train.config.registry import nearest
 
         near = nearest(by, tags)
         there = f"did you mean {near!r}?" if near else f"there are {', '.join(tags) or 'none'}"
@@ -248,7 +248,7 @@ def _check_tag(by: str | None, read: Sequence[History]) -> None:
 
 def _rank(one: History, tag: str) -> tuple[bool, float]:
     """Smaller is better; without a score last."""
-    from tdt.train.history import less_is_better
+    from tdt.train.runs.history import less_is_better
 
     best = one.best(tag)
     return (True, 0.0) if best is None else (False, best[1] if less_is_better(tag, one.settings) else -best[1])
@@ -329,7 +329,7 @@ def _made(run: Run) -> dict[str, Any]:
 
 
 def _for_json(value: float) -> float | str:
-    from tdt.train._strict_json import text_of
+    from tdt.utils._strict_json import text_of
 
     return text_of(value)
 

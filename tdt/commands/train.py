@@ -16,8 +16,8 @@ from tdt.commands._output import say
 
 if TYPE_CHECKING:
     from tdt.train.config import Draft
-    from tdt.train.run import Run
-    from tdt.train.session import Outcome, Session
+    from tdt.train.loop.session import Outcome, Session
+    from tdt.train.runs.run import Run
 
 EXAMPLE = examples(
     "tdt train digits-cnn train.epochs=5 optimizer.lr=0.1",
@@ -67,13 +67,13 @@ def train(
 ) -> int:
     """Train what a config declares, or go on with a run."""
     if not dry_run:
-        from tdt.train.launchers import check_one_process
+        from tdt.train.checks.launchers import check_one_process
 
         check_one_process()
     if resume is not None:
         written = [*([config] if config else []), *(overrides or ()), *([f"device={device}"] if device else ())]
         _check_resume(resume, written, run_dir is not None or dry_run, runs_root)
-        from tdt.train.session import Session
+        from tdt.train.loop.session import Session
 
         session = Session.resume(resume, root=runs_root, overrides=written, changed_data=changed_data)
     elif changed_data:
@@ -82,8 +82,8 @@ def train(
         checked = _read(config, [*(overrides or ()), *([f"device={device}"] if device else ())])
         if dry_run:
             from tdt.commands import _tables
-            from tdt.train.build import build
-            from tdt.train.warm_start import check_source
+            from tdt.train.loop.build import build
+            from tdt.train.loop.warm_start import check_source
 
             parts = build(checked, splits=(), dry_run=True)
             check_source(parts, runs_root)
@@ -93,7 +93,7 @@ def train(
         from tdt._kernels import _ahead
 
         _ahead.begin()
-        from tdt.train.session import Session
+        from tdt.train.loop.session import Session
 
         session = Session.start(checked, root=runs_root, folder=run_dir)
     with session:
@@ -112,10 +112,10 @@ def _check_resume(resume: str, written: list[str], otherwise: bool, root: Path) 
     """A resumed run ends as the run that was not stopped: only how long it is, what it keeps and where it runs may differ."""
     if otherwise or not all("=" in text for text in written):
         raise typer.BadParameter("a run goes on with its own config, in its own folder: give --resume RUN alone")
-    from tdt.train.resuming import ALLOWED, refused
+    from tdt.train.checks.resuming import ALLOWED, refused
 
     if wrong := refused(written):
-        from tdt.train.run import Run
+        from tdt.train.runs.run import Run
 
         config = Run.open(resume, root).folder / "config.yaml"
         anew = shlex.join(["tdt", "train", str(config), *written, f"weights.from={resume}", *_at(root)])
@@ -127,7 +127,7 @@ def _check_resume(resume: str, written: list[str], otherwise: bool, root: Path) 
 
 def _train(session: Session, root: Path, verbose: bool) -> int:
     from tdt.commands._consoles import console_on
-    from tdt.train._signals import exit_code
+    from tdt.train.loop._signals import exit_code
 
     console = console_on(sys.stdout)
     if verbose:

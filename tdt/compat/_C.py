@@ -5,11 +5,11 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from tdt._ops.memory import _parse_to as _arguments_of_to
-from tdt._ops.memory import preserve_format
+from tdt._core.size import Size  # noqa: F401
+from tdt._core.tensor import Tensor
+from tdt._ops.shape.memory import _parse_to as _arguments_of_to
+from tdt._ops.shape.memory import preserve_format
 from tdt._random import Generator  # noqa: F401
-from tdt._size import Size  # noqa: F401
-from tdt._tensor import Tensor
 from tdt.compat.futures import Future  # noqa: F401
 from tdt.compat.jit import (
     ScriptFunction,  # noqa: F401

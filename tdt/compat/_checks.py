@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tdt._tensor import Tensor
+from tdt._core.tensor import Tensor
 
 __all__ = ["_assert_async", "_check", "_check_index", "_check_not_implemented", "_check_tensor_all", "_check_tensor_all_with",
            "_check_type", "_check_value", "_check_with"]  # fmt: skip

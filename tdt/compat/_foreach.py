@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import tdt
-from tdt._tensor import Tensor
+from tdt._core.tensor import Tensor
 
 UNARY = [
     "abs", "acos", "asin", "atan", "ceil", "clone", "cos", "cosh", "erf", "erfc", "exp", "expm1", "floor", "frac",

@@ -16,9 +16,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tdt._function import Function
-from tdt._tensor import Tensor
-from tdt.autograd._mode import no_grad
+from tdt._core.mode import no_grad
+from tdt._core.tensor import Tensor
+from tdt.autograd._function import Function
 from tdt.compat._refusal import refused, unchanged
 
 __all__ = [

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from tdt._backend import cuda_device_count, gpu, gpu_index
-from tdt._device import device as _device
-from tdt._tensor import Tensor
+from tdt._backend.device import device as _device
+from tdt._core.tensor import Tensor
 
 DeviceLike = Any  # a device, "cuda:1", a number, or None for the current GPU
 

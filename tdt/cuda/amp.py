@@ -7,7 +7,7 @@ import warnings
 from typing import Any
 
 from tdt import amp
-from tdt._dtype import dtype, float16
+from tdt._core.dtype import dtype, float16
 
 __all__ = ["GradScaler", "autocast", "custom_bwd", "custom_fwd"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from tdt._core.tensor import Tensor
 from tdt._random import Generator, cuda_generator
-from tdt._tensor import Tensor
 from tdt.cuda._devices import DeviceLike, device_count, index_of, is_available
 
 

@@ -33,7 +33,7 @@ class Stream:
     @property
     def device(self) -> Any:
         """The GPU that it belongs to."""
-        from tdt._device import device
+        from tdt._backend.device import device
 
         return device("cuda", self.device_index)
 

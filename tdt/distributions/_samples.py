@@ -10,9 +10,9 @@ from collections.abc import Callable
 from typing import Any
 
 from tdt import Tensor, _backend, _random
+from tdt._core.tensor import wrap
 from tdt._ops.elementwise._front import special_functions
 from tdt._random import generator_for
-from tdt._tensor import wrap
 from tdt.autograd.function import Function, once_differentiable
 
 STEP = 3e-3  # of a shape, or of its deviation where that is smaller: five points then differ in the 10th digit

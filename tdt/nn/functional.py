@@ -1,6 +1,7 @@
 """Layers as functions, with PyTorch's signatures: each stands beside its op in `tdt._ops` and is named here."""
 
-from tdt._ops.activation import (
+from tdt._ops.elementwise import sigmoid, tanh
+from tdt._ops.elementwise.activation import (
     celu,
     celu_,
     elu,
@@ -16,49 +17,7 @@ from tdt._ops.activation import (
     softsign,
     tanhshrink,
 )
-from tdt._ops.attention import scaled_dot_product_attention
-from tdt._ops.conv import conv1d, conv2d, conv3d
-from tdt._ops.conv_transpose import conv_tbc, conv_transpose1d, conv_transpose2d, conv_transpose3d
-from tdt._ops.distance import cosine_similarity, normalize, pairwise_distance, pdist
-from tdt._ops.dropout import dropout1d, dropout2d, dropout3d
-from tdt._ops.dropout import functional_alpha_dropout as alpha_dropout
-from tdt._ops.dropout import functional_dropout as dropout
-from tdt._ops.dropout import functional_feature_alpha_dropout as feature_alpha_dropout
-from tdt._ops.elementwise import sigmoid, tanh
-from tdt._ops.embedding import functional_embedding as embedding
-from tdt._ops.embedding_bag import functional_embedding_bag as embedding_bag
-from tdt._ops.fold import fold, unfold
-from tdt._ops.grid_sample import affine_grid, grid_sample
-from tdt._ops.group_norm import group_norm
-from tdt._ops.grouped_mm import grouped_mm
-from tdt._ops.interpolate import interpolate, upsample, upsample_bilinear, upsample_nearest
-from tdt._ops.layer_norm import layer_norm, rms_norm
-from tdt._ops.linear import bilinear, linear
-from tdt._ops.loss.binary import (
-    binary_cross_entropy,
-    binary_cross_entropy_with_logits,
-    multilabel_soft_margin_loss,
-    soft_margin_loss,
-)
-from tdt._ops.loss.classes import cross_entropy, nll_loss
-from tdt._ops.loss.ctc import ctc_loss
-from tdt._ops.loss.distance import huber_loss, l1_loss, mse_loss, smooth_l1_loss
-from tdt._ops.loss.likelihood import gaussian_nll_loss, kl_div, poisson_nll_loss
-from tdt._ops.loss.linear_cross_entropy import linear_cross_entropy
-from tdt._ops.loss.margin import (
-    cosine_embedding_loss,
-    hinge_embedding_loss,
-    margin_ranking_loss,
-    multi_margin_loss,
-    multilabel_margin_loss,
-    triplet_margin_loss,
-    triplet_margin_with_distance_loss,
-)
-from tdt._ops.multi_head import multi_head_attention_forward
-from tdt._ops.norm import batch_norm, instance_norm
-from tdt._ops.one_hot import one_hot
-from tdt._ops.pad import pad
-from tdt._ops.piecewise import (
+from tdt._ops.elementwise.piecewise import (
     hardshrink,
     hardsigmoid,
     hardswish,
@@ -76,7 +35,48 @@ from tdt._ops.piecewise import (
     threshold,
     threshold_,
 )
-from tdt._ops.pool_average import (
+from tdt._ops.index.one_hot import one_hot
+from tdt._ops.linalg.distance import cosine_similarity, normalize, pairwise_distance, pdist
+from tdt._ops.linalg.grouped_mm import grouped_mm
+from tdt._ops.nn.attention import scaled_dot_product_attention
+from tdt._ops.nn.batch_norm import batch_norm, instance_norm
+from tdt._ops.nn.conv import conv1d, conv2d, conv3d
+from tdt._ops.nn.conv_transpose import conv_tbc, conv_transpose1d, conv_transpose2d, conv_transpose3d
+from tdt._ops.nn.dropout import dropout1d, dropout2d, dropout3d
+from tdt._ops.nn.dropout import functional_alpha_dropout as alpha_dropout
+from tdt._ops.nn.dropout import functional_dropout as dropout
+from tdt._ops.nn.dropout import functional_feature_alpha_dropout as feature_alpha_dropout
+from tdt._ops.nn.embedding import functional_embedding as embedding
+from tdt._ops.nn.embedding_bag import functional_embedding_bag as embedding_bag
+from tdt._ops.nn.fold import fold, unfold
+from tdt._ops.nn.grid_sample import affine_grid, grid_sample
+from tdt._ops.nn.group_norm import group_norm
+from tdt._ops.nn.interpolate import interpolate, upsample, upsample_bilinear, upsample_nearest
+from tdt._ops.nn.layer_norm import layer_norm, rms_norm
+from tdt._ops.nn.linear import bilinear, linear
+from tdt._ops.nn.loss.binary import (
+    binary_cross_entropy,
+    binary_cross_entropy_with_logits,
+    multilabel_soft_margin_loss,
+    soft_margin_loss,
+)
+from tdt._ops.nn.loss.classes import cross_entropy, nll_loss
+from tdt._ops.nn.loss.ctc import ctc_loss
+from tdt._ops.nn.loss.distance import huber_loss, l1_loss, mse_loss, smooth_l1_loss
+from tdt._ops.nn.loss.likelihood import gaussian_nll_loss, kl_div, poisson_nll_loss
+from tdt._ops.nn.loss.linear_cross_entropy import linear_cross_entropy
+from tdt._ops.nn.loss.margin import (
+    cosine_embedding_loss,
+    hinge_embedding_loss,
+    margin_ranking_loss,
+    multi_margin_loss,
+    multilabel_margin_loss,
+    triplet_margin_loss,
+    triplet_margin_with_distance_loss,
+)
+from tdt._ops.nn.multi_head import multi_head_attention_forward
+from tdt._ops.nn.pad import pad
+from tdt._ops.nn.pool_average import (
     adaptive_avg_pool1d,
     adaptive_avg_pool2d,
     adaptive_avg_pool3d,
@@ -87,7 +87,7 @@ from tdt._ops.pool_average import (
     lp_pool2d,
     lp_pool3d,
 )
-from tdt._ops.pool_max import (
+from tdt._ops.nn.pool_max import (
     max_pool1d,
     max_pool1d_with_indices,
     max_pool2d,
@@ -95,7 +95,7 @@ from tdt._ops.pool_max import (
     max_pool3d,
     max_pool3d_with_indices,
 )
-from tdt._ops.pool_uneven import (
+from tdt._ops.nn.pool_uneven import (
     adaptive_max_pool1d_with_indices,
     adaptive_max_pool2d,
     adaptive_max_pool2d_with_indices,
@@ -106,13 +106,13 @@ from tdt._ops.pool_uneven import (
     fractional_max_pool3d,
     fractional_max_pool3d_with_indices,
 )
-from tdt._ops.pool_uneven import functional_adaptive_max_pool1d as adaptive_max_pool1d
-from tdt._ops.response_norm import local_response_norm
-from tdt._ops.shuffle import channel_shuffle, native_channel_shuffle, pixel_shuffle, pixel_unshuffle
-from tdt._ops.softmax import functional_log_softmax as log_softmax
-from tdt._ops.softmax import functional_softmax as softmax
-from tdt._ops.softmax import gumbel_softmax, softmin
-from tdt._ops.unpool import max_unpool1d, max_unpool2d, max_unpool3d
+from tdt._ops.nn.pool_uneven import functional_adaptive_max_pool1d as adaptive_max_pool1d
+from tdt._ops.nn.response_norm import local_response_norm
+from tdt._ops.nn.shuffle import channel_shuffle, native_channel_shuffle, pixel_shuffle, pixel_unshuffle
+from tdt._ops.nn.softmax import functional_log_softmax as log_softmax
+from tdt._ops.nn.softmax import functional_softmax as softmax
+from tdt._ops.nn.softmax import gumbel_softmax, softmin
+from tdt._ops.nn.unpool import max_unpool1d, max_unpool2d, max_unpool3d
 
 __all__ = [
     "celu",

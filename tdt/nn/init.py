@@ -10,9 +10,9 @@ import math
 import warnings
 from typing import Any
 
-from tdt._creation import empty, empty_like
-from tdt._tensor import Tensor
-from tdt.autograd._mode import no_grad
+from tdt._core.creation import empty, empty_like
+from tdt._core.mode import no_grad
+from tdt._core.tensor import Tensor
 from tdt.nn._deprecated import before
 
 _LINEAR = frozenset(
@@ -293,7 +293,7 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any =
     """
     if tensor.ndimension() != 2:
         raise ValueError("Only tensors with 2 dimensions are supported")
-    from tdt._ops.random import randperm
+    from tdt._ops.random.creation import randperm
 
     rows, columns = tensor.shape
     tensor.normal_(0, std, generator=generator)

@@ -9,10 +9,10 @@ from collections.abc import Callable
 from typing import Any
 
 from tdt import _backend
-from tdt._device import as_device
-from tdt._dtype import as_dtype, get_default_dtype
-from tdt._size import Size
-from tdt._tensor import Storage, Tensor
+from tdt._backend.device import as_device
+from tdt._core.dtype import as_dtype, get_default_dtype
+from tdt._core.size import Size
+from tdt._core.tensor import Storage, Tensor
 
 
 class _Given(Tensor):

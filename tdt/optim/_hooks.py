@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
-from tdt._hooks import RemovableHandle
+from tdt.autograd._hooks import RemovableHandle
 
 _global_step_pre_hooks: dict[int, Callable] = {}
 _global_step_post_hooks: dict[int, Callable] = {}

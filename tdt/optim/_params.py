@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from tdt import _backend
-from tdt._sparse import SparseCOO
-from tdt._tensor import Tensor, wrap
-from tdt.autograd._mode import enable_grad
+from tdt._core.mode import enable_grad
+from tdt._core.sparse import SparseCOO
+from tdt._core.tensor import Tensor, wrap
 
 
 def unpack_params(group: dict[str, Any]) -> None:

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 from tdt import _backend, _kernels
-from tdt._dtype import float64, get_default_dtype
+from tdt._core.dtype import float64, get_default_dtype
+from tdt._core.tensor import Tensor, wrap
 from tdt._kernels._table import Table
-from tdt._tensor import Tensor, wrap
 
 # Elements of a piece: five float32 arrays of it are 640 kB, which a level-two cache holds. A GPU takes all at once.
 PIECE = 1 << 15

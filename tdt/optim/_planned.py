@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from tdt._sparse import SparseCOO
-from tdt._tensor import Tensor, wrap
-from tdt.autograd._mode import enable_grad
+from tdt._core.mode import enable_grad
+from tdt._core.sparse import SparseCOO
+from tdt._core.tensor import Tensor, wrap
 from tdt.optim._params import number, run_closure
 from tdt.optim._plan import Piece, Plan, scalar_dtypes
 from tdt.optim.optimizer import Optimizer

@@ -6,9 +6,9 @@ import functools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from tdt._dtype import dtype, float32, float64, get_default_dtype
-from tdt._tensor import Tensor
-from tdt.autograd._mode import is_grad_enabled, set_grad_enabled
+from tdt._core.dtype import dtype, float32, float64, get_default_dtype
+from tdt._core.mode import is_grad_enabled, set_grad_enabled
+from tdt._core.tensor import Tensor
 
 __all__ = [
     "Params", "ParamsT",

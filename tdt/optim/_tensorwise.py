@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from tdt._sparse import SparseCOO
-from tdt._tensor import Tensor
+from tdt._core.sparse import SparseCOO
+from tdt._core.tensor import Tensor
 from tdt.optim._params import run_closure
 from tdt.optim.optimizer import Optimizer
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from tdt import _backend
-from tdt._dtype import finfo
-from tdt._tensor import Tensor, wrap
+from tdt._core.dtype import finfo
+from tdt._core.tensor import Tensor, wrap
 from tdt.optim._params import number
 from tdt.optim._plan import scalar_dtypes
 from tdt.optim._tensorwise import TensorwiseOptimizer

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from tdt import _backend
-from tdt._creation import full_like
-from tdt._tensor import Tensor, wrap
+from tdt._core.creation import full_like
+from tdt._core.tensor import Tensor, wrap
 from tdt.optim._params import check_rates, number
 from tdt.optim._plan import scalar_dtype
 from tdt.optim._planned import PlannedOptimizer, check_implementation

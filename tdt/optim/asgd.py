@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tdt._dtype import get_default_dtype
-from tdt._tensor import Tensor
+from tdt._core.dtype import get_default_dtype
+from tdt._core.tensor import Tensor
 from tdt.optim._params import check_rates, number
 from tdt.optim._planned import PlannedOptimizer
 from tdt.optim.optimizer import Params

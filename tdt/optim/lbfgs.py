@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tdt._creation import zeros_like
+from tdt._core.creation import zeros_like
+from tdt._core.mode import enable_grad, no_grad
+from tdt._core.tensor import Tensor
 from tdt._ops.elementwise.complex_numbers import view_as_real
-from tdt._ops.join import cat
-from tdt._tensor import Tensor
-from tdt.autograd._mode import enable_grad, no_grad
+from tdt._ops.shape.join import cat
 from tdt.optim._line_search import Point, strong_wolfe
 from tdt.optim._params import check_rates, number
 from tdt.optim.optimizer import Optimizer, Params

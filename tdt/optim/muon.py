@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from tdt._creation import zeros_like
-from tdt._dtype import bfloat16
-from tdt._tensor import Tensor
+from tdt._core.creation import zeros_like
+from tdt._core.dtype import bfloat16
+from tdt._core.tensor import Tensor
 from tdt.optim._params import number
 from tdt.optim._tensorwise import TensorwiseOptimizer
 from tdt.optim.optimizer import Params

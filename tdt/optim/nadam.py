@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tdt._tensor import Tensor
+from tdt._core.tensor import Tensor
 from tdt.optim._moments import Moments
 from tdt.optim._params import check_betas, check_rates
 from tdt.optim.optimizer import Params

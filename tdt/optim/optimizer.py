@@ -9,7 +9,7 @@ from collections.abc import Callable
 from itertools import chain
 from typing import Any
 
-from tdt._tensor import Tensor
+from tdt._core.tensor import Tensor
 from tdt.optim._hooks import (  # noqa: F401 (both of PyTorch's functions are offered here)
     Hooks,
     register_optimizer_step_post_hook,

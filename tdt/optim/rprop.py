@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tdt._tensor import Tensor
+from tdt._core.tensor import Tensor
 from tdt.optim._params import check_rates, number
 from tdt.optim._planned import PlannedOptimizer
 from tdt.optim.optimizer import Params

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tdt._sparse import SparseCOO
-from tdt._tensor import Tensor, wrap
+from tdt._core.sparse import SparseCOO
+from tdt._core.tensor import Tensor, wrap
 from tdt.optim._params import number
 from tdt.optim._planned import PlannedOptimizer, check_implementation
 from tdt.optim.optimizer import Params

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tdt._creation import zeros_like
-from tdt._tensor import Tensor
+from tdt._core.creation import zeros_like
+from tdt._core.tensor import Tensor
 from tdt.optim._params import check_betas, check_rates, number
 from tdt.optim._tensorwise import TensorwiseOptimizer
 from tdt.optim.optimizer import Params

@@ -9,7 +9,7 @@ from typing import Any
 
 import tdt
 from tdt import Tensor
-from tdt.autograd._mode import no_grad
+from tdt._core.mode import no_grad
 from tdt.nn.modules.batchnorm import _BatchNorm
 from tdt.nn.modules.module import Module
 from tdt.optim._params import number

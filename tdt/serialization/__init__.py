@@ -12,8 +12,8 @@ from contextlib import nullcontext
 from types import TracebackType
 from typing import IO, Any
 
-from tdt._device import device
-from tdt._storage import UntypedStorage
+from tdt._backend.device import device
+from tdt._core.storage import UntypedStorage
 from tdt.utils._files import replacing
 
 __all__ = [

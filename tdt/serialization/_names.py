@@ -7,12 +7,14 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from tdt import _about, _backend, _dtype, _layout
-from tdt._device import device
-from tdt._size import Size
-from tdt._sparse import SparseCOO
-from tdt._storage import STORAGES, TypedStorage, UntypedStorage, own_bytes
-from tdt._tensor import Tensor, alias, wrap
+from tdt import _about, _backend
+from tdt._backend.device import device
+from tdt._core import dtype as _dtype
+from tdt._core import layout as _layout
+from tdt._core.size import Size
+from tdt._core.sparse import SparseCOO
+from tdt._core.storage import STORAGES, TypedStorage, UntypedStorage, own_bytes
+from tdt._core.tensor import Tensor, alias, wrap
 from tdt.serialization import _rebuild
 from tdt.serialization._rebuild import (
     _rebuild_from_type_v2,

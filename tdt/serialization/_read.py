@@ -17,7 +17,7 @@ from typing import IO, Any
 import numpy as np
 
 from tdt import _backend
-from tdt._storage import STORAGES, TypedStorage, UntypedStorage
+from tdt._core.storage import STORAGES, TypedStorage, UntypedStorage
 from tdt.serialization._rebuild import str_of
 
 MAGIC = 0x1950A86A20F9469CFC6C  # opens a file of before 1.6

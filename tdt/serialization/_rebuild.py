@@ -15,12 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from tdt import _backend, _dtype, _layout
-from tdt._device import META
-from tdt._dtype import dtype
-from tdt._sparse import SparseCOO
-from tdt._storage import TypedStorage, UntypedStorage
-from tdt._tensor import LEAF, Tensor, alias, wrap
+from tdt import _backend
+from tdt._backend.device import META
+from tdt._core import dtype as _dtype
+from tdt._core import layout as _layout
+from tdt._core.dtype import dtype
+from tdt._core.sparse import SparseCOO
+from tdt._core.storage import TypedStorage, UntypedStorage
+from tdt._core.tensor import LEAF, Tensor, alias, wrap
 
 LARGEST = 2**63 - 1
 COPIES, LEEWAY = 4, 64 << 20  # bytes that may be copied of what storages hold: per byte of the file, and in any case

@@ -10,11 +10,11 @@ from types import FunctionType
 from typing import IO, Any
 
 from tdt import _backend
-from tdt._device import device
-from tdt._layout import layout
-from tdt._size import Size
-from tdt._storage import STORAGES, TypedStorage, UntypedStorage
-from tdt._tensor import Tensor
+from tdt._backend.device import device
+from tdt._core.layout import layout
+from tdt._core.size import Size
+from tdt._core.storage import STORAGES, TypedStorage, UntypedStorage
+from tdt._core.tensor import Tensor
 from tdt.serialization import _names
 
 ALIGNMENT = 64

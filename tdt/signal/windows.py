@@ -12,15 +12,13 @@ import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from tdt import (
-    Tensor,  # and with it the methods of tensors
-    _dtype,
-)
-from tdt._creation import arange, linspace, ones
-from tdt._creation import tensor as as_new_tensor
-from tdt._dtype import dtype as Dtype
-from tdt._layout import strided
-from tdt._ops.special import i0
+from tdt import Tensor
+from tdt._core import dtype as _dtype
+from tdt._core.creation import arange, linspace, ones
+from tdt._core.creation import tensor as as_new_tensor
+from tdt._core.dtype import dtype as Dtype
+from tdt._core.layout import strided
+from tdt._ops.elementwise.special import i0
 
 __all__ = [
     "bartlett", "blackman", "cosine", "exponential", "gaussian", "general_cosine", "general_hamming", "hamming", "hann",

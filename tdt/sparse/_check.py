@@ -6,8 +6,8 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from tdt._sparse import SparseCOO
-from tdt._tensor import Tensor
+from tdt._core.sparse import SparseCOO
+from tdt._core.tensor import Tensor
 
 
 def shape(indices: Any, values: Tensor, size: Any) -> tuple[int, ...]:

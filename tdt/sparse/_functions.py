@@ -8,15 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from tdt._dtype import FLOAT, FLOATING, SCALAR_NAMES, check_category, int64
-from tdt._layout import layout as Layout
-from tdt._layout import sparse_coo
-from tdt._ops import linalg, reduce
-from tdt._ops import softmax as dense_softmax
-from tdt._ops.shape import wrap_dim
-from tdt._sparse import SparseCOO
-from tdt._tensor import Tensor, wrap
-from tdt.autograd._mode import state
+from tdt._core.dtype import FLOAT, FLOATING, SCALAR_NAMES, check_category, int64
+from tdt._core.layout import layout as Layout
+from tdt._core.layout import sparse_coo
+from tdt._core.mode import state
+from tdt._core.sparse import SparseCOO
+from tdt._core.tensor import Tensor, wrap
+from tdt._ops.linalg import products as linalg
+from tdt._ops.nn import softmax as dense_softmax
+from tdt._ops.reduce import reductions as reduce
+from tdt._ops.shape.views import wrap_dim
 from tdt.sparse._ops import coalesced, coo, is_coo, laid, masked, to_dense, values_of
 
 

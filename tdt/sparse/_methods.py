@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from tdt import _dtype, _old_types
-from tdt._creation import as_tensor, no_entries
-from tdt._dtype import dtype as Dtype
-from tdt._layout import layout as Layout
-from tdt._layout import sparse_coo, sparse_csr
-from tdt._sparse import SparseCOO
-from tdt._tensor import LEAF, Tensor, wrap
+from tdt import _old_types
+from tdt._core import dtype as _dtype
+from tdt._core.creation import as_tensor, no_entries
+from tdt._core.dtype import dtype as Dtype
+from tdt._core.layout import layout as Layout
+from tdt._core.layout import sparse_coo, sparse_csr
+from tdt._core.sparse import SparseCOO
+from tdt._core.tensor import LEAF, Tensor, wrap
 from tdt.sparse import _check
 from tdt.sparse._ops import coalesced, coo, entries, is_coo, laid, values_of
 from tdt.sparse._ops import to_dense as _to_dense

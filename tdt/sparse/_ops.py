@@ -10,14 +10,14 @@ from dataclasses import fields
 from types import ModuleType
 from typing import Any
 
-import tdt._ops.linalg
-import tdt._ops.reduce
-import tdt._ops.shape  # noqa: F401  (ops of all three have forms for sparse operands)
-from tdt._layout import result_type
-from tdt._ops.join import cat
-from tdt._ops.memory import clone
-from tdt._sparse import TABLE, SparseCOO
-from tdt._tensor import Tensor, wrap
+import tdt._ops.linalg.products
+import tdt._ops.reduce.reductions
+import tdt._ops.shape.views  # noqa: F401  (ops of all three have forms for sparse operands)
+from tdt._core.layout import result_type
+from tdt._core.sparse import TABLE, SparseCOO
+from tdt._core.tensor import Tensor, wrap
+from tdt._ops.shape.join import cat
+from tdt._ops.shape.memory import clone
 from tdt.autograd._dispatch import apply, converted
 from tdt.autograd._op import Op, Rule, Traits, op
 from tdt.autograd._op_table import OPS

@@ -6,8 +6,8 @@ import importlib
 from types import ModuleType
 from typing import Any
 
-from tdt._sparse import SparseCOO
-from tdt._tensor import Tensor
+from tdt._core.sparse import SparseCOO
+from tdt._core.tensor import Tensor
 from tdt.autograd._dispatch import apply
 from tdt.sparse._ops import composed, form, is_coo
 

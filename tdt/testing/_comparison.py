@@ -10,11 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from tdt import (
-    Tensor,  # and with it the methods of tensors
-    _dtype,
-)
-from tdt._creation import as_tensor, tensor
+from tdt import Tensor
+from tdt._core import dtype as _dtype
+from tdt._core.creation import as_tensor, tensor
 
 # (rtol, atol) of a dtype; the others must be equal.
 TOLERANCES = {

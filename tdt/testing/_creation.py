@@ -6,14 +6,12 @@ import math
 import warnings
 from typing import Any
 
-from tdt import (
-    Tensor,  # and with it the methods of tensors
-    _dtype,
-)
-from tdt._creation import make
-from tdt._dtype import dtype as Dtype
+from tdt import Tensor
+from tdt._core import dtype as _dtype
+from tdt._core.creation import make
+from tdt._core.dtype import dtype as Dtype
 from tdt._ops.elementwise.complex_numbers import view_as_real
-from tdt._ops.random import randint
+from tdt._ops.random.creation import randint
 
 
 def make_tensor(

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from tdt import _backend
-from tdt._dtype import FLOAT, complex128, float64
-from tdt._tensor import LEAF, Tensor, alias, wrap
-from tdt.autograd._mode import enable_grad, no_grad
+from tdt._core.dtype import FLOAT, complex128, float64
+from tdt._core.mode import enable_grad, no_grad
+from tdt._core.tensor import LEAF, Tensor, alias, wrap
 
 
 class GradcheckError(RuntimeError):

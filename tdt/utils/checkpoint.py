@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from tdt import _backend
-from tdt._creation import empty
-from tdt._function import Function
+from tdt._core.creation import empty
+from tdt._core.mode import _Mode, enable_grad, no_grad, state
+from tdt._core.tensor import Tensor
 from tdt._random import fork_rng, get_rng_state, set_rng_state
-from tdt._saved import Saving
-from tdt._tensor import Tensor
 from tdt.autograd._backward import backward
-from tdt.autograd._mode import _Mode, enable_grad, no_grad, state
+from tdt.autograd._function import Function
+from tdt.autograd._saved import Saving
 from tdt.autograd._views import NOWHERE, edge_of
 from tdt.nn.modules.container import Sequential
 

@@ -1,5 +1,5 @@
 """What registering a hook returns, under PyTorch's name."""
 
-from tdt._hooks import RemovableHandle
+from tdt.autograd._hooks import RemovableHandle
 
 __all__ = ["RemovableHandle"]

@@ -9,7 +9,7 @@ import tdt
 from tdt._backend.layout import to_front, to_last
 from tdt._kernels import LARGE_ACTIVATION, TABLE, _pool, activation_cpu
 from tdt._kernels.activation_cpu import BLOCK
-from tdt._ops.loss.binary import _binary_cross_entropy_with_logits
+from tdt._ops.nn.loss.binary import _binary_cross_entropy_with_logits
 from tdt.autograd._op_table import OPS
 
 SIZES = [1, 2, 7, 15, 16, 17, 31, 127, BLOCK - 1, BLOCK, BLOCK + 1, 2 * BLOCK + 13]

@@ -8,7 +8,7 @@ import pytest
 import tdt
 from tdt._kernels import LARGE_ATTENTION, TABLE, _pool
 from tdt._kernels.attention_cpu import COLUMNS, DEPTH, ROWS, attention, attention_vjp
-from tdt._ops.attention import _attention
+from tdt._ops.nn.attention import _attention
 from tdt.nn.functional import scaled_dot_product_attention
 
 # Leading sizes, queries, keys, width of both, and of values: around blocks, tiles and vectors.

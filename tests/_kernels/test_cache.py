@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tdt._kernels import _cache
-from tdt.train import checkup
+from tdt.train.checks import checkup
 from tests._kernels.damage import damages
 
 CODE = bytes(range(256)) * 9

@@ -13,7 +13,7 @@ import pytest
 import tdt
 from tdt._backend.layout import to_front, to_last
 from tdt._kernels import TABLE, _pool, conv_cpu, depthwise_cpu
-from tdt._ops import conv as portable
+from tdt._ops.nn import conv as portable
 from tests.helpers import require_torch
 
 ROOT = Path(__file__).parents[2]

@@ -8,7 +8,7 @@ import pytest
 import tdt
 from tdt._kernels import LARGE_LOOKUP, TABLE, _pool
 from tdt._kernels.embedding_cpu import BLOCK, embedding_grad
-from tdt._ops.embedding import embedding_grad as op
+from tdt._ops.nn.embedding import embedding_grad as op
 
 HOW = {"rows": 11, "padding_idx": None, "by_frequency": False}
 

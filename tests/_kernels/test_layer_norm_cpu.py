@@ -9,7 +9,7 @@ import tdt
 from tdt._kernels import LARGE_SOFTMAX, TABLE, _pool
 from tdt._kernels.group_norm_cpu import group_norm
 from tdt._kernels.layer_norm_cpu import layer_norm, layer_norm_vjp
-from tdt._ops.layer_norm import _layer_norm
+from tdt._ops.nn.layer_norm import _layer_norm
 
 SHAPES = [(1, 1), (3, 2), (5, 7), (2, 16), (70, 17), (9, 31), (33, 127), (3, 1000), (2, 5003), (3, 5, 67)]
 

@@ -10,8 +10,8 @@ from tdt import _kernels
 from tdt._backend.layout import to_front, to_last
 from tdt._kernels import _pool, group_norm_cpu
 from tdt._kernels.norm_cpu import BLOCK, affine, batch_norm, batch_norm_input_grad, batch_norm_sums, group_norm
-from tdt._ops.group_norm import _group_norm
-from tdt._ops.norm import _batch_norm
+from tdt._ops.nn.batch_norm import _batch_norm
+from tdt._ops.nn.group_norm import _group_norm
 
 SHAPES = [
     (2, 1), (7, 3), (1000, 64), (33, 300), (2, 1, 1, 1), (2, 3, 1, 5), (5, 17, 6, 7), (64, 16, 32, 32), (3, 5, 4, 3, 2),

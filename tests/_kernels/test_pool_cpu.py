@@ -11,9 +11,9 @@ import tdt
 from tdt._backend.layout import to_front, to_last
 from tdt._kernels import TABLE, _pool
 from tdt._kernels.pool_cpu import max_pool, max_pool_any, max_pool_any_vjp, max_pool_vjp, window_spread, window_sums
-from tdt._ops.pool_average import _avg_pool as avg_pool
-from tdt._ops.pool_average import avg_pool_grad
-from tdt._ops.pool_max import _max_pool
+from tdt._ops.nn.pool_average import _avg_pool as avg_pool
+from tdt._ops.nn.pool_average import avg_pool_grad
+from tdt._ops.nn.pool_max import _max_pool
 
 HOW = {"kernel": (2, 2), "stride": (2, 2), "padding": (0, 0), "dilation": (1, 1), "ceil_mode": False}
 # Windows that overlap, leave gaps, stick out, lie apart, and lie on both borders with nothing between.

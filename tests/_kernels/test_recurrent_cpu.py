@@ -11,7 +11,7 @@ import tdt
 from tdt import _kernels
 from tdt._kernels import LARGE_LSTM, TABLE, _pool, _recurrent
 from tdt._kernels._recurrent import BLOCK
-from tdt._ops.rnn.sequences import gru_sequence, lstm_sequence, rnn_sequence
+from tdt._ops.nn.rnn.sequences import gru_sequence, lstm_sequence, rnn_sequence
 
 # The samples at each step, and the hidden size.
 PADDED = [((n,) * steps, size) for steps, n, size in (
@@ -86,7 +86,7 @@ def kernel_forward(
 ) -> tuple:
     """Every h and the array behind it, c or what h passed on, from gates (T, N, gates · H)."""
     from tdt._kernels import gru_cpu, lstm_cpu
-    from tdt._ops.rnn._steps import steps_of
+    from tdt._ops.nn.rnn._steps import steps_of
 
     steps, batch, _ = gates.shape
     rows = steps * batch

@@ -8,8 +8,8 @@ import pytest
 import tdt
 from tdt._kernels import LARGE_RESAMPLE, TABLE, _pool
 from tdt._kernels.resample_cpu import resample, resample_pixels
-from tdt._ops._resampling import Axis, taps
-from tdt._ops.resample import along
+from tdt._ops.nn._resampling import Axis, taps
+from tdt._ops.nn.resample import along
 
 AXES = [
     Axis(5, 10, "nearest"), Axis(7, 3, "nearest"), Axis(7, 3, "nearest", turned=True), Axis(5, 10, "nearest", turned=True),

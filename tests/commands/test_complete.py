@@ -85,8 +85,8 @@ def test_a_shell_is_offered_what_fits(offered, line: str, words: list[str]):
 @pytest.mark.parametrize("line", ["tdt train dig", "tdt train --resume s"])
 def test_completion_loads_neither_numpy_nor_the_core(line: str):
     modules = loaded_by(RUN.format([]), **asked(line))
-    lists_configs = {"tdt.train", "tdt.train.registry", "tdt.train.config", "tdt.train.config.find",
-                     "tdt.train.config.errors", "tdt.train._printable", "tdt.train._regular_file"}  # fmt: skip
+    lists_configs = {"tdt.train", "tdt.train.config.registry", "tdt.train.config", "tdt.train.config.find",
+                     "tdt.train.config.errors", "tdt.utils._printable", "tdt.utils._regular_file"}  # fmt: skip
     assert foreign(modules) <= lists_configs
 
 
@@ -95,5 +95,5 @@ def test_completion_of_keys_loads_what_reads_a_config_alone():
     modules = foreign(loaded_by(RUN.format([]), **asked(line)))
     roots = {module.partition(".")[0] for module in modules if "cython" not in module}
     assert roots <= {"tdt", "yaml", "_yaml"}
-    assert all(module.startswith(("tdt.train.config", "tdt.train.registry", "tdt.train._")) for module in modules
+    assert all(module.startswith(("tdt.train.config", "tdt.train.config.registry", "tdt.train._")) for module in modules
                if module.startswith("tdt.") and module != "tdt.train")  # fmt: skip

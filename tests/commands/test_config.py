@@ -9,7 +9,7 @@ import pytest
 
 from tdt.cli import run
 from tdt.train.config import load, loads
-from tdt.train.run import Run
+from tdt.train.runs.run import Run
 from tests.commands.running import SMALL
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from tdt import cli
-from tdt.train import costs
 from tdt.train.config import load
-from tdt.train.session import Session
+from tdt.train.loop import costs
+from tdt.train.loop.session import Session
 
 
 @pytest.fixture

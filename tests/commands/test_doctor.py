@@ -10,7 +10,7 @@ import pytest
 
 from tdt import cli
 from tdt._about import __version__
-from tdt.train import checkup
+from tdt.train.checks import checkup
 
 
 @pytest.fixture(autouse=True)

@@ -14,7 +14,7 @@ import pytest
 
 from tdt import cli
 from tdt.commands._console import number
-from tdt.train import checkpoint
+from tdt.train.runs import checkpoint
 from tests.commands.running import SMALL, tdt, tdt_here
 from tests.helpers import require
 
@@ -71,10 +71,10 @@ def test_the_test_score_is_that_of_the_run(run):
 
 
 def test_the_predictions_are_those_of_a_model_that_was_validated(run, tmp_path):
-    from tdt.train.build import build
     from tdt.train.config import loads
-    from tdt.train.evaluation import evaluate
-    from tdt.train.state import load_model
+    from tdt.train.loop.build import build
+    from tdt.train.loop.evaluation import evaluate
+    from tdt.train.loop.state import load_model
 
     tensors, meta = checkpoint.load(run / "checkpoints" / "best.safetensors")
     parts = build(loads(meta["config"]))
@@ -206,7 +206,7 @@ def test_confusion_and_classes_are_scikit_learns(scored):
 
 def test_predictions_are_written_by_the_names_of_classes(tmp_path):
     from tdt.commands.eval import _write_csv
-    from tdt.train.evaluation import Evaluation
+    from tdt.train.loop.evaluation import Evaluation
 
     about = Path("best.safetensors"), 1, 1, "valid", {}
     _write_csv(tmp_path / "c.csv", Evaluation(*about, [1, -100, 0], [0, 1, 0], ["a, b", "ü"], -100))

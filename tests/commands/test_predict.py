@@ -14,9 +14,9 @@ import pytest
 from PIL import Image
 
 from tdt.cli import run
-from tdt.train import checkpoint
-from tdt.train.evaluation import evaluate_checkpoint
-from tdt.train.run import find_checkpoint
+from tdt.train.loop.evaluation import evaluate_checkpoint
+from tdt.train.runs import checkpoint
+from tdt.train.runs.run import find_checkpoint
 from tdt.vision.datasets import Digits
 from tests.commands.running import SMALL, tdt
 

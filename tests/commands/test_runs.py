@@ -14,8 +14,9 @@ import pytest
 
 from tdt import cli
 from tdt.commands._tables import sparkline, text
-from tdt.train import history, registry
-from tdt.train.run import Run
+from tdt.train.config import registry
+from tdt.train.runs import history
+from tdt.train.runs.run import Run
 
 CONFIG = "name: net\ntrain: {epochs: 3}\ncheckpoint: {best: valid/accuracy}\noptimizer: Adam(lr=%s)\n"
 

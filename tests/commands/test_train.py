@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tdt.train import checkpoint
+from tdt.train.runs import checkpoint
 from tests.commands.running import COMMAND, SMALL, environment, tdt, tdt_here
 
 ENDLESS = ("train.epochs=100000", "checkpoint.every=100000 steps", "checkpoint.best=null", "data.valid=null")

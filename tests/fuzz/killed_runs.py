@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tdt.train.checkpoint import CheckpointError
+from tdt.train.runs.checkpoint import CheckpointError
 
 ROOT = Path(__file__).parents[2]
 SOURCE = Path(__file__).with_name("faults.c")
@@ -197,14 +197,14 @@ def _be_child(shim: ctypes.CDLL, log: Path, fault: tuple[Any, ...], arguments: l
 
 def result(folder: Path) -> dict[str, Any]:
     """All in which two equal runs are equal."""
-    from tests.train.test_resume import result as compared
+    from tests.train.loop.test_resume import result as compared
 
     return compared(folder)
 
 
 def assert_equal(found: dict[str, Any], expected: dict[str, Any]) -> None:
     """Equal, or the first difference by name."""
-    from tests.train.test_resume import assert_equal as compare
+    from tests.train.loop.test_resume import assert_equal as compare
 
     compare(found, expected)
 

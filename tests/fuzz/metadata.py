@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from tdt import cli
-from tdt.train import checkpoint
 from tdt.train.config import loads
-from tdt.train.events import Event, StepDone
-from tdt.train.session import Session
+from tdt.train.logging.events import Event, StepDone
+from tdt.train.loop.session import Session
+from tdt.train.runs import checkpoint
 
 CONFIG = """\
 name: net

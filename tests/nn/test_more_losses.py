@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import tdt
-from tdt._meta import meta, stand_in
+from tdt.autograd._meta import meta, stand_in
 from tests.nn._compare import agree, agree_error, numbers
 
 torch = pytest.importorskip("torch")

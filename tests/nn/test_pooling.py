@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import tdt
-from tdt._meta import meta, stand_in
+from tdt.autograd._meta import meta, stand_in
 from tests.helpers import require_torch
 from tests.nn._compare import agree, agree_error, near, numbers
 

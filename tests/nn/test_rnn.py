@@ -204,7 +204,7 @@ def test_second_derivatives_of_layers_are_pytorchs():
 
 
 def test_the_meta_pass_knows_shapes_and_products():
-    from tdt._meta import meta, stand_in
+    from tdt.autograd._meta import meta, stand_in
 
     with meta() as seen:
         out, (h, c) = tdt.nn.LSTM(3, 8, 2, bidirectional=True, proj_size=5)(stand_in((4, 2, 3)))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tdt
-from tdt._ops import in_place
+from tdt._ops.elementwise import in_place
 from tests.helpers import require_torch
 
 CALLS: dict[str, Any] = {

@@ -14,7 +14,7 @@ import pytest
 
 import tdt
 import tdt._ops
-from tdt._tensor import wrap
+from tdt._core.tensor import wrap
 from tdt.autograd import gradcheck, gradgradcheck
 from tdt.autograd._op_table import OPS
 from tests.samples import TABLE

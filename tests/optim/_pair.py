@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 import tdt
-from tdt._sparse import SparseCOO
-from tdt._tensor import wrap
+from tdt._core.sparse import SparseCOO
+from tdt._core.tensor import wrap
 from tests.helpers import require_torch
 
 torch = require_torch()

@@ -181,8 +181,10 @@ def to_params(params: Any) -> Any:
     """The parameters of an error case, as ours."""
     if isinstance(params, torch.Tensor):
         if params.is_sparse:
-            sparse = tdt._sparse.SparseCOO(params._indices().numpy(), params._values().numpy(), tuple(params.shape))
-            return tdt._tensor.wrap(sparse)
+            sparse = tdt._core.sparse.SparseCOO(
+                params._indices().numpy(), params._values().numpy(), tuple(params.shape)
+            )
+            return tdt._core.tensor.wrap(sparse)
         p = tdt.tensor(params.detach().numpy().copy(), requires_grad=params.requires_grad)
         p.grad = None if params.grad is None else to_tdt(params.grad)
         return p

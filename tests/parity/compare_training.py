@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import yaml
 
-from tdt.train.checkpoint import load
 from tdt.train.config import loads
-from tdt.train.events import Event, StepDone
-from tdt.train.session import Session
+from tdt.train.logging.events import Event, StepDone
+from tdt.train.loop.session import Session
+from tdt.train.runs.checkpoint import load
 from tests.parity.random_configs import CLASSES, LOSSES, SAMPLES, Description
 from tests.parity.torch_program import run_torch
 

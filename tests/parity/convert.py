@@ -13,8 +13,8 @@ import numpy as np
 import torch
 
 import tdt
-from tdt._sparse import SparseCOO
-from tdt._tensor import wrap
+from tdt._core.sparse import SparseCOO
+from tdt._core.tensor import wrap
 from tests.parity.rebind import over_tdt
 
 DTYPES = {getattr(torch, name): getattr(tdt, name) for name in (

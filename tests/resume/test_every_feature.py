@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from tdt.train.config import loads
-from tdt.train.events import Event, StepDone, Validated
-from tdt.train.session import Session
-from tests.train.test_resume import assert_equal, result
+from tdt.train.logging.events import Event, StepDone, Validated
+from tdt.train.loop.session import Session
+from tests.train.loop.test_resume import assert_equal, result
 
 pytestmark = pytest.mark.filterwarnings("error:.*lr_scheduler:UserWarning")
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from tdt.train.config import loads
-from tdt.train.session import Session
+from tdt.train.loop.session import Session
 from tests.resume.test_every_feature import Killed, at_event, kill, resume
-from tests.train.test_resume import assert_equal, result
+from tests.train.loop.test_resume import assert_equal, result
 
 CONFIG = """
 name: heads

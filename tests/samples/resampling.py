@@ -1,6 +1,6 @@
 """Samples of resampling."""
 
-from tdt._ops._resampling import Axis
+from tdt._ops.nn._resampling import Axis
 from tests.samples._sample import by_torch, call, samples, x
 
 MODES = {"mean": ("area",) * 3, "linear": ("linear", "bilinear", "trilinear"), "cubic": (None, "bicubic")}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from tdt.train import registry
+from tdt.train.config import registry
 
 
 class Recorder:

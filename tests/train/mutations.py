@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tdt.train.build import build
 from tdt.train.config import ConfigError, Draft, Problem, bundled, draft
+from tdt.train.loop.build import build
 
 BASES = ("digits-cnn", "digits-mlp")
 GRAPH = """\

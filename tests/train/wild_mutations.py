@@ -16,8 +16,8 @@ import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
-from tdt.train.build import build
 from tdt.train.config import ConfigError, bundled, draft
+from tdt.train.loop.build import build
 from tests.train.mutations import GRAPH
 
 NAMES = ("digits-cnn", "digits-mlp", "autoencoder", "iris-mlp", "char-lstm")

@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 import tdt
-from tdt._meta import meta
+from tdt.autograd._meta import meta
 from tdt.nn import GroupNorm, Module, Sequential
 from tdt.train.config import ConfigError, loads
 from tdt.train.config.errors import ConfigErrors
-from tdt.train.model import build_model
+from tdt.train.model.from_config import build_model
 from tdt.vision import models
 from tests.helpers import require_torch
 

@@ -10,7 +10,7 @@ from PIL import Image
 
 import tdt
 from tdt.train.config import ConfigError, loads
-from tdt.train.registry import transforms
+from tdt.train.config.registry import transforms
 from tdt.vision.transforms import (
     CenterCrop,
     ColorJitter,

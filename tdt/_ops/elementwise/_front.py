@@ -7,11 +7,11 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from tdt._dtype import ALL, FLOATING_AND_COMPLEX, SCALAR_NAMES
-from tdt._dtype import bool as BOOL
-from tdt._dtype import dtype as Dtype
+from tdt._core.dtype import ALL, FLOATING_AND_COMPLEX, SCALAR_NAMES
+from tdt._core.dtype import bool as BOOL
+from tdt._core.dtype import dtype as Dtype
+from tdt._core.tensor import Tensor
 from tdt._ops._common import tensor_argument
-from tdt._tensor import Tensor
 from tdt.autograd._dispatch import unary as run_unary
 from tdt.autograd._op import Op, finish, op
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
-from tdt import _dtype, _kernels
+from tdt import _kernels
 from tdt._absent import takes_old_order
-from tdt._dtype import FLOATING_AND_COMPLEX, INTS, NUMBERS, REAL, REAL_NUMBERS
-from tdt._from_data import fill_number
+from tdt._core import dtype as _dtype
+from tdt._core.dtype import FLOATING_AND_COMPLEX, INTS, NUMBERS, REAL, REAL_NUMBERS
+from tdt._core.from_data import fill_number
+from tdt._core.tensor import Tensor
 from tdt._node_names import label
 from tdt._ops._common import conj
 from tdt._ops.elementwise._front import binary, check_operands, ufunc2
-from tdt._tensor import Tensor
 from tdt.autograd._op import finish, op
 
 __all__ = [

@@ -5,11 +5,11 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
-from tdt import _dtype
-from tdt._dtype import ALL, INTEGRAL, INTS, REAL, check_category
+from tdt._core import dtype as _dtype
+from tdt._core.dtype import ALL, INTEGRAL, INTS, REAL, check_category
+from tdt._core.tensor import Tensor, wrap
 from tdt._ops.elementwise._front import binary, check_operands, ufunc, ufunc2, unary
 from tdt._ops.elementwise.arithmetic import wrapped
-from tdt._tensor import Tensor, wrap
 from tdt.autograd._op import op
 
 __all__ = [

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from tdt import _dtype
-from tdt._calls import fronts
-from tdt._dtype import COMPLEX_ONLY, FLOATING
+from tdt._core import dtype as _dtype
+from tdt._core.calls import fronts
+from tdt._core.dtype import COMPLEX_ONLY, FLOATING
+from tdt._core.tensor import Tensor
 from tdt._ops.elementwise._front import make_op, refuse_out, tensor_argument
-from tdt._tensor import Tensor
 from tdt.autograd._op import finish, op
 
 __all__ = [

@@ -7,10 +7,10 @@ from types import ModuleType
 from typing import Any
 
 from tdt import _kernels
-from tdt._dtype import FLOATING
+from tdt._core.dtype import FLOATING
+from tdt._core.tensor import Tensor
 from tdt._ops._common import one
 from tdt._ops.elementwise._front import make_op, special, special_functions, tensor_argument, ufunc, unary
-from tdt._tensor import Tensor
 from tdt.autograd._op import finish, op
 
 __all__ = [

@@ -6,13 +6,13 @@ import builtins
 from types import ModuleType
 from typing import Any
 
-from tdt import _dtype
-from tdt._calls import fronts
-from tdt._dtype import ALL, FLOATING, NUMBERS, REAL, REAL_NUMBERS, check_category
+from tdt._core import dtype as _dtype
+from tdt._core.calls import fronts
+from tdt._core.dtype import ALL, FLOATING, NUMBERS, REAL, REAL_NUMBERS, check_category
+from tdt._core.return_types import return_type
+from tdt._core.tensor import Tensor
 from tdt._ops._common import C_NAMES
 from tdt._ops.elementwise._front import binary, refuse_out, tensor_argument, ufunc, ufunc2, unary
-from tdt._return_types import return_type
-from tdt._tensor import Tensor
 from tdt.autograd._op import finish, op
 
 __all__ = [

@@ -7,17 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from tdt import _backend, _dtype
+from tdt import _backend
 from tdt._absent import takes_old_order
-from tdt._calls import fronts
-from tdt._dtype import FLOATING, FLOATING_AND_COMPLEX, INTS, NUMBERS, REAL, SCALAR_NAMES, check_category
-from tdt._float8 import KINDS, astype
-from tdt._from_data import fill_number
+from tdt._core import dtype as _dtype
+from tdt._core.calls import fronts
+from tdt._core.dtype import FLOATING, FLOATING_AND_COMPLEX, INTS, NUMBERS, REAL, SCALAR_NAMES, check_category
+from tdt._core.float8 import KINDS, astype
+from tdt._core.from_data import fill_number
+from tdt._core.tensor import Tensor
 from tdt._node_names import label, shown_as
 from tdt._ops._common import C_NAMES, conj
 from tdt._ops.elementwise._front import binary, check_operands, refuse_out
-from tdt._ops.nonzero import nonzero
-from tdt._tensor import Tensor
+from tdt._ops.index.nonzero import nonzero
 from tdt.autograd._dispatch import converted
 from tdt.autograd._op import finish, op
 

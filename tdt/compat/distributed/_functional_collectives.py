@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tdt._tensor import Tensor
+from tdt._core.tensor import Tensor
 
 
 def wait_tensor(tensor: Tensor) -> Tensor:

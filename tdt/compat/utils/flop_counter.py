@@ -6,9 +6,9 @@ from collections import defaultdict
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from tdt._tensor import Tensor
+from tdt._core.mode import _Mode, state
+from tdt._core.tensor import Tensor
 from tdt.autograd._dispatch import apply
-from tdt.autograd._mode import _Mode, state
 from tdt.compat._refusal import refused
 from tdt.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 

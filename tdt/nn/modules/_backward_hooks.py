@@ -6,9 +6,9 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from tdt._function import Function
-from tdt._tensor import Tensor
-from tdt.autograd._mode import state
+from tdt._core.mode import state
+from tdt._core.tensor import Tensor
+from tdt.autograd._function import Function
 
 Gradients = tuple[Tensor | None, ...]
 

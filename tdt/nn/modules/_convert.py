@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Self
 
-from tdt._creation import empty_like
-from tdt._device import as_device
-from tdt._dtype import bfloat16, dtype, float16, float32, float64
-from tdt._ops.memory import _parse_to, preserve_format
-from tdt._tensor import Tensor
-from tdt.autograd._mode import no_grad
+from tdt._backend.device import as_device
+from tdt._core.creation import empty_like
+from tdt._core.dtype import bfloat16, dtype, float16, float32, float64
+from tdt._core.mode import no_grad
+from tdt._core.tensor import Tensor
+from tdt._ops.shape.memory import _parse_to, preserve_format
 from tdt.nn.parameter import is_lazy
 
 
@@ -71,7 +71,7 @@ class Convertible:
 
         Views and aliases of them move along. RuntimeError for a parameter without a shape. Returns self.
         """
-        from tdt._shared_memory import share  # loads multiprocessing
+        from tdt._core.shared_memory import share  # loads multiprocessing
 
         tensors = [*self.parameters(), *self.buffers()]
         for t in tensors:

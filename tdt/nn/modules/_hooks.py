@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from tdt._hooks import RemovableHandle
+from tdt.autograd._hooks import RemovableHandle
 from tdt.nn.modules._backward_hooks import Watch
 
 

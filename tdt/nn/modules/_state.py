@@ -7,9 +7,9 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from tdt._hooks import RemovableHandle
-from tdt._tensor import Tensor
-from tdt.autograd._mode import no_grad
+from tdt._core.mode import no_grad
+from tdt._core.tensor import Tensor
+from tdt.autograd._hooks import RemovableHandle
 from tdt.nn.parameter import Parameter, is_lazy
 
 _EXTRA_STATE_KEY_SUFFIX = "_extra_state"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from tdt._creation import empty
-from tdt._tensor import Tensor
+from tdt._core.creation import empty
+from tdt._core.tensor import Tensor
 from tdt.nn import functional as F
 from tdt.nn import init
 from tdt.nn.modules.attention import MultiheadAttention  # noqa: F401  (PyTorch has it here)

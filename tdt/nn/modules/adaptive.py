@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from tdt import _backend
-from tdt._ops.join import cat
-from tdt._tensor import Tensor, wrap
+from tdt._core.tensor import Tensor, wrap
+from tdt._ops.shape.join import cat
 from tdt.nn import functional as F
 from tdt.nn.modules.container import ModuleList, Sequential
 from tdt.nn.modules.linear import Linear

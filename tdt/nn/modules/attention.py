@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tdt._creation import empty
-from tdt._ops.multi_head import each
-from tdt._tensor import Tensor
+from tdt._core.creation import empty
+from tdt._core.tensor import Tensor
+from tdt._ops.nn.multi_head import each
 from tdt.nn import functional as F
 from tdt.nn import init
 from tdt.nn.modules.linear import NonDynamicallyQuantizableLinear

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from tdt._creation import ones, tensor, zeros
-from tdt._dtype import int64
-from tdt._tensor import Tensor
-from tdt.autograd._mode import no_grad
+from tdt._core.creation import ones, tensor, zeros
+from tdt._core.dtype import int64
+from tdt._core.mode import no_grad
+from tdt._core.tensor import Tensor
 from tdt.nn import functional as F
 from tdt.nn.modules.module import Module
 from tdt.nn.parameter import Parameter

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tdt._tensor import Tensor
+from tdt._core.tensor import Tensor
 from tdt.nn import functional as F
 from tdt.nn.modules.module import Module
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any, Self
 
-from tdt._tensor import Tensor
+from tdt._core.tensor import Tensor
 from tdt.nn.modules.module import Module, indent, typename
 from tdt.nn.parameter import Parameter
 

@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, get_args
 
-from tdt._creation import empty
-from tdt._tensor import Tensor
+from tdt._core.creation import empty
+from tdt._core.tensor import Tensor
 from tdt.nn import functional as F
 from tdt.nn import init
 from tdt.nn.modules.lazy import LazyModuleMixin, OneSize

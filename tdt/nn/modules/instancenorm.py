@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from tdt._tensor import Tensor
+from tdt._core.tensor import Tensor
 from tdt.nn import functional as F
 from tdt.nn.modules.batchnorm import _NormBase
 

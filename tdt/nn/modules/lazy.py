@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tdt._tensor import Tensor
-from tdt.autograd._mode import real
+from tdt._core.mode import real
+from tdt._core.tensor import Tensor
 from tdt.nn.modules.module import Module
 from tdt.nn.parameter import is_lazy
 

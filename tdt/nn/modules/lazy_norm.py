@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tdt._creation import tensor
-from tdt._dtype import int64
-from tdt._tensor import Tensor
+from tdt._core.creation import tensor
+from tdt._core.dtype import int64
+from tdt._core.tensor import Tensor
 from tdt.nn.modules.batchnorm import BatchNorm1d, BatchNorm2d, BatchNorm3d, _NormBase
 from tdt.nn.modules.instancenorm import InstanceNorm1d, InstanceNorm2d, InstanceNorm3d
 from tdt.nn.modules.lazy import OneSize

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tdt._creation import empty
-from tdt._tensor import Tensor
+from tdt._core.creation import empty
+from tdt._core.tensor import Tensor
 from tdt.nn import init
 from tdt.nn.functional import bilinear, linear
 from tdt.nn.modules.lazy import OneSize

@@ -7,10 +7,10 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from tdt._ops.loss._front import reduction_of
-from tdt._ops.loss.ctc import Lengths
-from tdt._ops.loss.linear_cross_entropy import LinearCrossEntropyOptions
-from tdt._tensor import Tensor
+from tdt._core.tensor import Tensor
+from tdt._ops.nn.loss._front import reduction_of
+from tdt._ops.nn.loss.ctc import Lengths
+from tdt._ops.nn.loss.linear_cross_entropy import LinearCrossEntropyOptions
 from tdt.nn import functional as F
 from tdt.nn.modules.distance import PairwiseDistance
 from tdt.nn.modules.linear import Linear

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Self
 
-from tdt._tensor import Tensor
+from tdt._core.tensor import Tensor
 from tdt.nn.modules._convert import Convertible
 from tdt.nn.modules._hooks import (  # noqa: F401  (PyTorch has them here)
     Hooked,

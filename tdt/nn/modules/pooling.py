@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tdt._tensor import Tensor
+from tdt._core.tensor import Tensor
 from tdt.nn import functional as F
 from tdt.nn.modules.conv import Numbers, each
 from tdt.nn.modules.module import Module

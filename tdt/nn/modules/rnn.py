@@ -7,9 +7,9 @@ import numbers
 import warnings
 from typing import Any
 
-from tdt._creation import empty, zeros
-from tdt._ops import rnn as functions
-from tdt._tensor import Tensor
+from tdt._core.creation import empty, zeros
+from tdt._core.tensor import Tensor
+from tdt._ops.nn import rnn as functions
 from tdt.nn import init
 from tdt.nn.modules.module import Module
 from tdt.nn.parameter import Parameter

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from tdt._creation import empty
-from tdt._tensor import Tensor
-from tdt.autograd._mode import no_grad
+from tdt._core.creation import empty
+from tdt._core.mode import no_grad
+from tdt._core.tensor import Tensor
 from tdt.nn import functional as F
 from tdt.nn import init
 from tdt.nn.modules.module import Module

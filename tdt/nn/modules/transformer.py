@@ -7,10 +7,10 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from tdt._creation import full
-from tdt._ops.multi_head import float_mask
-from tdt._tensor import Tensor
-from tdt.autograd._mode import state
+from tdt._core.creation import full
+from tdt._core.mode import state
+from tdt._core.tensor import Tensor
+from tdt._ops.nn.multi_head import float_mask
 from tdt.nn import functional as F
 from tdt.nn import init
 from tdt.nn.modules.activation import GELU, ReLU

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tdt._tensor import Tensor
+from tdt._core.tensor import Tensor
 from tdt.nn import functional as F
 from tdt.nn.modules.module import Module
 

@@ -7,8 +7,8 @@ from itertools import chain
 from typing import Any
 
 from tdt import _backend
-from tdt._device import as_device
-from tdt.autograd._mode import is_grad_enabled
+from tdt._backend.device import as_device
+from tdt._core.mode import is_grad_enabled
 from tdt.nn.modules.module import Module
 from tdt.nn.parallel.parallel_apply import parallel_apply
 from tdt.nn.parallel.replicate import replicate

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tdt import _backend
-from tdt._device import as_device
+from tdt._backend.device import as_device
 
 __all__ = ["parallel_apply"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tdt._device import as_device, device
+from tdt._backend.device import as_device, device
 from tdt.nn.modules.module import Module
 from tdt.nn.parallel.scatter_gather import Devices
 

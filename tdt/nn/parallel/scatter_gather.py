@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tdt._device import as_device, device
-from tdt._ops.join import cat, stack
-from tdt._tensor import Tensor
+from tdt._backend.device import as_device, device
+from tdt._core.tensor import Tensor
+from tdt._ops.shape.join import cat, stack
 
 __all__ = ["gather", "scatter", "scatter_kwargs"]
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from tdt import _backend
-from tdt._ops.linalg import vector_norm
-from tdt._tensor import Tensor, wrap
+from tdt._core.tensor import Tensor, wrap
+from tdt._ops.linalg.products import vector_norm
 from tdt.autograd import no_grad
 from tdt.nn._deprecated import before
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from tdt._ops.join import cat
-from tdt._tensor import Tensor
+from tdt._core.tensor import Tensor
+from tdt._ops.shape.join import cat
 from tdt.nn.modules.module import typename
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from tdt._creation import ones_like, zeros_like
-from tdt._tensor import Tensor
+from tdt._core.creation import ones_like, zeros_like
+from tdt._core.tensor import Tensor
 from tdt.nn.parameter import Parameter
 
 Fused = tuple[Parameter, Parameter]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
-from tdt._meta import meta
+from tdt.autograd._meta import meta
 from tdt.nn.modules.module import Module
 
 

@@ -6,14 +6,14 @@ import math
 from typing import Any
 
 from tdt import _backend, linalg
-from tdt._creation import eye, zeros_like
-from tdt._dtype import finfo
-from tdt._ops.distance import normalize
+from tdt._core.creation import eye, zeros_like
+from tdt._core.dtype import finfo
+from tdt._core.mode import no_grad
+from tdt._core.tensor import Tensor, wrap
 from tdt._ops.elementwise.compare import allclose
-from tdt._ops.join import cat
-from tdt._ops.random import randn
-from tdt._tensor import Tensor, wrap
-from tdt.autograd._mode import no_grad
+from tdt._ops.linalg.distance import normalize
+from tdt._ops.random.creation import randn
+from tdt._ops.shape.join import cat
 from tdt.nn.modules.module import Module
 from tdt.nn.utils import parametrize
 from tdt.nn.utils.spectral_norm import as_matrix, output_dim, power_iteration

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from copy import deepcopy
 from typing import Any
 
-from tdt._tensor import Tensor
-from tdt.autograd._mode import no_grad
+from tdt._core.mode import no_grad
+from tdt._core.tensor import Tensor
 from tdt.nn.modules.container import ModuleDict, ModuleList
 from tdt.nn.modules.module import Module
 from tdt.nn.parameter import Parameter

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator
 from numbers import Integral, Real
 from typing import Any
 
-from tdt._creation import ones_like, zeros_like
-from tdt._ops.memory import contiguous_format
-from tdt._ops.random import rand, rand_like
-from tdt._tensor import Tensor
+from tdt._core.creation import ones_like, zeros_like
+from tdt._core.tensor import Tensor
+from tdt._ops.random.creation import rand, rand_like
+from tdt._ops.shape.memory import contiguous_format
 from tdt.nn.utils._pre_hook import pre_hook_of, remove_pre_hook
 from tdt.nn.utils.convert_parameters import parameters_to_vector
 

@@ -7,12 +7,12 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from tdt._creation import full, tensor
-from tdt._dtype import double, float32, half, int8, int16, int32, int64, long, uint8
-from tdt._ops.join import cat, stack
-from tdt._ops.order import sort
-from tdt._ops.pad import pad
-from tdt._tensor import Tensor
+from tdt._core.creation import full, tensor
+from tdt._core.dtype import double, float32, half, int8, int16, int32, int64, long, uint8
+from tdt._core.tensor import Tensor
+from tdt._ops.nn.pad import pad
+from tdt._ops.reduce.order import sort
+from tdt._ops.shape.join import cat, stack
 
 
 class _Packed(NamedTuple):

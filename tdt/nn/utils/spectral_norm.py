@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from tdt import linalg
-from tdt._hooks import RemovableHandle
-from tdt._ops.distance import normalize
-from tdt._tensor import Tensor
-from tdt.autograd._mode import no_grad
+from tdt._core.mode import no_grad
+from tdt._core.tensor import Tensor
+from tdt._ops.linalg.distance import normalize
+from tdt.autograd._hooks import RemovableHandle
 from tdt.nn import modules
 from tdt.nn.parameter import Parameter, is_lazy
 from tdt.nn.utils._pre_hook import pre_hook_of, remove_pre_hook

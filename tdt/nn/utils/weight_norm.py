@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from tdt._tensor import Tensor
+from tdt._core.tensor import Tensor
 from tdt.nn.parameter import Parameter, is_lazy
 from tdt.nn.utils._pre_hook import pre_hook_of, remove_pre_hook
 

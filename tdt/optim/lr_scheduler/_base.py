@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
-from tdt._tensor import Tensor, wrap
+from tdt._core.tensor import Tensor, wrap
 from tdt.optim._params import number
 from tdt.optim.optimizer import Optimizer
 

@@ -15,12 +15,11 @@ import keyword
 import re
 from dataclasses import dataclass, field, replace
 
-from tdt.train import registry
-from tdt.train.config import calls
+from tdt.train.config import calls, registry
 from tdt.train.config.errors import ConfigErrors
 from tdt.train.config.nodes import Call, Mapping, Node, Scalar, Sequence, join, present
+from tdt.train.config.registry import nearest
 from tdt.train.config.source import Source
-from tdt.train.registry import nearest
 
 _FIXED = ("from", "inputs", "outputs", "block")  # keys whose values are names of other things
 

@@ -8,10 +8,10 @@ from tdt.train.config import calls
 from tdt.train.config.errors import ConfigErrors
 from tdt.train.config.nodes import BROKEN, Call, Mapping, Node, Scalar, Sequence, join, plain, present
 from tdt.train.config.parts import Component
+from tdt.train.config.registry import Registry, nearest
 from tdt.train.config.scalars import spell
 from tdt.train.config.signatures import argument_types, check_arguments, is_component, item_type
 from tdt.train.config.source import Source
-from tdt.train.registry import Registry, nearest
 
 
 def read_call(node: Node, path: str, errors: ConfigErrors, what: str) -> Call | None:

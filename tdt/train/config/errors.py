@@ -13,8 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from tdt.train._printable import hide, printable, redacted, shortened
 from tdt.train.config.source import COMMAND_LINE, Source
+from tdt.utils._printable import hide, printable, redacted, shortened
 
 MOST = 200  # problems; who has more of them mends these first
 LONGEST_KEY, LONGEST_PLACE = 200, 500  # characters of a key path and of a file in front of a message
@@ -76,7 +76,7 @@ class Secret:
 
 def _is_common(text: str) -> bool:
     """Whether a text is one of tdt's own names, which outputs are full of."""
-    from tdt.train import registry
+    from tdt.train.config import registry
 
     return text in ("train", "valid", "test", "auto", "cuda") or (
         text.isidentifier() and any(known.find(text) is not None for known in registry.ALL)

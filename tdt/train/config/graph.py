@@ -16,11 +16,11 @@ import heapq
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tdt.train import registry
+from tdt.train.config import registry
 from tdt.train.config.errors import ConfigErrors
 from tdt.train.config.nodes import Mapping, Node, Scalar, Sequence, join, plain, present
 from tdt.train.config.parts import Graph, Part
-from tdt.train.registry import nearest
+from tdt.train.config.registry import nearest
 
 if TYPE_CHECKING:
     from tdt.train.config.models import ModelReader

@@ -9,8 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tdt.train import registry
-from tdt.train.config import find, inherit, overrides, references
+from tdt.train.config import find, inherit, overrides, references, registry
 from tdt.train.config.blocks import read_blocks
 from tdt.train.config.components import check_call, read_call, read_component, read_components
 from tdt.train.config.config import SPLITS, Config, DataConfig, Draft, OptimizerConfig, SchedulerConfig, place

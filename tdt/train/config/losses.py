@@ -16,13 +16,13 @@ import math
 import re
 from dataclasses import dataclass
 
-from tdt.train import registry
+from tdt.train.config import registry
 from tdt.train.config.components import check_call, read_call
 from tdt.train.config.errors import ConfigErrors
 from tdt.train.config.nodes import Call, Mapping, Node, Scalar, join, plain, present
 from tdt.train.config.parts import Component
+from tdt.train.config.registry import nearest
 from tdt.train.config.scalars import spell
-from tdt.train.registry import nearest
 
 SOURCES = ("output", "target", "input")
 OPTIONS = ("input", "target", "weight_in_total")

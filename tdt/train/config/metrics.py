@@ -11,14 +11,14 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-from tdt.train import registry
+from tdt.train.config import registry
 from tdt.train.config.components import check_call, read_call
 from tdt.train.config.errors import ConfigErrors
 from tdt.train.config.losses import read_part
 from tdt.train.config.nodes import Mapping, Node, Sequence, join, present
 from tdt.train.config.parts import Component, Part
+from tdt.train.config.registry import nearest
 from tdt.train.config.source import Source
-from tdt.train.registry import nearest
 
 
 @dataclass(frozen=True)

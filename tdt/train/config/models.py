@@ -13,17 +13,17 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from tdt.train import registry
+from tdt.train.config import registry
 from tdt.train.config.blocks import Block, fill
 from tdt.train.config.components import Reader
 from tdt.train.config.errors import ConfigErrors
 from tdt.train.config.graph import RESERVED, is_layer_name, read_graph
 from tdt.train.config.nodes import BROKEN, Call, Mapping, Node, Scalar, Sequence, join, present
 from tdt.train.config.parts import Chain, Component, Factory, Part
+from tdt.train.config.registry import nearest
 from tdt.train.config.scalars import spell
 from tdt.train.config.signatures import layers_wanted
 from tdt.train.config.source import Source
-from tdt.train.registry import nearest
 
 MOST_PARTS = 20_000  # blocks in blocks multiply: a bound, so that a hostile file costs little
 

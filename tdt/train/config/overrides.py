@@ -8,9 +8,9 @@ from collections.abc import Sequence as Texts
 from tdt.train.config import calls, reader
 from tdt.train.config.errors import ConfigErrors
 from tdt.train.config.nodes import Call, Mapping, Node, Scalar, Sequence, child, present
+from tdt.train.config.registry import nearest
 from tdt.train.config.scalars import resolve
 from tdt.train.config.source import COMMAND_LINE, Source
-from tdt.train.registry import nearest
 
 Holder = Mapping | Sequence | Call  # nodes that have others in them
 

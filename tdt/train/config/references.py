@@ -17,8 +17,8 @@ from tdt.train.config import calls, scalars
 from tdt.train.config.errors import ConfigErrors, Source
 from tdt.train.config.nodes import Call, Mapping, Node, Scalar, Sequence, children, join
 from tdt.train.config.reader import DEEPEST
+from tdt.train.config.registry import nearest
 from tdt.train.config.run_length import UNITS, RunLength
-from tdt.train.registry import nearest
 
 MOST_NODES = 5_000  # that references may stand for in all: references to references multiply
 MOST_CHARACTERS = 200_000  # of all texts that references are in

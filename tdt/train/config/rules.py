@@ -8,15 +8,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from tdt.train import registry
+from tdt.train.config import registry
 from tdt.train.config.components import read_component
 from tdt.train.config.errors import ConfigErrors
 from tdt.train.config.nodes import BROKEN, Mapping, Node, Scalar, Sequence, join, plain, present
 from tdt.train.config.parts import Component
+from tdt.train.config.registry import nearest
 from tdt.train.config.scalars import spell
 from tdt.train.config.signatures import check_options
 from tdt.train.config.source import Source
-from tdt.train.registry import nearest
 
 
 @dataclass(frozen=True)

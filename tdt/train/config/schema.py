@@ -15,11 +15,11 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Literal
 
-from tdt.train import registry
+from tdt.train.config import registry
 from tdt.train.config.graph import RESERVED
+from tdt.train.config.registry import Registry
 from tdt.train.config.sections import Patterns, Top
 from tdt.train.config.signatures import BY_TDT, LISTS, is_tensor, layers_wanted, parameters_of, writable
-from tdt.train.registry import Registry
 
 Schema = dict[str, Any]
 

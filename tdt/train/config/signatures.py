@@ -17,12 +17,12 @@ import typing
 from typing import TYPE_CHECKING, Any, Literal
 
 from tdt import _about
-from tdt.train._printable import counted
 from tdt.train.config.errors import ConfigErrors
 from tdt.train.config.nodes import BROKEN, Call, Node, join
 from tdt.train.config.parts import Component, Numbers, Part
+from tdt.train.config.registry import MOST_STRANGERS, Registry, nearest
 from tdt.train.config.scalars import hint, spell
-from tdt.train.registry import MOST_STRANGERS, Registry, nearest
+from tdt.utils._printable import counted
 
 if TYPE_CHECKING:
     from inspect import Parameter
@@ -241,7 +241,10 @@ def fit(annotation: Any, value: Any) -> Any:
 
 def is_tensor(annotation: Any) -> bool:
     """By name: importing the class would load the core."""
-    return inspect.isclass(annotation) and (_about.home(annotation), annotation.__name__) == ("tdt._tensor", "Tensor")
+    return inspect.isclass(annotation) and (_about.home(annotation), annotation.__name__) == (
+        "tdt._core.tensor",
+        "Tensor",
+    )
 
 
 def writable(options: tuple[Any, ...]) -> list[Any]:

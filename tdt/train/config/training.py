@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tdt.train import registry
+from tdt.train.config import registry
 from tdt.train.config.components import add_unknown_name
 from tdt.train.config.config import SPLITS, SchedulerConfig
 from tdt.train.config.errors import ConfigErrors

@@ -8,9 +8,9 @@ from pydantic import ValidationError
 
 from tdt.train.config.errors import ConfigErrors
 from tdt.train.config.nodes import BROKEN, Mapping, Node, Sequence, child, join, plain, present
+from tdt.train.config.registry import MOST_STRANGERS, nearest
 from tdt.train.config.scalars import hint, spell
 from tdt.train.config.sections import Section, Top
-from tdt.train.registry import MOST_STRANGERS, nearest
 
 # pydantic's error type -> (what to say was expected, its types for hints)
 _EXPECTED: dict[str, tuple[str, set[type]]] = {

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from tdt.train import registry
-from tdt.train.config import calls, reader
+from tdt.train.config import calls, reader, registry
 from tdt.train.config.errors import ConfigErrors
 from tdt.train.config.nodes import Call, Mapping, Node, Scalar, Sequence, child, join, present
 from tdt.train.config.paths import by_name, has_paths

@@ -10,7 +10,7 @@ import numpy as np
 
 from tdt import Tensor, nn
 from tdt._backend import device_of, is_array, namespace, to_device
-from tdt._device import CPU
+from tdt._backend.device import CPU
 
 # Losses for which each output is a yes or no of its own → the output above which it is a yes
 _THRESHOLDS = {nn.BCEWithLogitsLoss: 0.0, nn.BCELoss: 0.5, nn.MultiLabelSoftMarginLoss: 0.0, nn.SoftMarginLoss: 0.0}

@@ -10,7 +10,7 @@ import numpy as np
 import tdt
 from tdt import Tensor
 from tdt._backend import namespace, to_device
-from tdt._device import CPU
+from tdt._backend.device import CPU
 from tdt.nn.functional import cross_entropy
 from tdt.train.metrics.base import Mean, Metric, beside
 

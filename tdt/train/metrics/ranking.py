@@ -9,7 +9,7 @@ import numpy as np
 
 from tdt import Tensor
 from tdt._backend import namespace, to_device
-from tdt._device import CPU
+from tdt._backend.device import CPU
 from tdt.train.metrics.base import Metric
 from tdt.train.metrics.classes import check_classes, check_paired
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tdt._device import CPU
+from tdt._backend.device import CPU
 from tdt._random import full_range, generator_for
 from tdt.utils.data._fetch import Recipe
 from tdt.utils.data._progress import Indices, Progress, Sources

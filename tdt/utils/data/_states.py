@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from tdt._core.tensor import Tensor, wrap
 from tdt._random import default_generator, manual_seed
-from tdt._tensor import Tensor, wrap
 
 States = dict[str, np.ndarray]
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from tdt import _dtype
 from tdt._backend import namespace
-from tdt._creation import tensor
-from tdt._ops.join import stack
-from tdt._tensor import Tensor, wrap
+from tdt._core import dtype as _dtype
+from tdt._core.creation import tensor
+from tdt._core.tensor import Tensor, wrap
+from tdt._ops.shape.join import stack
 
 
 def default_collate(batch: Sequence[Any]) -> Any:

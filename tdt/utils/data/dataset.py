@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from tdt._absent import refuses_removed_arguments
+from tdt._core.tensor import Tensor, wrap
 from tdt._random import Generator, default_generator, permutation
-from tdt._tensor import Tensor, wrap
 
 
 class Dataset:

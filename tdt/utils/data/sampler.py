@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from tdt._device import CPU
+from tdt._backend.device import CPU
+from tdt._core.tensor import Tensor, wrap
 from tdt._random import Generator, default_generator, full_range, generator_for, integers, multinomial, permutation
-from tdt._tensor import Tensor, wrap
 
 
 class Sampler:

@@ -19,9 +19,9 @@ from tensorboard.compat.proto.types_pb2 import DataType
 from tensorboard.compat.proto.versions_pb2 import VersionDef
 
 from tdt import Tensor
-from tdt._tensor import Storage
+from tdt._core.mode import handling, no_grad, state
+from tdt._core.tensor import Storage
 from tdt.autograd._dispatch import apply
-from tdt.autograd._mode import handling, no_grad, state
 from tdt.nn import Module
 from tdt.utils._nested import tensors_in
 from tdt.utils.tensorboard.summary._common import shape_proto

@@ -10,7 +10,7 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from tdt import Tensor
-from tdt._tensor import wrap
+from tdt._core.tensor import wrap
 from tdt.utils.data import Dataset, default_collate
 from tdt.vision.datasets._files import home
 from tdt.vision.transforms import Transform

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from tdt import Generator
-from tdt._device import CPU
+from tdt._backend.device import CPU
+from tdt._core.tensor import wrap
 from tdt._random import generator_for, uniform
-from tdt._tensor import wrap
 from tdt.nn import functional as F
 from tdt.vision.transforms._base import Transform
 from tdt.vision.transforms.color import as_given, channels_first

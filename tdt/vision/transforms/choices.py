@@ -9,7 +9,7 @@ import numpy as np
 
 import tdt
 from tdt import Generator, Tensor
-from tdt._device import CPU
+from tdt._backend.device import CPU
 from tdt._random import generator_for, permutation, uniform
 from tdt.vision.transforms._base import Compose, Transform
 

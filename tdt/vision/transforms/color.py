@@ -9,9 +9,9 @@ import numpy as np
 
 import tdt
 from tdt import Generator, Tensor
-from tdt._device import CPU
+from tdt._backend.device import CPU
+from tdt._core.tensor import wrap
 from tdt._random import generator_for, integers, normal, permutation, uniform
-from tdt._tensor import wrap
 from tdt.vision.transforms._base import Transform
 
 WEIGHTS = (0.2989, 0.587, 0.114)  # of red, green and blue in a grey image: ITU-R BT.601

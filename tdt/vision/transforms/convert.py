@@ -9,8 +9,8 @@ import numpy as np
 from PIL import Image
 
 from tdt import Tensor
-from tdt._dtype import get_default_dtype
-from tdt._tensor import wrap
+from tdt._core.dtype import get_default_dtype
+from tdt._core.tensor import wrap
 from tdt.vision.transforms._base import Transform
 
 

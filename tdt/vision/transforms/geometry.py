@@ -9,9 +9,9 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from tdt import Generator, Tensor, _backend
-from tdt._device import CPU
+from tdt._backend.device import CPU
+from tdt._core.tensor import wrap
 from tdt._random import generator_for, integers, uniform
-from tdt._tensor import wrap
 from tdt.vision.transforms._base import Transform
 
 MODES = ("constant", "edge", "reflect", "symmetric")

@@ -13,9 +13,9 @@ from PIL import Image
 
 import tdt
 from tdt import Generator, Tensor
-from tdt._device import CPU
+from tdt._backend.device import CPU
+from tdt._core.tensor import wrap
 from tdt._random import generator_for, integers, uniform
-from tdt._tensor import wrap
 from tdt.nn import functional as F
 from tdt.vision.transforms._base import Transform
 from tdt.vision.transforms.geometry import pair

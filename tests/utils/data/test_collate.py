@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tdt.utils.data as data
-from tdt._tensor import Tensor, wrap
+from tdt._core.tensor import Tensor, wrap
 from tests.helpers import require_torch
 
 Pair = namedtuple("Pair", ["x", "y"])

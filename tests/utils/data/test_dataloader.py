@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tdt.utils.data as data
-from tdt._tensor import wrap
+from tdt._core.tensor import wrap
 from tests.utils.data.common import Noisy, Numbers, plain, tdt_side, torch_side
 
 # Each builds a loader over 23 samples from a namespace that is PyTorch or tdt.

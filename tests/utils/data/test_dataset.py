@@ -7,7 +7,7 @@ import pytest
 
 import tdt._random as R
 import tdt.utils.data as data
-from tdt._tensor import wrap
+from tdt._core.tensor import wrap
 from tests.utils.data.common import Numbers, tdt_side, torch_side
 
 

@@ -21,7 +21,7 @@ import pytest
 
 import tdt._random as R
 import tdt.utils.data as data
-from tdt._tensor import wrap
+from tdt._core.tensor import wrap
 from tdt.utils.data import _transport
 from tests.utils.data.common import Noisy, Numbers, plain, tdt_side, torch_side
 

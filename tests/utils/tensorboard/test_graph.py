@@ -14,7 +14,7 @@ from tensorboard.compat.proto.graph_pb2 import GraphDef
 
 import tdt
 from tdt import nn
-from tdt._meta import meta
+from tdt.autograd._meta import meta
 from tdt.nn import functional as F
 from tdt.utils.tensorboard import SummaryWriter
 from tdt.utils.tensorboard._graph import model_graph

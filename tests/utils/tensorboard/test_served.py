@@ -11,7 +11,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from tdt.train.events import StepDone, TensorBoardLog
+from tdt.train.logging.events import StepDone, TensorBoardLog
 from tests.utils.tensorboard.server import tensorboard
 
 Points = list[tuple[int, float]]

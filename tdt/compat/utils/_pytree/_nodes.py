@@ -9,7 +9,7 @@ from collections import OrderedDict, defaultdict, deque, namedtuple
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from tdt._size import Size
+from tdt._core.size import Size
 
 PyTree = Any
 Context = Any

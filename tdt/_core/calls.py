@@ -1,0 +1,148 @@
+"""How public functions are called beyond their signature: NumPy's names of arguments, and errors that name an argument.
+
+Nothing is looked at before the call: only one that failed is asked why. So who calls rightly pays for a try.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterable
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+
+from tdt._core.dtype import dtype
+from tdt._core.tensor import Tensor
+
+# PyTorch takes these for its own names, in every function that has those.
+NUMPY_NAMES = {"axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input", "x1": "input", "x2": "other"}
+
+TENSOR_TYPES: set[type] = {Tensor}  # and all its subclasses: a look into this set is the quickest test for a tensor
+
+
+def _add_tensor_type(cls: type[Tensor], **kwargs: Any) -> None:
+    super(Tensor, cls).__init_subclass__(**kwargs)
+    TENSOR_TYPES.add(cls)
+
+
+Tensor.__init_subclass__ = classmethod(_add_tensor_type)  # type: ignore[assignment, arg-type]
+
+
+def fronts(namespace: dict[str, Any], names: Iterable[str], but: str = "") -> None:
+    """Let the functions `names` of a module, all `but` some, answer a wrong call as PyTorch's do."""
+    for name in names:
+        if isinstance(namespace[name], FunctionType) and name not in but.split():
+            namespace[name] = front(namespace[name])
+
+
+def front(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`function`, which takes NumPy's names too; a TypeError says which argument is of the wrong kind."""
+
+    @functools.wraps(function)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs) if kwargs else function(*args)
+        except Exception as error:
+            again = _renamed(function, kwargs) if kwargs and isinstance(error, TypeError) else None
+            if again is None:
+                _refuse(function, args, kwargs)
+                raise
+        return called(*args, **again)
+
+    return called
+
+
+def as_numbers(name: str, settings: dict[str, Any]) -> dict[str, Any]:
+    """The settings of op `name` with the numbers of 0-d tensors in their place.
+
+    TypeError for a tensor that has dimensions, and for one that wants a gradient.
+    """
+    for argument, value in settings.items():
+        if isinstance(value, Tensor) and (value.ndim or value.requires_grad):  # type: ignore[attr-defined]
+            raise TypeError(f"{name.lstrip('_')}(): argument '{argument}' must be Number, not {type(value).__name__}")
+    return {argument: value.item() if isinstance(value, Tensor) else value for argument, value in settings.items()}  # type: ignore[attr-defined]
+
+
+def _renamed(function: Callable[..., Any], kwargs: dict[str, Any]) -> dict[str, Any] | None:
+    """`kwargs` with PyTorch's names for NumPy's; None where there is nothing to rename."""
+    known = inspect.signature(function).parameters
+    names = {
+        name: NUMPY_NAMES[name]
+        for name in kwargs
+        if name not in known and NUMPY_NAMES.get(name) in known.keys() - kwargs.keys()
+    }
+    return {names.get(name, name): value for name, value in kwargs.items()} if names else None
+
+
+def _refuse(function: Callable[..., Any], args: tuple, kwargs: dict[str, Any]) -> None:
+    """TypeError for the first argument that is not of the kind its annotation names; nothing where all are."""
+    signature = inspect.signature(function)
+    try:
+        given = signature.bind(*args, **kwargs).arguments
+    except TypeError:
+        return  # the call says itself what it lacks
+    for place, (name, value) in enumerate(given.items()):
+        annotation = signature.parameters[name].annotation
+        if signature.parameters[name].kind is inspect.Parameter.VAR_POSITIONAL:
+            annotation, value = "Sequence[Tensor]" if name == "tensors" else None, _given(value)
+        if name == "out":
+            said, fits = "Tensor", value is None or _all(_is_tensor, value)
+        elif isinstance(annotation, str) and annotation.removesuffix(" | None") in KINDS:
+            said, check = KINDS[annotation.removesuffix(" | None")]
+            fits = check(value) or (value is None and annotation.endswith(" | None"))
+        else:
+            continue
+        if not fits:
+            where = "" if name in kwargs else f" (position {place + 1})"
+            raise TypeError(
+                f"{function.__name__}(): argument '{name}'{where} must be {said}, {_got(said, value)}"
+            ) from None
+
+
+def _got(said: str, value: Any) -> str:
+    """What came instead of what was `said`; of several values the first that does not fit."""
+    if isinstance(value, (tuple, list)) and said.startswith("tuple of"):
+        fits = _is_tensor if said == "tuple of Tensors" else _is_int
+        bad = next(i for i, element in enumerate(value) if not fits(element))
+        return f"but found element of type {type(value[bad]).__name__} at pos {bad}"
+    return f"not {'torch.dtype' if isinstance(value, dtype) else type(value).__name__}"
+
+
+def _given(values: tuple) -> Any:
+    """What `f(a, b)` and `f([a, b])` give alike."""
+    return values[0] if len(values) == 1 and isinstance(values[0], (tuple, list)) else values
+
+
+def _is_tensor(value: Any) -> bool:
+    return isinstance(value, Tensor)
+
+
+def _is_int(value: Any) -> bool:
+    if isinstance(value, Tensor):
+        return value.numel() == 1 and not (value.is_floating_point() or value.is_complex())
+    return hasattr(value, "__index__") and not isinstance(value, (bool, np.ndarray))
+
+
+def _is_number(value: Any) -> bool:
+    return value.numel() == 1 if isinstance(value, Tensor) else isinstance(value, (int, float, complex, np.number))
+
+
+def _all(check: Callable[[Any], bool], value: Any) -> bool:
+    """Whether `check` holds of a value, or of all that a tuple or list has."""
+    return all(map(check, value)) if isinstance(value, (tuple, list)) else check(value)
+
+
+# By annotation: what an argument must be in PyTorch's words, and whether it is.
+KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
+    "Tensor": ("Tensor", _is_tensor),
+    "Sequence[Tensor]": ("tuple of Tensors", lambda value: not _is_tensor(value) and _all(_is_tensor, value)),
+    "int": ("int", _is_int),
+    "bool": ("bool", lambda value: isinstance(value, (bool, np.bool_))),
+    "float": ("Number", _is_number),
+    "str": ("str", lambda value: isinstance(value, str)),
+    "Dims": ("tuple of ints", lambda value: value is None or _all(_is_int, value)),
+    "dtype": ("torch.dtype", lambda value: isinstance(value, dtype)),
+    "Dtype": ("torch.dtype", lambda value: isinstance(value, dtype)),
+}

@@ -1,0 +1,189 @@
+"""Arrays from Python data: nested sequences of numbers, arrays and tensors, with the dtype they call for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from tdt import _backend
+from tdt._backend.device import as_device, device
+from tdt._core import dtype as _dtype
+from tdt._core.dtype import dtype as Dtype
+from tdt._core.float8 import KINDS, astype
+from tdt._core.tensor import Tensor
+
+_NUMBERS = frozenset((float, int, bool))
+
+
+def infer_dtype(data: Any, first: bool = True) -> Dtype | None:
+    """The dtype of nested sequences of numbers and tensors; None where there is no element.
+
+    RuntimeError for what is no number.
+    """
+    if isinstance(data, Tensor):
+        return data.dtype
+    if isinstance(data, (np.ndarray, np.generic)):
+        return _dtype.of(data.dtype)
+    if isinstance(data, (bool, np.bool_)):
+        return _dtype.bool
+    if isinstance(data, int):
+        return _dtype.int64
+    if isinstance(data, float):
+        return _dtype.get_default_dtype()
+    if isinstance(data, complex):
+        return _dtype.get_default_dtype().to_complex()
+    if _is_sequence(data):
+        found = None
+        for i, item in enumerate(data):
+            kind = infer_dtype(item, first and i == 0)
+            if kind is not None:
+                found = kind if found is None else _dtype.promote_types(found, kind)
+        return found
+    if isinstance(data, (str, bytes)):  # PyTorch takes the one it comes to first for a sequence
+        raise ValueError("too many dimensions 'str'") if first else _no_number(data)
+    raise RuntimeError(f"Could not infer dtype of {type(data).__name__}")
+
+
+def _no_number(data: Any) -> TypeError:
+    return TypeError(f"new(): invalid data type '{type(data).__name__}'")
+
+
+def _is_sequence(data: Any) -> bool:
+    return isinstance(data, (list, tuple, Sequence, memoryview)) and not isinstance(data, (str, bytes))
+
+
+def _plain(data: Any, depth: int = 0) -> Any:
+    """Nested sequences, with arrays and tensors in them, as nested lists of numbers."""
+    if data.__class__ in _NUMBERS:
+        return data
+    if isinstance(data, Tensor):
+        if depth and data.numel() != 1:
+            raise ValueError(f"only one element tensors can be converted to Python scalars, not one of {data.shape}")
+        return data.item() if depth else data.tolist()  # type: ignore[attr-defined]
+    if isinstance(data, np.ndarray) and data.ndim:
+        return data.tolist()
+    if _is_sequence(data):
+        return [_plain(item, depth + 1) for item in data]
+    return data
+
+
+def array_of(data: Any, dtype: Dtype | None, where: device | None) -> Any:
+    """New memory that holds `data`."""
+    if isinstance(data, Tensor):
+        array = _backend.to_device(data._a, where) if where else data._a
+        return astype(array, dtype.np if dtype else array.dtype)
+    if isinstance(data, (str, bytes)):
+        raise _no_number(data)
+    if not isinstance(data, (np.ndarray, np.generic)) and hasattr(data, "__cuda_array_interface__"):
+        return data.astype(dtype.np) if dtype else data.copy()
+    if isinstance(data, (np.ndarray, np.generic)):
+        source = np.asarray(data)
+        kind = dtype.np if dtype else _dtype.of(source.dtype).np
+        is_float8 = kind in KINDS or source.dtype in KINDS
+        array = np.ascontiguousarray(astype(source, kind)) if is_float8 else np.array(source, dtype=kind, order="C")
+        return _backend.to_device(array, as_device(where))
+    kinds = {data.__class__} if data.__class__ in _NUMBERS else _kinds(data)
+    if dtype is None:
+        dtype = infer_dtype([kind() for kind in kinds] if kinds else data) or _dtype.get_default_dtype()
+    if not kinds:
+        data = _plain(data)
+        _check_regular(data)
+    return _backend.to_device(_from_numbers(data, dtype), as_device(where))
+
+
+def _kinds(data: Any) -> set[type]:
+    """The types of the numbers in nested lists; empty for any other data. A short cut: most data is of this kind."""
+    flat = [data]
+    while set(map(type, flat)) == {list}:
+        flat = list(chain.from_iterable(flat))
+    kinds = set(map(type, flat))
+    return kinds if kinds <= _NUMBERS else set()
+
+
+def _from_numbers(data: Any, dtype: Dtype) -> np.ndarray:
+    if dtype in _dtype.FLOAT8:
+        return astype(_from_numbers(data, _dtype.float64), dtype.np)
+    try:
+        if dtype.category == _dtype.BOOL:
+            return np.array(data, dtype=dtype.np)
+        array = np.array(data) if dtype.category == _dtype.INT else np.array(data, dtype=dtype.np)
+    except OverflowError:
+        raise ValueError("Overflow when unpacking long long") from None
+    except (ValueError, TypeError) as error:
+        _check_regular(data)
+        complex_numbers = "complex" in str(error)
+        raise TypeError("must be real number, not complex" if complex_numbers else str(error)) from None
+    if dtype.category != _dtype.INT or array.dtype == dtype.np:
+        return array
+    if array.dtype.kind == "c":
+        raise TypeError("'complex' object cannot be interpreted as an integer")
+    if array.dtype.kind == "O" or (array.dtype == np.uint64 and dtype is not _dtype.uint64):
+        raise ValueError("Overflow when unpacking long long")
+    if array.size and not _fits(array, dtype):
+        raise RuntimeError(f"value cannot be converted to type {dtype.name} without overflow")
+    return array.astype(dtype.np)
+
+
+def _fits(values: Any, dtype: Dtype) -> bool:
+    """Whether numbers fit an integer type; as in PyTorch, negative whole ones wrap into unsigned types."""
+    info = np.iinfo(dtype.np)
+    low = -info.max if info.min == 0 and values.dtype.kind != "f" else info.min
+    return bool(((values >= low) & (values <= info.max)).all())
+
+
+def _check_regular(data: Any) -> None:
+    """ValueError in PyTorch's words for nested lists of unequal length; TypeError for what is no number."""
+    shape, first = [], data
+    while isinstance(first, list):
+        shape.append(len(first))
+        if not first:
+            break
+        first = first[0]
+    for item in _leaves(data, shape, 0):
+        if not isinstance(item, (bool, int, float, complex, np.generic)):
+            raise TypeError(f"must be real number, not {type(item).__name__}")
+
+
+def _leaves(item: Any, shape: list[int], depth: int) -> Iterator[Any]:
+    """What stands where numbers should, in lists of the given lengths."""
+    if depth == len(shape):
+        yield item
+        return
+    if not isinstance(item, list):
+        raise TypeError("not a sequence")
+    if len(item) != shape[depth]:
+        raise ValueError(f"expected sequence of length {shape[depth]} at dim {depth} (got {len(item)})")
+    for sub in item:
+        yield from _leaves(sub, shape, depth + 1)
+
+
+def fill_number(value: Any, dtype: Dtype | None, what: str) -> tuple[Any, Dtype]:
+    """A number to fill with, checked, and the dtype of the result.
+
+    value: a Python or NumPy number, or a 0-d tensor. TypeError for anything else, RuntimeError for a number that the dtype
+    does not hold.
+    """
+    if isinstance(value, Tensor) and not value._a.ndim and not value.requires_grad:
+        dtype, value = dtype or value.dtype, value.item()  # type: ignore[attr-defined]
+    if not isinstance(value, (bool, int, float, complex, np.number, np.bool_)):
+        raise TypeError(f"{what} must be Number, not {type(value).__name__}")
+    value = value.item() if isinstance(value, np.generic) else value
+    dtype = dtype or infer_dtype(value) or _dtype.get_default_dtype()
+    if not _holds(dtype, value):
+        raise RuntimeError(f"value cannot be converted to type {dtype.name} without overflow")
+    if isinstance(value, complex) and dtype.category < _dtype.COMPLEX:
+        value = value != 0 if dtype is _dtype.bool else value.real
+    return value, dtype
+
+
+def _holds(dtype: Dtype, value: Any) -> bool:
+    if dtype.category in (_dtype.BOOL, _dtype.COMPLEX):
+        return True
+    if isinstance(value, complex):
+        return value.imag == 0 and _holds(dtype, value.real)
+    if dtype.category == _dtype.INT:
+        return _fits(np.asarray(value), dtype)
+    return value != value or abs(value) in (0, float("inf")) or abs(value) <= _dtype.finfo(dtype).max

@@ -1,0 +1,418 @@
+"""Storages: the memory that tensors look into, as bytes (UntypedStorage) or as elements of one type (FloatStorage, …)."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Self
+
+import numpy as np
+
+from tdt import _backend
+from tdt._backend.device import as_device, device
+from tdt._core import dtype as _dtype
+from tdt._core.dtype import dtype as Dtype
+from tdt._core.tensor import Storage, Tensor, alias, wrap
+
+
+class _FileMap(mmap.mmap):
+    """Memory that a file is mapped into; `filename`: whose changes are written to it, or None."""
+
+    filename: str | None = None
+
+
+def _map_file(filename: str | os.PathLike[str], shared: bool, nbytes: int) -> np.ndarray:
+    """The first bytes of a file as an array; `shared`: writes go to the file, which is made or grown where it is too short."""
+    name, mode = os.fspath(filename), "read-write" if shared else "read-only"
+    try:
+        handle = os.open(name, os.O_RDWR | os.O_CREAT if shared else os.O_RDONLY, 0o600)
+    except OSError as error:
+        raise RuntimeError(f"unable to open file <{name}> in {mode} mode: {error.strerror} ({error.errno})") from error
+    try:
+        size = os.fstat(handle).st_size
+        if size < nbytes:
+            if not shared:
+                raise RuntimeError(f"file <{name}> size <{size}> is smaller than the required mapping size <{nbytes}>")
+            os.ftruncate(handle, nbytes)
+        if not nbytes:
+            return np.empty(0, np.uint8)
+        made = _FileMap(handle, nbytes, access=mmap.ACCESS_WRITE if shared else mmap.ACCESS_COPY)
+    except (OSError, ValueError, OverflowError) as error:
+        raise RuntimeError(f"unable to mmap {nbytes} bytes from file <{name}>: {error}") from error
+    finally:
+        os.close(handle)
+    made.filename = name if shared else None
+    return np.ndarray((nbytes,), np.uint8, made)
+
+
+class UntypedStorage:
+    """Memory as bytes: `UntypedStorage(8)` holds eight, `UntypedStorage([1, 2])` those values.
+
+    What `tensor.untyped_storage()` gives shares the tensor's memory; two of the same memory are equal.
+
+    >>> import tdt
+    >>> tdt.zeros(2).untyped_storage().nbytes()
+    8
+    """
+
+    __slots__ = ("_bytes", "_st")
+    _bytes: Any
+    _st: Storage | None
+
+    def __init__(self, source: int | Sequence[int] = 0, *, device: Any = None):
+        where = as_device(device)
+        data = np.zeros(source, np.uint8) if isinstance(source, int) else np.array(source, np.uint8)
+        self._bytes, self._st = _backend.to_device(data, where), None
+
+    @classmethod
+    def on(cls, data: Any, versions: Storage | None = None) -> UntypedStorage:
+        """The storage of a flat uint8 array, sharing its memory; `versions`: of the tensors that look into it."""
+        made = cls.__new__(cls)
+        made._bytes, made._st = data, versions
+        return made
+
+    @classmethod
+    def from_file(cls, filename: str | os.PathLike[str], shared: bool = False, nbytes: int = 0) -> UntypedStorage:
+        """The first `nbytes` bytes of a file, mapped into memory: they are read when they are looked at.
+
+        Args:
+            shared: whether writes go to the file, which is made, or grown with zeros, if it is shorter; else they stay here.
+        Raises:
+            RuntimeError: the file cannot be opened or mapped, or is shorter than `nbytes` and not shared.
+
+        >>> import tdt
+        >>> tdt.UntypedStorage.from_file(__file__, nbytes=3).nbytes()
+        3
+        """
+        return cls.on(_map_file(filename, bool(shared), nbytes))
+
+    @property
+    def filename(self) -> str | None:
+        """The file that the memory is mapped from, if it is shared with it."""
+        return getattr(_backend.owner(self._bytes).base, "filename", None)
+
+    def shared(self) -> Storage:
+        """What tensors on this memory have in common."""
+        if self._st is None:
+            self._st = Storage()
+        return self._st
+
+    def _written(self) -> UntypedStorage:
+        self.shared().version += 1
+        return self
+
+    def untyped(self) -> UntypedStorage:
+        """The storage itself, as a typed one gives its bytes."""
+        return self
+
+    def nbytes(self) -> int:
+        """How many bytes."""
+        return self._bytes.size
+
+    size = __len__ = nbytes
+
+    def __sizeof__(self) -> int:
+        return object.__sizeof__(self) + self.nbytes()
+
+    def data_ptr(self) -> int:
+        """Address of the first byte."""
+        return _backend.byte_bounds(self._bytes)[0]
+
+    @property
+    def _cdata(self) -> int:
+        return self.data_ptr()
+
+    @property
+    def device(self) -> device:
+        """Where the memory lies."""
+        return _backend.device_of(self._bytes)
+
+    @property
+    def is_cuda(self) -> bool:
+        """Whether the memory is a GPU's."""
+        return self.device.type == "cuda"
+
+    def element_size(self) -> int:
+        """1: the elements are bytes."""
+        return 1
+
+    def tolist(self) -> list[int]:
+        """The bytes as Python numbers."""
+        return self._bytes.tolist()
+
+    def clone(self) -> UntypedStorage:
+        """A copy."""
+        return type(self).on(self._bytes.copy())
+
+    def copy_(self, source: UntypedStorage, non_blocking: bool = False) -> UntypedStorage:
+        """Overwrite the bytes with those of another storage of the same size."""
+        self._bytes[...] = _backend.to_device(source._bytes, self.device)
+        return self._written()
+
+    def fill_(self, value: int) -> UntypedStorage:
+        """Set every byte to `value`."""
+        self._bytes.fill(value)
+        return self._written()
+
+    def resize_(self, size: int) -> UntypedStorage:
+        """Change how many bytes there are; RuntimeError where tensors look into them, since these would not follow."""
+        if size != self.nbytes():
+            if self._st is not None:
+                raise RuntimeError(
+                    f"resize_: tensors look into this storage of {self.nbytes()} bytes and would not follow it to {size}; "
+                    "use resize_ of the tensor"
+                )
+            grown = _backend.namespace(self._bytes).zeros(size, np.uint8)
+            kept = min(size, self.nbytes())
+            grown[:kept] = self._bytes[:kept]
+            self._bytes = grown
+        return self
+
+    def cpu(self) -> UntypedStorage:
+        """The storage in the main memory: itself if it is there."""
+        return self.to(device="cpu")
+
+    def cuda(self, device: Any = None, non_blocking: bool = False) -> UntypedStorage:
+        """The storage on a GPU."""
+        return self.to(device="cuda" if device is None else device)
+
+    def to(self, *, device: Any, non_blocking: bool = False) -> UntypedStorage:
+        """The storage on a device: itself if it is there."""
+        moved = _backend.to_device(self._bytes, as_device(device))
+        return self if moved is self._bytes else type(self).on(moved)
+
+    share_memory_: Callable[[], UntypedStorage]  # `_ops/resize.py`
+
+    def is_shared(self) -> bool:
+        """Whether processes that are forked from this one see what is written (a GPU's always is)."""
+        return self.is_cuda or isinstance(_backend.owner(self._bytes).base, mmap.mmap)
+
+    def is_pinned(self, device: Any = None) -> bool:
+        """Whether the memory is locked for copies to a GPU: never, as tdt pins in its own copies."""
+        return False
+
+    def __getitem__(self, index: int | slice) -> Any:
+        picked = self._bytes[index]
+        return type(self).on(picked) if isinstance(index, slice) else int(picked)
+
+    def __setitem__(self, index: int | slice, value: int) -> None:
+        self._bytes[index] = value
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.tolist())
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, UntypedStorage):
+            return NotImplemented
+        return self is other or (
+            self.nbytes() > 0 and (self.data_ptr(), self.nbytes()) == (other.data_ptr(), other.nbytes())
+        )
+
+    def __hash__(self) -> int:
+        return hash(self.data_ptr())
+
+    def __repr__(self) -> str:
+        rows = "".join(f" {value}\n" for value in self.tolist())
+        return f"{rows}[tdt.storage.UntypedStorage(device={self.device}) of size {len(self)}]"
+
+
+class TypedStorage:
+    """Memory as elements of one type; `FloatStorage(3)`, `FloatStorage([1, 2])` and their kin are made directly.
+
+    >>> import tdt
+    >>> tdt.FloatStorage([1, 2]).tolist()
+    [1.0, 2.0]
+    """
+
+    __slots__ = ("_untyped_storage", "dtype")
+    _type: Dtype | None = None
+
+    def __init__(
+        self, *args: Any, wrap_storage: UntypedStorage | None = None, dtype: Dtype | None = None, device: Any = None
+    ):
+        self.dtype = self._type or dtype or _dtype.get_default_dtype()
+        if wrap_storage is None:
+            source = args[0] if args else 0
+            values = np.zeros(source, self.dtype.np) if isinstance(source, int) else np.array(source, self.dtype.np)
+            wrap_storage = UntypedStorage.on(_backend.to_device(values.view(np.uint8), as_device(device)))
+        self._untyped_storage = wrap_storage
+
+    @classmethod
+    def from_file(cls, filename: str | os.PathLike[str], shared: bool = False, size: int = 0) -> TypedStorage:
+        """The first `size` elements of a file, mapped into memory as `UntypedStorage.from_file` does."""
+        made = cls()
+        made._untyped_storage = UntypedStorage.from_file(filename, shared, size * made.dtype.itemsize)
+        return made
+
+    @property
+    def _elements(self) -> Any:
+        memory = self._untyped_storage._bytes
+        return memory[: memory.size // self.dtype.itemsize * self.dtype.itemsize].view(self.dtype.np)
+
+    def untyped(self) -> UntypedStorage:
+        """The same memory as bytes."""
+        return self._untyped_storage
+
+    def size(self) -> int:
+        """How many elements."""
+        return self._elements.size
+
+    __len__ = _size = size
+
+    def nbytes(self) -> int:
+        """How many bytes."""
+        return self._untyped_storage.nbytes()
+
+    def __sizeof__(self) -> int:
+        return object.__sizeof__(self) + self.nbytes()
+
+    def data_ptr(self) -> int:
+        """Address of the first element."""
+        return self._untyped_storage.data_ptr()
+
+    def element_size(self) -> int:
+        """Bytes per element."""
+        return self.dtype.itemsize
+
+    @property
+    def device(self) -> device:
+        """Where the memory lies."""
+        return self._untyped_storage.device
+
+    @property
+    def is_cuda(self) -> bool:
+        """Whether the memory is a GPU's."""
+        return self._untyped_storage.is_cuda
+
+    def tolist(self) -> list[Any]:
+        """The elements as Python numbers."""
+        return wrap(self._elements).tolist()  # type: ignore[attr-defined]
+
+    def pickle_storage_type(self) -> str:
+        """The name of the class that has this type, such as 'FloatStorage'."""
+        return f"{_dtype.SCALAR_NAMES[self.dtype]}Storage"
+
+    def clone(self) -> TypedStorage:
+        """A copy."""
+        return TypedStorage(wrap_storage=self._untyped_storage.clone(), dtype=self.dtype)
+
+    def copy_(self, source: TypedStorage, non_blocking: bool = False) -> TypedStorage:
+        """Overwrite the elements with those of another storage, converted."""
+        self._elements[...] = _backend.to_device(source._elements, self.device)
+        return self
+
+    def fill_(self, value: Any) -> TypedStorage:
+        """Set every element to `value`."""
+        self._elements.fill(value)
+        return self
+
+    def resize_(self, size: int) -> TypedStorage:
+        """Change how many elements there are, under the rules of `UntypedStorage.resize_`."""
+        self._untyped_storage.resize_(size * self.dtype.itemsize)
+        return self
+
+    def cpu(self) -> TypedStorage:
+        """The storage in the main memory."""
+        return TypedStorage(wrap_storage=self._untyped_storage.cpu(), dtype=self.dtype)
+
+    def share_memory_(self) -> Self:
+        """Move to memory that other processes share; tensors on this storage move along."""
+        self._untyped_storage.share_memory_()
+        return self
+
+    def is_shared(self) -> bool:
+        """Whether processes that are forked from this one see what is written."""
+        return self._untyped_storage.is_shared()
+
+    def __getitem__(self, index: int | slice) -> Any:
+        if isinstance(index, slice):
+            raise RuntimeError("slices are only supported in UntypedStorage.__getitem__")
+        return wrap(self._elements)[index].item()  # type: ignore[index]
+
+    def __setitem__(self, index: int | slice, value: Any) -> None:
+        self._elements[index] = value
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.tolist())
+
+    def __repr__(self) -> str:
+        rows = "".join(f" {value}\n" for value in self.tolist())
+        return f"{rows}[tdt.storage.TypedStorage(dtype={self.dtype}, device={self.device}) of size {len(self)}]"
+
+
+STORAGES: dict[Dtype, type[TypedStorage]] = {
+    kind: type(
+        f"{name}Storage",
+        (TypedStorage,),
+        {"__doc__": f"A TypedStorage of {kind}.", "__slots__": (), "__module__": "tdt", "_type": kind},
+    )
+    for kind, name in _dtype.SCALAR_NAMES.items()
+    if not name.startswith(("UInt", "Float8"))
+}
+globals().update({kind.__name__: kind for kind in STORAGES.values()})
+__all__ = ["TypedStorage", "UntypedStorage", "is_storage"]
+__all__ += [kind.__name__ for kind in STORAGES.values()]
+
+
+def tensor_on(source: UntypedStorage | TypedStorage, dtype: Dtype | None) -> Tensor:
+    """A 1-d tensor on all the memory of a storage, whose bytes are int64 by default; RuntimeError for another element type."""
+    memory = source.untyped()
+    kind = source.dtype if isinstance(source, TypedStorage) else (dtype or _dtype.int64)
+    if dtype not in (None, kind):
+        names = _dtype.SCALAR_NAMES
+        raise RuntimeError(
+            f"Expected a Storage of type {names[dtype]} or an UntypedStorage, but got {names[kind]}"  # type: ignore[index]
+        )
+    whole = memory._bytes[: memory.nbytes() // kind.itemsize * kind.itemsize]
+    return alias(whole.view(kind.np), None, memory.shared())
+
+
+def is_storage(obj: Any) -> bool:
+    """Whether `obj` is a storage.
+
+    >>> import tdt
+    >>> tdt.is_storage(tdt.zeros(1).untyped_storage())
+    True
+    """
+    return isinstance(obj, (UntypedStorage, TypedStorage))
+
+
+def own_bytes(t: Tensor) -> Any:
+    """The bytes to copy or save for a tensor and its views: all of their memory, but nothing of an array around it."""
+    return part_of(t._a, t._st.whole)
+
+
+def part_of(array: Any, part: Any) -> Any:
+    """All bytes of the memory that `array` looks into; only those of `part`, an array around `array`, if there is one."""
+    whole = _backend.raw(array)
+    if part is None:
+        return whole
+    start, (low, high), (first, last) = (_backend.byte_bounds(whole)[0], *map(_backend.byte_bounds, (part, array)))
+    return whole[low - start : high - start] if low <= first and last <= high else whole
+
+
+def untyped_storage(self: Tensor) -> UntypedStorage:
+    """All the memory that the tensor and its views look into, as bytes."""
+    return UntypedStorage.on(_backend.raw(self._a), self._st)
+
+
+def storage(self: Tensor) -> TypedStorage:
+    """All the memory that the tensor and its views look into, as elements; `untyped_storage` is the newer way."""
+    warnings.warn(
+        "TypedStorage is deprecated. To access UntypedStorage directly, use tensor.untyped_storage() instead of "
+        "tensor.storage()",
+        UserWarning,
+        stacklevel=2,
+    )
+    return TypedStorage(wrap_storage=untyped_storage(self), dtype=self.dtype)
+
+
+def storage_type(self: Tensor) -> type[TypedStorage]:
+    """The class of the tensor's storage, such as FloatStorage."""
+    return STORAGES[self.dtype]
+
+
+for _method in (untyped_storage, storage, storage_type):
+    setattr(Tensor, _method.__name__, _method)

@@ -1,0 +1,191 @@
+"""Tensor and Storage: an array, the memory it shares with its views, and where it stands in the graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tdt import _backend
+from tdt._backend.device import as_device, device
+from tdt._core import dtype as _dtype
+from tdt._core.size import Size
+
+LEAF = ("leaf", 0)  # the edge of a tensor that wants a gradient and was not computed
+
+
+class Storage:
+    """What a tensor and all its views have in common. `version` counts in-place writes. `inference`: made in that mode.
+    `whole`: the array that is all of it, where that lies in a larger one of somebody else's.
+    """
+
+    version = 0
+    inference = False
+    whole: Any = None
+
+
+class View:
+    """How a tensor looks into another: `base`, seen as `source` (a View, or None) sees it, then through `step`: (op,
+    statics, output number).
+
+    `version` is the storage's when the tensor's edge was last right: a later write through the base or another view makes
+    it stale. `made`: "" | "no_grad" | "multi" | "inference", which decide whether in-place writes are allowed. `seen`: the
+    base's array when the view was made; `t_` and its like give the base another.
+    """
+
+    __slots__ = ("base", "source", "step", "version", "made", "seen")
+
+    def __init__(self, base: Tensor, source: View | None, step: tuple, version: int, made: str, seen: Any):
+        self.base, self.source, self.step = base, source, step
+        self.version, self.made, self.seen = version, made, seen
+
+
+class Tensor:
+    """An n-dimensional array with a graph behind it. Made by `tdt.tensor`, `tdt.zeros`, … and by every op.
+
+    >>> import tdt
+    >>> x = tdt.tensor([1.0, 2.0], requires_grad=True)
+    >>> (x * x).sum().backward()
+    >>> x.grad
+    tensor([2., 4.])
+    """
+
+    __slots__ = ("_a", "_st", "_edge", "_view", "_grad", "__dict__", "__weakref__")
+    _a: Any
+    _st: Storage
+    _edge: tuple[Any, int] | None
+    _view: View | None
+    _grad: Tensor | None
+    _hooks: dict | None = None
+    _post_hooks: dict | None = None
+    _node_hooks: Any = None
+    _retains = False
+    _fill: Callable[..., None]  # what the old constructor does with its arguments: `_old_types.fill`
+    __array_priority__ = 1000  # NumPy arrays leave `array + tensor` to us
+    __hash__ = object.__hash__
+
+    def __new__(cls, *args: Any, dtype: Any = None, device: Any = None) -> Tensor:
+        """Old constructor: `Tensor(2, 3)` is an uninitialised tensor of that shape, `Tensor([1, 2])` holds those values."""
+        made = object.__new__(cls)
+        made._a, made._st, made._edge, made._view, made._grad = _EMPTY, Storage(), None, None, None
+        if args or dtype or device is not None or _dtype.get_default_dtype() is not _dtype.float32:
+            first = args[0] if len(args) == 1 else None
+            kind = first.dtype if isinstance(first, Tensor) else _dtype.as_dtype(dtype or _dtype.get_default_dtype())
+            cls._fill(made, args, kind, as_device(device))
+        return made
+
+    @property
+    def shape(self) -> Size:
+        """Sizes of the dimensions."""
+        return Size(self._a.shape)
+
+    @property
+    def ndim(self) -> int:
+        """How many dimensions."""
+        return self._a.ndim
+
+    @property
+    def dtype(self) -> _dtype.dtype:
+        """The type of the elements."""
+        return _dtype.of(self._a.dtype)
+
+    @property
+    def device(self) -> device:
+        """Where the elements lie."""
+        return _backend.device_of(self._a)
+
+    @property
+    def is_cuda(self) -> bool:
+        """Whether the elements lie on a GPU."""
+        return _backend.device_of(self._a).type == "cuda"
+
+    @property
+    def _version(self) -> int:
+        if self._st.inference:
+            raise RuntimeError("Inference tensors do not track version counter. clone() gives a normal tensor.")
+        return self._st.version
+
+    def is_inference(self) -> bool:
+        """Whether the memory was made in inference mode: nothing that needs it for gradients may use it."""
+        return self._st.inference
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes per element."""
+        return self._a.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        return self._a.size * self._a.itemsize
+
+    def size(self, dim: int | None = None) -> Any:
+        """The shape, or the size of one dimension."""
+        return self.shape if dim is None else self._a.shape[check_dim(dim, self._a.ndim)]
+
+    def dim(self) -> int:
+        """How many dimensions."""
+        return self._a.ndim
+
+    def numel(self) -> int:
+        """How many elements."""
+        return self._a.size
+
+    nelement = numel
+    ndimension = dim
+
+    def element_size(self) -> int:
+        """Bytes per element."""
+        return self._a.itemsize
+
+    def stride(self, dim: int | None = None) -> Any:
+        """Distance in elements between neighbours along each dimension, or along `dim`.
+
+        Dimensions of size 1 may report another one than PyTorch's, as their stride is never used.
+        """
+        strides = tuple(s // self._a.itemsize for s in _backend.strides(self._a))
+        return strides if dim is None else strides[check_dim(dim, self._a.ndim)]
+
+    def is_floating_point(self) -> bool:
+        """Whether the elements are real floating-point numbers."""
+        return self.dtype.is_floating_point
+
+    def is_complex(self) -> bool:
+        """Whether the elements are complex numbers."""
+        return self.dtype.is_complex
+
+    def is_signed(self) -> bool:
+        """Whether the elements can be negative."""
+        return self.dtype.is_signed
+
+
+_EMPTY = np.empty(0, np.float32)
+_new = object.__new__
+
+
+def wrap(array: Any) -> Tensor:
+    """A tensor around `array`, sharing its memory, that wants no gradient."""
+    t = _new(Tensor)
+    t._a = array
+    t._st = Storage()
+    t._edge = t._view = t._grad = None
+    return t
+
+
+def alias(array: Any, edge: tuple | None, storage: Storage | None = None) -> Tensor:
+    """A tensor around `array` at a given place in the graph, on an existing storage where one is given."""
+    t = _new(Tensor)
+    t._a = array
+    t._st = Storage() if storage is None else storage
+    t._edge = edge
+    t._view = t._grad = None
+    return t
+
+
+def check_dim(dim: int, ndim: int) -> int:
+    """`dim` counted from the front; IndexError outside [-ndim, ndim), where a 0-d tensor counts as 1-d."""
+    n = ndim or 1
+    if not -n <= dim < n:
+        raise IndexError(f"Dimension out of range (expected to be in range of [{-n}, {n - 1}], but got {dim})")
+    return dim % n

@@ -1,0 +1,87 @@
+"""Writes to memory that exists, for `out=` and in-place ops: whether they may be made, and copying results there."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from tdt import _backend
+from tdt._core.dtype import SCALAR_NAMES, can_cast
+from tdt._core.mode import state
+from tdt._core.tensor import Tensor
+
+SHARED = (
+    "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory location. "
+    "Please clone() the tensor before performing the operation."
+)
+
+
+def check_memory(x: Tensor, repeats: bool = False) -> None:
+    """Refuse to write where one element of memory is several of the tensor, but for ops that `repeats` allows it."""
+    if not repeats and _backend.overlaps_itself(x._a):
+        raise RuntimeError(
+            "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
+            "Please clone() the tensor before performing the operation."
+        )
+    if x._st.inference and not state.inference:
+        raise RuntimeError(
+            "Inplace update to inference tensor outside InferenceMode is not allowed. Use clone() first."
+        )
+
+
+def check_overlap(x: Tensor, others: tuple) -> None:
+    """Refuse operands that lie partly in x's memory: what they hold would change while it is read.
+
+    Only tensors without gaps are compared, by their bounds; the same elements in the same order are allowed.
+    """
+    for t in others:
+        if isinstance(t, Tensor) and t._st is x._st and t is not x and _dense(t._a) and _dense(x._a):
+            a, b = _backend.byte_bounds(x._a), _backend.byte_bounds(t._a)
+            if a[0] < b[1] and b[0] < a[1] and (a != b or t._a.shape != x._a.shape or _steps(t._a) != _steps(x._a)):
+                raise RuntimeError(SHARED)
+
+
+def refuse_shared(out: Any, *operands: Tensor) -> None:
+    """Refuse operands that share any memory with `out=` (a tensor, several or None), for ops that read all before."""
+    targets = () if out is None else out if isinstance(out, tuple | list) else (out,)
+    if any(t is x or _backend.may_overlap(t._a, x._a) for x in targets for t in operands):
+        raise RuntimeError(SHARED)
+
+
+def _steps(array: Any) -> list[int]:
+    """The strides, 0 for a dimension of one index, where it says nothing."""
+    return [s if n > 1 else 0 for s, n in zip(array.strides, array.shape, strict=True)]
+
+
+def _dense(array: Any) -> bool:
+    """Whether the elements fill a block of memory, in any order of the dimensions."""
+    low, high = _backend.byte_bounds(array)
+    return high - low == array.size * array.itemsize and not _backend.overlaps_itself(array)
+
+
+def check_cast(result: Tensor, x: Tensor) -> None:
+    """Whether results of this type may be stored in `x`: never down a category."""
+    if not can_cast(result.dtype, x.dtype):
+        raise RuntimeError(
+            f"result type {SCALAR_NAMES[result.dtype]} can't be cast to the desired output type {SCALAR_NAMES[x.dtype]}"
+        )
+
+
+def store(t: Tensor, r: Tensor) -> None:
+    """Copy `r` into `t`, an `out=` target: resize it if its shape differs (with a warning unless it was empty)."""
+    check_cast(r, t)
+    if r.device != t.device:
+        raise RuntimeError(
+            f"Expected all tensors to be on the same device, but found at least two devices, {r.device} and {t.device}!"
+        )
+    if t._a.shape != r._a.shape:
+        if t._a.size:
+            warnings.warn(
+                f"An output with one or more elements was resized since it had shape {list(t._a.shape)}, which does not "
+                f"match the required output shape {list(r._a.shape)}. Resize it to zero elements first: t.resize_(0).",
+                stacklevel=4,
+            )
+        t._a = _backend.namespace(t._a).empty_like(r._a, dtype=t._a.dtype)
+    check_memory(t)
+    t._a[...] = r._a
+    t._st.version += 1

@@ -1,0 +1,311 @@
+"""Smooth activations: elu and its kin, silu, mish, softplus, gelu, glu. (`tanh`, `sigmoid`, `exp` are in `elementwise`.)"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from tdt import _kernels
+from tdt._core.dtype import FLOATING, FLOATING_AND_COMPLEX
+from tdt._core.tensor import Tensor
+from tdt._node_names import shown_as
+from tdt._ops._common import wrap_dim
+from tdt._ops.elementwise._activations import in_place, leave_to_kernels, run
+from tdt._ops.elementwise._front import special_functions, tensor_argument
+from tdt._ops.shape.join import cat
+from tdt.autograd._op import finish, op
+from tdt.autograd._op_table import OPS
+
+# Klambauer et al., 2017: with these, mean 0 and variance 1 are a fixed point of a layer.
+SELU_ALPHA, SELU_SCALE = 1.6732632423543772, 1.0507009873554805
+
+
+@op(dtypes=FLOATING)
+def _elu(xp, x, *, alpha, scale, input_scale):
+    kind = x.dtype.type
+    below = kind(alpha * scale) * xp.expm1(xp.minimum(x, kind(0)) * kind(input_scale))
+    return xp.where(x <= 0, below, x if scale == 1 else x * kind(scale))
+
+
+@_elu.vjp("x")
+def _(g, x, alpha, scale, input_scale):
+    return (g * ((x.clamp(max=0) * input_scale).exp() * (alpha * scale * input_scale))).where(x <= 0, g * scale)
+
+
+@_elu.fast_vjp("x")
+def _(xp, g, x, alpha, scale, input_scale):
+    below = g * (xp.exp(xp.minimum(x, 0) * input_scale) * (alpha * scale * input_scale))
+    return xp.where(x <= 0, below, g if scale == 1 else g * scale)
+
+
+@op(dtypes=FLOATING_AND_COMPLEX)
+def _silu(xp, x):
+    return x / (1 + xp.exp(-x))
+
+
+@_silu.vjp("x")
+def _(g, x):
+    s = x.sigmoid()
+    return g * (s * (1 + x * (1 - s))).conj()
+
+
+@_silu.fast_vjp("x")
+def _(xp, g, x):
+    s = 1 / (1 + xp.exp(-x))
+    return g * (s * (1 + x * (1 - s))).conj()
+
+
+# tanh(log(1 + e)) = n / (n + 2) with n = e (e + 2): one exponential. From 20 on it is 1, in float64 too.
+_FLAT = 20
+
+
+@op(dtypes=FLOATING)
+def _mish(xp, x):
+    e = xp.exp(xp.minimum(x, x.dtype.type(_FLAT)))
+    n = e * (e + 2)
+    return x * (n / (n + 2))
+
+
+@_mish.vjp("x")
+def _(g, x):
+    x = x.clamp(max=_FLAT)
+    t = _softplus(x, beta=1.0, threshold=_FLAT).tanh()
+    return g * (t + x * (1 - t * t) * x.sigmoid())
+
+
+@_mish.fast_vjp("x")
+def _(xp, g, x):
+    x = xp.minimum(x, x.dtype.type(_FLAT))
+    t = xp.tanh(xp.log1p(xp.exp(x)))  # a float16's exponential may be infinite, and so no quotient of two
+    return g * (t + x * (1 - t * t) / (1 + xp.exp(-x)))
+
+
+@op(dtypes=FLOATING)
+def _softplus(xp, x, *, beta, threshold):
+    scaled = x * x.dtype.type(beta)
+    return xp.where(
+        scaled > threshold, x, xp.log1p(xp.exp(xp.minimum(scaled, x.dtype.type(threshold)))) / x.dtype.type(beta)
+    )
+
+
+@_softplus.vjp("x")
+def _(g, x, beta, threshold):
+    return (g * (x * beta).sigmoid()).where(~(x * beta > threshold), g)
+
+
+@_softplus.fast_vjp("x")
+def _(xp, g, x, beta, threshold):
+    scaled = x * beta
+    return xp.where(scaled > threshold, g, g / (1 + xp.exp(-scaled)))
+
+
+@op(dtypes=FLOATING)
+def _log_sigmoid(xp, x):
+    return xp.minimum(x, 0) - xp.log1p(xp.exp(-xp.abs(x)))
+
+
+@_log_sigmoid.vjp("x")
+def _(g, x):
+    return g * (-x).sigmoid()
+
+
+@_log_sigmoid.fast_vjp("x")
+def _(xp, g, x):
+    return g / (1 + xp.exp(x))
+
+
+_ROOT_HALF = math.sqrt(0.5)
+_DENSITY = 1 / math.sqrt(2 * math.pi)
+_ROOT_2_PI = math.sqrt(2 / math.pi)
+_CUBIC = 0.044715
+
+
+@op(dtypes=FLOATING)
+def _gelu(xp, x, *, approximate):
+    kind = x.dtype.type
+    if approximate == "tanh":
+        return kind(0.5) * x * (1 + xp.tanh(kind(_ROOT_2_PI) * (x + kind(_CUBIC) * x * x * x)))
+    return kind(0.5) * x * (1 + special_functions(xp).erf(x * kind(_ROOT_HALF)))
+
+
+@_gelu.vjp("x")
+def _(g, x, approximate):
+    if approximate == "tanh":
+        t = ((x + x * x * x * _CUBIC) * _ROOT_2_PI).tanh()
+        return g * ((t + 1) * 0.5 + x * (1 - t * t) * (0.5 * _ROOT_2_PI) * (1 + 3 * _CUBIC * x * x))
+    return g * ((1 + (x * _ROOT_HALF).erf()) * 0.5 + x * (x * x * -0.5).exp() * _DENSITY)
+
+
+@_gelu.fast_vjp("x")
+def _(xp, g, x, approximate):
+    if approximate == "tanh":
+        t = xp.tanh((x + x * x * x * _CUBIC) * _ROOT_2_PI)
+        return g * ((t + 1) * 0.5 + x * (1 - t * t) * (0.5 * _ROOT_2_PI) * (1 + 3 * _CUBIC * x * x))
+    return g * ((1 + special_functions(xp).erf(x * _ROOT_HALF)) * 0.5 + x * xp.exp(x * x * -0.5) * _DENSITY)
+
+
+def _halves(x: Any, dim: int) -> tuple[Any, Any]:
+    """Views of the first and the second half of an array along `dim`."""
+    before, half = (slice(None),) * dim, x.shape[dim] // 2
+    return x[*before, :half], x[*before, half:]
+
+
+@op(dtypes=FLOATING)
+def _glu(xp, x, *, dim):
+    value, gate = _halves(x, dim)
+    s = xp.exp(-gate)
+    s += 1
+    return xp.divide(value, s, out=s)
+
+
+@_glu.vjp("x")
+def _(g, x, dim):
+    value, gate = x.chunk(2, dim)
+    s = gate.sigmoid()
+    return cat((g * s, g * value * (s * (1 - s))), dim)
+
+
+@_glu.fast_vjp("x")
+def _(xp, g, x, dim):
+    (value, gate), grad = _halves(x, dim), xp.empty_like(x)
+    by_value, by_gate = _halves(grad, dim)
+    s = 1 / (1 + xp.exp(-gate))
+    xp.multiply(g, s, out=by_value)
+    xp.multiply(by_value * value, 1 - s, out=by_gate)
+    return grad
+
+
+for _record in (_elu, _silu, _mish, _softplus, _log_sigmoid):
+    leave_to_kernels(_record, _kernels.LARGE_ACTIVATION)
+leave_to_kernels(_gelu, _kernels.LARGE_GELU)
+for _name in ("sigmoid", "tanh"):  # they ask for theirs themselves
+    OPS[_name].kernels = ()
+
+
+def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
+    """x above 0, alpha (exp(x) - 1) below (Clevert et al., 2015).
+
+    >>> import tdt
+    >>> elu(tdt.tensor([-1.0, 2.0]))
+    tensor([-0.6321,  2.0000])
+    """
+    return run(_elu, input, inplace, alpha=alpha, scale=1.0, input_scale=1.0)
+
+
+@shown_as("CeluBackward0")
+def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
+    """x above 0, alpha (exp(x / alpha) - 1) below: smooth for every alpha (Barron, 2017). RuntimeError for alpha = 0.
+
+    >>> import tdt
+    >>> tdt.celu(tdt.tensor([-1.0, 2.0]), 0.5)
+    tensor([-0.4323,  2.0000])
+    """
+    if alpha == 0:
+        raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
+    return run(_elu, input, inplace, alpha=alpha, scale=1.0, input_scale=1 / alpha)
+
+
+def selu(input: Tensor, inplace: bool = False) -> Tensor:
+    """1.0507 times `elu` with alpha = 1.6733, which keep mean 0 and variance 1 (Klambauer et al., 2017).
+
+    >>> import tdt
+    >>> tdt.selu(tdt.tensor([-1.0, 2.0]))
+    tensor([-1.1113,  2.1014])
+    """
+    return run(_elu, input, inplace, alpha=SELU_ALPHA, scale=SELU_SCALE, input_scale=1.0)
+
+
+def silu(input: Tensor, inplace: bool = False) -> Tensor:
+    """x sigmoid(x), also called swish (Elfwing et al., 2017).
+
+    >>> import tdt
+    >>> silu(tdt.tensor([0.0, 1.0]))
+    tensor([0.0000, 0.7311])
+    """
+    return run(_silu, input, inplace)
+
+
+def mish(input: Tensor, inplace: bool = False) -> Tensor:
+    """x tanh(softplus(x)) (Misra, 2019).
+
+    >>> import tdt
+    >>> tdt.nn.functional.mish(tdt.tensor([0.0, 1.0]))
+    tensor([0.0000, 0.8651])
+    """
+    return run(_mish, input, inplace)
+
+
+def softplus(input: Tensor, beta: float = 1, threshold: float = 20, *, out: Tensor | None = None) -> Tensor:
+    """log(1 + exp(beta x)) / beta, and x itself where beta x exceeds `threshold`.
+
+    >>> import tdt
+    >>> softplus(tdt.tensor([0.0, 30.0]))
+    tensor([ 0.6931, 30.0000])
+    """
+    return finish(_softplus, out, tensor_argument("softplus", input), beta=beta, threshold=threshold)
+
+
+def logsigmoid(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """log(sigmoid(x)), without overflow.
+
+    >>> import tdt
+    >>> tdt.nn.functional.logsigmoid(tdt.tensor([-1000.0, 0.0]))
+    tensor([-1.0000e+03, -6.9315e-01])
+    """
+    return finish(_log_sigmoid, out, tensor_argument("log_sigmoid", input))
+
+
+def gelu(input: Tensor, *, approximate: str = "none", out: Tensor | None = None) -> Tensor:
+    """x times the normal distribution function of x (Hendrycks and Gimpel, 2016); 'tanh' takes their approximation.
+
+    >>> import tdt
+    >>> gelu(tdt.tensor([-1.0, 0.0, 1.0]))
+    tensor([-0.1587,  0.0000,  0.8413])
+    """
+    if approximate not in ("none", "tanh"):
+        raise RuntimeError("approximate argument must be either none or tanh.")
+    return finish(_gelu, out, tensor_argument("gelu", input), approximate=approximate)
+
+
+def glu(input: Tensor, dim: int = -1) -> Tensor:
+    """The first half of `input` along `dim` times the sigmoid of the second (Dauphin et al., 2017).
+
+    RuntimeError for a size along `dim` that is odd.
+
+    >>> import tdt
+    >>> tdt.nn.functional.glu(tdt.tensor([1.0, 2.0, 0.0, 0.0]))
+    tensor([0.5000, 1.0000])
+    """
+    if not tensor_argument("glu", input).ndim:
+        raise RuntimeError("glu does not support scalars because halving size must be even")
+    dim = wrap_dim(dim, input.ndim)
+    if input.shape[dim] % 2:
+        raise RuntimeError(f"Halving dimension must be even, but dimension {dim} is size {input.shape[dim]}")
+    return _glu(input, dim=dim)
+
+
+def softsign(input: Tensor) -> Tensor:
+    """x / (1 + |x|).
+
+    >>> import tdt
+    >>> tdt.nn.functional.softsign(tdt.tensor([-1.0, 3.0]))
+    tensor([-0.5000,  0.7500])
+    """
+    return input / (input.abs() + 1)
+
+
+def tanhshrink(input: Tensor) -> Tensor:
+    """x - tanh(x).
+
+    >>> import tdt
+    >>> tdt.nn.functional.tanhshrink(tdt.tensor([0.0, 1.0]))
+    tensor([0.0000, 0.2384])
+    """
+    return input - input.tanh()
+
+
+elu_ = in_place(elu, "tdt.nn.functional.elu_(tdt.tensor([-1.0, 2.0]))", "tensor([-0.6321,  2.0000])")
+celu_ = in_place(celu, "tdt.celu_(tdt.tensor([-1.0, 2.0]), 0.5)", "tensor([-0.4323,  2.0000])")
+selu_ = in_place(selu, "tdt.selu_(tdt.tensor([-1.0, 2.0]))", "tensor([-1.1113,  2.1014])")
+
+__all__ = ["celu", "celu_", "selu", "selu_"]

@@ -1,0 +1,359 @@
+"""Activations made of straight lines (hardswish: and a parabola): relu and its kin, the hard and shrinking ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tdt import _backend, _kernels
+from tdt._core.dtype import FLOATING, REAL_NUMBERS, SCALAR_NAMES, finfo
+from tdt._core.tensor import Tensor
+from tdt._node_names import shown_as
+from tdt._ops.elementwise._activations import in_place, leave_to_kernels, run
+from tdt._ops.elementwise._front import tensor_argument
+from tdt._random import generator_for
+from tdt._random.draws import unit64
+from tdt.amp._autocast import casts_as_one
+from tdt.autograd._op import finish, op
+
+_INT = {4: np.int32, 8: np.int64}
+_SIXTH = float(np.float32(1) / np.float32(6))  # PyTorch's slope of hardsigmoid, in float64 too
+
+
+@op(dtypes=REAL_NUMBERS, elementwise=True)
+def _relu(xp, x, *, out=None):
+    if x.size >= _kernels.LARGE_RELU and out is None and (fast := _kernels.chosen("relu", xp, x)):
+        return fast(x)
+    return xp.maximum(x, x.dtype.type(0), out=out)
+
+
+@_relu.vjp("x")
+def _(g, out):
+    return g.masked_fill(out == 0, 0)  # NaN passes, as the result is NaN there too
+
+
+@_relu.fast_vjp("x")
+def _(xp, g, out):
+    if g.size >= _kernels.LARGE_RELU and (fast := _kernels.chosen("relu.vjp.x", xp, g, out)):
+        return fast(g, out)
+    return _kept(xp, g, out != 0)
+
+
+def _kept(xp: Any, x: Any, mask: Any) -> Any:
+    """x where `mask` holds, else 0: a product of the bits, exact for infinities too, and several times faster than `where`."""
+    kind = _INT.get(x.dtype.itemsize)
+    if kind is None or x.dtype.kind != "f" or x.shape != mask.shape or not x.size:
+        return xp.where(mask, x, x.dtype.type(0))
+    out = xp.empty_like(x)  # not a view, which a leaf would copy
+    xp.multiply(x.view(kind), mask, out=out.view(kind))
+    return out
+
+
+_relu.kernels = ()  # asked for above, as in `leave_to_kernels`
+
+
+@op(dtypes=FLOATING)
+def _leaky_relu(xp, x, *, slope):
+    return xp.where(x > 0, x, x * x.dtype.type(slope))
+
+
+@_leaky_relu.vjp("x")
+def _(g, x, slope):
+    return (g * slope).where(~(x > 0), g)
+
+
+@_leaky_relu.fast_vjp("x")
+def _(xp, g, x, slope):
+    return xp.where(x > 0, g, g * slope)
+
+
+@op(dtypes=FLOATING)
+def _prelu(xp, x, w):
+    if w.size == 1 and x.size >= _kernels.LARGE_ACTIVATION and (fast := _kernels.chosen("leaky_relu", xp, x)):
+        return fast(x, slope=w.item())
+    y = xp.minimum(x, 0) * w  # faster than `where`
+    y += xp.maximum(x, 0)
+    return y
+
+
+@_prelu.vjp("x")
+def _(g, x, w):
+    return (g * w).where(~(x > 0), g)
+
+
+@_prelu.vjp("w")
+def _(g, x):
+    return (g * x).masked_fill(x > 0, 0)
+
+
+@_prelu.fast_vjp("x")
+def _(xp, g, x, w):
+    if w.size == 1 and x.size >= _kernels.LARGE_ACTIVATION and (fast := _kernels.chosen("leaky_relu.vjp.x", xp, g, x)):
+        return fast(g, x, slope=w.item())
+    above = x > 0
+    return _kept(xp, g, above) + _kept(xp, g * w, ~above)
+
+
+@_prelu.fast_vjp("w")
+def _(xp, g, x):
+    return _kept(xp, g * x, ~(x > 0))
+
+
+@op(dtypes=REAL_NUMBERS)
+def _hardtanh(xp, x, *, low, high):
+    kind = x.dtype.type
+    return xp.minimum(xp.maximum(x, kind(low)), kind(high))
+
+
+@_hardtanh.vjp("x")
+def _(g, x, low, high):
+    return g.masked_fill((x <= low) | (x >= high), 0)
+
+
+@_hardtanh.fast_vjp("x")
+def _(xp, g, x, low, high):
+    return _kept(xp, g, ~((x <= low) | (x >= high)))
+
+
+@op(dtypes=FLOATING)
+def _hardsigmoid(xp, x):
+    return xp.minimum(xp.maximum(x + 3, 0), 6) / 6
+
+
+@_hardsigmoid.vjp("x")
+def _(g, x):
+    return (g * _SIXTH).masked_fill(~(x.abs() < 3), 0)
+
+
+@_hardsigmoid.fast_vjp("x")
+def _(xp, g, x):
+    return _kept(xp, g * _SIXTH, xp.abs(x) < 3)
+
+
+@op(dtypes=FLOATING)
+def _hardswish(xp, x):
+    return x * xp.minimum(xp.maximum(x + 3, 0), 6) / 6
+
+
+@_hardswish.vjp("x")
+def _(g, x):
+    return (g * (x / 3 + 0.5)).where(x < 3, g).masked_fill(x <= -3, 0)
+
+
+@_hardswish.fast_vjp("x")
+def _(xp, g, x):
+    return xp.where(x < 3, xp.where(x > -3, g * (x / 3 + 0.5), g.dtype.type(0)), g)
+
+
+@op(dtypes=FLOATING)
+def _hardshrink(xp, x, *, width):
+    return _kept(xp, x, ~(xp.abs(x) <= x.dtype.type(width)))
+
+
+@op(dtypes=FLOATING)
+def _softshrink(xp, x, *, width):
+    kind = x.dtype.type
+    return x - xp.minimum(xp.maximum(x, kind(-width)), kind(width))
+
+
+for _shrink in (_hardshrink, _softshrink):
+    _shrink.vjp("x")(lambda g, x, width: g.masked_fill(x.abs() <= width, 0))
+    _shrink.fast_vjp("x")(lambda xp, g, x, width: _kept(xp, g, ~(xp.abs(x) <= width)))
+
+
+@op(dtypes=REAL_NUMBERS)
+def _threshold(xp, x, *, threshold, value):
+    above = ~(x <= threshold)
+    return _kept(xp, x, above) if value == 0 else xp.where(above, x, x.dtype.type(value))
+
+
+@_threshold.vjp("x")
+def _(g, x, threshold):
+    return g.masked_fill(x <= threshold, 0)
+
+
+@_threshold.fast_vjp("x")
+def _(xp, g, x, threshold):
+    return _kept(xp, g, ~(x <= threshold))
+
+
+@op(dtypes=FLOATING, random=True, shape=lambda x, **how: x)
+def _rrelu_noise(xp, x, *, lower, upper, generator):
+    """1 for what is positive, else a number uniform on [lower, upper): drawn in the order of the dimensions."""
+    gen = generator_for(generator, _backend.device_of(x))
+    low, high = (float(x.dtype.type(end)) for end in (lower, upper))  # PyTorch rounds them first
+    drawn = x <= 0
+    noise = xp.ones_like(x, order="C")
+    with gen.lock:
+        xp.place(noise, drawn, (unit64(gen, int(drawn.sum())) * (high - low) + low).astype(x.dtype))
+    return noise
+
+
+for _record in (_leaky_relu, _hardtanh, _hardsigmoid, _hardswish):
+    leave_to_kernels(_record, _kernels.LARGE_ACTIVATION)
+
+
+def relu(input: Tensor, inplace: bool = False) -> Tensor:
+    """max(x, 0); NaN stays NaN. `inplace` writes into the input.
+
+    >>> import tdt
+    >>> relu(tdt.tensor([-1.0, 2.0]))
+    tensor([0., 2.])
+    """
+    if input.__class__ is Tensor and not inplace:
+        return _relu(input)
+    return run(_relu, input, inplace)
+
+
+def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
+    """x above 0, `negative_slope` x below (Maas et al., 2013).
+
+    >>> import tdt
+    >>> leaky_relu(tdt.tensor([-1.0, 2.0]), 0.1)
+    tensor([-0.1000,  2.0000])
+    """
+    return run(_leaky_relu, input, inplace, slope=negative_slope)
+
+
+@casts_as_one
+def prelu(input: Tensor, weight: Tensor) -> Tensor:
+    """x above 0, `weight` x below (He et al., 2015): one weight, or one for each entry of dimension 1.
+
+    RuntimeError for another number of weights, or weights of another dtype.
+
+    >>> import tdt
+    >>> tdt.prelu(tdt.tensor([[-1.0, -2.0]]), tdt.tensor([0.5, 0.1]))
+    tensor([[-0.5000, -0.2000]])
+    """
+    tensor_argument("prelu", input)
+    tensor_argument("prelu", weight, "weight", 2)
+    if weight.dtype is not input.dtype:
+        raise RuntimeError(
+            f"prelu: Type promoting not supported. Got {SCALAR_NAMES[input.dtype]} and {SCALAR_NAMES[weight.dtype]}"
+        )
+    if weight.ndim > 1:
+        raise RuntimeError(f"prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = {weight.ndim}")
+    count = weight.numel()
+    if count != 1:
+        if not input.ndim:
+            raise RuntimeError(f"Not allow zero-dim input tensor with {count} weights; give one weight")
+        channels = input.shape[1] if input.ndim > 1 else 1
+        if channels != count:
+            raise RuntimeError(f"Mismatch of parameter numbers and input channel size. Found parameter numbers = {count} and "
+                               f"channel size = {channels}.")  # fmt: skip
+    return _prelu(input, weight.reshape((count, *(1,) * (input.ndim - 2))[: input.ndim]))
+
+
+@shown_as("RreluWithNoiseBackward0")
+def rrelu(
+    input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False, inplace: bool = False
+) -> Tensor:
+    """x above 0; below, x times a number drawn uniformly from [lower, upper), or their mean where not training.
+
+    From Xu et al., 2015. RuntimeError for lower > upper.
+
+    >>> import tdt
+    >>> tdt.rrelu(tdt.tensor([-1.0, 2.0]), 0.25, 0.75)
+    tensor([-0.5000,  2.0000])
+    """
+    if lower > upper:
+        raise RuntimeError(f"Lower bound should be less than or equal to the upper bound, but got {lower} and {upper}")
+    if not training:
+        return leaky_relu(input, (lower + upper) / 2, inplace)
+    noise = _rrelu_noise(tensor_argument("rrelu", input).detach(), lower=lower, upper=upper, generator=None)
+    return (
+        input.mul_(noise) if inplace else noise * input
+    )  # the first operand says the order of memory: that of dimensions
+
+
+def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
+    """x moved into [min_val, max_val]; NaN stays NaN, and what was moved, or lies on an end, gets no gradient.
+
+    ValueError for min_val > max_val.
+
+    >>> import tdt
+    >>> tdt.nn.functional.hardtanh(tdt.tensor([-2.0, 0.5, 2.0]))
+    tensor([-1.0000,  0.5000,  1.0000])
+    """
+    if min_val > max_val:
+        raise ValueError(f"min_val cannot be greater than max_val, but got {min_val} and {max_val}")
+    if not tensor_argument("hardtanh", input).is_floating_point():
+        min_val, max_val = int(min_val), int(max_val)
+    if min_val < 0 and input._a.dtype.kind == "u":
+        raise RuntimeError(f"cannot do hardtanh on an unsigned type with negative limits: {input.dtype}, {min_val}")
+    return run(_hardtanh, input, inplace, low=min_val, high=max_val)
+
+
+def relu6(input: Tensor, inplace: bool = False) -> Tensor:
+    """min(max(x, 0), 6).
+
+    >>> import tdt
+    >>> tdt.nn.functional.relu6(tdt.tensor([-2.0, 2.0, 8.0]))
+    tensor([0., 2., 6.])
+    """
+    return run(_hardtanh, input, inplace, low=0, high=6)
+
+
+def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
+    """(x + 3) / 6 moved into [0, 1] (Courbariaux et al., 2015).
+
+    >>> import tdt
+    >>> tdt.nn.functional.hardsigmoid(tdt.tensor([-4.0, 0.0, 4.0]))
+    tensor([0.0000, 0.5000, 1.0000])
+    """
+    return run(_hardsigmoid, input, inplace)
+
+
+def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
+    """x `hardsigmoid`(x) (Howard et al., 2019).
+
+    >>> import tdt
+    >>> tdt.nn.functional.hardswish(tdt.tensor([-4.0, 1.0, 4.0]))
+    tensor([-0.0000, 0.6667, 4.0000])
+    """
+    return run(_hardswish, input, inplace)
+
+
+def hardshrink(input: Tensor, lambd: float = 0.5, *, out: Tensor | None = None) -> Tensor:
+    """x, or 0 where |x| is at most `lambd`.
+
+    >>> import tdt
+    >>> tdt.hardshrink(tdt.tensor([-2.0, 0.5, 2.0]))
+    tensor([-2.,  0.,  2.])
+    """
+    return finish(_hardshrink, out, tensor_argument("hardshrink", input), width=lambd)
+
+
+def softshrink(input: Tensor, lambd: float = 0.5, *, out: Tensor | None = None) -> Tensor:
+    """x moved towards 0 by `lambd`, and not beyond. RuntimeError for a negative one.
+
+    >>> import tdt
+    >>> tdt.nn.functional.softshrink(tdt.tensor([-2.0, 0.5, 2.0]))
+    tensor([-1.5000,  0.0000,  1.5000])
+    """
+    tensor_argument("softshrink", input)
+    if not lambd >= 0:
+        limit = f"{finfo(input.dtype).max:g}" if input.is_floating_point() else "inf"
+        raise RuntimeError(f"lambda must be in range [0, {limit}] for input dtype {SCALAR_NAMES[input.dtype]}, but found "
+                           f"{lambd:g}")  # fmt: skip
+    return finish(_softshrink, out, input, width=lambd)
+
+
+def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
+    """x where it is above `threshold`, else `value`.
+
+    >>> import tdt
+    >>> tdt.threshold(tdt.tensor([-1.0, 2.0]), 0.5, 9.0)
+    tensor([9., 2.])
+    """
+    return run(_threshold, input, inplace, threshold=threshold, value=value)
+
+
+relu_ = in_place(relu, "tdt.relu_(tdt.tensor([-1.0, 2.0]))", "tensor([0., 2.])")
+leaky_relu_ = in_place(leaky_relu, "tdt.nn.functional.leaky_relu_(tdt.tensor([-1.0]))", "tensor([-0.0100])")
+rrelu_ = in_place(rrelu, "tdt.rrelu_(tdt.tensor([-1.0, 2.0]), 0.25, 0.75)", "tensor([-0.5000,  2.0000])")
+hardtanh_ = in_place(hardtanh, "tdt.nn.functional.hardtanh_(tdt.tensor([-2.0, 2.0]))", "tensor([-1.,  1.])")
+threshold_ = in_place(threshold, "tdt.threshold_(tdt.tensor([-1.0, 2.0]), 0.5, 9.0)", "tensor([9., 2.])")
+
+__all__ = ["hardshrink", "prelu", "relu", "relu_", "rrelu", "rrelu_", "threshold", "threshold_"]

@@ -1,0 +1,442 @@
+"""Indexing with square brackets: basic indices are views, tensors of integers or bools gather and scatter."""
+
+from __future__ import annotations
+
+import operator
+import warnings
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from tdt import _backend
+from tdt._backend.layout import in_order
+from tdt._backend.scatter import add_at
+from tdt._core import dtype as _dtype
+from tdt._core.calls import fronts
+from tdt._core.float8 import astype
+from tdt._core.mode import state
+from tdt._core.tensor import Tensor, wrap
+from tdt._core.writing import SHARED
+from tdt._ops.elementwise.select import _copy, _fill
+from tdt._ops.index.nonzero import nonzero
+from tdt._ops.shape.views import ALL_OF, expand, slice_view
+from tdt.autograd._dispatch import apply, unary
+from tdt.autograd._inplace import check_writable, write
+from tdt.autograd._op import op
+from tdt.autograd._views import follow
+
+__all__ = ["index_put"]
+
+BASIC = (int, slice, type(None), type(...))
+PLAIN = {int, type(None)}
+MORE_THAN_NUMBERS = (Tensor, Sequence, np.ndarray, slice, type(None), type(...))
+
+
+def getitem(x: Tensor, key: Any) -> Tensor:
+    """x[key], for any mix of integers, slices, None, Ellipsis, tensors, sequences and bools."""
+    kind = key.__class__
+    if kind is int:
+        shape = x._a.shape
+        if not shape or not -shape[0] <= key < shape[0]:
+            _place(key, shape, 0)
+        return apply(slice_view, (x,), {"spec": (key, ...)})
+    if kind is slice:
+        if not x._a.ndim:
+            raise IndexError("slice() cannot be applied to a 0-dim tensor.")
+        return slice_view(x, spec=(_range(key), ...))
+    if kind is Tensor and key._a.dtype == np.int64 and key._a.ndim and x._a.ndim:
+        return _index(x, key, dims=(0,))
+    if kind is tuple and (spec := _plain(x._a.shape, key)) is not None:
+        return unary(slice_view, x, {"spec": spec})
+    viewed, indices = parse(x, key)
+    return viewed if indices is None else index(viewed, indices)
+
+
+def _plain(shape: tuple[int, ...], key: tuple) -> tuple | None:
+    """The spec of a key of integers in range and slices; None for any other, which `parse` takes apart."""
+    spec: list[Any] = []
+    if len(key) > len(shape):
+        return None
+    for k, n in zip(key, shape, strict=False):
+        if k.__class__ is slice:
+            spec.append(_range(k))
+        elif k.__class__ is int and -n <= k < n:
+            spec.append(k)
+        else:
+            return None
+    return (*spec, ...)
+
+
+def setitem(x: Tensor, key: Any, value: Any) -> None:
+    """x[key] = value, with value broadcast and converted."""
+    if not isinstance(value, (Tensor, bool, int, float, complex)):
+        raise TypeError(
+            f"can't assign a {type(value).__name__} to a torch.{_dtype.SCALAR_NAMES[x.dtype]}Tensor; give a number or a tensor"
+        )
+    if key is False:  # names no element
+        return
+    key = None if key is True else key
+    if x._a.dtype.itemsize < 4 and isinstance(value, int | float) and x.dtype.category == _dtype.FLOAT:
+        value = astype(
+            np.asarray(value, np.float64), x._a.dtype
+        ).item()  # too large a number becomes what rounding gives
+    viewed, indices = (x, None) if _names_all(x, key) else parse(x, key)
+    if indices is None:
+        if isinstance(value, Tensor):
+            if value._a.ndim:
+                value = _fitted(value, viewed._a.shape)
+                value = value if value._a.shape == viewed._a.shape else expand(value, viewed._a.shape)
+            _copy.inplace(viewed, value)
+        else:
+            write(_fill, viewed, (value,), {}, repeats=False)
+        return
+    if not isinstance(value, Tensor):
+        value = x.new_full((), value)
+    elif value.dtype is not x.dtype and value._a.size == 1 and _is_one_mask(x, key):  # as masked_fill, it converts
+        value = value.to(x.dtype)
+    index_put_(viewed, indices, value)
+
+
+def _names_all(x: Tensor, key: Any) -> bool:
+    """Whether x[key] is x itself: x[...] = v and x[:] = v write to x, not to a view of it."""
+    shape, parts = x._a.shape, key if isinstance(key, tuple) else (key,)
+    d = 0
+    for k in parts:
+        if k is ... and len(parts) <= len(shape) + 1:
+            d += len(shape) - len(parts) + 1
+        elif not isinstance(k, slice) or not 0 <= d < len(shape) or k.indices(shape[d]) != (0, shape[d], 1):
+            return False
+        else:
+            d += 1
+    return parts != ()
+
+
+def _is_one_mask(x: Tensor, key: Any) -> bool:
+    """Whether all that a key has of tensors is a mask."""
+    parts = [_part(x, k) for k in (key if isinstance(key, tuple) else (key,))]
+    tensors = [p for p in parts if isinstance(p, Tensor)]
+    return len(tensors) == 1 and tensors[0].ndim > 0 and tensors[0].dtype in (_dtype.bool, _dtype.uint8)
+
+
+def _fitted(value: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """A value of another shape than the target's without its leading dimensions of size 1; RuntimeError if it is no fit."""
+    have = value._a.shape
+    if have != shape and have[:1] == (1,):
+        value = value.reshape(have[next((i for i, n in enumerate(have) if n != 1), len(have)) :])
+        have = value._a.shape
+    try:
+        fits = np.broadcast_shapes(have, shape) == shape
+    except ValueError:
+        fits = False
+    if len(have) > len(shape):
+        expand(value, shape)  # says in its words that dimensions are missing
+    if not fits:
+        follow(value)
+        d = next((i for i in range(1, len(have) + 1) if i > len(shape) or have[-i] not in (1, shape[-i])), 1)
+        raise RuntimeError(
+            f"The expanded size of the tensor ({shape[-d] if d <= len(shape) else ''}) must match the existing size "
+            f"({have[-d]}) "
+            f"at non-singleton dimension {max(len(shape) - d, 0)}.  Target sizes: {list(shape)}.  Tensor sizes: "
+            f"{list(have)}"
+        )
+    return value
+
+
+def _place(i: Any, shape: tuple[int, ...], d: int, position: int = 0) -> int:
+    """`i` as an index of dimension `d`; IndexError, which names the position in the key as PyTorch does, outside it."""
+    i = operator.index(i)
+    if not shape:
+        raise IndexError(
+            "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in C++ to convert a "
+            "0-dim tensor to a number"
+        )
+    if not -shape[d] <= i < shape[d]:
+        raise IndexError(f"index {i} is out of bounds for dimension {position} with size {shape[d]}")
+    return i
+
+
+def _range(key: slice) -> tuple[Any, Any, Any]:
+    """A slice as a hashable triple of ints; ValueError for a step that is not positive."""
+    start, stop, step = key.start, key.stop, key.step
+    if not {start.__class__, stop.__class__, step.__class__} <= PLAIN:
+        start, stop, step = [None if v is None else operator.index(v) for v in (start, stop, step)]
+    if step is not None and step <= 0:
+        raise ValueError("step must be greater than zero")
+    return start, stop, step
+
+
+def parse(x: Tensor, key: Any) -> tuple[Tensor, list[Tensor | None] | None]:
+    """The view that the basic parts of `key` select, and the tensors that index it (None: a dimension left whole)."""
+    parts = [_part(x, k) for k in _tuple_of(key)]
+    shape = x._a.shape
+    used = sum(_width(p) for p in parts)
+    if used > len(shape):
+        if not shape and used == 1 and isinstance(parts[0], int):
+            _place(0, shape, 0)
+        raise IndexError(f"too many indices for tensor of dimension {len(shape)}")
+    spec, indices, d, seen = [], [], 0, False
+    for position, p in enumerate(parts):
+        if p is ... and not seen:
+            seen, rest = True, len(shape) - used
+            spec.extend([ALL_OF] * rest)
+            indices.extend([None] * rest)
+            d += rest
+        elif p is None or p is ...:
+            spec.extend([None] if p is None else [])
+            indices.extend([None] if p is None else [])
+        elif isinstance(p, int):
+            spec.append(_place(p, shape, d, position))
+            d += 1
+        elif isinstance(p, slice):
+            spec.append(_range(p))
+            indices.append(None)
+            d += 1
+        elif p.dtype is _dtype.bool and not p.ndim:  # True and False add a dimension that is kept or emptied
+            spec.append(None)
+            indices.append(wrap(_backend.namespace(p._a).flatnonzero(p._a)))
+        else:
+            found = _integers(p, shape, d)
+            spec.extend([ALL_OF] * len(found))
+            indices.extend(found)
+            d += len(found)
+    basic = all(e == ALL_OF for e in spec)
+    has_tensors = any(i is not None for i in indices)
+    viewed = x if basic and has_tensors else slice_view(x, spec=(*spec, ...))
+    return viewed, indices if has_tensors else None
+
+
+def _tuple_of(key: Any) -> tuple:
+    """The parts of a key. A list shorter than 32 that has more than numbers in it is a tuple, with a warning, as in PyTorch."""
+    if isinstance(key, tuple):
+        return key
+    if isinstance(key, list) and len(key) < 32 and any(isinstance(k, MORE_THAN_NUMBERS) for k in key):
+        said = "Using a non-tuple sequence for multidimensional indexing is deprecated; use x[tuple(seq)] instead of x[seq]"
+        warnings.warn(said, stacklevel=4)
+        return tuple(key)
+    return (key,)
+
+
+def _width(p: Any) -> int:
+    """How many dimensions one part of a key takes up."""
+    if p is None or p is ...:
+        return 0
+    if isinstance(p, Tensor) and p.dtype in (_dtype.bool, _dtype.uint8):
+        return p.ndim
+    return 1
+
+
+def _part(x: Tensor, k: Any) -> Any:
+    """One part of a key: an int, a slice, None, Ellipsis, or a tensor; IndexError for anything else."""
+    if isinstance(k, (bool, np.bool_)):
+        return x.new_full((), bool(k), dtype=_dtype.bool)
+    if isinstance(k, BASIC):
+        return k
+    if isinstance(k, Tensor):
+        if not k.ndim and k.dtype.category == _dtype.INT and k.dtype is not _dtype.uint8:
+            return int(k.item())
+        return k
+    if isinstance(k, (Sequence, np.ndarray, range)) and not isinstance(k, str):
+        from tdt._core.creation import tensor
+
+        return tensor(k, dtype=None if len(k) else _dtype.int64, device=x.device)
+    if hasattr(k, "__index__"):
+        return operator.index(k)
+    if isinstance(k, str):
+        raise TypeError("new(): invalid data type 'str'; indices are integers, slices, lists and tensors")
+    raise IndexError(
+        "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices "
+        f"(got {type(k).__name__})"
+    )
+
+
+def _integers(p: Tensor, shape: tuple[int, ...], d: int) -> list[Tensor]:
+    """An index tensor as integer tensors, one per dimension it takes: a mask becomes the places where it holds."""
+    if p.dtype in (_dtype.bool, _dtype.uint8):
+        for k, n in enumerate(p._a.shape):
+            if n != shape[d + k]:
+                raise IndexError(
+                    f"The shape of the mask {list(p._a.shape)} at index {k} does not match the shape of the indexed "
+                    "tensor "
+                    f"{list(shape)} at index {d + k}"
+                )
+        return list(nonzero(p, as_tuple=True))
+    if p.dtype not in (_dtype.int64, _dtype.int32):
+        raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
+    return [p]
+
+
+def _arrays(tensors: tuple, dims: tuple[int, ...], ndim: int) -> tuple[Any, ...]:
+    """The index tuple of an array: `tensors` at `dims`, everything elsewhere."""
+    full: list[Any] = [slice(None)] * ndim
+    for d, t in zip(dims, tensors, strict=True):
+        full[d] = t
+    return tuple(full)
+
+
+def _check_broadcast(tensors: Sequence[Any]) -> None:
+    """IndexError for index tensors (or arrays) whose shapes do not broadcast."""
+    try:
+        np.broadcast_shapes(*[t.shape for t in tensors])
+    except ValueError:
+        shapes = ", ".join(str(list(t.shape)) for t in tensors)
+        raise IndexError(
+            f"shape mismatch: indexing tensors could not be broadcast together with shapes {shapes}"
+        ) from None
+
+
+def _checked(x: Any, tensors: tuple, dims: tuple[int, ...]) -> None:
+    """IndexError for an entry outside its dimension; broadcasting errors in PyTorch's words."""
+    _check_shapes(x.shape, tensors, dims)
+    for d, t in zip(dims, tensors, strict=True):
+        n = x.shape[d]
+        if t.size and isinstance(t, np.ndarray) and not (-n <= t.min() and t.max() < n):
+            bad = t[(t < -n) | (t >= n)].flat[0]
+            raise IndexError(f"index {bad} is out of bounds for dimension {d} with size {n}")
+
+
+def _check_shapes(shape: tuple[int, ...], tensors: Sequence[Any], dims: tuple[int, ...]) -> None:
+    """IndexError for index tensors (or arrays) that do not broadcast, or that point into a dimension of size 0."""
+    _check_broadcast(tensors)
+    if any(not shape[d] and 0 not in t.shape for d, t in zip(dims, tensors, strict=True)):
+        raise IndexError("index is out of bounds for dimension with size 0")
+
+
+def _indexed_shape(shape: tuple[int, ...], tensors: Sequence[Any], dims: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape of x[tensors at dims]: what the tensors broadcast to, at their place if they are neighbours, else first."""
+    rest = [n for d, n in enumerate(shape) if d not in dims]
+    place = dims[0] if dims and dims[-1] - dims[0] + 1 == len(dims) else 0
+    return (*rest[:place], *np.broadcast_shapes(*[t.shape for t in tensors]), *rest[place:])
+
+
+@op(promote=(), broadcasts=False, computes=False, name="index")
+def _index(xp: ModuleType, x: Any, *tensors: Any, dims: tuple[int, ...]) -> Any:
+    try:
+        picked = x[_arrays(tensors, dims, x.ndim)]
+    except IndexError:
+        _checked(x, tensors, dims)
+        raise
+    if all(a.flags.c_contiguous for a in (picked, x, *tensors)):
+        return picked
+    # PyTorch orders the result as the rest of x, seen without steps along the indices, and then as these.
+    rest = [s for d, s in enumerate(x.strides) if d not in dims]
+    place = dims[0] if dims[-1] - dims[0] + 1 == len(dims) else 0
+    strides = [*rest[:place], *[0] * (picked.ndim - len(rest)), *rest[place:]]
+    seen = _backend.as_strided(x, picked.shape, strides)
+    return in_order(xp, picked, [seen, *[t.reshape(*t.shape, *[1] * (len(rest) - place)) for t in tensors]])
+
+
+@_index.vjp("x")
+def _(g: Tensor, tensors: list, x_shape: tuple[int, ...], dims: tuple[int, ...]) -> Tensor:
+    return _index_put(g.new_zeros(x_shape), g, *tensors, dims=dims, accumulate=True)
+
+
+def index(x: Tensor, indices: Sequence[Tensor | None]) -> Tensor:
+    """x indexed by one tensor per dimension, None for a dimension left whole."""
+    dims = tuple([d for d, t in enumerate(indices) if t is not None])
+    return _index(x, *[indices[d] for d in dims], dims=dims)
+
+
+@op(promote=(), broadcasts=False, computes=False, repeats=True, name="index_put")
+def _index_put(
+    xp: ModuleType, x: Any, values: Any, *tensors: Any, dims: tuple[int, ...], accumulate: bool, out: Any = None
+) -> Any:
+    _checked(x, tensors, dims)
+    out = x.copy() if out is None else out
+    where = _arrays(tensors, dims, x.ndim)
+    if accumulate:
+        add_at(out, where, values)
+    else:
+        out[where] = values
+    return out
+
+
+@_index_put.vjp("x")
+def _(g: Tensor, tensors: list, values_shape: tuple[int, ...], dims: tuple[int, ...], accumulate: bool) -> Tensor:
+    return g if accumulate else _index_put(g, g.new_zeros(values_shape), *tensors, dims=dims, accumulate=False)
+
+
+@_index_put.vjp("values")
+def _(g: Tensor, tensors: list, values_shape: tuple[int, ...], dims: tuple[int, ...]) -> Tensor:
+    return _index(g, *tensors, dims=dims).sum_to_size(values_shape)
+
+
+def _put_operands(
+    x: Tensor, indices: Sequence[Tensor | None], values: Tensor
+) -> tuple[list[Tensor], tuple[int, ...], Tensor]:
+    full: list[Tensor | None] = []
+    for t in indices:
+        full.extend([None] if t is None else _integers(t, x._a.shape, len(full)))
+    if len(full) > x.ndim:
+        raise IndexError(f"too many indices for tensor of dimension {x.ndim} (got {len(full)})")
+    dims = tuple([d for d, t in enumerate(full) if t is not None])
+    tensors = [full[d] for d in dims]
+    _check_broadcast(tensors)
+    if values.dtype is not x.dtype:
+        raise RuntimeError(
+            f"Index put requires the source and destination dtypes match, got {_dtype.SCALAR_NAMES[x.dtype]} for the "
+            f"destination and {_dtype.SCALAR_NAMES[values.dtype]} for the source."
+        )
+    _check_shapes(x._a.shape, tensors, dims)
+    target = _indexed_shape(x._a.shape, tensors, dims)
+    try:
+        return tensors, dims, _fitted(values, target)
+    except RuntimeError:
+        raise RuntimeError(
+            f"shape mismatch: value tensor of shape {list(values.shape)} cannot be broadcast to indexing result of "
+            f"shape {list(target)}"
+        ) from None
+
+
+def index_put(input: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate: bool = False) -> Tensor:
+    """A copy of `input` with input[indices] set to `values`, or added to with accumulate.
+
+    >>> import tdt
+    >>> tdt.index_put(tdt.zeros(3), (tdt.tensor([0, 0]),), tdt.ones(2), accumulate=True)
+    tensor([2., 0., 0.])
+    """
+    tensors, dims, values = _put_operands(input, indices, values)
+    return _index_put(input, values, *tensors, dims=dims, accumulate=accumulate)
+
+
+def index_put_(input: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate: bool = False) -> Tensor:
+    """`index_put` in place; RuntimeError for values that lie in input's own memory.
+
+    >>> import tdt
+    >>> tdt.zeros(3).index_put_((tdt.tensor([0, 2]),), tdt.tensor(5.0))
+    tensor([5., 0., 5.])
+    """
+    if state.grad and (input.requires_grad or values.requires_grad):
+        check_writable(input)
+        follow(input, values)
+    if len(indices) > input.ndim:
+        raise IndexError(f"too many indices for tensor of dimension {input.ndim} (got {len(indices)})")
+    if values is input or (values._st is input._st and _backend.may_overlap(input._a, values._a)):
+        raise RuntimeError(SHARED)
+    tensors, dims, values = _put_operands(input, indices, values)
+    return _index_put.inplace(input, values, *tensors, dims=dims, accumulate=accumulate)
+
+
+def fill_diagonal_(input: Tensor, fill_value: Any, wrap: bool = False) -> Tensor:
+    """Write a number to the elements whose indices are all equal; wrap: of a tall matrix again below, a row left out.
+
+    >>> import tdt
+    >>> tdt.zeros(2, 2).fill_diagonal_(5)
+    tensor([[5., 0.],
+            [0., 5.]])
+    """
+    if input.ndim < 2:
+        raise RuntimeError("dimensions must larger than 1")
+    if input.ndim > 2 and len(set(input.shape)) != 1:
+        raise RuntimeError(f"all dimensions of input must be of equal length, but got {list(input.shape)}")
+    if input.ndim > 2:
+        place = input.new_tensor(range(input.shape[0]), dtype=_dtype.int64)
+        return index_put_(input, [place] * input.ndim, input.new_full((), fill_value))
+    height, width = input.shape
+    for top in range(0, height if wrap and width else min(height, 1), width + 1):
+        input[top:].diagonal().fill_(fill_value)
+    return input
+
+
+fronts(globals(), [*__all__, "index_put_"])

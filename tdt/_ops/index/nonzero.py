@@ -1,0 +1,79 @@
+"""Indices of elements that are not 0: nonzero, argwhere, nonzero_static."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from tdt._core import dtype as _dtype
+from tdt._core.calls import fronts
+from tdt._core.tensor import Tensor, wrap
+from tdt._ops.elementwise._front import refuse_out, tensor_argument
+from tdt.autograd._op import op
+
+__all__ = ["argwhere", "nonzero", "nonzero_static"]
+
+
+@op(data_dependent=True)
+def _nonzero(xp: ModuleType, x: Any) -> Any:
+    if not x.ndim:
+        return xp.zeros((int(x != 0), 0), "int64")
+    return xp.stack(xp.nonzero(x), 0).T
+
+
+def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False) -> Any:
+    """Where elements are not 0: a row of indices for each, or with as_tuple a tensor of indices per dimension.
+
+    >>> import tdt
+    >>> tdt.nonzero(tdt.tensor([0, 5, 6]))
+    tensor([[1],
+            [2]])
+    """
+    tensor_argument("nonzero", input)
+    if out is not None:
+        tensor_argument("nonzero", out, "out")
+        if as_tuple:
+            raise RuntimeError("nonzero does not support the out kwarg when as_tuple is True")
+        refuse_out(out, _dtype.int64)
+        return _nonzero.into(out, input)
+    found = _nonzero(input if input.ndim or not as_tuple else input.reshape(1))
+    return (
+        tuple(
+            [wrap(column) for column in np.ascontiguousarray(found._a.T)]
+            if isinstance(found._a, np.ndarray)
+            else list(found.t())
+        )
+        if as_tuple
+        else found
+    )
+
+
+def argwhere(input: Tensor) -> Tensor:
+    """Where elements are not 0: a row of indices for each.
+
+    >>> import tdt
+    >>> tdt.argwhere(tdt.tensor([0, 5]))
+    tensor([[1]])
+    """
+    return nonzero(input)
+
+
+def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
+    """The first `size` rows of `nonzero`, and rows of fill_value where there are fewer.
+
+    >>> import tdt
+    >>> tdt.nonzero_static(tdt.tensor([0, 5]), size=2)
+    tensor([[ 1],
+            [-1]])
+    """
+    if size < 0:
+        raise RuntimeError(f"nonzero_static: 'size' must be an non-negative integer, but got {size}")
+    found = nonzero(input)[:size]
+    rows = found.new_full((size, input.ndim), fill_value)
+    rows[: len(found)] = found
+    return rows
+
+
+fronts(globals(), __all__)

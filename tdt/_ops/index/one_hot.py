@@ -1,0 +1,36 @@
+"""`one_hot`."""
+
+from __future__ import annotations
+
+from tdt._core.dtype import int64
+from tdt._core.tensor import Tensor
+from tdt._ops.elementwise._front import tensor_argument
+
+
+def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
+    """A row of `num_classes` for each class number (int64): 1 at that place, else 0; -1 takes the largest plus one.
+
+    RuntimeError for a class below 0 or not below `num_classes`.
+
+    >>> import tdt
+    >>> tdt.nn.functional.one_hot(tdt.tensor([0, 2]))
+    tensor([[1, 0, 0],
+            [0, 0, 1]])
+    """
+    if tensor_argument("one_hot", tensor).dtype is not int64:
+        raise RuntimeError(f"one_hot is only applicable to index tensor of type LongTensor, but got {tensor.dtype}")
+    if not tensor.numel():
+        if num_classes <= 0:
+            raise RuntimeError("Can not infer total number of classes from empty tensor.")
+        return tensor.new_zeros((*tensor.shape, num_classes))
+    if int(tensor.min()) < 0:
+        raise RuntimeError(f"Class values must be non-negative, but one is {int(tensor.min())}")
+    last = int(tensor.max())
+    if num_classes == -1:
+        num_classes = last + 1
+    elif last >= num_classes:
+        raise RuntimeError(f"Class values must be smaller than num_classes ({num_classes}), but one is {last}")
+    return tensor.new_zeros((*tensor.shape, num_classes)).scatter_(-1, tensor.unsqueeze(-1), 1)
+
+
+__all__: list[str] = []

@@ -1,0 +1,412 @@
+"""Whole entries along a dimension, and elements by mask or by place: index_select, index_add, masked_select, take, …"""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from tdt._backend.scatter import add_at
+from tdt._core import dtype as _dtype
+from tdt._core.broadcasting import check_broadcast
+from tdt._core.calls import fronts
+from tdt._core.dtype import REAL_NUMBERS, SCALAR_NAMES, check_category
+from tdt._core.tensor import Tensor
+from tdt._core.writing import check_memory, refuse_shared
+from tdt._ops._common import wrap_dim
+from tdt._ops.elementwise._front import refuse_out, tensor_argument
+from tdt._ops.elementwise.arithmetic import wrapped
+from tdt._ops.elementwise.select import fitting
+from tdt._ops.index.scatter import at_least_1d, gather, in_range, scatter_reduce
+from tdt._ops.shape.memory import in_format, preserve_format
+from tdt.autograd._dispatch import converted
+from tdt.autograd._op import finish, op
+
+__all__ = [
+    "index_add", "index_copy", "index_fill", "index_reduce", "index_select", "masked_scatter", "masked_select", "put", "take",
+    "take_along_dim",
+]  # fmt: skip
+
+
+def _vector_index(name: str, index: Tensor) -> None:
+    if index.ndim > 1:
+        raise IndexError(f"{name}(): Index is supposed to be a vector")
+    if index.dtype not in (_dtype.int64, _dtype.int32):
+        raise RuntimeError(f"{name}(): Expected dtype int32 or int64 for index")
+
+
+def _along(index: Any, dim: int) -> tuple[Any, ...]:
+    return (*(slice(None),) * dim, index)
+
+
+def _check_range(index: Any, n: int) -> None:
+    """IndexError for a position outside of [0, n); on a GPU it is not looked for, since that would wait for it."""
+    if index.size and isinstance(index, np.ndarray) and not (index.min() >= 0 and index.max() < n):
+        found = f"[{int(index.min())}, {int(index.max())}]"
+        raise IndexError(f"index out of range in self: indices lie in {found}, but the dimension has size {n}")
+
+
+@op(promote=(), broadcasts=False, computes=False)
+def _index_select(xp: ModuleType, x: Any, index: Any, *, dim: int) -> Any:
+    n = x.shape[dim] if x.ndim else 1
+    _check_range(index, n)
+    index = index.reshape(-1)
+    return (
+        x.reshape(1)[index].reshape(())
+        if not x.ndim and index.size == 1
+        else x.reshape(1)[index]
+        if not x.ndim
+        else x.take(index, dim)
+    )
+
+
+_index_select.vjp("x")(lambda g, index, x_shape, dim: _index_add(g.new_zeros(x_shape), index, g, dim=dim, alpha=1))
+
+
+def index_select(input: Tensor, dim: int, index: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The entries `index` (a vector) along `dim`; a copy.
+
+    >>> import tdt
+    >>> tdt.index_select(tdt.tensor([5, 6, 7]), 0, tdt.tensor([2, 0]))
+    tensor([7, 5])
+    """
+    _vector_index("index_select", index)
+    refuse_out(out, input)
+    if out is not None:
+        check_memory(out)  # before it is resized
+    return finish(_index_select, out, input, index, dim=wrap_dim(dim, input.ndim))
+
+
+@op(promote=(), broadcasts=False)
+def _index_add(xp: ModuleType, x: Any, index: Any, src: Any, *, dim: int, alpha: Any = 1) -> Any:
+    out = x.copy()
+    target, index = at_least_1d(out), index.reshape(-1)
+    _check_range(index, target.shape[dim])
+    add_at(
+        target,
+        _along(index, dim),
+        (src if alpha == 1 else src * wrapped(alpha, src)).reshape(
+            *target.shape[:dim], len(index), *target.shape[dim + 1 :]
+        ),
+    )
+    return out
+
+
+_index_add.vjp("x")(lambda g: g)
+
+
+@_index_add.vjp("src")
+def _(g: Tensor, index: Tensor, src_shape: tuple[int, ...], dim: int, alpha: Any) -> Tensor:
+    picked = _index_select(g, index, dim=dim).reshape(src_shape)
+    return picked if alpha == 1 else picked * alpha.conjugate()
+
+
+def _index_source(name: str, x: Tensor, dim: int, index: Tensor, source: Tensor) -> int:
+    d = wrap_dim(dim, x.ndim)
+    _vector_index(name, index)
+    if source.dtype is not x.dtype:
+        raise RuntimeError(
+            f"{name}(): self ({SCALAR_NAMES[x.dtype]}) and source ({SCALAR_NAMES[source.dtype]}) must have the same "
+            "scalar type"
+        )
+    rest = [n for k, n in enumerate(x.shape) if k != d]
+    if index.numel() != (source.shape[d] if source.ndim else 1) or (
+        source.ndim and [n for k, n in enumerate(source.shape) if k != d] != rest
+    ):
+        raise (IndexError if name == "index_copy" else RuntimeError)(
+            f"{name}(): Number of indices ({index.numel()}) should be equal to source.size(dim) in "
+            f"{list(source.shape)}, and the "
+            f"other sizes to those of self, {list(x.shape)}"
+        )
+    return d
+
+
+def index_add(
+    input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Any = 1, out: Tensor | None = None
+) -> Tensor:
+    """A copy of `input` with alpha · source added to the entries `index` along `dim`.
+
+    >>> import tdt
+    >>> tdt.index_add(tdt.zeros(2), 0, tdt.tensor([1, 1]), tdt.ones(2))
+    tensor([0., 2.])
+    """
+    refuse_out(out, input)
+    return finish(
+        _index_add, out, input, index, source, dim=_index_source("index_add", input, dim, index, source), alpha=alpha
+    )
+
+
+@op(promote=(), broadcasts=False, computes=False)
+def _index_copy(xp: ModuleType, x: Any, index: Any, src: Any, *, dim: int) -> Any:
+    out = x.copy()
+    target, index = at_least_1d(out), index.reshape(-1)
+    in_range(index, target.shape[dim], dim)
+    target[_along(index, dim)] = src.reshape(*target.shape[:dim], len(index), *target.shape[dim + 1 :])
+    return out
+
+
+_index_copy.vjp("x")(lambda g, index, dim: _index_fill(g, index, 0, dim=dim))
+_index_copy.vjp("src")(lambda g, index, src_shape, dim: _index_select(g, index, dim=dim).reshape(src_shape))
+
+
+def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """A copy of `input` with the entries `index` along `dim` replaced by those of source.
+
+    >>> import tdt
+    >>> tdt.index_copy(tdt.zeros(2), 0, tdt.tensor([1]), tdt.ones(1))
+    tensor([0., 1.])
+    """
+    refuse_out(out, input)
+    return finish(_index_copy, out, input, index, source, dim=_index_source("index_copy", input, dim, index, source))
+
+
+def index_reduce(
+    input: Tensor,
+    dim: int,
+    index: Tensor,
+    source: Tensor,
+    reduce: str,
+    *,
+    include_self: bool = True,
+    out: Tensor | None = None,
+) -> Tensor:
+    """A copy of `input` with the "prod", "mean", "amax" or "amin" of source's entries that `index` sends to one place.
+
+    Along `dim`; input's own entry counts too, unless include_self is False.
+
+    >>> import tdt
+    >>> tdt.index_reduce(tdt.ones(2), 0, tdt.tensor([1, 1]), tdt.tensor([3.0, 4.0]), "amax")
+    tensor([1., 4.])
+    """
+    if reduce not in ("prod", "mean", "amax", "amin"):
+        raise RuntimeError(f"index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got {reduce}.")
+    check_category("index_reduce", REAL_NUMBERS, input.dtype)
+    d = _index_source("index_reduce", input, dim, index, source)
+    spread = index.reshape([-1 if k == d else 1 for k in range(max(source.ndim, 1))]).expand(source._a.shape or (1,))
+    return scatter_reduce(input, d, spread.reshape(source._a.shape), source, reduce, include_self=include_self, out=out)
+
+
+@op(promote=(), broadcasts=False, computes=False)
+def _index_fill(xp: ModuleType, x: Any, index: Any, value: Any, *, dim: int) -> Any:
+    out = in_format(xp, x, preserve_format)
+    target, index = at_least_1d(out), index.reshape(-1)
+    n = target.shape[dim]
+    if index.size and isinstance(index, np.ndarray) and not (-n <= index.min() and index.max() < n):
+        raise IndexError(
+            f"index {index[(index < -n) | (index >= n)][0]} is out of bounds for dimension {dim} with size {n}"
+        )
+    target[_along(index, dim)] = fitting(xp, value, x.dtype)
+    return out
+
+
+_index_fill.vjp("x")(lambda g, index, dim: _index_fill(g, index, 0, dim=dim))
+
+
+@_index_fill.vjp("value")
+def _(g: Tensor, index: Tensor, value_dtype: Any, dim: int) -> Tensor:
+    return converted(_index_select(g, index.unique(), dim=dim).sum(), _dtype.of(value_dtype))
+
+
+def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
+    """A copy of `input` with the entries `index` along `dim` set to `value`.
+
+    >>> import tdt
+    >>> tdt.index_fill(tdt.zeros(2), 0, tdt.tensor([1]), 7)
+    tensor([0., 7.])
+    """
+    _vector_index("index_fill_", index)
+    if isinstance(value, Tensor) and value.ndim:
+        raise RuntimeError(
+            f"index_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s)."
+        )
+    return _index_fill(input, index, value, dim=wrap_dim(dim, input.ndim))
+
+
+@op(promote=(), broadcasts=False, computes=False, data_dependent=True)
+def _masked_select(xp: ModuleType, x: Any, mask: Any) -> Any:
+    x, mask = xp.broadcast_arrays(x, mask)
+    return x[mask].reshape(-1)
+
+
+@_masked_select.vjp("x")
+def _(g: Tensor, mask: Tensor, x: Tensor) -> Tensor:  # x: as in PyTorch, a write to it before backward is refused
+    shape = np.broadcast_shapes(x._a.shape, mask._a.shape)
+    return g.new_zeros(shape).masked_scatter(mask, g).sum_to_size(x._a.shape)
+
+
+def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The elements where the bool `mask` (broadcast) holds, as a vector.
+
+    >>> import tdt
+    >>> tdt.masked_select(tdt.tensor([1, 2, 3]), tdt.tensor([True, False, True]))
+    tensor([1, 3])
+    """
+    tensor_argument("masked_select", mask, "mask", 2)
+    if mask.dtype not in (_dtype.bool, _dtype.uint8):
+        raise RuntimeError("masked_select: expected BoolTensor for mask")
+    refuse_out(out, input)
+    refuse_shared(out, input, mask)
+    return finish(_masked_select, out, input, mask if mask.dtype is _dtype.bool else mask.to(_dtype.bool))
+
+
+@op(promote=(), broadcasts=False, computes=False)
+def _masked_scatter(xp: ModuleType, x: Any, mask: Any, source: Any) -> Any:
+    shape = check_broadcast(mask.shape, x.shape)
+    out, mask = xp.array(xp.broadcast_to(x, shape), order="C"), xp.broadcast_to(mask, shape)
+    count = int(mask.sum())
+    if count > source.size:
+        raise RuntimeError(
+            f"masked_scatter: expected self and source to have same dtypes and source at least {count} elements, "
+            f"got {source.size}"
+        )
+    out[mask] = source.reshape(-1)[:count]
+    return out
+
+
+_masked_scatter.vjp("x")(lambda g, mask, x_shape: g.masked_fill(mask, 0).sum_to_size(x_shape))
+
+
+@_masked_scatter.vjp("source")
+def _(g: Tensor, mask: Tensor, source_shape: tuple[int, ...]) -> Tensor:
+    taken = _masked_select(g, mask)
+    rest = int(np.prod(source_shape, dtype=np.int64)) - taken.numel()
+    from tdt._ops.shape.join import cat
+
+    return (cat([taken, taken.new_zeros(rest)]) if rest else taken).reshape(source_shape)
+
+
+def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
+    """A copy of `input` whose elements where `mask` holds are replaced, in order, by the first ones of source.
+
+    >>> import tdt
+    >>> tdt.masked_scatter(tdt.zeros(3), tdt.tensor([True, False, True]), tdt.tensor([1.0, 2.0]))
+    tensor([1., 0., 2.])
+    """
+    if mask.dtype is not _dtype.bool:
+        raise RuntimeError(
+            f"masked_scatter_ only supports boolean masks, but got mask with dtype {SCALAR_NAMES[mask.dtype]}"
+        )
+    if input.dtype is not source.dtype:
+        raise RuntimeError(
+            f"masked_scatter: expected self and source to have same dtypes but got {SCALAR_NAMES[input.dtype]} and "
+            f"{SCALAR_NAMES[source.dtype]}"
+        )
+    return _masked_scatter(input, mask, source)
+
+
+@op(promote=(), broadcasts=False, computes=False)
+def _take(xp: ModuleType, x: Any, index: Any) -> Any:
+    n = x.size
+    if index.size and not n:
+        raise IndexError("take(): tried to take from an empty tensor")
+    if index.size and isinstance(index, np.ndarray) and not (-n <= index.min() and index.max() < n):
+        raise IndexError(
+            f"out of range: tried to access index {index[(index < -n) | (index >= n)].flat[0]} on a tensor of {n} "
+            "elements."
+        )
+    return x.reshape(-1)[index]
+
+
+@_take.vjp("x")
+def _(g: Tensor, index: Tensor, x_shape: tuple[int, ...]) -> Tensor:
+    return g.new_zeros(x_shape).put(index, g, accumulate=True)
+
+
+def take(input: Tensor, index: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The elements at `index` of the flattened tensor, in index's shape.
+
+    >>> import tdt
+    >>> tdt.take(tdt.tensor([[1, 2], [3, 4]]), tdt.tensor([0, 3]))
+    tensor([1, 4])
+    """
+    tensor_argument("take", index, "index", 2)
+    if index.dtype is not _dtype.int64:
+        raise RuntimeError(f"take(): Expected a long tensor for index, but got {SCALAR_NAMES[index.dtype]}")
+    refuse_out(out, input)
+    refuse_shared(out, input, index)
+    return finish(_take, out, input, index)
+
+
+@op(promote=(), broadcasts=False, computes=False)
+def _put(xp: ModuleType, x: Any, index: Any, source: Any, *, accumulate: bool = False) -> Any:
+    n = x.size
+    if index.size and isinstance(index, np.ndarray) and not (-n <= index.min() and index.max() < n):
+        raise IndexError(
+            f"out of range: tried to access index {index[(index < -n) | (index >= n)].flat[0]} on a tensor of {n} "
+            "elements."
+        )
+    flat = x.reshape(-1).copy()
+    if accumulate:
+        add_at(flat, index.reshape(-1), source.reshape(-1))
+    else:
+        flat[index.reshape(-1)] = source.reshape(-1)
+    return flat.reshape(x.shape)
+
+
+_put.vjp("x")(lambda g, index, accumulate: g if accumulate else _put(g, index, g.new_zeros(index.shape)))
+_put.vjp("source")(lambda g, index, source_shape: _take(g, index).reshape(source_shape))
+
+
+def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
+    """A copy of `input` with elements of the flattened tensor at `index` set to source, or added to.
+
+    >>> import tdt
+    >>> tdt.put(tdt.zeros(3), tdt.tensor([1]), tdt.tensor([9.0]))
+    tensor([0., 9., 0.])
+    """
+    if index.dtype is not _dtype.int64:
+        raise RuntimeError(f"put_(): Expected a long tensor for index, but got {SCALAR_NAMES[index.dtype]}")
+    if input.dtype is not source.dtype:
+        raise RuntimeError(
+            "put_(): self and source expected to have the same dtype, but got self.dtype = "
+            f"{SCALAR_NAMES[input.dtype]} and source.dtype = {SCALAR_NAMES[source.dtype]}"
+        )
+    if index.numel() != source.numel():
+        raise RuntimeError(
+            "put_(): Expected source and index to have the same number of elements, but got source.numel() = "
+            f"{source.numel()}, index.numel() = {index.numel()}"
+        )
+    return _put(input, index, source, accumulate=bool(accumulate))
+
+
+def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None, *, out: Tensor | None = None) -> Tensor:
+    """gather with input and indices broadcast against each other but along `dim`; without dim, take from the flattened tensor.
+
+    >>> import tdt
+    >>> x = tdt.tensor([[3, 1, 2]])
+    >>> tdt.take_along_dim(x, x.argsort(), 1)
+    tensor([[1, 2, 3]])
+    """
+    if indices.dtype is not _dtype.int64:
+        raise RuntimeError(
+            f"torch.take_along_dim(): dtype of indices should be Long but got {SCALAR_NAMES[indices.dtype]}"
+        )
+    n = input.numel() if dim is None else input.shape[wrap_dim(dim, input.ndim)] if input.ndim else 1
+    if (indices._a < 0).any():
+        indices = indices + n * (indices < 0)
+    if dim is None:
+        return gather(input.reshape(-1), 0, indices.reshape(-1), out=out)
+    if input.ndim != indices.ndim:
+        raise RuntimeError(
+            "torch.take_along_dim(): input and indices should have the same number of dimensions, but got "
+            f"{input.ndim} dimensions "
+            f"for input, and {indices.ndim} dimensions for indices"
+        )
+    d = wrap_dim(dim, input.ndim)
+    from tdt._ops.shape.views import broadcast_shapes
+
+    shared = list(
+        broadcast_shapes(
+            [1 if k == d else n for k, n in enumerate(input.shape)],
+            [1 if k == d else n for k, n in enumerate(indices.shape)],
+        )
+    )
+
+    def expanded(x: Tensor) -> Tensor:
+        return x.expand([x.shape[k] if k == d else n for k, n in enumerate(shared)])
+
+    return gather(expanded(input), d, expanded(indices), out=out)
+
+
+fronts(globals(), __all__)

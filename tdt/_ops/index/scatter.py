@@ -1,0 +1,344 @@
+"""Picking and placing along a dimension by a tensor of indices: gather, scatter, scatter_add, scatter_reduce."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from tdt import _backend
+from tdt._backend.scatter import accumulate, add_at, combine_at
+from tdt._core import dtype as _dtype
+from tdt._core.calls import fronts
+from tdt._core.dtype import ALL, NUMBERS, REAL, check_category
+from tdt._core.tensor import Tensor, wrap
+from tdt._core.writing import refuse_shared
+from tdt._ops._common import wrap_dim
+from tdt._ops.elementwise._front import refuse_out
+from tdt._ops.elementwise.select import fitting
+from tdt.autograd._op import finish, op
+
+__all__ = ["gather", "scatter", "scatter_add", "scatter_reduce"]
+
+
+def _grid(xp: ModuleType, index: Any, dim: int) -> tuple[Any, ...]:
+    """The full index of the elements that `index` names along `dim`, all other dimensions counted up."""
+    last = index.ndim - 1
+    where = [xp.arange(n).reshape((n,) + (1,) * (last - d)) for d, n in enumerate(index.shape)]
+    where[dim] = index
+    return tuple(where)
+
+
+def in_range(index: Any, n: int, dim: int) -> None:
+    if index.size and isinstance(index, np.ndarray) and not (index.min() >= 0 and index.max() < n):
+        bad = index[(index < 0) | (index >= n)].flat[0]
+        raise RuntimeError(f"index {bad} is out of bounds for dimension {dim} with size {n}")
+
+
+@op(promote=(), broadcasts=False, computes=False, packed=True)
+def _gather(xp: ModuleType, x: Any, index: Any, *, dim: int) -> Any:
+    if not x.ndim or not index.ndim:
+        in_range(index, x.shape[0] if x.ndim else 1, dim)
+        return x.reshape(-1)[index]
+    in_range(index, x.shape[dim], dim)
+    return x[_grid(xp, index, dim)] if index.size else xp.zeros(index.shape, x.dtype)
+
+
+@_gather.vjp("x")
+def _(g: Tensor, index: Tensor, x_shape: tuple[int, ...], dim: int) -> Tensor:
+    return _scatter_add(g.new_zeros(x_shape), index, g, dim=dim)
+
+
+@op(promote=(), broadcasts=False, computes=False)
+def _scatter_add(xp: ModuleType, x: Any, index: Any, src: Any, *, dim: int, out: Any = None) -> Any:
+    out = x.copy() if out is None else out
+    target, index, src = at_least_1d(out), at_least_1d(index), at_least_1d(src)
+    in_range(index, target.shape[dim], dim)
+    if index.size:
+        add_at(target, _grid(xp, index, dim), src[tuple([slice(n) for n in index.shape])])
+    return out
+
+
+def at_least_1d(a: Any) -> Any:
+    return a if a.ndim else a.reshape(1)
+
+
+_scatter_add.vjp("x")(lambda g: g)
+_scatter_add.vjp("src")(lambda g, index, src_shape, dim: _padded(_gather(g, index, dim=dim), src_shape))
+
+
+def _padded(g: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """g in the low corner of zeros of a shape: only that part of a source was used."""
+    if g._a.shape == shape:
+        return g
+    if g.numel() == g.new_zeros(shape).numel():
+        return g.reshape(shape)
+    from tdt._ops.shape.views import _slice_backward
+
+    return _slice_backward(g, shape=shape, spec=tuple([(0, n, None) for n in g._a.shape]))
+
+
+@op(promote=(), broadcasts=False, computes=False)
+def _scatter(xp: ModuleType, x: Any, index: Any, src: Any, *, dim: int, out: Any = None) -> Any:
+    out = x.copy() if out is None else out
+    target, index = at_least_1d(out), at_least_1d(index)
+    in_range(index, target.shape[dim], dim)
+    if index.size:
+        if getattr(src, "ndim", 0) and src.shape != index.shape:
+            src = src[tuple([slice(n) for n in index.shape])]
+        target[_grid(xp, index, dim)] = src if hasattr(src, "dtype") else fitting(xp, src, x.dtype)
+    return out
+
+
+_scatter.vjp("x")(lambda g, index, dim: _scatter(g, index, 0, dim=dim))
+_scatter.vjp("src")(lambda g, index, src_shape, dim: _padded(_gather(g, index, dim=dim), src_shape))
+
+
+def _index_checked(name: str, x: Tensor, dim: int, index: Tensor, src: Tensor | None = None) -> int:
+    """`dim` from the front, after PyTorch's checks of index and source against x."""
+    d = wrap_dim(dim, x.ndim)
+    if index.numel() and index.dtype not in (_dtype.int64, _dtype.int32):
+        raise RuntimeError(f"{name}(): Expected dtype int64 for index")
+    if src is not None and src.dtype is not x.dtype:
+        raise RuntimeError(f"{name}(): Expected self.dtype to be equal to src.dtype")
+    if not index.numel():
+        return d
+    if max(index.ndim, 1) != max(x.ndim, 1):
+        raise RuntimeError("Index tensor must have the same number of dimensions as self tensor" if src is not None else
+                           "Index tensor must have the same number of dimensions as input tensor")  # fmt: skip
+    if src is not None and max(src.ndim, 1) != max(index.ndim, 1):
+        raise RuntimeError("Index tensor must have the same number of dimensions as src tensor")
+    for k, n in enumerate(index._a.shape):
+        small = x._a.shape[k] if x.ndim and k != d else n
+        if n > small or (src is not None and src.ndim and n > src._a.shape[k]):
+            also = f" and to be no larger than src {list(src._a.shape)}" if src is not None else ""
+            who = "self" if src is not None or name != "gather" else "input"
+            if name == "gather":
+                raise RuntimeError(
+                    f"Size does not match at dimension {k} expected index {list(index.shape)} to be no larger than "
+                    f"self {list(x.shape)} apart from dimension {d}"
+                )
+            raise RuntimeError(
+                f"Expected index {list(index.shape)} to be no larger than {who} {list(x.shape)} apart from "
+                f"dimension {d}{also}"
+            )
+    return d
+
+
+def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False, out: Tensor | None = None) -> Tensor:
+    """out[i][j] = input[index[i][j]][j] for dim 0, and so on: index has out's shape.
+
+    >>> import tdt
+    >>> tdt.gather(tdt.tensor([[1, 2], [3, 4]]), 1, tdt.tensor([[1], [0]]))
+    tensor([[2],
+            [3]])
+    """
+    refuse_out(out, input)
+    refuse_shared(out, input, index)
+    return finish(_gather, out, input, index, dim=_index_checked("gather", input, dim, index))
+
+
+REDUCE = {"add": "sum", "multiply": "prod"}
+
+
+def scatter(
+    input: Tensor,
+    dim: int,
+    index: Tensor,
+    src: Any = None,
+    *,
+    value: Any = None,
+    reduce: str | None = None,
+    out: Any = None,
+) -> Tensor:
+    """A copy of `input` with out[index[i][j]][j] = src[i][j] for dim 0, and so on. src may be a number.
+
+    >>> import tdt
+    >>> tdt.scatter(tdt.zeros(3), 0, tdt.tensor([2]), 5.0)
+    tensor([0., 0., 5.])
+    """
+    return _scatter_by(finish, input, dim, index, value if src is None else src, reduce, out)
+
+
+def scatter_(
+    input: Tensor, dim: int, index: Tensor, src: Any = None, *, value: Any = None, reduce: str | None = None
+) -> Tensor:
+    """`scatter` in place.
+
+    >>> import tdt
+    >>> tdt.zeros(3).scatter_(0, tdt.tensor([2, 0]), tdt.tensor([5.0, 6.0]))
+    tensor([6., 0., 5.])
+    """
+    return _scatter_by(_in_place, input, dim, index, value if src is None else src, reduce, None)
+
+
+def _in_place(record: Any, out: Any, *operands: Any, **statics: Any) -> Tensor:
+    return record.inplace(*operands, **statics)
+
+
+def _scatter_by(run: Any, x: Tensor, dim: int, index: Tensor, src: Any, reduce: str | None, out: Any) -> Tensor:
+    refuse_out(out, x)
+    d = _index_checked("scatter", x, dim, index, src if isinstance(src, Tensor) else None)
+    if reduce is None:
+        return run(_scatter, out, x, index, src, dim=d)
+    if reduce not in REDUCE:
+        raise RuntimeError("reduce argument must be either add or multiply.")
+    if not isinstance(src, Tensor):
+        src = x.new_full(index.shape, src)
+    return run(_scatter_reduce, out, x, index, src, dim=d, reduce=REDUCE[reduce], include_self=True)
+
+
+def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """A copy of `input` with src[i][j] added at out[index[i][j]][j] for dim 0, and so on.
+
+    >>> import tdt
+    >>> tdt.scatter_add(tdt.zeros(2), 0, tdt.tensor([1, 1]), tdt.ones(2))
+    tensor([0., 2.])
+    """
+    refuse_out(out, input)
+    return finish(_scatter_add, out, input, index, src, dim=_index_checked("scatter_add", input, dim, index, src))
+
+
+def scatter_add_(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
+    """`scatter_add` in place.
+
+    >>> import tdt
+    >>> tdt.zeros(2).scatter_add_(0, tdt.tensor([1, 1]), tdt.ones(2))
+    tensor([0., 2.])
+    """
+    return _scatter_add.inplace(input, index, src, dim=_index_checked("scatter_add", input, dim, index, src))
+
+
+AT = {"sum": "add", "mean": "add", "prod": "multiply", "amax": "maximum", "amin": "minimum"}
+ALLOWED = {"mean": NUMBERS, "amax": REAL, "amin": REAL}
+START = {"sum": 0, "mean": 0, "prod": 1}
+
+
+def _limit(np_dtype: Any, highest: bool) -> Any:
+    """The largest or smallest value of a dtype."""
+    if np_dtype.kind == "b":
+        return highest
+    if np_dtype.kind == "f":
+        return np.inf if highest else -np.inf
+    return np.iinfo(np_dtype).max if highest else np.iinfo(np_dtype).min
+
+
+@op(promote=(), broadcasts=False)
+def _scatter_reduce(
+    xp: ModuleType, x: Any, index: Any, src: Any, *, dim: int, reduce: str, include_self: bool = True
+) -> Any:
+    out, index, src = at_least_1d(x.copy()), at_least_1d(index), at_least_1d(src)
+    in_range(index, out.shape[dim], dim)
+    if not index.size:
+        return out.reshape(x.shape)
+    where = _grid(xp, index, dim)
+    if not include_self:
+        out[where] = START[reduce] if reduce in START else _limit(x.dtype, reduce == "amin")
+    combine_at(AT[reduce], out, where, src[tuple([slice(n) for n in index.shape])])
+    if reduce == "mean":
+        count = xp.full(out.shape, int(include_self))
+        add_at(count, where, 1)
+        count = xp.maximum(count, 1)
+        out = (out // count if x.dtype.kind in "iu" else out / count).astype(x.dtype)
+    return out.reshape(x.shape)
+
+
+@_scatter_reduce.vjp("x", "src")
+def _(
+    g: Tensor, needs: Any, x: Tensor, index: Tensor, src: Tensor, out: Tensor, dim: int, reduce: str, include_self: bool
+) -> tuple:
+    def masked(value: Tensor) -> Tensor:
+        return value if include_self else _scatter(value, index, 0, dim=dim)
+
+    def back(value: Tensor) -> Tensor:
+        return _padded(_gather(value, index, dim=dim), src._a.shape)
+
+    if reduce == "sum":
+        return masked(g), back(g)
+    if reduce == "mean":
+        ones = g.new_ones(x.shape)
+        count = _scatter_add(masked(ones), index, g.new_ones(src.shape), dim=dim)
+        g = g / count.masked_fill(count == 0, 1)
+        return masked(g), back(g)
+    if reduce == "prod":
+        return _prod_grads(g, masked, back, x, index, src, dim, include_self)
+    hit, hits = (
+        x == out,
+        src == _gather(out, index, dim=dim) if src._a.shape == index._a.shape else _padded_hits(src, out, index, dim),
+    )
+    shares = _scatter_add(masked(hit.to(g.dtype)), index, hits.to(g.dtype), dim=dim)
+    g = g / shares.masked_fill(shares == 0, 1)
+    return masked(hit * g), hits * back(g)
+
+
+def _padded_hits(src: Tensor, out: Tensor, index: Tensor, dim: int) -> Tensor:
+    used = src[tuple([slice(n) for n in index.shape])]
+    return _padded((used == _gather(out, index, dim=dim)).to(src.dtype), src._a.shape) != 0
+
+
+def _prod_grads(
+    g: Tensor, masked: Any, back: Any, x: Tensor, index: Tensor, src: Tensor, dim: int, include_self: bool
+) -> tuple:
+    """Each factor's gradient is the product of the others: the whole divided by it or, where one is 0, from a table."""
+    start, src = (x if include_self else _scatter(x, index, 1, dim=dim)).conj(), src.conj()
+    if (start._a != 0).all() and (src._a != 0).all():
+        whole = g * _scatter_reduce(start, index, src, dim=dim, reduce="prod", include_self=True)
+        return masked(whole / start), back(whole) / src
+    of_start, of_src = _prod_grads_by_table(*map(_at_least_1d, (g, start, index, src)), dim)
+    return masked(of_start.reshape(x.shape)), _padded(of_src, src._a.shape)
+
+
+def _at_least_1d(x: Tensor) -> Tensor:
+    return x if x.ndim else x.reshape(1)
+
+
+def _prod_grads_by_table(g: Tensor, start: Tensor, index: Tensor, src: Tensor, dim: int) -> tuple[Tensor, Tensor]:
+    """What `prod` says for a table with a row of factors for each place of the result, filled up with ones."""
+    from tdt._ops.reduce.reductions import _prod
+    from tdt._ops.shape.join import cat
+
+    last = start.ndim - 1
+    g, start, index, src = (t.movedim(dim, last) for t in (g, start, index, src))
+    rank = _rank(_backend.namespace(index._a), index._a)
+    width = int(rank.max()) + 1 if rank.size else 0
+    places = index * width + wrap(rank)
+    used = src[tuple([slice(n) for n in index.shape])]
+    ones = start.new_ones((*start.shape[:-1], start.shape[-1] * width))
+    table = cat(
+        [start.unsqueeze(-1), _scatter(ones, places, used, dim=last).unflatten(-1, (start.shape[-1], width))], -1
+    )
+    grads = _prod.rules["x"].function(g, table, (last + 1,), False)
+    of_src = _gather(grads[..., 1:].flatten(-2), places, dim=last)
+    return grads[..., 0].movedim(last, dim), of_src.movedim(last, dim)
+
+
+def _rank(xp: ModuleType, index: Any) -> Any:
+    """How many equal entries stand before each, along the last dimension."""
+    order = xp.argsort(index, -1, kind="stable")
+    ordered = xp.take_along_axis(index, order, -1)
+    at = xp.arange(index.shape[-1])
+    new = xp.concatenate([xp.ones_like(ordered[..., :1], bool), ordered[..., 1:] != ordered[..., :-1]], -1)
+    rank = xp.empty_like(order)
+    xp.put_along_axis(rank, order, at - accumulate(xp, xp.maximum, xp.where(new, at, 0), -1), -1)
+    return rank
+
+
+def scatter_reduce(
+    input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True, out: Any = None
+) -> Tensor:
+    """As scatter_add, with "sum", "prod", "mean", "amax" or "amin" of what meets at a place, input's own element included.
+
+    >>> import tdt
+    >>> tdt.scatter_reduce(tdt.zeros(2), 0, tdt.tensor([1, 1]), tdt.tensor([3.0, 4.0]), "amax")
+    tensor([0., 4.])
+    """
+    if reduce not in AT:
+        raise RuntimeError(f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}")
+    check_category(f"scatter_reduce_{reduce}", ALLOWED.get(reduce, ALL), input.dtype)
+    d = _index_checked("scatter", input, dim, index, src)
+    refuse_out(out, input)
+    return finish(_scatter_reduce, out, input, index, src, dim=d, reduce=reduce, include_self=include_self)
+
+
+fronts(globals(), [*__all__, "scatter_", "scatter_add_"])

@@ -1,0 +1,161 @@
+"""Einstein summation, from permute, multiply, sum and matmul."""
+
+from __future__ import annotations
+
+import string
+from typing import Any
+
+from tdt._core.tensor import Tensor
+
+
+def letters_for(args: tuple) -> str:
+    """The equation of operands that are each followed by a list of numbers; a last list is the output's."""
+    names = string.ascii_uppercase + string.ascii_lowercase
+
+    def letters(numbers: Any) -> str:
+        found = []
+        for n in numbers:
+            if n is not ... and not 0 <= n < len(names):
+                raise ValueError(
+                    f"einsum(): subscript in subscript list is not within the valid range [0, 52), got {n}"
+                )
+            found.append("..." if n is ... else names[n])
+        return "".join(found)
+
+    inputs = ",".join([letters(numbers) for numbers in args[1::2]])
+    return f"{inputs}->{letters(args[-1])}" if len(args) % 2 else inputs
+
+
+def contract(equation: str, tensors: list[Tensor]) -> Tensor:
+    """The sum of products that `equation` describes; RuntimeError where letters and dimensions do not fit."""
+    inputs, output = _read(equation, tensors)
+    letters = "".join(inputs)
+    sizes = _sizes(inputs, tensors)
+    result, have = _single(tensors[0], inputs[0])
+    for i, (x, names) in enumerate(zip(tensors[1:], inputs[1:], strict=True), 1):
+        x, names = _single(x, names)
+        needed = set(output).union(*inputs[i + 1 :])
+        result, have = _pair(result, have, x, names, needed, sizes)
+    return _final(result, have, output, sizes if letters else {})
+
+
+def _read(equation: str, tensors: list[Tensor]) -> tuple[list[str], str]:
+    """Letters of each operand and of the output; `...` becomes capital letters of its own."""
+    left, arrow, right = equation.replace(" ", "").partition("->")
+    inputs = left.split(",")
+    if not tensors:
+        raise RuntimeError("einsum(): must provide at least one operand")
+    if len(inputs) != len(tensors):
+        more = "more" if len(inputs) < len(tensors) else "fewer"
+        raise RuntimeError(f"einsum(): {more} operands were provided than specified in the equation")
+    for i, names in enumerate([*inputs, right]):
+        bad = next((c for c in names.replace("...", "") if not c.isalpha()), None)
+        if bad is not None:
+            where = f"for operand {i}" if i < len(inputs) else "for the output"
+            raise RuntimeError(
+                f"einsum(): invalid subscript given at index {names.index(bad)} in the equation string {where}, "
+                "subscripts must be in [a-zA-Z]"
+            )
+    free = [c for c in string.printable if not c.isalpha()]
+    depth = 0
+    for i, (names, x) in enumerate(zip(inputs, tensors, strict=True)):
+        rest = x.ndim - len(names.replace("...", ""))
+        if rest < 0 or (rest and "..." not in names):
+            raise RuntimeError(
+                f"einsum(): the number of subscripts in the equation ({len(names.replace('...', ''))}) "
+                f"{'is more than' if rest < 0 else 'does not match'} the number of dimensions ({x.ndim}) for "
+                f"operand {i}"
+                f"{' and no ellipsis was given' if rest > 0 else ''}"
+            )
+        depth = max(depth, rest)
+        inputs[i] = names.replace("...", "".join(free[k] for k in range(rest - 1, -1, -1)))
+    dots = "".join(free[k] for k in range(depth - 1, -1, -1))
+    if not arrow:
+        joined = "".join(inputs)
+        right = dots + "".join(sorted({c for c in joined if c.isalpha() and joined.count(c) == 1}))
+    else:
+        right = right.replace("...", dots)
+    for k, c in enumerate(right):
+        if right.count(c) > 1:
+            raise RuntimeError(f"einsum(): output subscript {c} appears more than once in the output")
+        if c not in "".join(inputs):
+            raise RuntimeError(
+                f"einsum(): output subscript {c} does not appear in the equation for any input operand (index {k})"
+            )
+    return inputs, right
+
+
+def _sizes(inputs: list[str], tensors: list[Tensor]) -> dict[str, int]:
+    sizes: dict[str, int] = {}
+    for i, (names, x) in enumerate(zip(inputs, tensors, strict=True)):
+        for c, n in zip(names, x.shape, strict=True):
+            if sizes.setdefault(c, n) != n:
+                if 1 not in (sizes[c], n):
+                    raise RuntimeError(
+                        f"einsum(): subscript {c} has size {n} for operand {i} which does not broadcast with "
+                        f"previously seen size {sizes[c]}"
+                    )
+                sizes[c] = max(sizes[c], n) if 0 not in (sizes[c], n) else 0
+    return sizes
+
+
+def _single(x: Tensor, names: str) -> tuple[Tensor, str]:
+    """Diagonals for letters that stand twice."""
+    for c in names:
+        while names.count(c) > 1:
+            a = names.index(c)
+            b = names.index(c, a + 1)
+            if x.shape[a] != x.shape[b]:
+                raise RuntimeError(
+                    f"einsum(): subscript {c} is repeated for one operand but the sizes don't match, {x.shape[a]} "
+                    f"!= {x.shape[b]}"
+                )
+            x = x.diagonal(0, a, b).movedim(-1, a)
+            names = names[:b] + names[b + 1 :]
+    return x, names
+
+
+def _pair(x: Tensor, xs: str, y: Tensor, ys: str, needed: set[str], sizes: dict[str, int]) -> tuple[Tensor, str]:
+    """The product of two operands, summed over the letters that nobody needs any more, as one batched matmul."""
+    x, xs = _drop(x, xs, needed | set(ys))
+    y, ys = _drop(y, ys, needed | set(xs))
+    batch = [c for c in xs if c in ys and c in needed]
+    summed = [c for c in xs if c in ys and c not in needed]
+    for c in summed:  # a size of 1 against n: sum the longer one alone
+        a, b = x.shape[xs.index(c)], y.shape[ys.index(c)]
+        if a != b:
+            x = x.sum(xs.index(c), keepdim=True) if b == 1 else x
+            y = y.sum(ys.index(c), keepdim=True) if a == 1 else y
+    only_x, only_y = [c for c in xs if c not in ys], [c for c in ys if c not in xs]
+    left, right = _ordered(x, xs, [*batch, *only_x, *summed]), _ordered(y, ys, [*batch, *summed, *only_y])
+    b, p, s, q = len(batch), len(only_x), len(summed), len(only_y)
+    if not summed:
+        left = left.reshape((*left.shape, *(1,) * q))
+        right = right.reshape((*right.shape[:b], *(1,) * p, *right.shape[b:]))
+        return left * right, "".join([*batch, *only_x, *only_y])
+    rows, cols = left.shape[b : b + p], right.shape[b + s :]
+    left = left.reshape((*left.shape[:b], _count(rows), _count(left.shape[b + p :])))
+    right = right.reshape((*right.shape[:b], _count(right.shape[b : b + s]), _count(cols)))
+    product = left @ right
+    return product.reshape((*product.shape[:b], *rows, *cols)), "".join([*batch, *only_x, *only_y])
+
+
+def _count(sizes: Any) -> int:
+    total = 1
+    for n in sizes:
+        total *= n
+    return total
+
+
+def _drop(x: Tensor, names: str, needed: set[str]) -> tuple[Tensor, str]:
+    gone = [i for i, c in enumerate(names) if c not in needed]
+    return (x.sum(gone), "".join(c for c in names if c in needed)) if gone else (x, names)
+
+
+def _ordered(x: Tensor, names: str, order: list[str]) -> Tensor:
+    return x.permute([names.index(c) for c in order])
+
+
+def _final(x: Tensor, have: str, output: str, sizes: dict[str, int]) -> Tensor:
+    x, have = _drop(x, have, set(output))
+    return _ordered(x, have, list(output))

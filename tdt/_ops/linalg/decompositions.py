@@ -1,0 +1,293 @@
+"""Decompositions of matrices, in batches: svd, qr, cholesky. Eigenvalues are in eigen.py, LU in lu.py."""
+
+from __future__ import annotations
+
+import math
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from tdt._core.calls import fronts
+from tdt._core.dtype import LAPACK
+from tdt._core.return_types import return_type
+from tdt._core.tensor import Tensor
+from tdt._node_names import shown_as
+from tdt._ops._common import with_out
+from tdt._ops.linalg._matrices import by_columns, check_info, check_matrix, columns, converging, each, lapack, raising
+from tdt._ops.linalg.triangular import _solve_triangular, triangular_right
+from tdt.autograd._op import op
+
+__all__ = ["cholesky", "qr", "svd"]
+
+
+FAILED = "linalg.svd: The algorithm failed to converge because the input matrix contained non-finite values."
+
+
+@op(dtypes=LAPACK, outputs=("U", "S", "Vh"))
+def _svd(xp: ModuleType, x: Any, *, full_matrices: bool = True) -> Any:
+    m, n = x.shape[-2:]
+    if not x.size:
+        k, eye = min(m, n), x.shape[:-2]
+        u = xp.zeros((*eye, m, m if full_matrices else k), x.dtype) + xp.eye(
+            m, m if full_matrices else k, dtype=x.dtype
+        )
+        vh = xp.zeros((*eye, n if full_matrices else k, n), x.dtype) + xp.eye(
+            n if full_matrices else k, n, dtype=x.dtype
+        )
+        return by_columns(u), xp.zeros((*eye, k), x.real.dtype), by_columns(vh)
+    with converging(FAILED):
+        U, S, Vh = xp.linalg.svd(x, full_matrices=full_matrices)
+    return by_columns(U), S, by_columns(Vh)
+
+
+@_svd.vjp("x")
+def _(g: tuple, U: Tensor, S: Tensor, Vh: Tensor, full_matrices: bool) -> Tensor:
+    """Townsend, 2016 (real), and Wan and Zhang, arXiv:1909.02659 (complex), with the thin factors."""
+    gU, gS, gVh = g
+    m, n, k = U.shape[-2], Vh.shape[-1], S.shape[-1]
+    if gU is None and gVh is None:
+        return U[..., :, :k] @ (gS.unsqueeze(-1) * Vh[..., :k, :])
+    U, Vh = U[..., :k], Vh[..., :k, :]
+    if k == 0:
+        return (U * S.unsqueeze(-2)) @ Vh
+    gU = gU if gU is None else gU[..., :k]
+    gVh = gVh if gVh is None else gVh[..., :k, :]
+    V, gV = Vh.mH, None if gVh is None else gVh.mH
+    squares = S.square()
+    gap = squares.unsqueeze(-2) - squares.unsqueeze(-1)
+    gap = gap + gap.new_ones(k).diag_embed()
+    inner = S.diag_embed() * 0 if gS is None else gS.diag_embed()
+    if gU is not None:
+        turn = U.mH @ gU
+        skew = (turn - turn.mH) / gap
+        skew = skew - skew.diagonal(0, -2, -1).diag_embed()
+        inner = inner + skew * S.unsqueeze(-2)
+    if gV is not None:
+        turn = V.mH @ gV
+        skew = (turn - turn.mH) / gap
+        skew = skew - skew.diagonal(0, -2, -1).diag_embed()
+        inner = inner + S.unsqueeze(-1) * skew
+    if U.is_complex() and gU is not None:
+        phase = (U.mH @ gU).diagonal(0, -2, -1)
+        # The vectors of a singular value that is 0 have a free phase each: nothing may depend on it.
+        inner = inner + (phase.imag / S.masked_fill(S == 0, math.inf) * 1j).diag_embed()
+    result = U @ inner @ Vh
+    if gU is not None and m > k:
+        result = result + (gU - U @ (U.mH @ gU)) / S.unsqueeze(-2) @ Vh
+    if gV is not None and n > k:
+        result = result + U @ ((gV - V @ (V.mH @ gV)) / S.unsqueeze(-2)).mH
+    return result
+
+
+def _check_svd(A: Tensor, driver: str | None) -> None:
+    check_matrix("linalg.svd", A)
+    if driver is not None and not A.is_cuda:
+        raise RuntimeError(
+            "torch.linalg.svd: keyword argument `driver=` is only supported on CUDA inputs with cuSOLVER backend."
+        )
+
+
+@with_out
+def svd_full(A: Tensor, full_matrices: bool = True, *, driver: str | None = None) -> Any:
+    """(U, S, Vh) with A = U diag(S) Vh, singular values from large to small; all three in batches.
+
+    Gradients through U and Vh exist where the singular values differ; for complex A the loss must not depend on the
+    phase of the singular vectors. The further vectors that full_matrices adds are not unique and get no gradient. `driver`
+    names one of the GPU's algorithms; on the CPU there is one.
+
+    >>> import tdt
+    >>> tdt.linalg.svd(tdt.tensor([[3.0, 0.0], [0.0, 2.0]])).S
+    tensor([3., 2.])
+    """
+    _check_svd(A, driver)
+    return return_type("linalg_svd", ("U", "S", "Vh"))(*_svd(A, full_matrices=full_matrices))
+
+
+@op(dtypes=LAPACK)
+def _svdvals(xp: ModuleType, x: Any) -> Any:
+    if not x.size:
+        return xp.zeros((*x.shape[:-2], min(x.shape[-2:])), x.real.dtype)
+    with converging(FAILED):
+        return xp.linalg.svd(x, compute_uv=False)
+
+
+@_svdvals.vjp("x")
+def _(g: Tensor, x: Tensor) -> Tensor:
+    U, _, Vh = _svd(x, full_matrices=False)
+    return U @ (g.unsqueeze(-1) * Vh)
+
+
+@with_out
+def svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:
+    """The singular values, from large to small, without the vectors: of any gradient, too.
+
+    >>> import tdt
+    >>> tdt.linalg.svdvals(tdt.tensor([[3.0, 0.0], [0.0, 2.0]]))
+    tensor([3., 2.])
+    """
+    _check_svd(A, driver)
+    return _svdvals(A)
+
+
+@with_out
+def svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> Any:
+    """(U, S, V) with input = U diag(S) V^H; linalg.svd is the newer form, which returns V^H.
+
+    >>> import tdt
+    >>> tdt.svd(tdt.tensor([[3.0, 0.0], [0.0, 2.0]])).S
+    tensor([3., 2.])
+    """
+    check_matrix("svd", input)
+    U, S, Vh = _svd(input, full_matrices=not some)
+    if not compute_uv:
+        m, n = input.shape[-2:]
+        U, Vh = input.new_zeros((*input.shape[:-2], m, m)), input.new_zeros((*input.shape[:-2], n, n))
+    return return_type("svd", ("U", "S", "V"))(U, S, Vh.mH)
+
+
+@op(dtypes=LAPACK, outputs=("Q", "R"))
+def _qr(xp: ModuleType, x: Any, *, mode: str = "reduced") -> Any:
+    if mode == "r":
+        return xp.empty(0, x.dtype), xp.linalg.qr(x, "r")
+    Q, R = xp.linalg.qr(x, mode)
+    return by_columns(Q), by_columns(R)
+
+
+@_qr.vjp("x")
+def _(g: tuple, Q: Tensor, R: Tensor, mode: str) -> Tensor:
+    """Roberts and Roberts, arXiv:2009.10071."""
+    if mode == "r":
+        raise RuntimeError(
+            "The derivative of linalg.qr depends on Q, which is not computed when mode='r'. Please use "
+            "linalg.qr(A, mode='reduced') if you are going to differentiate through linalg.qr."
+        )
+    gQ, gR = g
+    m, n = Q.shape[-2], R.shape[-1]
+    if mode == "complete" and m > n:
+        raise RuntimeError("The QR decomposition is not differentiable when mode='complete' and nrows > ncols.")
+    k = min(m, n)
+    main, rest = R[..., :k], R[..., k:]
+    gQ = Q.new_zeros(Q.shape) if gQ is None else gQ
+    gR = R.new_zeros(R.shape) if gR is None else gR
+    if n > k:  # wide: the further columns are Q^H A, so their gradient joins that of Q
+        gQ = gQ + (Q @ rest) @ gR[..., k:].mH
+    inner = main @ gR[..., :k].mH - gQ.mH @ Q
+    lower = inner.tril()
+    strict = inner.tril(-1)
+    symmetric = strict + strict.mH + (lower - strict).real.to(inner.dtype)
+    left = triangular_right(gQ + Q @ symmetric, main.mH, upper=False)
+    from tdt._ops.shape.join import cat
+
+    return cat([left, Q @ gR[..., k:]], -1) if n > k else left
+
+
+@with_out
+def qr_mode(A: Tensor, mode: str = "reduced") -> Any:
+    """(Q, R) with A = Q R, Q with orthonormal columns and R upper triangular; mode "reduced", "complete" or "r".
+
+    >>> import tdt
+    >>> tdt.linalg.qr(tdt.eye(2)).R.abs()
+    tensor([[1., 0.],
+            [0., 1.]])
+    """
+    check_matrix("linalg.qr", A)
+    if mode not in ("reduced", "complete", "r"):
+        raise RuntimeError(
+            f"qr received unrecognized mode '{mode}' but expected one of 'reduced' (default), 'r', or 'complete'"
+        )
+    return return_type("linalg_qr", ("Q", "R"))(*_qr(A, mode=mode))
+
+
+@with_out
+def qr(input: Tensor, some: bool = True) -> Any:
+    """(Q, R) with input = Q R; linalg.qr is the newer form.
+
+    >>> import tdt
+    >>> tdt.qr(tdt.eye(2)).R.abs()
+    tensor([[1., 0.],
+            [0., 1.]])
+    """
+    check_matrix("qr", input)
+    return return_type("qr", ("Q", "R"))(*_qr(input, mode="reduced" if some else "complete"))
+
+
+@op(dtypes=LAPACK, outputs=("L", "info"))
+def _cholesky(xp: ModuleType, x: Any) -> Any:
+    try:
+        with raising(xp):
+            return xp.linalg.cholesky(x), xp.zeros(x.shape[:-2], np.int32)
+    except np.linalg.LinAlgError:  # some of the batch have no factor: say which
+        factor = lapack("potrf", x.dtype.char)
+        return each(lambda a: factor(a, lower=1, clean=1), (columns(x.shape, x.dtype), _codes(x)), x)
+
+
+def _codes(x: Any) -> np.ndarray:
+    return np.zeros(x.shape[:-2], np.int32)
+
+
+@_cholesky.vjp("x")
+def _(g: tuple, L: Tensor) -> Tensor:
+    """Murray, arXiv:1602.07527."""
+    phi = (L.mH @ g[0]).tril()
+    half = phi - phi.diagonal(0, -2, -1).diag_embed() / 2
+    symmetric = (half + half.mH) / 2
+    return triangular_right(_solve_triangular(L.mH, symmetric, upper=True), L, upper=False)
+
+
+NOT_POSITIVE = (
+    "The factorization could not be completed because the input is not positive-definite (the leading minor of order {} "
+    "is not positive-definite)."
+)
+
+
+@with_out
+@shown_as("LinalgCholeskyExBackward0")
+def cholesky_ex(input: Tensor, *, upper: bool = False, check_errors: bool = False) -> Any:
+    """(L, info): as `cholesky`, and info 0, or the order of the leading minor that is not positive-definite, not an error.
+
+    >>> import tdt
+    >>> tdt.linalg.cholesky_ex(tdt.tensor([[1.0, 2.0], [2.0, 1.0]])).info
+    tensor(2, dtype=tdt.int32)
+    """
+    check_matrix("linalg.cholesky", input, square=True)
+    L, info = _cholesky(input.mH if upper else input)  # the triangle that is read is the one that is made
+    if check_errors:
+        check_info("linalg.cholesky_ex", info, NOT_POSITIVE)
+    return return_type("linalg_cholesky_ex", ("L", "info"))(L.mH if upper else L, info)
+
+
+@with_out
+@shown_as("LinalgCholeskyExBackward0")
+def linalg_cholesky(input: Tensor, *, upper: bool = False) -> Tensor:
+    """The lower triangular L with A = L Lᴴ (upper=True: Lᴴ); LinAlgError unless A is positive-definite.
+
+    >>> import tdt
+    >>> tdt.linalg.cholesky(tdt.tensor([[4.0, 0.0], [0.0, 9.0]]))
+    tensor([[2., 0.],
+            [0., 3.]])
+    """
+    return _checked_cholesky("linalg.cholesky", input, upper)
+
+
+@with_out
+@shown_as("LinalgCholeskyExBackward0")
+def cholesky(input: Tensor, upper: bool = False) -> Tensor:
+    """The lower triangular L with input = L Lᴴ (upper=True: Lᴴ); linalg.cholesky is the newer form.
+
+    >>> import tdt
+    >>> tdt.cholesky(tdt.tensor([[4.0, 0.0], [0.0, 9.0]]))
+    tensor([[2., 0.],
+            [0., 3.]])
+    """
+    return _checked_cholesky("cholesky", input, upper)
+
+
+def _checked_cholesky(name: str, A: Tensor, upper: bool) -> Tensor:
+    check_matrix(name, A, square=True)
+    L, info = _cholesky(A.mH if upper else A)
+    check_info(name, info, NOT_POSITIVE)
+    return L.mH if upper else L
+
+
+fronts(globals(), __all__)

@@ -1,0 +1,141 @@
+"""Distances and angles between vectors: normalize, cosine_similarity, pairwise_distance, pdist, cdist."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tdt._core.broadcasting import check_broadcast
+from tdt._core.calls import fronts
+from tdt._core.dtype import FLOAT, SCALAR_NAMES, check_category, float32, float64, promote_types
+from tdt._core.mode import no_grad
+from tdt._core.tensor import Tensor, wrap
+from tdt._node_names import shown_as
+from tdt._ops._common import store_into
+from tdt._ops.elementwise._front import tensor_argument
+from tdt._ops.linalg.products import norm, vector_norm
+from tdt._ops.nn.embedding import functional_embedding
+from tdt._ops.shape.join import cat
+from tdt.amp._autocast import casts_as_one
+
+
+def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out: Tensor | None = None) -> Tensor:
+    """`input` over its p-norm along `dim`, but at least `eps`.
+
+    >>> import tdt
+    >>> tdt.nn.functional.normalize(tdt.tensor([[3.0, 4.0]]))
+    tensor([[0.6000, 0.8000]])
+    """
+    result = input / norm(input, p, dim, keepdim=True).clamp_min(eps).expand_as(input)
+    return result if out is None else store_into(out, result)
+
+
+def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
+    """The cosine of the angle between vectors along `dim`; the two are broadcast, norms are at least `eps`.
+
+    RuntimeError for integers.
+
+    >>> import tdt
+    >>> tdt.cosine_similarity(tdt.tensor([[3.0, 4.0]]), tdt.tensor([[1.0, 0.0]]))
+    tensor([0.6000])
+    """
+    common = promote_types(
+        tensor_argument("cosine_similarity", x1, "x1").dtype, tensor_argument("cosine_similarity", x2, "x2", 2).dtype
+    )
+    if common.category != FLOAT:
+        raise RuntimeError(f"expected common dtype to be floating point, yet common dtype is {SCALAR_NAMES[common]}")
+    shape = check_broadcast(x1._a.shape, x2._a.shape)
+    x1, x2 = ((x if x.is_floating_point() else x.to(common)).expand(shape) for x in (x1, x2))
+    return (_unit(x1, dim, eps) * _unit(x2, dim, eps)).sum(dim)
+
+
+def _unit(x: Tensor, dim: int, eps: float) -> Tensor:
+    """`x` over its norm along `dim`, whose gradient is that of the norm also where `eps` takes its place."""
+    size = vector_norm(x, 2, dim, keepdim=True).clone()
+    with no_grad():
+        size.clamp_min_(eps)
+    return x / size
+
+
+def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
+    """The p-norm of x1 - x2 + eps over the last dimension; the two are broadcast.
+
+    >>> import tdt
+    >>> tdt.pairwise_distance(tdt.tensor([[3.0, 0.0]]), tdt.tensor([[0.0, 4.0]]), eps=0.0)
+    tensor([5.])
+    """
+    return norm(x1 - x2 + eps, p, -1, keepdim)
+
+
+def _check(name: str, p: float, **given: Tensor) -> None:
+    """RuntimeError for a p below 0, or for integers."""
+    for which, x in given.items():
+        if not x.is_floating_point():
+            raise RuntimeError(f"{name} only supports floating-point dtypes, {which} got: {SCALAR_NAMES[x.dtype]}")
+    if not p >= 0:
+        raise RuntimeError(f"{name} only supports non-negative p values, but got {p}")
+
+
+def _norms(name: str, rows: Tensor, p: float) -> Tensor:
+    """The p-norms of `rows`; as in PyTorch not in half precision."""
+    check_category(name, frozenset((float32, float64)), rows.dtype)
+    return vector_norm(rows, p, -1) if rows.shape[-1] else rows.sum(-1)
+
+
+@shown_as("PdistBackward0")
+def pdist(input: Tensor, p: float = 2.0) -> Tensor:
+    """The p-norms of the differences of every two rows of `input` (N, M): the N (N - 1) / 2 cells above cdist's diagonal.
+
+    >>> import tdt
+    >>> tdt.pdist(tdt.tensor([[0.0, 0.0], [3.0, 4.0], [0.0, 1.0]]))
+    tensor([5.0000, 1.0000, 4.2426])
+    """
+    if tensor_argument("pdist", input).ndim != 2:
+        raise RuntimeError(f"pdist only supports 2D tensors, got: {input.ndim}D")
+    _check("pdist", p, X1=input)
+    first, second = (wrap(rows).to(input.device) for rows in np.triu_indices(input.shape[0], 1))
+    return _norms("pdist", functional_embedding(first, input) - functional_embedding(second, input), p)
+
+
+_MODES = ("use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist", "donot_use_mm_for_euclid_dist")
+_MANY = 25  # rows from which on PyTorch takes a matrix product, faster and less exact for near points
+
+
+@casts_as_one
+def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = _MODES[0]) -> Tensor:
+    """The p-norms of the differences between each row of `x1` (*, P, M) and each of `x2` (*, R, M): (*, P, R).
+
+    compute_mode: whether for p = 2 a matrix product is taken: if there are more than 25 rows, always, or never.
+    RuntimeError where the rows' sizes differ, ValueError for an unknown mode.
+
+    >>> import tdt
+    >>> tdt.cdist(tdt.zeros(1, 2), tdt.tensor([[3.0, 4.0], [0.0, 1.0]]))
+    tensor([[5., 1.]])
+    """
+    if compute_mode not in _MODES:
+        raise ValueError(f"{compute_mode} is not a valid value for compute_mode; use {', '.join(_MODES)}")
+    for name, x in (("X1", x1), ("X2", x2)):
+        if tensor_argument("cdist", x, name.lower(), int(name[1])).ndim < 2:
+            raise RuntimeError(f"cdist only supports at least 2D tensors, {name} got: {x.ndim}D")
+    if x1.shape[-1] != x2.shape[-1]:
+        raise RuntimeError(f"X1 and X2 must have the same number of columns. X1: {x1.shape[-1]} X2: {x2.shape[-1]}")
+    _check("cdist", p, X1=x1, X2=x2)
+    if x1.dtype is not x2.dtype:
+        raise RuntimeError(f"expected scalar type {SCALAR_NAMES[x1.dtype]} but found {SCALAR_NAMES[x2.dtype]}: cdist needs "
+                           "two tensors of one dtype")  # fmt: skip
+    many = max(x1.shape[-2], x2.shape[-2]) > _MANY
+    if p == 2 and (compute_mode == _MODES[1] or (many and compute_mode == _MODES[0])):
+        return _euclidean(x1, x2)
+    return _norms("cdist", x1.unsqueeze(-2) - x2.unsqueeze(-3), p)
+
+
+def _euclidean(x1: Tensor, x2: Tensor) -> Tensor:
+    """The distances between rows from one product: |a - b|² = |a|² + |b|² - 2 a·b."""
+    (a, b), ones = [(x * x).sum(-1, keepdim=True) for x in (x1, x2)], [x.new_ones((*x.shape[:-1], 1)) for x in (x1, x2)]
+    squares = cat((x1 * -2, a, ones[0]), -1) @ cat((x2, ones[1], b), -1).transpose(-2, -1)
+    nothing = squares <= 0
+    return squares.masked_fill(nothing, 1).sqrt().masked_fill(nothing, 0)  # the root's slope at 0 is infinite
+
+
+__all__ = ["cdist", "cosine_similarity", "pairwise_distance", "pdist"]
+
+fronts(globals(), __all__)

@@ -1,0 +1,140 @@
+"""Eigenvalues and eigenvectors, in batches: of Hermitian matrices (eigh, eigvalsh) and of any (eig, eigvals)."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from tdt._core.dtype import LAPACK
+from tdt._core.return_types import return_type
+from tdt._core.tensor import Tensor
+from tdt._node_names import shown_as
+from tdt._ops._common import with_out
+from tdt._ops.linalg._matrices import by_columns, check_matrix, converging
+from tdt._ops.linalg.solve import _solve
+from tdt.autograd._op import op
+
+FAILED = (
+    "linalg.eigh: The algorithm failed to converge because the input matrix is ill-conditioned or has too many repeated "
+    "eigenvalues."
+)
+
+
+@op(dtypes=LAPACK, outputs=("eigenvalues", "eigenvectors"))
+def _eigh(xp: ModuleType, x: Any, *, UPLO: str = "L") -> Any:
+    with converging(FAILED):
+        values, vectors = xp.linalg.eigh(x, UPLO)
+    return values, by_columns(vectors)
+
+
+@_eigh.vjp("x")
+def _(g: tuple, eigenvalues: Tensor, eigenvectors: Tensor) -> Tensor:
+    """Magnus, 1985; for complex matrices the loss must not depend on the phase of the eigenvectors."""
+    g_values, g_vectors = g
+    V = eigenvectors
+    if g_vectors is None:
+        return (V * g_values.unsqueeze(-2)) @ V.mH
+    gap = eigenvalues.unsqueeze(-2) - eigenvalues.unsqueeze(-1)
+    inner = (V.mH @ g_vectors) / (gap + gap.new_ones(gap.shape[-1]).diag_embed())
+    inner = inner - inner.diagonal(0, -2, -1).diag_embed()
+    if g_values is not None:
+        inner = inner + g_values.diag_embed()
+    return V @ inner @ V.mH
+
+
+def _check_eigh(input: Tensor, UPLO: str) -> None:
+    check_matrix("linalg.eigh", input, square=True)
+    if UPLO.upper() not in ("L", "U"):
+        raise RuntimeError(f"Expected UPLO argument to be 'L' or 'U', but got {UPLO}")
+
+
+@with_out
+def eigh(input: Tensor, UPLO: str = "L") -> Any:
+    """(eigenvalues, eigenvectors) of Hermitian matrices, from small to large; UPLO says which triangle is read.
+
+    >>> import tdt
+    >>> tdt.linalg.eigh(tdt.tensor([[2.0, 0.0], [0.0, 1.0]])).eigenvalues
+    tensor([1., 2.])
+    """
+    _check_eigh(input, UPLO)
+    return return_type("linalg_eigh", ("eigenvalues", "eigenvectors"))(*_eigh(input, UPLO=UPLO.upper()))
+
+
+@op(dtypes=LAPACK)
+def _eigvalsh(xp: ModuleType, x: Any, *, UPLO: str) -> Any:
+    with converging(FAILED):
+        return xp.linalg.eigvalsh(x, UPLO)
+
+
+@_eigvalsh.vjp("x")
+def _(g: Tensor, x: Tensor, UPLO: str) -> Tensor:
+    V = _eigh(x, UPLO=UPLO)[1]
+    return (V * g.unsqueeze(-2)) @ V.mH
+
+
+@with_out
+@shown_as("LinalgEighBackward0")
+def eigvalsh(input: Tensor, UPLO: str = "L") -> Tensor:
+    """The eigenvalues of Hermitian matrices, from small to large.
+
+    >>> import tdt
+    >>> tdt.linalg.eigvalsh(tdt.eye(2))
+    tensor([1., 1.])
+    """
+    _check_eigh(input, UPLO)
+    return _eigvalsh(input, UPLO=UPLO.upper())
+
+
+@op(dtypes=LAPACK, outputs=("eigenvalues", "eigenvectors"))
+def _eig(xp: ModuleType, x: Any) -> Any:
+    if not xp.isfinite(x).all():
+        raise RuntimeError("torch.linalg.eig: input tensor should not contain infs or NaNs.")
+    with converging("linalg.eig: The algorithm failed to converge."):
+        values, vectors = xp.linalg.eig(x)
+    made = np.result_type(x.dtype, np.complex64)  # NumPy's are real where all eigenvalues are
+    return values.astype(made, copy=False), by_columns(vectors.astype(made, copy=False))
+
+
+@_eig.vjp("x")
+def _(g: tuple, x: Tensor, eigenvalues: Tensor, eigenvectors: Tensor) -> Tensor:
+    """Boeddeker et al., arXiv:1701.00392, with vectors of norm 1; the loss must not depend on their phase."""
+    g_values, g_vectors = g
+    V = eigenvectors
+    inner = V.new_zeros(V.shape) if g_values is None else g_values.diag_embed()
+    if g_vectors is not None:
+        turn = V.mH @ g_vectors
+        turn = turn - (V.mH @ V) * turn.diagonal(0, -2, -1).real.unsqueeze(-2)
+        gap = eigenvalues.conj().unsqueeze(-2) - eigenvalues.conj().unsqueeze(-1)
+        turn = turn / (gap + gap.new_ones(gap.shape[-1]).diag_embed())
+        inner = inner + turn - turn.diagonal(0, -2, -1).diag_embed()
+    result = _solve(V.mH, inner @ V.mH)[0]
+    return result if x.is_complex() else result.real
+
+
+@with_out
+def eig(input: Tensor) -> Any:
+    """(eigenvalues, eigenvectors) of square matrices, complex and in no order; the vectors are columns of norm 1.
+
+    Gradients exist where the eigenvalues differ, of the vectors those that do not depend on their phase.
+
+    >>> import tdt
+    >>> tdt.linalg.eig(tdt.tensor([[0.0, 1.0], [-1.0, 0.0]])).eigenvalues
+    tensor([0.+1.j, 0.-1.j])
+    """
+    check_matrix("linalg.eig", input, square=True)
+    return return_type("linalg_eig", ("eigenvalues", "eigenvectors"))(*_eig(input))
+
+
+@with_out
+@shown_as("LinalgEigBackward0")
+def eigvals(input: Tensor) -> Tensor:
+    """The eigenvalues of square matrices, complex and in no order.
+
+    >>> import tdt
+    >>> tdt.linalg.eigvals(tdt.tensor([[0.0, 1.0], [-1.0, 0.0]]))
+    tensor([0.+1.j, 0.-1.j])
+    """
+    check_matrix("linalg.eigvals", input, square=True)
+    return _eig(input)[0]

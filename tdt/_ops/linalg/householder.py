@@ -1,0 +1,159 @@
+"""Products of Householder reflections, in batches, and the factorisation that gives them: geqrf, orgqr, ormqr."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from tdt._core.calls import fronts
+from tdt._core.dtype import LAPACK
+from tdt._core.return_types import return_type
+from tdt._core.tensor import Tensor
+from tdt._node_names import shown_as
+from tdt._ops._common import with_out
+from tdt._ops.linalg._matrices import check_matrix, check_same_dtype, columns, each, lapack, no_derivative
+from tdt._ops.linalg.triangular import _solve_triangular
+from tdt.amp._autocast import casts_as_one
+from tdt.autograd._op import op
+
+__all__ = ["geqrf", "orgqr", "ormqr"]
+
+
+@op(dtypes=LAPACK, outputs=("a", "tau"))
+def _geqrf(xp: ModuleType, x: Any) -> Any:
+    *batch, m, n = x.shape
+    factor = lapack("geqrf", x.dtype.char)
+    return each(lambda a: factor(a)[:2], (columns(x.shape, x.dtype), np.zeros((*batch, min(m, n)), x.dtype)), x)
+
+
+no_derivative(_geqrf, "geqrf", "x")
+
+
+@with_out
+def geqrf(input: Tensor) -> Any:
+    """(a, tau): R in the upper triangle of a, and below it the reflections whose product is Q; linalg.qr gives Q itself.
+
+    >>> import tdt
+    >>> tdt.geqrf(tdt.eye(2)).tau
+    tensor([0., 0.])
+    """
+    check_matrix("torch.geqrf", input, which="input")
+    return return_type("geqrf", ("a", "tau"))(*_geqrf(input))
+
+
+def _reflect(input: Tensor, tau: Tensor, other: Tensor, adjoint: bool = False) -> Tensor:
+    """Q other, or Qᴴ other, for Q = H₁ H₂ …, Hᵢ = 1 - tauᵢ vᵢ vᵢᴴ, the vᵢ in input's columns below the diagonal.
+
+    Q = 1 - V T Vᴴ with the triangular T⁻¹ = diag(1 / tau) + triu(Vᴴ V, 1) (Joffrain et al., Accumulating Householder
+    transformations, revisited, 2006); multiplied by tau, so that tau may be 0.
+    """
+    m, k = input.shape[-2], tau.shape[-1]
+    V = input[..., :k].tril(-1) + input.new_ones(m).diag_embed()[..., :k]
+    scale = tau.unsqueeze(-1)
+    inner = scale * (V.mH @ V).triu(1)
+    if adjoint:
+        return other - V @ (scale.conj() * _solve_triangular(inner.mH, V.mH @ other, upper=False, unitriangular=True))
+    return other - V @ _solve_triangular(inner, scale * (V.mH @ other), upper=True, unitriangular=True)
+
+
+@casts_as_one
+@with_out
+@shown_as("LinalgHouseholderProductBackward0")
+def householder_product(input: Tensor, tau: Tensor) -> Tensor:
+    """The first columns, as many as input has, of the product of reflections that `geqrf` gave as (input, tau): its Q.
+
+    >>> import tdt
+    >>> a, tau = tdt.geqrf(tdt.tensor([[3.0], [4.0]]))
+    >>> tdt.linalg.householder_product(a, tau)
+    tensor([[-0.6000],
+            [-0.8000]])
+    """
+    return _product(input, tau)
+
+
+def _product(A: Tensor, tau: Tensor) -> Tensor:
+    name = "torch.linalg.householder_product"
+    if A.ndim < 2:
+        raise RuntimeError(f"{name}: input must have at least 2 dimensions.")
+    m, n = A.shape[-2:]
+    if m < n:
+        raise RuntimeError(f"{name}: input.shape[-2] must be greater than or equal to input.shape[-1]")
+    if n < tau.shape[-1]:
+        raise RuntimeError(f"{name}: input.shape[-1] must be greater than or equal to tau.shape[-1]")
+    _check_tau(name, A, tau)
+    return _reflect(A, tau, A.new_ones(m).diag_embed()[..., :n])
+
+
+def _check_tau(name: str, A: Tensor, tau: Tensor) -> None:
+    if A.ndim - tau.ndim != 1:
+        raise RuntimeError(
+            f"{name}: Expected tau to have one dimension less than input, but got tau.ndim equal to {tau.ndim} and "
+            f"input.ndim is equal to {A.ndim}"
+        )
+    if tau.shape[:-1] != A.shape[:-2]:
+        raise RuntimeError(
+            f"{name}: Expected batch dimensions of tau to be equal to input.shape[:-2], but got {list(tau.shape[:-1])}"
+        )
+    if tau.dtype is not A.dtype:
+        raise RuntimeError(f"{name}: tau dtype {tau.dtype} does not match input dtype {A.dtype}")
+
+
+@casts_as_one
+@with_out
+@shown_as("LinalgHouseholderProductBackward0")
+def orgqr(input: Tensor, input2: Tensor) -> Tensor:
+    """linalg.householder_product under LAPACK's name.
+
+    >>> import tdt
+    >>> tdt.orgqr(*tdt.geqrf(tdt.tensor([[3.0], [4.0]])))
+    tensor([[-0.6000],
+            [-0.8000]])
+    """
+    return _product(input, input2)
+
+
+@casts_as_one
+@with_out
+@shown_as("OrmqrBackward0")
+def ormqr(input: Tensor, input2: Tensor, input3: Tensor, left: bool = True, transpose: bool = False) -> Tensor:
+    """Q input3, for the square Q whose reflections `geqrf` gave as (input, input2); left=False: input3 Q; transpose: Qᴴ for Q.
+
+    >>> import tdt
+    >>> a, tau = tdt.geqrf(tdt.tensor([[3.0], [4.0]]))
+    >>> tdt.ormqr(a, tau, tdt.tensor([[5.0], [0.0]]), transpose=True)
+    tensor([[-3.],
+            [-4.]])
+    """
+    name = "torch.ormqr"
+    for x, which in ((input, "input"), (input3, "other")):
+        if x.ndim < 2:
+            raise RuntimeError(f"{name}: {which} must have at least 2 dimensions.")
+    side = -2 if left else -1
+    if input3.shape[side] < input2.shape[-1]:
+        raise RuntimeError(f"{name}: other.shape[{side}] must be greater than or equal to tau.shape[-1]")
+    if input3.shape[side] != input.shape[-2]:
+        raise RuntimeError(f"{name}: other.shape[{side}] must be equal to input.shape[-2]")
+    if input2.shape[-1] > input.shape[-1]:
+        raise RuntimeError(f"{name}: tau.shape[-1] must be equal to min(other.shape[{side}], input.shape[-1])")
+    _check_tau(name, input, input2)
+    if input3.ndim != input.ndim:
+        raise RuntimeError(
+            f"{name}: Expected other to have the same number of dimensions as input, but got other.ndim equal to "
+            f"{input3.ndim} and input.ndim is equal to {input.ndim}"
+        )
+    if input3.shape[:-2] != input.shape[:-2]:
+        raise RuntimeError(
+            f"{name}: Expected batch dimensions of other to be equal to input.shape[:-2], but got {list(input3.shape[:-2])}"
+        )
+    check_same_dtype(name, input, input3)
+    if left:
+        return _reflect(input, input2, input3, adjoint=transpose)
+    return _reflect(input, input2, input3.mH, adjoint=not transpose).mH
+
+
+fronts(globals(), __all__)
+
+
+fronts(globals(), __all__)

@@ -1,0 +1,110 @@
+"""LDL factors of symmetric and Hermitian matrices that need not be positive-definite (Bunch and Kaufman, 1977)."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from tdt._core import dtype as _dtype
+from tdt._core.dtype import LAPACK
+from tdt._core.return_types import return_type
+from tdt._core.tensor import Tensor
+from tdt._ops._common import with_out
+from tdt._ops.linalg._matrices import check_info, check_matrix, check_system, columns, each, lapack, no_derivative
+from tdt.autograd._op import op
+
+
+def _kind(char: str, hermitian: bool) -> str:
+    return "he" if hermitian and char in "FD" else "sy"
+
+
+@op(dtypes=LAPACK, outputs=("LD", "pivots", "info"))
+def _ldl_factor(xp: ModuleType, x: Any, *, hermitian: bool) -> Any:
+    factor = lapack(_kind(x.dtype.char, hermitian) + "trf", x.dtype.char)
+    batch = x.shape[:-2]
+    made = columns(x.shape, x.dtype), np.zeros(x.shape[:-1], np.int32), np.zeros(batch, np.int32)
+
+    def packed(a: np.ndarray) -> tuple:
+        LD, pivots, info = factor(a, lower=1)
+        return np.tril(LD), pivots, info
+
+    return each(packed, made, x)
+
+
+no_derivative(_ldl_factor, "linalg_ldl_factor_ex", "x")
+
+
+@op(dtypes=LAPACK, promote=("LD", "b"), broadcasts=False)
+def _ldl_solve(xp: ModuleType, LD: Any, pivots: Any, b: Any, *, hermitian: bool) -> Any:
+    solve = lapack(_kind(b.dtype.char, hermitian) + "trs", b.dtype.char)
+    shape = (*np.broadcast_shapes(LD.shape[:-2], b.shape[:-2]), *b.shape[-2:])
+    return each(
+        lambda p, i, q: (solve(p, i[:, 0], q, lower=1)[0],), (columns(shape, b.dtype),), LD, pivots[..., None], b
+    )[0]
+
+
+no_derivative(_ldl_solve, "linalg_ldl_solve", "LD", "b")
+
+
+@with_out
+def ldl_factor_ex(input: Tensor, *, hermitian: bool = False, check_errors: bool = False) -> Any:
+    """(LD, pivots, info): as `ldl_factor`; where D is singular info is the place of its 0, not an error.
+
+    >>> import tdt
+    >>> tdt.linalg.ldl_factor_ex(tdt.zeros(1, 1)).info
+    tensor(1, dtype=tdt.int32)
+    """
+    check_matrix("torch.linalg.ldl_factor_ex", input, square=True)
+    LD, pivots, info = _ldl_factor(input, hermitian=hermitian)
+    if check_errors:
+        check_info("torch.linalg.ldl_factor_ex", info, ZERO)
+    return return_type("linalg_ldl_factor_ex", ("LD", "pivots", "info"))(LD, pivots, info)
+
+
+ZERO = (
+    "D[{0},{0}] is zero and using it on ldl_solve would result in a division by zero. If you still want to perform the "
+    "factorization, consider calling linalg.ldl_factor_ex"
+)
+
+
+@with_out
+def ldl_factor(input: Tensor, *, hermitian: bool = False) -> Any:
+    """(LD, pivots) of A = L D Lᵀ (hermitian: L D Lᴴ), as LAPACK's sytrf packs them; the lower triangle is read.
+
+    For `ldl_solve`. LinAlgError where D, of blocks of 1 and 2, is singular.
+
+    >>> import tdt
+    >>> tdt.linalg.ldl_factor(tdt.tensor([[2.0, 0.0], [0.0, 1.0]])).pivots
+    tensor([1, 2], dtype=tdt.int32)
+    """
+    check_matrix("torch.linalg.ldl_factor", input, square=True)
+    LD, pivots, info = _ldl_factor(input, hermitian=hermitian)
+    check_info("torch.linalg.ldl_factor", info, ZERO)
+    return return_type("linalg_ldl_factor", ("LD", "pivots"))(LD, pivots)
+
+
+@with_out
+def ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False) -> Tensor:
+    """X with A X = B, from the factors of A that `ldl_factor` gave.
+
+    >>> import tdt
+    >>> LD, pivots = tdt.linalg.ldl_factor(tdt.tensor([[2.0, 0.0], [0.0, 1.0]]))
+    >>> tdt.linalg.ldl_solve(LD, pivots, tdt.ones(2, 1))
+    tensor([[0.5000],
+            [1.0000]])
+    """
+    name = "torch.linalg.ldl_solve"
+    check_matrix(name, LD, square=True, which="LD")
+    if B.ndim < 2:
+        raise RuntimeError(f"{name}: Expected B to have at least 2 dimensions, but it has {B.ndim} dimensions instead")
+    if pivots.shape != LD.shape[:-1]:
+        raise RuntimeError(
+            f"{name}: Expected LD.shape[:-1] and pivots.shape to be the same, but got pivots with shape "
+            f"{list(pivots.shape)} instead"
+        )
+    if pivots.dtype.category is not _dtype.int32.category or pivots.dtype is _dtype.bool:
+        raise RuntimeError(f"{name}: Expected pivots to be integers. Got {pivots.dtype}")
+    check_system(name, LD, B, left=True)
+    return _ldl_solve(LD, pivots, B, hermitian=hermitian)

@@ -1,0 +1,269 @@
+"""Least squares and what follows from singular values: lstsq, pinv, matrix_rank, cond."""
+
+from __future__ import annotations
+
+import math
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from tdt._core import dtype as _dtype
+from tdt._core.calls import fronts
+from tdt._core.dtype import LAPACK
+from tdt._core.return_types import return_type
+from tdt._core.tensor import Tensor
+from tdt._node_names import shown_as
+from tdt._ops._common import store_into, with_out
+from tdt._ops.linalg._matrices import (
+    by_columns,
+    check_float,
+    check_info,
+    check_matrix,
+    check_same_dtype,
+    columns,
+    each,
+    lapack,
+)
+from tdt._ops.linalg.decompositions import svdvals
+from tdt._ops.linalg.eigen import eigvalsh
+from tdt._ops.linalg.matrix_norms import matrix_norm
+from tdt._ops.linalg.solve import _inv
+from tdt.autograd._op import op
+
+__all__ = ["pinverse"]
+
+
+@op(dtypes=LAPACK, promote=("x",), broadcasts=False)
+def _pinv(xp: ModuleType, x: Any, atol: Any, rtol: Any, *, hermitian: bool = False) -> Any:
+    """Singular values of at most max(atol, rtol · the largest) count as 0."""
+    m, n = x.shape[-2:]
+    if not x.size:
+        return xp.zeros((*x.shape[:-2], n, m), x.dtype)
+    if hermitian:
+        values, U = xp.linalg.eigh(x)
+        Vh, size = U.conj().swapaxes(-1, -2), abs(values)
+    else:
+        U, values, Vh = xp.linalg.svd(x, full_matrices=False)
+        size = values
+    limit = xp.maximum(xp.asarray(atol)[..., None], xp.asarray(rtol)[..., None] * size.max(-1, keepdims=True))
+    kept = size > limit
+    inverse = xp.where(kept, 1 / xp.where(kept, values, 1), 0).astype(values.dtype)
+    return by_columns((Vh.conj().swapaxes(-1, -2) * inverse[..., None, :]) @ U.conj().swapaxes(-1, -2))
+
+
+def _pinv_gradient(g: Tensor, x: Tensor, out: Tensor) -> Tensor:
+    """Golub and Pereyra, 1973, for matrices whose rank does not change."""
+    beyond = (g.mH - x @ (out @ g.mH)) @ out @ out.mH
+    within = out.mH @ (out @ (g.mH - (g.mH @ out) @ x))
+    return beyond + within - out.mH @ g @ out.mH
+
+
+_pinv.vjp("x")(_pinv_gradient)
+
+
+def _tolerances(x: Tensor, atol: Any, rtol: Any) -> tuple[Any, Any]:
+    """atol and rtol with their defaults: 0, and, unless there is a positive atol, eps · the larger side."""
+    default = _dtype.finfo(x.dtype).eps * max(x.shape[-2:])
+    if rtol is None:
+        if isinstance(atol, Tensor):
+            rtol = x.new_full(atol.shape, default, dtype=atol.dtype).masked_fill(atol > 0, 0)
+        else:
+            rtol = 0.0 if atol else default
+    return 0.0 if atol is None else atol, rtol
+
+
+def _check_tolerances(name: str, *tolerances: Any) -> None:
+    for value, which in zip(tolerances, ("atol", "rtol"), strict=True):
+        if isinstance(value, Tensor) and value.is_complex():
+            raise RuntimeError(f"{name}: {which} tensor of complex type is not supported.")
+
+
+@with_out
+def pinv(input: Tensor, rcond: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None) -> Tensor:
+    """The pseudo-inverse (Moore, 1920; Penrose, 1955): singular values up to max(atol, rtol · the largest) count as 0.
+
+    atol, rtol: numbers, or a tensor with a value for each matrix; by default 0, and eps · the larger side where atol is not
+    positive. rcond is NumPy's name of rtol. hermitian=True takes eigenvalues, which is faster. `lstsq(A, B)` is faster and
+    more precise than pinv(A) @ B.
+
+    >>> import tdt
+    >>> tdt.linalg.pinv(tdt.tensor([[2.0, 0.0], [0.0, 0.0]]))
+    tensor([[0.5000, 0.0000],
+            [0.0000, 0.0000]])
+    """
+    check_matrix("linalg.pinv", input, square=hermitian)
+    rtol = rtol if rcond is None else rcond
+    _check_tolerances("torch.linalg.pinv", atol, rtol)
+    return _pinv(input, *_tolerances(input, atol, rtol), hermitian=hermitian)
+
+
+def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
+    """The pseudo-inverse; linalg.pinv is the newer form.
+
+    >>> import tdt
+    >>> tdt.pinverse(tdt.tensor([[2.0, 0.0], [0.0, 0.0]]))
+    tensor([[0.5000, 0.0000],
+            [0.0000, 0.0000]])
+    """
+    return pinv(input, rcond)
+
+
+def matrix_rank(
+    input: Tensor,
+    tol: Any = None,
+    hermitian: bool = False,
+    *,
+    atol: Any = None,
+    rtol: Any = None,
+    out: Tensor | None = None,
+) -> Tensor:
+    """How many singular values are above max(atol, rtol · the largest); defaults as those of `pinv`. tol: atol, with rtol 0.
+
+    >>> import tdt
+    >>> tdt.linalg.matrix_rank(tdt.ones(2, 2))
+    tensor(1)
+    """
+    check_matrix("torch.linalg.matrix_rank", input, square=hermitian, which="input")
+    if tol is not None:
+        atol, rtol = tol, 0.0
+    _check_tolerances("torch.linalg.matrix_rank", atol, rtol)
+    input = input.detach()
+    sizes = eigvalsh(input).abs() if hermitian else svdvals(input)
+    atol, rtol = (t.unsqueeze(-1) if isinstance(t, Tensor) else t for t in _tolerances(input, atol, rtol))
+    largest = sizes.amax(-1, keepdim=True) if sizes.shape[-1] else sizes.sum(-1, keepdim=True)
+    limit = largest * rtol
+    limit = limit.maximum(atol) if isinstance(atol, Tensor) else limit.clamp(min=atol)
+    rank = (sizes > limit).sum(-1)
+    return rank if out is None else store_into(out, rank)
+
+
+DRIVERS = ("gels", "gelsy", "gelsd", "gelss")
+
+
+@op(
+    dtypes=LAPACK,
+    outputs=("solution", "rank", "singular_values", "info"),
+    nondiff=("singular_values",),
+    elementwise=False,
+)
+def _lstsq(xp: ModuleType, a: Any, b: Any, *, rcond: float, driver: str) -> Any:
+    m, n = a.shape[-2:]
+    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+
+    def solve(p: np.ndarray, q: np.ndarray) -> tuple:
+        if driver == "gels":
+            padded = np.zeros((max(m, n), q.shape[1]), q.dtype)
+            padded[:m] = q
+            _, x, info = lapack("gels", p.dtype.char)(p, padded)
+            return x[:n], n, 0, info
+        from scipy.linalg import lstsq
+
+        x, _, rank, s = lstsq(p, q, rcond, check_finite=False, lapack_driver=driver)
+        return x, rank, 0 if s is None else s, 0
+
+    made = (columns((*batch, n, b.shape[-1]), b.dtype), np.zeros(batch, np.int64),
+            np.zeros((*batch, min(m, n)), b.real.dtype), np.zeros(batch, np.int32))  # fmt: skip
+    return each(solve, made, a, b)
+
+
+@_lstsq.vjp("a")
+def _(g: tuple, a: Tensor, b: Tensor) -> Tensor:
+    return _pinv_gradient(g[0] @ b.mH, a, _pinv(a, *_tolerances(a, None, None)))
+
+
+@_lstsq.vjp("b")
+def _(g: tuple, a: Tensor) -> Tensor:
+    return _pinv(a, *_tolerances(a, None, None)).mH @ g[0]
+
+
+@with_out
+@shown_as("LinalgLstsqBackward0")
+def lstsq(input: Tensor, b: Tensor, rcond: float | None = None, *, driver: str | None = None) -> Any:
+    """(solution, residuals, rank, singular_values) of the X that makes ‖input X - b‖ smallest, of several the smallest.
+
+    input: (…, m, n), b: (…, m, k) or (…, m). driver: "gelsy" (the default: pivoted QR), "gels" (QR, for A of full rank, of which
+    gradients are too), "gelsd" and "gelss" (singular values, which only these return). rcond: singular values below it times
+    the largest count as 0 (eps · the larger side). residuals: ‖input X - b‖² by column, where m > n and all ranks are n; empty
+    otherwise, and for "gelsy". rank is empty for "gels".
+
+    >>> import tdt
+    >>> A, b = tdt.tensor([[1.0, 0.0], [1.0, 1.0], [1.0, 2.0]]), tdt.tensor([1.0, 3.0, 5.0])
+    >>> tdt.linalg.lstsq(A, b.unsqueeze(1)).solution
+    tensor([[1.0000],
+            [2.0000]])
+    """
+    driver = driver or "gelsy"
+    vector = _check_lstsq(input, b, driver)
+    right = b.unsqueeze(-1) if vector else b
+    m, n = input.shape[-2:]
+    rcond = _dtype.finfo(input.dtype).eps * max(m, n) if rcond is None else float(rcond)
+    X, rank, values, info = _lstsq(input, right, rcond=rcond, driver=driver)
+    check_info("torch.linalg.lstsq", info, "The least squares solution could not be computed because the input matrix does "
+               "not have full rank (error code: {}).")  # fmt: skip
+    residuals = X.flatten()[:0].abs()
+    if m > n and driver != "gelsy" and (driver == "gels" or bool((rank == n).all())):
+        residuals = (input @ X - right).abs().square().sum(-2)
+    none = values.new_empty(0)
+    return return_type("linalg_lstsq", ("solution", "residuals", "rank", "singular_values"))(
+        X.squeeze(-1) if vector else X,
+        residuals,
+        none.to(_dtype.int64) if driver == "gels" else rank,
+        values if driver in ("gelsd", "gelss") else none,
+    )
+
+
+def _check_lstsq(A: Tensor, B: Tensor, driver: str) -> bool:
+    """Raise for what lstsq cannot take; whether B is a batch of vectors."""
+    name = "torch.linalg.lstsq"
+    if A.ndim < 2:
+        raise RuntimeError(f"{name}: input must have at least 2 dimensions.")
+    if B.ndim < 1:
+        raise RuntimeError(f"{name}: other must have at least 1 dimension.")
+    check_same_dtype(name, A, B)
+    check_float(name, A)
+    if not 0 <= A.ndim - B.ndim <= 1:
+        raise RuntimeError(
+            f"{name}: input.dim() must be greater or equal to other.dim() and (input.dim() - other.dim()) <= 1"
+        )
+    vector = B.ndim == 1 or (A.ndim - 1 == B.ndim and B.shape == A.shape[:-1])
+    if A.shape[-2] != B.shape[-1 if vector else -2]:
+        side = -1 if vector else -2
+        raise RuntimeError(f"{name}: input.size(-2) should match other.size({side})")
+    if driver not in DRIVERS:
+        raise RuntimeError(f"{name}: parameter `driver` should be one of ({', '.join(DRIVERS)})")
+    return vector
+
+
+@with_out
+def cond(input: Tensor, p: Any = None) -> Tensor:
+    """The condition number ‖A‖ ‖A⁻¹‖ in the matrix norm `p`, by default 2; inf where A is singular.
+
+    p: None, 2, -2 (singular values, for matrices of any shape), or "fro", "nuc", inf, -inf, 1, -1 (square ones).
+
+    >>> import tdt
+    >>> tdt.linalg.cond(tdt.tensor([[2.0, 0.0], [0.0, 0.5]]))
+    tensor(4.)
+    """
+    if input.ndim < 2:
+        raise RuntimeError(f"linalg.cond: The input tensor must have at least 2 dimensions. It has {input.ndim}")
+    if p is None or p in (2, -2):
+        S = svdvals(input)
+        if not S.shape[-1]:
+            return S.sum(-1)
+        return S[..., -1] / S[..., 0] if p == -2 else S[..., 0] / S[..., -1]
+    if p not in ("fro", "nuc", 1, -1, math.inf, -math.inf):
+        raise RuntimeError(f"linalg.cond got an invalid norm type: {p}")
+    check_matrix(f"linalg.cond(ord={p})", input, square=True)
+    if not input.numel():
+        return matrix_norm(input, "fro")
+    inverse, info = _inv(input)
+    singular = info != 0
+    inverse = inverse.masked_fill(singular.unsqueeze(-1).unsqueeze(-1), 0)
+    return (matrix_norm(input, p) * matrix_norm(inverse, p)).masked_fill(singular, math.inf)
+
+
+fronts(globals(), __all__)
+
+
+fronts(globals(), __all__)

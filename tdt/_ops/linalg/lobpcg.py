@@ -1,0 +1,151 @@
+"""lobpcg: a few extreme eigenvalues of large symmetric matrices, by products with them alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+from tdt._core import dtype as _dtype
+from tdt._core.calls import fronts
+from tdt._core.mode import no_grad
+from tdt._core.tensor import Tensor
+from tdt._ops.linalg.decompositions import linalg_cholesky
+from tdt._ops.linalg.eigen import eigh
+from tdt._ops.linalg.triangular import solve_triangular
+from tdt._ops.random.creation import randn
+from tdt._ops.shape.join import cat
+from tdt.amp._autocast import casts_as_one
+
+__all__ = ["lobpcg"]
+
+
+@casts_as_one
+def lobpcg(
+    A: Tensor,
+    k: int | None = None,
+    B: Tensor | None = None,
+    X: Tensor | None = None,
+    n: int | None = None,
+    iK: Tensor | None = None,
+    niter: int | None = None,
+    tol: float | None = None,
+    largest: bool | None = None,
+    method: str | None = None,
+    tracker: Callable[[Any], None] | None = None,
+    ortho_iparams: dict[str, int] | None = None,
+    ortho_fparams: dict[str, float] | None = None,
+    ortho_bparams: dict[str, bool] | None = None,
+) -> tuple[Tensor, Tensor]:
+    """(E, X): the k largest (largest=False: smallest) eigenvalues of A x = e B x and their vectors, in columns.
+
+    A, (…, m, m), symmetric; B, positive-definite, by default the identity. X: (…, m, n) to begin with, else n (by default k)
+    columns of normal numbers; m ≥ 3 n. iK, (…, m, m), multiplies residuals, a preconditioner. It ends when all residuals,
+    relative to the norms of A and B, are below tol (by default √eps), or after niter steps (by default 1000, -1: no limit).
+    tracker is called after each step with what it stands at (E, X, R, ivars["istep"], …) and stops it by
+    bvars["force_stop"] = True. method and the three dictionaries choose ways to orthogonalise in PyTorch; here there is one
+    (Stathopoulos and Wu, 2002) in the algorithm of Knyazev, 2001.
+
+    Where A or B wants a gradient all eigenvalues are computed, by `linalg.eigh`, as the gradient depends on them.
+
+    >>> import tdt
+    >>> A = tdt.diag(tdt.arange(1.0, 31.0))
+    >>> _ = tdt.manual_seed(0)
+    >>> tdt.lobpcg(A, k=2)[0]
+    tensor([30.0000, 29.0000])
+    """
+    if A.shape[-1] != A.shape[-2]:
+        raise AssertionError(f"A must be square, got shape {A.shape}")
+    if B is not None and A.shape != B.shape:
+        raise AssertionError(f"A and B must have same shape, got {A.shape} vs {B.shape}")
+    if method not in (None, "basic", "ortho"):
+        raise ValueError(f"lobpcg: method must be 'basic' or 'ortho', but got {method!r}")
+    m, biggest = A.shape[-1], largest is None or largest
+    k = (1 if X is None else X.shape[-1]) if k is None else k
+    n = (k if n is None else n) if X is None else X.shape[-1]
+    if m < 3 * n:
+        raise ValueError(
+            f"LOBPCG algorithm is not applicable when the number of A rows (={m}) is smaller than 3 x the number of "
+            f"requested eigenpairs (={n})"
+        )
+    X = randn(*A.shape[:-2], m, n, dtype=A.dtype, device=A.device) if X is None else X
+    if X.shape != (*A.shape[:-2], m, n):
+        raise AssertionError(f"X shape mismatch: got {X.shape}, expected {(*A.shape[:-2], m, n)}")
+    if A.requires_grad or (B is not None and B.requires_grad):
+        E, X = _all_pairs(A, B)
+        E, X = (E.flip(-1), X.flip(-1)) if biggest else (E, X)
+        return E[..., :k], X[..., :k]
+    with no_grad():
+        limit = 1000 if niter is None else niter
+        E, X = _iterate(A, B, X, iK, limit, _dtype.finfo(A.dtype).eps ** 0.5 if tol is None else tol, biggest, tracker)
+        return E[..., :k], X[..., :k]
+
+
+def _all_pairs(A: Tensor, B: Tensor | None) -> tuple[Tensor, Tensor]:
+    A = (A + A.mH) / 2
+    if B is None:
+        E, X = eigh(A)
+        return E, X
+    L = linalg_cholesky((B + B.mH) / 2)
+    half = solve_triangular(L, A, upper=False)
+    E, Y = eigh(solve_triangular(L, half.mH, upper=False))
+    return E, solve_triangular(L.mH, Y, upper=True)
+
+
+def _iterate(
+    A: Tensor,
+    B: Tensor | None,
+    X: Tensor,
+    iK: Tensor | None,
+    limit: int,
+    tol: float,
+    largest: bool,
+    tracker: Callable[[Any], None] | None,
+) -> tuple[Tensor, Tensor]:
+    n = X.shape[-1]
+    size = X.norm()
+    a_norm = (A @ X).norm() / size
+    b_norm = (X if B is None else B @ X).norm() / size
+    E, X, _ = _ritz(A, B, X, n, largest)
+    P: Tensor | None = None
+    at = SimpleNamespace(A=A, B=B, iK=iK, ivars={"istep": 0}, bvars={"force_stop": False}, fvars={}, tvars={})
+    while True:
+        R = A @ X - (X if B is None else B @ X) * E.unsqueeze(-2)
+        error = R.norm(dim=-2) / (X.norm(dim=-2) * (a_norm + E.abs() * b_norm))
+        done = error < tol
+        at.E, at.X, at.R, at.tvars["rerr"] = E, X, R, error
+        at.ivars["converged_count"] = int(done.sum())
+        if tracker is not None:
+            tracker(at)
+        if bool(done.all()) or at.bvars["force_stop"] or at.ivars["istep"] == limit:
+            return E, X
+        W = R if iK is None else iK @ R
+        new = W if P is None else cat([W, P], -1)
+        E, X, P = _ritz(A, B, cat([X, _apart(new, X, B)], -1), n, largest)
+        at.ivars["istep"] += 1
+
+
+def _apart(W: Tensor, X: Tensor, B: Tensor | None) -> Tensor:
+    """W's columns with length 1 and without what of them lies along X, whose columns are orthonormal in B."""
+    for _ in range(2):  # the second time takes what rounding left
+        W = W / W.norm(dim=-2, keepdim=True).clamp(min=_dtype.finfo(W.dtype).tiny)
+        W = W - X @ (X.mH @ (W if B is None else B @ W))
+    return W
+
+
+def _ritz(A: Tensor, B: Tensor | None, S: Tensor, n: int, largest: bool) -> tuple[Tensor, Tensor, Tensor]:
+    """The n extreme Ritz values in the span of S, their vectors, and the part of these beyond S's first n columns."""
+    d, V = eigh(S.mH @ (S if B is None else B @ S))
+    kept = d > _dtype.finfo(d.dtype).eps * S.shape[-1] * d[..., -1:]
+    basis = V * (kept / d.masked_fill(~kept, 1).sqrt()).unsqueeze(-2)  # columns that depend on others become 0
+    Q = S @ basis
+    T = Q.mH @ (A @ Q)
+    beyond = 2 * (T.norm(dim=(-2, -1), keepdim=True) + 1)  # where those come last
+    T = T + ((~kept).unsqueeze(-1) * (-beyond if largest else beyond)).expand(T.shape).tril().triu()
+    E, Y = eigh((T + T.mH) / 2)
+    E, Y = (E.flip(-1)[..., :n], Y.flip(-1)[..., :n]) if largest else (E[..., :n], Y[..., :n])
+    C = basis @ Y
+    return E, S @ C, S[..., n:] @ C[..., n:, :]
+
+
+fronts(globals(), __all__)

@@ -1,0 +1,65 @@
+"""Leading singular values of large matrices, by random projections: svd_lowrank, pca_lowrank."""
+
+from __future__ import annotations
+
+from tdt._core.calls import fronts
+from tdt._core.tensor import Tensor
+from tdt._ops.linalg.decompositions import qr_mode, svd_full
+from tdt._ops.random.creation import randn
+
+__all__ = ["pca_lowrank", "svd_lowrank"]
+
+
+def _basis(A: Tensor, q: int, niter: int) -> Tensor:
+    """Orthonormal columns whose span is about that of A's q leading left singular vectors: powers of A Aᴴ on random ones."""
+    Q = qr_mode(A @ randn(A.shape[-1], q, dtype=A.dtype, device=A.device)).Q
+    for _ in range(niter):
+        Q = qr_mode(A @ qr_mode(A.mH @ Q).Q).Q
+    return Q
+
+
+def svd_lowrank(
+    A: Tensor, q: int | None = 6, niter: int | None = 2, M: Tensor | None = None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """(U, S, V), about the q leading singular triples of A, or of A - M: U diag(S) Vᴴ is close to it where the rest is small.
+
+    niter: how often A Aᴴ is applied to sharpen the basis, which draws (n, q) normal numbers (Halko et al., 2009, algorithm
+    5.1). For small matrices linalg.svd is faster.
+
+    >>> import tdt
+    >>> U, S, V = tdt.svd_lowrank(tdt.ones(20, 10), q=2)
+    >>> S[0]
+    tensor(14.1421)
+    """
+    A = A if M is None else A - M.broadcast_to(A.shape)
+    wide = A.shape[-2] < A.shape[-1]
+    A = A.mH if wide else A
+    Q = _basis(A, 6 if q is None else q, 2 if niter is None else niter)
+    U, S, Vh = svd_full(Q.mH @ A, full_matrices=False)
+    U, V = Q @ U, Vh.mH
+    return (V, S, U) if wide else (U, S, V)
+
+
+def pca_lowrank(A: Tensor, q: int | None = None, center: bool = True, niter: int = 2) -> tuple[Tensor, Tensor, Tensor]:
+    """(U, S, V) of A, rows of samples, whose columns are centered first: V's columns are the principal directions.
+
+    A @ V is the projection onto them, S² / (m - 1) the variances. q: how many, by default the least of 6, m and n. As
+    `svd_lowrank`. ValueError for a q or niter that cannot be.
+
+    >>> import tdt
+    >>> U, S, V = tdt.pca_lowrank(tdt.tensor([[1.0, 1.0], [2.0, 2.0], [3.0, 3.0]]), q=1)
+    >>> V.abs()
+    tensor([[0.7071],
+            [0.7071]])
+    """
+    m, n = A.shape[-2:]
+    if q is None:
+        q = min(6, m, n)
+    if not 0 <= q <= min(m, n):
+        raise ValueError(f"q(={q}) must be non-negative integer and not greater than min(m, n)={min(m, n)}")
+    if niter < 0:
+        raise ValueError(f"niter(={niter}) must be non-negative integer")
+    return svd_lowrank(A - A.mean(-2, keepdim=True) if center else A, q, niter)
+
+
+fronts(globals(), __all__)

@@ -1,0 +1,276 @@
+"""LU factors of matrices, in batches: lu_factor, lu, lu_solve, lu_unpack."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from tdt import _backend
+from tdt._core import dtype as _dtype
+from tdt._core.calls import fronts
+from tdt._core.dtype import LAPACK
+from tdt._core.return_types import return_type
+from tdt._core.tensor import Tensor
+from tdt._node_names import shown_as
+from tdt._ops._common import with_out
+from tdt._ops.index.pick import take_along_dim
+from tdt._ops.linalg._matrices import (
+    check_float,
+    check_info,
+    check_matrix,
+    check_same_dtype,
+    check_system,
+    columns,
+    each,
+    lapack,
+    scipy_linalg,
+)
+from tdt._ops.linalg.triangular import _solve_triangular, triangular_right
+from tdt._ops.shape.join import cat
+from tdt.amp._autocast import casts_as_one
+from tdt.autograd._op import op
+
+__all__ = ["lu", "lu_solve", "lu_unpack"]
+
+
+@op(dtypes=LAPACK, outputs=("LU", "pivots", "info"))
+def _lu_factor(xp: ModuleType, x: Any) -> Any:
+    *batch, m, n = x.shape
+    if xp is np:
+        getrf = lapack("getrf", x.dtype.char)
+
+        def factor(a: np.ndarray) -> tuple:
+            lu, pivots, info = getrf(a)
+            return lu, pivots + 1, info
+
+        results = columns(x.shape, x.dtype), np.zeros((*batch, min(m, n)), np.int32), np.zeros(batch, np.int32)
+        return each(factor, results, x)
+    LU, pivots = xp.empty_like(x), xp.empty((*batch, min(m, n)), np.int32)
+    for at in np.ndindex(*batch):
+        LU[at], pivots[at] = scipy_linalg(xp).lu_factor(x[at], check_finite=False)
+    zeros = xp.diagonal(LU, 0, -2, -1) == 0
+    return LU, pivots + 1, xp.where(zeros.any(-1), zeros.argmax(-1) + 1, 0).astype(np.int32)
+
+
+@_lu_factor.vjp("x")
+def _(g: tuple, LU: Tensor, pivots: Tensor) -> Tensor:
+    """For A = P L U: P L⁻ᴴ (tril(Lᴴ gL, -1) + triu(gU Uᴴ)) U⁻ᴴ, and what lies beyond the square joins it."""
+    gLU = g[0]
+    m, n = LU.shape[-2:]
+    k = min(m, n)
+    square, gL, gU = LU[..., :k, :k], gLU[..., :k, :k].tril(-1), gLU[..., :k, :k].triu()
+    L, U = square.tril(-1) + square.new_ones(k).diag_embed(), square.triu()
+    lower, upper = L.mH @ gL, gU @ U.mH
+    if n > k:
+        lower = lower - gLU[..., k:] @ LU[..., k:].mH
+    if m > k:
+        upper = upper - LU[..., k:, :].mH @ gLU[..., k:, :]
+    inner = lower.tril(-1) + upper.triu()
+    result = _solve_triangular(L.mH, triangular_right(inner, U.mH, upper=False), upper=True, unitriangular=True)
+    if n > k:
+        result = cat([result, _solve_triangular(L.mH, gLU[..., k:], upper=True, unitriangular=True)], -1)
+    if m > k:
+        result = cat([result, triangular_right(gLU[..., k:, :], U.mH, upper=False)], -2)
+    return _back(result, _permutation(pivots, rows=m))
+
+
+@op
+def _permutation(xp: ModuleType, pivots: Any, *, rows: int) -> Any:
+    """Which row of A stands in each row of L U, from the swaps that were done one after the other."""
+    swaps = _backend.to_device(pivots, _backend.CPU)
+    perm = np.empty((*swaps.shape[:-1], rows), np.int64)
+    for at in np.ndindex(*swaps.shape[:-1]):
+        order = list(range(rows))
+        for i, other in enumerate(swaps[at].tolist()):
+            order[i], order[other - 1] = order[other - 1], order[i]
+        perm[at] = order
+    return _backend.to_device(perm, _backend.device_of(pivots))
+
+
+def _forth(x: Tensor, perm: Tensor) -> Tensor:
+    """Pᵀ x."""
+    return _rows(x, perm)
+
+
+def _back(x: Tensor, perm: Tensor) -> Tensor:
+    """P x."""
+    return _rows(x, perm.argsort(-1))
+
+
+def _rows(x: Tensor, at: Tensor) -> Tensor:
+    batch = np.broadcast_shapes(x.shape[:-2], at.shape[:-1])
+    at = at.unsqueeze(-1).expand((*batch, at.shape[-1], x.shape[-1]))
+    return take_along_dim(x.expand((*batch, *x.shape[-2:])), at, -2)
+
+
+def _check_lu(name: str, A: Tensor, pivot: bool) -> None:
+    if A.ndim < 2:
+        raise RuntimeError(f"{name}: Expected tensor with 2 or more dimensions. Got size: {list(A.shape)} instead")
+    check_float(name, A)
+    if not pivot:
+        raise RuntimeError("linalg.lu_factor: LU without pivoting is not implemented on the CPU")
+
+
+ZERO_PIVOT = (
+    "U[{0},{0}] is zero and using it on lu_solve would result in a division by zero. If you still want to perform the "
+    "factorization, consider calling linalg.lu(A, pivot) or linalg.lu_factor_ex(A, pivot)"
+)
+
+
+@with_out
+def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False) -> Any:
+    """(LU, pivots, info): as `lu_factor`; where U has a 0 on its diagonal info is its place, from 1 on, not an error.
+
+    >>> import tdt
+    >>> tdt.linalg.lu_factor_ex(tdt.zeros(1, 1)).info
+    tensor(1, dtype=tdt.int32)
+    """
+    _check_lu("torch.lu_factor_ex", A, pivot)
+    LU, pivots, info = _lu_factor(A)
+    if check_errors:
+        check_info("torch.linalg.lu_factor_ex", info, ZERO_PIVOT)
+    return return_type("linalg_lu_factor_ex", ("LU", "pivots", "info"))(LU, pivots, info)
+
+
+@with_out
+def lu_factor(A: Tensor, *, pivot: bool = True) -> Any:
+    """(LU, pivots) with A = P L U: U is LU's upper triangle, L what is below it with ones on the diagonal.
+
+    pivots, int32: row i was swapped with row pivots[i], counted from 1, one after the other. LinAlgError where A is singular.
+
+    >>> import tdt
+    >>> LU, pivots = tdt.linalg.lu_factor(tdt.tensor([[1.0, 2.0], [2.0, 2.0]]))
+    >>> LU, pivots
+    (tensor([[2.0000, 2.0000],
+            [0.5000, 1.0000]]), tensor([2, 2], dtype=tdt.int32))
+    """
+    _check_lu("torch.lu_factor", A, pivot)
+    LU, pivots, info = _lu_factor(A)
+    check_info("torch.linalg.lu_factor", info, ZERO_PIVOT)
+    return return_type("linalg_lu_factor", ("LU", "pivots"))(LU, pivots)
+
+
+@with_out
+def linalg_lu(A: Tensor, *, pivot: bool = True) -> Any:
+    """(P, L, U) with A = P L U: a permutation, lower triangular with ones on the diagonal, and upper triangular.
+
+    >>> import tdt
+    >>> tdt.linalg.lu(tdt.tensor([[1.0, 2.0], [2.0, 2.0]])).U
+    tensor([[2., 2.],
+            [0., 1.]])
+    """
+    _check_lu("linalg.lu", A, pivot)
+    LU, pivots, _ = _lu_factor(A)
+    return return_type("linalg_lu", ("P", "L", "U"))(*_unpack(LU, pivots))
+
+
+def _unpack(LU: Tensor, pivots: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    m, n = LU.shape[-2:]
+    k = min(m, n)
+    perm = _permutation(pivots, rows=m)
+    P = LU.new_zeros((*perm.shape, m)).scatter(-2, perm.unsqueeze(-2), 1.0)
+    L = LU[..., :k].tril(-1)
+    return P, L + LU.new_ones(k).diag_embed() if m == k else _ones_on_diagonal(L), LU[..., :k, :].triu()
+
+
+def _ones_on_diagonal(L: Tensor) -> Tensor:
+    """L, taller than wide, plus the identity."""
+    m, k = L.shape[-2:]
+    return L + L.new_ones(m).diag_embed()[..., :k]
+
+
+@with_out
+@shown_as("LuUnpackBackward0")
+def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True) -> Any:
+    """(P, L, U) from what `lu_factor` gave; of what is not asked for, an empty tensor.
+
+    >>> import tdt
+    >>> LU, pivots = tdt.linalg.lu_factor(tdt.tensor([[1.0, 2.0], [2.0, 2.0]]))
+    >>> tdt.lu_unpack(LU, pivots).P
+    tensor([[0., 1.],
+            [1., 0.]])
+    """
+    if LU_data.ndim < 2:
+        raise RuntimeError(
+            "torch.lu_unpack: Expected tensor with 2 or more dimensions. Got size: " + str(LU_data.shape)
+        )
+    if unpack_pivots and LU_pivots.dtype is not _dtype.int32:
+        raise RuntimeError(
+            "torch.lu_unpack: LU_pivots is expected to be a contiguous tensor of torch.int32 dtype. Note: this function "
+            "is intended to be used with the output produced by torch.linalg.lu_factor"
+        )
+    P, L, U = _unpack(LU_data, LU_pivots)
+    none = LU_data.new_empty(0)
+    return return_type("lu_unpack", ("P", "L", "U"))(
+        P if unpack_pivots else none, *((L, U) if unpack_data else (none, none.clone()))
+    )
+
+
+def lu(A: Tensor, pivot: bool = True, get_infos: bool = False, out: Any = None) -> Any:
+    """(LU, pivots), with get_infos (LU, pivots, infos); linalg.lu_factor is the newer form.
+
+    >>> import tdt
+    >>> tdt.lu(2 * tdt.eye(2))[1]
+    tensor([1, 2], dtype=tdt.int32)
+    """
+    found = lu_factor_ex(A, pivot=pivot)[: 3 if get_infos else 2]
+    return (
+        tuple(found) if out is None else tuple([t.resize_(r.shape).copy_(r) for t, r in zip(out, found, strict=True)])
+    )
+
+
+@with_out
+@shown_as("LinalgLuSolveBackward0")
+def linalg_lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoint: bool = False) -> Tensor:
+    """X with A X = B (left=False: X A = B; adjoint: with Aᴴ for A), from the factors of A that `lu_factor` gave.
+
+    >>> import tdt
+    >>> LU, pivots = tdt.linalg.lu_factor(2 * tdt.eye(2))
+    >>> tdt.linalg.lu_solve(LU, pivots, tdt.ones(2, 1))
+    tensor([[0.5000],
+            [0.5000]])
+    """
+    check_same_dtype("linalg.lu_solve", LU, B)
+    _check_factors("linalg.lu_solve", LU, pivots)
+    check_system("linalg.lu_solve", LU, B, left)
+    if not left:
+        return linalg_lu_solve(LU, pivots, B.mH, adjoint=not adjoint).mH
+    perm = _permutation(pivots, rows=LU.shape[-1])
+    if adjoint:
+        X = _solve_triangular(LU.mH, B, upper=False)
+        return _back(_solve_triangular(LU.mH, X, upper=True, unitriangular=True), perm)
+    X = _solve_triangular(LU, _forth(B, perm), upper=False, unitriangular=True)
+    return _solve_triangular(LU, X, upper=True)
+
+
+def _check_factors(name: str, LU: Tensor, pivots: Tensor) -> None:
+    if pivots.dtype is not _dtype.int32:
+        raise RuntimeError(f"{name}: pivots should be a Tensor of scalar type torch.int32")
+    check_matrix(name, LU, square=True, which="LU")
+    if pivots.ndim < 1 or pivots.shape[-1] != LU.shape[-1]:
+        raise RuntimeError(f"{name}: Number of pivots per batch should be same as the dimension of the matrix")
+    if pivots.shape[:-1] != LU.shape[:-2]:
+        raise RuntimeError(f"{name}: Expected LU.shape[:-1] and pivots.shape to be the same, but got pivots with shape "
+                           f"{list(pivots.shape)} instead")  # fmt: skip
+
+
+@casts_as_one
+@with_out
+@shown_as("LinalgLuSolveBackward0")
+def lu_solve(input: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
+    """X with A X = input, from the factors of A; linalg.lu_solve is the newer form.
+
+    >>> import tdt
+    >>> tdt.lu_solve(tdt.ones(2, 1), *tdt.linalg.lu_factor(2 * tdt.eye(2)))
+    tensor([[0.5000],
+            [0.5000]])
+    """
+    return linalg_lu_solve(LU_data, LU_pivots, input)
+
+
+fronts(globals(), __all__)
+
+
+fronts(globals(), __all__)

@@ -1,0 +1,81 @@
+"""Norms of matrices, and linalg.norm, which chooses between them and those of vectors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from tdt._core.tensor import Tensor
+from tdt._ops._common import store_into, with_out, wrap_dim
+from tdt._ops.linalg._matrices import check_float
+from tdt._ops.linalg.decompositions import svdvals
+from tdt._ops.linalg.products import vector_norm
+
+
+@with_out
+def matrix_norm(
+    input: Tensor, ord: Any = "fro", dim: Sequence[int] = (-2, -1), keepdim: bool = False, *, dtype: Any = None
+) -> Tensor:
+    """The norm of matrices in the dimensions `dim`: "fro", "nuc", inf, -inf, 1, -1, 2 or -2.
+
+    >>> import tdt
+    >>> tdt.linalg.matrix_norm(tdt.tensor([[3.0, 0.0], [0.0, 4.0]]))
+    tensor(5.)
+    """
+    if input.ndim < 2:
+        raise RuntimeError(
+            f"linalg.matrix_norm: The input tensor A must have at least 2 dimensions. It has {input.ndim}"
+        )
+    input = input if dtype is None else input.to(dtype)
+    check_float("linalg.matrix_norm", input)
+    rows, cols = (wrap_dim(d, input.ndim) for d in dim)
+    if rows == cols:
+        raise RuntimeError(f"linalg.matrix_norm: dims must be different. Got ({rows}, {cols})")
+    if ord == "fro":
+        return vector_norm(input, 2, (rows, cols), keepdim)
+    if ord == "nuc" or ord in (2, -2):
+        S = svdvals(input.movedim((rows, cols), (-2, -1)))
+        result = S.sum(-1) if ord == "nuc" else _largest(S, -1) if ord == 2 else S.amin(-1)
+    elif ord in (1, -1, math.inf, -math.inf):
+        over, then = (rows, cols) if abs(ord) == 1 else (cols, rows)
+        sums = input.abs().sum(over, keepdim=True)
+        result = (_largest(sums, then, True) if ord > 0 else sums.amin(then, True)).squeeze((rows, cols))
+    else:
+        raise RuntimeError(f"linalg.matrix_norm: Order {ord} not supported.")
+    return result.unsqueeze(min(rows, cols)).unsqueeze(max(rows, cols)) if keepdim else result
+
+
+def _largest(x: Tensor, dim: int, keepdim: bool = False) -> Tensor:
+    """The largest element along `dim`, which of none is 0."""
+    return x.amax(dim, keepdim) if x.shape[dim] else x.sum(dim, keepdim)
+
+
+def norm(
+    input: Tensor,
+    ord: Any = None,
+    dim: Any = None,
+    keepdim: bool = False,
+    *,
+    out: Tensor | None = None,
+    dtype: Any = None,
+) -> Tensor:
+    """A vector norm (one dimension, or all elements without ord) or a matrix norm (two dimensions).
+
+    >>> import tdt
+    >>> tdt.linalg.norm(tdt.tensor([3.0, 4.0]))
+    tensor(5.)
+    """
+    if ord is None:
+        result = vector_norm(input, 2, dim, keepdim, dtype=dtype)
+    elif (dim is not None and (isinstance(dim, int) or len(dim) == 1)) or (dim is None and input.ndim == 1):
+        result = vector_norm(input, ord, dim, keepdim, dtype=dtype)
+    elif dim is None and input.ndim != 2:
+        raise RuntimeError(
+            f"linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got {input.ndim}D."
+        )
+    elif dim is not None and len(dim) != 2:
+        raise RuntimeError(f"linalg.norm: If dim is specified, it must be of length 1 or 2. Got {list(dim)}")
+    else:
+        result = matrix_norm(input, ord, (-2, -1) if dim is None else dim, keepdim, dtype=dtype)
+    return result if out is None else store_into(out, result)

@@ -1,0 +1,322 @@
+"""Systems of linear equations and what goes with them, in batches: solve, inv, det, slogdet, tensorsolve, tensorinv."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from tdt import _backend
+from tdt._core.calls import fronts
+from tdt._core.dtype import LAPACK
+from tdt._core.mode import state
+from tdt._core.return_types import return_type
+from tdt._core.tensor import Tensor, wrap
+from tdt._node_names import shown_as
+from tdt._ops._common import with_out, wrap_dim
+from tdt._ops.linalg._matrices import (
+    by_columns,
+    check_info,
+    check_matrix,
+    check_same_dtype,
+    check_system,
+    columns,
+    each,
+    lapack,
+    raising,
+)
+from tdt._ops.linalg.decompositions import _svd
+from tdt._ops.linalg.triangular import trsm
+from tdt.autograd._op import op
+
+__all__ = ["det", "inverse", "logdet", "slogdet"]
+
+
+def _by_factors(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, int]:
+    """X with a X = b by LU, inf and nan where a is singular; and the place of the first 0 on U's diagonal."""
+    lu, pivots, info = lapack("getrf", a.dtype.char)(a)
+    rows = np.arange(len(a))
+    for i, p in enumerate(pivots):
+        rows[[i, p]] = rows[[p, i]]
+    return trsm(lu, trsm(lu, b[rows], upper=False, unitriangular=True), upper=True, unitriangular=False), info
+
+
+@op(dtypes=LAPACK, elementwise=False, outputs=("out", "info"))
+def _solve(xp: ModuleType, a: Any, b: Any) -> Any:
+    try:
+        with raising(xp):
+            return by_columns(xp.linalg.solve(a, b)), xp.zeros(a.shape[:-2], np.int32)
+    except np.linalg.LinAlgError:  # some of the batch are singular: say which
+        batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+        out, info = each(_by_factors, (columns((*batch, *b.shape[-2:]), b.dtype), np.zeros(batch, np.int32)), a, b)
+        given = (0,) * (len(batch) - a.ndim + 2) + tuple(slice(n) for n in a.shape[:-2])
+        return out, info[given]
+
+
+_solve.vjp("a")(lambda g, a, out: -(_solve(a.mH, g[0])[0] @ out.mH))
+_solve.vjp("b")(lambda g, a: _solve(a.mH, g[0])[0])
+SINGULAR = "The solver failed because the input matrix is singular."
+
+
+def _solution(name: str, A: Tensor, B: Tensor, left: bool) -> tuple[Tensor, Tensor]:
+    check_matrix(name, A, square=True)
+    check_same_dtype(name, A, B)
+    if B.ndim == 1 or (A.ndim - 1 == B.ndim and B.shape == A.shape[:-1]):
+        check_system(name, A, B.unsqueeze(-1), left)
+        if not left:
+            raise RuntimeError(f"{name}: Vector broadcasting of the left hand side is not supported for left=False.")
+        X, info = _solve(A, B.unsqueeze(-1))
+        return X.squeeze(-1), info
+    check_system(name, A, B, left)
+    if left:
+        return _solve(A, B)
+    X, info = _solve(A.mT, B.mT)
+    return X.mT, info
+
+
+@with_out
+def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
+    """X with A X = B (left=False: X A = B); B is a matrix, or a batch of vectors. LinAlgError where A is singular.
+
+    >>> import tdt
+    >>> tdt.linalg.solve(tdt.tensor([[2.0, 0.0], [0.0, 4.0]]), tdt.tensor([2.0, 4.0]))
+    tensor([1., 1.])
+    """
+    X, info = _solution("linalg.solve", A, B, left)
+    check_info("torch.linalg.solve", info, SINGULAR)
+    return X
+
+
+@with_out
+@shown_as("LinalgSolveExBackward0")
+def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False) -> Any:
+    """(result, info): as `solve`; where A is singular, info is not 0 and the result is not finite, without an error.
+
+    >>> import tdt
+    >>> tdt.linalg.solve_ex(tdt.zeros(1, 1), tdt.ones(1)).info
+    tensor(1, dtype=tdt.int32)
+    """
+    X, info = _solution("linalg.solve", A, B, left)
+    if check_errors:
+        check_info("torch.linalg.solve_ex", info, SINGULAR)
+    return return_type("linalg_solve_ex", ("result", "info"))(X, info)
+
+
+@op(dtypes=LAPACK, outputs=("out", "info"))
+def _inv(xp: ModuleType, x: Any) -> Any:
+    try:
+        with raising(xp):
+            return by_columns(xp.linalg.inv(x)), xp.zeros(x.shape[:-2], np.int32)
+    except np.linalg.LinAlgError:
+        eye = np.eye(x.shape[-1], dtype=x.dtype)
+        return each(lambda a: _by_factors(a, eye), (columns(x.shape, x.dtype), np.zeros(x.shape[:-2], np.int32)), x)
+
+
+_inv.vjp("x")(lambda g, out: -(out.mH @ g[0] @ out.mH))
+NO_INVERSE = (
+    "The diagonal element {} is zero, the inversion could not be completed because the input matrix is singular."
+)
+
+
+@with_out
+def inverse(input: Tensor) -> Tensor:
+    """The inverse of each square matrix; LinAlgError where one is singular.
+
+    >>> import tdt
+    >>> tdt.inverse(tdt.tensor([[2.0, 0.0], [0.0, 4.0]]))
+    tensor([[0.5000, 0.0000],
+            [0.0000, 0.2500]])
+    """
+    check_matrix("linalg.inv", input, square=True)
+    out, info = _inv(input)
+    check_info("linalg.inv", info, NO_INVERSE)
+    return out
+
+
+@with_out
+def inv(A: Tensor) -> Tensor:
+    """The inverse of each square matrix; LinAlgError where one is singular. `solve` is faster and more precise than inv(A) @ B.
+
+    >>> import tdt
+    >>> tdt.linalg.inv(tdt.tensor([[2.0, 0.0], [0.0, 4.0]]))
+    tensor([[0.5000, 0.0000],
+            [0.0000, 0.2500]])
+    """
+    return inverse(A)
+
+
+@with_out
+def inv_ex(A: Tensor, *, check_errors: bool = False) -> Any:
+    """(inverse, info): as `inv`; where A is singular, info is not 0 and the inverse not finite, without an error.
+
+    >>> import tdt
+    >>> tdt.linalg.inv_ex(tdt.zeros(1, 1)).info
+    tensor(1, dtype=tdt.int32)
+    """
+    check_matrix("linalg.inv", A, square=True)
+    out, info = _inv(A)
+    if check_errors:
+        check_info("linalg.inv_ex", info, NO_INVERSE)
+    return return_type("linalg_inv_ex", ("inverse", "info"))(out, info)
+
+
+@op(dtypes=LAPACK)
+def _det(xp: ModuleType, x: Any) -> Any:
+    with np.errstate(all="ignore"):  # a warning would be of NumPy's own module, which no filter of ours covers
+        return xp.asarray(xp.linalg.det(x))
+
+
+@_det.vjp("x")
+def _(g: Tensor, x: Tensor, out: Tensor) -> Tensor:
+    """det(A) · A^-H, from the cofactors: U diag(products of the other singular values) Vh, right for singular A too."""
+    U, S, Vh = _svd(x, full_matrices=False)
+    n = S.shape[-1]
+    if not (S._a[..., -1:] <= n * np.finfo(S._a.dtype).eps * S._a[..., :1]).any():
+        return (g * out.conj()).unsqueeze(-1).unsqueeze(-1) * _inv(x)[0].mH
+    g = g.unsqueeze(-1).unsqueeze(-1)
+    if state.grad:  # the factors of a singular matrix have no derivatives
+        return g * _cofactors(x).conj()
+    eye = S.new_ones(n).diag_embed() != 0
+    others = S.unsqueeze(-2).expand(*S.shape[:-1], n, n).masked_fill(eye, 1).prod(-1)
+    phase = (_det(U) * _det(Vh)).unsqueeze(-1).unsqueeze(-1)
+    return g * phase.conj() * (U @ (others.unsqueeze(-1) * Vh))
+
+
+def _cofactors(x: Tensor) -> Tensor:
+    """The determinants of what is left of each matrix without row i and column j, with the signs of a chessboard."""
+    from tdt._ops.index.getitem import getitem
+
+    n = x.shape[-1]
+    left = np.array([[j for j in range(n) if j != i] for i in range(n)], np.int64).reshape(n, n - 1)
+    rows, columns = (wrap(_backend.namespace(x._a).asarray(a)) for a in (left[:, None, :, None], left[:, None, :]))
+    signs = x.new_tensor([[(-1) ** (i + j) for j in range(n)] for i in range(n)])
+    return _det(getitem(x, (..., rows, columns))) * signs
+
+
+@with_out
+def det(input: Tensor) -> Tensor:
+    """The determinant of each square matrix.
+
+    >>> import tdt
+    >>> tdt.det(tdt.tensor([[2.0, 0.0], [0.0, 4.0]]))
+    tensor(8.)
+    """
+    check_matrix("linalg.det", input, square=True)
+    return _det(input)
+
+
+@op(dtypes=LAPACK, outputs=("sign", "logabsdet"))
+def _slogdet(xp: ModuleType, x: Any) -> Any:
+    sign, value = xp.linalg.slogdet(x)
+    return xp.asarray(sign), xp.asarray(value)
+
+
+@_slogdet.vjp("x")
+def _(g: tuple, x: Tensor, sign: Tensor) -> Tensor:
+    g_sign, g_log = g
+    weight = 0 if g_log is None else g_log
+    if g_sign is not None and x.is_complex():
+        weight = weight - (g_sign.conj() * sign).imag * 1j
+    if not isinstance(weight, Tensor):
+        return x.new_zeros(x.shape)
+    return weight.unsqueeze(-1).unsqueeze(-1) * _inv(x)[0].mH
+
+
+@with_out
+def slogdet(input: Tensor) -> Any:
+    """(sign, logabsdet): the determinant as sign · exp(logabsdet), without overflow.
+
+    >>> import tdt
+    >>> tdt.slogdet(tdt.eye(2))[1]
+    tensor(0.)
+    """
+    check_matrix("linalg.slogdet", input, square=True)
+    return return_type("slogdet", ("sign", "logabsdet"))(*_slogdet(input))
+
+
+def logdet(input: Tensor) -> Tensor:
+    """The logarithm of the determinant; nan where it is negative.
+
+    >>> import tdt
+    >>> tdt.logdet(tdt.eye(2))
+    tensor(0.)
+    """
+    check_matrix("logdet", input, square=True)
+    sign, value = _slogdet(input)
+    return value + sign.log()
+
+
+@with_out
+def linalg_det(A: Tensor) -> Tensor:
+    """The determinant of each square matrix.
+
+    >>> import tdt
+    >>> tdt.linalg.det(tdt.tensor([[2.0, 0.0], [0.0, 4.0]]))
+    tensor(8.)
+    """
+    return det(A)
+
+
+@with_out
+def linalg_slogdet(A: Tensor) -> Any:
+    """(sign, logabsdet): the determinant as sign · exp(logabsdet), without overflow.
+
+    >>> import tdt
+    >>> tdt.linalg.slogdet(tdt.eye(2)).logabsdet
+    tensor(0.)
+    """
+    return return_type("linalg_slogdet", ("sign", "logabsdet"))(*slogdet(A))
+
+
+@with_out
+def tensorsolve(input: Tensor, other: Tensor, dims: Sequence[int] | None = None) -> Tensor:
+    """X with tensordot(input, X, X.ndim) = other; the dimensions `dims` of input are moved to its end first.
+
+    input has the shape other.shape + X.shape, and both have as many elements.
+
+    >>> import tdt
+    >>> tdt.linalg.tensorsolve(2 * tdt.eye(6).reshape(2, 3, 6), tdt.ones(2, 3))
+    tensor([0.5000, 0.5000, 0.5000, 0.5000, 0.5000, 0.5000])
+    """
+    if dims is not None:
+        moved = [wrap_dim(d, input.ndim) for d in dims]
+        input = input.movedim(moved, list(range(input.ndim - len(moved), input.ndim)))
+    shape = tuple(input.shape[other.ndim :])
+    size = math.prod(shape)
+    if size != math.prod(input.shape[: other.ndim]) or size != other.numel():
+        raise RuntimeError(
+            "Expected self to satisfy the requirement prod(self.shape[other.ndim:]) == prod(self.shape[:other.ndim]), "
+            f"but got {size} != {math.prod(input.shape[: other.ndim])}"
+        )
+    return solve(input.reshape((size, size)), other.flatten()).reshape(shape)
+
+
+@with_out
+def tensorinv(input: Tensor, ind: int = 2) -> Tensor:
+    """What undoes tensordot with input = A: tensordot(tensorinv(A, ind), tensordot(A, X, A.ndim - ind), ind) = X.
+
+    Its first `ind` dimensions have as many elements as the others.
+
+    >>> import tdt
+    >>> tdt.linalg.tensorinv(tdt.eye(6).reshape(6, 2, 3), ind=1).shape
+    tdt.Size([2, 3, 6])
+    """
+    if ind <= 0:
+        raise RuntimeError("Expected a strictly positive integer for 'ind'")
+    first, rest = tuple(input.shape[:ind]), tuple(input.shape[ind:])
+    size = math.prod(rest)
+    if size != math.prod(first):
+        raise RuntimeError(
+            "Expected self to satisfy the requirement prod(self.shape[ind:]) == prod(self.shape[:ind]), but got "
+            f"{size} != {math.prod(first)}"
+        )
+    return inv(input.reshape((size, size))).reshape((*rest, *first))
+
+
+fronts(globals(), __all__)
+
+
+fronts(globals(), __all__)

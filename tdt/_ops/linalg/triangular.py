@@ -1,0 +1,166 @@
+"""Triangular systems, and what a Cholesky factor solves: solve_triangular, cholesky_solve, cholesky_inverse."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from tdt._core.calls import fronts
+from tdt._core.dtype import LAPACK
+from tdt._core.return_types import return_type
+from tdt._core.tensor import Tensor
+from tdt._node_names import shown_as
+from tdt._ops._common import with_out
+from tdt._ops.linalg._matrices import blas, check_matrix, check_same_dtype, check_system, columns, each, scipy_linalg
+from tdt.amp._autocast import casts_as_one
+from tdt.autograd._op import op
+
+__all__ = ["cholesky_inverse", "cholesky_solve", "triangular_solve"]
+
+
+def trsm(a: np.ndarray, b: np.ndarray, upper: bool, unitriangular: bool) -> np.ndarray:
+    """X with a X = b by BLAS, for one matrix; only a's triangle is read. Division by 0 is inf or nan, not an error."""
+    solve = blas("trsm", b.dtype.char)
+    if a.flags.c_contiguous:  # its transpose lies as Fortran wants it: no copy is made
+        return solve(1, a.T, b, lower=upper, trans_a=1, diag=unitriangular)
+    return solve(1, a, b, lower=not upper, diag=unitriangular)
+
+
+def _shape(a: tuple[int, ...], b: tuple[int, ...], **statics: Any) -> tuple[int, ...]:
+    return (*np.broadcast_shapes(a[:-2], b[:-2]), *b[-2:])
+
+
+@op(dtypes=LAPACK, elementwise=False, shape=_shape)
+def _solve_triangular(xp: ModuleType, a: Any, b: Any, *, upper: bool, unitriangular: bool = False) -> Any:
+    if xp is np:
+        return each(
+            lambda p, q: (trsm(p, q, upper, unitriangular),), (columns(_shape(a.shape, b.shape), b.dtype),), a, b
+        )[0]
+    out = xp.empty(_shape(a.shape, b.shape), b.dtype)
+    a, b = (xp.broadcast_to(v, (*out.shape[:-2], *v.shape[-2:])) for v in (a, b))
+    solve = scipy_linalg(xp).solve_triangular
+    for at in np.ndindex(*out.shape[:-2]):
+        out[at] = solve(a[at], b[at], lower=not upper, unit_diagonal=unitriangular, check_finite=False)
+    return out
+
+
+@_solve_triangular.vjp("a")
+def _(g: Tensor, a: Tensor, out: Tensor, upper: bool, unitriangular: bool) -> Tensor:
+    whole = -(_solve_triangular(a.mH, g, upper=not upper, unitriangular=unitriangular) @ out.mH)
+    return whole.triu(int(unitriangular)) if upper else whole.tril(-int(unitriangular))
+
+
+@_solve_triangular.vjp("b")
+def _(g: Tensor, a: Tensor, upper: bool, unitriangular: bool) -> Tensor:
+    return _solve_triangular(a.mH, g, upper=not upper, unitriangular=unitriangular)
+
+
+def triangular_right(B: Tensor, A: Tensor, upper: bool, unitriangular: bool = False) -> Tensor:
+    """X with X A = B, for a triangular A."""
+    return _solve_triangular(A.mT, B.mT, upper=not upper, unitriangular=unitriangular).mT
+
+
+@with_out
+@shown_as("LinalgSolveTriangularBackward0")
+def solve_triangular(
+    input: Tensor, B: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False
+) -> Tensor:
+    """X with A X = B (left=False: X A = B) for a triangular A = input, batches broadcast; a 0 on the diagonal gives inf or nan.
+
+    A, (…, n, n): only the triangle that `upper` names is read, and with unitriangular its diagonal counts as ones. Such a
+    system costs n² operations a column, where `solve` costs n³ once more.
+
+    >>> import tdt
+    >>> tdt.linalg.solve_triangular(tdt.tensor([[2.0, 0.0], [1.0, 1.0]]), tdt.tensor([[2.0], [3.0]]), upper=False)
+    tensor([[1.],
+            [2.]])
+    """
+    check_system("linalg.solve_triangular", input, B, left)
+    if left:
+        return _solve_triangular(input, B, upper=upper, unitriangular=unitriangular)
+    return triangular_right(B, input, upper, unitriangular)
+
+
+@casts_as_one
+@with_out
+@shown_as("TriangularSolveBackward0")
+def triangular_solve(
+    input: Tensor, A: Tensor, upper: bool = True, transpose: bool = False, unitriangular: bool = False
+) -> Any:
+    """(solution, cloned_coefficient) of A X = input; linalg.solve_triangular is the newer form.
+
+    >>> import tdt
+    >>> tdt.triangular_solve(tdt.ones(2, 1), 2 * tdt.eye(2)).solution
+    tensor([[0.5000],
+            [0.5000]])
+    """
+    for x, which in ((input, "b"), (A, "A")):
+        if x.ndim < 2:
+            raise RuntimeError(
+                f"torch.triangular_solve: Expected {which} to have at least 2 dimensions, but it has {x.ndim} "
+                "dimensions instead"
+            )
+    if A.shape[-1] == A.shape[-2] != input.shape[-2]:
+        raise RuntimeError(
+            f"Incompatible matrix sizes for triangular_solve: each A matrix is {A.shape[-1]} by {A.shape[-1]} but each b "
+            f"matrix is {input.shape[-2]} by {input.shape[-1]}"
+        )
+    check_system("triangular_solve", A, input, left=True)
+    shape = (*np.broadcast_shapes(A.shape[:-2], input.shape[:-2]), *A.shape[-2:])
+    clone = A.expand(shape).clone()
+    matrix = A.mT if transpose else A
+    X = _solve_triangular(matrix, input, upper=upper is not transpose, unitriangular=unitriangular)
+    return return_type("triangular_solve", ("solution", "cloned_coefficient"))(X, clone)
+
+
+@casts_as_one
+@with_out
+@shown_as("CholeskySolveBackward0")
+def cholesky_solve(input: Tensor, input2: Tensor, upper: bool = False) -> Tensor:
+    """X with A X = input, where input2 = L is the Cholesky factor of A: A = L Lᴴ, or Lᴴ L with upper=True.
+
+    >>> import tdt
+    >>> tdt.cholesky_solve(tdt.tensor([[4.0], [9.0]]), tdt.tensor([[2.0, 0.0], [0.0, 3.0]]))
+    tensor([[1.],
+            [1.]])
+    """
+    for x, which in ((input, "b"), (input2, "u")):
+        if x.ndim < 2:
+            raise RuntimeError(f"{which} should have at least 2 dimensions, but has {x.ndim} dimensions instead")
+    if input2.shape[-1] != input2.shape[-2]:
+        raise RuntimeError(
+            "cholesky_solve: A must be batches of square matrices, but they are "
+            f"{input2.shape[-2]} by {input2.shape[-1]} matrices"
+        )
+    check_same_dtype("cholesky_solve", input, input2, "bA")
+    if input.shape[-2] != input2.shape[-1]:
+        raise RuntimeError(
+            f"Incompatible matrix sizes for cholesky_solve: each A matrix is {input2.shape[-1]} by {input2.shape[-1]} but each "
+            f"b matrix is {input.shape[-2]} by {input.shape[-1]}"
+        )
+    lower = input2.mH if upper else input2
+    return _solve_triangular(lower.mH, _solve_triangular(lower, input, upper=False), upper=True)
+
+
+@casts_as_one
+@with_out
+@shown_as("CholeskyInverseBackward0")
+def cholesky_inverse(input: Tensor, upper: bool = False) -> Tensor:
+    """The inverse of the matrix whose Cholesky factor L is given: (L Lᴴ)⁻¹, or (Lᴴ L)⁻¹ with upper=True.
+
+    >>> import tdt
+    >>> tdt.cholesky_inverse(tdt.tensor([[2.0, 0.0], [0.0, 1.0]]))
+    tensor([[0.2500, 0.0000],
+            [0.0000, 1.0000]])
+    """
+    check_matrix("cholesky_inverse", input, square=True)
+    half = _solve_triangular(input.mH if upper else input, input.new_ones(input.shape[-1:]).diag_embed(), upper=False)
+    return half.mH @ half
+
+
+fronts(globals(), __all__)
+
+
+fronts(globals(), __all__)

@@ -1,0 +1,108 @@
+"""What the poolings share: how many windows there are, what lies around the input, and their arguments."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tdt._core.tensor import Tensor
+from tdt._ops.nn._windows import empty_as, is_channels_last, out_size, tuple_of
+
+
+def out_sizes(size: tuple, kernel: tuple, stride: tuple, padding: tuple, dilation: tuple, ceil_mode: bool) -> tuple:
+    return tuple(
+        out_size(n, k, s, p, p, d, ceil_mode)
+        for n, k, s, p, d in zip(size, kernel, stride, padding, dilation, strict=True)
+    )
+
+
+def full_size(size: tuple, out: tuple, kernel: tuple, stride: tuple, padding: tuple, dilation: tuple) -> tuple:
+    """The input's spatial size with its borders, far enough for the last window."""
+    return tuple(max(n + 2 * p, (o - 1) * s + d * (k - 1) + 1)
+                 for n, o, k, s, p, d in zip(size, out, kernel, stride, padding, dilation, strict=True))  # fmt: skip
+
+
+def framed(xp: Any, x: Any, full: tuple, padding: tuple, fill: Any) -> Any:
+    """`x` in the corner that `padding` says of an array of spatial size `full`, filled with `fill` around it."""
+    if full == x.shape[2:]:
+        return x
+    frame = empty_as(xp, (*x.shape[:2], *full), x.dtype, is_channels_last(x))
+    frame[...] = fill
+    frame[place(x.shape[2:], padding)] = x
+    return frame
+
+
+def place(size: tuple, padding: tuple) -> tuple:
+    return (slice(None), slice(None), *(slice(p, p + n) for n, p in zip(size, padding, strict=True)))
+
+
+def window_of(name: str, nd: int, input: Tensor, **sizes: Any) -> tuple[bool, Tensor, list[tuple[int, ...]]]:
+    """Check and spell out the arguments of a pooling: (is unbatched, batched input, [kernel, stride, padding, …])."""
+    if not isinstance(input, Tensor):
+        raise TypeError(f"{name}(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
+    if sizes["stride"] is None or sizes["stride"] == ():
+        sizes["stride"] = sizes["kernel_size"]
+    values = []
+    for what, value in sizes.items():
+        try:
+            values.append(tuple_of(value, nd, what))
+        except RuntimeError as error:
+            raise RuntimeError(
+                f"{name}: {what} must either be a single int, or a tuple of {nd} ints, but got {value}"
+            ) from error
+    kernel, stride, padding = values[:3]
+    dilation = values[3] if len(values) > 3 else (1,) * nd
+    for what, given, words in (
+        ("kernel_size", kernel, "kernel size should be greater than zero"),
+        ("stride", stride, "stride should not be zero"),
+        ("dilation", dilation, "dilation should be greater than zero"),
+    ):
+        if min(given) <= 0:
+            words = f"max_pool1d() {what} must be greater than zero" if name == "max_pool1d" else words
+            raise RuntimeError(f"{words}, but got {min(given)}")
+    if min(padding) < 0:
+        raise RuntimeError(f"pad must be non-negative, but got pad: {min(padding)}")
+    for k, p, d in zip(kernel, padding, dilation, strict=True):
+        if p > (d * (k - 1) + 1) // 2:
+            raise RuntimeError(
+                f"pad should be at most half of effective kernel size, but got pad={p}, kernel_size={k} and dilation={d}"
+            )
+        if p > k // 2:
+            raise RuntimeError(
+                f"pad should be smaller than or equal to half of kernel size, but got pad={p} and kernel_size={k}"
+            )
+    single = input.ndim == nd + 1
+    if (not single and input.ndim != nd + 2) or 0 in input.shape[0 if single else 1 :]:
+        raise RuntimeError(f"{name}: non-empty {nd + 1}D or {nd + 2}D (batch mode) tensor expected for input, "
+                           f"but got size {list(input.shape)}")  # fmt: skip
+    return single, input.unsqueeze(0) if single else input, values
+
+
+def check_size(x: Tensor, shape: tuple) -> None:
+    if min(shape[2:]) < 1:
+        given, made = ("x".join(map(str, s[1:])) for s in (x.shape, shape))
+        raise RuntimeError(f"Given input size: ({given}). Calculated output size: ({made}). Output size is too small")
+
+
+def adaptive_size(name: str, nd: int, input: Tensor, output_size: Any) -> tuple[int, ...]:
+    """How many windows an adaptive pooling shall have in each dimension: None keeps the input's size."""
+    if nd > 1 and isinstance(output_size, (tuple, list)) and input.ndim <= len(output_size):
+        raise ValueError(f"Input dimension should be at least {len(output_size) + 1}; {name} got {list(input.shape)}")
+    if input.ndim not in (nd + 1, nd + 2):
+        raise RuntimeError(f"{name}(): Expected {nd + 1}D or {nd + 2}D tensor, but got: {list(input.shape)}")
+    wanted = output_size if isinstance(output_size, (tuple, list)) else (output_size,) * nd
+    if len(wanted) != nd:
+        raise RuntimeError(f"{name}(): output_size.size() must be {nd}, but got {output_size}")
+    out = tuple(n if w is None else int(w) for n, w in zip(input.shape[-nd:], wanted, strict=True))
+    if any(o < 0 for o in out):
+        raise RuntimeError(
+            f"{name}: elements of output_size must be greater than or equal to 0 but received {list(out)}"
+        )
+    return out
+
+
+def adaptive_spans(n: int, out: int) -> tuple[np.ndarray, np.ndarray]:
+    """The cells [start, end) of an input of size n that belong to each of `out` windows."""
+    i = np.arange(out)
+    return i * n // max(out, 1), -(-(i + 1) * n // max(out, 1))

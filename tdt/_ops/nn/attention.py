@@ -1,0 +1,224 @@
+"""Scaled dot-product attention as one op that never holds all its weights, and multi-head attention made of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+from tdt import _kernels
+from tdt._core.broadcasting import check_broadcast
+from tdt._core.dtype import FLOATING, float32
+from tdt._core.dtype import bool as BOOL
+from tdt._core.tensor import Tensor
+from tdt._ops._common import C_NAMES
+from tdt._ops.elementwise._front import tensor_argument
+from tdt.autograd._op import op
+
+BLOCK = 1 << 18  # weights that are held at a time, of as many rows as that makes, but at least one
+
+
+def _shape(q: tuple, k: tuple, v: tuple, *rest: Any, **how: Any) -> tuple:
+    return (*q[:-1], v[-1])
+
+
+def _flops(q: tuple, k: tuple, v: tuple, *rest: Any, **how: Any) -> int:
+    return math.prod(q[:-1]) * k[-2] * (q[-1] + v[-1])
+
+
+@op(dtypes=FLOATING, promote=(), broadcasts=False, aux=("norms",), shape=_shape, flops=_flops)
+def _attention(xp, q, k, v, mask, keep, *, causal, scale, dropped):
+    """softmax(scale q kᵀ + mask) v for q (*, L, E), k (*, S, E), v (*, S, D), and a mask (*, L, S) or None.
+
+    keep: None, or bools (*, L, S) that say which weights are not dropped; these are divided by 1 - dropped. causal: row i
+    sees the places up to i. Weights of a row whose scores are all -inf are 0. aux: for each row the largest score, and 1
+    over the sum of the exponentials of the scores less it, (*, L, 2).
+
+    Rows are computed a few at a time, so memory grows with L + S, not with L S (Rabe and Staats, 2021); the gradient makes
+    the weights anew, from those two numbers (Dao et al., 2022).
+    """
+    out, norms = _room(xp, q, v, keep), xp.zeros((*q.shape[:-1], 2), q.dtype)
+    if fast := _kernels.chosen("attention.blocks", xp, q, k, v, mask, keep):
+        fast(q, k, v, mask, keep, out, norms, causal=causal, scale=scale, dropped=dropped)
+        return out, norms
+    for rows, seen in _blocks(q, k, causal) if k.shape[-2] else ():
+        weights = _scores(xp, q, k, mask, rows, seen, causal, scale)
+        top = weights.max(axis=-1, keepdims=True)
+        top[top == -math.inf] = 0
+        xp.exp(xp.subtract(weights, top, out=weights), out=weights)
+        total = weights.sum(axis=-1, keepdims=True)
+        total[total == 0] = math.inf
+        norms[..., rows, :1], norms[..., rows, 1:] = top, 1 / total
+        weights *= norms[..., rows, 1:]
+        _drop(weights, keep, rows, seen, dropped)
+        out[..., rows, :] = _kernels.product(xp, weights, v[..., seen, :])
+    return out, norms
+
+
+def _room(xp: Any, q: Any, v: Any, keep: Any) -> Any:
+    """Zeros for the result: in q's memory order where PyTorch's fused form has it so, else contiguous."""
+    if q.ndim == 4 and q.shape[-1] == v.shape[-1] and keep is None:
+        return _zeros_like(xp, q)
+    return xp.zeros((*q.shape[:-1], v.shape[-1]), q.dtype)
+
+
+def _zeros_like(xp: Any, x: Any) -> Any:
+    """Zeros in x's memory order if that has the last dimension in a row, else contiguous."""
+    ordered = x.strides[-1] == x.itemsize and 0 not in x.strides
+    return xp.zeros_like(x) if ordered else xp.zeros(x.shape, x.dtype)
+
+
+def _blocks(q: Any, k: Any, causal: bool) -> Iterator[tuple[slice, slice]]:
+    """Some rows, and the places that they see, as often as it takes."""
+    length, places = q.shape[-2], k.shape[-2]
+    count = max(1, BLOCK // max(1, math.prod(q.shape[:-2]) * places))
+    for i in range(0, length, count):
+        yield slice(i, i + count), slice(0, min(places, i + count) if causal else places)
+
+
+def _scores(xp: Any, q: Any, k: Any, mask: Any, rows: slice, seen: slice, causal: bool, scale: float) -> Any:
+    """Of some rows at the places they see, -inf where a row does not."""
+    scores = _kernels.product(xp, q[..., rows, :] * q.dtype.type(scale), k[..., seen, :].swapaxes(-1, -2))
+    if mask is not None:
+        scores += mask[..., rows, seen]
+    if causal:
+        places = xp.arange(rows.start, rows.start + scores.shape[-2])
+        xp.copyto(scores, -math.inf, where=places[:, None] < xp.arange(seen.stop))
+    return scores
+
+
+def _drop(weights: Any, keep: Any, rows: slice, seen: slice, dropped: float) -> None:
+    if keep is not None:
+        weights *= keep[..., rows, seen]
+        weights /= weights.dtype.type(1 - dropped)
+
+
+@_attention.vjp("q", "k", "v", "mask")
+def _(g, needs, q, k, v, mask, keep, causal, scale, dropped):
+    scores = (q * scale) @ k.mT
+    scores = scores if mask is None else scores + mask
+    if causal:
+        scores = scores.masked_fill(scores.new_ones(scores.shape[-2:], dtype=BOOL).triu(1), -math.inf)
+    unseen = (scores == -math.inf).all(-1, keepdim=True)
+    weights = scores.masked_fill(unseen, 0).softmax(-1).masked_fill(unseen, 0)
+    kept, towards = weights, g @ v.mT
+    if keep is not None:
+        kept, towards = kept * keep / (1 - dropped), towards * keep / (1 - dropped)
+    g_scores = weights * (towards - (weights * towards).sum(-1, keepdim=True))
+    return (
+        g_scores @ k * scale if needs[0] else None,
+        g_scores.mT @ q * scale if needs[1] else None,
+        kept.mT @ g if needs[2] else None,
+        g_scores if needs[3] else None,
+    )
+
+
+@_attention.fast_vjp("q", "k", "v", "mask")
+def _(xp, g, needs, q, k, v, mask, keep, out, norms, causal, scale, dropped):
+    gq, gk, gv = (_zeros_like(xp, x) for x in (q, k, v))
+    if not needs[3] and (fast := _kernels.chosen("attention.blocks_vjp", xp, q, k, v, mask, keep)):
+        fast(g, q, k, v, mask, keep, out, norms, gq, gk, gv, causal=causal, scale=scale, dropped=dropped)
+        return gq, gk, gv, None
+    g_mask = xp.zeros((*q.shape[:-1], k.shape[-2]), mask.dtype) if needs[3] else None
+    # What softmax's gradient subtracts: the sum of weights times their gradients, which is that of `out` times its own.
+    shared = (g * out).sum(axis=-1, keepdims=True)
+    for rows, seen in _blocks(q, k, causal):
+        weights = _scores(xp, q, k, mask, rows, seen, causal, scale)
+        xp.exp(xp.subtract(weights, norms[..., rows, :1], out=weights), out=weights)
+        weights *= norms[..., rows, 1:]
+        towards = _kernels.product(xp, g[..., rows, :], v[..., seen, :].swapaxes(-1, -2))
+        kept = weights if keep is None else weights.copy()
+        _drop(kept, keep, rows, seen, dropped)
+        _drop(towards, keep, rows, seen, dropped)
+        gv[..., seen, :] += _kernels.product(xp, kept.swapaxes(-1, -2), g[..., rows, :])
+        towards -= shared[..., rows, :]
+        towards *= weights
+        if needs[3]:
+            g_mask[..., rows, seen] = towards
+        towards *= q.dtype.type(scale)
+        gq[..., rows, :] = _kernels.product(xp, towards, k[..., seen, :])
+        gk[..., seen, :] += _kernels.product(xp, towards.swapaxes(-1, -2), q[..., rows, :])
+    return gq, gk, gv, g_mask
+
+
+def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None,
+                                 dropout_p: float = 0.0, is_causal: bool = False, *, scale: float | None = None,
+                                 enable_gqa: bool = False) -> Tensor:  # fmt: skip
+    """softmax(query keyᵀ · scale + attn_mask) value: means of the values, by how keys answer a query (Vaswani et al., 2017).
+
+    query (*, L, E), key (*, S, E), value (*, S, D); the leading sizes are broadcast. Returns (*, L, D). The L × S weights
+    are never all held, except with dropout, or where the mask wants a gradient.
+
+    attn_mask: broadcasts to (*, L, S); True where a query may look, or numbers to be added. A query that may look nowhere
+    gets zeros. is_causal: query i sees the keys up to i. dropout_p: weights dropped, whether training or not. scale: 1/√E
+    if not given. enable_gqa: query has a multiple of the heads, at dimension -3, of key and value, and shares them.
+    RuntimeError for sizes or dtypes that do not fit.
+
+    >>> import tdt
+    >>> scaled_dot_product_attention(tdt.zeros(1, 2), tdt.ones(2, 2), tdt.tensor([[1.0, 0.0], [3.0, 2.0]]))
+    tensor([[2., 1.]])
+    """
+    for position, (name, t) in enumerate((("query", query), ("key", key), ("value", value)), 1):
+        tensor_argument("scaled_dot_product_attention", t, name, position)
+    _check_operands(query, key, value, attn_mask, dropout_p)
+    if enable_gqa:
+        key, value = _shared_heads(query, key, "key"), _shared_heads(query, value, "value")
+    fused = query.ndim == 4 and query.shape[:2] == key.shape[:2] == value.shape[:2] and not dropout_p
+    if is_causal and attn_mask is not None and not (fused and not attn_mask.requires_grad):
+        raise RuntimeError("_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True")
+    batch = check_broadcast(query.shape[:-2], key.shape[:-2], value.shape[:-2])
+    query, key, value = (t if t.shape[:-2] == batch else t.expand(*batch, *t.shape[-2:]) for t in (query, key, value))
+    weights = *batch, query.shape[-2], key.shape[-2]
+    if attn_mask is not None:
+        if check_broadcast(weights, tuple(attn_mask.shape)) != weights:
+            raise RuntimeError(f"output with shape {list(weights)} doesn't match the broadcast shape "
+                               f"{list(check_broadcast(weights, tuple(attn_mask.shape)))} (attn_mask)")  # fmt: skip
+        if attn_mask.dtype is BOOL:
+            attn_mask = query.new_zeros(attn_mask.shape).masked_fill(~attn_mask, -math.inf)
+        attn_mask = attn_mask.expand(weights)
+    keep = None
+    if dropout_p:
+        keep = query.new_zeros(weights, dtype=BOOL)
+        keep = keep.bernoulli_(1 - dropout_p) if dropout_p < 1 else keep  # nothing is drawn for a certain outcome
+    if scale is None:
+        scale = 1 / math.sqrt(query.shape[-1]) if query.shape[-1] else 1.0
+    dropped = float(dropout_p) if dropout_p < 1 else 0.0  # where all are dropped, there is none to be scaled
+    return _attention(query, key, value, attn_mask, keep, causal=bool(is_causal), scale=float(scale), dropped=dropped)
+
+
+def _check_operands(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None, dropout_p: float) -> None:
+    """RuntimeError for dtypes and sizes that do not fit each other, and for what is no probability."""
+    given = {"query": query, "key": key, "value": value}
+    if not query.dtype is key.dtype is value.dtype:
+        names = [C_NAMES.get(t.dtype.name, t.dtype.name) for t in given.values()]
+        raise RuntimeError("Expected query, key, and value to have the same dtype, but got query.dtype: {} key.dtype: {} and "
+                           "value.dtype: {} instead.".format(*names))  # fmt: skip
+    if min(t.ndim for t in given.values()) < 2:
+        raise RuntimeError("Expected query, key, and value to all be  at least 2 dimensional, but got query.dim: "
+                           f"{query.ndim} key.dim: {key.ndim} and value.dim: {value.ndim} instead.")  # fmt: skip
+    if query.shape[-1] != key.shape[-1] or key.shape[-2] != value.shape[-2]:
+        shapes = ", ".join(f"{name} {list(t.shape)}" for name, t in given.items())
+        raise RuntimeError("scaled_dot_product_attention: query and key must have the same last size, and key and value the "
+                           f"same last but one; got {shapes}")  # fmt: skip
+    if attn_mask is not None and attn_mask.dtype not in (BOOL, float32, query.dtype):
+        names = [C_NAMES.get(t.dtype.name, t.dtype.name) for t in (attn_mask, query)]
+        raise RuntimeError("Expected attn_mask dtype to be bool or float or to match query dtype, but got attn_mask.dtype: "
+                           "{} and  query.dtype: {} instead.".format(*names))  # fmt: skip
+    if not 0 <= dropout_p <= 1:
+        raise RuntimeError(f"dropout probability has to be between 0 and 1, but got {dropout_p}")
+
+
+def _shared_heads(query: Tensor, t: Tensor, name: str) -> Tensor:
+    """`t` (*, H, S, E) with each head as often as there are of the query's for it."""
+    if min(query.ndim, t.ndim) < 3:
+        raise IndexError("Dimension out of range: enable_gqa=True needs heads, at dimension -3 of query, key and value")
+    heads, own = query.shape[-3], t.shape[-3]
+    if own == heads:
+        return t
+    if not own or heads % own:
+        raise RuntimeError("Number of heads in key and value must divide the number of heads in query; got "
+                           f"{own} in {name} and {heads} in query")  # fmt: skip
+    return t.repeat_interleave(heads // own, -3)
+
+
+__all__: list[str] = []

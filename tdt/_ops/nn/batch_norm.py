@@ -1,0 +1,237 @@
+"""Normalisation. The statistics are outputs with rules of their own, so that every derivative sees what they depend on."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from tdt import _backend, _kernels
+from tdt._core.dtype import FLOATING, bfloat16, check_category, float16, float32
+from tdt._core.mode import no_grad
+from tdt._core.tensor import Tensor
+from tdt._ops.nn._windows import is_channels_last
+from tdt.autograd._op import op
+
+HALF = (float16, bfloat16)
+
+
+def _axes(ndim: int) -> tuple[int, ...]:
+    return (0, *range(2, ndim))
+
+
+def per_channel(v: Any, ndim: int) -> Any:
+    """(C,), or (N, C), made to broadcast against (N, C, *)."""
+    return v.reshape(*v.shape, *(1,) * (ndim - 2))
+
+
+def _sum(xp: Any, a: Any) -> Any:
+    """Sum over all dimensions but the channels. A product with ones beats NumPy's reduction, and rounds less."""
+    if xp is np and a.ndim != 3 and ((a.ndim == 2 and a.flags.c_contiguous) or is_channels_last(a)):
+        rows = a.transpose(0, *range(2, a.ndim), 1).reshape(-1, a.shape[1]) if a.ndim > 2 else a
+        return np.ones(len(rows), a.dtype) @ rows
+    return _backend.total(a, _axes(a.ndim))
+
+
+@op(dtypes=FLOATING, promote=("x",), broadcasts=False, outputs=("out", "mean", "rstd"),
+    shape=lambda x, w, b, **how: (x, (x[1],), (x[1],)))  # fmt: skip
+def _batch_norm(xp, x, w, b, *, eps):
+    kind = x.dtype.type
+    count = kind(x.size // x.shape[1])
+    mean = _sum(xp, x) / count
+    centred = x - per_channel(mean, x.ndim)
+    rstd = 1 / xp.sqrt(_sum(xp, centred * centred) / count + kind(eps))
+    scale = rstd if w is None else rstd * w
+    out = xp.multiply(centred, per_channel(scale, x.ndim), out=centred)
+    if b is not None:
+        out = xp.add(out, per_channel(b, x.ndim), out=out)
+    return out, mean, rstd
+
+
+@_batch_norm.vjp("x", "w", "b")
+def _(g, needs, x, w, mean, rstd, g_out, g_mean, g_rstd):
+    n, axes = x.ndim, _axes(x.ndim)
+    count = math.prod(x.shape) // x.shape[1]
+    centred = x - per_channel(mean, n)
+    gb = g_out.sum(axes)
+    gw = (g_out * centred).sum(axes) * rstd
+    gx = None
+    if needs[0]:
+        scale = rstd if w is None else rstd * w
+        towards = gw if w is None else gw * w  # sum of (gradient of the normalised input) × (normalised input)
+        shift = (gb * scale - g_mean) / count
+        # d rstd / d x = - rstd³ centred / count
+        slope = (towards * rstd * rstd + g_rstd * rstd * rstd * rstd) / count
+        gx = g_out * per_channel(scale, n) - per_channel(shift, n) - centred * per_channel(slope, n)
+    return gx, gw if needs[1] else None, gb if needs[2] else None
+
+
+@_batch_norm.fast_vjp("x", "w", "b")
+def _(xp, g, needs, x, w, mean, rstd, g_out, g_mean, g_rstd):
+    count = x.dtype.type(x.size // x.shape[1])
+    gb, gw = grad_sums(xp, g_out, x, mean)
+    gw *= rstd
+    gx = None
+    if needs[0]:
+        scale = rstd if w is None else rstd * w
+        slope = ((gw if w is None else gw * w) * rstd * rstd + g_rstd * rstd * rstd * rstd) / count
+        gx = input_grad(xp, g_out, x, mean, scale, slope, (gb * scale - g_mean) / count)
+    return gx, gw if needs[1] else None, gb if needs[2] else None
+
+
+def grad_sums(xp: Any, g: Any, x: Any, mean: Any) -> tuple[Any, Any]:
+    """The sums of g and of g (x - mean) per channel, for a `mean` (C,), or per sample and channel, for (N, C)."""
+    if fast := _kernels.chosen("batch_norm.sums", xp, x, g):
+        return fast(g, x, mean)
+    weighted = g * (x - per_channel(mean, x.ndim))
+    if mean.ndim == 2:
+        axes = tuple(range(2, x.ndim))
+        return g.sum(axis=axes), weighted.sum(axis=axes)
+    return _sum(xp, g), _sum(xp, weighted)
+
+
+def input_grad(xp: Any, g: Any, x: Any, mean: Any, scale: Any, slope: Any, shift: Any) -> Any:
+    """g scale - (x - mean) slope - shift, with numbers per channel, (C,), or per sample and channel, (N, C)."""
+    if fast := _kernels.chosen("batch_norm.input_grad", xp, x, g):
+        return fast(g, x, mean, scale, slope, shift)
+    gx = x - per_channel(mean, x.ndim)
+    gx *= per_channel(-slope, x.ndim)
+    gx += g * per_channel(scale, x.ndim)
+    gx -= per_channel(shift, x.ndim)
+    return gx
+
+
+@op(dtypes=FLOATING, promote=("x",), broadcasts=False)
+def _channel_affine(xp, x, mean, scale, shift):
+    """(x - mean) scale + shift, with numbers per channel; shift may be None."""
+    out = x - per_channel(mean, x.ndim)
+    out *= per_channel(scale, x.ndim)
+    if shift is not None:
+        out += per_channel(shift, x.ndim)
+    return out
+
+
+@_channel_affine.vjp("x", "mean", "scale", "shift")
+def _(g, needs, x, mean, scale):
+    axes = _axes(x.ndim)
+    gx = g * per_channel(scale, x.ndim)
+    g_scale = (g * (x - per_channel(mean, x.ndim))).sum(axes) if needs[2] else None
+    return gx, -gx.sum(axes) if needs[1] else None, g_scale, g.sum(axes) if needs[3] else None
+
+
+def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor | None, weight: Tensor | None = None,
+               bias: Tensor | None = None, training: bool = False, momentum: float = 0.1,
+               eps: float = 1e-05) -> Tensor:  # fmt: skip
+    """Normalise each channel of (N, C, *) to mean 0 and variance 1 (Ioffe and Szegedy, 2015), then scale and shift.
+
+    training: by the batch's own statistics, and running_mean and running_var (C,) move towards them by `momentum` (the
+    variance without bias); else by the running ones. ValueError for a batch of one value per channel in training.
+
+    >>> import tdt
+    >>> batch_norm(tdt.tensor([[1.0], [3.0]]), None, None, training=True)
+    tensor([[-1.0000],
+            [ 1.0000]])
+    """
+    shape = input.shape
+    if training and shape[0] * math.prod(shape[2:]) == 1:
+        raise ValueError(f"Expected more than 1 value per channel when training, got input size {shape}")
+    if eps < 0 or (training and eps == 0):
+        kind = "positive during training" if training else "non-negative"
+        raise ValueError(f"batch_norm eps must be {kind}, but got {eps}")
+    return normed_and_statistics(input, running_mean, running_var, weight, bias, training, momentum, eps)[0]
+
+
+def normed_and_statistics(input: Tensor, running_mean: Tensor | None, running_var: Tensor | None, weight: Tensor | None,
+                          bias: Tensor | None, training: bool, momentum: float,
+                          eps: float) -> tuple[Tensor, Tensor | None, Tensor | None]:  # fmt: skip
+    """`batch_norm` for batches of any size; and in training each channel's mean, and the inverse of its deviation."""
+    shape = input.shape
+    if not input.numel():  # nothing to normalise, and no channels to speak of: one weight joins the graph for all
+        out = input.clone() if weight is None else input * weight[0]
+        return out if bias is None else out + bias[0], None, None
+    if len(shape) < 2:
+        raise IndexError(f"batch_norm: expected input (N, C, *), but got {list(shape)}")
+    given = {"running_mean": running_mean, "running_var": running_var, "weight": weight, "bias": bias}
+    for name, value in given.items():
+        if value is not None and value.numel() != shape[1]:
+            raise RuntimeError(f"{name} should contain {shape[1]} elements not {value.numel()}")
+    if not (input.is_contiguous() or is_channels_last(input._a)):
+        input = input.contiguous()  # the result lies in memory as PyTorch's
+    kind, stats = input.dtype, [running_mean, running_var]
+    check_dtypes(input, list(given.values()))
+    if kind in HALF:
+        input, weight, bias, *stats = (None if v is None else v.float() for v in (input, weight, bias, *stats))  # type: ignore[assignment]
+    mean = rstd = None
+    if training:
+        out, mean, rstd = _by_batch(input, running_mean, running_var, weight, bias, momentum, eps)
+    elif running_mean is None or running_var is None:
+        raise RuntimeError("Expected running_mean and running_var to be defined when training=False")
+    else:
+        out = _normalise(input, *stats, weight, bias, eps)  # type: ignore[arg-type]
+    return out.to(kind) if kind in HALF else out, mean, rstd  # type: ignore[attr-defined]
+
+
+def check_dtypes(input: Tensor, given: list[Tensor | None]) -> None:
+    """RuntimeError unless all have one dtype, or the input is of half precision and all others are float32."""
+    kinds = {value.dtype for value in given if value is not None} - {input.dtype}
+    if kinds and input.is_floating_point():  # type: ignore[attr-defined]
+        if kinds != {float32}:
+            raise RuntimeError("mixed dtype (CPU): expect parameter to have scalar type of Float")
+        if input.dtype not in HALF:
+            raise RuntimeError(
+                f"mixed dtype (CPU): all inputs must share same datatype. The input is {input.dtype}, the layer float32"
+            )
+
+
+def _by_batch(x: Tensor, running_mean: Tensor | None, running_var: Tensor | None, weight: Tensor | None,
+              bias: Tensor | None, momentum: float, eps: float) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    """Normalised by the batch's own statistics, towards which the running ones move."""
+    out, mean, rstd = _batch_norm(x, weight, bias, eps=eps)
+    count = x.numel() // x.shape[1]
+    with no_grad():
+        if running_mean is not None:
+            running_mean.copy_(running_mean * (1 - momentum) + mean.detach() * momentum)
+        if running_var is not None:
+            var = (1 / (rstd.detach() * rstd.detach()) - eps) * (count / (count - 1))
+            running_var.copy_(running_var * (1 - momentum) + var * momentum)
+    return out, mean, rstd
+
+
+def _normalise(x: Tensor, mean: Tensor, var: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float) -> Tensor:
+    check_category("batch_norm", FLOATING, x.dtype)
+    scale = (var + eps).rsqrt()
+    return _channel_affine(x, mean, scale if weight is None else scale * weight, bias)
+
+
+def instance_norm(input: Tensor, running_mean: Tensor | None = None, running_var: Tensor | None = None,
+                  weight: Tensor | None = None, bias: Tensor | None = None, use_input_stats: bool = True,
+                  momentum: float = 0.1, eps: float = 1e-05) -> Tensor:  # fmt: skip
+    """Mean 0 and variance 1 for each channel of each sample of (N, C, *) (Ulyanov et al., 2016), then scale and shift.
+
+    use_input_stats: by the sample's own statistics, and running_mean and running_var (C,) move by `momentum` towards their
+    mean over the batch; else by the running ones. ValueError for a single place per channel.
+
+    >>> import tdt
+    >>> instance_norm(tdt.tensor([[[1.0, 3.0]]]))
+    tensor([[[-1.0000,  1.0000]]])
+    """
+    shape = input.shape
+    if use_input_stats and math.prod(shape[2:]) == 1:
+        raise ValueError(f"Expected more than 1 spatial element when training, got input size {shape}")
+    if not use_input_stats and (running_mean is None or running_var is None):
+        raise RuntimeError("Expected running_mean and running_var to be defined when use_input_stats is false")
+    n, c = shape[:2]  # every channel of every sample counts as a channel of one sample
+    stats = [None if v is None else v.detach().repeat(n) for v in (running_mean, running_var)]
+    weight, bias = (None if v is None else v.repeat(n) for v in (weight, bias))
+    planes = input.contiguous().reshape(1, n * c, *shape[2:])
+    out = batch_norm(planes, *stats, weight, bias, use_input_stats, momentum, eps).reshape(shape)
+    if use_input_stats:
+        with no_grad():
+            for running, moved in zip((running_mean, running_var), stats, strict=True):
+                if running is not None:
+                    running.copy_(moved.reshape(n, c).mean(0))
+    return out
+
+
+__all__: list[str] = []

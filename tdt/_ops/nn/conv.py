@@ -1,0 +1,400 @@
+"""Convolution in any number of dimensions, and the two ops that its gradients need.
+
+    conv(x, w) is bilinear; conv_input_grad(g, w) and conv_weight_grad(g, x) are its two transposes. The derivative of
+    each is made of the other two, so the family is closed under differentiation. conv_input_grad is also what is called
+    transposed convolution, and adds a bias where it is that.
+
+Forward: copy the cells under the kernel into a workspace, one row per window (im2col), and multiply it by the weights in
+one BLAS call; a row of ones at the end carries the bias. A workspace holds as many samples as fit in the cache. Two memory
+orders are computed without transposing: channels-last, where rows are pixels, and contiguous, where columns are.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any
+
+import numpy as np
+
+from tdt import _kernels
+from tdt._core.calls import fronts
+from tdt._core.dtype import FLOATING_AND_COMPLEX, NUMBERS, int64
+from tdt._core.tensor import Tensor
+from tdt._ops._common import C_NAMES
+from tdt._ops.nn._windows import (
+    bordered,
+    empty_as,
+    inner,
+    is_channels_last,
+    offsets,
+    out_size,
+    reached,
+    to_front,
+    to_last,
+    tuple_of,
+    windows,
+    workspace,
+)
+from tdt._ops.nn.pad import pad
+from tdt.autograd._op import op
+
+_CHUNK = 1 << 20  # bytes of im2col workspace at a time: about an L2 cache
+
+
+def conv_shape(
+    x: tuple, w: tuple, b: Any = None, *, stride: tuple, padding: tuple, dilation: tuple, groups: int
+) -> tuple:
+    """Shape of a convolution's result."""
+    size = (out_size(n, k, s, p, p, d) for n, k, s, p, d in zip(x[2:], w[2:], stride, padding, dilation, strict=True))
+    return (x[0], w[0], *size)
+
+
+def _conv_flops(x: tuple, w: tuple, b: Any = None, **statics: Any) -> int:
+    return math.prod(conv_shape(x, w, b, **statics)) * math.prod(w[1:])
+
+
+class _Patches:
+    """The cells of `x` under every window, as matrices (window, cell of the kernel) of a few samples at a time.
+
+    `by_cell` lays them out cell by cell instead of window by window: longer runs to copy where there are few channels.
+    `last`: cells are ordered (*kernel, C) instead of (C, *kernel). `ones`: one more cell, always 1.
+    """
+
+    def __init__(self, xp: Any, x: Any, kernel: tuple, stride: tuple, padding: tuple, dilation: tuple, out: tuple, last: bool,
+                 ones: bool):  # fmt: skip
+        self.xp, self.last, self.out, self.ones = xp, last, out, int(ones)
+        self.count, channels = x.shape[:2]
+        self.cells = math.prod(kernel) * channels
+        self.places = math.prod(out)
+        self.dtype = x.dtype
+        view = windows(xp, bordered(xp, x, padding, last), kernel, stride, dilation, out)
+        n = len(out)
+        where, cell = range(2, 2 + n), range(2 + n, 2 + 2 * n)
+        cells = (*cell, 1) if last else (1, *cell)
+        self.by_cell = not last or channels * kernel[-1] < 16
+        self.view = view.transpose(*cells, 0, *where) if self.by_cell else view.transpose(0, *where, *cells)
+        self.cell_shape = tuple(view.shape[d] for d in cells)
+
+    def __iter__(self) -> Any:
+        """(first sample, past the last, matrix of (windows, cells)) for each part; the matrix is valid until the next."""
+        width = self.cells + self.ones
+        step = max(1, min(self.count, _CHUNK // max(1, self.places * width * self.dtype.itemsize)))
+        for lo in range(0, self.count, step):
+            hi = min(lo + step, self.count)
+            rows = (hi - lo) * self.places
+            if self.by_cell:
+                m = workspace(self.xp, (width, rows), self.dtype)
+                m[: self.cells].reshape(*self.cell_shape, hi - lo, *self.out)[...] = self.view[
+                    ..., lo:hi, *(slice(None),) * len(self.out)
+                ]
+                if self.ones:
+                    m[-1] = 1
+                yield lo, hi, m.T
+            else:
+                m = workspace(self.xp, (rows, width), self.dtype)
+                m[:, : self.cells].reshape(hi - lo, *self.out, *self.cell_shape)[...] = self.view[lo:hi]
+                if self.ones:
+                    m[:, -1] = 1
+                yield lo, hi, m
+
+
+def _flat(w: Any, last: bool) -> Any:
+    """Weights as a matrix (out, cells), the cells in the order of `_Patches`."""
+    return (to_last(w) if last else w).reshape(w.shape[0], -1)
+
+
+@op(dtypes=NUMBERS, promote=(), broadcasts=False, shape=conv_shape, flops=_conv_flops)
+def conv(xp, x, w, b, *, stride, padding, dilation, groups):
+    last = is_channels_last(x) or is_channels_last(w)
+    shape = conv_shape(x.shape, w.shape, stride=stride, padding=padding, dilation=dilation, groups=groups)
+    out = empty_as(xp, shape, x.dtype, last)
+    if not math.prod(shape):
+        return out
+    per, made = w.shape[1], w.shape[0] // groups
+    for i in range(groups):
+        o = slice(i * made, (i + 1) * made)
+        xg, wg, og = (x, w, out) if groups == 1 else (x[:, i * per : (i + 1) * per], w[o], out[:, o])
+        _conv_group(xp, xg, wg, None if b is None else b[o], og, stride, padding, dilation, last)
+    return out
+
+
+def _conv_group(xp, x, w, b, out, stride, padding, dilation, last):
+    kernel = w.shape[2:]
+    patches = _Patches(xp, x, kernel, stride, padding, dilation, out.shape[2:], last, b is not None)
+    flat = _flat(w, last)
+    if b is not None:
+        flat = xp.concatenate((flat, b[:, None]), axis=1)
+    for lo, hi, m in patches:
+        if last:
+            target = to_last(out)[lo:hi]
+            if target.flags.c_contiguous:
+                xp.matmul(m, flat.T, out=target.reshape(-1, w.shape[0]))
+            else:
+                target[...] = (m @ flat.T).reshape(target.shape)
+        else:
+            made = (flat @ m.T).reshape(w.shape[0], hi - lo, *out.shape[2:])
+            out[lo:hi] = made.swapaxes(0, 1)
+
+
+@conv.vjp("x", "w", "b")
+def _(g, needs, x, w, stride, padding, dilation, groups):
+    how = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+    gx = conv_input_grad(g, w.conj(), None, size=tuple(x.shape[2:]), **how) if needs[0] else None
+    gw = conv_weight_grad(g, x.conj(), kernel=tuple(w.shape[2:]), **how) if needs[1] else None
+    gb = g.sum((0, *range(2, g.ndim))) if needs[2] else None
+    return gx, gw, gb
+
+
+@conv.fast_vjp("x", "w", "b")
+def _(xp, g, needs, x, w, stride, padding, dilation, groups):
+    how = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+    gx = gw = gb = None
+    if needs[0]:
+        kernel = _kernel(xp, "conv_input_grad", (g, w), size=x.shape[2:], **how)
+        gx = kernel() if kernel else _input_grad(xp, g, w.conj() if w.dtype.kind == "c" else w, size=x.shape[2:], **how)
+    if needs[1]:
+        kernel = _kernel(xp, "conv_weight_grad", (g, x), kernel=w.shape[2:], **how)
+        if kernel:
+            gw = kernel()
+        else:
+            conj = x.conj() if x.dtype.kind == "c" else x
+            gw, gb = _weight_grad(xp, g, conj, kernel=w.shape[2:], bias=needs[2], **how)
+        if w.flags.c_contiguous:
+            gw = xp.ascontiguousarray(gw)
+        elif is_channels_last(w):
+            gw = to_front(xp.ascontiguousarray(to_last(gw)))
+    if needs[2] and gb is None:
+        gb = g.sum((0, *range(2, g.ndim)))
+    return gx, gw, gb
+
+
+def _kernel(xp: Any, name: str, arrays: tuple, **statics: Any) -> Any:
+    """The call that a fast kernel of an op offers for these arrays, or None."""
+    found = _kernels.find(name, "cpu" if xp is np else "cuda", arrays, statics)
+    return found and functools.partial(found, *arrays, **statics)
+
+
+def _input_shape(y: tuple, w: tuple, b: Any = None, *, size: tuple, groups: int, **statics: Any) -> tuple:
+    return (y[0], w[1] * groups, *size)
+
+
+def _input_flops(y: tuple, w: tuple, b: Any = None, **statics: Any) -> int:
+    return math.prod(y) * math.prod(w[1:])
+
+
+@op(dtypes=FLOATING_AND_COMPLEX | {int64}, promote=(), broadcasts=False, shape=_input_shape, flops=_input_flops)
+def conv_input_grad(xp, y, w, b, *, size, stride, padding, dilation, groups):
+    out = _input_grad(xp, y, w, size=size, stride=stride, padding=padding, dilation=dilation, groups=groups)
+    return out if b is None else xp.add(out, b.reshape(-1, *(1,) * len(size)), out=out)
+
+
+def _input_grad(xp, y, w, *, size, stride, padding, dilation, groups):
+    """For each cell of the kernel, one product of `y` with that cell's weights, added where the cell lay."""
+    last = is_channels_last(y) or is_channels_last(w)
+    per, made, out = w.shape[1], w.shape[0] // groups, y.shape[2:]
+    full = tuple(n + 2 * p for n, p in zip(size, padding, strict=True))
+    shape = (y.shape[0], per * groups, *full)
+    # Contiguous: (C, N, *full), so that adding goes along whole rows; it is put in order at the end.
+    padded = (
+        empty_as(xp, shape, y.dtype, True) if last else xp.empty((shape[1], shape[0], *full), y.dtype).swapaxes(0, 1)
+    )
+    padded[...] = 0
+    for i in range(groups if y.size else 0):
+        o, c = slice(i * made, (i + 1) * made), slice(i * per, (i + 1) * per)
+        rows = to_last(y)[..., o].reshape(-1, made) if last else y[:, o].swapaxes(0, 1).reshape(made, -1)
+        for k in offsets(w.shape[2:]):
+            cell = w[(o, slice(None), *k)]  # (made, per)
+            target = padded[reached(k, stride, dilation, out)][:, c]
+            if last:
+                target += to_front((rows @ cell).reshape(y.shape[0], *out, per))
+            else:
+                target += (cell.T @ rows).reshape(per, y.shape[0], *out).swapaxes(0, 1)
+    result = padded[inner(full, padding)]
+    if not last:
+        return xp.ascontiguousarray(result)
+    return to_front(xp.ascontiguousarray(to_last(result)))
+
+
+@conv_input_grad.vjp("y", "w", "b")
+def _(g, needs, y, w, stride, padding, dilation, groups):
+    how = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+    gy = _first(conv(g, w.conj(), None, **how), y.shape) if needs[0] else None
+    gw = conv_weight_grad(y.conj(), g, kernel=tuple(w.shape[2:]), **how) if needs[1] else None
+    gb = g.sum((0, *range(2, g.ndim))) if needs[2] else None
+    return gy, gw, gb
+
+
+def _first(full: Tensor, shape: tuple) -> Tensor:
+    """As many of the windows as there are of y: an output padding of a whole stride makes room for one more."""
+    return full if full.shape == shape else full[tuple(slice(n) for n in shape)]
+
+
+def _weight_shape(y: tuple, x: tuple, *, kernel: tuple, groups: int, **statics: Any) -> tuple:
+    return (y[1], x[1] // groups, *kernel)
+
+
+def _weight_flops(y: tuple, x: tuple, *, kernel: tuple, groups: int, **statics: Any) -> int:
+    return math.prod(y) * (x[1] // groups) * math.prod(kernel)
+
+
+@op(dtypes=FLOATING_AND_COMPLEX, promote=(), broadcasts=False, shape=_weight_shape, flops=_weight_flops)
+def conv_weight_grad(xp, y, x, *, kernel, stride, padding, dilation, groups):
+    how = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+    return _weight_grad(xp, y, x, kernel=kernel, bias=False, **how)[0]
+
+
+def _weight_grad(xp, y, x, *, kernel, stride, padding, dilation, groups, bias):
+    """The gradients of weights and (if `bias`) bias, by one product per part of the patches."""
+    last = is_channels_last(y) or is_channels_last(x)
+    per, made, out = x.shape[1] // groups, y.shape[1] // groups, y.shape[2:]
+    grads = []
+    for i in range(groups):
+        yg, xg = (y, x) if groups == 1 else (y[:, i * made : (i + 1) * made], x[:, i * per : (i + 1) * per])
+        patches = _Patches(xp, xg, kernel, stride, padding, dilation, out, last, bias)
+        total = None
+        for lo, hi, m in patches:
+            rows = to_last(yg)[lo:hi].reshape(-1, made) if last else yg[lo:hi].swapaxes(0, 1).reshape(made, -1).T
+            part = m.T @ rows  # the other way round takes BLAS half as long again
+            total = part if total is None else xp.add(total, part, out=total)
+        grads.append(xp.zeros((made, patches.cells + bias), y.dtype) if total is None else total.T)
+    grad = grads[0] if groups == 1 else xp.concatenate(grads)
+    cells = grad[:, : per * math.prod(kernel)]
+    gw = to_front(cells.reshape(-1, *kernel, per)) if last else cells.reshape(-1, per, *kernel)
+    return xp.ascontiguousarray(gw) if not last else gw, grad[:, -1].copy() if bias else None
+
+
+@conv_weight_grad.vjp("y", "x")
+def _(g, needs, y, x, stride, padding, dilation, groups):
+    how = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+    gy = _first(conv(x.conj(), g, None, **how), y.shape) if needs[0] else None
+    gx = conv_input_grad(y.conj(), g, None, size=tuple(x.shape[2:]), **how) if needs[1] else None
+    return gy, gx
+
+
+def _check(name: str, nd: int, x: Tensor, w: Tensor, b: Tensor | None, stride: tuple, padding: tuple, dilation: tuple,
+           groups: int, out_channels: int) -> None:  # fmt: skip
+    """Refuse what no convolution can be made of; `x` is batched by now."""
+    shape, weight, size = list(w.shape), w.shape, x.shape
+    if min(stride) <= 0:
+        raise RuntimeError("non-positive stride is not supported")
+    if min(padding) < 0:
+        raise RuntimeError("negative padding is not supported")
+    if min(dilation) <= 0:
+        raise RuntimeError(f"dilation should be greater than zero, but got {list(dilation)}")
+    if groups <= 0:
+        raise RuntimeError(f"non-positive groups is not supported: groups={groups}")
+    if weight[0] < groups:
+        raise RuntimeError(f"Given groups={groups}, expected weight to be at least {groups} at dimension 0, "
+                           f"but got weight of size {shape} instead")  # fmt: skip
+    if 0 in weight[2:]:
+        raise RuntimeError(f"kernel size should be greater than zero, but got {shape[2:]}")
+    if weight[0] % groups:
+        raise RuntimeError(f"Given groups={groups}, expected weight to be divisible by {groups} at dimension 0, "
+                           f"but got weight of size [{shape}] instead")  # fmt: skip
+    if b is not None and (b.ndim != 1 or b.shape[0] != out_channels):
+        raise RuntimeError(f"Given weight of size {shape}, expected bias to be 1-dimensional with {out_channels} elements, "
+                           f"but got bias of size {list(b.shape)} instead")  # fmt: skip
+    for other, what in ((w, "weight"), (b, "bias")):
+        if other is not None and other._a.dtype != x._a.dtype:
+            given, its = (C_NAMES.get(t.dtype.name, t.dtype.name) for t in (x, other))
+            raise RuntimeError(
+                f"Input type ({given}) and {what} type ({its}) should be the same. Convert one with .to(dtype)"
+            )
+    if 0 in size[1:]:
+        raise RuntimeError(
+            f"{name}: Expected non-zero size for input dimensions other than batch, but got {list(size)}"
+        )
+
+
+def _conv_nd(name: str, nd: int, input: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: Any, dilation: Any,
+             groups: int) -> Tensor:  # fmt: skip
+    for value, what in ((input, "input"), (weight, "weight")):
+        if not isinstance(value, Tensor):
+            raise TypeError(f"{name}(): argument '{what}' must be Tensor, not {type(value).__name__}")
+    single = input.ndim == nd + 1
+    if not single and input.ndim != nd + 2:
+        raise RuntimeError(f"Expected {nd + 1}D (unbatched) or {nd + 2}D (batched) input to {name}, "
+                           f"but got input of size: {list(input.shape)}")  # fmt: skip
+    x = input.unsqueeze(0) if single else input
+    if weight.ndim != nd + 2:
+        raise RuntimeError(
+            f"{name}: expected a weight of {nd + 2} dimensions (out, in / groups, *kernel), but got {list(weight.shape)}"
+        )
+    stride, dilation = tuple_of(stride, nd, "stride"), tuple_of(dilation, nd, "dilation")
+    if isinstance(padding, str):
+        x, padding = _named_padding(x, weight, padding, stride, dilation)
+    padding = tuple_of(padding, nd, "padding")
+    _check(name, nd, x, weight, bias, stride, padding, dilation, groups, weight.shape[0])
+    shape = x._a.shape
+    if shape[1] != weight.shape[1] * groups:
+        raise RuntimeError(f"Given groups={groups}, weight of size {list(weight.shape)}, expected input{list(shape)} to have "
+                           f"{weight.shape[1] * groups} channels, but got {shape[1]} channels instead")  # fmt: skip
+    reach = [d * (k - 1) + 1 for d, k in zip(dilation, weight.shape[2:], strict=True)]
+    full = [n + 2 * p for n, p in zip(shape[2:], padding, strict=True)]
+    if any(r > n for r, n in zip(reach, full, strict=True)):
+        raise RuntimeError(f"Calculated padded input size per channel: ({' x '.join(map(str, full))}). Kernel size: "
+                           f"({' x '.join(map(str, reach))}). Kernel size can't be greater than actual input size")  # fmt: skip
+    out = conv(x, weight, bias, stride=stride, padding=padding, dilation=dilation, groups=groups)
+    return out.squeeze(0) if single else out
+
+
+def _named_padding(
+    x: Tensor, w: Tensor, padding: str, stride: tuple, dilation: tuple
+) -> tuple[Tensor, tuple[int, ...]]:
+    """`same` or `valid` as numbers; where `same` needs one more cell at the far end, it is added to `x`."""
+    if padding == "valid":
+        return x, (0,) * len(stride)
+    if padding != "same":
+        raise RuntimeError(f"Invalid padding string: '{padding}'; use 'same' or 'valid'")
+    if any(s != 1 for s in stride):
+        raise RuntimeError("padding='same' is not supported for strided convolutions")
+    total = [d * (k - 1) for d, k in zip(dilation, w.shape[2:], strict=True)]
+    if any(t % 2 for t in total):
+        x = pad(x, [side for t in reversed(total) for side in (0, t % 2)])
+    return x, tuple(t // 2 for t in total)
+
+
+def conv1d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
+           groups: int = 1) -> Tensor:  # fmt: skip
+    """Convolution over one dimension: `conv2d` with input (N, C, L) and weight (O, C / groups, K).
+
+    >>> import tdt
+    >>> conv1d(tdt.ones(1, 1, 4), tdt.ones(1, 1, 3))
+    tensor([[[3., 3.]]])
+    """
+    return _conv_nd("conv1d", 1, input, weight, bias, stride, padding, dilation, groups)
+
+
+def conv2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
+           groups: int = 1) -> Tensor:  # fmt: skip
+    """Cross-correlation of input (N, C, H, W) or (C, H, W) with weight (O, C / groups, KH, KW), plus bias (O,).
+
+    stride, padding, dilation: one number or one per dimension; padding also 'valid' (none) or 'same' (stride 1: the
+    result is as large as the input). Returns (N, O, H', W') with H' = (H + 2 padding - dilation (KH - 1) - 1) // stride + 1,
+    channels-last in memory if the input or the weight is. RuntimeError where sizes, dtypes or groups do not fit.
+
+    >>> import tdt
+    >>> conv2d(tdt.ones(1, 1, 3, 3), tdt.ones(1, 1, 3, 3), padding=1)[0, 0]
+    tensor([[4., 6., 4.],
+            [6., 9., 6.],
+            [4., 6., 4.]])
+    """
+    return _conv_nd("conv2d", 2, input, weight, bias, stride, padding, dilation, groups)
+
+
+def conv3d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
+           groups: int = 1) -> Tensor:  # fmt: skip
+    """Convolution over three dimensions: `conv2d` with input (N, C, D, H, W) and weight (O, C / groups, KD, KH, KW).
+
+    >>> import tdt
+    >>> conv3d(tdt.ones(1, 1, 2, 2, 2), tdt.ones(1, 1, 2, 2, 2)).item()
+    8.0
+    """
+    return _conv_nd("conv3d", 3, input, weight, bias, stride, padding, dilation, groups)
+
+
+__all__ = ["conv1d", "conv2d", "conv3d"]
+
+
+fronts(globals(), __all__)

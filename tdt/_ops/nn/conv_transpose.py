@@ -1,0 +1,123 @@
+"""Transposed convolution, and the forms of convolution that are made of others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tdt._core.calls import fronts
+from tdt._core.tensor import Tensor
+from tdt._ops.nn._windows import tuple_of
+from tdt._ops.nn.conv import _check, _conv_nd, conv1d, conv_input_grad
+
+
+def _transpose_nd(name: str, nd: int, input: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: Any,
+                  output_padding: Any, groups: int, dilation: Any) -> Tensor:  # fmt: skip
+    single = input.ndim == nd + 1
+    if not single and input.ndim != nd + 2:
+        raise RuntimeError(f"Expected {nd + 1}D (unbatched) or {nd + 2}D (batched) input to {name}, "
+                           f"but got input of size: {list(input.shape)}")  # fmt: skip
+    if weight.ndim != nd + 2:
+        raise RuntimeError(
+            f"{name}: expected a weight of {nd + 2} dimensions (in, out / groups, *kernel), but got {list(weight.shape)}"
+        )
+    y = input.unsqueeze(0) if single else input
+    stride, padding = tuple_of(stride, nd, "stride"), tuple_of(padding, nd, "padding")
+    dilation, more = tuple_of(dilation, nd, "dilation"), tuple_of(output_padding, nd, "output_padding")
+    _check(name, nd, y, weight, bias, stride, padding, dilation, groups, weight.shape[1] * groups)
+    if y.shape[1] != weight.shape[0]:
+        raise RuntimeError(f"Given transposed=1, weight of size {list(weight.shape)}, expected input{list(y.shape)} to have "
+                           f"{weight.shape[0]} channels, but got {y.shape[1]} channels instead")  # fmt: skip
+    if any(m >= max(s, d) for m, s, d in zip(more, stride, dilation, strict=True)):
+        raise RuntimeError("output padding must be smaller than either stride or dilation, but got "
+                           f"output_padding={list(more)}, stride={list(stride)}, dilation={list(dilation)}")  # fmt: skip
+    size = tuple((n - 1) * s - 2 * p + d * (k - 1) + m + 1
+                 for n, s, p, d, k, m in zip(y.shape[2:], stride, padding, dilation, weight.shape[2:], more,
+                                             strict=True))  # fmt: skip
+    if min(size) < 1:
+        given, made = (" x ".join(map(str, s)) for s in (y.shape[2:], size))
+        raise RuntimeError(f"Given input size per channel: ({given}). Calculated output size per channel: ({made}). "
+                           "Output size is too small")  # fmt: skip
+    out = conv_input_grad(y, weight, bias, size=size, stride=stride, padding=padding, dilation=dilation, groups=groups)
+    return out.squeeze(0) if single else out
+
+
+def conv_transpose1d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0,
+                     output_padding: Any = 0, groups: int = 1, dilation: Any = 1) -> Tensor:  # fmt: skip
+    """Transposed convolution over one dimension; see `conv_transpose2d`.
+
+    >>> import tdt
+    >>> conv_transpose1d(tdt.tensor([[[1.0, 2.0]]]), tdt.tensor([[[1.0, 10.0]]]))
+    tensor([[[ 1., 12., 20.]]])
+    """
+    return _transpose_nd("conv_transpose1d", 1, input, weight, bias, stride, padding, output_padding, groups, dilation)
+
+
+def conv_transpose2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0,
+                     output_padding: Any = 0, groups: int = 1, dilation: Any = 1) -> Tensor:  # fmt: skip
+    """The gradient of `conv2d` with respect to its input, used as a layer: input (N, C, H, W), weight (C, O / groups, KH, KW).
+
+    Returns (N, O, H', W') with H' = (H - 1) stride - 2 padding + dilation (KH - 1) + output_padding + 1.
+
+    >>> import tdt
+    >>> conv_transpose2d(tdt.ones(1, 1, 2, 2), tdt.ones(1, 1, 2, 2))[0, 0]
+    tensor([[1., 2., 1.],
+            [2., 4., 2.],
+            [1., 2., 1.]])
+    """
+    return _transpose_nd("conv_transpose2d", 2, input, weight, bias, stride, padding, output_padding, groups, dilation)
+
+
+def conv_transpose3d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0,
+                     output_padding: Any = 0, groups: int = 1, dilation: Any = 1) -> Tensor:  # fmt: skip
+    """Transposed convolution over three dimensions; see `conv_transpose2d`.
+
+    >>> import tdt
+    >>> conv_transpose3d(tdt.ones(1, 1, 1, 1, 2), tdt.ones(1, 1, 1, 1, 2))
+    tensor([[[[[1., 2., 1.]]]]])
+    """
+    return _transpose_nd("conv_transpose3d", 3, input, weight, bias, stride, padding, output_padding, groups, dilation)
+
+
+def convolution(input: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: Any, dilation: Any, transposed: bool,
+                output_padding: Any, groups: int) -> Tensor:  # fmt: skip
+    """The general form: `conv1d` to `conv3d` or `conv_transpose1d` to `conv_transpose3d`, by the weight's dimensions.
+
+    >>> import tdt
+    >>> convolution(tdt.ones(1, 1, 4), tdt.ones(1, 1, 3), None, [1], [0], [1], False, [0], 1)
+    tensor([[[3., 3.]]])
+    """
+    nd = weight.ndim - 2
+    if transposed:
+        return _transpose_nd("convolution", nd, input, weight, bias, stride, padding, output_padding, groups, dilation)
+    return _conv_nd("convolution", nd, input, weight, bias, stride, padding, dilation, groups)
+
+
+def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tensor:
+    """`conv1d` of input (T, N, C) with weight (K, C, O) and bias (O,): time first, channels last. Returns (T', N, O).
+
+    >>> import tdt
+    >>> conv_tbc(tdt.ones(4, 1, 2), tdt.ones(3, 2, 1), tdt.zeros(1)).flatten()
+    tensor([6., 6.])
+    """
+    if input.ndim != 3:
+        raise RuntimeError(f"Input must have 3 dims: time, batch, in_channel; got {list(input.shape)}")
+    if weight.ndim != 3:
+        raise RuntimeError(
+            f"Weight tensor must have 3 dims: kernel_width, in_channels, out_channels. Got {list(weight.shape)}"
+        )
+    if bias.ndim != 1:
+        raise RuntimeError(f"Bias must be 1-D, got {list(bias.shape)}")
+    if input.shape[2] != weight.shape[1]:
+        raise RuntimeError("Input dim 2 (input channels) is not == dim 1 in the weight tensor: "
+                           f"{list(input.shape)} and {list(weight.shape)}")  # fmt: skip
+    if bias.shape[0] != weight.shape[2]:
+        raise RuntimeError("Bias size must equal dim 2 in the weight tensor (output channels): "
+                           f"{list(bias.shape)} and {list(weight.shape)}")  # fmt: skip
+    out = conv1d(input.permute(1, 2, 0), weight.permute(2, 1, 0), bias, padding=pad)
+    return out.permute(2, 0, 1).contiguous()
+
+
+__all__ = ["conv_tbc", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "convolution"]
+
+
+fronts(globals(), __all__)

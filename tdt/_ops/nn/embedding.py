@@ -1,0 +1,144 @@
+"""Rows of a table by index; the gradient is dense, or sparse where few rows are touched."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+from tdt import _backend
+from tdt._core.dtype import ALL, FLOATING_AND_COMPLEX, SCALAR_NAMES, check_category, int32, int64
+from tdt._core.sparse import SparseCOO
+from tdt._core.tensor import Tensor, wrap
+from tdt._ops.elementwise._front import tensor_argument
+from tdt.autograd._inplace import check_writable
+from tdt.autograd._op import op
+
+
+def check_type(function: str, name: str, t: Tensor, allowed: tuple) -> None:
+    """PyTorch's RuntimeError for an argument of a dtype that is not among the `allowed`."""
+    if t.dtype not in allowed:
+        wanted = ", ".join(SCALAR_NAMES[d] for d in allowed)
+        raise RuntimeError(f"Expected tensor for argument #1 '{name}' to have one of the following scalar types: {wanted}; "
+                           f"but got torch.{SCALAR_NAMES[t.dtype]}Tensor instead (while checking arguments for "
+                           f"{function})")  # fmt: skip
+
+
+@op(name="embedding", dtypes=ALL, promote=(), broadcasts=False, computes=False,
+    shape=lambda w, indices, **how: (*indices, *w[1:]))  # fmt: skip
+def _embedding(xp, w, indices, *, padding_idx, by_frequency, sparse):
+    if indices.size and (int(indices.min()) < 0 or int(indices.max()) >= len(w)):
+        raise IndexError(f"index out of range in self: indices lie in [{int(indices.min())}, {int(indices.max())}], but the "
+                         f"table has {len(w)} rows")  # fmt: skip
+    return xp.take(w, indices, axis=0)  # twice as fast as an index
+
+
+def _counts(xp: Any, indices: Any, rows: int) -> Any:
+    """How often each index occurs, in the shape of `indices` with one more dimension."""
+    return xp.bincount(indices.reshape(-1), minlength=rows)[indices][..., None]
+
+
+@_embedding.vjp("w")
+def _(g, w_shape, indices, padding_idx, by_frequency, sparse):
+    if sparse:
+        if by_frequency:
+            raise RuntimeError("embedding_backward: scale_grad_by_freq not supported with sparse gradients")
+        return wrap(_rows(_backend.namespace(g._a), g._a, w_shape, indices._a, padding_idx))
+    return embedding_grad(g, indices, rows=w_shape[0], padding_idx=padding_idx, by_frequency=by_frequency)
+
+
+def _rows(xp: Any, g: Any, w_shape: tuple, indices: Any, padding_idx: int | None) -> SparseCOO:
+    """The gradient as one entry per looked-up row."""
+    flat, values = indices.reshape(1, -1).astype("int64"), g.reshape(-1, *w_shape[1:])
+    if padding_idx is not None:
+        kept = flat[0] != padding_idx
+        flat, values = flat[:, kept], values[kept]
+    return SparseCOO(flat, values, w_shape)
+
+
+@op(dtypes=ALL, promote=(), broadcasts=False, shape=lambda y, indices, *, rows, **how: (rows, *y[len(indices) :]))
+def embedding_grad(xp, y, indices, *, rows, padding_idx, by_frequency):
+    if by_frequency:
+        y = y / _counts(xp, indices, rows).astype(y.dtype)
+    grad = xp.zeros((rows, *y.shape[indices.ndim :]), y.dtype)
+    _backend.add_at(grad, (indices.reshape(-1),), y.reshape(-1, *y.shape[indices.ndim :]))
+    if padding_idx is not None:
+        grad[padding_idx] = 0
+    return grad
+
+
+@embedding_grad.vjp("y")
+def _(g, indices, rows, padding_idx, by_frequency):
+    if padding_idx is not None:
+        keep = wrap(_backend.namespace(g._a).arange(rows) != padding_idx)
+        g = g * keep.unsqueeze(-1).to(g.dtype)
+    out = _embedding(g, indices, padding_idx=None, by_frequency=False, sparse=False)
+    return out / wrap(_counts(_backend.namespace(g._a), indices._a, rows)) if by_frequency else out
+
+
+def functional_embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None, max_norm: float | None = None,
+                         norm_type: float = 2.0, scale_grad_by_freq: bool = False, sparse: bool = False) -> Tensor:  # fmt: skip
+    """Rows of `weight` (rows, *d) at the indices `input` (int64 or int32, any shape). Returns (*input.shape, *d).
+
+    padding_idx: a row that gets no gradient. max_norm: rows that are used and longer (in the `norm_type` norm) are scaled
+    down in place first. scale_grad_by_freq: divide a row's gradient by how often it was used. sparse: the gradient of
+    `weight` is a sparse tensor. IndexError for an index outside the table.
+
+    >>> import tdt
+    >>> tdt.nn.functional.embedding(tdt.tensor([1]), tdt.tensor([[1.0, 2.0], [3.0, 4.0]]))
+    tensor([[3., 4.]])
+    """
+    tensor_argument("embedding", weight, "weight", 1)
+    tensor_argument("embedding", input, "indices", 2)
+    check_type("embedding", "indices", input, (int64, int32))
+    if weight.ndim != 2:
+        raise RuntimeError(f"'weight' must be 2-D, but got shape {list(weight.shape)}")
+    if padding_idx is not None:
+        padding_idx = operator.index(padding_idx)
+        if not -weight.shape[0] <= padding_idx < weight.shape[0]:
+            raise AssertionError(
+                f"Padding_idx must be within num_embeddings; got {padding_idx} for {weight.shape[0]} rows"
+            )
+        padding_idx %= weight.shape[0]
+    if max_norm is not None:
+        _renorm(weight, input, max_norm, norm_type)
+    return _embedding(weight, input, padding_idx=padding_idx, by_frequency=scale_grad_by_freq, sparse=sparse)
+
+
+def embedding(weight: Tensor, indices: Tensor, padding_idx: int = -1, scale_grad_by_freq: bool = False,
+              sparse: bool = False) -> Tensor:  # fmt: skip
+    """`nn.functional.embedding` with the table first; a negative padding_idx is none.
+
+    >>> import tdt
+    >>> tdt.embedding(tdt.tensor([[1.0, 2.0], [3.0, 4.0]]), tdt.tensor([1]))
+    tensor([[3., 4.]])
+    """
+    return functional_embedding(indices, weight, None if padding_idx < 0 else padding_idx,
+                                scale_grad_by_freq=scale_grad_by_freq, sparse=sparse)  # fmt: skip
+
+
+def embedding_renorm_(weight: Tensor, indices: Tensor, max_norm: float, norm_type: float) -> Tensor:
+    """Scale the rows of `weight` that `indices` name down to `max_norm`, in place; the others stay. Returns `weight`.
+
+    >>> import tdt
+    >>> tdt.embedding_renorm_(tdt.tensor([[3.0, 4.0], [3.0, 4.0]]), tdt.tensor([1]), 1.0, 2.0)
+    tensor([[3.0000, 4.0000],
+            [0.6000, 0.8000]])
+    """
+    check_type("embedding_renorm_", "indices", indices, (int64, int32))
+    check_writable(weight)
+    _renorm(weight, indices, max_norm, norm_type)
+    return weight
+
+
+def _renorm(weight: Tensor, input: Tensor, max_norm: float, norm_type: float) -> None:
+    """Scale the rows of `weight` that `input` names down to `max_norm`, in place and unrecorded."""
+    check_category("norm", FLOATING_AND_COMPLEX, weight.dtype)
+    a = weight._a
+    xp, max_norm, norm_type = _backend.namespace(a), float(max_norm), float(norm_type)
+    used = xp.unique(input._a)
+    norms = (xp.abs(a[used]) ** norm_type).sum(axis=-1, keepdims=True) ** (1 / norm_type)
+    a[used] *= xp.where(norms > max_norm, max_norm / (norms + 1e-7), 1).astype(a.dtype)
+    weight._st.version += 1
+
+
+__all__ = ["embedding", "embedding_renorm_"]

@@ -1,0 +1,138 @@
+"""`unfold`: the cells under a window at each of its places, as columns; and `fold`, its transpose, which adds them up."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from tdt._core.dtype import BOOL, COMPLEX, FLOAT
+from tdt._core.tensor import Tensor
+from tdt._ops.elementwise._front import tensor_argument
+from tdt._ops.nn._windows import bordered, inner, offsets, out_size, reached, windows
+from tdt.autograd._op import op
+
+_TAKEN = frozenset((BOOL, FLOAT, COMPLEX))
+Pair = int | tuple[int, int]
+
+
+def _places(size: tuple, kernel: tuple, stride: tuple, padding: tuple, dilation: tuple) -> tuple[int, ...]:
+    """How many places the window has along each dimension."""
+    given = zip(size, kernel, stride, padding, dilation, strict=True)
+    return tuple(out_size(n, k, s, p, p, d) for n, k, s, p, d in given)
+
+
+def _columns(x: tuple, *, kernel: tuple, **how: Any) -> tuple:
+    return x[0], x[1] * math.prod(kernel), math.prod(_places(x[2:], kernel, **how))
+
+
+@op(dtypes=_TAKEN, computes=False, shape=_columns)
+def _im2col(xp, x, *, kernel, stride, padding, dilation):
+    out = _places(x.shape[2:], kernel, stride, padding, dilation)
+    cells = windows(xp, bordered(xp, x, padding, False), kernel, stride, dilation, out)  # (N, C, *out, *kernel)
+    columns = xp.empty((*x.shape[:2], *kernel, *out), x.dtype)
+    columns[...] = cells.transpose(0, 1, 4, 5, 2, 3)
+    return columns.reshape(_columns(x.shape, kernel=kernel, stride=stride, padding=padding, dilation=dilation))
+
+
+@op(dtypes=_TAKEN, shape=lambda x, *, size, kernel, **how: (x[0], x[1] // math.prod(kernel), *size))
+def _col2im(xp, x, *, size, kernel, stride, padding, dilation):
+    out = _places(size, kernel, stride, padding, dilation)
+    cells = x.reshape(x.shape[0], -1 if x.size else x.shape[1] // math.prod(kernel), *kernel, *out)
+    padded = xp.zeros((*cells.shape[:2], *(n + 2 * p for n, p in zip(size, padding, strict=True))), x.dtype)
+    for cell in offsets(kernel):
+        padded[reached(cell, stride, dilation, out)] += cells[:, :, *cell]
+    return xp.ascontiguousarray(padded[inner(padded.shape[2:], padding)])
+
+
+@_im2col.vjp("x")
+def _(g, x_shape, kernel, stride, padding, dilation):
+    return _col2im(g, size=x_shape[2:], kernel=kernel, stride=stride, padding=padding, dilation=dilation)
+
+
+@_col2im.vjp("x")
+def _(g, kernel, stride, padding, dilation):
+    return _im2col(g, kernel=kernel, stride=stride, padding=padding, dilation=dilation)
+
+
+def _settings(output_size: Any, kernel_size: Any, dilation: Any, padding: Any, stride: Any) -> dict[str, tuple]:
+    """The arguments as pairs. RuntimeError for values that a window cannot have."""
+    pairs = {"output_size": output_size, "kernel_size": kernel_size, "dilation": dilation, "padding": padding,
+             "stride": stride}  # fmt: skip
+    for name, value in pairs.items():
+        pairs[name] = value = tuple(value) if isinstance(value, (tuple, list)) else (value, value)
+        wrong = next((v for v in value if not hasattr(v, "__index__")), None)
+        if wrong is not None:
+            raise TypeError(
+                f"argument '{name}' must be tuple of ints, but found element of type {type(wrong).__name__}"
+            )
+        if len(value) != 2:
+            raise RuntimeError(f"It is expected {name} equals to 2, but got size {len(value)}")
+    for name, words in (("kernel_size", "kernel size"), ("stride", "stride"), ("dilation", "dilation")):
+        if min(pairs[name]) <= 0:
+            raise RuntimeError(f"{words} should be greater than zero, but got {pairs[name]}")
+    if min(pairs["padding"]) < 0:
+        raise RuntimeError(f"padding should be non-negative, but got {pairs['padding']}")
+    return {"size": pairs["output_size"], "kernel": pairs["kernel_size"], "stride": pairs["stride"],
+            "padding": pairs["padding"], "dilation": pairs["dilation"]}  # fmt: skip
+
+
+def _given(how: dict[str, tuple]) -> str:
+    return f"kernel_size={how['kernel']}, dilation={how['dilation']}, padding={how['padding']}"
+
+
+def unfold(input: Tensor, kernel_size: Pair, dilation: Pair = 1, padding: Pair = 0, stride: Pair = 1) -> Tensor:
+    """The cells under a window, a column for each of its places: (N, C, H, W) to (N, C · kernel cells, places).
+
+    Without N too. RuntimeError where no window fits.
+
+    >>> import tdt
+    >>> tdt.nn.functional.unfold(tdt.arange(6.0).reshape(1, 1, 2, 3), 2)
+    tensor([[[0., 1.],
+             [1., 2.],
+             [3., 4.],
+             [4., 5.]]])
+    """
+    how = _settings(0, kernel_size, dilation, padding, stride)
+    del how["size"]
+    shape = tuple(tensor_argument("im2col", input).shape)
+    if len(shape) not in (3, 4) or 0 in shape[-3:]:
+        raise RuntimeError("Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions for "
+                           f"input, but got: {list(shape)}")  # fmt: skip
+    places = _places(shape[-2:], **how)
+    if min(places) < 1:
+        raise RuntimeError(f"Given input with spatial size {shape[-2:]}, {_given(how)}, calculated shape of the array of "
+                           f"sliding blocks as {places}, but its components must be at least one.")  # fmt: skip
+    return _im2col(input, **how) if len(shape) == 4 else _im2col(input.unsqueeze(0), **how).squeeze(0)
+
+
+def fold(
+    input: Tensor, output_size: Pair, kernel_size: Pair, dilation: Pair = 1, padding: Pair = 0, stride: Pair = 1
+) -> Tensor:
+    """Columns (N, C · kernel cells, places) added up where they lay: (N, C, *output_size); without N too.
+
+    Where windows overlap, cells are sums: fold(unfold(x)) counts a cell once for each window over it. RuntimeError where
+    the places are not those of a window over `output_size`.
+
+    >>> import tdt
+    >>> tdt.nn.functional.fold(tdt.ones(1, 4, 2), (2, 3), 2)
+    tensor([[[[1., 2., 1.],
+              [1., 2., 1.]]]])
+    """
+    how = _settings(output_size, kernel_size, dilation, padding, stride)
+    shape = tuple(tensor_argument("col2im", input).shape)
+    if len(shape) not in (2, 3) or 0 in shape[-2:]:
+        raise RuntimeError("Expected 2D or 3D (batch mode) tensor for input with possibly 0 batch size and non-zero dimensions "
+                           f"for input, but got: {list(shape)}")  # fmt: skip
+    rows, columns = shape[-2:]
+    if rows % math.prod(how["kernel"]):
+        raise RuntimeError("Expected size of input's dimension 1 to be divisible by the product of kernel_size, but got "
+                           f"input.size(1)={rows} and kernel_size={how['kernel']}.")  # fmt: skip
+    places = _places(**how)
+    if math.prod(places) != columns or min(places) < 1:
+        raise RuntimeError(f"Given output_size={how['size']}, {_given(how)}, stride={how['stride']}, expected size of input's "
+                           f"dimension 2 to match the calculated number of sliding blocks {places[0]} * {places[1]} = "
+                           f"{math.prod(places)}, but got input.size(2)={columns}.")  # fmt: skip
+    return _col2im(input, **how) if len(shape) == 3 else _col2im(input.unsqueeze(0), **how).squeeze(0)
+
+
+__all__: list[str] = []

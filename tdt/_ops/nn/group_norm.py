@@ -1,0 +1,124 @@
+"""Group normalisation: each group of channels of each sample by its own statistics, which are outputs with rules too."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from tdt import _backend, _kernels
+from tdt._core.dtype import FLOATING
+from tdt._core.tensor import Tensor
+from tdt._ops.nn._windows import is_channels_last
+from tdt._ops.nn.batch_norm import HALF, check_dtypes, grad_sums, input_grad, per_channel
+from tdt.autograd._op import op
+
+
+def _shapes(x: tuple, w: tuple | None, b: tuple | None, *, groups: int, eps: float) -> tuple:
+    return x, (x[0], groups), (x[0], groups)
+
+
+def _in_groups(x: Any, groups: int) -> Any:
+    """(N, C, *) as (N, groups, channels of a group, places); without copying, contiguous or channels-last."""
+    return x.reshape(x.shape[0], groups, x.shape[1] // groups, math.prod(x.shape[2:]))
+
+
+@op(dtypes=FLOATING, promote=("x",), broadcasts=False, outputs=("out", "mean", "rstd"), shape=_shapes)
+def _group_norm(xp, x, w, b, *, groups, eps):
+    """`x` with mean 0 and variance 1 over each group of channels of each sample, times w, plus b."""
+    grouped = _in_groups(x, groups)
+    kind = x.dtype.type
+    count = kind(grouped.shape[2] * grouped.shape[3])
+    mean = _backend.total(grouped, (2, 3), None, True) / count
+    centred = grouped - mean
+    rstd = 1 / xp.sqrt(_backend.total(centred * centred, (2, 3), None, True) / count + kind(eps))
+    centred *= rstd
+    out = centred.reshape(x.shape)
+    if w is not None:
+        out *= per_channel(w, x.ndim)
+    if b is not None:
+        out += per_channel(b, x.ndim)
+    return out, mean[..., 0, 0], rstd[..., 0, 0]
+
+
+@_group_norm.vjp("x", "w", "b")
+def _(needs, x, w, mean, rstd, g_out, g_mean, g_rstd, groups):
+    places = tuple(range(2, x.ndim))
+    grouped = _in_groups(x, groups)
+    normed = ((grouped - per_channel(mean, 4)) * per_channel(rstd, 4)).reshape(x.shape)
+    gx = None
+    if needs[0]:
+        g = _in_groups(g_out if w is None else g_out * per_channel(w, x.ndim), groups)
+        count = grouped.shape[2] * grouped.shape[3]
+        shift = (g.sum((2, 3)) * rstd - g_mean) / count
+        slope = ((g * _in_groups(normed, groups)).sum((2, 3)) + g_rstd * rstd) * rstd * rstd / count
+        gx = g * per_channel(rstd, 4) - (grouped - per_channel(mean, 4)) * per_channel(slope, 4) - per_channel(shift, 4)
+        gx = gx.reshape(x.shape)
+    return gx, (g_out * normed).sum((0, *places)) if needs[1] else None, g_out.sum((0, *places)) if needs[2] else None
+
+
+@_group_norm.fast_vjp("x", "w", "b")
+def _(xp, needs, x, w, mean, rstd, g_out, g_mean, g_rstd, groups):
+    if fast := _kernels.chosen("group_norm.vjp", xp, x, g_out, w, groups=groups):
+        found = fast(g_out, x, w, mean, rstd, g_mean, g_rstd)
+        return tuple(v if need else None for v, need in zip(found, needs, strict=True))
+
+    def each(v: Any) -> Any:  # (N, groups) → (N, C)
+        return v.repeat(x.shape[1] // groups, axis=1)
+
+    def total(v: Any) -> Any:  # (N, C) → (N, groups)
+        return v.reshape(v.shape[0], groups, v.shape[1] // groups).sum(axis=2)
+
+    gb, gw = grad_sums(xp, g_out, x, each(mean))
+    gw *= each(rstd)
+    gx = None
+    if needs[0]:
+        scale = each(rstd) if w is None else each(rstd) * w
+        count = x.dtype.type(math.prod(x.shape[1:]) // groups)
+        shift = (total(gb * scale) - g_mean) / count
+        slope = (total(gw if w is None else gw * w) + g_rstd * rstd) * rstd * rstd / count
+        gx = input_grad(xp, g_out, x, each(mean), scale, each(slope), each(shift))
+    return gx, gw.sum(axis=0) if needs[1] else None, gb.sum(axis=0) if needs[2] else None
+
+
+def group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None,
+               eps: float = 1e-05) -> Tensor:  # fmt: skip
+    """Mean 0 and variance 1 within each group of channels of each sample (Wu and He, 2018), then scale and shift.
+
+    input: (N, C, *), C divisible by `num_groups`; weight, bias: (C,); float32 ones go with an input of half precision.
+    ValueError for groups of a single number, RuntimeError for sizes and dtypes that do not fit.
+
+    >>> import tdt
+    >>> group_norm(tdt.tensor([[[1.0, 3.0]]]), 1)
+    tensor([[[-1.0000,  1.0000]]])
+    """
+    shape = input._a.shape
+    if len(shape) < 2:
+        raise RuntimeError(f"Expected at least 2 dimensions for input tensor but received {len(shape)}")
+    if num_groups <= 0:
+        raise RuntimeError(f"Expected num groups to be greater than 0, got {num_groups}")
+    if shape[0] * shape[1] // num_groups * math.prod(shape[2:]) == 1:
+        raise ValueError(f"Expected more than 1 value per channel when training, got input size {list(shape)}")
+    return per_group(input, num_groups, weight, bias, eps)[0]
+
+
+def per_group(input: Tensor, groups: int, weight: Tensor | None, bias: Tensor | None,
+              eps: float) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    """`group_norm` for groups of any size; each group's mean, and the inverse of its deviation."""
+    shape = input._a.shape
+    if groups <= 0 or shape[1] % groups:
+        raise RuntimeError(f"Expected number of channels in input to be divisible by num_groups, but got input of shape "
+                           f"{list(shape)} and num_groups={groups}")  # fmt: skip
+    for name, value in (("weight", weight), ("bias", bias)):
+        if value is not None and value._a.shape != (shape[1],):
+            raise RuntimeError(f"Expected {name} to be a vector of size equal to the number of channels in input, but got "
+                               f"{name} of shape {list(value.shape)} and input of shape {list(shape)}")  # fmt: skip
+    check_dtypes(input, [weight, bias])
+    x = input if is_channels_last(input._a) else input.contiguous()
+    half = x.dtype in HALF
+    if half:
+        x, weight, bias = (None if v is None else v.float() for v in (x, weight, bias))
+    out, mean, rstd = _group_norm(x, weight, bias, groups=groups, eps=eps)
+    return out.to(input.dtype) if half else out, mean, rstd
+
+
+__all__: list[str] = []

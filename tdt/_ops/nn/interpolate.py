@@ -1,0 +1,143 @@
+"""Resampling of images and their like to another size, one axis after the other."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from tdt._core.dtype import FLOATING, check_category, uint8
+from tdt._core.tensor import Tensor
+from tdt._node_names import label
+from tdt._ops.nn._resampling import Axis
+from tdt._ops.nn.pool_average import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
+from tdt._ops.nn.resample import resample
+
+# Of each mode: the numbers of spatial dimensions it takes, and what is done along each.
+MODES = {
+    "nearest": ((1, 2, 3), "nearest"), "nearest-exact": ((1, 2, 3), "nearest-exact"), "area": ((1, 2, 3), "area"),
+    "linear": ((1,), "linear"), "bilinear": ((2,), "linear"), "trilinear": ((3,), "linear"), "bicubic": ((2,), "cubic"),
+    "lanczos": ((2,), "lanczos"),
+}  # fmt: skip
+ANTIALIAS = ("bilinear", "bicubic", "lanczos")
+AREA = {1: adaptive_avg_pool1d, 2: adaptive_avg_pool2d, 3: adaptive_avg_pool3d}
+
+
+def interpolate(input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest",
+                align_corners: bool | None = None, recompute_scale_factor: bool | None = None,
+                antialias: bool = False) -> Tensor:  # fmt: skip
+    """`input` (N, C, *), of 1 to 3 spatial dimensions, resampled to `size`, or to `scale_factor` times its size.
+
+    mode: nearest, nearest-exact (the pixel that the middle lies in) or area (means) for any; linear, bilinear and trilinear
+    for 1, 2 and 3 dimensions; bicubic (Keys, 1981) and lanczos, which must be antialiased, for 2. align_corners: the
+    corner pixels' middles stay where they are, not their outer corners. recompute_scale_factor: positions follow from
+    the sizes, not from `scale_factor`. antialias (bilinear, bicubic, lanczos): a smaller image is filtered, as Pillow does.
+    uint8 images are rounded. ValueError and NotImplementedError for what does not go together.
+
+    >>> import tdt
+    >>> interpolate(tdt.tensor([[[0.0, 1.0]]]), scale_factor=2, mode="linear")
+    tensor([[[0.0000, 0.2500, 0.7500, 1.0000]]])
+    """
+    if mode in ("nearest", "area", "nearest-exact") and align_corners is not None:
+        raise ValueError(
+            "align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | trilinear"
+        )
+    dims = input.ndim - 2
+    sizes, scales = _wanted(
+        input, size, scale_factor, bool(recompute_scale_factor) or mode == "area", recompute_scale_factor
+    )
+    if antialias and not (mode in ANTIALIAS and dims == 2):
+        raise ValueError("Anti-alias option is restricted to bilinear, bicubic, and lanczos modes and requires a 4-D tensor "
+                         f"as input, got mode={mode} and {input.ndim}-D")  # fmt: skip
+    if mode not in MODES or dims not in MODES[mode][0]:
+        takes = " or ".join(f"{n + 2}D" for n in MODES[mode][0]) if mode in MODES else f"one of {', '.join(MODES)}"
+        raise NotImplementedError(f"Got {input.ndim}D input, but {mode} mode needs {takes} input" if mode in MODES else
+                                  f"interpolate: unknown mode {mode!r}, expected {takes}")  # fmt: skip
+    if mode == "lanczos" and (align_corners or not antialias):
+        raise ValueError(
+            "Lanczos mode does not support align_corners=True"
+            if align_corners
+            else "Lanczos mode requires antialias=True"
+        )
+    if mode == "area":
+        return AREA[dims](input, sizes)
+    if mode in ("linear", "trilinear"):
+        check_category(f"upsample_{mode}{dims}d", FLOATING, input.dtype)
+    if min(*input.shape[1:], *sizes) < 1:
+        raise RuntimeError(f"Input and output sizes should be greater than 0, but got input {list(input.shape)} and output "
+                           f"{list(sizes)}")  # fmt: skip
+    kind = f"{MODES[mode][1]} antialias" if antialias else MODES[mode][1]
+    # An axis whose size stays may still be moved by a scale that is nearly 1; PyTorch does so in these cases.
+    moved = (input.dtype is not uint8 and kind in ("nearest-exact", "cubic")) or (kind == "nearest" and dims != 2)
+    axes = tuple(
+        None if n == m and not (moved and scale) else Axis(n, m, kind, scale, bool(align_corners))
+        for n, m, scale in zip(input.shape[2:], sizes, scales, strict=True)
+    )
+    shown = "".join(part.capitalize() for part in mode.split("-"))
+    return label(resample(input, axes=axes), f"Upsample{shown}{dims}D{'Aa' * antialias}Backward0")
+
+
+def _wanted(input: Tensor, size: Any, scale_factor: Any, recompute: bool, asked: bool | None) -> tuple[tuple, tuple]:
+    """The sizes of the result, and the scales that positions follow, or None for each."""
+    dims = input.ndim - 2
+    if size is not None and scale_factor is not None:
+        raise ValueError("only one of size or scale_factor should be defined")
+    if size is not None:
+        sizes = tuple(size) if isinstance(size, (list, tuple)) else (size,) * dims
+        if len(sizes) != dims:
+            raise ValueError("Input and output must have the same number of spatial dimensions, but got input with spatial "
+                             f"dimensions of {list(input.shape[2:])} and output size of {size}.")  # fmt: skip
+        if not all(hasattr(n, "__index__") for n in sizes):
+            raise TypeError("expected size to be one of int or Tuple[int] or Tuple[int, int] or Tuple[int, int, int], but got "
+                            f"size with types {[type(n) for n in sizes]}")  # fmt: skip
+        if asked:
+            raise ValueError("recompute_scale_factor is not meaningful with an explicit size.")
+        return tuple(map(int, sizes)), (None,) * dims
+    if scale_factor is None:
+        raise ValueError("either size or scale_factor should be defined")
+    scales = tuple(scale_factor) if isinstance(scale_factor, (list, tuple)) else (scale_factor,) * dims
+    if len(scales) != dims:
+        raise ValueError("Input and scale_factor must have the same number of spatial dimensions, but got input with spatial "
+                         f"dimensions of {list(input.shape[2:])} and scale_factor of shape {scale_factor}.")  # fmt: skip
+    sizes = tuple(int(n * s) for n, s in zip(input.shape[2:], scales, strict=True))
+    return sizes, (None,) * dims if recompute else tuple(map(float, scales))
+
+
+def upsample(input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest",
+             align_corners: bool | None = None) -> Tensor:  # fmt: skip
+    """`interpolate`, by its former name, with a warning.
+
+    >>> import tdt
+    >>> tdt.nn.functional.upsample(tdt.tensor([[[0.0, 1.0]]]), scale_factor=2)
+    tensor([[[0., 0., 1., 1.]]])
+    """
+    _deprecated("upsample")
+    return interpolate(input, size, scale_factor, mode, align_corners)
+
+
+def upsample_nearest(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
+    """`interpolate` with mode="nearest", by its former name, with a warning.
+
+    >>> import tdt
+    >>> tdt.nn.functional.upsample_nearest(tdt.tensor([[[0.0, 1.0]]]), scale_factor=2)
+    tensor([[[0., 0., 1., 1.]]])
+    """
+    _deprecated("upsample_nearest")
+    return interpolate(input, size, scale_factor, mode="nearest")
+
+
+def upsample_bilinear(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
+    """`interpolate` with mode="bilinear" and align_corners=True, by its former name, with a warning.
+
+    >>> import tdt
+    >>> tdt.nn.functional.upsample_bilinear(tdt.tensor([[[[0.0, 1.0]]]]), size=(1, 3))
+    tensor([[[[0.0000, 0.5000, 1.0000]]]])
+    """
+    _deprecated("upsample_bilinear")
+    return interpolate(input, size, scale_factor, mode="bilinear", align_corners=True)
+
+
+def _deprecated(name: str) -> None:
+    warnings.warn(f"`nn.functional.{name}` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=3)
+
+
+__all__: list[str] = []

@@ -1,0 +1,145 @@
+"""Layer normalisation, by mean and variance, or by the root mean square alone: of rows of the last dimensions."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from tdt import _backend, _kernels
+from tdt._core.dtype import FLOATING, finfo, float32
+from tdt._core.tensor import Tensor
+from tdt._ops.nn._windows import is_channels_last
+from tdt._ops.nn.batch_norm import HALF, check_dtypes
+from tdt.autograd._op import op
+
+
+def _row_shapes(x: tuple, w: tuple | None, b: tuple | None, *, dims: int, eps: float, centred: bool = True) -> tuple:
+    of_rows = *x[: len(x) - dims], *(1,) * dims
+    return x, of_rows, of_rows
+
+
+@op(dtypes=FLOATING, promote=("x",), broadcasts=False, outputs=("out", "mean", "rstd"), shape=_row_shapes)
+def _layer_norm(xp, x, w, b, *, dims, eps, centred=True):
+    """`x` with mean 0 and variance 1 over its last `dims` dimensions, times w, plus b.
+
+    Unless `centred`, 0 stands for the mean: `x` is divided by its root mean square.
+    """
+    axes = tuple(range(x.ndim - dims, x.ndim))
+    kind = x.dtype.type
+    count = kind(math.prod(x.shape[x.ndim - dims :]))  # NumPy's own mean takes twice the time of a small sum
+    mean = (
+        _backend.total(x, axes, None, True) / count
+        if centred
+        else xp.zeros((*x.shape[: x.ndim - dims], *(1,) * dims), kind)
+    )
+    out = x - mean
+    rstd = 1 / xp.sqrt(_backend.total(out * out, axes, None, True) / count + kind(eps))
+    out *= rstd
+    if w is not None:
+        out *= w
+    if b is not None:
+        out += b
+    return out, mean, rstd
+
+
+@_layer_norm.vjp("x", "w", "b")
+def _(needs, x, w, mean, rstd, g_out, g_mean, g_rstd, dims, centred):
+    lead, axes = tuple(range(x.ndim - dims)), tuple(range(x.ndim - dims, x.ndim))
+    count = math.prod(x.shape[x.ndim - dims :])
+    normed = (x - mean) * rstd
+    gx = None
+    if needs[0]:
+        g = g_out if w is None else g_out * w
+        shift = (g.sum(axes, keepdim=True) * rstd - g_mean) / count if centred else 0
+        slope = ((g * normed).sum(axes, keepdim=True) * rstd + g_rstd * rstd * rstd) / count
+        gx = g * rstd - shift - normed * slope
+    # Without dimensions before the rows, PyTorch's sum over none of them would be one over all.
+    total = (lambda v: v.sum(lead)) if lead else (lambda v: v)
+    return gx, total(g_out * normed) if needs[1] else None, total(g_out) if needs[2] else None
+
+
+@_layer_norm.fast_vjp("x", "w", "b")
+def _(xp, needs, x, w, mean, rstd, g_out, g_mean, g_rstd, dims, centred):
+    if fast := _kernels.chosen("layer_norm.vjp", xp, x, g_out, w):
+        found = fast(g_out, x, w, mean, rstd, g_mean, g_rstd, dims=dims, centred=centred)
+        return tuple(v if need else None for v, need in zip(found, needs, strict=True))
+    lead, axes = tuple(range(x.ndim - dims)), tuple(range(x.ndim - dims, x.ndim))
+    count = x.dtype.type(math.prod(x.shape[x.ndim - dims :]))
+    normed = (x - mean) * rstd
+    gx = None
+    if needs[0]:
+        g = g_out if w is None else g_out * w
+        shift = (g.sum(axis=axes, keepdims=True) * rstd - g_mean) / count if centred else 0
+        slope = ((g * normed).sum(axis=axes, keepdims=True) * rstd + g_rstd * rstd * rstd) / count
+        gx = g * rstd - shift - normed * slope
+    return gx, (g_out * normed).sum(axis=lead) if needs[1] else None, g_out.sum(axis=lead) if needs[2] else None
+
+
+def layer_norm(input: Tensor, normalized_shape: Any, weight: Tensor | None = None, bias: Tensor | None = None,
+               eps: float = 1e-05) -> Tensor:  # fmt: skip
+    """Mean 0 and variance 1 over the last dimensions, of `normalized_shape` (Ba et al., 2016), then scale and shift.
+
+    weight, bias: of that shape; float32 ones go with an input of half precision. RuntimeError for other shapes and dtypes.
+
+    >>> import tdt
+    >>> layer_norm(tdt.tensor([1.0, 3.0]), (2,))
+    tensor([-1.0000,  1.0000])
+    """
+    return normed_and_statistics(input, normalized_shape, weight, bias, eps)[0]
+
+
+def normed_and_statistics(input: Tensor, normalized_shape: Any, weight: Tensor | None, bias: Tensor | None,
+                          eps: float) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    """`layer_norm`; each row's mean, and the inverse of its standard deviation."""
+    dims = _check_rows("layer_norm", input, normalized_shape, weight=weight, bias=bias)
+    check_dtypes(input, [weight, bias])
+    x = input.contiguous()
+    if all(value is None or value.dtype is x.dtype for value in (weight, bias)):
+        return _layer_norm(x, weight, bias, dims=dims, eps=eps)  # type: ignore[no-any-return]
+    wide = (None if value is None else value.float() for value in (weight, bias))
+    out, mean, rstd = _layer_norm(x.float(), *wide, dims=dims, eps=eps)
+    return out.to(input.dtype), mean, rstd
+
+
+def rms_norm(input: Tensor, normalized_shape: Any, weight: Tensor | None = None, eps: float | None = None) -> Tensor:
+    """Divided by the root mean square over the last dimensions, of `normalized_shape` (Zhang and Sennrich, 2019); scaled.
+
+    eps: added to the mean square; None: the rounding unit of the type it computes in, float32 for half precision.
+
+    >>> import tdt
+    >>> rms_norm(tdt.tensor([3.0, -3.0]), (2,))
+    tensor([ 1., -1.])
+    """
+    dims = _check_rows("rms_norm", input, normalized_shape, weight=weight)
+    x = input if is_channels_last(input._a) else input.contiguous()
+    x = x.float() if x.dtype in HALF else x
+    if eps is None:
+        eps = finfo(x.dtype if x.is_floating_point() or x.is_complex() else float32).eps
+    if x.is_complex():  # of the plain squares, which are complex too
+        scaled = x * ((x * x).mean(tuple(range(-dims, 0)), keepdim=True) + eps).rsqrt()
+        return (scaled if weight is None else scaled * weight).to(input.dtype)
+    inside = weight is not None and weight.dtype is x.dtype
+    out = _layer_norm(x, weight if inside else None, None, dims=dims, eps=eps, centred=False)[0]
+    out = out if inside or weight is None else out * weight
+    return out if out.dtype is input.dtype else out.to(input.dtype)
+
+
+def _check_rows(name: str, input: Tensor, normalized_shape: Any, **given: Tensor | None) -> int:
+    """The number of dimensions in a row. TypeError or RuntimeError where the shapes do not fit."""
+    if isinstance(normalized_shape, int):
+        raise TypeError(f"{name}(): argument 'normalized_shape' (position 2) must be tuple of ints, not int")
+    wanted = tuple(normalized_shape)
+    if not wanted:
+        raise RuntimeError(f"Expected normalized_shape to be at least 1-dimensional, but got {list(wanted)}")
+    if input._a.shape[-len(wanted) :] != wanted:
+        sizes = ", ".join(("*", *map(str, wanted)))
+        raise RuntimeError(f"Given normalized_shape={list(wanted)}, expected input with shape [{sizes}], but got input of "
+                           f"size{list(input.shape)}")  # fmt: skip
+    for value, of in ((value, of) for of, value in given.items() if value is not None):
+        if value._a.shape != wanted:
+            raise RuntimeError(f"Expected {of} to be of same shape as normalized_shape, but got {of} of shape "
+                               f"{list(value.shape)} and normalized_shape = {list(wanted)}")  # fmt: skip
+    return len(wanted)
+
+
+__all__ = ["rms_norm"]

@@ -1,0 +1,148 @@
+"""`linear`: x Wᵀ + b as one op."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from tdt import _kernels
+from tdt._core.dtype import NUMBERS, SCALAR_NAMES
+from tdt._core.tensor import Tensor
+from tdt._ops.elementwise._front import refuse_out, tensor_argument
+from tdt.amp._autocast import cast_for, casts_as_one
+from tdt.autograd._op import finish, op
+
+
+def _shape(x: tuple, w: tuple, b: Any) -> tuple:
+    return (*x[:-1], *w[:-1])
+
+
+def _flops(x: tuple, w: tuple, b: Any) -> int:
+    return math.prod(x) * math.prod(w[:-1])
+
+
+@op(dtypes=NUMBERS, promote=(), broadcasts=False, shape=_shape, flops=_flops)
+def _linear(xp, x, w, b):
+    # One product of two matrices: NumPy multiplies a stack of matrices one by one.
+    y = _kernels.product(xp, x if x.ndim == 2 else x.reshape(math.prod(x.shape[:-1]), w.shape[-1]), w.T, b)
+    return y if x.ndim == 2 else y.reshape(_shape(x.shape, w.shape, b))
+
+
+@_linear.vjp("x", "w", "b")
+def _(g, needs, x, w):
+    matrix, count = w if w.ndim == 2 else w.unsqueeze(0), math.prod(x.shape[:-1])
+    rows = g.reshape(count, matrix.shape[0])
+    gx = (rows @ matrix.conj()).reshape(x.shape) if needs[0] else None
+    gw = (rows.transpose(0, 1) @ x.conj().reshape(count, matrix.shape[1])).reshape(w.shape) if needs[1] else None
+    return gx, gw, rows.sum(0).reshape(w.shape[:-1]) if needs[2] else None
+
+
+@_linear.fast_vjp("x", "w", "b")
+def _(xp, g, needs, x, w):
+    if w.dtype.kind == "c":
+        x, w = x.conj(), w.conj()
+    count, out, inside = math.prod(x.shape[:-1]), math.prod(w.shape[:-1]), w.shape[-1]
+    rows = g.reshape(count, out)
+    gx = _kernels.product(xp, rows, w.reshape(out, inside)).reshape(x.shape) if needs[0] else None
+    gw = _kernels.product(xp, rows.T, x.reshape(count, inside)) if needs[1] else None
+    gb = rows.sum(axis=0) if needs[2] else None
+    if w.ndim == 2:  # a leaf adopts these, where it would copy a view
+        return gx, gw, gb
+    return gx, None if gw is None else gw.reshape(w.shape), None if gb is None else gb.reshape(())
+
+
+def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Tensor | None = None) -> Tensor:
+    """input Wᵀ + bias: input (*, in), weight (out, in) or (in,), bias (out,) or (). Returns (*, out).
+
+    RuntimeError where the sizes or dtypes do not fit.
+
+    >>> import tdt
+    >>> linear(tdt.ones(1, 2), tdt.tensor([[1.0, 2.0], [3.0, 4.0]]), tdt.zeros(2))
+    tensor([[3., 7.]])
+    """
+    try:
+        x, w = input._a, weight._a
+        fits = (
+            x.shape[-1] == w.shape[-1]
+            and x.dtype == w.dtype
+            and (bias is None or (bias.shape, bias._a.dtype) == (w.shape[:-1], w.dtype))
+        )
+    except (AttributeError, IndexError):
+        fits = False
+    if not fits or w.ndim > 2:
+        input, weight, bias = cast_for("linear", input, weight, bias)
+        bias = _explain(input, weight, bias)
+    refuse_out(out, input)
+    return finish(_linear, out, input, weight, bias)
+
+
+def _explain(input: Any, weight: Any, bias: Any) -> Tensor | None:
+    """Say what is wrong with the arguments, or return the bias if it only has to be broadcast."""
+    for value, name, position in ((input, "input", 1), (weight, "weight", 2)):
+        if not isinstance(value, Tensor):
+            raise TypeError(
+                f"linear(): argument '{name}' (position {position}) must be Tensor, not {type(value).__name__}"
+            )
+    x, w = tuple(input.shape), tuple(weight.shape)
+    if not 1 <= len(w) <= 2 or not x:
+        raise RuntimeError(f"linear: expected input (*, in) and weight (out, in), but got input {x}, weight {w}")
+    if x[-1] != w[-1]:
+        raise RuntimeError(
+            f"linear: input has {x[-1]} features but weight expects {w[-1]}; input {x}, weight {w} "
+            f"(mat1 and mat2 shapes cannot be multiplied, {math.prod(x[:-1])}x{x[-1]} and {w[-1]}x{math.prod(w[:-1])}). "
+            "Did you forget Flatten or the size of the layer before?"
+        )
+    for other, name in ((weight, "weight"), (bias, "bias")):
+        if other is not None and other.dtype is not input.dtype:
+            raise RuntimeError(f"expected m1 and m2 to have the same dtype, but got: {SCALAR_NAMES[input.dtype].lower()} != "
+                               f"{SCALAR_NAMES[other.dtype].lower()} (the {name} of linear)")  # fmt: skip
+    if bias is not None:
+        if bias.ndim > 1 or bias.numel() not in (1, *w[:-1]):
+            raise RuntimeError(f"linear: the bias must have the size of the output, {list(w[:-1])}, but has {list(bias.shape)}; "
+                               f"weight {w}. The size of tensor a must match the size of tensor b.")  # fmt: skip
+        bias = bias.expand(w[:-1])
+    return bias
+
+
+@casts_as_one
+def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """input1ᵀ W input2 + bias: input1 (*, in1), input2 (*, in2), weight (out, in1, in2), bias (out,). Returns (*, out).
+
+    RuntimeError where the sizes or dtypes do not fit.
+
+    >>> import tdt
+    >>> tdt.bilinear(tdt.tensor([1.0, 2.0]), tdt.tensor([3.0]), tdt.ones(1, 2, 1))
+    tensor([9.])
+    """
+    _check_bilinear(input1, input2, weight, bias)
+    out, in1, in2 = weight.shape
+    rows = linear(input1, weight.transpose(1, 2).reshape(out * in2, in1)).unflatten(-1, (out, in2))  # (*, out, in2)
+    y = (rows @ input2.unsqueeze(-1)).squeeze(-1)
+    return y if bias is None else y + bias
+
+
+def _check_bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None) -> None:
+    for i, (name, x) in enumerate((("input1", input1), ("input2", input2), ("weight", weight)), 1):
+        tensor_argument("bilinear", x, name, i)
+    if not input1.dtype is input2.dtype is weight.dtype:
+        raise RuntimeError(f"All tensors must have the same dtype, got input1: {input1.dtype}, input2: {input2.dtype}, "
+                           f"weight: {weight.dtype}")  # fmt: skip
+    a, b, w = tuple(input1.shape), tuple(input2.shape), tuple(weight.shape)
+    if len(w) != 3:
+        raise IndexError(f"bilinear(): weight must be (out, in1, in2), but has the shape {w}")
+    if len(a) != len(b):
+        raise RuntimeError(f"bilinear(): input dimensions do not match: got {len(a)} and {len(b)}")
+    for d, (m, n) in enumerate(zip(a[:-1], b[:-1], strict=True)):
+        if m != n:
+            raise RuntimeError(f"bilinear(): input batch dimensions do not match at dim {d}: got {m} and {n}")
+    for name, shape, size in (("input1", a, w[1]), ("input2", b, w[2])):
+        if not shape or shape[-1] != size:
+            raise RuntimeError(f"bilinear(): {name} size does not match weight size: got {shape[-1:]} but expected {size}; "
+                               f"input1 {a}, input2 {b}, weight {w}")  # fmt: skip
+    if bias is not None and tuple(bias.shape) != w[:1]:
+        raise RuntimeError(
+            f"bilinear(): bias size does not match weight size: got {list(bias.shape)} but expected {w[0]}"
+        )
+
+
+__all__ = ["bilinear"]

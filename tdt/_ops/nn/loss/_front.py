@@ -1,0 +1,46 @@
+"""What all losses share: how they are reduced, and what they say of arguments that do not fit."""
+
+from __future__ import annotations
+
+import warnings
+
+from tdt._core.tensor import Tensor
+from tdt._ops.elementwise._front import tensor_argument
+
+REDUCTIONS = ("none", "mean", "sum")  # at these places stand the numbers that PyTorch's own losses take
+
+
+def reduction_of(size_average: bool | None, reduce: bool | None, reduction: str) -> str:
+    """The reduction meant, with a warning for the two old arguments; ValueError for an unknown one."""
+    if size_average is not None or reduce is not None:
+        reduction = "none" if reduce is False else "sum" if size_average is False else "mean"
+        warnings.warn(
+            f"size_average and reduce args will be deprecated, please use reduction='{reduction}' instead.",
+            stacklevel=3,
+        )
+    elif reduction == "elementwise_mean":
+        warnings.warn("reduction='elementwise_mean' is deprecated. Please use reduction='mean' instead.", stacklevel=3)
+        return "mean"
+    if reduction not in REDUCTIONS:
+        raise ValueError(f"{reduction} is not a valid value for reduction; use one of {', '.join(REDUCTIONS)}")
+    return reduction
+
+
+def reduced(losses: Tensor, reduction: str) -> Tensor:
+    """Their mean, their sum, or the losses themselves."""
+    return losses if reduction == "none" else losses.sum() if reduction == "sum" else losses.mean()
+
+
+def check_tensors(function: str, **given: Tensor) -> None:
+    """TypeError for the first of the arguments `given`, the function's first ones, that is no tensor."""
+    for position, (name, value) in enumerate(given.items(), 1):
+        tensor_argument(function, value, name, position)
+
+
+def check_pair(name: str, input: Tensor, target: Tensor) -> None:
+    """TypeError for what is no tensor; a warning where two shapes differ and will be broadcast."""
+    check_tensors(name, input=input, target=target)
+    if input.shape != target.shape:
+        warnings.warn(f"Using a target size ({target.shape}) that is different to the input size ({input.shape}). This will "
+                      "likely lead to incorrect results due to broadcasting. Please ensure they have the same size.",
+                      stacklevel=3)  # fmt: skip

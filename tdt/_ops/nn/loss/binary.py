@@ -1,0 +1,179 @@
+"""Losses of two classes: binary cross-entropy, of probabilities and of logits, and the logistic loss of signs."""
+
+from __future__ import annotations
+
+from tdt import _kernels
+from tdt._core.broadcasting import check_broadcast
+from tdt._core.dtype import FLOATING, SCALAR_NAMES
+from tdt._core.tensor import Tensor
+from tdt._node_names import shown_as
+from tdt._ops.elementwise._front import tensor_argument
+from tdt._ops.elementwise.activation import logsigmoid
+from tdt._ops.elementwise.math import _sigmoid
+from tdt._ops.nn.loss._front import check_tensors, reduced, reduction_of
+from tdt.amp._autocast import casts_as_one
+from tdt.autograd._op import op
+
+
+@op(dtypes=FLOATING)
+def _binary_cross_entropy_with_logits(xp, x, y):
+    if x.size >= _kernels.LARGE_ACTIVATION and (fast := _kernels.chosen("logits.losses", xp, x, y)):
+        return fast(x, y)
+    # Not max(x, 0) - x y: the two cancel where x is large and y near 1, and are NaN together where x is infinite.
+    return x * ((x > 0) - y) + xp.log1p(xp.exp(-xp.abs(x)))
+
+
+@_binary_cross_entropy_with_logits.vjp("x")
+def _(g, x, y):
+    return g * (x.sigmoid() - y)
+
+
+@_binary_cross_entropy_with_logits.fast_vjp("x")
+def _(xp, g, x, y):
+    if x.size >= _kernels.LARGE_ACTIVATION and (fast := _kernels.chosen("logits.slopes", xp, x, y)):
+        return g * fast(x, y)
+    return g * (_sigmoid(xp, x) - y)
+
+
+@_binary_cross_entropy_with_logits.vjp("y")
+def _(g, x):
+    return -g * x
+
+
+@_binary_cross_entropy_with_logits.fast_vjp("y")
+def _(xp, g, x):
+    return -g * x
+
+
+@op(dtypes=FLOATING)
+def _binary_cross_entropy(xp, x, y):
+    # Each logarithm is held at -100, so that a certain error costs much but not infinitely much.
+    low = x.dtype.type(-100)
+    return (y - 1) * xp.maximum(xp.log1p(-x), low) - y * xp.maximum(xp.log(x), low)
+
+
+@_binary_cross_entropy.vjp("x")
+def _(g, x, y):
+    return g * (x - y) / ((1 - x) * x).clamp(min=1e-12)
+
+
+@_binary_cross_entropy.vjp("y")
+def _(g, x):
+    return -g * x.logit()  # not held at 100, as in PyTorch
+
+
+@shown_as("BinaryCrossEntropyBackward0")
+def binary_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
+                         reduce: bool | None = None, reduction: str = "mean") -> Tensor:  # fmt: skip
+    """Minus the log-likelihood of `target` under the probabilities `input`; each logarithm is held at -100.
+
+    input, target: same shape and dtype, values in [0, 1]. weight: broadcasts against them. Returns the mean, the sum, or
+    their shape with reduction="none". ValueError for other shapes, RuntimeError for values outside of [0, 1].
+
+    >>> import tdt
+    >>> binary_cross_entropy(tdt.tensor([0.5]), tdt.ones(1))
+    tensor(0.6931)
+    """
+    reduction = reduction_of(size_average, reduce, reduction)
+    check_tensors("binary_cross_entropy", input=input, target=target)
+    if target.shape != input.shape:
+        raise ValueError(f"Using a target size ({target.shape}) that is different to the input size ({input.shape}) is "
+                         "deprecated. Please ensure they have the same size.")  # fmt: skip
+    _check_fits("binary_cross_entropy", input, weight)
+    if target.dtype is not input.dtype:
+        raise RuntimeError(f"Found dtype {SCALAR_NAMES[target.dtype]} but expected {SCALAR_NAMES[input.dtype]}")
+    losses = _binary_cross_entropy(input, target)
+    for name, t in (("input", input), ("target", target)):
+        if t._a.size and not (t._a.min() >= 0 and t._a.max() <= 1):
+            raise RuntimeError(f"all elements of {name} should be between 0 and 1; did you mean "
+                               "binary_cross_entropy_with_logits, which takes any?")  # fmt: skip
+    return reduced(losses if weight is None else (losses * weight).to(losses.dtype), reduction)
+
+
+@shown_as("BinaryCrossEntropyWithLogitsBackward0")
+@casts_as_one
+def binary_cross_entropy_with_logits(
+    input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
+    reduce: bool | None = None, reduction: str = "mean", pos_weight: Tensor | None = None,
+) -> Tensor:  # fmt: skip
+    """Binary cross-entropy of sigmoid(input) with `target`, without overflow: max(x, 0) - x·y + log(1 + exp(-|x|)).
+
+    input, target: same shape. weight: factors of the losses; pos_weight: of their positive parts; both broadcast against
+    the input. Returns the mean, the sum, or that shape with reduction="none". ValueError for shapes that differ.
+
+    >>> import tdt
+    >>> binary_cross_entropy_with_logits(tdt.zeros(1), tdt.ones(1))
+    tensor(0.6931)
+    """
+    reduction = reduction_of(size_average, reduce, reduction)
+    check_tensors("binary_cross_entropy_with_logits", input=input, target=target)
+    if target.shape != input.shape:
+        raise ValueError(f"Target size ({target.shape}) must be the same as input size ({input.shape})")
+    return with_logits(input, target, weight, pos_weight, reduction)
+
+
+def with_logits(
+    input: Tensor, target: Tensor, weight: Tensor | None, pos_weight: Tensor | None, reduction: str
+) -> Tensor:
+    """`binary_cross_entropy_with_logits` without its demand that the shapes are equal."""
+    if not target.is_floating_point():
+        got = SCALAR_NAMES[target.dtype]
+        raise RuntimeError(f"result type {SCALAR_NAMES[input.dtype]} can't be cast to the desired output type {got}; "
+                           "give the target as floats: target.float()")  # fmt: skip
+    _check_fits("binary_cross_entropy_with_logits", target, weight)
+    if pos_weight is None:
+        losses = _binary_cross_entropy_with_logits(input, target)
+    else:
+        _check_fits("binary_cross_entropy_with_logits", target, pos_weight, "pos_weight")
+        losses = (1 - target) * input - ((pos_weight - 1) * target + 1) * logsigmoid(input)
+    if weight is not None:
+        losses = losses * weight
+    return reduced(losses if losses.dtype is target.dtype else losses.to(target.dtype), reduction)
+
+
+def _check_fits(function: str, input: Tensor, weight: Tensor | None, name: str = "weight") -> None:
+    """RuntimeError unless `weight` broadcasts to the input's shape."""
+    if weight is not None:
+        tensor_argument(function, weight, name, 3)
+        if (wide := check_broadcast(tuple(input.shape), tuple(weight.shape))) != tuple(input.shape):
+            raise RuntimeError(f"output with shape {list(input.shape)} doesn't match the broadcast shape {list(wide)}: "
+                               f"{function}'s {name} {list(weight.shape)} is larger than its input")  # fmt: skip
+
+
+@shown_as("SoftMarginLossBackward0")
+@casts_as_one
+def soft_margin_loss(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
+                     reduction: str = "mean") -> Tensor:  # fmt: skip
+    """log(1 + exp(-target · input)) for targets 1 and -1; infinite where that exponential is, as in PyTorch.
+
+    input, target: same shape, any. Returns the mean, the sum, or that shape with reduction="none".
+
+    >>> import tdt
+    >>> soft_margin_loss(tdt.tensor([0.0, 3.0]), tdt.tensor([1.0, -1.0]), reduction="none")
+    tensor([0.6931, 3.0486])
+    """
+    reduction = reduction_of(size_average, reduce, reduction)
+    check_tensors("soft_margin_loss", input=input, target=target)
+    if not (input.is_floating_point() or input.is_complex()):
+        raise RuntimeError(f"result type Float can't be cast to the desired output type {SCALAR_NAMES[input.dtype]}")
+    losses = (-target * input).exp().log1p()
+    return reduced(losses if losses.dtype is input.dtype else losses.to(input.dtype), reduction)
+
+
+def multilabel_soft_margin_loss(
+    input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
+    reduce: bool | None = None, reduction: str = "mean",
+) -> Tensor:  # fmt: skip
+    """Binary cross-entropy of sigmoid(input) with `target`, averaged over the classes, the last dimension.
+
+    input, target: (*, C). weight (C,): a factor of each class. Returns the mean, the sum, or (*) with reduction="none".
+
+    >>> import tdt
+    >>> multilabel_soft_margin_loss(tdt.zeros(1, 2), tdt.tensor([[1.0, 0.0]]))
+    tensor(0.6931)
+    """
+    reduction = reduction_of(size_average, reduce, reduction)
+    check_tensors("multilabel_soft_margin_loss", input=input)
+    losses = _binary_cross_entropy_with_logits(input, target)
+    losses = losses if weight is None else losses * weight
+    return reduced(losses.sum(-1) / input.shape[-1], reduction)

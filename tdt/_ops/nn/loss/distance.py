@@ -1,0 +1,180 @@
+"""Losses of how far two tensors are apart: squared and absolute error, and Huber's between them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from tdt._core.broadcasting import check_broadcast
+from tdt._core.dtype import FLOATING
+from tdt._core.tensor import Tensor
+from tdt._node_names import shown_as
+from tdt._ops.nn.loss._front import check_pair, reduced, reduction_of
+from tdt.amp._autocast import casts_as_one
+from tdt.autograd._op import op
+
+
+def _reduced_pair_shape(x: tuple, y: tuple, *, reduction: str, **how: Any) -> tuple:
+    return check_broadcast(x, y) if reduction == "none" else ()
+
+
+def _total(d: Any, total: Any, reduction: str) -> Any:
+    """The sum over the elements of `d`, or the mean, which of nothing is NaN."""
+    if reduction == "sum":
+        return total
+    return total / d.dtype.type(d.size) if d.size else total * np.nan
+
+
+def _each(g: Any, d: Any, reduction: str) -> Any:
+    """The gradient that reaches each element of `d`."""
+    return g / max(math.prod(d.shape), 1) if reduction == "mean" else g
+
+
+@op(dtypes=FLOATING, shape=_reduced_pair_shape)
+def _mse_loss(xp, x, y, *, reduction):
+    d = x - y
+    if reduction == "none":
+        return d * d
+    flat = d.reshape(-1)
+    return _total(d, xp.dot(flat, flat), reduction)
+
+
+@_mse_loss.vjp("x")
+def _(g, x, y, reduction):
+    d = x - y
+    return d * (2 * _each(g, d, reduction))
+
+
+@_mse_loss.vjp("y")
+def _(g, x, y, reduction):
+    d = y - x
+    return d * (2 * _each(g, d, reduction))
+
+
+@op(dtypes=FLOATING, aux=("slope",), shape=_reduced_pair_shape)
+def _huber_loss(xp, x, y, *, delta, reduction):
+    d = xp.subtract(x, y)
+    slope = xp.clip(d, -delta, delta)
+    if reduction == "none":
+        return slope * (d - slope * d.dtype.type(0.5)), slope
+    slopes = slope.reshape(-1)
+    return _total(d, xp.dot(slopes, d.reshape(-1)) - xp.dot(slopes, slopes) / 2, reduction), slope
+
+
+def _huber_rule(g: Tensor, x: Tensor, y: Tensor, delta: float, reduction: str) -> Tensor:
+    d = x - y
+    # The slope is d.clamp(-delta, delta), but for second gradients, where delta itself counts as straight.
+    return d.where(d.abs() < delta, d.sign() * delta) * _each(g, d, reduction)
+
+
+@_huber_loss.vjp("x")
+def _(g, x, y, delta, reduction):
+    return _huber_rule(g, x, y, delta, reduction)
+
+
+@_huber_loss.fast_vjp("x")
+def _(xp, g, slope, reduction):
+    return slope * _each(g, slope, reduction)
+
+
+@_huber_loss.vjp("y")
+def _(g, x, y, delta, reduction):
+    return _huber_rule(g, y, x, delta, reduction)
+
+
+@_huber_loss.fast_vjp("y")
+def _(xp, g, slope, reduction):
+    return slope * -_each(g, slope, reduction)
+
+
+def _check_weight(input: Tensor, weight: Tensor) -> None:
+    if weight.shape != input.shape:
+        raise ValueError(f"Weights and input must have the same size; got {list(weight.shape)} and {list(input.shape)}")
+
+
+def _weighted(losses: Tensor, weight: Tensor, reduction: str) -> Tensor:
+    losses = losses * weight
+    return losses.sum() / weight.sum() if reduction == "mean" else reduced(losses, reduction)
+
+
+def mse_loss(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
+             reduction: str = "mean", weight: Tensor | None = None) -> Tensor:  # fmt: skip
+    """Squared difference: its mean, its sum, or (none) each element's. With `weight` the weighted mean.
+
+    >>> import tdt
+    >>> mse_loss(tdt.tensor([1.0, 3.0]), tdt.zeros(2))
+    tensor(5.)
+    """
+    reduction = reduction_of(size_average, reduce, reduction)
+    check_pair("mse_loss", input, target)
+    if weight is None:
+        return _mse_loss(input, target, reduction=reduction)
+    _check_weight(input, weight)
+    return _weighted(_mse_loss(input, target, reduction="none"), weight, reduction)
+
+
+@casts_as_one
+def l1_loss(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
+            reduction: str = "mean", weight: Tensor | None = None) -> Tensor:  # fmt: skip
+    """Absolute difference: its mean, its sum, or (none) each element's. With `weight` the weighted mean.
+
+    >>> import tdt
+    >>> l1_loss(tdt.tensor([1.0, 3.0]), tdt.zeros(2))
+    tensor(2.)
+    """
+    reduction = reduction_of(size_average, reduce, reduction)
+    check_pair("l1_loss", input, target)
+    if weight is not None:
+        _check_weight(input, weight)
+        return _weighted((input - target).abs(), weight, reduction)
+    return reduced((input - target).abs(), reduction)
+
+
+@shown_as("SmoothL1LossBackward0")
+@casts_as_one
+def smooth_l1_loss(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
+                   reduction: str = "mean", beta: float = 1.0) -> Tensor:  # fmt: skip
+    """Absolute difference minus beta / 2, rounded off by a parabola where it is below `beta` (Girshick, Fast R-CNN, 2015).
+
+    input, target: same shape, any. Returns their mean, their sum, or that shape with reduction="none". beta=0 is the
+    absolute difference itself. RuntimeError for a negative beta.
+
+    >>> import tdt
+    >>> smooth_l1_loss(tdt.tensor([0.5, 3.0]), tdt.zeros(2), reduction="none")
+    tensor([0.1250, 2.5000])
+    """
+    reduction = reduction_of(size_average, reduce, reduction)
+    check_pair("smooth_l1_loss", input, target)
+    if beta < 0:
+        raise RuntimeError(f"smooth_l1_loss does not support negative values for beta. Got {beta}")
+    if not beta:
+        return reduced((input - target).abs(), reduction)
+    loss = _huber_loss(input, target, delta=float(beta), reduction=reduction)
+    return loss if beta == 1 else loss / beta
+
+
+@casts_as_one
+def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0,
+               weight: Tensor | None = None) -> Tensor:  # fmt: skip
+    """Half the squared difference where it is below `delta`, linear beyond (Huber, 1964); times `weight`, if any.
+
+    input, target: same shape, any. Returns the mean, the sum, or that shape with reduction="none". RuntimeError for
+    delta <= 0.
+
+    >>> import tdt
+    >>> huber_loss(tdt.tensor([0.0, 3.0]), tdt.zeros(2))
+    tensor(1.2500)
+    """
+    reduction = reduction_of(None, None, reduction)
+    check_pair("huber_loss", input, target)
+    if delta <= 0:
+        raise RuntimeError(f"huber_loss does not support non-positive values for delta. Got {delta}")
+    loss = _huber_loss(input, target, delta=float(delta), reduction=reduction if weight is None else "none")
+    if loss.dtype is not input.dtype:
+        loss = loss.to(input.dtype)
+    if weight is None:
+        return loss
+    _check_weight(input, weight)
+    return reduced(loss * weight, reduction)

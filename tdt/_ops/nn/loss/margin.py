@@ -1,0 +1,241 @@
+"""Losses with a margin: what is right by at least so much costs nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tdt._core.creation import arange
+from tdt._core.dtype import SCALAR_NAMES, int64
+from tdt._core.tensor import Tensor
+from tdt._node_names import shown_as
+from tdt._ops.linalg.distance import pairwise_distance
+from tdt._ops.nn.loss._front import check_tensors, reduced, reduction_of
+from tdt.amp._autocast import casts_as_one
+
+
+@casts_as_one
+def margin_ranking_loss(
+    input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0, size_average: bool | None = None,
+    reduce: bool | None = None, reduction: str = "mean",
+) -> Tensor:  # fmt: skip
+    """max(0, margin - target · (input1 - input2)): for target 1 the first should be larger by `margin`, for -1 the second.
+
+    All of one shape, or of shapes that broadcast, with one number of dimensions (else RuntimeError). Returns the mean, the
+    sum, or that shape with reduction="none".
+
+    >>> import tdt
+    >>> margin_ranking_loss(tdt.tensor([1.0]), tdt.tensor([3.0]), tdt.ones(1))
+    tensor(2.)
+    """
+    reduction = reduction_of(size_average, reduce, reduction)
+    check_tensors("margin_ranking_loss", input1=input1, input2=input2, target=target)
+    if not input1.ndim == input2.ndim == target.ndim:
+        raise RuntimeError(f"margin_ranking_loss : All input tensors should have same dimension but got sizes: input1: "
+                           f"{input1.shape}, input2: {input2.shape}, target: {target.shape} ")  # fmt: skip
+    return ranking(input1, input2, target, margin, reduction)
+
+
+def ranking(input1: Tensor, input2: Tensor, target: Tensor, margin: float, reduction: str) -> Tensor:
+    """`margin_ranking_loss` for any number of dimensions."""
+    return reduced((-target * (input1 - input2) + margin).clamp(min=0), reduction)
+
+
+@casts_as_one
+def hinge_embedding_loss(
+    input: Tensor, target: Tensor, margin: float = 1.0, size_average: bool | None = None, reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:  # fmt: skip
+    """`input` where target is 1, max(0, margin - input) where it is -1; both where it is neither.
+
+    input, target: same shape. Returns the mean, the sum, or that shape with reduction="none".
+
+    >>> import tdt
+    >>> hinge_embedding_loss(tdt.tensor([0.25, 0.25]), tdt.tensor([1.0, -1.0]), reduction="none")
+    tensor([0.2500, 0.7500])
+    """
+    return hinge(input, target, margin, reduction_of(size_average, reduce, reduction))
+
+
+def hinge(input: Tensor, target: Tensor, margin: float, reduction: str) -> Tensor:
+    """`hinge_embedding_loss` for the reductions' names of today."""
+    check_tensors("hinge_embedding_loss", input=input, target=target)
+    # For integers the margin is one too, as in PyTorch.
+    wanted = margin if input.is_floating_point() else input.new_full((), margin)
+    far = (wanted - input).clamp(min=0).where(target != 1, 0)
+    return reduced(input.where(target + 1 != 0, 0) + far, reduction)
+
+
+@casts_as_one
+def cosine_embedding_loss(
+    input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0, size_average: bool | None = None,
+    reduce: bool | None = None, reduction: str = "mean",
+) -> Tensor:  # fmt: skip
+    """1 - cos where target is 1, max(0, cos - margin) where it is -1; cos is that of the angle between the inputs.
+
+    inputs (N, D) and target (N,), or (D,) and a 0-d target. Returns the mean, the sum, or the target's shape with
+    reduction="none".
+
+    >>> import tdt
+    >>> cosine_embedding_loss(tdt.tensor([[1.0, 0.0]]), tdt.tensor([[0.0, 1.0]]), tdt.ones(1))
+    tensor(1.)
+    """
+    return cosine(input1, input2, target, margin, reduction_of(size_average, reduce, reduction))
+
+
+def cosine(input1: Tensor, input2: Tensor, target: Tensor, margin: float, reduction: str) -> Tensor:
+    """`cosine_embedding_loss` for the reductions' names of today."""
+    check_tensors("cosine_embedding_loss", input1=input1, input2=input2, target=target)
+    if target.ndim > 1:
+        raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
+    if not input1.ndim == input2.ndim == target.ndim + 1:
+        raise RuntimeError(f"{target.ndim}D target tensor expects {target.ndim + 1}D input tensors, but found inputs with "
+                           f"sizes {list(input1.shape)} and {list(input2.shape)}.")  # fmt: skip
+    squares = ((input1 * input1).sum(-1) + 1e-12) * ((input2 * input2).sum(-1) + 1e-12)
+    cos = (input1 * input2).sum(-1) / squares.sqrt()
+    # -1 is told by its successor: of bytes it is 255.
+    losses = (1 - cos).where(target == 1, 0) + (cos - margin).clamp(min=0).where(target + 1 == 0, 0)
+    return reduced(losses, reduction)
+
+
+@casts_as_one
+def triplet_margin_loss(
+    anchor: Tensor, positive: Tensor, negative: Tensor, margin: float = 1.0, p: float = 2, eps: float = 1e-6,
+    swap: bool = False, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
+) -> Tensor:  # fmt: skip
+    """max(0, margin + |anchor - positive| - |anchor - negative|), in the norm of order `p` (Balntas et al., 2016).
+
+    All (*, D). eps: added to each difference. swap: measure the negative from the nearer of anchor and positive. Returns
+    the mean, the sum, or (*) with reduction="none". ValueError for margin <= 0.
+
+    >>> import tdt
+    >>> triplet_margin_loss(tdt.zeros(1, 2), tdt.zeros(1, 2), tdt.ones(1, 2), margin=2.0)
+    tensor(0.5858)
+    """
+    reduction = reduction_of(size_average, reduce, reduction)
+    if margin <= 0:
+        raise ValueError(f"margin must be greater than 0, got {margin}")
+    return triplet(anchor, positive, negative, lambda a, b: pairwise_distance(a, b, p, eps), margin, swap, reduction)
+
+
+def triplet_margin_with_distance_loss(
+    anchor: Tensor, positive: Tensor, negative: Tensor, *,
+    distance_function: Callable[[Tensor, Tensor], Tensor] | None = None, margin: float = 1.0, swap: bool = False,
+    reduction: str = "mean",
+) -> Tensor:  # fmt: skip
+    """`triplet_margin_loss` under any distance: a function of two tensors (*, D) that returns (*).
+
+    >>> import tdt
+    >>> by_component = lambda a, b: (a - b).abs().amax(-1)
+    >>> triplet_margin_with_distance_loss(tdt.zeros(1, 2), tdt.zeros(1, 2), tdt.ones(1, 2), distance_function=by_component)
+    tensor(0.)
+    """
+    if reduction not in ("none", "mean", "sum"):
+        raise ValueError(f"{reduction} is not a valid value for reduction")
+    if margin <= 0:
+        raise ValueError(f"margin must be greater than 0, got {margin}")
+    return triplet(anchor, positive, negative, distance_function or pairwise_distance, margin, swap, reduction)
+
+
+def triplet(
+    anchor: Tensor, positive: Tensor, negative: Tensor, distance: Callable[[Tensor, Tensor], Tensor], margin: float,
+    swap: bool, reduction: str,
+) -> Tensor:  # fmt: skip
+    """The triplet loss under `distance`."""
+    check_tensors("triplet_margin_loss", anchor=anchor, positive=positive, negative=negative)
+    dims = anchor.ndim, positive.ndim, negative.ndim
+    if len(set(dims)) > 1:
+        raise RuntimeError(f"The anchor, positive, and negative tensors are expected to have the same number of dimensions, "
+                           f"but got: anchor {dims[0]}D, positive {dims[1]}D, and negative {dims[2]}D inputs")  # fmt: skip
+    near, far = distance(anchor, positive), distance(anchor, negative)
+    if swap:
+        far = far.minimum(distance(positive, negative))
+    return reduced((margin + near - far).clamp(min=0), reduction)
+
+
+@shown_as("MultiMarginLossBackward0")
+@casts_as_one
+def multi_margin_loss(
+    input: Tensor, target: Tensor, p: int = 1, margin: float = 1.0, weight: Tensor | None = None,
+    size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
+) -> Tensor:  # fmt: skip
+    """Sum over the wrong classes i of max(0, margin - input[target] + input[i])^p, over the number of classes.
+
+    input (N, C) or (C,), target (N,) or 0-d of classes. weight (C,): a factor for each right class. p: 1 or 2 (else
+    ValueError). Returns the mean, the sum, or (N,) with reduction="none".
+
+    >>> import tdt
+    >>> multi_margin_loss(tdt.tensor([[0.25, 0.5]]), tdt.tensor([0]))
+    tensor(0.6250)
+    """
+    reduction = reduction_of(size_average, reduce, reduction)
+    if p not in (1, 2):
+        raise ValueError("only p == 1 and p == 2 supported")
+    if weight is not None and weight.ndim != 1:
+        raise ValueError("weight must be one-dimensional")
+    _check_margin_target("multi_margin_loss", input, target)
+    x = input.reshape(-1, input.shape[-1] if input.ndim else 1)  # (N, C)
+    n, classes = x.shape
+    if target.ndim > 1 or target.numel() != n:
+        raise RuntimeError(f"multi_margin_loss: target tensor should be 1-D with size equal to the number of input samples "
+                           f"(batch size). Expected target size [{n}], but got {list(target.shape)}. Input has shape "
+                           f"{list(input.shape)}.")  # fmt: skip
+    if weight is not None:
+        if len(weight) != classes:
+            raise RuntimeError(f"inconsistent weight size, expected {classes} but got {list(weight.shape)}")
+        if weight.dtype is not input.dtype:
+            raise RuntimeError(
+                f"expected scalar type {SCALAR_NAMES[input.dtype]} but found {SCALAR_NAMES[weight.dtype]}"
+            )
+    t = target.reshape(-1, 1)
+    if bool(((t < 0) | (t >= classes)).any()):
+        raise RuntimeError(f"target out of range: there are {classes} classes, 0 to {classes - 1}")
+    costs = (margin - x.gather(1, t) + x).clamp(min=0)
+    costs = (costs if p == 1 else costs * costs) * (arange(classes, device=t.device) != t)
+    if weight is not None:
+        costs = costs * weight[t]
+    losses = costs.sum(1) / classes
+    return reduced(losses if target.ndim else losses.squeeze(0), reduction)
+
+
+@shown_as("MultilabelMarginLossBackward0")
+@casts_as_one
+def multilabel_margin_loss(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
+                           reduction: str = "mean") -> Tensor:  # fmt: skip
+    """Sum over right classes j and wrong classes i of max(0, 1 - (input[j] - input[i])), over the number of classes.
+
+    input, target: (N, C) or (C,). A row of the target lists the right classes, up to the first -1. Returns the mean, the
+    sum, or (N,) with reduction="none".
+
+    >>> import tdt
+    >>> multilabel_margin_loss(tdt.tensor([[0.25, 0.5, 0.0]]), tdt.tensor([[1, -1, 0]]))
+    tensor(0.4167)
+    """
+    reduction = reduction_of(size_average, reduce, reduction)
+    _check_margin_target("multilabel_margin_loss", input, target)
+    if target.shape != input.shape:
+        raise RuntimeError(f"inconsistent target size: {list(target.shape)} for input of size: {list(input.shape)}")
+    x, t = (a.reshape(-1, a.shape[-1] if a.ndim else 1) for a in (input, target))  # (N, C)
+    classes = x.shape[1]
+    if bool(((t < -1) | (t >= classes)).any()):
+        raise RuntimeError(f"argument #2 'target' is out of range: there are {classes} classes, 0 to {classes - 1}")
+    listed = (t < 0).cumsum(1) == 0
+    listed = listed[:, : int(listed.sum(1).max()) if len(listed) else 0]  # (N, K)
+    t = t[:, : listed.shape[1]].clamp(min=0)
+    right = listed.new_zeros(x.shape).long().scatter_add(1, t, listed.long()) > 0
+    costs = (1 - x.gather(1, t).unsqueeze(2) + x.unsqueeze(1)).clamp(min=0)  # (N, K, C)
+    costs = costs * (listed.unsqueeze(2) & ~right.unsqueeze(1))
+    losses = costs.sum((1, 2)) / classes
+    return reduced(losses if input.ndim > 1 else losses.squeeze(0), reduction)
+
+
+def _check_margin_target(name: str, input: Tensor, target: Tensor) -> None:
+    """Refuse an input without classes, and targets or inputs of a dtype that the two losses of many classes lack."""
+    check_tensors(name, input=input, target=target)
+    if input.ndim > 2 or (input.ndim and not input.shape[-1]):
+        raise RuntimeError(
+            f"Expected non-empty vector or matrix with optional 0-dim batch size, but got: {list(input.shape)}"
+        )
+    if target.dtype is not int64:
+        raise RuntimeError(f"{name}: expected scalar type Long but found {SCALAR_NAMES[target.dtype]} (the target)")
+    if input.dtype.itemsize < 4 or not input.is_floating_point():
+        raise NotImplementedError(f"\"{name}\" not implemented for '{SCALAR_NAMES[input.dtype]}'")

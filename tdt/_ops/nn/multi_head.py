@@ -1,0 +1,227 @@
+"""Multi-head attention: projections, masks and heads around `scaled_dot_product_attention`."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from tdt._core.dtype import bool as BOOL
+from tdt._core.dtype import dtype
+from tdt._core.tensor import Tensor
+from tdt._ops.nn.attention import scaled_dot_product_attention
+from tdt._ops.nn.dropout import functional_dropout as dropout
+from tdt._ops.nn.linear import linear
+from tdt._ops.nn.pad import pad
+from tdt._ops.nn.softmax import functional_softmax as softmax
+from tdt._ops.shape.join import cat
+
+
+def multi_head_attention_forward(  # noqa: PLR0913
+    query: Tensor, key: Tensor, value: Tensor, embed_dim_to_check: int, num_heads: int, in_proj_weight: Tensor | None,
+    in_proj_bias: Tensor | None, bias_k: Tensor | None, bias_v: Tensor | None, add_zero_attn: bool, dropout_p: float,
+    out_proj_weight: Tensor, out_proj_bias: Tensor | None, training: bool = True, key_padding_mask: Tensor | None = None,
+    need_weights: bool = True, attn_mask: Tensor | None = None, use_separate_proj_weight: bool = False,
+    q_proj_weight: Tensor | None = None, k_proj_weight: Tensor | None = None, v_proj_weight: Tensor | None = None,
+    static_k: Tensor | None = None, static_v: Tensor | None = None, average_attn_weights: bool = True,
+    is_causal: bool = False) -> tuple[Tensor, Tensor | None]:  # fmt: skip
+    """Attention of several heads, each with its own projections (Vaswani et al., 2017); see `nn.MultiheadAttention`.
+
+    query (L, N, E), key (S, N, K), value (S, N, V), or all without N. in_proj_weight: (3E, E), for K = V = E; else
+    `use_separate_proj_weight` and q_, k_ and v_proj_weight (E, E), (E, K), (E, V). in_proj_bias (3E,), out_proj_weight
+    (E, E). bias_k and bias_v (1, 1, E): one more key and value for every sequence; add_zero_attn: one more of zeros.
+    static_k, static_v (N · heads, S, E / heads): take the place of what is projected. key_padding_mask (N, S), and
+    attn_mask (L, S) or (N · heads, L, S): True where nobody is to look, or numbers to be added. is_causal: a hint that
+    attn_mask is the causal one.
+
+    Returns (L, N, E) and, if `need_weights`, the weights (N, L, S), or (N, heads, L, S) unless averaged; without them
+    memory grows with L + S alone. AssertionError or RuntimeError for what does not fit.
+
+    >>> import tdt
+    >>> x, w = tdt.ones(2, 1, 4), tdt.eye(4)
+    >>> out, weights = multi_head_attention_forward(
+    ...     x, x, x, 4, 2, tdt.cat([w, w, w]), None, None, None, False, 0.0, w, None)
+    >>> weights
+    tensor([[[0.5000, 0.5000],
+             [0.5000, 0.5000]]])
+    """
+    batched = _check_ranks(query, key, value, key_padding_mask, attn_mask, num_heads)
+    if not batched:
+        query, key, value = each(lambda t: t.unsqueeze(1), query, key, value)
+        key_padding_mask = None if key_padding_mask is None else key_padding_mask.unsqueeze(0)
+    padding = float_mask(key_padding_mask, "key_padding_mask", query.dtype, attn_mask, "attn_mask")
+    if is_causal and attn_mask is None:
+        raise RuntimeError("Need attn_mask if specifying the is_causal hint. nn.Transformer.generate_square_subsequent_mask "
+                           "makes one.")  # fmt: skip
+    causal = is_causal and padding is None and not need_weights
+    mask = None if causal else float_mask(attn_mask, "attn_mask", query.dtype)
+    (length, batch, width), places = query.shape, key.shape[0]
+    _check_sizes(query, key, value, embed_dim_to_check, num_heads, use_separate_proj_weight)
+    separate = (q_proj_weight, k_proj_weight, v_proj_weight) if use_separate_proj_weight else None
+    q, k, v = _project(query, key, value, in_proj_weight, separate, in_proj_bias)
+    mask = _bias(mask, batch, num_heads, length, places)
+    extra = _extra(bias_k, bias_v, static_k, static_v)
+    if extra:
+        k, v = (cat([t, more.expand(1, batch, width)]) for t, more in zip((k, v), extra, strict=True))
+    q, k, v = (
+        _heads(q, num_heads),
+        _heads(k, num_heads, static_k, "static_k"),
+        _heads(v, num_heads, static_v, "static_v"),
+    )
+    if add_zero_attn:
+        k, v = (cat([t, t.new_zeros((*t.shape[:2], 1, t.shape[3]))], 2) for t in (k, v))
+    mask = _joined(mask, padding, (extra is not None) + bool(add_zero_attn), k)
+    out, weights = _attend(q, k, v, mask, dropout_p if training else 0.0, causal, need_weights)
+    out = linear(out.permute(2, 0, 1, 3).reshape(length, batch, width), out_proj_weight, out_proj_bias)
+    if weights is not None and average_attn_weights:
+        weights = weights.mean(1)
+    return (out, weights) if batched else (out.squeeze(1), None if weights is None else weights.squeeze(0))
+
+
+def each(change: Callable[[Tensor], Tensor], *tensors: Tensor) -> tuple[Tensor, ...]:
+    """`change` of each; those that are one tensor stay one."""
+    made = {id(t): change(t) for t in tensors}
+    return tuple(made[id(t)] for t in tensors)
+
+
+def _attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, dropout_p: float, causal: bool,
+            need_weights: bool) -> tuple[Tensor, Tensor | None]:  # fmt: skip
+    """What all heads (N, heads, L, E / heads) find, and where they looked, if that is asked for."""
+    if not need_weights:
+        return scaled_dot_product_attention(q, k, v, mask, dropout_p, causal), None
+    scores = q * math.sqrt(1.0 / q.shape[-1]) @ k.transpose(-2, -1)
+    weights = softmax(scores if mask is None else scores + mask, -1)
+    weights = dropout(weights, dropout_p)
+    return weights @ v, weights
+
+
+def float_mask(mask: Tensor | None, name: str, kind: dtype, other: Tensor | None = None,
+               other_name: str = "") -> Tensor | None:  # fmt: skip
+    """A mask as numbers to be added to scores: -inf where a bool one is True. Warns if `other` has another dtype.
+
+    AssertionError for integers.
+    """
+    if mask is None:
+        return None
+    if not (mask.dtype is BOOL or mask.is_floating_point()):
+        raise AssertionError(f"only bool and floating types of {name} are supported; got {mask.dtype}")
+    if other is not None and other.dtype is not mask.dtype:
+        warnings.warn(f"Support for mismatched {name} and {other_name} is deprecated. Use same type for both instead.",
+                      stacklevel=3)  # fmt: skip
+    return mask if mask.dtype is not BOOL else mask.new_zeros(mask.shape, dtype=kind).masked_fill(mask, -math.inf)
+
+
+def _project(query: Tensor, key: Tensor, value: Tensor, weight: Any, separate: tuple | None,
+             bias: Tensor | None) -> tuple[Tensor, ...]:  # fmt: skip
+    """Query, key and value by weights of their own, or by the thirds of one: in one product where they are one tensor."""
+    if separate is not None:
+        return _project_each(query, key, value, separate, bias)
+    if weight is None:
+        raise AssertionError("use_separate_proj_weight is False but in_proj_weight is None")
+    if query is key and key is value:
+        return linear(query, weight, bias).chunk(3, -1)
+    width = query.shape[-1]
+    parts = [width, 2 * width] if key is value else [width] * 3
+    biases = [None] * 3 if bias is None else bias.split(parts)
+    made = [linear(t, w, b) for t, w, b in zip((query, key, value), weight.split(parts), biases, strict=False)]
+    return (made[0], *made[1].chunk(2, -1)) if key is value else tuple(made)
+
+
+def _project_each(query: Tensor, key: Tensor, value: Tensor, weights: tuple, bias: Tensor | None) -> tuple[Tensor, ...]:
+    width, made = query.shape[-1], []
+    biases = [None] * 3 if bias is None else bias.chunk(3)
+    for what, t, w, b in zip(("query", "key", "value"), (query, key, value), weights, biases, strict=True):
+        if w is None:
+            raise AssertionError(f"use_separate_proj_weight is True but {what[0]}_proj_weight is None")
+        for kind, given, wanted in (("weights", w, (width, t.shape[-1])), ("bias", b, (width,))):
+            if given is not None and given.shape != wanted:
+                raise AssertionError(f"expecting {what} {kind} shape of {wanted}, but got {given.shape}")
+        made.append(linear(t, w, b))
+    return tuple(made)
+
+
+def _extra(bias_k: Any, bias_v: Any, static_k: Any, static_v: Any) -> tuple[Tensor, Tensor] | None:
+    """The key and the value that every sequence gets more, or None."""
+    if (bias_k is None) != (bias_v is None):
+        raise AssertionError(
+            "bias_k is set but bias_v is None" if bias_v is None else "bias_v is set but bias_k is None"
+        )
+    if bias_k is None:
+        return None
+    for given, what in ((static_k, "key"), (static_v, "value")):
+        if given is not None:
+            raise AssertionError(f"bias cannot be added to static {what}.")
+    return bias_k, bias_v
+
+
+def _heads(t: Tensor, heads: int, static: Tensor | None = None, name: str = "") -> Tensor:
+    """(T, N, E), or in its place `static` (N · heads, T, E / heads), as (N, heads, T, E / heads)."""
+    batch, size = t.shape[1], t.shape[2] // heads
+    if static is None:
+        return t.reshape(t.shape[0], batch, heads, size).permute(1, 2, 0, 3)
+    for dim, wanted in ((0, batch * heads), (2, size)):
+        if static.shape[dim] != wanted:
+            raise AssertionError(f"expecting {name}.size({dim}) of {wanted}, but got {static.shape[dim]}")
+    return static.reshape(batch, heads, *static.shape[1:])
+
+
+def _bias(mask: Tensor | None, batch: int, heads: int, length: int, places: int) -> Tensor | None:
+    """attn_mask so that it broadcasts to (N, heads, L, S)."""
+    if mask is None:
+        return None
+    if mask.ndim not in (2, 3):
+        raise RuntimeError(f"attn_mask's dimension {mask.ndim} is not supported")
+    wanted = (length, places) if mask.ndim == 2 else (batch * heads, length, places)
+    if mask.shape != wanted:
+        raise RuntimeError(f"The shape of the {mask.ndim}D attn_mask is {mask.shape}, but should be {wanted}.")
+    return mask if mask.ndim == 2 else mask.reshape(batch, heads, length, places)
+
+
+def _joined(mask: Tensor | None, padding: Tensor | None, more: int, k: Tensor) -> Tensor | None:
+    """The sum of both masks, over `more` further places that all see."""
+    mask, padding = (pad(m, (0, more)) if more and m is not None else m for m in (mask, padding))
+    if padding is None:
+        return mask
+    batch, places = k.shape[0], k.shape[2]
+    for dim, wanted in enumerate((batch, places)):
+        if padding.shape[dim] != wanted:
+            raise AssertionError(f"Expected key_padded_mask.shape[{dim}] to be {wanted}, but got {padding.shape[dim]}")
+    padding = padding.reshape(batch, 1, 1, places)
+    return padding if mask is None else mask + padding
+
+
+def _check_ranks(query: Tensor, key: Tensor, value: Tensor, padding: Tensor | None, mask: Tensor | None,
+                 heads: int) -> bool:  # fmt: skip
+    """Whether the sequences come in batches. AssertionError where the numbers of dimensions do not fit."""
+    rank = query.ndim
+    if rank not in (2, 3):
+        raise AssertionError(f"query should be unbatched 2D or batched 3D tensor but received {rank}-D query tensor")
+    if not key.ndim == value.ndim == rank:
+        raise AssertionError(f"For {'un' * (rank == 2)}batched ({rank}-D) `query`, expected `key` and `value` to be {rank}-D "
+                             f"but found {key.ndim}-D and {value.ndim}-D tensors respectively")  # fmt: skip
+    for name, t, ranks in (("key_padding_mask", padding, (rank - 1,)), ("attn_mask", mask, (2, 3))):
+        if t is not None and t.ndim not in ranks:
+            kinds = f"`None` or {rank - 1}-D" if t is padding else "`None`, 2-D or 3-D"
+            raise AssertionError(f"For {'un' * (rank == 2)}batched ({rank}-D) `query`, expected `{name}` to be {kinds} but "
+                                 f"found {t.ndim}-D tensor instead")  # fmt: skip
+    if rank == 2 and mask is not None and mask.ndim == 3:
+        wanted = heads, query.shape[0], key.shape[0]
+        if mask.shape != wanted:
+            raise AssertionError(f"Expected `attn_mask` shape to be {wanted} but got {mask.shape}")
+    return rank == 3
+
+
+def _check_sizes(query: Tensor, key: Tensor, value: Tensor, width: int, heads: int, separate: bool) -> None:
+    """AssertionError where the sizes of query, key and value do not fit the module, or each other."""
+    if query.shape[-1] != width:
+        raise AssertionError(f"was expecting embedding dimension of {width}, but got {query.shape[-1]}")
+    if width % heads:
+        raise AssertionError(f"embed_dim {width} not divisible by num_heads {heads}")
+    if separate and key.shape[:2] != value.shape[:2]:
+        raise AssertionError(f"key's sequence and batch dims {key.shape[:2]} do not match value's {value.shape[:2]}")
+    if not separate and key.shape != value.shape:
+        raise AssertionError(f"key shape {key.shape} does not match value shape {value.shape}")
+
+
+__all__: list[str] = []

@@ -1,0 +1,121 @@
+"""The normalisations as `tdt` itself has them: other orders of arguments than in `nn.functional`, none by default.
+
+`cudnn_enabled` and `cudnn_enable` change nothing: they say which library may be used, in PyTorch, not what comes out.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tdt._core.calls import fronts
+from tdt._core.dtype import float32
+from tdt._core.tensor import Tensor
+from tdt._ops._common import with_out
+from tdt._ops.nn import batch_norm as norm
+from tdt._ops.nn import layer_norm as rows
+from tdt._ops.nn.group_norm import per_group
+
+Normed = tuple[Tensor, Tensor, Tensor]
+
+
+def batch_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None,
+               running_var: Tensor | None, training: bool, momentum: float, eps: float,
+               cudnn_enabled: bool) -> Tensor:  # fmt: skip
+    """`nn.functional.batch_norm`, with the layer's arguments in another order.
+
+    >>> import tdt
+    >>> tdt.batch_norm(tdt.tensor([[1.0], [3.0]]), None, None, None, None, True, 0.1, 1e-5, False)
+    tensor([[-1.0000],
+            [ 1.0000]])
+    """
+    return norm.batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
+
+
+def instance_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None,
+                  running_var: Tensor | None, use_input_stats: bool, momentum: float, eps: float,
+                  cudnn_enabled: bool) -> Tensor:  # fmt: skip
+    """`nn.functional.instance_norm`, with the layer's arguments in another order.
+
+    >>> import tdt
+    >>> tdt.instance_norm(tdt.tensor([[[1.0, 3.0]]]), None, None, None, None, True, 0.1, 1e-5, False)
+    tensor([[[-1.0000,  1.0000]]])
+    """
+    return norm.instance_norm(input, running_mean, running_var, weight, bias, use_input_stats, momentum, eps)
+
+
+def group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None,
+               eps: float = 1e-05, cudnn_enabled: bool = True) -> Tensor:  # fmt: skip
+    """`nn.functional.group_norm`, which takes groups of a single number too.
+
+    >>> import tdt
+    >>> tdt.group_norm(tdt.tensor([[[1.0, 3.0]]]), 1)
+    tensor([[[-1.0000,  1.0000]]])
+    """
+    return per_group(input, num_groups, weight, bias, eps)[0]
+
+
+def layer_norm(input: Tensor, normalized_shape: Any, weight: Tensor | None = None, bias: Tensor | None = None,
+               eps: float = 1e-05, cudnn_enable: bool = True) -> Tensor:  # fmt: skip
+    """`nn.functional.layer_norm`.
+
+    >>> import tdt
+    >>> tdt.layer_norm(tdt.tensor([1.0, 3.0]), (2,))
+    tensor([-1.0000,  1.0000])
+    """
+    return rows.layer_norm(input, normalized_shape, weight, bias, eps)
+
+
+def _with_statistics(found: tuple[Tensor, Any, Any], input: Tensor, *weights: Tensor | None) -> Normed:
+    """What is normed, and its statistics in the dtype of PyTorch's: float32 beside weights of it."""
+    kind = float32 if any(w is not None and w.dtype is float32 for w in weights) else input.dtype
+    out, *statistics = found
+    return out, *(input.new_empty(0) if v is None else v.to(kind) for v in statistics)  # type: ignore[return-value]
+
+
+@with_out
+def native_batch_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None,
+                      running_var: Tensor | None, training: bool, momentum: float, eps: float) -> Normed:  # fmt: skip
+    """`batch_norm`; in training each channel's mean and the inverse of its standard deviation, else two empty tensors.
+
+    >>> import tdt
+    >>> tdt.native_batch_norm(tdt.tensor([[1.0], [5.0]]), None, None, None, None, True, 0.1, 0.0)[1:]
+    (tensor([3.]), tensor([0.5000]))
+    """
+    found = norm.normed_and_statistics(input, running_mean, running_var, weight, bias, training, momentum, eps)
+    out, mean, rstd = _with_statistics(found, input, weight, bias, running_mean, running_var)
+    return out, mean.detach(), rstd.detach()
+
+
+def native_layer_norm(input: Tensor, normalized_shape: Any, weight: Tensor | None, bias: Tensor | None,
+                      eps: float) -> Normed:  # fmt: skip
+    """`layer_norm`; each row's mean and the inverse of its standard deviation.
+
+    >>> import tdt
+    >>> tdt.native_layer_norm(tdt.tensor([1.0, 5.0]), (2,), None, None, 0.0)
+    (tensor([-1.,  1.]), tensor([3.]), tensor([0.5000]))
+    """
+    found = rows.normed_and_statistics(input, normalized_shape, weight, bias, eps)
+    out, mean, rstd = _with_statistics(found, input, weight, bias)
+    return out, mean.detach(), rstd.detach()
+
+
+def native_group_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, N: int, C: int, HxW: int,  # noqa: N803
+                      group: int, eps: float) -> Normed:  # fmt: skip
+    """`group_norm` of N samples, C channels and HxW places; each group's mean and the inverse of its standard deviation.
+
+    >>> import tdt
+    >>> tdt.native_group_norm(tdt.tensor([[[1.0, 5.0]]]), None, None, 1, 1, 2, 1, 0.0)[1:]
+    (tensor([[3.]]), tensor([[0.5000]]))
+    """
+    if input.numel() != N * C * HxW:
+        raise RuntimeError(f"Expected input of N * C * HxW = {N * C * HxW} elements, but got {input.numel()}")
+    return _with_statistics(per_group(input, group, weight, bias, eps), input, weight, bias)
+
+
+__all__ = [
+    "batch_norm", "group_norm", "instance_norm", "layer_norm", "native_batch_norm", "native_group_norm",
+    "native_layer_norm",
+]  # fmt: skip
+
+
+fronts(globals(), __all__)

@@ -1,0 +1,172 @@
+"""Borders: constant, reflected, replicated or circular; negative sizes crop."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from tdt._backend.layout import empty_as, is_channels_last
+from tdt._core.dtype import ALL, NUMBERS, check_category
+from tdt._core.tensor import Tensor, wrap
+from tdt.autograd._op import op
+
+
+def _pad_shape(x: tuple, *, before: tuple, after: tuple, **how: Any) -> tuple:
+    return tuple(n + b + a for n, b, a in zip(x, before, after, strict=True))
+
+
+@op(dtypes=ALL, computes=False, shape=_pad_shape)
+def pad_constant(xp, x, *, before, after, value):
+    out = empty_as(xp, _pad_shape(x.shape, before=before, after=after), x.dtype, is_channels_last(x))
+    out[...] = value
+    source, target = [], []
+    for n, b, a in zip(x.shape, before, after, strict=True):
+        source.append(slice(max(0, -b), n - max(0, -a)))
+        target.append(slice(max(0, b), max(0, b) + n - max(0, -a) - max(0, -b)))
+    out[tuple(target)] = x[tuple(source)]
+    return out
+
+
+@pad_constant.vjp("x")
+def _(g, before, after):
+    return pad_constant(g, before=tuple(-b for b in before), after=tuple(-a for a in after), value=0)
+
+
+def _reflect(n: int, before: int, after: int) -> np.ndarray:
+    period = max(2 * (n - 1), 1)
+    at = np.arange(-before, n + after) % period
+    return np.minimum(at, period - at) if n > 1 else at
+
+
+_INDEX = {
+    "reflect": _reflect,
+    "replicate": lambda n, before, after: np.clip(np.arange(-before, n + after), 0, n - 1),
+    "circular": lambda n, before, after: np.arange(-before, n + after) % n,
+}
+_LIMIT = {"reflect": -1, "circular": 0}
+
+
+# Where a border before and one behind the cells from b to `end` have their values from.
+_SOURCE = {
+    "reflect": lambda b, end, a: (slice(2 * b, b, -1), slice(end - 2, end - 2 - a if end - 2 >= a else None, -1)),
+    "replicate": lambda b, end, a: (slice(b, b + 1), slice(end - 1, end)),
+    "circular": lambda b, end, a: (slice(end - b, end), slice(b, b + a)),
+}
+
+
+def _borders(x: tuple, before: tuple, after: tuple, mode: str) -> Iterator[tuple[int, tuple, tuple]]:
+    """Each border of an x in the middle: its dimension, and as indices its place and what it repeats.
+
+    It has what lies beside it in later dimensions, and in earlier ones their borders too.
+    """
+    for d, (n, b, a) in enumerate(zip(x, before, after, strict=True)):
+        places = slice(0, b), slice(b + n, b + n + a)
+        for wide, place, source in zip((b, a), places, _SOURCE[mode](b, b + n, a), strict=True):
+            if wide:
+                yield d, (slice(None),) * d + (place,), (slice(None),) * d + (source,)
+
+
+def _middle(x: tuple, before: tuple) -> tuple:
+    return tuple(slice(b, b + n) for n, b in zip(x, before, strict=True))
+
+
+@op(dtypes=ALL, computes=False, shape=_pad_shape)
+def pad_border(xp, x, *, before, after, mode):
+    shape = _pad_shape(x.shape, before=before, after=after)
+    out = empty_as(xp, shape, x.dtype, mode != "circular" and is_channels_last(x))
+    out[_middle(x.shape, before)] = x
+    for _, place, source in _borders(x.shape, before, after, mode):
+        out[place] = out[source]
+    return out
+
+
+@op(dtypes=NUMBERS, shape=lambda x, *, size, **how: size)
+def pad_border_grad(xp, x, *, size, before, after, mode):
+    summed = x.copy(order="K")
+    for d, place, source in reversed([*_borders(size, before, after, mode)]):
+        border = summed[place]
+        summed[source] += border.sum(d, border.dtype, keepdims=True) if mode == "replicate" else border
+    return summed[_middle(size, before)].copy(order="K")
+
+
+@pad_border.vjp("x")
+def _(g, x_shape, before, after, mode):
+    return pad_border_grad(g, size=x_shape, before=before, after=after, mode=mode)
+
+
+@pad_border_grad.vjp("x")
+def _(g, before, after, mode):
+    return pad_border(g, before=before, after=after, mode=mode)
+
+
+def pad(input: Tensor, pad: Any, mode: str = "constant", value: float | None = None) -> Tensor:
+    """`input` with `pad` = (left, right, top, bottom, …) cells added, starting from the last dimension.
+
+    mode: constant (filled with `value`, 0 if None), reflect (without the edge), replicate (of the edge) or circular.
+    Negative numbers crop. RuntimeError where a reflected or circular border is wider than the input allows.
+
+    >>> import tdt
+    >>> pad(tdt.tensor([1.0, 2.0]), (1, 2), value=9.0)
+    tensor([9., 1., 2., 9., 9.])
+    """
+    if mode == "constant":
+        return constant_pad_nd(input, pad, 0 if value is None else value)
+    before, after = _sides(input, pad)
+    if mode not in _INDEX:
+        raise NotImplementedError(f"Unrecognised padding mode {mode}; use constant, {', '.join(_INDEX)}")
+    if len(pad) // 2 not in (input.ndim - 1, input.ndim - 2) or len(pad) > 6:
+        raise NotImplementedError(
+            f"Padding size {len(pad)} is not supported for {input.ndim}D input tensor: mode '{mode}' pads the last 1, 2 or "
+            "3 dimensions of an input that has one or two more"
+        )
+    if value is not None and value != 0:
+        raise ValueError(f'Padding mode "{mode}" doesn\'t take in value argument')
+    if mode != "circular":
+        check_category(f"{mode}_pad", NUMBERS, input.dtype)
+    for d, (n, b, a) in enumerate(zip(input.shape, before, after, strict=True)):
+        if mode in _LIMIT and max(b, a) > n + _LIMIT[mode] and (b or a):
+            raise RuntimeError(f"Padding size should be less than the corresponding input dimension, but got: padding "
+                               f"({b}, {a}) at dimension {d} of input {list(input.shape)}")  # fmt: skip
+    if min(before + after) >= 0 and input.numel():
+        return pad_border(input, before=before, after=after, mode=mode)
+    for d, (n, b, a) in enumerate(zip(input.shape, before, after, strict=True)):
+        if b or a:
+            if mode == "circular":  # what is cropped away does not come round again
+                kept = max(n + min(b, 0) + min(a, 0), 0)
+                index = _INDEX[mode](kept, max(b, 0), max(a, 0)) + max(-b, 0)
+            else:
+                index = _INDEX[mode](n, max(b, 0), max(a, 0))
+                index = index[max(-b, 0) : len(index) + min(a, 0)]
+            input = input.index_select(d, wrap(index).to(input.device))
+    return input
+
+
+def constant_pad_nd(input: Tensor, pad: Any, value: float = 0) -> Tensor:
+    """`nn.functional.pad` with a constant.
+
+    >>> import tdt
+    >>> tdt.constant_pad_nd(tdt.ones(1), (1, 1), 2.0)
+    tensor([2., 1., 2.])
+    """
+    before, after = _sides(input, pad)
+    small = [d for d, n in enumerate(input.shape) if n + before[d] + after[d] < 0]
+    if small:
+        raise RuntimeError(f"The input size {input.shape[small[0]]}, plus negative padding {before[small[0]]} and "
+                           f"{after[small[0]]}, resulted in a negative output size")  # fmt: skip
+    return pad_constant(input, before=before, after=after, value=value)
+
+
+def _sides(input: Tensor, pad: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The cells before and after each dimension, from pairs that begin at the last one."""
+    if len(pad) % 2:
+        raise RuntimeError(f"Padding length must be divisible by 2, but got {len(pad)} numbers")
+    if len(pad) > 2 * input.ndim:
+        raise RuntimeError(f"Padding length should be less than or equal to two times the input dimension but got padding "
+                           f"length {len(pad)} and input of dimension {input.ndim}")  # fmt: skip
+    rest = (0,) * (input.ndim - len(pad) // 2)
+    return rest + tuple(pad[-2::-2]), rest + tuple(pad[-1::-2])
+
+
+__all__ = ["constant_pad_nd"]

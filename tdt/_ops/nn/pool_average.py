@@ -1,0 +1,276 @@
+"""Average pooling in any number of dimensions: the mean of the cells under a window, or their root mean power.
+
+avg_pool and avg_pool_grad are each other's gradient.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from tdt import _kernels
+from tdt._core.dtype import FLOATING, check_category, int64
+from tdt._core.tensor import Tensor
+from tdt._node_names import shown_as
+from tdt._ops._common import store_into
+from tdt._ops.elementwise.piecewise import relu
+from tdt._ops.nn._pooling import adaptive_size, check_size, framed, full_size, out_sizes, place, window_of
+from tdt._ops.nn._resampling import Axis
+from tdt._ops.nn._windows import empty_as, is_channels_last, to_last, tuple_of
+from tdt._ops.nn.pool_max import max_pool1d, max_pool2d, max_pool3d
+from tdt._ops.nn.resample import resample
+from tdt.autograd._op import op
+
+
+def _avg_shape(x: tuple, *, kernel: tuple, stride: tuple, padding: tuple, ceil_mode: bool, **rest: Any) -> tuple:
+    return (*x[:2], *out_sizes(x[2:], kernel, stride, padding, (1,) * len(kernel), ceil_mode))
+
+
+def _divisor(xp: Any, size: tuple, out: tuple, kernel: tuple, stride: tuple, padding: tuple, include_pad: bool,
+             divisor: int | None, dtype: Any) -> Any:  # fmt: skip
+    """By what each window's sum is divided: its cells, with or without those in the border."""
+    if divisor is not None:
+        return dtype.type(divisor)
+    counts: Any = np.ones((), dtype)
+    for n, o, k, s, p in zip(size, out, kernel, stride, padding, strict=True):
+        start = np.arange(o) * s - p
+        end = np.minimum(start + k, n + p)
+        cells = end - start if include_pad else np.minimum(end, n) - np.maximum(start, 0)
+        counts = counts[..., None] * cells.astype(dtype)
+    first = counts.flat[0] if counts.size else dtype.type(1)
+    return first if (counts == first).all() else xp.asarray(counts)  # a number is faster than a table of it
+
+
+@op(dtypes=FLOATING | {int64}, shape=_avg_shape)
+def _avg_pool(xp, x, *, kernel, stride, padding, ceil_mode, include_pad, divisor):
+    shape = _avg_shape(x.shape, kernel=kernel, stride=stride, padding=padding, ceil_mode=ceil_mode)
+    total = _sums(xp, x, kernel, stride, padding, shape[2:])
+    out = empty_as(xp, shape, x.dtype, is_channels_last(x))
+    by = _divisor(xp, x.shape[2:], shape[2:], kernel, stride, padding, include_pad, divisor, x.dtype)
+    if x.dtype.kind == "i":
+        out[...] = xp.trunc(total / by)
+        return out
+    return xp.divide(total, by, out=out)
+
+
+def _sums(xp: Any, x: Any, kernel: tuple, stride: tuple, padding: tuple, out: tuple) -> Any:
+    """The sum of each window."""
+    if _is_whole(x.shape[2:], out, kernel, padding):
+        if is_channels_last(x):
+            return to_last(x).reshape(x.shape[0], -1, x.shape[1]).sum(1).reshape(*x.shape[:2], *out)
+        cells = math.prod(kernel)  # a product with ones takes a quarter of the time of sums over so few
+        return (x.reshape(-1, cells) @ xp.ones(cells, x.dtype)).reshape(*x.shape[:2], *out)
+    how = {"kernel": kernel, "stride": stride, "padding": padding}
+    fast = _kernels.chosen("window_sums", xp, x, out=out, **how)
+    if fast:
+        return fast(x, out=out, **how)
+    full = full_size(x.shape[2:], out, kernel, stride, padding, (1,) * len(kernel))
+    return _window_sums(framed(xp, x, full, padding, 0), kernel, stride, out)
+
+
+def _is_whole(size: tuple, out: tuple, kernel: tuple, padding: tuple) -> bool:
+    """Whether there is one window, the whole input."""
+    return kernel == size and not any(padding) and out == (1,) * len(out)
+
+
+def _window_sums(x: Any, kernel: tuple, stride: tuple, out: tuple) -> Any:
+    """The sum of each window of (N, C, *spatial), one dimension after the other: k + k additions instead of k · k."""
+    for d, (k, s, n) in enumerate(zip(kernel, stride, out, strict=True), 2):
+        cells = [x[_along(d, i, s, n)] for i in range(k)]
+        x = cells[0].copy(order="K")
+        for other in cells[1:]:
+            x += other
+    return x
+
+
+def _along(d: int, start: int, step: int, count: int) -> tuple:
+    """The index of every `step`-th entry along dimension d."""
+    return (*(slice(None),) * d, slice(start, start + (count - 1) * step + 1, step))
+
+
+@_avg_pool.vjp("x")
+def _(g, x_shape, kernel, stride, padding, ceil_mode, include_pad, divisor):
+    return avg_pool_grad(g, size=tuple(x_shape[2:]), kernel=kernel, stride=stride, padding=padding, ceil_mode=ceil_mode,
+                         include_pad=include_pad, divisor=divisor)  # fmt: skip
+
+
+@op(dtypes=FLOATING, shape=lambda y, *, size, **how: (*y[:2], *size))
+def avg_pool_grad(xp, y, *, size, kernel, stride, padding, ceil_mode, include_pad, divisor):
+    out, last = y.shape[2:], is_channels_last(y)
+    full = full_size(size, out, kernel, stride, padding, (1,) * len(kernel))
+    grad = y / _divisor(xp, size, out, kernel, stride, padding, include_pad, divisor, y.dtype)
+    if _is_whole(size, out, kernel, padding):
+        return xp.broadcast_to(grad, (*y.shape[:2], *size)).copy()
+    how = {"size": size, "kernel": kernel, "stride": stride, "padding": padding}
+    fast = _kernels.chosen("window_spread", xp, grad, **how)
+    if fast:
+        return fast(grad, **how)
+    for d, (k, s, n) in enumerate(zip(kernel, stride, out, strict=True), 2):
+        share = grad
+        grad = empty_as(xp, (*y.shape[:2], *full[: d - 1], *out[d - 1 :]), y.dtype, last)
+        grad[...] = 0
+        for i in range(k):
+            grad[_along(d, i, s, n)] += share
+    return grad[place(size, padding)]
+
+
+@avg_pool_grad.vjp("y")
+def _(g, kernel, stride, padding, ceil_mode, include_pad, divisor):
+    return _avg_pool(
+        g, kernel=kernel, stride=stride, padding=padding, ceil_mode=ceil_mode, include_pad=include_pad, divisor=divisor
+    )
+
+
+def _avg_pool_nd(name: str, nd: int, input: Tensor, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool,
+                 count_include_pad: bool, divisor_override: int | None, out: Tensor | None = None) -> Tensor:  # fmt: skip
+    if divisor_override == 0:
+        raise RuntimeError("divisor must be not zero")
+    single, x, sizes = window_of(name, nd, input, kernel_size=kernel_size, stride=stride, padding=padding)
+    how = dict(zip(("kernel", "stride", "padding"), sizes, strict=True), ceil_mode=bool(ceil_mode))
+    check_size(x, _avg_shape(x._a.shape, **how))
+    result = _avg_pool(x, **how, include_pad=bool(count_include_pad), divisor=divisor_override)
+    result = result.squeeze(0) if single else result
+    return result if out is None else store_into(out, result, exact=True)
+
+
+def avg_pool1d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
+               count_include_pad: bool = True) -> Tensor:  # fmt: skip
+    """The mean of each window over (N, C, L) or (C, L); see `avg_pool2d`.
+
+    >>> import tdt
+    >>> avg_pool1d(tdt.tensor([[1.0, 2.0, 3.0, 4.0]]), 2)
+    tensor([[1.5000, 3.5000]])
+    """
+    return _avg_pool_nd("avg_pool1d", 1, input, kernel_size, stride, padding, ceil_mode, count_include_pad, None)
+
+
+def avg_pool2d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
+               count_include_pad: bool = True, divisor_override: int | None = None, *,
+               out: Tensor | None = None) -> Tensor:  # fmt: skip
+    """The mean of each window over (N, C, H, W) or (C, H, W); `stride` is the window's size if not given.
+
+    The sum is divided by the window's cells, those in the border counted (`count_include_pad`) or not, or by
+    `divisor_override`. RuntimeError where sizes do not fit.
+
+    >>> import tdt
+    >>> avg_pool2d(tdt.tensor([[[1.0, 2.0], [3.0, 4.0]]]), 2)
+    tensor([[[2.5000]]])
+    """
+    return _avg_pool_nd(
+        "avg_pool2d", 2, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, out
+    )
+
+
+def avg_pool3d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
+               count_include_pad: bool = True, divisor_override: int | None = None, *,
+               out: Tensor | None = None) -> Tensor:  # fmt: skip
+    """The mean of each window over (N, C, D, H, W) or (C, D, H, W); see `avg_pool2d`.
+
+    >>> import tdt
+    >>> avg_pool3d(tdt.arange(8.0).reshape(1, 2, 2, 2), 2)
+    tensor([[[[3.5000]]]])
+    """
+    return _avg_pool_nd(
+        "avg_pool3d", 3, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, out
+    )
+
+
+def _adaptive_avg_pool_nd(name: str, nd: int, input: Tensor, output_size: Any) -> Tensor:
+    out = adaptive_size(name, nd, input, output_size)
+    check_category(name, FLOATING, input.dtype)
+    size = input.shape[-nd:]
+    if all(o and not n % o for n, o in zip(size, out, strict=True)):
+        kernel = tuple(n // o for n, o in zip(size, out, strict=True))
+        return _avg_pool_nd(name, nd, input, kernel, kernel, 0, False, True, None)
+    single = input.ndim == nd + 1
+    axes = tuple(None if n == o else Axis(n, o, "mean") for n, o in zip(size, out, strict=True))
+    result = resample(input.unsqueeze(0) if single else input, axes=axes)
+    return result.squeeze(0) if single else result
+
+
+def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:
+    """Means over as many windows as `output_size` says; see `adaptive_avg_pool2d`.
+
+    >>> import tdt
+    >>> adaptive_avg_pool1d(tdt.tensor([[1.0, 2.0, 3.0, 4.0]]), 2)
+    tensor([[1.5000, 3.5000]])
+    """
+    return _adaptive_avg_pool_nd("adaptive_avg_pool1d", 1, input, output_size)
+
+
+@shown_as("AdaptiveAvgPool2DBackward0")
+def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
+    """Means over windows placed so that the result is `output_size` (one number or two; None keeps the input's).
+
+    >>> import tdt
+    >>> adaptive_avg_pool2d(tdt.tensor([[[1.0, 2.0], [3.0, 4.0]]]), 1)
+    tensor([[[2.5000]]])
+    """
+    return _adaptive_avg_pool_nd("adaptive_avg_pool2d", 2, input, output_size)
+
+
+@shown_as("AdaptiveAvgPool3DBackward0")
+def adaptive_avg_pool3d(input: Tensor, output_size: Any) -> Tensor:
+    """Means over as many windows as `output_size` says; see `adaptive_avg_pool2d`.
+
+    >>> import tdt
+    >>> adaptive_avg_pool3d(tdt.arange(8.0).reshape(1, 2, 2, 2), 1)
+    tensor([[[[3.5000]]]])
+    """
+    return _adaptive_avg_pool_nd("adaptive_avg_pool3d", 3, input, output_size)
+
+
+def _lp_pool_nd(nd: int, input: Tensor, norm_type: Any, kernel_size: Any, stride: Any, ceil_mode: bool) -> Tensor:
+    if norm_type in (math.inf, -math.inf):
+        sign = 1 if norm_type > 0 else -1
+        return sign * MAX_POOL[nd](sign * input.abs(), kernel_size, stride, 0, 1, ceil_mode)
+    cells = math.prod(tuple_of(kernel_size, nd, "kernel_size"))
+    mean = AVG_POOL[nd](input.pow(norm_type), kernel_size, stride, 0, ceil_mode)
+    # relu leaves the value as it is, and stops the infinite gradient of a root at 0.
+    return (mean.sign() * relu(mean.abs()) * cells).pow(1.0 / norm_type)
+
+
+def lp_pool1d(
+    input: Tensor, norm_type: int | float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
+) -> Tensor:
+    """(Σ xᵖ)^(1/p) over each window of (N, C, L) or (C, L); see `lp_pool2d`.
+
+    >>> import tdt
+    >>> lp_pool1d(tdt.tensor([[3.0, 4.0, 6.0, 8.0]]), 2, 2)
+    tensor([[ 5., 10.]])
+    """
+    return _lp_pool_nd(1, input, norm_type, kernel_size, stride, ceil_mode)
+
+
+def lp_pool2d(
+    input: Tensor, norm_type: int | float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
+) -> Tensor:
+    """(Σ xᵖ)^(1/p) over each window of (N, C, H, W) or (C, H, W), with p = `norm_type`: 1 is the sum, ∞ the largest |x|.
+
+    `stride` is the window's size if not given. Where the sum is 0, so is the gradient.
+
+    >>> import tdt
+    >>> lp_pool2d(tdt.tensor([[[1.0, 1.0], [1.0, 1.0]]]), 2, 2)
+    tensor([[[2.]]])
+    """
+    return _lp_pool_nd(2, input, norm_type, kernel_size, stride, ceil_mode)
+
+
+def lp_pool3d(
+    input: Tensor, norm_type: int | float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
+) -> Tensor:
+    """(Σ xᵖ)^(1/p) over each window of (N, C, D, H, W) or (C, D, H, W); see `lp_pool2d`.
+
+    >>> import tdt
+    >>> lp_pool3d(tdt.ones(1, 2, 2, 2), 1, 2)
+    tensor([[[[8.]]]])
+    """
+    return _lp_pool_nd(3, input, norm_type, kernel_size, stride, ceil_mode)
+
+
+AVG_POOL = {1: avg_pool1d, 2: avg_pool2d, 3: avg_pool3d}
+MAX_POOL = {1: max_pool1d, 2: max_pool2d, 3: max_pool3d}
+
+__all__ = ["adaptive_avg_pool1d", "avg_pool1d"]

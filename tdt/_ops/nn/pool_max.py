@@ -1,0 +1,253 @@
+"""Max pooling in any number of dimensions: the largest of the cells under a window.
+
+max_pool gives the values alone; max_pool_with_indices also where they were. pool_scatter and pool_gather, which
+move values to and from such indices, are each other's gradient.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from tdt import _kernels
+from tdt._core.dtype import FLOATING, REAL, REAL_NUMBERS, check_category
+from tdt._core.tensor import Tensor
+from tdt._node_names import shown_as
+from tdt._ops.nn._pooling import check_size, framed, full_size, out_sizes, place, window_of
+from tdt._ops.nn._windows import empty_as, is_channels_last, offsets, reached
+from tdt.autograd._op import op
+
+
+def _lowest(dtype: Any) -> Any:
+    return -np.inf if dtype.kind == "f" else np.iinfo(dtype).min
+
+
+def _max_shape(x: tuple, *, kernel: tuple, stride: tuple, padding: tuple, dilation: tuple, ceil_mode: bool) -> tuple:
+    return (*x[:2], *out_sizes(x[2:], kernel, stride, padding, dilation, ceil_mode))
+
+
+@op(dtypes=REAL_NUMBERS, shape=_max_shape)
+def _max_pool(xp, x, *, kernel, stride, padding, dilation, ceil_mode):
+    shape = _max_shape(x.shape, kernel=kernel, stride=stride, padding=padding, dilation=dilation, ceil_mode=ceil_mode)
+    full = full_size(x.shape[2:], shape[2:], kernel, stride, padding, dilation)
+    frame = framed(xp, x, full, padding, _lowest(x.dtype))
+    out = empty_as(xp, shape, x.dtype, is_channels_last(x))
+    first = None
+    for count, k in enumerate(offsets(kernel)):
+        cells = frame[reached(k, stride, dilation, shape[2:])]
+        if count == 0:
+            first = cells
+        else:
+            xp.maximum(first if count == 1 else out, cells, out=out)
+    if math.prod(kernel) == 1:
+        out[...] = first
+    return out
+
+
+@_max_pool.vjp("x")
+def _(g, x, kernel, stride, padding, dilation, ceil_mode):
+    how = {"kernel": kernel, "stride": stride, "padding": padding, "dilation": dilation, "ceil_mode": ceil_mode}
+    return pool_scatter(g, max_pool_with_indices(x.detach(), **how)[1], size=tuple(x.shape[2:]))
+
+
+@_max_pool.fast_vjp("x")
+def _(xp, g, x, out, kernel, stride, padding, dilation, ceil_mode):
+    """The first cell in each window that equals the maximum takes the gradient; where there is NaN, the last NaN."""
+    how = {"kernel": kernel, "stride": stride, "padding": padding, "dilation": dilation, "ceil_mode": ceil_mode}
+    fast = _kernels.find("max_pool.vjp.x", "cpu" if xp is np else "cuda", (g, out, x), how)
+    if fast:
+        return fast(g, out, x, **how)
+    size, last = x.shape[2:], is_channels_last(x)
+    full = full_size(size, out.shape[2:], kernel, stride, padding, dilation)
+    frame = framed(xp, x, full, padding, np.nan)  # the border equals nothing, not even a window of -inf
+    if last and not is_channels_last(g):
+        ordered = empty_as(xp, g.shape, g.dtype, True)
+        ordered[...] = g
+        g = ordered
+    cells = [(k, reached(at, stride, dilation, out.shape[2:])) for k, at in enumerate(offsets(kernel))]
+    winner = xp.full_like(out, -1, dtype=np.int32)
+    odd = None
+    if xp is not np or np.isnan(out).any():  # to look would make a GPU wait
+        odd = framed(xp, x != x, full, padding, False)
+    for k, at in reversed(cells):
+        hit = frame[at] == out
+        if odd is not None:
+            hit |= odd[at] & (winner < 0)
+        xp.copyto(winner, k, where=hit)
+    grad = empty_as(xp, frame.shape, g.dtype, last)
+    # Windows that tile the input: every cell is written once, so nothing has to be zeroed and added.
+    tiles = stride == kernel and full == tuple(o * k for o, k in zip(out.shape[2:], kernel, strict=True))
+    if not tiles:
+        grad[...] = 0
+    for k, at in cells:
+        share = xp.where(winner == k, g, 0)
+        if tiles:
+            grad[at] = share
+        else:
+            grad[at] += share
+    return grad[place(size, padding)]
+
+
+@op(dtypes=REAL_NUMBERS, outputs=("out", "indices"), nondiff=("indices",),
+    shape=lambda x, **how: (_max_shape(x, **how), _max_shape(x, **how)))  # fmt: skip
+def max_pool_with_indices(xp, x, *, kernel, stride, padding, dilation, ceil_mode):
+    size = x.shape[2:]
+    shape = _max_shape(x.shape, kernel=kernel, stride=stride, padding=padding, dilation=dilation, ceil_mode=ceil_mode)
+    full = full_size(size, shape[2:], kernel, stride, padding, dilation)
+    frame = framed(xp, x, full, padding, _lowest(x.dtype))
+    last = is_channels_last(x)
+    out, indices = empty_as(xp, shape, x.dtype, last), empty_as(xp, shape, np.int64, last)
+    out[...] = _lowest(x.dtype)
+    for count, k in enumerate(offsets(kernel)):
+        cells = frame[reached(k, stride, dilation, shape[2:])]
+        where = _where(xp, k, size, shape[2:], stride, padding, dilation)
+        if count == 0:
+            indices[...] = _first(xp, size, shape[2:], stride, padding, dilation)
+        better = (cells > out) | (cells != cells)
+        xp.copyto(out, cells, where=better)
+        xp.copyto(indices, xp.broadcast_to(where, shape), where=better)
+    return out, indices
+
+
+def _where(xp: Any, k: tuple, size: tuple, out: tuple, stride: tuple, padding: tuple, dilation: tuple) -> Any:
+    """For every window, the flat index into the input of kernel cell `k`."""
+    flat: Any = 0
+    for d, n in enumerate(size):
+        at = xp.arange(out[d]) * stride[d] + k[d] * dilation[d] - padding[d]
+        flat = flat * n + at.reshape(-1, *(1,) * (len(size) - d - 1))
+    return flat
+
+
+def _first(xp: Any, size: tuple, out: tuple, stride: tuple, padding: tuple, dilation: tuple) -> Any:
+    """For every window, the flat index of its first cell that lies in the input."""
+    flat: Any = 0
+    for d, n in enumerate(size):
+        at = xp.arange(out[d]) * stride[d] - padding[d]
+        at = xp.where(at < 0, at + -(at // dilation[d]) * dilation[d], at)
+        flat = flat * n + at.reshape(-1, *(1,) * (len(size) - d - 1))
+    return flat
+
+
+@max_pool_with_indices.vjp("x")
+def _(g_out, x_shape, indices):
+    return pool_scatter(g_out, indices, size=tuple(x_shape[2:]))
+
+
+def _at(xp: Any, indices: Any, cells: int) -> Any:
+    """Indices within each (sample, channel) as indices into the whole array."""
+    rows = math.prod(indices.shape[:2])
+    return (indices.reshape(rows, math.prod(indices.shape[2:])) + xp.arange(rows)[:, None] * cells).reshape(-1)
+
+
+@op(dtypes=REAL, promote=(), broadcasts=False, shape=lambda y, indices, *, size: (*y[:2], *size))
+def pool_scatter(xp, y, indices, *, size):
+    cells = math.prod(size)
+    flat = xp.bincount(_at(xp, indices, cells), weights=y.reshape(-1), minlength=math.prod(y.shape[:2]) * cells)
+    return flat.astype(y.dtype).reshape(*y.shape[:2], *size)
+
+
+@pool_scatter.vjp("y")
+def _(g, indices):
+    return pool_gather(g, indices)
+
+
+@op(dtypes=REAL, promote=(), broadcasts=False, shape=lambda x, indices: indices)
+def pool_gather(xp, x, indices):
+    return x.reshape(-1)[_at(xp, indices, math.prod(x.shape[2:]))].reshape(indices.shape)
+
+
+@pool_gather.vjp("x")
+def _(g, x_shape, indices):
+    return pool_scatter(g, indices, size=tuple(x_shape[2:]))
+
+
+def _max_pool_nd(name: str, nd: int, input: Tensor, kernel_size: Any, stride: Any, padding: Any, dilation: Any,
+                 ceil_mode: bool, indices: bool) -> Any:  # fmt: skip
+    single, x, sizes = window_of(
+        name, nd, input, kernel_size=kernel_size, stride=stride, padding=padding, dilation=dilation
+    )
+    how = dict(zip(("kernel", "stride", "padding", "dilation"), sizes, strict=True), ceil_mode=bool(ceil_mode))
+    check_size(x, _max_shape(x._a.shape, **how))
+    if indices:
+        out, at = max_pool_with_indices(x, **how)
+        return (out.squeeze(0), at.squeeze(0)) if single else (out, at)
+    out = _max_pool(x, **how)
+    return out.squeeze(0) if single else out
+
+
+def max_pool1d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
+               ceil_mode: bool = False, return_indices: bool = False) -> Any:  # fmt: skip
+    """The largest value in each window over (N, C, L) or (C, L); see `max_pool2d`.
+
+    >>> import tdt
+    >>> max_pool1d(tdt.tensor([[1.0, 2.0, 3.0, 4.0]]), 2)
+    tensor([[2., 4.]])
+    """
+    if not return_indices:
+        check_category("max_pool1d", FLOATING, input.dtype)
+    return _max_pool_nd("max_pool1d", 1, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
+
+
+@shown_as("MaxPool2DWithIndicesBackward0")
+def max_pool2d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
+               ceil_mode: bool = False, return_indices: bool = False) -> Any:  # fmt: skip
+    """The largest value in each window over (N, C, H, W) or (C, H, W); `stride` is the window's size if not given.
+
+    padding: cells of -inf around the input. ceil_mode: let the last window stick out. return_indices: also where in
+    H × W each came from (the first of equals). NaN wins over numbers. RuntimeError where sizes do not fit.
+
+    >>> import tdt
+    >>> max_pool2d(tdt.tensor([[[1.0, 2.0], [3.0, 4.0]]]), 2)
+    tensor([[[4.]]])
+    """
+    return _max_pool_nd("max_pool2d", 2, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
+
+
+@shown_as("MaxPool3DWithIndicesBackward0")
+def max_pool3d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
+               ceil_mode: bool = False, return_indices: bool = False) -> Any:  # fmt: skip
+    """The largest value in each window over (N, C, D, H, W) or (C, D, H, W); see `max_pool2d`.
+
+    >>> import tdt
+    >>> max_pool3d(tdt.arange(8.0).reshape(1, 2, 2, 2), 2)
+    tensor([[[[7.]]]])
+    """
+    return _max_pool_nd("max_pool3d", 3, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
+
+
+def max_pool1d_with_indices(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
+                            ceil_mode: bool = False, return_indices: bool = False) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """`max_pool1d` and where each value came from; `return_indices` changes nothing.
+
+    >>> import tdt
+    >>> max_pool1d_with_indices(tdt.tensor([[1.0, 2.0, 4.0, 3.0]]), 2)
+    (tensor([[2., 4.]]), tensor([[1, 2]]))
+    """
+    return _max_pool_nd("max_pool1d", 1, input, kernel_size, stride, padding, dilation, ceil_mode, True)
+
+
+def max_pool2d_with_indices(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
+                            ceil_mode: bool = False, return_indices: bool = False) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """`max_pool2d` and where in H × W each value came from; `return_indices` changes nothing.
+
+    >>> import tdt
+    >>> max_pool2d_with_indices(tdt.tensor([[[1.0, 2.0], [4.0, 3.0]]]), 2)
+    (tensor([[[4.]]]), tensor([[[2]]]))
+    """
+    return _max_pool_nd("max_pool2d", 2, input, kernel_size, stride, padding, dilation, ceil_mode, True)
+
+
+def max_pool3d_with_indices(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
+                            ceil_mode: bool = False, return_indices: bool = False) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """`max_pool3d` and where in D × H × W each value came from; `return_indices` changes nothing.
+
+    >>> import tdt
+    >>> max_pool3d_with_indices(tdt.arange(8.0).reshape(1, 2, 2, 2), 2)[1]
+    tensor([[[[7]]]])
+    """
+    return _max_pool_nd("max_pool3d", 3, input, kernel_size, stride, padding, dilation, ceil_mode, True)
+
+
+__all__ = ["max_pool1d", "max_pool1d_with_indices", "max_pool2d", "max_pool3d"]

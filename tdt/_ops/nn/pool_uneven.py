@@ -1,0 +1,300 @@
+"""Max pooling over windows that lie unevenly: as many as the result has cells (adaptive), or at random (fractional)."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from tdt._core.creation import arange
+from tdt._core.dtype import FLOATING, check_category, int64
+from tdt._core.tensor import Tensor, wrap
+from tdt._node_names import shown_as
+from tdt._ops.nn._pooling import adaptive_size, adaptive_spans
+from tdt._ops.nn._windows import is_channels_last, tuple_of
+from tdt._ops.nn.pool_max import _max_pool_nd, pool_scatter
+from tdt._ops.random.creation import rand
+from tdt._ops.shape.join import cat
+from tdt._ops.shape.memory import channels_last, contiguous_format
+from tdt.autograd._op import op
+
+
+def _cells_shape(x: tuple, *cells: tuple) -> tuple:
+    return ((*x[:2], *(c[2] for c in cells)),) * 2
+
+
+@op(dtypes=FLOATING | {int64}, promote=(), broadcasts=False, outputs=("out", "indices"), nondiff=("indices",),
+    shape=_cells_shape)  # fmt: skip
+def max_of_cells(xp, x, *cells):
+    """The largest cell of every window of x (N, C, *size), the last NaN where there is one, and its flat index.
+
+    cells[d]: (N or 1, C or 1, windows, cells), where along dimension d the window's cells lie. The dimensions are worked
+    off one by one, the last one first: so the first of equals in a row of a window meets those of the rows below it.
+    """
+    size = x.shape[2:]
+    out, indices = x, xp.broadcast_to(xp.arange(math.prod(size)).reshape(size), x.shape)
+    for axis in range(x.ndim - 1, 1, -1):
+        places = cells[axis - 2]
+        best, index = (_taken(xp, a, places[..., 0], axis) for a in (out, indices))
+        for k in range(1, places.shape[3]):
+            value, at = (_taken(xp, a, places[..., k], axis) for a in (out, indices))
+            better = (value > best) | (value != value)
+            xp.copyto(best, value, where=better)
+            xp.copyto(index, at, where=better)
+        out, indices = best, index
+    return out, indices
+
+
+def _taken(xp: Any, a: Any, places: Any, axis: int) -> Any:
+    """From `a` (N, C, *size) the `places` (N or 1, C or 1, windows) along a dimension: a new array."""
+    if places.shape[:2] == (1, 1):
+        return xp.take(a, places[0, 0], axis=axis)
+    at = places.reshape(*places.shape[:2], *(places.shape[2] if d == axis else 1 for d in range(2, a.ndim)))
+    shape = *a.shape[:axis], places.shape[2], *a.shape[axis + 1 :]
+    return xp.take_along_axis(a, xp.broadcast_to(at, shape), axis)
+
+
+@max_of_cells.vjp("x")
+def _(g_out, x_shape, indices):
+    return pool_scatter(g_out, indices, size=tuple(x_shape[2:]))
+
+
+def _adaptive_max_pool_nd(name: str, nd: int, input: Tensor, output_size: Any, indices: bool) -> Any:
+    out = adaptive_size(name, nd, input, output_size)
+    size = tuple(input.shape[-nd:])
+    check_category(name, FLOATING, input.dtype)
+    _check_cells(name, input, nd)
+    if all(o and not n % o for n, o in zip(size, out, strict=True)):
+        kernel = tuple(n // o for n, o in zip(size, out, strict=True))
+        found = _max_pool_nd(name, nd, input, kernel, kernel, 0, 1, False, indices)
+    else:
+        found = _pooled(input, nd, [_adaptive_cells(n, o, input) for n, o in zip(size, out, strict=True)], indices)
+    layout = channels_last if input.ndim == 4 and nd == 2 and is_channels_last(input._a) else contiguous_format
+    if indices:
+        return tuple(t.contiguous(memory_format=layout) for t in found)
+    return found.contiguous(memory_format=layout)
+
+
+def _adaptive_cells(size: int, out: int, input: Tensor) -> Tensor:
+    """(1, 1, out, cells): a window shorter than the longest names its last cell several times."""
+    start, end = adaptive_spans(size, out)
+    cells = np.arange((end - start).max(initial=1))
+    return wrap(np.minimum(start[:, None] + cells, end[:, None] - 1)[None, None]).to(input.device)
+
+
+def _pooled(input: Tensor, nd: int, cells: list[Tensor], indices: bool) -> Any:
+    """`max_of_cells` for an input with or without a batch; values alone, or both."""
+    single = input.ndim == nd + 1
+    found = max_of_cells(input.unsqueeze(0) if single else input, *cells)
+    out, at = (t.squeeze(0) for t in found) if single else found
+    return (out, at) if indices else out
+
+
+def _check_cells(name: str, input: Tensor, nd: int) -> None:
+    """RuntimeError where another dimension than the batch is empty."""
+    for d in range(input.ndim - nd - 1, input.ndim):
+        if not input.shape[d]:
+            raise RuntimeError(f"{name}(): Expected input to have non-zero size for non-batch dimensions, but input has sizes "
+                               f"{list(input.shape)} with dimension {d} being empty")  # fmt: skip
+
+
+def adaptive_max_pool1d(input: Tensor, output_size: Any) -> tuple[Tensor, Tensor]:
+    """The largest value in each of `output_size` windows over (N, C, L) or (C, L), and where it came from.
+
+    >>> import tdt
+    >>> adaptive_max_pool1d(tdt.tensor([[1.0, 4.0, 3.0, 2.0]]), 2)
+    (tensor([[4., 3.]]), tensor([[1, 2]]))
+    """
+    return _adaptive_max_pool_nd("adaptive_max_pool1d", 1, input, output_size, True)
+
+
+def functional_adaptive_max_pool1d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
+    """The largest value in each of `output_size` windows over (N, C, L) or (C, L); see `adaptive_max_pool2d`.
+
+    >>> import tdt
+    >>> tdt.nn.functional.adaptive_max_pool1d(tdt.tensor([[1.0, 4.0, 3.0, 2.0]]), 2)
+    tensor([[4., 3.]])
+    """
+    return _adaptive_max_pool_nd("adaptive_max_pool1d", 1, input, output_size, return_indices)
+
+
+@shown_as("AdaptiveMaxPool2DBackward0")
+def adaptive_max_pool2d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
+    """The largest value in windows of (N, C, H, W) or (C, H, W) placed so that the result is `output_size`.
+
+    output_size: one number or two; None keeps the input's. Window i of n reaches from ⌊i H / n⌋ to ⌈(i + 1) H / n⌉.
+    return_indices: also where in H × W each came from. RuntimeError for inputs without cells.
+
+    >>> import tdt
+    >>> adaptive_max_pool2d(tdt.tensor([[[1.0, 2.0], [3.0, 4.0]]]), (2, 1))
+    tensor([[[2.],
+             [4.]]])
+    """
+    return _adaptive_max_pool_nd("adaptive_max_pool2d", 2, input, output_size, return_indices)
+
+
+@shown_as("AdaptiveMaxPool3DBackward0")
+def adaptive_max_pool3d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
+    """The largest value in windows of (N, C, D, H, W) or (C, D, H, W); see `adaptive_max_pool2d`.
+
+    >>> import tdt
+    >>> adaptive_max_pool3d(tdt.arange(8.0).reshape(1, 2, 2, 2), 1)
+    tensor([[[[7.]]]])
+    """
+    return _adaptive_max_pool_nd("adaptive_max_pool3d", 3, input, output_size, return_indices)
+
+
+def adaptive_max_pool1d_with_indices(
+    input: Tensor, output_size: Any, return_indices: bool = False
+) -> tuple[Tensor, Tensor]:
+    """`adaptive_max_pool1d` and where each value came from; `return_indices` changes nothing.
+
+    >>> import tdt
+    >>> adaptive_max_pool1d_with_indices(tdt.tensor([[1.0, 4.0, 3.0, 2.0]]), 1)
+    (tensor([[4.]]), tensor([[1]]))
+    """
+    return _adaptive_max_pool_nd("adaptive_max_pool1d", 1, input, output_size, True)
+
+
+def adaptive_max_pool2d_with_indices(
+    input: Tensor, output_size: Any, return_indices: bool = False
+) -> tuple[Tensor, Tensor]:
+    """`adaptive_max_pool2d` and where in H × W each value came from; `return_indices` changes nothing.
+
+    >>> import tdt
+    >>> adaptive_max_pool2d_with_indices(tdt.tensor([[[1.0, 2.0], [4.0, 3.0]]]), 1)
+    (tensor([[[4.]]]), tensor([[[2]]]))
+    """
+    return _adaptive_max_pool_nd("adaptive_max_pool2d", 2, input, output_size, True)
+
+
+def adaptive_max_pool3d_with_indices(
+    input: Tensor, output_size: Any, return_indices: bool = False
+) -> tuple[Tensor, Tensor]:
+    """`adaptive_max_pool3d` and where in D × H × W each value came from; `return_indices` changes nothing.
+
+    >>> import tdt
+    >>> adaptive_max_pool3d_with_indices(tdt.arange(8.0).reshape(1, 2, 2, 2), 1)[1]
+    tensor([[[[7]]]])
+    """
+    return _adaptive_max_pool_nd("adaptive_max_pool3d", 3, input, output_size, True)
+
+
+def _fractional_max_pool_nd(nd: int, input: Tensor, kernel_size: Any, output_size: Any, output_ratio: Any,
+                            samples: Tensor | None, indices: bool) -> Any:  # fmt: skip
+    name = f"fractional_max_pool{nd}d"
+    if output_size is None and output_ratio is None:
+        raise ValueError(f"{name} requires specifying either an output_size or an output_ratio")
+    if input.ndim not in (nd + 1, nd + 2):
+        raise IndexError(f"{name}: expected {nd + 1}D or {nd + 2}D input, but got {list(input.shape)}")
+    check_category(name, FLOATING, input.dtype)
+    _check_cells(name, input, nd)
+    size = input.shape[-nd:]
+    if output_size is None:
+        ratios = tuple(output_ratio) if isinstance(output_ratio, (tuple, list)) else (output_ratio,) * nd
+        if len(ratios) != nd:
+            raise ValueError(f"{name} requires output_ratio to be one number or {nd}, but got {output_ratio}")
+        output_size = tuple(int(n * r) for n, r in zip(size, ratios, strict=True))
+    kernel, out = tuple_of(kernel_size, nd, "kernel_size"), tuple_of(output_size, nd, "output_size")
+    for what, n, o, k in zip(("time", "height", "width")[-nd:], size, out, kernel, strict=True):
+        if k < 1 or o < 0:
+            raise RuntimeError(
+                f"{name}: kernel_size must be positive and output_size not negative, but got {kernel}, {out}"
+            )
+        if o + k - 1 > n - (nd == 3):
+            raise RuntimeError(f"{name}(): pool {what} {k} too large relative to input {what} {n}")
+    batch, channels = (1 if input.ndim == nd + 1 else input.shape[0]), input.shape[-nd - 1]
+    if samples is None:
+        samples = rand(batch, channels, nd, dtype=input.dtype, device=input.device)
+    _check_samples(samples, input, batch, channels, nd)
+    # In two dimensions the first random number is the width's, in three the depth's: PyTorch's order.
+    order = (1, 0) if nd == 2 else (0, 1, 2)
+    cells = [
+        _fractional_cells(samples[:batch, :, i], n, o, k) for i, n, o, k in zip(order, size, out, kernel, strict=True)
+    ]
+    return _pooled(input, nd, cells, indices)
+
+
+def _check_samples(samples: Tensor, input: Tensor, batch: int, channels: int, nd: int) -> None:
+    if samples.dtype is not input.dtype:
+        raise RuntimeError(f"Expect _random_samples to have the same dtype as input: {samples.dtype}, {input.dtype}")
+    if samples.ndim != 3:
+        raise RuntimeError(f"Expect _random_samples to have 3 dimensions, got {samples.ndim}")
+    if samples.shape[0] < batch:
+        raise RuntimeError(
+            f"Expect _random_samples.size(0) no less then input batch size: {samples.shape[0]} < {batch}"
+        )
+    if samples.shape[1] != channels:
+        raise RuntimeError(
+            f"Expect _random_samples.size(1) equals to input channel size: {samples.shape[1]}, {channels}"
+        )
+    if samples.shape[2] != nd:
+        raise RuntimeError(f"Expect _random_samples.size(2) equals to {nd}; got {samples.shape[2]}.")
+
+
+def _fractional_cells(sample: Tensor, size: int, out: int, kernel: int) -> Tensor:
+    """(N, C, out, kernel): the cells of windows a random, slowly growing distance apart; the last ends with the input."""
+    steps = arange(max(out - 1, 0), dtype=sample.dtype, device=sample.device)
+    # A tensor, not a number: in half precision PyTorch rounds it too.
+    wide = sample.new_full((), size - kernel) / sample.new_full((), max(out - 1, 1))
+    start = ((steps + sample.unsqueeze(-1)) * wide).to(int64) - (sample * wide).to(int64).unsqueeze(-1)
+    last = start.new_full((*sample.shape, min(out, 1)), size - kernel)
+    return cat((start, last), -1).unsqueeze(-1) + arange(kernel, device=sample.device)
+
+
+@shown_as("FractionalMaxPool2DBackward0")
+def fractional_max_pool2d(input: Tensor, kernel_size: Any, output_size: Any = None, output_ratio: Any = None,
+                          return_indices: bool = False, _random_samples: Tensor | None = None) -> Any:  # fmt: skip
+    """The largest value in windows at random places of (N, C, H, W) or (C, H, W) (Graham, Fractional Max-Pooling, 2014).
+
+    The result has `output_size` cells, or `output_ratio` times the input's. `_random_samples` (N, C, 2), drawn if not given,
+    says where the windows begin, other places for each channel. return_indices: also where in H × W each value came from.
+    RuntimeError where sizes do not fit.
+
+    >>> import tdt
+    >>> fractional_max_pool2d(tdt.ones(1, 3, 7, 7), 2, output_size=(4, 5)).shape
+    tdt.Size([1, 3, 4, 5])
+    """
+    return _fractional_max_pool_nd(2, input, kernel_size, output_size, output_ratio, _random_samples, return_indices)
+
+
+@shown_as("FractionalMaxPool3DBackward0")
+def fractional_max_pool3d(input: Tensor, kernel_size: Any, output_size: Any = None, output_ratio: Any = None,
+                          return_indices: bool = False, _random_samples: Tensor | None = None) -> Any:  # fmt: skip
+    """The largest value in windows at random places of (N, C, D, H, W) or (C, D, H, W); see `fractional_max_pool2d`.
+
+    >>> import tdt
+    >>> fractional_max_pool3d(tdt.ones(1, 7, 7, 7), 2, output_ratio=0.5).shape
+    tdt.Size([1, 3, 3, 3])
+    """
+    return _fractional_max_pool_nd(3, input, kernel_size, output_size, output_ratio, _random_samples, return_indices)
+
+
+def fractional_max_pool2d_with_indices(
+    input: Tensor, kernel_size: Any, output_size: Any = None, output_ratio: Any = None, return_indices: bool = False,
+    _random_samples: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """`fractional_max_pool2d` and where in H × W each value came from; `return_indices` changes nothing.
+
+    >>> import tdt
+    >>> fractional_max_pool2d_with_indices(tdt.arange(9.0).reshape(1, 3, 3), 2, 1)
+    (tensor([[[8.]]]), tensor([[[8]]]))
+    """
+    return _fractional_max_pool_nd(2, input, kernel_size, output_size, output_ratio, _random_samples, True)
+
+
+def fractional_max_pool3d_with_indices(
+    input: Tensor, kernel_size: Any, output_size: Any = None, output_ratio: Any = None, return_indices: bool = False,
+    _random_samples: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """`fractional_max_pool3d` and where in D × H × W each value came from; `return_indices` changes nothing.
+
+    >>> import tdt
+    >>> fractional_max_pool3d_with_indices(tdt.arange(27.0).reshape(1, 3, 3, 3), 2, 1)[1]
+    tensor([[[[26]]]])
+    """
+    return _fractional_max_pool_nd(3, input, kernel_size, output_size, output_ratio, _random_samples, True)
+
+
+__all__ = ["adaptive_max_pool1d"]

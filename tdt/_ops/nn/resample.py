@@ -1,0 +1,72 @@
+"""Resampling of spatial axes, one after the other: the op that interpolation and uneven means are made of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tdt import _kernels
+from tdt._backend.layout import is_channels_last, to_front, to_last
+from tdt._core.dtype import FLOAT, uint8
+from tdt._ops.nn._resampling import Axis, Taps, taps
+from tdt.autograd._op import op
+
+
+def _shape(x: tuple, *, axes: tuple[Axis | None, ...]) -> tuple:
+    return *x[:2], *(n if a is None else a.inside if a.turned else a.outside for n, a in zip(x[2:], axes, strict=True))
+
+
+@op(dtypes=frozenset((FLOAT, uint8)), shape=_shape)
+def resample(xp, x, *, axes):
+    """(N, C, *) with each spatial axis resampled as `axes` says, None for those that stay; in the memory order of x."""
+    last = is_channels_last(x)
+    out = to_last(x) if last else xp.ascontiguousarray(x)
+    letter = x.dtype.char if x.dtype.char in "fd" else "B"
+    tables = [axis and taps(axis, letter) for axis in axes]
+    if last and len(axes) == 2 and all(axes):
+        if fast := _kernels.chosen("resample.pixels", xp, out, tables=tables):
+            return to_front(fast(out, *tables))
+    for d in reversed(range(len(axes))):
+        if (table := tables[d]) is not None:
+            at = d + 1 if last else d + 2
+            shape = out.shape
+            flat = out.reshape(_size(shape[:at]), shape[at], _size(shape[at + 1 :]))
+            fast = _kernels.chosen("resample.axis", xp, flat, count=table.count)
+            out = fast(flat, table) if fast else along(xp, flat, table)
+            out = out.reshape(*shape[:at], table.count, *shape[at + 1 :])
+    out = to_front(out) if last else out
+    return out.copy(order="K") if out.base is x or out is x else out
+
+
+def _size(shape: tuple[int, ...]) -> int:
+    size = 1
+    for n in shape:
+        size *= n
+    return size
+
+
+def along(xp: Any, x: Any, table: Taps) -> Any:
+    """(A, n, B) as (A, rows of the table, B)."""
+    out = None
+    for rows, index, weight in table.layers:  # the first has the most rows
+        part = x.take(xp.asarray(index), axis=1)
+        if weight is not None:
+            part = part * xp.asarray(weight)
+        if out is None and rows is None:
+            out = part
+            continue
+        if out is None:
+            out = xp.zeros((x.shape[0], table.count, x.shape[2]), part.dtype)
+        out[:, slice(None) if rows is None else xp.asarray(rows)] += part
+    if out is None:  # no place is made of any
+        out = xp.zeros((x.shape[0], table.count, x.shape[2]), x.dtype)
+    if table.bits:
+        out = xp.clip((out + (1 << table.bits - 1)) >> table.bits, 0, 255).astype(x.dtype)
+    return out
+
+
+@resample.vjp("x")
+def _(g, axes):
+    return resample(g, axes=tuple(a and a._replace(turned=not a.turned) for a in axes))
+
+
+__all__: list[str] = []

@@ -1,0 +1,274 @@
+"""Stacks of recurrent layers over padded or packed batches, and single cells: PyTorch's functions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from tdt._core.tensor import Tensor
+from tdt._ops.nn.dropout import functional_dropout as drop_out
+from tdt._ops.nn.rnn.sequences import gru_sequence, lstm_sequence, rnn_sequence
+from tdt._ops.shape.join import cat, stack
+from tdt._ops.shape.views import select
+from tdt.amp._autocast import casts_as_one
+from tdt.autograd._op import Op
+
+
+class Kind(NamedTuple):
+    """A recurrence: its op, how many gates it has, and the op's settings."""
+
+    op: Op
+    gates: int
+    statics: dict[str, bool]
+
+
+KINDS = {
+    "lstm": Kind(lstm_sequence, 4, {}),
+    "gru": Kind(gru_sequence, 3, {}),
+    "rnn_tanh": Kind(rnn_sequence, 1, {"relu": False}),
+    "rnn_relu": Kind(rnn_sequence, 1, {"relu": True}),
+}
+
+
+def lstm(*args: Any, **kwargs: Any) -> tuple[Tensor, Tensor, Tensor]:
+    """A stack of LSTM layers (Hochreiter and Schmidhuber, 1997) over a padded or a packed batch.
+
+    lstm(input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first): input (T, N, I), or
+    (N, T, I) if `batch_first`. lstm(data, batch_sizes, hx, params, has_biases, num_layers, dropout, train, bidirectional):
+    data (rows, I), `batch_sizes[t]` rows of it for step t.
+
+    hx: h (layers · directions, N, H or P) and c (layers · directions, N, H). params: per layer and direction w_ih (4H, I),
+    w_hh (4H, H or P), with `has_biases` b_ih and b_hh (4H,), and with projections to P features w_hr (P, H); the gates are
+    input, forget, candidate, output. dropout: between layers, in training. Returns (every h of the last layer, the last h and
+    the last c of every layer and direction). RuntimeError for shapes and dtypes that do not fit.
+
+    >>> import tdt
+    >>> z = tdt.zeros(1, 1, 1)
+    >>> lstm(z, (z, z), [tdt.ones(4, 1), tdt.ones(4, 1)], False, 1, 0.0, False, False, False)[0]
+    tensor([[[0.]]])
+    """
+    packed = "batch_sizes" in kwargs or (len(args) > 1 and isinstance(args[1], Tensor))
+    return (_packed if packed else _padded)("lstm", *args, **kwargs)
+
+
+def _single(name: str, args: tuple, kwargs: dict[str, Any]) -> tuple[Tensor, Tensor]:
+    """A recurrence with one state, hx, a tensor."""
+    packed = "batch_sizes" in kwargs or (len(args) > 2 and isinstance(args[2], Tensor))
+    return (_packed if packed else _padded)(name, *args, **kwargs)
+
+
+def gru(*args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
+    """A stack of GRU layers (Cho et al., 2014) over a padded or a packed batch: (every h of the last layer, the last ones).
+
+    Arguments as `lstm` has them; hx is h (layers · directions, N, H), and the weights have the gates reset, update, new.
+
+    >>> import tdt
+    >>> z = tdt.zeros(1, 1, 1)
+    >>> gru(z, z, [tdt.ones(3, 1), tdt.ones(3, 1)], False, 1, 0.0, False, False, False)[0]
+    tensor([[[0.]]])
+    """
+    return _single("gru", args, kwargs)
+
+
+def rnn_tanh(*args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
+    """A stack of layers h = tanh(x W + h V + b) (Elman, 1990): (every h of the last layer, the last ones).
+
+    Arguments as `lstm` has them; hx is h (layers · directions, N, H), and the weights have H rows.
+
+    >>> import tdt
+    >>> z = tdt.zeros(1, 1, 1)
+    >>> rnn_tanh(z + 1, z, [tdt.ones(1, 1), tdt.ones(1, 1)], False, 1, 0.0, False, False, False)[0]
+    tensor([[[0.7616]]])
+    """
+    return _single("rnn_tanh", args, kwargs)
+
+
+def rnn_relu(*args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
+    """A stack of layers h = relu(x W + h V + b): `rnn_tanh` with relu.
+
+    >>> import tdt
+    >>> z = tdt.zeros(1, 1, 1)
+    >>> rnn_relu(z + 1, z, [tdt.ones(1, 1), tdt.ones(1, 1)], False, 1, 0.0, False, False, False)[0]
+    tensor([[[1.]]])
+    """
+    return _single("rnn_relu", args, kwargs)
+
+
+def _padded(name: str, input: Tensor, hx: Any, params: Sequence[Tensor], has_biases: bool, num_layers: int,
+            dropout: float, train: bool, bidirectional: bool, batch_first: bool) -> tuple[Tensor, ...]:  # fmt: skip
+    if input.ndim != 3:
+        raise RuntimeError(f"{name}: expected a batch of sequences (T, N, I), got input {tuple(input.shape)}")
+    x = input.transpose(0, 1) if batch_first else input
+    steps, batch, _ = x.shape
+    if not steps:
+        raise RuntimeError("Expected sequence length to be larger than 0 in RNN")
+    sizes = (batch,) * steps
+    out, *last = _stacked(name, x, sizes, hx, params, has_biases, num_layers, dropout, train, bidirectional)
+    return out.transpose(0, 1) if batch_first else out, *last
+
+
+def _packed(name: str, data: Tensor, batch_sizes: Tensor, hx: Any, params: Sequence[Tensor], has_biases: bool,
+            num_layers: int, dropout: float, train: bool, bidirectional: bool) -> tuple[Tensor, ...]:  # fmt: skip
+    sizes = tuple(batch_sizes.tolist())
+    if not sizes:
+        raise RuntimeError("Expected sequence length to be larger than 0 in RNN")
+    if any(size < following for size, following in zip(sizes, (*sizes[1:], 1), strict=True)):
+        raise RuntimeError(f"{name}: batch_sizes must be positive and must not grow, got {list(sizes)}")
+    if data.ndim != 2 or len(data) != sum(sizes):
+        raise RuntimeError(
+            f"{name}: batch_sizes stand for {sum(sizes)} rows, expected data ({sum(sizes)}, I), got {tuple(data.shape)}"
+        )
+    return _stacked(name, data, sizes, hx, params, has_biases, num_layers, dropout, train, bidirectional)
+
+
+def _stacked(name: str, x: Tensor, sizes: tuple[int, ...], hx: Any, params: Sequence[Tensor], has_biases: bool,
+             num_layers: int, dropout: float, train: bool, bidirectional: bool) -> tuple[Tensor, ...]:  # fmt: skip
+    """All layers over (T, N, I) or (rows, I): every h of the last layer, (…, H · directions), and the last states."""
+    kind, sides = KINDS[name], 2 if bidirectional else 1
+    states = _states(name, hx)
+    width, size = states[0].shape[-1], states[-1].shape[-1]
+    each = 2 + 2 * bool(has_biases) + (width != size)
+    if len(params) != each * sides * num_layers:
+        raise RuntimeError(
+            f"got an incorrect number of RNN parameters: {name} of {num_layers} layers in {sides} directions expects "
+            f"{each * sides * num_layers}, {each} a layer and direction, got {len(params)}"
+        )
+    for i, s in enumerate(states):
+        _expect(f"hidden[{i}]" if len(states) > 1 else "hidden", s, (num_layers * sides, sizes[0], s.shape[-1]), x)
+    ends: list[tuple[Tensor, ...]] = []
+    for layer in range(num_layers):
+        made = []
+        for side in range(sides):
+            k = layer * sides + side
+            weights = _weights(kind, params[k * each : (k + 1) * each], bool(has_biases), x, width, size, layer)
+            out, *last = kind.op(
+                x, *[select(s, 0, k) for s in states], *weights, sizes=sizes, reverse=side == 1, **kind.statics
+            )
+            made.append(out)
+            ends.append(tuple(last))
+        x = made[0] if sides == 1 else cat(made, -1)
+        if dropout and train and layer < num_layers - 1:
+            x = drop_out(x, dropout)
+    return x, *[stack(last) for last in zip(*ends, strict=True)]
+
+
+def _states(name: str, hx: Any) -> tuple[Tensor, ...]:
+    """The states of `hx`: h and c of an LSTM, else h."""
+    if name.startswith("lstm"):
+        if isinstance(hx, Tensor) or len(hx) != 2:
+            raise RuntimeError(f"{name} expects two hidden states")
+        return tuple(hx)
+    return (hx,)
+
+
+def _weights(kind: Kind, given: Sequence[Tensor], has_biases: bool, x: Tensor, width: int, size: int,
+             layer: int) -> list[Tensor | None]:  # fmt: skip
+    """The op's operands behind the states: w_ih, w_hh, b_ih, b_hh, and w_hr for an LSTM; None where there is none."""
+    rows = kind.gates * size
+    shapes = (rows, x.shape[-1]), (rows, width), (rows,), (rows,), (width, size)
+    named: dict[str, Any] = dict.fromkeys(("w_ih", "w_hh", "b_ih", "b_hh", "w_hr")[: 5 if kind.gates == 4 else 4])
+    present = [name for name in named if has_biases or name[0] == "w"]
+    named.update(zip(present, given, strict=False))
+    for (name, t), shape in zip(named.items(), shapes, strict=False):
+        if t is not None:
+            _expect(f"{name} of layer {layer}", t, shape, x)
+    return list(named.values())
+
+
+def _expect(what: str, t: Tensor, shape: tuple[int, ...], x: Tensor) -> None:
+    if t._a.shape != shape:
+        raise RuntimeError(f"Expected {what} size {shape}, got {list(t.shape)}")
+    if t._a.dtype != x._a.dtype:
+        raise RuntimeError(f"Expected {what} to have the input's dtype {x.dtype}, got {t.dtype}")
+
+
+@casts_as_one
+def lstm_cell(input: Tensor, hx: Sequence[Tensor], w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None,
+              b_hh: Tensor | None = None) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """One step of an LSTM: input (N, I), hx = (h, c) each (N, H), w_ih (4H, I), w_hh (4H, H), biases (4H,). Returns (h, c).
+
+    RuntimeError for sizes and dtypes that do not fit.
+
+    >>> import tdt
+    >>> z = tdt.zeros(1, 1)
+    >>> lstm_cell(z, (z, z), tdt.ones(4, 1), tdt.ones(4, 1), tdt.ones(4))[1]
+    tensor([[0.5568]])
+    """
+    out, _, cell = _cell("lstm", input, _states("lstm_cell", hx), (w_ih, w_hh, b_ih, b_hh, None))
+    return out, cell
+
+
+@casts_as_one
+def gru_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None,
+             b_hh: Tensor | None = None) -> Tensor:  # fmt: skip
+    """One step of a GRU: input (N, I), hx (N, H), w_ih (3H, I), w_hh (3H, H), biases (3H,). Returns the next h.
+
+    RuntimeError for sizes and dtypes that do not fit.
+
+    >>> import tdt
+    >>> z = tdt.zeros(1, 1)
+    >>> gru_cell(z, z, tdt.ones(3, 1), tdt.ones(3, 1), tdt.ones(3))
+    tensor([[0.2048]])
+    """
+    return _cell("gru", input, (hx,), (w_ih, w_hh, b_ih, b_hh))[0]
+
+
+def rnn_tanh_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None,
+                  b_hh: Tensor | None = None) -> Tensor:  # fmt: skip
+    """tanh(input W + hx V + b): input (N, I), hx (N, H), w_ih (H, I), w_hh (H, H), biases (H,). Returns (N, H).
+
+    RuntimeError for sizes and dtypes that do not fit.
+
+    >>> import tdt
+    >>> rnn_tanh_cell(tdt.ones(1, 1), tdt.zeros(1, 1), tdt.ones(1, 1), tdt.ones(1, 1))
+    tensor([[0.7616]])
+    """
+    return _cell("rnn_tanh", input, (hx,), (w_ih, w_hh, b_ih, b_hh))[0]
+
+
+def rnn_relu_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None,
+                  b_hh: Tensor | None = None) -> Tensor:  # fmt: skip
+    """relu(input W + hx V + b): `rnn_tanh_cell` with relu.
+
+    >>> import tdt
+    >>> rnn_relu_cell(tdt.ones(1, 1), tdt.zeros(1, 1), tdt.ones(1, 1), tdt.ones(1, 1))
+    tensor([[1.]])
+    """
+    return _cell("rnn_relu", input, (hx,), (w_ih, w_hh, b_ih, b_hh))[0]
+
+
+def _cell(name: str, x: Tensor, states: Sequence[Tensor], weights: Sequence[Any]) -> tuple[Tensor, ...]:
+    """A sequence of one step."""
+    kind = KINDS[name]
+    arrays = [t._a for t in (x, *states, *weights) if t is not None]
+    batch, inside, size = len(arrays[0]), weights[0]._a.shape[-1], weights[1]._a.shape[-1]
+    rows = kind.gates * size
+    shapes = [(batch, inside), *[(batch, size)] * len(states), (rows, inside), (rows, size), (rows,), (rows,)]
+    if [a.shape for a in arrays] != shapes[: len(arrays)] or any(a.dtype != arrays[0].dtype for a in arrays):
+        _explain(kind, x, states, weights, shapes)
+    return kind.op(x, *states, *weights, sizes=(batch,), **kind.statics)
+
+
+def _explain(
+    kind: Kind, x: Tensor, states: Sequence[Tensor], weights: Sequence[Any], shapes: list[tuple[int, ...]]
+) -> None:
+    """Say in PyTorch's words what of a cell's operands does not fit, if something does not."""
+    (_, inside), (_, size) = shapes[:2]
+    if x.ndim != 2 or x.shape[1] != inside:
+        raise RuntimeError(
+            f"input has inconsistent input_size: got {x.shape[-1]} expected {inside}; input {tuple(x.shape)}, w_ih "
+            f"{tuple(weights[0].shape)}"
+        )
+    for i, s in enumerate(states):
+        if s.shape[0] != x.shape[0]:
+            raise RuntimeError(f"Input batch size {x.shape[0]} doesn't match hidden{i} batch size {s.shape[0]}")
+        if s.ndim != 2 or s.shape[1] != size:
+            raise RuntimeError(f"hidden{i} has inconsistent hidden_size: got {s.shape[-1]}, expected {size}")
+    rows = kind.gates * size
+    for what, w in zip(("weight_ih", "weight_hh"), weights, strict=False):
+        if w.shape[0] != rows:
+            raise RuntimeError(f"{what} first dim must be {kind.gates} * hidden_size = {rows}, but got {w.shape[0]}")
+    named = zip(("w_ih", "w_hh", "b_ih", "b_hh"), weights, shapes[1 + len(states) :], strict=False)
+    for what, t, shape in [*((f"hidden{i}", s, shapes[1]) for i, s in enumerate(states)), *named]:
+        if t is not None:
+            _expect(what, t, shape, x)

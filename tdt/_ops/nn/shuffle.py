@@ -1,0 +1,107 @@
+"""Channels and pixels in another order: pixel_shuffle, pixel_unshuffle, channel_shuffle."""
+
+from __future__ import annotations
+
+from tdt._backend.layout import empty_as, is_channels_last
+from tdt._core.tensor import Tensor
+from tdt._node_names import shown_as
+from tdt._ops.elementwise._front import tensor_argument
+from tdt.autograd._op import op
+
+
+@op(computes=False, shape=lambda x, *, joined, **how: joined)
+def _rearrange(xp, x, *, split, order, joined):
+    """`x` seen as `split`, its dimensions in another order, and joined; channels-last in memory where x is."""
+    out = empty_as(xp, joined, x.dtype, is_channels_last(x))
+    out.reshape(tuple(split[d] for d in order))[...] = x.reshape(split).transpose(order)
+    return out
+
+
+@_rearrange.vjp("x")
+def _(g, x_shape, split, order):
+    turned = tuple(split[d] for d in order)
+    back = tuple(sorted(range(len(order)), key=order.__getitem__))
+    return _rearrange(g, split=turned, order=back, joined=x_shape)
+
+
+def _image(name: str, input: Tensor, factor: int, what: str) -> tuple[int, ...]:
+    """The shape (*, C, H, W) of `input`; RuntimeError for fewer dimensions, or a factor that is not positive."""
+    shape = tuple(tensor_argument(name, input).shape)
+    if len(shape) < 3:
+        raise RuntimeError(
+            f"{name} expects input to have at least 3 dimensions, but got input with {len(shape)} dimension(s)"
+        )
+    if factor <= 0:
+        raise RuntimeError(f"{name} expects a positive {what}, but got {factor}")
+    return shape
+
+
+@shown_as("PixelShuffleBackward0")
+def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
+    """(*, C r², H, W) to (*, C, H r, W r): r² channels make a patch of r × r pixels (Shi et al., 2016).
+
+    RuntimeError where r² does not divide the channels.
+
+    >>> import tdt
+    >>> tdt.pixel_shuffle(tdt.arange(4.0).reshape(4, 1, 1), 2)
+    tensor([[[0., 1.],
+             [2., 3.]]])
+    """
+    r = upscale_factor
+    *batch, c, h, w = _image("pixel_shuffle", input, r, "upscale_factor")
+    if c % (r * r):
+        raise RuntimeError("pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of "
+                           f"upscale_factor, but input.size(-3)={c} is not divisible by {r * r}")  # fmt: skip
+    n = len(batch)
+    split = (*batch, c // (r * r), r, r, h, w)
+    order = (*range(n), n, n + 3, n + 1, n + 4, n + 2)
+    return _rearrange(input, split=split, order=order, joined=(*batch, c // (r * r), h * r, w * r))
+
+
+@shown_as("PixelUnshuffleBackward0")
+def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
+    """(*, C, H r, W r) to (*, C r², H, W): the reverse of `pixel_shuffle`.
+
+    RuntimeError where r does not divide height and width.
+
+    >>> import tdt
+    >>> tdt.pixel_unshuffle(tdt.arange(4.0).reshape(1, 2, 2), 2).flatten()
+    tensor([0., 1., 2., 3.])
+    """
+    r = downscale_factor
+    *batch, c, h, w = _image("pixel_unshuffle", input, r, "downscale_factor")
+    for side, size, dim in (("height", h, -2), ("width", w, -1)):
+        if size % r:
+            raise RuntimeError(f"pixel_unshuffle expects {side} to be divisible by downscale_factor, but input.size({dim})="
+                               f"{size} is not divisible by {r}")  # fmt: skip
+    n = len(batch)
+    split = (*batch, c, h // r, r, w // r, r)
+    order = (*range(n), n, n + 2, n + 4, n + 1, n + 3)
+    return _rearrange(input, split=split, order=order, joined=(*batch, c * r * r, h // r, w // r))
+
+
+@shown_as("ChannelShuffleBackward0")
+def channel_shuffle(input: Tensor, groups: int) -> Tensor:
+    """The channels of (N, C, *), dealt out so that neighbours come from different groups (Zhang et al., 2018).
+
+    RuntimeError for fewer than three dimensions, or where `groups` does not divide the channels.
+
+    >>> import tdt
+    >>> tdt.channel_shuffle(tdt.arange(4.0).reshape(1, 4, 1), 2).flatten()
+    tensor([0., 2., 1., 3.])
+    """
+    shape = tuple(tensor_argument("channel_shuffle", input).shape)
+    if len(shape) < 3:
+        raise RuntimeError(f"channel_shuffle expects input with > 2 dims, but got input with sizes {list(shape)}")
+    if groups <= 0:
+        raise RuntimeError(f"Number of groups to divide channels in must be positive. Value of groups:{groups}")
+    n, c, *rest = shape
+    if c % groups:
+        raise RuntimeError(f"Number of channels must be divisible by groups. Got {c} channels and {groups} groups.")
+    split = (n, groups, c // groups, *rest)
+    return _rearrange(input, split=split, order=(0, 2, 1, *range(3, len(split))), joined=shape)
+
+
+native_channel_shuffle = channel_shuffle
+
+__all__ = ["channel_shuffle", "native_channel_shuffle", "pixel_shuffle", "pixel_unshuffle"]

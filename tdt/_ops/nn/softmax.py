@@ -1,0 +1,157 @@
+"""Softmax and what stands on it: log_softmax, softmin, gumbel_softmax."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from tdt import _kernels
+from tdt._core.calls import fronts
+from tdt._core.dtype import FLOATING, as_dtype, dtype
+from tdt._core.tensor import Tensor
+from tdt._ops._common import wrap_dim
+from tdt._ops.elementwise._activations import leave_to_kernels
+from tdt._ops.elementwise._front import tensor_argument
+from tdt.autograd._op import finish, op
+
+
+def _shifted(xp: Any, x: Any, dim: int) -> Any:
+    """`x` minus its maximum along `dim`: exp overflows float32 above 88."""
+    if not x.size:
+        return x.copy()
+    out = xp.empty(x.shape, x.dtype)  # contiguous whatever x is, as in PyTorch
+    return xp.subtract(x, x.max(axis=dim, keepdims=True), out=out)
+
+
+@op(dtypes=FLOATING)
+def _softmax(xp, x, *, dim):
+    if not x.ndim:
+        return xp.exp(x - x)
+    e = xp.exp(_shifted(xp, x, dim))
+    return xp.divide(e, e.sum(axis=dim, keepdims=True), out=e)
+
+
+@_softmax.vjp("x")
+def _(g, out, dim):
+    return out * (g - (g * out).sum(dim, keepdim=True))
+
+
+@_softmax.fast_vjp("x")
+def _(xp, g, out, dim):
+    return out * (g - (g * out).sum(axis=dim, keepdims=True))
+
+
+@op(dtypes=FLOATING)
+def _log_softmax(xp, x, *, dim):
+    if not x.ndim:
+        return x - x
+    s = _shifted(xp, x, dim)
+    return xp.subtract(s, xp.log(xp.exp(s).sum(axis=dim, keepdims=True)), out=s)
+
+
+@_log_softmax.vjp("x")
+def _(g, out, dim):
+    return g - out.exp() * g.sum(dim, keepdim=True)
+
+
+@_log_softmax.fast_vjp("x")
+def _(xp, g, out, dim):
+    return g - xp.exp(out) * g.sum(axis=dim, keepdims=True)
+
+
+for _record in (_softmax, _log_softmax):
+    leave_to_kernels(_record, _kernels.LARGE_SOFTMAX)
+
+
+def _converted(name: str, input: Tensor, dtype: dtype | None) -> Tensor:
+    tensor_argument(name, input)
+    return input if dtype is None or input.dtype is as_dtype(dtype) else input.to(as_dtype(dtype))
+
+
+def softmax(input: Tensor, dim: int, dtype: dtype | None = None, *, out: Tensor | None = None) -> Tensor:
+    """exp(x) scaled to sum to 1 along `dim`; `dtype` converts the input first. A slice of all -inf gives NaN.
+
+    >>> import tdt
+    >>> tdt.softmax(tdt.tensor([0.0, 0.0]), dim=0)
+    tensor([0.5000, 0.5000])
+    """
+    input = _converted("softmax", input, dtype)
+    return finish(_softmax, out, input, dim=wrap_dim(dim, input.ndim))
+
+
+def log_softmax(input: Tensor, dim: int, dtype: dtype | None = None, *, out: Tensor | None = None) -> Tensor:
+    """The logarithm of `softmax`, without its loss of precision.
+
+    >>> import tdt
+    >>> tdt.log_softmax(tdt.tensor([0.0, 0.0]), dim=0)
+    tensor([-0.6931, -0.6931])
+    """
+    input = _converted("log_softmax", input, dtype)
+    return finish(_log_softmax, out, input, dim=wrap_dim(dim, input.ndim))
+
+
+def functional_softmax(
+    input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: dtype | None = None
+) -> Tensor:
+    """`softmax` as `nn.functional` has it: without `dim` it warns and takes 0 for 0, 1 and 3 dimensions, else 1.
+
+    >>> import tdt
+    >>> tdt.nn.functional.softmax(tdt.zeros(1, 2), dim=1)
+    tensor([[0.5000, 0.5000]])
+    """
+    return softmax(input, _chosen_dim("softmax", input, dim, _stacklevel), dtype)
+
+
+def functional_log_softmax(
+    input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: dtype | None = None
+) -> Tensor:
+    """`log_softmax` as `nn.functional` has it: without `dim` as `functional_softmax`.
+
+    >>> import tdt
+    >>> tdt.nn.functional.log_softmax(tdt.zeros(1, 2), dim=1)
+    tensor([[-0.6931, -0.6931]])
+    """
+    return log_softmax(input, _chosen_dim("log_softmax", input, dim, _stacklevel), dtype)
+
+
+def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: dtype | None = None) -> Tensor:
+    """`softmax` of -x: the smallest element weighs most.
+
+    >>> import tdt
+    >>> tdt.nn.functional.softmin(tdt.tensor([0.0, 100.0]), dim=0)
+    tensor([1.0000e+00, 3.7835e-44])
+    """
+    return softmax(-input, _chosen_dim("softmin", input, dim, _stacklevel), dtype)
+
+
+def _chosen_dim(name: str, input: Tensor, dim: int | None, stacklevel: int) -> int:
+    """`dim`, or, with a warning, what PyTorch once took for granted."""
+    if dim is not None:
+        return dim
+    warnings.warn(f"Implicit dimension choice for {name} has been deprecated. "
+                  "Change the call to include dim=X as an argument.", stacklevel=stacklevel)  # fmt: skip
+    return 0 if input.ndim in (0, 1, 3) else 1
+
+
+def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1) -> Tensor:
+    """A differentiable sample of a category: softmax((logits + Gumbel noise) / tau) (Jang et al., 2017).
+
+    hard: the sample is one-hot, while its gradient is that of the soft one. `eps` has no effect.
+
+    >>> import tdt
+    >>> float(tdt.nn.functional.gumbel_softmax(tdt.zeros(5), hard=True).sum())
+    1.0
+    """
+    if eps != 1e-10:
+        warnings.warn("`eps` parameter is deprecated and has no effect.", stacklevel=2)
+    noise = -logits.new_empty(logits.shape).exponential_().log()
+    soft = softmax((logits + noise) / tau, dim)
+    if not hard:
+        return soft
+    index = soft.argmax(dim, keepdim=True)
+    return logits.new_zeros(logits.shape).scatter_(dim, index, 1.0) - soft.detach() + soft
+
+
+__all__ = ["softmax", "log_softmax"]
+
+fronts(globals(), __all__)

@@ -1,0 +1,334 @@
+"""Random tensors: `rand`, `randn`, `randint` and their relatives, `normal`, `bernoulli`, `multinomial`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import tdt._random as _random
+from tdt import _backend
+from tdt._core import dtype as _dtype
+from tdt._core.broadcasting import check_broadcast
+from tdt._core.calls import fronts
+from tdt._core.creation import _finished, _into, _like, _shape_of, make, zeros_like
+from tdt._core.dtype import SCALAR_NAMES
+from tdt._core.dtype import dtype as Dtype
+from tdt._core.mode import no_grad
+from tdt._core.tensor import Tensor, wrap
+from tdt._ops.random._ranges import last_of
+from tdt._ops.random.fill import bernoulli_, demand, normal_, random_, uniform_
+from tdt._random import Generator, generator_for
+from tdt.autograd._op import finish, op
+
+__all__ = [
+    "bernoulli", "binomial", "multinomial", "normal", "poisson", "rand", "rand_like", "randint", "randint_like", "randn",
+    "randn_like", "randperm",
+]  # fmt: skip
+
+
+def _made(
+    shape: tuple, how: str, numbers: tuple, generator: Any, out: Any, dtype: Any, device: Any, requires_grad: bool
+) -> Tensor:
+    """A tensor filled as `how` says, stored in `out` where one is given, whose dtype then counts."""
+    if out is not None:
+        if dtype is not None and dtype is not out.dtype:
+            raise RuntimeError(
+                f"dtype {SCALAR_NAMES[dtype]} does not match dtype of out parameter ({SCALAR_NAMES[out.dtype]})"
+            )
+        dtype, device = out.dtype, out.device
+    fill = random_ if how == "integers" else uniform_ if how == "uniform" else normal_
+    made = fill(make("empty", shape, None, dtype, device), *numbers, generator=generator)
+    return _finished(made._a, requires_grad) if out is None else _into(out, made)
+
+
+def _sizes(name: str, sizes: tuple, size: Any) -> tuple[int, ...]:
+    if size is None and not sizes:
+        raise TypeError(f"{name}() needs a size: {name}(2, 3) or {name}((2, 3)); {name}(()) is 0-d")
+    return _shape_of(sizes if size is None else (size,))
+
+
+def rand(
+    *sizes: Any, size: Any = None, generator: Generator | None = None, out: Tensor | None = None, dtype: Dtype | None = None,
+    layout: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False,
+) -> Tensor:  # fmt: skip
+    """A tensor of numbers uniform on [0, 1).
+
+    >>> import tdt
+    >>> _ = tdt.manual_seed(0)
+    >>> tdt.rand(2)
+    tensor([0.4963, 0.7682])
+    """
+    shape = _sizes("rand", sizes, size)
+    return _made(shape, "uniform", (), generator, out, dtype, device, requires_grad)
+
+
+def randn(
+    *sizes: Any, size: Any = None, generator: Generator | None = None, out: Tensor | None = None, dtype: Dtype | None = None,
+    layout: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False,
+) -> Tensor:  # fmt: skip
+    """A tensor of standard normal numbers.
+
+    >>> import tdt
+    >>> _ = tdt.manual_seed(0)
+    >>> tdt.randn(2)
+    tensor([ 1.5410, -0.2934])
+    """
+    shape = _sizes("randn", sizes, size)
+    return _made(shape, "normal", (), generator, out, dtype, device, requires_grad)
+
+
+def randint(
+    *ends: Any, low: int = 0, high: int | None = None, size: Any = None, generator: Generator | None = None,
+    out: Tensor | None = None, dtype: Dtype | None = None, layout: Any = None, device: Any = None,
+    requires_grad: bool = False, pin_memory: bool = False,
+) -> Tensor:  # fmt: skip
+    """Integers on [low, high): `randint(high, size)` or `randint(low, high, size)`; int64 unless `dtype` says other.
+
+    >>> import tdt
+    >>> _ = tdt.manual_seed(0)
+    >>> tdt.randint(3, 5, (3,))
+    tensor([3, 4, 4])
+    """
+    given = list(ends)
+    if given and hasattr(given[-1], "__len__"):
+        size = given.pop()
+    if len(given) == 2:
+        low, high = given
+    elif given:
+        low, high = (low, given[0]) if high is None else (given[0], high)
+    if high is None or size is None:
+        raise TypeError("randint() needs an upper end and a size: randint(high, size) or randint(low, high, size)")
+    if dtype is None and out is None:
+        dtype = _dtype.int64
+    return _made(_shape_of((size,)), "integers", (int(low), int(high)), generator, out, dtype, device, requires_grad)
+
+
+def _drawn_like(input: Tensor, fill: Callable[..., Tensor], numbers: tuple, generator: Any, options: tuple) -> Tensor:
+    dtype, device, requires_grad, memory_format = options
+    made = fill(_like("empty", input, None, dtype, device, False, memory_format), *numbers, generator=generator)
+    return _finished(made._a, requires_grad)
+
+
+def rand_like(
+    input: Tensor, *, generator: Generator | None = None, dtype: Dtype | None = None, layout: Any = None,
+    device: Any = None, requires_grad: bool = False, memory_format: Any = None,
+) -> Tensor:  # fmt: skip
+    """Numbers uniform on [0, 1), in the shape, dtype, device and order of memory of `input`.
+
+    >>> import tdt
+    >>> tdt.rand_like(tdt.zeros(2, 3)).shape
+    tdt.Size([2, 3])
+    """
+    return _drawn_like(input, uniform_, (), generator, (dtype, device, requires_grad, memory_format))
+
+
+def randn_like(
+    input: Tensor, *, generator: Generator | None = None, dtype: Dtype | None = None, layout: Any = None,
+    device: Any = None, requires_grad: bool = False, memory_format: Any = None,
+) -> Tensor:  # fmt: skip
+    """Standard normal numbers, in the shape, dtype, device and order of memory of `input`.
+
+    >>> import tdt
+    >>> tdt.randn_like(tdt.zeros(2, 3)).shape
+    tdt.Size([2, 3])
+    """
+    return _drawn_like(input, normal_, (), generator, (dtype, device, requires_grad, memory_format))
+
+
+def randint_like(
+    input: Tensor, *ends: int, low: int = 0, high: int | None = None, generator: Generator | None = None,
+    dtype: Dtype | None = None, layout: Any = None, device: Any = None, requires_grad: bool = False,
+    memory_format: Any = None,
+) -> Tensor:  # fmt: skip
+    """Integers on [low, high), in the shape, dtype and device of `input`: `randint_like(x, high)`, `(x, low, high)`.
+
+    >>> import tdt
+    >>> tdt.randint_like(tdt.zeros(2, 3), 5).dtype
+    tdt.float32
+    """
+    if len(ends) == 2:
+        low, high = ends
+    elif ends:
+        high = ends[0]
+    if high is None:
+        raise TypeError("randint_like() needs an upper end: randint_like(input, high)")
+    return _drawn_like(input, random_, (low, high), generator, (dtype, device, requires_grad, memory_format))
+
+
+def randperm(
+    n: int, *, generator: Generator | None = None, out: Tensor | None = None, dtype: Dtype | None = None,
+    layout: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False,
+) -> Tensor:  # fmt: skip
+    """The numbers 0 … n-1 in random order; int64 unless `dtype` says other. RuntimeError where it cannot hold them.
+
+    >>> import tdt
+    >>> _ = tdt.manual_seed(0)
+    >>> tdt.randperm(5)
+    tensor([4, 0, 1, 3, 2])
+    """
+    shape = _shape_of((n,))
+    kind = out.dtype if out is not None else _dtype.int64 if dtype is None else dtype
+    if kind.category not in (_dtype.INT, _dtype.FLOAT):
+        raise NotImplementedError(f"\"randperm\" not implemented for '{SCALAR_NAMES[kind]}'")
+    if n - 1 > last_of(kind):
+        raise RuntimeError(f"n cannot be greater than {last_of(kind) + 1} for {SCALAR_NAMES[kind]} type. Got {n}")
+    target = make("empty", shape, None, kind, device if out is None else out.device)
+    if target.is_meta:
+        return target
+    made = _random.permutation(generator_for(generator, target.device), n, kind.np)
+    return _finished(made, requires_grad) if out is None else _into(out, wrap(made))
+
+
+@op(name="bernoulli", dtypes=_dtype.FLOATING, computes=False, random=True, shape=lambda p, **how: p)
+def _bernoulli(xp: ModuleType, p: Any, *, generator: Generator | None) -> Any:
+    gen = generator_for(generator, _backend.device_of(p))
+    return _random.bernoulli_each(gen, xp.ascontiguousarray(p).reshape(p.shape)).astype(p.dtype)
+
+
+_bernoulli.vjp("p")(lambda g: zeros_like(g))
+
+
+def bernoulli(
+    input: Tensor, p: float | None = None, *, generator: Generator | None = None, out: Tensor | None = None
+) -> Tensor:
+    """Ones and zeros: 1 with the probability that stands in `input`, or with `p` everywhere.
+
+    >>> import tdt
+    >>> tdt.bernoulli(tdt.tensor([0.0, 1.0]))
+    tensor([0., 1.])
+    """
+    if p is not None:
+        made = bernoulli_(make("empty", input._a.shape, None, input.dtype, input.device), p, generator=generator)
+        return made if out is None else _into(out, made)
+    if input.dtype.category != _dtype.FLOAT:
+        raise NotImplementedError(f"\"bernoulli_tensor_cpu_p_\" not implemented for '{SCALAR_NAMES[input.dtype]}'")
+    if out is None or out.dtype is input.dtype:
+        return finish(_bernoulli, out, input, generator=generator)
+    return _into(out, _bernoulli(input.detach(), generator=generator).to(out.dtype))
+
+
+@op(name="normal", promote=(), computes=False, shape=lambda drawn, mean, std: drawn)
+def _normal(xp: ModuleType, drawn: Any, mean: Any, std: Any) -> Any:
+    """The numbers `drawn` as a result of their mean and deviation, whose gradients are zero."""
+    return drawn.copy()
+
+
+_normal.vjp("drawn")(lambda g: g)
+_normal.vjp("mean")(lambda g, mean_shape: g.new_zeros(mean_shape))
+_normal.vjp("std")(lambda g, std_shape: g.new_zeros(std_shape))
+
+
+def normal(
+    mean: float | Tensor, std: float | Tensor = 1.0, size: Any = None, *, generator: Generator | None = None,
+    out: Tensor | None = None, dtype: Dtype | None = None, layout: Any = None, device: Any = None,
+    requires_grad: bool = False, pin_memory: bool = False,
+) -> Tensor:  # fmt: skip
+    """Normal numbers with a mean and a standard deviation for each element, or with two numbers and a size.
+
+    As in PyTorch the gradients of `mean` and `std` are zero; those of `mean + std * randn(...)` are not.
+
+    >>> import tdt
+    >>> tdt.normal(tdt.arange(3.0), 0.0)
+    tensor([0., 1., 2.])
+    """
+    if size is not None:
+        return _made(_shape_of((size,)), "normal", (mean, std), generator, out, dtype, device, requires_grad)
+    if not isinstance(mean, Tensor) and not isinstance(std, Tensor):
+        raise TypeError("normal() of two numbers needs a size: normal(mean, std, (2, 3))")
+    kind = mean.dtype if isinstance(mean, Tensor) else std.dtype  # type: ignore[union-attr]
+    if kind.category < _dtype.FLOAT:
+        raise NotImplementedError(f"\"normal_kernel_cpu\" not implemented for '{SCALAR_NAMES[kind]}'")
+    if isinstance(std, Tensor):
+        demand(not std.is_complex(), "normal expects standard deviation to be non-complex")
+        demand(not std.numel() or bool((std._a >= 0).all()), "normal expects all elements of std >= 0.0")
+    else:
+        demand(std >= 0, f"normal expects std >= 0.0, but found std {std:g}")
+    shape = check_broadcast(*(t._a.shape for t in (mean, std) if isinstance(t, Tensor)))
+    made = make(
+        "empty", shape, None, kind if out is None else out.dtype, (mean if isinstance(mean, Tensor) else std).device
+    )
+    with no_grad():
+        made.normal_(0.0, 1.0 if isinstance(std, Tensor) else std, generator=generator)
+        if isinstance(std, Tensor):
+            made.mul_(std)
+        made.add_(mean)
+    return finish(_normal, out, made, mean, std)
+
+
+@op(name="multinomial", dtypes=_dtype.FLOATING, promote=(), computes=False, random=True,
+    shape=lambda weights, *, count, **how: (*weights[:-1], count))  # fmt: skip
+def _multinomial(xp: ModuleType, weights: Any, *, count: int, replacement: bool, generator: Generator | None) -> Any:
+    return _random.multinomial(generator_for(generator, _backend.device_of(weights)), weights, count, replacement)
+
+
+def multinomial(
+    input: Tensor, num_samples: int, replacement: bool = False, *, generator: Generator | None = None,
+    out: Tensor | None = None,
+) -> Tensor:  # fmt: skip
+    """`num_samples` column numbers (int64) per row of `input` (categories) or (rows, categories), drawn by its weights.
+
+    >>> import tdt
+    >>> tdt.multinomial(tdt.tensor([0.0, 3.0, 0.0]), 2, replacement=True)
+    tensor([1, 1])
+    """
+    demand(input.ndim in (1, 2), f"prob_dist must be 1 or 2 dim, got {input.ndim}")
+    if input.dtype.category != _dtype.FLOAT:
+        raise RuntimeError(
+            f"multinomial only supports floating-point dtypes for input, got: {SCALAR_NAMES[input.dtype]}"
+        )
+    demand(num_samples > 0, "cannot sample n_sample <= 0 samples")
+    demand(input.shape[-1] <= 1 << 24, f"number of categories cannot exceed 2^24, got {input.shape[-1]}")
+    if out is not None and out.dtype is not _dtype.int64:
+        raise RuntimeError(f"multinomial expects Long tensor out, got: {SCALAR_NAMES[out.dtype]}")
+    return finish(_multinomial, out, input, count=num_samples, replacement=replacement, generator=generator)
+
+
+@op(name="poisson", dtypes=_dtype.FLOATING, computes=False, random=True, shape=lambda rate, **how: rate)
+def _poisson(xp: ModuleType, rate: Any, *, generator: Generator | None) -> Any:
+    return _random.poisson(generator_for(generator, _backend.device_of(rate)), rate)
+
+
+_poisson.vjp("rate")(lambda g: zeros_like(g))
+
+
+def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
+    """Poisson numbers of the means in `input`; their gradients are zero. RuntimeError for a negative mean.
+
+    >>> import tdt
+    >>> tdt.poisson(tdt.tensor([0.0, 0.0]))
+    tensor([0., 0.])
+    """
+    if input.dtype.category != _dtype.FLOAT:
+        raise NotImplementedError(f"\"poisson_cpu\" not implemented for '{SCALAR_NAMES[input.dtype]}'")
+    return _poisson(input, generator=generator)
+
+
+@op(name="binomial", dtypes=frozenset((_dtype.float32, _dtype.float64)), computes=False, broadcasts=False, random=True)
+def _binomial(xp: ModuleType, count: Any, prob: Any, *, generator: Generator | None) -> Any:
+    return _random.binomial(generator_for(generator, _backend.device_of(count)), count, prob)
+
+
+_binomial.vjp("count")(lambda g: zeros_like(g))
+_binomial.vjp("prob")(lambda g: zeros_like(g))
+
+
+def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) -> Tensor:
+    """How many of `count` trials of probability `prob` succeed, for each element; gradients are zero.
+
+    prob: broadcast to the shape of `count`. ValueError unless both are floating-point.
+
+    >>> import tdt
+    >>> tdt.binomial(tdt.tensor([3.0, 4.0]), tdt.tensor([0.0, 1.0]))
+    tensor([0., 4.])
+    """
+    for name, x in (("count", count), ("prob", prob)):
+        if x.dtype.category != _dtype.FLOAT:
+            raise ValueError(f"binomial only supports floating-point dtypes for {name}, got: {SCALAR_NAMES[x.dtype]}")
+    demand(
+        count.dtype is prob.dtype, f"Found dtype {SCALAR_NAMES[prob.dtype]} but expected {SCALAR_NAMES[count.dtype]}"
+    )
+    return _binomial(count, prob.expand(count._a.shape), generator=generator)
+
+
+fronts(globals(), __all__)

@@ -1,0 +1,202 @@
+"""Methods that fill a tensor with random numbers: `uniform_`, `normal_`, `bernoulli_`, `random_` and their relatives.
+
+All are one op, `random_fill`, whose gradient is zero: the old values do not matter. The numbers are drawn through
+`tdt._random` in PyTorch's order, which for strided tensors is that of their memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import tdt._random as _random
+from tdt import _backend
+from tdt._core import dtype as _dtype
+from tdt._core.creation import zeros_like
+from tdt._core.dtype import SCALAR_NAMES
+from tdt._core.tensor import Tensor, wrap
+from tdt._ops.random._ranges import ends_of
+from tdt._ops.shape.memory import overwrite
+from tdt._random import Generator, generator_for
+from tdt.autograd._op import op
+
+# How `random_fill` draws: (generator, shape, NumPy dtype, *numbers) → array.
+FILLS: dict[str, Callable[..., Any]] = {
+    "uniform": _random.uniform,
+    "exponential": _random.exponential,
+    "log_normal": _random.log_normal,
+    "cauchy": _random.cauchy,
+    "geometric": _random.geometric,
+    "integers": _random.integers,
+    "full_range": _random.full_range,
+    "bernoulli": lambda gen, shape, dtype, p: _random.bernoulli(gen, shape, p).astype(dtype),
+}
+# What PyTorch calls each kernel in `"…" not implemented for 'Long'`, and which categories of dtype it takes.
+KERNELS = {
+    "uniform": ("check_uniform_bounds", _dtype.FLOATING_AND_COMPLEX),
+    "normal": ("normal_kernel_cpu", _dtype.FLOATING_AND_COMPLEX),
+    "log_normal": ("log_normal_cpu", _dtype.FLOATING),
+    "geometric": ("geometric_cpu", frozenset((_dtype.INT, _dtype.FLOAT))),
+    "bernoulli": ("bernoulli_scalar_cpu_", _dtype.REAL),
+    "integers": ("random_from_to_kernel_cpu", _dtype.REAL),
+    "full_range": ("random_kernel_cpu", _dtype.REAL),
+}
+
+
+@op(name="random_fill", promote=(), computes=False, random=True, shape=lambda x, **how: x)
+def _fill(xp: ModuleType, x: Any, *, how: str, numbers: tuple, generator: Generator | None) -> Any:
+    gen = generator_for(generator, _backend.device_of(x))
+    dense = x.flags.c_contiguous
+    if how == "normal":
+        mean, std = numbers
+        values = _random.normal(gen, x.shape, x.dtype, mean, std, dense)
+    else:
+        values = FILLS[how](gen, x.shape, x.dtype, *numbers)
+    if dense:
+        return values
+    strided = xp.empty_like(x)
+    _random.assign_in_memory_order(strided, values)
+    return strided
+
+
+_fill.vjp("x")(lambda g: zeros_like(g))
+
+
+def _filled(x: Tensor, how: str, *numbers: Any, generator: Generator | None) -> Tensor:
+    """Write random numbers over `x`; NotImplementedError for a dtype they do not come in."""
+    if how in KERNELS and x.dtype.category not in KERNELS[how][1]:
+        raise NotImplementedError(f"\"{KERNELS[how][0]}\" not implemented for '{SCALAR_NAMES[x.dtype]}'")
+    return _fill.inplace(x, how=how, numbers=numbers, generator=generator)
+
+
+def demand(holds: bool, message: str) -> None:
+    if not holds:
+        raise RuntimeError(message)
+
+
+def uniform_(self: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: Generator | None = None) -> Tensor:
+    """Fill with numbers uniform on [from_, to).
+
+    >>> import tdt
+    >>> x = tdt.empty(1000).uniform_(2.0, 3.0)
+    >>> bool(((x >= 2) & (x < 3)).all())
+    True
+    """
+    demand(from_ <= to, f"uniform_ expects to return a [from, to) range, but found from={from_:g} > to={to:g}")
+    if self.dtype.category >= _dtype.FLOAT:
+        limit = _dtype.finfo(self.dtype).max
+        for name, end in (("from", from_), ("to", to)):
+            demand(-limit <= end <= limit, f"{name} is out of bounds for {self.dtype}: {end:g}")
+        demand(to - from_ <= limit, f"uniform_ expects to-from <= {limit:g}, but found to={to:g} and from={from_:g}")
+    return _filled(self, "uniform", float(from_), float(to), generator=generator)
+
+
+def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None) -> Tensor:
+    """Fill with normal numbers of that mean and standard deviation (for complex tensors, of the whole number).
+
+    >>> import tdt
+    >>> x = tdt.empty(1000).normal_(5.0, 0.1)
+    >>> bool(4.9 < x.mean() < 5.1)
+    True
+    """
+    demand(std >= 0, f"normal expects std >= 0.0, but found std {std:g}")
+    return _filled(self, "normal", float(mean), float(std), generator=generator)
+
+
+def log_normal_(self: Tensor, mean: float = 1.0, std: float = 2.0, *, generator: Generator | None = None) -> Tensor:
+    """Fill with exp of normal numbers of that mean and standard deviation.
+
+    >>> import tdt
+    >>> x = tdt.empty(1000).log_normal_(0.0, 0.1)
+    >>> bool(0.9 < x.mean() < 1.1)
+    True
+    """
+    demand(std > 0, f"log_normal_ expects std > 0.0, but found std={std:g}")
+    return _filled(self, "log_normal", float(mean), float(std), generator=generator)
+
+
+def exponential_(self: Tensor, lambd: float = 1.0, *, generator: Generator | None = None) -> Tensor:
+    """Fill with exponential numbers of rate `lambd` (mean 1 / lambd).
+
+    >>> import tdt
+    >>> x = tdt.empty(1000).exponential_(2.0)
+    >>> bool((x >= 0).all()), bool(0.4 < x.mean() < 0.6)
+    (True, True)
+    """
+    demand(lambd > 0, f"exponential_ expects lambda > 0.0, but found lambda={lambd:g}")
+    _demand_floating(self, "Exponential")
+    return _filled(self, "exponential", float(lambd), generator=generator)
+
+
+def cauchy_(self: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator: Generator | None = None) -> Tensor:
+    """Fill with Cauchy numbers about `median`, of half-width `sigma`.
+
+    >>> import tdt
+    >>> x = tdt.empty(1000).cauchy_(median=5.0, sigma=0.1)
+    >>> bool(4.9 < x.median() < 5.1)
+    True
+    """
+    demand(sigma > 0, f"cauchy_ expects sigma > 0.0, but found sigma={sigma:g}")
+    _demand_floating(self, "Cauchy")
+    return _filled(self, "cauchy", float(median), float(sigma), generator=generator)
+
+
+def geometric_(self: Tensor, p: float, *, generator: Generator | None = None) -> Tensor:
+    """Fill with the number of trials (1, 2, …) that a first success of probability `p` takes.
+
+    >>> import tdt
+    >>> x = tdt.empty(1000).geometric_(0.5)
+    >>> bool((x >= 1).all()), bool(1.8 < x.mean() < 2.2)
+    (True, True)
+    """
+    demand(0 < p < 1, f"geometric_ expects p to be in (0, 1), but got p={p:g}")
+    return _filled(self, "geometric", float(p), generator=generator)
+
+
+def _demand_floating(x: Tensor, name: str) -> None:
+    demand(
+        x.dtype.category == _dtype.FLOAT,
+        f"{name} distribution is a continuous probability distribution. dtype must be a floating point but you "
+        f"specified {SCALAR_NAMES[x.dtype]}",
+    )
+
+
+def random_(self: Tensor, *ends: int | None, generator: Generator | None = None) -> Tensor:
+    """Fill with integers: `random_(high)` on [0, high), `random_(low, high)` on [low, high).
+
+    Without ends, up to the largest value of an integer dtype, or as far as a floating one holds every integer.
+
+    >>> import tdt
+    >>> tdt.empty(2).random_(3, 4)
+    tensor([3., 3.])
+    """
+    if not ends:
+        if self.dtype in (_dtype.uint16, _dtype.uint32, _dtype.uint64):
+            raise NotImplementedError(f"\"random_kernel_cpu\" not implemented for '{SCALAR_NAMES[self.dtype]}'")
+        return _filled(self, "full_range", generator=generator)
+    low, high = ends if len(ends) == 2 else (0, ends[0])
+    return _filled(self, "integers", *ends_of(self.dtype, int(low or 0), high), generator=generator)
+
+
+def bernoulli_(self: Tensor, p: float | Tensor = 0.5, *, generator: Generator | None = None) -> Tensor:
+    """Fill with ones and zeros: 1 with probability `p`, a number, or a tensor that broadcasts to this one.
+
+    >>> import tdt
+    >>> tdt.empty(2).bernoulli_(1.0)
+    tensor([1., 1.])
+    """
+    if not isinstance(p, Tensor):
+        demand(0 <= p <= 1, f"bernoulli_ expects p to be in [0, 1], but got p={p:g}")
+        return _filled(self, "bernoulli", float(p), generator=generator)
+    xp = _backend.namespace(self._a)
+    chances = xp.empty_like(self._a, dtype=p._a.dtype)
+    chances[...] = p._a
+    gen = generator_for(generator, self.device)
+    drawn = xp.empty_like(self._a)
+    _random.assign_in_memory_order(drawn, _random.bernoulli_each(gen, _random.in_memory_order(chances)))
+    return overwrite(self, wrap(drawn))
+
+
+# The methods of Tensor in this file.
+METHODS = (bernoulli_, cauchy_, exponential_, geometric_, log_normal_, normal_, random_, uniform_)

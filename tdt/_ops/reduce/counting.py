@@ -1,0 +1,228 @@
+"""How many values fall where: bincount, and histograms of any number of dimensions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Any
+
+from tdt._core import dtype as _dtype
+from tdt._core.calls import fronts
+from tdt._core.dtype import FLOATING, INT, SCALAR_NAMES
+from tdt._core.return_types import return_type
+from tdt._core.tensor import Tensor
+from tdt._ops._common import store_into
+from tdt._ops.elementwise._front import refuse_out, tensor_argument
+from tdt.autograd._op import finish, op
+
+__all__ = ["bincount", "histc", "histogram", "histogramdd"]
+
+
+@op(promote=(), broadcasts=False, data_dependent=True, name="bincount")
+def _bincount(xp: ModuleType, x: Any, weights: Any = None, *, minlength: int) -> Any:
+    counts = xp.bincount(x.astype("int64"), weights, minlength)
+    return counts.astype("int64") if weights is None else counts.astype(weights.dtype)
+
+
+def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
+    """How often each of 0, 1, … max occurs in a vector of integers ≥ 0, or the sum of its `weights`.
+
+    At least `minlength` counts: int64; with weights their dtype, or float64 where they are no floats.
+
+    >>> import tdt
+    >>> tdt.bincount(tdt.tensor([0, 2, 2]))
+    tensor([1, 0, 2])
+    """
+    tensor_argument("bincount", input)
+    if minlength < 0:
+        raise RuntimeError("minlength should be >= 0")
+    if input.dtype.category != INT:
+        raise RuntimeError(
+            f"\"bincount_cpu\" not implemented for '{SCALAR_NAMES[input.dtype]}'; input must hold integers"
+        )
+    if input.ndim != 1 or (input.numel() and int(input.min()) < 0):
+        raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
+    if weights is None:
+        return _bincount(input, minlength=minlength)
+    if weights.shape != input.shape:
+        raise RuntimeError("weights should be 1-d and have the same length as input")
+    if weights.dtype is not _dtype.float32:
+        weights = weights.to(_dtype.float64)
+    return _bincount(input, weights, minlength=minlength)
+
+
+@op(dtypes=FLOATING, broadcasts=False, name="histogram")
+def _histogram(xp: ModuleType, x: Any, weights: Any, *edges: Any) -> Any:
+    """x: points as rows; edges: those of the bins, in order, for each of their coordinates."""
+    sizes = [len(e) - 1 for e in edges]
+    inside, cell = xp.ones(len(x), bool), xp.zeros(len(x), "int64")
+    for column, e, n in zip(x.T, edges, sizes, strict=True):
+        inside &= (column >= e[0]) & (column <= e[-1])
+        cell = cell * n + xp.clip(xp.searchsorted(e, column, "right") - 1, 0, n - 1)  # the last bin has its end too
+    counts = xp.bincount(cell[inside], None if weights is None else weights[inside], math.prod(sizes))
+    return counts.astype(x.dtype).reshape(sizes)
+
+
+@op(dtypes=FLOATING, broadcasts=False, name="histc")
+def _histc(xp: ModuleType, x: Any, *, bins: int, low: float, high: float) -> Any:
+    x = x[(x >= low) & (x <= high)]
+    width = x.dtype.type(high) - x.dtype.type(low)
+    cell = xp.minimum((x - x.dtype.type(low)) * x.dtype.type(bins) / width, bins - 1).astype("int64")
+    return xp.bincount(cell, None, bins).astype(x.dtype)
+
+
+def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0, *, out: Tensor | None = None) -> Tensor:
+    """How many elements fall into each of `bins` equal parts of [min, max]; where both are equal, of the values' own range.
+
+    >>> import tdt
+    >>> tdt.histc(tdt.tensor([1.0, 2.0, 1.0]), bins=4, min=0, max=3)
+    tensor([0., 2., 1., 0.])
+    """
+    tensor_argument("histc", input)
+    if bins <= 0:
+        raise RuntimeError(f"torch.histogram(): bins must be > 0, but got {bins} for dimension 0")
+    refuse_out(out, input)
+    low, high = _finite_range("histc", input, None if min == max and input.numel() else (min, max))
+    if low == high:
+        low, high = low - 1, high + 1
+    return finish(_histc, out, input.detach().reshape(-1), bins=bins, low=low, high=high)
+
+
+def _finite_range(name: str, x: Tensor, ends: Sequence[float] | None) -> tuple[float, float]:
+    """The ends of a range, or else those of the values; RuntimeError where they are not finite, or in the wrong order."""
+    if ends is None:
+        ends = (float(x.detach().min()), float(x.detach().max())) if x.numel() else (0.0, 1.0)
+    low, high = (float(v) for v in ends)
+    if not (math.isfinite(low) and math.isfinite(high)):
+        raise RuntimeError(f"torch.{name}: range of [{low:g}, {high:g}] is not finite")
+    if low > high:
+        raise RuntimeError(f"torch.{name}: max must be larger than min" if name == "histc" else
+                           f"torch.{name}: min should not exceed max, but got min: {low:g} max: {high:g}")  # fmt: skip
+    return low, high
+
+
+def histogram(
+    input: Tensor,
+    bins: Any = 100,
+    *,
+    range: Sequence[float] | None = None,
+    weight: Tensor | None = None,
+    density: bool = False,
+    out: Any = None,
+) -> Any:
+    """(hist, bin_edges) of all elements. bins: how many equal ones in `range` (of the values), or a tensor of their edges.
+
+    A bin has its left edge, the last one its right edge too. weight: of each element. density: the integral is 1.
+
+    >>> import tdt
+    >>> tdt.histogram(tdt.tensor([1.0, 2.0, 1.0]), bins=4, range=(0.0, 3.0)).hist
+    tensor([0., 2., 1., 0.])
+    """
+    given = [bins] if isinstance(bins, Tensor) else (bins,)
+    x = input.reshape(-1, 1)
+    weight = None if weight is None else weight.reshape(-1)
+    hist, edges = _histogram_of("histogramdd", x, given, range, weight, density, input.numel())
+    results = (hist, edges[0].clone())
+    if out is not None:
+        results = tuple([store_into(t, r, exact=True) for t, r in zip(out, results, strict=True)])
+    return return_type("histogram", ("hist", "bin_edges"))(*results)
+
+
+def histogramdd(
+    input: Tensor,
+    bins: Any,
+    range: Sequence[float] | None = None,
+    weight: Tensor | None = None,
+    density: bool = False,
+    out: Any = None,
+) -> Any:
+    """(hist, bin_edges) of points, whose coordinates lie along the last dimension.
+
+    bins: how many in each coordinate, one number for all, or a list of tensors of edges. range: (low, high) of each, in a row.
+
+    >>> import tdt
+    >>> tdt.histogramdd(tdt.tensor([[0.0, 1.0], [1.0, 0.0], [2.0, 2.0]]), bins=[2, 2]).hist
+    tensor([[0., 1.],
+            [1., 1.]])
+    """
+    if input.ndim < 2:
+        raise RuntimeError("torch.histogramdd: input tensor should have at least 2 dimensions, but got "
+                           f"{input.ndim}")  # fmt: skip
+    n = input.shape[-1]
+    given = [bins] * n if isinstance(bins, int) else list(bins)
+    if len(given) != n:
+        if isinstance(given[0], Tensor):
+            raise RuntimeError(
+                f"torch.histogramdd: expected {n} sequences of bin edges for a {n}-dimensional histogram but got {len(given)}"
+            )
+        raise RuntimeError(
+            "histogramdd: The size of bins must be equal to the innermost dimension of the input, "
+            f"{n}, but got {len(given)} sizes"
+        )
+    points = input.reshape(-1, n)
+    weight = None if weight is None else weight.reshape(-1)
+    hist, edges = _histogram_of("histogramdd", points, given, range, weight, density, len(points))
+    return return_type("histogramdd", ("hist", "bin_edges"))(hist, tuple(edges))
+
+
+def _histogram_of(
+    name: str, points: Tensor, bins: Sequence, ends: Any, weight: Tensor | None, density: bool, count: int
+) -> tuple[Tensor, list[Tensor]]:
+    points = points.detach()
+    if weight is not None and weight.dtype is not points.dtype:
+        raise RuntimeError(
+            f"torch.{name}: if weight tensor is provided, input tensor and weight tensor should have the same dtype, but "
+            f"got input {SCALAR_NAMES[points.dtype]}, and weight {SCALAR_NAMES[weight.dtype]}"
+        )
+    if weight is not None and weight.numel() != count:
+        raise RuntimeError(
+            f"torch.{name}: if weight tensor is provided it should have the same shape as the input tensor excluding its "
+            f"innermost dimension, but got {count} points and {weight.numel()} weights"
+        )
+    if isinstance(bins[0], Tensor):
+        edges = [_checked_edges(name, points, e) for e in bins]
+    else:
+        edges = _equal_edges(name, points, bins, ends)
+    hist = _histogram(points, weight, *edges)
+    if density:
+        hist = hist / hist.sum()
+        for d, e in enumerate(edges):
+            hist = hist / e.diff().reshape([-1] + [1] * (hist.ndim - 1 - d))
+    return hist, edges
+
+
+def _checked_edges(name: str, points: Tensor, edges: Tensor) -> Tensor:
+    if edges.dtype is not points.dtype:
+        raise RuntimeError(f"torch.{name}: input tensor and bins tensors should have the same dtype, but got input with "
+                           f"dtype {SCALAR_NAMES[points.dtype]} and bins with dtype {SCALAR_NAMES[edges.dtype]}")  # fmt: skip
+    if edges.ndim != 1:
+        raise RuntimeError(f"torch.{name}: bins tensor should have one dimension, but got {edges.ndim} dimensions")
+    if not edges.numel():
+        raise RuntimeError(f"torch.{name}: bins tensor should have at least 1 element, but got 0")
+    return edges.detach()
+
+
+def _equal_edges(name: str, points: Tensor, bins: Sequence[int], ends: Any) -> list[Tensor]:
+    if points.dtype not in (_dtype.float32, _dtype.float64):
+        raise NotImplementedError(
+            f"\"{name}\" not implemented for '{SCALAR_NAMES[points.dtype]}'; give the bins' edges"
+        )
+    if any(n <= 0 for n in bins):
+        d, n = next((d, n) for d, n in enumerate(bins) if n <= 0)
+        raise RuntimeError(f"torch.histogram(): bins must be > 0, but got {n} for dimension {d}")
+    if ends is not None and len(ends) != 2 * len(bins):
+        raise RuntimeError(f"torch.{name}: for a {len(bins)}-dimensional histogram range should have {2 * len(bins)} "
+                           f"elements, but got {len(ends)}")  # fmt: skip
+    from tdt._core.creation import linspace
+
+    edges = []
+    for d, n in enumerate(bins):
+        low, high = _finite_range(name, points[:, d], None if ends is None else ends[2 * d : 2 * d + 2])
+        if low == high:
+            low, high = low - 0.5, high + 0.5
+        edges.append(linspace(low, high, n + 1, dtype=points.dtype, device=points.device))
+    return edges
+
+
+fronts(globals(), __all__)

@@ -1,0 +1,187 @@
+"""Where values stand: searchsorted and bucketize, isin, and flat indices as coordinates."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from tdt._core import dtype as _dtype
+from tdt._core.calls import fronts
+from tdt._core.dtype import REAL_NUMBERS, SCALAR_NAMES
+from tdt._core.tensor import Tensor
+from tdt._ops.elementwise._front import refuse_out
+from tdt.autograd._op import finish, op
+
+__all__ = ["bucketize", "isin", "searchsorted", "unravel_index"]
+
+
+@op(promote=("edges", "x"), broadcasts=False, dtypes=REAL_NUMBERS)
+def _searchsorted(xp: ModuleType, edges: Any, x: Any, order: Any = None, *, right: bool, small: bool) -> Any:
+    side, kind = "right" if right else "left", "int32" if small else "int64"
+    rows = edges if order is None else xp.take_along_axis(edges, order, -1)
+    found = xp.empty(x.shape, kind)
+    search = xp.searchsorted
+    if x.dtype.kind == "f" and (xp.isnan(rows).any() or xp.isnan(x).any()):
+        search = functools.partial(_halved, xp)
+    for where in np.ndindex(edges.shape[:-1]):
+        found[(*where, ...)] = search(rows[where], x[where], side)
+    return found
+
+
+def _halved(xp: ModuleType, row: Any, x: Any, side: str) -> Any:
+    """PyTorch's search by halves: it goes on to the right of a nan, and to the end for one. NumPy finds nans among others."""
+    low, high = xp.zeros(x.shape, "int64"), xp.full(x.shape, len(row))
+    for _ in range(len(row).bit_length()):
+        middle = (low + high) // 2
+        edge = row[xp.minimum(middle, len(row) - 1)]
+        right = ~(edge > x if side == "right" else edge >= x)
+        low, high = xp.where((low < high) & right, middle + 1, low), xp.where(right, high, middle)
+    return low
+
+
+def searchsorted(
+    sorted_sequence: Tensor,
+    input: Any,
+    *,
+    out_int32: bool = False,
+    right: bool = False,
+    side: str | None = None,
+    sorter: Tensor | None = None,
+    out: Tensor | None = None,
+) -> Tensor:
+    """The index at which each value of `input` would be inserted to keep the rows of sorted_sequence in order.
+
+    Before equals, or behind them with right=True (side="right"). sorted_sequence: a vector, or rows for those of input.
+    sorter: the indices that sort it, where it is not sorted.
+
+    >>> import tdt
+    >>> tdt.searchsorted(tdt.tensor([1, 3, 5]), tdt.tensor([3, 4, 9]))
+    tensor([1, 2, 3])
+    """
+    if side not in (None, "left", "right"):
+        raise RuntimeError(f"torch.searchsorted(): side can only be 'left' or 'right' but got {side}")
+    if side == "left" and right:
+        raise RuntimeError("torch.searchsorted(): side and right can't be set to opposites, got side of left while right "
+                           "was True")  # fmt: skip
+    return _searched("searchsorted", sorted_sequence, input, out_int32, right or side == "right", sorter, out)
+
+
+def bucketize(
+    input: Any, boundaries: Tensor, *, out_int32: bool = False, right: bool = False, out: Tensor | None = None
+) -> Tensor:
+    """The index of the bucket of each value: how many of the sorted `boundaries` lie below it (right: or are equal to it).
+
+    >>> import tdt
+    >>> tdt.bucketize(tdt.tensor([3, 6, 9]), tdt.tensor([1, 3, 5, 7, 9]))
+    tensor([1, 3, 4])
+    """
+    if boundaries.ndim != 1:
+        raise RuntimeError(f"boundaries tensor must be 1 dimension, but got dim({boundaries.ndim})")
+    return _searched("searchsorted", boundaries, input, out_int32, right, None, out)
+
+
+def _searched(name: str, edges: Tensor, x: Any, small: bool, right: bool, order: Any, out: Tensor | None) -> Tensor:
+    if not isinstance(x, Tensor):
+        edges, x = _with_number(edges, x)
+    _check_searched(f"torch.{name}()", edges, x, order)
+    kind = _dtype.int32 if small else _dtype.int64
+    if out is not None and out.dtype is not kind:
+        raise RuntimeError(
+            f"torch.{name}(): output tensor's dtype is wrong, it can only be Int(int32) or Long(int64) depending on "
+            f"whether out_int32 flag is True, but we got output tensor dtype {SCALAR_NAMES[out.dtype]} and out_int32 flag "
+            f"is {small}"
+        )
+    return finish(_searchsorted, out, edges, x, *([] if order is None else [order]), right=right, small=small)
+
+
+def _with_number(x: Tensor, number: Any) -> tuple[Tensor, Tensor]:
+    """x and a Python number as tensors of the dtype that they promote to."""
+    both = _dtype.result_of([(x.dtype, False)], [_dtype.as_dtype(type(number))])
+    return x.to(both), x.new_tensor(number, dtype=both)
+
+
+def _check_searched(name: str, edges: Tensor, x: Tensor, order: Tensor | None) -> None:
+    if not x.ndim and edges.ndim != 1:
+        raise RuntimeError(
+            f"{name}: input value can be a scalar only when boundaries tensor dimension is 1, but we got boundaries "
+            f"tensor dim({edges.ndim}) and input value's dim(0) numel(1)"
+        )
+    if not edges.ndim:
+        raise RuntimeError(f"{name}: boundaries tensor should have positive dimension, but got 0 dimension")
+    if edges.ndim != 1 and edges.shape[:-1] != x.shape[:-1]:
+        raise RuntimeError(
+            f"{name}: boundaries tensor should be 1 dimension or the first N-1 dimensions of boundaries tensor and input "
+            f"value tensor must match, but we got boundaries tensor {list(edges.shape)} and input value tensor "
+            f"{list(x.shape)}"
+        )
+    if order is None:
+        return
+    if order.shape != edges.shape:
+        raise RuntimeError(
+            f"{name}: boundary and sorter must have the same size, but got boundary tensor {list(edges.shape)} and got "
+            f"sorter tensor {list(order.shape)}"
+        )
+    if order.dtype is not _dtype.int64:
+        raise RuntimeError(f"{name}: sorter must be a tensor of long dtype but got dtype {SCALAR_NAMES[order.dtype]}")
+    if order.numel() and not (order.min() >= 0 and order.max() < edges.shape[-1]):
+        raise RuntimeError(f"{name}: sorter index out of range")
+
+
+@op(broadcasts=False, dtypes=REAL_NUMBERS)
+def _isin(xp: ModuleType, x: Any, tests: Any, *, invert: bool) -> Any:
+    return xp.isin(x, tests, invert=invert)
+
+
+def isin(
+    elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False, out: Tensor | None = None
+) -> Tensor:
+    """Whether each of `elements` is among `test_elements` (invert: is not); one of them may be a number.
+
+    assume_unique says that neither has an element twice; it is not needed here.
+
+    >>> import tdt
+    >>> tdt.isin(tdt.tensor([1, 2, 3]), tdt.tensor([2, 3]))
+    tensor([False,  True,  True])
+    """
+    both = (elements, test_elements)
+    if not any(isinstance(x, Tensor) for x in both):
+        raise TypeError(
+            "isin() received an invalid combination of arguments - elements or test_elements must be a Tensor"
+        )
+    like = next(x for x in both if isinstance(x, Tensor))
+    for x in both:
+        if isinstance(x, Tensor) and x.dtype.category not in REAL_NUMBERS:
+            raise RuntimeError(f"Unsupported input type encountered for isin(): {SCALAR_NAMES[x.dtype]}")
+    refuse_out(out, _dtype.bool)
+    x, tests = (v.detach() if isinstance(v, Tensor) else _with_number(like, v)[1] for v in both)
+    return finish(_isin, out, x, tests, invert=bool(invert))
+
+
+def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
+    """The coordinates in a tensor of `shape` of indices into it when flattened: a tensor per dimension.
+
+    >>> import tdt
+    >>> tdt.unravel_index(tdt.tensor([1, 5]), (2, 3))
+    (tensor([0, 1]), tensor([1, 2]))
+    """
+    if indices.dtype.category != _dtype.INT:
+        raise TypeError(f"expected 'indices' to be integer dtype, but got {indices.dtype}")
+    if not isinstance(shape, (int, Sequence)):
+        raise TypeError(f"expected 'shape' to be int or sequence of ints, but got {type(shape)}")
+    sizes = (shape,) if isinstance(shape, int) else tuple(shape)
+    for n in sizes:
+        if not isinstance(n, int):
+            raise TypeError(f"expected 'shape' sequence to only contain ints, but got {type(n)}")
+    if any(n < 0 for n in sizes):
+        raise ValueError(f"'shape' cannot have negative values, but got {sizes}")
+    places = indices.new_tensor([math.prod(sizes[d + 1 :]) for d in range(len(sizes))], dtype=_dtype.int64)
+    found = indices.unsqueeze(-1).floor_divide(places) % indices.new_tensor(sizes, dtype=_dtype.int64)
+    return found.unbind(-1)
+
+
+fronts(globals(), __all__)

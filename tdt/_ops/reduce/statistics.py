@@ -1,0 +1,336 @@
+"""Quantiles, covariances, integrals and slopes by the points of a curve, and renorm: made of other ops."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tdt._core import dtype as _dtype
+from tdt._core.calls import fronts
+from tdt._core.dtype import SCALAR_NAMES
+from tdt._core.tensor import Tensor
+from tdt._ops._common import store_into, with_out, wrap_dim
+from tdt._ops.elementwise._front import named
+from tdt._ops.linalg.products import vector_norm
+from tdt._ops.shape.views import slice_along
+from tdt.amp._autocast import casts_as_one
+
+__all__ = [
+    "corrcoef", "cov", "cumulative_trapezoid", "gradient", "nanquantile", "quantile", "renorm", "trapezoid", "trapz",
+]  # fmt: skip
+
+INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")
+
+
+def _quantile(name: str, skip_nan: bool) -> Any:
+    def function(
+        input: Tensor,
+        q: Any,
+        dim: int | None = None,
+        keepdim: bool = False,
+        *,
+        interpolation: str = "linear",
+        out: Tensor | None = None,
+    ) -> Tensor:
+        q = _checked_q(name, input, q, interpolation)
+        if out is not None and out.dtype is not input.dtype:
+            raise RuntimeError(f"{name}() out tensor must be same dtype as the input tensor")
+        d = None if dim is None else wrap_dim(dim, input.ndim)
+        rows = input.reshape(-1) if d is None else input.movedim(d, -1) if input.ndim else input.reshape(1)
+        if not rows.numel():
+            raise RuntimeError(f"{name}() input tensor must be non-empty")
+        found = _at_ranks(rows.sort(-1)[0], q.reshape(-1), interpolation, skip_nan)  # (…, quantiles)
+        kept = [1] * input.ndim if d is None else [1 if k == d else n for k, n in enumerate(input.shape)]
+        shape = kept if keepdim else list(rows.shape[:-1]) if d is not None else []
+        result = found.movedim(-1, 0).reshape([*q.shape, *shape])
+        return result if out is None else store_into(out, result.contiguous())
+
+    doc = f"""The values below which the shares `q` (0 to 1) of the elements lie: of all, or along `dim`{
+        "; nan left out" if skip_nan else ""
+    }.
+
+    q: a number, or a vector, whose results come first. interpolation, between two elements: "linear", "lower", "higher",
+    "midpoint" or "nearest".
+
+    >>> import tdt
+    >>> tdt.{name}(tdt.tensor([0.0, 1.0, 2.0, 3.0]), tdt.tensor([0.25, 0.5]))
+    tensor([0.7500, 1.5000])
+    """
+    return named(function, name, doc)
+
+
+def _checked_q(name: str, x: Tensor, q: Any, interpolation: str) -> Tensor:
+    if not isinstance(q, Tensor):
+        if not 0 <= q <= 1:
+            raise RuntimeError(f"{name}() q must be in the range [0, 1] but got {q:g}")
+        q = x.new_tensor(float(q))
+    if q.ndim > 1:
+        raise RuntimeError(f"{name}() q must be a scalar or 1D tensor")
+    if x.dtype not in (_dtype.float32, _dtype.float64):
+        raise RuntimeError(f"{name}() input tensor must be either float or double dtype")
+    if q.dtype is not x.dtype:
+        raise RuntimeError(f"{name}() q tensor must be same dtype as the input tensor")
+    if interpolation not in INTERPOLATIONS:
+        raise RuntimeError(
+            f"{name}() interpolation must be one of linear, lower, higher, midpoint or nearest, but got {interpolation}"
+        )
+    if not bool(((q >= 0) & (q <= 1)).all()):
+        raise RuntimeError(f"{name}() q values must be in the range [0, 1]")
+    return q
+
+
+def _at_ranks(rows: Tensor, q: Tensor, interpolation: str, skip_nan: bool) -> Tensor:
+    """The elements of sorted rows at the shares q of their lengths, or between two."""
+    last = rows.shape[-1] - 1
+    bad = rows.isnan()
+    if skip_nan:
+        rank = q * (bad.logical_not().sum(-1, keepdim=True) - 1).clamp(min=0)
+    else:  # a nan, sorted to the end, is the result
+        rank = (q * last).expand([*rows.shape[:-1], q.numel()]).masked_fill(bad.any(-1, keepdim=True), last)
+    if interpolation in ("lower", "higher", "nearest"):
+        rank = {"lower": rank.floor, "higher": rank.ceil, "nearest": rank.round}[interpolation]()
+    below = rank.to(_dtype.int64)
+    values = rows.gather(-1, below)
+    if interpolation not in ("linear", "midpoint"):
+        return values
+    weight = rank - below if interpolation == "linear" else rank.new_full(rank.shape, 0.5)
+    return values.lerp(rows.gather(-1, rank.ceil().to(_dtype.int64)), weight)
+
+
+quantile = casts_as_one(_quantile("quantile", False))
+nanquantile = casts_as_one(_quantile("nanquantile", True))
+
+
+def cov(
+    input: Tensor, *, correction: int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None
+) -> Tensor:
+    """The covariance matrix of variables (rows) over observations (columns).
+
+    fweights: how often each observation counts, integers; aweights: how much. correction: taken from their number, before
+    it divides.
+
+    >>> import tdt
+    >>> tdt.cov(tdt.tensor([[0.0, 1.0, 2.0], [2.0, 1.0, 0.0]]))
+    tensor([[ 1., -1.],
+            [-1.,  1.]])
+    """
+    _at_most_2d("cov", "input", input)
+    if input.dtype is _dtype.bool:
+        raise RuntimeError("cov(): bool dtype is not supported for input")
+    x = input if input.ndim == 2 else input.reshape(1, -1)
+    count = x.shape[1]
+    for name, weights, kind, words in (("fweights", fweights, _dtype.INT, "integral"),
+                                       ("aweights", aweights, _dtype.FLOAT, "floating point")):  # fmt: skip
+        if weights is not None:
+            _check_weights(name, weights, kind, words, count)
+    w = fweights if aweights is None else aweights if fweights is None else fweights * aweights
+    total = count if w is None else w.sum()
+    if w is not None and not float(total):
+        raise RuntimeError("cov(): weights sum to zero, can't be normalized")
+    mean = (x if w is None else x * w).sum(1, keepdim=True) / total
+    free = total - (correction * (w * aweights).sum() / total if aweights is not None and correction else correction)
+    if float(free) <= 0:
+        import warnings
+
+        warnings.warn("cov(): degrees of freedom is <= 0", stacklevel=3)
+        free = 0
+    away = x - mean
+    products = away @ (away if w is None else away * w).t().conj()
+    return (products / free).squeeze()
+
+
+def _at_most_2d(name: str, what: str, x: Tensor) -> None:
+    if x.ndim > 2:
+        raise RuntimeError(
+            f"{name}(): expected {what} to have two or fewer dimensions but got an input with {x.ndim} dimensions"
+        )
+
+
+def _check_weights(name: str, weights: Tensor, kind: int, words: str, count: int) -> None:
+    if weights.ndim > 1:
+        raise RuntimeError(
+            f"cov(): expected {name} to have one or fewer dimensions but got {name} with {weights.ndim} dimensions"
+        )
+    if weights.dtype.category != kind:
+        raise RuntimeError(
+            f"cov(): expected {name} to have {words} dtype but got {name} with {SCALAR_NAMES[weights.dtype]} dtype"
+        )
+    if weights.numel() != count:
+        raise RuntimeError(
+            f"cov(): expected {name} to have the same numel as there are observations in the input but got "
+            f"{weights.numel()} != {count}"
+        )
+    if weights.numel() and bool((weights < 0).any()):
+        raise RuntimeError(f"cov(): {name} cannot be negative")
+
+
+def corrcoef(input: Tensor) -> Tensor:
+    """Pearson's correlations of variables (rows) over observations (columns).
+
+    >>> import tdt
+    >>> tdt.corrcoef(tdt.tensor([[0.0, 1.0, 2.0], [2.0, 1.0, 0.0]]))
+    tensor([[ 1., -1.],
+            [-1.,  1.]])
+    """
+    _at_most_2d("corrcoef", "input", input)
+    c = cov(input)
+    if not c.ndim:
+        return c / c
+    spread = c.diagonal().real.sqrt() if c.is_complex() else c.diagonal().sqrt()
+    c = c / spread.unsqueeze(1) / spread
+    if c.is_complex():
+        from tdt._ops.elementwise import complex as as_complex
+
+        return as_complex(c.real.clamp(-1, 1), c.imag.clamp(-1, 1))
+    return c.clamp(-1, 1)
+
+
+def _steps(name: str, y: Tensor, x: Tensor | None, dx: Any, dim: int) -> tuple[Any, int]:
+    """The distances of the points, in a shape that goes with y's neighbours, and `dim` from the front."""
+    d = wrap_dim(dim, y.ndim)
+    if y.dtype is _dtype.bool or (x is not None and x.dtype is _dtype.bool):
+        raise RuntimeError(f"{name}: received a bool input for `x` or `y`, but bool is not supported")
+    if x is None:
+        if isinstance(dx, (bool, complex)):
+            raise RuntimeError(f"{name}: Currently, we only support dx as a real number.")
+        return dx, d
+    if not y.shape[d]:
+        return 1, d
+    if x.ndim == 1:
+        if x.shape[0] != y.shape[d]:
+            raise RuntimeError(f"{name}: There must be one `x` value for each sample point")
+        return x.diff().reshape([-1, *[1] * (y.ndim - 1 - d)]), d
+    if x.ndim < y.ndim:
+        x = x.reshape([*[1] * (y.ndim - x.ndim), *x.shape])
+    return x.diff(dim=dim), d
+
+
+def _sums(y: Tensor, d: int) -> Tensor:
+    """Of each two neighbours."""
+    n = y.shape[d]
+    return y.narrow(d, 0, n - 1) + y.narrow(d, 1, n - 1)
+
+
+def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = 1, dim: int = -1) -> Tensor:
+    """The integral along `dim` of the curve through the points y, at the places x or `dx` apart, by the trapezoidal rule.
+
+    >>> import tdt
+    >>> tdt.trapezoid(tdt.tensor([1.0, 2.0, 3.0]))
+    tensor(4.)
+    """
+    width, d = _steps("trapezoid", y, x, dx, dim)
+    if not y.shape[d]:
+        return y.new_zeros(y.shape).sum(d)
+    if isinstance(width, Tensor):
+        return (_sums(y, d) * width).sum(d) / 2
+    return (y.sum(d) - (y.select(d, 0) + y.select(d, -1)) * 0.5) * width
+
+
+trapz = trapezoid
+
+
+def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = 1, dim: int = -1) -> Tensor:
+    """The running integrals that `trapezoid` ends with: one fewer than points.
+
+    >>> import tdt
+    >>> tdt.cumulative_trapezoid(tdt.tensor([1.0, 2.0, 3.0]))
+    tensor([1.5000, 4.0000])
+    """
+    width, d = _steps("cumulative_trapezoid", y, x, dx, dim)
+    if isinstance(width, Tensor):
+        return (_sums(y, d) * width).cumsum(d) / 2
+    return _sums(y, d).cumsum(d) * (width / 2)
+
+
+def gradient(input: Tensor, *, spacing: Any = 1, dim: Any = None, edge_order: int = 1) -> tuple[Tensor, ...]:
+    """The slopes along each of `dim` (all) of a function by its values, in second order within; a tensor per dimension.
+
+    spacing: the distance of the points, one for each dimension, or tensors of their places. edge_order: of the
+    differences at the ends, 1 or 2.
+
+    >>> import tdt
+    >>> tdt.gradient(tdt.tensor([1.0, 4.0, 9.0]))
+    (tensor([3., 4., 5.]),)
+    """
+    dims = [
+        wrap_dim(d, input.ndim) for d in ((dim,) if isinstance(dim, int) else range(input.ndim) if dim is None else dim)
+    ]
+    _check_gradient(input, spacing, dims, edge_order)
+    several = isinstance(spacing, (list, tuple))
+    spaces = list(spacing) if several else [1 if spacing is None else spacing] * len(dims)
+    spaces = [space.item() if isinstance(space, Tensor) and not space.ndim else space for space in spaces]
+    return tuple([_slope(input, d, space, edge_order) for d, space in zip(dims, spaces, strict=True)])
+
+
+def _check_gradient(x: Tensor, spacing: Any, dims: list[int], edge_order: int) -> None:
+    if x.dtype is _dtype.uint8:
+        raise RuntimeError("torch.gradient does not support uint8 input.")
+    if edge_order not in (1, 2):
+        raise RuntimeError("torch.gradient only supports edge_order=1 and edge_order=2.")
+    if len(set(dims)) != len(dims):
+        twice = next(d for d in dims if dims.count(d) > 1)
+        raise RuntimeError(f"dim {twice} appears multiple times in the list of dims")
+    if isinstance(spacing, (list, tuple)) and len(spacing) != len(dims):
+        raise RuntimeError(
+            f"torch.gradient expected spacing to be unspecified, a scalar, or a list of length {len(dims)} to match the "
+            f"dimensions in 'dim', but got a list of length {len(spacing)}"
+        )
+    for d in dims:
+        if x.shape[d] < edge_order + 1:
+            raise RuntimeError("torch.gradient expected each dimension size to be at least edge_order+1")
+    for d, space in zip(dims, spacing if isinstance(spacing, (list, tuple)) else (), strict=False):
+        if isinstance(space, Tensor) and (space.ndim != 1 or space.shape[0] != x.shape[d]):
+            raise RuntimeError("torch.gradient expected each element of spacing to have one value for each place along "
+                               f"its dimension, but got {list(space.shape)} for size {x.shape[d]}")  # fmt: skip
+
+
+def _slope(x: Tensor, d: int, space: Any, edge_order: int) -> Tensor:
+    from tdt._ops.shape.join import cat
+
+    def part(start: int | None, end: int | None) -> Tensor:
+        return slice_along(difference, d, start, end)
+
+    n = x.shape[d]
+    difference = x.narrow(d, 1, n - 1) - x.narrow(d, 0, n - 1)
+    if isinstance(space, Tensor):
+        widths = space.diff()
+        first, last = widths[:2].unbind(), widths[-2:].flip(0).unbind()
+        left, right = (w.reshape([-1, *[1] * (x.ndim - 1 - d)]) for w in (widths[:-1], widths[1:]))
+    else:
+        left, right, first, last = space, space, (space, space), (space, space)
+    inner = (part(None, -1) / left * right + part(1, None) / right * left) / (left + right)
+
+    def end(gap: Tensor, beyond: Tensor, widths: Any) -> Tensor:
+        """The slope at an end, from the differences there and next to it."""
+        slope = gap / widths[0]
+        return (
+            slope if edge_order == 1 else slope + (slope - beyond / widths[1]) * (widths[0] / (widths[0] + widths[1]))
+        )
+
+    return cat([end(part(None, 1), part(1, 2), first), inner, end(part(-1, None), part(-2, -1), last)], d)
+
+
+@with_out
+def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
+    """`input` with each part along `dim` scaled down to the p-norm `maxnorm`, where it is larger.
+
+    >>> import tdt
+    >>> tdt.renorm(tdt.tensor([[3.0, 4.0], [0.3, 0.4]]), 2, 0, 1)
+    tensor([[0.6000, 0.8000],
+            [0.3000, 0.4000]])
+    """
+    if isinstance(p, complex) or p <= 0:
+        raise RuntimeError("renorm: non-positive-norm not supported" if not isinstance(p, complex) else
+                           "renorm: p must be real-valued")  # fmt: skip
+    if isinstance(maxnorm, complex):
+        raise RuntimeError("renorm: maxnorm must be real-valued")
+    if maxnorm < 0:
+        raise RuntimeError(f"renorm: expected maxnorm to be >= 0 but got {maxnorm}")
+    if input.ndim < 2:
+        raise RuntimeError(f"renorm: input needs at least 2 dimensions, got {input.ndim} dimensions")
+    d = wrap_dim(dim, input.ndim)
+    size = vector_norm(input, p, [k for k in range(input.ndim) if k != d], keepdim=True)
+    scale = (maxnorm / (size + 1e-7)).where(size > maxnorm, size.new_ones(()))
+    return input * scale
+
+
+fronts(globals(), __all__)

@@ -1,0 +1,108 @@
+"""Tensors made of others' elements: every pair, every choice, powers side by side, complex numbers by length and angle."""
+
+from __future__ import annotations
+
+from itertools import combinations as choices
+from itertools import combinations_with_replacement
+from typing import Any
+
+import numpy as np
+
+from tdt._core import dtype as _dtype
+from tdt._core.calls import fronts
+from tdt._core.creation import tensor
+from tdt._core.dtype import SCALAR_NAMES
+from tdt._core.tensor import Tensor
+from tdt._ops.elementwise.complex_numbers import complex as complex_
+from tdt._ops.shape.join import cat, meshgrid, stack
+
+__all__ = ["cartesian_prod", "combinations", "polar", "vander"]
+
+
+def _vector(x: Tensor) -> None:
+    if x.ndim != 1:
+        raise RuntimeError(f"Expect a 1D vector, but got shape {list(x.shape)}")
+
+
+def cartesian_prod(*tensors: Any) -> Tensor:
+    """Every choice of one element from each of the vectors, a row each, the last changing fastest; one vector as it is.
+
+    >>> import tdt
+    >>> tdt.cartesian_prod(tdt.tensor([1, 2]), tdt.tensor([3, 4]))
+    tensor([[1, 3],
+            [1, 4],
+            [2, 3],
+            [2, 4]])
+    """
+    given = tuple(tensors[0]) if len(tensors) == 1 and not isinstance(tensors[0], Tensor) else tensors
+    for x in given:
+        _vector(x)
+    if len(given) == 1:
+        return given[0]
+    return stack([grid.flatten() for grid in meshgrid(*given, indexing="ij")], 1)  # type: ignore[attr-defined]
+
+
+def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
+    """Every choice of `r` elements of a vector, a row each, in the vector's order.
+
+    >>> import tdt
+    >>> tdt.combinations(tdt.tensor([1, 2, 3]))
+    tensor([[1, 2],
+            [1, 3],
+            [2, 3]])
+    """
+    _vector(input)
+    if r < 0:
+        raise RuntimeError(f"Expect a non-negative number, but got {r}")
+    if r == 0:
+        return input[:0]  # type: ignore[index]
+    rows = list((combinations_with_replacement if with_replacement else choices)(range(input.numel()), r))
+    places = tensor(np.array(rows, np.int64).reshape(-1), device=input.device)
+    return input.index_select(0, places).reshape(len(rows), r)  # type: ignore[attr-defined]
+
+
+def polar(abs: Tensor, angle: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Complex numbers of the given lengths and angles (in radians).
+
+    RuntimeError unless both are of one floating-point dtype.
+
+    >>> import tdt
+    >>> tdt.polar(tdt.tensor([1.0, 2.0]), tdt.tensor([0.0, 1.0]))
+    tensor([1.0000+0.0000j, 1.0806+1.6829j])
+    """
+    for place, (name, x) in enumerate((("abs", abs), ("angle", angle)), 1):
+        if not isinstance(x, Tensor):
+            raise TypeError(f"polar(): argument '{name}' (position {place}) must be Tensor, not {type(x).__name__}")
+    if abs.dtype not in (wide := (_dtype.float16, _dtype.float32, _dtype.float64)) or angle.dtype not in wide:
+        names = f"{SCALAR_NAMES[abs.dtype]} and {SCALAR_NAMES[angle.dtype]}"
+        raise RuntimeError(f"Expected both inputs to be Half, Float or Double tensors but got {names}")
+    if abs.dtype is not angle.dtype:
+        raise RuntimeError(
+            f"Expected object of scalar type {SCALAR_NAMES[abs.dtype]} but got scalar type {SCALAR_NAMES[angle.dtype]} for "
+            "second argument"
+        )
+    _dtype.check_category("polar_cpu", frozenset((_dtype.float32, _dtype.float64)), abs.dtype)
+    return complex_(abs * angle.cos(), abs * angle.sin(), out=out)  # type: ignore[attr-defined, operator]
+
+
+def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:  # noqa: N803
+    """The powers of each element of a vector, a row each: from the (N-1)th down to the 0th, or the other way.
+
+    >>> import tdt
+    >>> tdt.vander(tdt.tensor([1, 2, 3]))
+    tensor([[1, 1, 1],
+            [4, 2, 1],
+            [9, 3, 1]])
+    """
+    if x.ndim != 1:
+        raise RuntimeError(f"x must be a one-dimensional tensor, not one of shape {list(x.shape)}")
+    n = x.numel() if N is None else N
+    if n < 0:
+        raise RuntimeError(f"N must be non-negative, got {n}")
+    wide = x.to(_dtype.promote_types(x.dtype, _dtype.int64))  # type: ignore[attr-defined]
+    column = wide.unsqueeze(-1)
+    powers = cat([column.new_ones(x.numel(), min(n, 1)), column.expand(x.numel(), max(n - 1, 0))], 1).cumprod(1)  # type: ignore[attr-defined]
+    return powers if increasing else powers.flip(-1)
+
+
+fronts(globals(), __all__)

@@ -1,0 +1,336 @@
+"""Copies and conversions: clone, contiguous, to and its short forms, memory formats, in-place copy_, fill_, zero_."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+from tdt import _backend
+from tdt._backend.device import as_device, device
+from tdt._backend.layout import in_order
+from tdt._core import dtype as _dtype
+from tdt._core.mode import enable_grad, real, state
+from tdt._core.tensor import LEAF, Tensor, View, alias
+from tdt._core.writing import check_memory
+from tdt._old_types import TensorType, type_named, typename
+from tdt._ops.elementwise.select import _copy, _fill, value_of_fill
+from tdt._ops.nn._windows import is_channels_last
+from tdt._ops.shape import cast, copy_slices
+from tdt.autograd._dispatch import converted
+from tdt.autograd._inplace import check_writable, write
+from tdt.autograd._node import sum_to
+from tdt.autograd._op import op
+
+assert cast and copy_slices  # the dispatcher and views call these two ops by name
+
+__all__ = [
+    "channels_last",
+    "channels_last_3d",
+    "clone",
+    "contiguous_format",
+    "fill_",
+    "legacy_contiguous_format",
+    "memory_format",
+    "preserve_format",
+    "zero_",
+]
+
+
+class memory_format:
+    """In which order a tensor's dimensions lie in memory.
+
+    >>> import tdt
+    >>> tdt.channels_last
+    tdt.channels_last
+    """
+
+    def __init__(self, name: str, order: tuple[int, ...] = ()):
+        self.name, self.order = name, order
+
+    def __repr__(self) -> str:
+        return f"tdt.{self.name}"
+
+    def __reduce__(self) -> str:
+        return self.name
+
+
+contiguous_format = legacy_contiguous_format = memory_format("contiguous_format")
+preserve_format = memory_format("preserve_format")
+channels_last = memory_format("channels_last", (0, 2, 3, 1))
+channels_last_3d = memory_format("channels_last_3d", (0, 2, 3, 4, 1))
+
+
+def in_format(xp: ModuleType, x: Any, layout: memory_format) -> Any:
+    """A copy of x in a memory format; `preserve_format` keeps the order x has."""
+    if layout is preserve_format:
+        return in_order(xp, x.copy(order="K"), [x]) if 0 in x.strides else x.copy(order="K")
+    if not layout.order:
+        return x.copy(order="C")
+    if x.ndim != len(layout.order):
+        raise RuntimeError(f"required rank {len(layout.order)} tensor to use {layout.name} format")
+    back = sorted(range(x.ndim), key=layout.order.__getitem__)
+    return x.transpose(layout.order).copy(order="C").transpose(back)
+
+
+@op(promote=(), computes=False)
+def _clone(xp: ModuleType, x: Any, *, layout: memory_format = preserve_format) -> Any:
+    return in_format(xp, x, layout)
+
+
+_clone.vjp("x")(lambda g: g)
+_clone.fast_vjp("x")(lambda g: g)
+
+
+def clone(input: Tensor, *, memory_format: memory_format | None = None) -> Tensor:
+    """A copy with its own memory; gradients pass through.
+
+    >>> import tdt
+    >>> x = tdt.zeros(2)
+    >>> tdt.clone(x).add_(1), x
+    (tensor([1., 1.]), tensor([0., 0.]))
+    """
+    return _clone(input, layout=memory_format or preserve_format)
+
+
+def is_contiguous(input: Tensor, memory_format: memory_format = contiguous_format) -> bool:
+    """Whether the elements lie in memory in the order of the format, without gaps.
+
+    >>> import tdt
+    >>> tdt.ones(2, 3).is_contiguous(), tdt.ones(2, 3).t().is_contiguous()
+    (True, False)
+    """
+    x = input._a
+    if memory_format.order:
+        return x.ndim == len(memory_format.order) and bool(x.transpose(memory_format.order).flags.c_contiguous)
+    return bool(x.flags.c_contiguous)
+
+
+def contiguous(input: Tensor, memory_format: memory_format = contiguous_format) -> Tensor:
+    """The tensor itself if its memory is in order, else a copy that is.
+
+    >>> import tdt
+    >>> x = tdt.ones(2, 3).t()
+    >>> x.contiguous().stride()
+    (2, 1)
+    """
+    return input if is_contiguous(input, memory_format) else _clone(input, layout=memory_format)
+
+
+@op(promote=(), computes=False)
+def _to_device(xp: ModuleType, x: Any, *, target: device, source: device) -> Any:
+    moved = _backend.to_device(x, target)
+    return x.copy() if moved is x else moved
+
+
+_to_device.vjp("x")(lambda g, target, source: _to_device(g, target=source, source=target))
+
+
+def to(input: Tensor, *args: Any, **options: Any) -> Tensor:
+    """The tensor in another dtype, on another device, in another memory format: itself if nothing changes.
+
+    `to(dtype)`, `to(device)`, `to(device, dtype)`, `to(other)`; non_blocking, copy=False, memory_format=preserve_format.
+
+    >>> import tdt
+    >>> tdt.tensor([1.7]).to(tdt.int64)
+    tensor([1])
+    """
+    where, dtype, copy, layout = _parse_to(args, options)
+    result = input
+    if where is not None and not _same_device(where, input):
+        if "meta" in (where.type, input.device.type):  # nothing to record: there are no values
+            result = alias(_backend.to_device(input._a, where), None)
+        else:
+            result = _to_device(result, target=where, source=input.device)
+    if dtype is not None:
+        result = converted(result, dtype)
+    # Strides, not elements, say what convolutions take for channels-last: with one channel they differ, memory does not.
+    fits = is_channels_last(result._a) if layout.order else is_contiguous(result, layout)
+    if layout is not preserve_format and not fits:
+        return _clone(result, layout=layout)
+    return clone(result) if copy and result is input else result
+
+
+def _same_device(where: device, x: Tensor) -> bool:
+    here = x.device
+    return where.type == here.type and (where.index is None or where.index == here.index or here.type == "cpu")
+
+
+def _parse_to(args: tuple, options: dict[str, Any]) -> tuple[device | None, Any, bool, memory_format]:
+    """(device, dtype, copy, memory format) from any of the signatures of `to`."""
+    where, dtype, flags = options.pop("device", None), options.pop("dtype", None), []
+    other = options.pop("other", None)
+    copy, layout = options.pop("copy", False), options.pop("memory_format", None) or preserve_format
+    options.pop("non_blocking", None)
+    for value in args:
+        if isinstance(value, Tensor):
+            other = value
+        elif isinstance(value, _dtype.dtype) or value in (float, int, complex) or value is bool:
+            dtype = value
+        elif isinstance(value, bool):
+            flags.append(value)
+        elif isinstance(value, (str, device, int)):
+            where = value
+        elif value is not None:
+            raise TypeError(
+                f"to() received an invalid combination of arguments - got {type(value).__name__} {value!r}; "
+                "expected a device, a dtype or a Tensor"
+            )
+    if options:
+        raise TypeError(f"to() got an unexpected keyword argument '{next(iter(options))}'")
+    if other is not None:
+        where, dtype = other.device, other.dtype
+    if len(flags) > 1:
+        copy = flags[1]
+    return (
+        (None if where is None else as_device(where)),
+        (None if dtype is None else _dtype.as_dtype(dtype)),
+        copy,
+        layout,
+    )
+
+
+def type_(input: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
+    """`x.type(dtype)` converts; `x.type()` is the old type name, such as 'torch.FloatTensor', which serves as dtype too.
+
+    ValueError for a name that is none.
+
+    >>> import tdt
+    >>> tdt.ones(1).type(tdt.int64).type()
+    'torch.LongTensor'
+    """
+    if isinstance(dtype, str | TensorType):
+        kind = type_named(dtype)
+        return to(input, kind.device.type, kind.dtype)
+    return typename(input) if dtype is None else to(input, dtype)
+
+
+def type_as(input: Tensor, other: Tensor) -> Tensor:
+    """The tensor in the dtype and on the device of another.
+
+    >>> import tdt
+    >>> tdt.ones(1).type_as(tdt.tensor(1))
+    tensor([1])
+    """
+    return to(input, other)
+
+
+def cpu(input: Tensor, memory_format: memory_format = preserve_format) -> Tensor:
+    """The tensor in the main memory.
+
+    >>> import tdt
+    >>> tdt.ones(1).cpu().device
+    device(type='cpu')
+    """
+    return to(input, "cpu", memory_format=memory_format)
+
+
+def cuda(
+    input: Tensor, device: Any = None, non_blocking: bool = False, memory_format: memory_format = preserve_format
+) -> Tensor:
+    """The tensor on a GPU, the current one if none is named."""
+    return to(input, "cuda" if device is None else device, memory_format=memory_format)
+
+
+def copy_(input: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
+    """Overwrite the elements with those of `src`, broadcast and converted, in place.
+
+    >>> import tdt
+    >>> tdt.zeros(2).copy_(tdt.tensor([1, 2]))
+    tensor([1., 2.])
+    """
+    if not isinstance(src, Tensor):
+        raise TypeError(f"copy_(): argument 'other' (position 1) must be Tensor, not {type(src).__name__}")
+    if not _same_device(input.device, src):
+        src = to(src, input.device)
+    shape, wanted = src._a.shape, input._a.shape
+    if shape != wanted:
+        extra = len(wanted) - len(shape)
+        for d, n in enumerate(shape, extra):
+            if d < 0 or n not in (1, wanted[d]):
+                raise RuntimeError(
+                    f"The size of tensor a ({wanted[d] if d >= 0 else ''}) must match the size of tensor b ({n}) at "
+                    f"non-singleton dimension {d}; shapes are {list(wanted)} and {list(shape)}"
+                )
+    return write(_copy, input, (src,), {}, repeats=src is input or None)  # onto itself: nothing is written
+
+
+def fill_(input: Tensor, value: Any) -> Tensor:
+    """Overwrite every element with `value`, a number or a 0-d tensor.
+
+    >>> import tdt
+    >>> tdt.zeros(2).fill_(3)
+    tensor([3., 3.])
+    """
+    # A tensor is copied into every element, and may not be where these lie on each other; a number is the same for all.
+    return write(_fill, input, (value_of_fill(value),), {}, repeats=not isinstance(value, Tensor))
+
+
+def zero_(input: Tensor) -> Tensor:
+    """Overwrite every element with 0.
+
+    >>> import tdt
+    >>> tdt.ones(2).zero_()
+    tensor([0., 0.])
+    """
+    return _fill.inplace(input, 0)
+
+
+SHORT = {
+    "float": _dtype.float32, "double": _dtype.float64, "half": _dtype.float16, "bfloat16": _dtype.bfloat16,
+    "int": _dtype.int32, "long": _dtype.int64, "short": _dtype.int16, "char": _dtype.int8, "byte": _dtype.uint8,
+    "bool": _dtype.bool, "cfloat": _dtype.complex64, "cdouble": _dtype.complex128,
+}  # fmt: skip
+
+
+def overwrite(input: Tensor, result: Tensor) -> Tensor:
+    """`result`, computed from `input`, written over it: what in-place forms of composed functions do."""
+    if result._a.shape != input._a.shape:
+        raise RuntimeError(
+            f"output with shape {list(input.shape)} doesn't match the broadcast shape {list(result.shape)}"
+        )
+    if not _dtype.can_cast(result.dtype, input.dtype):
+        raise RuntimeError(
+            f"result type {_dtype.SCALAR_NAMES[result.dtype]} can't be cast to the desired output type "
+            f"{_dtype.SCALAR_NAMES[input.dtype]}"
+        )
+    return _copy.inplace(input, result)
+
+
+def take_over(input: Tensor, seen: Callable[[], Tensor]) -> Tensor:
+    """Let `input` be what `seen()`, a view of it, is: what `transpose_` and its like do. As a write, it counts."""
+    recording = state.grad and input.requires_grad
+    if recording:
+        if input._edge is LEAF:
+            raise RuntimeError("a view of a leaf Variable that requires grad is being used in an in-place operation.")
+        check_writable(input)
+    check_memory(input, repeats=True)
+    viewed, view, storage = seen(), input._view, input._st
+    storage.version += 1
+    if view is not None:
+        version = storage.version if recording else -1
+        input._view = View(view.base, view, viewed._view.step, version, view.made, view.seen)
+    if recording:
+        input._edge = viewed._edge
+    elif view is None and input._edge not in (None, LEAF):
+        with enable_grad(), real():
+            input._edge = _unaware(alias(input._a, input._edge))._edge
+    input._a = viewed._a
+    return input
+
+
+@op(promote=(), broadcasts=False, computes=False)
+def _unaware(xp: ModuleType, x: Any) -> Any:
+    """Stands between a tensor that was turned under no_grad and its graph, which knows it in its former shape."""
+    return x
+
+
+@_unaware.vjp("x")
+def _(g: Tensor, x_shape: tuple[int, ...]) -> Tensor:
+    extra = g.ndim - len(x_shape)
+    if extra < 0 or any(n not in (1, m) for n, m in zip(x_shape, g.shape[extra:], strict=True)):
+        raise RuntimeError(
+            f"Function UnawareBackward0 returned an invalid gradient at index 0 - got {list(g.shape)} but expected shape "
+            f"compatible with {list(x_shape)}. A tensor got another shape in place under no_grad; do that where it is recorded."
+        )
+    return sum_to(g, x_shape) if tuple(g.shape) != x_shape else g

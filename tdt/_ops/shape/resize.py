@@ -1,0 +1,225 @@
+"""Tensors given other memory, another size, or shared memory: `set_`, `resize_`, `share_memory_`; and element by element
+what a Python function says: `apply_`, `map_`."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from tdt import _backend
+from tdt._backend import on
+from tdt._core.creation import _shape_of
+from tdt._core.mode import state
+from tdt._core.sparse import SparseCOO
+from tdt._core.storage import TypedStorage, UntypedStorage
+from tdt._core.tensor import Storage, Tensor, wrap
+from tdt._ops.shape.memory import contiguous_format, copy_, memory_format, preserve_format
+from tdt._ops.shape.split import memory
+
+__all__ = ["resize_as_"]
+
+
+def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = None, stride: Any = None) -> Tensor:
+    """Let the tensor look at other memory: that of a tensor or of a storage, seen with an offset, a size and strides.
+
+    Without a source, at none. RuntimeError for another dtype or where it would leave the memory.
+
+    >>> import tdt
+    >>> tdt.zeros(1).set_(tdt.tensor([1.0, 2.0, 3.0]).untyped_storage(), 1, (2,))
+    tensor([2., 3.])
+    """
+    _refuse_recorded(self)
+    dtype, n = self._a.dtype, self._a.itemsize
+    if source is None:
+        self._a, self._st = on(self.device).empty(0, dtype), Storage()
+    elif isinstance(source, Tensor):
+        if source._a.dtype != dtype:
+            raise RuntimeError(f"Could not set tensor of type {source.dtype} to a tensor of type {self.dtype}")
+        self._a, self._st = source._a, source._st
+    if source is None or (isinstance(source, Tensor) and size is None):
+        self._view = None
+        return self
+    held = source.untyped_storage() if isinstance(source, Tensor) else source  # type: ignore[attr-defined]
+    held = held.untyped() if isinstance(held, TypedStorage) else held
+    if not isinstance(held, UntypedStorage):
+        raise TypeError(f"set_() takes a tensor or a storage, not {type(source).__name__}")
+    shape = (held.nbytes() // n - storage_offset,) if size is None else _shape_of((size,))
+    steps = tuple(stride) if stride else tuple([math.prod(shape[d + 1 :]) for d in range(len(shape))])
+    end = storage_offset + 1 + sum((m - 1) * s for m, s in zip(shape, steps, strict=True)) if 0 not in shape else 0
+    if storage_offset < 0 or end * n > held.nbytes():
+        raise RuntimeError(
+            f"setStorage: sizes {list(shape)}, strides {list(steps)}, storage offset {storage_offset}, and itemsize {n} "
+            f"requiring a storage size of {end * n} are out of bounds for storage of size {held.nbytes()}"
+        )
+    self._a = _backend.look_into(held._bytes, dtype, storage_offset * n, shape, tuple([s * n for s in steps]))
+    self._st, self._view = held.shared(), None
+    return self
+
+
+def _refuse_recorded(x: Tensor) -> None:
+    if state.grad and x.requires_grad:  # type: ignore[attr-defined]
+        raise RuntimeError("cannot resize variables that require grad; do it under no_grad")
+
+
+def resize_(self: Tensor, *sizes: Any, size: Any = None, memory_format: memory_format = contiguous_format) -> Tensor:
+    """Change the size in place: the elements stay where they lie in memory, new ones hold whatever was there.
+
+    Where the memory is too small the tensor gets larger memory of its own; others that shared it keep the old.
+
+    >>> import tdt
+    >>> tdt.tensor([1, 2, 3, 4]).resize_(2, 2)
+    tensor([[1, 2],
+            [3, 4]])
+    """
+    _refuse_recorded(self)
+    if isinstance(self._a, SparseCOO):
+        raise NotImplementedError("resize_ is not implemented for sparse tensors; use sparse_resize_ or resize_as_")
+    shape = _shape_of(sizes if size is None else (size,))
+    if shape != self._a.shape:
+        a, xp, n = self._a, on(self.device), math.prod(shape)
+        whole = memory(a).reshape(-1)
+        start = (_backend.byte_bounds(a)[0] - _backend.byte_bounds(whole)[0]) // a.itemsize if a.size else 0
+        if start + n > whole.size:
+            grown = xp.empty(start + n, a.dtype)
+            grown[: whole.size] = whole
+            whole, self._st = grown, Storage()
+        self._a, self._view = whole[start : start + n].reshape(shape), None
+        self._st.version += 1
+    if memory_format.order and memory_format is not preserve_format:
+        _reorder(self, memory_format)
+    return self
+
+
+def _reorder(self: Tensor, layout: memory_format) -> None:
+    if self.ndim != len(layout.order):
+        raise RuntimeError(f"required rank {len(layout.order)} tensor to use {layout.name} format")
+    back = sorted(range(self.ndim), key=layout.order.__getitem__)
+    self._a = self._a.reshape([self._a.shape[d] for d in layout.order]).transpose(back)
+
+
+def resize_as_(input: Tensor, the_template: Tensor, *, memory_format: memory_format | None = None) -> Tensor:
+    """`resize_` to the shape of another tensor; `sparse_resize_` where both are sparse.
+
+    Raises RuntimeError for a memory format of sparse tensors, and where a sparse tensor with entries would shrink.
+
+    >>> import tdt
+    >>> tdt.resize_as_(tdt.arange(4), tdt.zeros(2, 2))
+    tensor([[0, 1],
+            [2, 3]])
+    """
+    template = the_template._a
+    if input.layout.name == "sparse_coo" and isinstance(template, SparseCOO):
+        _refuse_recorded(input)
+        if memory_format is not None:
+            raise RuntimeError(f"Unsupported memory format for sparse tensor resize_as_: {memory_format}")
+        sparse_dim = len(template.indices)
+        return input.sparse_resize_(template.shape, sparse_dim, template.ndim - sparse_dim)  # type: ignore[attr-defined]
+    return resize_(input, size=template.shape, memory_format=memory_format or contiguous_format)
+
+
+def resize(self: Tensor, *sizes: Any) -> Tensor:
+    """The old `x.resize(2, 3)`: as `view`; use that, or `resize_`."""
+    warnings.warn("non-inplace resize is deprecated", UserWarning, 2)
+    return self.view(*sizes)  # type: ignore[attr-defined]
+
+
+def resize_as(self: Tensor, tensor: Tensor) -> Tensor:
+    """The old `x.resize_as(y)`: as `view_as`."""
+    warnings.warn("non-inplace resize_as is deprecated", UserWarning, 2)
+    return self.view(tensor._a.shape)  # type: ignore[attr-defined]
+
+
+def share_memory_(self: Tensor) -> Tensor:
+    """Move the storage to memory that other processes share, however they are started and sent the tensor.
+
+    All views and aliases of the tensor move along; its gradient does not.
+    """
+    from tdt._core.shared_memory import share  # loads multiprocessing
+
+    share([self])
+    return self
+
+
+def _share_storage(self: UntypedStorage) -> UntypedStorage:
+    """Move to memory that other processes share; tensors on this storage move along."""
+    from tdt._core.shared_memory import share_storage  # loads multiprocessing
+
+    share_storage(self)
+    return self
+
+
+def is_shared(self: Tensor) -> bool:
+    """Whether processes that are forked from this one or sent the tensor see what is written (a GPU's memory always is)."""
+    return self.untyped_storage().is_shared()  # type: ignore[attr-defined]
+
+
+def is_pinned(self: Tensor, device: Any = None) -> bool:
+    """Whether the memory is locked for copies to a GPU: never, as tdt pins in its own copies."""
+    return False
+
+
+def pin_memory(self: Tensor, device: Any = None) -> Tensor:
+    """The tensor itself, as tdt pins in its own copies; RuntimeError without a GPU."""
+    if not _backend.cuda_device_count():
+        raise RuntimeError("Cannot access accelerator device when none is available.")
+    return self
+
+
+def apply_(self: Tensor, callable: Callable[[Any], Any]) -> Tensor:
+    """Replace each element by what a Python function makes of it; slow, for tensors on the CPU that want no gradients.
+
+    >>> import tdt
+    >>> tdt.tensor([1.0, 2.0]).apply_(lambda x: x * x)
+    tensor([1., 4.])
+    """
+    return _mapped(self, "apply_", (), callable)
+
+
+def map_(self: Tensor, tensor: Tensor, callable: Callable[[Any, Any], Any]) -> Tensor:
+    """Replace each element by what a Python function makes of it and of another tensor's element.
+
+    >>> import tdt
+    >>> tdt.tensor([1.0, 2.0]).map_(tdt.tensor([3.0, 4.0]), lambda a, b: a + b)
+    tensor([4., 6.])
+    """
+    return _mapped(self, "map_", (tensor,), callable)
+
+
+def map2_(self: Tensor, x: Tensor, y: Tensor, callable: Callable[[Any, Any, Any], Any]) -> Tensor:
+    """`map_` with two other tensors."""
+    return _mapped(self, "map2_", (x, y), callable)
+
+
+def _mapped(self: Tensor, name: str, others: tuple[Tensor, ...], callable: Callable[..., Any]) -> Tensor:
+    operands = (self, *others)
+    if any(t.requires_grad for t in operands):  # type: ignore[attr-defined]
+        raise RuntimeError(f"Can't call {name}() on Variable that requires grad. Use var.detach().{name}() instead.")
+    for t in operands:
+        if not t.is_cpu:  # type: ignore[attr-defined]
+            raise TypeError(f"{name} is only implemented on CPU tensors")
+        if t.dtype is not self.dtype:
+            raise TypeError(f"{name}: all tensors must be of {self.dtype}, got one of {t.dtype}")
+    columns = [t.expand(self._a.shape).reshape(-1).tolist() for t in operands]  # type: ignore[attr-defined]
+    values = [callable(*row) for row in zip(*columns, strict=True)]
+    xp = _backend.namespace(self._a)
+    return copy_(self, wrap(xp.array(values, self._a.dtype).reshape(self._a.shape)))
+
+
+METHODS = (
+    set_,
+    resize_,
+    resize_as_,
+    resize,
+    resize_as,
+    share_memory_,
+    is_shared,
+    is_pinned,
+    pin_memory,
+    apply_,
+    map_,
+    map2_,
+)
+
+setattr(UntypedStorage, share_memory_.__name__, _share_storage)

@@ -1,0 +1,333 @@
+"""Taking a tensor apart: split, chunk, unbind (several views from one call), and as_strided."""
+
+from __future__ import annotations
+
+import itertools
+import operator
+from types import ModuleType
+from typing import Any
+
+from tdt import _backend
+from tdt._core import dtype as _dtype
+from tdt._core.calls import fronts
+from tdt._core.tensor import Tensor
+from tdt._node_names import shown_as
+from tdt._ops._common import tensor_argument, wrap_dim
+from tdt._ops.shape.views import ALL_OF, slice_view
+from tdt.autograd._op import op
+
+__all__ = [
+    "as_strided", "chunk", "dsplit", "hsplit", "split", "split_with_sizes", "tensor_split", "unbind", "unsafe_chunk",
+    "unsafe_split",
+    "unsafe_split_with_sizes", "vsplit",
+]  # fmt: skip
+
+
+@op(multi_view=True)
+def _split(xp: ModuleType, x: Any, *, sizes: tuple[int, ...], dim: int) -> tuple[Any, ...]:
+    before, parts, start = (slice(None),) * dim, [], 0
+    for n in sizes:
+        parts.append(x[(*before, slice(start, start + n))])
+        start += n
+    return tuple(parts)
+
+
+@_split.vjp("x")
+def _(g: Any, x_shape: tuple[int, ...], sizes: tuple[int, ...], dim: int) -> Tensor:
+    grads = g if isinstance(g, tuple) else (g,)
+    some = next(part for part in grads if part is not None)
+    shape = [*x_shape[:dim], 0, *x_shape[dim + 1 :]]
+    parts = []
+    for part, n in zip(grads, sizes, strict=True):
+        shape[dim] = n
+        parts.append(some.new_zeros(shape) if part is None else part)
+    return parts[0].clone() if len(parts) == 1 else _cat(parts, dim)
+
+
+def _cat(parts: list[Tensor], dim: int) -> Tensor:
+    from tdt._ops.shape.join import cat
+
+    return cat(parts, dim)
+
+
+@op(multi_view=True)
+def _unbind(xp: ModuleType, x: Any, *, dim: int) -> tuple[Any, ...]:
+    before = (slice(None),) * dim
+    return tuple([x[(*before, i, ...)] for i in range(x.shape[dim])])
+
+
+@_unbind.vjp("x")
+def _(g: Any, dim: int) -> Tensor:
+    grads = g if isinstance(g, tuple) else (g,)
+    some = next(part for part in grads if part is not None)
+    return _cat([(some.new_zeros(some.shape) if part is None else part).unsqueeze(dim) for part in grads], dim)
+
+
+def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
+    """Views of `split_size` entries each along `dim` (the last may be smaller), or of the sizes in a list.
+
+    >>> import tdt
+    >>> tdt.split(tdt.arange(5), 2)
+    (tensor([0, 1]), tensor([2, 3]), tensor([4]))
+    """
+    if not isinstance(split_size_or_sections, (int, Tensor)):
+        return split_with_sizes(tensor, split_size_or_sections, dim)
+    if not tensor.ndim:
+        raise RuntimeError("split expects at least a 1-dimensional tensor")
+    d, size = wrap_dim(dim, tensor.ndim), operator.index(split_size_or_sections)
+    n = tensor._a.shape[d]
+    if size < 0:
+        raise RuntimeError(f"split expects split_size be non-negative, but got split_size={size}")
+    if size == 0 and n:
+        raise RuntimeError(f"split_size can only be 0 if dimension size is 0, but got dimension size of {n}")
+    sizes = [size] * (n // size if size else 1)
+    if size and (n % size or not n):
+        sizes.append(n % size)
+    return _split(tensor, sizes=tuple(sizes), dim=d)
+
+
+@shown_as("SplitWithSizesBackward0")
+def split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0) -> tuple[Tensor, ...]:
+    """Views of the given sizes along `dim`; RuntimeError where they do not add up to it.
+
+    >>> import tdt
+    >>> tdt.split_with_sizes(tdt.arange(5), [1, 4])
+    (tensor([0]), tensor([1, 2, 3, 4]))
+    """
+    if not input.ndim:
+        raise RuntimeError("split expects at least a 1-dimensional tensor")
+    d, sizes = wrap_dim(dim, input.ndim), tuple([operator.index(n) for n in split_sizes])
+    if any(n < 0 for n in sizes):
+        raise RuntimeError(
+            f"split_with_sizes expects split_sizes have only non-negative entries, but got split_sizes={list(sizes)}"
+        )
+    if sum(sizes) != input._a.shape[d]:
+        raise RuntimeError(
+            f"split_with_sizes expects split_sizes to sum exactly to {input._a.shape[d]} (input tensor's size at "
+            "dimension "
+            f"{d}), but got split_sizes={list(sizes)}"
+        )
+    return _split(input, sizes=sizes, dim=d)
+
+
+def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
+    """At most `chunks` views of equal size along `dim`; the last may be smaller.
+
+    >>> import tdt
+    >>> tdt.chunk(tdt.arange(5), 2)
+    (tensor([0, 1, 2]), tensor([3, 4]))
+    """
+    if not input.ndim:
+        raise RuntimeError("chunk expects at least a 1-dimensional tensor")
+    if chunks <= 0:
+        raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
+    d = wrap_dim(dim, input.ndim)
+    n = input._a.shape[d]
+    size = -(-n // chunks)
+    if not size:
+        return _split(input, sizes=(0,) * chunks, dim=d)
+    return split(input, size, d)
+
+
+@shown_as("SliceBackward0")
+def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
+    """Views along `dim`: that many of nearly equal size, or cut at the given indices.
+
+    >>> import tdt
+    >>> tdt.tensor_split(tdt.arange(5), (1, 3))
+    (tensor([0]), tensor([1, 2]), tensor([3, 4]))
+    """
+    if not input.ndim:
+        raise RuntimeError("tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims")
+    d = wrap_dim(dim, input.ndim)
+    n = input._a.shape[d]
+    cuts = indices_or_sections.tolist() if isinstance(indices_or_sections, Tensor) else indices_or_sections
+    if isinstance(cuts, int):
+        if cuts <= 0:
+            raise RuntimeError(f"number of sections must be larger than 0, got {cuts}")
+        big, extra = divmod(n, cuts)
+        return _split(input, sizes=(big + 1,) * extra + (big,) * (cuts - extra), dim=d)
+    if isinstance(cuts, str):
+        raise TypeError(
+            f"tensor_split() received an invalid combination of arguments - got (Tensor, {type(cuts).__name__})"
+        )
+    edges = [0, *[int(c) for c in cuts], n]
+    return tuple([slice_view(input, spec=(*(ALL_OF,) * d, (a, b, None), ...)) for a, b in itertools.pairwise(edges)])
+
+
+def _named_split(name: str, dim: int, least: int) -> Any:
+    def function(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
+        if input.ndim < least:
+            raise RuntimeError(
+                f"torch.{name} requires a tensor with at least {least} dimension{'s' * (least > 1)}, but got a "
+                "tensor with "
+                f"{input.ndim} dimensions!"
+            )
+        d = 0 if name == "hsplit" and input.ndim == 1 else dim
+        if isinstance(indices_or_sections, int) and (indices_or_sections <= 0 or input.shape[d] % indices_or_sections):
+            raise RuntimeError(
+                f"torch.{name} attempted to split along dimension {d}, but the size of the dimension "
+                f"{input.shape[d]} is not "
+                f"divisible by the split_size {indices_or_sections}!"
+            )
+        return tensor_split(input, indices_or_sections, d)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"""tensor_split along dimension {dim}, in equal parts where a number is given.
+
+    >>> import tdt
+    >>> [x.shape for x in tdt.{name}(tdt.zeros(2, 2, 2), 2)]
+    [tdt.Size({[1 if i == dim else 2 for i in range(3)]}), tdt.Size({[1 if i == dim else 2 for i in range(3)]})]
+    """
+    return function
+
+
+hsplit, vsplit, dsplit = _named_split("hsplit", 1, 1), _named_split("vsplit", 0, 2), _named_split("dsplit", 2, 3)
+
+
+def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
+    """A view for every index along `dim`, one dimension fewer.
+
+    >>> import tdt
+    >>> tdt.unbind(tdt.tensor([[1, 2], [3, 4]]))
+    (tensor([1, 2]), tensor([3, 4]))
+    """
+    tensor_argument("unbind", input)
+    d = wrap_dim(dim, input.ndim)
+    if not input.ndim:
+        raise IndexError("Dimension specified as 0 but tensor has no dimensions")
+    return _unbind(input, dim=d)
+
+
+def _alone(x: Tensor, parts: tuple[Tensor, ...], dim: int) -> tuple[Tensor, ...]:
+    """The parts as single views, so that each may be written to."""
+    d, start, views = wrap_dim(dim, x.ndim), 0, []
+    for part in parts:
+        end = start + part._a.shape[d]
+        views.append(slice_view(x, spec=(*(ALL_OF,) * d, (start, end, None), ...)))
+        start = end
+    return tuple(views)
+
+
+@shown_as("UnsafeSplitBackward0")
+def unsafe_split(tensor: Tensor, split_size: Any, dim: int = 0) -> tuple[Tensor, ...]:
+    """As `split`, with parts that may each be written to.
+
+    >>> import tdt
+    >>> tdt.unsafe_split(tdt.arange(3), 2)
+    (tensor([0, 1]), tensor([2]))
+    """
+    return _alone(tensor, split(tensor, split_size, dim), dim)
+
+
+@shown_as("UnsafeSplitWithSizesBackward0")
+def unsafe_split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0) -> tuple[Tensor, ...]:
+    """As `split_with_sizes`, with parts that may each be written to.
+
+    >>> import tdt
+    >>> tdt.unsafe_split_with_sizes(tdt.arange(3), [1, 2])
+    (tensor([0]), tensor([1, 2]))
+    """
+    return _alone(input, split_with_sizes(input, split_sizes, dim), dim)
+
+
+@shown_as("UnsafeSplitBackward0")
+def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
+    """As `chunk`, with parts that may each be written to.
+
+    >>> import tdt
+    >>> tdt.unsafe_chunk(tdt.arange(3), 2)
+    (tensor([0, 1]), tensor([2]))
+    """
+    return _alone(input, chunk(input, chunks, dim), dim)
+
+
+@op(view=True)
+def _as_strided(
+    xp: ModuleType, x: Any, *, size: tuple[int, ...], stride: tuple[int, ...], offset: int, at: tuple
+) -> Any:
+    """`at`: the shape, strides and offset that x itself has, in elements."""
+    start = x[(0,) * x.ndim + (...,)] if x.size else x.reshape(-1)
+    owner = memory(x)
+    where = _bytes_to(x, owner) // x.itemsize
+    offset += where - at[2]  # of a copy, which begins anew
+    flat = owner.reshape(-1) if owner.flags.c_contiguous else _backend.as_strided(start, (1,), (x.itemsize,))
+    begin = (
+        flat[offset:] if owner.flags.c_contiguous else _backend.as_strided(flat, (1,), (x.itemsize,))[offset - where :]
+    )
+    return _backend.as_strided(begin, size, [s * x.itemsize for s in stride])
+
+
+def memory(x: Any) -> Any:
+    """The array that owns the memory x looks into, read as x's dtype where it differs."""
+    owner = _backend.owner(x)
+    return owner if owner.dtype == x.dtype else owner.reshape(-1).view(x.dtype)
+
+
+def _bytes_to(x: Any, owner: Any) -> int:
+    address = operator.attrgetter("ctypes.data" if hasattr(x, "ctypes") else "data.ptr")
+    return address(x) - address(owner)
+
+
+@_as_strided.vjp("x")
+def _(g: Tensor, size: tuple[int, ...], stride: tuple[int, ...], offset: int, at: tuple) -> Tensor:
+    shape, strides, start = at
+    inside, outside = positions(g, shape, strides, start), positions(g, size, stride, offset)
+    extent = max([int(p._a.max()) + 1 for p in (inside, outside) if p.numel()], default=0)
+    flat = g.new_zeros(extent).index_add(0, outside.reshape(-1), g.reshape(-1))
+    # Where x names one element of memory several times, each name gets its share.
+    names = g.new_zeros(extent).index_add(0, inside.reshape(-1), g.new_ones(inside.numel()))
+    return (flat / names.clamp(min=1) if not flat.is_complex() else flat).take(inside)
+
+
+def positions(like: Tensor, shape: tuple[int, ...], strides: tuple[int, ...], start: int) -> Tensor:
+    """The place in memory, in elements, of each element of a strided tensor."""
+    where = like.new_full(tuple([1] * len(shape)), start, dtype=_dtype.int64)
+    for d, (n, s) in enumerate(zip(shape, strides, strict=True)):
+        steps = like.new_tensor(range(n), dtype=_dtype.int64) * s
+        where = where + steps.reshape([n if i == d else 1 for i in range(len(shape))])
+    return where
+
+
+def storage_offset(input: Tensor) -> int:
+    """How many elements lie in the memory before the first of this tensor.
+
+    >>> import tdt
+    >>> tdt.arange(5)[2:].storage_offset()
+    2
+    """
+    return _bytes_to(input._a, memory(input._a)) // input._a.itemsize
+
+
+def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
+    """A view of input's memory with any sizes and strides (in elements), from `storage_offset` on.
+
+    RuntimeError where it would leave the memory.
+
+    >>> import tdt
+    >>> tdt.as_strided(tdt.arange(4), (3, 2), (1, 1))
+    tensor([[0, 1],
+            [1, 2],
+            [2, 3]])
+    """
+    size, stride = tuple([int(n) for n in size]), tuple([int(n) for n in stride])
+    if len(size) != len(stride):
+        raise RuntimeError("mismatch in length of strides and shape")
+    if any(s < 0 for s in stride):
+        raise RuntimeError(f"as_strided: Negative strides are not supported at the moment, got strides: {list(stride)}")
+    x = input._a
+    here = _bytes_to(x, memory(x)) // x.itemsize
+    offset = here if storage_offset is None else storage_offset
+    if offset < 0:
+        raise RuntimeError(f"Tensor: invalid storage offset {offset}")
+    end = offset + 1 + sum((n - 1) * s for n, s in zip(size, stride, strict=True))
+    if 0 not in size and end > memory(x).size:
+        raise RuntimeError(
+            f"setStorage: sizes {list(size)}, strides {list(stride)}, storage offset {offset}, and itemsize "
+            f"{x.itemsize} "
+            f"requiring a storage size of {end * x.itemsize} are out of bounds for storage of size {memory(x).nbytes}"
+        )
+    return _as_strided(input, size=size, stride=stride, offset=offset, at=(x.shape, input.stride(), here))
+
+
+fronts(globals(), __all__)

@@ -1,0 +1,103 @@
+"""A copy with a part replaced: select_scatter, slice_scatter, diagonal_scatter, as_strided_scatter."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tdt._backend import overlaps_itself
+from tdt._core.calls import fronts
+from tdt._core.tensor import Tensor
+from tdt._node_names import shown_as
+from tdt._ops._common import store_into
+from tdt._ops.shape.memory import clone, copy_
+from tdt._ops.shape.split import as_strided, memory, storage_offset
+from tdt._ops.shape.views import diagonal, select, slice_along
+
+__all__ = ["as_strided_scatter", "diagonal_scatter", "select_scatter", "slice_scatter"]
+
+
+def _clone(x: Tensor) -> Tensor:
+    """A copy that lies in its memory as x does in its own, gaps included: what a view by strides finds there.
+
+    Elements that are one in memory, as after `expand`, are several in the copy, or a part could not be written to.
+    """
+    copied = clone(x)
+    if overlaps_itself(x._a) or (copied.stride() == x.stride() and not storage_offset(x)):
+        return copied
+    whole = clone(as_strided(x, (memory(x._a).size,), (1,), 0))
+    return as_strided(whole, x.shape, x.stride(), storage_offset(x))
+
+
+def _placed(name: str, copied: Tensor, view: Tensor, src: Tensor) -> Tensor:
+    """`copied`, after `src` is written into `view`, a part of it."""
+    if view._a.shape != src._a.shape:
+        raise RuntimeError(
+            f"expected src to have a size equal to the slice of self. src size = {list(src.shape)}, slice size = "
+            f"{list(view.shape)} ({name})"
+        )
+    copy_(view, src)
+    return copied
+
+
+@shown_as("SelectScatterBackward0")
+def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
+    """A copy of `input` in which `src` stands at `index` along `dim`.
+
+    >>> import tdt
+    >>> tdt.select_scatter(tdt.zeros(2, 2), tdt.ones(2), 0, 1)
+    tensor([[0., 0.],
+            [1., 1.]])
+    """
+    copied = _clone(input)
+    return _placed("select_scatter", copied, select(copied, dim, index), src)
+
+
+@shown_as("SliceScatterBackward0")
+def slice_scatter(
+    input: Tensor,
+    src: Tensor,
+    dim: int = 0,
+    start: int | None = None,
+    end: int | None = None,
+    step: int = 1,
+    *,
+    out: Any = None,
+) -> Tensor:
+    """A copy of `input` in which `src` stands at start, start + step, … before `end` along `dim`.
+
+    >>> import tdt
+    >>> tdt.slice_scatter(tdt.zeros(4), tdt.ones(2), 0, 0, None, 2)
+    tensor([1., 0., 1., 0.])
+    """
+    copied = _clone(input)
+    result = _placed("slice_scatter", copied, slice_along(copied, dim, start, end, step), src)
+    return result if out is None else store_into(out, result, exact=True)
+
+
+@shown_as("DiagonalScatterBackward0")
+def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
+    """A copy of `input` whose diagonal, as `diagonal` names it, is `src`.
+
+    >>> import tdt
+    >>> tdt.diagonal_scatter(tdt.zeros(2, 2), tdt.ones(2))
+    tensor([[1., 0.],
+            [0., 1.]])
+    """
+    copied = _clone(input)
+    return _placed("diagonal_scatter", copied, diagonal(copied, offset, dim1, dim2), src)
+
+
+@shown_as("AsStridedScatterBackward0")
+def as_strided_scatter(input: Tensor, src: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
+    """A copy of `input` in which `src` stands where `as_strided` with these sizes and strides looks.
+
+    >>> import tdt
+    >>> tdt.as_strided_scatter(tdt.zeros(2, 2), tdt.ones(2), (2,), (3,))
+    tensor([[1., 0.],
+            [0., 1.]])
+    """
+    copied = _clone(input)
+    return _placed("as_strided_scatter", copied, as_strided(copied, size, stride, storage_offset), src)
+
+
+fronts(globals(), __all__)

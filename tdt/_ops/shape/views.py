@@ -1,0 +1,572 @@
+"""Views: other shapes, orders and parts of the same memory. Writes to a view are writes to what it views."""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Any
+
+from tdt._backend import may_overlap
+from tdt._core import dtype as _dtype
+from tdt._core.calls import fronts
+from tdt._core.tensor import Size, Tensor
+from tdt._node_names import label
+from tdt._ops._common import as_shape, is_int, spelled, tensor_argument, wrap_dim
+from tdt.autograd._dispatch import unary
+from tdt.autograd._node import sum_to
+from tdt.autograd._op import op
+from tdt.autograd._views import follow
+
+__all__ = [
+    "adjoint", "broadcast_shapes", "broadcast_tensors", "broadcast_to", "diagonal", "flatten", "moveaxis", "movedim",
+    "narrow", "permute", "ravel", "reshape", "select", "squeeze", "swapaxes", "swapdims", "t", "transpose", "unflatten",
+    "unsqueeze",
+]  # fmt: skip
+
+
+@op(view="maybe")
+def _reshape(xp: ModuleType, x: Any, *, shape: tuple[int, ...]) -> Any:
+    try:
+        return x.reshape(shape)
+    except ValueError:
+        raise _misfit(shape, x.size) from None
+
+
+def _misfit(shape: Sequence[int], size: int) -> RuntimeError:
+    """Why `size` elements do not fill `shape`."""
+    if any(n < -1 for n in shape):
+        return RuntimeError(f"invalid shape dimension {min(shape)}")
+    if list(shape).count(-1) > 1:
+        return RuntimeError("only one dimension can be inferred")
+    if -1 in shape and size == 0:
+        return RuntimeError(
+            f"cannot reshape tensor of 0 elements into shape {list(shape)} because the unspecified dimension size "
+            "-1 can be any value and is ambiguous"
+        )
+    return RuntimeError(f"shape '{list(shape)}' is invalid for input of size {size}")
+
+
+@op(view=True)
+def _view(xp: ModuleType, x: Any, *, shape: tuple[int, ...]) -> Any:
+    out = _reshape.forward(xp, x, shape=shape)
+    if x.size and not x.flags.c_contiguous and not may_overlap(out, x):
+        raise RuntimeError(
+            "view size is not compatible with input tensor's size and stride (at least one dimension spans across two "
+            "contiguous subspaces). Use .reshape(...) instead."
+        )
+    return out
+
+
+for _op in (_view, _reshape):
+    _op.vjp("x")(lambda g, x_shape: _reshape(g, shape=x_shape))
+    _op.fast_vjp("x")(lambda g, x_shape: g.reshape(x_shape))
+
+
+@op(view=True, name="view_dtype")
+def _view_dtype(xp: ModuleType, x: Any, *, dtype: _dtype.dtype) -> Any:
+    return x[..., None].view(dtype.np)[..., 0] if x.itemsize == dtype.itemsize else x.view(dtype.np)
+
+
+def view(input: Tensor, *shape: Any, dtype: _dtype.dtype | None = None) -> Tensor:
+    """The same memory in another shape (one size may be -1), or read as another dtype; RuntimeError where that needs a copy.
+
+    >>> import tdt
+    >>> tdt.arange(6).view(2, -1)
+    tensor([[0, 1, 2],
+            [3, 4, 5]])
+    """
+    if dtype is None and len(shape) == 1 and isinstance(shape[0], _dtype.dtype):
+        dtype = shape[0]
+    if dtype is None:
+        return unary(_view, input, {"shape": as_shape(shape)})
+    if dtype is input.dtype:
+        return _view(input, shape=input._a.shape)
+    return _view_as(input, dtype)
+
+
+def _view_as(input: Tensor, dtype: _dtype.dtype) -> Tensor:
+    old, new = input.itemsize, dtype.itemsize
+    if old != new:
+        if not input.ndim:
+            raise RuntimeError(f"self.dim() cannot be 0 to view {input.dtype} as {dtype} (different element sizes)")
+        if input.stride(-1) != 1 and input.shape[-1] != 1:
+            raise RuntimeError(
+                f"self.stride(-1) must be 1 to view {input.dtype} as {dtype} (different element sizes), but got "
+                f"{input.stride(-1)}"
+            )
+        if (input.shape[-1] * old) % new:
+            raise RuntimeError(
+                f"self.size(-1) must be divisible by {new // old} to view {input.dtype} as {dtype} (different "
+                "element sizes), "
+                f"but got {input.shape[-1]}"
+            )
+    return _view_dtype(input, dtype=dtype)
+
+
+def reshape(input: Tensor, shape: Any) -> Tensor:
+    """The elements in another shape (one size may be -1): a view where possible, else a copy.
+
+    >>> import tdt
+    >>> tdt.reshape(tdt.arange(6), (3, 2)).shape
+    tdt.Size([3, 2])
+    """
+    shape = as_shape((shape,))
+    try:
+        return unary(_reshape, input, {"shape": shape})
+    except RuntimeError:
+        if (
+            not input._a.flags.c_contiguous
+        ):  # PyTorch then looks at the shape before it refuses a view that cannot follow
+            _reshape.forward(None, input._a, shape=shape)
+        raise
+
+
+@op(view=True)
+def _permute(xp: ModuleType, x: Any, *, dims: tuple[int, ...]) -> Any:
+    return x.transpose(dims)
+
+
+@_permute.vjp("x")
+def _(g: Tensor, dims: tuple[int, ...]) -> Tensor:
+    return _permute(g, dims=_inverse(dims))
+
+
+@_permute.fast_vjp("x")
+def _(g: Any, dims: tuple[int, ...]) -> Any:
+    return g.transpose(_inverse(dims))
+
+
+def _inverse(dims: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(sorted(range(len(dims)), key=dims.__getitem__))
+
+
+def permute(input: Tensor, dims: Any) -> Tensor:
+    """The dimensions in another order; a view.
+
+    >>> import tdt
+    >>> tdt.permute(tdt.zeros(2, 3, 4), (2, 0, 1)).shape
+    tdt.Size([4, 2, 3])
+    """
+    return unary(_permute, input, {"dims": _order(as_shape((dims,)), input._a.ndim)})
+
+
+@functools.lru_cache
+def _order(dims: tuple[int, ...], n: int) -> tuple[int, ...]:
+    """`dims`, which must name each of `n` dimensions once, counted from the front."""
+    if len(dims) != n:
+        raise RuntimeError(
+            "permute(sparse_coo): number of dimensions in the tensor input does not match the length of the "
+            "desired ordering "
+            f"of dimensions i.e. input.dim() = {n} is not equal to len(dims) = {len(dims)}"
+        )
+    dims = tuple([wrap_dim(d, n) for d in dims])
+    if len(set(dims)) != n:
+        raise RuntimeError("permute(): duplicate dims are not allowed.")
+    return dims
+
+
+def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
+    """Two dimensions swapped; a view.
+
+    >>> import tdt
+    >>> tdt.transpose(tdt.zeros(2, 3), 0, 1).shape
+    tdt.Size([3, 2])
+    """
+    n = input._a.ndim
+    a, b = wrap_dim(dim0, n), wrap_dim(dim1, n)
+    return label(unary(_permute, input, {"dims": _swapped(n, a, b)}), "TransposeBackward0")
+
+
+@functools.lru_cache
+def _swapped(n: int, a: int, b: int) -> tuple[int, ...]:
+    """The order of `n` dimensions with two exchanged."""
+    return tuple([b if d == a else a if d == b else d for d in range(n)])
+
+
+swapaxes, swapdims = spelled(transpose, "axis0", "axis1"), transpose
+
+
+def t(input: Tensor) -> Tensor:
+    """A matrix transposed (fewer dimensions: as it is); RuntimeError for more than 2.
+
+    >>> import tdt
+    >>> tdt.t(tdt.zeros(2, 3)).shape
+    tdt.Size([3, 2])
+    """
+    tensor_argument("t", input)
+    if input.ndim > 2:
+        raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {input.ndim}D")
+    return label(_permute(input, dims=tuple(range(input.ndim))[::-1]), "TBackward0")
+
+
+def adjoint(input: Tensor) -> Tensor:
+    """The last two dimensions swapped, and conjugated.
+
+    >>> import tdt
+    >>> tdt.adjoint(tdt.zeros(2, 3)).shape
+    tdt.Size([3, 2])
+    """
+    return transpose(input, -2, -1).conj()
+
+
+def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
+    """Dimensions `source` moved to the places `destination`, the others in their order; a view.
+
+    >>> import tdt
+    >>> tdt.movedim(tdt.zeros(2, 3, 4), 0, -1).shape
+    tdt.Size([3, 4, 2])
+    """
+    n = input.ndim
+    sources = [wrap_dim(d, n) for d in ((source,) if is_int(source) else source)]
+    targets = [wrap_dim(d, n) for d in ((destination,) if is_int(destination) else destination)]
+    if len(sources) != len(targets):
+        raise RuntimeError(
+            f"movedim: Invalid source or destination dims: source ({sources} dims) should contain the same number "
+            f"of dims as destination ({targets} dims)"
+        )
+    for name, dims in (("source", sources), ("destination", targets)):
+        if len(set(dims)) != len(dims):
+            raise RuntimeError(f"movedim: repeated dim in `{name}` ({dims})")
+    rest = iter([d for d in range(n) if d not in sources])
+    moved = dict(zip(targets, sources, strict=True))
+    return _permute(input, dims=tuple([moved[i] if i in moved else next(rest) for i in range(n)]))
+
+
+moveaxis = movedim
+
+
+def squeeze(input: Tensor, dim: Any = None) -> Tensor:
+    """Without the dimensions of size 1, or without those of `dim` that have size 1; a view.
+
+    >>> import tdt
+    >>> tdt.squeeze(tdt.zeros(1, 3, 1)).shape
+    tdt.Size([3])
+    """
+    tensor_argument("squeeze", input)
+    shape = input._a.shape
+    variant = 0 if dim is None else 1 if is_int(dim) else 2
+    if dim is None:
+        drop: Any = range(len(shape))
+    elif variant == 1:
+        drop = [wrap_dim(dim, len(shape))]
+    else:
+        drop = [wrap_dim(d, len(shape)) for d in dim]
+        if len(set(drop)) != len(drop):
+            raise RuntimeError(
+                f"dim {next(d for d in drop if drop.count(d) > 1)} appears multiple times in the list of dims"
+            )
+    dims = tuple([d for d in drop if d < len(shape) and shape[d] == 1])
+    return label(unary(_squeeze, input, {"dims": dims}), f"SqueezeBackward{variant}")
+
+
+@op(view=True)
+def _squeeze(xp: ModuleType, x: Any, *, dims: tuple[int, ...]) -> Any:
+    return x.squeeze(dims)
+
+
+@op(view=True)
+def _unsqueeze(xp: ModuleType, x: Any, *, dim: int) -> Any:
+    return x[(slice(None),) * dim + (None,)]
+
+
+for _op in (_squeeze, _unsqueeze):
+    _op.vjp("x")(lambda g, x_shape: _reshape(g, shape=x_shape))
+    _op.fast_vjp("x")(lambda g, x_shape: g.reshape(x_shape))
+
+
+def unsqueeze(input: Tensor, dim: int) -> Tensor:
+    """With a new dimension of size 1 at `dim`; a view.
+
+    >>> import tdt
+    >>> tdt.unsqueeze(tdt.zeros(3), 0).shape
+    tdt.Size([1, 3])
+    """
+    return _unsqueeze(input, dim=wrap_dim(dim, input._a.ndim + 1))
+
+
+@op(view=True, broadcasts=False)
+def _expand(xp: ModuleType, x: Any, *, shape: tuple[int, ...]) -> Any:
+    return x[...] if x.shape == shape else writable(xp, xp.broadcast_to(x, shape), x)
+
+
+@_expand.vjp("x")
+def _(g: Tensor, x_shape: tuple[int, ...]) -> Tensor:
+    return sum_to(g, x_shape)
+
+
+@_expand.fast_vjp("x")
+def _(g: Any, x_shape: tuple[int, ...]) -> Any:
+    return sum_to(g, x_shape)
+
+
+def writable(xp: ModuleType, view: Any, x: Any) -> Any:
+    """`view` of x open to writing: NumPy locks some views; in-place ops do their own check for overlap."""
+    if xp.__name__ == "numpy" and x.flags.writeable:
+        view.flags.writeable = True
+    return view
+
+
+def expand(input: Tensor, *sizes: Any, implicit: bool = False) -> Tensor:
+    """Dimensions of size 1 repeated to `sizes` without copying; -1 keeps a size, new dimensions come in front.
+
+    >>> import tdt
+    >>> tdt.tensor([[1], [2]]).expand(2, 3)
+    tensor([[1, 1, 1],
+            [2, 2, 2]])
+    """
+    sizes = as_shape(sizes)
+    shape = input._a.shape
+    if sizes == shape:
+        return unary(_expand, input, {"shape": sizes})
+    extra = len(sizes) - len(shape)
+    if extra < 0:
+        follow(input)
+        raise RuntimeError(
+            f"expand(torch.{_dtype.SCALAR_NAMES[input.dtype]}Tensor{{{list(shape)}}}, size={list(sizes)}): "
+            "the number of sizes provided "
+            f"({len(sizes)}) "
+            f"must be greater or equal to the number of dimensions in the tensor ({len(shape)})"
+        )
+    target = []
+    for i, n in enumerate(sizes):
+        old = shape[i - extra] if i >= extra else None
+        if n < 0 and (old is None or n < -1):
+            raise RuntimeError(
+                f"The expanded size of the tensor ({n}) isn't allowed in a leading, non-existing dimension {i}"
+            )
+        if n >= 0 and old is not None and old not in (1, n):
+            follow(input)
+            raise RuntimeError(
+                f"The expanded size of the tensor ({n}) must match the existing size ({old}) at non-singleton "
+                f"dimension {i}.  "
+                f"Target sizes: {list(sizes)}.  Tensor sizes: {list(shape)}"
+            )
+        target.append(old if n == -1 else n)
+    return _expand(input, shape=tuple(target))
+
+
+def broadcast_to(input: Tensor, size: Any) -> Tensor:
+    """`input.expand(size)`.
+
+    >>> import tdt
+    >>> tdt.broadcast_to(tdt.tensor([1, 2]), (2, 2))
+    tensor([[1, 2],
+            [1, 2]])
+    """
+    return expand(input, *as_shape((size,)))
+
+
+def broadcast_shapes(*shapes: Any) -> Size:
+    """The shape that all `shapes` broadcast to.
+
+    >>> import tdt
+    >>> tdt.broadcast_shapes((2, 1), (3,))
+    tdt.Size([2, 3])
+    """
+    result: list[int] = []
+    for given in shapes:
+        shape = (given,) if isinstance(given, int) else tuple(given)
+        result = [1] * (len(shape) - len(result)) + result
+        for i in range(1, len(shape) + 1):
+            if shape[-i] < 0:
+                raise RuntimeError(f"Trying to create tensor with negative dimension ({shape[-i]}): ({shape[-i]})")
+            if shape[-i] != 1 and result[-i] not in (1, shape[-i]):
+                raise RuntimeError(
+                    "Shape mismatch: objects cannot be broadcast to a single shape: "
+                    f"{' and '.join(str(tuple(s) if not isinstance(s, int) else (s,)) for s in shapes)}"
+                )
+            result[-i] = shape[-i] if result[-i] == 1 else result[-i]
+    return Size(result)
+
+
+def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
+    """All tensors expanded to the shape that they broadcast to.
+
+    >>> import tdt
+    >>> [x.shape for x in tdt.broadcast_tensors(tdt.zeros(2, 1), tdt.zeros(3))]
+    [tdt.Size([2, 3]), tdt.Size([2, 3])]
+    """
+    tensors = tuple(tensors[0]) if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)) else tensors
+    shape = broadcast_shapes(*[x._a.shape for x in tensors])
+    return tuple([expand(x, *shape) for x in tensors])
+
+
+def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
+    """Dimensions start_dim … end_dim as one: a view where possible, else a copy.
+
+    >>> import tdt
+    >>> tdt.flatten(tdt.zeros(2, 3, 4), 1).shape
+    tdt.Size([2, 12])
+    """
+    tensor_argument("flatten", input)
+    shape = input._a.shape
+    start, end = wrap_dim(start_dim, len(shape)), wrap_dim(end_dim, len(shape))
+    if start > end:
+        raise RuntimeError("flatten() has invalid args: start_dim cannot come after end_dim")
+    if not shape:
+        return _reshape(input, shape=(1,))
+    if start == end:
+        return input
+    joined = 1
+    for n in shape[start : end + 1]:
+        joined *= n
+    return _reshape(input, shape=(*shape[:start], joined, *shape[end + 1 :]))
+
+
+def ravel(input: Tensor) -> Tensor:
+    """All elements in one dimension: a view where possible, else a copy.
+
+    >>> import tdt
+    >>> tdt.ravel(tdt.zeros(2, 3)).shape
+    tdt.Size([6])
+    """
+    return _view(input.contiguous(), shape=(input._a.size,))
+
+
+def unflatten(input: Tensor, dim: int, sizes: Any) -> Tensor:
+    """Dimension `dim` split into several of these sizes (one may be -1); a view.
+
+    >>> import tdt
+    >>> tdt.unflatten(tdt.zeros(2, 12), 1, (3, -1)).shape
+    tdt.Size([2, 3, 4])
+    """
+    shape = input._a.shape
+    d = wrap_dim(dim, len(shape))
+    sizes = as_shape((sizes,))
+    if not sizes:
+        raise RuntimeError("unflatten: sizes must be non-empty")
+    known = 1
+    for n in sizes:
+        known *= n if n != -1 else 1
+    if sizes.count(-1) == 1 and known and shape[d] % known == 0:
+        sizes = tuple([shape[d] // known if n == -1 else n for n in sizes])
+    elif known != shape[d] or -1 in sizes:
+        raise RuntimeError(
+            f"unflatten: Provided sizes {list(sizes)} don't multiply up to the size of dim {d} ({shape[d]}) in the "
+            "input tensor"
+        )
+    return _view(input, shape=(*shape[:d], *sizes, *shape[d + 1 :]))
+
+
+@op(view=True, name="slice")
+def slice_view(xp: ModuleType, x: Any, *, spec: tuple[Any, ...]) -> Any:
+    """Basic indexing: integers, None, Ellipsis, and slices as (start, stop, step). The Ellipsis keeps 0-d views views."""
+    return x[spec] if len(spec) == 2 and spec[0].__class__ is int else x[decoded(spec)]
+
+
+def decoded(spec: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The index that a slice spec stands for."""
+    return tuple([slice(*e) if e.__class__ is tuple else e for e in spec])
+
+
+slice_view.vjp("x")(lambda g, x_shape, spec: _slice_backward(g, shape=x_shape, spec=spec))
+
+
+@slice_view.fast_vjp("x")
+def _(xp: ModuleType, g: Any, x_shape: tuple[int, ...], spec: tuple[Any, ...]) -> Any:
+    return _slice_backward.forward(xp, g, shape=x_shape, spec=spec)
+
+
+@op(computes=False)
+def _slice_backward(xp: ModuleType, x: Any, *, shape: tuple[int, ...], spec: tuple[Any, ...]) -> Any:
+    out = xp.zeros(shape, x.dtype)
+    out[decoded(spec)] = x
+    return out
+
+
+_slice_backward.vjp("x")(lambda g, spec: slice_view(g, spec=spec))
+ALL_OF = (None, None, None)
+
+
+def select(input: Tensor, dim: int, index: int) -> Tensor:
+    """The part at `index` along `dim`, one dimension fewer; a view.
+
+    >>> import tdt
+    >>> tdt.select(tdt.tensor([[1, 2], [3, 4]]), 1, 0)
+    tensor([1, 3])
+    """
+    shape = input._a.shape
+    if not shape:
+        follow(input)
+        raise IndexError("select() cannot be applied to a 0-dim tensor.")
+    d, i = wrap_dim(dim, len(shape)), operator.index(index)
+    try:
+        return slice_view(input, spec=(*(ALL_OF,) * d, i, ...))
+    except IndexError:
+        message = f"select(): index {i} out of range for tensor of size {list(shape)} at dimension {d}"
+        raise IndexError(message) from None
+
+
+def slice_along(input: Tensor, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Tensor:
+    """`input[start:end:step]` along `dim`; a view."""
+    if not input._a.ndim:
+        raise RuntimeError("slice() cannot be applied to a 0-dim tensor.")
+    if step <= 0:
+        raise RuntimeError("slice step must be positive")
+    ends = tuple([None if v is None else operator.index(v) for v in (start, end, step)])
+    return slice_view(input, spec=(*(ALL_OF,) * wrap_dim(dim, input._a.ndim), ends, ...))
+
+
+def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
+    """`length` entries along `dim` from `start` on; a view.
+
+    >>> import tdt
+    >>> tdt.narrow(tdt.arange(5), 0, 1, 3)
+    tensor([1, 2, 3])
+    """
+    shape = input._a.shape
+    if not shape:
+        raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")
+    if isinstance(start, Tensor) and (start.ndim or start.dtype.category != _dtype.INT):
+        raise RuntimeError("start must be an 0-dim integral Tensor.")
+    if length < 0:
+        raise RuntimeError("narrow(): length must be non-negative.")
+    d, first = wrap_dim(dim, len(shape)), operator.index(start)
+    if not -shape[d] <= first <= shape[d]:
+        raise IndexError(
+            f"Dimension out of range (expected to be in range of [{-shape[d]}, {shape[d]}], but got {first})"
+        )
+    first = first + shape[d] if first < 0 else first
+    if first + length > shape[d]:
+        raise RuntimeError(f"start ({first}) + length ({length}) exceeds dimension size ({shape[d]}).")
+    return slice_view(input, spec=(*(ALL_OF,) * d, (first, first + length, None), ...))
+
+
+@op(view=True)
+def _diagonal(xp: ModuleType, x: Any, *, offset: int, dim1: int, dim2: int) -> Any:
+    return writable(xp, xp.diagonal(x, offset, dim1, dim2), x)
+
+
+@_diagonal.vjp("x")
+def _(g: Tensor, x_shape: tuple[int, ...], offset: int, dim1: int, dim2: int) -> Tensor:
+    return _diagonal_backward(g, shape=x_shape, offset=offset, dim1=dim1, dim2=dim2)
+
+
+@op(computes=False)
+def _diagonal_backward(xp: ModuleType, x: Any, *, shape: tuple[int, ...], offset: int, dim1: int, dim2: int) -> Any:
+    out = xp.zeros(shape, x.dtype)
+    _diagonal.forward(xp, out, offset=offset, dim1=dim1, dim2=dim2)[...] = x
+    return out
+
+
+_diagonal_backward.vjp("x")(lambda g, offset, dim1, dim2: _diagonal(g, offset=offset, dim1=dim1, dim2=dim2))
+
+
+def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
+    """The diagonal of the planes (dim1, dim2), as the last dimension; a view. offset > 0 is above the main one.
+
+    >>> import tdt
+    >>> tdt.diagonal(tdt.tensor([[1, 2], [3, 4]]))
+    tensor([1, 4])
+    """
+    if input.ndim < 2:
+        follow(input)
+    a, b = wrap_dim(dim1, input.ndim), wrap_dim(dim2, input.ndim)
+    if a == b:
+        raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
+    return _diagonal(input, offset=offset, dim1=a, dim2=b)
+
+
+fronts(globals(), [*__all__, "expand"], but="reshape")

@@ -1,0 +1,94 @@
+"""The discrete Fourier transform: complex to complex, real to half a spectrum, and half a spectrum to real.
+
+`norm` says who divides by the number of points, in NumPy's words: "backward" the inverse, "forward" the transform, "ortho"
+both by its root. The adjoint of a transform is the one in the other direction with the other of the first two.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from collections.abc import Iterable, Sequence
+from types import ModuleType
+from typing import Any
+
+from tdt._core.dtype import COMPLEX_ONLY, FLOATING
+from tdt._core.tensor import Tensor
+from tdt._ops.elementwise.complex_numbers import real
+from tdt._ops.nn.pad import pad
+from tdt.autograd._op import op
+
+ADJOINT = {"backward": "forward", "forward": "backward", "ortho": "ortho"}
+
+
+@functools.cache
+def _library(xp: ModuleType) -> ModuleType:
+    """SciPy's transforms rather than NumPy's: they do several rows at once, in float32 in a quarter of the time."""
+    return importlib.import_module("scipy.fft" if xp.__name__ == "numpy" else "cupyx.scipy.fft")
+
+
+def _by_stride(x: Any, dims: Iterable[int]) -> list[int]:
+    return sorted(dims, key=lambda dim: -x.strides[dim])
+
+
+def _order(x: Any, last: Sequence[int]) -> list[int]:
+    """The order in which PyTorch lays out a result: the dimensions of the batch as they are laid out, then `last`."""
+    return [*_by_stride(x, (dim for dim in range(x.ndim) if dim not in last)), *last]
+
+
+def _laid(xp: ModuleType, result: Any, order: list[int]) -> Any:
+    """A result whose dimensions stand in `order`, contiguous like that, with them put back."""
+    back = sorted(range(len(order)), key=order.__getitem__)
+    return xp.ascontiguousarray(result).transpose(back)
+
+
+@op(dtypes=COMPLEX_ONLY)
+def fft_c2c(xp: ModuleType, x: Any, *, dims: tuple[int, ...], norm: str, forward: bool) -> Any:
+    transform = _library(xp).fftn if forward else _library(xp).ifftn
+    order = _order(x, _by_stride(x, dims))
+    return _laid(xp, transform(x.transpose(order), axes=range(-len(dims), 0), norm=norm), order)
+
+
+@fft_c2c.vjp("x")
+def _(g: Tensor, dims: tuple[int, ...], norm: str, forward: bool) -> Tensor:
+    return fft_c2c(g, dims=dims, norm=ADJOINT[norm], forward=not forward)
+
+
+@op(dtypes=FLOATING)
+def fft_r2c(xp: ModuleType, x: Any, *, dims: tuple[int, ...], norm: str) -> Any:
+    """The half of the spectrum along the last of `dims`, whole along the others; the transform."""
+    order = _order(x, [*_by_stride(x, dims[:-1]), dims[-1]])
+    return _laid(xp, _library(xp).rfftn(x.transpose(order), axes=range(-len(dims), 0), norm=norm), order)
+
+
+@fft_r2c.vjp("x")
+def _(g: Tensor, x_shape: tuple[int, ...], dims: tuple[int, ...], norm: str) -> Tensor:
+    last = dims[-1]
+    filled = [0] * (2 * (g.ndim - 1 - last)) + [0, x_shape[last] - g.shape[last]]
+    return real(fft_c2c(pad(g, filled), dims=dims, norm=ADJOINT[norm], forward=False))
+
+
+@op(dtypes=COMPLEX_ONLY)
+def fft_c2r(xp: ModuleType, x: Any, *, dims: tuple[int, ...], norm: str, n: int) -> Any:
+    """The inverse of a half spectrum along the last of `dims`, of `n` points there."""
+    if len(dims) > 1:
+        x = fft_c2c.forward(xp, x, dims=dims[:-1], norm=norm, forward=False)
+    order = _order(x, dims[-1:])
+    return _laid(xp, _library(xp).irfft(x.transpose(order), n=n, norm=norm), order)
+
+
+@fft_c2r.vjp("x")
+def _(g: Tensor, dims: tuple[int, ...], norm: str, n: int) -> Tensor:
+    return _twice(fft_r2c(g, dims=dims, norm=ADJOINT[norm]), dim=dims[-1], n=n)
+
+
+@op(name="fft_twice", dtypes=COMPLEX_ONLY)
+def _twice(xp: ModuleType, x: Any, *, dim: int, n: int) -> Any:
+    """A half spectrum of `n` points with twice of what stands for its conjugate in the other half too."""
+    half = x.shape[dim]
+    weights = xp.ones((half,) + (1,) * (x.ndim - 1 - dim), x.real.dtype)
+    weights[1 : 1 + n - half] = 2
+    return x * weights
+
+
+_twice.vjp("x")(lambda g, dim, n: _twice(g, dim=dim, n=n))

@@ -1,0 +1,67 @@
+"""Frames: overlapping parts of a dimension, a step apart, as a view; and their sum where they lie, the transpose of that."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+from tdt import _backend
+from tdt._core.dtype import FLOATING_AND_COMPLEX
+from tdt._core.tensor import Tensor
+from tdt._ops._common import wrap_dim
+from tdt.autograd._op import op
+
+
+@op(view=True)
+def _unfold(xp: ModuleType, x: Any, *, dim: int, size: int, step: int) -> Any:
+    if not x.ndim:
+        x = x.reshape(1)[:size]
+        return _backend.as_strided(x, (size,), x.strides)
+    count = (x.shape[dim] - size) // step + 1
+    shape = (*x.shape[:dim], count, *x.shape[dim + 1 :], size)
+    strides = (*x.strides[:dim], x.strides[dim] * step, *x.strides[dim + 1 :], x.strides[dim])
+    return _backend.as_strided(x, shape, strides)
+
+
+@_unfold.vjp("x")
+def _(g: Tensor, x_shape: tuple[int, ...], dim: int, size: int, step: int) -> Tensor:
+    return overlap_add(g, dim=dim, step=step, n=x_shape[dim]) if x_shape else g.sum()
+
+
+def unfold(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
+    """Windows of `size` along `dimension`, `step` apart, as a new last dimension; a view.
+
+    >>> import tdt
+    >>> tdt.arange(5).unfold(0, 3, 2)
+    tensor([[0, 1, 2],
+            [2, 3, 4]])
+    """
+    d = wrap_dim(dimension, input.ndim)
+    length = input.shape[d] if input.ndim else 1
+    if size < 0:
+        raise RuntimeError(f"size is {size} but must be >= 0")
+    if size > length:
+        raise RuntimeError(f"maximum size for tensor at dimension {d} is {length} but size is {size}")
+    if step <= 0:
+        raise RuntimeError(f"step is {step} but must be > 0")
+    return _unfold(input, dim=d, size=size, step=step)
+
+
+@op(dtypes=FLOATING_AND_COMPLEX)
+def overlap_add(xp: ModuleType, x: Any, *, dim: int, step: int, n: int) -> Any:
+    """Frames, counted along `dim` and each along the last dimension, added up `step` apart into `n` points along `dim`."""
+    frames = x if dim == x.ndim - 2 else xp.moveaxis(x, dim, -2)
+    *batch, count, size = frames.shape
+    parts = range(-(-size // step))  # of a frame, each as long as a step: there is no overlap among those of one number
+    rows = max(count + len(parts), -(-n // step))
+    total = xp.zeros((*batch, rows, step), x.dtype)
+    for k in parts:
+        part = frames[..., k * step : (k + 1) * step]
+        total[..., k : k + count, : part.shape[-1]] += part
+    total = total.reshape(*batch, rows * step)[..., :n]
+    return xp.ascontiguousarray(total if dim == x.ndim - 2 else xp.moveaxis(total, -1, dim))
+
+
+@overlap_add.vjp("x")
+def _(g: Tensor, x_shape: tuple[int, ...], dim: int, step: int) -> Tensor:
+    return _unfold(g, dim=dim, size=x_shape[-1], step=step)

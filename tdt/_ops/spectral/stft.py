@@ -1,0 +1,219 @@
+"""The short-time Fourier transform and its inverse (Griffin and Lim, 1984), of frames, windows and transforms."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from tdt._core.creation import ones
+from tdt._core.dtype import COMPLEX, FLOAT, SCALAR_NAMES
+from tdt._core.tensor import Tensor
+from tdt._ops._common import tensor_argument
+from tdt._ops.elementwise.complex_numbers import view_as_real
+from tdt._ops.nn.pad import constant_pad_nd, pad
+from tdt._ops.spectral.fft import fft_c2c, fft_c2r, fft_r2c
+from tdt._ops.spectral.frames import _unfold, overlap_add
+from tdt.amp._autocast import casts_as_one
+
+__all__ = ["istft", "stft"]
+
+
+@casts_as_one
+def stft(
+    input: Tensor, n_fft: int, hop_length: int | None = None, win_length: int | None = None, window: Tensor | None = None,
+    center: bool = True, pad_mode: str = "reflect", normalized: bool = False, onesided: bool | None = None,
+    return_complex: bool | None = None, align_to_window: bool | None = None,
+) -> Tensor:  # fmt: skip
+    """The spectra of windows of a signal: (…, frequencies, frames), of a signal (…, time) with one or no batch dimension.
+
+    A frame has `n_fft` points and starts `hop_length` (default n_fft // 4) behind the one before. It is multiplied with
+    `window`, of `win_length` points (default n_fft, at most that many), which stands in its middle. center: frame t lies
+    about the point t · hop_length, the signal continued by n_fft // 2 points at either end (see `nn.functional.pad`).
+    align_to_window, for center=False: the first window, not the first frame, begins with the signal. normalized: divided
+    by √n_fft. onesided (default for a real signal and window): n_fft // 2 + 1 frequencies instead of all.
+    return_complex=False gives real and imaginary parts in a further dimension, as in old code; of a real signal it must be
+    said which. RuntimeError for settings that do not fit the signal.
+
+    >>> import tdt
+    >>> tdt.stft(tdt.ones(8), 4, window=tdt.ones(4), center=False, return_complex=True).abs()
+    tensor([[4., 4., 4., 4., 4.],
+            [0., 0., 0., 0., 0.],
+            [0., 0., 0., 0., 0.]])
+    """
+    tensor_argument("stft", input)
+    if window is not None:
+        tensor_argument("stft", window, "window", 5)
+    if center and align_to_window is not None:
+        raise RuntimeError("stft align_to_window should only be set when center = false")
+    hop, size = n_fft // 4 if hop_length is None else hop_length, n_fft if win_length is None else win_length
+    if return_complex is None and not (input.is_complex() or (window is not None and window.is_complex())):
+        raise RuntimeError(
+            "stft requires the return_complex parameter be given for real inputs; give return_complex=True, and take "
+            "view_as_real() of the result for real and imaginary parts"
+        )
+    if return_complex is False:
+        _warn("stft with return_complex=False is deprecated; take view_as_real() of the complex result")
+    x = _signal(input, n_fft, hop, size, window, n_fft // 2 if center else 0, pad_mode)
+    if window is None:
+        _warn(
+            "A window was not provided. All points of a frame count alike, which blurs the spectrum; give "
+            "window=tdt.hann_window(n_fft), or tdt.ones(n_fft) for no window"
+        )
+    if align_to_window:
+        x = constant_pad_nd(x, _sides(size, n_fft))
+    x = _unfold(x, dim=1, size=n_fft, step=hop)  # (batch, frames, n_fft)
+    if window is not None or size < n_fft:
+        x = x * _whole_window(window, size, n_fft, x)
+    if x.dtype.itemsize == 2:
+        raise RuntimeError(
+            f"Unsupported dtype {SCALAR_NAMES[x.dtype]}: stft takes float32, float64 and complex numbers"
+        )
+    norm = "ortho" if normalized else "backward"
+    if x.is_complex():
+        if onesided:
+            raise RuntimeError("Cannot have onesided output if window or input is complex")
+        made = fft_c2c(x, dims=(2,), norm=norm, forward=True)
+    elif onesided is False:
+        made = fft_c2c(x.to(x.dtype.to_complex()), dims=(2,), norm=norm, forward=True)
+    else:
+        made = fft_r2c(x, dims=(2,), norm=norm)
+    made = made.transpose(1, 2) if input.ndim == 2 else made[0].T
+    return view_as_real(made) if return_complex is False else made
+
+
+def _signal(x: Tensor, n_fft: int, hop: int, size: int, window: Tensor | None, border: int, mode: str) -> Tensor:
+    """The signal with a batch dimension and its borders. RuntimeError where stft cannot cut it into frames."""
+    what = f"stft({x.type()}{list(x.shape)}, n_fft={n_fft}, hop_length={hop}, win_length={size}): expected"
+    if x.dtype.category not in (FLOAT, COMPLEX):
+        raise RuntimeError(f"{what} a tensor of floating point or complex values")
+    if x.ndim not in (1, 2):
+        raise RuntimeError(f"{what} a 1D or 2D tensor: (time) or (batch, time)")
+    made = x if x.ndim == 2 else x.unsqueeze(0)
+    if border > 0:
+        made = pad(made.unsqueeze(0), (border, border), mode).squeeze(0)
+    if not 0 < n_fft <= made.shape[1]:
+        raise RuntimeError(f"{what} 0 < n_fft <= {made.shape[1]}, the length of the signal, but got n_fft={n_fft}")
+    if hop <= 0:
+        raise RuntimeError(f"{what} hop_length > 0, but got hop_length={hop}")
+    if not 0 < size <= n_fft:
+        raise RuntimeError(f"{what} 0 < win_length <= n_fft, but got win_length={size}")
+    if window is not None and window.shape != (size,):
+        raise RuntimeError(
+            f"{what} a 1D window tensor of size equal to win_length={size}, but got window with size {list(window.shape)}"
+        )
+    return made
+
+
+@casts_as_one
+def istft(
+    input: Tensor, n_fft: int, hop_length: int | None = None, win_length: int | None = None, window: Tensor | None = None,
+    center: bool = True, normalized: bool = False, onesided: bool | None = None, length: int | None = None,
+    return_complex: bool = False,
+) -> Tensor:  # fmt: skip
+    """The signal whose `stft`, with the same settings, comes nearest to `input`, complex (…, frequencies, frames).
+
+    Frames are transformed back, multiplied with the window once more, added up where they lie and divided by what the
+    squares of the windows add up to there: RuntimeError where that is 0, as no frame says anything about such a point.
+    length: so many points, instead of all that frames lie over. return_complex: of a complex signal.
+
+    >>> import tdt
+    >>> window, x = tdt.hann_window(4), tdt.arange(8.0)
+    >>> tdt.istft(tdt.stft(x, 4, window=window, return_complex=True), 4, window=window)
+    tensor([0., 1., 2., 3., 4., 5., 6., 7.])
+    """
+    tensor_argument("istft", input)
+    if window is not None:
+        tensor_argument("istft", window, "window", 5)
+    hop, size = n_fft // 4 if hop_length is None else hop_length, n_fft if win_length is None else win_length
+    if window is None:
+        _warn(
+            "A window was not provided. All points of a frame count alike; give the window that stft had, or "
+            "tdt.ones(n_fft) if it had none"
+        )
+    what = f"istft({input.type()}{list(input.shape)}, n_fft={n_fft}, hop_length={hop}, win_length={size}, {center=})"
+    half = _check_spectrum(f"{what}: ", input, n_fft, hop, size, window, onesided)
+    x, norm = input.transpose(-1, -2), "ortho" if normalized else "backward"
+    x = x.unsqueeze(0) if input.ndim == 2 else x  # (batch, frames, frequencies)
+    if return_complex:
+        if half:
+            raise RuntimeError("Cannot have onesided output if window or input is complex")
+        x = fft_c2c(x, dims=(2,), norm=norm, forward=False)
+    else:
+        if window is not None and window.is_complex():
+            raise RuntimeError("Complex windows are incompatible with return_complex=False")
+        x = fft_c2r(x if half else x[..., : n_fft // 2 + 1], dims=(2,), norm=norm, n=n_fft)
+    n = n_fft + hop * (x.shape[1] - 1)
+    start = n_fft // 2 if center else 0
+    end = n - start if length is None else start + length
+    if end <= start:
+        raise RuntimeError(f"{what}: expected a signal of at least 1 point, but got {end - start}")
+    made = _joined(what, x, _whole_window(window, size, n_fft, x), hop, slice(start, end))
+    if end > n:
+        _warn(
+            "The length of signal is shorter than the length parameter. Result is being padded with zeros in the tail. "
+            "Please check your center and hop_length settings."
+        )
+        made = constant_pad_nd(made, (0, end - n))
+    return made if input.ndim == 3 else made.squeeze(0)
+
+
+def _joined(what: str, x: Tensor, window: Tensor, hop: int, part: slice) -> Tensor:
+    """`part` of the signal that frames (batch, frames, n_fft) give; RuntimeError where it has points under no window."""
+    frames, n_fft = x.shape[1:]
+    n = n_fft + hop * (frames - 1)
+    cover = overlap_add(window.square().expand(1, frames, n_fft), dim=1, step=hop, n=n)[:, part]
+    if cover.device.type != "meta" and bool((cover.abs() < 1e-11).any()):
+        raise RuntimeError(
+            f"{what} window overlap add min: 1 or more points are under no frame, or where all windows are 0; a smaller "
+            "hop_length, center=True or another window covers them"
+        )
+    return overlap_add(x * window, dim=1, step=hop, n=n)[:, part] / cover
+
+
+def _check_spectrum(
+    what: str, x: Tensor, n_fft: int, hop: int, size: int, window: Tensor | None, onesided: bool | None
+) -> bool:
+    """Whether x has the frequencies of one side. RuntimeError where it, or a setting, does not fit the others."""
+    if not x.is_complex():
+        raise RuntimeError(
+            "istft requires a complex-valued input tensor matching the output from stft with return_complex=True."
+        )
+    if x.ndim not in (2, 3):
+        error = IndexError if x.ndim < 2 else RuntimeError
+        raise error(f"{what}expected a tensor with 2 or 3 dimensions, (batch, frequency, frame), but got {x.ndim}")
+    if not x.numel():
+        raise RuntimeError(f"{what}input tensor cannot be empty.")
+    count = x.shape[-2]
+    half = count != n_fft if onesided is None else onesided
+    if count != (n_fft // 2 + 1 if half else n_fft):
+        wanted = "n_fft / 2 + 1" if half else "n_fft"
+        raise RuntimeError(
+            f"{what}expected the frequency dimension (next to last) of the input tensor to match {wanted} when "
+            f"onesided={half}, but got {count}"
+        )
+    if not 0 < hop <= size:
+        raise RuntimeError(f"{what}expected 0 < hop_length <= win_length")
+    if not 0 < size <= n_fft:
+        raise RuntimeError(f"{what}expected 0 < win_length <= n_fft")
+    if window is not None and window.shape != (size,):
+        raise RuntimeError(
+            f"{what}Invalid window shape. window has to be 1D and length of `win_length`, but got {list(window.shape)}"
+        )
+    return half
+
+
+def _sides(size: int, n_fft: int) -> tuple[int, int]:
+    """What a window of `size` points in the middle of a frame leaves free before and behind it."""
+    left = (n_fft - size) // 2
+    return left, n_fft - size - left
+
+
+def _whole_window(window: Tensor | None, size: int, n_fft: int, x: Tensor) -> Tensor:
+    """The window, by default of ones, in the middle of a frame of zeros."""
+    if window is None:
+        window = ones(size, dtype=x.dtype.to_real(), device=x.device)
+    return window if size == n_fft else constant_pad_nd(window, _sides(size, n_fft))
+
+
+def _warn(message: str) -> Any:
+    warnings.warn(message, stacklevel=4)  # the line that calls the function, beyond `casts_as_one`

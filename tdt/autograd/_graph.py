@@ -1,0 +1,205 @@
+"""The graph as scripts see it: what every node answers, nodes of leaves, edges, and hooks on several tensors at once."""
+
+from __future__ import annotations
+
+import functools
+import threading
+import weakref
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from tdt._core.mode import state
+from tdt._core.tensor import Tensor
+from tdt._node_names import saved_attribute
+from tdt.autograd._accumulate import NodeHooks
+from tdt.autograd._hooks import RemovableHandle
+
+
+class GraphNode:
+    """What a node of any kind shows to scripts; a kind has `name`, `edges` and `_hooks_made`."""
+
+    __slots__ = ()
+    if TYPE_CHECKING:
+        edges: Any
+        hooks: Any
+
+    def name(self) -> str:
+        """The node's name in PyTorch's spelling, e.g. `TanhBackward0`."""
+        raise NotImplementedError
+
+    def _hooks_made(self) -> Any:
+        """What listens at the node, made on first use."""
+        if self.hooks is None:
+            self.hooks = NodeHooks()
+        return self.hooks
+
+    @property
+    def next_functions(self) -> tuple:
+        """((node, output number), …) of the inputs; a leaf stands as an `AccumulateGrad`, no gradient as (None, 0)."""
+        return tuple(
+            [
+                (None, 0) if e is None else (AccumulateGrad(e[0]), 0) if isinstance(e[0], Tensor) else e
+                for e in self.edges
+            ]
+        )
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """A dictionary for notes of the user's; anomaly mode keeps the forward's stack in it, as `traceback_`."""
+        return self._hooks_made().metadata
+
+    def register_hook(self, fn: Callable[..., Any]) -> RemovableHandle:
+        """Call `fn(grad_inputs, grad_outputs)` after the node has run; a tuple it returns replaces grad_inputs."""
+        return RemovableHandle(self._hooks_made().post, fn)
+
+    def register_prehook(self, fn: Callable[..., Any]) -> RemovableHandle:
+        """Call `fn(grad_outputs)` before the node runs; a tuple it returns replaces them."""
+        return RemovableHandle(self._hooks_made().pre, fn)
+
+    def __repr__(self) -> str:
+        return f"<{self.name().rpartition('::')[2]} object at {id(self):#x}>"
+
+
+def _saved(name: str) -> property:
+    def get(self: Any) -> Any:
+        return saved_attribute(self, name)
+
+    return property(get, doc=f"The `{name.removeprefix('_saved_')}` that the node keeps.")
+
+
+# A `__getattr__` would make every look at a node slower, backward's too.
+SAVED = """
+    approximate beta buffer condition correction dilation dim dim0 dim1 dims end exponent grad_output groups index indices input
+    input1 input2 keepdim k keepdim mask mat1 mat2 mat max min n negative_slope normalized_shape offset ord other other_scalar
+    output output_mask p padding padding_idx reduction repeats result running_mean running_var scalar self self_sym_sizes
+    sizes src start step stride target tensors threshold training value values vec1 vec2 weight weights"""
+for _name in set(SAVED.split()):
+    setattr(GraphNode, f"_saved_{_name}", _saved(f"_saved_{_name}"))
+
+
+class AccumulateGrad(GraphNode):
+    """The node of a leaf, made when someone asks; `.variable` is the leaf."""
+
+    __slots__ = ("variable",)
+    edges = ()
+
+    def __init__(self, variable: Tensor):
+        self.variable = variable
+
+    def name(self) -> str:
+        """What PyTorch calls it."""
+        return "torch::autograd::AccumulateGrad"
+
+    @property
+    def hooks(self) -> Any:
+        """What listens at the leaf's node: kept by the leaf, as this object is made anew each time."""
+        return self.variable._node_hooks
+
+    @hooks.setter
+    def hooks(self, made: Any) -> None:
+        self.variable._node_hooks = made
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, AccumulateGrad) and other.variable is self.variable
+
+    def __hash__(self) -> int:
+        return id(self.variable)
+
+
+class GradientEdge(NamedTuple):
+    """A place in the graph where a gradient arrives: a node and the number of its output."""
+
+    node: Any
+    output_nr: int
+    ownership_token: Any = None
+
+
+def get_gradient_edge(tensor: Tensor) -> GradientEdge:
+    """The edge at which the gradient of `tensor` arrives: `autograd.grad` takes it in the place of the tensor.
+
+    It does not keep the tensor's values alive. RuntimeError for a tensor that does not require grad.
+
+    >>> import tdt
+    >>> x = tdt.ones(2, requires_grad=True)
+    >>> get_gradient_edge(x * 2).node.name()
+    'MulBackward0'
+    """
+    if not tensor.requires_grad:
+        raise RuntimeError(
+            "It is not possible to get the gradient edge for a Tensor that does not require gradients; "
+            f"this one has shape {list(tensor.shape)}"
+        )
+    return GradientEdge(node_of(tensor), tensor.output_nr)
+
+
+def edge_at(place: GradientEdge) -> tuple:
+    """The engine's edge for a place in the graph."""
+    node = place.node
+    return (node.variable, 0) if isinstance(node, AccumulateGrad) else (node, place.output_nr)
+
+
+def node_of(t: Tensor | GradientEdge) -> Any:
+    """The node at which the gradient of a tensor arrives: its `grad_fn`, or a leaf's AccumulateGrad."""
+    if isinstance(t, GradientEdge):
+        return t.node
+    return AccumulateGrad(t) if t.requires_grad and t.grad_fn is None else t.grad_fn
+
+
+def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:
+    """Note a change to a tensor's (or several tensors') memory that was not made through tdt.
+
+    >>> import tdt
+    >>> x = tdt.ones(2)
+    >>> increment_version(x); x._version
+    1
+    """
+    for t in (tensor,) if isinstance(tensor, Tensor) else tensor:
+        t._st.version += 1
+
+
+class _Handles(RemovableHandle):
+    def __init__(self, handles: list[RemovableHandle]):
+        self.handles = tuple(handles)
+
+    def remove(self) -> None:
+        """Take all hooks out."""
+        for handle in self.handles:
+            handle.remove()
+
+
+def register_multi_grad_hook(
+    tensors: Sequence[Tensor], fn: Callable[..., None], *, mode: Literal["all", "any"] = "all"
+) -> RemovableHandle:
+    """Call `fn(gradients)` once in each backward, when all of `tensors` that it reaches have their gradients.
+
+    The others' are None. mode="any": call `fn(gradient)` with the first gradient that is there.
+
+    >>> import tdt
+    >>> a, b = tdt.ones(2, requires_grad=True), tdt.ones(2, requires_grad=True)
+    >>> handle = register_multi_grad_hook((a, b), lambda gradients: print(gradients[0] + gradients[1]))
+    >>> (a + 2 * b).sum().backward()
+    tensor([3., 3.])
+    """
+    if mode not in ("all", "any"):
+        raise ValueError(f"Expects mode to be one of ('all', 'any') but got {mode}")
+    lock, seen = threading.Lock(), weakref.WeakKeyDictionary[Any, list]()  # by backward: [how many to come, gradients]
+    nodes = [node_of(t) for t in tensors]
+
+    def arrived(i: int, gradient: Tensor) -> None:
+        task = state.task
+        with lock:
+            first = task not in seen
+            if first:
+                runs = {n.variable if isinstance(n, AccumulateGrad) else n for n in nodes}.intersection(task.order)
+                count = sum((n.variable if isinstance(n, AccumulateGrad) else n) in runs for n in nodes)
+                seen[task] = [count, [None] * len(nodes)]
+            waiting = seen[task]
+            waiting[0] -= 1
+            waiting[1][i] = gradient
+        if mode == "any" and first:
+            fn(gradient)
+        elif mode == "all" and waiting[0] == 0:
+            fn(waiting[1])
+
+    wanted = [(i, t) for i, t in enumerate(tensors) if mode == "all" or t.requires_grad]
+    return _Handles([t.register_hook(functools.partial(arrived, i)) for i, t in wanted])

@@ -1,0 +1,74 @@
+"""Whether the run has what its `log` section wants to show."""
+
+from __future__ import annotations
+
+import difflib
+from typing import Any
+
+from tdt import nn
+from tdt.autograd._meta import meta
+from tdt.train.config import Config, ConfigErrors
+from tdt.train.data.loading import batch_of
+from tdt.train.logging.layers import given_by
+from tdt.train.logging.pictures import is_image
+from tdt.train.metrics import Reading
+from tdt.train.model.objective import Objective
+
+_MOST_CLASSES = 1000  # of a matrix that can be looked at
+_ONE_ANSWER = ("images", "misclassified", "confusion")
+_ODD = 13  # a batch of a size that no other dimension is likely to have
+
+
+def check_log(
+    config: Config, model: nn.Module, objective: Objective, facts: dict[str, Any], errors: ConfigErrors
+) -> None:
+    """Report every key of `log` for which the split, the images, the classes or the layer are missing."""
+    log = config.log
+    asked = [key for key in ("images", "misclassified", "confusion", "pr_curves", "embedding") if getattr(log, key)]
+    if asked and "valid" not in config.data.splits():
+        for key in asked:
+            errors.add(f"log.{key}", "is taken from the validation data, but there is no data.valid")
+        return
+    shape, loss = (facts.get("input") or {}).get("shape", ()), objective.main
+    classified = Reading.of(loss).threshold is not None or isinstance(loss, (nn.CrossEntropyLoss, nn.NLLLoss))
+    answers, classes = _answers(objective)
+    for key in asked:
+        if key in ("images", "misclassified") and not is_image(shape):
+            errors.add(f"log.{key}", f"shows images, but the model's input has the shape {tuple(shape)}")
+        elif key != "embedding" and not classified:
+            errors.add(f"log.{key}", f"shows classes, but {type(loss).__name__} compares numbers")
+        elif key in _ONE_ANSWER and answers > 1 and (key != "confusion" or not classes):
+            errors.add(f"log.{key}", f"shows one class for each sample, but there are {answers} answers")
+        elif key == "confusion" and classes > _MOST_CLASSES:
+            errors.add("log.confusion", f"draws {_MOST_CLASSES} classes at most, but there are {classes}")
+    if log.embedding is not None:
+        _check_layer(log.embedding.layer, model, facts["input"] if objective.seen else None, errors)
+
+
+def _answers(objective: Objective) -> tuple[int, int]:
+    """How many answers a sample has, and among how many classes each is, 0 for yes or no; (1, 0) where that is unknown."""
+    if not objective.seen:
+        return 1, 0
+    output, target = objective.compared(**objective.seen)
+    if Reading.of(objective.main).threshold is not None:
+        return target[0].numel(), 0
+    if target.is_floating_point():  # a probability for each class
+        target = target[:, 0]
+    return target[0].numel(), output.shape[1] if output.ndim > 1 else 0
+
+
+def _check_layer(layer: str, model: nn.Module, form: dict[str, Any] | None, errors: ConfigErrors) -> None:
+    """That the layer is there, is at work, and gives a row for each sample. form: of an input that the model takes."""
+    names = [name for name, _ in model.named_modules() if name]
+    if layer not in names:
+        close = difflib.get_close_matches(layer, names, n=1)
+        hint = f"; did you mean '{close[0]}'?" if close else f"; layers are {', '.join(names[:20])}"
+        errors.add("log.embedding", f"there is no layer {layer!r}{hint}")
+    elif form is not None:
+        with meta():
+            found = given_by(model, [layer], batch_of(form, _ODD))
+        if not found:
+            errors.add("log.embedding", f"layer {layer!r} gives no tensor when the model runs")
+        elif found[0][1].shape[:1] != (_ODD,):
+            shape = tuple(found[0][1].shape)
+            errors.add("log.embedding", f"layer {layer!r} gives {shape} for {_ODD} samples; expected a row for each")

@@ -1,0 +1,251 @@
+"""Shapes before values: one meta pass through the model finds the layer whose size does not fit, and what each costs."""
+
+from __future__ import annotations
+
+import dataclasses
+import warnings
+from typing import Any
+
+import tdt
+from tdt import Tensor, _about, nn
+from tdt.autograd._meta import meta, stand_in
+from tdt.train.config import Component, ConfigErrors
+from tdt.train.config.metrics import Measure
+from tdt.train.config.precision import input_dtype
+from tdt.train.data.loading import Split
+from tdt.train.data.nested import mapped
+from tdt.train.errors import reason
+from tdt.train.metrics import Metric
+from tdt.train.model.from_config import SAYS_NO, Unknown
+from tdt.train.model.objective import Objective, Term, compared
+from tdt.utils._nested import tensors_in
+from tdt.utils._printable import counted
+
+BATCH = 2  # 1 would hide a batch that is folded into another dimension
+BROADCAST = "Using a target size"  # how losses begin to warn of sizes that differ
+UNBATCHED: dict[type, int] = {nn.Dropout1d: 2, nn.Dropout3d: 4}  # dimensions that they take for a single sample's
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """A layer in the table of a dry run: output shape without the batch, own parameters; multiply-adds per sample, and
+    the bytes of what comes out."""
+
+    name: str
+    layer: str
+    shape: tuple[int, ...]
+    parameters: int
+    flops: int
+    bytes: int
+
+
+class _Watch:
+    """Hooks on every layer while a batch passes: which are at work, what came out, what it cost."""
+
+    def __init__(self, model: nn.Module, sources: dict[nn.Module, Component], seen: meta):
+        self.sources, self.seen = sources, seen
+        self.names = {module: name for name, module in model.named_modules()}
+        self.rows: list[Row] = []
+        self.running: list[tuple[nn.Module, int, Any]] = []
+        self.inputs: list[tuple[nn.Module, Any]] = []
+        self.made: dict[int, tuple[Any, str]] = {}  # outputs by identity, kept so that none is given twice
+        self.caught: list[warnings.WarningMessage] = []  # the warnings of the layer at work
+        self.warned: list[tuple[nn.Module | None, warnings.WarningMessage]] = []
+        self.handles = [
+            handle
+            for module in self.names
+            for handle in (
+                module.register_forward_pre_hook(self._before, prepend=True),  # before a lazy layer takes its size
+                module.register_forward_hook(self._after),
+            )
+        ]
+
+    def _before(self, module: nn.Module, args: Any) -> None:
+        self.running.append((module, self.seen.flops, args))
+        self.inputs += [(module, args[0])] if args and module in self.sources else []
+
+    def _after(self, module: nn.Module, args: Any, output: Any) -> None:
+        if type(module) in UNBATCHED and isinstance(args[0], Tensor) and args[0].ndim == UNBATCHED[type(module)]:
+            whole = (
+                f"drops whole samples of a batch of {list(args[0].shape[1:])}, which it takes for one sample's channels"
+            )
+            warnings.warn(f"{whole}; use Dropout", stacklevel=1)
+        self.take_warnings()
+        _, flops, _ = self.running.pop()
+        for tensor in tensors_in(output):
+            self.made.setdefault(id(tensor), (tensor, self.called(module)))
+        if next(iter(module.children()), None) is None:
+            outputs = list(tensors_in(output))
+            shape = tuple(outputs[0].shape[1:]) if outputs else ()
+            own = sum(p.numel() for p in module.parameters())
+            cost = (self.seen.flops - flops) // BATCH
+            size = sum(tensor.numel() * tensor.element_size() for tensor in outputs) // BATCH
+            self.rows.append(Row(self.names[module], repr(module), shape, own, cost, size))
+
+    def take_warnings(self) -> None:
+        """Keep what was warned of, with the layer at work."""
+        failed = self.failed()
+        self.warned += [(failed[0] if failed else None, warning) for warning in self.caught]
+        self.caught.clear()
+
+    def report_warnings(self, errors: ConfigErrors) -> None:
+        """Add each UserWarning to `errors`, at the layer that it is about; issue the others again."""
+        self.take_warnings()
+        for layer, warning in self.warned:
+            if issubclass(warning.category, UserWarning):
+                errors.warn("model" if layer is None else self.sources[layer], _sentence(warning.message))
+            else:
+                warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+
+    def called(self, module: nn.Module) -> str:
+        """A layer as its owner knows it: name, how it is written, and on which line."""
+        part = self.sources.get(module)
+        if part is None:
+            return self.names[module]
+        block = f", of the block used in line {part.used.line}" if part.used else ""
+        return f"{self.names[module]} ({part}, line {part.source.line}{block})"
+
+    def origin(self, value: Any) -> str:
+        """The layers that tensors came from: "its input comes from …"."""
+        origins = [self.made.get(id(tensor), (None, "the data"))[1] for tensor in tensors_in(value)]
+        names = list(dict.fromkeys(origins)) or ["the data"]
+        return f"its input{'s come' if len(names) > 1 else ' comes'} from {' and '.join(names)}"
+
+    def failed(self) -> tuple[nn.Module, Any] | None:
+        """The innermost layer at work that the config has written, and what it was given."""
+        return next(((m, args) for m, _, args in reversed(self.running) if m in self.sources), None)
+
+    def given(self, value: Any) -> list[nn.Module]:
+        """The layers that the config has written whose input was `value` itself."""
+        return [module for module, first in self.inputs if first is value]
+
+    def close(self) -> None:
+        for handle in self.handles:
+            handle.remove()
+
+
+def check_shapes(
+    model: nn.Module, sources: dict[nn.Module, Component], split: Split, loss: Objective | None,
+    metrics: list[tuple[Measure, Metric]], errors: ConfigErrors,
+) -> list[Row]:  # fmt: skip
+    """Run a batch of the data's shape through `model`, `loss` and `metrics` without values; lazy layers learn their sizes.
+
+    Returns a row per layer. A layer that refuses its input is reported at its place in the config, together with the
+    layer that the input came from.
+    """
+    inputs, target = split.sample()
+    training = model.training
+    model.eval()
+    with meta() as seen:
+        watch = _Watch(model, sources, seen)
+        try:
+            batch = mapped(lambda part: stand_in((BATCH, *part.shape), input_dtype(part._a.dtype)), inputs)
+            with warnings.catch_warnings(record=True) as watch.caught:
+                output = model(batch)
+        except Unknown:
+            return watch.rows
+        except (*SAYS_NO, AttributeError) as error:  # a tuple in the place of a tensor has no shape
+            _add_refusal(error, watch, errors)
+            return watch.rows
+        finally:
+            watch.close()
+            watch.report_warnings(errors)
+            model.train(training)
+        _check_tokens(split.dataset, batch, watch, errors)
+        if loss is not None:
+            before = len(errors)
+            _check_loss(output, batch, target, loss, split, watch, errors)
+            if len(errors) == before:
+                loss.seen = {"output": output, "target": _target(target), "input": batch}
+                _check_metrics(metrics, loss, *loss.compared(output, _target(target), batch), errors)
+    return watch.rows
+
+
+def _add_refusal(error: Exception, watch: _Watch, errors: ConfigErrors) -> None:
+    """Report the layer that raised `error`."""
+    failed = watch.failed()
+    if failed is None:  # a graph, which is no component
+        errors.add("model", _sentence(error), kind="shape")
+        return
+    layer, args = failed
+    part = watch.sources[layer]
+    which = f", as {watch.names[layer]} of the block used in line {part.used.line}" if part.used else ""
+    several = next((x for x in args if isinstance(x, (tuple, list, dict))), None)
+    is_ours = _about.home(type(layer)).startswith("tdt.")
+    said = _sentence(error) if is_ours else reason(error).rstrip(".")
+    if several is not None and is_ours:
+        given = f"a {type(several).__name__} of {len(several)}"
+        said = f"takes one tensor, but is given {given}; put Pick before it, as in Pick(0)"
+    errors.add(part, f"{said}; {watch.origin(args)}{which}", kind="shape")
+
+
+def _check_tokens(dataset: Any, batch: Any, watch: _Watch, errors: ConfigErrors) -> None:
+    """Whether an embedding of a text has a row for each token."""
+    tokens = len(dataset.classes) if hasattr(dataset, "decode") else 0
+    for layer in watch.given(batch):
+        if isinstance(layer, nn.Embedding) and layer.num_embeddings < tokens:
+            message = f"has {counted(layer.num_embeddings, 'row')}, but the text has {counted(tokens, 'token')}"
+            errors.add(watch.sources[layer], message, kind="shape")
+
+
+def _check_loss(output: Any, inputs: Any, target: Any, loss: Objective, split: Split, watch: _Watch,
+                errors: ConfigErrors) -> None:  # fmt: skip
+    """Whether each term takes what it is given: shapes, and a score for each class."""
+    targets = _target(target)
+    for term in loss.terms:
+        place = "loss" if term.name == "loss" else f"loss.{term.name}"
+        try:
+            given, wanted = compared(term, output, targets, inputs)
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always", UserWarning)
+                value = term.loss(given, wanted)
+        except SAYS_NO as error:
+            errors.add(place, f"{_sentence(error)}; {watch.origin(output)}", kind="shape")
+            continue
+        said = [_sentence(warning.message) for warning in caught if issubclass(warning.category, UserWarning)]
+        if broadcast := [text for text in said if text.startswith(BROADCAST)]:  # never what was meant
+            errors.add(place, f"{broadcast[0]}; {watch.origin(output)}", kind="shape")
+            continue
+        for text in said:
+            errors.warn(place, text)
+        if value.ndim:
+            message = f"gives {tuple(value.shape)} where training needs one number; use reduction=mean or sum"
+            errors.add(place, message)
+        else:
+            _check_classes(term, given, wanted, split, watch, errors)
+
+
+def _check_metrics(
+    metrics: list[tuple[Measure, Metric]], loss: Objective, output: Tensor, target: Tensor, errors: ConfigErrors
+) -> None:
+    """Whether each metric is defined for what it compares."""
+    for measure, metric in metrics:
+        try:
+            loss.measuring(metric, measure.parts).batch_sum(output, target, tdt.zeros(()))
+        except SAYS_NO as error:
+            errors.add(measure, _sentence(error), kind="shape")
+
+
+def _check_classes(term: Term, given: Tensor, wanted: Any, split: Split, watch: _Watch, errors: ConfigErrors) -> None:
+    classes = len(getattr(split.dataset, "classes", ()))
+    scores = isinstance(term.loss, (nn.CrossEntropyLoss, nn.NLLLoss)) and not wanted.is_floating_point()
+    if term.target != "target" or not scores or classes <= given.shape[1]:
+        return
+    last = next((row for row in reversed(watch.rows) if row.parameters), watch.rows[-1])
+    count = counted(given.shape[1], "score")
+    message = f"{last.layer} gives {count}, but {split.component.name} has {counted(classes, 'class', 'classes')}"
+    part = next((part for module, part in watch.sources.items() if watch.names[module] == last.name), None)
+    errors.add(part or "model", message, kind="shape")
+
+
+def _target(target: Any) -> Any:
+    """Stand-ins for the targets of a batch whose first is `target`."""
+    if isinstance(target, (dict, tuple, list)):
+        return mapped(_target, target)
+    if isinstance(target, Tensor):
+        return stand_in((BATCH, *target.shape), input_dtype(target._a.dtype))
+    return stand_in((BATCH,), "int64" if isinstance(target, int) else input_dtype("float32"))
+
+
+def _sentence(error: BaseException | str) -> str:
+    return str(error).rstrip(".")

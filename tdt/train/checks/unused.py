@@ -1,0 +1,121 @@
+"""Settings that a run would never come to: reported, since whoever wrote them expects them to do something."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tdt.optim.lr_scheduler import ReduceLROnPlateau
+from tdt.train.config import ConfigErrors, registry
+from tdt.train.config.patterns import matching
+from tdt.train.config.source import COMMAND_LINE
+from tdt.train.model.scheduling import MOST_STEPS, trial_groups
+from tdt.utils._printable import counted
+
+if TYPE_CHECKING:
+    from tdt.train.loop.build import Parts
+
+
+def check_used(parts: Parts, kept: bool, errors: ConfigErrors) -> None:
+    """Add to `errors` what `parts`, ready to be trained, will not use.
+
+    What a run is too short for is a mistake only where the file says how long it is: not where the command line makes
+    it a short one, nor in a config that a run has `kept`.
+    """
+    _check_init(parts, errors)
+    _check_options(parts, errors)
+    config = parts.config
+    length_given = any(config.source(f"train.{key}").file == COMMAND_LINE for key in ("epochs", "steps", "time"))
+    if kept or length_given or config.train.overfit is not None or errors:
+        return
+    _check_accumulate(parts, errors)
+    if parts.length.steps is not None and parts.length.epochs is not None:
+        _check_warmup(parts, parts.length.steps, errors)
+        _check_patience(parts, parts.length.steps, errors)
+        _check_scheduler(parts, parts.length.steps, parts.length.epochs, errors)
+
+
+def _add(errors: ConfigErrors, place: Any, message: str) -> None:
+    errors.add(place, f"is not used: {message}", kind="unused")
+
+
+def _check_init(parts: Parts, errors: ConfigErrors) -> None:
+    """Each rule leaves its mark on a parameter: no later one goes over all of them."""
+    names = [{name for name, _ in matching(parts.model, rule.params)} for rule in parts.config.init]
+    for number, rule in enumerate(parts.config.init):
+        later = set().union(*names[number + 1 :])
+        if names[number] and names[number] <= later:
+            _add(errors, rule, "later rules initialise all that this one does; put it behind them")
+
+
+def _check_options(parts: Parts, errors: ConfigErrors) -> None:
+    """The optimizer's own options, where groups take every parameter and each sets them itself."""
+    optimizer = parts.config.optimizer
+    at_work = {number for _, number in parts.groups}
+    if not at_work or 0 in at_work:
+        return
+    for name in optimizer.component.kwargs:
+        if all(name in optimizer.param_groups[number - 1].options for number in at_work):
+            _add(errors, f"optimizer.{name}", "the param_groups take every parameter, and each sets it")
+
+
+def _check_accumulate(parts: Parts, errors: ConfigErrors) -> None:
+    wanted, batches = parts.config.train.accumulate, parts.length.batches
+    if wanted > batches:
+        errors.add(
+            "train.accumulate",
+            f"a step is on {counted(wanted, 'batch', 'batches')}, but an epoch has {batches}",
+            kind="unused",
+        )
+
+
+def _check_warmup(parts: Parts, steps: int, errors: ConfigErrors) -> None:
+    warmup = parts.config.train.warmup
+    if warmup is not None:
+        needed = warmup.count * (parts.length.steps_per_epoch if warmup.unit == "epoch" else 1)
+        if needed > steps:
+            message = (
+                f"the learning rate rises over {counted(needed, 'step')}, but the run has {steps}; it never gets there"
+            )
+            errors.add("train.warmup", message, kind="unused")
+
+
+def _validations(parts: Parts, steps: int) -> int:
+    """How many the run has, with that at its end."""
+    every = parts.config.train.validate_every
+    return -(-steps // (every.count * (parts.length.steps_per_epoch if every.unit == "epoch" else 1)))
+
+
+def _check_patience(parts: Parts, steps: int, errors: ConfigErrors) -> None:
+    stopping = parts.config.train.early_stopping
+    if stopping is not None:
+        validations = _validations(parts, steps)
+        if stopping.patience >= validations:
+            patience = counted(stopping.patience, "validation")
+            message = f"waits for {patience} without a better score, but the run has {validations}"
+            errors.add("train.early_stopping", message, kind="unused")
+
+
+def _check_scheduler(parts: Parts, steps: int, epochs: int, errors: ConfigErrors) -> None:
+    """The scheduler changes a learning rate before the last step, or epoch. Tried on one number for each group."""
+    config, swa = parts.config.scheduler, parts.config.train.swa
+    if config is None:
+        return
+    count, unit = (steps, "step") if config.interval == "step" else (epochs, "epoch")
+    if swa is not None and swa.lr is not None and swa.start == 0 and unit == "epoch":
+        _add(errors, config.component, "train.swa, with a learning rate of its own, begins with the first epoch")
+    elif isinstance(parts.scheduler, ReduceLROnPlateau):
+        scores = epochs if (config.monitor or "").startswith("train/") else _validations(parts, steps)
+        if parts.scheduler.patience + 2 >= scores:
+            waits = f"waits for more than {parts.scheduler.patience} scores that are no better"
+            _add(errors, config.component, f"{waits}, but the run has {scores}")
+    elif count <= MOST_STEPS:
+        optimizer = registry.optimizers.create(parts.config.optimizer.component, trial_groups(parts))
+        before = [group["lr"] for group in optimizer.param_groups]
+        scheduler = registry.schedulers.create(config.component, optimizer)
+        optimizer.step()
+        for _ in range(count):
+            if [group["lr"] for group in optimizer.param_groups] != before:
+                break
+            scheduler.step()
+        else:
+            _add(errors, config.component, f"in the run's {counted(count, unit)} it changes no learning rate")

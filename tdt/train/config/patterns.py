@@ -1,0 +1,27 @@
+"""Patterns of parameter names, as `init`, `param_groups` and `train.freeze` have them: fnmatch, whose `*` crosses dots."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Iterator
+from typing import Any
+
+from tdt import Tensor, nn
+from tdt.train.config import ConfigErrors, registry
+
+
+def matching(model: nn.Module, patterns: tuple[str, ...]) -> Iterator[tuple[str, Tensor]]:
+    """The model's parameters that a pattern matches, by name."""
+    for name, p in model.named_parameters():
+        if any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns):
+            yield name, p
+
+
+def check_patterns(model: nn.Module, patterns: tuple[str, ...], where: Any, key: str, errors: ConfigErrors) -> None:
+    """Report each pattern that matches no parameter, at `where`."""
+    names = [name for name, _ in model.named_parameters()]
+    for pattern in patterns:
+        if not any(fnmatch.fnmatchcase(name, pattern) for name in names):
+            near = registry.nearest(pattern, names)
+            shown = "" if near else "; there are " + ", ".join(names[:8]) + (", …" if len(names) > 8 else "")
+            errors.add(where, f"'{pattern}' matches no parameter{shown}", near, kind="unused", key=key)

@@ -1,0 +1,245 @@
+"""Names that a config may use, and the objects they stand for.
+
+A registry looks a name up in the public module that already holds it (`tdt.nn` for layers, `tdt.optim` for
+optimizers, ...), so a new layer is known to configs the day it is exported. Nothing is imported until a name is asked
+for: listing the registries costs nothing.
+
+>>> from tdt.train.config import registry
+>>> registry.optimizers.nearest("Adm")
+'Adam'
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tdt.train.config.parts import Component
+
+
+LONGEST_NAME, MOST_COMPARED = 200, 500
+MOST_STRANGERS = 50  # unknown names, of which each may be a missing one misspelt
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The name in `known` that `name` was most likely meant to be, or None if none is close.
+
+    Of very many names those with the same first letter are compared, and a very long one is like none.
+    """
+    if len(name) > LONGEST_NAME:
+        return None
+    by_lower = {option.lower(): option for option in known}
+    if len(by_lower) > MOST_COMPARED:
+        alike = [option for option in by_lower if option[:1] == name[:1].lower()][:MOST_COMPARED]
+        by_lower = {option: by_lower[option] for option in alike}
+    close = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.6)
+    return by_lower[close[0]] if close else None
+
+
+class Registry:
+    """Component names of one kind, found on first use.
+
+    kind: what an error calls such a component ("layer").
+    modules: dotted modules whose public names are offered.
+    accepts: decides whether a public name with its object is a component of this kind.
+    entries: further names -> "module:attribute" or the object itself; they win over the modules.
+    supplied: leading parameters that tdt passes (`params` of an optimizer), which a config never writes.
+    refused: public names that are none of them -> what to write instead.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        modules: Iterable[str] = (),
+        accepts: Callable[[str, Any], bool] = lambda name, value: True,
+        *,
+        entries: Mapping[str, Any] | None = None,
+        supplied: tuple[str, ...] = (),
+        refused: Mapping[str, str] | None = None,
+    ):
+        self.kind = kind
+        self.supplied = supplied
+        self.refused = dict(refused or {})
+        self.entries: dict[str, Any] = dict(entries or {})
+        self._modules = tuple(modules)
+        self._accepts = accepts
+
+    def register(self, name: str, target: Any) -> None:
+        """Offer `target`, an object or "module:attribute", under `name`, which must be an identifier (ValueError)."""
+        if not name.isidentifier():
+            raise ValueError(f"register: a {self.kind} needs an identifier as name, got {name!r}")
+        self.entries[name] = target
+
+    def takes(self, name: str, value: Any) -> bool:
+        """Whether a user's own object is a component of this kind."""
+        return self._accepts(name, value)
+
+    def find(self, name: str) -> Any | None:
+        """The object that `name` stands for, or None if there is no such component."""
+        if name in self.entries:
+            target = self.entries[name]
+            return _load(target) if isinstance(target, str) else target
+        if name.startswith("_") or name in self.refused:
+            return None
+        for module in self._modules:
+            value = getattr(importlib.import_module(module), name, None)
+            if value is not None and self._accepts(name, value):
+                return value
+        return None
+
+    def names(self) -> list[str]:
+        """Every name this registry knows, sorted. Imports the modules behind it."""
+        found = set(self.entries)
+        for path in self._modules:
+            module = importlib.import_module(path)
+            public = getattr(module, "__all__", None) or dir(module)
+            found.update(name for name in public if name not in found and self.find(name) is not None)
+        return sorted(found)
+
+    def nearest(self, name: str) -> str | None:
+        """The known name closest to `name`, or None."""
+        return nearest(name, self.names())
+
+    def create(self, component: Component, *leading: Any, **extra: Any) -> Any:
+        """Call what `component` names with its arguments, after `leading` and beside `extra`.
+
+        Components among the arguments are created first, by the same registry and after the same `leading`. Whatever the
+        constructor raises (a dropout of 1.5) passes through: the caller knows `component.source`. LookupError for an
+        unknown name.
+        """
+        target = self.find(component.name)
+        if target is None:
+            raise LookupError(f"no {self.kind} is called {component.name!r}; known: {', '.join(self.names())}")
+        args = [self._create_nested(value, leading) for value in component.args]
+        kwargs = {key: self._create_nested(value, leading) for key, value in component.kwargs.items()}
+        return target(*leading, *args, **kwargs, **extra)
+
+    def _create_nested(self, value: Any, leading: tuple[Any, ...]) -> Any:
+        from tdt.train.config.parts import Component, Numbers
+
+        if isinstance(value, Component):
+            return self.create(value, *leading)
+        if isinstance(value, Numbers):
+            import tdt
+
+            return tdt.tensor(list(value), dtype=tdt.get_default_dtype())
+        if isinstance(value, (list, tuple)):
+            return type(value)(self._create_nested(item, leading) for item in value)
+        return value
+
+    def __repr__(self) -> str:
+        return f"Registry({self.kind!r})"
+
+
+def _load(path: str) -> Any:
+    module, _, attribute = path.partition(":")
+    return getattr(importlib.import_module(module), attribute)
+
+
+def _subclass_of(
+    path: str, *, excluding: tuple[str, ...] = (), suffix: str | None = None
+) -> Callable[[str, Any], bool]:
+    """Accept the public subclasses of the class at `path`; with `suffix`, those so named; else those not `...Loss`."""
+
+    def accepts(name: str, value: Any) -> bool:
+        if not inspect.isclass(value) or name in excluding or value is (base := _load(path)):
+            return False
+        named = name.endswith(suffix) if suffix else not name.endswith("Loss")
+        return named and issubclass(value, base)
+
+    return accepts
+
+
+def _is_layer(name: str, value: Any) -> bool:
+    if inspect.isfunction(value):
+        return _load("tdt.vision.models._api:BUILDERS").get(name) is value
+    return _is_module(name, value)
+
+
+def _is_init(name: str, value: Any) -> bool:
+    return name.endswith("_") and inspect.isfunction(value)
+
+
+_BASES = ("LRScheduler", "Dataset", "Optimizer")
+_CODE = "takes a Python function, and a config holds no code; use another scheduler"
+_LAYERS = "is what a list (or a mapping) of layers becomes; write [ReLU, Flatten], or a layer on each line"
+_WEIGHTS = "only holds weights, for a layer that a program defines; write that layer"
+
+_is_module = _subclass_of("tdt.nn:Module", excluding=("NLLLoss2d", "RNNBase", "RNNCellBase"))
+layers = Registry(
+    "layer",
+    ["tdt.nn", "tdt.train.model.layers", "tdt.vision.models"],
+    _is_layer,
+    refused=dict.fromkeys(("Sequential", "ModuleList", "ModuleDict", "Container"), _LAYERS)
+    | dict.fromkeys(("ParameterList", "ParameterDict"), _WEIGHTS)
+    | {"Graph": "is written as `graph:`, with its nodes below"}
+    | {"ResNet": "is made of a Python class; write resnet18, or another that is ready"}
+    | {
+        "DataParallel": "wraps the model of a program; where a config's model runs, `device` says",
+    },
+)
+losses = Registry("loss", ["tdt.nn"], _subclass_of("tdt.nn:Module", suffix="Loss"))
+_METRICS = {
+    "loss": "Loss",
+    "accuracy": "Accuracy",
+    "top_k": "TopK",
+    "precision": "Precision",
+    "recall": "Recall",
+    "f1": "F1",
+    "auroc": "AUROC",
+    "average_precision": "AveragePrecision",
+    "perplexity": "Perplexity",
+    "mae": "MAE",
+    "mse": "MSE",
+    "rmse": "RMSE",
+    "r2": "R2",
+}
+_TABLE = "is a table, no number to log; tdt eval --confusion shows it"
+metrics = Registry(
+    "metric",
+    accepts=_subclass_of("tdt.train.metrics:Metric"),
+    entries={name: f"tdt.train.metrics:{attribute}" for name, attribute in _METRICS.items()},
+    refused=dict.fromkeys(("confusion_matrix", "ConfusionMatrix"), _TABLE),
+)
+datasets = Registry(
+    "dataset",
+    ["tdt.vision.datasets", "tdt.train.data.datasets"],
+    _subclass_of("tdt.utils.data:Dataset", excluding=_BASES),
+)
+transforms = Registry(
+    "transform",
+    ["tdt.vision.transforms"],
+    _subclass_of("tdt.vision.transforms:Transform"),
+    refused={
+        "Compose": "is what a list of transforms becomes; write [ToTensor, ...]",
+        "Lambda": "takes a Python function, and a config holds no code; write a Transform and import it",
+    },
+)
+optimizers = Registry(
+    "optimizer",
+    ["tdt.optim"],
+    _subclass_of("tdt.optim:Optimizer", excluding=_BASES),
+    supplied=("params",),
+    refused={"LBFGS": "computes the loss of a batch several times a step, which `tdt train` does not; use another one"},
+)
+schedulers = Registry(
+    "scheduler",
+    ["tdt.optim.lr_scheduler"],
+    _subclass_of("tdt.optim.lr_scheduler:LRScheduler", excluding=_BASES),
+    entries={"ChainedScheduler": "tdt.train.model.scheduling:chained"},
+    supplied=("optimizer",),
+    refused=dict.fromkeys(("LambdaLR", "MultiplicativeLR"), _CODE),
+)
+initializers = Registry("init function", ["tdt.nn.init"], _is_init, supplied=("tensor",))
+
+
+def find_sequential() -> type:
+    """The class that lists and mappings of layers become."""
+    return _load("tdt.nn:Sequential")
+
+
+ALL = (layers, losses, metrics, datasets, transforms, optimizers, schedulers, initializers)

@@ -1,0 +1,380 @@
+"""Datasets and loaders from the `data` section: steps that are the same every time are applied once, to all samples.
+
+A sample is (input, target); with several inputs (a, b, target), ({"a": …, "b": …}, target), or a dict with the key
+`target` beside them. Beside what `Dataset` asks for, a data set may have
+
+    batch(indices)         the samples at `indices` at once, inputs and targets
+    classes                the names of its classes
+    state_dict()           what it learnt from the training rows (means, a vocabulary), as JSON can hold it;
+    load_state_dict(state) the other splits of a run, and its checkpoints, go by that state
+    restored(state, …)     a class method: as the constructor with this state, without the files
+    source_files()         the paths of the files that its samples come from, by which a resumed run sees that they changed
+    blank(…)               a class method: as the constructor, without the files: zeros
+    missing_files()        of what `blank` gave: FileNotFoundError that says which files to put where, or None
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import pickle
+from collections import deque
+from collections.abc import Callable, Iterator
+from multiprocessing.reduction import ForkingPickler
+from typing import Any
+
+import numpy as np
+
+import tdt
+from tdt.autograd._meta import stand_in
+from tdt.train.config import Component, ConfigErrors, DataConfig, Loader, imports, registry
+from tdt.train.config.config import SPLITS
+from tdt.train.config.precision import input_dtype
+from tdt.train.data.nested import Held, Pairs, leaves
+from tdt.train.data.sampling import sample_weights
+from tdt.train.errors import REFUSALS, reason
+from tdt.utils.data import (
+    BatchSampler,
+    DataLoader,
+    Dataset,
+    RandomSampler,
+    Sampler,
+    SequentialSampler,
+    TensorDataset,
+    WeightedRandomSampler,
+    get_worker_info,
+)
+from tdt.vision.transforms import Compose
+
+PREPARED = 1 << 30  # bytes of a split that are prepared once; a larger one is prepared as it is read
+
+
+@dataclasses.dataclass
+class Split:
+    """A dataset as it is stored, the random steps (training only) and the fixed ones that its samples go through."""
+
+    dataset: Any
+    random: list[Any]
+    fixed: list[Any]
+    component: Component
+
+    @property
+    def steps(self) -> Compose:
+        """All of them, in their order."""
+        return Compose(_in_order(self.random, self.fixed, lambda step: step))
+
+    def sample(self) -> tuple[Any, Any]:
+        """The first sample, prepared; what the random steps draw for it is drawn from a generator of its own."""
+        steps = self.steps
+        steps.draw_from(tdt.Generator())
+        return _read(self.dataset, 0, steps)
+
+    def facts(self) -> dict[str, Any]:
+        """What a checkpoint keeps of the data, as JSON can hold it, so that the model is of use without them.
+
+        classes: their names. item: an input as the data set gives it, an image's mode or an array's shape and dtype.
+        input: the same of what the model gets. state: what the data set has learnt from its training rows.
+        """
+        inputs, prepared = self.dataset[0][0], self.sample()[0]
+        state = getattr(self.dataset, "state_dict", None)
+        is_image = _is_picture(inputs)
+        return {
+            "classes": [str(name) for name in getattr(self.dataset, "classes", ())],
+            "item": {"mode": inputs.mode} if is_image else form_of(inputs),
+            "input": form_of(prepared),
+            "state": state() if state else None,
+        }
+
+
+def _is_picture(value: Any) -> bool:
+    """Whether it is a Pillow image."""
+    return isinstance(getattr(value, "mode", None), str)
+
+
+def form_of(value: Any) -> dict[str, Any]:
+    """Shape and dtype of an input; of several those of each: under `parts` by name, or as a list."""
+    if isinstance(value, dict):
+        return {"parts": {name: form_of(part) for name, part in value.items()}}
+    if isinstance(value, (tuple, list)):
+        return {"parts": [form_of(part) for part in value]}
+    array = value._a if isinstance(value, tdt.Tensor) else np.asarray(value)
+    return {"shape": list(array.shape), "dtype": array.dtype.name}
+
+
+def batch_of(form: dict[str, Any], size: int) -> Any:
+    """A stand-in, under `meta`, for a batch of inputs of which `form_of` tells."""
+    parts = form.get("parts")
+    if isinstance(parts, dict):
+        return {name: batch_of(part, size) for name, part in parts.items()}
+    if parts is not None:
+        return [batch_of(part, size) for part in parts]
+    return stand_in((size, *form["shape"]), input_dtype(form["dtype"]))
+
+
+class Augmented(Dataset):
+    """A dataset whose samples are prepared each time they are read: random steps first, then the fixed ones.
+
+    The random steps draw from `generator`; in a worker process from the worker's own default generator.
+    """
+
+    def __init__(self, dataset: Any, steps: Compose, generator: tdt.Generator | None = None):
+        self.dataset, self.steps, self.generator = dataset, steps, generator
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def __getitem__(self, index: int) -> Any:
+        self._choose_generator()
+        return _read(self.dataset, index, self.steps)
+
+    def __getbatch__(self, indices: list[int]) -> Any:
+        """The samples at `indices` as one batch; None where the dataset has no `batch`, or a step takes one image only."""
+        if not hasattr(self.dataset, "batch"):
+            return None
+        self._choose_generator()
+        return list(_read_batch(self.dataset, indices, self.steps))
+
+    def __getstate__(self) -> Any:
+        """On its way to a worker that is not forked, with the user's own code, which such a one does not have."""
+        return imports.ran(), bytes(ForkingPickler.dumps(self.__dict__))
+
+    def __setstate__(self, state: Any) -> None:
+        files, rest = state
+        imports.run_again(files)
+        self.__dict__ = pickle.loads(rest)
+
+    def _choose_generator(self) -> None:
+        self.steps.draw_from(self.generator if get_worker_info() is None else None)
+
+
+class RecentBatches(BatchSampler):
+    """A BatchSampler that remembers the last index lists it gave, `ahead` more than were asked for one at a time."""
+
+    def __init__(self, sampler: Any, batch_size: int, drop_last: bool, ahead: int):
+        super().__init__(sampler, batch_size, drop_last)
+        self.recent: deque[list[int]] = deque(maxlen=ahead + 1)
+
+    def __iter__(self) -> Iterator[list[int]]:
+        for indices in super().__iter__():
+            self.recent.append(indices)
+            yield indices
+
+
+def open_splits(
+    data: DataConfig,
+    errors: ConfigErrors,
+    needed: tuple[str, ...] = SPLITS,
+    state: dict[str, Any] | None = None,
+    check_files: bool = False,
+) -> dict[str, Split]:
+    """The splits that could be opened; what is wrong with others is added to `errors`.
+
+    needed: those whose samples are wanted; of others the shape alone, which many data sets know without their files.
+    state: what the data set of the run has learnt from its training rows; by default it is learnt now.
+    check_files: report what is missing of the files that are not needed yet; what can be downloaded is a warning.
+    """
+    fixed, random = _steps(data.transform, errors), _steps(data.augment, errors)
+    _check_random(fixed, random, errors)
+    opened: dict[str, Split] = {}
+    of_run = state is not None  # else the files that are there are looked at
+    for name, component in data.splits().items():
+        try:
+            dataset = Pairs.of(_open(component, name in needed, state, of_run))
+            if check_files and name not in needed:
+                _check_files(dataset, component, errors)
+            if state is None and name == "train" and hasattr(dataset, "state_dict"):
+                state = dataset.state_dict()
+        except REFUSALS as error:
+            errors.add(component, reason(error))
+            continue
+        before = random if name == "train" else []
+        split = Split(dataset, [step for _, step in before], [step for _, step in fixed], component)
+        if not len(dataset):
+            errors.add(component, "has no samples")
+        elif name != "train" or _first_passes(split, _in_order(before, fixed, lambda made: made[1]), errors):
+            opened[name] = split
+            if name == "train":
+                _check_targets(dataset, random, errors)
+    return opened
+
+
+def _check_targets(dataset: Any, random: list[tuple[Component, Any]], errors: ConfigErrors) -> None:
+    """Report random steps that move an image's pixels, where the target is an image too and would stay as it is."""
+    inputs, target = dataset[0]
+    masks = [part for part in leaves(target) if _is_image_of(part, inputs)]
+    for component, step in random if masks else ():
+        if getattr(step, "moves_pixels", True):
+            size = "x".join(map(str, _height_and_width(masks[0]) or ()))
+            message = (
+                f"moves the pixels of the input, but not of the target, which is an image too ({size}); remove it, or "
+                "let the data set transform both"
+            )
+            errors.add(component, message)
+
+
+def _is_image_of(target: Any, image: Any) -> bool:
+    """Whether a target has a value for each pixel, or for each block of pixels, of an input."""
+    size, whole = _height_and_width(target), _height_and_width(image)
+    if size is None or whole is None:
+        return False
+    return size[0] * whole[1] == size[1] * whole[0] and min(*size, *whole) > 1
+
+
+def _height_and_width(value: Any) -> tuple[int, int] | None:
+    """Of a Pillow image, an array (H, W) or (H, W, C), a tensor (…, H, W); None of anything else."""
+    if _is_picture(value):
+        return value.size[1], value.size[0]
+    shape = tuple(value.shape) if isinstance(value, (tdt.Tensor, np.ndarray)) else ()
+    if len(shape) < 2:
+        return None
+    last = isinstance(value, np.ndarray) and len(shape) == 3 and shape[2] <= 4  # channels
+    return shape[:2] if last else shape[-2:]
+
+
+def _check_random(
+    fixed: list[tuple[Component, Any]], random: list[tuple[Component, Any]], errors: ConfigErrors
+) -> None:
+    """Report steps that draw where none may, and `augment` where none does."""
+    for component, step in fixed:
+        if getattr(step, "random", False):
+            errors.add(component, "is random, and this is for every split; put it into data.augment")
+    if random and not any(getattr(step, "random", True) for _, step in random):
+        message = "is not used: none of these steps draws anything; those of every sample stand in data.transform"
+        errors.add("data.augment", message, kind="unused")
+
+
+def _in_order(random: list[Any], fixed: list[Any], step_of: Callable[[Any], Any]) -> list[Any]:
+    """Random steps first, so that they are given images; those that want tensors last, behind what makes tensors."""
+    late = [one for one in random if getattr(step_of(one), "takes_tensors", False)]
+    return [*(one for one in random if one not in late), *fixed, *late]
+
+
+def _open(component: Component, needed: bool, state: dict[str, Any] | None, of_run: bool) -> Any:
+    kind: Any = registry.datasets.find(component.name)
+    if not needed and hasattr(kind, "blank"):
+        return kind.blank(*component.args, **component.kwargs)
+    if not needed and of_run and hasattr(kind, "restored"):
+        return kind.restored(state, *component.args, **component.kwargs)
+    dataset = registry.datasets.create(component)
+    if state is not None and hasattr(dataset, "load_state_dict"):
+        dataset.load_state_dict(state)
+    return dataset
+
+
+def _check_files(dataset: Any, component: Component, errors: ConfigErrors) -> None:
+    """Report files of a data set that are not there; those that it will download are said."""
+    missing = getattr(dataset, "missing_files", None)
+    error = missing() if missing else None
+    if error is not None and dataset.download:
+        errors.warn(component, f"{component.name} is not there yet; tdt train downloads it", kind="download")
+    elif error is not None:
+        errors.add(component, str(error), kind="file")
+
+
+def _steps(components: tuple[Component, ...], errors: ConfigErrors) -> list[tuple[Component, Any]]:
+    """The steps that could be made, each with what declares it."""
+    made = []
+    for component in components:
+        try:
+            made.append((component, registry.transforms.create(component)))
+        except REFUSALS as error:
+            errors.add(component, reason(error))
+    return made
+
+
+def _first_passes(split: Split, steps: list[tuple[Component, Any]], errors: ConfigErrors) -> bool:
+    """Whether the first sample comes through the steps as a tensor; else the refusal is reported where it arose."""
+    at_work = split.component
+    try:
+        inputs, _ = split.dataset[0]
+        for component, step in steps:
+            at_work, alone = component, Compose([step])
+            if isinstance(inputs, (dict, tuple)):
+                raise ValueError("takes one input, and there are several; let the data set prepare them")
+            alone.draw_from(tdt.Generator())
+            inputs = alone(inputs)
+    except REFUSALS as error:
+        errors.add(at_work, reason(error))
+        return False
+    stranger = next((part for part in leaves(inputs) if not isinstance(part, tdt.Tensor)), None)
+    if stranger is not None:
+        advice = "add ToTensor" if stranger is inputs else "let the data set give tensors"
+        errors.add("data.transform", f"samples are {type(stranger).__name__}, no tensors; {advice}")
+        return False
+    return True
+
+
+def make_loader(
+    split: Split, settings: Loader, order: tdt.Generator | None = None, augment: tdt.Generator | None = None
+) -> DataLoader:
+    """Batches of a split. order: draws the order of a shuffled one; augment: what its random steps draw from."""
+    steps = split.steps
+    if split.random or not _fits(split, settings.num_workers):
+        dataset: Any = Augmented(split.dataset, steps, augment)
+    else:
+        dataset = _prepared(split.dataset, steps)
+    options = settings.model_dump(exclude_none=True)
+    size, drop_last, shuffle = (options.pop(name) for name in ("batch_size", "drop_last", "shuffle"))
+    sampler: Sampler = RandomSampler(dataset, generator=order) if shuffle else SequentialSampler(dataset)
+    if (by_class := options.pop("sampler", None)) is not None:
+        weights = sample_weights(split.dataset, by_class)
+        sampler = WeightedRandomSampler(tdt.from_numpy(weights), len(weights), generator=order)
+    ahead = settings.num_workers * (settings.prefetch_factor or 2)
+    batches = RecentBatches(sampler, size, drop_last, ahead)
+    return DataLoader(dataset, batch_sampler=batches, generator=order, **options)
+
+
+def batch_indices(loader: DataLoader, number: int) -> list[int]:
+    """The indices of the samples in batch `number` of the epoch under way, from 0: the newest delivered or a later one.
+
+    Empty for a batch that was not asked for yet.
+    """
+    epoch, batches = loader.state_dict()["epoch"], loader.batch_sampler
+    assert isinstance(batches, RecentBatches)
+    ahead = number - (epoch["drawn"] if epoch else 0)
+    return [int(i) for i in batches.recent[ahead]] if -len(batches.recent) <= ahead < 0 else []
+
+
+def _fits(split: Split, workers: int) -> bool:
+    """Whether to hold the prepared split in memory. One that reads a file for each sample is left to its workers."""
+    inputs, _ = split.sample()
+    size = sum(part.nbytes for part in leaves(inputs))
+    return size * len(split.dataset) <= PREPARED and (hasattr(split.dataset, "batch") or not workers)
+
+
+def _prepared(dataset: Any, steps: Compose) -> Dataset:
+    """All samples, through the steps, as tensors."""
+    if hasattr(dataset, "batch"):
+        whole = _read_batch(dataset, slice(None), steps)
+    else:
+        samples = [_named(dataset, i, steps) for i in range(len(dataset))]
+        _check_alike([inputs for inputs, _ in samples])
+        whole = tdt.utils.data.default_collate(samples)
+    return TensorDataset(*whole) if all(isinstance(side, tdt.Tensor) for side in whole) else Held(*whole)
+
+
+def _check_alike(samples: list[Any]) -> None:
+    """ValueError for tensors of several shapes, which make no batch."""
+    shapes = [tuple(sample.shape) for sample in samples if isinstance(sample, tdt.Tensor)]
+    odd = next((i for i, shape in enumerate(shapes) if shape != shapes[0]), None)
+    if odd is not None:
+        advice = "; put a Resize to one height and width, or a crop, into data.transform" if len(shapes[0]) == 3 else ""
+        raise ValueError(f"sample {odd} is of shape {shapes[odd]}, and sample 0 of shape {shapes[0]}{advice}")
+
+
+def _read_batch(dataset: Any, indices: Any, steps: Compose) -> tuple[Any, Any]:
+    inputs, targets = dataset.batch(indices)
+    if not steps.transforms:
+        return inputs, targets
+    return steps.batch(inputs if isinstance(dataset[0][0], tdt.Tensor) else inputs.numpy()), targets
+
+
+def _read(dataset: Any, index: int, steps: Compose) -> tuple[Any, Any]:
+    inputs, target = dataset[index]
+    return (steps(inputs) if steps.transforms else inputs), target
+
+
+def _named(dataset: Any, index: int, steps: Compose) -> tuple[Any, Any]:
+    try:
+        return _read(dataset, index, steps)
+    except REFUSALS as error:
+        raise ValueError(f"sample {index}: {reason(error)}") from error

@@ -1,0 +1,20 @@
+"""The same few batches as every split: a model that cannot learn these by heart has a mistake."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from tdt.train.config import Config
+from tdt.train.data.loading import Split
+from tdt.utils.data import Subset
+
+
+def few_batches(opened: dict[str, Split], config: Config) -> dict[str, Split]:
+    """The splits, each cut to the same `train.overfit` batches: samples from all over the training data, not augmented."""
+    if config.train.overfit is None or "train" not in opened:
+        return opened
+    split = opened["train"]
+    samples = len(split.dataset)
+    wanted = min(samples, config.train.overfit * config.data.loader.batch_size)
+    few = Subset(split.dataset, [i * samples // wanted for i in range(wanted)])
+    return {name: dataclasses.replace(split, dataset=few, random=[]) for name in opened}

@@ -1,0 +1,114 @@
+"""What is collected while a validation passes, batch by batch, and written at its end.
+
+Each holds what it needs alone: counts, or the first samples, so that memory does not grow with the data.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+import tdt
+from tdt import Tensor
+from tdt.train.logging.pictures import Told, captioned, matrix
+from tdt.train.metrics import Reading
+from tdt.train.metrics.confusion import confusion_matrix
+from tdt.utils.tensorboard import SummaryWriter
+from tdt.utils.tensorboard.summary._curve import curve
+
+_THRESHOLDS = 127
+
+
+@dataclass
+class Seen:
+    """A batch of the validation: what went in and what the model gave, the targets; the classes of both by number (one a
+    sample, or more), and the classes' names, empty where several answers are right at once."""
+
+    inputs: Any
+    output: Tensor
+    target: Tensor
+    predictions: np.ndarray
+    truth: np.ndarray
+    names: list[str]
+
+
+class Collector(Protocol):
+    def see(self, batch: Seen) -> None:
+        """Count a batch."""
+
+    def write(self, writer: SummaryWriter, step: int) -> None:
+        """Log what was counted."""
+
+
+class Samples:
+    """The first `count` images with their predictions, or with `wrong` the first that are misclassified."""
+
+    def __init__(self, count: int, wrong: bool, ignored: int | None) -> None:
+        self.count, self.wrong, self.ignored, self.found = count, wrong, ignored, list[Told]()
+
+    def see(self, batch: Seen) -> None:
+        counted = batch.truth != self.ignored
+        chosen = counted & (batch.predictions != batch.truth) if self.wrong else np.ones_like(counted)
+        for i in np.flatnonzero(chosen)[: self.count - len(self.found)]:
+            image = batch.inputs[int(i)].cpu().numpy()
+            target = batch.names[batch.truth[i]] if counted[i] else "none"
+            self.found.append(Told(image, target, batch.names[batch.predictions[i]]))
+
+    def write(self, writer: SummaryWriter, step: int) -> None:
+        if self.found:
+            tag = "valid/misclassified" if self.wrong else "valid/samples"
+            writer.add_image(tag, captioned(self.found), step, dataformats="HWC")
+
+
+class Confusion:
+    """The confusion matrix."""
+
+    def __init__(self, ignored: int | None) -> None:
+        self.ignored, self.names = ignored, list[str]()
+        self.counts: np.ndarray = np.zeros(0)  # (classes, classes)
+
+    def see(self, batch: Seen) -> None:
+        counted = batch.truth != self.ignored
+        counts = confusion_matrix(batch.truth[counted], batch.predictions[counted], len(batch.names))
+        self.counts, self.names = counts + (self.counts if self.names else 0), batch.names
+
+    def write(self, writer: SummaryWriter, step: int) -> None:
+        writer.add_image("valid/confusion", matrix(self.counts, self.names), step, dataformats="HWC")
+
+
+class Curves:
+    """Precision against recall of each class, from counts above evenly spaced thresholds."""
+
+    def __init__(self, reading: Reading) -> None:
+        self.reading = reading
+        self.counts: np.ndarray = np.zeros(0)  # (right or wrong, classes, thresholds)
+        self.names = list[str]()
+
+    def see(self, batch: Seen) -> None:
+        scores, right = _scores(self.reading, batch.output, batch.target)
+        classes = scores.shape[1]
+        places = np.floor(np.nan_to_num(scores) * (_THRESHOLDS - 1)).astype(np.int64).clip(0, _THRESHOLDS - 1)
+        places += np.arange(classes) * _THRESHOLDS + np.where(right, 0, classes * _THRESHOLDS)
+        counts = np.bincount(places.reshape(-1), minlength=2 * classes * _THRESHOLDS)
+        self.counts = counts.reshape(2, classes, _THRESHOLDS) + (self.counts if self.names else 0)
+        self.names = batch.names if len(batch.names) == classes else [str(i) for i in range(classes)]
+
+    def write(self, writer: SummaryWriter, step: int) -> None:
+        reached = self.counts[..., ::-1].cumsum(-1)[..., ::-1].astype(np.float64)
+        for name, tp, fp in zip(self.names, *reached, strict=True):
+            writer.add_pr_curve_raw(f"pr_curve/{name}", *curve(tp, fp), step, _THRESHOLDS)
+
+
+def _scores(reading: Reading, output: Tensor, target: Tensor) -> tuple[np.ndarray, np.ndarray]:
+    """Probabilities (rows, classes) and which of them are right, without targets that do not count."""
+    if reading.threshold is not None:
+        scores = tdt.sigmoid(output) if reading.threshold == 0 else output
+        shape = (len(output), -1)
+        return scores.reshape(shape).cpu().numpy(), target.reshape(shape).cpu().numpy() > 0.5
+    classes = output.shape[1]
+    scores = tdt.softmax(output, 1).movedim(1, -1).reshape(-1, classes).cpu().numpy()
+    right = target.reshape(-1).cpu().numpy()
+    counted = right != reading.ignore_index
+    return scores[counted], right[counted, None] == np.arange(classes)

@@ -1,0 +1,260 @@
+"""What a training run tells: the trainer emits events, and logs and the console subscribe.
+
+An event carries numbers under tags (`scalars`), ready for any log: `train/loss`, `valid/accuracy`, `time/…`. Numbers
+under `time/` are the ones that two equal runs may differ in.
+
+Logs can be cut. Before a checkpoint the trainer asks `Events.sync` for the length of every log file on the disk and
+keeps them in the checkpoint; a log opened with those lengths drops what came later and goes on from there.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+import warnings
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from io import FileIO
+from pathlib import Path
+from typing import TypeVar
+
+from tdt.train.runs.run import METRICS_FILE
+from tdt.utils._files import fsync, fsync_folder, open_file, replace_file, write_whole
+from tdt.utils._printable import redacted
+from tdt.utils._strict_json import text_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class Event:
+    """step: optimizer steps done since the run began; epoch: the epoch at work, from 0; scalars: numbers by tag."""
+
+    step: int
+    epoch: int = 0
+    scalars: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunStarted(Event):
+    """Before the first step: the whole run has `steps` steps in `epochs` epochs, None where only its time is known;
+    `step` is where it begins."""
+
+    folder: Path
+    steps: int | None
+    epochs: int | None
+    resumed: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepDone(Event):
+    """After every step, over `samples` samples. `scalars` is empty except where the step is logged."""
+
+    samples: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class EpochDone(Event):
+    """After the last step of an epoch, with the epoch's means. `validated`: its scores follow, as Validated."""
+
+    validated: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Validated(Event):
+    """After a pass over the validation data, at the end of an epoch or within; `best` where it is the best so far."""
+
+    best: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckpointSaved(Event):
+    """`path` is on the disk and `last` names it, with `best` also `best`."""
+
+    path: Path
+    best: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class TestDone(Event):
+    """After a pass over the test data, with the weights of `checkpoint`."""
+
+    __test__ = False  # pytest takes any Test… for a test
+    checkpoint: Path | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Notice(Event):
+    """A line that whoever watches the run should see."""
+
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunStopped(Event):
+    """The last event of a run: it is done, interrupted, failed or non-finite, `by` what: epochs, SIGINT, an error's text."""
+
+    reason: str = "done"
+    by: str = ""
+
+
+Handler = Callable[[Event], object]
+HandlerT = TypeVar("HandlerT", bound=Handler)
+
+
+class Events:
+    """Hands each emitted event to the subscribers, in the order they subscribed; what one raises reaches the trainer.
+
+    >>> events, seen = Events(), []
+    >>> _ = events.subscribe(seen.append, StepDone)
+    >>> events.emit(StepDone(step=1)), events.emit(EpochDone(step=1))
+    (None, None)
+    >>> [event.step for event in seen]
+    [1]
+    """
+
+    def __init__(self) -> None:
+        self._handlers: list[tuple[Handler, tuple[type[Event], ...]]] = []
+        self._hearing: dict[type[Event], list[Handler]] = {}  # by kind, as far as it was asked for
+
+    def subscribe(self, handler: HandlerT, *kinds: type[Event]) -> HandlerT:
+        """Call `handler` with every event, or with those of `kinds`. Returns the handler."""
+        self._handlers.append((handler, kinds or (Event,)))
+        self._hearing.clear()
+        return handler
+
+    def emit(self, event: Event) -> None:
+        """Tell the subscribers."""
+        kind = type(event)
+        if kind not in self._hearing:
+            self._hearing[kind] = [handler for handler, kinds in self._handlers if issubclass(kind, kinds)]
+        for handler in self._hearing[kind]:
+            handler(event)
+
+    def sync(self) -> dict[str, int]:
+        """Put all logs on the disk; returns {file name in the run's folder: length in bytes} of all of them."""
+        lengths: dict[str, int] = {}
+        for handler, _ in self._handlers:
+            if hasattr(handler, "sync"):
+                lengths |= handler.sync()
+        return lengths
+
+    def close(self) -> None:
+        """Close the subscribers that can be closed, all of them even where one fails."""
+        with ExitStack() as stack:
+            for handler, _ in reversed(self._handlers):
+                if hasattr(handler, "close"):
+                    stack.callback(handler.close)
+
+
+class MetricsLog:
+    """`metrics.jsonl` in `folder`: one JSON object a line for every event that has numbers, and for the end.
+
+        {"event": "Validated", "step": 36, "epoch": 1, "time/now": 1763640000.5, "valid/loss": 0.25}
+        {"event": "RunStopped", "step": 36, "epoch": 2, "time/now": 1763640000.6, "reason": "done", "by": "epochs"}
+
+    Numbers have the digits that read back to the same float64; `float()` reads "nan", "inf" and "-inf", which JSON
+    has only as strings. A line is written at once, so a killed process loses at most the last, which is cut on resume.
+
+    lengths: what `Events.sync` gave for the checkpoint that a run resumes from; None for a new run.
+
+    >>> import tempfile
+    >>> log = MetricsLog(Path(tempfile.mkdtemp()))
+    >>> log(StepDone(step=1, scalars={"train/loss": 0.5}))
+    >>> log.sync().keys()
+    dict_keys(['metrics.jsonl'])
+    """
+
+    def __init__(self, folder: Path, lengths: Mapping[str, int] | None = None) -> None:
+        self._path = Path(folder, METRICS_FILE)
+        if lengths is not None:
+            _cut(self._path, lengths.get(METRICS_FILE, 0))
+        new = os.O_EXCL if lengths is None else 0
+        self._file = FileIO(open_file(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | new), "a")
+        self._named = False  # whether the file's name is on the disk too
+
+    def __call__(self, event: Event) -> None:
+        if not event.scalars and not isinstance(event, RunStopped):
+            return
+        head = {"event": type(event).__name__, "step": event.step, "epoch": event.epoch, "time/now": time.time()}
+        if isinstance(event, RunStopped):
+            head |= {"reason": redacted(event.reason), "by": redacted(event.by)}
+        line = json.dumps(head | {tag: text_of(float(value)) for tag, value in event.scalars.items()}, allow_nan=False)
+        try:
+            write_whole(self._file, line.encode() + b"\n")
+        except OSError as error:
+            raise OSError(error.errno, f"metrics could not be written: {error.strerror}", str(self._path)) from error
+
+    def sync(self) -> dict[str, int]:
+        """Put the lines on the disk; returns {"metrics.jsonl": length in bytes}."""
+        fsync(self._file.fileno(), self._path)
+        if not self._named:
+            fsync_folder(self._path.parent)
+            self._named = True
+        return {METRICS_FILE: os.fstat(self._file.fileno()).st_size}
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class TensorBoardLog:
+    """Event files in `folder`, which `tensorboard --logdir` shows: every number of every event, at the event's step.
+
+    lengths, step: of the checkpoint that a run resumes from; None and 0 for a new run. On resume older files are cut
+    to those lengths, or removed where the checkpoint does not know them, and a new file begins with the record at
+    which a TensorBoard at work drops the points beyond `step` that it has already read.
+    """
+
+    def __init__(
+        self, folder: Path, lengths: Mapping[str, int] | None = None, step: int = 0, flush_secs: float = 10
+    ) -> None:
+        from tdt.utils.tensorboard import SummaryWriter
+
+        self._older: dict[str, int] = {}
+        if lengths is not None:
+            self._older = _cut_event_files(Path(folder), lengths)
+        # A new run's file has the record too, at 0: a TensorBoard at work takes only the second for a restart.
+        purge_step = 0 if lengths is None else step + 1
+        self.writer = SummaryWriter(folder, purge_step=purge_step, flush_secs=flush_secs)
+
+    def __call__(self, event: Event) -> None:
+        for tag, value in event.scalars.items():
+            self.writer.add_scalar(tag, value, event.step)
+
+    def sync(self) -> dict[str, int]:
+        """Put all summaries on the disk; returns {event file: length in bytes}, files before a resume included."""
+        return self._older | self.writer.sync()
+
+    def close(self) -> None:
+        self.writer.close()
+
+
+def _cut_event_files(folder: Path, lengths: Mapping[str, int]) -> dict[str, int]:
+    pattern = "events.out.tfevents.*"
+    for path in folder.glob(pattern):
+        if path.name not in lengths and (path.is_symlink() or not path.is_dir()):
+            path.unlink()
+    known = {name: length for name, length in lengths.items() if Path(name).match(pattern)}
+    for name, length in known.items():
+        _cut(folder / name, length)
+    return {name: length for name, length in known.items() if (folder / name).exists()}
+
+
+def _cut(path: Path, length: int) -> None:
+    """Drop what a log says beyond `length` bytes; warns where it is shorter, since its points are then lost."""
+    try:
+        handle = open_file(path, os.O_RDWR)
+    except FileNotFoundError:
+        handle = None
+    if handle is None:
+        size = 0
+    else:
+        with open(handle, "rb+", buffering=0) as file:
+            about = os.fstat(handle)
+            size = about.st_size
+            if about.st_nlink > 1:  # a backup made of hard links shares it, and keeps what it has
+                replace_file(path, file.read(length))
+            elif size >= length:
+                os.ftruncate(handle, length)
+    if size < length:
+        warnings.warn(f"{path} has {size} bytes but had {length} at the checkpoint; the log goes on with a gap")

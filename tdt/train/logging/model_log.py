@@ -1,0 +1,152 @@
+"""What `log` asks to be shown in TensorBoard beyond numbers.
+
+All of it follows from the weights and the data at the step that it belongs to, so that a resumed run logs the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tdt import Tensor, nn
+from tdt.autograd._meta import meta
+from tdt.train.config.sections import EmbeddingShown
+from tdt.train.data.loading import batch_of
+from tdt.train.logging.collectors import Collector, Confusion, Curves, Samples, Seen
+from tdt.train.logging.events import EpochDone, Event, RunStarted, RunStopped, StepDone, Validated
+from tdt.train.logging.layers import given_by
+from tdt.train.logging.pictures import is_image, normal
+from tdt.train.logging.settings import settings
+from tdt.train.metrics import Reading
+from tdt.train.model.deciding import decided
+from tdt.utils.tensorboard import SummaryWriter, summary
+
+if TYPE_CHECKING:
+    from tdt.train.loop.build import Parts
+
+
+class ModelLog:
+    """Hears a run's events and writes what its `log` section asks for; `see` hears every batch of a validation."""
+
+    def __init__(self, parts: Parts, writer: SummaryWriter) -> None:
+        self.parts, self.writer, self.log = parts, writer, parts.config.log
+        self.reading = Reading.of(parts.loss.main)
+        self.makers = [*self._collectors()]
+        self.collecting: list[Collector] | None = None
+
+    def _collectors(self) -> Iterator[Callable[[], Collector]]:
+        log = self.log
+        if log.images:
+            yield lambda: Samples(log.images, False, self.reading.ignore_index)
+        if log.misclassified:
+            yield lambda: Samples(log.misclassified, True, self.reading.ignore_index)
+        if log.confusion:
+            yield lambda: Confusion(self.reading.ignore_index)
+        if log.pr_curves:
+            yield lambda: Curves(self.reading)
+
+    def see(self, inputs: Any, output: Tensor, target: Tensor) -> None:
+        """A batch of the validation: what the model got, what it gave, and what was wanted."""
+        if not self.makers:
+            return
+        if self.collecting is None:
+            self.collecting = [make() for make in self.makers]
+        if target.is_floating_point() and self.reading.threshold is None:  # probabilities
+            target = target.argmax(1)
+        decisions, names = decided(self.reading, output, target, self.parts.facts["classes"])
+        predictions, truth = (side.long().reshape(-1).cpu().numpy() for side in (decisions, target))
+        batch = Seen(inputs, output, target, predictions, truth, names)
+        for collector in self.collecting:
+            collector.see(batch)
+
+    def __call__(self, event: Event) -> None:
+        if isinstance(event, RunStarted) and event.step == 0:
+            self._begin()
+        elif self._due(event):
+            self._histograms(event.step)
+        elif isinstance(event, Validated):
+            for collector in self.collecting or ():
+                collector.write(self.writer, event.step)
+            self.collecting = None
+            if self.log.embedding is not None:
+                self._embedding(self.log.embedding, event.step)
+        elif isinstance(event, RunStopped) and event.reason == "done" and self.log.hparams:
+            self.writer.add_summary(summary.hparams({}, {})[2], event.step)
+            self.writer.sync()
+
+    def _begin(self) -> None:
+        """What is known before the first step: config, settings, charts and graph."""
+        parts, text = self.parts, self.parts.config.resolved()
+        names = list(parts.new_metrics())
+        if self.log.config:
+            self.writer.add_text("config", f"```yaml\n{text}```", 0)
+        if self.log.hparams:
+            # No experiment of its own: TensorBoard shows that of one run alone, and without any the settings of all.
+            _, start, _ = summary.hparams(dict(settings(parts)), {})
+            self.writer.add_summary(start, 0)
+        if self.log.charts and "valid" in parts.loaders:
+            charts = {name: ["Multiline", [f"train_epoch/{name}", f"valid/{name}"]] for name in names}
+            self.writer.add_custom_scalars({"train and validation": charts})
+        if self.log.graph:
+            with meta():
+                self.writer.add_graph(parts.model, (batch_of(parts.facts["input"], 1),))
+
+    def _due(self, event: Event) -> bool:
+        every = self.log.histograms
+        if every is None:
+            return False
+        if every.unit == "step":
+            return isinstance(event, StepDone) and event.step % every.count == 0
+        return isinstance(event, EpochDone) and (event.epoch + 1) % every.count == 0
+
+    def _histograms(self, step: int) -> None:
+        """Weights, the gradients of the last step, and what each layer gives for a batch of the validation data."""
+        for name, p in self.parts.model.named_parameters():
+            self._histogram(f"weights/{name}", p, step)
+            if p.grad is not None:
+                self._histogram(f"gradients/{name}", p.grad, step)
+        if "valid" in self.parts.loaders:
+            layers = [name for name, m in self.parts.model.named_modules() if next(m.children(), None) is None]
+            count = self.parts.config.data.eval_loader.batch_size
+            for name, tensor in self._given(self.parts.model, layers, count)[0]:
+                self._histogram(f"activations/{name}", tensor, step)
+
+    def _histogram(self, tag: str, values: Tensor, step: int) -> None:
+        array = values.detach().float().cpu().numpy()
+        finite = array[np.isfinite(array)]
+        if finite.size:  # a run whose weights are all NaN ends by its loss
+            self.writer.add_histogram(tag, finite, step)
+
+    def _embedding(self, asked: EmbeddingShown, step: int) -> None:
+        """What a layer of the model that is scored gives for the first samples, with their classes and images."""
+        found, inputs, targets = self._given(self.parts.scored, [asked.layer], asked.samples)
+        _, rows = found[0]
+        if not isinstance(targets, Tensor):
+            targets = self.parts.loss.wanted(targets, inputs)
+        rows, targets = rows.reshape(len(targets), -1), targets.squeeze(tuple(range(1, targets.ndim)))
+        labels, pictures = [self._label(target) for target in targets.tolist()], None
+        if isinstance(inputs, Tensor) and is_image(inputs.shape[1:]):
+            pictures = np.stack([normal(image) for image in inputs.cpu().numpy()])
+        self.writer.add_embedding(rows, labels, pictures, step, asked.layer)
+
+    def _label(self, target: Any) -> str:
+        """The name of a class, or the numbers themselves, as far as they fit in a label."""
+        names = self.parts.facts["classes"]
+        is_class = isinstance(target, (int, float)) and target in range(len(names))
+        return names[int(target)] if is_class else str(target)[:60]
+
+    def _given(self, model: nn.Module, layers: list[str], count: int) -> tuple[list[tuple[str, Tensor]], Any, Any]:
+        """What layers give for the first samples of the validation data as one batch, and these inputs and targets.
+
+        What a layer or transform draws for it is put back, so that the run goes on as if nobody had looked.
+        """
+        put_back = self.parts.snapshot_rng()
+        loader = self.parts.loaders["valid"]
+        samples = [loader.dataset[i] for i in range(min(count, len(loader.dataset)))]
+        inputs, targets = loader.collate_fn(samples)
+        inputs = self.parts.place(inputs)
+        found = given_by(model, layers, inputs)
+        put_back()
+        return found, inputs, targets

@@ -1,0 +1,418 @@
+"""From a config to the objects it declares: data, model, loss, optimizer, scheduler.
+
+Config values end here: what is built knows no config. What only building finds out (a pattern that matches no parameter,
+a layer whose size does not fit the one before) is reported with its place, beside all else that is wrong.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import random
+import warnings
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import Any
+
+import numpy as np
+
+import tdt
+from tdt import Tensor, nn
+from tdt.autograd._meta import meta
+from tdt.optim.lr_scheduler import ReduceLROnPlateau
+from tdt.optim.swa_utils import SWALR
+from tdt.train.checks.log import check_log
+from tdt.train.checks.shapes import BATCH, Row, check_shapes
+from tdt.train.checks.unused import check_used
+from tdt.train.config import Component, Config, ConfigErrors, Draft, InitRule, ParamGroup, Problem, registry
+from tdt.train.config.config import SPLITS
+from tdt.train.config.metrics import Measure
+from tdt.train.config.patterns import check_patterns, matching
+from tdt.train.config.precision import default_dtype
+from tdt.train.data.class_weights import balance_classes
+from tdt.train.data.fingerprints import source_files
+from tdt.train.data.loading import Split, batch_of, make_loader, open_splits
+from tdt.train.data.nested import mapped
+from tdt.train.data.overfit import few_batches
+from tdt.train.data.sampling import check_sampler
+from tdt.train.errors import REFUSALS, reason
+from tdt.train.loop.average import Average
+from tdt.train.loop.best import Patience, Scores
+from tdt.train.loop.length import Length
+from tdt.train.metrics import Loss, Metric
+from tdt.train.model.freezing import KEY as FREEZE
+from tdt.train.model.freezing import freeze
+from tdt.train.model.from_config import SAYS_NO, Refused, build_model, build_objective, create
+from tdt.train.model.memory_format import use_channels_last
+from tdt.train.model.objective import Objective, TermMean
+from tdt.train.model.scheduling import build_scheduler
+from tdt.utils._printable import counted
+from tdt.utils.data import DataLoader
+
+BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
+
+
+@dataclasses.dataclass
+class Parts:
+    """All that a run works with. `rows` describe the layers, `groups` which parameter group each parameter is in."""
+
+    config: Config
+    device: tdt.device
+    model: nn.Module
+    loss: Objective
+    loaders: dict[str, Any]
+    data_generator: tdt.Generator
+    augment_generator: tdt.Generator
+    rows: list[Row]
+    optimizer: Any = None
+    scheduler: Any = None
+    swa_scheduler: SWALR | None = None
+    groups: list[tuple[str, int]] = dataclasses.field(default_factory=list)
+    frozen_norms: tuple[nn.Module, ...] = ()
+    samples: dict[str, int] = dataclasses.field(default_factory=dict)  # of each split
+    average: Average | None = None
+    facts: dict[str, Any] = dataclasses.field(default_factory=dict)  # of the data: `Split.facts`
+    channels_last: bool = False  # whether the model takes images in that memory format
+    files: dict[str, list[str]] = dataclasses.field(default_factory=dict)  # those that each split's samples come from
+    warnings: tuple[Problem, ...] = ()  # what is no mistake, but may not be meant; what will be downloaded
+
+    @property
+    def scored(self) -> nn.Module:
+        """The model that is validated: the average of its weights along the training, if there is one."""
+        return self.model if self.average is None else self.average.model
+
+    def train_mode(self) -> None:
+        """Put the model into training mode, but for batch norms that are frozen."""
+        self.model.train()
+        for norm in self.frozen_norms:
+            norm.eval()
+
+    def generators(self) -> dict[str, tdt.Generator]:
+        """Every generator that the run draws from, by name."""
+        return {"default": tdt.default_generator, "data": self.data_generator, "augment": self.augment_generator}
+
+    def snapshot_rng(self, loader: DataLoader | None = None) -> Callable[[], None]:
+        """Note the state of every generator, and of `loader`. Returns a function that restores it."""
+        position = {} if loader is None else loader.state_dict()
+        states = {generator: generator.get_state() for generator in self.generators().values()}
+
+        def restore() -> None:
+            if loader is not None:
+                loader.load_state_dict(position)
+            for generator, state in states.items():
+                generator.set_state(state)
+
+        return restore
+
+    def new_metrics(self) -> dict[str, Any]:
+        """Fresh metrics by name, the loss first. They read outputs and targets as their loss does."""
+        terms = self.loss.terms
+        made: dict[str, Metric] = {"loss": Loss()}
+        made |= {term.name: TermMean(self.loss, term) for term in terms if len(terms) > 1}
+        for name, measure in self.config.metrics.items():
+            if name != "loss":
+                made[name] = self.loss.measuring(registry.metrics.create(measure.component), measure.parts)
+        made["loss"].reading = self.loss.reading
+        return made
+
+    @property
+    def length(self) -> Length:
+        """How long the training is."""
+        whole, rest = divmod(self.samples["train"], self.config.data.loader.batch_size)
+        return Length(self.config.train, whole + bool(rest and not self.config.data.loader.drop_last))
+
+    def best_of(self, score: str | None, min_delta: float = 0.0, patience: int | None = None) -> Patience:
+        """Keeps the best of the scores `split/metric`; by default of those that choose the best checkpoint."""
+        split, _, name = score.partition("/") if score else ("", "", "")
+        chosen = (split, name) if score else self.watched
+        metric = self.new_metrics()[chosen[1]] if chosen else Loss()
+        return Patience(chosen, metric.higher_is_better, min_delta, patience)
+
+    def early_stopping(self) -> Patience:
+        """Says when the scores have been no better for too long; never, where the config does not ask for it."""
+        wanted = self.config.train.early_stopping
+        return self.best_of(wanted.metric, wanted.min_delta, wanted.patience) if wanted else self.best_of(None)
+
+    @property
+    def watched(self) -> tuple[str, str] | None:
+        """Split and metric that choose the best checkpoint: as configured, else the first metric, else the loss.
+
+        None without a validation split, unless configured.
+        """
+        if self.config.checkpoint.best is not None:
+            split, _, metric = self.config.checkpoint.best.partition("/")
+            return split, metric
+        if "valid" not in self.loaders:
+            return None
+        return "valid", next((name for name in self.config.metrics if name != "loss"), "loss")
+
+    def schedule(self, interval: str, epochs_ended: int, scores: Scores) -> None:
+        """Let the scheduler go on, if it does each `interval`; ReduceLROnPlateau by its score in `scores`, if it is there:
+        the one that the config says, else the loss, of the valid split where there is one."""
+        swa = self.config.train.swa
+        if self.swa_scheduler is not None and swa is not None and epochs_ended > swa.start:
+            if interval == "epoch":
+                self.swa_scheduler.step()
+        elif isinstance(self.scheduler, ReduceLROnPlateau):
+            default = f"{'valid' if 'valid' in self.loaders else 'train'}/loss"
+            split, _, metric = ((self.config.scheduler and self.config.scheduler.monitor) or default).partition("/")
+            if split in scores:
+                self.scheduler.step(scores[split][metric])
+        elif self.config.scheduler is not None and self.config.scheduler.interval == interval:
+            self.scheduler.step()
+
+    def place(self, batch: Any) -> Any:
+        """A batch, or the parts of one, on the run's device, in the dtype and memory format of the model."""
+        if not isinstance(batch, Tensor):
+            return mapped(self.place, batch)
+        if self.device.type != "cpu":
+            batch = batch.to(self.device)
+        if batch.dtype is tdt.float32 and self.config.dtype != "float32":
+            batch = batch.double()
+        return batch.contiguous(memory_format=tdt.channels_last) if self.channels_last and batch.ndim == 4 else batch
+
+
+def build(
+    config: Config | Draft,
+    *,
+    training: bool = True,
+    splits: tuple[str, ...] = SPLITS,
+    data_state: dict[str, Any] | None = None,
+    kept: bool = False,
+    dry_run: bool = False,
+) -> Parts:
+    """Everything that `config` declares, checked; ConfigError with all that is wrong, before the data is prepared.
+
+    The generators named init, data, augment and dropout are each seeded with `seed`: the model is built after
+    `tdt.manual_seed(seed)`, and this default generator, from which dropout draws, is seeded again at the end, as are
+    Python's and NumPy's.
+
+    training=False leaves out optimizer and scheduler, and reads the training split as the others are read.
+    splits: those that get a loader; files that only the others need may be missing.
+    data_state: what the data set of a run has learnt, as its checkpoint has it in `data`; by default it is learnt now.
+    kept: a run has begun with this config: what it is too short for is no mistake any more, and its schedule stays.
+    dry_run: nothing will be computed: weights are on the device meta. Missing files of all splits are reported.
+    What is suspicious, as a cosine schedule shorter than the run, is warned about (UserWarning).
+    """
+    draft = config.draft() if isinstance(config, Config) else config
+    sound = None if draft.errors else draft.finish()
+    with default_dtype(sound.dtype if sound else "float32"):
+        return _build(draft, sound, training, splits, data_state, kept, dry_run)
+
+
+def _build(
+    draft: Draft,
+    sound: Config | None,
+    training: bool,
+    splits: tuple[str, ...],
+    data_state: dict[str, Any] | None,
+    kept: bool,
+    dry_run: bool,
+) -> Parts:
+    errors = draft.errors
+    needed = (*splits, "train") if splits and sound and sound.train.class_weights else splits
+    opened = open_splits(draft.data, errors, needed, data_state, dry_run) if draft.data else {}
+    facts = opened["train"].facts() if "train" in opened else {}
+    opened = few_batches(opened, sound) if sound else opened
+    if sound and training and "train" in opened:
+        check_sampler(opened["train"].dataset, sound.data.loader, errors)
+    loss = build_objective(sound.loss, errors) if sound else None
+    metrics = _metrics(sound, errors) if sound else []
+    tdt.manual_seed(sound.seed if sound else 0)
+    with tdt.device("meta") if dry_run else nullcontext():
+        model, sources = build_model(draft.model, errors) if draft.model else (nn.Module(), {})
+        rows = _check_model(draft, model, sources, opened, loss, metrics) if draft.model else []
+    if sound and sound.train.class_weights and rows and loss is not None and "train" in opened:
+        balance_classes(opened["train"].dataset, rows[-1].shape[0], loss.main, errors)
+    if sound and training and "train" in opened:
+        _check_batches(sound, opened["train"], model, rows, errors)
+    if sound and training and rows and loss is not None:
+        check_log(sound, model, loss, facts, errors)
+    device = find_device(sound, errors) if sound else tdt.device("cpu")
+    config = draft.finish()
+    assert loss is not None
+
+    initialize(config, model, errors)
+    parts = _place(config, device, model, loss, rows, dry_run)
+    parts.facts, parts.samples = facts, {name: len(split.dataset) for name, split in opened.items()}
+    if training:
+        parts.frozen_norms = freeze(config, model, errors)
+        parts.config = config.with_length(parts.length.epochs, parts.length.steps, errors)
+        build_optimizer(parts, errors, kept)
+        check_used(parts, kept, errors)
+    errors.raise_if_any()
+    for name in (name for name in opened if name in splits):
+        _add_loader(parts, name, opened[name], training, errors)
+    errors.raise_if_any()
+    _seed_all(config.seed)
+    _warn(parts, errors)
+    return parts
+
+
+def _metrics(config: Config, errors: ConfigErrors) -> list[tuple[Measure, Metric]]:
+    """The metrics beside the loss that could be made, each with what declares it."""
+    named = [part for name, part in config.metrics.items() if name != "loss"]
+    made = [(part, create(registry.metrics, part.component, errors)) for part in named]
+    return [(part, metric) for part, metric in made if metric is not None]
+
+
+def _warn(parts: Parts, errors: ConfigErrors) -> None:
+    parts.warnings = tuple(errors.warnings)
+    for problem in parts.warnings:
+        if problem.kind != "download":
+            warnings.warn(str(problem), UserWarning, stacklevel=4)
+
+
+def build_alone(config: Config, facts: dict[str, Any]) -> Parts:
+    """Model and loss of a config that was checked, for the data of which a checkpoint keeps `facts`, without them."""
+    with default_dtype(config.dtype):
+        return _build_alone(config, facts)
+
+
+def _build_alone(config: Config, facts: dict[str, Any]) -> Parts:
+    errors = config.draft().errors
+    model, _ = build_model(config.model, errors)
+    loss = build_objective(config.loss, errors)
+    device = find_device(config, errors)
+    errors.raise_if_any()
+    assert loss is not None
+    with meta():  # lazy layers learn their sizes
+        model.eval()(batch_of(facts["input"], BATCH))
+    parts = _place(config, device, model, loss, [])
+    parts.facts = facts
+    return parts
+
+
+def _check_model(
+    draft: Draft,
+    model: nn.Module,
+    sources: dict[nn.Module, Component],
+    opened: dict[str, Split],
+    loss: Objective | None,
+    metrics: list[tuple[Measure, Metric]],
+) -> list[Row]:
+    whole = not any(isinstance(layer, Refused) for layer in model.modules())
+    rules: tuple[InitRule | ParamGroup, ...] = (*draft.init, *draft.param_groups) if whole else ()
+    for rule in rules:
+        check_patterns(model, rule.params, rule, f"{rule.key_path}.params", draft.errors)
+    if whole:
+        check_patterns(model, draft.freeze, FREEZE, FREEZE, draft.errors)
+    return check_shapes(model, sources, opened["train"], loss, metrics, draft.errors) if "train" in opened else []
+
+
+def _place(
+    config: Config, device: tdt.device, model: nn.Module, loss: Objective, rows: list[Row], dry_run: bool = False
+) -> Parts:
+    """Model and loss on the device, in the memory format in which `Parts.place` puts the batches."""
+    order, augment = (tdt.Generator().manual_seed(config.seed) for _ in range(2))
+    model = model if dry_run else model.to(device)
+    loss.keeps = any(measure.parts for measure in config.metrics.values())
+    channels_last = use_channels_last(model)
+    return Parts(config, device, model, loss.to(device), {}, order, augment, rows, channels_last=channels_last)
+
+
+def _seed_all(seed: int) -> None:
+    """Seed the default generator, and those of Python and NumPy, which data sets and transforms may draw from."""
+    tdt.manual_seed(seed)
+    random.seed(seed)
+    np.random.seed(seed & 0xFFFFFFFF)
+
+
+def find_device(config: Config, errors: ConfigErrors) -> tdt.device:
+    """The device that `device:` names; auto is the first GPU, or else the CPU."""
+    count = _gpu_count() if config.device != "cpu" else 0
+    if config.device == "auto":
+        return tdt.device("cuda", 0) if count else tdt.device("cpu")
+    device = tdt.device(config.device)
+    if device.type == "cuda":
+        index = device.index or 0
+        device = tdt.device("cuda", index)
+        if index >= count:
+            errors.add("device", f"{config.device} is not there: {counted(count, 'GPU')} can be seen; use cpu or auto")
+    return device
+
+
+def _gpu_count() -> int:
+    from tdt._backend import cuda_device_count
+
+    return cuda_device_count()
+
+
+def _add_loader(parts: Parts, name: str, split: Split, training: bool, errors: ConfigErrors) -> None:
+    """Read the split; a sample that cannot be read is reported."""
+    data = parts.config.data
+    trains = training and name == "train"
+    generators = (parts.data_generator, parts.augment_generator) if trains else ()
+    parts.files[name] = source_files(split.dataset)
+    try:
+        parts.loaders[name] = make_loader(split, data.loader if trains else data.eval_loader, *generators)
+    except REFUSALS as error:
+        errors.add(split.component, f"cannot be read: {reason(error)}")
+
+
+def initialize(config: Config, model: nn.Module, errors: ConfigErrors) -> None:
+    """Apply the `init` rules in order."""
+    for rule in config.init:
+        initializer = registry.initializers.find(rule.function.name)
+        assert initializer is not None
+        for name, p in matching(model, rule.params):
+            try:
+                initializer(p, *rule.function.args, **rule.function.kwargs)
+            except SAYS_NO as error:
+                errors.add(rule.function, f"on {name} of shape {tuple(p.shape)}: {error}")
+                break
+
+
+def build_optimizer(parts: Parts, errors: ConfigErrors, kept: bool = False) -> None:
+    """The optimizer over the configured groups, group 0 taking what no pattern names, and the scheduler.
+
+    kept: as in `build`.
+    """
+    config, model = parts.config, parts.model
+    owner: dict[str, int] = {}
+    for number, group in enumerate(config.optimizer.param_groups, 1):
+        for name, _ in matching(model, group.params):
+            if name in owner:
+                other = config.optimizer.param_groups[owner[name] - 1]
+                message = f"{name} is in the group of line {other.source.line} too; a parameter has one group"
+                errors.add(group, message, kind="duplicate-key", key=f"{group.key_path}.params")
+            owner[name] = number
+    if errors:
+        return
+    named = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
+    members = [
+        [(n, p) for n, p in named if owner.get(n, 0) == i] for i in range(len(config.optimizer.param_groups) + 1)
+    ]
+    options: list[dict[str, Any]] = [{}, *(group.options for group in config.optimizer.param_groups)]
+    groups = [{"params": [p for _, p in m], **o} for m, o in zip(members, options, strict=True) if m]
+    parts.groups = [(name, i) for i, m in enumerate(members) for name, _ in m]
+    parts.optimizer = create(registry.optimizers, config.optimizer.component, errors, groups)
+    if parts.optimizer is None:
+        return
+    numbers = [number for number, m in enumerate(members) if m]
+    for number, group in zip(numbers, parts.optimizer.param_groups, strict=True):
+        if not (math.isfinite(group["lr"]) and group["lr"] >= 0):
+            place = config.optimizer.param_groups[number - 1] if number else config.optimizer.component
+            errors.add(place, f"lr must be a finite number, at least 0, got {float(group['lr'])}")
+    parts.scheduler = build_scheduler(parts, errors, kept)
+    swa = config.train.swa
+    if swa is not None and swa.lr is not None:
+        parts.swa_scheduler = SWALR(parts.optimizer, swa.lr, swa.anneal_epochs, swa.anneal_strategy)
+
+
+def _check_batches(config: Config, split: Split, model: nn.Module, rows: list[Row], errors: ConfigErrors) -> None:
+    """An epoch has a batch, else training would never end; and the last one is large enough for batch norms."""
+    loader, samples = config.data.loader, len(split.dataset)
+    if loader.drop_last and loader.batch_size > samples:
+        message = (
+            f"leaves no batch: {split.component} has {counted(samples, 'sample')}, batch_size is {loader.batch_size}"
+        )
+        errors.add("data.loader.drop_last", message)
+    if loader.batch_size != 1 and (loader.drop_last or samples % loader.batch_size != 1):
+        return
+    for row in rows:
+        layer = model.get_submodule(row.name)
+        if isinstance(layer, BATCH_NORMS) and math.prod(row.shape[1:]) == 1:
+            advice = "set drop_last: true, or another one" if loader.batch_size > 1 else "set a larger one"
+            message = f"leaves a batch of 1 sample, and {row.name} ({row.layer}) needs 2 to train; {advice}"
+            errors.add("data.loader.batch_size", message)

@@ -1,0 +1,140 @@
+"""What a training step costs, in time and memory: measured on a batch that is made up of one sample, or computed."""
+
+from __future__ import annotations
+
+import statistics
+import time
+import tracemalloc
+from dataclasses import dataclass
+from typing import Any
+
+import tdt
+from tdt import Tensor
+from tdt.train.config.precision import default_dtype
+from tdt.train.data.loading import Split
+from tdt.train.loop.build import Parts
+from tdt.train.loop.learning import Learning
+from tdt.utils.data import default_collate
+
+LONGEST = 1.0  # seconds: where a step would take longer, it is not measured
+ENOUGH = 0.5  # seconds of measured steps
+PRODUCT = 512  # rows of the matrices whose product says how fast the machine is
+
+
+@dataclass(frozen=True)
+class Costs:
+    """A step's samples and seconds, and bytes: of what the model holds all the time, and of what a step needs beside it.
+
+    measured: whether a step was run; else seconds are 3 forward passes at `rate` multiply-adds a second, and activations
+    are the layers' outputs, all kept.
+    """
+
+    samples: int
+    seconds: float
+    measured: bool
+    rate: float
+    parameters: int
+    buffers: int
+    gradients: int
+    average: int  # of the weights along the training
+    optimizer: int
+    activations: int
+
+    @property
+    def peak(self) -> int:
+        """All of it at once."""
+        return self.parameters + self.buffers + self.gradients + self.average + self.optimizer + self.activations
+
+
+def estimate(parts: Parts, split: Split) -> Costs:
+    """The costs of a training step of `parts`, on batches like the first sample of `split`. Changes the weights."""
+    with default_dtype(parts.config.dtype):
+        return _estimate(parts, split)
+
+
+def _estimate(parts: Parts, split: Split) -> Costs:
+    batch_size = min(parts.config.data.loader.batch_size, len(split.dataset))
+    parameters, buffers = list(parts.model.parameters()), list(parts.model.buffers())
+    gradients = sum(_bytes(p) for p in parameters if p.requires_grad)
+    activations = batch_size * sum(row.bytes for row in parts.rows)
+    rate = _rate(parts.device)
+    train = parts.config.train
+    seconds = (
+        3 * batch_size * train.accumulate * sum(row.flops for row in parts.rows) / rate
+    )  # the backward pass is two more
+    measured = seconds <= LONGEST
+    if measured:
+        batch, learning = _batch(split, batch_size), Learning(parts, 1)
+        seconds = _timed(learning, batch)
+        activations = _traced(learning, batch, gradients) if parts.device.type == "cpu" else activations
+    else:
+        for p in parameters:
+            p.grad = tdt.zeros_like(p) if p.requires_grad else None
+        parts.optimizer.step()  # which makes its state
+    state = [value for of_one in parts.optimizer.state.values() for value in of_one.values()]
+    return Costs(
+        batch_size * train.accumulate,
+        seconds,
+        measured,
+        rate,
+        sum(map(_bytes, parameters)),
+        sum(map(_bytes, buffers)),
+        gradients,
+        sum(map(_bytes, (*parameters, *buffers))) if train.ema or train.swa else 0,
+        sum(_bytes(value) for value in state if isinstance(value, Tensor)),
+        activations,
+    )
+
+
+def _bytes(tensor: Tensor) -> int:
+    return tensor.numel() * tensor.element_size()
+
+
+def _rate(device: tdt.device) -> float:
+    """Multiply-adds a second, in a product of matrices."""
+    matrix = tdt.ones(PRODUCT, PRODUCT, device=device)
+    took = []
+    for _ in range(5):
+        began = time.perf_counter()
+        (matrix @ matrix)[0, 0].item()
+        took.append(time.perf_counter() - began)
+    return PRODUCT**3 / min(took)
+
+
+def _batch(split: Split, size: int) -> Any:
+    """The first sample of the split, so many times."""
+    return default_collate([split.sample()] * size)
+
+
+def _step(learning: Learning, batch: Any) -> None:
+    """A step as the trainer takes it."""
+    parts = learning.parts
+    for _ in range(parts.config.train.accumulate):
+        inputs, targets = parts.place(batch[0]), parts.place(batch[1])
+        _, _, loss = learning.forward(inputs, targets)
+        loss.item()
+        learning.backward(loss, targets)
+    learning.step(1)
+
+
+def _timed(learning: Learning, batch: Any) -> float:
+    """The median of some steps, after a first one that compiles and allocates."""
+    learning.parts.train_mode()
+    _step(learning, batch)
+    took: list[float] = []
+    while sum(took) < ENOUGH and len(took) < 50:
+        began = time.perf_counter()
+        _step(learning, batch)
+        took.append(time.perf_counter() - began)
+    return statistics.median(took)
+
+
+def _traced(learning: Learning, batch: Any, gradients: int) -> int:
+    """The most bytes that a step holds beside gradients: NumPy reports its arrays to tracemalloc."""
+    learning.parts.optimizer.zero_grad()
+    tracemalloc.start()
+    try:
+        _step(learning, batch)
+        return max(tracemalloc.get_traced_memory()[1] - gradients, 0)
+    finally:
+        tracemalloc.stop()

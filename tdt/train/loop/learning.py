@@ -1,0 +1,96 @@
+"""A step of the optimizer: the gradients of one batch or several, clipped, with a learning rate that warms up."""
+
+from __future__ import annotations
+
+from tdt import Tensor, no_grad
+from tdt.nn.utils import clip_grad_norm_, clip_grad_value_, get_total_norm
+from tdt.train.loop.build import Parts
+from tdt.train.loop.mixup import Mixup
+
+
+class Learning:
+    """What a training step does to a model, as `train` says. For each step: `forward` and `backward` of each batch, `step`.
+
+    A step's gradient is that of the loss of its batches as one: of the mean over all that counts, also where batches
+    differ in size, or in the weights of their classes.
+    """
+
+    def __init__(self, parts: Parts, steps_per_epoch: int):
+        self.parts, self.train = parts, parts.config.train
+        self.mixup = Mixup(self.train.mixup, parts.augment_generator) if self.train.mixup else None
+        warmup = self.train.warmup
+        self.warm_after = 0 if warmup is None else warmup.count * (steps_per_epoch if warmup.unit == "epoch" else 1)
+        self.reading = parts.loss.reading
+        self._norm: Tensor | None = None  # of the gradient of the last step, where clipping needs it
+        self._direct = parts.loss.alone if self.mixup is None else None  # the usual case, without detours
+        self._first = self._shares = 0.0  # what the step's first batch counts in the mean, and all so far
+
+    def forward(self, inputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """What metrics compare, as output and target, and the loss."""
+        if not self._shares:
+            self.parts.optimizer.zero_grad()
+        objective, loss = self.parts.loss, None
+        if self._direct is not None:
+            output = self.parts.model(inputs)
+            return output, targets, self._direct(output, targets)
+        if self.mixup is not None:  # a target that is the input is the mixed one, as the name says when it is looked up
+            inputs, loss = self.mixup(inputs, targets, lambda output, target: objective(output, target, inputs))
+        output = self.parts.model(inputs)
+        value = objective(output, targets, inputs) if loss is None else loss(output)
+        return *objective.compared(output, targets, inputs), value
+
+    def backward(self, loss: Tensor, targets: Tensor) -> None:
+        """Add the gradients of a batch's loss to the step's."""
+        alone = self.train.accumulate == 1 or self.reading.is_sum
+        share = 1.0 if alone else float(self.reading.share(targets))
+        self._first = self._first or share
+        self._shares += share
+        (loss if alone or share == self._first else loss * (share / self._first)).backward()
+
+    def step(self, number: int) -> None:
+        """Change the weights: step `number` of the run, from 1."""
+        shares = 1.0 if self.reading.is_sum else self._shares / self._first
+        self._first = self._shares = 0.0
+        self._adjust(shares)
+        self._update(self.warmth(number))
+
+    def _adjust(self, shares: float) -> None:
+        """Make the sum of the gradients of so many batches, as long as the first, their mean, and clip it."""
+        if shares == 1 and self.train.clip_grad_value is None and self.train.clip_grad_norm is None:
+            return
+        parameters = list(self.parts.model.parameters())
+        if shares != 1:
+            with no_grad():
+                for p in parameters:
+                    if p.grad is not None:
+                        p.grad.mul_(1 / shares)
+        if self.train.clip_grad_value is not None:
+            clip_grad_value_(parameters, self.train.clip_grad_value)
+        if self.train.clip_grad_norm is not None:
+            self._norm = clip_grad_norm_(parameters, self.train.clip_grad_norm)
+
+    def warmth(self, number: int) -> float:
+        """The share of its learning rates that step `number` takes."""
+        return min(1.0, number / self.warm_after) if self.warm_after else 1.0
+
+    def rates(self, number: int) -> dict[str, float]:
+        """The learning rates of step `number`, and the norm of its gradient before it was clipped to one, by their tags."""
+        groups, warmth = self.parts.optimizer.param_groups, self.warmth(number)
+        tags = ["lr"] if len(groups) == 1 else [f"lr/group{i}" for i in range(len(groups))]
+        found = {tag: float(group["lr"]) * warmth for tag, group in zip(tags, groups, strict=True)}
+        norm = self._norm
+        if norm is None:
+            norm = get_total_norm([p.grad for p in self.parts.model.parameters() if p.grad is not None])
+        return found | {"grad_norm": float(norm)}
+
+    def _update(self, warmth: float) -> None:
+        optimizer = self.parts.optimizer
+        if warmth == 1:
+            optimizer.step()
+            return
+        rates = [group["lr"] for group in optimizer.param_groups]
+        for group, rate in zip(optimizer.param_groups, rates, strict=True):
+            group["lr"] = rate * warmth
+        optimizer.step()
+        for group, rate in zip(optimizer.param_groups, rates, strict=True):  # the scheduler's, which it goes on from
+            group["lr"] = rate

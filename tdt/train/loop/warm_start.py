@@ -1,0 +1,105 @@
+"""`weights: {from: …}`: start from the weights of another run or checkpoint; what does not fit is a config error."""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+from typing import Any
+
+import tdt
+from tdt._core.tensor import wrap
+from tdt.train.config import ConfigErrors, Weights
+from tdt.train.config.registry import nearest
+from tdt.train.loop.build import Parts
+from tdt.train.loop.state import scored
+from tdt.train.runs import checkpoint
+from tdt.train.runs.checkpoint import CheckpointError
+from tdt.train.runs.run import RunError, find_checkpoint
+
+
+def warm_start(parts: Parts, root: str | os.PathLike[str]) -> dict[str, Any] | None:
+    """Put what `weights` asks for into the model; runs are found by name under `root`.
+
+    Returns which checkpoint was read and what was taken, None where the config has no `weights`. ConfigError for all
+    that does not fit: no such run, a pattern or prefix that matches nothing, a missing name or another shape.
+    """
+    found = check_source(parts, root)
+    if found is None:
+        return None
+    path, step, taken = found
+    own = parts.model.state_dict()
+    with tdt.no_grad():
+        for name, array in taken.items():
+            own[name].copy_(wrap(array))
+    return {"checkpoint": path, "step": step, "taken": sorted(taken)}
+
+
+def check_source(parts: Parts, root: str | os.PathLike[str]) -> tuple[str, int, dict[str, Any]] | None:
+    """What `warm_start` would take: the checkpoint's path and step, and its arrays by their names in the model, which may be
+    one of a dry run. Returns and raises as `warm_start`."""
+    wanted = parts.config.weights
+    if wanted is None:
+        return None
+    errors = ConfigErrors(parts.config)
+    source = _read(wanted, root, errors)
+    errors.raise_if_any()
+    assert source is not None
+    path, step, found = source
+    taken = _choose(wanted, _renamed(wanted, found, errors), parts.model.state_dict(), errors)
+    errors.raise_if_any()
+    return path, step, taken
+
+
+def _read(
+    wanted: Weights, root: str | os.PathLike[str], errors: ConfigErrors
+) -> tuple[str, int, dict[str, Any]] | None:
+    try:
+        path = find_checkpoint(wanted.source, root)
+        tensors, meta = checkpoint.load(path)
+    except (RunError, CheckpointError) as error:
+        errors.add("weights.from", str(error), kind="file")
+        return None
+    prefix = f"{scored(tensors)}/"
+    model = {name.removeprefix(prefix): array for name, array in tensors.items() if name.startswith(prefix)}
+    return str(path.resolve()), meta["step"], model
+
+
+def _renamed(wanted: Weights, found: dict[str, Any], errors: ConfigErrors) -> dict[str, Any]:
+    """The source's arrays under their new names: the first prefix that fits, up to a dot or the whole name."""
+    renamed, used = {}, set()
+    for name, array in found.items():
+        for old, new in wanted.map.items():
+            if name == old or name.startswith(old.rstrip(".") + "."):
+                used.add(old)
+                rest = name[len(old.rstrip(".")) :].lstrip(".")
+                name = ".".join(filter(None, [new.rstrip("."), rest]))
+                break
+        renamed[name] = array
+    for old in wanted.map.keys() - used:
+        near = nearest(old, {name.rpartition(".")[0] for name in found} | set(found))
+        errors.add(f"weights.map.{old}", f"no name in {wanted.source} begins with '{old}'", near, kind="unused")
+    return renamed
+
+
+def _choose(wanted: Weights, found: dict[str, Any], own: dict[str, Any], errors: ConfigErrors) -> dict[str, Any]:
+    """Those of `found` that are wanted and fit."""
+    patterns = wanted.only or ("*",)
+    for pattern in patterns:
+        if not any(fnmatch.fnmatchcase(name, pattern) for name in own):
+            near = nearest(pattern, own)
+            errors.add("weights.only", f"'{pattern}' matches no parameter of this model", near, kind="unused")
+    chosen = {}
+    for name, target in own.items():
+        if not any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns):
+            continue
+        if name in found and found[name].shape == tuple(target.shape):
+            chosen[name] = found[name]
+        elif wanted.strict and name not in found:
+            message = f"{wanted.source} has no {name}; rename with map, leave it out with only, or set strict: false"
+            errors.add("weights", message, nearest(name, found), kind="missing")
+        elif wanted.strict:
+            shapes = f"{tuple(found[name].shape)} in {wanted.source}, but {tuple(target.shape)} here"
+            errors.add("weights", f"{name} is {shapes}; leave it out with only, or set strict: false", kind="shape")
+    if not chosen and not errors:
+        errors.add("weights", f"nothing in {wanted.source} fits this model", kind="unused")
+    return chosen

@@ -1,0 +1,230 @@
+"""The learning-rate scheduler of a run: built, tried before anything runs, and compared with the run's length."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import tdt
+from tdt import nn
+from tdt.optim.lr_scheduler import (
+    ChainedScheduler,
+    CosineAnnealingLR,
+    LRScheduler,
+    OneCycleLR,
+    ReduceLROnPlateau,
+    SequentialLR,
+)
+from tdt.optim.optimizer import Optimizer
+from tdt.train.config import Component, ConfigErrors, registry
+from tdt.train.model.from_config import SAYS_NO, create
+from tdt.utils._printable import counted
+
+if TYPE_CHECKING:
+    from tdt.train.loop.build import Parts
+
+MOST_STEPS = 20_000  # of a scheduler that are tried
+COMBINED = ("SequentialLR", "ChainedScheduler")
+
+
+def build_scheduler(parts: Parts, errors: ConfigErrors, kept: bool = False) -> Any:
+    """The scheduler of `parts.optimizer`; None after reporting what is wrong with it, or where the config has none.
+
+    A schedule whose period is not the run's length, or that trains at a learning rate of 0, is warned about.
+    kept: the config is that of a resumed run, whose scheduler cannot be changed: messages advise a new run.
+    """
+    config = parts.config
+    if config.scheduler is None or not _sequences_can_start(config.scheduler.component, errors):
+        return None
+    zeros = _try_steps(parts, errors, kept)
+    if zeros is None:
+        return None
+    scheduler = create(registry.schedulers, config.scheduler.component, errors, parts.optimizer)
+    if scheduler is not None:
+        _check_mode(parts, scheduler, errors)
+        if not _check_periods(parts, scheduler, errors, kept):
+            _check_zeros(parts, zeros, errors, kept)
+    return scheduler
+
+
+def chained(optimizer: Optimizer, schedulers: list[LRScheduler]) -> ChainedScheduler:
+    """All `schedulers` at once, as a config writes it: each computes its rate from the one that those before it set."""
+    return ChainedScheduler(schedulers, optimizer)
+
+
+def trial_groups(parts: Parts) -> list[dict[str, Any]]:
+    """Parameter groups like those of `parts`, of one number each: to try optimizers and schedulers on."""
+    options = [{}, *(group.options for group in parts.config.optimizer.param_groups)]
+    numbers = sorted({number for _, number in parts.groups})
+    return [options[number] | {"params": [nn.Parameter(tdt.zeros(1))]} for number in numbers]
+
+
+def _sequences_can_start(component: Component, errors: ConfigErrors) -> bool:
+    """Whether every scheduler that a SequentialLR starts at a milestone can be started: one that is made of others cannot,
+    in PyTorch neither. Those that cannot are reported."""
+    sound = True
+    parts = _parts_of(component)
+    milestones = component.kwargs.get("milestones", component.args[1] if len(component.args) > 1 else ())
+    for number, part in enumerate(parts):
+        sound = _sequences_can_start(part, errors) and sound
+        later = component.name == "SequentialLR" and 0 < number <= len(milestones) and milestones[number - 1] > 0
+        if later and part.name in COMBINED:
+            advice = (
+                "write its schedulers and milestones into this list"
+                if part.name == "SequentialLR"
+                else "a ChainedScheduler can be the first of them alone"
+            )
+            message = f"a {part.name} cannot begin at a milestone of a SequentialLR (nor can it in PyTorch); {advice}"
+            errors.add(part, message)
+            sound = False
+    return sound
+
+
+def _parts_of(component: Component) -> list[Component]:
+    """The schedulers that one of `COMBINED` is made of."""
+    given = component.kwargs.get("schedulers", component.args[0] if component.args else ())
+    is_list = component.name in COMBINED and isinstance(given, (list, tuple))
+    return [part for part in given if isinstance(part, Component)] if is_list else []
+
+
+def _try_steps(parts: Parts, errors: ConfigErrors, kept: bool) -> list[int] | None:
+    """Let the scheduler take all steps of the run, on one number for each group.
+
+    Returns the steps (or epochs, by its interval), from 1, that train at a learning rate of 0 since the scheduler has set
+    it; None after reporting that the scheduler refuses a step. A constructor accepts what only a step refuses, as
+    `StepLR(step_size=0)`.
+    """
+    config = parts.config
+    assert config.scheduler is not None
+    optimizer = registry.optimizers.create(config.optimizer.component, trial_groups(parts))
+    scheduler = create(registry.schedulers, config.scheduler.component, errors, optimizer)
+    if scheduler is None or not _is_long_enough(parts, scheduler, errors, kept):
+        return None
+    done, count, zeros = 0, min(_steps(parts) or 1, MOST_STEPS), []
+    learns = any(group["lr"] for group in optimizer.param_groups)
+    try:
+        optimizer.step()
+        if isinstance(scheduler, ReduceLROnPlateau):
+            if config.scheduler.interval == "step":
+                errors.add(config.scheduler.component, "waits for a loss of whole epochs; write interval: epoch")
+            return []
+        while done < count:
+            scheduler.step()
+            done += 1
+            if learns and done < count and not any(group["lr"] for group in optimizer.param_groups):
+                zeros.append(done + 1)
+    except SAYS_NO as error:
+        which = f"step {done + 1}" if done else "first step"
+        errors.add(config.scheduler.component, f"its {which} fails: {error or type(error).__name__}")
+        return None
+    return zeros
+
+
+def _steps(parts: Parts) -> int | None:
+    """How many steps of the scheduler the run has; None if its length is not known."""
+    assert parts.config.scheduler is not None
+    return parts.length.steps if parts.config.scheduler.interval == "step" else parts.length.epochs
+
+
+def _is_long_enough(parts: Parts, scheduler: Any, errors: ConfigErrors, kept: bool) -> bool:
+    """Whether a scheduler that is made for a number of steps, as OneCycleLR, has as many as the run; else it is reported."""
+    config, count = parts.config.scheduler, _steps(parts)
+    assert config is not None
+    for component, part, start, end in _spans(config.component, scheduler, 0, count):
+        total = getattr(part, "total_steps", None)
+        if total is not None and end is not None and total < end - start:
+            whole = f", or ${{run.{config.interval}s}}" if (start, end) == (0, count) else ""
+            taken = counted(end - start, "time")
+            message = f"total_steps is {total}, but it is stepped {taken}, once per {config.interval}"
+            advice = _new_run(parts) if kept else f"use total_steps={end - start}{whole}"
+            errors.add(component, f"{message}; {advice}")
+            return False
+    return True
+
+
+def _spans(
+    component: Component, scheduler: Any, start: int, end: int | None
+) -> Iterator[tuple[Component, Any, int, int | None]]:
+    """The schedulers that `scheduler` is made of, itself if of none: each with its first step and the one behind its last."""
+    if not isinstance(scheduler, (SequentialLR, ChainedScheduler)):
+        yield component, scheduler, start, end
+        return
+    bounds = [0, *scheduler._milestones] if isinstance(scheduler, SequentialLR) else []
+    for number, (part, made) in enumerate(zip(_parts_of(component), scheduler._schedulers, strict=False)):
+        first = start + bounds[number] if bounds else start
+        ends = [x for x in (end, start + bounds[number + 1] if number + 1 < len(bounds) else None) if x is not None]
+        last = min(ends, default=None)
+        if last is None or first < last:
+            yield from _spans(part, made, first, last)
+
+
+def _new_run(parts: Parts) -> str:
+    """What to advise where the schedule of a resumed run does not fit: its config.yaml lies in the run's folder."""
+    run = Path(parts.config.file).parent
+    return f"a resumed run keeps its schedule; for another one start a new run from its weights, weights.from={run}"
+
+
+def _scheduled(parts: Parts) -> tuple[int, int] | None:
+    """How many steps (or epochs) the run has, and how many of them are the scheduler's own; None where that is not known, or
+    of no interest."""
+    config, count, swa = parts.config.scheduler, _steps(parts), parts.config.train.swa
+    if config is None or count is None or parts.config.train.overfit is not None:
+        return None
+    own = count
+    if swa is not None and swa.lr is not None:  # its own scheduler goes on from there
+        own = min(count, swa.start * (parts.length.steps_per_epoch if config.interval == "step" else 1))
+    return count, own
+
+
+def _check_periods(parts: Parts, scheduler: Any, errors: ConfigErrors, kept: bool) -> bool:
+    """Warn of a cosine or a one-cycle schedule whose period is not the run's length: the rate would climb again, or not
+    come down. Returns whether there was one."""
+    config, counts, warned = parts.config.scheduler, _scheduled(parts), len(errors.warnings)
+    if config is None or counts is None:
+        return False
+    whole, count = counts
+    for component, part, start, end in _spans(config.component, scheduler, 0, count):
+        name = "T_max" if isinstance(part, CosineAnnealingLR) else "total_steps"
+        period = getattr(part, name, None)
+        if end is None or not isinstance(part, (CosineAnnealingLR, OneCycleLR)) or period is None:
+            continue
+        if period < end - start - 1:
+            what = f"rises again from {config.interval} {start + period + 2} on"
+        elif period > end - start and end == whole:
+            what = f"has not come down at the end, {config.interval} {end}"
+        else:
+            continue
+        wanted = f"${{run.{config.interval}s}}" if (start, end) == (0, whole) else end - start
+        lasts = f"the run has {counted(whole, config.interval)}" + (
+            f", of which it takes {end - start}" if start else ""
+        )
+        message = f"{name} is {period}, but {lasts}: the learning rate {what}"
+        errors.warn(component, f"{message}; {_new_run(parts) if kept else f'write {name}={wanted}'}", kind="period")
+    return len(errors.warnings) > warned
+
+
+def _check_zeros(parts: Parts, zeros: list[int], errors: ConfigErrors, kept: bool) -> None:
+    """Warn of a schedule that comes to 0 before the run ends: for an epoch or longer nothing is learnt. `zeros`: the steps."""
+    config, counts = parts.config.scheduler, _scheduled(parts)
+    if config is None or counts is None:
+        return
+    zeros = [step for step in zeros if step <= counts[1]]
+    if len(zeros) < (parts.length.steps_per_epoch if config.interval == "step" else 1):
+        return
+    unit = config.interval
+    when = f"in {unit} {zeros[0]}" if len(zeros) == 1 else f"in {counted(len(zeros), unit)}, first in {unit} {zeros[0]}"
+    message = f"the learning rate is 0 {when}, of {counts[0]}: nothing is learnt there"
+    advice = _new_run(parts) if kept else f"make the schedule as long as the run, ${{run.{unit}s}}"
+    errors.warn(config.component, f"{message}; {advice}", kind="period")
+
+
+def _check_mode(parts: Parts, scheduler: Any, errors: ConfigErrors) -> None:
+    """ReduceLROnPlateau waits for its score to get better, not worse."""
+    wanted = parts.config.scheduler
+    if isinstance(scheduler, ReduceLROnPlateau) and wanted is not None and wanted.monitor is not None:
+        best = parts.best_of(wanted.monitor)
+        mode, better = ("max", "higher") if best.sign > 0 else ("min", "lower")
+        if scheduler.mode != mode:
+            message = f"{wanted.monitor} is better when {better}; write mode: {mode}"
+            errors.add(wanted.component, message)

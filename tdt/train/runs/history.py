@@ -1,0 +1,226 @@
+"""What runs have left behind: scores, settings and state, read from their folders without NumPy and the core."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import IO, Any
+
+from tdt.train.config.writer import settings
+from tdt.train.runs._lock import holder
+from tdt.train.runs.run import METRICS_FILE, Run, RunError
+from tdt.utils._files import open_file
+
+Points = list[tuple[int, float]]  # (step, value), in the order of the log
+_ABOUT = ("event", "step", "epoch", "time/now", "reason", "by")  # of a line of the log; all else are numbers by tag
+_OF_STEPS = b'{"event": "StepDone"'
+_LONGEST = 1 << 20  # bytes of a line; a longer one was not written by a run
+_YEAR_9999 = 253_370_764_800  # seconds since 1970: later times have no date
+_LESS_IS_BETTER = ("loss", "mae", "mse", "rmse", "perplexity")
+
+
+@dataclass
+class History:
+    """A run as its files tell it; what is missing there, as in a run of an older version, is empty or None here.
+
+    series: the numbers logged under each tag. settings: the resolved config, text by key path. step, epochs: those
+    that are done; began, seconds: time of the first logged line, and from there to the last. trained_by: the process
+    that trains it now. ended: how ("done", "interrupted", "failed", "non-finite"), and by what. unreadable: numbers of the
+    lines of the log that say nothing, a torn last one not counted. faults: what is wrong with its files.
+    """
+
+    run: Run
+    series: dict[str, Points] = field(default_factory=dict)
+    settings: dict[str, str] = field(default_factory=dict)
+    step: int = 0
+    epochs: int = 0
+    ended: tuple[str, str] | None = None
+    began: float | None = None
+    seconds: float = 0.0
+    trained_by: str | None = None
+    unreadable: list[int] = field(default_factory=list)
+    faults: list[str] = field(default_factory=list)
+
+    @property
+    def of_epochs(self) -> int | None:
+        """How many epochs the run is to have, where its config says so."""
+        text = self.settings.get("train.epochs", "")
+        return int(text) if re.fullmatch("[0-9]{1,18}", text) else None
+
+    @property
+    def state(self) -> str:
+        """running, done, interrupted, failed, non-finite, or killed: it did not come to say how it ended."""
+        return "running" if self.trained_by is not None else self.ended[0] if self.ended else "killed"
+
+    @property
+    def ended_by(self) -> str | None:
+        """What ended it: epochs, steps, time limit or early stopping, a signal, an error's text; None where nothing told."""
+        return self.ended[1] if self.ended and self.trained_by is None else None
+
+    @property
+    def watched(self) -> str | None:
+        """The tag that chooses the best: that of `checkpoint.best`, else the first metric that was validated."""
+        wanted = self.settings.get("checkpoint.best", "").replace("train/", "train_epoch/")
+        if wanted in self.series:
+            return wanted
+        scores = [tag for tag in self.series if tag.startswith(("valid/", "train_epoch/"))]
+        terms = [key.removeprefix("loss.") for key in self.settings if key.startswith("loss.")]
+        last = ["loss", *terms]  # the metrics stand before these
+        rank = {tag: last.index(name) + 1 if (name := tag.partition("/")[2]) in last else 0 for tag in scores}
+        scores.sort(key=lambda tag: (not tag.startswith("valid/"), rank[tag]))
+        return scores[0] if scores else None
+
+    def best(self, tag: str) -> tuple[int, float] | None:
+        """Step and value where `tag` was best, the first of equals; None where it has no number."""
+        points = [point for point in self.series.get(tag, ()) if not math.isnan(point[1])]
+        if not points:
+            return None
+        return (
+            min(points, key=lambda point: point[1])
+            if less_is_better(tag, self.settings)
+            else max(points, key=lambda point: point[1])
+        )
+
+
+def less_is_better(tag: str, settings: Mapping[str, str] = {}) -> bool:
+    """Whether the smaller number is the better one: losses and errors, by what the config's `settings` call so.
+
+    >>> less_is_better("valid/loss"), less_is_better("valid/accuracy")
+    (True, False)
+    >>> less_is_better("valid/off", {"metrics.off": "mae"}), less_is_better("valid/image", {"loss.image": "MSELoss"})
+    (True, True)
+    """
+    name = tag.rpartition("/")[2]
+    metric = settings.get(f"metrics.{name}", name).partition("(")[0]
+    return f"loss.{name}" in settings or metric in _LESS_IS_BETTER
+
+
+def read(run: Run, *, steps: bool = True) -> History:
+    """The history of a run. steps=False leaves out the numbers that were logged by the step: much faster.
+
+    A file that cannot be read is named in `faults`: nothing that one run has left behind hides the others.
+    """
+    history = History(run)
+    for part in (_read_settings, _read_holder, partial(_read_log, steps=steps)):
+        try:
+            part(history)
+        except OSError as error:
+            history.faults.append(f"{error.filename or run.folder}: {error.strerror or error}")
+        except RunError as error:
+            history.faults.append(str(error))
+    if history.unreadable:
+        lines = ", ".join(map(str, history.unreadable[:5])) + ", …" * (len(history.unreadable) > 5)
+        history.faults.append(f"{run.folder / METRICS_FILE}: damaged, left out: line {lines}")
+    return history
+
+
+def _read_settings(history: History) -> None:
+    """The run's config, read as YAML alone: that of an older version may not be a config today."""
+    path = history.run.folder / "config.yaml"
+    if os.path.lexists(path):
+        history.settings = settings(history.run.config_text(), str(path))
+        if not history.settings:
+            history.faults.append(f"{path}: damaged: its settings cannot be read")
+
+
+def _read_holder(history: History) -> None:
+    history.trained_by = holder(history.run.folder / "run.lock")
+
+
+def _read_log(history: History, steps: bool) -> None:
+    last = None
+    for number, line in _lines(history.run.folder / METRICS_FILE, steps):
+        event = _event(line)
+        if event is None:
+            history.unreadable.append(number)
+            continue
+        history.step = max(history.step, event["step"])
+        if event["event"] == "EpochDone":
+            history.epochs = max(history.epochs, event.get("epoch", 0) + 1)
+        history.ended = (str(event.get("reason")), str(event.get("by"))) if event["event"] == "RunStopped" else None
+        now = event.get("time/now")
+        if now is not None:
+            history.began = now if history.began is None else history.began
+            last = now
+        for tag, value in event.items() if steps or event["event"] != "StepDone" else ():
+            if tag not in _ABOUT and (number_ := _number(value)) is not None:
+                history.series.setdefault(tag, []).append((event["step"], number_))
+    if last is not None and history.began is not None:
+        history.seconds = max(last - history.began, 0.0)
+
+
+def differing(configs: Sequence[dict[str, str]]) -> dict[str, list[str | None]]:
+    """The settings that are not the same in all of them: key path → each one's text, None where it is not set.
+
+    >>> differing([{"lr": "0.1", "seed": "0"}, {"lr": "0.2", "seed": "0"}])
+    {'lr': ['0.1', '0.2']}
+    """
+    keys = dict.fromkeys(key for one in configs for key in one)
+    rows = {key: [one.get(key) for one in configs] for key in keys}
+    return {key: row for key, row in rows.items() if len(set(row)) > 1}
+
+
+def _lines(path: Path, steps: bool) -> Iterator[tuple[int, bytes]]:
+    """Number and text of each line, empty for one that is too long; steps=False: without those of steps, but for the
+    first and the last of all.
+
+    What follows the last line break was being written when the run ended.
+    """
+    try:
+        handle = open_file(path, os.O_RDONLY)
+    except FileNotFoundError:
+        return
+    with open(handle, "rb") as file:
+        held: tuple[int, bytes] | None = None  # left out, unless it is the last
+        for number, line in enumerate(iter(partial(_line, file), None), 1):
+            held = None
+            if steps or number == 1 or not line.startswith(_OF_STEPS):
+                yield number, line
+            else:
+                held = number, line
+        if held is not None:
+            yield held
+
+
+def _line(file: IO[bytes]) -> bytes | None:
+    """The next line that is whole, empty where it is too long to be one of ours; None at the end."""
+    line = file.readline(_LONGEST)
+    if line.endswith(b"\n"):
+        return line
+    while line and not line.endswith(b"\n"):
+        line = file.readline(_LONGEST)
+    return b"" if line else None
+
+
+def _event(line: bytes) -> dict[str, Any] | None:
+    """What a line says; None of one that no run has written: not JSON, or with counts and times that are none."""
+    try:
+        event = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(event, dict) or not isinstance(event.get("event"), str):
+        return None
+    now = event.get("time/now", 0)
+    is_time = isinstance(now, (int, float)) and 0 <= now < _YEAR_9999
+    return event if is_time and _is_count(event.get("step")) and _is_count(event.get("epoch", 0)) else None
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and 0 <= value < 2**63
+
+
+def _number(value: Any) -> float | None:
+    if value in ("nan", "inf", "-inf"):
+        return float(value)
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+        return None
+    try:
+        return float(value)
+    except OverflowError:  # JSON's whole numbers have no bound
+        return math.copysign(math.inf, value)

@@ -1,0 +1,62 @@
+"""What metrics count by the sample, beside the checkpoints: `checkpoints/rows/<step>.safetensors`.
+
+A checkpoint names the files that it goes on from, each with what was counted since the one before. So it does not grow
+with the data, though a run goes on in the middle of an epoch with every score.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Set
+from pathlib import Path
+
+from tdt.train.metrics import Metric
+from tdt.train.runs import checkpoint
+
+
+class Rows:
+    """Those of one run, in `folder`, which is made where there are any."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        self._first: dict[int, int] = {}  # of each checkpoint written by this process, its first file, or its own step
+
+    def save(self, step: int, metrics: Mapping[str, Metric]) -> None:
+        """Write what `metrics` have counted since the last call, before the checkpoint of `step`. CheckpointError."""
+        checkpoint.make_folder(self.folder.parent)
+        arrays = {f"{name}/{key}": a for name, metric in metrics.items() for key, a in metric.take(step).items()}
+        if arrays:
+            checkpoint.make_folder(self.folder)
+            checkpoint.save(self._file(step), arrays, {})
+        self._first[step] = min((step, *(part for metric in metrics.values() for part in metric.parts)))
+
+    def load(self, metrics: Mapping[str, Metric]) -> None:
+        """Put what belongs to `metrics`, which know their files, into them. CheckpointError for a file that is gone."""
+        read = {part: checkpoint.load(self._file(part))[0] for part in {p for m in metrics.values() for p in m.parts}}
+        for name, metric in metrics.items():
+            for part in metric.parts:
+                prefix = f"{name}/"
+                metric.put({key.removeprefix(prefix): a for key, a in read[part].items() if key.startswith(prefix)})
+
+    def prune(self, steps: Iterable[int]) -> None:
+        """Remove the files that none of the checkpoints of `steps` goes on from."""
+        kept = list(steps)
+        if all(step in self._first for step in kept):
+            self._first = {step: self._first[step] for step in kept}
+            self._remove(lambda step: step < min(self._first.values()))
+
+    def clean(self, parts: Mapping[int, Set[int]]) -> None:
+        """Remove the files that no checkpoint needs. parts: for each step that has one, the files that it goes on from."""
+        needed = set().union(*parts.values())
+        self._first = {step: min((step, *files)) for step, files in parts.items()}
+        self._remove(lambda step: step not in needed)
+
+    def _remove(self, is_over: Callable[[int], bool]) -> None:
+        """What is named otherwise, and folders, are somebody else's."""
+        for path in self.folder.glob("*.safetensors"):
+            step = int(path.stem) if re.fullmatch("[0-9]{8,19}", path.stem) else None
+            if step is not None and path == self._file(step) and path.is_file() and is_over(step):
+                path.unlink(missing_ok=True)
+
+    def _file(self, step: int) -> Path:
+        return self.folder / f"{step:08d}.safetensors"

@@ -1,0 +1,352 @@
+"""Run folders: `runs/<name>/<n>/`, made once, locked while training, found again by name or path.
+
+config.yaml (resolved)  env.json  run.lock  metrics.jsonl  events.out.tfevents.*  checkpoints/
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from io import FileIO
+from pathlib import Path
+from typing import Any
+
+from tdt.train.runs._lock import Locked, lock
+from tdt.train.runs.checkpoint import CheckpointError, CheckpointStore
+from tdt.utils._files import fsync_folder, read_file, remove_temporary, replace_file
+
+ROOT = "runs"
+METRICS_FILE = "metrics.jsonl"
+# The names in a run's folder that are tdt's own.
+_OWN = re.compile(
+    r"run\.lock|config\.yaml|env\.json|metrics\.jsonl|events\.out\.tfevents\..+|checkpoints|projector_config\.pbtxt"
+    r"|[0-9]{5,}|\..+\.[0-9]+\.tmp",
+    re.DOTALL,
+)
+_DELETED = re.compile(r"\.[0-9]+\.[0-9]+\.deleted")  # a run that is being deleted
+
+
+class RunError(Exception):
+    """A run that cannot be made, found or locked; the message says which and why."""
+
+
+class Run:
+    """One run's folder. Reading needs no lock; `create` and `lock` hold it until `close`, or the process ends.
+
+    >>> import tempfile
+    >>> with Run.create(tempfile.mkdtemp(), "digits", "seed: 0") as run:
+    ...     run.name, run.config_text()
+    ('digits/1', 'seed: 0')
+    """
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self.folder = Path(folder)
+        self._lock: FileIO | None = None
+
+    @classmethod
+    def create(
+        cls,
+        root: str | os.PathLike[str],
+        name: str,
+        config_text: str,
+        *,
+        folder: str | os.PathLike[str] | None = None,
+        extra: Mapping[str, Any] | None = None,
+    ) -> Run:
+        """A new, locked run: `root/name/<n>` with the next free n, or exactly `folder`.
+
+        config_text goes to `config.yaml`; where it ran, and `extra`, to `env.json`. Raises RunError for a name that
+        is no plain folder name and for a `folder` that has anything in it.
+        """
+        where = Path(root, _checked(name)) if folder is None else Path(folder)
+        try:
+            run = cls(_next_folder(where) if folder is None else _claim(where)).lock()
+        except OSError as error:
+            raise OSError(error.errno, f"the run's folder could not be made: {error.strerror}", str(where)) from error
+        try:
+            run._describe(config_text, extra or {})
+        except OSError as error:
+            run.close()
+            if isinstance(error, FileExistsError):  # somebody else was faster with the same `folder`
+                raise RunError(f"{run.folder} already holds a run; give another folder") from error
+            raise OSError(error.errno, f"the run could not be begun: {error.strerror}", str(run.folder)) from error
+        return run
+
+    def _describe(self, config_text: str, extra: Mapping[str, Any]) -> None:
+        config = self.folder / "config.yaml"
+        if config.exists():
+            raise FileExistsError
+        from tdt.train.runs._environment import environment  # on use: it loads importlib.metadata and subprocess
+
+        record = json.dumps(environment() | dict(extra), indent=2)
+        replace_file(self.folder / "env.json", record.encode() + b"\n")
+        replace_file(config, config_text.encode())  # last, and whole or not at all: with it the folder is a run
+        fsync_folder(self.folder.parent)
+
+    @classmethod
+    def open(cls, where: str | os.PathLike[str], root: str | os.PathLike[str] = ROOT) -> Run:
+        """The run at a path or called `name/n`; for `name` or its folder the newest. RunError names the nearest."""
+        for path in (Path(where), Path(root, where)):
+            if _is_run(path):
+                return cls(path)
+            numbers = [number for number in _numbers(path) if _is_run(path / str(number))]
+            if numbers:
+                return cls(path / str(numbers[-1]))
+        raise RunError(_not_found(str(where), Path(root)))
+
+    @classmethod
+    def all(cls, root: str | os.PathLike[str] = ROOT) -> list[Run]:
+        """Every run under `root`, by name and number."""
+        names = _folders(Path(root))
+        folders = (name / str(number) for name in names for number in _numbers(name))
+        return [cls(folder) for folder in folders if _is_run(folder)]
+
+    @classmethod
+    def open_exactly(cls, where: str | os.PathLike[str], root: str | os.PathLike[str] = ROOT) -> Run:
+        """The run `name/n` or at a path, also one that was killed before it had a config. RunError for a bare name, which
+        stands for the newest."""
+        for path in (Path(where), Path(root, where)):
+            if re.fullmatch("[1-9][0-9]*", path.name) and path.is_dir() and not _is_run(path) and _is_remnant(path):
+                return cls(path)
+        run = cls.open(where, root)
+        if run.folder not in (Path(where), Path(root, where)):
+            raise RunError(f"{where} stands for the newest run of that name; say which one, as {run.name}")
+        return run
+
+    @property
+    def name(self) -> str:
+        """`<name>/<n>`: the last two parts of the folder's path."""
+        return "/".join(self.folder.absolute().parts[-2:])
+
+    def checkpoints(self, keep: int | None = 3) -> CheckpointStore:
+        """The run's checkpoints."""
+        return CheckpointStore(self.folder / "checkpoints", keep)
+
+    def config_text(self) -> str:
+        """The resolved config that the run was made with."""
+        path = self.folder / "config.yaml"
+        try:
+            return read_file(path).decode()
+        except UnicodeDecodeError as error:
+            raise RunError(f"{path}: is no UTF-8 text: {error}") from error
+
+    def rewrite_config(self, text: str) -> None:
+        """Keep another config from here on. Only for who holds the lock."""
+        replace_file(self.folder / "config.yaml", text.encode())
+
+    def check_links(self) -> None:
+        """RunError for a link in the place of a file or folder that tdt writes to, which may lead out of the run."""
+        for path in self._walk():
+            if path.is_symlink():
+                raise RunError(
+                    f"{path} is a link, and a run is written to in its own folder alone: put what it leads to in its place"
+                )
+
+    def clean(self) -> None:
+        """Remove what a killed process left half-written. Only for who holds the lock."""
+        remove_temporary(self.folder)
+
+    def size(self) -> int:
+        """Bytes of all its files, of links not what they lead to."""
+        return sum(path.lstat().st_size for path in self._walk() if path.is_symlink() or path.is_file())
+
+    def _walk(self) -> Iterator[Path]:
+        """All that is of tdt in the folder, and what is below; no link is followed."""
+        for path in sorted(self.folder.iterdir()):
+            if _OWN.fullmatch(path.name):
+                yield path
+                if path.is_dir() and not path.is_symlink():
+                    for place, folders, names in os.walk(path):
+                        yield from (Path(place, name) for name in (*folders, *names))
+
+    def lock(self) -> Run:
+        """Make this process the one that trains here. Raises RunError while another one does."""
+        try:
+            self._lock = lock(self.folder / "run.lock")
+        except Locked as error:
+            raise RunError(f"{self.folder} is being trained {error}; wait for it, or stop it first") from error
+        return self
+
+    def close(self) -> None:
+        """Let others train here."""
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+    def delete(self) -> None:
+        """Remove the run, which must be locked, with everything in it; of links, in it or in its place, the links alone.
+
+        RunError where the folder may hold more than a run. First it gets a name that is no run's, so that a deletion cut
+        short leaves no half of a run behind; `remove_deleted` goes on with it. OSError says what could not be removed.
+        """
+        if self.folder.is_symlink():
+            self.folder.unlink()
+            return
+        assert self._lock is not None
+        self._check_only_a_run()
+        doomed = self.folder.with_name(f".{self.folder.name}.{os.getpid()}.deleted")
+        self.folder.rename(doomed)
+        _remove(doomed)
+
+    def _check_only_a_run(self) -> None:
+        """RunError for a folder that lacks what every run has, and is more than one that was killed at its beginning."""
+        lacking = [name for name in ("config.yaml", "env.json") if not (self.folder / name).is_file()]
+        foreign = sorted(name for name in os.listdir(self.folder) if not _OWN.fullmatch(name))
+        if not os.path.lexists(self.folder / "run.lock"):
+            foreign.append("no run.lock")
+        if lacking and foreign:
+            what = f"{self.folder} has no {lacking[0]}: it may hold more than a run (it has {foreign[0]})"
+            raise RunError(f"{what}; remove it by hand")
+
+    def lock_to_delete(self) -> Run:
+        """As `lock`, for `delete`: a link in the place of the lock is removed, one in the place of the folder is not locked."""
+        if self.folder.is_symlink():
+            return self
+        self._check_only_a_run()
+        if (self.folder / "run.lock").is_symlink():
+            (self.folder / "run.lock").unlink()
+        return self.lock()
+
+    def __enter__(self) -> Run:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def find_checkpoint(where: str | os.PathLike[str], root: str | os.PathLike[str] = ROOT) -> Path:
+    """The checkpoint file `where`, or of the run `where` the best one, else the last.
+
+    Raises RunError for no such run, CheckpointError for a run without a checkpoint.
+    """
+    if Path(where).is_file():
+        if Path(where).suffix in (".yaml", ".yml"):
+            raise CheckpointError(
+                f"{where}: is a config; give a run of it, by its name or number as tdt runs lists them"
+            )
+        return Path(where)
+    if Path(where).suffix == ".safetensors":
+        what = "is a folder; a checkpoint is a file" if Path(where).is_dir() else "no such checkpoint file"
+        raise CheckpointError(f"{where}: {what}")
+    run = Run.open(where, root)
+    for name in ("best", "last"):
+        with suppress(CheckpointError):
+            return run.checkpoints().resolve(name)
+    beside = [one.name for one in Run.all(root) if one.folder.parent == run.folder.parent and one.checkpoints().steps()]
+    advice = f"; {beside[-1]} has one" if beside else ""
+    raise CheckpointError(f"{run.folder} has no checkpoint: {_without_checkpoint(run.folder)}{advice}")
+
+
+def _without_checkpoint(folder: Path) -> str:
+    """Why a run has no checkpoint, as far as its folder shows: one that has ended well has saved some."""
+    try:
+        log = read_file(folder / "metrics.jsonl")
+    except OSError:
+        log = b""
+    if b'"reason": "done"' in log:
+        return "the run is done, and its checkpoints have been removed"
+    if log or (folder / "checkpoints").is_dir():
+        return "the run has not come to its first, or its checkpoints have been removed"
+    return "the run has not come to its first"
+
+
+def remove_deleted(root: Path) -> list[str]:
+    """Go on with deletions of runs under `root` that were cut short; what still cannot be removed, and why."""
+    failed = []
+    found = [folder / name for folder in _folders(root) for name in _names(folder) if _DELETED.fullmatch(name)]
+    for folder in found:
+        try:
+            _remove(folder)
+        except FileNotFoundError:
+            continue  # another process removes it
+        except OSError as error:
+            failed.append(f"{error.filename}: {error.strerror}")
+    return failed
+
+
+def _remove(doomed: Path) -> None:
+    try:
+        if doomed.is_symlink():
+            doomed.unlink()
+        else:
+            shutil.rmtree(doomed)
+    except OSError as error:
+        rest = f"could not be removed: {error.strerror}; the rest of the run is in {doomed}"
+        raise OSError(
+            error.errno, f"{rest}; tdt runs delete and tdt runs list go on with it", error.filename
+        ) from error
+
+
+def _checked(name: str) -> str:
+    if re.fullmatch(r"\w[\w.+=,@-]{0,99}", name):
+        return name
+    raise RunError(f"run name {name!r} is no plain folder name; use letters, digits and _ . + = , @ -, at most 100")
+
+
+def _next_folder(parent: Path) -> Path:
+    parent.mkdir(parents=True, exist_ok=True)
+    number = max(_numbers(parent), default=0)
+    while True:
+        number += 1
+        try:
+            (parent / str(number)).mkdir()  # the one step that two processes cannot both do
+            return parent / str(number)
+        except FileExistsError:
+            continue
+
+
+def _claim(folder: Path) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    if any(folder.iterdir()):
+        raise RunError(f"{folder} is not empty, and a run never overwrites; give another folder or resume that run")
+    return folder
+
+
+def _numbers(parent: Path) -> list[int]:
+    return sorted(int(name) for name in _names(parent) if re.fullmatch(r"[1-9][0-9]*", name))
+
+
+def _names(folder: Path) -> list[str]:
+    """Those in `folder`, if it is one; warns where they cannot be read, since one folder must not hide all others."""
+    try:
+        return os.listdir(folder)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as error:
+        warnings.warn(f"{folder}: cannot be read: {error.strerror}")
+        return []
+
+
+def _is_run(folder: Path) -> bool:
+    """Whether there is something to go on with: not where the disk was full before the config was written."""
+    there = os.path.lexists  # which says no where a folder may not be entered, and has no link followed
+    return there(folder / "checkpoints") or all(there(folder / part) for part in ("run.lock", "config.yaml"))
+
+
+def _is_remnant(folder: Path) -> bool:
+    """Whether it is what a run leaves that is killed before it has a config."""
+    names = os.listdir(folder)
+    return "run.lock" in names and all(_OWN.fullmatch(name) for name in names)
+
+
+def _folders(root: Path) -> list[Path]:
+    return sorted(path for path in root.iterdir() if path.is_dir()) if root.is_dir() else []
+
+
+def _not_found(where: str, root: Path) -> str:
+    names = sorted(path.name for path in root.iterdir() if _numbers(path)) if root.is_dir() else []
+    names += [f"{name}/{number}" for name in names for number in _numbers(root / name)]
+    import difflib
+
+    if where in names:
+        return f"{root / where} is no run: it has neither config.yaml nor checkpoints; remove the folder yourself"
+    near = difflib.get_close_matches(where, names, n=1)
+    if near:
+        return f"no run {where!r}; did you mean {near[0]!r}?"
+    there = f"{root} has {', '.join(names[:5])}" if names else f"{root.absolute()} has no runs"
+    return f"no run {where!r}; {there}"

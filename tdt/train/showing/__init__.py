@@ -1,1 +1,0 @@
-"""What `log` shows in TensorBoard beyond numbers: histograms, images, confusion, curves, embeddings, the graph."""
