@@ -58,7 +58,7 @@ def differences(steps: int, folder: Path) -> tuple[list[float], list[float]]:
         found.append((middle - began) * 1e6 - plain[-1])
         began = time.perf_counter()
 
-    trainer.obey = take_turns
+    trainer.check_stop = take_turns
     trainer.fit()
     events.close()
     return found, plain

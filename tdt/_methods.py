@@ -92,7 +92,7 @@ METHODS: dict[Any, str] = {
     _creation: "new_empty new_empty_strided new_full new_ones new_tensor new_zeros",
 }  # fmt: skip
 
-# In-place methods `name_` that run the op of that name on the tensor's own memory; statics go by keyword.
+# In-place methods `name_` that run the op of that name on the tensor's own memory; attributes go by keyword.
 IN_PLACE = """
     acos acosh add addcmul asin asinh atan atan2 atanh bitwise_and bitwise_left_shift bitwise_not bitwise_or
     bitwise_right_shift bitwise_xor ceil copysign conj_physical cos cosh deg2rad digamma eq erf erfc erfinv exp
@@ -123,10 +123,10 @@ ALIASES = {"absolute_": "abs_", "arccos_": "acos_", "arccosh_": "acosh_", "arcsi
 def _in_place(record: Op) -> Callable[..., Tensor]:
     tensors_only = TAKES.get(record.name) == "none"
 
-    def method(self: Tensor, *operands: Any, **statics: Any) -> Tensor:
+    def method(self: Tensor, *operands: Any, **attributes: Any) -> Tensor:
         if tensors_only and operands:
             tensor_argument(f"{record.name}_", operands[0], "other")
-        return record.inplace(self, *operands, **statics)
+        return record.inplace(self, *operands, **attributes)
 
     method.__doc__ = f"`{record.name}` in place."
     return _called(method, f"{record.name}_")

@@ -31,7 +31,7 @@ def _matmul(node: Any) -> str:
 
 
 def _linear(node: Any) -> str:
-    rank, biased = ranks(node)[0], node.back.numbers & 4 == 0 and len(node.edges) > 2
+    rank, biased = ranks(node)[0], node.backward_plan.numbers & 4 == 0 and len(node.edges) > 2
     if rank == 2:
         return "AddmmBackward0" if biased else "MmBackward0"
     return "ViewBackward0" if biased or rank == 1 else "UnsafeViewBackward0"
@@ -39,7 +39,7 @@ def _linear(node: Any) -> str:
 
 def _slice(node: Any) -> str:
     """The last step in which PyTorch takes an index apart."""
-    for part in reversed(node.statics["spec"]):
+    for part in reversed(node.attributes["spec"]):
         if isinstance(part, int):
             return "SelectBackward0"
         if part is None:
@@ -54,22 +54,22 @@ def _nll(node: Any) -> str:
 
 
 def _pad_border(node: Any) -> str:
-    kind = {"reflect": "Reflection", "replicate": "Replication"}.get(node.statics["mode"])
-    return f"{kind}Pad{len(node.statics['before'])}DBackward0" if kind else "PadCircularBackward0"
+    kind = {"reflect": "Reflection", "replicate": "Replication"}.get(node.attributes["mode"])
+    return f"{kind}Pad{len(node.attributes['before'])}DBackward0" if kind else "PadCircularBackward0"
 
 
 def _over(name: str) -> Callable[[Any], str]:
     """Variant 0 over all dimensions, 1 over some."""
-    return lambda node: f"{name}Backward{0 if node.statics.get('dim') is None else 1}"
+    return lambda node: f"{name}Backward{0 if node.attributes.get('dim') is None else 1}"
 
 
 def _by_number(name: str, operand: int, number: int = 0) -> Callable[[Any], str]:
     """One variant where an operand is a Python number, the other where it is a tensor."""
-    return lambda node: f"{name}Backward{number if node.back.numbers >> operand & 1 else 1 - number}"
+    return lambda node: f"{name}Backward{number if node.backward_plan.numbers >> operand & 1 else 1 - number}"
 
 
 def _windows(name: str) -> Callable[[Any], str]:
-    return lambda node: name.format(len(node.statics["kernel"]))
+    return lambda node: name.format(len(node.attributes["kernel"]))
 
 
 NAMES: dict[str, str | Callable[[Any], str]] = {
@@ -78,7 +78,7 @@ NAMES: dict[str, str | Callable[[Any], str]] = {
     "batch_norm": "NativeBatchNormBackward0",
     "channel_affine": "NativeBatchNormBackward0",
     "cholesky": "LinalgCholeskyExBackward0",
-    "clamp": lambda node: f"ClampBackward{0 if node.back.numbers & 6 == 6 else 1}",
+    "clamp": lambda node: f"ClampBackward{0 if node.backward_plan.numbers & 6 == 6 else 1}",
     "conv": "ConvolutionBackward0",
     "conv_input_grad": "ConvolutionBackward0",
     "convert": "ToCopyBackward0",
@@ -122,7 +122,7 @@ NAMES: dict[str, str | Callable[[Any], str]] = {
     "slice": _slice,
     "slogdet": "LinalgSlogdetBackward0",
     "solve": "LinalgSolveExBackward0",
-    "squeeze": lambda node: f"SqueezeBackward{1 if len(node.statics['dims']) == 1 else 2}",
+    "squeeze": lambda node: f"SqueezeBackward{1 if len(node.attributes['dims']) == 1 else 2}",
     "square": "PowBackward0",
     "sum": _over("Sum"),
     "svd": "LinalgSvdBackward0",
@@ -133,7 +133,7 @@ NAMES: dict[str, str | Callable[[Any], str]] = {
 
 def name_of(node: Any) -> str:
     """The name of a node: what its function said, its op's in PyTorch, or one made of the op's name in tdt."""
-    op = node.back.op.name
+    op = node.backward_plan.op.name
     found = getattr(node, "label", None) or NAMES.get(op)  # the slot may be empty
     if found is None:
         return _spelt(op) + "Backward0"
@@ -171,9 +171,9 @@ def label(t: Tensor, name: str) -> Tensor:
 
 def saved_attribute(node: Any, name: str) -> Any:
     """`_saved_<parameter>` of a node: an operand or output that it kept, or a setting; AttributeError for anything else."""
-    wanted, back = name.removeprefix("_saved_"), node.back
-    if wanted in node.statics:
-        return node.statics[wanted]
+    wanted, back = name.removeprefix("_saved_"), node.backward_plan
+    if wanted in node.attributes:
+        return node.attributes[wanted]
     values = (*back.names, *back.op.outputs)
     asked = {"self": 0, "other": 1, "exponent": 1, "result": len(back.names)}.get(wanted)
     places = [k for k, i in enumerate(back.keep) if i == asked or values[i] == wanted]

@@ -23,7 +23,7 @@ from tdt.commands import _help, _options
 from tdt.commands._output import say
 
 ClickException: Any = typer.BadParameter.__mro__[2]  # typer brings click, in some versions under a name of its own
-WRONG = ("ConfigError", "RunError", "Unfit")  # by name: importing them would load the core
+WRONG = ("ConfigError", "RunError", "UnsupportedDataError")  # by name: importing them would load the core
 FAILED = ("CheckpointError", "StepError")
 
 

@@ -128,10 +128,10 @@ class Recording:
     nodes: Any
     events: list[Event] = field(default_factory=list)
 
-    def handle(self, op: Any, operands: tuple, statics: dict, target: Any) -> Any:
+    def handle(self, op: Any, operands: tuple, attributes: dict, target: Any) -> Any:
         shapes = tuple(tuple(x.shape) for x in operands if isinstance(x, Tensor)) if self.shapes else ()
         with self.range(op.name, shapes), _Mode(handler=self.outer):
-            return apply(op, operands, statics, target)
+            return apply(op, operands, attributes, target)
 
     def run(self, node: Any, slots: list, graph: bool) -> list:
         """A node of a backward."""

@@ -90,7 +90,7 @@ def _results(name: str, call: Call, target: device, dtype: str, backward: bool) 
     """The outputs, or the gradients of their sum by all operands that can have one."""
     tdt.manual_seed(3)
     given = [_operand(a, target, dtype, backward) for a in call.operands]
-    out = OPS[name](*given, **call.statics)
+    out = OPS[name](*given, **call.attributes)
     if TABLE[name].unique is not None:  # eigenvectors have a free sign or phase; the samples take that out on the CPU
         out = TABLE[name].unique(*[t.cpu().to(tdt.complex128 if t.is_complex() else tdt.float64) for t in out])
     outs = list(out) if isinstance(out, tuple | list) else [out]

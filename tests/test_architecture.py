@@ -112,7 +112,9 @@ def test_a_module_imports_only_from_its_own_layer_and_below(module: str):
 
 def test_no_files_import_each_other():
     """Also inside functions: files that need each other are one file, or lack a third that both need."""
-    targets = {module: {name for _, name in imports(path) if name in MODULES} - {module} for module, path in MODULES.items()}
+    targets = {
+        module: {name for _, name in imports(path) if name in MODULES} - {module} for module, path in MODULES.items()
+    }
     while done := {module for module in targets if not targets[module] & targets.keys()}:
         targets = {module: names for module, names in targets.items() if module not in done}
     # What is left imports one another, or something that does.

@@ -99,7 +99,7 @@ def test_wrong_arguments_of_collectives_raise_pytorchs_classes_of_errors():
         ("mpi", RuntimeError),
         ("xccl", RuntimeError),
         ("ucc", AssertionError),
-        ("unheard", AssertionError),
+        ("edge_without_hooks", AssertionError),
     ],
 )
 def test_backends_that_are_not_available_are_refused_with_pytorchs_errors(

@@ -39,13 +39,13 @@ def test_without_a_gpu_it_says_what_is_missing(monkeypatch, capsys):
 def test_ops_that_fail_or_differ_are_found(monkeypatch):
     clean, calls = OPS["tanh"].forward, []
 
-    def faulty(xp, x, **statics):
+    def faulty(xp, x, **attributes):
         calls.append(x.dtype)
         if len(calls) % 2:  # first the CPU, then the device
-            return clean(xp, x, **statics)
+            return clean(xp, x, **attributes)
         if x.ndim == 0:
             raise TypeError("Unsupported type <class 'numpy.ndarray'>")
-        return clean(xp, x, **statics) * 1.01
+        return clean(xp, x, **attributes) * 1.01
 
     monkeypatch.setattr(OPS["tanh"], "forward", faulty)
     monkeypatch.setattr(OPS["tanh"], "direct", None)

@@ -10,7 +10,7 @@ from typing import Any
 
 
 class State(threading.local):
-    """What a thread's ops obey: whether they record, and the one handler that sees them first (None: the fast path)."""
+    """Settings of a thread's ops: whether they record, and the one handler that sees them first (None: the fast path)."""
 
     grad = True
     inference = False
@@ -126,7 +126,7 @@ class set_grad_enabled(_Mode):  # noqa: N801
 
 
 class handling(_Mode):  # noqa: N801
-    """Put `handler(op, operands, statics, target)` in the dispatch slot; it proceeds by calling the op in `real()`."""
+    """Put `handler(op, operands, attributes, target)` in the dispatch slot; it proceeds by calling the op in `real()`."""
 
     def __init__(self, handler: Callable[..., Any] | None, meta: bool = False):
         super().__init__(handler=handler, meta=meta)

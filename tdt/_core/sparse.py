@@ -18,11 +18,11 @@ PASSES = {"add", "cat", "clone", "conj_physical", "convert", "expand", "mul", "n
           "sum", "to_device", "unsqueeze"}  # fmt: skip
 
 
-def on_sparse(op: Any, operands: tuple, statics: dict) -> Any:
+def on_sparse(op: Any, operands: tuple, attributes: dict) -> Any:
     """Run `op` on operands of which some are sparse; NotImplementedError if it does not take them."""
     if op.name not in TABLE:
         raise NotImplementedError(f"{op.name} is not implemented for sparse tensors; call .to_dense() first")
-    return TABLE[op.name](*operands, **statics)
+    return TABLE[op.name](*operands, **attributes)
 
 
 def as_taken(op: Any, grads: list) -> list:

@@ -27,7 +27,7 @@ class Storage:
 
 class View:
     """How a tensor looks into another: `base`, seen as `source` (a View, or None) sees it, then through `step`: (op,
-    statics, output number).
+    attributes, output number).
 
     `version` is the storage's when the tensor's edge was last right: a later write through the base or another view makes
     it stale. `made`: "" | "no_grad" | "multi" | "inference", which decide whether in-place writes are allowed. `seen`: the

@@ -1,6 +1,6 @@
 """Fast kernels, all optional: for every name the portable forward is the definition, and these only do it faster.
 
-`TABLE` maps an op's name to its kernels: (device type, `when(arrays, statics)`, function). `when` decides by shape,
+`TABLE` maps an op's name to its kernels: (device type, `when(arrays, attributes)`, function). `when` decides by shape,
 dtype, strides and device alone, so the same program takes the same path on every run; it says no while kernels are
 switched off. A function has the portable forward's signature without `xp`; kernels of array-level gradients stand
 under "name.vjp.operand".
@@ -62,17 +62,17 @@ def enable(on: bool) -> None:
     _enabled = on
 
 
-def find(name: str, device_type: str, arrays: Sequence[Any], statics: dict) -> Callable | None:
+def find(name: str, device_type: str, arrays: Sequence[Any], attributes: dict) -> Callable | None:
     """The first kernel of `name` that takes these arrays, or None."""
     for device, when, function in TABLE.get(name, ()):
-        if device == device_type and when(arrays, statics):
+        if device == device_type and when(arrays, attributes):
             return function
     return None
 
 
-def chosen(name: str, xp: Any, *arrays: Any, **statics: Any) -> Callable | None:
+def chosen(name: str, xp: Any, *arrays: Any, **attributes: Any) -> Callable | None:
     """`find` for an op that asks in its own body, so that its small calls keep the short way through dispatch."""
-    return find(name, "cpu" if xp is np else "cuda", arrays, statics)
+    return find(name, "cpu" if xp is np else "cuda", arrays, attributes)
 
 
 def product(xp: Any, a: Any, b: Any, bias: Any = None) -> Any:
@@ -98,10 +98,10 @@ def _lazy(module: str, name: str) -> Callable:
     """A function of a kernel module that is imported when it is first called."""
     loaded: list[Callable] = []
 
-    def call(*args: Any, **statics: Any) -> Any:
+    def call(*args: Any, **attributes: Any) -> Any:
         if not loaded:
             loaded.append(getattr(importlib.import_module(f"tdt._kernels.{module}"), name))
-        return loaded[0](*args, **statics)
+        return loaded[0](*args, **attributes)
 
     call.__name__ = call.__qualname__ = name
     return call
@@ -117,23 +117,23 @@ def _row_of_image(name: str, value: Any) -> Any:
 def _also_lines(when: When, function: Callable) -> Kernel:
     """A kernel for images (N, C, H, W) as one for (N, C, L) too, whose results lie in order."""
 
-    def lifted(arrays: Sequence[Any], statics: dict) -> tuple[list[Any], dict]:
-        return [_row_of_image("", a) for a in arrays], {k: _row_of_image(k, v) for k, v in statics.items()}
+    def lifted(arrays: Sequence[Any], attributes: dict) -> tuple[list[Any], dict]:
+        return [_row_of_image("", a) for a in arrays], {k: _row_of_image(k, v) for k, v in attributes.items()}
 
-    def takes(arrays: Sequence[Any], statics: dict) -> bool:
-        return when(*lifted(arrays, statics)) if arrays[0].ndim == 3 else when(arrays, statics)
+    def takes(arrays: Sequence[Any], attributes: dict) -> bool:
+        return when(*lifted(arrays, attributes)) if arrays[0].ndim == 3 else when(arrays, attributes)
 
     @functools.wraps(function)
-    def call(*arrays: Any, **statics: Any) -> Any:
+    def call(*arrays: Any, **attributes: Any) -> Any:
         if arrays[0].ndim != 3:
-            return function(*arrays, **statics)
-        images, how = lifted(arrays, statics)
+            return function(*arrays, **attributes)
+        images, how = lifted(arrays, attributes)
         return np.ascontiguousarray(function(*images, **how)[:, :, 0])
 
     return "cpu", takes, call
 
 
-def _large_float32(arrays: Sequence[Any], statics: dict) -> bool:
+def _large_float32(arrays: Sequence[Any], attributes: dict) -> bool:
     first = arrays[0]
     return (
         _enabled
@@ -142,52 +142,52 @@ def _large_float32(arrays: Sequence[Any], statics: dict) -> bool:
     )
 
 
-def _large_group(arrays: Sequence[Any], statics: dict) -> bool:
+def _large_group(arrays: Sequence[Any], attributes: dict) -> bool:
     return _enabled and sum([a.size for a in arrays]) >= LARGE_STEP
 
 
-def _large_image(arrays: Sequence[Any], statics: dict) -> bool:
+def _large_image(arrays: Sequence[Any], attributes: dict) -> bool:
     """Two-dimensional convolutions of float32, by the multiply-adds of (x, w), (y, w) or (y, x)."""
     first, second = arrays[0], arrays[1]
     if not _enabled or first.ndim != 4:
         return False
     if any(a is not None and a.dtype != np.float32 for a in arrays) or not (first.size and second.size):
         return False
-    if "kernel" in statics:  # the weight gradient: every y meets a window of x
-        return first.size * second.shape[1] // statics["groups"] * math.prod(statics["kernel"]) >= LARGE_CONV
-    if "size" in statics:  # the input gradient: every y meets the weights of its channel
+    if "kernel" in attributes:  # the weight gradient: every y meets a window of x
+        return first.size * second.shape[1] // attributes["groups"] * math.prod(attributes["kernel"]) >= LARGE_CONV
+    if "size" in attributes:  # the input gradient: every y meets the weights of its channel
         return first.size * (second.size // second.shape[0]) >= LARGE_CONV
     windows = math.prod((n + 2 * p - d * (k - 1) - 1) // s + 1
-                        for n, k, s, p, d in zip(first.shape[2:], second.shape[2:], statics["stride"], statics["padding"],
-                                                 statics["dilation"], strict=True))  # fmt: skip
+                        for n, k, s, p, d in zip(first.shape[2:], second.shape[2:], attributes["stride"], attributes["padding"],
+                                                 attributes["dilation"], strict=True))  # fmt: skip
     return first.shape[0] * windows * second.size >= LARGE_CONV
 
 
-def _large_groups(arrays: Sequence[Any], statics: dict) -> bool:
+def _large_groups(arrays: Sequence[Any], attributes: dict) -> bool:
     """As `_large_image`, in groups of as many channels on both sides: one, two, four or eight."""
-    first, second, groups = arrays[0], arrays[1], statics["groups"]
+    first, second, groups = arrays[0], arrays[1], attributes["groups"]
     per = first.shape[1] // groups
     if groups == 1 or per not in (1, 2, 4, 8):
         return False
     channels = per * groups
-    alike = second.shape[1] == channels if "kernel" in statics else second.shape[:2] == (channels, per)
-    return alike and _large_image(arrays, statics)
+    alike = second.shape[1] == channels if "kernel" in attributes else second.shape[:2] == (channels, per)
+    return alike and _large_image(arrays, attributes)
 
 
-def _large_windows(arrays: Sequence[Any], statics: dict) -> bool:
+def _large_windows(arrays: Sequence[Any], attributes: dict) -> bool:
     """Float32 images that lie densely. arrays: (x,), or (g, out, x) for the gradient."""
     x = arrays[-1]
     return (
         _enabled
         and x.ndim == 4
-        and not statics["ceil_mode"]
+        and not attributes["ceil_mode"]
         and x.size >= LARGE_POOL
         and all(a.dtype == np.float32 for a in arrays)
         and (x.flags.c_contiguous or (is_channels_last(x) and to_last(x).flags.c_contiguous))
     )
 
 
-def _large_last(arrays: Sequence[Any], statics: dict) -> bool:
+def _large_last(arrays: Sequence[Any], attributes: dict) -> bool:
     """Float32 images that lie densely, channels-last."""
     x = arrays[0]
     return (
@@ -200,20 +200,20 @@ def _large_last(arrays: Sequence[Any], statics: dict) -> bool:
     )
 
 
-def _large_tiles(arrays: Sequence[Any], statics: dict) -> bool:
+def _large_tiles(arrays: Sequence[Any], attributes: dict) -> bool:
     """As `_large_windows`, in windows of 2×2 that tile them."""
     return (
-        statics["kernel"] == statics["stride"] == (2, 2)
-        and statics["padding"] == (0, 0)
-        and statics["dilation"] == (1, 1)
-        and _large_windows(arrays, statics)
+        attributes["kernel"] == attributes["stride"] == (2, 2)
+        and attributes["padding"] == (0, 0)
+        and attributes["dilation"] == (1, 1)
+        and _large_windows(arrays, attributes)
     )
 
 
 def _alike(least: int) -> When:
     """Float32 arrays without gaps in memory, that lie alike, of at least so many elements."""
 
-    def when(arrays: Sequence[Any], statics: dict) -> bool:
+    def when(arrays: Sequence[Any], attributes: dict) -> bool:
         first = arrays[0]
         return (
             _enabled
@@ -225,7 +225,7 @@ def _alike(least: int) -> When:
     return when
 
 
-def _large_gradient(arrays: Sequence[Any], statics: dict) -> bool:
+def _large_gradient(arrays: Sequence[Any], attributes: dict) -> bool:
     """Float32 arrays of one shape; the last, which the result will lie as, without gaps in memory."""
     out = arrays[-1]
     return (
@@ -236,7 +236,7 @@ def _large_gradient(arrays: Sequence[Any], statics: dict) -> bool:
     )
 
 
-def _large_channels(arrays: Sequence[Any], statics: dict) -> bool:
+def _large_channels(arrays: Sequence[Any], attributes: dict) -> bool:
     """Float32 (N, C, *) without gaps in memory; with it numbers per channel or None, or a gradient in any order."""
     x = arrays[0]
     return (
@@ -247,20 +247,20 @@ def _large_channels(arrays: Sequence[Any], statics: dict) -> bool:
     )
 
 
-def _large_axis(arrays: Sequence[Any], statics: dict) -> bool:
+def _large_axis(arrays: Sequence[Any], attributes: dict) -> bool:
     """Contiguous float32 (A, n, B), of which so many elements (A, count, B) are made."""
     x = arrays[0]
     return (
         _enabled
-        and x.size // max(x.shape[1], 1) * statics["count"] >= LARGE_RESAMPLE
+        and x.size // max(x.shape[1], 1) * attributes["count"] >= LARGE_RESAMPLE
         and x.dtype == np.float32
         and x.flags.c_contiguous
     )
 
 
-def _large_pixels(arrays: Sequence[Any], statics: dict) -> bool:
+def _large_pixels(arrays: Sequence[Any], attributes: dict) -> bool:
     """Contiguous float32 (N, H, W, C), of which as many elements are made by tables of as few taps."""
-    x, (down, across) = arrays[0], statics["tables"]
+    x, (down, across) = arrays[0], attributes["tables"]
     return (
         down.each == across.each in (1, 2)
         and _enabled
@@ -270,32 +270,32 @@ def _large_pixels(arrays: Sequence[Any], statics: dict) -> bool:
     )
 
 
-def _cached_groups(arrays: Sequence[Any], statics: dict) -> bool:
+def _cached_groups(arrays: Sequence[Any], attributes: dict) -> bool:
     """As `_large_channels`, where what has one mean lies together and in a cache: a group, or a channels-last sample."""
     x = arrays[0]
-    return _large_channels(arrays, statics) and (
-        x.size <= CACHED * x.shape[0] * (statics["groups"] if x.flags.c_contiguous else 1)
+    return _large_channels(arrays, attributes) and (
+        x.size <= CACHED * x.shape[0] * (attributes["groups"] if x.flags.c_contiguous else 1)
     )
 
 
-def _large_steps(arrays: Sequence[Any], statics: dict) -> bool:
+def _large_steps(arrays: Sequence[Any], attributes: dict) -> bool:
     """Float32, of so many gates or so many steps."""
-    many = statics["steps"] >= LONG_LSTM or arrays[0].size >= LARGE_LSTM
+    many = attributes["steps"] >= LONG_LSTM or arrays[0].size >= LARGE_LSTM
     return _enabled and many and all(a.dtype == np.float32 for a in arrays)
 
 
-def _large_rows(arrays: Sequence[Any], statics: dict) -> bool:
+def _large_rows(arrays: Sequence[Any], attributes: dict) -> bool:
     """Float32 arrays of one shape, contiguous, and worked on along the last dimension."""
     first = arrays[0]
     return (
         _enabled
         and first.size >= LARGE_SOFTMAX
-        and statics.get("dim", first.ndim - 1) == first.ndim - 1
+        and attributes.get("dim", first.ndim - 1) == first.ndim - 1
         and all(a.dtype == np.float32 and a.shape == first.shape and a.flags.c_contiguous for a in arrays)
     )
 
 
-def _large_layer(arrays: Sequence[Any], statics: dict) -> bool:
+def _large_layer(arrays: Sequence[Any], attributes: dict) -> bool:
     """Float32 and contiguous rows x, or (x, g), that may have numbers for the places in a row, or None, behind them."""
     x = arrays[0]
     return _large_rows([a for a in arrays if a is not None and a.shape == x.shape], {}) and all(
@@ -303,7 +303,7 @@ def _large_layer(arrays: Sequence[Any], statics: dict) -> bool:
     )
 
 
-def _large_lookup(arrays: Sequence[Any], statics: dict) -> bool:
+def _large_lookup(arrays: Sequence[Any], attributes: dict) -> bool:
     """A gradient (*indices, D) of float32 or float64."""
     y, indices = arrays
     return (
@@ -312,16 +312,16 @@ def _large_lookup(arrays: Sequence[Any], statics: dict) -> bool:
         and y.ndim == indices.ndim + 1
         and y.dtype.char in "fd"
         and y.dtype.isnative
-        and not statics["by_frequency"]
+        and not attributes["by_frequency"]
     )
 
 
-def _large_draw(arrays: Sequence[Any], statics: dict) -> bool:
+def _large_draw(arrays: Sequence[Any], attributes: dict) -> bool:
     """So many words from a generator's state."""
-    return _enabled and statics["n"] >= LARGE_DRAW
+    return _enabled and attributes["n"] >= LARGE_DRAW
 
 
-def _large_attention(arrays: Sequence[Any], statics: dict) -> bool:
+def _large_attention(arrays: Sequence[Any], attributes: dict) -> bool:
     """Float32 q, k and v of at most two leading dimensions, and a float32 mask with its numbers for a row in a row."""
     q, k, v, mask, _ = arrays
     if not _enabled or q.ndim > 4 or not (q.size and k.size and v.size):
@@ -333,7 +333,7 @@ def _large_attention(arrays: Sequence[Any], statics: dict) -> bool:
     return q.size // q.shape[-1] * k.shape[-2] >= LARGE_ATTENTION
 
 
-def _large_product(arrays: Sequence[Any], statics: dict) -> bool:
+def _large_product(arrays: Sequence[Any], attributes: dict) -> bool:
     """Matrices of float32 or float64, or stacks of as many."""
     a, b = arrays
     if (

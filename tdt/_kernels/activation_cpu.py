@@ -178,9 +178,9 @@ def _made(loop: FunctionType, value: Kernel, settings: tuple[str, ...]) -> Calla
     function.__qualname__ = value.name  # also the name under which the compiled kernel is kept
     kernel = jit(function)
 
-    def call(*arrays: np.ndarray, **statics: float) -> np.ndarray:
+    def call(*arrays: np.ndarray, **attributes: float) -> np.ndarray:
         out = np.empty_like(arrays[0])
-        numbers = [float(statics[name]) for name in settings] + [0.0] * (3 - len(settings))
+        numbers = [float(attributes[name]) for name in settings] + [0.0] * (3 - len(settings))
         parallel(kernel, -(-out.size // BLOCK), *map(memory_order, (*arrays, out)), *numbers, grain=GRAIN)
         return out
 

@@ -38,11 +38,11 @@ class Casting:
     def __init__(self, dtypes: dict[str, _dtype.dtype], below: Any) -> None:
         self.dtypes, self.below = dtypes, below
 
-    def __call__(self, op: Any, operands: tuple, statics: dict, target: Any) -> Any:
+    def __call__(self, op: Any, operands: tuple, attributes: dict, target: Any) -> Any:
         if target is None:  # what is written in place keeps its dtype
             operands = tuple(map(self.caster(op.name, operands), operands))
         with _Mode(handler=self.below):
-            return apply(op, operands, statics, target)
+            return apply(op, operands, attributes, target)
 
     def caster(self, name: str, operands: tuple) -> Callable[[Any], Any]:
         """What to do to each operand of the op or function `name`."""

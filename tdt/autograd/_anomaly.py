@@ -22,12 +22,12 @@ class Anomaly:
     def __init__(self, check_nan: bool, outer: Any, nodes: Any):
         self.check_nan, self.outer, self.nodes = check_nan, outer, nodes
 
-    def handle(self, op: Any, operands: tuple, statics: dict, target: Any) -> Any:
+    def handle(self, op: Any, operands: tuple, attributes: dict, target: Any) -> Any:
         """Run the op; its node notes the stack."""
         from tdt.autograd._dispatch import apply
 
         with _Mode(handler=self.outer):
-            result = apply(op, operands, statics, target)
+            result = apply(op, operands, attributes, target)
         for t in result if isinstance(result, tuple) else (result,):
             if t._edge is not None and t._edge[0] is not None and isinstance(t._edge[1], int):
                 self.note(t._edge[0])

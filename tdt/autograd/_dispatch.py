@@ -18,7 +18,7 @@ from tdt._core.mode import state
 from tdt._core.sparse import SparseCOO, on_sparse
 from tdt._core.tensor import LEAF, Storage, Tensor, View, alias
 from tdt.autograd._meta import meta, on_meta
-from tdt.autograd._node import Back, Node
+from tdt.autograd._node import BackwardPlan, Node
 from tdt.autograd._op_table import OPS
 from tdt.autograd._plan import NUMBER, Plan, make_plan, narrow, widen, wrap_scalars
 from tdt.autograd._views import NOWHERE, edge_of
@@ -27,47 +27,49 @@ if TYPE_CHECKING:
     from tdt.autograd._op import Op
 
 DIFFERENTIABLE = frozenset(d.np for d in ALL_DTYPES + FLOAT8 if d.category >= FLOAT)
-NO_STATICS: dict[str, Any] = {}
+NO_ATTRIBUTES: dict[str, Any] = {}
 ndarray = np.ndarray
 _new = object.__new__
 
 
-def unary(op: Op, x: Any, statics: dict = NO_STATICS) -> Any:
+def unary(op: Op, x: Any, attributes: dict = NO_ATTRIBUTES) -> Any:
     """`apply` for one operand, by the shortest way; what is not ordinary goes to `apply`."""
     record = state.quick
     try:
         a = x._a
         plan = op.plans.get((a.dtype,))
     except AttributeError:
-        return apply(op, (x,), statics)
-    if plan is None or not plan.lane or a.__class__ is not ndarray or record is None:
-        return apply(op, (x,), statics)
+        return apply(op, (x,), attributes)
+    if plan is None or not plan.fast_path or a.__class__ is not ndarray or record is None:
+        return apply(op, (x,), attributes)
     edge = (x._edge if x._view is None else edge_of(x)) if record and op.rules else None
-    if statics:
-        statics = statics if TENSOR_TYPES.isdisjoint(map(type, statics.values())) else as_numbers(op.name, statics)
-        statics = {**op.defaults, **statics} if op.defaults else statics
-        result = op.forward(np, a, **statics)
+    if attributes:
+        attributes = (
+            attributes if TENSOR_TYPES.isdisjoint(map(type, attributes.values())) else as_numbers(op.name, attributes)
+        )
+        attributes = {**op.defaults, **attributes} if op.defaults else attributes
+        result = op.forward(np, a, **attributes)
     else:
-        statics, result = op.defaults, op.forward(np, a) if op.direct is None else op.direct(a)
+        attributes, result = op.defaults, op.forward(np, a) if op.direct is None else op.direct(a)
     if op.lay and (not result.flags.c_contiguous if op.packed else a.base is not None and 0 in a.strides):
         result = op.lay(np, result, [a])
     out = _new(Tensor)
     out._a = result if result.__class__ is ndarray else _backend.as_array(result)
     out._edge = out._view = out._grad = None
     if op.view:
-        _link(op, x, out, statics)
+        _link(op, x, out, attributes)
     else:
         out._st = Storage()
     if edge is not None:
-        back = plan.backs.get(1) or plan.backs.setdefault(1, Back(op, 1, 1))
+        back = plan.backward_plans.get(1) or plan.backward_plans.setdefault(1, BackwardPlan(op, 1, 1))
         if back.wanted and (out._a.dtype is a.dtype or out._a.dtype in DIFFERENTIABLE):
             edges = ((x, 0) if edge is LEAF else None if edge is NOWHERE else edge,)
-            out._edge = (Node(back, edges, (x,), (a,), statics, (out,)), 0)
+            out._edge = (Node(back, edges, (x,), (a,), attributes, (out,)), 0)
     return out
 
 
 def binary(op: Op, x: Any, y: Any) -> Any:
-    """`apply` for two operands, tensors or numbers, and no statics, by the shortest way."""
+    """`apply` for two operands, tensors or numbers, and no attributes, by the shortest way."""
     record = state.quick
     try:
         a = x._a
@@ -79,7 +81,7 @@ def binary(op: Op, x: Any, y: Any) -> Any:
             plan = op.plans.get(dtype) if dtype is b.dtype else op.plans.get((dtype, b.dtype))
             if b.__class__ is not ndarray or not a.flags.c_contiguous:
                 plan = None
-        if plan is None or not plan.lane or a.__class__ is not ndarray or record is None:
+        if plan is None or not plan.fast_path or a.__class__ is not ndarray or record is None:
             return apply(op, (x, y), {})
         result = op.forward(np, a, b) if op.direct is None else op.direct(a, b)
     except (AttributeError, ValueError, OverflowError, RuntimeError):
@@ -96,18 +98,22 @@ def binary(op: Op, x: Any, y: Any) -> Any:
         return apply(op, (x, y), {})
     if x_edge is not None or y_edge is not None:
         mask = 1 if y_edge is None else 2 if x_edge is None else 3
-        back = plan.backs.get(mask) or plan.backs.setdefault(mask, Back(op, mask, 2, kinds=(None, kind)))
+        back = plan.backward_plans.get(mask) or plan.backward_plans.setdefault(
+            mask, BackwardPlan(op, mask, 2, kinds=(None, kind))
+        )
         if back.wanted:
             edges = ((x, 0) if x_edge is LEAF else x_edge, (y, 0) if y_edge is LEAF else y_edge)
             out._edge = (Node(back, edges, (x, y), (a, b), op.defaults, (out,)), 0)
     return out
 
 
-def apply(op: Op, operands: tuple, statics: dict, target: Any = None) -> Any:
+def apply(op: Op, operands: tuple, attributes: dict, target: Any = None) -> Any:
     """Run `op`: find the plan, compute, wrap the result and record it. `target`: an array to compute into."""
-    statics = statics if TENSOR_TYPES.isdisjoint(map(type, statics.values())) else as_numbers(op.name, statics)
+    attributes = (
+        attributes if TENSOR_TYPES.isdisjoint(map(type, attributes.values())) else as_numbers(op.name, attributes)
+    )
     if state.handler is not None:
-        return state.handler(op, operands, statics, target)
+        return state.handler(op, operands, attributes, target)
     arrays, key, edges, mask, nowhere, bit, xp, aux = [], [], [], 0, 0, 1, np, None
     record = op.rules and (state.grad if state.quick is not None else state.grad and not state.inference)
     for x in operands:
@@ -129,21 +135,21 @@ def apply(op: Op, operands: tuple, statics: dict, target: Any = None) -> Any:
             edges.append(None)
         bit += bit
     if xp is None and (other := _of_other_kind(op, arrays)):
-        return other(op, operands, statics)
+        return other(op, operands, attributes)
     key = tuple(key)
     plan = op.plans.get(key)
     if plan is None or plan.by_rank is not None or xp is None:
         xp, plan = _slow_plan(op, key, arrays)
     if plan.casts is not None:
-        return apply(op, _cast(operands, plan.casts), statics, target if plan.casts[0] is None else None)
-    statics = op.defaults if not statics else {**op.defaults, **statics} if op.defaults else statics
+        return apply(op, _cast(operands, plan.casts), attributes, target if plan.casts[0] is None else None)
+    attributes = op.defaults if not attributes else {**op.defaults, **attributes} if op.defaults else attributes
     if plan.quick and target is None:
         try:
-            result = op.forward(xp, *arrays, **statics)
+            result = op.forward(xp, *arrays, **attributes)
         except (ValueError, OverflowError) as error:
-            result = _recover(op, xp, arrays, statics, error)
+            result = _recover(op, xp, arrays, attributes, error)
     else:
-        result = _compute(op, xp, arrays, statics, plan.low, target)
+        result = _compute(op, xp, arrays, attributes, plan.low, target)
         if op.aux:
             result, *aux = result
     result = op.lay(xp, result, arrays) if op.lay is not None and target is None else result
@@ -152,17 +158,17 @@ def apply(op: Op, operands: tuple, statics: dict, target: Any = None) -> Any:
         out._a = result
         out._edge = out._view = out._grad = None
         if op.view:
-            _link(op, operands[0], out, statics)
+            _link(op, operands[0], out, attributes)
         else:
             out._st = Storage()
         outs = (out,)
     else:
-        outs = _wrap(op, result if result.__class__ is tuple else (result,), operands, statics)
+        outs = _wrap(op, result if result.__class__ is tuple else (result,), operands, attributes)
     if mask:
-        if (back := plan.backs.get((mask, nowhere))) is None:
-            back = plan.backs[mask, nowhere] = Back(op, mask, len(operands), plan.low, nowhere, key)
+        if (back := plan.backward_plans.get((mask, nowhere))) is None:
+            back = plan.backward_plans[mask, nowhere] = BackwardPlan(op, mask, len(operands), plan.low, nowhere, key)
         if back.wanted:
-            _record(op, Node(back, edges, operands, arrays, statics, outs, aux), outs)
+            _record(op, Node(back, edges, operands, arrays, attributes, outs, aux), outs)
     return outs if result.__class__ is tuple else outs[0]
 
 
@@ -172,12 +178,12 @@ def _of_other_kind(op: Op, arrays: list) -> Any:
     return _on_meta if _backend.MetaArray in kinds else on_sparse if SparseCOO in kinds and not op.sparse else None
 
 
-def _on_meta(op: Op, operands: tuple, statics: dict) -> Any:
+def _on_meta(op: Op, operands: tuple, attributes: dict) -> Any:
     """Shapes alone, for tensors on the device "meta"; nothing is recorded."""
     there = _backend.MetaArray
     plain = [alias(x._a.view(ndarray), None) if type(getattr(x, "_a", None)) is there else x for x in operands]
     with meta():
-        return on_meta(apply(op, tuple(plain), statics))
+        return on_meta(apply(op, tuple(plain), attributes))
 
 
 def _record(op: Op, node: Node, outs: tuple) -> None:
@@ -194,7 +200,7 @@ def _slow_plan(op: Op, key: tuple, arrays: list) -> tuple[Any, Plan]:
     if plan is None:
         plan = make_plan(op, key, arrays)
         plan.quick = plan.quick and not kernels_of(op)
-        plan.lane = plan.quick and op.lane and plan.by_rank is None
+        plan.fast_path = plan.quick and op.fast_path and plan.by_rank is None
         op.plans[key] = plan
         if len(key) == 2 and key[0] is key[1]:
             op.plans[key[0]] = plan  # where `binary` looks first
@@ -239,19 +245,19 @@ def converted(x: Any, dtype: dtype) -> Any:
     return x if isinstance(x, (bool, int, float, complex)) else np.asarray(x, dtype.np)
 
 
-def _compute(op: Op, xp: Any, arrays: list, statics: dict, low: Any, target: Any) -> Any:
+def _compute(op: Op, xp: Any, arrays: list, attributes: dict, low: Any, target: Any) -> Any:
     """The forward: by a kernel where one applies, in float32 for half precision, into `target` where it can."""
     try:
         if low is not None:
-            return narrow(op.forward(xp, *widen(arrays), **statics), low)
+            return narrow(op.forward(xp, *widen(arrays), **attributes), low)
         for kind, when, kernel in kernels_of(op):
-            if (kind == "cpu") == (xp is np) and when(arrays, statics):
-                return kernel(*arrays, **statics)
+            if (kind == "cpu") == (xp is np) and when(arrays, attributes):
+                return kernel(*arrays, **attributes)
         if target is not None and op.writes_out:
-            return op.forward(xp, *arrays, **statics, out=target)
-        return op.forward(xp, *arrays, **statics)
+            return op.forward(xp, *arrays, **attributes, out=target)
+        return op.forward(xp, *arrays, **attributes)
     except (ValueError, OverflowError) as error:
-        return _recover(op, xp, arrays, statics, error)
+        return _recover(op, xp, arrays, attributes, error)
 
 
 def kernels_of(op: Op) -> tuple:
@@ -263,30 +269,30 @@ def kernels_of(op: Op) -> tuple:
     return op.kernels
 
 
-def _recover(op: Op, xp: Any, arrays: list, statics: dict, error: Exception) -> Any:
+def _recover(op: Op, xp: Any, arrays: list, attributes: dict, error: Exception) -> Any:
     """Say in PyTorch's words why NumPy refused, or do what it refused: wrap a Python integer that is out of range."""
     if isinstance(error, OverflowError) and any(isinstance(a, int) for a in arrays):
-        return op.forward(xp, *wrap_scalars(arrays), **statics)
+        return op.forward(xp, *wrap_scalars(arrays), **attributes)
     shapes = [a.shape for a in arrays if _backend.is_array(a)]
     if op.broadcasts and len(shapes) > 1:
         check_broadcast(*shapes)
     raise error
 
 
-def _wrap(op: Op, results: tuple, operands: tuple, statics: dict) -> tuple[Tensor, ...]:
+def _wrap(op: Op, results: tuple, operands: tuple, attributes: dict) -> tuple[Tensor, ...]:
     """Tensors around the results; NumPy's scalars become 0-d arrays."""
     outs = []
     for k, r in enumerate(results):
         t = alias(_backend.as_array(r), None)
         if op.view:
-            _link(op, operands[0], t, statics, k if op.multi_view else None)
+            _link(op, operands[0], t, attributes, k if op.multi_view else None)
         if t._view is None:
             t._st.inference = state.inference
         outs.append(t)
     return tuple(outs)
 
 
-def _link(op: Op, x: Tensor, t: Tensor, statics: dict, k: int | None = None) -> None:
+def _link(op: Op, x: Tensor, t: Tensor, attributes: dict, k: int | None = None) -> None:
     """Let `t`, a result of a view op on `x`, share x's storage, and note how it looks into it (unless it was copied)."""
     if op.view is not True:
         base = t._a.base
@@ -294,13 +300,13 @@ def _link(op: Op, x: Tensor, t: Tensor, statics: dict, k: int | None = None) -> 
             t._st = Storage()
             return
     if not t._a.size and not any(t._a.strides):
-        again = op.forward(_backend.namespace(x._a), _backend.with_strides(x._a), **statics)
+        again = op.forward(_backend.namespace(x._a), _backend.with_strides(x._a), **attributes)
         t._a = again if k is None else again[k]
     st = t._st = x._st
     made = "" if state.quick else "inference" if state.inference else "no_grad"
     if op.multi_view:
         made = made or "multi"
-    source, step = x._view, (op, statics, k)
+    source, step = x._view, (op, attributes, k)
     if source is None:
         t._view = View(x, None, step, st.version, made, x._a)
     else:

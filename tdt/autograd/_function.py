@@ -251,7 +251,7 @@ class Function:
 
 def _attach(node: FunctionNode, inputs: tuple, outputs: tuple) -> tuple:
     """Give the outputs their place in the graph: new ones at the node, dirty inputs rebased, plain inputs as aliases."""
-    from tdt.autograd._views import unheard
+    from tdt.autograd._views import edge_without_hooks
 
     dirty, nondiff = {id(t) for t in node.dirty_tensors}, {id(t) for t in node.non_differentiable}
     for t in node.dirty_tensors:
@@ -260,7 +260,8 @@ def _attach(node: FunctionNode, inputs: tuple, outputs: tuple) -> tuple:
         check_writable(t, "has been")
         if t._view is not None:
             node.edges = [
-                unheard(t, e) if x is t and e is not None else e for x, e in zip(inputs, node.edges, strict=True)
+                edge_without_hooks(t, e) if x is t and e is not None else e
+                for x, e in zip(inputs, node.edges, strict=True)
             ]
     node.number = number()  # after those of the inputs: to bring a view's edge up to date may record
     given = {id(t) for t in inputs if isinstance(t, Tensor)}

@@ -10,13 +10,13 @@ from tdt._core.sparse import SparseCOO
 from tdt._core.tensor import LEAF, Storage, Tensor, alias
 from tdt._core.writing import check_cast, check_memory, check_overlap, store
 from tdt.autograd._dispatch import apply
-from tdt.autograd._views import check_view, edge_of, move, record, unheard
+from tdt.autograd._views import check_view, edge_of, edge_without_hooks, move, record
 
 if TYPE_CHECKING:
     from tdt.autograd._op import Op
 
 
-def write(op: Op, x: Tensor, rest: tuple, statics: dict, repeats: bool | None = None) -> Tensor:
+def write(op: Op, x: Tensor, rest: tuple, attributes: dict, repeats: bool | None = None) -> Tensor:
     """`x` = op(x, *rest), in x's own memory, which every view of it sees.
 
     The op runs on an alias of `x`; its result is then put where `x` stands: for a view, `copy_slices` joins the old base
@@ -31,7 +31,7 @@ def write(op: Op, x: Tensor, rest: tuple, statics: dict, repeats: bool | None = 
             if isinstance(t, Tensor):
                 edge_of(t)
     if state.meta or x._a.__class__ is _backend.MetaArray:
-        check_fits(x, apply(op, (alias(x._a, None, x._st), *rest), statics))
+        check_fits(x, apply(op, (alias(x._a, None, x._st), *rest), attributes))
         x._st.version += 1
         return x
     check_memory(x, op.repeats if repeats is None else repeats)
@@ -39,11 +39,11 @@ def write(op: Op, x: Tensor, rest: tuple, statics: dict, repeats: bool | None = 
         check_overlap(x, rest)
     edge = edge_of(x) if recording else None
     if edge is not None and x._view is not None:
-        edge = unheard(x, edge)
+        edge = edge_without_hooks(x, edge)
     before = alias(x._a, (x, 0) if edge is LEAF else edge, x._st)
     if recording and op.operands[0] in _kept(op):
         before._a, before._st = x._a.copy(), Storage()
-    result = apply(op, (before, *rest), statics, _direct_target(op, x, rest))
+    result = apply(op, (before, *rest), attributes, _direct_target(op, x, rest))
     put(x, result)
     x._st.version += 1
     if result._edge is not None:
@@ -109,7 +109,7 @@ def check_fits(x: Tensor, result: Tensor) -> None:
 def point_at(edge: tuple, x: Tensor) -> None:
     """Let the node keep x's memory instead of the temporary result, so that a later change to it is noticed."""
     node = edge[0]
-    for slot, i in enumerate(node.back.keep):
+    for slot, i in enumerate(node.backward_plan.keep):
         if i - len(node.edges) == edge[1]:
             node.saved[slot] = (x._a, x._st, x._st.version)
 
@@ -125,7 +125,7 @@ def rebase(x: Tensor, edge: tuple) -> None:
     edge_of(x)
 
 
-def write_out(op: Op, out: Any, operands: tuple, statics: dict) -> Any:
+def write_out(op: Op, out: Any, operands: tuple, attributes: dict) -> Any:
     """Run `op` and store its result(s) in `out`: resized where empty, cast where the category allows; no gradients."""
     targets = tuple(out) if isinstance(out, (tuple, list)) else (out,)
     for t in targets:
@@ -140,7 +140,7 @@ def write_out(op: Op, out: Any, operands: tuple, statics: dict) -> Any:
     if op.broadcasts:
         for t in targets:
             check_overlap(t, operands)
-    results = apply(op, operands, statics)
+    results = apply(op, operands, attributes)
     results = results if isinstance(results, tuple) else (results,)
     if len(results) != len(targets):
         raise TypeError(f"{op.name}(): argument 'out' must be a tuple of {len(results)} Tensors, got {len(targets)}")

@@ -37,13 +37,13 @@ class meta(handling):  # noqa: N801
         super().__enter__()
         return self
 
-    def _handle(self, op: Any, operands: tuple, statics: dict, target: Any) -> Any:
+    def _handle(self, op: Any, operands: tuple, attributes: dict, target: Any) -> Any:
         if op.data_dependent:
             raise DataDependentError(
                 f"the result's shape of {op.name} depends on values, which the meta pass does not have"
             )
         shapes = [x._a.shape if isinstance(x, Tensor) else None for x in operands]
-        full = {**op.defaults, **statics}
+        full = {**op.defaults, **attributes}
         if op.flops is not None:
             self.flops += int(op.flops(*shapes, **full))
         with real():
@@ -55,11 +55,11 @@ class meta(handling):  # noqa: N801
                 and (shape := _broadcast(shapes)) is not None
             ):
                 tiny = [_first(x) if isinstance(x, Tensor) else x for x in operands]
-                result = op(*tiny, **statics)
+                result = op(*tiny, **attributes)
                 several = isinstance(result, tuple)
                 made = [stand_in(shape, t._a.dtype) for t in (result if several else (result,))]
             elif op.shape is None:
-                result = op(*operands, **statics)
+                result = op(*operands, **attributes)
                 several = isinstance(result, tuple)
                 made = [stand_in(t._a.shape, t._a.dtype) for t in (result if several else (result,))]
             else:

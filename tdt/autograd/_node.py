@@ -24,13 +24,13 @@ ndarray = np.ndarray
 NUMBERS = (bool, int, float, complex, type(None))
 
 
-class Back:
+class BackwardPlan:
     """What the backward of one op keeps and runs when the operands in the bit set `mask` want gradients.
 
     For those in `nowhere`, views made under no_grad, nothing is computed, and kept, as in PyTorch, what several rules name.
 
     A rule's parameters are picked by position from [g, xp, needs, index, *kept, *named], where index is the place in the
-    variadic operand, kept are the operands and outputs that some rule names, and named the shapes, dtypes, statics, aux
+    variadic operand, kept are the operands and outputs that some rule names, and named the shapes, dtypes, attributes, aux
     values and single gradients.
     """
 
@@ -79,8 +79,8 @@ class Back:
     def _getter(self, name: str) -> Callable[[Node, list], Any]:
         """How a node finds the value of a rule's parameter that is neither kept nor given with the call."""
         op, names = self.op, self.names
-        if name in op.statics:
-            return lambda node, grads: node.statics[name]
+        if name in op.attributes:
+            return lambda node, grads: node.attributes[name]
         if name in op.aux:
             place = op.aux.index(name)
             return lambda node, grads: node.aux[place]
@@ -98,14 +98,21 @@ class Node(GraphNode):
     Numbers only grow, and a node's inputs exist before it: descending `number` is an order in which to run backward.
     """
 
-    __slots__ = ("back", "edges", "saved", "shapes", "dtypes", "statics", "aux", "number", "hooks", "outs",
+    __slots__ = ("backward_plan", "edges", "saved", "shapes", "dtypes", "attributes", "aux", "number", "hooks", "outs",
                  "label", "__weakref__")  # fmt: skip
 
     def __init__(
-        self, back: Back, edges: Any, operands: tuple, arrays: Any, statics: dict, outs: tuple, aux: Any = None
+        self,
+        back: BackwardPlan,
+        edges: Any,
+        operands: tuple,
+        arrays: Any,
+        attributes: dict,
+        outs: tuple,
+        aux: Any = None,
     ):
-        self.back, self.edges = back, edges
-        self.statics, self.aux, self.number = statics, aux, number()
+        self.backward_plan, self.edges = back, edges
+        self.attributes, self.aux, self.number = attributes, aux, number()
         self.hooks = self.outs = self.dtypes = self.shapes = None
         count = len(operands)
         saved: Any = [] if back.keep else ()  # an empty list would be one more object for the garbage collector
@@ -139,7 +146,7 @@ class Node(GraphNode):
 
     def run(self, grads: list, graph: bool) -> list:
         """Gradients of the operands (None where not wanted) for those of the outputs: Tensors if `graph`, else arrays."""
-        back = self.back
+        back = self.backward_plan
         if self.saved is None:
             raise freed()
         kept, storages = [], []
@@ -190,7 +197,7 @@ class Node(GraphNode):
     def _as_tensors(self, kept: list, storages: list) -> list:
         """What was kept, as tensors that stand where the originals stood in the graph."""
         count = len(self.edges)
-        edges = [self.edges[i] if i < count else (self, i - count) for i in self.back.keep]
+        edges = [self.edges[i] if i < count else (self, i - count) for i in self.backward_plan.keep]
         triples = zip(kept, edges, storages, strict=True)
         return [alias(a, e, st) if _backend.is_array(a) or a.__class__ is SparseCOO else a for a, e, st in triples]
 

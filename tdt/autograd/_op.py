@@ -1,7 +1,7 @@
 """`@op`: an operation defined once, and its call: promotion, forward, record.
 
 @op(dtypes=FLOATING_AND_COMPLEX)
-def tanh(xp, x):                       # operands are positional, statics keyword-only
+def tanh(xp, x):                       # operands are positional, attributes keyword-only
     return xp.tanh(x)
 
 @tanh.vjp("x")                         # the rule's parameter names say what is kept for backward
@@ -66,11 +66,11 @@ class Traits:
     elementwise: bool | None = None  # operands decide how the result lies (None: if broadcast, or for a ufunc)
     packed: bool = False  # the result's elements lie in the order of its dimensions, however the operand's do
     computes: bool = True  # False: only moves values, in half precision too
-    shape: Callable[..., Any] | None = None  # the result's shape(s) from the operands' shapes and the statics
+    shape: Callable[..., Any] | None = None  # the result's shape(s) from the operands' shapes and the attributes
     flops: Callable[..., Any] | None = None  # multiply-adds from the same
     repeats: bool = False  # in place, may write to memory that is several elements (after expand)
     sparse: bool = False  # takes sparse operands
-    ufunc: str = ""  # NumPy's name for the forward without statics, for the short ways
+    ufunc: str = ""  # NumPy's name for the forward without attributes, for the short ways
 
 
 class Op(Traits):
@@ -87,16 +87,16 @@ class Op(Traits):
         self.fixed = len(self.operands)
         self.defaults = dict(forward.__kwdefaults__ or {})
         self.writes_out = self.defaults.pop("out", self) is None
-        self.statics = tuple(p for p in params[positional:] if p != "out")
+        self.attributes = tuple(p for p in params[positional:] if p != "out")
         self.rules: dict[str, Rule] = {}
         self.plans: dict[tuple, Plan] = {}
         self.kernels: tuple | None = None
         self.view = self.view or self.multi_view
         self.computes = self.computes and not self.view
-        # simple: nothing but the forward between operands and result. lane: `unary` and `binary` will do.
+        # simple: nothing but the forward between operands and result. fast_path: `unary` and `binary` will do.
         self.simple = not (self.aux or self.variadic or self.sparse)
         self.direct = getattr(np, self.ufunc) if self.ufunc else None
-        self.lane = self.simple and not self.multi_view and len(self.outputs) == 1
+        self.fast_path = self.simple and not self.multi_view and len(self.outputs) == 1
         if self.elementwise is None:
             several = self.broadcasts and self.fixed > 1 and self.shape is None and not self.view
             self.elementwise = several or self.direct is not None
@@ -134,25 +134,25 @@ class Op(Traits):
 
         return register
 
-    def __call__(self, *operands: Any, **statics: Any) -> Any:
+    def __call__(self, *operands: Any, **attributes: Any) -> Any:
         if len(operands) == 1:
-            return unary(self, operands[0], statics)
-        return apply(self, operands, statics) if statics or len(operands) != 2 else binary(self, *operands)
+            return unary(self, operands[0], attributes)
+        return apply(self, operands, attributes) if attributes or len(operands) != 2 else binary(self, *operands)
 
-    def inplace(self, x: Tensor, *rest: Any, **statics: Any) -> Tensor:
+    def inplace(self, x: Tensor, *rest: Any, **attributes: Any) -> Tensor:
         """Write the result into `x`, the first operand; see `_inplace.write`."""
-        return write(self, x, rest, statics)
+        return write(self, x, rest, attributes)
 
-    def into(self, out: Any, *operands: Any, **statics: Any) -> Any:
+    def into(self, out: Any, *operands: Any, **attributes: Any) -> Any:
         """Write the result into `out`, a tensor or a tuple of them; see `_inplace.write_out`."""
-        return write_out(self, out, operands, statics)
+        return write_out(self, out, operands, attributes)
 
     def __repr__(self) -> str:
         return f"<op {self.name}>"
 
 
 def op(forward: Callable[..., Any] | None = None, *, name: str | None = None, **traits: Any) -> Any:
-    """Make an Op of a forward `f(xp, *operands, **statics)`; `traits` are those of `Traits`."""
+    """Make an Op of a forward `f(xp, *operands, **attributes)`; `traits` are those of `Traits`."""
 
     def make(forward: Callable[..., Any]) -> Op:
         made = Op(forward, name, traits)
@@ -163,8 +163,8 @@ def op(forward: Callable[..., Any] | None = None, *, name: str | None = None, **
     return make if forward is None else make(forward)
 
 
-def finish(op: Op, out: Any, *operands: Any, **statics: Any) -> Any:
+def finish(op: Op, out: Any, *operands: Any, **attributes: Any) -> Any:
     """`op(...)`, or the same into `out` where one is given: the last line of public functions that take `out=`."""
     if out is not None:
-        return op.into(out, *operands, **statics)
-    return unary(op, operands[0], statics) if len(operands) == 1 else apply(op, operands, statics)
+        return op.into(out, *operands, **attributes)
+    return unary(op, operands[0], attributes) if len(operands) == 1 else apply(op, operands, attributes)

@@ -23,16 +23,16 @@ NUMBER = object()  # the cast of a NumPy scalar: to a Python number, which does 
 class Plan:
     """`casts`: the NumPy dtype each operand must be converted to first, or None.
     `low`: the half-precision dtype to round results to after computing in float32, or None.
-    `backs`: what to keep for backward, by the set of operands that want gradients.
+    `backward_plans`: what to keep for backward, by the set of operands that want gradients.
     `by_rank`: plans by which operands are 0-d, where that decides the promoted type.
-    `quick`: nothing stands between the operands and the forward. `lane`: `unary` and `binary` will do.
+    `quick`: nothing stands between the operands and the forward. `fast_path`: `unary` and `binary` will do.
     """
 
-    __slots__ = ("casts", "low", "backs", "by_rank", "quick", "lane")
+    __slots__ = ("casts", "low", "backward_plans", "by_rank", "quick", "fast_path")
 
     def __init__(self, casts: tuple | None, low: Any, quick: bool):
-        self.casts, self.low, self.quick, self.lane = casts, low, quick, False
-        self.backs: dict[int, Any] = {}
+        self.casts, self.low, self.quick, self.fast_path = casts, low, quick, False
+        self.backward_plans: dict[int, Any] = {}
         self.by_rank: dict[tuple, Plan] | None = None
 
 

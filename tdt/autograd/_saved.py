@@ -33,11 +33,11 @@ class Saving:
         self._entered = tuple(rest)
         last.__exit__(*exc)
 
-    def _handle(self, op: Any, operands: tuple, statics: dict, target: Any) -> Any:
+    def _handle(self, op: Any, operands: tuple, attributes: dict, target: Any) -> Any:
         from tdt.autograd._dispatch import apply
 
         with _Mode(handler=self.outer):
-            result = apply(op, operands, statics, target)
+            result = apply(op, operands, attributes, target)
         for t in result if isinstance(result, tuple) else (result,):
             node = t._edge and t._edge[0]
             if node is not None:

@@ -11,7 +11,7 @@ from typing import Any
 from tdt import _backend
 from tdt._core.mode import enable_grad, real, state
 from tdt._core.tensor import LEAF, Tensor, View, alias
-from tdt.autograd._node import Back, Node
+from tdt.autograd._node import BackwardPlan, Node
 from tdt.autograd._op_table import OPS
 
 # Where gradients of a view made under no_grad go: as in PyTorch it wants one, and nobody gets it. No node has such an edge.
@@ -73,7 +73,7 @@ def check_view(x: Tensor, what: str) -> None:
     raise RuntimeError(f"{origin} and {what}. {why}")
 
 
-_backs: dict[int, Back] = {}
+_backward_plans: dict[int, BackwardPlan] = {}
 
 
 def record(view: View, new: Tensor) -> tuple[Any, int]:
@@ -87,13 +87,13 @@ def record(view: View, new: Tensor) -> tuple[Any, int]:
     order = tuple(sorted(range(len(strides)), key=lambda d: -strides[d]))
     edges = [(t, 0) if edge_of(t) is LEAF else edge_of(t) for t in (base, new)]
     mask = sum(1 << i for i, e in enumerate(edges) if e is not None)
-    back = _backs.setdefault(mask, Back(OPS["copy_slices"], mask, 2))
-    statics = {"chain": steps, "order": order}
-    return Node(back, edges, (base, new), (base._a, new._a), statics, (), (steps,)), 0
+    back = _backward_plans.setdefault(mask, BackwardPlan(OPS["copy_slices"], mask, 2))
+    attributes = {"chain": steps, "order": order}
+    return Node(back, edges, (base, new), (base._a, new._a), attributes, (), (steps,)), 0
 
 
 def chain(view: View) -> tuple:
-    """All steps, as (op, statics, output number), from the base as it lies now to the view."""
+    """All steps, as (op, attributes, output number), from the base as it lies now to the view."""
     steps, base, at = [], view.base, view
     while at is not None:
         steps.append(at.step)
@@ -104,8 +104,8 @@ def chain(view: View) -> tuple:
 
 def look(t: Tensor, chain: tuple) -> Tensor:
     """`t` seen through a chain of view ops."""
-    for step, statics, k in chain:
-        t = step(t, **statics)
+    for step, attributes, k in chain:
+        t = step(t, **attributes)
         if k is not None:
             t = t[k]
     return t
@@ -119,7 +119,7 @@ def replay(x: Tensor) -> Tensor:
         return look(t, chain(x._view))
 
 
-def unheard(x: Tensor, edge: tuple) -> tuple | None:
+def edge_without_hooks(x: Tensor, edge: tuple) -> tuple | None:
     """A view's `edge`, on a path to its base that has no hooks: those on views hear of no gradient of a later write."""
     base = x._view.base._edge
     node = None if base is None or edge is LEAF else edge[0]
@@ -144,4 +144,4 @@ def _way_back(now: Any, before: Any) -> tuple:
     for pair in wanted:
         dims.append(next(d for d, p in enumerate(found) if p == pair and d not in dims))
     steps = (("squeeze", {"dims": single}), ("permute", {"dims": tuple(dims)}), ("view", {"shape": before.shape}))
-    return tuple([(OPS[name], statics, None) for name, statics in steps])
+    return tuple([(OPS[name], attributes, None) for name, attributes in steps])

@@ -1,4 +1,4 @@
-"""The graph, its nodes and what they keep, as scripts look at them; made in `tdt/autograd/_graph.py` and `tdt/autograd/_saved.py`."""
+"""The graph as scripts see it: nodes, edges, saved tensors. Made in `_graph.py` and `_saved.py`."""
 
 from tdt.autograd._graph import GradientEdge, get_gradient_edge, increment_version, register_multi_grad_hook
 from tdt.autograd._graph import GraphNode as Node

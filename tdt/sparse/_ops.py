@@ -192,11 +192,11 @@ BY_VALUE = """
 
 
 def _by_value(name: str) -> Callable[..., Tensor]:
-    def function(x: Tensor, *rest: Any, **statics: Any) -> Tensor:
+    def function(x: Tensor, *rest: Any, **attributes: Any) -> Tensor:
         if any(is_coo(t) for t in rest):
             raise NotImplementedError(f"{name} of two sparse tensors is not implemented; call .to_dense() first")
         x = coalesced(x)
-        made = coo(OPS[name](values_of(x), *rest, **statics), x._a.indices, x.shape, True)
+        made = coo(OPS[name](values_of(x), *rest, **attributes), x._a.indices, x.shape, True)
         return laid(made, x._a.layout)
 
     return function
@@ -220,10 +220,10 @@ def _entrywise(name: str) -> None:
     dense = OPS[name]
 
     @form(name)
-    def forward(xp: ModuleType, x: Any, **statics: Any) -> Any:
-        return x.with_values(dense.forward(x.xp, x.values, **statics))
+    def forward(xp: ModuleType, x: Any, **attributes: Any) -> Any:
+        return x.with_values(dense.forward(x.xp, x.values, **attributes))
 
-    forward.statics, forward.defaults = dense.statics, dense.defaults
+    forward.attributes, forward.defaults = dense.attributes, dense.defaults
 
 
 for _name in ("neg", "conj_physical", "convert"):
@@ -361,32 +361,32 @@ def _sum(xp: ModuleType, x: Any, *, dim: Any = None, keepdim: bool = False, dtyp
 
 
 @composed("sum")
-def _sum_front(x: Tensor, dim: Any = None, **statics: Any) -> Tensor:
+def _sum_front(x: Tensor, dim: Any = None, **attributes: Any) -> Tensor:
     n = len(x._a.indices)
     dims = tuple(range(x.ndim)) if dim is None else dim
     within = tuple([d - n + 1 for d in dims if d >= n])
     if within and not set(range(n)) <= set(dims):  # the dense dimensions first
         x = coalesced(x)
-        values = OPS["sum"](values_of(x), dim=within, **statics)
+        values = OPS["sum"](values_of(x), dim=within, **attributes)
         x = coo(values, x._a.indices, (*x.shape[:n], *values.shape[1:]), True)
         dims = tuple([d for d in dims if d < n])
-    return apply(_sum, (x,), {"dim": dims, **statics}) if dims or not n else x
+    return apply(_sum, (x,), {"dim": dims, **attributes}) if dims or not n else x
 
 
 @composed("any")
-def _any(x: Tensor, **statics: Any) -> Tensor:
-    _whole_only("any", statics)
+def _any(x: Tensor, **attributes: Any) -> Tensor:
+    _whole_only("any", attributes)
     return OPS["any"](values_of(x))
 
 
 @composed("vector_norm")
-def _norm(x: Tensor, *, ord: float, **statics: Any) -> Tensor:
-    _whole_only("norm", statics)
-    return OPS["vector_norm"](values_of(coalesced(x)).reshape(-1), ord=ord, **{**statics, "dim": None})
+def _norm(x: Tensor, *, ord: float, **attributes: Any) -> Tensor:
+    _whole_only("norm", attributes)
+    return OPS["vector_norm"](values_of(coalesced(x)).reshape(-1), ord=ord, **{**attributes, "dim": None})
 
 
-def _whole_only(name: str, statics: dict) -> None:
-    if statics.get("dim") is not None or statics.get("keepdim"):
+def _whole_only(name: str, attributes: dict) -> None:
+    if attributes.get("dim") is not None or attributes.get("keepdim"):
         raise NotImplementedError(f"{name} of a sparse tensor is that of all elements; call .to_dense() first")
 
 

@@ -48,7 +48,7 @@ def few(indices: Sequence[int]) -> str:
     return f"[{', '.join(map(str, indices[:SHOWN]))}{more}]"
 
 
-class Explained:
+class error_context:
     """While it is entered, what data, model or loss refuse with becomes a StepError: `where()`, and the reason."""
 
     def __init__(self, where: Callable[[], str]):

@@ -80,7 +80,7 @@ def test_bits_do_not_depend_on_the_number_of_threads(name):
 @pytest.mark.skipif(not tdt._kernels.enabled(), reason="kernels are off")
 @pytest.mark.parametrize("name", [*SETTINGS, "gelu"])
 def test_an_op_uses_its_kernels_for_large_arrays_that_lie_alike_and_else_the_portable_form(name, monkeypatch):
-    statics = {"approximate": "none"} if name == "gelu" else SETTINGS[name]
+    attributes = {"approximate": "none"} if name == "gelu" else SETTINGS[name]
     rows = [row for row in (name, f"{name}.vjp.x") if row in TABLE]
     called = []
     for row in rows:
@@ -97,7 +97,7 @@ def test_an_op_uses_its_kernels_for_large_arrays_that_lie_alike_and_else_the_por
         for kernels in (True, False):
             with tdt.backends.kernels(kernels):
                 leaf = tdt.from_numpy(x).detach().requires_grad_()
-                out = OPS[name](leaf, **statics)
+                out = OPS[name](leaf, **attributes)
                 out.backward(out.detach())
                 found += [out.detach().numpy(), leaf.grad.numpy()]
         # Of a strided x these two keep the result, which is not.

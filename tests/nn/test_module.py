@@ -64,7 +64,7 @@ def test_a_tree_of_modules_prints_as_in_pytorch():
 
 def test_empty_lines_stay_empty_where_a_module_prints_its_children():
     def run(lib):
-        kind = type("Told", (lib.nn.Module,), {"extra_repr": lambda self: "a\n\nb"})
+        kind = type("CaptionedSample", (lib.nn.Module,), {"extra_repr": lambda self: "a\n\nb"})
         return repr(kind()), repr(lib.nn.Sequential(kind(), lib.nn.ReLU()))
 
     agree_told(run)

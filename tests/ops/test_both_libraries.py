@@ -79,10 +79,10 @@ def test_a_forward_asks_for_nothing_that_only_numpy_has(name):
     record = OPS[name]
     for call in TABLE[name].calls:
         try:
-            expected = record.forward(np, *_copies(call.operands), **{**record.defaults, **call.statics})
+            expected = record.forward(np, *_copies(call.operands), **{**record.defaults, **call.attributes})
         except (AttributeError, TypeError, ValueError):  # operands that are cast before they come to a forward
             continue
-        got = record.forward(STRICT, *_copies(call.operands), **{**record.defaults, **call.statics})
+        got = record.forward(STRICT, *_copies(call.operands), **{**record.defaults, **call.attributes})
         for g, e in zip(*(r if isinstance(r, tuple) else (r,) for r in (got, expected)), strict=True):
             if isinstance(e, np.ndarray | np.generic):
                 np.testing.assert_allclose(g, e, rtol=1e-9, atol=1e-12)
@@ -92,15 +92,17 @@ def _copies(operands: tuple) -> list:
     return [a.copy(order="K") if isinstance(a, np.ndarray) else a for a in operands]
 
 
-@pytest.mark.parametrize("name, statics", [("tril", {}), ("triu", {"diagonal": 1}), ("masked_fill", {}), ("where", {})])
-def test_bfloat16_is_chosen_among_without_a_wider_type(name, statics):
+@pytest.mark.parametrize(
+    "name, attributes", [("tril", {}), ("triu", {"diagonal": 1}), ("masked_fill", {}), ("where", {})]
+)
+def test_bfloat16_is_chosen_among_without_a_wider_type(name, attributes):
     x = np.array([[1.5, -2.0], [np.nan, np.inf]], BFLOAT16)
     mask = np.array([[True, False], [False, True]])
     operands = {"masked_fill": (x, mask, 3.5), "where": (mask, x, 3.5)}.get(name, (x,))
     record = OPS[name]
-    got = record.forward(STRICT, *operands, **{**record.defaults, **statics})
+    got = record.forward(STRICT, *operands, **{**record.defaults, **attributes})
     wide = [a.astype(np.float32) if isinstance(a, np.ndarray) and a is x else a for a in operands]
-    expected = record.forward(np, *wide, **{**record.defaults, **statics})
+    expected = record.forward(np, *wide, **{**record.defaults, **attributes})
     assert got.dtype == BFLOAT16
     np.testing.assert_array_equal(got.astype(np.float32), expected)
 
@@ -151,7 +153,7 @@ def test_a_result_on_a_gpu_is_not_brought_back_by_the_short_way(monkeypatch):
     move = op(lambda xp, x: DeviceArray(), name="move_to_gpu")
     x = tdt.ones(3)
     assert isinstance(move(x)._a, DeviceArray)
-    assert move.plans[x._a.dtype,].lane, "the second call takes the short way"
+    assert move.plans[x._a.dtype,].fast_path, "the second call takes the short way"
     assert isinstance(move(x)._a, DeviceArray)
     assert isinstance(_backend.as_array(np.float32(1)), np.ndarray)
 

@@ -45,7 +45,7 @@ def allows(op, dtype):
 
 def run(name, call, operands):
     tdt.manual_seed(3)
-    return OPS[name](*operands, **call.statics)
+    return OPS[name](*operands, **call.attributes)
 
 
 def outputs(result):
@@ -127,7 +127,7 @@ def test_values_dtypes_and_shapes_are_the_oracles(name):
         assert TABLE[name].why_no_oracle
         return
     for call in TABLE[name].calls:
-        expected = outputs(oracle(*call.operands, **call.statics))
+        expected = outputs(oracle(*call.operands, **call.attributes))
         found = outputs(run(name, call, given(call)))
         assert len(found) == len(expected)
         for t, e in zip(found, expected, strict=True):
@@ -143,7 +143,7 @@ def test_lower_precision_computes_the_same_in_its_own_dtype(name):
     op = OPS[name]
     for call in TABLE[name].calls:
         for dtype in ("float32", "bfloat16"):
-            if "dtype" in call.statics or not any(getattr(a, "dtype", None) == np.float64 for a in call.operands):
+            if "dtype" in call.attributes or not any(getattr(a, "dtype", None) == np.float64 for a in call.operands):
                 continue
             low = given(call, change=lambda a, d=dtype: a.astype(getattr(tdt, d).np) if a.dtype == np.float64 else a)
             rounded = [t.to(tdt.float64) if isinstance(t, tdt.Tensor) and t.is_floating_point() else t for t in low]
@@ -279,7 +279,7 @@ def test_in_place_and_out_store_what_the_op_gives(name):
         expected = outputs(run(name, call, given(call)))
         targets = tuple(wrap(np.full(e.shape, 7, e.dtype.np)) for e in expected)
         tdt.manual_seed(3)
-        op.into(targets if len(targets) > 1 else targets[0], *given(call), **call.statics)
+        op.into(targets if len(targets) > 1 else targets[0], *given(call), **call.attributes)
         for t, e in zip(targets, expected, strict=True):
             np.testing.assert_array_equal(t.numpy(), e.numpy())
         operands = given(call)
@@ -292,7 +292,7 @@ def test_in_place_and_out_store_what_the_op_gives(name):
             and (x.shape, x.dtype) == (first.shape, first.dtype)
         ):
             tdt.manual_seed(3)
-            assert op.inplace(*operands, **call.statics) is x
+            assert op.inplace(*operands, **call.attributes) is x
             np.testing.assert_array_equal(x.numpy(), first.numpy())
             assert x._version == 1
 
@@ -305,11 +305,11 @@ def test_shape_functions_say_the_shapes_that_come_out(name):
     for call in TABLE[name].calls:
         found = outputs(run(name, call, given(call)))
         shapes = [a.shape if isinstance(a, np.ndarray) else None for a in call.operands]
-        said = op.shape(*shapes, **call.statics)
+        said = op.shape(*shapes, **call.attributes)
         said = said if len(found) > 1 else (said,)
         assert [tuple(s) for s in said] == [tuple(t.shape) for t in found]
         if op.flops is not None:
-            assert op.flops(*shapes, **call.statics) >= 0
+            assert op.flops(*shapes, **call.attributes) >= 0
 
 
 @every_op

@@ -69,12 +69,12 @@ def at_event(number: int, act: Any) -> Any:
     """Act at the n-th event."""
     heard = []
 
-    def hear(event: Event) -> None:
+    def on_batch(event: Event) -> None:
         heard.append(event)
         if len(heard) == number:
             act(event)
 
-    return hear
+    return on_batch
 
 
 def kill(event: Event) -> None:

@@ -20,7 +20,7 @@ class Call:
     """One call of an op: `operands` are arrays, numbers or None; `grad=False` keeps it out of gradient checks."""
 
     operands: tuple
-    statics: dict[str, Any] = field(default_factory=dict)
+    attributes: dict[str, Any] = field(default_factory=dict)
     grad: bool = True
 
 
@@ -52,21 +52,21 @@ def samples(
     TABLE[name] = Samples(oracle, calls, **options)
 
 
-def call(*operands: Any, grad: bool = True, **statics: Any) -> Call:
+def call(*operands: Any, grad: bool = True, **attributes: Any) -> Call:
     """A call with these operands and attributes."""
-    return Call(operands, statics, grad)
+    return Call(operands, attributes, grad)
 
 
 def _elementwise(first: Call) -> list[Call]:
     """The same call on 0-d operands, on empty ones, and with dimensions of size 1 to broadcast."""
     shaped = [a for a in first.operands if isinstance(a, np.ndarray)]
     made = [
-        Call(tuple(_map(first, lambda a: a.reshape(-1)[:1].reshape(()))), first.statics, first.grad),
-        Call(tuple(_map(first, lambda a: np.empty((0, 3), a.dtype))), first.statics, first.grad),
+        Call(tuple(_map(first, lambda a: a.reshape(-1)[:1].reshape(()))), first.attributes, first.grad),
+        Call(tuple(_map(first, lambda a: np.empty((0, 3), a.dtype))), first.attributes, first.grad),
     ]
     if len(shaped) > 1:
         wide = iter([(2, 1), (1, 3), (2, 3), (3,)])
-        made.append(Call(tuple(_map(first, lambda a: np.resize(a, next(wide)))), first.statics, first.grad))
+        made.append(Call(tuple(_map(first, lambda a: np.resize(a, next(wide)))), first.attributes, first.grad))
     return made
 
 
@@ -104,15 +104,15 @@ def distinct(*shape: int, seed: int = 0) -> np.ndarray:
 
 
 def by_torch(function: Callable[..., Any]) -> Callable[..., Any]:
-    """An oracle from `function(torch, *tensors, **statics)`; its test is skipped where PyTorch is not installed."""
+    """An oracle from `function(torch, *tensors, **attributes)`; its test is skipped where PyTorch is not installed."""
 
-    def oracle(*operands: Any, **statics: Any) -> Any:
+    def oracle(*operands: Any, **attributes: Any) -> Any:
         from tests.helpers import require_torch
 
         torch = require_torch()
         given = [torch.from_numpy(np.array(a)) if isinstance(a, np.ndarray) else a for a in operands]
         with torch.no_grad():
-            result = function(torch, *given, **statics)
+            result = function(torch, *given, **attributes)
         return tuple(r.numpy() for r in result) if isinstance(result, list | tuple) else result.numpy()
 
     return oracle

@@ -340,24 +340,24 @@ def rnn(a, h, w_ih, w_hh, b_ih, b_hh, relu, sizes, reverse):
     return over_steps(a, (h,), sizes, reverse, step)
 
 
-def recurrent(gates, states=1, **statics):
+def recurrent(gates, states=1, **attributes):
     """Padded and packed, to and fro, with and without biases."""
     h, first, second = x(2, 2), x(gates * 2, 2), x(gates * 2, 2, seed=1)
     yield (x(3, 2, 2), h, *[x(2, 2, seed=1)] * (states - 1), first, second, x(gates * 2), x(gates * 2, seed=1)), {
-        "sizes": (2, 2, 2), "reverse": False, **statics}  # fmt: skip
+        "sizes": (2, 2, 2), "reverse": False, **attributes}  # fmt: skip
     yield (x(3, 3), h, *[x(2, 2, seed=1)] * (states - 1), x(gates * 2, 3), second, None, None), {
-        "sizes": (2, 1), "reverse": True, **statics}  # fmt: skip
+        "sizes": (2, 1), "reverse": True, **attributes}  # fmt: skip
 
 
 samples(
     "lstm_sequence",
     lstm,
-    *(call(*operands, None, **statics) for operands, statics in recurrent(4, 2)),
+    *(call(*operands, None, **attributes) for operands, attributes in recurrent(4, 2)),
     call(x(3, 2), x(2, 1), x(2, 2, seed=1), x(8, 2), x(8, 1), x(8), x(8, seed=1), x(1, 2), sizes=(2, 1), reverse=False),
 )
-samples("gru_sequence", gru, *(call(*operands, **statics) for operands, statics in recurrent(3)))
+samples("gru_sequence", gru, *(call(*operands, **attributes) for operands, attributes in recurrent(3)))
 samples(
     "rnn_sequence",
     rnn,
-    *(call(*operands, **statics) for relu in (False, True) for operands, statics in recurrent(1, relu=relu)),
+    *(call(*operands, **attributes) for relu in (False, True) for operands, attributes in recurrent(1, relu=relu)),
 )

@@ -19,31 +19,31 @@ def leave_to_kernels(record: Op, least: int) -> None:
     An op that asks for them itself keeps the short way through dispatch for small calls.
     """
     name, forward, rule = record.name, record.forward, record.rules["x"]
-    slope, settings = rule.fast, record.statics
+    slope, settings = rule.fast, record.attributes
     assert slope is not None and rule.fast_params is not None
     given = [p for p in rule.fast_params if p in settings]
 
-    def value(xp: Any, x: Any, **statics: Any) -> Any:
-        if x.size >= least and (fast := _kernels.chosen(name, xp, x, **statics)):
-            return fast(x, **statics)
-        return forward(xp, x, **statics)
+    def value(xp: Any, x: Any, **attributes: Any) -> Any:
+        if x.size >= least and (fast := _kernels.chosen(name, xp, x, **attributes)):
+            return fast(x, **attributes)
+        return forward(xp, x, **attributes)
 
     def gradient(xp: Any, g: Any, kept: Any, *rest: Any) -> Any:
         if kept.size >= least:
-            statics = dict(zip(given, rest, strict=True))
-            if fast := _kernels.chosen(f"{name}.vjp.x", xp, g, kept, **statics):
-                return fast(g, kept, **statics)
+            attributes = dict(zip(given, rest, strict=True))
+            if fast := _kernels.chosen(f"{name}.vjp.x", xp, g, kept, **attributes):
+                return fast(g, kept, **attributes)
         return slope(xp, g, kept, *rest)
 
     record.forward, rule.fast, record.kernels = value, gradient, ()
 
 
-def run(record: Op, input: Tensor, inplace: bool, **statics: Any) -> Tensor:
+def run(record: Op, input: Tensor, inplace: bool, **attributes: Any) -> Tensor:
     """The activation of `input`, in its own memory if `inplace`; TypeError for what is no tensor."""
     if input.__class__ is Tensor and not inplace:
-        return unary(record, input, statics)
+        return unary(record, input, attributes)
     tensor_argument(record.name, input)
-    return record.inplace(input, **statics) if inplace else record(input, **statics)
+    return record.inplace(input, **attributes) if inplace else record(input, **attributes)
 
 
 def in_place(function: Callable[..., Tensor], call: str, result: str) -> Callable[..., Tensor]:

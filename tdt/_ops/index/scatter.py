@@ -173,8 +173,8 @@ def scatter_(
     return _scatter_by(_in_place, input, dim, index, value if src is None else src, reduce, None)
 
 
-def _in_place(record: Any, out: Any, *operands: Any, **statics: Any) -> Tensor:
-    return record.inplace(*operands, **statics)
+def _in_place(record: Any, out: Any, *operands: Any, **attributes: Any) -> Tensor:
+    return record.inplace(*operands, **attributes)
 
 
 def _scatter_by(run: Any, x: Tensor, dim: int, index: Tensor, src: Any, reduce: str | None, out: Any) -> Tensor:

@@ -28,7 +28,7 @@ def trsm(a: np.ndarray, b: np.ndarray, upper: bool, unitriangular: bool) -> np.n
     return solve(1, a, b, lower=not upper, diag=unitriangular)
 
 
-def _shape(a: tuple[int, ...], b: tuple[int, ...], **statics: Any) -> tuple[int, ...]:
+def _shape(a: tuple[int, ...], b: tuple[int, ...], **attributes: Any) -> tuple[int, ...]:
     return (*np.broadcast_shapes(a[:-2], b[:-2]), *b[-2:])
 
 

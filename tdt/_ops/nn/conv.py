@@ -50,8 +50,8 @@ def conv_shape(
     return (x[0], w[0], *size)
 
 
-def _conv_flops(x: tuple, w: tuple, b: Any = None, **statics: Any) -> int:
-    return math.prod(conv_shape(x, w, b, **statics)) * math.prod(w[1:])
+def _conv_flops(x: tuple, w: tuple, b: Any = None, **attributes: Any) -> int:
+    return math.prod(conv_shape(x, w, b, **attributes)) * math.prod(w[1:])
 
 
 class _Patches:
@@ -169,17 +169,17 @@ def _(xp, g, needs, x, w, stride, padding, dilation, groups):
     return gx, gw, gb
 
 
-def _kernel(xp: Any, name: str, arrays: tuple, **statics: Any) -> Any:
+def _kernel(xp: Any, name: str, arrays: tuple, **attributes: Any) -> Any:
     """The call that a fast kernel of an op offers for these arrays, or None."""
-    found = _kernels.find(name, "cpu" if xp is np else "cuda", arrays, statics)
-    return found and functools.partial(found, *arrays, **statics)
+    found = _kernels.find(name, "cpu" if xp is np else "cuda", arrays, attributes)
+    return found and functools.partial(found, *arrays, **attributes)
 
 
-def _input_shape(y: tuple, w: tuple, b: Any = None, *, size: tuple, groups: int, **statics: Any) -> tuple:
+def _input_shape(y: tuple, w: tuple, b: Any = None, *, size: tuple, groups: int, **attributes: Any) -> tuple:
     return (y[0], w[1] * groups, *size)
 
 
-def _input_flops(y: tuple, w: tuple, b: Any = None, **statics: Any) -> int:
+def _input_flops(y: tuple, w: tuple, b: Any = None, **attributes: Any) -> int:
     return math.prod(y) * math.prod(w[1:])
 
 
@@ -230,11 +230,11 @@ def _first(full: Tensor, shape: tuple) -> Tensor:
     return full if full.shape == shape else full[tuple(slice(n) for n in shape)]
 
 
-def _weight_shape(y: tuple, x: tuple, *, kernel: tuple, groups: int, **statics: Any) -> tuple:
+def _weight_shape(y: tuple, x: tuple, *, kernel: tuple, groups: int, **attributes: Any) -> tuple:
     return (y[1], x[1] // groups, *kernel)
 
 
-def _weight_flops(y: tuple, x: tuple, *, kernel: tuple, groups: int, **statics: Any) -> int:
+def _weight_flops(y: tuple, x: tuple, *, kernel: tuple, groups: int, **attributes: Any) -> int:
     return math.prod(y) * (x[1] // groups) * math.prod(kernel)
 
 

@@ -28,9 +28,9 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _pair(name: str, record: Any, out: Any, x: Tensor, **statics: Any) -> Any:
+def _pair(name: str, record: Any, out: Any, x: Tensor, **attributes: Any) -> Any:
     """Run an op of two outputs, into `out` where given, and name the results."""
-    return return_type(name)(*finish(record, out, x, **statics))
+    return return_type(name)(*finish(record, out, x, **attributes))
 
 
 def _same_values(out: Any, x: Tensor) -> None:

@@ -169,7 +169,7 @@ def _(g: Tensor, x: Tensor, out: Tensor, dim: AllDims, correction: float, keepdi
 
 
 def _spread_options(name: str, x: Tensor, dim: Any, unbiased: Any, correction: Any, keepdim: bool) -> dict[str, Any]:
-    """The statics of var and std from their two signatures: (dim, unbiased, keepdim) and (dim, *, correction, keepdim)."""
+    """The attributes of var and std from their two signatures: (dim, unbiased, keepdim) and (dim, *, correction, keepdim)."""
     if isinstance(dim, bool):
         dim, unbiased = None, dim
     if tensor_argument(name, x).dtype.category < FLOAT:

@@ -13,7 +13,7 @@ from tdt.autograd._function import Function
 Gradients = tuple[Tensor | None, ...]
 
 
-class _Tell(Function):
+class _BackwardHook(Function):
     """The tensors as they are; their gradients are what `told` makes of them, or as they are where it says None."""
 
     @staticmethod
@@ -95,12 +95,12 @@ class Watch:
 
 
 def _watched(values: tuple, told: Callable[..., Any], fill: bool) -> tuple[tuple, list[int] | None]:
-    """`values` with their tensors passed through `_Tell`, and where those stand; None if none wants a gradient."""
+    """`values` with their tensors passed through `_BackwardHook`, and where those stand; None if none wants a gradient."""
     places = [i for i, value in enumerate(values) if isinstance(value, Tensor)]
     if not (state.grad and any(values[i].requires_grad for i in places)):
         return values, None
     made = dict(enumerate(values)) | dict(
-        zip(places, _Tell.apply(told, fill, *[values[i] for i in places]), strict=True)
+        zip(places, _BackwardHook.apply(told, fill, *[values[i] for i in places]), strict=True)
     )
     return (type(values)(*made.values()) if hasattr(values, "_fields") else tuple(made.values())), places
 

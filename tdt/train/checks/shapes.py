@@ -16,7 +16,7 @@ from tdt.train.data.loading import Split
 from tdt.train.data.nested import mapped
 from tdt.train.errors import reason
 from tdt.train.metrics import Metric
-from tdt.train.model.from_config import SAYS_NO, Unknown
+from tdt.train.model.from_config import CONSTRUCTOR_ERRORS, Unknown
 from tdt.train.model.objective import Objective, Term, compared
 from tdt.utils._nested import tensors_in
 from tdt.utils._printable import counted
@@ -144,7 +144,7 @@ def check_shapes(
                 output = model(batch)
         except Unknown:
             return watch.rows
-        except (*SAYS_NO, AttributeError) as error:  # a tuple in the place of a tensor has no shape
+        except (*CONSTRUCTOR_ERRORS, AttributeError) as error:  # a tuple in the place of a tensor has no shape
             _add_refusal(error, watch, errors)
             return watch.rows
         finally:
@@ -199,7 +199,7 @@ def _check_loss(output: Any, inputs: Any, target: Any, loss: Objective, split: S
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always", UserWarning)
                 value = term.loss(given, wanted)
-        except SAYS_NO as error:
+        except CONSTRUCTOR_ERRORS as error:
             errors.add(place, f"{_sentence(error)}; {watch.origin(output)}", kind="shape")
             continue
         said = [_sentence(warning.message) for warning in caught if issubclass(warning.category, UserWarning)]
@@ -222,7 +222,7 @@ def _check_metrics(
     for measure, metric in metrics:
         try:
             loss.measuring(metric, measure.parts).batch_sum(output, target, tdt.zeros(()))
-        except SAYS_NO as error:
+        except CONSTRUCTOR_ERRORS as error:
             errors.add(measure, _sentence(error), kind="shape")
 
 

@@ -24,7 +24,7 @@ LOOKED_AT = 200  # images
 NAMED = 5  # of the files that cannot be read
 
 
-class Unfit(ValueError):
+class UnsupportedDataError(ValueError):
     """Data, or a name, from which no config can be made; the message says why."""
 
 
@@ -34,7 +34,7 @@ def template(name: str, file: Path) -> str:
     if name not in known:
         near = nearest(name, known)
         meant = f"did you mean {near!r}?" if near else f"templates: {', '.join(known)}"
-        raise Unfit(f"{name}: no such file or folder, and no template; {meant}")
+        raise UnsupportedDataError(f"{name}: no such file or folder, and no template; {meant}")
     text = known[name].read_text(encoding="utf-8").replace(f"{SCHEMA_LINE}{SCHEMA}", _schema_line(), 1)
     text = text.replace(f"\nname: {name}", f"\nname: {_name(file)}", 1)
     for data in bundled_folder().glob("*.csv"):  # a path starts from the file that names it, and that is a new one now
@@ -66,26 +66,30 @@ def table(path: Path, file: Path, target: str | None = None) -> str:
     try:
         fields, lines = read_rows(path)
     except ValueError as error:
-        raise Unfit(str(error).removeprefix("Table: ")) from error
+        raise UnsupportedDataError(str(error).removeprefix("Table: ")) from error
     if len(fields) < 2:
-        raise Unfit(f"{path} has one column, {next(iter(fields))}; there is nothing to predict it from")
+        raise UnsupportedDataError(f"{path} has one column, {next(iter(fields))}; there is nothing to predict it from")
     if target is None:
         target = next((name for name in fields if name.lower() in TARGETS), list(fields)[-1])
     if target not in fields:
         near = nearest(target, fields)
-        raise Unfit(f"{path} has no column {target!r}; {f'did you mean {near!r}?' if near else ', '.join(fields)}")
+        raise UnsupportedDataError(
+            f"{path} has no column {target!r}; {f'did you mean {near!r}?' if near else ', '.join(fields)}"
+        )
     missing = [int(line) for line, text in zip(lines, fields[target], strict=True) if is_missing(text)]
     if missing:
         where, which = f"{path}:{missing[0]}: {target}", "it" if len(missing) == 1 else "them"
-        raise Unfit(f"{where}, the target, is missing in {counted(len(missing), 'row')}; remove {which}")
+        raise UnsupportedDataError(f"{where}, the target, is missing in {counted(len(missing), 'row')}; remove {which}")
     chosen = fit_target(target, fields[target], None, lines)
     told = {name: _column(texts, lines.tolist()) for name, texts in fields.items() if name != target}
     used = [name for name, (_, why) in told.items() if not why]
     if not used:
-        raise Unfit(f"{path}: no column is left to predict {target} from: each is the same, or another, in every row")
+        raise UnsupportedDataError(
+            f"{path}: no column is left to predict {target} from: each is the same, or another, in every row"
+        )
     n = len(lines)
     if chosen.kind == "category" and len(chosen.categories) < 2:
-        raise Unfit(f"{path}: {target}, the target, is {fields[target][0]!r} in every row")
+        raise UnsupportedDataError(f"{path}: {target}, the target, is {fields[target][0]!r} in every row")
     tail = (
         _classes(len(chosen.categories))
         if chosen.kind == "category"
@@ -179,13 +183,17 @@ def _open_images(folder: Path) -> tuple[dict[str, Path], dict[str, Any]]:
     try:
         found = {name: ImageFolder(part) for name, part in parts.items()}
     except FileNotFoundError as error:
-        raise Unfit(str(error).removeprefix("ImageFolder: ")) from error
+        raise UnsupportedDataError(str(error).removeprefix("ImageFolder: ")) from error
     classes = found["train"].classes
     for name, other in found.items():
         if other.classes != classes:
-            raise Unfit(f"{parts[name]} has the classes {', '.join(other.classes)}, but train {', '.join(classes)}")
+            raise UnsupportedDataError(
+                f"{parts[name]} has the classes {', '.join(other.classes)}, but train {', '.join(classes)}"
+            )
     if len(classes) < 2:
-        raise Unfit(f"{parts['train']}: one folder, {classes[0]}; images of two classes are needed, a folder for each")
+        raise UnsupportedDataError(
+            f"{parts['train']}: one folder, {classes[0]}; images of two classes are needed, a folder for each"
+        )
     return parts, found
 
 
@@ -203,7 +211,7 @@ def _sizes(paths: Sequence[str]) -> list[tuple[int, int]]:
     if unread:
         others = f" and {len(unread) - NAMED:,} more" if len(unread) > NAMED else ""
         advice = "remove it, or give another in its place" if len(unread) == 1 else f"remove these{others}"
-        raise Unfit("\n".join([*unread[:NAMED], advice]))
+        raise UnsupportedDataError("\n".join([*unread[:NAMED], advice]))
     return sizes
 
 

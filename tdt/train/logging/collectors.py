@@ -12,7 +12,7 @@ import numpy as np
 
 import tdt
 from tdt import Tensor
-from tdt.train.logging.pictures import Told, captioned, matrix
+from tdt.train.logging.pictures import CaptionedSample, captioned, matrix
 from tdt.train.metrics import Reading
 from tdt.train.metrics.confusion import confusion_matrix
 from tdt.utils.tensorboard import SummaryWriter
@@ -46,7 +46,7 @@ class Samples:
     """The first `count` images with their predictions, or with `wrong` the first that are misclassified."""
 
     def __init__(self, count: int, wrong: bool, ignored: int | None) -> None:
-        self.count, self.wrong, self.ignored, self.found = count, wrong, ignored, list[Told]()
+        self.count, self.wrong, self.ignored, self.found = count, wrong, ignored, list[CaptionedSample]()
 
     def see(self, batch: Seen) -> None:
         counted = batch.truth != self.ignored
@@ -54,7 +54,7 @@ class Samples:
         for i in np.flatnonzero(chosen)[: self.count - len(self.found)]:
             image = batch.inputs[int(i)].cpu().numpy()
             target = batch.names[batch.truth[i]] if counted[i] else "none"
-            self.found.append(Told(image, target, batch.names[batch.predictions[i]]))
+            self.found.append(CaptionedSample(image, target, batch.names[batch.predictions[i]]))
 
     def write(self, writer: SummaryWriter, step: int) -> None:
         if self.found:

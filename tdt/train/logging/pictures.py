@@ -15,7 +15,7 @@ _LINE, _NAME = 14, 160  # pixels of a line of text, and of a name at most
 _WRONG, _RIGHT, _DARK = (200, 0, 0), (0, 110, 0), (8, 48, 107)
 
 
-class Told(NamedTuple):
+class CaptionedSample(NamedTuple):
     """An image of shape (colours, height, width), its class and the one that the model gives it."""
 
     image: np.ndarray
@@ -23,12 +23,12 @@ class Told(NamedTuple):
     prediction: str
 
 
-def captioned(samples: Sequence[Told], columns: int = 8) -> np.ndarray:
+def captioned(samples: Sequence[CaptionedSample], columns: int = 8) -> np.ndarray:
     """The images in rows, each over its class, and the model's where it is another: bytes (height, width, 3).
 
     What an image has between its smallest and its largest value is shown from black to white.
 
-    >>> captioned([Told(np.zeros((1, 28, 28)), "7", "1")]).shape
+    >>> captioned([CaptionedSample(np.zeros((1, 28, 28)), "7", "1")]).shape
     (112, 94, 3)
     """
     font = ImageFont.load_default()

@@ -41,7 +41,7 @@ class Average:
         """The model to be scored."""
         return self._averaged.module if self.count else self._trained
 
-    def hear(self, epochs_ended: int | None) -> None:
+    def update(self, epochs_ended: int | None) -> None:
         """Let the weights after a step enter. epochs_ended: how many have, if one did with this step."""
         if self.kind == "ema" or (epochs_ended is not None and epochs_ended > self._start):
             self._averaged.update_parameters(self._trained)

@@ -37,12 +37,12 @@ from tdt.train.data.overfit import few_batches
 from tdt.train.data.sampling import check_sampler
 from tdt.train.errors import REFUSALS, reason
 from tdt.train.loop.average import Average
-from tdt.train.loop.best import Patience, Scores
+from tdt.train.loop.early_stopping import EarlyStopping, Scores
 from tdt.train.loop.length import Length
 from tdt.train.metrics import Loss, Metric
 from tdt.train.model.freezing import KEY as FREEZE
 from tdt.train.model.freezing import freeze
-from tdt.train.model.from_config import SAYS_NO, Refused, build_model, build_objective, create
+from tdt.train.model.from_config import CONSTRUCTOR_ERRORS, Refused, build_model, build_objective, create
 from tdt.train.model.memory_format import use_channels_last
 from tdt.train.model.objective import Objective, TermMean
 from tdt.train.model.scheduling import build_scheduler
@@ -121,14 +121,14 @@ class Parts:
         whole, rest = divmod(self.samples["train"], self.config.data.loader.batch_size)
         return Length(self.config.train, whole + bool(rest and not self.config.data.loader.drop_last))
 
-    def best_of(self, score: str | None, min_delta: float = 0.0, patience: int | None = None) -> Patience:
+    def best_of(self, score: str | None, min_delta: float = 0.0, patience: int | None = None) -> EarlyStopping:
         """Keeps the best of the scores `split/metric`; by default of those that choose the best checkpoint."""
         split, _, name = score.partition("/") if score else ("", "", "")
         chosen = (split, name) if score else self.watched
         metric = self.new_metrics()[chosen[1]] if chosen else Loss()
-        return Patience(chosen, metric.higher_is_better, min_delta, patience)
+        return EarlyStopping(chosen, metric.higher_is_better, min_delta, patience)
 
-    def early_stopping(self) -> Patience:
+    def early_stopping(self) -> EarlyStopping:
         """Says when the scores have been no better for too long; never, where the config does not ask for it."""
         wanted = self.config.train.early_stopping
         return self.best_of(wanted.metric, wanted.min_delta, wanted.patience) if wanted else self.best_of(None)
@@ -358,7 +358,7 @@ def initialize(config: Config, model: nn.Module, errors: ConfigErrors) -> None:
         for name, p in matching(model, rule.params):
             try:
                 initializer(p, *rule.function.args, **rule.function.kwargs)
-            except SAYS_NO as error:
+            except CONSTRUCTOR_ERRORS as error:
                 errors.add(rule.function, f"on {name} of shape {tuple(p.shape)}: {error}")
                 break
 

@@ -13,7 +13,7 @@ from tdt import Tensor
 from tdt.train.config.precision import default_dtype
 from tdt.train.data.loading import Split
 from tdt.train.loop.build import Parts
-from tdt.train.loop.learning import Learning
+from tdt.train.loop.train_step import TrainStep
 from tdt.utils.data import default_collate
 
 LONGEST = 1.0  # seconds: where a step would take longer, it is not measured
@@ -64,9 +64,9 @@ def _estimate(parts: Parts, split: Split) -> Costs:
     )  # the backward pass is two more
     measured = seconds <= LONGEST
     if measured:
-        batch, learning = _batch(split, batch_size), Learning(parts, 1)
-        seconds = _timed(learning, batch)
-        activations = _traced(learning, batch, gradients) if parts.device.type == "cpu" else activations
+        batch, step = _batch(split, batch_size), TrainStep(parts, 1)
+        seconds = _timed(step, batch)
+        activations = _traced(step, batch, gradients) if parts.device.type == "cpu" else activations
     else:
         for p in parameters:
             p.grad = tdt.zeros_like(p) if p.requires_grad else None
@@ -106,35 +106,35 @@ def _batch(split: Split, size: int) -> Any:
     return default_collate([split.sample()] * size)
 
 
-def _step(learning: Learning, batch: Any) -> None:
+def _step(step: TrainStep, batch: Any) -> None:
     """A step as the trainer takes it."""
-    parts = learning.parts
+    parts = step.parts
     for _ in range(parts.config.train.accumulate):
         inputs, targets = parts.place(batch[0]), parts.place(batch[1])
-        _, _, loss = learning.forward(inputs, targets)
+        _, _, loss = step.forward(inputs, targets)
         loss.item()
-        learning.backward(loss, targets)
-    learning.step(1)
+        step.backward(loss, targets)
+    step.step(1)
 
 
-def _timed(learning: Learning, batch: Any) -> float:
+def _timed(step: TrainStep, batch: Any) -> float:
     """The median of some steps, after a first one that compiles and allocates."""
-    learning.parts.train_mode()
-    _step(learning, batch)
+    step.parts.train_mode()
+    _step(step, batch)
     took: list[float] = []
     while sum(took) < ENOUGH and len(took) < 50:
         began = time.perf_counter()
-        _step(learning, batch)
+        _step(step, batch)
         took.append(time.perf_counter() - began)
     return statistics.median(took)
 
 
-def _traced(learning: Learning, batch: Any, gradients: int) -> int:
+def _traced(step: TrainStep, batch: Any, gradients: int) -> int:
     """The most bytes that a step holds beside gradients: NumPy reports its arrays to tracemalloc."""
-    learning.parts.optimizer.zero_grad()
+    step.parts.optimizer.zero_grad()
     tracemalloc.start()
     try:
-        _step(learning, batch)
+        _step(step, batch)
         return max(tracemalloc.get_traced_memory()[1] - gradients, 0)
     finally:
         tracemalloc.stop()

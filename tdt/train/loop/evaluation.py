@@ -18,7 +18,7 @@ from tdt.train.checks.kept_config import kept_config
 from tdt.train.config import loads
 from tdt.train.config.precision import default_dtype
 from tdt.train.data.nested import leaves
-from tdt.train.errors import Explained, bad_data
+from tdt.train.errors import bad_data, error_context
 from tdt.train.loop.build import Parts, build
 from tdt.train.loop.state import data_state, fitting, load_model, load_run
 from tdt.train.metrics import Reading
@@ -28,40 +28,40 @@ from tdt.train.runs._fault import fault_point
 from tdt.utils.data import DataLoader
 
 
-def batches(parts: Parts, split: str, obey: Callable[[], object]) -> Iterator[tuple[Tensor, Tensor]]:
-    """Inputs and targets of a split on the run's device. obey: raises Stopped where the run was asked to stop."""
-    return read(parts, parts.loaders[split], obey)
+def batches(parts: Parts, split: str, check_stop: Callable[[], object]) -> Iterator[tuple[Tensor, Tensor]]:
+    """Inputs and targets of a split on the run's device. check_stop: raises Stopped where the run was asked to stop."""
+    return read(parts, parts.loaders[split], check_stop)
 
 
-def read(parts: Parts, loader: DataLoader, obey: Callable[[], object]) -> Iterator[tuple[Tensor, Tensor]]:
+def read(parts: Parts, loader: DataLoader, check_stop: Callable[[], object]) -> Iterator[tuple[Tensor, Tensor]]:
     """As `batches`, of any loader."""
     try:
         for inputs, targets in loader:
             yield parts.place(inputs), parts.place(targets)
     except RuntimeError:
-        obey()  # a signal to the whole process group has ended the loader's workers too
+        check_stop()  # a signal to the whole process group has ended the loader's workers too
         raise
 
 
 def evaluate(
     parts: Parts,
     split: str,
-    hear: Callable[[Any, Tensor, Tensor], object] = lambda inputs, output, targets: None,
-    obey: Callable[[], object] = lambda: None,
+    on_batch: Callable[[Any, Tensor, Tensor], object] = lambda inputs, output, targets: None,
+    check_stop: Callable[[], object] = lambda: None,
     most: int | None = None,
 ) -> dict[str, float]:
     """Loss and metrics of parts.scored over a split, in eval mode and without gradients.
 
-    hear: gets inputs, what the model gives and targets of each batch, as metrics compare them. obey: called after each;
+    on_batch: gets inputs, what the model gives and targets of each batch, as metrics compare them. check_stop: called after each;
     what it raises ends this.
     most: so many batches at most.
     StepError for what data, model or loss refuse.
     """
     metrics, seen, model = parts.new_metrics(), 0, parts.scored
-    explained = Explained(lambda: f"data.{split}: failed on the batch that begins with sample {seen}")
+    explained = error_context(lambda: f"data.{split}: failed on the batch that begins with sample {seen}")
     model.eval()
     with tdt.no_grad(), default_dtype(parts.config.dtype), explained:
-        for inputs, targets in islice(batches(parts, split, obey), most):
+        for inputs, targets in islice(batches(parts, split, check_stop), most):
             output = model(inputs)
             loss = parts.loss(output, targets, inputs)
             if not loss.is_cuda and not math.isfinite(loss.item()):
@@ -69,11 +69,11 @@ def evaluate(
             output, targets = parts.loss.compared(output, targets, inputs)
             for metric in metrics.values():
                 metric.update(output, targets, loss)
-            hear(inputs, output, targets)
+            on_batch(inputs, output, targets)
             seen += len(targets)
             if most is None:
                 fault_point("validate")
-            obey()
+            check_stop()
     return {name: metric.compute() for name, metric in metrics.items()}
 
 
@@ -84,18 +84,18 @@ def _check_data(split: str, inputs: Any, targets: Any, first: int) -> None:
         raise error
 
 
-def check_batches(parts: Parts, obey: Callable[[], object]) -> None:
+def check_batches(parts: Parts, check_stop: Callable[[], object]) -> None:
     """Score a batch of each split that is not trained on, so that what it stumbles over is found before the first epoch.
 
     What was drawn for it is put back. StepError.
     """
     for split in [name for name in parts.loaders if name != "train"]:
         put_back = parts.snapshot_rng(parts.loaders[split])
-        evaluate(parts, split, obey=obey, most=1)
+        evaluate(parts, split, check_stop=check_stop, most=1)
         put_back()
 
 
-def refresh(parts: Parts, obey: Callable[[], object]) -> None:
+def refresh(parts: Parts, check_stop: Callable[[], object]) -> None:
     """Bring an average of the weights up to date, so that it can be scored; what is drawn for that is put back."""
     if parts.average is None:
         return
@@ -106,7 +106,7 @@ def refresh(parts: Parts, obey: Callable[[], object]) -> None:
     loader = DataLoader(dataset, shuffle=True, generator=order, **options)
     put_back = parts.snapshot_rng(loader)
     try:
-        parts.average.refresh((inputs,) for inputs, _ in read(parts, loader, obey))
+        parts.average.refresh((inputs,) for inputs, _ in read(parts, loader, check_stop))
     finally:
         put_back()
 
@@ -182,7 +182,10 @@ def evaluate_checkpoint(
         load_model(parts, tensors)
     pairs: list[tuple[Tensor, Tensor]] = []
     scores = evaluate(
-        parts, split, lambda _, *pair: pairs.append(pair), obey=lambda: progress(len(pairs), len(parts.loaders[split]))
+        parts,
+        split,
+        lambda _, *pair: pairs.append(pair),
+        check_stop=lambda: progress(len(pairs), len(parts.loaders[split])),
     )
     given, targets = (tdt.cat(list(side)).cpu() for side in zip(*pairs, strict=True))
     reading = Reading.of(parts.loss.main)

@@ -191,7 +191,7 @@ class Session:
     def train(self, *listeners: Callable[[Event], object], at_once: Callable[[], object] = lambda: None) -> Outcome:
         """Train to the end, or until SIGINT, SIGTERM or SIGHUP; then test the model with the best weights, else the last.
 
-        listeners: hear every event beside the logs. at_once: called before a second signal ends the process.
+        listeners: called with every event beside the logs. at_once: called before a second signal ends the process.
         Raises NonFiniteLoss and StepError, with a note on which checkpoint was kept; CheckpointError and OSError where
         the disk is full or fails.
         """
@@ -204,7 +204,7 @@ class Session:
             for listener in listeners:
                 events.subscribe(listener)
             trainer = self._trainer or Trainer(self.parts, events, self.store, self._describe())
-            trainer.hear = shown.see
+            trainer.on_batch = shown.see
             if self.saved:
                 unpack_draws(self.parts, self.saved.tensors, self.saved.meta)
                 for change in (*self.changes, *self.notices):
@@ -216,7 +216,7 @@ class Session:
                     events.emit(Notice(step=trainer.step, text=f"{difference}: bits may differ from the first part's"))
             elif self.parts.config.weights is not None:
                 trainer.save()  # where these weights came from may be gone or changed by the time of a resume
-            trainer.obey = _obeying(stop, trainer)
+            trainer.check_stop = _stop_check(stop, trainer)
             return self._run(trainer)
 
     def _run(self, trainer: Trainer) -> Outcome:
@@ -225,7 +225,7 @@ class Session:
 
         try:
             trainer.fit()
-            by = trainer.length.ended_by(trainer.step, trainer.stopping.is_out)
+            by = trainer.length.ended_by(trainer.step, trainer.stopping.patience_is_over)
             path = self._restore()
             outcome = Outcome("done", by, self._test(trainer, path) if "test" in self.parts.loaders else None)
             trainer.events.sync()  # a log that waits for its thread would lack the test's scores for ever
@@ -274,7 +274,7 @@ class Session:
 
     def _test(self, trainer: Trainer, path: Path) -> dict[str, float]:
         _, meta = load_run(path)
-        scores = evaluate(self.parts, "test", obey=trainer.obey)
+        scores = evaluate(self.parts, "test", check_stop=trainer.check_stop)
         epoch = meta["epoch"] - (meta["step"] == meta["epoch"] * trainer.length.steps_per_epoch)
         event = TestDone(step=meta["step"], epoch=epoch, scalars=tagged("test", scores), checkpoint=path)
         trainer.events.emit(event)
@@ -342,15 +342,15 @@ def _check_longer(parts: Parts, done: int) -> None:
         raise RunError(f"train: the run has done {counted(done, 'step')}, and would end after {steps}; give it more")
 
 
-def _obeying(stop: StopRequest, trainer: Trainer) -> Callable[[], None]:
+def _stop_check(stop: StopRequest, trainer: Trainer) -> Callable[[], None]:
     """What ends the run once `stop` was asked for, and tells the listeners."""
 
-    def obey() -> None:
+    def check_stop() -> None:
         if stop.reason is not None:
             trainer.events.emit(Notice(step=trainer.step, text=f"{stop.reason}: stopping; a second one stops at once"))
             raise Stopped(stop.reason)
 
-    return obey
+    return check_stop
 
 
 def _circumstances() -> dict[str, Any]:

@@ -44,7 +44,7 @@ def pack(trainer: Trainer) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     state = {
         "step": trainer.step,
         "epoch": trainer.epoch,
-        "settled": trainer.settled,
+        "settled": trainer.finished_step,
         "over": trainer.over,
         "best": trainer.best.value,
         "stopping": [trainer.stopping.value, trainer.stopping.waited],
@@ -78,7 +78,7 @@ def unpack(trainer: Trainer, tensors: dict[str, np.ndarray], meta: dict[str, Any
             scheduler.load_state_dict(meta[name])
     if parts.average is not None:
         parts.average.unpack(tensors, meta["averaged"])
-    trainer.step, trainer.epoch, trainer.settled = meta["step"], meta["epoch"], meta["settled"]
+    trainer.step, trainer.epoch, trainer.finished_step = meta["step"], meta["epoch"], meta["settled"]
     trainer.best.value = None if meta["best"] is None else float(meta["best"])
     trainer.stopping.value, trainer.stopping.waited = meta["stopping"]
     trainer.length.spent = meta.get("elapsed", 0.0)
@@ -120,7 +120,7 @@ def is_over(parts: Parts, meta: dict[str, Any]) -> bool:
     """Whether the run that wrote the checkpoint had ended, and its config, which may have changed, does not let it go on."""
     length, stopping = Length(parts.config.train, len(parts.loaders["train"])), parts.early_stopping()
     length.spent, stopping.waited = meta.get("elapsed", 0.0), meta["stopping"][1]
-    return meta["over"] and (length.is_over(meta["step"]) or stopping.is_out)
+    return meta["over"] and (length.is_over(meta["step"]) or stopping.patience_is_over)
 
 
 def _check_position(trainer: Trainer, step: int, epoch: int) -> None:

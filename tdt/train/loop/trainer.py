@@ -18,14 +18,14 @@ from typing import Any
 from tdt import Tensor
 from tdt.train.config import Every
 from tdt.train.data.loading import batch_indices
-from tdt.train.errors import Explained, NonFiniteLoss, Stopped, few, non_finite
+from tdt.train.errors import NonFiniteLoss, Stopped, error_context, few, non_finite
 from tdt.train.logging.events import CheckpointSaved, EpochDone, Event, Events, RunStarted, StepDone, Validated
 from tdt.train.loop.average import Average
 from tdt.train.loop.build import Parts
 from tdt.train.loop.evaluation import batches, check_batches, evaluate, refresh
-from tdt.train.loop.learning import Learning
 from tdt.train.loop.length import Length
 from tdt.train.loop.state import pack, unpack
+from tdt.train.loop.train_step import TrainStep
 from tdt.train.metrics import Metric, scores_of, tagged
 from tdt.train.runs._environment import peak_memory
 from tdt.train.runs._fault import fault_point
@@ -38,41 +38,41 @@ class Trainer:
 
     parts: model, data, loss, optimizer and the rest. events: hears what happens. store: where checkpoints go.
     describe: JSON-able facts that every checkpoint carries (config, versions).
-    obey: called after every step, and after every batch of an evaluation; may raise Stopped.
-    hear: gets every batch of a validation: inputs, outputs and targets.
+    check_stop: called after every step, and after every batch of an evaluation; may raise Stopped.
+    on_batch: gets every batch of a validation: inputs, outputs and targets.
     """
 
     def __init__(self, parts: Parts, events: Events, store: CheckpointStore, describe: dict[str, Any]):
         self.parts, self.events, self.store, self.describe = parts, events, store, describe
         self.train = parts.config.train
         self.length = Length(self.train, len(parts.loaders["train"]))
-        self.learning = Learning(parts, self.length.steps_per_epoch)
+        self.train_step = TrainStep(parts, self.length.steps_per_epoch)
         parts.average = Average.of(parts)
         self.step = self.epoch = 0
-        self.settled = 0  # the last step after which all was done that is due after it
+        self.finished_step = 0  # the last step after which all was done that is due after it
         self.over = False  # nothing is left to train
         self.best, self.stopping = parts.best_of(None), parts.early_stopping()
         self.saved_at: tuple[int, int] | None = None  # step and `settled` of the last checkpoint
         self.resumed = False
-        self.obey: Callable[[], object] = lambda: None
-        self.hear: Callable[[Any, Tensor, Tensor], object] = lambda *_: None
+        self.check_stop: Callable[[], object] = lambda: None
+        self.on_batch: Callable[[Any, Tensor, Tensor], object] = lambda *_: None
         self.epoch_means = parts.new_metrics()  # since the epoch began
         self.recent_means = parts.new_metrics()  # since the last logged step
         self.rows = Rows(store.folder / "rows")
         self._counted: list[tuple[int, dict[str, Any]]] = []  # of the batches of the step at work: samples, sums
-        self._explained = Explained(self._where)
+        self._error_context = error_context(self._where)
         self._since = time.perf_counter()
 
     def fit(self) -> None:
         """Train to the end.
 
-        Raises Stopped, with all that was done saved, where `obey` does; NonFiniteLoss, on a CPU before
+        Raises Stopped, with all that was done saved, where `check_stop` does; NonFiniteLoss, on a CPU before
         the step that would spoil the weights; StepError for what data, model or loss refuse.
         """
         length, folder = self.length, self.store.folder.parent
-        self._tell(RunStarted, folder=folder, steps=length.steps, epochs=length.epochs, resumed=self.resumed)
+        self._emit(RunStarted, folder=folder, steps=length.steps, epochs=length.epochs, resumed=self.resumed)
         if self.step == 0:
-            check_batches(self.parts, self.obey)
+            check_batches(self.parts, self.check_stop)
         self._since = time.perf_counter()
         try:
             while not self.over:
@@ -85,36 +85,36 @@ class Trainer:
 
     def _run_epoch(self) -> None:
         """The rest of the current epoch."""
-        if self.settled != self.step:  # the run was stopped in its validation
-            self._settle()
+        if self.finished_step != self.step:  # the run was stopped in its validation
+            self._after_step()
             return
         self.parts.train_mode()
         for group in self._groups():
             self._train_step(group)
             fault_point("train.step")
-            self._settle()
-            self.obey()
+            self._after_step()
+            self.check_stop()
             if self.over:
                 return
 
     def _groups(self) -> Iterator[Iterable[tuple[Tensor, Tensor]]]:
         """The batches of each step, to be read one after the other."""
-        each = batches(self.parts, "train", self.obey)
-        with self._explained:
+        each = batches(self.parts, "train", self.check_stop)
+        with self._error_context:
             for first in each:
                 yield chain((first,), islice(each, self.train.accumulate - 1))
 
     def _train_step(self, group: Iterable[tuple[Tensor, Tensor]]) -> None:
-        with self._explained:
+        with self._error_context:
             for inputs, targets in group:
-                output, targets, loss = self.learning.forward(inputs, targets)
+                output, targets, loss = self.train_step.forward(inputs, targets)
                 # Reading a GPU's loss would wait: `_check` does later.
                 if not loss.is_cuda and not math.isfinite(loss.item()):
                     raise non_finite(self.step + 1, loss.item(), self._samples(), inputs, targets)
-                self.learning.backward(loss, targets)
+                self.train_step.backward(loss, targets)
                 sums = {name: metric.batch_sum(output, targets, loss) for name, metric in self.epoch_means.items()}
                 self._counted.append((len(targets), sums))
-            self.learning.step(self.step + 1)
+            self.train_step.step(self.step + 1)
         self.step += 1
         counted, self._counted = self._counted, []
         for n, sums in counted:
@@ -122,9 +122,9 @@ class Trainer:
                 self.epoch_means[name].add(amount, n)
                 self.recent_means[name].add(amount, n)
         if self.parts.average is not None:
-            self.parts.average.hear(self.epoch + 1 if self._epoch_ended() else None)
+            self.parts.average.update(self.epoch + 1 if self._epoch_ended() else None)
         scalars = self._measure() if self._due(self.parts.config.log.every) else {}
-        self._tell(StepDone, samples=sum(n for n, _ in counted), scalars=scalars)
+        self._emit(StepDone, samples=sum(n for n, _ in counted), scalars=scalars)
         self.parts.schedule("step", self.epoch, {})
 
     def _samples(self) -> list[int]:
@@ -143,7 +143,7 @@ class Trainer:
     def _measure(self) -> dict[str, float]:
         """Loss, metrics, learning rates and speed since the last logged step."""
         self._check()
-        scalars = tagged("train", scores_of(self.recent_means)) | self.learning.rates(self.step)
+        scalars = tagged("train", scores_of(self.recent_means)) | self.train_step.rates(self.step)
         now = time.perf_counter()
         scalars["time/peak_memory_mb"] = peak_memory() / 2**20
         scalars["time/samples_per_second"] = self.recent_means["loss"].count / max(now - self._since, 1e-9)
@@ -152,27 +152,27 @@ class Trainer:
             metric.reset()
         return scalars
 
-    def _settle(self) -> None:
+    def _after_step(self) -> None:
         """Do all that is due after a step: validate, tell, end the epoch, save."""
         save, better, ended = self._due(self.parts.config.checkpoint.every), False, self._epoch_ended()
         if (over := self.length.is_over(self.step)) or ended or self._due(self.train.validate_every):
-            better = self._judge(ended, over)
-        self.settled = self.step
+            better = self._evaluate_epoch(ended, over)
+        self.finished_step = self.step
         if save or better:
             self.save(better)
 
-    def _judge(self, ended: bool, over: bool) -> bool:
+    def _evaluate_epoch(self, ended: bool, over: bool) -> bool:
         """Validate, and do what follows from the scores; whether they are the best so far."""
         parts, scores = self.parts, dict[str, dict[str, float]]()
         if "valid" in parts.loaders and (over or self._due(self.train.validate_every)):
             scores["valid"] = self._validate()  # before anything is told or changed: it can be stopped and begun again
         if ended or over:
             scores["train"] = scores_of(self.epoch_means)
-            self._tell(EpochDone, scalars=tagged("train_epoch", scores["train"]), validated="valid" in scores)
-        better = self.best.hear(scores)
-        self.over = over or self.stopping.runs_out(scores)
+            self._emit(EpochDone, scalars=tagged("train_epoch", scores["train"]), validated="valid" in scores)
+        better = self.best.update(scores)
+        self.over = over or self.stopping.should_stop(scores)
         if "valid" in scores:
-            self._tell(Validated, scalars=tagged("valid", scores["valid"]), best=better)
+            self._emit(Validated, scalars=tagged("valid", scores["valid"]), best=better)
         parts.schedule("epoch" if ended else "validation", self.epoch + ended, scores)
         if ended:
             self.epoch += 1
@@ -182,8 +182,8 @@ class Trainer:
     def _validate(self) -> dict[str, float]:
         began, put_back = time.perf_counter(), self.parts.snapshot_rng(self.parts.loaders["valid"])
         try:
-            refresh(self.parts, self.obey)
-            return evaluate(self.parts, "valid", self.hear, self.obey)
+            refresh(self.parts, self.check_stop)
+            return evaluate(self.parts, "valid", self.on_batch, self.check_stop)
         except Stopped:
             put_back()
             raise
@@ -197,7 +197,7 @@ class Trainer:
         both = {"epoch": self.epoch_means, "recent": self.recent_means}
         return {f"{kind}/{name}": metric for kind, metrics in both.items() for name, metric in metrics.items()}
 
-    def _tell(self, kind: type[Event], **facts: Any) -> None:
+    def _emit(self, kind: type[Event], **facts: Any) -> None:
         self.events.emit(kind(step=self.step, epoch=self.epoch, **facts))
 
     def _epoch_ended(self) -> bool:
@@ -211,7 +211,7 @@ class Trainer:
 
     def save(self, best: bool = False) -> None:
         """Write a checkpoint, after the logs that it counts are on the disk; none where nothing is new."""
-        if self.saved_at == (self.step, self.settled):
+        if self.saved_at == (self.step, self.finished_step):
             return
         self._check()
         self.rows.save(self.step, self.metrics)
@@ -219,10 +219,10 @@ class Trainer:
         meta = self.describe | state | {"logs": self.events.sync()}
         path = self.store.save(self.step, tensors, meta, best=best)
         self.rows.prune(self.store.steps())
-        self.saved_at = self.step, self.settled
-        self._tell(CheckpointSaved, path=path, best=best)
+        self.saved_at = self.step, self.finished_step
+        self._emit(CheckpointSaved, path=path, best=best)
 
     def resume(self, tensors: dict[str, Any], meta: dict[str, Any]) -> None:
         """Go on from a checkpoint's tensors and facts."""
         unpack(self, tensors, meta)
-        self.saved_at, self.resumed = (self.step, self.settled), True
+        self.saved_at, self.resumed = (self.step, self.finished_step), True

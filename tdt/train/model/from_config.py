@@ -16,7 +16,7 @@ from tdt.train.errors import REFUSALS
 from tdt.train.model import layers
 from tdt.train.model.objective import Objective, Term
 
-SAYS_NO = (*REFUSALS, AssertionError)  # what constructors say no with, as PyTorch's do
+CONSTRUCTOR_ERRORS = (*REFUSALS, AssertionError)  # what constructors say no with, as PyTorch's do
 MOST = 20_000  # modules and parameters of a model
 OWN_STEP = (
     r"Detected call of `lr_scheduler\.step\(\)`"  # which SequentialLR itself makes of a scheduler that is nested in it
@@ -123,6 +123,6 @@ def create(known: registry.Registry, component: Component, errors: ConfigErrors,
             warnings.simplefilter("error", UserWarning)
             warnings.filterwarnings("ignore", OWN_STEP, UserWarning)
             return known.create(component, *leading)
-    except (*SAYS_NO, UserWarning) as error:
+    except (*CONSTRUCTOR_ERRORS, UserWarning) as error:
         errors.add(component, str(error), kind="unused" if isinstance(error, UserWarning) else "bad-value")
         return None

@@ -18,7 +18,7 @@ from tdt.optim.lr_scheduler import (
 )
 from tdt.optim.optimizer import Optimizer
 from tdt.train.config import Component, ConfigErrors, registry
-from tdt.train.model.from_config import SAYS_NO, create
+from tdt.train.model.from_config import CONSTRUCTOR_ERRORS, create
 from tdt.utils._printable import counted
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def _try_steps(parts: Parts, errors: ConfigErrors, kept: bool) -> list[int] | No
             done += 1
             if learns and done < count and not any(group["lr"] for group in optimizer.param_groups):
                 zeros.append(done + 1)
-    except SAYS_NO as error:
+    except CONSTRUCTOR_ERRORS as error:
         which = f"step {done + 1}" if done else "first step"
         errors.add(config.scheduler.component, f"its {which} fails: {error or type(error).__name__}")
         return None

@@ -84,15 +84,15 @@ class _Trace:
                 if id(tensor) not in self.made:  # the same one may be several arguments, as in self-attention
                     self.add(f"input/{name}", "IO Node", [], [tensor])
 
-    def handle(self, op: Any, operands: tuple, statics: dict, target: Any) -> Any:
+    def handle(self, op: Any, operands: tuple, attributes: dict, target: Any) -> Any:
         """One op: run it, and add its node."""
         first = operands[0] if operands and isinstance(operands[0], Tensor) else None
         if op.view or id(first) in self.made:
             first = None  # an op in place gets an alias of its tensor, that nobody has seen
         sources = [self.producer(x) for x in operands if isinstance(x, Tensor)]
         with handling(self.proceed, state.meta):
-            result = apply(op, operands, statics, target)
-        settings = {**{k: v for k, v in statics.items() if not callable(v)},
+            result = apply(op, operands, attributes, target)
+        settings = {**{k: v for k, v in attributes.items() if not callable(v)},
                     **{name: x for name, x in zip(op.operands, operands, strict=False)
                        if isinstance(x, (bool, int, float))}}  # fmt: skip
         name = self.add(f"{self.scope}/{op.name.strip('_')}", op.name.strip("_"), sources, tensors_in(result), settings)

@@ -57,7 +57,7 @@ def mnist(folder: Path) -> Any:
 MAKERS: list[Callable[[Path], Any]] = [table, npz, text, images, mnist]
 
 
-class Told:
+class CaptionedSample:
     """A data set of the user's own, which says where its samples come from."""
 
     def __init__(self, *paths: str) -> None:
@@ -71,13 +71,13 @@ def test_paths_that_a_data_set_gives_may_be_relative(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in ("a", "b"):
         Path(name).write_text(name)
-    mixed = source_files(Told("a", str(tmp_path / "b")))
-    assert fingerprints({"train": mixed}) == fingerprints({"train": source_files(Told("a", "b"))})
+    mixed = source_files(CaptionedSample("a", str(tmp_path / "b")))
+    assert fingerprints({"train": mixed}) == fingerprints({"train": source_files(CaptionedSample("a", "b"))})
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path):
     with pytest.raises(RunError, match=r"data.train: cannot read .*gone, one of its source_files\(\): No such file"):
-        fingerprints({"train": source_files(Told(str(tmp_path / "gone")))})
+        fingerprints({"train": source_files(CaptionedSample(str(tmp_path / "gone")))})
 
 
 def later(path: Path) -> None:

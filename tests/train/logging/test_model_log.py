@@ -20,7 +20,7 @@ import tdt
 from tdt.train.config import ConfigError, imports, loads
 from tdt.train.logging.collectors import Samples, Seen
 from tdt.train.logging.events import Event, MetricsLog, RunStopped
-from tdt.train.logging.pictures import Told, captioned, matrix
+from tdt.train.logging.pictures import CaptionedSample, captioned, matrix
 from tdt.train.loop.build import build
 from tdt.train.loop.evaluation import evaluate
 from tdt.train.loop.session import Session
@@ -153,7 +153,7 @@ def test_samples_and_mistakes_are_shown_with_what_was_said(read, scored):
     said = output.argmax(1)
 
     def drawn(indices: Any) -> np.ndarray:
-        return captioned([Told(images[int(i)][0].numpy(), str(target[i]), str(said[i])) for i in indices])
+        return captioned([CaptionedSample(images[int(i)][0].numpy(), str(target[i]), str(said[i])) for i in indices])
 
     for tag, indices in (("samples", range(6)), ("misclassified", np.flatnonzero(said != target)[:9])):
         image = Image.open(io.BytesIO(read.Images(f"valid/{tag}")[-1].encoded_image_string))
@@ -359,7 +359,7 @@ def test_images_of_any_values_are_drawn():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         drawn = [
-            captioned([Told(image, "a name\nof two lines, and longer than the image is wide", "b")])
+            captioned([CaptionedSample(image, "a name\nof two lines, and longer than the image is wide", "b")])
             for image in strange
         ]
     assert all(max(page.shape) <= 540 for page in drawn)

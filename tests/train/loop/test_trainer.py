@@ -125,16 +125,16 @@ def test_a_checkpoint_every_some_steps_and_at_the_end(tmp_path):
 
 
 def stopping_at(made: Trainer, step: int) -> Any:
-    def obey() -> None:
+    def check_stop() -> None:
         if made.step == step:
             raise Stopped("SIGINT")
 
-    return obey
+    return check_stop
 
 
 def test_a_reason_to_stop_ends_the_run_after_the_step_with_a_checkpoint(tmp_path):
     made, _ = trainer(tmp_path)
-    made.obey = stopping_at(made, 7)
+    made.check_stop = stopping_at(made, 7)
     with pytest.raises(Stopped, match="SIGINT"):
         made.fit()
     assert checkpoint.load(tmp_path / "last.safetensors")[1]["step"] == 7
@@ -144,7 +144,7 @@ def test_a_stopped_run_goes_on_as_if_it_had_not_been_stopped(tmp_path):
     whole, _ = trainer(tmp_path / "whole")
     whole.fit()
     first, _ = trainer(tmp_path / "parts")
-    first.obey = stopping_at(first, 7)
+    first.check_stop = stopping_at(first, 7)
     with pytest.raises(Stopped):
         first.fit()
     second, seen = trainer(tmp_path / "parts")
@@ -171,7 +171,7 @@ def test_a_stopped_run_goes_on_with_every_kind_of_state(tmp_path, optimizer: str
     whole.fit()
     assert len({event.scalars["lr"] for event in of(StepDone, seen) if event.scalars}) > 1
     first, _ = trainer(tmp_path / "parts", *changes)
-    first.obey = stopping_at(first, 7)
+    first.check_stop = stopping_at(first, 7)
     with pytest.raises(Stopped):
         first.fit()
     second, _ = trainer(tmp_path / "parts", *changes)
@@ -200,7 +200,7 @@ def test_a_stop_that_has_ended_the_workers_too_leaves_a_run_that_goes_on(tmp_pat
     whole.fit()
     first, _ = trainer(tmp_path / "parts", *changes)
 
-    def obey() -> None:
+    def check_stop() -> None:
         if first.step == 19 and multiprocessing.active_children():
             for process in multiprocessing.active_children():
                 process.kill()
@@ -208,7 +208,7 @@ def test_a_stop_that_has_ended_the_workers_too_leaves_a_run_that_goes_on(tmp_pat
         elif isinstance(sys.exception(), RuntimeError):  # what the loader says; a signal had come just before
             raise Stopped("SIGTERM")
 
-    first.obey = obey
+    first.check_stop = check_stop
     with pytest.raises(Stopped):
         first.fit()
     assert first.step >= 19
@@ -222,7 +222,7 @@ def test_a_stop_that_has_ended_the_workers_too_leaves_a_run_that_goes_on(tmp_pat
 def test_a_stop_that_has_ended_the_workers_of_an_evaluation_is_a_stop(tmp_path):
     made, _ = trainer(tmp_path, ("num_workers: 0}", "num_workers: 2}\n  eval_loader: {batch_size: 8}"))
 
-    def obey() -> None:
+    def check_stop() -> None:
         if isinstance(sys.exception(), RuntimeError):  # what the loader says; a signal had come just before
             raise Stopped("SIGTERM")
         for process in multiprocessing.active_children():
@@ -230,7 +230,7 @@ def test_a_stop_that_has_ended_the_workers_of_an_evaluation_is_a_stop(tmp_path):
             process.join()
 
     with pytest.raises(Stopped):
-        evaluate(made.parts, "valid", obey=obey)
+        evaluate(made.parts, "valid", check_stop=check_stop)
 
 
 @pytest.mark.parametrize("workers", [0, 2])

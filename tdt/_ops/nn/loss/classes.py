@@ -14,7 +14,7 @@ from tdt._ops.nn.softmax import log_softmax, softmax
 from tdt.autograd._op import op
 
 
-def _reduced_shape(x: tuple, target: tuple, *rest: Any, reduction: str, **statics: Any) -> tuple:
+def _reduced_shape(x: tuple, target: tuple, *rest: Any, reduction: str, **attributes: Any) -> tuple:
     return target if reduction == "none" else ()
 
 

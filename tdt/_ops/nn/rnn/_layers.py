@@ -19,7 +19,7 @@ class Kind(NamedTuple):
 
     op: Op
     gates: int
-    statics: dict[str, bool]
+    attributes: dict[str, bool]
 
 
 KINDS = {
@@ -142,7 +142,7 @@ def _stacked(name: str, x: Tensor, sizes: tuple[int, ...], hx: Any, params: Sequ
             k = layer * sides + side
             weights = _weights(kind, params[k * each : (k + 1) * each], bool(has_biases), x, width, size, layer)
             out, *last = kind.op(
-                x, *[select(s, 0, k) for s in states], *weights, sizes=sizes, reverse=side == 1, **kind.statics
+                x, *[select(s, 0, k) for s in states], *weights, sizes=sizes, reverse=side == 1, **kind.attributes
             )
             made.append(out)
             ends.append(tuple(last))
@@ -246,7 +246,7 @@ def _cell(name: str, x: Tensor, states: Sequence[Tensor], weights: Sequence[Any]
     shapes = [(batch, inside), *[(batch, size)] * len(states), (rows, inside), (rows, size), (rows,), (rows,)]
     if [a.shape for a in arrays] != shapes[: len(arrays)] or any(a.dtype != arrays[0].dtype for a in arrays):
         _explain(kind, x, states, weights, shapes)
-    return kind.op(x, *states, *weights, sizes=(batch,), **kind.statics)
+    return kind.op(x, *states, *weights, sizes=(batch,), **kind.attributes)
 
 
 def _explain(

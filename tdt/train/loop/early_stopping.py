@@ -1,4 +1,4 @@
-"""The best score so far, and how long ago it was."""
+"""The best score so far, and early stopping: how many validations may pass without a better one."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ Scores = Mapping[str, Mapping[str, float]]  # by split and metric
 
 
 class Best:
-    """The best of the scores under `score`, (split, metric), that it has heard; None: of none.
+    """The best of the scores under `score`, (split, metric); None: no score is watched.
 
     A score is better that lies beyond the best by more than `min_delta`; NaN never is.
 
-    >>> best = Best(("valid", "loss"), higher_is_better=False)
-    >>> [best.hear({"valid": {"loss": loss}}) for loss in (0.5, 0.3, 0.3, float("nan"), 0.2)], best.waited
+    >>> best = BestScore(("valid", "loss"), higher_is_better=False)
+    >>> [best.update({"valid": {"loss": loss}}) for loss in (0.5, 0.3, 0.3, float("nan"), 0.2)], best.waited
     ([True, True, False, False, True], 0)
     """
 
@@ -22,9 +22,9 @@ class Best:
         self.score, self.min_delta = score, min_delta
         self.sign = 1 if higher_is_better else -1
         self.value: float | None = None
-        self.waited = 0  # scores heard since the best
+        self.waited = 0  # scores since the best
 
-    def hear(self, scores: Scores) -> bool:
+    def update(self, scores: Scores) -> bool:
         """Whether the score is the best so far; False where it is not among these."""
         if self.score is None or self.score[0] not in scores:
             return False
@@ -35,18 +35,18 @@ class Best:
         return better
 
 
-class Patience(Best):
+class EarlyStopping(Best):
     """The best score, and how many validations without a better one a run may have; None: any number."""
 
     def __init__(self, score: tuple[str, str] | None, higher_is_better: bool, min_delta: float, patience: int | None):
         super().__init__(score, higher_is_better, min_delta)
         self.patience = patience
 
-    def runs_out(self, scores: Scores) -> bool:
+    def should_stop(self, scores: Scores) -> bool:
         """Whether the run ends with these scores."""
-        self.hear(scores)
-        return self.is_out
+        self.update(scores)
+        return self.patience_is_over
 
     @property
-    def is_out(self) -> bool:
+    def patience_is_over(self) -> bool:
         return self.patience is not None and self.waited >= self.patience

@@ -8,7 +8,7 @@ from tdt.train.loop.build import Parts
 from tdt.train.loop.mixup import Mixup
 
 
-class Learning:
+class TrainStep:
     """What a training step does to a model, as `train` says. For each step: `forward` and `backward` of each batch, `step`.
 
     A step's gradient is that of the loss of its batches as one: of the mean over all that counts, also where batches
@@ -52,7 +52,7 @@ class Learning:
         shares = 1.0 if self.reading.is_sum else self._shares / self._first
         self._first = self._shares = 0.0
         self._adjust(shares)
-        self._update(self.warmth(number))
+        self._update(self.warmup_factor(number))
 
     def _adjust(self, shares: float) -> None:
         """Make the sum of the gradients of so many batches, as long as the first, their mean, and clip it."""
@@ -69,28 +69,28 @@ class Learning:
         if self.train.clip_grad_norm is not None:
             self._norm = clip_grad_norm_(parameters, self.train.clip_grad_norm)
 
-    def warmth(self, number: int) -> float:
+    def warmup_factor(self, number: int) -> float:
         """The share of its learning rates that step `number` takes."""
         return min(1.0, number / self.warm_after) if self.warm_after else 1.0
 
     def rates(self, number: int) -> dict[str, float]:
         """The learning rates of step `number`, and the norm of its gradient before it was clipped to one, by their tags."""
-        groups, warmth = self.parts.optimizer.param_groups, self.warmth(number)
+        groups, warmup_factor = self.parts.optimizer.param_groups, self.warmup_factor(number)
         tags = ["lr"] if len(groups) == 1 else [f"lr/group{i}" for i in range(len(groups))]
-        found = {tag: float(group["lr"]) * warmth for tag, group in zip(tags, groups, strict=True)}
+        found = {tag: float(group["lr"]) * warmup_factor for tag, group in zip(tags, groups, strict=True)}
         norm = self._norm
         if norm is None:
             norm = get_total_norm([p.grad for p in self.parts.model.parameters() if p.grad is not None])
         return found | {"grad_norm": float(norm)}
 
-    def _update(self, warmth: float) -> None:
+    def _update(self, warmup_factor: float) -> None:
         optimizer = self.parts.optimizer
-        if warmth == 1:
+        if warmup_factor == 1:
             optimizer.step()
             return
         rates = [group["lr"] for group in optimizer.param_groups]
         for group, rate in zip(optimizer.param_groups, rates, strict=True):
-            group["lr"] = rate * warmth
+            group["lr"] = rate * warmup_factor
         optimizer.step()
         for group, rate in zip(optimizer.param_groups, rates, strict=True):  # the scheduler's, which it goes on from
             group["lr"] = rate
