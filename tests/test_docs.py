@@ -78,3 +78,14 @@ def test_the_site_has_every_page_and_links_that_lead_somewhere():
     for page in PAGES:
         for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8")):
             assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_the_architecture_page_names_files_and_functions_that_are_there():
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    rows = re.findall(r"^\| [^|]+ \| `(tdt/[^`]+)` \| `(\w+)` \|$", page, re.MULTILINE)
+    assert len(rows) >= 30
+    for file, name in rows:
+        text = (ROOT / file).read_text()
+        assert re.search(rf"^\s*(def|class) {name}\b|^{name}\b.* = ", text, re.MULTILINE), f"{file} defines no {name}"
+    files = {file.rstrip("/") for file in re.findall(r"`(tdt/[\w/.]+)`", page)}
+    assert not [file for file in files if not (ROOT / file).exists()]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import tdt
 import tdt.nn.functional as F
 from tdt import Tensor, nn, optim
-from tdt.train.loop.session import Session
+from tdt.train.session import Session
 from tdt.utils.data import DataLoader, Dataset, TensorDataset
 from tdt.vision import transforms
 
