@@ -1,40 +1,257 @@
-"""Write tdt/_core/tensor.pyi, the types of Tensor with the methods that tdt/_methods.py binds: `python scripts/make_stub.py`.
+"""Write tdt/_core/tensor.pyi and tdt/__init__.pyi, which type checkers and editors read: `python scripts/make_stub.py`.
 
-What stands in _tensor.py is taken from its source; what is bound when tdt loads, from the functions' signatures.
+Methods are bound and names exported when tdt loads, so the types come from the functions' own signatures. What those do not
+say stands in the tables below: operators, overloads, results with names, and types that parameters share by name.
 """
 
 from __future__ import annotations
 
 import ast
 import inspect
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import tdt
-from tdt import Tensor
+from tdt import Tensor, _public
 
-SOURCE = Path(tdt.__file__).parent / "_core" / "tensor.py"
-TARGET = SOURCE.with_suffix(".pyi")
-HEAD = "# Made by scripts/make_stub.py; a test compares.\nimport builtins\n"
-KNOWN = {"Tensor", "Any", "bool", "int", "float", "str", "None", "tuple", "list", "Size", "slice"}
-HIDDEN = {"bool", "int", "float"}  # inside Tensor these names are its methods
+PACKAGE = Path(tdt.__file__).parent
+SOURCE = PACKAGE / "_core" / "tensor.py"
+HEAD = """\
+# Made by scripts/make_stub.py; a test compares.
+import builtins
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from os import PathLike
+from types import EllipsisType
+from typing import IO, Any, Literal, NamedTuple, TypeAlias, overload
+
+import numpy as np
+"""
+ALIASES = """\
+_Number: TypeAlias = builtins.int | builtins.float | builtins.complex | np.number[Any] | np.bool_
+_Operand: TypeAlias = Tensor | _Number
+_Ints: TypeAlias = builtins.int | Sequence[builtins.int]
+_Dims: TypeAlias = builtins.int | Sequence[builtins.int] | None
+_Device: TypeAlias = _device | str | builtins.int | None
+_Index: TypeAlias = (
+    builtins.int | builtins.slice | EllipsisType | Tensor | np.ndarray[Any, Any] | list[Any] | tuple[Any, ...] | None
+)
+"""
+TYPING = {"Any", "Callable", "IO", "PathLike", "Iterable", "Iterator", "Literal", "Mapping", "Sequence", "None"}
+BUILTIN = {"bool", "int", "float", "complex", "str", "bytes", "tuple", "list", "dict", "slice", "type"}
+OURS = {"Tensor", "Size", "dtype", "device", "Generator", "layout", "memory_format", "UntypedStorage", "TypedStorage"}
+# Inside Tensor, and in tdt, these names are a property or a function.
+NAMES = {"Dtype": "_dtype", "dtype": "_dtype", "device": "_device", "layout": "_layout", "Dims": "_Dims",
+         "memory_format": "_memory_format", "ndarray": "np.ndarray[Any, Any]"}  # fmt: skip
+OUR_IMPORTS = """\
+from tdt._backend.device import device as _device
+from tdt._core.dtype import dtype as _dtype
+from tdt._core.layout import layout as _layout
+from tdt._core.size import Size as Size
+from tdt._core.storage import TypedStorage as TypedStorage
+from tdt._core.storage import UntypedStorage as UntypedStorage
+from tdt._ops.shape.memory import memory_format as _memory_format
+from tdt._random import Generator as Generator
+"""
+
+# Types of parameters whose annotation is Any, by name: they mean the same in every function.
+PARAMETERS = {
+    "alpha": "_Number", "beta": "_Number", "bias": "Tensor | None", "device": "_Device", "dtype": "_dtype | None",
+    "generator": "Generator | None", "kernel_size": "_Ints", "keepdim": "builtins.bool", "layout": "_layout | None",
+    "memory_format": "_memory_format | None", "other": "_Operand", "requires_grad": "builtins.bool",
+    "dilation": "_Ints", "output_padding": "_Ints", "padding": "_Ints | str", "dims": "_Dims", "dim": "_Dims",
+    "fill_value": "_Number", "exponent": "_Operand", "value": "_Operand",
+}  # fmt: skip
+SIZES = {"size", "sizes", "shape", "dims", "repeats"}  # given one by one, or as one sequence
+COMPARISONS = ("eq", "ge", "gt", "le", "lt", "ne")
+ARITHMETIC = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and", "or", "xor", "lshift", "rshift", "div")
+
+# Results with names: function → fields.
+RESULTS = {
+    "aminmax": "min max", "cummax": "values indices", "cummin": "values indices", "frexp": "mantissa exponent",
+    "geqrf": "a tau", "histogram": "hist bin_edges", "kthvalue": "values indices", "max": "values indices",
+    "median": "values indices", "min": "values indices", "mode": "values indices", "nanmedian": "values indices",
+    "qr": "Q R", "slogdet": "sign logabsdet", "sort": "values indices", "svd": "U S V", "topk": "values indices",
+    "triangular_solve": "solution cloned_coefficient", "lu_unpack": "P L U",
+}  # fmt: skip
+WHOLE = ("max", "min", "median", "nanmedian")  # without `dim` a tensor: of all elements
+PAIRED = ("max", "min")  # with `other` the larger or smaller of each pair
+RETURNS = {
+    "is_complex": "builtins.bool", "is_conj": "builtins.bool", "is_floating_point": "builtins.bool",
+    "is_inference": "builtins.bool", "is_neg": "builtins.bool", "is_nonzero": "builtins.bool",
+    "is_signed": "builtins.bool", "is_distributed": "builtins.bool", "numel": "builtins.int", "get_device": "builtins.int",
+    "get_rng_state": "Tensor", "item": "builtins.bool | builtins.int | builtins.float",
+    "std_mean": "tuple[Tensor, Tensor]", "var_mean": "tuple[Tensor, Tensor]", "where": "Tensor", "nonzero": "Tensor",
+    "max_pool1d": "Tensor", "max_pool2d": "Tensor", "max_pool3d": "Tensor", "unique": "Any",
+}  # fmt: skip
+MODULES = """
+    accelerator amp autograd backends compiler cuda distributed distributions fft func functional linalg masked
+    multiprocessing nn optim profiler random serialization signal sparse special storage testing train types utils version
+    vision"""
+# Modules of tdt/compat that stand in PyTorch's place.
+SHIMS = "fx futures hub jit library onnx ops overrides"
+METHODS = {
+    "size": ["@overload", "def size(self, dim: None = None) -> Size: ...",
+             "@overload", "def size(self, dim: builtins.int) -> builtins.int: ..."],
+    "stride": ["@overload", "def stride(self, dim: None = None) -> tuple[builtins.int, ...]: ...",
+               "@overload", "def stride(self, dim: builtins.int) -> builtins.int: ..."],
+    "__getitem__": ["def __getitem__(self, key: _Index) -> Tensor: ..."],
+    "__setitem__": ["def __setitem__(self, key: _Index, value: _Operand | np.ndarray[Any, Any]) -> None: ..."],
+    "__matmul__": ["def __matmul__(self, other: Tensor) -> Tensor: ..."],
+    "__rmatmul__": ["def __rmatmul__(self, other: Tensor) -> Tensor: ..."],
+}  # fmt: skip
+ROOT = {
+    "where": ["@overload", "def where(condition: Tensor) -> tuple[Tensor, ...]: ...",
+              "@overload", "def where(condition: Tensor, input: _Operand, other: _Operand, *, "
+              "out: Tensor | None = ...) -> Tensor: ..."],
+}  # fmt: skip
 
 
-COMPARISONS = {f"__{name}__" for name in ("eq", "ge", "gt", "le", "lt", "ne")}  # not object's: they give tensors
+def spelled(annotation: Any) -> str:
+    """An annotation with names that the stub knows; Any where it has others."""
+    if annotation is inspect.Parameter.empty:
+        return "Any"
+    text = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "Any")
+    known = True
+
+    class Names(ast.NodeTransformer):
+        def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+            return self.visit_Name(ast.Name(node.attr))
+
+        def visit_Name(self, node: ast.Name) -> ast.AST:
+            nonlocal known
+            name = NAMES.get(node.id, node.id)
+            known &= name in TYPING | BUILTIN | OURS or name.startswith(("_", "np."))
+            return ast.Name(f"builtins.{name}" if name in ("bool", "int", "float", "complex", "slice") else name)
+
+    try:
+        shown = ast.unparse(Names().visit(ast.parse(text, mode="eval")))
+    except SyntaxError:
+        return "Any"
+    return shown if known else "Any"
 
 
-class Builtins(ast.NodeTransformer):
-    """Spells the hidden names `builtins.int`."""
+def parameter(name: str, function: str, given: inspect.Parameter) -> str:
+    """A parameter with its type; the default as `...`."""
+    text = spelled(given.annotation)
+    if given.kind is given.VAR_POSITIONAL:
+        sizes = name in SIZES or function in (
+            "reshape",
+            "view",
+            "expand",
+            "permute",
+            "repeat",
+            "tile",
+            "flip",
+            "resize_",
+        )
+        return f"*{name}: {'_Ints' if sizes and text == 'Any' else text}"
+    if given.kind is given.VAR_KEYWORD:
+        return f"**{name}: {text}"
+    if text == "Any":
+        text = PARAMETERS.get(name, text)
+    if given.default is None and text != "Any" and "None" not in text and text != "_Dims":
+        text += " | None"
+    return f"{name}: {text}" + (" = ..." if given.default is not given.empty else "")
 
-    def visit_Name(self, node: ast.Name) -> ast.AST:
-        return ast.parse(f"builtins.{node.id}", mode="eval").body if node.id in HIDDEN else node
+
+def definition(name: str, function: Any, method: bool, returns: str | None = None) -> str:
+    """The stub's line for a function, or for one that is bound as a method."""
+    signature = signature_of(name, function, method)
+    if signature is None:
+        return f"def {name}({'self, ' if method else ''}*args: Any, **kwargs: Any) -> {returns or 'Any'}: ..."
+    parts, starred, only = [], False, False
+    for index, given in enumerate(signature.parameters.values()):
+        if given.kind is given.KEYWORD_ONLY and not starred:
+            parts.append("*")
+        starred |= given.kind in (given.KEYWORD_ONLY, given.VAR_POSITIONAL)
+        if only and given.kind is not given.POSITIONAL_ONLY:
+            parts.append("/")
+        only = given.kind is given.POSITIONAL_ONLY
+        parts.append("self" if method and index == 0 else parameter(given.name, name, given))
+    if returns is None:
+        returns = RETURNS.get(name) or ("Tensor" if signature.return_annotation is signature.empty
+                                        else spelled(signature.return_annotation))  # fmt: skip
+    return f"def {name}({', '.join(parts + ['/'] * only)}) -> {returns}: ..."
+
+
+def signature_of(name: str, function: Any, method: bool) -> inspect.Signature | None:
+    """A function's signature; that of a method in place from the method that it is the in-place form of."""
+    try:
+        signature = inspect.signature(function)
+    except ValueError:
+        return None
+    kinds = {given.kind for given in signature.parameters.values()}
+    plain = getattr(Tensor, name.removesuffix("_"), None) if method and name.endswith("_") else None
+    if plain is not None and inspect.Parameter.VAR_KEYWORD in kinds:
+        out_of_place = inspect.signature(plain)
+        kept = [given for given in out_of_place.parameters.values() if given.name != "out"]
+        return out_of_place.replace(parameters=kept, return_annotation="Tensor")
+    return signature
+
+
+def function_lines(name: str, function: Any, method: bool) -> list[str]:
+    """The stub's lines for a function or method, with its overloads."""
+    special = (METHODS if method else ROOT).get(name)
+    if special is not None:
+        return special
+    if name not in RESULTS:
+        return [definition(name, function, method)]
+    result, me = f"_{name}_result", "self" if method else "input: Tensor"
+    if name not in WHOLE:
+        return [definition(name, function, method, result)]
+    lines = ["@overload", f"def {name}({me}) -> Tensor: ..."]
+    lines += ["@overload", f"def {name}({me}, dim: builtins.int, keepdim: builtins.bool = ..., *, "
+              f"out: tuple[Tensor, Tensor] | None = ...) -> {result}: ..."]  # fmt: skip
+    if name in PAIRED:
+        lines += ["@overload", f"def {name}({me}, other: Tensor, *, out: Tensor | None = ...) -> Tensor: ..."]
+    return lines
+
+
+def operator(name: str) -> list[str] | None:
+    """The stub's line for an operator; None for what is none."""
+    bare = name.strip("_")
+    if bare in COMPARISONS:
+        ignore = "  # type: ignore[override]" if bare in ("eq", "ne") else ""
+        return [f"def {name}(self, other: _Operand | np.ndarray[Any, Any]) -> Tensor: ...{ignore}"]
+    if bare in ARITHMETIC or (bare[:1] in "ri" and bare[1:] in ARITHMETIC):
+        return [f"def {name}(self, other: _Operand) -> Tensor: ..."]
+    return None
+
+
+def methods(defined: set[str]) -> list[str]:
+    """The stub's lines for what Tensor has beyond its source, `defined`."""
+    lines = []
+    for name, value in sorted(vars(Tensor).items()):
+        inherited = name in vars(object) and name.strip("_") not in COMPARISONS
+        if name in defined or inherited or (name.startswith("__") and not callable(value)):
+            continue
+        if isinstance(value, property):
+            returns = spelled(inspect.signature(value.fget).return_annotation) if value.fget else "Any"
+            lines += ["@property", f"def {name}(self) -> {returns}: ..."]
+            if value.fset is not None:
+                lines += [f"@{name}.setter", f"def {name}(self, value: Any) -> None: ..."]
+        elif callable(value):
+            lines += operator(name) or function_lines(name, value, method=True)
+    return lines
+
+
+def results(names: Iterable[str]) -> list[str]:
+    """Classes of named results."""
+    lines = []
+    for name in names:
+        lines += [f"class _{name}_result(NamedTuple):", *(f"    {field}: Tensor" for field in RESULTS[name].split())]
+    return lines
 
 
 def bare(node: ast.AST) -> ast.AST:
     """A definition without its body; a class without its members' bodies."""
     if isinstance(node, ast.FunctionDef):
         node.body = [ast.Expr(ast.Constant(...))]
-        node = Builtins().visit(node)
+        for argument in [*node.args.args, *node.args.kwonlyargs]:
+            if argument.annotation is not None:
+                argument.annotation = ast.Name(spelled(ast.unparse(argument.annotation)))
+        node.returns = ast.Name(spelled(ast.unparse(node.returns))) if node.returns is not None else None
     elif isinstance(node, ast.ClassDef):
         node.body = [bare(child) for child in node.body if not is_text(child)] or [ast.Expr(ast.Constant(...))]
     return node
@@ -44,68 +261,23 @@ def is_text(node: ast.AST) -> bool:
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
 
 
-def annotation(value: Any) -> str:
-    """An annotation that the stub can name; anything else is Any."""
-    text = value if isinstance(value, str) else getattr(value, "__name__", "Any")
-    try:
-        names = {node.id for node in ast.walk(ast.parse(text, mode="eval")) if isinstance(node, ast.Name)}
-    except SyntaxError:
-        return "Any"
-    return ast.unparse(Builtins().visit(ast.parse(text))) if names <= KNOWN and "." not in text else "Any"
-
-
-def method(name: str, function: Any) -> str:
-    """The stub's line for a function bound as the method `name`."""
-    try:
-        signature = inspect.signature(function)
-    except ValueError:
-        return f"def {name}(self, *args: Any, **kwargs: Any) -> Any: ..."
-    parameters = [
-        parameter.replace(
-            name="self" if index == 0 else parameter.name,
-            annotation=inspect.Parameter.empty,
-            default=parameter.default if parameter.default is parameter.empty else ...,
-        )
-        for index, parameter in enumerate(signature.parameters.values())
-    ]
-    returns = "Tensor" if signature.return_annotation is signature.empty else annotation(signature.return_annotation)
-    text = str(inspect.Signature(parameters)).replace("Ellipsis", "...")
-    return f"def {name}{text} -> {returns}: ..."
-
-
-def bound(defined: set[str]) -> list[str]:
-    """The stub's lines for what Tensor has beyond its source, `defined`."""
-    lines = []
-    for name, value in sorted(vars(Tensor).items()):
-        inherited = name in vars(object) and name not in COMPARISONS
-        if name in defined or inherited or (name.startswith("__") and not callable(value)):
-            continue
-        if isinstance(value, property):
-            returns = annotation(inspect.signature(value.fget).return_annotation) if value.fget else "Any"
-            lines += ["@property", f"def {name}(self) -> {returns}: ..."]
-            if value.fset is not None:
-                lines += [f"@{name}.setter", f"def {name}(self, value: Any) -> None: ..."]
-        elif callable(value):
-            lines.append(method(name, value))
-    return lines
-
-
-def stub() -> str:
-    """The text of the stub."""
-    tree = ast.parse(SOURCE.read_text())
-    body: list[str] = []
-    for node in tree.body:
-        if isinstance(node, ast.ImportFrom) and node.module == "__future__":
-            continue
-        if isinstance(node, ast.Import | ast.ImportFrom | ast.FunctionDef | ast.ClassDef):
+def tensor_stub() -> str:
+    """The text of tdt/_core/tensor.pyi."""
+    body: list[str] = [HEAD + OUR_IMPORTS, ALIASES, *results(RESULTS)]
+    for node in ast.parse(SOURCE.read_text()).body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            special = isinstance(node, ast.ClassDef) and node.name == "Tensor"
+            if special:
+                node.body = [child for child in node.body if not set(names(child)) & METHODS.keys()]
             body.append(ast.unparse(bare(node)).replace(":\n        ...", ": ..."))
+            if special:
+                body += [f"    {line}" for name in ("size", "stride") for line in METHODS[name]]
+                defined = {name for child in node.body for name in names(child)} | {"size", "stride"}
+                body += [f"    {line}" for line in methods(defined)]
         elif isinstance(node, ast.Assign | ast.AnnAssign):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             body += [f"{target.id}: Any" for target in targets if isinstance(target, ast.Name)]
-        if isinstance(node, ast.ClassDef) and node.name == "Tensor":
-            defined = {name for child in node.body for name in names(child)}
-            body += [f"    {line}" for line in bound(defined)]
-    return HEAD + "\n".join(body) + "\n"
+    return "\n".join(body) + "\n"
 
 
 def names(node: ast.AST) -> list[str]:
@@ -116,5 +288,35 @@ def names(node: ast.AST) -> list[str]:
     return [target.id for target in targets if isinstance(target, ast.Name)]
 
 
+def root_stub() -> str:
+    """The text of tdt/__init__.pyi."""
+    body = [HEAD + OUR_IMPORTS, *(f"from tdt import {name} as {name}" for name in MODULES.split())]
+    body += [f"from tdt.compat import {name} as {name}" for name in SHIMS.split()]
+    body += ["from tdt._about import __version__ as __version__"]
+    lines, results_of = [], []
+    for name, value in sorted(vars(_public).items()):
+        if name.startswith("_") or f"import {name} as {name}\n" in OUR_IMPORTS:
+            continue
+        if isinstance(value, type) and value.__module__ in ("tdt", "torch"):  # made at run time
+            base = "Tensor" if type(value).__name__ == "TensorType" else value.__base__.__name__
+            lines.append(f"class {name}({base}): ...")
+        elif isinstance(value, type):
+            body.append(f"from {value.__module__} import {value.__name__} as {name}")
+        elif inspect.isfunction(value):
+            lines += function_lines(name, value, method=False)
+            results_of += [name] if name in RESULTS else []
+        else:
+            kind = type(value).__name__
+            lines.append(
+                f"{name}: {NAMES.get(kind, kind) if kind in OURS else {'float': 'builtins.float'}.get(kind, 'Any')}"
+            )
+    shared = ", ".join(f"_{name}_result as _{name}_result" for name in results_of)
+    body.append(f"from tdt._core.tensor import {shared}")
+    return "\n".join([*body, ALIASES, *lines]) + "\n"
+
+
+STUBS = {SOURCE.with_suffix(".pyi"): tensor_stub, PACKAGE / "__init__.pyi": root_stub}
+
 if __name__ == "__main__":
-    TARGET.write_text(stub())
+    for path, stub in STUBS.items():
+        path.write_text(stub())

@@ -1,7 +1,8 @@
 """Deep learning under PyTorch's names, on NumPy and CuPy arrays: `import tdt as torch` works as PyTorch does.
 
 Nothing is loaded until it is used. A submodule (`tdt.nn`, `tdt.train`) comes in by itself; the first other name loads
-the core, all of it, because every op is also a method of Tensor. So the command line starts without NumPy.
+the core, all of it, because every op is also a method of Tensor. So the command line starts without NumPy. Type checkers
+and editors read `__init__.pyi`.
 """
 
 import importlib
@@ -9,26 +10,8 @@ import os
 
 from tdt._about import __version__ as __version__
 
-TYPE_CHECKING = False  # what type checkers take for true; importing `typing` costs more than all else here
-if TYPE_CHECKING:
-    from typing import Any
 
-    from tdt import amp as amp
-    from tdt import autograd as autograd
-    from tdt import backends as backends
-    from tdt import cuda as cuda
-    from tdt import distributions as distributions
-    from tdt import func as func
-    from tdt import nn as nn
-    from tdt import optim as optim
-    from tdt import sparse as sparse
-    from tdt import train as train
-    from tdt import utils as utils
-    from tdt import vision as vision
-    from tdt._public import *
-
-
-def __getattr__(name: str) -> "Any":
+def __getattr__(name: str) -> object:
     # Private submodules come in by import; inspect and doctest ask for dunders.
     if name.startswith("_") and name not in ("__all__", "__config__") and (name.startswith("__") or _is_file(name)):
         raise AttributeError(f"module 'tdt' has no attribute '{name}'")
@@ -49,7 +32,7 @@ def __getattr__(name: str) -> "Any":
         raise AttributeError(importlib.import_module("tdt._absent").explain(name, __dir__())) from None
 
 
-def _is_file(name: str) -> "Any":
+def _is_file(name: str) -> object:
     """Whether `name` is a module of this folder. Cheaper than asking the import system."""
     return name in [entry.partition(".")[0] for entry in os.listdir(os.path.dirname(__file__))]
 
@@ -58,7 +41,7 @@ def __dir__() -> list[str]:
     return [*{**_load(), **globals()}]
 
 
-def _load() -> dict[str, "Any"]:
+def _load() -> dict[str, object]:
     """Load the core and make its public names this module's. Returns them."""
     from tdt import _methods, _public
 

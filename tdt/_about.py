@@ -1,4 +1,4 @@
-"""Who we are: the version, the distribution's name, and the hints made from it."""
+"""The version, the name of the distribution, and hints how to install extras."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Old and absent names: what is said to who asks for one, and the old orders of arguments that PyTorch still takes."""
+"""Names and argument orders that PyTorch removed or tdt does not offer: what an AttributeError says about them."""
 
 from __future__ import annotations
 

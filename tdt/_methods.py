@@ -1,4 +1,4 @@
-"""Ops as methods and operators of Tensor: importing this module binds them. Nothing else is defined here."""
+"""Bind ops as methods and operators of Tensor, on import."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PyTorch's names for recorded ops, and for what they keep: `grad_fn.name()`, `grad_fn._saved_self`."""
+"""PyTorch's names of graph nodes and saved values: `grad_fn.name()`, `grad_fn._saved_self`."""
 
 from __future__ import annotations
 

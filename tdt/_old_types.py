@@ -1,4 +1,4 @@
-"""Names of before dtypes: `FloatTensor` and its kin, `Tensor(2, 3)`, `x.new(2, 3)`."""
+"""Legacy tensor types and constructors: `FloatTensor`, `Tensor(2, 3)`, `x.new(2, 3)`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class TensorType(type):
     True
     """
 
-    layout = strided
+    layout: Any = strided
     dtype: Any
     device: Any
     is_cuda: bool

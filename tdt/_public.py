@@ -1,4 +1,4 @@
-"""The names of the core that `tdt` itself exports. A starred module lists them in its `__all__`."""
+"""The public names of the core. A star import takes the names in the `__all__` of its module."""
 
 from math import e, inf, nan, pi
 

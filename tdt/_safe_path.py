@@ -1,4 +1,4 @@
-"""Where processes that are started by `spawn` or `forkserver` look for modules before they have their parent's `sys.path`."""
+"""Keep the working folder off `sys.path` of processes started by `spawn` or `forkserver`."""
 
 from __future__ import annotations
 

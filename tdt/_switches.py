@@ -1,4 +1,4 @@
-"""PyTorch's process-wide switches. Where tdt has one way only, they say so or keep what was set.
+"""PyTorch's process-wide switches. Where tdt has one behaviour only, a switch keeps its value or raises an error.
 
 Results are deterministic whatever is set: kernels are chosen by shape, dtype and device, and have the same bits for every
 number of threads.

@@ -1,4 +1,4 @@
-"""PyTorch's names of modules for tdt's classes, under `tdt.as_torch`: libraries look at `type(x).__module__`.
+"""PyTorch's module names for tdt's classes under `tdt.as_torch`: libraries read `type(x).__module__`.
 
 `tdt.nn.modules.linear.Linear` says there that it is from `torch.nn.modules.linear`, and `tdt._core.tensor.Tensor`, which `tdt`
 exports, that it is from `torch`. `tdt._about.home` gives the module in which a class is defined.

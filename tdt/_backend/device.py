@@ -1,4 +1,4 @@
-"""Devices: `cpu`, and `cuda:N` where CuPy and a GPU are present."""
+"""Devices: `cpu`, and `cuda:N` where CuPy finds a GPU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rule by which shapes broadcast, with PyTorch's words where they do not."""
+"""Broadcasting of shapes, and PyTorch's error where they do not broadcast."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How public functions are called beyond their signature: NumPy's names of arguments, and errors that name an argument.
+"""Calls of public functions: NumPy's argument names, and TypeErrors that name the wrong argument.
 
 Nothing is looked at before the call: only one that failed is asked why. So who calls rightly pays for a try.
 """

@@ -1,4 +1,4 @@
-"""Making tensors: from data, filled, counted, and like others."""
+"""Create tensors: from data, filled, ranges, and like other tensors."""
 
 from __future__ import annotations
 

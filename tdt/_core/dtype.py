@@ -1,4 +1,4 @@
-"""Data types: their names, categories, limits, and the one promotion table.
+"""Data types: names, categories, limits, promotion.
 
 NumPy's promotion is never used: a float32 tensor plus a float64 0-d tensor is float32 here (as in PyTorch) and
 float64 in NumPy; an int64 tensor plus 1.5 is float32 here and float64 there.

@@ -1,4 +1,4 @@
-"""Conversion to and from floating-point numbers of eight bits, with PyTorch's rounding.
+"""Conversion to and from 8-bit floating-point numbers, with PyTorch's rounding.
 
 PyTorch converts by way of float32, and differs from ml_dtypes where a number has no code: float8_e4m3fn takes the largest
 number instead of NaN, and float8_e8m0fnu, which has neither sign nor zero, takes the magnitude, and its smallest for zero.

@@ -1,4 +1,4 @@
-"""Arrays from Python data: nested sequences of numbers, arrays and tensors, with the dtype they call for."""
+"""Arrays from nested sequences of numbers, arrays and tensors, and the dtype they imply."""
 
 from __future__ import annotations
 

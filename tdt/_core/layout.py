@@ -1,4 +1,4 @@
-"""What a tensor is: its layout, and the questions with a yes or no that PyTorch answers about it."""
+"""Layouts (strided, sparse), and predicates such as `is_contiguous` and `is_leaf`."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ class layout:  # noqa: N801  (PyTorch's name)
         return self.name
 
 
-strided, sparse_coo = layout("strided"), layout("sparse_coo")
+strided: layout = layout("strided")
+sparse_coo: layout = layout("sparse_coo")
 sparse_csr, sparse_csc, sparse_bsr, sparse_bsc = map(layout, ("sparse_csr", "sparse_csc", "sparse_bsr", "sparse_bsc"))
 
 

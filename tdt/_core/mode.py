@@ -1,4 +1,4 @@
-"""Grad modes and the dispatch slot, per thread."""
+"""Grad modes and the dispatch handler, per thread."""
 
 from __future__ import annotations
 

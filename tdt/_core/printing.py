@@ -1,4 +1,4 @@
-"""How tensors print: aligned numbers, long dimensions cut, and what is not the default named at the end."""
+"""Printing of tensors: aligned numbers, long dimensions summarised, dtype and device where not the default."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tensors in memory that several processes share: moved there by `share_memory_`, sent to other processes by its descriptor.
+"""Tensors in shared memory: moved by `share_memory_`, sent to other processes by file descriptor.
 
 Python's `multiprocessing` pickles what it sends. Of a tensor in shared memory it then sends where it lies, so that the
 process that gets it sees what others write, by whatever method it was started. All other tensors are sent by value.

@@ -1,4 +1,4 @@
-"""Tensors on memory that others made, and their memory for others: NumPy, DLPack, buffers and files."""
+"""Zero-copy exchange of memory: NumPy, DLPack, buffers, files."""
 
 from __future__ import annotations
 

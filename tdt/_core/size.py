@@ -1,13 +1,13 @@
-"""Size: what `Tensor.shape` is."""
+"""`Size`: the type of `Tensor.shape`."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, SupportsIndex, overload
 
 from tdt import _about
 
 
-class Size(tuple):
+class Size(tuple[int, ...]):
     """A shape: a tuple with `numel()`.
 
     >>> import tdt
@@ -24,6 +24,10 @@ class Size(tuple):
             count *= n
         return count
 
+    @overload
+    def __getitem__(self, index: SupportsIndex) -> int: ...
+    @overload
+    def __getitem__(self, index: slice) -> Size: ...
     def __getitem__(self, index: Any) -> Any:
         picked = tuple.__getitem__(self, index)
         return Size(picked) if isinstance(index, slice) else picked

@@ -1,4 +1,4 @@
-"""Sparse COO arrays, and the table of what ops do with them.
+"""Sparse COO arrays, and the table of their ops.
 
 A sparse tensor holds a `SparseCOO` where others hold a NumPy or CuPy array. Ops refuse it, unless their record lists it or
 `TABLE` (filled by `tdt.sparse`) names what does their work.

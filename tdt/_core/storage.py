@@ -1,4 +1,4 @@
-"""Storages: the memory that tensors look into, as bytes (UntypedStorage) or as elements of one type (FloatStorage, …)."""
+"""Storages: the memory behind tensors, as bytes (UntypedStorage) or elements of one dtype (FloatStorage, …)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tensor and Storage: an array, the memory it shares with its views, and where it stands in the graph."""
+"""Tensor, Storage and View: an array, its shared memory, its place in the graph, its base."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the op families share: dimensions as PyTorch counts them, and conjugation of numbers and tensors alike."""
+"""Helpers of all op families: dimensions, conjugation, `out=`."""
 
 from __future__ import annotations
 

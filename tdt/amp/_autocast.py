@@ -1,4 +1,4 @@
-"""Mixed precision: a handler in the dispatch slot that lets products run in bfloat16 or float16, and losses in float32.
+"""Autocast: a dispatch handler that runs products in bfloat16 or float16 and losses in float32.
 
 Which op gets what is PyTorch's choice for the CPU. An op in neither table runs in the dtypes that it is given.
 """

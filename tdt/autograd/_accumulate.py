@@ -1,4 +1,4 @@
-"""Where a gradient arrives: hooks on it, and its sum with the gradient that is there."""
+"""Accumulation of gradients: hooks, then the sum with the gradient that is already there."""
 
 from __future__ import annotations
 

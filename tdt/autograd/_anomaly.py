@@ -1,4 +1,4 @@
-"""Anomaly mode: nodes note where forward made them, and backward stops at the first NaN and shows that place."""
+"""Anomaly mode: nodes record where forward created them; backward stops at the first NaN and shows that place."""
 
 from __future__ import annotations
 

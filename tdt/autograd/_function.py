@@ -1,4 +1,4 @@
-"""`Function`: a differentiable operation written by the user, forward and backward."""
+"""`autograd.Function`: differentiable operations written by the user."""
 
 from __future__ import annotations
 

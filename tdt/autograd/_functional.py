@@ -1,4 +1,4 @@
-"""Jacobians, Hessians and their products with vectors, of functions of tensors: `tdt.autograd.functional`.
+"""Jacobians, Hessians, and their products with vectors: `autograd.functional`.
 
 A product with a tangent, J v, is the gradient of (uᵀ J) v for u, which is linear in u: two reverse passes and no
 forward mode.

@@ -1,4 +1,4 @@
-"""The graph as scripts see it: what every node answers, nodes of leaves, edges, and hooks on several tensors at once."""
+"""The graph as scripts see it: nodes, AccumulateGrad nodes, gradient edges, hooks on several tensors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The meta pass: run a program on shapes alone. Tensors are zeros of stride 0, so nothing is stored or computed.
+"""Meta mode: run a program on shapes alone. Tensors are zeros of stride 0; nothing is stored or computed.
 
 Contractions state their result's shape (`shape=`) and multiply-adds (`flops=`); every other op runs its forward on the
 stride-0 arrays, which costs little for what layers do to shapes.

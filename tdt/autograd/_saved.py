@@ -1,4 +1,4 @@
-"""What nodes keep for backward, handed to others: `saved_tensors_hooks` and its kin; checkpoints build on it too.
+"""Saved-tensor hooks: `saved_tensors_hooks`, `save_on_cpu`; checkpointing is built on them.
 
 A node keeps a list of (array, storage, version). `Packed` stands in its place and makes each triple when it is asked.
 """

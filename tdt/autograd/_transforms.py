@@ -1,4 +1,4 @@
-"""Functions made of functions: their gradients, Jacobians, and their values for every entry of a batch.
+"""Function transforms: grad, jacobians, vmap.
 
 Arguments and results may be tensors in tuples, lists and dicts. `vmap` calls the function once per entry.
 """

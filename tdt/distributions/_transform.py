@@ -193,7 +193,8 @@ class ComposeTransform(Transform):
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         if not self.parts:
             return tdt.zeros_like(x)
-        dims, total = self.domain.event_dim, 0.0
+        total: Any = 0.0
+        dims = self.domain.event_dim
         for part in self.parts:
             after = y if part is self.parts[-1] else part(x)
             total = total + sum_rightmost(part.log_abs_det_jacobian(x, after), dims - part.domain.event_dim)

@@ -92,7 +92,8 @@ class TransformedDistribution(Distribution):
 
     def log_prob(self, value: Tensor) -> Tensor:
         self._validate_sample(value)
-        dims, log_prob, y = len(self.event_shape), 0.0, value
+        log_prob: Any = 0.0
+        dims, y = len(self.event_shape), value
         for transform in reversed(self.transforms):
             x = transform.inv(y)
             dims += transform.domain.event_dim - transform.codomain.event_dim

@@ -218,7 +218,7 @@ def _values_differ(what: str, a: Tensor, b: Tensor, rtol: float, atol: float, eq
     for values in (gap, ratio):
         value, at = values.max(0)
         place = tuple(map(int, np.unravel_index(int(at), a.shape)))
-        gaps.append((value.item(), f" at index {place}"))
+        gaps.append((float(value), f" at index {place}"))
     head = f"Mismatched elements: {wrong} / {count} ({wrong / count:.1%})"
     return _about(what, head, "Greatest {} difference", gaps, rtol, atol)
 

@@ -1,4 +1,4 @@
-"""How training ends before its time: asked to, by a loss that is no number, or by an error in the data or the model."""
+"""Errors that end a training: a loss that is not finite, bad data, an error in the model; and the request to stop."""
 
 from __future__ import annotations
 

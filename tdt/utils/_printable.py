@@ -1,4 +1,4 @@
-"""Text from outside, as a terminal, a comment, a line of its own or a cell of a table can take it.
+"""Text from outside (configs, data, names) made safe for a terminal, a comment, a single line or a cell of a table.
 
 All that the commands print goes through `tdt.commands._output.say`, and so through `message` or `document`: control
 characters are spelt out, so that no name in a config, a table or a checkpoint can move the cursor; lines of messages are cut;

@@ -1,4 +1,4 @@
-"""Files from outside, opened without waiting for what is none."""
+"""Open files from outside; devices, pipes and folders are refused instead of waited for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers in JSON that is strict and comes back equal.
+"""JSON without NaN and infinities, whose numbers read back equal.
 
 JSON has no NaN and no infinity, and Python's `json` writes what no other reader takes. It also turns the key 1 into
 "1" without a word. Finite floats need nothing: Python writes the shortest decimal that reads back to the same bits.

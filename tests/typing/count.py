@@ -40,7 +40,8 @@ def plain(shown: str) -> str:
     return shown if "[" in shown else " | ".join(sorted(shown.split(" | ")))
 
 
-def count(checker: str, verbose: bool) -> None:
+def count(checker: str, verbose: bool) -> tuple[int, int]:
+    """Print the counts of a checker; the mistakes that it catches, and its errors on other lines."""
     path = HERE / "planted_mistakes.py"
     marked = {n for n, line in enumerate(path.read_text().splitlines(), 1) if MARKED.search(line)}
     wrong = {line for line, kind, _ in messages(checker, path) if kind == "error"}
@@ -60,12 +61,16 @@ def count(checker: str, verbose: bool) -> None:
             *(f"  line {n}: {shown.get(n)}, expected {' or '.join(wanted[n])}" for n in wanted if n not in right),
             sep="\n",
         )
+    return len(marked & wrong), len(wrong - marked) + len(errors)
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("checkers", nargs="*", metavar="CHECKER", help="mypy or pyright; both by default")
     parser.add_argument("-v", "--verbose", action="store_true", help="list the lines, and the types that are not right")
+    parser.add_argument(
+        "--least", type=int, default=0, metavar="N", help="exit 1 if fewer are caught, or others reported"
+    )
     given = parser.parse_args()
-    for name in given.checkers or ("mypy", "pyright"):
-        count(name, given.verbose)
+    counts = [count(name, given.verbose) for name in given.checkers or ("mypy", "pyright")]
+    sys.exit(any(caught < given.least or (given.least and false) for caught, false in counts))

@@ -1,4 +1,4 @@
-"""What the activations share: their kernels, and their in-place forms."""
+"""Helpers of activations: kernels, in-place forms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Activations made of straight lines (hardswish: and a parabola): relu and its kin, the hard and shrinking ones."""
+"""Piecewise linear activations: relu and variants, hardtanh, hardswish, hardshrink."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Choosing and mixing elements: where, clamp, masked_fill, lerp, addcmul, addcdiv; copying and filling in place."""
+"""where, clamp, masked_fill, lerp, addcmul, addcdiv; copy and fill."""
 
 from __future__ import annotations
 

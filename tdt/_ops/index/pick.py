@@ -1,4 +1,4 @@
-"""Whole entries along a dimension, and elements by mask or by place: index_select, index_add, masked_select, take, …"""
+"""Select along a dimension, by mask or by flat index: index_select, index_add, masked_select, take, put."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ops on matrices share: their checks, batches taken matrix by matrix, and LAPACK's routines through SciPy."""
+"""Helpers of linear algebra: checks, batches matrix by matrix, LAPACK routines of SciPy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the poolings share: how many windows there are, what lies around the input, and their arguments."""
+"""Helpers of pooling: number of windows, padding, arguments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which input places, with which weights, make each output place of a resampled axis.
+"""Input positions and weights of each output position of a resampled axis.
 
 Written into a table once for each axis: a row of taps (place, weight) for each output place. Its transpose, rows of taps
 for each input place, serves the gradient. A table depends on sizes and settings alone.

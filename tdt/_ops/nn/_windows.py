@@ -1,4 +1,4 @@
-"""What convolution and pooling share: sizes, borders, windows over an array, and which way its memory lies."""
+"""Helpers of convolution and pooling: output sizes, padding, sliding windows, memory format."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows of a table by index; the gradient is dense, or sparse where few rows are touched."""
+"""Embedding lookup; dense or sparse gradient."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which integers a dtype can hold, for the ends of random ranges."""
+"""Integer ranges of dtypes for random numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Order and running totals: sort, topk, max and min along a dimension, medians, unique, cumulative ops."""
+"""sort, topk, max and min along a dimension, median, unique, cumulative ops."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where values stand: searchsorted and bucketize, isin, and flat indices as coordinates."""
+"""searchsorted, bucketize, isin, unravel_index."""
 
 from __future__ import annotations
 

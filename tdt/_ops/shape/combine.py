@@ -1,4 +1,4 @@
-"""Tensors made of others' elements: every pair, every choice, powers side by side, complex numbers by length and angle."""
+"""cartesian_prod, combinations, polar, vander."""
 
 from __future__ import annotations
 

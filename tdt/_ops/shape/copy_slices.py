@@ -1,4 +1,4 @@
-"""What an in-place write to a view means for its base: the base's values with those under the view replaced.
+"""The gradient of an in-place write to a view: the base's values with those under the view replaced.
 
 Closed under differentiation: the gradient of the base is the same op with zeros, that of the new values is the view.
 """

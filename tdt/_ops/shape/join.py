@@ -1,4 +1,4 @@
-"""Copies that rearrange: cat, stack, repeat, flip, roll, triangles, and their relatives."""
+"""Copies with elements rearranged: cat, stack, repeat, flip, roll, tril, triu."""
 
 from __future__ import annotations
 

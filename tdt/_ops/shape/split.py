@@ -1,4 +1,4 @@
-"""Taking a tensor apart: split, chunk, unbind (several views from one call), and as_strided."""
+"""split, chunk, unbind (several views of one tensor), as_strided."""
 
 from __future__ import annotations
 

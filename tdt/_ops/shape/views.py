@@ -1,4 +1,4 @@
-"""Views: other shapes, orders and parts of the same memory. Writes to a view are writes to what it views."""
+"""Views: reshape, transpose, expand, slice. Writes to a view write to its base."""
 
 from __future__ import annotations
 

@@ -16,6 +16,12 @@ from tdt.nn.parameter import Parameter
 class _NormBase(Module):
     """`weight` and `bias` (C,) if `affine`; buffers running_mean, running_var (C,) and num_batches_tracked."""
 
+    weight: Parameter
+    bias: Parameter
+    running_mean: Tensor | None
+    running_var: Tensor | None
+    num_batches_tracked: Tensor | None
+
     _version = 2
     dims: tuple[int, ...]
 
@@ -34,7 +40,7 @@ class _NormBase(Module):
 
     def reset_running_stats(self) -> None:
         """Running mean 0, variance 1, no batches seen."""
-        if self.track_running_stats:
+        if self.running_mean is not None and self.running_var is not None and self.num_batches_tracked is not None:
             self.running_mean.zero_()
             self.running_var.fill_(1)
             self.num_batches_tracked.zero_()

@@ -89,9 +89,9 @@ class Sequential(_Ordered):
     tdt.Size([3, 2])
     """
 
-    def __init__(self, *args: Any):
+    def __init__(self, *args: Module | OrderedDict[str, Module]):
         super().__init__()
-        named = (
+        named: Any = (
             args[0].items()
             if len(args) == 1 and isinstance(args[0], OrderedDict)
             else ((str(i), m) for i, m in enumerate(args))

@@ -27,6 +27,9 @@ def each(value: Any, count: int) -> tuple[Any, ...]:
 class _Conv(Module):
     """What convolutions and transposed convolutions share: their arguments, their parameters, how they print."""
 
+    weight: Parameter
+    bias: Parameter  # None with bias=False
+
     dims: int
     transposed = False
     convolve: Callable[..., Tensor]

@@ -39,6 +39,9 @@ class Linear(Module):
     tdt.Size([5, 2])
     """
 
+    weight: Parameter
+    bias: Parameter  # None with bias=False
+
     def __init__(self, in_features: int, out_features: int, bias: bool = True, device: Any = None, dtype: Any = None):
         super().__init__()
         self.in_features, self.out_features = in_features, out_features
@@ -80,6 +83,9 @@ class Bilinear(Module):
     >>> tdt.nn.Bilinear(3, 4, 2)(tdt.ones(5, 3), tdt.ones(5, 4)).shape
     tdt.Size([5, 2])
     """
+
+    weight: Parameter
+    bias: Parameter  # None with bias=False
 
     def __init__(
         self,

@@ -47,6 +47,8 @@ class CrossEntropyLoss(_ClassLoss):
     tensor(0.6931)
     """
 
+    weight: Tensor | None
+
     def __init__(self, weight: Tensor | None = None, size_average: bool | None = None, ignore_index: int = -100,
                  reduce: bool | None = None, reduction: str = "mean", label_smoothing: float = 0.0):  # fmt: skip
         super().__init__(weight, size_average, ignore_index, reduce, reduction)
@@ -66,6 +68,8 @@ class LinearCrossEntropyLoss(_WeightedLoss):
     >>> tdt.nn.LinearCrossEntropyLoss(3, 4)(tdt.zeros(2, 3), tdt.tensor([0, 1]))
     tensor(1.3863, grad_fn=<NllLossBackward0>)
     """
+
+    weight: Tensor | None
 
     def __init__(self, in_features: int, num_classes: int, *, out_features: tuple[int, ...] = (), bias: bool = False,
                  device: Any = None, dtype: Any = None, reduction: str = "mean", weight: Tensor | None = None,
@@ -103,6 +107,8 @@ class NLLLoss(_ClassLoss):
     >>> tdt.nn.NLLLoss()(tdt.tensor([[-1.0, -2.0]]), tdt.tensor([1]))
     tensor(2.)
     """
+
+    weight: Tensor | None
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.nll_loss(input, target, self.weight, ignore_index=self.ignore_index, reduction=self.reduction)
@@ -203,6 +209,8 @@ class BCELoss(_WeightedLoss):
     tensor(0.6931)
     """
 
+    weight: Tensor | None
+
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.binary_cross_entropy(input, target, self.weight, reduction=self.reduction)
 
@@ -214,6 +222,9 @@ class BCEWithLogitsLoss(_WeightedLoss):
     >>> tdt.nn.BCEWithLogitsLoss(pos_weight=tdt.tensor([2.0]))(tdt.zeros(1), tdt.ones(1))
     tensor(1.3863)
     """
+
+    weight: Tensor | None
+    pos_weight: Tensor | None
 
     def __init__(self, weight: Tensor | None = None, size_average: bool | None = None, reduce: bool | None = None,
                  reduction: str = "mean", pos_weight: Tensor | None = None):  # fmt: skip
@@ -244,6 +255,8 @@ class MultiLabelSoftMarginLoss(_WeightedLoss):
     >>> tdt.nn.MultiLabelSoftMarginLoss()(tdt.zeros(1, 2), tdt.ones(1, 2))
     tensor(0.6931)
     """
+
+    weight: Tensor | None
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.multilabel_soft_margin_loss(input, target, self.weight, reduction=self.reduction)
@@ -366,6 +379,8 @@ class MultiMarginLoss(_WeightedLoss):
     >>> tdt.nn.MultiMarginLoss()(tdt.tensor([[0.25, 0.5]]), tdt.tensor([0]))
     tensor(0.6250)
     """
+
+    weight: Tensor | None
 
     def __init__(self, p: int = 1, margin: float = 1.0, weight: Tensor | None = None, size_average: bool | None = None,
                  reduce: bool | None = None, reduction: str = "mean"):  # fmt: skip

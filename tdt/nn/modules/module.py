@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from tdt._core.tensor import Tensor
 from tdt.nn.modules._convert import Convertible
+from tdt.nn.modules._forward import HasForward, P, R
 from tdt.nn.modules._hooks import (  # noqa: F401  (PyTorch has them here)
     Hooked,
     call_with_hooks,
@@ -64,12 +65,19 @@ class Module(Lookup, Hooked, StateDict, Convertible):
         """What the module computes; every subclass writes its own."""
         raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function')
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if (
-            self._forward_hooks or self._forward_pre_hooks or self._backward_hooks or self._backward_pre_hooks or global_hooks
-        ):  # fmt: skip
-            return call_with_hooks(self, args, kwargs)
-        return self.forward(*args, **kwargs)
+    if TYPE_CHECKING:
+
+        def __call__(self: HasForward[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+            """`forward` between the hooks."""
+            ...
+    else:
+
+        def __call__(self, *args: Any, **kwargs: Any) -> Any:
+            if (
+                self._forward_hooks or self._forward_pre_hooks or self._backward_hooks or self._backward_pre_hooks or global_hooks
+            ):  # fmt: skip
+                return call_with_hooks(self, args, kwargs)
+            return self.forward(*args, **kwargs)
 
     # Registration.
 
@@ -118,12 +126,16 @@ class Module(Lookup, Hooked, StateDict, Convertible):
         if name not in self.__dict__[registry] and hasattr(self, name):
             raise KeyError(f"attribute '{name}' already exists")
 
-    def __getattr__(self, name: str) -> Any:
-        own = self.__dict__
-        for kind in ("_parameters", "_buffers", "_modules"):
-            if kind in own and name in own[kind]:
-                return own[kind][name]
-        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'{NOT_COMPILED.get(name, '')}")
+    if not TYPE_CHECKING:  # to a checker a misspelt name is an error; buffers are declared: `mean: Tensor`
+
+        def __getattr__(self, name: str) -> Any:
+            own = self.__dict__
+            for kind in ("_parameters", "_buffers", "_modules"):
+                if kind in own and name in own[kind]:
+                    return own[kind][name]
+            raise AttributeError(
+                f"'{type(self).__name__}' object has no attribute '{name}'{NOT_COMPILED.get(name, '')}"
+            )
 
     def __setattr__(self, name: str, value: Any) -> None:
         own = self.__dict__

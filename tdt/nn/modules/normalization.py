@@ -38,6 +38,9 @@ class LayerNorm(_Affine):
     tdt.Size([2, 4])
     """
 
+    weight: Parameter
+    bias: Parameter
+
     def __init__(self, normalized_shape: Any, eps: float = 1e-5, elementwise_affine: bool = True, bias: bool = True,
                  device: Any = None, dtype: Any = None):  # fmt: skip
         super().__init__()
@@ -63,6 +66,9 @@ class GroupNorm(_Affine):
     >>> tdt.nn.GroupNorm(2, 6)(tdt.rand(2, 6, 4, 4)).shape
     tdt.Size([2, 6, 4, 4])
     """
+
+    weight: Parameter
+    bias: Parameter
 
     def __init__(self, num_groups: int, num_channels: int, eps: float = 1e-5, affine: bool = True, device: Any = None,
                  dtype: Any = None, *, bias: bool = True):  # fmt: skip
@@ -90,6 +96,8 @@ class RMSNorm(_Affine):
     >>> tdt.nn.RMSNorm(2)(tdt.tensor([3.0, -3.0])).tolist()
     [1.0, -1.0]
     """
+
+    weight: Parameter
 
     def __init__(self, normalized_shape: Any, eps: float | None = None, elementwise_affine: bool = True,
                  device: Any = None, dtype: Any = None):  # fmt: skip

@@ -224,6 +224,7 @@ class AdaptiveMaxPool3d(_AdaptiveMaxPool):
 
 
 class _FractionalMaxPool(Module):
+    _random_samples: Tensor | None
     dims: int
     pool: Callable[..., Any]
 

@@ -317,6 +317,11 @@ class RNNCellBase(Module):
     tdt.Size([12, 2])
     """
 
+    weight_ih: Parameter
+    weight_hh: Parameter
+    bias_ih: Parameter  # None with bias=False
+    bias_hh: Parameter
+
     def __init__(self, input_size: int, hidden_size: int, bias: bool, num_chunks: int, device: Any = None,
                  dtype: Any = None):  # fmt: skip
         super().__init__()

@@ -83,6 +83,8 @@ class TransformerEncoderLayer(_Layer):
     tdt.Size([3, 5, 8])
     """
 
+    dropout1: Dropout
+
     attentions = ("self_attn",)
     self_attn: MultiheadAttention
     norm1: LayerNorm
@@ -110,6 +112,9 @@ class TransformerDecoderLayer(_Layer):
     >>> tdt.nn.TransformerDecoderLayer(8, 2, 16)(tdt.rand(5, 3, 8), tdt.rand(7, 3, 8)).shape
     tdt.Size([5, 3, 8])
     """
+
+    dropout1: Dropout
+    dropout2: Dropout
 
     attentions = ("self_attn", "multihead_attn")
     self_attn: MultiheadAttention

@@ -74,6 +74,8 @@ class ParametrizationList(ModuleList):
     `register_parametrization` makes it; ValueError where a parametrization does not fit the tensor, unless `unsafe`.
     """
 
+    original: Tensor
+
     def __init__(self, modules: Sequence[Module], original: Tensor, unsafe: bool = False):
         if len(modules) == 0:
             raise ValueError("ParametrizationList requires one or more modules.")
@@ -222,7 +224,7 @@ def register_parametrization(
     if is_parametrized(module, tensor_name):
         if not unsafe:
             _check_further(module, tensor_name, parametrization)
-        known: Any = module.parametrizations[tensor_name]
+        known: Any = _parametrizations(module)[tensor_name]
         known.append(parametrization)
         known.unsafe |= unsafe
     elif tensor_name in module._buffers or tensor_name in module._parameters:
@@ -230,9 +232,9 @@ def register_parametrization(
         delattr(module, tensor_name)
         if not is_parametrized(module):
             module.__class__ = _subclass(type(module))  # type: ignore[assignment]
-            module.parametrizations = ModuleDict()
+            setattr(module, "parametrizations", ModuleDict())  # noqa: B010
         setattr(type(module), tensor_name, _property(tensor_name))
-        module.parametrizations[tensor_name] = made
+        _parametrizations(module)[tensor_name] = made
     else:
         raise ValueError(f"Module '{module}' does not have a parameter, a buffer, or a parametrized element with name "
                          f"'{tensor_name}'")  # fmt: skip
@@ -249,6 +251,11 @@ def _check_further(module: Module, name: str, parametrization: Any) -> None:
     back = _inverse(parametrization, result)
     must = f"The tensor returned by parametrization.right_inverse must have the same {{}} as module.{name}"
     _check_same(back, value, "parametrization.right_inverse", (f"module.{name}", "returned"), must)
+
+
+def _parametrizations(module: Module) -> ModuleDict:
+    """The parametrizations of a module that has some, by parameter."""
+    return module._modules["parametrizations"]  # type: ignore[return-value]
 
 
 def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
@@ -276,7 +283,7 @@ def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized
     """
     if not is_parametrized(module, tensor_name):
         raise ValueError(f"Module {module} does not have a parametrization on {tensor_name}")
-    known: Any = module.parametrizations
+    known: Any = _parametrizations(module)
     if known[tensor_name].is_tensor:
         original = known[tensor_name].original
         if leave_parametrized:
@@ -292,7 +299,7 @@ def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized
     del known[tensor_name]
     _register(module, tensor_name, original)
     if not is_parametrized(module):
-        del module.parametrizations
+        delattr(module, "parametrizations")
         module.__class__ = type(module).__bases__[0]
     return module
 
@@ -321,13 +328,13 @@ def transfer_parametrizations_and_params(
     """
     if not is_parametrized(from_module):
         return to_module
-    for name in list(from_module.parametrizations) if tensor_name is None else [tensor_name]:
+    for name in list(_parametrizations(from_module)) if tensor_name is None else [tensor_name]:
         if not hasattr(to_module, name):
             setattr(to_module, name, Parameter(getattr(from_module, name)))
-        source = from_module.parametrizations[name]
+        source: Any = _parametrizations(from_module)[name]
         for parametrization in source:
             register_parametrization(to_module, name, parametrization)
-        target = to_module.parametrizations[name]
+        target = _parametrizations(to_module)[name]
         for i, original in enumerate(source.originals()):
             setattr(target, "original" if source.is_tensor else f"original{i}", original)
     return to_module

@@ -1,4 +1,4 @@
-"""A look at what tdt stands on: versions, processor, kernels, GPU, folders, extras; each tried where it can be."""
+"""The checks of `tdt doctor`: versions, processor, kernels, GPU, folders, optional libraries."""
 
 from __future__ import annotations
 

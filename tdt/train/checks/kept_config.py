@@ -1,4 +1,4 @@
-"""What a config may not do that comes with a checkpoint or a run: these may come from anyone."""
+"""What the config in a checkpoint or run folder may not do: it may come from anyone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a launcher (mpirun, srun, torchrun) has started this process as one of several."""
+"""Refuse launchers (mpirun, srun, torchrun) that start several processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What may differ where a run goes on: how long it trains, what it logs and keeps, and where it runs."""
+"""Settings that may change when a run is resumed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shapes before values: one meta pass through the model finds the layer whose size does not fit, and what each costs."""
+"""Check shapes in one pass on meta tensors: find the layer whose input does not fit; size and cost of each layer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings that a run would never come to: reported, since whoever wrote them expects them to do something."""
+"""Settings that have no effect: reported as mistakes."""
 
 from __future__ import annotations
 

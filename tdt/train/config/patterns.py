@@ -1,4 +1,4 @@
-"""Patterns of parameter names, as `init`, `param_groups` and `train.freeze` have them: fnmatch, whose `*` crosses dots."""
+"""Patterns of parameter names in `init`, `param_groups` and `train.freeze`: fnmatch, whose `*` matches dots too."""
 
 from __future__ import annotations
 

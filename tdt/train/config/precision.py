@@ -1,4 +1,4 @@
-"""The floating-point dtype that a run computes in, as its config says."""
+"""The floating-point dtype of a run."""
 
 from __future__ import annotations
 

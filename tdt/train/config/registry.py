@@ -1,4 +1,4 @@
-"""Names that a config may use, and the objects they stand for.
+"""Names that a config may use, and what they refer to.
 
 A registry looks a name up in the public module that already holds it (`tdt.nn` for layers, `tdt.optim` for
 optimizers, ...), so a new layer is known to configs the day it is exported. Nothing is imported until a name is asked

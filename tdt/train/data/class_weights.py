@@ -1,4 +1,4 @@
-"""Weights of classes in the loss, such that each class counts as much as the others."""
+"""Class weights for the loss, inversely proportional to class frequency."""
 
 from __future__ import annotations
 

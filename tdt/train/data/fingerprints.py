@@ -1,4 +1,4 @@
-"""Fingerprints of the files that a run's samples come from, by which a resumed run notices that they have changed.
+"""Fingerprints of data files, by which a resumed run notices that they have changed.
 
 Names, sizes and times of the last change are compared first; contents only where a time differs, and of large data sets a
 sample. A dataset takes part if it has a method `source_files()` that gives the paths.

@@ -1,4 +1,4 @@
-"""Datasets and loaders from the `data` section: steps that are the same every time are applied once, to all samples.
+"""Datasets and loaders from the `data` section. Deterministic transforms run once, when the data is loaded.
 
 A sample is (input, target); with several inputs (a, b, target), ({"a": …, "b": …}, target), or a dict with the key
 `target` beside them. Beside what `Dataset` asks for, a data set may have

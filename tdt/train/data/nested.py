@@ -1,4 +1,4 @@
-"""Tensors in dicts, tuples and lists: what a model with several inputs is given, and what it is compared with."""
+"""Nested tensors in dicts, tuples and lists: inputs of a model with several, and its targets."""
 
 from __future__ import annotations
 

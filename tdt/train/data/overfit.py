@@ -1,4 +1,4 @@
-"""The same few batches as every split: a model that cannot learn these by heart has a mistake."""
+"""`train.overfit`: a few fixed batches as every split. A model that cannot overfit them has a mistake."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`data.loader.sampler`: how often the samples of each class are drawn."""
+"""`data.loader.sampler`: weighted sampling by class."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Configs to start from: of a template, or of data that is looked at first."""
+"""Configs that `tdt init` writes: from a template, or from a look at the data."""
 
 from __future__ import annotations
 

@@ -104,11 +104,11 @@ class Curves:
 def _scores(reading: Reading, output: Tensor, target: Tensor) -> tuple[np.ndarray, np.ndarray]:
     """Probabilities (rows, classes) and which of them are right, without targets that do not count."""
     if reading.threshold is not None:
-        scores = tdt.sigmoid(output) if reading.threshold == 0 else output
+        probabilities = tdt.sigmoid(output) if reading.threshold == 0 else output
         shape = (len(output), -1)
-        return scores.reshape(shape).cpu().numpy(), target.reshape(shape).cpu().numpy() > 0.5
+        return probabilities.reshape(shape).cpu().numpy(), target.reshape(shape).cpu().numpy() > 0.5
     classes = output.shape[1]
     scores = tdt.softmax(output, 1).movedim(1, -1).reshape(-1, classes).cpu().numpy()
     right = target.reshape(-1).cpu().numpy()
     counted = right != reading.ignore_index
-    return scores[counted], right[counted, None] == np.arange(classes)
+    return np.asarray(scores[counted]), right[counted, None] == np.arange(classes)

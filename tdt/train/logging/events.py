@@ -1,4 +1,4 @@
-"""What a training run tells: the trainer emits events, and logs and the console subscribe.
+"""Events of a training run, and their subscribers: metrics.jsonl and TensorBoard scalars.
 
 An event carries numbers under tags (`scalars`), ready for any log: `train/loss`, `valid/accuracy`, `time/…`. Numbers
 under `time/` are the ones that two equal runs may differ in.

@@ -1,4 +1,4 @@
-"""An average of the weights along the training, which is scored and kept in the place of the last ones."""
+"""Averages of the weights during training (EMA, SWA): validated and saved in place of the last weights."""
 
 from __future__ import annotations
 

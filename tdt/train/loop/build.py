@@ -1,4 +1,4 @@
-"""From a config to the objects it declares: data, model, loss, optimizer, scheduler.
+"""Build the objects that a config declares: data, model, loss, optimizer, scheduler.
 
 Config values end here: what is built knows no config. What only building finds out (a pattern that matches no parameter,
 a layer whose size does not fit the one before) is reported with its place, beside all else that is wrong.

@@ -1,4 +1,4 @@
-"""What a training step costs, in time and memory: measured on a batch that is made up of one sample, or computed."""
+"""Time and memory of a training step, measured on a synthetic batch or computed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scores: of a model on a split, and of a checkpoint, from the checkpoint alone."""
+"""Evaluate a model on a split, and a checkpoint without its run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When a run ends: after so many epochs, steps or so much time, whichever comes first."""
+"""When training ends: after a number of epochs or steps, or a time limit, whichever comes first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mixing pairs of samples (Zhang, Cissé, Dauphin & Lopez-Paz, *mixup: Beyond Empirical Risk Minimization*, 2018)."""
+"""Mixup: convex combinations of pairs of samples (Zhang, Cissé, Dauphin, Lopez-Paz, *mixup*, 2018)."""
 
 from __future__ import annotations
 

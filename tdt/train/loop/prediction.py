@@ -1,4 +1,4 @@
-"""What a trained model says of inputs that are in no data set: images, rows of a table, arrays, lines of text."""
+"""Predictions of a trained model for files outside any dataset: images, table rows, arrays, lines of text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run from beginning to end: its folder, its logs, training, the test at the end; new or resumed."""
+"""A run from start to end: folder, logs, training, final test; new or resumed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a checkpoint holds: the trainer's whole state as named arrays and JSON, and back.
+"""The trainer's whole state as named arrays and JSON, and back: the content of a checkpoint.
 
 model/<key>                         parameters and buffers
 ema/<key>, swa/<key>                of the average that is scored in their place, if there is one

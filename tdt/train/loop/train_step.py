@@ -1,4 +1,4 @@
-"""A step of the optimizer: the gradients of one batch or several, clipped, with a learning rate that warms up."""
+"""One optimizer step: gradients of one or several batches, clipping, linear warm-up."""
 
 from __future__ import annotations
 

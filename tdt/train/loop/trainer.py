@@ -1,4 +1,4 @@
-"""The training loop: epochs of steps, validation, checkpoints; what happens is told as events.
+"""The training loop: epochs, steps, validation, checkpoints; emits events.
 
     for each epoch:  for each step: forward, loss, backward (of each of its batches), clip, step  →  StepDone
                      validate → EpochDone → Validated → scheduler → checkpoint

@@ -1,4 +1,4 @@
-"""`weights: {from: …}`: start from the weights of another run or checkpoint; what does not fit is a config error."""
+"""`weights: {from: …}`: start from the weights of another run or checkpoint."""
 
 from __future__ import annotations
 

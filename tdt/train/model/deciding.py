@@ -1,4 +1,4 @@
-"""From what a model gives to what it says: a class, a yes or no, or the numbers themselves."""
+"""From outputs to predictions: a class, a yes or no for each label, or the output itself."""
 
 from __future__ import annotations
 

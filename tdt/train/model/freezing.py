@@ -1,4 +1,4 @@
-"""Parameters that are not trained."""
+"""Freeze parameters: `train.freeze`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From the model that a config declares to the module, and from each layer back to where it is written."""
+"""Build the module that a config declares; map each layer to the place where it is written."""
 
 from __future__ import annotations
 

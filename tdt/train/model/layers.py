@@ -1,4 +1,4 @@
-"""Layers that join layers, for models that are more than a chain, and the small ones that stand between others.
+"""Layers of configs beyond `tdt.nn`: Residual, Concat, Graph, Repeat and other containers, and small adapters.
 
 `tdt.nn` has what PyTorch has; here is what a config needs beside it, since it holds no code: sums around a body, branches,
 repetitions, graphs. All are ordinary modules. What they hold is named by its role (`body`, `shortcut`), by the key in a

@@ -1,4 +1,4 @@
-"""Channels-last memory for models of images, wherever it leaves the numbers of a plain PyTorch script as they are.
+"""Channels-last memory for image models, where it does not change the numbers of a plain PyTorch script.
 
 Convolution, pooling and batch normalisation of images are faster where the channels of a pixel lie side by side in memory.
 But dropout and its like draw their random numbers in the order of memory, and views keep that order. So channels-last

@@ -1,4 +1,4 @@
-"""What training minimises: a loss, or the weighted sum of several, each of its part of output, target and input."""
+"""The training objective: a loss, or a weighted sum of losses, each of its own output and target."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The learning-rate scheduler of a run: built, tried before anything runs, and compared with the run's length."""
+"""The learning-rate scheduler: built, tried on a dummy optimizer, and compared with the run's length."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Named points at which a test can have the process killed: `TDT_FAULT=checkpoint.write:2 tdt train …`.
+"""Named points at which a test can kill the process: `TDT_FAULT=checkpoint.write:2 tdt train …`.
 
 The process sends itself a signal at the n-th passing of the named point, by default at the first: `validate:5:SIGINT`. The
 default, SIGKILL, is as sudden as a power cut for everything but the disk's own cache. The variable is read once: without

@@ -1,4 +1,4 @@
-"""A lock on a file that ends with the process that holds it, however it ends."""
+"""A lock on a file, which ends with the process that holds it, however the process ends."""
 
 from __future__ import annotations
 

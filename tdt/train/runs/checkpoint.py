@@ -1,4 +1,4 @@
-"""Checkpoints: arrays and JSON in one `.safetensors` file, written whole or not at all, and the folder of a run's.
+"""Checkpoints: arrays and JSON in one `.safetensors` file, written atomically, and the folder that holds those of a run.
 
     model/<key>  optimizer/<state>/<parameter name>  ema/<key>  rng/<name>      the arrays
     __metadata__ = {"tdt": "{crc32c, format, tensors: {name: [dtype, shape, crc32c]}, …}"}   all else, as JSON

@@ -1,4 +1,4 @@
-"""The schema of a checkpoint's metadata: what a run writes there, and of what type.
+"""The schema of a checkpoint's metadata.
 
 A checksum says that a file is whole, not who wrote it. So everything that reads a checkpoint comes through here first, and
 the states of optimizer, schedulers and metrics are compared with those of freshly built ones before they are loaded.

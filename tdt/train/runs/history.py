@@ -1,4 +1,4 @@
-"""What runs have left behind: scores, settings and state, read from their folders without NumPy and the core."""
+"""Scores, settings and state of finished and running runs, read from their folders without NumPy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What metrics count by the sample, beside the checkpoints: `checkpoints/rows/<step>.safetensors`.
+"""Per-sample state of metrics, saved beside the checkpoints in `checkpoints/rows/<step>.safetensors`.
 
 A checkpoint names the files that it goes on from, each with what was counted since the one before. So it does not grow
 with the data, though a run goes on in the middle of an epoch with every score.

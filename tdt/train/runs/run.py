@@ -1,4 +1,4 @@
-"""Run folders: `runs/<name>/<n>/`, made once, locked while training, found again by name or path.
+"""Run folders `runs/<name>/<n>/`: create, lock, find.
 
 config.yaml (resolved)  env.json  run.lock  metrics.jsonl  events.out.tfevents.*  checkpoints/
 """

@@ -24,6 +24,11 @@ class FrozenBatchNorm2d(nn.Module):
     ([], ['weight', 'bias', 'running_mean', 'running_var'])
     """
 
+    weight: Tensor
+    bias: Tensor
+    running_mean: Tensor
+    running_var: Tensor
+
     def __init__(self, num_features: int, eps: float = 1e-5) -> None:
         super().__init__()
         self.eps = eps
