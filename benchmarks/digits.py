@@ -28,7 +28,7 @@ LOOP = """
 import sys, time
 from tdt.train.config import load
 from tdt.train.logging.events import Event, RunStarted, Validated
-from tdt.train.loop.session import Session
+from tdt.train.session import Session
 times = []
 with Session.start(load(sys.argv[1]), root="runs") as session:
     session.train(lambda event: times.append(time.perf_counter()) if isinstance(event, (RunStarted, Validated)) else None)

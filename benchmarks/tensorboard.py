@@ -26,7 +26,7 @@ import numpy as np
 
 from benchmarks._pairs import ratios, report
 from tdt.train.config import load
-from tdt.train.loop.session import Session
+from tdt.train.session import Session
 from tdt.utils.tensorboard import _event_file, writer
 
 SIDES = {"tdt": "tdt.utils.tensorboard", "torch": "torch.utils.tensorboard"}

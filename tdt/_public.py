@@ -69,6 +69,7 @@ from tdt._ops.index.pick import *
 from tdt._ops.index.scatter import *
 from tdt._ops.linalg.decompositions import *
 from tdt._ops.linalg.distance import *
+from tdt._ops.linalg.einsum import *
 from tdt._ops.linalg.householder import *
 from tdt._ops.linalg.least_squares import *
 from tdt._ops.linalg.lobpcg import *

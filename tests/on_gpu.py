@@ -178,7 +178,7 @@ def check_config(name: str, target: str, steps: int) -> Training:
     """Train a bundled config for `steps` steps, on small made-up data where its own must be downloaded."""
     from tdt.train.config import load
     from tdt.train.logging.events import Event, StepDone
-    from tdt.train.loop.session import Session
+    from tdt.train.session import Session
 
     done = Training(name)
     times: list[float] = []

@@ -44,7 +44,8 @@ LAYERS: list[list[str]] = [
     ["tdt.train.model"],
     ["tdt.train.logging"],
     ["tdt.train.checks"],
-    ["tdt.train", "tdt.train.loop"],
+    ["tdt.train.loop"],
+    ["tdt.train"],
     ["tdt.cli", "tdt.commands", "tdt.__main__", "tdt.as_torch"],
 ]  # fmt: skip
 JIT = ["_jit.py", "_compile.py"]

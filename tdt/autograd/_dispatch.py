@@ -109,9 +109,8 @@ def binary(op: Op, x: Any, y: Any) -> Any:
 
 def apply(op: Op, operands: tuple, attributes: dict, target: Any = None) -> Any:
     """Run `op`: find the plan, compute, wrap the result and record it. `target`: an array to compute into."""
-    attributes = (
-        attributes if TENSOR_TYPES.isdisjoint(map(type, attributes.values())) else as_numbers(op.name, attributes)
-    )
+    if not TENSOR_TYPES.isdisjoint(map(type, attributes.values())):
+        attributes = as_numbers(op.name, attributes)
     if state.handler is not None:
         return state.handler(op, operands, attributes, target)
     arrays, key, edges, mask, nowhere, bit, xp, aux = [], [], [], 0, 0, 1, np, None
@@ -136,8 +135,7 @@ def apply(op: Op, operands: tuple, attributes: dict, target: Any = None) -> Any:
         bit += bit
     if xp is None and (other := _of_other_kind(op, arrays)):
         return other(op, operands, attributes)
-    key = tuple(key)
-    plan = op.plans.get(key)
+    plan = op.plans.get(key := tuple(key))
     if plan is None or plan.by_rank is not None or xp is None:
         xp, plan = _slow_plan(op, key, arrays)
     if plan.casts is not None:

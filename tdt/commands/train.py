@@ -16,8 +16,8 @@ from tdt.commands._output import say
 
 if TYPE_CHECKING:
     from tdt.train.config import Draft
-    from tdt.train.loop.session import Outcome, Session
     from tdt.train.runs.run import Run
+    from tdt.train.session import Outcome, Session
 
 EXAMPLE = examples(
     "tdt train digits-cnn train.epochs=5 optimizer.lr=0.1",
@@ -73,7 +73,7 @@ def train(
     if resume is not None:
         written = [*([config] if config else []), *(overrides or ()), *([f"device={device}"] if device else ())]
         _check_resume(resume, written, run_dir is not None or dry_run, runs_root)
-        from tdt.train.loop.session import Session
+        from tdt.train.session import Session
 
         session = Session.resume(resume, root=runs_root, overrides=written, changed_data=changed_data)
     elif changed_data:
@@ -93,7 +93,7 @@ def train(
         from tdt._kernels import _ahead
 
         _ahead.begin()
-        from tdt.train.loop.session import Session
+        from tdt.train.session import Session
 
         session = Session.start(checked, root=runs_root, folder=run_dir)
     with session:

@@ -11,7 +11,7 @@ import pytest
 from tdt import cli
 from tdt.train.config import load
 from tdt.train.loop import costs
-from tdt.train.loop.session import Session
+from tdt.train.session import Session
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from PIL import Image
 
 from tdt import cli
 from tdt.train.config import bundled, load
-from tdt.train.loop.session import Session
+from tdt.train.session import Session
 
 
 @pytest.fixture(autouse=True)

@@ -6,7 +6,7 @@ import pytest
 
 from tdt.train.config import bundled, load
 from tdt.train.loop.build import build
-from tdt.train.loop.session import Session
+from tdt.train.session import Session
 from tests.configs.small_data import OVERRIDES, write_all
 
 # Parameters: as published, or (the others) by hand from the layers.

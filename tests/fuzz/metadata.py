@@ -15,8 +15,8 @@ from typing import Any
 from tdt import cli
 from tdt.train.config import loads
 from tdt.train.logging.events import Event, StepDone
-from tdt.train.loop.session import Session
 from tdt.train.runs import checkpoint
+from tdt.train.session import Session
 
 CONFIG = """\
 name: net

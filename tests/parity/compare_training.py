@@ -13,8 +13,8 @@ import yaml
 
 from tdt.train.config import loads
 from tdt.train.logging.events import Event, StepDone
-from tdt.train.loop.session import Session
 from tdt.train.runs.checkpoint import load
+from tdt.train.session import Session
 from tests.parity.random_configs import CLASSES, LOSSES, SAMPLES, Description
 from tests.parity.torch_program import run_torch
 

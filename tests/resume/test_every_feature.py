@@ -11,7 +11,7 @@ import pytest
 
 from tdt.train.config import loads
 from tdt.train.logging.events import Event, StepDone, Validated
-from tdt.train.loop.session import Session
+from tdt.train.session import Session
 from tests.train.loop.test_resume import assert_equal, result
 
 pytestmark = pytest.mark.filterwarnings("error:.*lr_scheduler:UserWarning")

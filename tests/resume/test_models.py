@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tdt.train.config import loads
-from tdt.train.loop.session import Session
+from tdt.train.session import Session
 from tests.resume.test_every_feature import Killed, at_event, kill, resume
 from tests.train.loop.test_resume import assert_equal, result
 

@@ -25,7 +25,7 @@ from tdt.autograd._op import finish, op
 from tdt.autograd._views import follow
 
 __all__ = [
-    "addbmm", "addmm", "addmv", "addr", "baddbmm", "bmm", "cross", "dist", "dot", "einsum", "frobenius_norm", "ger", "inner",
+    "addbmm", "addmm", "addmv", "addr", "baddbmm", "bmm", "cross", "dist", "dot", "frobenius_norm", "ger", "inner",
     "kron", "matmul", "mm", "mv", "norm", "nuclear_norm", "outer", "tensordot", "trace", "vdot",
 ]  # fmt: skip
 
@@ -400,32 +400,6 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Tensor | None = None) ->
     right = b.permute((*over_b, *free_b)).reshape((inner_size, math.prod(b.shape[d] for d in free_b)))
     result = matmul(left, right).reshape(tuple([a.shape[d] for d in free_a] + [b.shape[d] for d in free_b]))
     return result if out is None else store_into(out, result, exact=True)
-
-
-def einsum(*args: Any) -> Tensor:
-    """Sums of products by Einstein's convention: `einsum("bij,bjk->bik", x, y)`, or `einsum(x, [0, 1], y, [1], [0])`.
-
-    Letters name dimensions; those missing from the output are summed over, `...` stands for broadcast dimensions, a
-    letter twice in one operand takes its diagonal. In the second form numbers below 52 do, and Ellipsis. Operands are
-    multiplied from left to right.
-
-    >>> import tdt
-    >>> tdt.einsum("ij,j->i", tdt.ones(2, 3), tdt.ones(3))
-    tensor([3., 3.])
-    """
-    from tdt._ops.linalg._einsum import contract, letters_for
-
-    if len(args) < 2:
-        raise ValueError(
-            "einsum(): must specify the equation string and at least one operand, or at least one operand and its subscripts "
-            "list"
-        )
-    if isinstance(args[0], Tensor):
-        return contract(letters_for(args), list(args[: len(args) // 2 * 2 : 2]))
-    equation, *operands = args
-    return contract(
-        equation, list(operands[0]) if len(operands) == 1 and isinstance(operands[0], (list, tuple)) else operands
-    )
 
 
 @shown_as("TraceBackward0")

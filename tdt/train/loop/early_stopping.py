@@ -8,7 +8,7 @@ from collections.abc import Mapping
 Scores = Mapping[str, Mapping[str, float]]  # by split and metric
 
 
-class Best:
+class BestScore:
     """The best of the scores under `score`, (split, metric); None: no score is watched.
 
     A score is better that lies beyond the best by more than `min_delta`; NaN never is.
@@ -35,7 +35,7 @@ class Best:
         return better
 
 
-class EarlyStopping(Best):
+class EarlyStopping(BestScore):
     """The best score, and how many validations without a better one a run may have; None: any number."""
 
     def __init__(self, score: tuple[str, str] | None, higher_is_better: bool, min_delta: float, patience: int | None):

@@ -6,8 +6,8 @@ import pytest
 
 from tdt.train.checks.launchers import check_one_process
 from tdt.train.config import loads
-from tdt.train.loop.session import Session
 from tdt.train.runs.run import RunError
+from tdt.train.session import Session
 from tests.commands.running import SMALL, tdt_here
 
 

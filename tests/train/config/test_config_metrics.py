@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from tdt.train.config import ConfigError, loads
-from tdt.train.loop.session import Session
 from tdt.train.runs import history
 from tdt.train.runs.run import Run
+from tdt.train.session import Session
 
 TEXT = """\
 name: small

@@ -6,7 +6,7 @@ import statistics
 from pathlib import Path
 
 from tdt.train.config import load
-from tdt.train.loop.session import Session
+from tdt.train.session import Session
 
 
 def accuracy(name: str, root: Path, seed: int) -> float:

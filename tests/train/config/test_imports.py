@@ -9,7 +9,7 @@ import pytest
 from tdt.cli import run
 from tdt.train.config import ConfigError, imports, load
 from tdt.train.loop.build import build
-from tdt.train.loop.session import Session
+from tdt.train.session import Session
 
 CODE = """\
 from tdt import nn

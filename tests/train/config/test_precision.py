@@ -13,9 +13,9 @@ from tdt.train.config import ConfigError, loads
 from tdt.train.loop.build import build
 from tdt.train.loop.evaluation import evaluate_checkpoint
 from tdt.train.loop.prediction import Predictor
-from tdt.train.loop.session import Session
 from tdt.train.loop.state import load_run
 from tdt.train.runs.run import find_checkpoint
+from tdt.train.session import Session
 
 CONFIG = """\
 dtype: float64

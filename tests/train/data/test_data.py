@@ -15,8 +15,8 @@ from tdt.train.config import ConfigError, load, loads
 from tdt.train.data.loading import open_splits
 from tdt.train.loop.build import build
 from tdt.train.loop.evaluation import evaluate_checkpoint
-from tdt.train.loop.session import Session
 from tdt.train.runs.run import find_checkpoint
+from tdt.train.session import Session
 from tdt.vision.datasets import MNIST
 
 TABLE = """

@@ -17,9 +17,9 @@ from tdt.train.data import fingerprints as data_files
 from tdt.train.data.datasets import NPZ, Table, Text
 from tdt.train.data.fingerprints import differences, fingerprints, source_files
 from tdt.train.logging.events import Event, Notice, StepDone
-from tdt.train.loop.session import Session
 from tdt.train.runs import checkpoint
 from tdt.train.runs.run import RunError
+from tdt.train.session import Session
 from tdt.vision.datasets import MNIST, ImageFolder
 from tests.commands.running import tdt_here
 

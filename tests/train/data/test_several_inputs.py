@@ -12,9 +12,9 @@ from tdt.train.config import ConfigError, imports, load, loads
 from tdt.train.loop.build import build
 from tdt.train.loop.evaluation import evaluate, evaluate_checkpoint
 from tdt.train.loop.prediction import Predictor
-from tdt.train.loop.session import Session
 from tdt.train.loop.state import load_run
 from tdt.train.runs.run import find_checkpoint
+from tdt.train.session import Session
 
 NPZ = """\
 name: pair

@@ -23,8 +23,8 @@ from tdt.train.logging.events import Event, MetricsLog, RunStopped
 from tdt.train.logging.pictures import CaptionedSample, captioned, matrix
 from tdt.train.loop.build import build
 from tdt.train.loop.evaluation import evaluate
-from tdt.train.loop.session import Session
 from tdt.train.loop.state import load_run
+from tdt.train.session import Session
 from tests.resume.test_every_feature import Killed, at_event, kill
 from tests.utils.tensorboard.readers import event_files, untimed
 

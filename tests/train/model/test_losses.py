@@ -11,8 +11,8 @@ import tdt
 from tdt import nn
 from tdt.train.config import ConfigError, loads
 from tdt.train.loop.build import build
-from tdt.train.loop.session import Session
 from tdt.train.runs import history
+from tdt.train.session import Session
 
 TEXT = """\
 name: heads

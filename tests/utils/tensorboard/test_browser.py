@@ -17,7 +17,7 @@ import pytest
 from PIL import Image
 
 from tdt.train.config import load
-from tdt.train.loop.session import Session
+from tdt.train.session import Session
 from tests.utils.tensorboard.server import tensorboard
 
 SHOWN = [

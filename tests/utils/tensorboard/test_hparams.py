@@ -8,7 +8,7 @@ from typing import Any
 from urllib.request import Request, urlopen
 
 from tdt.train.config import loads
-from tdt.train.loop.session import Session
+from tdt.train.session import Session
 from tests.utils.tensorboard.server import tensorboard
 
 CONFIG = """\

@@ -21,10 +21,10 @@ from tdt.train.config import ConfigError, loads
 from tdt.train.errors import NonFiniteLoss
 from tdt.train.logging.events import Event, Notice, RunStarted, RunStopped, StepDone, TestDone
 from tdt.train.loop._signals import StopRequest, exit_code
-from tdt.train.loop.session import Session
 from tdt.train.runs import checkpoint, history
 from tdt.train.runs.checkpoint import CheckpointStore
 from tdt.train.runs.run import Run, RunError
+from tdt.train.session import Session
 from tests.commands.running import SMALL
 from tests.fuzz import metadata
 
@@ -156,7 +156,7 @@ def test_the_threads_of_the_first_part_are_set_again(tmp_path):
 def test_other_versions_and_kernels_are_said(tmp_path, monkeypatch):
     with tdt.backends.kernels(True), pytest.raises(Stop):
         run(tmp_path, crash_at(12))
-    monkeypatch.setattr("tdt.train.loop.session.versions", lambda: {"numpy": "9.9"})
+    monkeypatch.setattr("tdt.train.session.versions", lambda: {"numpy": "9.9"})
     with tdt.backends.kernels(False):
         _, seen = resumed(tmp_path)
     texts = [event.text for event in seen if isinstance(event, Notice)]

@@ -5,7 +5,10 @@ from __future__ import annotations
 import string
 from typing import Any
 
+from tdt._core.calls import fronts
 from tdt._core.tensor import Tensor
+
+__all__ = ["einsum"]
 
 
 def letters_for(args: tuple) -> str:
@@ -159,3 +162,30 @@ def _ordered(x: Tensor, names: str, order: list[str]) -> Tensor:
 def _final(x: Tensor, have: str, output: str, sizes: dict[str, int]) -> Tensor:
     x, have = _drop(x, have, set(output))
     return _ordered(x, have, list(output))
+
+
+def einsum(*args: Any) -> Tensor:
+    """Sums of products by Einstein's convention: `einsum("bij,bjk->bik", x, y)`, or `einsum(x, [0, 1], y, [1], [0])`.
+
+    Letters name dimensions; those missing from the output are summed over, `...` stands for broadcast dimensions, a
+    letter twice in one operand takes its diagonal. In the second form numbers below 52 do, and Ellipsis. Operands are
+    multiplied from left to right.
+
+    >>> import tdt
+    >>> tdt.einsum("ij,j->i", tdt.ones(2, 3), tdt.ones(3))
+    tensor([3., 3.])
+    """
+    if len(args) < 2:
+        raise ValueError(
+            "einsum(): must specify the equation string and at least one operand, or at least one operand and its subscripts "
+            "list"
+        )
+    if isinstance(args[0], Tensor):
+        return contract(letters_for(args), list(args[: len(args) // 2 * 2 : 2]))
+    equation, *operands = args
+    return contract(
+        equation, list(operands[0]) if len(operands) == 1 and isinstance(operands[0], (list, tuple)) else operands
+    )
+
+
+fronts(globals(), __all__)
