@@ -19,8 +19,7 @@ PACKAGE = ROOT / "tdt"
 # Bottom to top: a module imports from its own layer and from those before it. A name stands for all modules below it,
 # one that ends in "_" for all that begin so, "tdt" for the root module alone; the longest name that fits counts.
 LAYERS: list[list[str]] = [
-    ["tdt._about", "tdt.version", "tdt.compat._find", "tdt.utils._files", "tdt.utils._printable",
-     "tdt.utils._regular_file", "tdt.utils._strict_json"],
+    ["tdt._about", "tdt.version", "tdt.compat._find", "tdt.utils._files"],
     ["tdt._core.dtype", "tdt._core.errors", "tdt._backend"],
     ["tdt._kernels"],
     ["tdt._core", "tdt._random", "tdt._"],
@@ -36,7 +35,7 @@ LAYERS: list[list[str]] = [
     ["tdt.optim", "tdt.utils", "tdt.utils.data"],
     ["tdt.vision", "tdt.utils.tensorboard"],
     ["tdt.compat"],
-    ["tdt.train.errors"],
+    ["tdt.train.errors", "tdt.train._"],
     ["tdt.train.config"],
     ["tdt.train.metrics"],
     ["tdt.train.runs"],

@@ -72,7 +72,7 @@ class Tensor:
         if args or dtype or device is not None or _dtype.get_default_dtype() is not _dtype.float32:
             first = args[0] if len(args) == 1 else None
             kind = first.dtype if isinstance(first, Tensor) else _dtype.as_dtype(dtype or _dtype.get_default_dtype())
-            cls._fill(made, args, kind, as_device(device))
+            Tensor._fill(made, args, kind, as_device(device))
         return made
 
     @property

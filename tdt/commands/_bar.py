@@ -11,8 +11,8 @@ import rich.console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from tdt.commands._console import Console, number
+from tdt.train._printable import message
 from tdt.train.logging.events import RunStarted, StepDone
-from tdt.utils._printable import message
 
 INTERVAL = 0.1  # seconds between two drawings: one costs about 2 ms
 

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import Any, TextIO
 
 from tdt.commands._output import say
+from tdt.train._printable import counted
 from tdt.train.logging.events import EpochDone, Event, Notice, RunStarted, RunStopped, StepDone, TestDone, Validated
-from tdt.utils._printable import counted
 
 
 class Console:

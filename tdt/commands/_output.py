@@ -15,8 +15,8 @@ def say(*texts: Any, file: TextIO | None = None, end: str = "\n", flush: bool = 
     a\\x1b[2Jb
     """
     shown = "\n".join(map(str, texts))
-    if not (shown.isprintable() and len(shown) < 200 and "tdt.utils._printable" not in sys.modules):  # `tdt --version`
-        from tdt.utils._printable import document, message
+    if not (shown.isprintable() and len(shown) < 200 and "tdt.train._printable" not in sys.modules):  # `tdt --version`
+        from tdt.train._printable import document, message
 
         shown = "\n".join((document if whole else message)(str(text)) for text in texts)
     print(shown, file=sys.stdout if file is None else file, end=end, flush=flush)
@@ -24,6 +24,6 @@ def say(*texts: Any, file: TextIO | None = None, end: str = "\n", flush: bool = 
 
 def one_line(text: str) -> str:
     """Text from outside in one line, its line breaks spelt out, so that it cannot look like two messages."""
-    from tdt.utils._printable import printable
+    from tdt.train._printable import printable
 
     return printable(text)

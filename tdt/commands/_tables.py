@@ -20,7 +20,7 @@ LONGEST_CELL = 200  # characters
 
 def layers(parts: Parts) -> str:
     """A row per layer: output shape, parameters; of a sample multiply-adds and bytes of output; with totals."""
-    from tdt.utils._printable import counted
+    from tdt.train._printable import counted
 
     rows = [
         (
@@ -44,7 +44,7 @@ def layers(parts: Parts) -> str:
 
 def steps(parts: Parts) -> str:
     """How much there is to train on."""
-    from tdt.utils._printable import counted
+    from tdt.train._printable import counted
 
     counts = ", ".join(f"{name} {count:,}" for name, count in parts.samples.items())
     whole = "" if parts.length.steps is None else f", {parts.length.steps:,} in all"
@@ -81,7 +81,7 @@ def text(head: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int
     x   10
     yy   5
     """
-    from tdt.utils._printable import printable, shortened  # on use: `tdt --help` loads this file
+    from tdt.train._printable import printable, shortened  # on use: `tdt --help` loads this file
 
     table = [[shortened(printable(cell), LONGEST_CELL) for cell in row] for row in (head, *rows)]
     widths = [max(map(_width, column)) for column in zip(*table, strict=True)]

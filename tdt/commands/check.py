@@ -68,6 +68,6 @@ def _facts(parts: Parts) -> dict[str, Any]:
 
 
 def _flat(problem: dict[str, Any]) -> dict[str, Any]:
-    from tdt.utils._printable import shortened
+    from tdt.train._printable import shortened
 
     return problem.pop("source") | problem | {"message": shortened(problem["message"])}

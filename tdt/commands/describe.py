@@ -75,7 +75,7 @@ def _read(what: str, overrides: list[str], root: Path) -> Draft:
 
 
 def _as_text(costs: Costs, steps: int) -> str:
-    from tdt.utils._printable import counted
+    from tdt.train._printable import counted
 
     how = (
         "measured on a batch made up of one sample"

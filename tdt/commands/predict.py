@@ -126,7 +126,7 @@ def _as_csv(cells: Cells) -> str:
     import csv
     import io
 
-    from tdt.utils._printable import csv_cell
+    from tdt.train._printable import csv_cell
 
     text = io.StringIO(newline="")
     head, rows = cells

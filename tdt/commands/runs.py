@@ -329,7 +329,7 @@ def _made(run: Run) -> dict[str, Any]:
 
 
 def _for_json(value: float) -> float | str:
-    from tdt.utils._strict_json import text_of
+    from tdt.train._strict_json import text_of
 
     return text_of(value)
 

@@ -214,11 +214,11 @@ def _values_differ(what: str, a: Tensor, b: Tensor, rtol: float, atol: float, eq
     gap = (x - y).abs().masked_fill(matches.flatten(), 0)
     ratio = (gap / y.abs()).masked_fill(matches.flatten(), 0)
     wrong, count = int((~matches).sum()), matches.numel()
-    gaps = []
+    gaps: list[tuple[float, str]] = []
     for values in (gap, ratio):
         value, at = values.max(0)
         place = tuple(map(int, np.unravel_index(int(at), a.shape)))
-        gaps.append((float(value), f" at index {place}"))
+        gaps.append((value.item(), f" at index {place}"))
     head = f"Mismatched elements: {wrong} / {count} ({wrong / count:.1%})"
     return _about(what, head, "Greatest {} difference", gaps, rtol, atol)
 

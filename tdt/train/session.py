@@ -11,6 +11,7 @@ from typing import Any
 
 import tdt
 from tdt.backends import kernels
+from tdt.train._printable import counted
 from tdt.train.checks.kept_config import kept_config
 from tdt.train.checks.launchers import check_one_process
 from tdt.train.checks.resuming import differences, refused
@@ -34,7 +35,6 @@ from tdt.train.runs._environment import versions
 from tdt.train.runs.checkpoint import CheckpointError, load_meta
 from tdt.train.runs.run import METRICS_FILE, ROOT, Run, RunError, find_checkpoint
 from tdt.utils._files import read_file
-from tdt.utils._printable import counted
 
 _KEPT = "a run goes on with the config in its checkpoint"
 

@@ -86,7 +86,8 @@ def test_a_shell_is_offered_what_fits(offered, line: str, words: list[str]):
 def test_completion_loads_neither_numpy_nor_the_core(line: str):
     modules = loaded_by(RUN.format([]), **asked(line))
     lists_configs = {"tdt.train", "tdt.train.config.registry", "tdt.train.config", "tdt.train.config.find",
-                     "tdt.train.config.errors", "tdt.utils._printable", "tdt.utils._regular_file"}  # fmt: skip
+                     "tdt.train.config.errors", "tdt.train.config.source", "tdt.train._printable",
+                     "tdt.train._regular_file"}  # fmt: skip
     assert foreign(modules) <= lists_configs
 
 

@@ -12,8 +12,8 @@ from tdt.cli import run
 from tdt.commands._output import one_line, say
 from tdt.commands._tables import text
 from tdt.commands.predict import _as_csv
+from tdt.train import _printable
 from tdt.train.logging.events import MetricsLog, RunStopped
-from tdt.utils import _printable
 
 ROOT = Path(__file__).parents[2] / "tdt"
 HOSTILE = "a\x1b[2J\x9b31m\r\u202e\u2066\x07\x00b"

@@ -9,6 +9,7 @@ from typing import Any
 import tdt
 from tdt import Tensor, _about, nn
 from tdt.autograd._meta import meta, stand_in
+from tdt.train._printable import counted
 from tdt.train.config import Component, ConfigErrors
 from tdt.train.config.metrics import Measure
 from tdt.train.config.precision import input_dtype
@@ -19,7 +20,6 @@ from tdt.train.metrics import Metric
 from tdt.train.model.from_config import CONSTRUCTOR_ERRORS, Unknown
 from tdt.train.model.objective import Objective, Term, compared
 from tdt.utils._nested import tensors_in
-from tdt.utils._printable import counted
 
 BATCH = 2  # 1 would hide a batch that is folded into another dimension
 BROADCAST = "Using a target size"  # how losses begin to warn of sizes that differ

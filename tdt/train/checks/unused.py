@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tdt.optim.lr_scheduler import ReduceLROnPlateau
+from tdt.train._printable import counted
 from tdt.train.config import ConfigErrors, registry
 from tdt.train.config.patterns import matching
 from tdt.train.config.source import COMMAND_LINE
 from tdt.train.model.scheduling import MOST_STEPS, trial_groups
-from tdt.utils._printable import counted
 
 if TYPE_CHECKING:
     from tdt.train.loop.build import Parts

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from tdt.train._printable import hide, printable, redacted, shortened
 from tdt.train.config.source import COMMAND_LINE, Source
-from tdt.utils._printable import hide, printable, redacted, shortened
 
 MOST = 200  # problems; who has more of them mends these first
 LONGEST_KEY, LONGEST_PLACE = 200, 500  # characters of a key path and of a file in front of a message

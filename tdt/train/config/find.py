@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tdt.train._regular_file import open_regular
 from tdt.train.config.errors import ConfigErrors
 from tdt.train.config.registry import nearest
 from tdt.train.config.source import Source
-from tdt.utils._regular_file import open_regular
 
 LARGEST = 256 * 1024  # bytes; a config is read by people
 SCHEMA_LINE = "# yaml-language-server: $schema="  # the first line of a config, from which editors check it

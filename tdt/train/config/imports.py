@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tdt.train._regular_file import open_regular
 from tdt.train.config import registry
 from tdt.train.config.errors import ConfigErrors
 from tdt.train.config.nodes import Mapping, Node, Sequence, join, plain, present
-from tdt.utils._regular_file import open_regular
 
 PREFIX = "_tdt_import_"
 _allowed = False

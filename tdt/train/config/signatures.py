@@ -17,12 +17,12 @@ import typing
 from typing import TYPE_CHECKING, Any, Literal
 
 from tdt import _about
+from tdt.train._printable import counted
 from tdt.train.config.errors import ConfigErrors
 from tdt.train.config.nodes import BROKEN, Call, Node, join
 from tdt.train.config.parts import Component, Numbers, Part
 from tdt.train.config.registry import MOST_STRANGERS, Registry, nearest
 from tdt.train.config.scalars import hint, spell
-from tdt.utils._printable import counted
 
 if TYPE_CHECKING:
     from inspect import Parameter

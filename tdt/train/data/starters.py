@@ -13,9 +13,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from tdt.train._printable import counted, printable
 from tdt.train.config.find import SCHEMA, SCHEMA_LINE, bundled, bundled_folder
 from tdt.train.config.registry import nearest
-from tdt.utils._printable import counted, printable
 
 TABLES = (".csv", ".tsv")
 TARGETS = ("target", "label", "class", "y")  # names that a column to predict often has

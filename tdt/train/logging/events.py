@@ -20,10 +20,10 @@ from io import FileIO
 from pathlib import Path
 from typing import TypeVar
 
+from tdt.train._printable import redacted
+from tdt.train._strict_json import text_of
 from tdt.train.runs.run import METRICS_FILE
 from tdt.utils._files import fsync, fsync_folder, open_file, replace_file, write_whole
-from tdt.utils._printable import redacted
-from tdt.utils._strict_json import text_of
 
 
 @dataclass(frozen=True, kw_only=True)

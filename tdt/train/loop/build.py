@@ -21,6 +21,7 @@ from tdt import Tensor, nn
 from tdt.autograd._meta import meta
 from tdt.optim.lr_scheduler import ReduceLROnPlateau
 from tdt.optim.swa_utils import SWALR
+from tdt.train._printable import counted
 from tdt.train.checks.log import check_log
 from tdt.train.checks.shapes import BATCH, Row, check_shapes
 from tdt.train.checks.unused import check_used
@@ -46,7 +47,6 @@ from tdt.train.model.from_config import CONSTRUCTOR_ERRORS, Refused, build_model
 from tdt.train.model.memory_format import use_channels_last
 from tdt.train.model.objective import Objective, TermMean
 from tdt.train.model.scheduling import build_scheduler
-from tdt.utils._printable import counted
 from tdt.utils.data import DataLoader
 
 BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)

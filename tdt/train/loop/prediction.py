@@ -17,6 +17,7 @@ import tdt
 from tdt import Tensor, nn
 from tdt._core.tensor import wrap
 from tdt.nn.functional import softmax
+from tdt.train._regular_file import open_regular
 from tdt.train.checks.kept_config import kept_config
 from tdt.train.config import loads, registry
 from tdt.train.config.precision import default_dtype
@@ -28,7 +29,6 @@ from tdt.train.loop.state import fitting, load_model, load_run
 from tdt.train.metrics import Reading
 from tdt.train.model.deciding import named
 from tdt.train.runs.checkpoint import CheckpointError
-from tdt.utils._regular_file import open_regular
 from tdt.utils.data import default_collate
 from tdt.vision.transforms import Compose
 

@@ -17,9 +17,9 @@ from tdt.optim.lr_scheduler import (
     SequentialLR,
 )
 from tdt.optim.optimizer import Optimizer
+from tdt.train._printable import counted
 from tdt.train.config import Component, ConfigErrors, registry
 from tdt.train.model.from_config import CONSTRUCTOR_ERRORS, create
-from tdt.utils._printable import counted
 
 if TYPE_CHECKING:
     from tdt.train.loop.build import Parts

@@ -20,9 +20,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from tdt.train._strict_json import pack, unpack
 from tdt.train.runs._fault import fault_point
 from tdt.utils._files import fsync_folder, remove_temporary, replacing, write_whole
-from tdt.utils._strict_json import pack, unpack
 
 if TYPE_CHECKING:
     import numpy as np

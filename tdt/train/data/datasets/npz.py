@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 import tdt
+from tdt.train._regular_file import open_regular
 from tdt.train.data.datasets._base import Arrays
 from tdt.train.data.nested import leaves, mapped
-from tdt.utils._regular_file import open_regular
 from tdt.utils.data._shares import Split, check_split, share_out
 
 LARGEST, DENSEST = 1 << 30, 100  # an array above that size, packed more than so many times, is taken for a bomb

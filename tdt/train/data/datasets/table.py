@@ -11,10 +11,10 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
+from tdt.train._regular_file import open_regular
 from tdt.train.config.registry import nearest
 from tdt.train.data.datasets._base import Arrays
 from tdt.train.data.datasets._columns import KINDS, Column, Lines, fit, fit_target
-from tdt.utils._regular_file import open_regular
 from tdt.utils.data._shares import Split, check_split, share_out
 
 Kind = Literal["number", "category"]

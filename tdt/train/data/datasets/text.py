@@ -13,7 +13,7 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from tdt._core.tensor import Tensor, wrap
-from tdt.utils._regular_file import open_regular
+from tdt.train._regular_file import open_regular
 from tdt.utils.data import Dataset
 from tdt.utils.data._shares import Split, check_split, share_out
 
