@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import Any
 
 from tdt._core.tensor import Tensor
+from tdt._core.writing import store
 
 Dims = int | Sequence[int] | None
 
@@ -124,8 +125,6 @@ def check_out_dtype(out: Tensor, dtype: Any) -> None:
 
 def store_into(out: Tensor, result: Tensor, exact: bool = False) -> Tensor:
     """`result` in `out`, by the rules of `out=`, for functions that are made of several ops; `exact` dtypes only."""
-    from tdt._core.writing import store
-
     if out.requires_grad or result.requires_grad:
         raise RuntimeError(
             "functions with out=... arguments don't support automatic differentiation, but one of the arguments "

@@ -11,6 +11,7 @@ import numpy as np
 from tdt import _backend
 from tdt._core.mode import _Mode, _set, state
 from tdt._core.tensor import Tensor
+from tdt.autograd._dispatch import apply
 
 
 class Anomaly:
@@ -24,8 +25,6 @@ class Anomaly:
 
     def handle(self, op: Any, operands: tuple, attributes: dict, target: Any) -> Any:
         """Run the op; its node notes the stack."""
-        from tdt.autograd._dispatch import apply
-
         with _Mode(handler=self.outer):
             result = apply(op, operands, attributes, target)
         for t in result if isinstance(result, tuple) else (result,):

@@ -15,7 +15,7 @@ from tdt.autograd._accumulate import NodeHooks
 from tdt.autograd._graph import GraphNode
 from tdt.autograd._inplace import check_writable, rebase
 from tdt.autograd._node import kind_of, number, sum_to, zeros
-from tdt.autograd._views import NOWHERE, edge_of
+from tdt.autograd._views import NOWHERE, edge_of, edge_without_hooks
 
 
 class FunctionCtx:
@@ -251,8 +251,6 @@ class Function:
 
 def _attach(node: FunctionNode, inputs: tuple, outputs: tuple) -> tuple:
     """Give the outputs their place in the graph: new ones at the node, dirty inputs rebased, plain inputs as aliases."""
-    from tdt.autograd._views import edge_without_hooks
-
     dirty, nondiff = {id(t) for t in node.dirty_tensors}, {id(t) for t in node.non_differentiable}
     for t in node.dirty_tensors:
         if not any(t is o for o in outputs):

@@ -11,6 +11,7 @@ from typing import Any
 from tdt import _backend
 from tdt._core.mode import _Mode, no_grad, state
 from tdt._core.tensor import Storage, Tensor, alias
+from tdt.autograd._dispatch import apply
 
 Saved = tuple[Any, Any, int]
 
@@ -34,8 +35,6 @@ class Saving:
         last.__exit__(*exc)
 
     def _handle(self, op: Any, operands: tuple, attributes: dict, target: Any) -> Any:
-        from tdt.autograd._dispatch import apply
-
         with _Mode(handler=self.outer):
             result = apply(op, operands, attributes, target)
         for t in result if isinstance(result, tuple) else (result,):
