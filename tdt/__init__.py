@@ -29,7 +29,7 @@ def __getattr__(name: str) -> object:
     try:
         return importlib.import_module("tdt.compat._find").attribute(name)
     except AttributeError:
-        raise AttributeError(importlib.import_module("tdt._absent").explain(name, __dir__())) from None
+        raise AttributeError(importlib.import_module("tdt.compat._absent").explain(name, __dir__())) from None
 
 
 def _is_file(name: str) -> object:

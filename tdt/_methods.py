@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from tdt import _absent
 from tdt._core import creation as _creation
 from tdt._core import dtype as _dtype
 from tdt._core import interchange as _interchange
 from tdt._core.mode import state
+from tdt._core.old_arguments import takes_old_order
 from tdt._core.tensor import Tensor
 from tdt._node_names import label
 from tdt._ops import elementwise  # fmt: skip
@@ -35,6 +35,8 @@ from tdt.autograd._dispatch import binary
 from tdt.autograd._node import sum_to
 from tdt.autograd._op import Op
 from tdt.autograd._op_table import OPS
+from tdt.compat._absent import bind_removed
+from tdt.compat._old_types import type_
 from tdt.sparse import _methods as sparse
 
 assert _variable and _interchange  # they bind theirs
@@ -378,7 +380,7 @@ def bind() -> None:
     for name in IN_PLACE.split():
         setattr(Tensor, f"{name}_", _in_place(OPS[name]))
     for name, old in OLD_ORDER.items():
-        setattr(Tensor, f"{name}_", _absent.takes_old_order(*old)(getattr(Tensor, f"{name}_")))
+        setattr(Tensor, f"{name}_", takes_old_order(*old)(getattr(Tensor, f"{name}_")))
     for name, function in BY_FUNCTION.items():
         setattr(Tensor, f"{name}_", _written_back(name, function))
     for method in (*random_fill.METHODS, *resize.METHODS, *sparse.METHODS):
@@ -426,8 +428,8 @@ def bind() -> None:
     Tensor.__getitem__, Tensor.__setitem__ = index.getitem, index.setitem
     Tensor.__delitem__ = _delitem
     Tensor.__iter__, Tensor.__contains__, Tensor.__repr__ = _iter, _contains, _shown
-    Tensor.type = memory.type_
-    _absent.put_on(Tensor)
+    Tensor.type = type_
+    bind_removed(Tensor)
     Tensor.clamp_min_ = lambda self, min: clamp_(self, min, None)
     Tensor.clamp_max_ = lambda self, max: clamp_(self, None, max)
 

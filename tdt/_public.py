@@ -57,7 +57,6 @@ from tdt._core.size import Size
 from tdt._core.storage import *
 from tdt._core.tensor import Tensor
 from tdt._kernels._pool import get_num_threads, set_num_threads
-from tdt._old_types import *
 from tdt._ops.elementwise import *
 from tdt._ops.elementwise.activation import *
 from tdt._ops.elementwise.in_place import *
@@ -114,11 +113,12 @@ from tdt._ops.shape.views import *
 from tdt._ops.spectral.stft import *
 from tdt._ops.spectral.window_functions import *
 from tdt._random import Generator, default_generator, get_rng_state, initial_seed, manual_seed, seed, set_rng_state
-from tdt._switches import *
 from tdt.amp._mode import *
 from tdt.autograd._anomaly import is_anomaly_check_nan_enabled, is_anomaly_enabled, set_anomaly_enabled
 from tdt.autograd._transforms import vmap
 from tdt.autograd._variable import detach
+from tdt.compat._old_types import *
+from tdt.compat._switches import *
 from tdt.serialization import load, save
 from tdt.sparse._functions import dsmm, hsmm, hspmm, smm, spmm, sspaddmm
 from tdt.sparse._methods import sparse_coo_tensor, sparse_csr_tensor

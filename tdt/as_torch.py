@@ -20,7 +20,8 @@ from multiprocessing import spawn
 from types import CodeType, ModuleType, TracebackType
 from typing import Any
 
-from tdt import _about, _torch_names, version
+from tdt import _about, version
+from tdt.compat import _torch_names
 from tdt.compat._find import find_module
 
 HELP = """\
@@ -108,7 +109,7 @@ def _home(name: str) -> str | None:
 
 def _lacks(name: str) -> ModuleNotFoundError:
     root, _, below = name.partition(".")
-    reason = importlib.import_module("tdt._absent").NOT_OFFERED.get(below) if root == "torch" else None
+    reason = importlib.import_module("tdt.compat._absent").NOT_OFFERED.get(below) if root == "torch" else None
     why = reason or f"there is no {ALIASES[root][0]}.{below}"
     # An error that names its module is one that `from torch import …` drops for its own, which has no reason in it.
     return ModuleNotFoundError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tdt._switches import compile as compile  # noqa: PLC0414
+from tdt.compat._switches import compile as compile  # noqa: PLC0414
 
 
 def is_compiling() -> bool:

@@ -29,7 +29,7 @@ BUDGETS: dict[str, tuple[float, tuple[str, ...]]] = {
         (
             "distributions",
             "examples",
-            "test_absent.py",
+            "compat/test_absent.py",
             "test_amp.py",
             "test_as_torch.py",
             "test_cuda.py",

@@ -26,6 +26,8 @@ LAYERS: list[list[str]] = [
     # Promotion inserts `cast` and a write to a view `copy_slices`: the engine's own two ops.
     ["tdt.autograd._", "tdt.amp._autocast", "tdt._ops.shape.cast", "tdt._ops.shape.copy_slices"],
     ["tdt._ops"],
+    # Names of PyTorch that `tdt` and Tensor have themselves: they are loaded with the ops.
+    ["tdt.compat._absent", "tdt.compat._old_types", "tdt.compat._switches"],
     ["tdt.autograd", "tdt.testing", "tdt.amp", "tdt.backends", "tdt.compiler", "tdt.cuda", "tdt.accelerator", "tdt.linalg",
      "tdt.multiprocessing", "tdt.fft", "tdt.masked", "tdt.signal", "tdt.sparse", "tdt.special",
      "tdt.random", "tdt.serialization", "tdt.storage", "tdt.__config__",
@@ -47,6 +49,11 @@ LAYERS: list[list[str]] = [
     ["tdt.train"],
     ["tdt.cli", "tdt.commands", "tdt.__main__", "tdt.as_torch"],
 ]  # fmt: skip
+# The modules outside tdt/compat that may import from it: what has a name of PyTorch in public, and what looks names up.
+COMPAT_USERS = {
+    "tdt", "tdt._methods", "tdt._public", "tdt.as_torch", "tdt.backends.cuda", "tdt.compiler", "tdt.cuda", "tdt.sparse._methods",
+    "tdt.utils",
+}  # fmt: skip
 JIT = ["_jit.py", "_compile.py"]
 
 
@@ -123,6 +130,12 @@ def test_no_files_import_each_other():
 
 def test_methods_are_bound_by_the_root_module_alone():
     assert [m for m, path in MODULES.items() if "tdt._methods" in {t for _, t in imports(path)}] in ([], ["tdt"])
+
+
+def test_nothing_but_public_namespaces_imports_compat():
+    """Also inside functions. What serves programs written for PyTorch alone is needed by nothing else."""
+    users = {m for m, path in MODULES.items() if any(name.startswith("tdt.compat") for _, name in imports(path))}
+    assert {m for m in users if not m.startswith("tdt.compat")} <= COMPAT_USERS
 
 
 def test_kernels_import_only_the_backend():

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import tdt
+from tdt.compat import _switches
 from tests.helpers import require_torch
 
 without_gpu = pytest.mark.skipif(tdt.cuda.is_available(), reason="says what happens without a GPU")
@@ -96,7 +97,7 @@ def test_a_setting_has_pytorchs_default_or_error(code: str):
 def test_functions_take_pytorchs_arguments():
     torch = require_torch()
     wrong = {}
-    for names in (tdt.cuda.__all__, tdt._switches.__all__):
+    for names in (tdt.cuda.__all__, _switches.__all__):
         home, theirs = (tdt.cuda, torch.cuda) if names is tdt.cuda.__all__ else (tdt, torch)
         for name in names:
             ours = getattr(home, name)
@@ -150,7 +151,7 @@ def test_asking_for_determinism_is_kept_by_word_and_by_number():
 
 
 def test_compile_gives_the_model_back_and_says_once_that_it_does_nothing(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(tdt._switches, "_told_of_compile", False)
+    monkeypatch.setattr(_switches, "_told_of_compile", False)
     net = tdt.nn.Linear(1, 1)
     with pytest.warns(UserWarning, match="tdt.compile changes nothing"):
         assert tdt.compile(net, mode="max-autotune") is net
@@ -171,7 +172,7 @@ def test_compile_gives_the_model_back_and_says_once_that_it_does_nothing(monkeyp
 
 
 def test_threads_between_operations_are_set_once(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(tdt._switches, "_interop_threads", None)
+    monkeypatch.setattr(_switches, "_interop_threads", None)
     assert tdt.get_num_interop_threads() == tdt.get_num_threads()
     tdt.set_num_interop_threads(3)
     assert tdt.get_num_interop_threads() == 3

@@ -15,7 +15,8 @@ from types import ModuleType
 import pytest
 
 import tdt
-from tdt import _about, _absent, _public
+from tdt import _about, _public
+from tdt.compat import _absent
 from tests.helpers import require_torch
 
 ROOT = Path(__file__).parents[1]

@@ -61,7 +61,7 @@ class Tensor:
     _post_hooks: dict | None = None
     _node_hooks: Any = None
     _retains = False
-    _fill: Callable[..., None]  # what the old constructor does with its arguments: `_old_types.fill`
+    _fill: Callable[..., None]  # what the old constructor does with its arguments: `tdt.compat._old_types.fill`
     __array_priority__ = 1000  # NumPy arrays leave `array + tensor` to us
     __hash__ = object.__hash__
 

@@ -6,8 +6,8 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
-from tdt._absent import refuses_removed_arguments
 from tdt._core.mode import set_grad_enabled
+from tdt._core.old_arguments import refuses_removed_arguments
 from tdt._core.tensor import LEAF, Tensor, wrap
 from tdt.autograd import _engine
 from tdt.autograd._graph import GradientEdge, edge_at

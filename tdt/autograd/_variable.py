@@ -6,9 +6,9 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from tdt._absent import refuses_removed_arguments
 from tdt._core.dtype import FLOAT
 from tdt._core.mode import state
+from tdt._core.old_arguments import refuses_removed_arguments
 from tdt._core.tensor import LEAF, Storage, Tensor, alias
 from tdt.autograd._hooks import RemovableHandle
 from tdt.autograd._views import NOWHERE, edge_of

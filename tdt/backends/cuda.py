@@ -9,8 +9,8 @@
 
 from __future__ import annotations
 
-from tdt import _switches
 from tdt._backend import cuda_device_count
+from tdt.compat import _switches
 
 __all__ = ["enable_cudnn_sdp", "enable_flash_sdp", "enable_math_sdp", "enable_mem_efficient_sdp", "cudnn_sdp_enabled",
            "flash_sdp_enabled", "is_built", "math_sdp_enabled", "matmul", "mem_efficient_sdp_enabled"]  # fmt: skip

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from tdt._core.errors import OutOfMemoryError
-from tdt._old_types import CUDA_TYPES
 from tdt._random import cuda_generator
+from tdt.compat._old_types import CUDA_TYPES
 from tdt.cuda import amp, graphs, memory, random, streams
 from tdt.cuda._devices import (
     DeviceProperties,

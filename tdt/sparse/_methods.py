@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from tdt import _old_types
 from tdt._core import dtype as _dtype
 from tdt._core.creation import as_tensor, no_entries
 from tdt._core.dtype import dtype as Dtype
@@ -15,6 +14,7 @@ from tdt._core.layout import layout as Layout
 from tdt._core.layout import sparse_coo, sparse_csr
 from tdt._core.sparse import SparseCOO
 from tdt._core.tensor import LEAF, Tensor, wrap
+from tdt.compat import _old_types
 from tdt.sparse import _check
 from tdt.sparse._ops import coalesced, coo, entries, is_coo, laid, values_of
 from tdt.sparse._ops import to_dense as _to_dense

@@ -6,10 +6,10 @@ from types import ModuleType
 from typing import Any
 
 from tdt import _kernels
-from tdt._absent import takes_old_order
 from tdt._core import dtype as _dtype
 from tdt._core.dtype import FLOATING_AND_COMPLEX, INTS, NUMBERS, REAL, REAL_NUMBERS
 from tdt._core.from_data import fill_number
+from tdt._core.old_arguments import takes_old_order
 from tdt._core.tensor import Tensor
 from tdt._node_names import label
 from tdt._ops._common import conj

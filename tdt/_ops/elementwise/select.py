@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from tdt import _backend
-from tdt._absent import takes_old_order
 from tdt._core import dtype as _dtype
 from tdt._core.calls import fronts
 from tdt._core.dtype import FLOATING, FLOATING_AND_COMPLEX, INTS, NUMBERS, REAL, SCALAR_NAMES, check_category
 from tdt._core.float8 import KINDS, astype
 from tdt._core.from_data import fill_number
+from tdt._core.old_arguments import takes_old_order
 from tdt._core.tensor import Tensor
 from tdt._node_names import label, shown_as
 from tdt._ops._common import C_NAMES, conj

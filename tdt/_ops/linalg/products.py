@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from tdt import _kernels
-from tdt._absent import takes_old_order
 from tdt._core import dtype as _dtype
 from tdt._core.calls import as_numbers, fronts
 from tdt._core.dtype import FLOAT, FLOATING_AND_COMPLEX, NUMBERS, SCALAR_NAMES, check_category
+from tdt._core.old_arguments import takes_old_order
 from tdt._core.tensor import Tensor
 from tdt._node_names import label, shown_as
 from tdt._ops._common import C_NAMES, Dims, check_out_dtype, keep, spelled, store_into, wrap_dim, wrap_dims

@@ -13,7 +13,6 @@ from tdt._core import dtype as _dtype
 from tdt._core.mode import enable_grad, real, state
 from tdt._core.tensor import LEAF, Tensor, View, alias
 from tdt._core.writing import check_memory
-from tdt._old_types import TensorType, type_named, typename
 from tdt._ops.elementwise.select import _copy, _fill, value_of_fill
 from tdt._ops.nn._windows import is_channels_last
 from tdt._ops.shape import cast, copy_slices
@@ -188,21 +187,6 @@ def _parse_to(args: tuple, options: dict[str, Any]) -> tuple[device | None, Any,
         copy,
         layout,
     )
-
-
-def type_(input: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
-    """`x.type(dtype)` converts; `x.type()` is the old type name, such as 'torch.FloatTensor', which serves as dtype too.
-
-    ValueError for a name that is none.
-
-    >>> import tdt
-    >>> tdt.ones(1).type(tdt.int64).type()
-    'torch.LongTensor'
-    """
-    if isinstance(dtype, str | TensorType):
-        kind = type_named(dtype)
-        return to(input, kind.device.type, kind.dtype)
-    return typename(input) if dtype is None else to(input, dtype)
 
 
 def type_as(input: Tensor, other: Tensor) -> Tensor:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tdt._absent import refuses_removed_arguments
+from tdt._core.old_arguments import refuses_removed_arguments
 from tdt._core.tensor import Tensor, wrap
 from tdt._random import Generator, default_generator, permutation
 

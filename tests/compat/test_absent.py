@@ -8,7 +8,7 @@ import warnings
 import pytest
 
 import tdt
-from tdt import _absent
+from tdt.compat import _absent
 from tests.helpers import require_torch
 
 

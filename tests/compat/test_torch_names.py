@@ -8,7 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tdt import _about, _torch_names
+from tdt import _about
+from tdt.compat import _torch_names
 from tests.helpers import require_torch
 
 ROOT = Path(__file__).parents[1]

@@ -17,6 +17,7 @@ from tdt._core.layout import strided
 from tdt._core.size import Size
 from tdt._core.storage import TypedStorage, UntypedStorage
 from tdt._core.tensor import Tensor, wrap
+from tdt._ops.shape.memory import to
 
 
 class TensorType(type):
@@ -150,6 +151,22 @@ def set_default_tensor_type(t: Any) -> None:
     if kind.is_cuda:
         raise TypeError(f"type {kind.full_name()} not available as the default; use set_default_device('cuda')")
     _dtype.set_default_dtype(kind.dtype)
+
+
+def type_(input: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
+    """Convert to `dtype`, which may be an old type or its name; without it, return the old type's name.
+
+    Raises:
+        ValueError: a string that names no type.
+
+    >>> import tdt
+    >>> tdt.ones(1).type(tdt.int64).type()
+    'torch.LongTensor'
+    """
+    if isinstance(dtype, str | TensorType):
+        kind = type_named(dtype)
+        return to(input, kind.device.type, kind.dtype)
+    return typename(input) if dtype is None else to(input, dtype)
 
 
 def typename(obj: Any) -> str:

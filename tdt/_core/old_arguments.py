@@ -1,0 +1,67 @@
+"""Argument names that PyTorch removed and argument orders that it still takes: decorators for the functions that had them."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+# Function → its removed keyword arguments → what to write instead.
+REMOVED_ARGUMENTS = {
+    "backward": {"retain_variables": "retain_graph"},
+    "grad": {"retain_variables": "retain_graph"},
+    "TensorDataset": {
+        "data_tensor": "TensorDataset(data, target), by position",
+        "target_tensor": "TensorDataset(data, target), by position",
+    },
+}
+
+
+def refuses_removed_arguments(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorate a function so that its TypeError for an argument in REMOVED_ARGUMENTS says what to write instead."""
+    name = function.__qualname__.removesuffix(".__init__")
+    replacements = REMOVED_ARGUMENTS[name]
+
+    @functools.wraps(function)
+    def checked(*args: Any, **kwargs: Any) -> Any:
+        if kwargs and (old := kwargs.keys() & replacements):
+            removed = min(old)
+            raise TypeError(f"{name}() got an unexpected keyword argument '{removed}'; use {replacements[removed]}")
+        return function(*args, **kwargs)
+
+    return checked
+
+
+def takes_old_order(
+    tensors: int, *scalars: str, stacklevel: int = 2
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Let a function take scalars by position, between its tensors: `add(x, 2, y)` is `add(x, y, alpha=2)`.
+
+    PyTorch took them so before 1.5, and still does, with a warning: `add_(2, y)`, `addcmul_(v, a, b)`,
+    `addmm(beta, x, alpha, a, b)`, `x.addmm_(beta, alpha, a, b)`.
+
+    Args:
+        tensors: how many tensors the function takes.
+        scalars: names of its scalar arguments, in the old order.
+        stacklevel: of the warning.
+    """
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def ordered(*args: Any, **kwargs: Any) -> Any:
+            if len(args) <= tensors:
+                return function(*args, **kwargs)
+            first, rest = args[: len(scalars) + 1], args[len(scalars) + 1 :]
+            given = dict(zip(scalars, (arg for arg in first if isinstance(arg, (int, float, complex))), strict=False))
+            if len(args) != tensors + len(given):
+                return function(*args, **kwargs)  # which raises the error
+            new = ", ".join(f"{name}={value}" for name, value in given.items())
+            message = f"{function.__name__}: numbers before tensors are deprecated; write {new}"
+            warnings.warn(message, stacklevel=stacklevel)
+            first = tuple(arg for arg in first if not isinstance(arg, (int, float, complex)))
+            return function(*first, *rest, **given, **kwargs)
+
+        return ordered
+
+    return decorate
