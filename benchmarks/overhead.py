@@ -20,7 +20,8 @@ from tdt import nn
 from tdt.commands._console import Console
 from tdt.train.config import load
 from tdt.train.logging.events import Events, MetricsLog, TensorBoardLog
-from tdt.train.loop.build import Parts, build
+from tdt.train.loop.build import build
+from tdt.train.loop.parts import Parts
 from tdt.train.loop.trainer import Trainer
 from tdt.train.runs.checkpoint import CheckpointStore
 

@@ -13,7 +13,7 @@ from unicodedata import combining, east_asian_width
 from tdt.commands._output import say
 
 if TYPE_CHECKING:
-    from tdt.train.loop.build import Parts
+    from tdt.train.loop.parts import Parts
 
 LONGEST_CELL = 200  # characters
 

@@ -12,7 +12,7 @@ from tdt.commands._output import say
 from tdt.commands._tables import print_json
 
 if TYPE_CHECKING:
-    from tdt.train.loop.build import Parts
+    from tdt.train.loop.parts import Parts
 
 EXAMPLE = examples("tdt check digits-cnn", "tdt check my.yaml optimizer.lr=0.1 --json")
 

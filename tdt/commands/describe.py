@@ -16,8 +16,8 @@ from tdt.commands._tables import duration, layers, print_json, text
 
 if TYPE_CHECKING:
     from tdt.train.config import Draft
-    from tdt.train.loop.build import Parts
     from tdt.train.loop.costs import Costs
+    from tdt.train.loop.parts import Parts
 
 EXAMPLE = examples("tdt describe digits-cnn data.loader.batch_size=256", "tdt describe digits-cnn/1 --json")
 

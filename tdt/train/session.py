@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +25,10 @@ from tdt.train.errors import NonFiniteLoss, StepError, Stopped, reason
 from tdt.train.logging.events import Event, Events, MetricsLog, Notice, RunStopped, TensorBoardLog, TestDone
 from tdt.train.logging.model_log import ModelLog
 from tdt.train.loop._signals import StopRequest
-from tdt.train.loop.build import Parts, build
+from tdt.train.loop.build import build
 from tdt.train.loop.evaluation import evaluate
 from tdt.train.loop.length import Length
+from tdt.train.loop.parts import Parts
 from tdt.train.loop.state import data_state, fitting, is_over, load_model, load_run, parts_of_metrics, unpack_draws
 from tdt.train.loop.trainer import Trainer
 from tdt.train.loop.warm_start import warm_start
@@ -85,7 +87,18 @@ class Session:
         self.data_files, self.changes, self.notices = data_files, changes, notices
         self.store = run.checkpoints(parts.config.checkpoint.keep)
         self._events = Events()
-        self._trainer: Trainer | None = None
+        self._stop = StopRequest()
+
+    @cached_property
+    def _trainer(self) -> Trainer:
+        return Trainer(self.parts, self._events, self.store, self._describe(), self._check_stop)
+
+    def _check_stop(self) -> None:
+        """End the run if a signal has asked for it."""
+        if (reason := self._stop.reason) is not None:
+            text = f"{reason}: stopping; a second one stops at once"
+            self._events.emit(Notice(step=self._trainer.step, text=text))
+            raise Stopped(reason)
 
     @classmethod
     def start(
@@ -168,7 +181,6 @@ class Session:
 
     def _unpack(self, saved: Saved) -> None:
         """Make the parts what they were at the checkpoint."""
-        self._trainer = Trainer(self.parts, self._events, self.store, self._describe())
         with fitting(saved.path):
             self._trainer.resume(saved.tensors, saved.meta)
         with suppress(CheckpointError):  # one that is damaged says itself what it is, where it is read
@@ -198,13 +210,12 @@ class Session:
         events = self._events
         with ExitStack() as stack:
             stack.enter_context(default_dtype(self.parts.config.dtype))
-            stop = stack.enter_context(StopRequest(at_once))
+            self._stop = stack.enter_context(StopRequest(at_once))
             stack.callback(events.close)
-            shown = self._open_logs(events)
+            self._open_logs(events)
             for listener in listeners:
                 events.subscribe(listener)
-            trainer = self._trainer or Trainer(self.parts, events, self.store, self._describe())
-            trainer.on_batch = shown.see
+            trainer = self._trainer
             if self.saved:
                 unpack_draws(self.parts, self.saved.tensors, self.saved.meta)
                 for change in (*self.changes, *self.notices):
@@ -216,7 +227,6 @@ class Session:
                     events.emit(Notice(step=trainer.step, text=f"{difference}: bits may differ from the first part's"))
             elif self.parts.config.weights is not None:
                 trainer.save()  # where these weights came from may be gone or changed by the time of a resume
-            trainer.check_stop = _stop_check(stop, trainer)
             return self._run(trainer)
 
     def _run(self, trainer: Trainer) -> Outcome:
@@ -247,13 +257,12 @@ class Session:
         except CheckpointError:
             return "no checkpoint had been written"
 
-    def _open_logs(self, events: Events) -> ModelLog:
+    def _open_logs(self, events: Events) -> None:
         lengths, step = (self.saved.meta["logs"], self.saved.meta["step"]) if self.saved else ({}, 0)
         cut_to = None if self.fresh else lengths
         board = events.subscribe(TensorBoardLog(self.run.folder, cut_to, step))
-        shown = events.subscribe(ModelLog(self.parts, board.writer))
+        events.subscribe(ModelLog(self.parts, board.writer))
         events.subscribe(MetricsLog(self.run.folder, cut_to))  # last: a run is complete once it has said so
-        return shown
 
     def _describe(self) -> dict[str, Any]:
         return {
@@ -274,7 +283,7 @@ class Session:
 
     def _test(self, trainer: Trainer, path: Path) -> dict[str, float]:
         _, meta = load_run(path)
-        scores = evaluate(self.parts, "test", check_stop=trainer.check_stop)
+        scores = evaluate(self.parts, "test", check_stop=self._check_stop)
         epoch = meta["epoch"] - (meta["step"] == meta["epoch"] * trainer.length.steps_per_epoch)
         event = TestDone(step=meta["step"], epoch=epoch, scalars=tagged("test", scores), checkpoint=path)
         trainer.events.emit(event)
@@ -340,17 +349,6 @@ def _check_longer(parts: Parts, done: int) -> None:
     steps = Length(parts.config.train, len(parts.loaders["train"])).steps
     if steps is not None and steps < done:
         raise RunError(f"train: the run has done {counted(done, 'step')}, and would end after {steps}; give it more")
-
-
-def _stop_check(stop: StopRequest, trainer: Trainer) -> Callable[[], None]:
-    """What ends the run once `stop` was asked for, and tells the listeners."""
-
-    def check_stop() -> None:
-        if stop.reason is not None:
-            trainer.events.emit(Notice(step=trainer.step, text=f"{stop.reason}: stopping; a second one stops at once"))
-            raise Stopped(stop.reason)
-
-    return check_stop
 
 
 def _circumstances() -> dict[str, Any]:

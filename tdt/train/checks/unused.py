@@ -12,7 +12,7 @@ from tdt.train.config.source import COMMAND_LINE
 from tdt.train.model.scheduling import MOST_STEPS, trial_groups
 
 if TYPE_CHECKING:
-    from tdt.train.loop.build import Parts
+    from tdt.train.loop.parts import Parts
 
 
 def check_used(parts: Parts, kept: bool, errors: ConfigErrors) -> None:

@@ -18,12 +18,15 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from io import FileIO
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tdt.train._printable import redacted
 from tdt.train._strict_json import text_of
 from tdt.train.runs.run import METRICS_FILE
 from tdt.utils._files import fsync, fsync_folder, open_file, replace_file, write_whole
+
+if TYPE_CHECKING:
+    from tdt import Tensor
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,6 +133,12 @@ class Events:
             self._hearing[kind] = [handler for handler, kinds in self._handlers if issubclass(kind, kinds)]
         for handler in self._hearing[kind]:
             handler(event)
+
+    def on_batch(self, inputs: Any, output: Tensor, target: Tensor) -> None:
+        """Hand a batch of a validation to the subscribers that have a method `on_batch`."""
+        for handler, _ in self._handlers:
+            if hasattr(handler, "on_batch"):
+                handler.on_batch(inputs, output, target)
 
     def sync(self) -> dict[str, int]:
         """Put all logs on the disk; returns {file name in the run's folder: length in bytes} of all of them."""

@@ -24,11 +24,11 @@ from tdt.train.model.deciding import decided
 from tdt.utils.tensorboard import SummaryWriter, summary
 
 if TYPE_CHECKING:
-    from tdt.train.loop.build import Parts
+    from tdt.train.loop.parts import Parts
 
 
 class ModelLog:
-    """Hears a run's events and writes what its `log` section asks for; `see` hears every batch of a validation."""
+    """Event subscriber that writes what the `log` section of the config asks for."""
 
     def __init__(self, parts: Parts, writer: SummaryWriter) -> None:
         self.parts, self.writer, self.log = parts, writer, parts.config.log
@@ -47,8 +47,8 @@ class ModelLog:
         if log.pr_curves:
             yield lambda: Curves(self.reading)
 
-    def see(self, inputs: Any, output: Tensor, target: Tensor) -> None:
-        """A batch of the validation: what the model got, what it gave, and what was wanted."""
+    def on_batch(self, inputs: Any, output: Tensor, target: Tensor) -> None:
+        """Collect from a batch of the validation what is written when the validation ends."""
         if not self.makers:
             return
         if self.collecting is None:

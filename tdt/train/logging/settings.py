@@ -15,7 +15,7 @@ MOST_LAYERS = 30  # of a model that have a setting each; the number of its param
 LONGEST = 120  # characters of a text
 
 if TYPE_CHECKING:
-    from tdt.train.loop.build import Parts
+    from tdt.train.loop.parts import Parts
 
 
 def settings(parts: Parts) -> dict[str, Setting]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -11,9 +11,6 @@ from tdt import nn, no_grad
 from tdt._core.tensor import wrap
 from tdt.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn, update_bn
 from tdt.train.config import Train
-
-if TYPE_CHECKING:
-    from tdt.train.loop.build import Parts
 
 
 class Average:
@@ -29,12 +26,6 @@ class Average:
         rule = None if train.ema is None else get_ema_multi_avg_fn(train.ema.decay)
         self._averaged = AveragedModel(model, multi_avg_fn=rule, use_buffers=train.ema is not None)
         self.count = 0  # of weights in it
-
-    @classmethod
-    def of(cls, parts: Parts) -> Average | None:
-        """The one that the config of `parts` asks for, if it does."""
-        train = parts.config.train
-        return None if train.ema is None and train.swa is None else cls(parts.model, train)
 
     @property
     def model(self) -> nn.Module:

@@ -6,26 +6,23 @@ a layer whose size does not fit the one before) is reported with its place, besi
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import random
 import warnings
-from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 
 import tdt
-from tdt import Tensor, nn
+from tdt import nn
 from tdt.autograd._meta import meta
-from tdt.optim.lr_scheduler import ReduceLROnPlateau
 from tdt.optim.swa_utils import SWALR
 from tdt.train._printable import counted
 from tdt.train.checks.log import check_log
 from tdt.train.checks.shapes import BATCH, Row, check_shapes
 from tdt.train.checks.unused import check_used
-from tdt.train.config import Component, Config, ConfigErrors, Draft, InitRule, ParamGroup, Problem, registry
+from tdt.train.config import Component, Config, ConfigErrors, Draft, InitRule, ParamGroup, registry
 from tdt.train.config.config import SPLITS
 from tdt.train.config.metrics import Measure
 from tdt.train.config.patterns import check_patterns, matching
@@ -33,143 +30,19 @@ from tdt.train.config.precision import default_dtype
 from tdt.train.data.class_weights import balance_classes
 from tdt.train.data.fingerprints import source_files
 from tdt.train.data.loading import Split, batch_of, make_loader, open_splits
-from tdt.train.data.nested import mapped
 from tdt.train.data.overfit import few_batches
 from tdt.train.data.sampling import check_sampler
 from tdt.train.errors import REFUSALS, reason
-from tdt.train.loop.average import Average
-from tdt.train.loop.early_stopping import EarlyStopping, Scores
-from tdt.train.loop.length import Length
-from tdt.train.metrics import Loss, Metric
+from tdt.train.loop.parts import Parts
+from tdt.train.metrics import Metric
 from tdt.train.model.freezing import KEY as FREEZE
 from tdt.train.model.freezing import freeze
 from tdt.train.model.from_config import CONSTRUCTOR_ERRORS, Refused, build_model, build_objective, create
 from tdt.train.model.memory_format import use_channels_last
-from tdt.train.model.objective import Objective, TermMean
+from tdt.train.model.objective import Objective
 from tdt.train.model.scheduling import build_scheduler
-from tdt.utils.data import DataLoader
 
 BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
-
-
-@dataclasses.dataclass
-class Parts:
-    """All that a run works with. `rows` describe the layers, `groups` which parameter group each parameter is in."""
-
-    config: Config
-    device: tdt.device
-    model: nn.Module
-    loss: Objective
-    loaders: dict[str, Any]
-    data_generator: tdt.Generator
-    augment_generator: tdt.Generator
-    rows: list[Row]
-    optimizer: Any = None
-    scheduler: Any = None
-    swa_scheduler: SWALR | None = None
-    groups: list[tuple[str, int]] = dataclasses.field(default_factory=list)
-    frozen_norms: tuple[nn.Module, ...] = ()
-    samples: dict[str, int] = dataclasses.field(default_factory=dict)  # of each split
-    average: Average | None = None
-    facts: dict[str, Any] = dataclasses.field(default_factory=dict)  # of the data: `Split.facts`
-    channels_last: bool = False  # whether the model takes images in that memory format
-    files: dict[str, list[str]] = dataclasses.field(default_factory=dict)  # those that each split's samples come from
-    warnings: tuple[Problem, ...] = ()  # what is no mistake, but may not be meant; what will be downloaded
-
-    @property
-    def scored(self) -> nn.Module:
-        """The model that is validated: the average of its weights along the training, if there is one."""
-        return self.model if self.average is None else self.average.model
-
-    def train_mode(self) -> None:
-        """Put the model into training mode, but for batch norms that are frozen."""
-        self.model.train()
-        for norm in self.frozen_norms:
-            norm.eval()
-
-    def generators(self) -> dict[str, tdt.Generator]:
-        """Every generator that the run draws from, by name."""
-        return {"default": tdt.default_generator, "data": self.data_generator, "augment": self.augment_generator}
-
-    def snapshot_rng(self, loader: DataLoader | None = None) -> Callable[[], None]:
-        """Note the state of every generator, and of `loader`. Returns a function that restores it."""
-        position = {} if loader is None else loader.state_dict()
-        states = {generator: generator.get_state() for generator in self.generators().values()}
-
-        def restore() -> None:
-            if loader is not None:
-                loader.load_state_dict(position)
-            for generator, state in states.items():
-                generator.set_state(state)
-
-        return restore
-
-    def new_metrics(self) -> dict[str, Any]:
-        """Fresh metrics by name, the loss first. They read outputs and targets as their loss does."""
-        terms = self.loss.terms
-        made: dict[str, Metric] = {"loss": Loss()}
-        made |= {term.name: TermMean(self.loss, term) for term in terms if len(terms) > 1}
-        for name, measure in self.config.metrics.items():
-            if name != "loss":
-                made[name] = self.loss.measuring(registry.metrics.create(measure.component), measure.parts)
-        made["loss"].reading = self.loss.reading
-        return made
-
-    @property
-    def length(self) -> Length:
-        """How long the training is."""
-        whole, rest = divmod(self.samples["train"], self.config.data.loader.batch_size)
-        return Length(self.config.train, whole + bool(rest and not self.config.data.loader.drop_last))
-
-    def best_of(self, score: str | None, min_delta: float = 0.0, patience: int | None = None) -> EarlyStopping:
-        """Keeps the best of the scores `split/metric`; by default of those that choose the best checkpoint."""
-        split, _, name = score.partition("/") if score else ("", "", "")
-        chosen = (split, name) if score else self.watched
-        metric = self.new_metrics()[chosen[1]] if chosen else Loss()
-        return EarlyStopping(chosen, metric.higher_is_better, min_delta, patience)
-
-    def early_stopping(self) -> EarlyStopping:
-        """Says when the scores have been no better for too long; never, where the config does not ask for it."""
-        wanted = self.config.train.early_stopping
-        return self.best_of(wanted.metric, wanted.min_delta, wanted.patience) if wanted else self.best_of(None)
-
-    @property
-    def watched(self) -> tuple[str, str] | None:
-        """Split and metric that choose the best checkpoint: as configured, else the first metric, else the loss.
-
-        None without a validation split, unless configured.
-        """
-        if self.config.checkpoint.best is not None:
-            split, _, metric = self.config.checkpoint.best.partition("/")
-            return split, metric
-        if "valid" not in self.loaders:
-            return None
-        return "valid", next((name for name in self.config.metrics if name != "loss"), "loss")
-
-    def schedule(self, interval: str, epochs_ended: int, scores: Scores) -> None:
-        """Let the scheduler go on, if it does each `interval`; ReduceLROnPlateau by its score in `scores`, if it is there:
-        the one that the config says, else the loss, of the valid split where there is one."""
-        swa = self.config.train.swa
-        if self.swa_scheduler is not None and swa is not None and epochs_ended > swa.start:
-            if interval == "epoch":
-                self.swa_scheduler.step()
-        elif isinstance(self.scheduler, ReduceLROnPlateau):
-            default = f"{'valid' if 'valid' in self.loaders else 'train'}/loss"
-            split, _, metric = ((self.config.scheduler and self.config.scheduler.monitor) or default).partition("/")
-            if split in scores:
-                self.scheduler.step(scores[split][metric])
-        elif self.config.scheduler is not None and self.config.scheduler.interval == interval:
-            self.scheduler.step()
-
-    def place(self, batch: Any) -> Any:
-        """A batch, or the parts of one, on the run's device, in the dtype and memory format of the model."""
-        if not isinstance(batch, Tensor):
-            return mapped(self.place, batch)
-        if self.device.type != "cpu":
-            batch = batch.to(self.device)
-        if batch.dtype is tdt.float32 and self.config.dtype != "float32":
-            batch = batch.double()
-        return batch.contiguous(memory_format=tdt.channels_last) if self.channels_last and batch.ndim == 4 else batch
 
 
 def build(
@@ -307,8 +180,16 @@ def _place(
     order, augment = (tdt.Generator().manual_seed(config.seed) for _ in range(2))
     model = model if dry_run else model.to(device)
     loss.keeps = any(measure.parts for measure in config.metrics.values())
-    channels_last = use_channels_last(model)
-    return Parts(config, device, model, loss.to(device), {}, order, augment, rows, channels_last=channels_last)
+    return Parts(
+        model=model,
+        loss=loss.to(device),
+        rows=rows,
+        channels_last=use_channels_last(model),
+        data_generator=order,
+        augment_generator=augment,
+        config=config,
+        device=device,
+    )
 
 
 def _seed_all(seed: int) -> None:

@@ -12,7 +12,7 @@ import tdt
 from tdt import Tensor
 from tdt.train.config.precision import default_dtype
 from tdt.train.data.loading import Split
-from tdt.train.loop.build import Parts
+from tdt.train.loop.parts import Parts
 from tdt.train.loop.train_step import TrainStep
 from tdt.utils.data import default_collate
 

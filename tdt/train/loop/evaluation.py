@@ -19,7 +19,8 @@ from tdt.train.config import loads
 from tdt.train.config.precision import default_dtype
 from tdt.train.data.nested import leaves
 from tdt.train.errors import bad_data, error_context
-from tdt.train.loop.build import Parts, build
+from tdt.train.loop.build import build
+from tdt.train.loop.parts import Parts
 from tdt.train.loop.state import data_state, fitting, load_model, load_run
 from tdt.train.metrics import Reading
 from tdt.train.metrics.confusion import confusion_matrices, confusion_matrix

@@ -28,7 +28,7 @@ from tdt.train.runs.checkpoint_meta import ARRAY, check_alike, wrong_keys
 from tdt.utils.data import DataLoader
 
 if TYPE_CHECKING:
-    from tdt.train.loop.build import Parts
+    from tdt.train.loop.parts import Parts
     from tdt.train.loop.trainer import Trainer
 
 

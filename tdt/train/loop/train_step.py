@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tdt import Tensor, no_grad
 from tdt.nn.utils import clip_grad_norm_, clip_grad_value_, get_total_norm
-from tdt.train.loop.build import Parts
 from tdt.train.loop.mixup import Mixup
+from tdt.train.loop.parts import Parts
 
 
 class TrainStep:

@@ -21,9 +21,9 @@ from tdt.train.data.loading import batch_indices
 from tdt.train.errors import NonFiniteLoss, Stopped, error_context, few, non_finite
 from tdt.train.logging.events import CheckpointSaved, EpochDone, Event, Events, RunStarted, StepDone, Validated
 from tdt.train.loop.average import Average
-from tdt.train.loop.build import Parts
 from tdt.train.loop.evaluation import batches, check_batches, evaluate, refresh
 from tdt.train.loop.length import Length
+from tdt.train.loop.parts import Parts
 from tdt.train.loop.state import pack, unpack
 from tdt.train.loop.train_step import TrainStep
 from tdt.train.metrics import Metric, scores_of, tagged
@@ -34,28 +34,37 @@ from tdt.train.runs.rows import Rows
 
 
 class Trainer:
-    """Trains what `build` made of a config.
+    """The training loop over the parts of a run.
 
-    parts: model, data, loss, optimizer and the rest. events: hears what happens. store: where checkpoints go.
-    describe: JSON-able facts that every checkpoint carries (config, versions).
-    check_stop: called after every step, and after every batch of an evaluation; may raise Stopped.
-    on_batch: gets every batch of a validation: inputs, outputs and targets.
+    Args:
+        parts: model, data and run, as `build` returns them.
+        events: its subscribers get every event, and every batch of a validation.
+        store: writes the checkpoints.
+        describe: JSON-able facts that every checkpoint carries (config, versions).
+        check_stop: called after every step, and after every batch of an evaluation; may raise Stopped.
     """
 
-    def __init__(self, parts: Parts, events: Events, store: CheckpointStore, describe: dict[str, Any]):
+    def __init__(
+        self,
+        parts: Parts,
+        events: Events,
+        store: CheckpointStore,
+        describe: dict[str, Any],
+        check_stop: Callable[[], object] = lambda: None,
+    ):
         self.parts, self.events, self.store, self.describe = parts, events, store, describe
+        self.check_stop = check_stop
         self.train = parts.config.train
         self.length = Length(self.train, len(parts.loaders["train"]))
         self.train_step = TrainStep(parts, self.length.steps_per_epoch)
-        parts.average = Average.of(parts)
+        if self.train.ema is not None or self.train.swa is not None:
+            parts.average = Average(parts.model, self.train)
         self.step = self.epoch = 0
         self.finished_step = 0  # the last step after which all was done that is due after it
         self.over = False  # nothing is left to train
         self.best, self.stopping = parts.best_of(None), parts.early_stopping()
         self.saved_at: tuple[int, int] | None = None  # step and `settled` of the last checkpoint
         self.resumed = False
-        self.check_stop: Callable[[], object] = lambda: None
-        self.on_batch: Callable[[Any, Tensor, Tensor], object] = lambda *_: None
         self.epoch_means = parts.new_metrics()  # since the epoch began
         self.recent_means = parts.new_metrics()  # since the last logged step
         self.rows = Rows(store.folder / "rows")
@@ -183,7 +192,7 @@ class Trainer:
         began, put_back = time.perf_counter(), self.parts.snapshot_rng(self.parts.loaders["valid"])
         try:
             refresh(self.parts, self.check_stop)
-            return evaluate(self.parts, "valid", self.on_batch, self.check_stop)
+            return evaluate(self.parts, "valid", self.events.on_batch, self.check_stop)
         except Stopped:
             put_back()
             raise

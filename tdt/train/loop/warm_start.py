@@ -10,7 +10,7 @@ import tdt
 from tdt._core.tensor import wrap
 from tdt.train.config import ConfigErrors, Weights
 from tdt.train.config.registry import nearest
-from tdt.train.loop.build import Parts
+from tdt.train.loop.parts import Parts
 from tdt.train.loop.state import scored
 from tdt.train.runs import checkpoint
 from tdt.train.runs.checkpoint import CheckpointError

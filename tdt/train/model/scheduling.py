@@ -22,7 +22,7 @@ from tdt.train.config import Component, ConfigErrors, registry
 from tdt.train.model.from_config import CONSTRUCTOR_ERRORS, create
 
 if TYPE_CHECKING:
-    from tdt.train.loop.build import Parts
+    from tdt.train.loop.parts import Parts
 
 MOST_STEPS = 20_000  # of a scheduler that are tried
 COMBINED = ("SequentialLR", "ChainedScheduler")

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from tdt.train.config import ConfigError, loads
-from tdt.train.loop.build import Parts, build
+from tdt.train.loop.build import build
+from tdt.train.loop.parts import Parts
 from tdt.train.loop.warm_start import warm_start
 from tdt.train.runs import checkpoint
 

@@ -10,7 +10,8 @@ import pytest
 import tdt
 from tdt import nn
 from tdt.train.config import loads
-from tdt.train.loop.build import Parts, build
+from tdt.train.loop.build import build
+from tdt.train.loop.parts import Parts
 from tdt.train.model.memory_format import use_channels_last
 
 CONFIG = """\

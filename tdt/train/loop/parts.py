@@ -1,0 +1,163 @@
+"""What a run consists of: the model and what trains it, the data, and both together under a config."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import tdt
+from tdt import Tensor, nn
+from tdt.optim.lr_scheduler import ReduceLROnPlateau
+from tdt.optim.swa_utils import SWALR
+from tdt.train.checks.shapes import Row
+from tdt.train.config import Config, Problem, registry
+from tdt.train.data.nested import mapped
+from tdt.train.loop.average import Average
+from tdt.train.loop.early_stopping import EarlyStopping, Scores
+from tdt.train.loop.length import Length
+from tdt.train.metrics import Loss, Metric
+from tdt.train.model.objective import Objective, TermMean
+from tdt.utils.data import DataLoader
+
+
+@dataclass(kw_only=True)
+class ModelParts:
+    """The model, its loss, and what updates its weights.
+
+    rows: its layers. groups: (parameter name, index of its parameter group). channels_last: whether the model takes
+    images in that memory format.
+    """
+
+    model: nn.Module
+    loss: Objective
+    rows: list[Row]
+    optimizer: Any = None
+    scheduler: Any = None
+    swa_scheduler: SWALR | None = None
+    groups: list[tuple[str, int]] = field(default_factory=list)
+    frozen_norms: tuple[nn.Module, ...] = ()
+    average: Average | None = None
+    channels_last: bool = False
+
+    @property
+    def scored(self) -> nn.Module:
+        """The model that is evaluated: the average of its weights during training (EMA, SWA) if there is one."""
+        return self.model if self.average is None else self.average.model
+
+    def train_mode(self) -> None:
+        """Put the model into training mode, except for frozen batch norms."""
+        self.model.train()
+        for norm in self.frozen_norms:
+            norm.eval()
+
+
+@dataclass(kw_only=True)
+class DataParts:
+    """A loader for each split, the generators that the training data draw from, and what is known about the data.
+
+    facts: classes and shapes (`Split.facts`). samples: how many each split has. files: the files that each split reads.
+    """
+
+    data_generator: tdt.Generator
+    augment_generator: tdt.Generator
+    loaders: dict[str, DataLoader] = field(default_factory=dict)
+    facts: dict[str, Any] = field(default_factory=dict)
+    samples: dict[str, int] = field(default_factory=dict)
+    files: dict[str, list[str]] = field(default_factory=dict)
+
+
+@dataclass(kw_only=True)
+class Parts(ModelParts, DataParts):
+    """Model and data of a run, with its config and device. warnings: what may not be meant, and planned downloads."""
+
+    config: Config
+    device: tdt.device
+    warnings: tuple[Problem, ...] = ()
+
+    def place(self, batch: Any) -> Any:
+        """A batch, or the parts of one, on the run's device, in the dtype and memory format of the model."""
+        if not isinstance(batch, Tensor):
+            return mapped(self.place, batch)
+        if self.device.type != "cpu":
+            batch = batch.to(self.device)
+        if batch.dtype is tdt.float32 and self.config.dtype != "float32":
+            batch = batch.double()
+        return batch.contiguous(memory_format=tdt.channels_last) if self.channels_last and batch.ndim == 4 else batch
+
+    def generators(self) -> dict[str, tdt.Generator]:
+        """Every generator that the run draws from, by name."""
+        return {"default": tdt.default_generator, "data": self.data_generator, "augment": self.augment_generator}
+
+    def snapshot_rng(self, loader: DataLoader | None = None) -> Callable[[], None]:
+        """Note the state of every generator, and of `loader`. Returns a function that restores it."""
+        position = {} if loader is None else loader.state_dict()
+        states = {generator: generator.get_state() for generator in self.generators().values()}
+
+        def restore() -> None:
+            if loader is not None:
+                loader.load_state_dict(position)
+            for generator, state in states.items():
+                generator.set_state(state)
+
+        return restore
+
+    def new_metrics(self) -> dict[str, Any]:
+        """Fresh metrics by name, the loss first. They read outputs and targets as their loss does."""
+        terms = self.loss.terms
+        metrics: dict[str, Metric] = {"loss": Loss()}
+        metrics |= {term.name: TermMean(self.loss, term) for term in terms if len(terms) > 1}
+        for name, measure in self.config.metrics.items():
+            if name != "loss":
+                metrics[name] = self.loss.measuring(registry.metrics.create(measure.component), measure.parts)
+        metrics["loss"].reading = self.loss.reading
+        return metrics
+
+    @property
+    def length(self) -> Length:
+        """How long the training is."""
+        whole, rest = divmod(self.samples["train"], self.config.data.loader.batch_size)
+        return Length(self.config.train, whole + bool(rest and not self.config.data.loader.drop_last))
+
+    @property
+    def watched(self) -> tuple[str, str] | None:
+        """Split and metric that choose the best checkpoint: as configured, else the first metric, else the loss.
+
+        None without a validation split, unless configured.
+        """
+        if self.config.checkpoint.best is not None:
+            split, _, metric = self.config.checkpoint.best.partition("/")
+            return split, metric
+        if "valid" not in self.loaders:
+            return None
+        return "valid", next((name for name in self.config.metrics if name != "loss"), "loss")
+
+    def best_of(self, score: str | None, min_delta: float = 0.0, patience: int | None = None) -> EarlyStopping:
+        """Track the best value of the score `split/metric`; by default, of the one that chooses the best checkpoint."""
+        split, _, name = score.partition("/") if score else ("", "", "")
+        chosen = (split, name) if score else self.watched
+        metric = self.new_metrics()[chosen[1]] if chosen else Loss()
+        return EarlyStopping(chosen, metric.higher_is_better, min_delta, patience)
+
+    def early_stopping(self) -> EarlyStopping:
+        """Early stopping as configured; without it in the config, one that never stops the run."""
+        wanted = self.config.train.early_stopping
+        return self.best_of(wanted.metric, wanted.min_delta, wanted.patience) if wanted else self.best_of(None)
+
+    def schedule(self, interval: str, epochs_ended: int, scores: Scores) -> None:
+        """Step the scheduler if it steps each `interval`.
+
+        ReduceLROnPlateau steps when `scores` has the one that it monitors: as configured, else the loss of the valid
+        split, or of the train split if there is no valid one.
+        """
+        swa = self.config.train.swa
+        if self.swa_scheduler is not None and swa is not None and epochs_ended > swa.start:
+            if interval == "epoch":
+                self.swa_scheduler.step()
+        elif isinstance(self.scheduler, ReduceLROnPlateau):
+            default = f"{'valid' if 'valid' in self.loaders else 'train'}/loss"
+            split, _, metric = ((self.config.scheduler and self.config.scheduler.monitor) or default).partition("/")
+            if split in scores:
+                self.scheduler.step(scores[split][metric])
+        elif self.config.scheduler is not None and self.config.scheduler.interval == interval:
+            self.scheduler.step()
