@@ -24,9 +24,10 @@ class SDPBackend(enum.IntEnum):
 
 @contextlib.contextmanager
 def sdpa_kernel(backends: Sequence[SDPBackend] | SDPBackend, set_priority: bool = False) -> Iterator[dict]:
-    """A block in which PyTorch would compute attention by one of these ways; here all are the same op.
+    """Context in which PyTorch would choose among these attention kernels; tdt has one, so it only checks them.
 
-    AssertionError for what names none.
+    Raises:
+        AssertionError: when `backends` are not members of SDPBackend.
 
     >>> with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
     ...     pass

@@ -23,9 +23,14 @@ class _Given(Tensor):
 
 
 class Parameter(_Given):
-    """A tensor that a Module registers when it is assigned as an attribute, and that wants gradients.
+    """Tensor that a module registers for training when it is assigned as an attribute.
 
-    Shares memory with `data`. RuntimeError for an integer tensor unless `requires_grad=False`.
+    Args:
+        data: tensor whose memory it shares; None for an empty one.
+    Shape: that of `data`; (0,) without it.
+    Raises:
+        TypeError: when `data` is not a tensor.
+        RuntimeError: when an integer tensor is to require gradients.
 
     >>> import tdt
     >>> tdt.nn.Parameter(tdt.zeros(2))
@@ -43,9 +48,14 @@ class Parameter(_Given):
 
 
 class Buffer(_Given):
-    """A tensor that a Module registers as a buffer when it is assigned as an attribute; see `Module.register_buffer`.
+    """Tensor that a module registers as state, not for training, when it is assigned as an attribute.
 
-    Shares memory with `data`. Not `persistent`: kept out of `state_dict`.
+    Args:
+        data: tensor whose memory it shares; None for an empty one.
+        persistent: whether `state_dict` contains it.
+    Shape: that of `data`; (0,) without it.
+    Raises:
+        TypeError: when `data` is not a tensor.
 
     >>> import tdt
     >>> module = tdt.nn.Module()
@@ -87,7 +97,7 @@ class UninitializedTensorMixin:
         Tensor.requires_grad_(self, requires_grad)  # type: ignore[arg-type]
 
     def materialize(self, shape: tuple[int, ...], device: Any = None, dtype: Any = None) -> None:
-        """Take `shape` and memory that is not filled yet; the object stays the same, so optimizers keep hold of it."""
+        """Allocate uninitialised memory of `shape`; the object stays the same, so optimizers keep their reference to it."""
         where = as_device(device) if device is not None else _backend.device_of(self._a)
         kind = self._a.dtype if dtype is None else as_dtype(dtype).np
         if where.type == "meta":
@@ -107,7 +117,11 @@ class UninitializedTensorMixin:
         )
 
     def share_memory_(self) -> Any:
-        """There is no memory yet: RuntimeError."""
+        """Not possible before `materialize`.
+
+        Raises:
+            RuntimeError: always.
+        """
         raise RuntimeError(
             "Can't share memory on an uninitialized parameter or buffer. Call `forward` to initialize the parameters before "
             "calling `module.share_memory()`."
@@ -118,7 +132,7 @@ class UninitializedTensorMixin:
 
 
 class UninitializedParameter(UninitializedTensorMixin, Parameter):
-    """A Parameter without a shape yet; `materialize` gives it one and makes it an ordinary Parameter.
+    """Parameter without a shape; `materialize` gives it one and makes it a plain Parameter.
 
     >>> import tdt
     >>> p = tdt.nn.UninitializedParameter()
@@ -134,7 +148,7 @@ class UninitializedParameter(UninitializedTensorMixin, Parameter):
 
 
 class UninitializedBuffer(UninitializedTensorMixin, Buffer):
-    """A Buffer without a shape yet; `materialize` gives it one and makes it an ordinary Buffer.
+    """Buffer without a shape; `materialize` gives it one and makes it a plain Buffer.
 
     >>> import tdt
     >>> b = tdt.nn.UninitializedBuffer(dtype=tdt.int64)
@@ -170,7 +184,12 @@ for _name, _method in vars(Tensor).items():
 
 
 def is_lazy(param: Any) -> bool:
-    """Whether `param` is a parameter or a buffer without a shape."""
+    """Whether `param` is a parameter or a buffer without a shape.
+
+    >>> import tdt
+    >>> is_lazy(tdt.nn.UninitializedParameter()), is_lazy(tdt.nn.Parameter())
+    (True, False)
+    """
     return isinstance(param, UninitializedTensorMixin)
 
 

@@ -43,9 +43,13 @@ class Convertible:
         return self
 
     def to(self, *args: Any, **kwargs: Any) -> Self:
-        """Move and cast in place: `to(device)`, `to(dtype)`, `to(device, dtype)`, `to(tensor)`, `memory_format=…`.
+        """Move and cast in place by `to(device)`, `to(dtype)`, `to(device, dtype)`, `to(tensor)` or `memory_format=…`;
+        returns self.
 
-        A dtype is applied to floating-point and complex tensors only; a channels_last format to 4-d ones. Returns self.
+        The dtype is applied to floating-point and complex tensors only, channels_last to 4-d and 5-d tensors only.
+
+        Raises:
+            TypeError: when the dtype is neither floating point nor complex.
 
         >>> import tdt
         >>> tdt.nn.Linear(2, 2).to(tdt.float64).weight.dtype

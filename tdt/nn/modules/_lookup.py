@@ -14,7 +14,11 @@ class Lookup:
     """The part of Module that finds what is below it by name."""
 
     def get_submodule(self, target: str) -> Any:
-        """The module of a dotted name; "" is this one. AttributeError names the first part that is missing."""
+        """Module at a dotted path, such as "encoder.0"; "" is this one.
+
+        Raises:
+            AttributeError: when a part of the path is missing or not a module; the message names the first such part.
+        """
         module: Any = self
         for name in target.split(".") if target else ():
             if not hasattr(module, name):
@@ -25,9 +29,13 @@ class Lookup:
         return module
 
     def set_submodule(self, target: str, module: Any, strict: bool = False) -> None:
-        """Put `module` under a dotted name, in the place of what is there; `strict`: only where a module is.
+        """Replace the module at a dotted path by `module`, or add it there.
 
-        AttributeError for a path that does not exist, ValueError for an empty name or what is no Module.
+        Args:
+            strict: only replace; the path must lead to a module.
+        Raises:
+            AttributeError: when the path does not exist.
+            ValueError: when the path is empty or `module` is not a Module.
 
         >>> from tdt import nn
         >>> model = nn.Sequential(nn.Linear(2, 3), nn.ReLU())

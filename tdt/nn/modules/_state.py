@@ -49,7 +49,11 @@ class StateDict:
         return RemovableHandle(self._state_dict_pre_hooks, hook)
 
     def register_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Call `hook(module, state_dict, prefix, local_metadata)` after; it may change the dict, and returns None."""
+        """Call `hook(module, state_dict, prefix, local_metadata)` after `state_dict`; it may change the dict in place.
+
+        Raises:
+            RuntimeError: when, at a later `state_dict`, the hook returns something other than None.
+        """
 
         def checked(*args: Any) -> None:
             if hook(*args) is not None:
@@ -79,13 +83,21 @@ class StateDict:
         return RemovableHandle(self._load_state_dict_post_hooks, hook)
 
     def get_extra_state(self) -> Any:
-        """Override to keep something besides tensors in `state_dict`; goes with `set_extra_state`."""
+        """Additional state, of any type, to store in `state_dict`; override it together with `set_extra_state`.
+
+        Raises:
+            RuntimeError: when a subclass does not override it.
+        """
         raise RuntimeError(
             "Reached a code path in Module.get_extra_state() that should never be called: override it first"
         )
 
     def set_extra_state(self, state: Any) -> None:
-        """Override to read back what `get_extra_state` returned."""
+        """Restore what `get_extra_state` returned; override both.
+
+        Raises:
+            RuntimeError: when a subclass does not override it.
+        """
         raise RuntimeError(
             "Reached a code path in Module.set_extra_state() that should never be called: override it first"
         )
@@ -140,10 +152,15 @@ class StateDict:
     def load_state_dict(
         self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
     ) -> _IncompatibleKeys:
-        """Copy `state_dict` into this module's parameters and buffers; `assign=True` takes its tensors instead.
+        """Copy `state_dict` into the parameters and buffers of this module and all below it.
 
-        Returns the names that were missing and those not expected; with `strict` either is a RuntimeError, and a shape
-        that differs always is. All mismatches are listed in the one error.
+        Args:
+            strict: whether missing and unexpected names are errors.
+            assign: take the tensors of `state_dict` themselves instead of copying their values.
+        Returns: the names that were missing and those that were unexpected.
+        Raises:
+            RuntimeError: when a shape differs or, if `strict`, names do; one message lists every mismatch.
+            TypeError: when `state_dict` is not a mapping.
 
         >>> from tdt import nn
         >>> nn.Linear(2, 3).load_state_dict(nn.Linear(2, 3).state_dict())

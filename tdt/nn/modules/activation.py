@@ -58,7 +58,11 @@ class _AlongDim(Module):
 
 
 class ReLU(_InPlace):
-    """max(x, 0), in place if `inplace`.
+    """Rectified linear unit: max(x, 0) of each element.
+
+    Args:
+        inplace: write the result into the input's memory.
+    Shape: input (*); result the same shape.
 
     >>> import tdt
     >>> tdt.nn.ReLU()(tdt.tensor([-1.0, 2.0]))
@@ -70,7 +74,12 @@ class ReLU(_InPlace):
 
 
 class SiLU(_InPlace):
-    """x sigmoid(x).
+    """Sigmoid linear unit, also called swish: x sigmoid(x) of each element.
+
+    Args:
+        inplace: write the result into the input's memory.
+    Shape: input (*); result the same shape.
+    Source: Elfwing, Uchibe and Doya, "Sigmoid-Weighted Linear Units for Neural Network Function Approximation", 2017.
 
     >>> import tdt
     >>> tdt.nn.SiLU()(tdt.tensor([-1.0, 2.0]))
@@ -82,7 +91,12 @@ class SiLU(_InPlace):
 
 
 class Mish(_InPlace):
-    """x tanh(softplus(x)).
+    """Smooth activation x tanh(softplus(x)) of each element.
+
+    Args:
+        inplace: write the result into the input's memory.
+    Shape: input (*); result the same shape.
+    Source: Misra, "Mish: A Self Regularized Non-Monotonic Activation Function", 2019.
 
     >>> import tdt
     >>> tdt.nn.Mish()(tdt.tensor([-1.0, 2.0]))
@@ -94,7 +108,12 @@ class Mish(_InPlace):
 
 
 class SELU(_InPlace):
-    """1.0507 times ELU with alpha = 1.6733, which keep mean 0 and variance 1.
+    """Scaled ELU: 1.0507 times `ELU` with alpha = 1.6733, constants that keep activations at mean 0 and variance 1.
+
+    Args:
+        inplace: write the result into the input's memory.
+    Shape: input (*); result the same shape.
+    Source: Klambauer et al., "Self-Normalizing Neural Networks", 2017.
 
     >>> import tdt
     >>> tdt.nn.SELU()(tdt.tensor([-1.0, 2.0]))
@@ -106,7 +125,11 @@ class SELU(_InPlace):
 
 
 class Hardsigmoid(_InPlace):
-    """(x + 3) / 6 moved into [0, 1].
+    """Piecewise linear sigmoid: (x + 3) / 6, clamped to [0, 1].
+
+    Args:
+        inplace: write the result into the input's memory.
+    Shape: input (*); result the same shape.
 
     >>> import tdt
     >>> tdt.nn.Hardsigmoid()(tdt.tensor([-4.0, 0.0, 4.0]))
@@ -121,7 +144,12 @@ class Hardsigmoid(_InPlace):
 
 
 class Hardswish(_InPlace):
-    """x hardsigmoid(x).
+    """Piecewise swish: x hardsigmoid(x) of each element.
+
+    Args:
+        inplace: write the result into the input's memory.
+    Shape: input (*); result the same shape.
+    Source: Howard et al., "Searching for MobileNetV3", 2019.
 
     >>> import tdt
     >>> tdt.nn.Hardswish()(tdt.tensor([1.0, 4.0]))
@@ -136,7 +164,14 @@ class Hardswish(_InPlace):
 
 
 class Hardtanh(Module):
-    """x moved into [min_val, max_val]. AssertionError unless min_val < max_val.
+    """Each element clamped to [min_val, max_val].
+
+    Args:
+        inplace: write the result into the input's memory.
+        min_value, max_value: deprecated names of min_val and max_val.
+    Shape: input (*); result the same shape.
+    Raises:
+        AssertionError: when max_val is not greater than min_val.
 
     >>> import tdt
     >>> tdt.nn.Hardtanh(0.0, 1.0)(tdt.tensor([-1.0, 0.5, 2.0]))
@@ -171,7 +206,12 @@ class Hardtanh(Module):
 
 
 class ReLU6(Hardtanh):
-    """min(max(x, 0), 6).
+    """Each element clamped to [0, 6].
+
+    Args:
+        inplace: write the result into the input's memory.
+    Shape: input (*); result the same shape.
+    Source: Krizhevsky, "Convolutional Deep Belief Networks on CIFAR-10", 2010.
 
     >>> import tdt
     >>> tdt.nn.ReLU6()(tdt.tensor([-1.0, 8.0]))
@@ -186,7 +226,11 @@ class ReLU6(Hardtanh):
 
 
 class Threshold(Module):
-    """x where it is above `threshold`, else `value`.
+    """Each element where it exceeds `threshold`, `value` elsewhere.
+
+    Args:
+        inplace: write the result into the input's memory.
+    Shape: input (*); result the same shape.
 
     >>> import tdt
     >>> tdt.nn.Threshold(0.5, 9.0)(tdt.tensor([-1.0, 2.0]))
@@ -205,7 +249,9 @@ class Threshold(Module):
 
 
 class Hardshrink(_Shrink):
-    """x, or 0 where |x| is at most `lambd`.
+    """Each element, with 0 in the place of those in [-lambd, lambd].
+
+    Shape: input (*); result the same shape.
 
     >>> import tdt
     >>> tdt.nn.Hardshrink()(tdt.tensor([-2.0, 0.5, 2.0]))
@@ -217,7 +263,9 @@ class Hardshrink(_Shrink):
 
 
 class Softshrink(_Shrink):
-    """x moved towards 0 by `lambd`, and not beyond.
+    """Each element moved towards 0 by `lambd`; those in [-lambd, lambd] become 0.
+
+    Shape: input (*); result the same shape.
 
     >>> import tdt
     >>> tdt.nn.Softshrink()(tdt.tensor([-2.0, 0.5, 2.0]))
@@ -229,7 +277,12 @@ class Softshrink(_Shrink):
 
 
 class LeakyReLU(Module):
-    """x above 0, `negative_slope` x below.
+    """x where it is positive, `negative_slope` x elsewhere.
+
+    Args:
+        inplace: write the result into the input's memory.
+    Shape: input (*); result the same shape.
+    Source: Maas, Hannun and Ng, "Rectifier Nonlinearities Improve Neural Network Acoustic Models", 2013.
 
     >>> import tdt
     >>> tdt.nn.LeakyReLU(0.1)(tdt.tensor([-1.0, 2.0]))
@@ -248,7 +301,14 @@ class LeakyReLU(Module):
 
 
 class RReLU(Module):
-    """x above 0; below, x times a number drawn from [lower, upper), or, in evaluation, their mean.
+    """Randomized leaky ReLU: x where it is positive, x times a random slope elsewhere.
+
+    In training the slope of each element is drawn uniformly from [lower, upper); in evaluation it is (lower + upper) / 2.
+
+    Args:
+        inplace: write the result into the input's memory.
+    Shape: input (*); result the same shape.
+    Source: Xu et al., "Empirical Evaluation of Rectified Activations in Convolutional Network", 2015.
 
     >>> import tdt
     >>> tdt.nn.RReLU(0.25, 0.75).eval()(tdt.tensor([-1.0, 2.0]))
@@ -267,7 +327,13 @@ class RReLU(Module):
 
 
 class PReLU(Module):
-    """x above 0, `weight` x below: one learned weight, or one for each of `num_parameters` channels; first `init`.
+    """Leaky ReLU with a learned slope: x where it is positive, `weight` x elsewhere.
+
+    Args:
+        num_parameters: 1 for one slope, or the number of channels for a slope each.
+        init: initial value of the slopes.
+    Shape: input (*) or, for a slope per channel, (N, C, *); result the same shape; `weight` (num_parameters,).
+    Source: He et al., "Delving Deep into Rectifiers", 2015.
 
     >>> import tdt
     >>> tdt.nn.PReLU()(tdt.tensor([-1.0, 2.0])).tolist()
@@ -281,7 +347,7 @@ class PReLU(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Set every weight to `init` again."""
+        """Set every slope to `init` again."""
         init.constant_(self.weight, self.init)
 
     def forward(self, input: Tensor) -> Tensor:
@@ -292,7 +358,12 @@ class PReLU(Module):
 
 
 class ELU(_WithAlpha):
-    """x above 0, alpha (exp(x) - 1) below.
+    """Exponential linear unit: x where it is positive, alpha (exp(x) - 1) elsewhere.
+
+    Args:
+        inplace: write the result into the input's memory.
+    Shape: input (*); result the same shape.
+    Source: Clevert, Unterthiner and Hochreiter, "Fast and Accurate Deep Network Learning by Exponential Linear Units", 2016.
 
     >>> import tdt
     >>> tdt.nn.ELU()(tdt.tensor([-1.0, 2.0]))
@@ -304,7 +375,12 @@ class ELU(_WithAlpha):
 
 
 class CELU(_WithAlpha):
-    """x above 0, alpha (exp(x / alpha) - 1) below.
+    """Continuously differentiable ELU: x where it is positive, alpha (exp(x / alpha) - 1) elsewhere.
+
+    Args:
+        inplace: write the result into the input's memory.
+    Shape: input (*); result the same shape.
+    Source: Barron, "Continuously Differentiable Exponential Linear Units", 2017.
 
     >>> import tdt
     >>> tdt.nn.CELU(0.5)(tdt.tensor([-1.0, 2.0]))
@@ -316,7 +392,11 @@ class CELU(_WithAlpha):
 
 
 class Softplus(Module):
-    """log(1 + exp(beta x)) / beta.
+    """Smooth ReLU: log(1 + exp(beta x)) / beta of each element.
+
+    Args:
+        threshold: where beta x exceeds it, the result is x itself.
+    Shape: input (*); result the same shape.
 
     >>> import tdt
     >>> tdt.nn.Softplus()(tdt.tensor([-1.0, 2.0]))
@@ -335,7 +415,9 @@ class Softplus(Module):
 
 
 class Sigmoid(Module):
-    """1 / (1 + exp(-x)).
+    """Logistic function 1 / (1 + exp(-x)) of each element.
+
+    Shape: input (*); result the same shape.
 
     >>> import tdt
     >>> tdt.nn.Sigmoid()(tdt.tensor([0.0, 2.0]))
@@ -347,7 +429,9 @@ class Sigmoid(Module):
 
 
 class LogSigmoid(Module):
-    """log(sigmoid(x)).
+    """Logarithm of the sigmoid: -log(1 + exp(-x)) of each element, without overflow.
+
+    Shape: input (*); result the same shape.
 
     >>> import tdt
     >>> tdt.nn.LogSigmoid()(tdt.tensor([0.0, 2.0]))
@@ -359,7 +443,9 @@ class LogSigmoid(Module):
 
 
 class Tanh(Module):
-    """The hyperbolic tangent.
+    """Hyperbolic tangent of each element.
+
+    Shape: input (*); result the same shape.
 
     >>> import tdt
     >>> tdt.nn.Tanh()(tdt.tensor([0.0, 2.0]))
@@ -371,7 +457,9 @@ class Tanh(Module):
 
 
 class Tanhshrink(Module):
-    """x - tanh(x).
+    """x - tanh(x) of each element.
+
+    Shape: input (*); result the same shape.
 
     >>> import tdt
     >>> tdt.nn.Tanhshrink()(tdt.tensor([0.0, 1.0]))
@@ -383,7 +471,9 @@ class Tanhshrink(Module):
 
 
 class Softsign(Module):
-    """x / (1 + |x|).
+    """x / (1 + |x|) of each element, within (-1, 1).
+
+    Shape: input (*); result the same shape.
 
     >>> import tdt
     >>> tdt.nn.Softsign()(tdt.tensor([-1.0, 3.0]))
@@ -395,7 +485,12 @@ class Softsign(Module):
 
 
 class GELU(Module):
-    """x times the normal distribution function of x; `approximate='tanh'` is faster and off by up to 5e-4.
+    """Gaussian error linear unit: x Φ(x), where Φ is the distribution function of the standard normal.
+
+    Args:
+        approximate: "none" for the exact function, or "tanh" for the faster formula, which differs by up to 5e-4.
+    Shape: input (*); result the same shape.
+    Source: Hendrycks and Gimpel, "Gaussian Error Linear Units", 2016.
 
     >>> import tdt
     >>> tdt.nn.GELU("tanh")
@@ -414,7 +509,10 @@ class GELU(Module):
 
 
 class GLU(Module):
-    """The first half of the input along `dim` times the sigmoid of the second.
+    """Gated linear unit: the first half of the input along `dim` times the sigmoid of the second half.
+
+    Shape: input (*, 2n, *), 2n elements along `dim`; result (*, n, *).
+    Source: Dauphin et al., "Language Modeling with Gated Convolutional Networks", 2017.
 
     >>> import tdt
     >>> tdt.nn.GLU()(tdt.tensor([1.0, 2.0, 0.0, 0.0]))
@@ -433,7 +531,11 @@ class GLU(Module):
 
 
 class Softmax(_AlongDim):
-    """exp(x) scaled to sum to 1 along `dim`.
+    """Exponentials of the input, scaled to sum to 1 along `dim`.
+
+    Args:
+        dim: dimension whose results sum to 1; None chooses one by the number of dimensions and warns.
+    Shape: input (*); result the same shape.
 
     >>> import tdt
     >>> tdt.nn.Softmax(dim=0)(tdt.tensor([1.0, 1.0]))
@@ -445,7 +547,11 @@ class Softmax(_AlongDim):
 
 
 class LogSoftmax(_AlongDim):
-    """The logarithm of `Softmax`.
+    """Logarithm of `Softmax` along `dim`, computed without overflow.
+
+    Args:
+        dim: dimension whose exponentials sum to 1; None chooses one by the number of dimensions and warns.
+    Shape: input (*); result the same shape.
 
     >>> import tdt
     >>> tdt.nn.LogSoftmax(dim=0)(tdt.tensor([1.0, 1.0]))
@@ -457,7 +563,11 @@ class LogSoftmax(_AlongDim):
 
 
 class Softmin(_AlongDim):
-    """`Softmax` of -x.
+    """Softmax of -x along `dim`: the smallest element gets the largest result.
+
+    Args:
+        dim: dimension whose results sum to 1; None chooses one by the number of dimensions and warns.
+    Shape: input (*); result the same shape.
 
     >>> import tdt
     >>> tdt.nn.Softmin(dim=0)(tdt.tensor([0.0, 100.0])).round()
@@ -469,7 +579,11 @@ class Softmin(_AlongDim):
 
 
 class Softmax2d(Module):
-    """`Softmax` over the channels of (C, H, W) or (N, C, H, W). ValueError for another number of dimensions.
+    """Softmax over the channels at each position of an image.
+
+    Shape: input (N, C, H, W) or (C, H, W); result the same shape.
+    Raises:
+        ValueError: when the input has another number of dimensions.
 
     >>> import tdt
     >>> tdt.nn.Softmax2d()(tdt.zeros(4, 1, 1)).flatten()

@@ -20,12 +20,23 @@ class _ASMoutput(NamedTuple):
 
 
 class AdaptiveLogSoftmaxWithLoss(Module):
-    """The log-probability of each sample's class and the mean loss, by a hierarchy of two levels (Grave et al., 2017).
+    """Efficient softmax over very many classes: log-probability of each target and the mean loss.
 
-    Classes are numbered by falling frequency. Those below cutoffs[0] and one for each cluster make up the head; cluster i
-    holds those from cutoffs[i] to below cutoffs[i + 1], behind a layer of in_features / div_value^(i + 1) units.
-    input (N, in_features) and target (N,), or (in_features,) and a 0-d target. Returns (output, loss): (N,) or 0-d, and a
-    scalar. ValueError for cutoffs that do not ascend in [1, n_classes - 1]; RuntimeError for a target out of range.
+    Classes must be numbered by falling frequency. Frequent ones, below cutoffs[0], and one entry for each cluster form
+    the
+    head; cluster i holds the classes from cutoffs[i] to below cutoffs[i + 1], behind a projection to
+    in_features / div_value^(i + 1) features.
+
+    Args:
+        cutoffs: ascending class indices in [1, n_classes - 1] at which clusters begin.
+        div_value: factor by which each cluster's projection is smaller than the one before.
+        head_bias: whether the head has a bias.
+    Shape: input (N, in_features) or (in_features,), target (N,) or (); result a pair: output of the target's shape,
+        loss ().
+    Raises:
+        ValueError: when `cutoffs` do not ascend within [1, n_classes - 1].
+        RuntimeError: when shapes do not match or a target is out of range.
+    Source: Grave et al., "Efficient softmax approximation for GPUs", 2017.
 
     >>> import tdt
     >>> layer = tdt.nn.AdaptiveLogSoftmaxWithLoss(4, 10, [2, 5])

@@ -17,16 +17,27 @@ PROJECTIONS = ("q_proj_weight", "k_proj_weight", "v_proj_weight")
 
 
 class MultiheadAttention(Module):
-    """Several heads look at a sequence, each by its own projections (Vaswani et al., 2017).
+    """Multi-head attention: for each query a weighted mean of values, by its similarity to their keys, in several
+    projections.
 
-    `(query, key, value)` (L, N, E), (S, N, kdim), (S, N, vdim), with N first if `batch_first`, or without N. Returns
-    (L, N, E) in the same order, and where the heads looked: (N, L, S), or (N, num_heads, L, S) unless
-    `average_attn_weights`, or None unless `need_weights`. Without them memory grows with L + S, not with L · S.
+    Without the weights memory grows with L + S, not with L · S. Weights of the projections start as `xavier_uniform_`.
 
-    key_padding_mask (N, S), and attn_mask (L, S) or (N · num_heads, L, S): True where nobody is to look, or numbers to be
-    added. is_causal: a hint that attn_mask is the causal one. dropout: of the weights, in training. add_bias_kv: one more,
-    learned, key and value for every sequence; add_zero_attn: one more of zeros. Weights start as Xavier's uniform ones.
-    ValueError, or AssertionError, for sizes that do not fit.
+    Args:
+        dropout: probability of dropping attention weights, in training.
+        bias: whether the projections have biases.
+        add_bias_kv: append a learned key and value to every sequence.
+        add_zero_attn: append a key and a value of zeros to every sequence.
+        kdim, vdim: numbers of features of keys and values; None stands for embed_dim.
+        batch_first: whether N precedes the length in inputs and output.
+    Shape: query (L, N, embed_dim), key (S, N, kdim), value (S, N, vdim), or all without N; key_padding_mask (N, S),
+        attn_mask (L, S) or (N · num_heads, L, S), True where attention is not allowed, or numbers that are added to the
+        scores; result a pair: output as query, and weights (N, L, S), (N, num_heads, L, S) unless average_attn_weights,
+        or
+        None unless need_weights.
+    Raises:
+        ValueError: when embed_dim or num_heads is not positive.
+        AssertionError: when embed_dim is not divisible by num_heads, or shapes do not match.
+    Source: Vaswani et al., "Attention Is All You Need", 2017.
 
     >>> import tdt
     >>> x = tdt.rand(2, 5, 8)

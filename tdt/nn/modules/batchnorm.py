@@ -89,10 +89,20 @@ class _BatchNorm(_NormBase):
 
 
 class BatchNorm1d(_BatchNorm):
-    """Normalise each feature of (N, C) or (N, C, L) over the batch (Ioffe and Szegedy, 2015).
+    """Normalises each channel over the batch to mean 0 and variance 1, then applies a learned scale and shift.
 
-    Training uses the batch's mean and variance and moves the running ones by `momentum` (None: their plain mean);
-    evaluation uses the running ones. ValueError for other numbers of dimensions.
+    Training uses the batch's biased mean and variance and updates running estimates (the variance unbiased); evaluation
+    uses the running estimates.
+
+    Args:
+        eps: added to the variance before its root is taken.
+        momentum: weight of the new batch in the running estimates; None averages all batches equally.
+        affine, bias: whether there is a learned scale, and a shift with it.
+        track_running_stats: without running estimates, evaluation uses the batch's statistics too.
+    Shape: input (N, C) or (N, C, L); result the same shape; `weight`, `bias`, `running_mean`, `running_var` (C,).
+    Raises:
+        ValueError: when the input has another number of dimensions.
+    Source: Ioffe and Szegedy, "Batch Normalization", 2015.
 
     >>> import tdt
     >>> tdt.nn.BatchNorm1d(1)(tdt.tensor([[1.0], [3.0]])).tolist()
@@ -103,7 +113,20 @@ class BatchNorm1d(_BatchNorm):
 
 
 class BatchNorm2d(_BatchNorm):
-    """Normalise each channel of images (N, C, H, W) over the batch; see `BatchNorm1d`.
+    """Normalises each channel over the batch to mean 0 and variance 1, then applies a learned scale and shift.
+
+    Training uses the batch's biased mean and variance and updates running estimates (the variance unbiased); evaluation
+    uses the running estimates.
+
+    Args:
+        eps: added to the variance before its root is taken.
+        momentum: weight of the new batch in the running estimates; None averages all batches equally.
+        affine, bias: whether there is a learned scale, and a shift with it.
+        track_running_stats: without running estimates, evaluation uses the batch's statistics too.
+    Shape: input (N, C, H, W); result the same shape; `weight`, `bias`, `running_mean`, `running_var` (C,).
+    Raises:
+        ValueError: when the input has another number of dimensions.
+    Source: Ioffe and Szegedy, "Batch Normalization", 2015.
 
     >>> import tdt
     >>> tdt.nn.BatchNorm2d(3)(tdt.rand(2, 3, 4, 4)).shape
@@ -114,7 +137,20 @@ class BatchNorm2d(_BatchNorm):
 
 
 class BatchNorm3d(_BatchNorm):
-    """Normalise each channel of volumes (N, C, D, H, W) over the batch; see `BatchNorm1d`.
+    """Normalises each channel over the batch to mean 0 and variance 1, then applies a learned scale and shift.
+
+    Training uses the batch's biased mean and variance and updates running estimates (the variance unbiased); evaluation
+    uses the running estimates.
+
+    Args:
+        eps: added to the variance before its root is taken.
+        momentum: weight of the new batch in the running estimates; None averages all batches equally.
+        affine, bias: whether there is a learned scale, and a shift with it.
+        track_running_stats: without running estimates, evaluation uses the batch's statistics too.
+    Shape: input (N, C, D, H, W); result the same shape; `weight`, `bias`, `running_mean`, `running_var` (C,).
+    Raises:
+        ValueError: when the input has another number of dimensions.
+    Source: Ioffe and Szegedy, "Batch Normalization", 2015.
 
     >>> import tdt
     >>> tdt.nn.BatchNorm3d(3)(tdt.rand(2, 3, 4, 4, 4)).shape
@@ -125,9 +161,18 @@ class BatchNorm3d(_BatchNorm):
 
 
 class SyncBatchNorm(_BatchNorm):
-    """`BatchNorm1d` for (N, C, *) of any number of dimensions, over the batches of all processes.
+    """Batch normalisation over the batches of all processes.
 
-    There is one process here, so it is plain batch normalisation; `process_group` is kept and not used.
+    A run has one process, so it equals `BatchNorm1d`, for any number of dimensions; `process_group` is stored only.
+
+    Args:
+        momentum: weight of the new batch in the running estimates; None averages all batches equally.
+        affine, bias: whether there is a learned scale, and a shift with it.
+        track_running_stats: without running estimates, evaluation uses the batch's statistics too.
+    Shape: input (N, C, *); result the same shape.
+    Raises:
+        ValueError: when the input has fewer than 2 dimensions or no channels.
+    Source: Ioffe and Szegedy, "Batch Normalization", 2015.
 
     >>> import tdt
     >>> tdt.nn.SyncBatchNorm(3)(tdt.rand(2, 3, 4)).shape

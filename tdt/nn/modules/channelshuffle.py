@@ -8,7 +8,10 @@ from tdt.nn.modules.module import Module
 
 
 class ChannelShuffle(Module):
-    """The channels of (N, C, *), dealt out so that neighbours come from different groups (Zhang et al., 2018).
+    """Interleaves channels so that neighbours come from different groups.
+
+    Shape: input (N, C, *), C divisible by `groups`; result the same shape.
+    Source: Zhang et al., "ShuffleNet", 2018.
 
     >>> import tdt
     >>> tdt.nn.ChannelShuffle(2)(tdt.arange(4.0).reshape(1, 4, 1)).flatten()

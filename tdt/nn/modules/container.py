@@ -51,7 +51,12 @@ class _Ordered(Module):
         return self
 
     def insert(self, index: int, module: Module) -> Any:
-        """Put a module before position `index`; those behind move up by one."""
+        """Put a module before position `index`; those behind move up by one.
+
+        Raises:
+            AssertionError: when `module` is not a Module.
+            IndexError: when `index` is out of range.
+        """
         if not isinstance(module, Module):
             raise AssertionError(f"module should be of type: {Module}")
         size = len(self)
@@ -219,15 +224,15 @@ class ModuleDict(Module):
         return key in self._modules
 
     def keys(self) -> Any:
-        """The names."""
+        """Names of the modules, in the order of insertion."""
         return self._modules.keys()
 
     def values(self) -> Any:
-        """The modules."""
+        """Modules in the order of insertion."""
         return self._modules.values()
 
     def items(self) -> Any:
-        """(name, module) pairs."""
+        """Pairs of name and module, in the order of insertion."""
         return self._modules.items()
 
     def clear(self) -> None:
@@ -245,9 +250,12 @@ class ModuleDict(Module):
 
 
 class ParameterList(Module):
-    """A list whose tensors are Parameters that the module that holds it finds; it may hold other things beside.
+    """List whose tensors are parameters of the module that holds it; other values may stand beside them.
 
     A tensor that is put in becomes a Parameter.
+
+    Raises:
+        RuntimeError: when the list is called like a layer.
 
     >>> import tdt
     >>> weights = tdt.nn.ParameterList([tdt.zeros(2), tdt.zeros(3, 1)])
@@ -296,7 +304,11 @@ class ParameterList(Module):
         return self
 
     def extend(self, values: Iterable[Any]) -> Self:
-        """Add several entries at the end; returns self."""
+        """Append several entries; returns self.
+
+        Raises:
+            TypeError: when `values` is a tensor or not iterable.
+        """
         if isinstance(values, Tensor):
             raise TypeError(f"ParameterList.extend should be called with an iterable, but got {type(values).__name__}")
         for value in list(_iterable(values, "ParameterList.extend")):
@@ -311,10 +323,14 @@ class ParameterList(Module):
 
 
 class ParameterDict(Module):
-    """A dictionary whose tensors are Parameters that the module that holds it finds; it may hold other things beside.
+    """Dictionary whose tensors are parameters of the module that holds it; other values may stand beside them.
 
-    A tensor that is put in becomes a Parameter. Keys are strings; the order is that of insertion, and a plain dict's
-    entries are inserted in the order of their names.
+    A tensor that is put in becomes a Parameter. Keys are strings, in the order of insertion; the entries of a plain
+    dict
+    are inserted in the order of their names.
+
+    Raises:
+        RuntimeError: when the dictionary is called like a layer.
 
     >>> import tdt
     >>> weights = tdt.nn.ParameterDict({"left": tdt.zeros(2), "right": tdt.zeros(3)})
@@ -379,7 +395,11 @@ class ParameterDict(Module):
         return value
 
     def popitem(self) -> tuple[str, Any]:
-        """Take the last entry out and return it with its key; KeyError if there is none."""
+        """Remove the last entry and return it with its key.
+
+        Raises:
+            KeyError: when the dictionary is empty.
+        """
         if not self._keys:
             raise KeyError("popitem(): dictionary is empty")
         key = next(reversed(self))
@@ -394,7 +414,7 @@ class ParameterDict(Module):
         return ParameterDict((key, default) for key in keys)
 
     def keys(self) -> Any:
-        """The keys."""
+        """Keys in the order of insertion."""
         return self._keys.keys()
 
     def items(self) -> Iterable[tuple[str, Any]]:
@@ -402,7 +422,7 @@ class ParameterDict(Module):
         return ((key, self[key]) for key in self._keys)
 
     def values(self) -> Iterable[Any]:
-        """The entries."""
+        """Entries in the order of insertion."""
         return (self[key] for key in self._keys)
 
     def update(self, parameters: Any) -> None:
@@ -430,7 +450,14 @@ class ParameterDict(Module):
 
 
 class Container(Module):
-    """Modules by name, the base of containers before there was Module; deprecated, with a FutureWarning: use Module."""
+    """Deprecated base class of containers, modules by name; use `Module`.
+
+    >>> import warnings, tdt
+    >>> with warnings.catch_warnings(action="ignore"):
+    ...     box = tdt.nn.Container(act=tdt.nn.ReLU())
+    >>> box.act
+    ReLU()
+    """
 
     def __init__(self, **kwargs: Any):
         warnings.warn(

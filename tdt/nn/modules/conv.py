@@ -109,7 +109,21 @@ _ConvNd = _Conv  # PyTorch's name, by which scripts tell convolutions from other
 
 
 class Conv1d(_Conv):
-    """Convolution over (N, C, L) or (C, L); see `Conv2d`.
+    """Convolution of sequences with learned kernels, and a bias for each output channel.
+
+    Each size of the result is floor((size + 2 padding - dilation (kernel_size - 1) - 1) / stride + 1). `weight` and
+    `bias`
+    start uniform within ±1 / √(C_in / groups · kernel cells).
+
+    Args:
+        kernel_size, stride, dilation: one number for all spatial dimensions, or one each, in cells.
+        padding: cells added to each side, "valid" (none) or "same" (result as large as the input; stride 1 only).
+        groups: number of parts of the channels that are convolved apart; in_channels groups make it depthwise.
+        padding_mode: what the border holds: "zeros", "reflect", "replicate" or "circular".
+    Shape: input (N, C_in, L) or (C_in, L); result (N, C_out, L_out), without N if the input has none;
+        `weight` (C_out, C_in / groups, K), `bias` (C_out,).
+    Raises:
+        ValueError: when channels are not divisible by `groups`, or a padding or its mode is not one of those above.
 
     >>> import tdt
     >>> tdt.nn.Conv1d(3, 8, 5)(tdt.ones(2, 3, 9)).shape
@@ -121,10 +135,21 @@ class Conv1d(_Conv):
 
 
 class Conv2d(_Conv):
-    """Convolution over images (N, C, H, W) or (C, H, W); see `nn.functional.conv2d` for sizes.
+    """Convolution of images with learned kernels, and a bias for each output channel.
 
-    padding: numbers, 'valid' or 'same'. padding_mode: what the border holds (zeros, reflect, replicate, circular).
-    `weight` is (out, in / groups, KH, KW), `bias` (out,). ValueError for arguments that do not fit each other.
+    Each size of the result is floor((size + 2 padding - dilation (kernel_size - 1) - 1) / stride + 1). `weight` and
+    `bias`
+    start uniform within ±1 / √(C_in / groups · kernel cells).
+
+    Args:
+        kernel_size, stride, dilation: one number for all spatial dimensions, or one each, in cells.
+        padding: cells added to each side, "valid" (none) or "same" (result as large as the input; stride 1 only).
+        groups: number of parts of the channels that are convolved apart; in_channels groups make it depthwise.
+        padding_mode: what the border holds: "zeros", "reflect", "replicate" or "circular".
+    Shape: input (N, C_in, H, W) or (C_in, H, W); result (N, C_out, H_out, W_out), without N if the input has none;
+        `weight` (C_out, C_in / groups, KH, KW), `bias` (C_out,).
+    Raises:
+        ValueError: when channels are not divisible by `groups`, or a padding or its mode is not one of those above.
 
     >>> import tdt
     >>> tdt.nn.Conv2d(1, 32, 3, padding=1)
@@ -136,7 +161,22 @@ class Conv2d(_Conv):
 
 
 class Conv3d(_Conv):
-    """Convolution over (N, C, D, H, W) or (C, D, H, W); see `Conv2d`.
+    """Convolution of volumes with learned kernels, and a bias for each output channel.
+
+    Each size of the result is floor((size + 2 padding - dilation (kernel_size - 1) - 1) / stride + 1). `weight` and
+    `bias`
+    start uniform within ±1 / √(C_in / groups · kernel cells).
+
+    Args:
+        kernel_size, stride, dilation: one number for all spatial dimensions, or one each, in cells.
+        padding: cells added to each side, "valid" (none) or "same" (result as large as the input; stride 1 only).
+        groups: number of parts of the channels that are convolved apart; in_channels groups make it depthwise.
+        padding_mode: what the border holds: "zeros", "reflect", "replicate" or "circular".
+    Shape: input (N, C_in, D, H, W) or (C_in, D, H, W); result (N, C_out, D_out, H_out, W_out), without N if the input
+        has none;
+        `weight` (C_out, C_in / groups, KD, KH, KW), `bias` (C_out,).
+    Raises:
+        ValueError: when channels are not divisible by `groups`, or a padding or its mode is not one of those above.
 
     >>> import tdt
     >>> tdt.nn.Conv3d(1, 2, 3)(tdt.ones(1, 1, 3, 3, 3)).shape
@@ -183,7 +223,25 @@ class _ConvTranspose(_Conv):
 
 
 class ConvTranspose1d(_ConvTranspose):
-    """Transposed convolution over (N, C, L) or (C, L); see `ConvTranspose2d`.
+    """Transposed convolution of sequences: the gradient of `Conv1d` by its input, used to enlarge it.
+
+    Each size of the result is (size - 1) stride - 2 padding + dilation (kernel_size - 1) + output_padding + 1. With a
+    stride,
+    inputs of several sizes are convolved to one: `output_padding`, or `output_size` in the call, selects which to
+    restore.
+
+    Args:
+        kernel_size, stride, dilation: one number for all spatial dimensions, or one each, in cells.
+        padding: cells removed from each side of the result.
+        output_padding: cells added to one side of the result.
+        groups: number of parts of the channels that are convolved apart.
+        padding_mode: "zeros" only.
+    Shape: input (N, C_in, L) or (C_in, L); result (N, C_out, L_out), without N if the input has none;
+        `weight` (C_in, C_out / groups, K), `bias` (C_out,).
+    Raises:
+        ValueError: when channels are not divisible by `groups`, the padding mode is another one, or `output_size` is
+            not
+            among the possible sizes.
 
     >>> import tdt
     >>> tdt.nn.ConvTranspose1d(3, 8, 4, stride=2)(tdt.ones(2, 3, 5)).shape
@@ -195,11 +253,25 @@ class ConvTranspose1d(_ConvTranspose):
 
 
 class ConvTranspose2d(_ConvTranspose):
-    """Transposed convolution over images (N, C, H, W) or (C, H, W): what `Conv2d` does to shapes, undone.
+    """Transposed convolution of images: the gradient of `Conv2d` by its input, used to enlarge it.
 
-    See `nn.functional.conv_transpose2d` for sizes. With a stride several sizes are mapped to one: `output_padding`, or
-    `output_size` in the call, says which is meant. `weight` is (in, out / groups, KH, KW), `bias` (out,). ValueError for
-    arguments that do not fit each other.
+    Each size of the result is (size - 1) stride - 2 padding + dilation (kernel_size - 1) + output_padding + 1. With a
+    stride,
+    inputs of several sizes are convolved to one: `output_padding`, or `output_size` in the call, selects which to
+    restore.
+
+    Args:
+        kernel_size, stride, dilation: one number for all spatial dimensions, or one each, in cells.
+        padding: cells removed from each side of the result.
+        output_padding: cells added to one side of the result.
+        groups: number of parts of the channels that are convolved apart.
+        padding_mode: "zeros" only.
+    Shape: input (N, C_in, H, W) or (C_in, H, W); result (N, C_out, H_out, W_out), without N if the input has none;
+        `weight` (C_in, C_out / groups, KH, KW), `bias` (C_out,).
+    Raises:
+        ValueError: when channels are not divisible by `groups`, the padding mode is another one, or `output_size` is
+            not
+            among the possible sizes.
 
     >>> import tdt
     >>> up = tdt.nn.ConvTranspose2d(16, 3, 3, stride=2, padding=1)
@@ -212,7 +284,26 @@ class ConvTranspose2d(_ConvTranspose):
 
 
 class ConvTranspose3d(_ConvTranspose):
-    """Transposed convolution over (N, C, D, H, W) or (C, D, H, W); see `ConvTranspose2d`.
+    """Transposed convolution of volumes: the gradient of `Conv3d` by its input, used to enlarge it.
+
+    Each size of the result is (size - 1) stride - 2 padding + dilation (kernel_size - 1) + output_padding + 1. With a
+    stride,
+    inputs of several sizes are convolved to one: `output_padding`, or `output_size` in the call, selects which to
+    restore.
+
+    Args:
+        kernel_size, stride, dilation: one number for all spatial dimensions, or one each, in cells.
+        padding: cells removed from each side of the result.
+        output_padding: cells added to one side of the result.
+        groups: number of parts of the channels that are convolved apart.
+        padding_mode: "zeros" only.
+    Shape: input (N, C_in, D, H, W) or (C_in, D, H, W); result (N, C_out, D_out, H_out, W_out), without N if the input
+        has none;
+        `weight` (C_in, C_out / groups, KD, KH, KW), `bias` (C_out,).
+    Raises:
+        ValueError: when channels are not divisible by `groups`, the padding mode is another one, or `output_size` is
+            not
+            among the possible sizes.
 
     >>> import tdt
     >>> tdt.nn.ConvTranspose3d(1, 2, 3)(tdt.ones(1, 1, 1, 1, 1)).shape
@@ -261,7 +352,9 @@ class _LazyConvTranspose(_LazyConv, _ConvTranspose):
 
 
 class LazyConv1d(_LazyConv, Conv1d):
-    """A Conv1d that takes `in_channels` from its first input, draws its weights then, and becomes a Conv1d.
+    """`Conv1d` that takes `in_channels` from its first input; that call draws its weights and makes it a Conv1d.
+
+    Shape: input (N, C_in, L) or (C_in, L); result (N, C_out, L_out), without N if the input has none.
 
     >>> import tdt
     >>> layer = tdt.nn.LazyConv1d(8, 3)
@@ -274,7 +367,9 @@ class LazyConv1d(_LazyConv, Conv1d):
 
 
 class LazyConv2d(_LazyConv, Conv2d):
-    """A Conv2d that takes `in_channels` from its first input, draws its weights then, and becomes a Conv2d.
+    """`Conv2d` that takes `in_channels` from its first input; that call draws its weights and makes it a Conv2d.
+
+    Shape: input (N, C_in, H, W) or (C_in, H, W); result (N, C_out, H_out, W_out), without N if the input has none.
 
     >>> import tdt
     >>> layer = tdt.nn.LazyConv2d(8, 3)
@@ -287,7 +382,10 @@ class LazyConv2d(_LazyConv, Conv2d):
 
 
 class LazyConv3d(_LazyConv, Conv3d):
-    """A Conv3d that takes `in_channels` from its first input, draws its weights then, and becomes a Conv3d.
+    """`Conv3d` that takes `in_channels` from its first input; that call draws its weights and makes it a Conv3d.
+
+    Shape: input (N, C_in, D, H, W) or (C_in, D, H, W); result (N, C_out, D_out, H_out, W_out), without N if the input
+        has none.
 
     >>> import tdt
     >>> layer = tdt.nn.LazyConv3d(8, 3)
@@ -300,7 +398,10 @@ class LazyConv3d(_LazyConv, Conv3d):
 
 
 class LazyConvTranspose1d(_LazyConvTranspose, ConvTranspose1d):
-    """A ConvTranspose1d that takes `in_channels` from its first input, draws its weights then, and becomes a ConvTranspose1d.
+    """`ConvTranspose1d` that takes `in_channels` from its first input; that call draws its weights and makes it a
+    ConvTranspose1d.
+
+    Shape: input (N, C_in, L) or (C_in, L); result (N, C_out, L_out), without N if the input has none.
 
     >>> import tdt
     >>> layer = tdt.nn.LazyConvTranspose1d(8, 3)
@@ -313,7 +414,10 @@ class LazyConvTranspose1d(_LazyConvTranspose, ConvTranspose1d):
 
 
 class LazyConvTranspose2d(_LazyConvTranspose, ConvTranspose2d):
-    """A ConvTranspose2d that takes `in_channels` from its first input, draws its weights then, and becomes a ConvTranspose2d.
+    """`ConvTranspose2d` that takes `in_channels` from its first input; that call draws its weights and makes it a
+    ConvTranspose2d.
+
+    Shape: input (N, C_in, H, W) or (C_in, H, W); result (N, C_out, H_out, W_out), without N if the input has none.
 
     >>> import tdt
     >>> layer = tdt.nn.LazyConvTranspose2d(8, 3)
@@ -326,7 +430,11 @@ class LazyConvTranspose2d(_LazyConvTranspose, ConvTranspose2d):
 
 
 class LazyConvTranspose3d(_LazyConvTranspose, ConvTranspose3d):
-    """A ConvTranspose3d that takes `in_channels` from its first input, draws its weights then, and becomes a ConvTranspose3d.
+    """`ConvTranspose3d` that takes `in_channels` from its first input; that call draws its weights and makes it a
+    ConvTranspose3d.
+
+    Shape: input (N, C_in, D, H, W) or (C_in, D, H, W); result (N, C_out, D_out, H_out, W_out), without N if the input
+        has none.
 
     >>> import tdt
     >>> layer = tdt.nn.LazyConvTranspose3d(8, 3)

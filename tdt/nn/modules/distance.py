@@ -8,7 +8,12 @@ from tdt.nn.modules.module import Module
 
 
 class PairwiseDistance(Module):
-    """The p-norm of x1 - x2 + eps over the last dimension.
+    """p-norm of x1 - x2 along the last dimension.
+
+    Args:
+        p: degree of the norm.
+        eps: added to each difference.
+    Shape: x1 and x2 (N, D) or (D,); result (N,) or (), with keepdim (N, 1) or (1,).
 
     >>> import tdt
     >>> tdt.nn.PairwiseDistance(eps=0.0)(tdt.tensor([[3.0, 0.0]]), tdt.tensor([[0.0, 4.0]]))
@@ -24,7 +29,11 @@ class PairwiseDistance(Module):
 
 
 class CosineSimilarity(Module):
-    """The cosine of the angle between vectors along `dim`; norms are at least `eps`.
+    """Cosine of the angle between vectors along `dim`.
+
+    Args:
+        eps: least value of each norm.
+    Shape: x1 (*, D, *) and x2 broadcastable to it, D along `dim`; result (*, *).
 
     >>> import tdt
     >>> tdt.nn.CosineSimilarity()(tdt.tensor([[3.0, 4.0]]), tdt.tensor([[1.0, 0.0]]))

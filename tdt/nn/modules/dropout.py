@@ -19,9 +19,14 @@ class _Dropout(Module):
 
 
 class Dropout(_Dropout):
-    """In training, zero each element with probability `p` and scale the rest by 1 / (1 - p) (Srivastava et al., 2014).
+    """Zeros each element with probability `p` in training and scales the others by 1 / (1 - p); identity in evaluation.
 
-    ValueError for `p` outside [0, 1].
+    Args:
+        inplace: write the result into the input's memory.
+    Shape: input (*); result the same shape.
+    Raises:
+        ValueError: when `p` is outside [0, 1].
+    Source: Srivastava et al., "Dropout: A Simple Way to Prevent Neural Networks from Overfitting", 2014.
 
     >>> import tdt
     >>> tdt.nn.Dropout(0.5).eval()(tdt.ones(2))
@@ -33,7 +38,14 @@ class Dropout(_Dropout):
 
 
 class Dropout1d(_Dropout):
-    """`Dropout` of whole channels of (N, C, L) or (C, L).
+    """Zeros whole channels with probability `p` in training and scales the others by 1 / (1 - p).
+
+    Args:
+        inplace: write the result into the input's memory.
+    Shape: input (N, C, L) or (C, L); result the same shape.
+    Raises:
+        ValueError: when `p` is outside [0, 1].
+    Source: Tompson et al., "Efficient Object Localization Using Convolutional Networks", 2015.
 
     >>> import tdt
     >>> tdt.nn.Dropout1d(0.2)
@@ -45,7 +57,14 @@ class Dropout1d(_Dropout):
 
 
 class Dropout2d(_Dropout):
-    """`Dropout` of whole channels of (N, C, H, W); (N, C, L) too, with a warning.
+    """Zeros whole channels with probability `p` in training and scales the others by 1 / (1 - p).
+
+    Args:
+        inplace: write the result into the input's memory.
+    Shape: input (N, C, H, W), or (N, C, L) with a warning; result the same shape.
+    Raises:
+        ValueError: when `p` is outside [0, 1].
+    Source: Tompson et al., "Efficient Object Localization Using Convolutional Networks", 2015.
 
     >>> import tdt
     >>> tdt.nn.Dropout2d(0.2)
@@ -57,7 +76,14 @@ class Dropout2d(_Dropout):
 
 
 class Dropout3d(_Dropout):
-    """`Dropout` of whole channels of (N, C, D, H, W) or (C, D, H, W).
+    """Zeros whole channels with probability `p` in training and scales the others by 1 / (1 - p).
+
+    Args:
+        inplace: write the result into the input's memory.
+    Shape: input (N, C, D, H, W) or (C, D, H, W); result the same shape.
+    Raises:
+        ValueError: when `p` is outside [0, 1].
+    Source: Tompson et al., "Efficient Object Localization Using Convolutional Networks", 2015.
 
     >>> import tdt
     >>> tdt.nn.Dropout3d(0.2)
@@ -69,9 +95,14 @@ class Dropout3d(_Dropout):
 
 
 class AlphaDropout(_Dropout):
-    """In training, put selu's lowest value in place of each element with probability `p`; mean and variance stay.
+    """Replaces each element by SELU's lowest value with probability `p` in training, then restores mean 0 and variance 1.
 
-    `inplace` has no effect, as in PyTorch.
+    Args:
+        inplace: accepted without effect, as in PyTorch.
+    Shape: input (*); result the same shape.
+    Raises:
+        ValueError: when `p` is outside [0, 1].
+    Source: Klambauer et al., "Self-Normalizing Neural Networks", 2017.
 
     >>> import tdt
     >>> tdt.nn.AlphaDropout(0.2)
@@ -83,7 +114,14 @@ class AlphaDropout(_Dropout):
 
 
 class FeatureAlphaDropout(_Dropout):
-    """`AlphaDropout` of whole channels of (N, C, *).
+    """`AlphaDropout` of whole channels: each is replaced with probability `p` in training.
+
+    Args:
+        inplace: accepted without effect, as in PyTorch.
+    Shape: input (N, C, *); result the same shape.
+    Raises:
+        ValueError: when `p` is outside [0, 1].
+    Source: Klambauer et al., "Self-Normalizing Neural Networks", 2017.
 
     >>> import tdt
     >>> tdt.nn.FeatureAlphaDropout(0.2)

@@ -9,6 +9,8 @@ from tdt.nn.modules.module import Module
 class Flatten(Module):
     """Joins the dimensions `start_dim` to `end_dim` into one; by default all but the batch.
 
+    Shape: input (*, S_start, …, S_end, *); result (*, product of these sizes, *).
+
     >>> import tdt
     >>> tdt.nn.Flatten()(tdt.ones(2, 3, 4)).shape
     tdt.Size([2, 12])
@@ -26,7 +28,13 @@ class Flatten(Module):
 
 
 class Unflatten(Module):
-    """Splits dimension `dim` into several of these sizes, of which one may be -1. TypeError for no tuple of integers.
+    """Splits dimension `dim` into several.
+
+    Args:
+        unflattened_size: sizes of the new dimensions; one of them may be -1 and is inferred.
+    Shape: input (*, S_dim, *); result (*, *unflattened_size, *).
+    Raises:
+        TypeError: when `unflattened_size` is not a tuple or list of integers.
 
     >>> import tdt
     >>> tdt.nn.Unflatten(1, (3, 4))(tdt.ones(2, 12)).shape

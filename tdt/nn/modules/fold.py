@@ -19,7 +19,11 @@ class _Windows(Module):
 
 
 class Unfold(_Windows):
-    """The cells under a window, a column for each of its places: (N, C, H, W) to (N, C · kernel cells, places).
+    """Contents of each window of an image, as columns (im2col).
+
+    Args:
+        kernel_size, dilation, padding, stride: one number for both spatial dimensions, or one each.
+    Shape: input (N, C, H, W) or (C, H, W); result (N, C · kernel cells, windows) or without N.
 
     >>> import tdt
     >>> tdt.nn.Unfold(2)(tdt.zeros(1, 3, 4, 5)).shape
@@ -31,7 +35,12 @@ class Unfold(_Windows):
 
 
 class Fold(_Windows):
-    """Columns (N, C · kernel cells, places) added up where they lay, as (N, C, *output_size).
+    """Sums columns of windows into the image from which `Unfold` takes them, overlapping cells added up.
+
+    Args:
+        output_size: height and width of the result.
+        kernel_size, dilation, padding, stride: one number for both spatial dimensions, or one each.
+    Shape: input (N, C · kernel cells, windows) or without N; result (N, C, *output_size).
 
     >>> import tdt
     >>> tdt.nn.Fold((4, 5), 2)(tdt.zeros(1, 12, 12)).shape

@@ -47,10 +47,17 @@ class _InstanceNorm(_NormBase):
 
 
 class InstanceNorm1d(_InstanceNorm):
-    """Mean 0 and variance 1 for each channel of each sample of (N, C, L) or (C, L) (Ulyanov, Vedaldi, Lempitsky, 2016).
+    """Normalises each channel of each sample to mean 0 and variance 1.
 
-    affine: then scale and shift by learned `weight` and `bias` (C,). track_running_stats: training moves running_mean and
-    running_var by `momentum`, and evaluation uses these. ValueError for other numbers of dimensions or, if affine, channels.
+    Args:
+        eps: added to the variance before its root is taken.
+        momentum: weight of the new batch in the running estimates.
+        affine, bias: whether a learned scale follows, and a shift with it.
+        track_running_stats: keep running estimates in training and use them in evaluation.
+    Shape: input (N, C, L) or (C, L); result the same shape; `weight`, `bias` (C,) if affine.
+    Raises:
+        ValueError: when the input has another number of dimensions or, if affine, of channels.
+    Source: Ulyanov, Vedaldi and Lempitsky, "Instance Normalization", 2016.
 
     >>> import tdt
     >>> tdt.nn.InstanceNorm1d(1)(tdt.tensor([[[1.0, 3.0]]])).tolist()
@@ -61,7 +68,17 @@ class InstanceNorm1d(_InstanceNorm):
 
 
 class InstanceNorm2d(_InstanceNorm):
-    """Mean 0 and variance 1 for each channel of each image of (N, C, H, W) or (C, H, W); see `InstanceNorm1d`.
+    """Normalises each channel of each sample to mean 0 and variance 1.
+
+    Args:
+        eps: added to the variance before its root is taken.
+        momentum: weight of the new batch in the running estimates.
+        affine, bias: whether a learned scale follows, and a shift with it.
+        track_running_stats: keep running estimates in training and use them in evaluation.
+    Shape: input (N, C, H, W) or (C, H, W); result the same shape; `weight`, `bias` (C,) if affine.
+    Raises:
+        ValueError: when the input has another number of dimensions or, if affine, of channels.
+    Source: Ulyanov, Vedaldi and Lempitsky, "Instance Normalization", 2016.
 
     >>> import tdt
     >>> tdt.nn.InstanceNorm2d(3)(tdt.rand(2, 3, 4, 4)).shape
@@ -72,7 +89,17 @@ class InstanceNorm2d(_InstanceNorm):
 
 
 class InstanceNorm3d(_InstanceNorm):
-    """Mean 0 and variance 1 for each channel of each volume of (N, C, D, H, W) or (C, D, H, W); see `InstanceNorm1d`.
+    """Normalises each channel of each sample to mean 0 and variance 1.
+
+    Args:
+        eps: added to the variance before its root is taken.
+        momentum: weight of the new batch in the running estimates.
+        affine, bias: whether a learned scale follows, and a shift with it.
+        track_running_stats: keep running estimates in training and use them in evaluation.
+    Shape: input (N, C, D, H, W) or (C, D, H, W); result the same shape; `weight`, `bias` (C,) if affine.
+    Raises:
+        ValueError: when the input has another number of dimensions or, if affine, of channels.
+    Source: Ulyanov, Vedaldi and Lempitsky, "Instance Normalization", 2016.
 
     >>> import tdt
     >>> tdt.nn.InstanceNorm3d(3)(tdt.rand(2, 3, 4, 4, 4)).shape

@@ -28,7 +28,11 @@ class LazyModuleMixin(Module):
         return any(map(is_lazy, (*self._parameters.values(), *self._buffers.values())))
 
     def initialize_parameters(self, *args: Any, **kwargs: Any) -> None:
-        """Give parameters their shapes, from the arguments of the first call."""
+        """Give the parameters their shapes, from the arguments of the first call; subclasses override it.
+
+        Raises:
+            NotImplementedError: when a subclass does not override it.
+        """
         raise NotImplementedError(f"initialize_parameters is not implemented for {type(self).__name__}")
 
 

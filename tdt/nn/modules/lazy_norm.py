@@ -42,7 +42,9 @@ class _LazyInstanceNorm(_LazyNorm):
 
 
 class LazyBatchNorm1d(_LazyNorm, BatchNorm1d):
-    """A BatchNorm1d that takes `num_features` from its first input, and becomes a BatchNorm1d.
+    """`BatchNorm1d` that takes `num_features` from its first input; that call makes it a plain BatchNorm1d.
+
+    Shape: input (N, C) or (N, C, L); result the same shape.
 
     >>> import tdt
     >>> layer = tdt.nn.LazyBatchNorm1d()
@@ -55,7 +57,9 @@ class LazyBatchNorm1d(_LazyNorm, BatchNorm1d):
 
 
 class LazyBatchNorm2d(_LazyNorm, BatchNorm2d):
-    """A BatchNorm2d that takes `num_features` from its first input, and becomes a BatchNorm2d.
+    """`BatchNorm2d` that takes `num_features` from its first input; that call makes it a plain BatchNorm2d.
+
+    Shape: input (N, C, H, W); result the same shape.
 
     >>> import tdt
     >>> layer = tdt.nn.LazyBatchNorm2d()
@@ -68,7 +72,9 @@ class LazyBatchNorm2d(_LazyNorm, BatchNorm2d):
 
 
 class LazyBatchNorm3d(_LazyNorm, BatchNorm3d):
-    """A BatchNorm3d that takes `num_features` from its first input, and becomes a BatchNorm3d.
+    """`BatchNorm3d` that takes `num_features` from its first input; that call makes it a plain BatchNorm3d.
+
+    Shape: input (N, C, D, H, W); result the same shape.
 
     >>> import tdt
     >>> layer = tdt.nn.LazyBatchNorm3d()
@@ -81,7 +87,11 @@ class LazyBatchNorm3d(_LazyNorm, BatchNorm3d):
 
 
 class LazyInstanceNorm1d(_LazyInstanceNorm, InstanceNorm1d):
-    """A InstanceNorm1d that takes `num_features` from its first input, and becomes a InstanceNorm1d.
+    """`InstanceNorm1d` that takes `num_features` from its first input; that call makes it a plain InstanceNorm1d.
+
+    Shape: input (N, C, L) or (C, L); result the same shape.
+    Raises:
+        ValueError: when the input has another number of dimensions.
 
     >>> import tdt
     >>> layer = tdt.nn.LazyInstanceNorm1d()
@@ -94,7 +104,11 @@ class LazyInstanceNorm1d(_LazyInstanceNorm, InstanceNorm1d):
 
 
 class LazyInstanceNorm2d(_LazyInstanceNorm, InstanceNorm2d):
-    """A InstanceNorm2d that takes `num_features` from its first input, and becomes a InstanceNorm2d.
+    """`InstanceNorm2d` that takes `num_features` from its first input; that call makes it a plain InstanceNorm2d.
+
+    Shape: input (N, C, H, W) or (C, H, W); result the same shape.
+    Raises:
+        ValueError: when the input has another number of dimensions.
 
     >>> import tdt
     >>> layer = tdt.nn.LazyInstanceNorm2d()
@@ -107,7 +121,11 @@ class LazyInstanceNorm2d(_LazyInstanceNorm, InstanceNorm2d):
 
 
 class LazyInstanceNorm3d(_LazyInstanceNorm, InstanceNorm3d):
-    """A InstanceNorm3d that takes `num_features` from its first input, and becomes a InstanceNorm3d.
+    """`InstanceNorm3d` that takes `num_features` from its first input; that call makes it a plain InstanceNorm3d.
+
+    Shape: input (N, C, D, H, W) or (C, D, H, W); result the same shape.
+    Raises:
+        ValueError: when the input has another number of dimensions.
 
     >>> import tdt
     >>> layer = tdt.nn.LazyInstanceNorm3d()

@@ -15,7 +15,9 @@ from tdt.nn.parameter import Parameter, UninitializedParameter
 
 
 class Identity(Module):
-    """Returns its input; takes and ignores any arguments.
+    """Layer that returns its input; it accepts and ignores any arguments.
+
+    Shape: input (*); result the input itself.
 
     >>> import tdt
     >>> tdt.nn.Identity(54, unused=True)(tdt.ones(1))
@@ -30,9 +32,14 @@ class Identity(Module):
 
 
 class Linear(Module):
-    """y = x Wᵀ + b: input (*, in_features), output (*, out_features).
+    """Affine map y = x Wᵀ + b with learned weight and bias.
 
-    `weight` (out, in) and `bias` (out,) start uniform within ±1/√in_features.
+    Both start uniform within ±1 / √in_features.
+
+    Args:
+        bias: whether there is a bias.
+    Shape: input (*, in_features); result (*, out_features); `weight` (out_features, in_features), `bias`
+        (out_features,).
 
     >>> import tdt
     >>> tdt.nn.Linear(3, 2)(tdt.ones(5, 3)).shape
@@ -50,7 +57,7 @@ class Linear(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw weight and bias anew."""
+        """Draw weight and bias again."""
         # kaiming_uniform_ with a = √5 is uniform within ±1/√in, but rounds as PyTorch's default does.
         init.kaiming_uniform_(self.weight, a=math.sqrt(5))
         if self.bias is not None:
@@ -75,9 +82,16 @@ class NonDynamicallyQuantizableLinear(Linear):
 
 
 class Bilinear(Module):
-    """y = x1ᵀ W x2 + b: inputs (*, in1_features) and (*, in2_features), output (*, out_features).
+    """Bilinear map of two inputs, y = x1ᵀ W x2 + b, with learned weight and bias.
 
-    `weight` (out, in1, in2) and `bias` (out,) start uniform within ±1/√in1_features. ValueError without in1_features.
+    Both start uniform within ±1 / √in1_features.
+
+    Args:
+        bias: whether there is a bias.
+    Shape: input1 (*, in1_features), input2 (*, in2_features); result (*, out_features); `weight` (out_features,
+        in1_features, in2_features), `bias` (out_features,).
+    Raises:
+        ValueError: when `in1_features` is not positive.
 
     >>> import tdt
     >>> tdt.nn.Bilinear(3, 4, 2)(tdt.ones(5, 3), tdt.ones(5, 4)).shape
@@ -103,7 +117,11 @@ class Bilinear(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw weight and bias anew."""
+        """Draw weight and bias again.
+
+        Raises:
+            ValueError: when `in1_features` is not positive.
+        """
         if self.in1_features <= 0:
             raise ValueError(f"in1_features must be > 0, but got (in1_features={self.in1_features})")
         bound = 1 / math.sqrt(self.weight.shape[1])
@@ -122,7 +140,9 @@ class Bilinear(Module):
 
 
 class LazyLinear(OneSize, Linear):
-    """A Linear that takes `in_features` from its first input, draws its weights then, and becomes a Linear.
+    """`Linear` that takes `in_features` from its first input; that call draws its weights and makes it a plain Linear.
+
+    Shape: input (*, in_features); result (*, out_features).
 
     >>> import tdt
     >>> layer = tdt.nn.LazyLinear(2)

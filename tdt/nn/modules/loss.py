@@ -40,7 +40,15 @@ class _ClassLoss(_WeightedLoss):
 
 
 class CrossEntropyLoss(_ClassLoss):
-    """Cross-entropy of softmax(input) with classes or probabilities; see `nn.functional.cross_entropy`.
+    """Cross-entropy between softmax(input) and target classes, given as indices or as probabilities.
+
+    Args:
+        weight: (C,), factor of each class's loss; the mean is weighted by it.
+        ignore_index: target index without loss.
+        reduction: "mean", "sum", or "none" for the loss of each sample (formerly size_average, reduce).
+        label_smoothing: part of each target, in [0, 1], that is spread evenly over all classes.
+    Shape: input (N, C, *) or (C,) logits; target indices (N, *) or (), or probabilities of the input's shape; result (), or
+        (N, *) with reduction="none".
 
     >>> import tdt
     >>> tdt.nn.CrossEntropyLoss()(tdt.zeros(1, 2), tdt.tensor([0]))
@@ -60,9 +68,17 @@ class CrossEntropyLoss(_ClassLoss):
 
 
 class LinearCrossEntropyLoss(_WeightedLoss):
-    """A linear layer and the cross-entropy of its classes; see `nn.functional.linear_cross_entropy`.
+    """Cross-entropy of a linear layer's classes, without storing the logits of all samples at once.
 
-    RuntimeError for a weight that is not (num_classes,), or a label_smoothing outside of [0, 1].
+    Args:
+        out_features: further dimensions of the target, for each of which the layer has its own classes.
+        weight: (num_classes,), factor of each class's loss.
+        ignore_index: target index without loss.
+        label_smoothing: part of each target, in [0, 1], that is spread evenly over all classes.
+        options: how many samples a chunk has and how it is computed.
+    Shape: input (*, in_features), target (*); result (), or (*) with reduction="none".
+    Raises:
+        RuntimeError: when `weight` is not (num_classes,) or `label_smoothing` is outside [0, 1].
 
     >>> import tdt
     >>> tdt.nn.LinearCrossEntropyLoss(3, 4)(tdt.zeros(2, 3), tdt.tensor([0, 1]))
@@ -101,7 +117,14 @@ class LinearCrossEntropyLoss(_WeightedLoss):
 
 
 class NLLLoss(_ClassLoss):
-    """Minus the log-probability of the right class; see `nn.functional.nll_loss`.
+    """Negative log-likelihood: minus the log-probability of the target class.
+
+    Args:
+        weight: (C,), factor of each class's loss; the mean is weighted by it.
+        ignore_index: target index without loss.
+        reduction: "mean", "sum", or "none" for the loss of each sample (formerly size_average, reduce).
+    Shape: input (N, C, *) or (C,) log-probabilities; target (N, *) or () indices; result (), or (N, *) with
+        reduction="none".
 
     >>> import tdt
     >>> tdt.nn.NLLLoss()(tdt.tensor([[-1.0, -2.0]]), tdt.tensor([1]))
@@ -115,7 +138,11 @@ class NLLLoss(_ClassLoss):
 
 
 class MSELoss(_Loss):
-    """Squared difference: mean, sum or each element's.
+    """Squared error (input - target)².
+
+    Args:
+        reduction: "mean", "sum", or "none" for the error of each element (formerly size_average, reduce).
+    Shape: input (*), target (*); result (), or (*) with reduction="none".
 
     >>> import tdt
     >>> tdt.nn.MSELoss()(tdt.tensor([1.0, 3.0]), tdt.zeros(2))
@@ -127,7 +154,11 @@ class MSELoss(_Loss):
 
 
 class L1Loss(_Loss):
-    """Absolute difference: mean, sum or each element's.
+    """Absolute error |input - target|.
+
+    Args:
+        reduction: "mean", "sum", or "none" for the error of each element (formerly size_average, reduce).
+    Shape: input (*), target (*); result (), or (*) with reduction="none".
 
     >>> import tdt
     >>> tdt.nn.L1Loss()(tdt.tensor([1.0, -3.0]), tdt.zeros(2))
@@ -139,7 +170,16 @@ class L1Loss(_Loss):
 
 
 class NLLLoss2d(NLLLoss):
-    """`NLLLoss` under its name of old, with a warning."""
+    """Deprecated alias of `NLLLoss`; warns when it is constructed.
+
+    Shape: input (N, C, H, W), target (N, H, W); result (), or (N, H, W) with reduction="none".
+
+    >>> import warnings, tdt
+    >>> with warnings.catch_warnings(action="ignore"):
+    ...     loss = tdt.nn.NLLLoss2d()
+    >>> loss(tdt.full((1, 2, 1, 1), -1.5), tdt.zeros(1, 1, 1, dtype=tdt.int64))
+    tensor(1.5000)
+    """
 
     def __init__(self, weight: Tensor | None = None, size_average: bool | None = None, ignore_index: int = -100,
                  reduce: bool | None = None, reduction: str = "mean"):  # fmt: skip
@@ -149,7 +189,13 @@ class NLLLoss2d(NLLLoss):
 
 
 class SmoothL1Loss(_Loss):
-    """Absolute difference, rounded off below `beta`; see `nn.functional.smooth_l1_loss`.
+    """Absolute error, quadratic below `beta`: `HuberLoss` with delta=beta, divided by beta.
+
+    Args:
+        beta: absolute error at which the loss becomes linear; 0 gives `L1Loss`.
+        reduction: "mean", "sum", or "none" for the loss of each element (formerly size_average, reduce).
+    Shape: input (*), target (*); result (), or (*) with reduction="none".
+    Source: Girshick, "Fast R-CNN", 2015.
 
     >>> import tdt
     >>> tdt.nn.SmoothL1Loss()(tdt.tensor([3.0]), tdt.zeros(1))
@@ -166,7 +212,15 @@ class SmoothL1Loss(_Loss):
 
 
 class HuberLoss(_Loss):
-    """Half the squared difference, linear beyond `delta`; see `nn.functional.huber_loss`. TypeError if delta is no number.
+    """Half the squared error where it is below `delta`, growing linearly beyond: delta (|input - target| - delta / 2).
+
+    Args:
+        delta: absolute error at which the loss becomes linear.
+        reduction: "mean", "sum", or "none" for the loss of each element.
+    Shape: input (*), target (*); result (), or (*) with reduction="none".
+    Raises:
+        TypeError: when `delta` is not a number.
+    Source: Huber, "Robust Estimation of a Location Parameter", 1964.
 
     >>> import tdt
     >>> tdt.nn.HuberLoss(delta=2.0)(tdt.tensor([3.0]), tdt.zeros(1))
@@ -184,7 +238,15 @@ class HuberLoss(_Loss):
 
 
 class CTCLoss(_Loss):
-    """Sequences of labels over all alignments with frames; see `nn.functional.ctc_loss`.
+    """Connectionist temporal classification: minus the log-probability of label sequences, summed over their alignments.
+
+    Args:
+        blank: index of the blank label.
+        reduction: "mean" (each loss divided by its target's length first), "sum" or "none".
+        zero_infinity: 0 in the place of infinite losses, which arise where an input is too short for its target.
+    Shape: log_probs (T, N, C) or (T, C) log-probabilities; targets (N, S) or their concatenation (sum of lengths,);
+        input_lengths and target_lengths (N,) or (); result (), or (N,) with reduction="none".
+    Source: Graves et al., "Connectionist Temporal Classification", 2006.
 
     >>> import tdt
     >>> tdt.nn.CTCLoss()(tdt.zeros(3, 1, 2).log_softmax(2), tdt.tensor([[1]]), [3], [1])
@@ -202,7 +264,12 @@ class CTCLoss(_Loss):
 
 
 class BCELoss(_WeightedLoss):
-    """Binary cross-entropy of probabilities; see `nn.functional.binary_cross_entropy`.
+    """Binary cross-entropy -(t log p + (1 - t) log(1 - p)) of probabilities p; use `BCEWithLogitsLoss` for logits.
+
+    Args:
+        weight: factor of each element's loss, broadcastable to it.
+        reduction: "mean", "sum", or "none" for the loss of each element (formerly size_average, reduce).
+    Shape: input (*) within [0, 1], target (*); result (), or (*) with reduction="none".
 
     >>> import tdt
     >>> tdt.nn.BCELoss()(tdt.tensor([0.5]), tdt.ones(1))
@@ -216,7 +283,13 @@ class BCELoss(_WeightedLoss):
 
 
 class BCEWithLogitsLoss(_WeightedLoss):
-    """Binary cross-entropy of logits; see `nn.functional.binary_cross_entropy_with_logits`.
+    """Binary cross-entropy of logits: sigmoid and `BCELoss` in one step, without overflow.
+
+    Args:
+        weight: factor of each element's loss, broadcastable to it.
+        pos_weight: factor of the loss of positive targets, broadcastable to them: above 1 favours recall.
+        reduction: "mean", "sum", or "none" for the loss of each element (formerly size_average, reduce).
+    Shape: input (*), target (*); result (), or (*) with reduction="none".
 
     >>> import tdt
     >>> tdt.nn.BCEWithLogitsLoss(pos_weight=tdt.tensor([2.0]))(tdt.zeros(1), tdt.ones(1))
@@ -237,7 +310,11 @@ class BCEWithLogitsLoss(_WeightedLoss):
 
 
 class SoftMarginLoss(_Loss):
-    """The logistic loss of signs; see `nn.functional.soft_margin_loss`.
+    """Logistic loss log(1 + exp(-target input)) of targets 1 and -1.
+
+    Args:
+        reduction: "mean", "sum", or "none" for the loss of each element (formerly size_average, reduce).
+    Shape: input (*), target (*); result (), or (*) with reduction="none".
 
     >>> import tdt
     >>> tdt.nn.SoftMarginLoss()(tdt.zeros(1), tdt.ones(1))
@@ -249,7 +326,12 @@ class SoftMarginLoss(_Loss):
 
 
 class MultiLabelSoftMarginLoss(_WeightedLoss):
-    """Binary cross-entropy averaged over classes; see `nn.functional.multilabel_soft_margin_loss`.
+    """Binary cross-entropy of logits, averaged over the classes.
+
+    Args:
+        weight: (C,), factor of each class's loss.
+        reduction: "mean", "sum", or "none" for the loss of each sample (formerly size_average, reduce).
+    Shape: input (N, C) or (C,), target the same shape; result (), or (N,) with reduction="none".
 
     >>> import tdt
     >>> tdt.nn.MultiLabelSoftMarginLoss()(tdt.zeros(1, 2), tdt.ones(1, 2))
@@ -263,7 +345,14 @@ class MultiLabelSoftMarginLoss(_WeightedLoss):
 
 
 class PoissonNLLLoss(_Loss):
-    """Minus the log-likelihood of counts; see `nn.functional.poisson_nll_loss`.
+    """Negative log-likelihood of counts under Poisson distributions.
+
+    Args:
+        log_input: whether the input is the logarithm of the rate; else it is the rate.
+        full: add Stirling's approximation of log(target!).
+        eps: added to the rate before its logarithm is taken.
+        reduction: "mean", "sum", or "none" for the loss of each element (formerly size_average, reduce).
+    Shape: input (*), target (*); result (), or (*) with reduction="none".
 
     >>> import tdt
     >>> tdt.nn.PoissonNLLLoss()(tdt.zeros(1), tdt.ones(1))
@@ -280,7 +369,14 @@ class PoissonNLLLoss(_Loss):
 
 
 class GaussianNLLLoss(_Loss):
-    """Minus the log-likelihood under normal distributions; see `nn.functional.gaussian_nll_loss`.
+    """Negative log-likelihood of targets under normal distributions of the given means and variances.
+
+    Args:
+        full: add the constant log(2π) / 2.
+        eps: least value of the variance.
+        reduction: "mean", "sum", or "none" for the loss of each element.
+    Shape: input (*), target (*), var (*) or with a last dimension of 1 or none; result (), or (*) with reduction="none".
+    Source: Nix and Weigend, "Estimating the Mean and Variance of the Target Probability Distribution", 1994.
 
     >>> import tdt
     >>> tdt.nn.GaussianNLLLoss()(tdt.zeros(2), tdt.ones(2), tdt.ones(2))
@@ -296,7 +392,13 @@ class GaussianNLLLoss(_Loss):
 
 
 class KLDivLoss(_Loss):
-    """Divergence of two distributions; see `nn.functional.kl_div`.
+    """Kullback-Leibler divergence of the target distribution from the input, target (log target - input).
+
+    Args:
+        reduction: "mean" over elements, "batchmean" (the divergence per sample), "sum" or "none" (formerly size_average, reduce).
+        log_target: whether the target holds log-probabilities.
+    Shape: input (*) log-probabilities, target (*); result (), or (*) with reduction="none".
+    Source: Kullback and Leibler, "On Information and Sufficiency", 1951.
 
     >>> import tdt
     >>> tdt.nn.KLDivLoss(reduction="batchmean")(tdt.tensor([[0.5, 0.5]]).log(), tdt.tensor([[1.0, 0.0]]))
@@ -320,7 +422,11 @@ class _MarginLoss(_Loss):
 
 
 class MarginRankingLoss(_MarginLoss):
-    """One input larger than the other by a margin; see `nn.functional.margin_ranking_loss`.
+    """Ranking loss max(0, -target (input1 - input2) + margin): target 1 asks for input1 above input2, -1 for the opposite.
+
+    Args:
+        reduction: "mean", "sum", or "none" for the loss of each pair (formerly size_average, reduce).
+    Shape: input1 (*), input2 (*), target (*); result (), or (*) with reduction="none".
 
     >>> import tdt
     >>> tdt.nn.MarginRankingLoss()(tdt.tensor([1.0]), tdt.tensor([3.0]), tdt.ones(1))
@@ -332,7 +438,13 @@ class MarginRankingLoss(_MarginLoss):
 
 
 class CosineEmbeddingLoss(_MarginLoss):
-    """Vectors along each other, or not; see `nn.functional.cosine_embedding_loss`.
+    """Loss of pairs by their cosine: 1 - cos where the target is 1, max(0, cos - margin) where it is -1.
+
+    Args:
+        margin: cosine, in [-1, 1], up to which unlike pairs have no loss.
+        reduction: "mean", "sum", or "none" for the loss of each pair (formerly size_average, reduce).
+    Shape: input1 and input2 (N, D) or (D,), target (N,) or (); result (), or the target's shape with reduction="none".
+    Source: a margin loss of the cosine, as in siamese networks (Bromley et al., 1993).
 
     >>> import tdt
     >>> tdt.nn.CosineEmbeddingLoss()(tdt.tensor([[1.0, 0.0]]), tdt.tensor([[0.0, 1.0]]), tdt.ones(1))
@@ -344,7 +456,11 @@ class CosineEmbeddingLoss(_MarginLoss):
 
 
 class HingeEmbeddingLoss(_Loss):
-    """Small distances, or ones above a margin; see `nn.functional.hinge_embedding_loss`.
+    """Hinge loss of distances: the input where the target is 1, max(0, margin - input) where it is -1.
+
+    Args:
+        reduction: "mean", "sum", or "none" for the loss of each element (formerly size_average, reduce).
+    Shape: input (*), target (*) of 1 and -1; result (), or (*) with reduction="none".
 
     >>> import tdt
     >>> tdt.nn.HingeEmbeddingLoss()(tdt.tensor([0.25]), tdt.tensor([-1.0]))
@@ -361,7 +477,12 @@ class HingeEmbeddingLoss(_Loss):
 
 
 class MultiLabelMarginLoss(_Loss):
-    """All right classes above all wrong ones; see `nn.functional.multilabel_margin_loss`.
+    """Hinge loss between every target class and every other class: the mean of max(0, 1 - (x[target] - x[other])).
+
+    Args:
+        reduction: "mean", "sum", or "none" for the loss of each sample (formerly size_average, reduce).
+    Shape: input (N, C) or (C,); target the same shape, class indices followed by -1; result (), or (N,) with
+        reduction="none".
 
     >>> import tdt
     >>> tdt.nn.MultiLabelMarginLoss()(tdt.tensor([[0.25, 0.5, 0.0]]), tdt.tensor([[1, -1, 0]]))
@@ -373,7 +494,15 @@ class MultiLabelMarginLoss(_Loss):
 
 
 class MultiMarginLoss(_WeightedLoss):
-    """The right class above the others; see `nn.functional.multi_margin_loss`. ValueError for p other than 1 and 2.
+    """Multi-class hinge loss: the mean over other classes of max(0, margin - (x[target] - x[other]))ᵖ.
+
+    Args:
+        p: power of each term, 1 or 2.
+        weight: (C,), factor of each class's terms.
+        reduction: "mean", "sum", or "none" for the loss of each sample (formerly size_average, reduce).
+    Shape: input (N, C) or (C,), target (N,) or (); result (), or the target's shape with reduction="none".
+    Raises:
+        ValueError: when `p` is neither 1 nor 2, or `weight` is not one-dimensional.
 
     >>> import tdt
     >>> tdt.nn.MultiMarginLoss()(tdt.tensor([[0.25, 0.5]]), tdt.tensor([0]))
@@ -396,7 +525,17 @@ class MultiMarginLoss(_WeightedLoss):
 
 
 class TripletMarginLoss(_Loss):
-    """An anchor nearer to one point than to another; see `nn.functional.triplet_margin_loss`.
+    """Triplet loss max(0, d(anchor, positive) - d(anchor, negative) + margin) under a p-norm.
+
+    Args:
+        p: degree of the norm.
+        eps: added to each difference.
+        swap: take d(positive, negative) where it is less than d(anchor, negative).
+        reduction: "mean", "sum", or "none" for the loss of each triplet (formerly size_average, reduce).
+    Shape: anchor, positive and negative (N, D) or (D,); result (), or (N,) with reduction="none".
+    Raises:
+        ValueError: when `margin` is not positive.
+    Source: Balntas et al., "Learning Local Feature Descriptors with Triplets and Shallow Convolutional Networks", 2016.
 
     >>> import tdt
     >>> tdt.nn.TripletMarginLoss(margin=2.0)(tdt.zeros(1, 2), tdt.zeros(1, 2), tdt.ones(1, 2))
@@ -416,7 +555,15 @@ class TripletMarginLoss(_Loss):
 
 
 class TripletMarginWithDistanceLoss(_Loss):
-    """`TripletMarginLoss` under any distance; see `nn.functional.triplet_margin_with_distance_loss`.
+    """Triplet loss max(0, d(anchor, positive) - d(anchor, negative) + margin) under a distance function d of the caller's.
+
+    Args:
+        distance_function: takes two batches of samples, returns their distances; None stands for the Euclidean distance.
+        swap: take d(positive, negative) where it is less than d(anchor, negative).
+        reduction: "mean", "sum", or "none" for the loss of each triplet.
+    Shape: anchor, positive and negative (N, *), as the distance takes them; result (), or (N,) with reduction="none".
+    Raises:
+        ValueError: when `margin` is not positive.
 
     >>> import tdt
     >>> loss = tdt.nn.TripletMarginWithDistanceLoss(distance_function=lambda a, b: (a - b).abs().amax(-1))

@@ -82,7 +82,12 @@ class Module(Lookup, Hooked, StateDict, Convertible):
     # Registration.
 
     def register_parameter(self, name: str, param: Parameter | None) -> None:
-        """Add a parameter under `name`; None reserves the name (a layer without bias)."""
+        """Add a parameter under `name`; None reserves the name, as for a layer without bias.
+
+        Raises:
+            TypeError: when `param` is not a Parameter.
+            ValueError: when `param` is the result of an operation.
+        """
         self._check_new(name, "parameter", "_parameters")
         if param is not None and not isinstance(param, Parameter):
             raise TypeError(f"cannot assign '{typename(param)}' object to parameter '{name}' "
@@ -94,7 +99,13 @@ class Module(Lookup, Hooked, StateDict, Convertible):
         self._parameters[name] = registered(self, "parameter", name, param)
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
-        """Add a tensor that is state but not trained (running statistics). Not persistent: kept out of `state_dict`."""
+        """Add a tensor that is state but not trained, such as running statistics.
+
+        Args:
+            persistent: whether `state_dict` contains it.
+        Raises:
+            TypeError: when `tensor` is not a Tensor.
+        """
         self._check_new(name, "buffer", "_buffers")
         if tensor is not None and not isinstance(tensor, Tensor):
             raise TypeError(
@@ -104,14 +115,18 @@ class Module(Lookup, Hooked, StateDict, Convertible):
         (self._non_persistent_buffers_set.discard if persistent else self._non_persistent_buffers_set.add)(name)
 
     def add_module(self, name: str, module: Module | None) -> None:
-        """Add a child under `name`."""
+        """Add a child module under `name`.
+
+        Raises:
+            TypeError: when `module` is not a Module.
+        """
         if not isinstance(module, Module) and module is not None:
             raise TypeError(f"{typename(module)} is not a Module subclass")
         self._check_new(name, "module", "_modules")
         self._modules[name] = registered(self, "module", name, module)
 
     def register_module(self, name: str, module: Module | None) -> None:
-        """`add_module` under its other name."""
+        """Alias of `add_module`."""
         self.add_module(name, module)
 
     def _check_new(self, name: str, kind: str, registry: str) -> None:
@@ -271,7 +286,13 @@ class Module(Lookup, Hooked, StateDict, Convertible):
         return self
 
     def train(self, mode: bool = True) -> Self:
-        """Training mode (dropout drops, batch norm uses the batch's statistics) for the tree; returns self."""
+        """Switch this module and all below it to training mode, or with `mode=False` to evaluation mode; returns self.
+
+        Training mode lets dropout drop elements and batch normalisation use the batch's statistics.
+
+        Raises:
+            ValueError: when `mode` is not a bool.
+        """
         if not isinstance(mode, bool):
             raise ValueError("training mode is expected to be boolean")
         self.training = mode
@@ -280,17 +301,17 @@ class Module(Lookup, Hooked, StateDict, Convertible):
         return self
 
     def eval(self) -> Self:
-        """Evaluation mode: `train(False)`."""
+        """Switch this module and all below it to evaluation mode; returns self."""
         return self.train(False)
 
     def requires_grad_(self, requires_grad: bool = True) -> Self:
-        """Whether autograd computes gradients for the parameters; returns self."""
+        """Set whether autograd computes gradients for the parameters; returns self."""
         for parameter in self.parameters():
             parameter.requires_grad_(requires_grad)
         return self
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Drop every parameter's gradient, or with `set_to_none=False` fill it with zeros."""
+        """Set every parameter's gradient to None, or with `set_to_none=False` to zeros."""
         for parameter in self.parameters():
             if parameter.grad is None:
                 continue
@@ -301,13 +322,17 @@ class Module(Lookup, Hooked, StateDict, Convertible):
                 parameter.grad.zero_()
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
-        """Not offered: NotImplementedError."""
+        """Not available: tdt does not compile Python code.
+
+        Raises:
+            NotImplementedError: always.
+        """
         raise NotImplementedError("Module.compile: tdt does not compile Python; call the module as it is")
 
     # Printing.
 
     def extra_repr(self) -> str:
-        """What stands between the brackets of `repr`; layers override it."""
+        """Settings that `repr` shows between the parentheses; layers override it."""
         return ""
 
     def _get_name(self) -> str:

@@ -29,9 +29,16 @@ class _Affine(Module):
 
 
 class LayerNorm(_Affine):
-    """Mean 0 and variance 1 over the last dimensions, of `normalized_shape` (Ba et al., 2016), then scale and shift.
+    """Normalises the last dimensions to mean 0 and variance 1, then applies a learned scale and shift.
 
-    elementwise_affine: with a learned `weight` and, if `bias`, a `bias` of that shape. RuntimeError for other inputs.
+    Args:
+        normalized_shape: sizes of the last dimensions, or one number for the last one.
+        eps: added to the variance before its root is taken.
+        elementwise_affine, bias: whether there is a learned scale, and a shift with it.
+    Shape: input (*, *normalized_shape); result the same shape; `weight` and `bias` of normalized_shape.
+    Raises:
+        RuntimeError: when the input's last dimensions are not normalized_shape.
+    Source: Ba, Kiros and Hinton, "Layer Normalization", 2016.
 
     >>> import tdt
     >>> tdt.nn.LayerNorm(4)(tdt.rand(2, 4)).shape
@@ -57,10 +64,15 @@ class LayerNorm(_Affine):
 
 
 class GroupNorm(_Affine):
-    """Mean 0 and variance 1 within each group of channels of each sample of (N, C, *) (Wu and He, 2018).
+    """Normalises each group of channels of each sample to mean 0 and variance 1, then applies a learned scale and shift.
 
-    affine: then scale and shift by a learned `weight` and, if `bias`, a `bias` (C,). ValueError unless `num_groups` divides
-    `num_channels`.
+    Args:
+        eps: added to the variance before its root is taken.
+        affine, bias: whether there is a learned scale for each channel, and a shift with it.
+    Shape: input (N, num_channels, *); result the same shape; `weight` and `bias` (num_channels,).
+    Raises:
+        ValueError: when `num_channels` is not divisible by `num_groups`.
+    Source: Wu and He, "Group Normalization", 2018.
 
     >>> import tdt
     >>> tdt.nn.GroupNorm(2, 6)(tdt.rand(2, 6, 4, 4)).shape
@@ -87,10 +99,14 @@ class GroupNorm(_Affine):
 
 
 class RMSNorm(_Affine):
-    """Divided by the root mean square over the last dimensions, of `normalized_shape` (Zhang and Sennrich, 2019).
+    """Divides by the root mean square of the last dimensions, then applies a learned scale.
 
-    eps: added to the mean square; None: the rounding unit of the type it computes in. elementwise_affine: then scaled by a
-    learned `weight` of that shape.
+    Args:
+        normalized_shape: sizes of the last dimensions, or one number for the last one.
+        eps: added to the mean square; None stands for the machine epsilon of the dtype it is computed in.
+        elementwise_affine: whether there is a learned scale.
+    Shape: input (*, *normalized_shape); result the same shape; `weight` of normalized_shape.
+    Source: Zhang and Sennrich, "Root Mean Square Layer Normalization", 2019.
 
     >>> import tdt
     >>> tdt.nn.RMSNorm(2)(tdt.tensor([3.0, -3.0])).tolist()
@@ -118,9 +134,14 @@ def _shape(given: Any) -> tuple[int, ...]:
 
 
 class LocalResponseNorm(Module):
-    """Each value of (N, C, *) divided by a power of the squares in the channels around it (Krizhevsky et al., 2012).
+    """Divides each value by a power of the squares in neighbouring channels: (k + alpha · mean of `size` squares)^beta.
 
-    The divisor is (k + alpha · mean of `size` squares)^beta. ValueError for fewer than 3 dimensions.
+    Args:
+        size: number of neighbouring channels.
+    Shape: input (N, C, *); result the same shape.
+    Raises:
+        ValueError: when the input has fewer than 3 dimensions.
+    Source: Krizhevsky, Sutskever and Hinton, "ImageNet Classification with Deep Convolutional Neural Networks", 2012.
 
     >>> import tdt
     >>> tdt.nn.LocalResponseNorm(2)(tdt.rand(2, 6, 4)).shape
@@ -139,10 +160,14 @@ class LocalResponseNorm(Module):
 
 
 class CrossMapLRN2d(Module):
-    """`LocalResponseNorm` for images (N, C, H, W) alone, with as many channels before as behind: the next odd `size` below.
+    """`LocalResponseNorm` of images, over a window centred on each channel: the largest odd number up to `size`.
 
-    PyTorch's leaves the first channel in every later sum, and its gradients are not those of its results; here sums are
-    over the channels around, as published, and gradients theirs. ValueError for other numbers of dimensions.
+    Unlike PyTorch's, sums cover the neighbouring channels only, as published, and gradients are those of the results.
+
+    Shape: input (N, C, H, W); result the same shape.
+    Raises:
+        ValueError: when the input does not have 4 dimensions.
+    Source: Krizhevsky, Sutskever and Hinton, "ImageNet Classification with Deep Convolutional Neural Networks", 2012.
 
     >>> import tdt
     >>> tdt.nn.CrossMapLRN2d(3)(tdt.rand(2, 6, 4, 4)).shape

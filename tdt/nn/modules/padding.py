@@ -58,9 +58,12 @@ class _ReplicationPad(_Pad):
 
 
 class ConstantPad1d(_ConstantPad):
-    """Adds a border of cells of `value`, to (N, C, L) or (C, L).
+    """Adds a border of cells of `value`.
 
-    padding: (left, right) cells, or one number for all sides; negative ones crop.
+    Args:
+        padding: (left, right) cells, or one number for all sides; negative numbers crop.
+    Shape: input (N, C, L) or (C, L); result (N, C, L + left + right), without N if the
+        input has none.
 
     >>> import tdt
     >>> tdt.nn.ConstantPad1d((1, 2), 9.0)(tdt.tensor([[0.0, 1.0, 2.0]]))
@@ -69,9 +72,12 @@ class ConstantPad1d(_ConstantPad):
 
 
 class ConstantPad2d(_ConstantPad):
-    """Adds a border of cells of `value`, to (N, C, H, W) or (C, H, W).
+    """Adds a border of cells of `value`.
 
-    padding: (left, right, top, bottom) cells, or one number for all sides; negative ones crop.
+    Args:
+        padding: (left, right, top, bottom) cells, or one number for all sides; negative numbers crop.
+    Shape: input (N, C, H, W) or (C, H, W); result (N, C, H + top + bottom, W + left + right), without N if the
+        input has none.
 
     >>> import tdt
     >>> tdt.nn.ConstantPad2d(1, 9.0)(tdt.ones(3, 3, 3)).shape
@@ -82,9 +88,13 @@ class ConstantPad2d(_ConstantPad):
 
 
 class ConstantPad3d(_ConstantPad):
-    """Adds a border of cells of `value`, to (N, C, D, H, W) or (C, D, H, W).
+    """Adds a border of cells of `value`.
 
-    padding: (left, right, top, bottom, front, back) cells, or one number for all sides; negative ones crop.
+    Args:
+        padding: (left, right, top, bottom, front, back) cells, or one number for all sides; negative numbers crop.
+    Shape: input (N, C, D, H, W) or (C, D, H, W); result (N, C, D + front + back, H + top + bottom, W + left + right),
+        without N if the
+        input has none.
 
     >>> import tdt
     >>> tdt.nn.ConstantPad3d(1, 9.0)(tdt.ones(3, 3, 3, 3)).shape
@@ -95,9 +105,12 @@ class ConstantPad3d(_ConstantPad):
 
 
 class ZeroPad1d(ConstantPad1d):
-    """Adds a border of zeros, to (N, C, L) or (C, L).
+    """Adds a border of zeros.
 
-    padding: (left, right) cells, or one number for all sides; negative ones crop.
+    Args:
+        padding: (left, right) cells, or one number for all sides; negative numbers crop.
+    Shape: input (N, C, L) or (C, L); result (N, C, L + left + right), without N if the
+        input has none.
 
     >>> import tdt
     >>> tdt.nn.ZeroPad1d((1, 2))(tdt.tensor([[0.0, 1.0, 2.0]]))
@@ -112,9 +125,12 @@ class ZeroPad1d(ConstantPad1d):
 
 
 class ZeroPad2d(ConstantPad2d):
-    """Adds a border of zeros, to (N, C, H, W) or (C, H, W).
+    """Adds a border of zeros.
 
-    padding: (left, right, top, bottom) cells, or one number for all sides; negative ones crop.
+    Args:
+        padding: (left, right, top, bottom) cells, or one number for all sides; negative numbers crop.
+    Shape: input (N, C, H, W) or (C, H, W); result (N, C, H + top + bottom, W + left + right), without N if the
+        input has none.
 
     >>> import tdt
     >>> tdt.nn.ZeroPad2d(1)(tdt.ones(3, 3, 3)).shape
@@ -129,9 +145,13 @@ class ZeroPad2d(ConstantPad2d):
 
 
 class ZeroPad3d(ConstantPad3d):
-    """Adds a border of zeros, to (N, C, D, H, W) or (C, D, H, W).
+    """Adds a border of zeros.
 
-    padding: (left, right, top, bottom, front, back) cells, or one number for all sides; negative ones crop.
+    Args:
+        padding: (left, right, top, bottom, front, back) cells, or one number for all sides; negative numbers crop.
+    Shape: input (N, C, D, H, W) or (C, D, H, W); result (N, C, D + front + back, H + top + bottom, W + left + right),
+        without N if the
+        input has none.
 
     >>> import tdt
     >>> tdt.nn.ZeroPad3d(1)(tdt.ones(3, 3, 3, 3)).shape
@@ -146,9 +166,12 @@ class ZeroPad3d(ConstantPad3d):
 
 
 class ReflectionPad1d(_ReflectionPad):
-    """Adds a border of what lies beside the edge, mirrored at it; narrower than the input, to (N, C, L) or (C, L).
+    """Adds a border that mirrors the cells next to the edge; it must be narrower than the input.
 
-    padding: (left, right) cells, or one number for all sides; negative ones crop.
+    Args:
+        padding: (left, right) cells, or one number for all sides; negative numbers crop.
+    Shape: input (N, C, L) or (C, L); result (N, C, L + left + right), without N if the
+        input has none.
 
     >>> import tdt
     >>> tdt.nn.ReflectionPad1d((1, 2))(tdt.tensor([[0.0, 1.0, 2.0]]))
@@ -157,9 +180,12 @@ class ReflectionPad1d(_ReflectionPad):
 
 
 class ReflectionPad2d(_ReflectionPad):
-    """Adds a border of what lies beside the edge, mirrored at it; narrower than the input, to (N, C, H, W) or (C, H, W).
+    """Adds a border that mirrors the cells next to the edge; it must be narrower than the input.
 
-    padding: (left, right, top, bottom) cells, or one number for all sides; negative ones crop.
+    Args:
+        padding: (left, right, top, bottom) cells, or one number for all sides; negative numbers crop.
+    Shape: input (N, C, H, W) or (C, H, W); result (N, C, H + top + bottom, W + left + right), without N if the
+        input has none.
 
     >>> import tdt
     >>> tdt.nn.ReflectionPad2d(1)(tdt.ones(3, 3, 3)).shape
@@ -170,9 +196,13 @@ class ReflectionPad2d(_ReflectionPad):
 
 
 class ReflectionPad3d(_ReflectionPad):
-    """Adds a border of what lies beside the edge, mirrored at it; narrower than the input, to (N, C, D, H, W) or (C, D, H, W).
+    """Adds a border that mirrors the cells next to the edge; it must be narrower than the input.
 
-    padding: (left, right, top, bottom, front, back) cells, or one number for all sides; negative ones crop.
+    Args:
+        padding: (left, right, top, bottom, front, back) cells, or one number for all sides; negative numbers crop.
+    Shape: input (N, C, D, H, W) or (C, D, H, W); result (N, C, D + front + back, H + top + bottom, W + left + right),
+        without N if the
+        input has none.
 
     >>> import tdt
     >>> tdt.nn.ReflectionPad3d(1)(tdt.ones(3, 3, 3, 3)).shape
@@ -183,9 +213,12 @@ class ReflectionPad3d(_ReflectionPad):
 
 
 class ReplicationPad1d(_ReplicationPad):
-    """Adds a border of copies of the edge, to (N, C, L) or (C, L).
+    """Adds a border of copies of the cells at the edge.
 
-    padding: (left, right) cells, or one number for all sides; negative ones crop.
+    Args:
+        padding: (left, right) cells, or one number for all sides; negative numbers crop.
+    Shape: input (N, C, L) or (C, L); result (N, C, L + left + right), without N if the
+        input has none.
 
     >>> import tdt
     >>> tdt.nn.ReplicationPad1d((1, 2))(tdt.tensor([[0.0, 1.0, 2.0]]))
@@ -194,9 +227,12 @@ class ReplicationPad1d(_ReplicationPad):
 
 
 class ReplicationPad2d(_ReplicationPad):
-    """Adds a border of copies of the edge, to (N, C, H, W) or (C, H, W).
+    """Adds a border of copies of the cells at the edge.
 
-    padding: (left, right, top, bottom) cells, or one number for all sides; negative ones crop.
+    Args:
+        padding: (left, right, top, bottom) cells, or one number for all sides; negative numbers crop.
+    Shape: input (N, C, H, W) or (C, H, W); result (N, C, H + top + bottom, W + left + right), without N if the
+        input has none.
 
     >>> import tdt
     >>> tdt.nn.ReplicationPad2d(1)(tdt.ones(3, 3, 3)).shape
@@ -207,9 +243,13 @@ class ReplicationPad2d(_ReplicationPad):
 
 
 class ReplicationPad3d(_ReplicationPad):
-    """Adds a border of copies of the edge, to (N, C, D, H, W) or (C, D, H, W).
+    """Adds a border of copies of the cells at the edge.
 
-    padding: (left, right, top, bottom, front, back) cells, or one number for all sides; negative ones crop.
+    Args:
+        padding: (left, right, top, bottom, front, back) cells, or one number for all sides; negative numbers crop.
+    Shape: input (N, C, D, H, W) or (C, D, H, W); result (N, C, D + front + back, H + top + bottom, W + left + right),
+        without N if the
+        input has none.
 
     >>> import tdt
     >>> tdt.nn.ReplicationPad3d(1)(tdt.ones(3, 3, 3, 3)).shape
@@ -220,9 +260,14 @@ class ReplicationPad3d(_ReplicationPad):
 
 
 class CircularPad1d(_CircularPad):
-    """Adds a border of what lies at the other end; no wider than the input, to (N, C, L) or (C, L).
+    """Adds a border of the cells at the opposite edge; it must not be wider than the input.
 
-    padding: (left, right) cells, or one number for all sides; negative ones crop.
+    Args:
+        padding: (left, right) cells, or one number for all sides; negative numbers crop.
+    Shape: input (N, C, L) or (C, L); result (N, C, L + left + right), without N if the
+        input has none.
+    Raises:
+        ValueError: when the input has another number of dimensions.
 
     >>> import tdt
     >>> tdt.nn.CircularPad1d((1, 2))(tdt.tensor([[0.0, 1.0, 2.0]]))
@@ -231,9 +276,14 @@ class CircularPad1d(_CircularPad):
 
 
 class CircularPad2d(_CircularPad):
-    """Adds a border of what lies at the other end; no wider than the input, to (N, C, H, W) or (C, H, W).
+    """Adds a border of the cells at the opposite edge; it must not be wider than the input.
 
-    padding: (left, right, top, bottom) cells, or one number for all sides; negative ones crop.
+    Args:
+        padding: (left, right, top, bottom) cells, or one number for all sides; negative numbers crop.
+    Shape: input (N, C, H, W) or (C, H, W); result (N, C, H + top + bottom, W + left + right), without N if the
+        input has none.
+    Raises:
+        ValueError: when the input has another number of dimensions.
 
     >>> import tdt
     >>> tdt.nn.CircularPad2d(1)(tdt.ones(3, 3, 3)).shape
@@ -244,9 +294,15 @@ class CircularPad2d(_CircularPad):
 
 
 class CircularPad3d(_CircularPad):
-    """Adds a border of what lies at the other end; no wider than the input, to (N, C, D, H, W) or (C, D, H, W).
+    """Adds a border of the cells at the opposite edge; it must not be wider than the input.
 
-    padding: (left, right, top, bottom, front, back) cells, or one number for all sides; negative ones crop.
+    Args:
+        padding: (left, right, top, bottom, front, back) cells, or one number for all sides; negative numbers crop.
+    Shape: input (N, C, D, H, W) or (C, D, H, W); result (N, C, D + front + back, H + top + bottom, W + left + right),
+        without N if the
+        input has none.
+    Raises:
+        ValueError: when the input has another number of dimensions.
 
     >>> import tdt
     >>> tdt.nn.CircularPad3d(1)(tdt.ones(3, 3, 3, 3)).shape

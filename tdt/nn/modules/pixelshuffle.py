@@ -8,7 +8,10 @@ from tdt.nn.modules.module import Module
 
 
 class PixelShuffle(Module):
-    """(*, C r², H, W) to (*, C, H r, W r), r being `upscale_factor` (Shi et al., 2016).
+    """Moves channels into space: each r × r block of the result comes from r² channels, r being `upscale_factor`.
+
+    Shape: input (*, C r², H, W); result (*, C, H r, W r).
+    Source: Shi et al., "Real-Time Single Image and Video Super-Resolution Using an Efficient Sub-Pixel CNN", 2016.
 
     >>> import tdt
     >>> tdt.nn.PixelShuffle(2)(tdt.zeros(1, 8, 3, 3)).shape
@@ -27,7 +30,10 @@ class PixelShuffle(Module):
 
 
 class PixelUnshuffle(Module):
-    """(*, C, H r, W r) to (*, C r², H, W), r being `downscale_factor`.
+    """Moves space into channels, the inverse of `PixelShuffle`: each r × r block becomes r² channels, r being
+    `downscale_factor`.
+
+    Shape: input (*, C, H r, W r); result (*, C r², H, W).
 
     >>> import tdt
     >>> tdt.nn.PixelUnshuffle(2)(tdt.zeros(1, 2, 6, 6)).shape

@@ -34,7 +34,17 @@ class _MaxPool(Module):
 
 
 class MaxPool1d(_MaxPool):
-    """The largest value in each window over (N, C, L) or (C, L).
+    """Largest value of each window over sequences.
+
+    Args:
+        kernel_size, stride, dilation: one number for all spatial dimensions, or one each, in cells; stride None stands
+            for
+            the window's size.
+        padding: cells of minus infinity added to each side.
+        return_indices: also return where each maximum lies in the flattened spatial dimensions, for `MaxUnpool1d`.
+        ceil_mode: round the size of the result up, so that the last window may cross the border.
+    Shape: input (N, C, L) or (C, L); result (N, C, L_out), without N if the input has none; a pair of such tensors with
+        return_indices.
 
     >>> import tdt
     >>> tdt.nn.MaxPool1d(2)(tdt.tensor([[1.0, 2.0, 3.0, 4.0]]))
@@ -45,7 +55,17 @@ class MaxPool1d(_MaxPool):
 
 
 class MaxPool2d(_MaxPool):
-    """The largest value in each window over (N, C, H, W) or (C, H, W); see `nn.functional.max_pool2d`.
+    """Largest value of each window over images.
+
+    Args:
+        kernel_size, stride, dilation: one number for all spatial dimensions, or one each, in cells; stride None stands
+            for
+            the window's size.
+        padding: cells of minus infinity added to each side.
+        return_indices: also return where each maximum lies in the flattened spatial dimensions, for `MaxUnpool2d`.
+        ceil_mode: round the size of the result up, so that the last window may cross the border.
+    Shape: input (N, C, H, W) or (C, H, W); result (N, C, H_out, W_out), without N if the input has none; a pair of such
+        tensors with return_indices.
 
     >>> import tdt
     >>> tdt.nn.MaxPool2d(2)(tdt.ones(1, 3, 8, 8)).shape
@@ -56,7 +76,17 @@ class MaxPool2d(_MaxPool):
 
 
 class MaxPool3d(_MaxPool):
-    """The largest value in each window over (N, C, D, H, W) or (C, D, H, W).
+    """Largest value of each window over volumes.
+
+    Args:
+        kernel_size, stride, dilation: one number for all spatial dimensions, or one each, in cells; stride None stands
+            for
+            the window's size.
+        padding: cells of minus infinity added to each side.
+        return_indices: also return where each maximum lies in the flattened spatial dimensions, for `MaxUnpool3d`.
+        ceil_mode: round the size of the result up, so that the last window may cross the border.
+    Shape: input (N, C, D, H, W) or (C, D, H, W); result (N, C, D_out, H_out, W_out), without N if the input has none; a
+        pair of such tensors with return_indices.
 
     >>> import tdt
     >>> tdt.nn.MaxPool3d(2)(tdt.ones(1, 3, 4, 4, 4)).shape
@@ -67,7 +97,15 @@ class MaxPool3d(_MaxPool):
 
 
 class AvgPool1d(Module):
-    """The mean of each window over (N, C, L) or (C, L).
+    """Mean of each window over sequences.
+
+    Args:
+        kernel_size, stride: one number for all spatial dimensions, or one each, in cells; stride None stands for the
+            window's size.
+        padding: cells of zeros added to each side.
+        ceil_mode: round the size of the result up, so that the last window may cross the border.
+        count_include_pad: whether the mean counts the cells of padding.
+    Shape: input (N, C, L) or (C, L); result (N, C, L_out), without N if the input has none.
 
     >>> import tdt
     >>> tdt.nn.AvgPool1d(2)(tdt.tensor([[1.0, 2.0, 3.0, 4.0]]))
@@ -106,7 +144,16 @@ class _AvgPool(Module):
 
 
 class AvgPool2d(_AvgPool):
-    """The mean of each window over (N, C, H, W) or (C, H, W); see `nn.functional.avg_pool2d`.
+    """Mean of each window over images.
+
+    Args:
+        kernel_size, stride: one number for all spatial dimensions, or one each, in cells; stride None stands for the
+            window's size.
+        padding: cells of zeros added to each side.
+        ceil_mode: round the size of the result up, so that the last window may cross the border.
+        count_include_pad: whether the mean counts the cells of padding.
+        divisor_override: number to divide each window's sum by, in the place of its size.
+    Shape: input (N, C, H, W) or (C, H, W); result (N, C, H_out, W_out), without N if the input has none.
 
     >>> import tdt
     >>> tdt.nn.AvgPool2d(2)(tdt.ones(1, 3, 8, 8)).shape
@@ -117,7 +164,16 @@ class AvgPool2d(_AvgPool):
 
 
 class AvgPool3d(_AvgPool):
-    """The mean of each window over (N, C, D, H, W) or (C, D, H, W); see `nn.functional.avg_pool2d`.
+    """Mean of each window over volumes.
+
+    Args:
+        kernel_size, stride: one number for all spatial dimensions, or one each, in cells; stride None stands for the
+            window's size.
+        padding: cells of zeros added to each side.
+        ceil_mode: round the size of the result up, so that the last window may cross the border.
+        count_include_pad: whether the mean counts the cells of padding.
+        divisor_override: number to divide each window's sum by, in the place of its size.
+    Shape: input (N, C, D, H, W) or (C, D, H, W); result (N, C, D_out, H_out, W_out), without N if the input has none.
 
     >>> import tdt
     >>> tdt.nn.AvgPool3d(2)(tdt.ones(1, 3, 4, 4, 4)).shape
@@ -142,7 +198,11 @@ class _AdaptiveAvgPool(Module):
 
 
 class AdaptiveAvgPool1d(_AdaptiveAvgPool):
-    """Means over as many windows as `output_size` says, over (N, C, L) or (C, L).
+    """Means of windows that are placed so that the result has the size `output_size`.
+
+    Args:
+        output_size: one number for all spatial dimensions, or one each; None keeps the input's size.
+    Shape: input (N, C, L) or (C, L); result (N, C, *output_size), without N if the input has none.
 
     >>> import tdt
     >>> tdt.nn.AdaptiveAvgPool1d(2)(tdt.tensor([[1.0, 2.0, 3.0, 4.0]]))
@@ -153,7 +213,11 @@ class AdaptiveAvgPool1d(_AdaptiveAvgPool):
 
 
 class AdaptiveAvgPool2d(_AdaptiveAvgPool):
-    """Means over windows placed so that the result is `output_size` (one number or two; None keeps the input's).
+    """Means of windows that are placed so that the result has the size `output_size`.
+
+    Args:
+        output_size: one number for all spatial dimensions, or one each; None keeps the input's size.
+    Shape: input (N, C, H, W) or (C, H, W); result (N, C, *output_size), without N if the input has none.
 
     >>> import tdt
     >>> tdt.nn.AdaptiveAvgPool2d(1)(tdt.ones(1, 3, 8, 8)).shape
@@ -164,7 +228,11 @@ class AdaptiveAvgPool2d(_AdaptiveAvgPool):
 
 
 class AdaptiveAvgPool3d(_AdaptiveAvgPool):
-    """Means over windows of (N, C, D, H, W) or (C, D, H, W) placed so that the result is `output_size`.
+    """Means of windows that are placed so that the result has the size `output_size`.
+
+    Args:
+        output_size: one number for all spatial dimensions, or one each; None keeps the input's size.
+    Shape: input (N, C, D, H, W) or (C, D, H, W); result (N, C, *output_size), without N if the input has none.
 
     >>> import tdt
     >>> tdt.nn.AdaptiveAvgPool3d((1, None, 2))(tdt.ones(1, 3, 4, 4, 4)).shape
@@ -189,7 +257,14 @@ class _AdaptiveMaxPool(Module):
 
 
 class AdaptiveMaxPool1d(_AdaptiveMaxPool):
-    """The largest value in each of `output_size` windows over (N, C, L) or (C, L).
+    """Largest values of windows that are placed so that the result has the size `output_size`.
+
+    Args:
+        output_size: one number for all spatial dimensions, or one each; None keeps the input's size.
+        return_indices: also return where each maximum lies in the flattened spatial dimensions.
+    Shape: input (N, C, L) or (C, L); result (N, C, *output_size), without N if the input has none; a pair of such
+        tensors with
+        return_indices.
 
     >>> import tdt
     >>> tdt.nn.AdaptiveMaxPool1d(2)(tdt.tensor([[1.0, 2.0, 3.0, 4.0]]))
@@ -200,9 +275,14 @@ class AdaptiveMaxPool1d(_AdaptiveMaxPool):
 
 
 class AdaptiveMaxPool2d(_AdaptiveMaxPool):
-    """The largest value in windows placed so that the result is `output_size` (one number or two; None keeps the input's).
+    """Largest values of windows that are placed so that the result has the size `output_size`.
 
-    return_indices: the result is a pair, with where in H × W each value came from.
+    Args:
+        output_size: one number for all spatial dimensions, or one each; None keeps the input's size.
+        return_indices: also return where each maximum lies in the flattened spatial dimensions.
+    Shape: input (N, C, H, W) or (C, H, W); result (N, C, *output_size), without N if the input has none; a pair of such
+        tensors with
+        return_indices.
 
     >>> import tdt
     >>> tdt.nn.AdaptiveMaxPool2d((5, None))(tdt.ones(1, 3, 8, 9)).shape
@@ -213,7 +293,14 @@ class AdaptiveMaxPool2d(_AdaptiveMaxPool):
 
 
 class AdaptiveMaxPool3d(_AdaptiveMaxPool):
-    """The largest value in windows of (N, C, D, H, W) or (C, D, H, W); see `AdaptiveMaxPool2d`.
+    """Largest values of windows that are placed so that the result has the size `output_size`.
+
+    Args:
+        output_size: one number for all spatial dimensions, or one each; None keeps the input's size.
+        return_indices: also return where each maximum lies in the flattened spatial dimensions.
+    Shape: input (N, C, D, H, W) or (C, D, H, W); result (N, C, *output_size), without N if the input has none; a pair
+        of such tensors with
+        return_indices.
 
     >>> import tdt
     >>> tdt.nn.AdaptiveMaxPool3d(2)(tdt.ones(1, 3, 4, 5, 6)).shape
@@ -252,9 +339,18 @@ class _FractionalMaxPool(Module):
 
 
 class FractionalMaxPool2d(_FractionalMaxPool):
-    """The largest value in windows at random places of (N, C, H, W) or (C, H, W); see `nn.functional.fractional_max_pool2d`.
+    """Largest values of windows at pseudo-random places, so that sizes shrink by a factor that need not be whole.
 
-    One of `output_size` and `output_ratio` (between 0 and 1) says how large the result is; ValueError otherwise.
+    Args:
+        output_size: size of the result, one number for all spatial dimensions or one each.
+        output_ratio: the same as a fraction of the input's size, between 0 and 1; exactly one of the two must be given.
+        return_indices: also return where each maximum lies in the flattened spatial dimensions.
+    Shape: input (N, C, H, W) or (C, H, W); result (N, C, H_out, W_out), without N if the input has none; a pair of such
+        tensors with
+        return_indices.
+    Raises:
+        ValueError: when both or neither of output_size and output_ratio are given, or a ratio is outside (0, 1).
+    Source: Graham, "Fractional Max-Pooling", 2014.
 
     >>> import tdt
     >>> tdt.nn.FractionalMaxPool2d(2, output_ratio=0.7)(tdt.ones(1, 3, 10, 10)).shape
@@ -266,7 +362,18 @@ class FractionalMaxPool2d(_FractionalMaxPool):
 
 
 class FractionalMaxPool3d(_FractionalMaxPool):
-    """The largest value in windows at random places of (N, C, D, H, W) or (C, D, H, W); see `FractionalMaxPool2d`.
+    """Largest values of windows at pseudo-random places, so that sizes shrink by a factor that need not be whole.
+
+    Args:
+        output_size: size of the result, one number for all spatial dimensions or one each.
+        output_ratio: the same as a fraction of the input's size, between 0 and 1; exactly one of the two must be given.
+        return_indices: also return where each maximum lies in the flattened spatial dimensions.
+    Shape: input (N, C, D, H, W) or (C, D, H, W); result (N, C, D_out, H_out, W_out), without N if the input has none; a
+        pair of such tensors with
+        return_indices.
+    Raises:
+        ValueError: when both or neither of output_size and output_ratio are given, or a ratio is outside (0, 1).
+    Source: Graham, "Fractional Max-Pooling", 2014.
 
     >>> import tdt
     >>> tdt.nn.FractionalMaxPool3d(2, output_size=3)(tdt.ones(1, 3, 6, 6, 6)).shape
@@ -293,7 +400,14 @@ class _LPPool(Module):
 
 
 class LPPool1d(_LPPool):
-    """(Σ xᵖ)^(1/p) over each window of (N, C, L) or (C, L), with p = `norm_type`.
+    """Power mean without the division, (Σ xᵖ)^(1 / p), of each window over sequences.
+
+    Args:
+        norm_type: the power p; 1 gives sums, infinity gives maxima.
+        kernel_size, stride: one number for all spatial dimensions, or one each, in cells; stride None stands for the
+            window's size.
+        ceil_mode: round the size of the result up, so that the last window may cross the border.
+    Shape: input (N, C, L) or (C, L); result (N, C, L_out), without N if the input has none.
 
     >>> import tdt
     >>> tdt.nn.LPPool1d(2, 2)(tdt.tensor([[3.0, 4.0]]))
@@ -304,7 +418,14 @@ class LPPool1d(_LPPool):
 
 
 class LPPool2d(_LPPool):
-    """(Σ xᵖ)^(1/p) over each window of (N, C, H, W) or (C, H, W); see `nn.functional.lp_pool2d`.
+    """Power mean without the division, (Σ xᵖ)^(1 / p), of each window over images.
+
+    Args:
+        norm_type: the power p; 1 gives sums, infinity gives maxima.
+        kernel_size, stride: one number for all spatial dimensions, or one each, in cells; stride None stands for the
+            window's size.
+        ceil_mode: round the size of the result up, so that the last window may cross the border.
+    Shape: input (N, C, H, W) or (C, H, W); result (N, C, H_out, W_out), without N if the input has none.
 
     >>> import tdt
     >>> tdt.nn.LPPool2d(1, 2)(tdt.ones(1, 2, 2))
@@ -315,7 +436,14 @@ class LPPool2d(_LPPool):
 
 
 class LPPool3d(_LPPool):
-    """(Σ xᵖ)^(1/p) over each window of (N, C, D, H, W) or (C, D, H, W); see `LPPool2d`.
+    """Power mean without the division, (Σ xᵖ)^(1 / p), of each window over volumes.
+
+    Args:
+        norm_type: the power p; 1 gives sums, infinity gives maxima.
+        kernel_size, stride: one number for all spatial dimensions, or one each, in cells; stride None stands for the
+            window's size.
+        ceil_mode: round the size of the result up, so that the last window may cross the border.
+    Shape: input (N, C, D, H, W) or (C, D, H, W); result (N, C, D_out, H_out, W_out), without N if the input has none.
 
     >>> import tdt
     >>> tdt.nn.LPPool3d(1, 2)(tdt.ones(1, 2, 2, 2))
@@ -342,7 +470,12 @@ class _MaxUnpool(Module):
 
 
 class MaxUnpool1d(_MaxUnpool):
-    """Values back to where a `MaxPool1d` with return_indices took them from, zeros elsewhere; see `MaxUnpool2d`.
+    """Partial inverse of `MaxPool1d`: values put back where they were taken from, zeros elsewhere.
+
+    Args:
+        kernel_size, stride, padding: those of the `MaxPool1d` whose indices are given.
+    Shape: input (N, C, L) or (C, L), indices the same shape; result (N, C, L_out), or of `output_size` if the call
+        gives one.
 
     >>> import tdt
     >>> tdt.nn.MaxUnpool1d(2)(tdt.tensor([[2.0, 4.0]]), tdt.tensor([[1, 2]]))
@@ -354,10 +487,12 @@ class MaxUnpool1d(_MaxUnpool):
 
 
 class MaxUnpool2d(_MaxUnpool):
-    """Values back to where a `MaxPool2d` with return_indices took them from, zeros elsewhere.
+    """Partial inverse of `MaxPool2d`: values put back where they were taken from, zeros elsewhere.
 
-    Called with (values, indices), and an `output_size` where several sizes are pooled to one; see
-    `nn.functional.max_unpool2d`.
+    Args:
+        kernel_size, stride, padding: those of the `MaxPool2d` whose indices are given.
+    Shape: input (N, C, H, W) or (C, H, W), indices the same shape; result (N, C, H_out, W_out), or of `output_size` if
+        the call gives one.
 
     >>> import tdt
     >>> values, indices = tdt.nn.MaxPool2d(2, return_indices=True)(tdt.tensor([[[1.0, 2.0], [4.0, 3.0]]]))
@@ -371,7 +506,12 @@ class MaxUnpool2d(_MaxUnpool):
 
 
 class MaxUnpool3d(_MaxUnpool):
-    """Values back to where a `MaxPool3d` with return_indices took them from, zeros elsewhere; see `MaxUnpool2d`.
+    """Partial inverse of `MaxPool3d`: values put back where they were taken from, zeros elsewhere.
+
+    Args:
+        kernel_size, stride, padding: those of the `MaxPool3d` whose indices are given.
+    Shape: input (N, C, D, H, W) or (C, D, H, W), indices the same shape; result (N, C, D_out, H_out, W_out), or of
+        `output_size` if the call gives one.
 
     >>> import tdt
     >>> tdt.nn.MaxUnpool3d(1)(tdt.ones(1, 1, 1, 2), tdt.tensor([[[[1, 0]]]]))

@@ -75,7 +75,12 @@ class RNNBase(Module):
         _draw(self)
 
     def check_input(self, input: Tensor, batch_sizes: Tensor | None) -> None:
-        """ValueError where the input has another dtype than the parameters, RuntimeError where it has another shape."""
+        """Check an input's number of dimensions, size and dtype.
+
+        Raises:
+            ValueError: when its dtype is not that of the parameters.
+            RuntimeError: when its shape does not match.
+        """
         weight: Tensor = getattr(self, self._all_weights[0][0])
         if input.dtype != weight.dtype:
             raise ValueError(
@@ -100,7 +105,11 @@ class RNNBase(Module):
 
     def check_hidden_size(self, hx: Tensor, expected_hidden_size: tuple[int, int, int],
                           msg: str = "Expected hidden size {}, got {}") -> None:  # fmt: skip
-        """RuntimeError for a state of another shape."""
+        """Check the shape of a state.
+
+        Raises:
+            RuntimeError: when it is not `expected_hidden_size`.
+        """
         if hx.size() != expected_hidden_size:
             raise RuntimeError(msg.format(expected_hidden_size, list(hx.size())))
 
@@ -215,11 +224,22 @@ def _check_arguments(mode: str, input_size: Any, hidden_size: Any, num_layers: i
 
 
 class RNN(RNNBase):
-    """Layers h' = tanh(x W + h V + b), or with relu (Elman, 1990).
+    """Elman network of several layers: h' = tanh(x W + h V + b), or relu in the place of tanh.
 
-    input: (T, N, in), or (N, T, in) if `batch_first`, or (T, in), or a PackedSequence; hx: (layers · directions, N, H) or
-    (layers · directions, H), zeros by default. Returns (every h of the last layer, (T, N, directions · H); the last h of
-    every layer and direction). dropout: between layers, in training. ValueError and RuntimeError for what does not fit.
+    Args:
+        nonlinearity: "tanh" or "relu".
+        batch_first: whether N precedes T in input and output, but not in the states.
+        dropout: probability of dropping outputs of every layer but the last, in training.
+        bidirectional: add a second direction that reads each sequence from its end.
+    Shape: input (T, N, input_size), (T, input_size) or a PackedSequence; hx (layers · directions, N, hidden_size) or
+        without
+        N, zeros by default; result a pair: output (T, N, directions · hidden_size), the h of every step of the last
+        layer,
+        and h_n, shaped as hx, the last h of every layer and direction.
+    Raises:
+        ValueError: when `nonlinearity` is another one, or the input's dtype is not that of the weights.
+        RuntimeError: when shapes of input or state do not match.
+    Source: Elman, "Finding Structure in Time", 1990.
 
     >>> import tdt
     >>> out, h = tdt.nn.RNN(2, 3)(tdt.zeros(5, 1, 2))
@@ -241,10 +261,18 @@ class RNN(RNNBase):
 
 
 class GRU(RNNBase):
-    """Layers of gated recurrent units (Cho et al., 2014).
+    """Gated recurrent units in several layers.
 
-    Input, state and results as those of `RNN`; weights have three parts, for the reset, update and new gate. The reset gate
-    acts on h V + b, as in cuDNN.
+    The rows of each weight are those of the reset, update and new gate; the reset gate acts on h V + b, as in cuDNN.
+
+    Args:
+        batch_first: whether N precedes T in input and output, but not in the states.
+        dropout: probability of dropping outputs of every layer but the last, in training.
+        bidirectional: add a second direction that reads each sequence from its end.
+    Shape: input (T, N, input_size), (T, input_size) or a PackedSequence; hx (layers · directions, N, hidden_size) or
+        without
+        N, zeros by default; result a pair: output (T, N, directions · hidden_size) and h_n, shaped as hx.
+    Source: Cho et al., "Learning Phrase Representations using RNN Encoder-Decoder", 2014.
 
     >>> import tdt
     >>> out, h = tdt.nn.GRU(2, 3, bidirectional=True)(tdt.zeros(5, 1, 2))
@@ -263,10 +291,21 @@ class GRU(RNNBase):
 
 
 class LSTM(RNNBase):
-    """Layers of long short-term memory (Hochreiter and Schmidhuber, 1997).
+    """Long short-term memory in several layers.
 
-    Input and results as those of `RNN`; the state is a pair, h and c, and weights have four parts, for the input, forget,
-    cell and output gate. With `proj_size` h is projected to so many features (Sak, Senior and Beaufays, 2014).
+    The rows of each weight are those of the input, forget, cell and output gate.
+
+    Args:
+        batch_first: whether N precedes T in input and output, but not in the states.
+        dropout: probability of dropping outputs of every layer but the last, in training.
+        bidirectional: add a second direction that reads each sequence from its end.
+        proj_size: number P of features to which h is projected; 0 for no projection.
+    Shape: input (T, N, input_size), (T, input_size) or a PackedSequence; hx a pair (h, c) of (layers · directions, N, P
+        or
+        hidden_size) and (layers · directions, N, hidden_size) or without N, zeros by default; result (output, (h_n,
+        c_n)),
+        output (T, N, directions · P or hidden_size) and the states shaped as hx.
+    Source: Hochreiter and Schmidhuber, "Long Short-Term Memory", 1997; projections: Sak, Senior and Beaufays, 2014.
 
     >>> import tdt
     >>> out, (h, c) = tdt.nn.LSTM(2, 3)(tdt.zeros(5, 1, 2))
@@ -368,7 +407,16 @@ class RNNCellBase(Module):
 
 
 class RNNCell(RNNCellBase):
-    """One step h' = tanh(x W + h V + b), or with relu: input (N, in) or (in,), hx (N, H) or (H,). Returns h'.
+    """One step of an Elman network: h' = tanh(x W + h V + b), or relu in the place of tanh.
+
+    Args:
+        nonlinearity: "tanh" or "relu".
+    Shape: input (N, input_size) or (input_size,), hx (N, hidden_size) or (hidden_size,), zeros by default; result as
+        hx.
+    Raises:
+        RuntimeError: when `nonlinearity` is another one, or sizes do not match.
+        ValueError: when the input or hx has another number of dimensions.
+    Source: Elman, "Finding Structure in Time", 1990.
 
     >>> import tdt
     >>> tdt.nn.RNNCell(2, 3)(tdt.zeros(5, 2)).shape
@@ -388,7 +436,11 @@ class RNNCell(RNNCellBase):
 
 
 class LSTMCell(RNNCellBase):
-    """One step of an LSTM: input (N, in) or (in,), hx = (h, c) each (N, H) or (H,). Returns the next (h, c).
+    """One step of long short-term memory.
+
+    Shape: input (N, input_size) or (input_size,), hx a pair (h, c), each (N, hidden_size) or (hidden_size,), zeros by
+        default; result the next pair.
+    Source: Hochreiter and Schmidhuber, "Long Short-Term Memory", 1997.
 
     >>> import tdt
     >>> h, c = tdt.nn.LSTMCell(2, 3)(tdt.zeros(5, 2))
@@ -404,7 +456,11 @@ class LSTMCell(RNNCellBase):
 
 
 class GRUCell(RNNCellBase):
-    """One step of a GRU: input (N, in) or (in,), hx (N, H) or (H,). Returns the next h.
+    """One step of a gated recurrent unit.
+
+    Shape: input (N, input_size) or (input_size,), hx (N, hidden_size) or (hidden_size,), zeros by default; result as
+        hx.
+    Source: Cho et al., "Learning Phrase Representations using RNN Encoder-Decoder", 2014.
 
     >>> import tdt
     >>> tdt.nn.GRUCell(2, 3)(tdt.zeros(5, 2)).shape

@@ -40,7 +40,7 @@ class _Table(Module):
             self.weight = Parameter(weight, requires_grad=not freeze)
 
     def reset_parameters(self) -> None:
-        """Draw the table anew."""
+        """Draw the table again, from the standard normal distribution."""
         init.normal_(self.weight)
         if self.padding_idx is not None:
             with no_grad():
@@ -55,9 +55,19 @@ def _sizes(embeddings: Tensor) -> tuple[int, int]:
 
 
 class Embedding(_Table):
-    """Rows of `weight` (num_embeddings, embedding_dim) by index; starts normal, with the row `padding_idx` 0.
+    """Table of learned vectors, looked up by index.
 
-    See `nn.functional.embedding` for the options. AssertionError for a padding_idx outside the table.
+    Starts from the standard normal distribution.
+
+    Args:
+        padding_idx: index whose vector starts as zeros and is not trained.
+        max_norm: vectors of a larger norm are scaled down to it, in place, when they are looked up.
+        norm_type: degree p of that norm.
+        scale_grad_by_freq: divide gradients by how often an index occurs in the batch.
+        sparse: give `weight` a sparse gradient, for `SGD`, `Adagrad` and `SparseAdam`.
+    Shape: input (*) integers; result (*, embedding_dim); `weight` (num_embeddings, embedding_dim).
+    Raises:
+        AssertionError: when `padding_idx` is outside the table.
 
     >>> import tdt
     >>> tdt.nn.Embedding(10, 3)(tdt.tensor([1, 2])).shape
@@ -75,7 +85,7 @@ class Embedding(_Table):
     def from_pretrained(cls, embeddings: Tensor, freeze: bool = True, padding_idx: int | None = None,
                         max_norm: float | None = None, norm_type: float = 2.0, scale_grad_by_freq: bool = False,
                         sparse: bool = False) -> Self:  # fmt: skip
-        """An Embedding around `embeddings` (rows, *), not trained if `freeze`."""
+        """Embedding whose table is `embeddings` (rows, columns), not trained if `freeze`."""
         return cls(
             *_sizes(embeddings), padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse, embeddings, freeze
         )
@@ -97,10 +107,19 @@ class Embedding(_Table):
 
 
 class EmbeddingBag(_Table):
-    """Sums, means or maxima of the rows of `weight` (num_embeddings, embedding_dim) in bags of indices.
+    """Sums, means or maxima of embedding vectors over bags of indices, without storing the single vectors.
 
-    See `nn.functional.embedding_bag` for the options; starts as an `Embedding` does. AssertionError for a padding_idx
-    outside the table.
+    Args:
+        max_norm: vectors of a larger norm are scaled down to it, in place, when they are looked up.
+        norm_type: degree p of that norm.
+        scale_grad_by_freq: divide gradients by how often an index occurs in the batch.
+        mode: "sum", "mean" or "max".
+        sparse: give `weight` a sparse gradient, for `SGD`, `Adagrad` and `SparseAdam`.
+        include_last_offset: whether the last offset is the end of the last bag.
+        padding_idx: index that no bag counts.
+    Shape: input (B, N), or (N,) with offsets (B,); per_sample_weights as input; result (B, embedding_dim).
+    Raises:
+        AssertionError: when `padding_idx` is outside the table.
 
     >>> import tdt
     >>> tdt.nn.EmbeddingBag(10, 3)(tdt.tensor([[1, 2], [0, 4]])).shape
@@ -120,7 +139,7 @@ class EmbeddingBag(_Table):
     def from_pretrained(cls, embeddings: Tensor, freeze: bool = True, max_norm: float | None = None, norm_type: float = 2.0,
                         scale_grad_by_freq: bool = False, mode: str = "mean", sparse: bool = False,
                         include_last_offset: bool = False, padding_idx: int | None = None) -> Self:  # fmt: skip
-        """An EmbeddingBag around `embeddings` (rows, *), not trained if `freeze`."""
+        """EmbeddingBag whose table is `embeddings` (rows, columns), not trained if `freeze`."""
         made = cls(*_sizes(embeddings), max_norm, norm_type, scale_grad_by_freq, mode, sparse, embeddings,
                    include_last_offset, padding_idx)  # fmt: skip
         made.weight.requires_grad = not freeze

@@ -71,12 +71,17 @@ class _Layer(Module):
 
 
 class TransformerEncoderLayer(_Layer):
-    """Self-attention and a feed-forward network, each with dropout, added to its input, and normalised.
+    """Self-attention and a feed-forward network, each with dropout, a residual sum and layer normalisation.
 
-    Norm after the sum (Vaswani et al., 2017), or before the block with `norm_first` (Xiong et al., 2020). `(src)` is
-    (S, N, E), (N, S, E) if `batch_first`, or (S, E); so is the result. src_mask (S, S) or (N · nhead, S, S) and
-    src_key_padding_mask (N, S): True where nobody is to look, or numbers to be added; is_causal: a hint that src_mask is the
-    causal one. activation: "relu", "gelu" or a function. RuntimeError for another name.
+    Args:
+        dim_feedforward: width of the hidden layer of the feed-forward network.
+        activation: "relu", "gelu" or a function of a tensor.
+        norm_first: normalise before each block instead of after its sum.
+    Shape: src (S, N, d_model), N first if batch_first, or (S, d_model); src_mask (S, S) or (N · nhead, S, S) and
+        src_key_padding_mask (N, S), True where attention is not allowed, or numbers that are added; result as src.
+    Raises:
+        RuntimeError: when `activation` is another name.
+    Source: Vaswani et al., "Attention Is All You Need", 2017; norm_first: Xiong et al., 2020.
 
     >>> import tdt
     >>> tdt.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)(tdt.rand(3, 5, 8)).shape
@@ -103,10 +108,17 @@ class TransformerEncoderLayer(_Layer):
 
 
 class TransformerDecoderLayer(_Layer):
-    """An encoder layer with a second attention, from the places of `tgt` (T, N, E) to those of `memory` (S, N, E).
+    """Self-attention, attention to the encoder's output and a feed-forward network, each with dropout and a residual sum.
 
-    tgt_mask (T, T), memory_mask (T, S), or either with N · nhead before it, and tgt_key_padding_mask (N, T) and
-    memory_key_padding_mask (N, S) as for the encoder layer; so is all else. Returns (T, N, E).
+    Args:
+        dim_feedforward: width of the hidden layer of the feed-forward network.
+        activation: "relu", "gelu" or a function of a tensor.
+        norm_first: normalise before each block instead of after its sum.
+    Shape: tgt (T, N, d_model), memory (S, N, d_model), N first if batch_first, or both without N; tgt_mask (T, T) and
+        memory_mask (T, S), or with N · nhead before it; tgt_key_padding_mask (N, T), memory_key_padding_mask (N, S),
+        True
+        where attention is not allowed; result as tgt.
+    Source: Vaswani et al., "Attention Is All You Need", 2017; norm_first: Xiong et al., 2020.
 
     >>> import tdt
     >>> tdt.nn.TransformerDecoderLayer(8, 2, 16)(tdt.rand(5, 3, 8), tdt.rand(7, 3, 8)).shape
@@ -149,11 +161,17 @@ def _copies(layer: Module, count: int) -> ModuleList:
 
 
 class TransformerEncoder(Module):
-    """`num_layers` copies of an encoder layer, one after the other, then `norm` if given.
+    """Stack of `num_layers` copies of an encoder layer, followed by `norm` if given.
 
-    `(src, mask, src_key_padding_mask, is_causal)` as for the layer; is_causal=None looks whether the mask is causal.
-    Where PyTorch computes in nested tensors, in evaluation of a padded batch without gradients, places of padding that
-    follow all others are zeros, as there; `enable_nested_tensor=False` leaves them as they are.
+    Where PyTorch computes in nested tensors (evaluation of a padded batch without gradients), padding that follows all
+    other
+    positions gives zeros, as there.
+
+    Args:
+        norm: module applied to the last layer's output.
+        enable_nested_tensor: False computes padded positions like all others.
+        mask_check: accepted without effect, for PyTorch's sake.
+    Shape: src, masks and result as for `TransformerEncoderLayer`; is_causal=None checks whether the mask is causal.
 
     >>> import tdt
     >>> layer = tdt.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
@@ -206,9 +224,12 @@ def _may_nest(layer: Module) -> bool:
 
 
 class TransformerDecoder(Module):
-    """`num_layers` copies of a decoder layer, one after the other, then `norm` if given.
+    """Stack of `num_layers` copies of a decoder layer, followed by `norm` if given.
 
-    `(tgt, memory, …)` as for the layer; tgt_is_causal=None looks whether tgt_mask is causal.
+    Args:
+        norm: module applied to the last layer's output.
+    Shape: tgt, memory, masks and result as for `TransformerDecoderLayer`; tgt_is_causal=None checks whether tgt_mask is
+        causal.
 
     >>> import tdt
     >>> layer = tdt.nn.TransformerDecoderLayer(8, 2, 16)
@@ -244,11 +265,20 @@ def _is_causal(mask: Tensor | None, given: bool | None, x: Tensor, batch_first: 
 
 
 class Transformer(Module):
-    """An encoder for `src` and a decoder for `tgt` that looks at what the encoder made (Vaswani et al., 2017).
+    """Encoder-decoder transformer: the decoder attends to the encoder's output. Weights start as `xavier_uniform_`.
 
-    `(src, tgt)` are (S, N, E) and (T, N, E), with N first if `batch_first`, or without N; the result is as tgt. Masks and
-    hints as for the encoder and the decoder. custom_encoder, custom_decoder: modules in their place. Weights start as
-    Xavier's uniform ones. RuntimeError for sizes that do not fit.
+    Args:
+        dim_feedforward: width of the hidden layer of each feed-forward network.
+        dropout: probability of dropping elements in every layer, in training.
+        activation: "relu", "gelu" or a function of a tensor.
+        custom_encoder, custom_decoder: modules to use in the place of the standard ones.
+        norm_first: normalise before each block instead of after it.
+    Shape: src (S, N, d_model), tgt (T, N, d_model), N first if batch_first, or both without N; src_mask (S, S),
+        tgt_mask (T, T), memory_mask (T, S), padding masks (N, S) and (N, T), True where attention is not allowed;
+        result as tgt.
+    Raises:
+        RuntimeError: when the batch or feature sizes of src and tgt do not match.
+    Source: Vaswani et al., "Attention Is All You Need", 2017.
 
     >>> import tdt
     >>> model = tdt.nn.Transformer(8, 2, 1, 1, 16)

@@ -10,7 +10,15 @@ from tdt.nn.modules.module import Module
 
 
 class Upsample(Module):
-    """(N, C, *) resampled to `size`, or to `scale_factor` times its size; see `nn.functional.interpolate`.
+    """Resamples signals, images or volumes to a given size or by a given factor.
+
+    Args:
+        size: spatial sizes of the result, one number for all or one each.
+        scale_factor: the same as a factor of the input's; give one of the two.
+        mode: "nearest", "linear" (3-d input), "bilinear" and "bicubic" (4-d input), "trilinear" (5-d input).
+        align_corners: whether the corner pixels' centres, instead of their outer corners, stay in place.
+        recompute_scale_factor: compute the factor again from the rounded sizes.
+    Shape: input (N, C, *); result (N, C, *size).
 
     >>> import tdt
     >>> tdt.nn.Upsample(scale_factor=2)(tdt.rand(1, 3, 4, 4)).shape
@@ -39,7 +47,11 @@ class Upsample(Module):
 
 
 class UpsamplingNearest2d(Upsample):
-    """Images (N, C, H, W) resampled by their nearest pixels: `Upsample` by its former name.
+    """Deprecated form of `Upsample`: the nearest pixel of the input.
+
+    Args:
+        size, scale_factor: sizes of the result, or the factor by which they grow; one of the two.
+    Shape: input (N, C, H, W); result (N, C, *size).
 
     >>> import tdt
     >>> tdt.nn.UpsamplingNearest2d(scale_factor=2)(tdt.rand(1, 3, 4, 4)).shape
@@ -51,7 +63,11 @@ class UpsamplingNearest2d(Upsample):
 
 
 class UpsamplingBilinear2d(Upsample):
-    """Images (N, C, H, W) resampled linearly, their corner pixels where they were: `Upsample` by its former name.
+    """Deprecated form of `Upsample`: bilinear with align_corners=True.
+
+    Args:
+        size, scale_factor: sizes of the result, or the factor by which they grow; one of the two.
+    Shape: input (N, C, H, W); result (N, C, *size).
 
     >>> import tdt
     >>> tdt.nn.UpsamplingBilinear2d(size=(3, 5))(tdt.rand(1, 3, 4, 4)).shape

@@ -25,10 +25,16 @@ class Reducer:
 
 
 class DistributedDataParallel(Module):
-    """A module whose gradients are the mean over the processes of `tdt.distributed`: in one process, its own.
+    """Wrapper whose gradients are the mean over the processes of `tdt.distributed`; one process keeps its own.
 
-    Of the arguments after `dim` none changes what one process computes. RuntimeError for a module without a parameter
-    that requires gradients, ValueError before `distributed.init_process_group`.
+    Args:
+        device_ids, output_device: as in PyTorch; they must agree with the parameters' device.
+        dim, broadcast_buffers, init_sync, process_group, bucket_cap_mb: accepted without effect on one process, as are
+            all
+            that follow.
+    Raises:
+        RuntimeError: when no parameter requires gradients.
+        ValueError: when `distributed.init_process_group` was not called.
 
     >>> import tdt
     >>> tdt.distributed.init_process_group("gloo", rank=0, world_size=1)

@@ -14,9 +14,12 @@ __all__ = ["parallel_apply"]
 def parallel_apply(
     modules: Sequence[Any], inputs: Sequence[Any], kwargs_tup: Sequence[dict] | None = None, devices: Any = None
 ) -> list[Any]:
-    """The result of each module for its own inputs (a tuple, a list, or one argument), on its own device.
+    """Result of each module for its own inputs (a tuple, a list or one argument), on its own device.
 
-    The calls are made one after the other; GPUs compute at the same time, for a call does not wait for them.
+    Calls are made one after the other; GPUs compute at the same time, since a call does not wait for them.
+
+    Raises:
+        AssertionError: when the numbers of modules, inputs, keyword arguments or devices differ.
 
     >>> from tdt import nn, ones
     >>> parallel_apply([nn.ReLU(), nn.Tanh()], [ones(1), (0 * ones(1),)])

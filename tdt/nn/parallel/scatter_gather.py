@@ -39,9 +39,10 @@ def _rebuilt(like: Any, values: Any) -> Any:
 
 
 def gather(outputs: Any, target_device: int | str | device, dim: int = 0) -> Any:
-    """The devices' results as one on `target_device`: tensors are joined along `dim`, scalars become a vector.
+    """Results of several devices as one on `target_device`: tensors joined along `dim`, scalars as a vector.
 
-    ValueError for dicts of different sizes.
+    Raises:
+        ValueError: when dicts have different numbers of keys.
 
     >>> import tdt
     >>> gather([(tdt.zeros(1), None), (tdt.ones(2), None)], "cpu")
