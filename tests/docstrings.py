@@ -279,6 +279,9 @@ def walk_module(room: str, module: ModuleType) -> Iterator[Entry]:
         value = inspect.unwrap(value) if callable(value) else value
         if not is_ours(value) or (not listed and module.__name__ != "tdt" and value.__module__ != module.__name__):
             continue
+        own = getattr(module, value.__name__, None)
+        if callable(own) and inspect.unwrap(own) is value:
+            name = value.__name__  # not that of an alias
         yield Entry(room, f"{module.__name__}.{name}", value)
         if isinstance(value, type):
             yield from walk_class(room, value)

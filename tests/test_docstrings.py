@@ -17,8 +17,6 @@ INCOMPLETE = {
     "tdt.special": 34,
     "tdt.Tensor": 107,
     "tdt.nn": 1,
-    "tdt.nn.init": 13,
-    "tdt.nn.utils": 50,
     "tdt.optim": 28,
     "tdt.optim.lr_scheduler": 13,
     "tdt.distributions": 90,

@@ -5,17 +5,26 @@ from __future__ import annotations
 import functools
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import ParamSpec, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
-def before(new: Callable[..., Any], message: str) -> Callable[..., Any]:
-    """`new`, whose name ends in an underscore, under the name without it: works as before, and warns with `message`."""
-    name = new.__name__[:-1]
+def deprecated_alias(function: Callable[P, R], old: str, new: str) -> Callable[P, R]:
+    """`function` under its former name: it works as before and warns.
 
-    @functools.wraps(new)
-    def old(*args: Any, **kwargs: Any) -> Any:
-        warnings.warn(message, FutureWarning, stacklevel=2)
-        return new(*args, **kwargs)
+    Args:
+        old, new: dotted names for the warning, former and present.
+    """
+    name = old.rpartition(".")[2]
 
-    old.__name__, old.__doc__ = name, f"`{name}_` under its old name, with a FutureWarning."
-    return old
+    @functools.wraps(function)
+    def alias(*args: P.args, **kwargs: P.kwargs) -> R:
+        warnings.warn(f"`{old}` is now deprecated in favor of `{new}`.", FutureWarning, stacklevel=2)
+        return function(*args, **kwargs)
+
+    alias.__name__ = alias.__qualname__ = name
+    alias.__code__ = alias.__code__.replace(co_name=name, co_qualname=name)  # type: ignore[attr-defined]
+    alias.__doc__ = f"Deprecated alias of `{new}`; warns with a FutureWarning."
+    return alias

@@ -13,7 +13,7 @@ from typing import Any
 from tdt._core.creation import empty, empty_like
 from tdt._core.mode import no_grad
 from tdt._core.tensor import Tensor
-from tdt.nn._deprecated import before
+from tdt.nn._deprecated import deprecated_alias
 
 _LINEAR = frozenset(
     ("linear", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "sigmoid")
@@ -21,9 +21,13 @@ _LINEAR = frozenset(
 
 
 def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
-    """By how much to scale weights so that `nonlinearity` keeps the variance; `param` is leaky_relu's negative slope.
+    """Factor for weights that keeps the variance of activations through `nonlinearity`.
 
-    ValueError for a nonlinearity that is not known.
+    Args:
+        nonlinearity: "linear", "conv1d" and other linear layers, "sigmoid", "tanh", "relu", "leaky_relu" or "selu".
+        param: negative slope of leaky_relu; None stands for 0.01.
+    Raises:
+        ValueError: when `nonlinearity` is unknown or its slope is not a number.
 
     >>> calculate_gain("tanh")
     1.6666666666666667
@@ -48,7 +52,9 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
 
 @no_grad()
 def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = None) -> Tensor:
-    """Uniform over [a, b).
+    """Fills the tensor from the uniform distribution over [a, b).
+
+    Shape: tensor (*); result the tensor itself.
 
     >>> import tdt
     >>> uniform_(tdt.empty(100), 2.0, 3.0).floor().mean()
@@ -59,7 +65,9 @@ def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = No
 
 @no_grad()
 def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Any = None) -> Tensor:
-    """Normal with that mean and standard deviation.
+    """Fills the tensor from the normal distribution of the given mean and standard deviation.
+
+    Shape: tensor (*); result the tensor itself.
 
     >>> import tdt
     >>> normal_(tdt.empty(1000), mean=5.0).mean().round()
@@ -71,10 +79,13 @@ def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Any 
 @no_grad()
 def trunc_normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0,
                   generator: Any = None) -> Tensor:  # fmt: skip
-    """Normal, cut off outside [a, b], by rejection; warns where [a, b] lies far from the mean.
+    """Fills the tensor from a normal distribution restricted to [a, b]; warns when [a, b] is far from the mean.
 
-    Where at least 30 % of the normal distribution lies inside, normal numbers are drawn until all are; elsewhere uniform
-    ones, accepted in proportion to the density. Each round draws the whole tensor, as PyTorch does.
+    If [a, b] holds at least 30 % of the distribution, normal numbers are drawn until all are inside; else uniform ones,
+    accepted in proportion to the density. Each round draws for the whole tensor, as PyTorch does.
+
+    Shape: tensor (*); result the tensor itself.
+    Source: rejection sampling, von Neumann, "Various Techniques Used in Connection with Random Digits", 1951.
 
     >>> import tdt
     >>> bool((trunc_normal_(tdt.empty(100), std=9.0).abs() <= 2).all())
@@ -113,7 +124,9 @@ def trunc_normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float 
 
 @no_grad()
 def constant_(tensor: Tensor, val: float) -> Tensor:
-    """`val` everywhere.
+    """Fills the tensor with the value `val`.
+
+    Shape: tensor (*); result the tensor itself.
 
     >>> import tdt
     >>> constant_(tdt.empty(2), 0.5)
@@ -123,7 +136,9 @@ def constant_(tensor: Tensor, val: float) -> Tensor:
 
 
 def ones_(tensor: Tensor) -> Tensor:
-    """1 everywhere.
+    """Fills the tensor with ones.
+
+    Shape: tensor (*); result the tensor itself.
 
     >>> import tdt
     >>> ones_(tdt.empty(2))
@@ -133,7 +148,9 @@ def ones_(tensor: Tensor) -> Tensor:
 
 
 def zeros_(tensor: Tensor) -> Tensor:
-    """0 everywhere.
+    """Fills the tensor with zeros.
+
+    Shape: tensor (*); result the tensor itself.
 
     >>> import tdt
     >>> zeros_(tdt.empty(2))
@@ -144,7 +161,11 @@ def zeros_(tensor: Tensor) -> Tensor:
 
 @no_grad()
 def eye_(tensor: Tensor) -> Tensor:
-    """The identity matrix; ValueError unless the tensor has two dimensions.
+    """Fills the tensor with the identity matrix.
+
+    Shape: tensor (rows, columns); result the tensor itself.
+    Raises:
+        ValueError: when the tensor does not have 2 dimensions.
 
     >>> import tdt
     >>> eye_(tdt.empty(2, 2))
@@ -160,9 +181,14 @@ def eye_(tensor: Tensor) -> Tensor:
 
 @no_grad()
 def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
-    """A convolution weight (out, in / groups, …) that copies its input channels, as many as there are.
+    """Fills a convolution weight so that the layer copies its input channels, as many as it has outputs for.
 
-    ValueError unless the tensor has 3 to 5 dimensions and `groups` divides the first.
+    Args:
+        groups: number of groups of the convolution; each copies its own channels.
+    Shape: tensor (C_out, C_in / groups, *), 3 to 5 dimensions; result the tensor itself.
+    Raises:
+        ValueError: when the number of dimensions is another one, or `groups` does not divide the first.
+    Source: Zagoruyko and Komodakis, "DiracNets", 2017.
 
     >>> import tdt
     >>> dirac_(tdt.empty(1, 1, 3))
@@ -198,7 +224,12 @@ def _calculate_correct_fan(tensor: Tensor, mode: str) -> int:
 
 
 def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
-    """Uniform with variance 2 gain² / (fan in + fan out) (Glorot and Bengio, 2010).
+    """Fills the tensor from the uniform distribution of variance 2 gain² / (fan_in + fan_out).
+
+    Args:
+        gain: factor for the nonlinearity, as `calculate_gain` returns it.
+    Shape: tensor (fan_out, fan_in, *); result the tensor itself.
+    Source: Glorot and Bengio, "Understanding the difficulty of training deep feedforward neural networks", 2010.
 
     >>> import tdt
     >>> bool((xavier_uniform_(tdt.empty(3, 5)).abs() <= (6 / 8) ** 0.5).all())
@@ -210,7 +241,12 @@ def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Any = None) ->
 
 
 def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
-    """Normal with variance 2 gain² / (fan in + fan out) (Glorot and Bengio, 2010).
+    """Fills the tensor from the normal distribution of variance 2 gain² / (fan_in + fan_out).
+
+    Args:
+        gain: factor for the nonlinearity, as `calculate_gain` returns it.
+    Shape: tensor (fan_out, fan_in, *); result the tensor itself.
+    Source: Glorot and Bengio, "Understanding the difficulty of training deep feedforward neural networks", 2010.
 
     >>> import tdt
     >>> xavier_normal_(tdt.empty(100, 100)).std().round(decimals=2)
@@ -221,7 +257,14 @@ def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> 
 
 def kaiming_uniform_(tensor: Tensor, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu",
                      generator: Any = None) -> Tensor:  # fmt: skip
-    """Uniform with variance gain² / fan (He et al., 2015); `a` is the negative slope of leaky_relu.
+    """Fills the tensor from the uniform distribution of variance gain² / fan.
+
+    Args:
+        a: negative slope of leaky_relu; other nonlinearities ignore it.
+        mode: "fan_in" keeps the variance of activations, "fan_out" that of gradients.
+        nonlinearity: name whose `calculate_gain` is taken.
+    Shape: tensor (fan_out, fan_in, *); result the tensor itself.
+    Source: He et al., "Delving Deep into Rectifiers", 2015.
 
     >>> import tdt
     >>> w = kaiming_uniform_(tdt.empty(3, 5), nonlinearity="relu")
@@ -237,7 +280,14 @@ def kaiming_uniform_(tensor: Tensor, a: float = 0, mode: str = "fan_in", nonline
 
 def kaiming_normal_(tensor: Tensor, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu",
                     generator: Any = None) -> Tensor:  # fmt: skip
-    """Normal with variance gain² / fan (He et al., 2015); `a` is the negative slope of leaky_relu.
+    """Fills the tensor from the normal distribution of variance gain² / fan.
+
+    Args:
+        a: negative slope of leaky_relu; other nonlinearities ignore it.
+        mode: "fan_in" keeps the variance of activations, "fan_out" that of gradients.
+        nonlinearity: name whose `calculate_gain` is taken.
+    Shape: tensor (fan_out, fan_in, *); result the tensor itself.
+    Source: He et al., "Delving Deep into Rectifiers", 2015.
 
     >>> import tdt
     >>> kaiming_normal_(tdt.empty(100, 200), nonlinearity="relu").std().round(decimals=2)
@@ -257,9 +307,14 @@ def _nothing_to_fill(tensor: Tensor) -> Tensor:
 
 @no_grad()
 def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tensor:
-    """Orthogonal rows or columns (whichever are fewer) times `gain`, by QR of normal numbers (Saxe et al., 2013).
+    """Fills the tensor with a random orthogonal matrix times `gain`: orthonormal rows or columns, whichever are fewer.
 
-    More than two dimensions: all but the first are flattened. ValueError for fewer than two.
+    It is the Q of a QR decomposition of normal numbers.
+
+    Shape: tensor (rows, *), all dimensions but the first flattened to columns; result the tensor itself.
+    Raises:
+        ValueError: when the tensor has fewer than 2 dimensions.
+    Source: Saxe, McClelland and Ganguli, "Exact solutions to the nonlinear dynamics of learning", 2013.
 
     >>> import tdt
     >>> w = orthogonal_(tdt.empty(2, 3))
@@ -285,7 +340,12 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tenso
 
 @no_grad()
 def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any = None) -> Tensor:
-    """Normal, with the fraction `sparsity` of each column set to 0 (Martens, 2010); two dimensions only.
+    """Fills the tensor from a normal distribution, with the fraction `sparsity` of each column set to 0.
+
+    Shape: tensor (rows, columns); result the tensor itself.
+    Raises:
+        ValueError: when the tensor does not have 2 dimensions.
+    Source: Martens, "Deep learning via Hessian-free optimization", 2010.
 
     >>> import tdt
     >>> (sparse_(tdt.empty(4, 2), sparsity=0.5) == 0).sum(0)
@@ -303,11 +363,18 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any =
     return tensor
 
 
-uniform, normal, constant, eye, dirac, xavier_uniform, xavier_normal, kaiming_uniform, kaiming_normal, orthogonal, sparse = (
-    before(new, f"`nn.init.{new.__name__[:-1]}` is now deprecated in favor of `nn.init.{new.__name__}`.")
-    for new in (uniform_, normal_, constant_, eye_, dirac_, xavier_uniform_, xavier_normal_, kaiming_uniform_, kaiming_normal_,
-                orthogonal_, sparse_)
-)  # fmt: skip
+# Names that PyTorch deprecated: each warns and calls the function whose name ends in an underscore.
+uniform = deprecated_alias(uniform_, "nn.init.uniform", "nn.init.uniform_")
+normal = deprecated_alias(normal_, "nn.init.normal", "nn.init.normal_")
+constant = deprecated_alias(constant_, "nn.init.constant", "nn.init.constant_")
+eye = deprecated_alias(eye_, "nn.init.eye", "nn.init.eye_")
+dirac = deprecated_alias(dirac_, "nn.init.dirac", "nn.init.dirac_")
+xavier_uniform = deprecated_alias(xavier_uniform_, "nn.init.xavier_uniform", "nn.init.xavier_uniform_")
+xavier_normal = deprecated_alias(xavier_normal_, "nn.init.xavier_normal", "nn.init.xavier_normal_")
+kaiming_uniform = deprecated_alias(kaiming_uniform_, "nn.init.kaiming_uniform", "nn.init.kaiming_uniform_")
+kaiming_normal = deprecated_alias(kaiming_normal_, "nn.init.kaiming_normal", "nn.init.kaiming_normal_")
+orthogonal = deprecated_alias(orthogonal_, "nn.init.orthogonal", "nn.init.orthogonal_")
+sparse = deprecated_alias(sparse_, "nn.init.sparse", "nn.init.sparse_")
 
 __all__ = ["calculate_gain", "constant", "constant_", "dirac", "dirac_", "eye", "eye_", "kaiming_normal", "kaiming_normal_",
            "kaiming_uniform", "kaiming_uniform_", "normal", "normal_", "ones_", "orthogonal", "orthogonal_", "sparse", "sparse_",

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Self
 
 from tdt._core.tensor import Tensor
+from tdt.nn.modules._constructors import own_constructor
 from tdt.nn.modules._convert import Convertible
 from tdt.nn.modules._forward import HasForward, P, R
 from tdt.nn.modules._hooks import (  # noqa: F401  (PyTorch has them here)
@@ -57,6 +58,10 @@ class Module(Lookup, Hooked, StateDict, Convertible):
     """
 
     training: bool
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        own_constructor(cls)
 
     def __init__(self) -> None:
         self.__dict__.update({name: {} for name in _REGISTRIES}, training=True, _non_persistent_buffers_set=set[str]())

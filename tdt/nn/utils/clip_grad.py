@@ -13,7 +13,7 @@ from tdt import _backend
 from tdt._core.tensor import Tensor, wrap
 from tdt._ops.linalg.products import vector_norm
 from tdt.autograd import no_grad
-from tdt.nn._deprecated import before
+from tdt.nn._deprecated import deprecated_alias
 
 Tensors = Tensor | Iterable[Tensor]
 
@@ -30,10 +30,15 @@ def _gradients(parameters: Tensors) -> list[Tensor]:
 def get_total_norm(
     tensors: Tensors, norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: bool | None = None
 ) -> Tensor:
-    """The norm of all `tensors` taken together as one vector, a scalar; 0 for none.
+    """p-norm of all tensors together, as if they were one vector; 0 for none.
 
-    norm_type: p of the p-norm, inf for the largest magnitude. `foreach` is accepted and means nothing here.
-    Raises RuntimeError for a norm that is NaN or infinite, with error_if_nonfinite.
+    Args:
+        norm_type: degree p of the norm; infinity for the largest magnitude.
+        error_if_nonfinite: whether a norm that is NaN or infinite is an error.
+        foreach: accepted without effect.
+    Shape: tensors of any shapes; result ().
+    Raises:
+        RuntimeError: when the norm is not finite and `error_if_nonfinite` is set.
 
     >>> import tdt
     >>> tdt.nn.utils.get_total_norm([tdt.tensor([3.0]), tdt.tensor([4.0])])
@@ -67,7 +72,11 @@ def _norm(t: Tensor, p: float) -> Any:
 def clip_grads_with_norm_(
     parameters: Tensors, max_norm: float, total_norm: Tensor, foreach: bool | None = None
 ) -> None:
-    """Scale the gradients of `parameters` by max_norm / total_norm, where that is below 1.
+    """Multiplies the gradients of `parameters` in place by max_norm / total_norm where that is below 1.
+
+    Args:
+        foreach: accepted without effect.
+    Shape: parameters of any shapes, total_norm ().
 
     >>> import tdt
     >>> w = tdt.zeros(2, requires_grad=True)
@@ -88,7 +97,14 @@ def clip_grad_norm_(
     error_if_nonfinite: bool = False,
     foreach: bool | None = None,
 ) -> Tensor:
-    """Scale the gradients in place so that their common norm is at most `max_norm`; returns the norm before.
+    """Scales the gradients in place so that their common norm is at most `max_norm`; returns the norm before clipping.
+
+    Args:
+        norm_type: degree p of the norm; infinity for the largest magnitude.
+        error_if_nonfinite: whether a norm that is NaN or infinite is a RuntimeError.
+        foreach: accepted without effect.
+    Shape: parameters of any shapes; result ().
+    Source: Pascanu, Mikolov and Bengio, "On the difficulty of training recurrent neural networks", 2013.
 
     >>> import tdt
     >>> w = tdt.zeros(2, requires_grad=True)
@@ -104,14 +120,16 @@ def clip_grad_norm_(
     return total
 
 
-clip_grad_norm = before(
-    clip_grad_norm_, "`torch.nn.utils.clip_grad_norm` is now deprecated in favor of `torch.nn.utils.clip_grad_norm_`."
-)
+clip_grad_norm = deprecated_alias(clip_grad_norm_, "torch.nn.utils.clip_grad_norm", "torch.nn.utils.clip_grad_norm_")
 
 
 @no_grad()
 def clip_grad_value_(parameters: Tensors, clip_value: float, foreach: bool | None = None) -> None:
-    """Clamp every entry of the gradients to [-clip_value, clip_value], in place.
+    """Clamps every element of the gradients to [-clip_value, clip_value] in place.
+
+    Args:
+        foreach: accepted without effect.
+    Shape: parameters of any shapes.
 
     >>> import tdt
     >>> w = tdt.zeros(2, requires_grad=True)

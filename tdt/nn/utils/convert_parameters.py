@@ -10,9 +10,11 @@ from tdt.nn.modules.module import typename
 
 
 def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
-    """The entries of all parameters, one after the other; gradients flow back to them.
+    """Elements of all parameters in one vector; gradients flow back to them.
 
-    TypeError for parameters on different devices.
+    Shape: parameters of any shapes; result (number of elements,).
+    Raises:
+        TypeError: when parameters are on different devices.
 
     >>> from tdt import nn
     >>> nn.utils.parameters_to_vector(nn.Linear(2, 3).parameters()).shape
@@ -22,9 +24,11 @@ def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
 
 
 def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
-    """Let every parameter hold its part of `vec`, in the order of `parameters_to_vector`; memory is shared with `vec`.
+    """Sets every parameter to its part of `vec`, in the order of `parameters_to_vector`; memory is shared with `vec`.
 
-    TypeError if `vec` is no tensor, or for parameters on different devices.
+    Shape: vec (number of elements,).
+    Raises:
+        TypeError: when `vec` is not a tensor or parameters are on different devices.
 
     >>> import tdt
     >>> layer = tdt.nn.Linear(2, 1)

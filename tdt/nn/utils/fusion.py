@@ -30,9 +30,14 @@ def fuse_conv_bn_eval(conv: Any, bn: Any, transpose: bool = False) -> Any:
 
 def fuse_conv_bn_weights(conv_w: Tensor, conv_b: Tensor | None, bn_rm: Tensor, bn_rv: Tensor, bn_eps: float,
                          bn_w: Tensor | None, bn_b: Tensor | None, transpose: bool = False) -> Fused:  # fmt: skip
-    """Weight and bias of a convolution with a batch norm behind it; bn_rm and bn_rv are the running mean and variance.
+    """Weight and bias of one convolution that equals a convolution followed by batch normalisation in evaluation mode.
 
-    conv_w: (out, in, …), or with `transpose` (in, out, …). What is None counts as 1 (bn_w) or 0.
+    Args:
+        conv_b, bn_w, bn_b: bias of the convolution, scale and shift of the normalisation; None for those that it lacks.
+        bn_rm, bn_rv: running mean and variance.
+        transpose: whether it is a transposed convolution.
+    Shape: conv_w (C_out, C_in, *), or (C_in, C_out, *) with transpose; all others (C_out,); result a pair as conv_w,
+        (C_out,).
 
     >>> import tdt
     >>> one = tdt.ones(1)
@@ -46,9 +51,10 @@ def fuse_conv_bn_weights(conv_w: Tensor, conv_b: Tensor | None, bn_rm: Tensor, b
 
 
 def fuse_linear_bn_eval(linear: Any, bn: Any) -> Any:
-    """A copy of `linear` that does what `linear` and then `bn` do.
+    """Copy of `linear` that equals `linear` followed by `bn`, both in evaluation mode.
 
-    AssertionError unless both are in evaluation mode, `bn` has running statistics, and its features are the layer's.
+    Raises:
+        AssertionError: when a layer is in training mode, `bn` has no running statistics, or the features differ.
 
     >>> import tdt
     >>> from tdt import nn
@@ -68,7 +74,12 @@ def fuse_linear_bn_eval(linear: Any, bn: Any) -> Any:
 
 def fuse_linear_bn_weights(linear_w: Tensor, linear_b: Tensor | None, bn_rm: Tensor, bn_rv: Tensor, bn_eps: float,
                            bn_w: Tensor, bn_b: Tensor) -> Fused:  # fmt: skip
-    """Weight (out, in) and bias of a linear layer with a batch norm behind it; see `fuse_conv_bn_weights`.
+    """Weight and bias of one linear layer that equals a linear layer followed by batch normalisation in evaluation mode.
+
+    Args:
+        linear_b: bias of the layer; None if it has none.
+        bn_rm, bn_rv: running mean and variance.
+    Shape: linear_w (out_features, in_features), all others (out_features,); result a pair of the layer's shapes.
 
     >>> import tdt
     >>> one = tdt.ones(1)

@@ -10,9 +10,10 @@ from tdt.nn.modules.module import Module
 
 
 def skip_init(module_cls: Any, *args: Any, **kwargs: Any) -> Any:
-    """`module_cls(*args, **kwargs)` whose parameters and buffers hold what the memory held; nothing is drawn.
+    """Module `module_cls(*args, **kwargs)` with uninitialised parameters and buffers, for state that is loaded next.
 
-    For a module whose state is loaded next. RuntimeError for what is no Module or takes no `device`.
+    Raises:
+        RuntimeError: when `module_cls` is not a Module class or takes no `device`.
 
     >>> import tdt
     >>> tdt.nn.utils.skip_init(tdt.nn.Linear, 2, 3).weight.shape

@@ -139,11 +139,20 @@ class _Orthogonal(Module):
 
 def orthogonal(module: Module, name: str = "weight", orthogonal_map: str | None = None, *,
                use_trivialization: bool = True) -> Module:  # fmt: skip
-    """Keep a matrix, or each of a batch, orthogonal: the columns orthonormal, or the rows if there are fewer of them.
+    """Parametrizes a matrix, or each of a batch, as orthogonal: orthonormal columns or rows, whichever are fewer.
 
-    orthogonal_map: "matrix_exp", "cayley" or "householder"; by default "householder" for real matrices that are not square,
-    else "matrix_exp". use_trivialization: work on the tangent space at the weight it starts with (Lezcano-Casado, 2019);
-    without it "householder" alone can be assigned to. Returns the module. ValueError for what is no matrix.
+    Args:
+        orthogonal_map: "matrix_exp", "cayley" or "householder"; None stands for "householder" if the matrix is real and
+            not
+            square, else "matrix_exp".
+        use_trivialization: work on the tangent space at the initial weight; without it only "householder" allows
+            assignment.
+    Returns: the module.
+    Raises:
+        ValueError: when the tensor has fewer than 2 dimensions, `orthogonal_map` is another name, or it is
+            "householder" for
+            a complex tensor.
+    Source: Lezcano-Casado, "Trivializations for Gradient-Based Optimization on Manifolds", 2019.
 
     >>> import tdt
     >>> layer = orthogonal(tdt.nn.Linear(2, 4))
@@ -186,9 +195,14 @@ class _WeightNorm(Module):
 
 
 def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Module:
-    """Train a weight by its norms along `dim` (None: one norm), `original0`, and its direction, `original1`.
+    """Parametrizes a weight by its norms, `original0`, and its direction, `original1`.
 
-    Salimans and Kingma, 2016. Returns the module. States of the hook `nn.utils.weight_norm` are read too.
+    State dicts of the older hook `nn.utils.weight_norm` can be loaded.
+
+    Args:
+        dim: dimension along which there is a norm each; None for one norm of the whole weight.
+    Returns: the module.
+    Source: Salimans and Kingma, "Weight Normalization", 2016.
 
     >>> from tdt import nn
     >>> [tuple(p.shape) for p in weight_norm(nn.Linear(3, 2, bias=False)).parameters()]
@@ -245,10 +259,16 @@ class _SpectralNorm(Module):
 def spectral_norm(
     module: Module, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None
 ) -> Module:
-    """Divide a weight by its largest singular value, found by the power method, a round of it at each use in training.
+    """Parametrizes a weight as divided by its largest singular value, found by the power method.
 
-    Miyato et al., 2018. dim: which dimension counts the outputs; by default 0, for transposed convolutions 1.
-    Returns the module. ValueError for a name that is no tensor or n_power_iterations below 1.
+    Args:
+        n_power_iterations: rounds of the power method at each use in training.
+        eps: added to norms before they divide.
+        dim: dimension of the outputs; None stands for 0, for transposed convolutions 1.
+    Returns: the module.
+    Raises:
+        ValueError: when `name` is not a tensor of the module or `n_power_iterations` is not positive.
+    Source: Miyato et al., "Spectral Normalization for Generative Adversarial Networks", 2018.
 
     >>> import tdt
     >>> layer = spectral_norm(tdt.nn.Linear(2, 2), n_power_iterations=50)

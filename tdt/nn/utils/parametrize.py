@@ -68,10 +68,21 @@ _KEEPS = "Registering a parametrization may not change the {} of the tensor, unl
 
 
 class ParametrizationList(ModuleList):
-    """The parametrizations of one tensor, in the order they are applied, and what they start from.
+    """Parametrizations of one tensor, in the order they are applied, with the parameters that they start from.
 
-    That is `original`, or `original0`, `original1`, … where the first one's `right_inverse` returns several tensors.
-    `register_parametrization` makes it; ValueError where a parametrization does not fit the tensor, unless `unsafe`.
+    These are `original`, or `original0`, `original1`, … where the first one's `right_inverse` returns several tensors.
+    `register_parametrization` constructs it.
+
+    Args:
+        unsafe: skip the checks that dtype and shape stay the same.
+    Shape: original (*); result of a call, the parametrized tensor, the same shape unless `unsafe`.
+    Raises:
+        ValueError: when there are no modules or, unless `unsafe`, the dtype or shape would change.
+
+    >>> import tdt
+    >>> layer = tdt.nn.utils.parametrizations.weight_norm(tdt.nn.Linear(3, 2))
+    >>> len(layer.parametrizations.weight)
+    1
     """
 
     original: Tensor
@@ -118,7 +129,9 @@ class ParametrizationList(ModuleList):
     def right_inverse(self, value: Any) -> None:
         """Set the originals so that the parametrized tensor becomes `value`, by every `right_inverse` from last to first.
 
-        RuntimeError where a parametrization has none; ValueError for a result of another type or number.
+        Raises:
+            RuntimeError: when a parametrization has no `right_inverse`.
+            ValueError: when one returns another number, type or dtype of tensors.
         """
         for module in reversed(list(self)):
             if not hasattr(module, "right_inverse"):
@@ -204,12 +217,17 @@ def _property(name: str) -> property:
 def register_parametrization(
     module: Module, tensor_name: str, parametrization: Module, *, unsafe: bool = False
 ) -> Module:
-    """Let `module.<tensor_name>`, a parameter or buffer, be what `parametrization` makes of it from now on.
+    """Compute `module.<tensor_name>`, a parameter or buffer, as `parametrization(original)` from now on.
 
-    A second one is applied to the result of the first. With a method `right_inverse`, which need only satisfy
-    f(right_inverse(f(x))) = f(x), the tensor can be assigned; it may return several tensors, of which f then takes so many.
-    Returns the module, whose class is one of its own now. ValueError for a name that is none, and, unless `unsafe`, where
-    the dtype or shape would change.
+    A second one is applied to the result of the first. A method `right_inverse` allows assignment to the tensor; it
+    need
+    only satisfy f(right_inverse(f(x))) = f(x), and may return several tensors, which `forward` then takes as arguments.
+
+    Args:
+        unsafe: skip the checks that dtype and shape stay the same.
+    Returns: the module, whose class is a new subclass.
+    Raises:
+        ValueError: when the module has no tensor of that name or, unless `unsafe`, the dtype or shape would change.
 
     >>> import tdt
     >>> from tdt import nn
@@ -272,9 +290,13 @@ def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
 
 
 def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized: bool = True) -> Module:
-    """Make the tensor an ordinary one again, with its present value, or with leave_parametrized=False the original's.
+    """Make a parametrized tensor an ordinary one again.
 
-    Returns the module. ValueError if it is not parametrized, or has several originals to be left.
+    Args:
+        leave_parametrized: keep the present value; else the original's.
+    Returns: the module.
+    Raises:
+        ValueError: when the tensor is not parametrized, or several originals cannot be left.
 
     >>> from tdt import nn
     >>> layer = nn.utils.parametrizations.weight_norm(nn.Linear(2, 2))

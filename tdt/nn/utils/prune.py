@@ -14,6 +14,7 @@ from tdt._core.creation import ones_like, zeros_like
 from tdt._core.tensor import Tensor
 from tdt._ops.random.creation import rand, rand_like
 from tdt._ops.shape.memory import contiguous_format
+from tdt.nn.modules._constructors import own_constructor
 from tdt.nn.utils._pre_hook import pre_hook_of, remove_pre_hook
 from tdt.nn.utils.convert_parameters import parameters_to_vector
 
@@ -37,6 +38,10 @@ class BasePruningMethod(ABC):
     PRUNING_TYPE: str
     _tensor_name: str | None = None
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        own_constructor(cls)
+
     def __call__(self, module: Any, inputs: Any) -> None:
         setattr(module, str(self._tensor_name), self.apply_mask(module))
 
@@ -45,7 +50,11 @@ class BasePruningMethod(ABC):
         """A mask of t's shape: 1 stays, 0 goes. t: importance of the entries; default_mask: the mask so far."""
 
     def apply_mask(self, module: Any) -> Tensor:
-        """The parameter with its mask applied."""
+        """Parameter with its mask applied.
+
+        Raises:
+            AssertionError: when no parameter was pruned yet.
+        """
         if self._tensor_name is None:
             raise AssertionError(f"Module {module} has to be pruned")
         original = getattr(module, self._tensor_name + "_orig")
@@ -53,9 +62,12 @@ class BasePruningMethod(ABC):
 
     @classmethod
     def apply(cls, module: Any, name: str, *args: Any, importance_scores: Tensor | None = None, **kwargs: Any) -> Any:
-        """Prune a parameter by `cls(*args, **kwargs)`, on top of what was pruned before; returns the hook on the module.
+        """Prune a parameter by `cls(*args, **kwargs)`, in addition to earlier prunings; returns the hook on the module.
 
-        importance_scores: same shape as the parameter, which is used by default. Nothing is changed where this raises.
+        Args:
+            importance_scores: tensor of the parameter's shape to prune by; None stands for the parameter itself.
+        Raises:
+            AssertionError: when the scores have another shape; nothing is changed then.
         """
         found = pre_hook_of(module, BasePruningMethod, name, "_tensor_name")
         method: Any = cls(*args, **kwargs)
@@ -82,7 +94,11 @@ class BasePruningMethod(ABC):
         return method
 
     def prune(self, t: Tensor, default_mask: Tensor | None = None, importance_scores: Tensor | None = None) -> Tensor:
-        """`t` with the entries that this method prunes set to zero."""
+        """Copy of `t` with the elements that this method prunes set to zero.
+
+        Raises:
+            AssertionError: when `importance_scores` has another shape.
+        """
         if importance_scores is None:
             importance_scores = t
         elif importance_scores.shape != t.shape:
@@ -91,7 +107,11 @@ class BasePruningMethod(ABC):
         return t * self.compute_mask(importance_scores, ones_like(t) if default_mask is None else default_mask)
 
     def remove(self, module: Any) -> None:
-        """Make the parameter, with its zeros, an ordinary one again; the hook itself stays."""
+        """Make the parameter, with its zeros, an ordinary one again; the hook itself stays.
+
+        Raises:
+            AssertionError: when no parameter was pruned yet.
+        """
         name = self._tensor_name
         if name is None:
             raise AssertionError(f"Module {module} has to be pruned before pruning can be removed")
@@ -109,7 +129,15 @@ def _copied(mask: Tensor) -> Tensor:
 
 
 class PruningContainer(BasePruningMethod):
-    """Several prunings of one parameter; the last decides about what the others have left."""
+    """Sequence of pruning methods for one parameter; each later one chooses among what the earlier ones left.
+
+    >>> import tdt
+    >>> layer = tdt.nn.Linear(4, 1)
+    >>> for _ in range(2):
+    ...     _ = l1_unstructured(layer, "weight", amount=1)
+    >>> int(layer.weight_mask.sum())
+    2
+    """
 
     def __init__(self, *args: BasePruningMethod):
         self._pruning_methods: tuple[Any, ...] = ()
@@ -118,7 +146,12 @@ class PruningContainer(BasePruningMethod):
             self.add_pruning_method(method)
 
     def add_pruning_method(self, method: BasePruningMethod | None) -> None:
-        """Add a pruning; TypeError for what is none, ValueError for one of another parameter."""
+        """Add a pruning method.
+
+        Raises:
+            TypeError: when `method` is not a pruning method.
+            ValueError: when it prunes another parameter.
+        """
         if method is not None and not isinstance(method, BasePruningMethod):
             raise TypeError(f"{type(method)} is not a BasePruningMethod subclass")
         if method is not None and method._tensor_name != self._tensor_name:
@@ -136,7 +169,13 @@ class PruningContainer(BasePruningMethod):
         return self._pruning_methods[idx]
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
-        """The mask so far, with the last method's on the part that its PRUNING_TYPE looks at."""
+        """Mask of all methods: the former mask, with the last method's on the part that its PRUNING_TYPE selects.
+
+        Raises:
+            AttributeError: when a structured method has no `dim`.
+            IndexError: when its `dim` is out of range.
+            ValueError: when its PRUNING_TYPE is unknown.
+        """
         method: Any = self._pruning_methods[-1]
         part: Any
         if method.PRUNING_TYPE == "unstructured":
@@ -166,7 +205,12 @@ def _along(dim: int, which: Any) -> tuple:
 
 
 class Identity(BasePruningMethod):
-    """Prunes nothing, and puts mask and hook in their places."""
+    """Pruning that keeps every element but adds mask and hook.
+
+    >>> import tdt
+    >>> bool(identity(tdt.nn.Linear(2, 1), "weight").weight_mask.all())
+    True
+    """
 
     PRUNING_TYPE = "unstructured"
 
@@ -175,6 +219,7 @@ class Identity(BasePruningMethod):
 
     @classmethod
     def apply(cls, module: Any, name: str) -> Any:  # type: ignore[override]
+        """Add a mask of ones to the parameter `name`; returns the hook."""
         return super().apply(module, name)
 
 
@@ -215,24 +260,48 @@ class _Unstructured(_ByAmount):
 
 
 class RandomUnstructured(_Unstructured):
-    """Prunes entries at random."""
+    """Pruning of random elements.
+
+    Args:
+        amount: number of elements, or fraction of them as a float in [0, 1].
+    Raises:
+        TypeError: when `amount` is not a number.
+        ValueError: when it is negative, or a float above 1.
+
+    >>> import tdt
+    >>> int(random_unstructured(tdt.nn.Linear(4, 1), "weight", amount=0.25).weight_mask.sum())
+    3
+    """
 
     def _worst(self, t: Tensor, count: int) -> Tensor:
         return rand_like(t).view(-1).topk(count)[1]
 
     @classmethod
     def apply(cls, module: Any, name: str, amount: float) -> Any:  # type: ignore[override]
+        """Prune random elements of the parameter `name`; returns the hook."""
         return super().apply(module, name, amount=amount)
 
 
 class L1Unstructured(_Unstructured):
-    """Prunes the entries of the smallest magnitude."""
+    """Pruning of the elements of least magnitude.
+
+    Args:
+        amount: number of elements, or fraction of them as a float in [0, 1].
+    Raises:
+        TypeError: when `amount` is not a number.
+        ValueError: when it is negative, or a float above 1.
+
+    >>> import tdt
+    >>> L1Unstructured(amount=1).prune(tdt.tensor([1.0, -3.0, 2.0]))
+    tensor([-0., -3.,  2.])
+    """
 
     def _worst(self, t: Tensor, count: int) -> Tensor:
         return t.abs().reshape(-1).topk(count, largest=False)[1]
 
     @classmethod
     def apply(cls, module: Any, name: str, amount: float, importance_scores: Any = None) -> Any:  # type: ignore[override]
+        """Prune the elements of least magnitude of the parameter `name`; returns the hook."""
         return super().apply(module, name, amount=amount, importance_scores=importance_scores)
 
 
@@ -265,7 +334,19 @@ class _Structured(_ByAmount):
 
 
 class RandomStructured(_Structured):
-    """Prunes slices at random."""
+    """Pruning of random slices along a dimension.
+
+    Args:
+        amount: number of slices, or fraction of them as a float in [0, 1].
+        dim: dimension whose slices are pruned.
+    Raises:
+        TypeError: when `amount` is not a number.
+        ValueError: when it is negative, or a float above 1.
+
+    >>> import tdt
+    >>> int(random_structured(tdt.nn.Linear(3, 2), "weight", amount=1, dim=0).weight_mask.sum())
+    3
+    """
 
     def _kept(self, t: Tensor, size: int, count: int) -> Tensor:
         chance = rand(size)
@@ -273,11 +354,26 @@ class RandomStructured(_Structured):
 
     @classmethod
     def apply(cls, module: Any, name: str, amount: float, dim: int = -1) -> Any:  # type: ignore[override]
+        """Prune random slices of the parameter `name`; returns the hook."""
         return super().apply(module, name, amount=amount, dim=dim)
 
 
 class LnStructured(_Structured):
-    """Prunes the slices of the smallest norm of order `n` (a number, inf, "fro" or "nuc")."""
+    """Pruning of the slices of least norm along a dimension.
+
+    Args:
+        amount: number of slices, or fraction of them as a float in [0, 1].
+        n: degree of the norm: a number, infinity, "fro" or "nuc".
+        dim: dimension whose slices are pruned.
+    Raises:
+        TypeError: when `amount` is not a number.
+        ValueError: when it is negative, or a float above 1.
+
+    >>> import tdt
+    >>> LnStructured(amount=1, n=2, dim=0).prune(tdt.tensor([[1.0, 1.0], [3.0, 4.0]]))
+    tensor([[0., 0.],
+            [3., 4.]])
+    """
 
     def __init__(self, amount: float, n: Any, dim: int = -1):
         super().__init__(amount, dim)
@@ -289,11 +385,19 @@ class LnStructured(_Structured):
 
     @classmethod
     def apply(cls, module: Any, name: str, amount: float, n: Any, dim: int, importance_scores: Any = None) -> Any:  # type: ignore[override]
+        """Prune the slices of least norm of the parameter `name`; returns the hook."""
         return super().apply(module, name, amount=amount, n=n, dim=dim, importance_scores=importance_scores)
 
 
 class CustomFromMask(BasePruningMethod):
-    """Prunes where `mask` is 0."""
+    """Pruning by a given mask: elements where it is 0.
+
+    Shape: mask of the parameter's shape.
+
+    >>> import tdt
+    >>> CustomFromMask(tdt.tensor([0, 1])).prune(tdt.tensor([2.0, 3.0]))
+    tensor([0., 3.])
+    """
 
     PRUNING_TYPE = "global"
 
@@ -309,6 +413,7 @@ class CustomFromMask(BasePruningMethod):
 
     @classmethod
     def apply(cls, module: Any, name: str, mask: Tensor) -> Any:  # type: ignore[override]
+        """Prune the elements of the parameter `name` where `mask` is 0; returns the hook."""
         return super().apply(module, name, mask=mask)
 
 
@@ -335,7 +440,11 @@ def random_unstructured(module: Any, name: str, amount: float) -> Any:
 
 
 def l1_unstructured(module: Any, name: str, amount: float, importance_scores: Tensor | None = None) -> Any:
-    """Prune the entries of the smallest magnitude, or of the smallest importance. Returns the module.
+    """Prune the elements of least magnitude, or of least importance. Returns the module.
+
+    Args:
+        amount: number of elements, or fraction of them as a float in [0, 1].
+    Shape: importance_scores of the parameter's shape.
 
     >>> import tdt
     >>> layer = tdt.nn.Linear(2, 1)
@@ -360,7 +469,14 @@ def random_structured(module: Any, name: str, amount: float, dim: int) -> Any:
 
 def ln_structured(module: Any, name: str, amount: float, n: Any, dim: int,
                   importance_scores: Tensor | None = None) -> Any:  # fmt: skip
-    """Prune the slices along `dim` of the smallest norm of order `n`. Returns the module; ValueError for a vector.
+    """Prune the slices along `dim` of least norm. Returns the module.
+
+    Args:
+        amount: number of slices, or fraction of them as a float in [0, 1].
+        n: degree of the norm: a number, infinity, "fro" or "nuc".
+    Shape: importance_scores of the parameter's shape, which has at least 2 dimensions.
+    Raises:
+        ValueError: when the parameter has fewer than 2 dimensions.
 
     >>> import tdt
     >>> ln_structured(tdt.nn.Linear(2, 4), "weight", amount=0.5, n=2, dim=0).weight_mask.sum()
@@ -371,7 +487,9 @@ def ln_structured(module: Any, name: str, amount: float, n: Any, dim: int,
 
 
 def custom_from_mask(module: Any, name: str, mask: Tensor) -> Any:
-    """Prune where `mask`, of the parameter's shape, is 0. Returns the module.
+    """Prune the elements where `mask` is 0. Returns the module.
+
+    Shape: mask of the parameter's shape.
 
     >>> import tdt
     >>> bool(custom_from_mask(tdt.nn.Linear(1, 2), "bias", tdt.tensor([0, 1])).bias[0] == 0)
@@ -389,7 +507,11 @@ def global_unstructured(
 ) -> None:
     """Prune several parameters, given as (module, name), as if they were one tensor.
 
-    pruning_method: an unstructured one, which `kwargs` are for; TypeError for another.
+    Args:
+        pruning_method: class of an unstructured method; `kwargs` are its arguments.
+        importance_scores: tensors to prune by, by (module, name).
+    Raises:
+        TypeError: when `parameters` is not iterable, the scores are not a dict, or the method is not unstructured.
 
     >>> from tdt import nn
     >>> a, b = nn.Linear(3, 4), nn.Linear(4, 2)

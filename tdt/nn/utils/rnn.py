@@ -103,7 +103,9 @@ class PackedSequence(_Packed):
 
 
 def invert_permutation(permutation: Tensor | None) -> Tensor | None:
-    """The permutation that undoes this one; None for None.
+    """Inverse of a permutation; None for None.
+
+    Shape: permutation (N,); result (N,).
 
     >>> import tdt
     >>> invert_permutation(tdt.tensor([2, 0, 1]))
@@ -114,10 +116,13 @@ def invert_permutation(permutation: Tensor | None) -> Tensor | None:
 
 def pack_padded_sequence(input: Tensor, lengths: Tensor | Sequence[int], batch_first: bool = False,
                          enforce_sorted: bool = True) -> PackedSequence:  # fmt: skip
-    """Drop the padding of `input` (T, N, *), or (N, T, *) if `batch_first`: sequence n ends after lengths[n] elements.
+    """Sequences without their padding: element n of the batch ends after lengths[n] steps.
 
-    With `enforce_sorted` the lengths must not grow; else the sequences are sorted, and the result says how.
-    RuntimeError for lengths that are unsorted, not positive, longer than the input, or not one for each sequence.
+    Args:
+        enforce_sorted: whether lengths must not increase; else sequences are sorted and the result keeps the order.
+    Shape: input (T, N, *), or (N, T, *) if batch_first; lengths (N,); result's data (sum of lengths, *).
+    Raises:
+        RuntimeError: when lengths are unsorted, not positive, longer than T, or not one for each sequence.
 
     >>> import tdt
     >>> pack_padded_sequence(tdt.tensor([[1, 2, 0], [3, 0, 0]]), [2, 1], batch_first=True).data
@@ -168,9 +173,14 @@ def _checked_lengths(padded: Tensor, lengths: Tensor) -> np.ndarray:
 
 def pad_packed_sequence(sequence: PackedSequence, batch_first: bool = False, padding_value: float = 0.0,
                         total_length: int | None = None) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """(padded sequences (T, N, *), or (N, T, *) if `batch_first`, in their first order; their lengths).
+    """Padded sequences, in their original order, and their lengths.
 
-    T is the longest length, or `total_length`. ValueError where that is less.
+    Args:
+        padding_value: value of the added elements.
+        total_length: T of the result; None stands for the longest length.
+    Shape: result a pair: (T, N, *), or (N, T, *) if batch_first, and lengths (N,).
+    Raises:
+        ValueError: when `total_length` is less than the longest length.
 
     >>> import tdt
     >>> packed = pack_sequence([tdt.tensor([1, 2, 3]), tdt.tensor([4])])
@@ -203,9 +213,14 @@ def pad_packed_sequence(sequence: PackedSequence, batch_first: bool = False, pad
 
 def pad_sequence(sequences: Tensor | Iterable[Tensor], batch_first: bool = False, padding_value: float = 0.0,
                  padding_side: str = "right") -> Tensor:  # fmt: skip
-    """Sequences (L, *) of different lengths as one tensor (T, N, *), or (N, T, *) if `batch_first`, T the longest length.
+    """Sequences of different lengths as one padded tensor.
 
-    RuntimeError for what is no sequence of tensors, and for a side that is neither "right" nor "left".
+    Args:
+        padding_value: value of the added elements.
+        padding_side: "right" or "left", where padding is added.
+    Shape: sequences (L, *), L one's length; result (T, N, *), or (N, T, *) if batch_first, T the longest length.
+    Raises:
+        RuntimeError: when `sequences` is empty or not iterable, or `padding_side` is another name.
 
     >>> import tdt
     >>> pad_sequence([tdt.tensor([1, 2, 3]), tdt.tensor([4])], batch_first=True)
@@ -231,7 +246,9 @@ def pad_sequence(sequences: Tensor | Iterable[Tensor], batch_first: bool = False
 
 
 def unpad_sequence(padded_sequences: Tensor, lengths: Tensor, batch_first: bool = False) -> list[Tensor]:
-    """The sequences (lengths[n], *) of a padded tensor (T, N, *), or (N, T, *) if `batch_first`.
+    """Sequences of a padded tensor, without the padding.
+
+    Shape: padded_sequences (T, N, *), or (N, T, *) if batch_first; lengths (N,); result a list of (L, *).
 
     >>> import tdt
     >>> unpad_sequence(tdt.tensor([[1, 2, 3], [4, 0, 0]]), tdt.tensor([3, 1]), batch_first=True)
@@ -242,7 +259,11 @@ def unpad_sequence(padded_sequences: Tensor, lengths: Tensor, batch_first: bool 
 
 
 def pack_sequence(sequences: list[Tensor], enforce_sorted: bool = True) -> PackedSequence:
-    """Pack sequences (L, *), from the longest to the shortest, or in any order without `enforce_sorted`.
+    """Packed sequences of different lengths.
+
+    Args:
+        enforce_sorted: whether lengths must not increase; else sequences are sorted and the result keeps the order.
+    Shape: sequences (L, *), L one's length; result's data (sum of lengths, *).
 
     >>> import tdt
     >>> pack_sequence([tdt.tensor([1, 2, 3]), tdt.tensor([4])]).batch_sizes
@@ -252,7 +273,9 @@ def pack_sequence(sequences: list[Tensor], enforce_sorted: bool = True) -> Packe
 
 
 def unpack_sequence(packed_sequences: PackedSequence) -> list[Tensor]:
-    """The sequences (L, *) that were packed, in their first order.
+    """Sequences that were packed, in their original order.
+
+    Shape: result a list of (L, *), L one's length.
 
     >>> import tdt
     >>> unpack_sequence(pack_sequence([tdt.tensor([1, 2, 3]), tdt.tensor([4])]))

@@ -142,9 +142,15 @@ class SpectralNormStateDictHook:
 def spectral_norm(
     module: Any, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None
 ) -> Any:
-    """Divide a weight by its largest singular value, before each forward; `dim` counts the outputs. Returns the module.
+    """Divides a weight by its largest singular value before each forward. Returns the module.
 
-    ValueError unless n_power_iterations is positive.
+    Args:
+        n_power_iterations: rounds of the power method before each forward in training.
+        eps: added to norms before they divide.
+        dim: dimension of the outputs; None stands for 0, for transposed convolutions 1.
+    Raises:
+        ValueError: when `n_power_iterations` is not positive.
+    Source: Miyato et al., "Spectral Normalization for Generative Adversarial Networks", 2018.
 
     >>> import tdt
     >>> layer = spectral_norm(tdt.nn.Linear(2, 2), n_power_iterations=50)

@@ -23,7 +23,15 @@ def functional_call(
     tie_weights: bool = True,
     strict: bool = False,
 ) -> Any:
-    """`tdt.func.functional_call` under its old name, with a FutureWarning."""
+    """Deprecated alias of `tdt.func.functional_call`, with a FutureWarning.
+
+    >>> import warnings, tdt
+    >>> layer = tdt.nn.Linear(1, 1)
+    >>> with warnings.catch_warnings(action="ignore"):
+    ...     result = functional_call(layer, {"weight": tdt.ones(1, 1), "bias": tdt.zeros(1)}, tdt.tensor([2.0]))
+    >>> result.tolist()
+    [2.0]
+    """
     warnings.warn(
         "`torch.nn.utils.stateless.functional_call` is deprecated as of PyTorch 2.0 and will be removed in a future version of "
         "PyTorch. Please use `torch.func.functional_call` instead which is a drop-in replacement.",

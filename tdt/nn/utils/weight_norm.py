@@ -68,16 +68,36 @@ class WeightNorm:
 
 
 def weight_norm(module: Any, name: str = "weight", dim: int | None = 0) -> Any:
-    """Train a weight by its norms along `dim` (None: one norm) and its direction; deprecated, with a FutureWarning.
+    """Deprecated reparametrization of a weight by its norms and direction; use `nn.utils.parametrizations.weight_norm`.
 
-    Returns the module, with parameters `<name>_g` and `<name>_v` in the place of `name`.
+    The module gets parameters `<name>_g` and `<name>_v` in the place of `name`, and is returned.
+
+    Args:
+        dim: dimension along which there is a norm each; None for one norm of the whole weight.
+    Source: Salimans and Kingma, "Weight Normalization", 2016.
+
+    >>> import warnings, tdt
+    >>> with warnings.catch_warnings(action="ignore"):
+    ...     layer = weight_norm(tdt.nn.Linear(3, 2))
+    >>> layer.weight_g.shape, layer.weight_v.shape
+    (tdt.Size([2, 1]), tdt.Size([2, 3]))
     """
     WeightNorm.apply(module, name, dim)
     return module
 
 
 def remove_weight_norm(module: Any, name: str = "weight") -> Any:
-    """Undo `weight_norm`: the weight is a parameter again. ValueError where there is none. Returns the module."""
+    """Undo `weight_norm`: the weight is a parameter again, with its present value. Returns the module.
+
+    Raises:
+        ValueError: when the weight is not normalised so.
+
+    >>> import warnings, tdt
+    >>> with warnings.catch_warnings(action="ignore"):
+    ...     layer = weight_norm(tdt.nn.Linear(3, 2))
+    >>> [name for name, _ in remove_weight_norm(layer).named_parameters()]
+    ['bias', 'weight']
+    """
     remove_pre_hook(module, WeightNorm, name, f"weight_norm of '{name}' not found in {module}")
     return module
 

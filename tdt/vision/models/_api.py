@@ -44,6 +44,7 @@ def builder(name: str, make: Callable[..., M], *fixed: Any, doc: str, file: str,
         return make(*fixed, **{**preset, **config})
 
     build.__name__ = build.__qualname__ = name
+    build.__code__ = build.__code__.replace(co_name=name, co_qualname=name)
     build.__module__ = make.__module__
     build.__doc__ = f"{doc}\n\nweights: none but None; a ValueError says where torchvision's lie and how to load them."
     build.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]
