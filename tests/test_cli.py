@@ -60,12 +60,12 @@ def test_the_version(capsys):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["evla"], "No such command 'evla'. Did you mean 'eval'?"),
-        (["train"], "give a CONFIG, or --resume RUN"),
+        (["train"], "expected CONFIG or --resume RUN"),
         (["train", "--lr", "1"], "No such option: --lr"),
-        (["train", "digits-mlp", "--resume", "x"], "give --resume RUN alone"),
+        (["train", "digits-mlp", "--resume", "x"], "give --resume RUN without CONFIG"),
         (["eval"], "Missing"),
         (["eval", "nothing"], "no run 'nothing'"),
         (["eval", "no.safetensors"], "no.safetensors: no such checkpoint file"),
@@ -75,10 +75,10 @@ def test_the_version(capsys):
         (["train", "digits-mlp", "--device", "gpu"], "expected auto, cpu, cuda or cuda:N"),
     ],
 )
-def test_a_wrong_command_line_exits_with_2_and_says_so(capsys, monkeypatch, tmp_path, arguments, said):
+def test_a_wrong_command_line_exits_with_2_and_a_message(capsys, monkeypatch, tmp_path, arguments, message):
     monkeypatch.chdir(tmp_path)
     code, out, err = run(capsys, *arguments)
-    assert (code, out) == (2, "") and said in err
+    assert (code, out) == (2, "") and message in err
     assert "Traceback" not in err and not list(tmp_path.iterdir())
 
 

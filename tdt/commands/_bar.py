@@ -1,4 +1,4 @@
-"""The console of a terminal: a bar for the whole run, below the lines."""
+"""The console for terminals: a progress bar for the whole run, below the lines."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from tdt.commands._console import Console, number
 from tdt.train._printable import message
 from tdt.train.logging.events import RunStarted, StepDone
 
-INTERVAL = 0.1  # seconds between two drawings: one costs about 2 ms
+INTERVAL = 0.1  # seconds between two refreshes; each costs about 2 ms
 
 
 class BarConsole(Console):
-    """Epoch, step, loss, accuracy, samples a second and the time left, drawn at most every INTERVAL."""
+    """Shows epoch, step, loss, metrics, samples per second and remaining time, refreshed at most every INTERVAL."""
 
     def __init__(self, out: TextIO):
         super().__init__(out)
@@ -34,7 +34,7 @@ class BarConsole(Console):
             transient=True,
             expand=True,
         )
-        self._shown = 0.0
+        self._refreshed = 0.0
         self._scores = ""
         self._steps: int | None = None
         self._rate = 0.0
@@ -52,8 +52,8 @@ class BarConsole(Console):
             means = [f"{name} {number(value)}" for (split, _, name), value in named if split == "train"]
             self._scores = message(" ".join([*means, f"{rate:,.0f}/s"]))
         now = time.perf_counter()
-        if now - self._shown >= INTERVAL or event.step == self._steps:
-            self._shown = now
+        if now - self._refreshed >= INTERVAL or event.step == self._steps:
+            self._refreshed = now
             where = f"epoch {self.of_all(event.epoch + 1, self._epochs)} step {self.of_all(event.step, self._steps)}"
             self._progress.update(self._task, completed=event.step, description=where, scores=self._scores)
             self._progress.refresh()
@@ -63,7 +63,7 @@ class BarConsole(Console):
 
     def restore(self) -> None:
         with suppress(OSError):  # the terminal may be gone
-            os.write(self._console.file.fileno(), b"\x1b[?25h\n")  # the cursor, which the bar hides
+            os.write(self._console.file.fileno(), b"\x1b[?25h\n")  # show the cursor, which the bar hides
 
     def stop(self) -> None:
         self._progress.stop()

@@ -1,4 +1,4 @@
-"""What a shell completes: configs, runs, columns and scores. It loads neither NumPy nor the core."""
+"""Shell completion of configs, runs, columns and metrics, without importing NumPy or the core."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import typer
 
 
 def configs(incomplete: str) -> list[str]:
-    """The configs that come with tdt, and the YAML files where `incomplete` points."""
+    """The configs that come with tdt, and the YAML files in the folder of `incomplete`."""
     from tdt.train.config import bundled
 
-    return _beginning(incomplete, [*bundled(), *_files(incomplete, (".yaml", ".yml"))])
+    return _matching(incomplete, [*bundled(), *_files(incomplete, (".yaml", ".yml"))])
 
 
 def runs(ctx: typer.Context, incomplete: str) -> list[str]:
@@ -23,12 +23,12 @@ def runs(ctx: typer.Context, incomplete: str) -> list[str]:
     for name in _folders(root):
         numbers = [path.name for path in _folders(name) if path.name.isdigit()]
         found += [name.name] * bool(numbers) + [f"{name.name}/{number}" for number in sorted(numbers, key=int)]
-    return _beginning(incomplete, [*found, *(f"{root}/{run}" for run in found if "/" in run)])
+    return _matching(incomplete, [*found, *(f"{root}/{run}" for run in found if "/" in run)])
 
 
 def checkpoints(ctx: typer.Context, incomplete: str) -> list[str]:
-    """The runs, and the checkpoint files where `incomplete` points."""
-    return runs(ctx, incomplete) + _beginning(incomplete, list(_files(incomplete, (".safetensors",))))
+    """The runs, and the checkpoint files in the folder of `incomplete`."""
+    return runs(ctx, incomplete) + _matching(incomplete, list(_files(incomplete, (".safetensors",))))
 
 
 def anything(ctx: typer.Context, incomplete: str) -> list[str]:
@@ -37,18 +37,18 @@ def anything(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def starts(incomplete: str) -> list[str]:
-    """What a config can start from: templates, tables, folders."""
+    """Templates, tables and folders: the arguments of `tdt init`."""
     from tdt.train.config import bundled
 
     folder = Path(incomplete[: incomplete.rfind("/") + 1])
-    return _beginning(
+    return _matching(
         incomplete,
         [*bundled(), *_files(incomplete, (".csv", ".tsv")), *(f"{folder / path.name}/" for path in _folders(folder))],
     )
 
 
 def overrides(ctx: typer.Context, incomplete: str) -> list[str]:
-    """`key=` for each setting of the config on the command line, a level at a time: `optimizer.` before `optimizer.lr=`."""
+    """`key=` for each setting of the config on the command line, one level at a time: `optimizer.`, then `optimizer.lr=`."""
     from tdt.train.config.errors import ConfigErrors
     from tdt.train.config.find import find, read_text
     from tdt.train.config.writer import settings
@@ -62,44 +62,44 @@ def overrides(ctx: typer.Context, incomplete: str) -> list[str]:
     found = dict.fromkeys(
         ".".join(parts[:level]) + ("." if len(parts) > level else "=") for parts in (key.split(".") for key in keys)
     )
-    return _beginning(incomplete, list(found))
+    return _matching(incomplete, list(found))
 
 
 def splits(incomplete: str) -> list[str]:
-    """The splits that a config may have."""
-    return _beginning(incomplete, ["train", "valid", "test"])
+    """The names of the splits."""
+    return _matching(incomplete, ["train", "valid", "test"])
 
 
 def columns(ctx: typer.Context, incomplete: str) -> list[str]:
-    """The names in the first line of the table on the command line."""
+    """The column names of the table on the command line."""
     tables = [arg for arg in ctx.args if arg.endswith((".csv", ".tsv")) and Path(arg).is_file()]
     if not tables:
         return []
     with open(tables[0], encoding="utf-8-sig", errors="replace") as file:
         first = file.readline(1 << 16).rstrip("\r\n")
-    return _beginning(incomplete, [name.strip(' "') for name in re.split(r"[,;\t|]", first)])
+    return _matching(incomplete, [name.strip(' "') for name in re.split(r"[,;\t|]", first)])
 
 
 def tags(ctx: typer.Context, incomplete: str) -> list[str]:
-    """What the runs under --runs-root have logged each epoch."""
+    """The tags that the runs under --runs-root have logged per epoch."""
     from tdt.train.runs import history
     from tdt.train.runs.run import Run
 
     found = (history.read(run, steps=False).series for run in Run.all(ctx.params.get("runs_root") or "runs"))
-    return _beginning(incomplete, sorted({tag for series in found for tag in series if not tag.startswith("train/")}))
+    return _matching(incomplete, sorted({tag for series in found for tag in series if not tag.startswith("train/")}))
 
 
 def devices(incomplete: str) -> list[str]:
-    """What --device takes."""
-    return _beginning(incomplete, ["auto", "cpu", "cuda"])
+    """The values of --device."""
+    return _matching(incomplete, ["auto", "cpu", "cuda"])
 
 
-def _beginning(incomplete: str, words: list[str]) -> list[str]:
+def _matching(incomplete: str, words: list[str]) -> list[str]:
     return [word for word in words if word.startswith(incomplete) and word.isprintable()]
 
 
 def _files(incomplete: str, suffixes: tuple[str, ...]) -> Iterator[str]:
-    """The files with these suffixes in the folder that `incomplete` names, as it names it."""
+    """The files with these suffixes in the folder of `incomplete`, with the same prefix."""
     folder = incomplete[: incomplete.rfind("/") + 1]
     if Path(folder).is_dir():
         yield from sorted(folder + path.name for path in Path(folder).iterdir() if path.suffix in suffixes)

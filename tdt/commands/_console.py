@@ -1,4 +1,4 @@
-"""What a run shows while it trains: a line per epoch, the test score; on a terminal a bar below them."""
+"""Prints the progress of a run: one line per epoch and the test metrics."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import time
 from collections.abc import Callable
 from typing import Any, TextIO
 
-from tdt.commands._output import say
+from tdt.commands._output import print_lines
 from tdt.train._printable import counted
 from tdt.train.logging.events import EpochDone, Event, Notice, RunStarted, RunStopped, StepDone, TestDone, Validated
 
 
 class Console:
-    """Prints events as plain lines. A reader that goes away, as in `tdt train … | head`, a terminal that is closed or a
-    full disk behind `>` do not stop the training: what comes after is not shown.
+    """Prints events as plain lines. If writing fails (a closed pipe as in `tdt train … | head`, a closed terminal, a
+    full disk), training continues without output.
 
     >>> import sys
     >>> Console(sys.stdout)(Notice(step=1, text="hello"))
@@ -23,7 +23,7 @@ class Console:
 
     def __init__(self, out: TextIO):
         self._out = out
-        self._seen = True
+        self._open = True
         self._epoch_done: EpochDone | None = None
         self._began = time.perf_counter()
         self._epochs: int | None = None
@@ -31,23 +31,23 @@ class Console:
     def __call__(self, event: Event) -> None:
         self._try(self._show, event)
 
-    def say(self, line: str) -> None:
+    def print_line(self, line: str) -> None:
         """Print a line."""
         self._try(self.write, line)
 
     def close(self) -> None:
-        """No more events come."""
+        """Stop printing; no more events follow."""
         self._try(self.stop)
 
-    def _try(self, show: Callable[..., object], *what: object) -> None:
-        if not self._seen:
+    def _try(self, function: Callable[..., object], *args: object) -> None:
+        if not self._open:
             return
         try:
-            show(*what)
-        except OSError:  # nobody sees it; the checkpoints and logs are what matters
-            self._seen = False
-            with open(os.devnull, "w") as nowhere:  # for what still waits in Python's buffer
-                os.dup2(nowhere.fileno(), self._out.fileno())
+            function(*args)
+        except OSError:  # the output is closed; checkpoints and logs are still written
+            self._open = False
+            with open(os.devnull, "w") as devnull:  # takes the text that is left in Python's buffer
+                os.dup2(devnull.fileno(), self._out.fileno())
 
     def _show(self, event: Event) -> None:
         if type(event) is StepDone:
@@ -59,13 +59,13 @@ class Console:
         elif isinstance(event, EpochDone):
             self._epoch_done = event
             if not event.validated:
-                self._say_epoch(event)
+                self._print_epoch(event)
         elif isinstance(event, Validated):
-            said, best = f"valid {_scores(event.scalars)}", "  best" if event.best else ""
+            scores, best = f"valid {_scores(event.scalars)}", "  best" if event.best else ""
             if self._epoch_done is not None and self._epoch_done.step == event.step:
-                self._say_epoch(self._epoch_done, f"  {said}", best)
+                self._print_epoch(self._epoch_done, f"  {scores}", best)
             else:
-                self.write(f"step {event.step:,}  {said}{best}")
+                self.write(f"step {event.step:,}  {scores}{best}")
         elif isinstance(event, RunStopped):
             self.stop()
         elif isinstance(event, TestDone):
@@ -73,7 +73,7 @@ class Console:
             self.write(f"test {_scores(event.scalars)}  ({which}epoch {event.epoch + 1})")
 
     def start(self, event: RunStarted) -> None:
-        """The run begins, or goes on."""
+        """Print how the run starts, or from which step it resumes."""
         self._epochs = event.epochs
         self._began = time.perf_counter()
         done = f", from step {event.step}" if event.resumed else ""
@@ -83,9 +83,9 @@ class Console:
         self.write(f"{event.folder}{length}{done}")
 
     def step(self, event: StepDone) -> None:
-        """A step is done. Called after each one: must cost next to nothing."""
+        """Called after each training step: must be fast."""
 
-    def _say_epoch(self, event: EpochDone, valid: str = "", best: str = "") -> None:
+    def _print_epoch(self, event: EpochDone, valid: str = "", best: str = "") -> None:
         now = time.perf_counter()
         took, self._began = now - self._began, now
         self.write(
@@ -95,17 +95,17 @@ class Console:
 
     @staticmethod
     def of_all(number: int, all: int | None) -> str:
-        """`3/10`, and the number alone where nobody knows of how many."""
+        """`3/10`, or `3` if the total is unknown."""
         return str(number) if all is None else f"{number:>{len(str(all))}}/{all}"
 
     def write(self, line: str) -> None:
-        say(line, file=self._out, flush=True)
+        print_lines(line, file=self._out, flush=True)
 
     def restore(self) -> None:
-        """Put the terminal in order where the process is about to end; called from a signal handler."""
+        """Restore the terminal before the process exits; called from a signal handler."""
 
     def stop(self) -> None:
-        """Nothing more is shown."""
+        """End the display, if it is live."""
 
 
 def _scores(scalars: Any) -> str:
@@ -114,7 +114,7 @@ def _scores(scalars: Any) -> str:
 
 
 def number(value: float) -> str:
-    """Four decimals, where these say something; else four digits.
+    """Format with four decimals; very small and very large numbers with four significant digits.
 
     >>> number(0.5), number(0.0), number(0.000031234), number(7.2448e18)
     ('0.5000', '0.0000', '3.123e-05', '7.245e+18')

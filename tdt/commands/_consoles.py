@@ -1,4 +1,4 @@
-"""Which console shows a run: a progress bar on a terminal, else plain lines."""
+"""Chooses the console of a run: a progress bar on a terminal, otherwise plain lines."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tdt.commands._console import Console
 
 
 def console_on(out: TextIO) -> Console:
-    """A console with a bar if `out` is a terminal; else a plain one, without loading what draws bars."""
+    """A console with a progress bar if `out` is a terminal; otherwise a plain one, without importing Rich."""
     if out.isatty() and os.environ.get("TERM") != "dumb":
         from tdt.commands._bar import BarConsole
 

@@ -1,4 +1,4 @@
-"""Help as plain text: arguments as they are written, commands with their whole first sentence, examples a line each."""
+"""Plain-text help: arguments by their metavar, commands with their whole summary line, one example per line."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typer.core import TyperCommand, TyperGroup
 
 
 def examples(*commands: str) -> str:
-    """The end of a verb's help.
+    """The epilog of a command's help.
 
     >>> print(examples("tdt runs", "tdt runs list").removeprefix("\\b").lstrip())
     Examples:
       tdt runs
       tdt runs list
     """
-    return "\b\nExamples:\n" + "\n".join(f"  {command}" for command in commands)  # \b: not to be wrapped
+    return "\b\nExamples:\n" + "\n".join(f"  {command}" for command in commands)  # \b: do not wrap
 
 
 class Command(TyperCommand):
-    """A verb. Its arguments are shown by their metavar alone, where Typer adds braces, dots and types of Python."""
+    """A command whose help shows arguments by their metavar only; Typer would add braces, dots and Python types."""
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         names = [(_name(param), param.required) for param in self.params if _is_argument(param)]
@@ -36,20 +36,20 @@ class Command(TyperCommand):
 
 
 class Group(TyperGroup):
-    """A verb with commands of its own."""
+    """A command with subcommands."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         with formatter.section("Commands"):
             formatter.write_dl(list(self.summaries(ctx)))
 
     def summaries(self, ctx: Any) -> list[tuple[str, str]]:
-        """Each command, and what it does in a line."""
+        """Each command with its summary line."""
         commands = {name: self.get_command(ctx, name) for name in self.list_commands(ctx)}
         return [(name, first_line(command.help)) for name, command in commands.items() if command]
 
 
 def first_line(text: str | None) -> str:
-    """What stands before the first line break."""
+    """The text before the first line break."""
     return (text or "").strip().partition("\n")[0]
 
 

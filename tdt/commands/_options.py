@@ -1,4 +1,4 @@
-"""Options that several verbs have."""
+"""Arguments and options shared by several commands."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import typer
 
 from tdt.commands._complete import checkpoints, configs, devices, overrides
 
-# Of a verb's own Typer: help as plain text (cli.py says why), and no options for completion, which `tdt` has.
+# Settings of a command's Typer: plain-text help (see cli.py), and no completion options, which only `tdt` has.
 PLAIN: dict[str, Any] = {"add_completion": False, "rich_markup_mode": None}
 
 
 def _trust(context: typer.Context, allowed: bool) -> bool:
-    if not context.resilient_parsing:  # what completion parses is not run
+    if not context.resilient_parsing:  # set while the shell completes: nothing will run
         from tdt.train.config.imports import trust
 
         trust(allowed)
@@ -38,7 +38,7 @@ Checkpoint = Annotated[
 Overrides = Annotated[
     list[str] | None,
     typer.Argument(
-        help="Other values, as in optimizer.lr=0.1, or ~scheduler.",
+        help="Overrides, as in optimizer.lr=0.1; ~scheduler removes a key.",
         metavar="KEY=VALUE...",
         autocompletion=overrides,
     ),
@@ -46,17 +46,17 @@ Overrides = Annotated[
 Device = Annotated[
     str | None,
     typer.Option(
-        "--device", metavar="D", help="cpu, cuda, cuda:1 or auto, instead of the config's.", autocompletion=devices
+        "--device", metavar="D", help="cpu, cuda, cuda:1 or auto; overrides the config.", autocompletion=devices
     ),
 ]
-Root = Annotated[Path, typer.Option("--runs-root", metavar="DIR", help="The folder of all runs.")]
-Traceback = Annotated[bool, typer.Option("--traceback", help="Show where in the program an error arose.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object, with all digits.")]
+Root = Annotated[Path, typer.Option("--runs-root", metavar="DIR", help="The folder that contains all runs.")]
+Traceback = Annotated[bool, typer.Option("--traceback", help="Print errors with their Python traceback.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object, with full precision.")]
 Trust = Annotated[
     bool,
     typer.Option(
         "--trust",
-        help="Run the Python that the config imports (read it first); let a checkpoint's config download data.",
+        help="Run the Python code that the config imports (read it first); let the config of a run or checkpoint download data.",
         callback=_trust,
     ),
 ]

@@ -1,4 +1,4 @@
-"""Tables as plain text, and what a script reads instead."""
+"""Output as plain-text tables, and as JSON for scripts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 from unicodedata import combining, east_asian_width
 
-from tdt.commands._output import say
+from tdt.commands._output import print_lines
 
 if TYPE_CHECKING:
     from tdt.train.loop.parts import Parts
@@ -19,7 +19,7 @@ LONGEST_CELL = 200  # characters
 
 
 def layers(parts: Parts) -> str:
-    """A row per layer: output shape, parameters; of a sample multiply-adds and bytes of output; with totals."""
+    """A row per layer: output shape, parameters, and per sample the multiply-adds and bytes of output; with totals."""
     from tdt.train._printable import counted
 
     rows = [
@@ -33,31 +33,31 @@ def layers(parts: Parts) -> str:
     ]
     parameters, buffers = list(parts.model.parameters()), list(parts.model.buffers())
     total = sum(p.numel() for p in parameters)
-    free = sum(p.numel() for p in parameters if p.requires_grad)
+    trainable = sum(p.numel() for p in parameters if p.requires_grad)
     size = sum(t.numel() * t.element_size() for t in (*parameters, *buffers))
     sums = total, sum(row.flops for row in parts.rows), sum(row.bytes for row in parts.rows)
     rows.append(("total", "", "", *(f"{n:,}" for n in sums)))
     table = text(("layer", "", "output", "parameters", "multiply-adds", "bytes"), rows, right=(3, 4, 5), cut=1)
-    frozen = f", {total - free:,} of them frozen" if free < total else ""
+    frozen = f", {total - trainable:,} of them frozen" if trainable < total else ""
     return f"{table}\n{counted(total, 'parameter')}{frozen}, {size / 2**20:.2f} MiB; on {parts.device}"
 
 
 def steps(parts: Parts) -> str:
-    """How much there is to train on."""
+    """The number of samples per split, and of steps."""
     from tdt.train._printable import counted
 
     counts = ", ".join(f"{name} {count:,}" for name, count in parts.samples.items())
-    whole = "" if parts.length.steps is None else f", {parts.length.steps:,} in all"
-    return f"samples: {counts}; {counted(parts.length.steps_per_epoch, 'step')} an epoch{whole}"
+    whole = "" if parts.length.steps is None else f", {parts.length.steps:,} in total"
+    return f"samples: {counts}; {counted(parts.length.steps_per_epoch, 'step')} per epoch{whole}"
 
 
 def downloads(parts: Parts) -> list[str]:
-    """A line for each data set that is not there yet, and will be downloaded."""
+    """A line for each dataset that will be downloaded."""
     return [str(problem) for problem in parts.warnings if problem.kind == "download"]
 
 
 def groups(parts: Parts) -> str:
-    """A row per parameter: its shape, its group, and what that group sets."""
+    """A row per parameter: shape, number of its parameter group, and the options that differ between groups."""
     shapes = {name: tuple(p.shape) for name, p in parts.model.named_parameters()}
     numbers = sorted({number for _, number in parts.groups})
     options = [{k: v for k, v in group.items() if k != "params"} for group in parts.optimizer.param_groups]
@@ -73,8 +73,8 @@ def groups(parts: Parts) -> str:
 
 
 def text(head: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int] = (), cut: int | None = None) -> str:
-    """Columns as wide as their widest entry; those in `right` flush right. On a terminal that is too narrow for them,
-    the column `cut` ends in dots.
+    """A table whose columns are as wide as their widest cell; the columns in `right` are right-aligned. On a narrow
+    terminal the column `cut` is truncated.
 
     >>> print(text(("a", "n"), [("x", "10"), ("yy", "5")], right=(1,)))
     a    n
@@ -101,15 +101,15 @@ def text(head: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int
 
 
 def _width(cell: str) -> int:
-    """How many places of a terminal it fills."""
+    """The number of terminal columns that the cell fills."""
     if cell.isascii():
         return len(cell)
     return sum(0 if combining(c) else 2 if east_asian_width(c) in "WF" else 1 for c in cell)
 
 
 def sparkline(values: Sequence[float], low: float, high: float, width: int = 24) -> str:
-    """A row of bars from `low` to `high`, at most `width`, each the mean of its share of `values`; a gap where that is
-    no finite number. In plain characters where the output takes no others.
+    """A row of at most `width` bars from `low` to `high`, each the mean of consecutive `values`; a space where the mean
+    is not finite. In ASCII if the output cannot encode the bars.
 
     >>> sparkline([0, 1, 2, 3, float("nan"), 3], 0, 3)
     '▁▃▆█ █'
@@ -128,7 +128,7 @@ def sparkline(values: Sequence[float], low: float, high: float, width: int = 24)
 
 
 def duration(seconds: float) -> str:
-    """As a person reads it.
+    """Format a duration in ms, s, m:ss or h:mm:ss.
 
     >>> duration(0.012), duration(0.4), duration(17), duration(185), duration(3723)
     ('12 ms', '0.4 s', '17 s', '3:05', '1:02:03')
@@ -148,5 +148,5 @@ def print_json(value: Any, code: int = 0) -> int:
     """Print one JSON object on one line; returns the exit code."""
     import json  # on use: `tdt --help` loads this file
 
-    say(json.dumps(value, allow_nan=False), whole=True)
+    print_lines(json.dumps(value, allow_nan=False), whole=True)
     return code

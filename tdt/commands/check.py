@@ -1,4 +1,4 @@
-"""`tdt check`: what a config declares, and all that is wrong with it; nothing is trained."""
+"""`tdt check`: validate a config and list its layers, without training."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tdt.commands._help import examples
 from tdt.commands._options import ConfigName, Device, Json, Overrides, Traceback, Trust
-from tdt.commands._output import say
+from tdt.commands._output import print_lines
 from tdt.commands._tables import print_json
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def check(
     trust: Trust = False,
     traceback: Traceback = False,
 ) -> int:
-    """Check a config without training: every mistake at once, or else its layers, data and steps."""
+    """Validate a config without training: report every mistake, or show its layers, samples and steps."""
     from tdt.train.config import ConfigError, draft
 
     try:
@@ -45,10 +45,10 @@ def check(
         return print_json({"ok": True, **facts})
     from tdt.commands import _tables
 
-    say(_tables.layers(parts), whole=True)
-    say(_tables.steps(parts), *_tables.downloads(parts))
+    print_lines(_tables.layers(parts), whole=True)
+    print_lines(_tables.steps(parts), *_tables.downloads(parts))
     given = [config, *(overrides or ()), *(["--device", device] if device else ()), *(["--trust"] if trust else ())]
-    say(f"{parts.config.file}: no mistake was found; next: {shlex.join(['tdt', 'train', *given])}")
+    print_lines(f"{parts.config.file}: no mistakes found; next: {shlex.join(['tdt', 'train', *given])}")
     return 0
 
 

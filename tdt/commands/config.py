@@ -1,4 +1,4 @@
-"""`tdt config`: a config as it is resolved, with the origin of each value, and in what two differ."""
+"""`tdt config`: show a resolved config with the origin of each value, or the differences between two."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ import typer
 from tdt.commands._complete import runs
 from tdt.commands._help import Command, Group, examples
 from tdt.commands._options import PLAIN, ConfigName, Json, Overrides, Root, Traceback, Trust
-from tdt.commands._output import say
+from tdt.commands._output import print_lines
 from tdt.commands._tables import print_json, text
 
 EXAMPLE = examples("tdt config show digits-cnn optimizer.lr=0.1", "tdt config diff digits-mlp digits-cnn")
 
 config = typer.Typer(
     cls=Group,
-    help="Show what a config comes to, and in what two differ.",
+    help="Show a resolved config, or the differences between two.",
     epilog=EXAMPLE,
     no_args_is_help=True,
     **PLAIN,
 )
 
-Either = Annotated[
+ConfigOrRun = Annotated[
     str,
     typer.Argument(metavar="CONFIG|RUN", help="A YAML file, a bundled config or a run.", autocompletion=runs),
 ]
@@ -39,7 +39,7 @@ def show(
     trust: Trust = False,
     traceback: Traceback = False,
 ) -> int:
-    """Print a config with extends, references, overrides and defaults resolved, and where each value comes from."""
+    """Print a config with extends, references, overrides and defaults resolved, and the origin of each value."""
     from tdt.train.config import load
     from tdt.train.config.writer import settings
 
@@ -49,7 +49,7 @@ def show(
         return print_json(
             {key: {"value": value, "origin": checked.origin(tuple(key.split(".")))} for key, value in values.items()}
         )
-    say(checked.annotated(), end="", whole=True)
+    print_lines(checked.annotated(), end="", whole=True)
     return 0
 
 
@@ -59,14 +59,14 @@ def show(
     epilog=examples("tdt config diff digits-mlp digits-cnn", "tdt config diff my.yaml digits-cnn/1"),
 )
 def diff(
-    a: Either,
-    b: Either,
+    a: ConfigOrRun,
+    b: ConfigOrRun,
     json: Json = False,
     runs_root: Root = Path("runs"),
     trust: Trust = False,
     traceback: Traceback = False,
 ) -> int:
-    """Show the values in which two configs or runs differ."""
+    """Show the settings that differ between two configs or runs."""
     from tdt.train.config.writer import settings
     from tdt.train.runs.history import differing
 
@@ -74,10 +74,10 @@ def diff(
     if json:
         return print_json({"configs": [a, b], "settings": rows})
     if not rows:
-        say("the same settings")
+        print_lines("no differences")
         return 0
-    settled = [(key, *("-" if one is None else one for one in row)) for key, row in rows.items()]
-    say(text(("setting", a, b), settled), whole=True)
+    cells = [(key, *("-" if value is None else value for value in row)) for key, row in rows.items()]
+    print_lines(text(("setting", a, b), cells), whole=True)
     return 0
 
 

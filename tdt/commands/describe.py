@@ -1,4 +1,4 @@
-"""`tdt describe`: what a model is made of, and what training it costs."""
+"""`tdt describe`: the layers of a model, and the time and memory that training takes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import typer
 from tdt.commands import _complete
 from tdt.commands._help import examples
 from tdt.commands._options import Device, Json, Overrides, Root, Traceback, Trust
-from tdt.commands._output import say
+from tdt.commands._output import print_lines
 from tdt.commands._tables import duration, layers, print_json, text
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def describe(
         str,
         typer.Argument(
             metavar="CONFIG|RUN|CHECKPOINT",
-            help="A config (file, or one that comes with tdt), a run, or a checkpoint file.",
+            help="A YAML file, the name of a config that comes with tdt, a run, or a checkpoint file.",
             autocompletion=_complete.anything,
         ),
     ],
@@ -38,7 +38,7 @@ def describe(
     trust: Trust = False,
     traceback: Traceback = False,
 ) -> int:
-    """Show the layers of a model, and what training costs: shapes, parameters, multiply-adds, time and memory of a step."""
+    """Show the layers of a model with shapes, parameters and multiply-adds, and the time and memory of a training step."""
     from tdt.train.config import ConfigErrors
     from tdt.train.data.loading import open_splits
     from tdt.train.loop.build import build
@@ -48,17 +48,19 @@ def describe(
         _read(what, [*(overrides or ()), *([f"device={device}"] if device else ())], runs_root), splits=(), kept=True
     )
     errors = ConfigErrors()
-    splits = open_splits(parts.config.data, errors, needed=())  # one sample's shape, for which many need no files
+    splits = open_splits(
+        parts.config.data, errors, needed=()
+    )  # for the shape of a sample, which many datasets know without their files
     errors.raise_if_any()
     costs = estimate(parts, splits["train"])
     if json:
         return print_json(_facts(parts, costs))
-    say(f"{layers(parts)}\n\n{_as_text(costs, parts.length.steps_per_epoch)}", whole=True)
+    print_lines(f"{layers(parts)}\n\n{_as_text(costs, parts.length.steps_per_epoch)}", whole=True)
     return 0
 
 
 def _read(what: str, overrides: list[str], root: Path) -> Draft:
-    """The config in a file or of that name; else that of a checkpoint or of a run."""
+    """The config of a YAML file, a bundled config, a checkpoint or a run."""
     from tdt.train.config import bundled, draft, loads
 
     path = Path(what)
@@ -78,9 +80,9 @@ def _as_text(costs: Costs, steps: int) -> str:
     from tdt.train._printable import counted
 
     how = (
-        "measured on a batch made up of one sample"
+        "measured on a batch of copies of one sample"
         if costs.measured
-        else f"computed: 3 forward passes at {costs.rate / 1e9:.1f} G multiply-adds a second"
+        else f"estimated: 3 forward passes at {costs.rate / 1e9:.1f} G multiply-adds per second"
     )
     rows = [(name, f"{size / 2**20:,.2f} MiB") for name, size in _memory(costs).items() if size]
     epoch = f"epoch of {counted(steps, 'step')}", duration(steps * costs.seconds)
@@ -103,7 +105,7 @@ def _memory(costs: Costs) -> dict[str, int]:
 
 
 def _facts(parts: Parts, costs: Costs) -> dict[str, Any]:
-    """What a script reads."""
+    """The JSON output."""
     parameters = list(parts.model.parameters())
     return {
         "name": parts.config.name,

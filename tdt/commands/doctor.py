@@ -1,4 +1,4 @@
-"""`tdt doctor`: whether all that tdt needs is there and works."""
+"""`tdt doctor`: check the installation."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tdt.commands._help import examples
 from tdt.commands._options import Json, Root, Traceback
-from tdt.commands._output import say
+from tdt.commands._output import print_lines
 from tdt.commands._tables import print_json, text
 
 EXAMPLE = examples("tdt doctor", "tdt doctor --json")
@@ -19,7 +19,7 @@ def doctor(
     runs_root: Root = Path("runs"),
     traceback: Traceback = False,
 ) -> int:
-    """Look at versions, processor, kernels, GPU, folders and extras; exits with 1 if something is broken."""
+    """Check versions, processor, kernels, GPU, folders and extras; exits with 1 if something is broken."""
     from tdt.train.checks.checkup import checkup
 
     findings = checkup(runs_root)
@@ -28,6 +28,6 @@ def doctor(
         found = {"broken": len(broken), "findings": [asdict(finding) for finding in findings]}
         return print_json(found, 1 if broken else 0)
     rows = [(finding.what, MARKS[finding.state], finding.said) for finding in findings]
-    say(text(("", "", ""), rows).lstrip("\n"))
-    say(f"\n{len(broken)} broken" if broken else "\nall that is needed works")
+    print_lines(text(("", "", ""), rows).lstrip("\n"))
+    print_lines(f"\n{len(broken)} broken" if broken else "\neverything required works")
     return 1 if broken else 0

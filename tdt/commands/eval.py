@@ -1,4 +1,4 @@
-"""`tdt eval`: the scores of a checkpoint."""
+"""`tdt eval`: evaluate a checkpoint."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import typer
 from tdt.commands._complete import splits
 from tdt.commands._help import examples
 from tdt.commands._options import Checkpoint, Device, Json, Root, Traceback, Trust
-from tdt.commands._output import one_line, say
+from tdt.commands._output import one_line, print_lines
 
 if TYPE_CHECKING:
     from tdt.train.loop.evaluation import Evaluation
@@ -25,39 +25,39 @@ EXAMPLE = examples(
 )
 
 
-def eval(  # noqa: A001 - the verb
+def eval(  # noqa: A001 - the name of the command
     checkpoint: Checkpoint,
     overrides: Annotated[
         list[str] | None,
-        typer.Argument(help="Other data, loss or metrics, as in metrics=[accuracy,f1].", metavar="KEY=VALUE..."),
+        typer.Argument(help="Overrides of data, loss or metrics, as in metrics=[accuracy,f1].", metavar="KEY=VALUE..."),
     ] = None,
     split: Annotated[
         str | None,
         typer.Option(
-            "--split", metavar="S", help="train, valid or test; by default valid, else test.", autocompletion=splits
+            "--split", metavar="S", help="train, valid or test; default: valid, or else test.", autocompletion=splits
         ),
     ] = None,
     data: Annotated[
-        str | None, typer.Option("--data", metavar="DATASET", help="Other data, as the test split (or as --split).")
+        str | None, typer.Option("--data", metavar="DATASET", help="Another dataset, as the test split (or --split).")
     ] = None,
     batch_size: Annotated[
-        int | None, typer.Option("--batch-size", min=1, metavar="N", help="Samples at a time, instead of the config's.")
+        int | None, typer.Option("--batch-size", min=1, metavar="N", help="Samples per batch; overrides the config.")
     ] = None,
-    confusion: Annotated[bool, typer.Option("--confusion", help="Show which classes are taken for which.")] = False,
+    confusion: Annotated[bool, typer.Option("--confusion", help="Show the confusion matrix.")] = False,
     per_class: Annotated[
         bool, typer.Option("--per-class", help="Show precision, recall, F1 and number of samples of each class.")
     ] = False,
     json: Json = False,
     predictions: Annotated[
         Path | None,
-        typer.Option("--predictions", metavar="FILE", help="Write a CSV: what each sample is and is taken for."),
+        typer.Option("--predictions", metavar="FILE", help="Write a CSV with target and prediction of each sample."),
     ] = None,
     device: Device = None,
     runs_root: Root = Path("runs"),
     trust: Trust = False,
     traceback: Traceback = False,
 ) -> int:
-    """Score a checkpoint, or a run's best one, else its last. Needs no other file of the run."""
+    """Evaluate a checkpoint, or the best (or else last) checkpoint of a run. Needs no other file of the run."""
     from tdt.train.loop.evaluation import evaluate_checkpoint
     from tdt.train.runs.checkpoint import CheckpointError
     from tdt.train.runs.run import find_checkpoint
@@ -79,9 +79,10 @@ def eval(  # noqa: A001 - the verb
     from_elsewhere = not path.resolve().is_relative_to(runs_root.resolve())
     if from_elsewhere and result.files and not any(text.startswith(f"data.{result.split}") for text in changes):
         others = f" and {len(result.files) - 1:,} more" if len(result.files) > 1 else ""
-        say(one_line(f"data.{result.split}, as the checkpoint says: {result.files[0]}{others}"), file=sys.stderr)
-    shown = (_as_json if json else _as_text)(result, matrix if confusion else None, matrix if per_class else None)
-    say(shown, whole=True)
+        source = f"data.{result.split}, named by the checkpoint: {result.files[0]}{others}"
+        print_lines(one_line(source), file=sys.stderr)
+    report = (_as_json if json else _as_text)(result, matrix if confusion else None, matrix if per_class else None)
+    print_lines(report, whole=True)
     if predictions is not None:
         _write_csv(predictions, result)
     return 0
@@ -89,7 +90,7 @@ def eval(  # noqa: A001 - the verb
 
 @contextmanager
 def _progress() -> Iterator[Callable[[int, int], object]]:
-    """A bar of the batches that are done, on a terminal; what draws it is loaded there alone."""
+    """A progress bar over the batches, on a terminal; imports Rich only there."""
     if not sys.stderr.isatty():
         yield lambda done, of: None
         return
@@ -124,7 +125,7 @@ def _as_text(result: Evaluation, confusion: Matrix, per_class: Matrix) -> str:
     elif confusion:
         cells = [(name, *map(str, row)) for name, row in zip(result.classes, confusion, strict=True)]
         table = _tables.text(("", *result.classes), cells, right)
-        parts.append(f"rows: the class it is; columns: the class it was taken for\n{table}")
+        parts.append(f"confusion matrix; rows: true class, columns: predicted class\n{table}")
     return "\n\n".join(parts)
 
 
@@ -141,7 +142,7 @@ def _as_json(result: Evaluation, confusion: Matrix, per_class: Matrix) -> str:
 
     about: dict[str, Any] = {"checkpoint": str(result.path), "which": result.path.stem, "step": result.step}
     about |= {"epoch": result.epoch, "split": result.split, "samples": len(result.targets)}
-    # JSON has no nan and inf; as a string float() reads them.
+    # JSON has no nan and inf: written as strings, which float() can parse.
     about |= {name: value if abs(value) < float("inf") else repr(value) for name, value in result.scores.items()}
     about["hex"] = {name: value.hex() for name, value in result.scores.items()}
     if per_class:
@@ -162,8 +163,8 @@ def _write_csv(path: Path, result: Evaluation) -> None:
     writer = csv.writer(text)
     writer.writerow(["index", "target", "prediction"])
     classes = dict(enumerate(result.classes))
-    told = [[classes.get(value, value) if isinstance(value, int) else value for value in values]
-            for values in (result.targets, result.predictions)]  # fmt: skip
-    cells = ([csv_cell(value) for value in values] for values in told)
+    columns = [[classes.get(value, value) if isinstance(value, int) else value for value in values]
+               for values in (result.targets, result.predictions)]  # fmt: skip
+    cells = ([csv_cell(value) for value in column] for column in columns)
     writer.writerows(zip(range(len(result.targets)), *cells, strict=True))
     replace_file(path, text.getvalue().encode())

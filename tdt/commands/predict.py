@@ -1,4 +1,4 @@
-"""`tdt predict`: what a trained model says of new inputs."""
+"""`tdt predict`: predictions of a trained model for new inputs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import typer
 
 from tdt.commands._help import examples
 from tdt.commands._options import Checkpoint, Device, Root, Traceback, Trust
-from tdt.commands._output import one_line, say
+from tdt.commands._output import one_line, print_lines
 
 if TYPE_CHECKING:
     from tdt.train.loop.prediction import Prediction
@@ -28,21 +28,23 @@ def predict(
     inputs: Annotated[
         list[str],
         typer.Argument(
-            help="Images, folders of them, a CSV with the training columns, an NPZ, a text file; - for stdin.",
+            help="Images, folders of images, a CSV with the training columns, an NPZ or a text file; - for stdin.",
             metavar="INPUT...",
         ),
     ],
-    top: Annotated[int, typer.Option("--top", min=1, metavar="N", help="Show the N likeliest classes.")] = 1,
-    csv: Annotated[Path | None, typer.Option("--csv", metavar="FILE", help="Write a CSV: a line per input.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print a JSON list, with all digits.")] = False,
+    top: Annotated[int, typer.Option("--top", min=1, metavar="N", help="Show the N most likely classes.")] = 1,
+    csv: Annotated[
+        Path | None, typer.Option("--csv", metavar="FILE", help="Write a CSV with one line per input.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print a JSON list, with full precision.")] = False,
     device: Device = None,
     runs_root: Root = Path("runs"),
     trust: Trust = False,
     traceback: Traceback = False,
 ) -> int:
-    """Let a checkpoint, or a run's best one, else its last, say what new inputs are. Needs no data set.
+    """Predict new inputs with a checkpoint, or the best (or else last) checkpoint of a run. Needs no dataset.
 
-    What cannot be read is named on stderr; the others are answered, and the exit code is 1.
+    Inputs that cannot be read are listed on stderr, and the exit code is 1; all others are predicted.
     """
     from tdt.train.runs.checkpoint import CheckpointError
     from tdt.train.runs.run import find_checkpoint
@@ -60,11 +62,11 @@ def predict(
         answers.append(answer)
         if answer.error is not None:
             failed += 1
-            say(one_line(_named(answer.name, answer.error)), file=sys.stderr)
+            print_lines(one_line(_error_line(answer.name, answer.error)), file=sys.stderr)
     if json:
-        say(_as_json(answers, top), whole=True)
+        print_lines(_as_json(answers, top), whole=True)
     elif failed < len(answers):
-        say(path, _as_table(_cells(answers, top, predictor.outputs, number)), whole=True)
+        print_lines(path, _as_table(_cells(answers, top, predictor.outputs, number)), whole=True)
     if csv is not None:
         from tdt.utils._files import replace_file
 
@@ -72,14 +74,14 @@ def predict(
     return 1 if failed else 0
 
 
-def _named(name: str, error: str) -> str:
+def _error_line(name: str, error: str) -> str:
     return error if error.startswith(f"{name}:") else f"{name}: {error}"
 
 
 def _as_json(answers: list[Prediction], top: int) -> str:
     import json
 
-    def told(answer: Prediction) -> dict[str, Any]:
+    def as_dict(answer: Prediction) -> dict[str, Any]:
         if answer.error is not None:
             return {"input": answer.name, "error": answer.error}
         if answer.values:
@@ -88,11 +90,11 @@ def _as_json(answers: list[Prediction], top: int) -> str:
         ranked = [{"class": name, "probability": _strict(value)} for name, value in answer.classes[:top]]
         return {"input": answer.name, "class": first, "probability": _strict(chance), "top": ranked}
 
-    return json.dumps([told(answer) for answer in answers], indent=1)
+    return json.dumps([as_dict(answer) for answer in answers], indent=1)
 
 
 def _strict(value: float) -> Any:
-    """JSON has no nan and inf; as a string float() reads them."""
+    """The value, or its repr if it is nan or inf, which JSON lacks; float() can parse it."""
     return value if abs(value) < float("inf") else repr(value)
 
 
@@ -100,14 +102,14 @@ Cells = tuple[list[str], list[list[str]]]
 
 
 def _cells(answers: list[Prediction], top: int, outputs: Sequence[str], spell: Callable[[float], str]) -> Cells:
-    """Heading and rows of the inputs that have an answer."""
-    told = [answer for answer in answers if answer.error is None]
+    """Header and rows of the inputs that were predicted."""
+    predicted = [answer for answer in answers if answer.error is None]
     rows = [
         [answer.name, *(spell(value) for value in answer.values)]
         + [cell for name, chance in answer.classes[:top] for cell in (name, spell(chance))]
-        for answer in told
+        for answer in predicted
     ]
-    values, ranks = (max((len(getattr(a, part)) for a in told), default=0) for part in ("values", "classes"))
+    values, ranks = (max((len(getattr(a, part)) for a in predicted), default=0) for part in ("values", "classes"))
     ends = ["", *(f" {number}" for number in range(2, min(ranks, top) + 1))][: min(ranks, top)]
     named = outputs if len(outputs) == values else [f"output {i}" for i in range(values)]
     head = ["input", *named]
@@ -118,7 +120,7 @@ def _as_table(cells: Cells) -> str:
     from tdt.commands import _tables
 
     head, rows = cells
-    rows = [[cell if cell.strip() else repr(cell) for cell in row] for row in rows]  # of a text a class may be a blank
+    rows = [[cell if cell.strip() else repr(cell) for cell in row] for row in rows]  # a class of a text may be a blank
     return _tables.text(head, rows, [i for i, name in enumerate(head) if i and not name.startswith("class")])
 
 

@@ -1,4 +1,4 @@
-"""`tdt runs`: what was trained, how it went, and in what two runs differ."""
+"""`tdt runs`: list, show, compare and delete runs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import typer
 from tdt.commands import _complete
 from tdt.commands._help import Command, Group, examples
 from tdt.commands._options import PLAIN, Json, Root, Traceback
-from tdt.commands._output import one_line, say
+from tdt.commands._output import one_line, print_lines
 from tdt.commands._tables import duration, print_json, sparkline, text
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ By = Annotated[
     typer.Option(
         "--by",
         metavar="TAG",
-        help="What the best is chosen by, as valid/accuracy; else checkpoint.best.",
+        help="Rank runs by this tag, as in valid/accuracy; default: checkpoint.best.",
         autocompletion=_complete.tags,
     ),
 ]
@@ -63,11 +63,11 @@ def list_runs(
     runs_root: Root = Path("runs"),
     traceback: Traceback = False,
 ) -> int:
-    """List the runs, with --by the best first."""
+    """List the runs; with --by, the best first."""
     from tdt.train.runs import history
     from tdt.train.runs.run import Run
 
-    _go_on_deleting([runs_root])
+    _finish_deletions([runs_root])
     found = [
         run for run in Run.all(runs_root) if any(fnmatch.fnmatch(n, names) for n in (run.name, run.name.split("/")[0]))
     ]
@@ -79,7 +79,9 @@ def list_runs(
     if json:
         return print_json({"runs": [_facts(one, by) for one in read]})
     if not read:
-        say(f"no runs{f' called {names}' if names != '*' else ''} in {runs_root}; to begin one: tdt train CONFIG")
+        print_lines(
+            f"no runs{f' called {names}' if names != '*' else ''} in {runs_root}; to start one: tdt train CONFIG"
+        )
         return 0
     rows = []
     for one in read:
@@ -88,20 +90,20 @@ def list_runs(
         began = "" if one.began is None else time.strftime("%Y-%m-%d %H:%M", time.localtime(one.began))
         score = (_number(best[1]), f"{best[0]:,}") if best else ("", "")
         rows.append((one.run.name, _state(one), began, duration(one.seconds), _epochs(one), *score, tag or ""))
-    say(text(("run", "state", "began", "took", "epochs", "best", "step", "by"), rows, right=(3, 4, 5, 6)))
+    print_lines(text(("run", "state", "began", "took", "epochs", "best", "step", "by"), rows, right=(3, 4, 5, 6)))
     return 0
 
 
 @runs.command("show", cls=Command, epilog=examples("tdt runs show digits-cnn", "tdt runs show digits-cnn/1 --json"))
 def show_run(run: RunName, json: Json = False, runs_root: Root = Path("runs"), traceback: Traceback = False) -> int:
-    """Show the course of a run: every number that it logged, and how it was made."""
+    """Show a run: its state, command, checkpoints, and every metric that it logged."""
     from tdt.train.runs import history
     from tdt.train.runs.run import Run
 
     one = history.read(Run.open(run, runs_root))
     _print_faults([one])
     kept = sorted(path for path in one.run.checkpoints().folder.glob("*.safetensors") if path.is_file())
-    about = _made(one.run)
+    about = _environment(one.run)
     if json:
         series = {tag: [[step, _for_json(value)] for step, value in points] for tag, points in one.series.items()}
         return print_json(
@@ -113,19 +115,21 @@ def show_run(run: RunName, json: Json = False, runs_root: Root = Path("runs"), t
                 "series": series,
             }
         )
-    say(one_line(f"{one.run.name}  {_state(one)}{f' {one.trained_by}' if one.trained_by else ''}  {one.run.folder}"))
+    print_lines(
+        one_line(f"{one.run.name}  {_state(one)}{f' {one.trained_by}' if one.trained_by else ''}  {one.run.folder}")
+    )
     if one.state in ("failed", "non-finite"):
-        say(one_line(one.ended_by or ""))
-    say(f"epochs {_epochs(one)}, steps {one.step:,}, {duration(one.seconds)}")
+        print_lines(one_line(one.ended_by or ""))
+    print_lines(f"epochs {_epochs(one)}, steps {one.step:,}, {duration(one.seconds)}")
     if "command" in about:
-        say(one_line(f"command: {about['command']}"))
+        print_lines(one_line(f"command: {about['command']}"))
     if kept:
-        say(
+        print_lines(
             f"checkpoints: {', '.join(path.stem for path in kept)} ({sum(p.stat().st_size for p in kept) / 2**20:.1f} MiB)"
         )
     if one.series:
-        say()
-        _print_courses([one], [tag for tag in one.series if not tag.startswith("time/")])
+        print_lines()
+        _print_curves([one], [tag for tag in one.series if not tag.startswith("time/")])
     return 0
 
 
@@ -133,12 +137,14 @@ def show_run(run: RunName, json: Json = False, runs_root: Root = Path("runs"), t
 def compare_runs(
     names: RunNames,
     by: By = None,
-    all_tags: Annotated[bool, typer.Option("--all", help="Every number, not only the scores of whole splits.")] = False,
+    all_tags: Annotated[
+        bool, typer.Option("--all", help="Show all tags, not only metrics per epoch and split.")
+    ] = False,
     json: Json = False,
     runs_root: Root = Path("runs"),
     traceback: Traceback = False,
 ) -> int:
-    """Compare the scores and settings of runs: what was best, what was last, its course, and where the settings differ."""
+    """Compare metrics (best, last and curve) and settings of runs."""
     from tdt.train.runs import history
 
     read = [history.read(run) for run in _open_all(names, runs_root)]
@@ -152,30 +158,30 @@ def compare_runs(
         return print_json({"by": tag, "best": best, "runs": [_facts(one, tag) for one in read], "settings": settings})
     tags = list(dict.fromkeys(tag for one in read for tag in one.series if not tag.startswith("time/")))
     whole = [tag for tag in tags if tag.startswith(("train_epoch/", "valid/", "test/"))]
-    _print_courses(read, tags if all_tags or not whole else whole)
+    _print_curves(read, tags if all_tags or not whole else whole)
     if ranked and tag is not None:
         step, value = ranked[0].best(tag) or (0, math.nan)
-        say(f"\nbest by {tag}: {ranked[0].run.name} ({_number(value)} at step {step:,})")
+        print_lines(f"\nbest by {tag}: {ranked[0].run.name} ({_number(value)} at step {step:,})")
     if settings:
-        say()
+        print_lines()
     _print_settings(read, settings)
     return 0
 
 
 @runs.command("diff", cls=Command, epilog=examples("tdt runs diff digits-cnn/1 digits-cnn/2"))
 def diff_runs(names: RunNames, json: Json = False, runs_root: Root = Path("runs"), traceback: Traceback = False) -> int:
-    """Show the settings in which runs differ."""
+    """Show the settings that differ between runs."""
     from tdt.train.runs import history
 
     if len(names) < 2:
-        raise typer.BadParameter(f"give another run to compare {names[0]} with")
+        raise typer.BadParameter(f"expected another run to compare {names[0]} with")
     read = [history.read(run, steps=False) for run in _open_all(names, runs_root)]
     _print_faults(read)
     settings = history.differing([one.settings for one in read])
     if json:
         return print_json({"runs": [one.run.name for one in read], "settings": settings})
     if not settings and all(one.settings for one in read):
-        say("the same settings")
+        print_lines("no differences")
     _print_settings(read, settings)
     return 0
 
@@ -187,52 +193,52 @@ def diff_runs(names: RunNames, json: Json = False, runs_root: Root = Path("runs"
 )
 def delete_runs(
     names: RunNames,
-    yes: Annotated[bool, typer.Option("-y", "--yes", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("-y", "--yes", help="Do not ask for confirmation.")] = False,
     json: Json = False,
     runs_root: Root = Path("runs"),
     traceback: Traceback = False,
 ) -> int:
-    """Delete runs for good. All that are named; none, where one of them cannot be or is being trained."""
+    """Delete runs permanently. Deletes nothing if one of them does not exist or is still training."""
     from contextlib import ExitStack
 
     from tdt.train.runs.run import Run
 
-    _go_on_deleting([runs_root, *{Path(name).parent.parent for name in names}])
+    _finish_deletions([runs_root, *{Path(name).parent.parent for name in names}])
     with ExitStack() as locks:
         opened = {run.folder.absolute(): run for run in (Run.open_exactly(name, runs_root) for name in names)}
         chosen = [locks.enter_context(run.lock_to_delete()) for run in opened.values()]
         for run in chosen:
             what = "a link" if run.folder.is_symlink() else f"{run.size() / 2**20:.1f} MiB"
-            say(f"{run.folder}  {what}", file=sys.stderr)
-        if not yes and not _agreed(f"delete {len(chosen)} run{'s' * (len(chosen) > 1)} for good? [y/N] "):
-            say("nothing was deleted", file=sys.stderr)
+            print_lines(f"{run.folder}  {what}", file=sys.stderr)
+        if not yes and not _confirmed(f"delete {len(chosen)} run{'s' * (len(chosen) > 1)} permanently? [y/N] "):
+            print_lines("nothing was deleted", file=sys.stderr)
             return 1
         for run in chosen:
             run.delete()
-    say(f"deleted {len(chosen)} run{'s' * (len(chosen) > 1)}", file=sys.stderr)
+    print_lines(f"deleted {len(chosen)} run{'s' * (len(chosen) > 1)}", file=sys.stderr)
     if json:
         return print_json({"deleted": [str(run.folder) for run in chosen]})
     return 0
 
 
 def _open_all(names: Sequence[str], root: Path) -> list[Run]:
-    """The runs, each once."""
+    """The runs, without duplicates."""
     from tdt.train.runs.run import Run
 
     return list({run.folder.resolve(): run for run in (Run.open(name, root) for name in names)}.values())
 
 
-def _go_on_deleting(roots: Sequence[Path]) -> None:
-    """Remove what is left of runs whose deletion was cut short."""
+def _finish_deletions(roots: Sequence[Path]) -> None:
+    """Remove what is left of runs whose deletion was interrupted."""
     from tdt.train.runs.run import remove_deleted
 
     for root in roots:
         for fault in remove_deleted(root):
-            say(one_line(fault), file=sys.stderr)
+            print_lines(one_line(fault), file=sys.stderr)
 
 
-def _agreed(question: str) -> bool:
-    say(question, end="", file=sys.stderr, flush=True)
+def _confirmed(question: str) -> bool:
+    print_lines(question, end="", file=sys.stderr, flush=True)
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
@@ -242,20 +248,20 @@ def _check_tag(by: str | None, read: Sequence[History]) -> None:
         from tdt.train.config.registry import nearest
 
         near = nearest(by, tags)
-        there = f"did you mean {near!r}?" if near else f"there are {', '.join(tags) or 'none'}"
-        raise typer.BadParameter(f"no run has logged {by!r}; {there}", param_hint="--by")
+        hint = f"did you mean {near!r}?" if near else f"logged tags: {', '.join(tags) or 'none'}"
+        raise typer.BadParameter(f"no run has logged {by!r}; {hint}", param_hint="--by")
 
 
 def _rank(one: History, tag: str) -> tuple[bool, float]:
-    """Smaller is better; without a score last."""
+    """Sort key: the best run first, runs without the tag last."""
     from tdt.train.runs.history import less_is_better
 
     best = one.best(tag)
     return (True, 0.0) if best is None else (False, best[1] if less_is_better(tag, one.settings) else -best[1])
 
 
-def _print_courses(read: Sequence[History], tags: Sequence[str]) -> None:
-    """For each tag a row per run: best, its step, last, and the course as a sparkline of one scale; `*` is the best."""
+def _print_curves(read: Sequence[History], tags: Sequence[str]) -> None:
+    """For each tag a row per run: best value, its step, last value and a sparkline; `*` marks the best run."""
     rows = []
     for tag in tags:
         having = [one for one in read if tag in one.series]
@@ -270,28 +276,28 @@ def _print_courses(read: Sequence[History], tags: Sequence[str]) -> None:
             values = [value for _, value in one.series[tag]]
             label = tag if len(read) == 1 else f"{'*' if one is scored else ' '} {one.run.name}"
             rows.append((label, *score, _number(values[-1]), sparkline(values, low, high)))
-    say(text(("", "best", "step", "last", "course"), rows, right=(1, 2, 3)))
+    print_lines(text(("", "best", "step", "last", "curve"), rows, right=(1, 2, 3)))
 
 
 def _is_rate(tag: str) -> bool:
-    """Whether it is a learning rate, of which none is the best."""
+    """Whether the tag is a learning rate, which has no best value."""
     return tag.partition("/")[0] == "lr"
 
 
 def _print_settings(read: Sequence[History], settings: dict[str, list[str | None]]) -> None:
     if settings:
         rows = [(key, *("-" if value is None else value for value in row)) for key, row in settings.items()]
-        say(text(("setting", *(one.run.name for one in read)), rows))
+        print_lines(text(("setting", *(one.run.name for one in read)), rows))
 
 
 def _print_faults(read: Sequence[History]) -> None:
     for one in read:
         for fault in one.faults:
-            say(one_line(fault), file=sys.stderr)
+            print_lines(one_line(fault), file=sys.stderr)
 
 
 def _facts(one: History, by: str | None) -> dict[str, Any]:
-    """What a script reads of a run."""
+    """A run in the JSON output."""
     scores = {}
     for tag, points in one.series.items():
         step, value = one.best(tag) or (None, math.nan)
@@ -313,12 +319,12 @@ def _facts(one: History, by: str | None) -> dict[str, Any]:
 
 
 def _state(one: History) -> str:
-    """In a word; of a run that is done before all its epochs also why."""
+    """The state of a run, with the reason if it ended before all its epochs."""
     return f"done: {one.ended_by}" if one.state == "done" and one.ended_by != "epochs" else one.state
 
 
-def _made(run: Run) -> dict[str, Any]:
-    """What `env.json` tells; nothing where it is missing or torn."""
+def _environment(run: Run) -> dict[str, Any]:
+    """The contents of `env.json`; empty if the file is missing or damaged."""
     import json
 
     try:

@@ -1,4 +1,4 @@
-"""`tdt train`: a new run from a config, or a run that goes on."""
+"""`tdt train`: start a new run from a config, or resume a run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import typer
 from tdt.commands._complete import configs, runs
 from tdt.commands._help import examples
 from tdt.commands._options import Device, Overrides, Root, Traceback, Trust
-from tdt.commands._output import say
+from tdt.commands._output import print_lines
 
 if TYPE_CHECKING:
     from tdt.train.config import Draft
@@ -34,21 +34,21 @@ ConfigFile = Annotated[
 ]
 Resume = Annotated[
     str | None,
-    typer.Option(
-        "--resume", metavar="RUN", help="Go on with a run: its name, name/number or folder.", autocompletion=runs
-    ),
+    typer.Option("--resume", metavar="RUN", help="Resume a run: its name, name/number or folder.", autocompletion=runs),
 ]
 RunDir = Annotated[
-    Path | None, typer.Option("--run-dir", metavar="DIR", help="The run's own folder, instead of ROOT/name/number.")
+    Path | None,
+    typer.Option("--run-dir", metavar="DIR", help="The folder of this run; default: RUNS_ROOT/name/number."),
 ]
 ChangedData = Annotated[
-    bool, typer.Option("--changed-data", help="With --resume: go on though the files of the data have changed.")
+    bool,
+    typer.Option("--changed-data", help="With --resume: accept data files that have changed since the run started."),
 ]
 DryRun = Annotated[
-    bool, typer.Option("--dry-run", help="Show layers, shapes, parameters, multiply-adds and steps; train nothing.")
+    bool, typer.Option("--dry-run", help="Show layers, shapes, parameters, multiply-adds and steps without training.")
 ]
 Verbose = Annotated[
-    bool, typer.Option("-v", "--verbose", help="Show which group of the optimizer each parameter is in.")
+    bool, typer.Option("-v", "--verbose", help="Show the optimizer's parameter group of each parameter.")
 ]
 
 
@@ -65,7 +65,7 @@ def train(
     trust: Trust = False,
     traceback: Traceback = False,
 ) -> int:
-    """Train what a config declares, or go on with a run."""
+    """Train the model that a config declares, or resume a run."""
     if not dry_run:
         from tdt.train.checks.launchers import check_one_process
 
@@ -77,7 +77,7 @@ def train(
 
         session = Session.resume(resume, root=runs_root, overrides=written, changed_data=changed_data)
     elif changed_data:
-        raise typer.BadParameter("--changed-data is for a run that goes on: give --resume RUN with it")
+        raise typer.BadParameter("--changed-data needs --resume RUN")
     else:
         checked = _read(config, [*(overrides or ()), *([f"device={device}"] if device else ())])
         if dry_run:
@@ -87,8 +87,8 @@ def train(
 
             parts = build(checked, splits=(), dry_run=True)
             check_source(parts, runs_root)
-            say(_tables.layers(parts), *([_tables.groups(parts)] if verbose else []), whole=True)
-            say(_tables.steps(parts), *_tables.downloads(parts))
+            print_lines(_tables.layers(parts), *([_tables.groups(parts)] if verbose else []), whole=True)
+            print_lines(_tables.steps(parts), *_tables.downloads(parts))
             return 0
         from tdt._kernels import _ahead
 
@@ -102,26 +102,28 @@ def train(
 
 def _read(config: str | None, overrides: list[str]) -> Draft:
     if not config:
-        raise typer.BadParameter("give a CONFIG, or --resume RUN")
+        raise typer.BadParameter("expected CONFIG or --resume RUN")
     from tdt.train.config import draft
 
     return draft(config, overrides)
 
 
 def _check_resume(resume: str, written: list[str], otherwise: bool, root: Path) -> None:
-    """A resumed run ends as the run that was not stopped: only how long it is, what it keeps and where it runs may differ."""
+    """Check the overrides of a resumed run: those that would change its results are errors."""
     if otherwise or not all("=" in text for text in written):
-        raise typer.BadParameter("a run goes on with its own config, in its own folder: give --resume RUN alone")
+        raise typer.BadParameter(
+            "a resumed run uses its own config and folder: give --resume RUN without CONFIG, --run-dir and --dry-run"
+        )
     from tdt.train.checks.resuming import ALLOWED, refused
 
     if wrong := refused(written):
         from tdt.train.runs.run import Run
 
         config = Run.open(resume, root).folder / "config.yaml"
-        anew = shlex.join(["tdt", "train", str(config), *written, f"weights.from={resume}", *_at(root)])
+        new_run = shlex.join(["tdt", "train", str(config), *written, f"weights.from={resume}", *_at(root)])
         raise typer.BadParameter(
             f"{'; '.join(wrong)}\nA resumed run may change {', '.join(ALLOWED)}; "
-            f"to train on from its weights with other values: {anew}"
+            f"to start a new run from its weights with these values: {new_run}"
         )
 
 
@@ -133,32 +135,32 @@ def _train(session: Session, root: Path, verbose: bool) -> int:
     if verbose:
         from tdt.commands import _tables
 
-        console.say(_tables.groups(session.parts))
+        console.print_line(_tables.groups(session.parts))
     if session.complete:
         for notice in session.notices:
-            console.say(notice)
-        console.say(f"this run is complete; to score it: tdt eval {_arguments(session.run, root)}")
+            console.print_line(notice)
+        console.print_line(f"this run is complete; to evaluate it: tdt eval {_arguments(session.run, root)}")
         return 0
     outcome = session.train(console, at_once=console.restore)
-    console.say(_ending(session, outcome, root))
+    console.print_line(_summary(session, outcome, root))
     return 0 if outcome.reason == "done" else exit_code(outcome.reason)
 
 
-def _ending(session: Session, outcome: Outcome, root: Path) -> str:
+def _summary(session: Session, outcome: Outcome, root: Path) -> str:
     run = _arguments(session.run, root)
     if outcome.reason != "done":
-        return f"stopped by {outcome.reason}; to go on: tdt train --resume {run}"
+        return f"stopped by {outcome.reason}; to resume: tdt train --resume {run}"
     have = [n for n in ("best", "last") if (session.store.folder / f"{n}.safetensors").exists()]
     logs = root if _is_below(session.run.folder, root) else session.run.folder
     early = f"ended by {outcome.by}\n" if outcome.by in ("early stopping", "time limit") else ""
     return (
-        f"{early}checkpoints: {session.store.folder} ({', '.join(have)}); to score: tdt eval {run}\n"
+        f"{early}checkpoints: {session.store.folder} ({', '.join(have)}); to evaluate: tdt eval {run}\n"
         f"logs: tensorboard --logdir {shlex.quote(str(logs))}"
     )
 
 
 def _arguments(run: Run, root: Path) -> str:
-    """What names the run on a command line."""
+    """The arguments that name the run on a command line."""
     if not _is_below(run.folder, root):
         return shlex.quote(str(run.folder))
     return shlex.join([run.name, *_at(root)])

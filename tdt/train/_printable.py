@@ -1,6 +1,6 @@
 """Text from outside (configs, data, names) made safe for a terminal, a comment, a single line or a cell of a table.
 
-All that the commands print goes through `tdt.commands._output.say`, and so through `message` or `document`: control
+All that the commands print goes through `tdt.commands._output.print_lines`, and so through `message` or `document`: control
 characters are spelt out, so that no name in a config, a table or a checkpoint can move the cursor; lines of messages are cut;
 and a value that came from the environment is shown as the reference `${env:NAME}` that the config has in its place.
 """

@@ -22,7 +22,7 @@ def test_a_sound_config_is_shown(capsys):
     out = capsys.readouterr().out
     assert "650 parameters" in out
     assert (
-        "samples: train 1,149, valid 288, test 360; 9 steps an epoch, 18 in all\nc.yaml: no mistake was found; next: "
+        "samples: train 1,149, valid 288, test 360; 9 steps per epoch, 18 in total\nc.yaml: no mistakes found; next: "
         in out
     )
     assert out.endswith("next: tdt train c.yaml 'model.1=Linear(64, 10)' --device cpu\n")

@@ -43,7 +43,7 @@ def test_diff_names_what_differs_however_it_is_written(capsys):
     assert capsys.readouterr().out.splitlines() == ["setting       base.yaml  c.yaml", "optimizer.lr  0.01       0.5"]
     Path("same.yaml").write_text(SMALL.replace("Adam(lr=1e-2)", "{type: Adam, lr: 0.01}"))
     assert run(["config", "diff", "base.yaml", "same.yaml"]) == 0
-    assert capsys.readouterr().out == "the same settings\n"
+    assert capsys.readouterr().out == "no differences\n"
 
 
 def test_diff_reads_runs_and_bundled_configs(capsys):

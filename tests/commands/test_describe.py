@@ -71,7 +71,7 @@ def test_what_training_adds_is_counted(work, capsys):
 def test_a_step_that_would_take_long_is_computed_and_says_so(work, capsys, monkeypatch):
     monkeypatch.setattr(costs, "LONGEST", 0.0)
     _, out, _ = described(capsys, "digits-mlp")
-    assert re.search(r"samples, computed: 3 forward passes at \d+\.\d G multiply-adds a second$", out, re.M)
+    assert re.search(r"samples, estimated: 3 forward passes at \d+\.\d G multiply-adds per second$", out, re.M)
     found = json.loads(described(capsys, "digits-mlp", "--json")[1])
     assert not found["measured"] and found["bytes"]["activations"] == 64 * sum(row["bytes"] for row in found["layers"])
     assert found["bytes"]["optimizer_state"] >= 8 * found["parameters"]

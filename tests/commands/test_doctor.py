@@ -40,7 +40,7 @@ def test_a_sound_installation_is_told_as_such(capsys, tmp_path):
 def test_the_text_says_how_it_stands(capsys):
     assert cli.run(["doctor"]) == 0
     out = capsys.readouterr().out
-    assert re.search(r"^BLAS +\S", out, re.M) and out.endswith("\nall that is needed works\n")
+    assert re.search(r"^BLAS +\S", out, re.M) and out.endswith("\neverything required works\n")
 
 
 def test_packages_that_are_missing_or_old_are_broken(capsys, monkeypatch):

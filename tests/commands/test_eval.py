@@ -106,7 +106,7 @@ def test_a_split_that_is_not_there_exits_with_2(run):
 def test_a_run_without_validation_is_scored_by_the_command_that_it_proposes(tmp_path):
     (tmp_path / "small.yaml").write_text(SMALL)
     done = tdt_here("train", "small.yaml", "data.valid=null", cwd=tmp_path)
-    proposed = re.search(r"to score: tdt (.*)", done.stdout)
+    proposed = re.search(r"to evaluate: tdt (.*)", done.stdout)
     assert proposed is not None, done.stderr
     scored = tdt_here(*proposed[1].split(), cwd=tmp_path)
     assert scored.returncode == 0 and scored.stdout.splitlines()[1].startswith("test loss "), scored.stderr

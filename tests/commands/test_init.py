@@ -53,11 +53,11 @@ def test_the_templates_are_listed(capsys):
     assert json.loads(init(capsys, "--json")[1])["templates"].keys() == bundled().keys()
     code, out, _ = init(capsys)
     assert code == 0 and "digits-mlp       A multi-layer perceptron on handwritten digits\n" in out
-    assert out.endswith("to use one: tdt init TEMPLATE\n") and max(map(len, out.splitlines())) < 80
+    assert out.endswith("to copy one: tdt init TEMPLATE\n") and max(map(len, out.splitlines())) < 80
 
 
 def test_a_template_takes_the_name_of_its_file(capsys):
-    assert init(capsys, "digits-mlp", "mine.yaml") == (0, "mine.yaml is written; next: tdt train mine.yaml\n", "")
+    assert init(capsys, "digits-mlp", "mine.yaml") == (0, "wrote mine.yaml; next: tdt train mine.yaml\n", "")
     assert load("mine.yaml").name == "mine" and "tdt train mine.yaml" in Path("mine.yaml").read_text()
     trains("mine.yaml")
 
@@ -79,7 +79,7 @@ def test_a_template_finds_its_table_from_wherever_it_is(capsys):
 def test_nothing_is_overwritten(capsys):
     Path("digits-mlp.yaml").write_text("mine")
     code, _, err = init(capsys, "digits-mlp")
-    assert code == 2 and "digits-mlp.yaml is there already, and is not overwritten" in err
+    assert code == 2 and "digits-mlp.yaml already exists and is not overwritten" in err
     assert Path("digits-mlp.yaml").read_text() == "mine"
 
 
@@ -128,7 +128,7 @@ def test_names_in_data_cannot_write_into_the_config(capsys):
     config = trains("data.yaml").parts.config
     assert config.data.train.kwargs["target"] == "k\u2028ey" and not config.imports
     code, _, err = init(capsys, "no\udcffname")
-    assert code == 2 and "'no\\udcffname': a config cannot name it" in err
+    assert code == 2 and "'no\\udcffname': a config cannot contain this path" in err
 
 
 def test_images_without_folders_of_splits_are_shared_out(capsys):
@@ -149,7 +149,7 @@ def test_what_is_strange_in_a_table_is_said(capsys):
         "  3: number, 0 to 2",
         "  k: the target, 2 values: a 21, b 20",
         "  the names of columns are those in the first line, though 3 is a number",
-        "my data.yaml is written; next: tdt train 'my data.yaml'",
+        "wrote my data.yaml; next: tdt train 'my data.yaml'",
     ]
 
 
@@ -173,7 +173,7 @@ def test_images_of_several_sizes_are_resized(capsys):
         (["empty"], "empty has no folders"),
         (["one"], "images of two classes are needed"),
         (["broken"], "broken/cat/0.png: is no image that can be read\nremove it, or give another in its place"),
-        (["digits-mlp", "--target", "x"], "--target is a column of a table"),
+        (["digits-mlp", "--target", "x"], "--target needs a table"),
     ],
 )
 def test_what_no_config_can_be_made_of_is_said(capsys, arguments: list[str], said: str):

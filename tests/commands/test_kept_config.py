@@ -109,6 +109,6 @@ def test_an_evaluation_says_which_files_the_checkpoint_made_it_read(tmp_path):
     assert own.returncode == 0 and own.stderr == ""
     (tmp_path / "runs/t/1").rename(tmp_path / "from-elsewhere")
     told = tdt_here("eval", "from-elsewhere", cwd=tmp_path)
-    assert told.returncode == 0 and told.stderr == f"data.valid, as the checkpoint says: {tmp_path}/t.csv\n"
+    assert told.returncode == 0 and told.stderr == f"data.valid, named by the checkpoint: {tmp_path}/t.csv\n"
     chosen = tdt_here("eval", "from-elsewhere", "--data", "{type: Table, path: t.csv, target: b}", cwd=tmp_path)
     assert chosen.returncode == 0 and chosen.stderr == ""

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tdt.cli import run
-from tdt.commands._output import one_line, say
+from tdt.commands._output import one_line, print_lines
 from tdt.commands._tables import text
 from tdt.commands.predict import _as_csv
 from tdt.train import _printable
@@ -41,7 +41,7 @@ def test_nothing_is_printed_past_the_gate():
 
 
 def test_control_characters_are_spelt_out_and_lines_cut(capsys: pytest.CaptureFixture[str]):
-    say(HOSTILE, "x" * 5000)
+    print_lines(HOSTILE, "x" * 5000)
     first, second = capsys.readouterr().out.splitlines()
     assert first == r"a\x1b[2J\x9b31m\r\u202e\u2066\x07\x00b" and first.isprintable()
     assert len(second) == 2000 and "3,0" in second
@@ -71,7 +71,7 @@ def test_hostile_names_in_configs_and_overrides_do_not_reach_the_terminal(
 def test_a_value_from_the_environment_is_hidden_in_all_output(capsys: pytest.CaptureFixture[str], monkeypatch):
     monkeypatch.setattr(_printable, "_hidden", {})
     _printable.hide("correct horse battery", "${env:KEY}")
-    say("cannot open /correct horse battery/x", "cut: 'correct hor ...'")
+    print_lines("cannot open /correct horse battery/x", "cut: 'correct hor ...'")
     assert capsys.readouterr().out == "cannot open /${env:KEY}/x\ncut: '${env:KEY} ...'\n"
 
 

@@ -85,7 +85,7 @@ def test_a_tag_that_no_run_has_is_answered_with_the_nearest(work, capsys):
 
 def test_no_runs_are_said(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    assert run(capsys) == (0, "no runs in runs; to begin one: tdt train CONFIG\n", "")
+    assert run(capsys) == (0, "no runs in runs; to start one: tdt train CONFIG\n", "")
     assert run(capsys, "--json") == (0, '{"runs": []}\n', "")
 
 
@@ -131,8 +131,8 @@ def test_settings_are_compared(work, capsys):
     assert json.loads(run(capsys, "diff", "net/1", "net/2", "--json")[1])["settings"] == {
         "log.every": [None, "3 steps"]
     }
-    assert run(capsys, "diff", "net/1", "net/1")[1] == "the same settings\n"
-    assert run(capsys, "diff", "net/1")[::2] == (2, "tdt runs diff: Invalid value: give another run to compare net/1 with\n"
+    assert run(capsys, "diff", "net/1", "net/1")[1] == "no differences\n"
+    assert run(capsys, "diff", "net/1")[::2] == (2, "tdt runs diff: Invalid value: expected another run to compare net/1 with\n"
                                                     "Try 'tdt runs diff --help'.\n")  # fmt: skip
 
 
@@ -154,7 +154,7 @@ def test_what_is_torn_missing_or_strange_is_passed_over(work, capsys):
     assert code == 0 and re.search(r"^valid/loss +0\.3000 +20 +nan  █▁$", out, re.M)
     unreadable = "runs/net/2/config.yaml: damaged: its settings cannot be read\n"
     assert err == unreadable + "runs/net/2/metrics.jsonl: damaged, left out: line 7, 8, 9\n"
-    assert "the same settings" not in run(capsys, "diff", "net/2", "net/2")[1]
+    assert "no differences" not in run(capsys, "diff", "net/2", "net/2")[1]
     assert run(capsys)[2] == err
     assert run(capsys, "compare", "net/1", "net/2", "net/3")[0] == 0
     assert re.search(r"^net/3  killed +0 s +0", run(capsys)[1], re.M)

@@ -36,7 +36,7 @@ def test_what_a_run_shows_without_a_terminal(work):
         rf"epoch 1/2  train loss {number} accuracy {number}  valid loss {number} accuracy {number}  \d+\.\d\d s  best",
         rf"epoch 2/2  train loss {number} accuracy {number}  valid loss {number} accuracy {number}  \d+\.\d\d s(  best)?",
         rf"test loss {number} accuracy {number}  \(best weights, epoch [12]\)",
-        r"checkpoints: runs/small/1/checkpoints \(best, last\); to score: tdt eval small/1",
+        r"checkpoints: runs/small/1/checkpoints \(best, last\); to evaluate: tdt eval small/1",
         r"logs: tensorboard --logdir runs",
     ]
     lines = done.stdout.splitlines()
@@ -109,7 +109,7 @@ def test_a_signal_lets_the_step_finish_saves_and_says_how_to_go_on(work):
         process.send_signal(number)
         out, err = process.communicate(timeout=60)
         assert process.returncode == 128 + number, err
-        assert out.splitlines()[-1] == f"stopped by {number.name}; to go on: tdt train --resume small/1"
+        assert out.splitlines()[-1] == f"stopped by {number.name}; to resume: tdt train --resume small/1"
         assert "Traceback" not in err
         assert last(work)["step"] > step
         step = last(work)["step"]
@@ -196,7 +196,7 @@ def test_commands_that_are_proposed_are_quoted_for_the_shell(work):
     done = tdt_here("train", "small.yaml", "--runs-root", "my runs", cwd=work)
     proposed = re.findall(r"tdt eval .*", done.stdout)
     again = tdt_here("train", "--resume", "small", "--runs-root", "my runs", cwd=work)
-    proposed += re.findall(r"is complete; to score it: (tdt eval .*)", again.stdout)
+    proposed += re.findall(r"is complete; to evaluate it: (tdt eval .*)", again.stdout)
     done = tdt_here("train", "small.yaml", "--run-dir", "my run", cwd=work)
     proposed += re.findall(r"tdt eval .*", done.stdout)
     assert proposed == [*["tdt eval small/1 --runs-root 'my runs'"] * 2, "tdt eval 'my run'"]
@@ -222,7 +222,7 @@ def test_a_dry_run_shows_the_layers_and_writes_nothing(work):
     assert table[2] == ["1", "Linear(in_features=64,", "out_features=10,", "bias=True)", "10", "650", "640", "40"]
     assert table[3] == ["total", "650", "640", "296"]  # of Flatten 64 numbers, of Linear 10
     assert ["1.weight", "10x64", "0"] in table
-    assert done.stdout.endswith("samples: train 1,149, valid 288, test 360; 9 steps an epoch, 18 in all\n")
+    assert done.stdout.endswith("samples: train 1,149, valid 288, test 360; 9 steps per epoch, 18 in total\n")
     assert [path.name for path in work.iterdir()] == ["small.yaml"]
 
 
@@ -252,7 +252,7 @@ def test_a_config_may_lie_anywhere_and_be_called_anything(work):
     config.parent.mkdir()
     config.write_text(SMALL.replace("name: small\n", ""))
     done = tdt_here("train", config, cwd=work)
-    assert done.returncode == 0 and "to score: tdt eval 'größe-1/1'" in done.stdout
+    assert done.returncode == 0 and "to evaluate: tdt eval 'größe-1/1'" in done.stdout
     assert tdt_here("eval", "größe-1/1", cwd=work).returncode == 0
 
 
@@ -308,7 +308,7 @@ def test_other_values_for_a_resumed_run_are_refused_with_a_command_that_takes_th
     assert done.returncode == 2
     assert "optimizer.lr=0.5: its state is that of the steps so far; model=" in done.stderr
     assert "train.epochs=3:" not in done.stderr and "may change device, train.epochs, " in done.stderr
-    command = re.search(r"other values: tdt (train .*)", done.stderr)
+    command = re.search(r"with these values: tdt (train .*)", done.stderr)
     assert command is not None
     again = tdt_here(*shlex.split(command[1]), cwd=work)
     assert again.returncode == 0, again.stderr

@@ -168,7 +168,7 @@ def test_a_run_stopped_by_a_signal_and_resumed_ends_as_if_it_had_not_been_stoppe
     stopped = tdt("train", config, "--run-dir", run, fault=stop)
     code, step = STOPS[stop]
     assert (stopped.returncode, stopped.stderr) == (code, "")
-    assert stopped.stdout.splitlines()[-1].endswith(f"to go on: tdt train --resume {run}")
+    assert stopped.stdout.splitlines()[-1].endswith(f"to resume: tdt train --resume {run}")
     assert "test loss" not in stopped.stdout
     resumed = tdt_here("train", "--resume", run, cwd=tmp_path)
     assert resumed.returncode == 0, resumed.stderr
