@@ -293,7 +293,7 @@ class L1Unstructured(_Unstructured):
 
     >>> import tdt
     >>> L1Unstructured(amount=1).prune(tdt.tensor([1.0, -3.0, 2.0]))
-    tensor([-0., -3.,  2.])
+    tensor([ 0., -3.,  2.])
     """
 
     def _worst(self, t: Tensor, count: int) -> Tensor:
