@@ -245,10 +245,9 @@ def _confirmed(question: str) -> bool:
 def _check_tag(by: str | None, read: Sequence[History]) -> None:
     tags = sorted({tag for one in read for tag in one.series})
     if by is not None and read and by not in tags:
-        from tdt.train.config.registry import nearest
+        from tdt._did_you_mean import did_you_mean
 
-        near = nearest(by, tags)
-        hint = f"did you mean {near!r}?" if near else f"logged tags: {', '.join(tags) or 'none'}"
+        hint = did_you_mean(by, tags, f"logged tags: {', '.join(tags) or 'none'}")
         raise typer.BadParameter(f"no run has logged {by!r}; {hint}", param_hint="--by")
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from tdt._did_you_mean import did_you_mean
+
 # Functions and methods that PyTorch removed → their replacement.
 REMOVED = {
     "Variable": "Tensor",
@@ -54,11 +56,8 @@ def explain(name: str, known: Iterable[str]) -> str:
         return f"tdt.{name} was removed, as in PyTorch; use tdt.{REMOVED[name]}"
     if name in NOT_OFFERED:
         return f"tdt.{name} is not offered: {NOT_OFFERED[name]}"
-    import difflib
-
-    close = difflib.get_close_matches(name, (other for other in known if other[0] != "_"), n=1)
-    hint = f"; did you mean '{close[0]}'?" if close else ""
-    return f"module 'tdt' has no attribute '{name}'{hint}"
+    hint = did_you_mean(name, [other for other in known if other[0] != "_"])
+    return f"module 'tdt' has no attribute '{name}'" + f"; {hint}" * bool(hint)
 
 
 class Removed:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from typing import Any
 
 from tdt import nn
+from tdt._did_you_mean import did_you_mean
 from tdt.autograd._meta import meta
 from tdt.train.config import Config, ConfigErrors
 from tdt.train.data.loading import batch_of
@@ -61,9 +61,8 @@ def _check_layer(layer: str, model: nn.Module, form: dict[str, Any] | None, erro
     """That the layer is there, is at work, and gives a row for each sample. form: of an input that the model takes."""
     names = [name for name, _ in model.named_modules() if name]
     if layer not in names:
-        close = difflib.get_close_matches(layer, names, n=1)
-        hint = f"; did you mean '{close[0]}'?" if close else f"; layers are {', '.join(names[:20])}"
-        errors.add("log.embedding", f"there is no layer {layer!r}{hint}")
+        hint = did_you_mean(layer, names, f"layers are {', '.join(names[:20])}")
+        errors.add("log.embedding", f"there is no layer {layer!r}; {hint}")
     elif form is not None:
         with meta():
             found = given_by(model, [layer], batch_of(form, _ODD))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from tdt._did_you_mean import did_you_mean
 from tdt.train.config import Config
-from tdt.train.config.registry import nearest
 from tdt.train.config.sections import Top
 
 ALLOWED = (
@@ -54,8 +54,7 @@ def _misspelt(key: str) -> str | None:
     head = ".".join(key.split(".")[: 2 if key.startswith(("train.", "checkpoint.", "data.")) else 1])
     if head in known:
         return None
-    near = nearest(head, known)
-    return "no setting is called so" + (f"; did you mean {near!r}?" if near else "")
+    return "; ".join(filter(None, ["no setting is called so", did_you_mean(head, known)]))
 
 
 def _below(key: str, names: Sequence[str]) -> bool:

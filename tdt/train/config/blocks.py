@@ -15,10 +15,10 @@ import keyword
 import re
 from dataclasses import dataclass, field, replace
 
+from tdt._did_you_mean import closest
 from tdt.train.config import calls, registry
 from tdt.train.config.errors import ConfigErrors
 from tdt.train.config.nodes import Call, Mapping, Node, Scalar, Sequence, join, present
-from tdt.train.config.registry import nearest
 from tdt.train.config.source import Source
 
 _FIXED = ("from", "inputs", "outputs", "block")  # keys whose values are names of other things
@@ -46,7 +46,7 @@ class Block:
         for key, node in call.kwargs.items():
             place, here = node.key_source or node.source, join(path, key)
             if key not in names:
-                near = nearest(key, names)
+                near = closest(key, names)
                 listed = "" if near else f"; it takes: {', '.join(names)}" if names else "; it takes none"
                 message = f"unknown parameter of the block {self.name}{listed}"
                 errors.add(place, message, near, kind="unknown-key", key=here)
@@ -57,7 +57,7 @@ class Block:
                 given[key] = node
         values = {name: given.get(name, default) for name, default in self.parameters.items()}
         strangers = [key for key in call.kwargs if key not in names]
-        missing = [n for n, node in values.items() if node is None and not any(nearest(s, [n]) for s in strangers)]
+        missing = [n for n, node in values.items() if node is None and not any(closest(s, [n]) for s in strangers)]
         if missing:
             message = f"the block {self.name} needs {', '.join(missing)}"
             errors.add(call.where, message, kind="missing", key=path)

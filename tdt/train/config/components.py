@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from tdt._did_you_mean import closest
 from tdt.train.config import calls
 from tdt.train.config.errors import ConfigErrors
 from tdt.train.config.nodes import BROKEN, Call, Mapping, Node, Scalar, Sequence, join, plain, present
 from tdt.train.config.parts import Component
-from tdt.train.config.registry import Registry, nearest
+from tdt.train.config.registry import Registry
 from tdt.train.config.scalars import spell
 from tdt.train.config.signatures import argument_types, check_arguments, is_component, item_type
 from tdt.train.config.source import Source
@@ -24,7 +25,7 @@ def read_call(node: Node, path: str, errors: ConfigErrors, what: str) -> Call | 
     if isinstance(node, Mapping) and "type" in node.items:
         return _mapping_call(node, path, errors)
     if isinstance(node, Mapping):
-        close = nearest("type", [key for key in node.items if key != "type"]) if node.items else None
+        close = closest("type", [key for key in node.items if key != "type"]) if node.items else None
         if close:
             key_source = node.items[close].key_source
             errors.add(key_source, "unknown key", "type", kind="unknown-key", key=join(path, close))
@@ -116,7 +117,7 @@ def check_call(
 def add_unknown_name(source: Source, path: str, name: str, known: Registry, errors: ConfigErrors) -> None:
     """Report a name the registry does not have: with what to write instead, the nearest one, or all if they are few."""
     instead, names = known.refused.get(name), known.names()
-    suggestion = None if instead else known.nearest(name)
+    suggestion = None if instead else known.closest(name)
     listed = f"; known: {', '.join(names)}" if not suggestion and len(names) <= 12 else ""
     message = f"{name} {instead}" if instead else f"no {known.kind} is called {name!r}"
     errors.add(source, message + listed, suggestion, kind="unknown-name", key=path)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tdt._did_you_mean import closest
 from tdt.train._regular_file import open_regular
 from tdt.train.config.errors import ConfigErrors
-from tdt.train.config.registry import nearest
 from tdt.train.config.source import Source
 
 LARGEST = 256 * 1024  # bytes; a config is read by people
@@ -45,7 +45,7 @@ def find(name: str | Path, errors: ConfigErrors, where: Source | None = None, fo
         return known[stem]
     written = dict(zip(known, known, strict=True))
     written |= {other.stem: str(Path(name).parent / other.name) for other in sorted(path.parent.glob("*.y*ml"))}
-    suggestion = written.get(nearest(stem, written) or "")
+    suggestion = written.get(closest(stem, written) or "")
     listed = "" if suggestion else f"; bundled: {', '.join(known)}" if known else ""
     errors.add(where, f"no such file, and no bundled config{listed}", suggestion, kind="file", key=key)
     return None

@@ -16,11 +16,11 @@ import heapq
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from tdt._did_you_mean import closest
 from tdt.train.config import registry
 from tdt.train.config.errors import ConfigErrors
 from tdt.train.config.nodes import Mapping, Node, Scalar, Sequence, join, plain, present
 from tdt.train.config.parts import Graph, Part
-from tdt.train.config.registry import nearest
 
 if TYPE_CHECKING:
     from tdt.train.config.models import ModelReader
@@ -37,7 +37,7 @@ def read_graph(reader: ModelReader, node: Mapping, path: str) -> Graph | None:
         errors.add(written.key_source, "expected a mapping from names to layers", kind="wrong-type", key=here)
         return None
     for key in node.items.keys() - set(KEYS):
-        near = nearest(key, KEYS)
+        near = closest(key, KEYS)
         message = "unknown key" + ("" if near else f"; known: {', '.join(KEYS)}")
         errors.add(node.items[key].key_source, message, near, kind="unknown-key", key=join(path, key))
     inputs = _names(node.items.get("inputs"), join(path, "inputs"), errors) or ("input",)
@@ -73,7 +73,7 @@ def _split(item: Node, path: str, errors: ConfigErrors) -> tuple[Node | None, tu
     if not isinstance(item, Mapping):
         return item, ()
     if "from" not in item.items:
-        near = nearest("from", item.items) if "layer" in item.items else None
+        near = closest("from", item.items) if "layer" in item.items else None
         if near is None:
             return item, ()
         errors.add(
@@ -84,9 +84,9 @@ def _split(item: Node, path: str, errors: ConfigErrors) -> tuple[Node | None, tu
     rest = {key: value for key, value in item.items.items() if key != "from"}
     if not rest.keys() & {"type", "block", "graph"}:
         strangers = [key for key in rest if key != "layer"]
-        meant = [key for key in strangers if nearest(key, ("layer", "type", "block"))]
+        meant = [key for key in strangers if closest(key, ("layer", "type", "block"))]
         for key in meant or strangers:  # the others are what stands beside the one that was meant
-            near = nearest(key, ("layer", "type", "block"))
+            near = closest(key, ("layer", "type", "block"))
             message = "unknown key beside from" + ("" if near else "; the layer stands under layer, type or block")
             errors.add(rest[key].key_source, message, near, kind="unknown-key", key=join(path, key))
         if "layer" not in rest and not strangers:
@@ -123,13 +123,13 @@ def _check_names(
                 item = graph.items[name]
                 where = item.items["from"].where if isinstance(item, Mapping) and "from" in item.items else item.where
                 key = join(path, f"graph.{name}.from")
-                near = nearest(source, known)
+                near = closest(source, known)
                 advice = "" if near or "inputs" in node.items else "; what the data give is named in inputs"
                 errors.add(where, f"there is no node {source!r}{advice}", near, kind="unknown-name", key=key)
     for name in outputs:
         if name not in known:
             where, key = node.items["outputs"].where, join(path, "outputs")
-            errors.add(where, f"there is no node {name!r}", nearest(name, known), kind="unknown-name", key=key)
+            errors.add(where, f"there is no node {name!r}", closest(name, known), kind="unknown-name", key=key)
 
 
 def _order(

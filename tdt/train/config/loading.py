@@ -212,7 +212,7 @@ def _read_scheduler(node: Node, path: str, errors: ConfigErrors) -> SchedulerCon
     written = present(call.kwargs.get("interval"))
     interval = "epoch" if written is None else plain(written)
     if written is not None and interval not in ("epoch", "step"):
-        suggestion = registry.nearest(interval, ("epoch", "step")) if isinstance(interval, str) else None
+        suggestion = registry.closest(interval, ("epoch", "step")) if isinstance(interval, str) else None
         message = f"expected epoch or step, got {spell(interval)}"
         errors.add(written.where, message, suggestion, key=join(path, "interval"))
     monitor = present(call.kwargs.get("monitor"))

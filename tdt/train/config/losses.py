@@ -16,12 +16,12 @@ import math
 import re
 from dataclasses import dataclass
 
+from tdt._did_you_mean import closest
 from tdt.train.config import registry
 from tdt.train.config.components import check_call, read_call
 from tdt.train.config.errors import ConfigErrors
 from tdt.train.config.nodes import Call, Mapping, Node, Scalar, join, plain, present
 from tdt.train.config.parts import Component
-from tdt.train.config.registry import nearest
 from tdt.train.config.scalars import spell
 
 SOURCES = ("output", "target", "input")
@@ -63,7 +63,7 @@ def read_loss(node: Node, path: str, errors: ConfigErrors) -> tuple[LossTerm, ..
 
 def _is_named(node: Mapping) -> bool:
     """Whether a mapping holds losses by name: each is a mapping or a text, and none of its keys is a misspelt `type`."""
-    if "type" in node.items or not node.items or nearest("type", node.items):
+    if "type" in node.items or not node.items or closest("type", node.items):
         return False
     return all(
         isinstance(n, Mapping) or (isinstance(n, Scalar) and isinstance(n.value, str)) for n in node.items.values()
@@ -91,7 +91,7 @@ def read_part(call: Call, key: str, default: str, path: str, errors: ConfigError
     value = plain(node)
     source = value.partition("/")[0] if isinstance(value, str) else ""
     if source not in SOURCES or not re.fullmatch(r"\w+(/\w+)*", str(value)):
-        near = nearest(source, SOURCES) if source and source not in SOURCES else None
+        near = closest(source, SOURCES) if source and source not in SOURCES else None
         shown = spell(value) if isinstance(value, (str, int, float, bool)) else "something else"
         message = f"expected output, target or input, or a part of it as in output/key, got {shown}"
         errors.add(node.where, message, near, key=join(path, key))

@@ -11,13 +11,13 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
+from tdt._did_you_mean import closest
 from tdt.train.config import registry
 from tdt.train.config.components import check_call, read_call
 from tdt.train.config.errors import ConfigErrors
 from tdt.train.config.losses import read_part
 from tdt.train.config.nodes import Mapping, Node, Sequence, join, present
 from tdt.train.config.parts import Component, Part
-from tdt.train.config.registry import nearest
 from tdt.train.config.source import Source
 
 
@@ -34,7 +34,7 @@ class Measure(Part):
 def read_metrics(node: Node | None, path: str, losses: Collection[str], errors: ConfigErrors) -> dict[str, Measure]:
     """The metrics by name. losses: names that those of the config have."""
     node = present(node)
-    if isinstance(node, Mapping) and "type" not in node.items and not nearest("type", node.items):
+    if isinstance(node, Mapping) and "type" not in node.items and not closest("type", node.items):
         read = [(name, _read(item, join(path, name), errors)) for name, item in _named(node, path, losses, errors)]
         return {name: metric for name, metric in read if metric is not None}
     items = [(path, node)] if node else []

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+from tdt._did_you_mean import closest
 from tdt.train.config import registry
 from tdt.train.config.blocks import Block, fill
 from tdt.train.config.components import Reader
@@ -20,7 +21,6 @@ from tdt.train.config.errors import ConfigErrors
 from tdt.train.config.graph import RESERVED, is_layer_name, read_graph
 from tdt.train.config.nodes import BROKEN, Call, Mapping, Node, Scalar, Sequence, join, present
 from tdt.train.config.parts import Chain, Component, Factory, Part
-from tdt.train.config.registry import nearest
 from tdt.train.config.scalars import spell
 from tdt.train.config.signatures import layers_wanted
 from tdt.train.config.source import Source
@@ -61,7 +61,7 @@ class ModelReader(Reader):
         if call.name in self.blocks:
             return self._expand(self.blocks[call.name], call, path)
         if self.known.find(call.name) is None and call.name not in self.known.refused:
-            near = nearest(call.name, [*self.blocks, *self.known.names()])
+            near = closest(call.name, [*self.blocks, *self.known.names()])
             if near in self.blocks:
                 message = f"no layer and no block is called {call.name!r}"
                 self.errors.add(call.source, message, near, kind="unknown-name", key=path)
@@ -122,7 +122,7 @@ class ModelReader(Reader):
                 self.errors.add(kind.where, "expected the name of a block", kind="wrong-type", key=here)
             return None
         if kind.value not in self.blocks:
-            near = nearest(kind.value, self.blocks)
+            near = closest(kind.value, self.blocks)
             known = (
                 f"; known: {', '.join(self.blocks)}" if self.blocks else "; there are none: write them under blocks:"
             )
@@ -157,7 +157,7 @@ class ModelReader(Reader):
 
 def _is_misspelt_component(node: Mapping) -> bool:
     """Whether a mapping is a component with `type` misspelt: a key close to it, and a value no layer could have."""
-    close = nearest("type", node.items)
+    close = closest("type", node.items)
     if close is None or not isinstance(node.items[close], Scalar):
         return False
     others = [item for key, item in node.items.items() if key != close]

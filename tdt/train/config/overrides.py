@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence as Texts
 
+from tdt._did_you_mean import closest
 from tdt.train.config import calls, reader
 from tdt.train.config.errors import ConfigErrors
 from tdt.train.config.nodes import Call, Mapping, Node, Scalar, Sequence, child, present
-from tdt.train.config.registry import nearest
 from tdt.train.config.scalars import resolve
 from tdt.train.config.source import COMMAND_LINE, Source
 
@@ -63,7 +63,7 @@ def _take_out(root: Mapping, key: str, start: Source, errors: ConfigErrors) -> N
         here = ".".join(parts[: depth + 1])
         if child(holder, part) is None:
             keys = holder.items if isinstance(holder, Mapping) else holder.kwargs if isinstance(holder, Call) else ()
-            errors.add(start, "there is nothing to take out", nearest(part, keys), kind="unknown-key", key=here)
+            errors.add(start, "there is nothing to take out", closest(part, keys), kind="unknown-key", key=here)
             return
         if depth < len(parts) - 1:
             below = _descend(holder, part, here, start, errors)
@@ -133,4 +133,4 @@ def _add_no_item(holder: Sequence | Call, part: str, path: str, start: Source, e
     items = holder.args if isinstance(holder, Call) else holder.items
     numbers = [str(number) for number in range(len(items))]
     message = f"there is no item {part!r}: the list has {len(items)}" + (f", 0 to {len(items) - 1}" if items else "")
-    errors.add(start, message, nearest(part, numbers), kind="unknown-key", key=path)
+    errors.add(start, message, closest(part, numbers), kind="unknown-key", key=path)

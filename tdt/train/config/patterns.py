@@ -22,6 +22,6 @@ def check_patterns(model: nn.Module, patterns: tuple[str, ...], where: Any, key:
     names = [name for name, _ in model.named_parameters()]
     for pattern in patterns:
         if not any(fnmatch.fnmatchcase(name, pattern) for name in names):
-            near = registry.nearest(pattern, names)
+            near = registry.closest(pattern, names)
             shown = "" if near else "; there are " + ", ".join(names[:8]) + (", …" if len(names) > 8 else "")
             errors.add(where, f"'{pattern}' matches no parameter{shown}", near, kind="unused", key=key)

@@ -13,11 +13,11 @@ import os
 import re
 from typing import TypeGuard
 
+from tdt._did_you_mean import closest
 from tdt.train.config import calls, scalars
 from tdt.train.config.errors import ConfigErrors, Source
 from tdt.train.config.nodes import Call, Mapping, Node, Scalar, Sequence, children, join
 from tdt.train.config.reader import DEEPEST
-from tdt.train.config.registry import nearest
 from tdt.train.config.run_length import UNITS, RunLength
 
 MOST_NODES = 5_000  # that references may stand for in all: references to references multiply
@@ -139,9 +139,9 @@ class _Resolver:
         self.missing.add((name, node.where))
         if above or not name.startswith("run."):
             keys = found.items if isinstance(found, Mapping) else found.kwargs if isinstance(found, Call) else ()
-            close = nearest(part, keys)
+            close = closest(part, keys)
         else:
-            close = nearest(name, (f"run.{unit}" for unit in UNITS))
+            close = closest(name, (f"run.{unit}" for unit in UNITS))
         suggestion = "${" + ".".join([*above, close]) + "}" if close else None
         message = f"${{{name}}}: the config has no {'.'.join([*above, part])}"
         self.errors.add(node.where, message, suggestion, kind="unknown-name", key=path)
@@ -154,7 +154,7 @@ class _Resolver:
             return None
         text = os.environ.get(name)
         if text is None:
-            close = nearest(name, os.environ)
+            close = closest(name, os.environ)
             suggestion = f"${{env:{close}}}" if close else None
             message = f"the environment variable {name} is not set"
             self.errors.add(node.where, message, suggestion, kind="missing", key=path)

@@ -5,39 +5,24 @@ optimizers, ...), so a new layer is known to configs the day it is exported. Not
 for: listing the registries costs nothing.
 
 >>> from tdt.train.config import registry
->>> registry.optimizers.nearest("Adm")
+>>> registry.optimizers.closest("Adm")
 'Adam'
 """
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from tdt._did_you_mean import closest
+
 if TYPE_CHECKING:
     from tdt.train.config.parts import Component
 
 
-LONGEST_NAME, MOST_COMPARED = 200, 500
 MOST_STRANGERS = 50  # unknown names, of which each may be a missing one misspelt
-
-
-def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The name in `known` that `name` was most likely meant to be, or None if none is close.
-
-    Of very many names those with the same first letter are compared, and a very long one is like none.
-    """
-    if len(name) > LONGEST_NAME:
-        return None
-    by_lower = {option.lower(): option for option in known}
-    if len(by_lower) > MOST_COMPARED:
-        alike = [option for option in by_lower if option[:1] == name[:1].lower()][:MOST_COMPARED]
-        by_lower = {option: by_lower[option] for option in alike}
-    close = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.6)
-    return by_lower[close[0]] if close else None
 
 
 class Registry:
@@ -100,9 +85,9 @@ class Registry:
             found.update(name for name in public if name not in found and self.find(name) is not None)
         return sorted(found)
 
-    def nearest(self, name: str) -> str | None:
+    def closest(self, name: str) -> str | None:
         """The known name closest to `name`, or None."""
-        return nearest(name, self.names())
+        return closest(name, self.names())
 
     def create(self, component: Component, *leading: Any, **extra: Any) -> Any:
         """Call what `component` names with its arguments, after `leading` and beside `extra`.

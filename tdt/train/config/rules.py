@@ -8,12 +8,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from tdt._did_you_mean import closest
 from tdt.train.config import registry
 from tdt.train.config.components import read_component
 from tdt.train.config.errors import ConfigErrors
 from tdt.train.config.nodes import BROKEN, Mapping, Node, Scalar, Sequence, join, plain, present
 from tdt.train.config.parts import Component
-from tdt.train.config.registry import nearest
 from tdt.train.config.scalars import spell
 from tdt.train.config.signatures import check_options
 from tdt.train.config.source import Source
@@ -47,14 +47,14 @@ def read_init(node: Node | None, path: str, errors: ConfigErrors) -> tuple[InitR
         known = {key: value for key, value in item.items.items() if key in ("params", "with")}
         strangers = [key for key in item.items if key not in known]
         for key in strangers:
-            suggestion = nearest(key, ("params", "with"))
+            suggestion = closest(key, ("params", "with"))
             place = item.items[key].key_source
             errors.add(place, "unknown key; known: params, with" if not suggestion else "unknown key", suggestion,
                        kind="unknown-key", key=join(here, key))  # fmt: skip
         function, written = None, present(known.get("with"))
         if written is not None:
             function = read_component(written, join(here, "with"), registry.initializers, errors)
-        elif not any(nearest(key, ("params", "with")) == "with" for key in strangers):
+        elif not any(closest(key, ("params", "with")) == "with" for key in strangers):
             errors.add(item.where, "is missing", kind="missing", key=join(here, "with"))
         if patterns and function:
             rules.append(InitRule(patterns, function, item.where, here))
@@ -74,7 +74,7 @@ def read_param_groups(node: Node | None, path: str, optimizer: str, errors: Conf
         if target is None:
             continue
         if "params" not in item.items:  # the misspelt key is reported by _patterns, not as an unknown argument
-            options = {key: value for key, value in options.items() if nearest(key, ("params",)) is None}
+            options = {key: value for key, value in options.items() if closest(key, ("params",)) is None}
         values = {key: plain(value) for key, value in options.items()}
         checked = check_options(target, optimizer, options, values, here, registry.optimizers, errors)
         if patterns:
@@ -104,7 +104,7 @@ def _patterns(item: Mapping, path: str, errors: ConfigErrors) -> tuple[str, ...]
     """The patterns under `params`: a string or a list of strings; None after reporting what is wrong."""
     node, here = present(item.items.get("params")), join(path, "params")
     if node is None:
-        close = None if "params" in item.items else nearest("params", item.items)
+        close = None if "params" in item.items else closest("params", item.items)
         if close:
             place = item.items[close].key_source
             errors.add(place, "unknown key", "params", kind="unknown-key", key=join(path, close))

@@ -17,11 +17,12 @@ import typing
 from typing import TYPE_CHECKING, Any, Literal
 
 from tdt import _about
+from tdt._did_you_mean import closest
 from tdt.train._printable import counted
 from tdt.train.config.errors import ConfigErrors
 from tdt.train.config.nodes import BROKEN, Call, Node, join
 from tdt.train.config.parts import Component, Numbers, Part
-from tdt.train.config.registry import MOST_STRANGERS, Registry, nearest
+from tdt.train.config.registry import MOST_STRANGERS, Registry
 from tdt.train.config.scalars import hint, spell
 
 if TYPE_CHECKING:
@@ -146,7 +147,7 @@ def _is_settable(
         message = f"{owner} has none: {refused[name]}"
     else:
         options = [p for p in parameters if p not in BY_TDT] + list(also)
-        suggestion = nearest(name, options)
+        suggestion = closest(name, options)
         listed = "" if suggestion else f"; it takes: {', '.join(options)}" if options else "; it takes none"
         message = f"unknown argument of {owner}{listed}"
     errors.add(node.key_source or node.source, message, suggestion, kind="unknown-key", key=path)
@@ -168,7 +169,7 @@ def _add_missing(
     ]
     # A misspelt argument leaves its own gap: one mistake, one message.
     strangers = [name for name in call.kwargs if name not in parameters][:MOST_STRANGERS]
-    missing = [name for name in missing if not any(nearest(stranger, [name]) for stranger in strangers)]
+    missing = [name for name in missing if not any(closest(stranger, [name]) for stranger in strangers)]
     if missing:
         key = join(path, missing[0]) if len(missing) == 1 else path
         message = f"{call.name} needs it" if len(missing) == 1 else f"{call.name} needs {_and(missing)}"
@@ -194,7 +195,7 @@ def _as_tuple(value: Any) -> Any:
 
 def _add_misfit(annotation: Any, value: Any, node: Node, path: str, errors: ConfigErrors) -> None:
     choices = [choice for choice in _choices(annotation) if isinstance(choice, str)]
-    suggestion = nearest(value, choices) if isinstance(value, str) else None
+    suggestion = closest(value, choices) if isinstance(value, str) else None
     advice = None if suggestion else hint(value, set(_leaf_types(annotation)))
     kind = "missing" if value is None else "bad-value" if choices and isinstance(value, str) else "wrong-type"
     message = f"expected {spell_type(annotation)}, got {_spell(value)}" + (f"; {advice}" if advice else "")

@@ -66,14 +66,14 @@ def _check_score(score: str, where: Source, key: str, top: Top, measured: list[s
     """`score` must be a metric that is measured, on a split that may choose a model."""
     split, slash, metric = score.partition("/")
     if not slash or split not in SPLITS:
-        suggestion = registry.nearest(score, [f"valid/{m}" for m in measured])
+        suggestion = registry.closest(score, [f"valid/{m}" for m in measured])
         errors.add(where, f"expected split/metric, got {score!r}", suggestion, key=key)
     elif split == "test":
         errors.add(where, "the test split must not choose the model; use the valid split", f"valid/{metric}", key=key)
     elif getattr(top.data, split) is None:
         errors.add(where, f"there is no {split} split; add data.{split} or remove this", kind="unused", key=key)
     elif metric not in measured and registry.metrics.find(metric) is None:
-        if near := registry.nearest(metric, measured):
+        if near := registry.closest(metric, measured):
             errors.add(where, f"no metric is called {metric!r}", near, kind="unknown-name", key=key)
         else:
             add_unknown_name(where, key, metric, registry.metrics, errors)

@@ -6,9 +6,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from tdt._did_you_mean import closest
 from tdt.train.config.errors import ConfigErrors
 from tdt.train.config.nodes import BROKEN, Mapping, Node, Sequence, child, join, plain, present
-from tdt.train.config.registry import MOST_STRANGERS, nearest
+from tdt.train.config.registry import MOST_STRANGERS
 from tdt.train.config.scalars import hint, spell
 from tdt.train.config.sections import Section, Top
 
@@ -63,7 +64,7 @@ def _add(item: Any, root: Mapping, found: list[Any], errors: ConfigErrors) -> No
             str(e["loc"][-1]) for e in found if e["type"] == "extra_forbidden" and e["loc"][:-1] == item["loc"][:-1]
         ]
         known = _keys(item["loc"][:-1])
-        if not any(nearest(stranger, known) == name for stranger in strangers[:MOST_STRANGERS]):  # said already
+        if not any(closest(stranger, known) == name for stranger in strangers[:MOST_STRANGERS]):  # said already
             where = parent.key_source or parent.source
             errors.add(where, "is missing", kind="missing", key=join(parent_path, name))
     elif isinstance(value := plain(node), type(BROKEN)):
@@ -92,7 +93,7 @@ def _shown(value: Any) -> str:
 def _add_unknown(node: Node, path: str, loc: tuple[Any, ...], errors: ConfigErrors) -> None:
     section = _section(loc[:-1])
     known, reason = _keys(loc[:-1]), section.refused.get(str(loc[-1]))
-    suggestion = None if reason else _elsewhere(str(loc[-1])) or nearest(str(loc[-1]), known)
+    suggestion = None if reason else _elsewhere(str(loc[-1])) or closest(str(loc[-1]), known)
     listed = f": {reason}" if reason else "" if suggestion else f"; known: {', '.join(known)}"
     errors.add(node.key_source or node.source, f"unknown key{listed}", suggestion, kind="unknown-key", key=path)
 

@@ -13,9 +13,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from tdt._did_you_mean import did_you_mean
 from tdt.train._printable import counted, printable
 from tdt.train.config.find import SCHEMA, SCHEMA_LINE, bundled, bundled_folder
-from tdt.train.config.registry import nearest
 
 TABLES = (".csv", ".tsv")
 TARGETS = ("target", "label", "class", "y")  # names that a column to predict often has
@@ -32,8 +32,7 @@ def template(name: str, file: Path) -> str:
     """The text of the config `name` that comes with tdt, with the name of `file` in its place."""
     known = bundled()
     if name not in known:
-        near = nearest(name, known)
-        meant = f"did you mean {near!r}?" if near else f"templates: {', '.join(known)}"
+        meant = did_you_mean(name, known, f"templates: {', '.join(known)}")
         raise UnsupportedDataError(f"{name}: no such file or folder, and no template; {meant}")
     text = known[name].read_text(encoding="utf-8").replace(f"{SCHEMA_LINE}{SCHEMA}", _schema_line(), 1)
     text = text.replace(f"\nname: {name}", f"\nname: {_name(file)}", 1)
@@ -72,9 +71,8 @@ def table(path: Path, file: Path, target: str | None = None) -> str:
     if target is None:
         target = next((name for name in fields if name.lower() in TARGETS), list(fields)[-1])
     if target not in fields:
-        near = nearest(target, fields)
         raise UnsupportedDataError(
-            f"{path} has no column {target!r}; {f'did you mean {near!r}?' if near else ', '.join(fields)}"
+            f"{path} has no column {target!r}; {did_you_mean(target, fields, ', '.join(fields))}"
         )
     missing = [int(line) for line, text in zip(lines, fields[target], strict=True) if is_missing(text)]
     if missing:

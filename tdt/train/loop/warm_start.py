@@ -8,8 +8,8 @@ from typing import Any
 
 import tdt
 from tdt._core.tensor import wrap
+from tdt._did_you_mean import closest
 from tdt.train.config import ConfigErrors, Weights
-from tdt.train.config.registry import nearest
 from tdt.train.loop.parts import Parts
 from tdt.train.loop.state import scored
 from tdt.train.runs import checkpoint
@@ -76,7 +76,7 @@ def _renamed(wanted: Weights, found: dict[str, Any], errors: ConfigErrors) -> di
                 break
         renamed[name] = array
     for old in wanted.map.keys() - used:
-        near = nearest(old, {name.rpartition(".")[0] for name in found} | set(found))
+        near = closest(old, {name.rpartition(".")[0] for name in found} | set(found))
         errors.add(f"weights.map.{old}", f"no name in {wanted.source} begins with '{old}'", near, kind="unused")
     return renamed
 
@@ -86,7 +86,7 @@ def _choose(wanted: Weights, found: dict[str, Any], own: dict[str, Any], errors:
     patterns = wanted.only or ("*",)
     for pattern in patterns:
         if not any(fnmatch.fnmatchcase(name, pattern) for name in own):
-            near = nearest(pattern, own)
+            near = closest(pattern, own)
             errors.add("weights.only", f"'{pattern}' matches no parameter of this model", near, kind="unused")
     chosen = {}
     for name, target in own.items():
@@ -96,7 +96,7 @@ def _choose(wanted: Weights, found: dict[str, Any], own: dict[str, Any], errors:
             chosen[name] = found[name]
         elif wanted.strict and name not in found:
             message = f"{wanted.source} has no {name}; rename with map, leave it out with only, or set strict: false"
-            errors.add("weights", message, nearest(name, found), kind="missing")
+            errors.add("weights", message, closest(name, found), kind="missing")
         elif wanted.strict:
             shapes = f"{tuple(found[name].shape)} in {wanted.source}, but {tuple(target.shape)} here"
             errors.add("weights", f"{name} is {shapes}; leave it out with only, or set strict: false", kind="shape")

@@ -16,6 +16,7 @@ from io import FileIO
 from pathlib import Path
 from typing import Any
 
+from tdt._did_you_mean import did_you_mean
 from tdt.train.runs._lock import Locked, lock
 from tdt.train.runs.checkpoint import CheckpointError, CheckpointStore
 from tdt.utils._files import fsync_folder, read_file, remove_temporary, replace_file
@@ -341,12 +342,7 @@ def _folders(root: Path) -> list[Path]:
 def _not_found(where: str, root: Path) -> str:
     names = sorted(path.name for path in root.iterdir() if _numbers(path)) if root.is_dir() else []
     names += [f"{name}/{number}" for name in names for number in _numbers(root / name)]
-    import difflib
-
     if where in names:
         return f"{root / where} is no run: it has neither config.yaml nor checkpoints; remove the folder yourself"
-    near = difflib.get_close_matches(where, names, n=1)
-    if near:
-        return f"no run {where!r}; did you mean {near[0]!r}?"
     there = f"{root} has {', '.join(names[:5])}" if names else f"{root.absolute()} has no runs"
-    return f"no run {where!r}; {there}"
+    return f"no run {where!r}; {did_you_mean(where, names, there)}"

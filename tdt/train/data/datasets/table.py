@@ -11,8 +11,8 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
+from tdt._did_you_mean import did_you_mean
 from tdt.train._regular_file import open_regular
-from tdt.train.config.registry import nearest
 from tdt.train.data.datasets._base import Arrays
 from tdt.train.data.datasets._columns import KINDS, Column, Lines, fit, fit_target
 from tdt.utils.data._shares import Split, check_split, share_out
@@ -95,8 +95,7 @@ class Table(Arrays):
     def _check_columns(self, fields: Mapping[str, Any], names: list[str], target: str, kinds: dict[str, Any]) -> None:
         for name in names:
             if name not in fields:
-                near = nearest(name, fields)
-                meant = f"did you mean {near!r}?" if near else f"it has {', '.join(fields)}"
+                meant = did_you_mean(name, fields, f"it has {', '.join(fields)}")
                 raise ValueError(f"Table: {self._name} has no column {name!r}; {meant}")
         if target in kinds:
             raise ValueError(f"Table: {target!r} is the target; leave it out of columns")
