@@ -13,10 +13,20 @@ from tdt.distributions.utils import sum_rightmost
 
 
 class Transform:
-    """A function from `domain` to `codomain`, of events of so many dimensions as these have.
+    """Base class of differentiable maps from `domain` to `codomain`, between events of the dimensions that these have.
 
-    A subclass has `_call`, `_inverse` and `log_abs_det_jacobian(x, y)`. `t.inv` is the function that turns it round.
-    cache_size: 1 keeps the last x and y, so that the inverse of a value just computed is exact.
+    A subclass writes `_call`, `_inverse` and `log_abs_det_jacobian(x, y)`; `inv` is the inverse map.
+
+    Args:
+        cache_size: 1 keeps the last x and y, so that the inverse of a value just computed is exact.
+    Shape: x (*, event of the domain); result (*, event of the codomain).
+    Raises:
+        ValueError: when `cache_size` is neither 0 nor 1.
+
+    >>> import tdt
+    >>> exp = tdt.distributions.ExpTransform()
+    >>> exp.inv(exp(tdt.tensor(2.0)))
+    tensor(2.)
     """
 
     bijective: Any = False
@@ -85,7 +95,11 @@ class Transform:
         raise NotImplementedError
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
-        """log |det dy/dx| of each event."""
+        """Logarithm of |det dy/dx| of each event.
+
+        Raises:
+            NotImplementedError: when a subclass does not write it.
+        """
         raise NotImplementedError
 
     def forward_shape(self, shape: Size) -> Size:
@@ -142,7 +156,17 @@ class _InverseTransform(Transform):
 
 
 class ComposeTransform(Transform):
-    """Functions one after the other; none is the identity."""
+    """Transforms applied one after the other; an empty list is the identity.
+
+    Shape: x (*); result as the transforms give it.
+    Raises:
+        ValueError: when `cache_size` is neither 0 nor 1.
+
+    >>> import tdt
+    >>> from tdt.distributions import AffineTransform, ExpTransform
+    >>> ComposeTransform([AffineTransform(0.0, 2.0), ExpTransform()])(tdt.tensor(0.5))
+    tensor(2.7183)
+    """
 
     def __init__(self, parts: list[Transform], cache_size: int = 0) -> None:
         super().__init__(cache_size)
@@ -220,7 +244,17 @@ identity_transform = ComposeTransform([])
 
 
 class IndependentTransform(Transform):
-    """A function of which the last `reinterpreted_batch_ndims` batch dimensions count as part of the event."""
+    """Transform whose last `reinterpreted_batch_ndims` batch dimensions count as part of the event.
+
+    Shape: x (*), as for `base_transform`; result the same shape.
+    Raises:
+        ValueError: when `cache_size` is neither 0 nor 1.
+
+    >>> import tdt
+    >>> t = IndependentTransform(tdt.distributions.ExpTransform(), 1)
+    >>> t.log_abs_det_jacobian(tdt.ones(3), tdt.ones(3).exp())
+    tensor(3.)
+    """
 
     def __init__(self, base_transform: Transform, reinterpreted_batch_ndims: int, cache_size: int = 0) -> None:
         super().__init__(cache_size)
@@ -270,7 +304,16 @@ def needs(shape: Sequence[int], dims: int) -> None:
 
 
 class ReshapeTransform(Transform):
-    """Events of `in_shape` as events of `out_shape`."""
+    """Events of shape `in_shape` reshaped to `out_shape`.
+
+    Shape: x (*, *in_shape); result (*, *out_shape).
+    Raises:
+        ValueError: when the shapes have different numbers of elements.
+
+    >>> import tdt
+    >>> ReshapeTransform((4,), (2, 2))(tdt.zeros(3, 4)).shape
+    tdt.Size([3, 2, 2])
+    """
 
     bijective = True
 

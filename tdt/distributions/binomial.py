@@ -15,7 +15,18 @@ __all__ = ["Binomial"]
 
 
 class Binomial(OfEvent):
-    """How many of `total_count` trials succeed, each of probability `probs` or log-odds `logits`."""
+    """Binomial distribution: number of successes in `total_count` trials.
+
+    Args:
+        probs, logits: probability of success or its log-odds; exactly one of the two.
+    Shape: parameters broadcast to the batch shape; event ().
+    Raises:
+        ValueError: when both or neither of probs and logits are given, or a parameter is outside its set.
+
+    >>> import tdt
+    >>> Binomial(2, probs=0.5).log_prob(tdt.tensor(1.0)).exp()
+    tensor(0.5000)
+    """
 
     arg_constraints = {"total_count": constraints.nonnegative_integer, **OfEvent.arg_constraints}
     has_enumerate_support = True

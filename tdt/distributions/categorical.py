@@ -14,7 +14,14 @@ __all__ = ["Categorical"]
 
 
 class Categorical(OfClasses):
-    """A class number, by probabilities `probs` (normalised here) or `logits` along the last dimension.
+    """Categorical distribution: a class index by probability.
+
+    Args:
+        probs, logits: probabilities of the classes, normalised here, or their unnormalised logarithms; exactly one of
+            the two.
+    Shape: probs or logits (*, number of classes), of which (*) is the batch shape; event ().
+    Raises:
+        ValueError: when both or neither are given, or the given one has no dimension.
 
     >>> Categorical(probs=tdt.tensor([1.0, 3.0])).log_prob(tdt.tensor(1)).exp()
     tensor(0.7500)

@@ -13,7 +13,16 @@ __all__ = ["Cauchy"]
 
 
 class Cauchy(LocScale):
-    """Cauchy (Lorentz), of median `loc` and half-width `scale`; it has no mean."""
+    """Cauchy (Lorentz) distribution of median `loc` and half-width `scale`; it has no mean.
+
+    Shape: parameters broadcast to the batch shape; event ().
+    Raises:
+        ValueError: when `scale` is not positive.
+
+    >>> import tdt
+    >>> Cauchy(1.0, 2.0).cdf(tdt.tensor(1.0))
+    tensor(0.5000)
+    """
 
     mean = property(lambda self: tdt.full_like(self.loc, math.nan))
     variance = property(lambda self: tdt.full_like(self.loc, math.inf))

@@ -12,7 +12,18 @@ __all__ = ["Chi2"]
 
 
 class Chi2(Gamma):
-    """The sum of squares of `df` standard normals: Gamma(df / 2, 1/2)."""
+    """Chi-squared distribution: sum of squares of `df` standard normal variables.
+
+    Args:
+        df: degrees of freedom.
+    Shape: df of the batch shape; event ().
+    Raises:
+        ValueError: when `df` is not positive.
+
+    >>> import tdt
+    >>> Chi2(3.0).mean
+    tensor(3.)
+    """
 
     arg_constraints = {"df": constraints.positive}
     df = property(lambda self: self.concentration * 2)

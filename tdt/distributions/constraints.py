@@ -18,12 +18,22 @@ __all__ = [
 
 
 class Constraint:
-    """A set: `check(value)` says of each event, over the last `event_dim` dimensions, whether it lies in it."""
+    """Set of values: `check(value)` returns for each event, over the last `event_dim` dimensions, whether it lies in it.
+
+    >>> import tdt
+    >>> positive.check(tdt.tensor([1.0, -1.0]))
+    tensor([ True, False])
+    """
 
     is_discrete: Any = False
     event_dim: Any = 0
 
     def check(self, value: Tensor) -> Tensor:
+        """Whether each event of `value` lies in the set.
+
+        Raises:
+            NotImplementedError: when a subclass does not write it.
+        """
         raise NotImplementedError
 
     def __repr__(self) -> str:
@@ -32,7 +42,7 @@ class Constraint:
 
 
 class _Dependent(Constraint):
-    """A set that depends on the other parameters: known of an instance only."""
+    """Set that depends on the other parameters of a distribution: known of an instance only."""
 
     def __init__(self, *, is_discrete: Any = NotImplemented, event_dim: Any = NotImplemented) -> None:
         self._is_discrete, self._event_dim = is_discrete, event_dim
@@ -53,11 +63,24 @@ class _Dependent(Constraint):
         )
 
     def check(self, value: Tensor) -> Tensor:
+        """Not possible: the set is known of an instance only.
+
+        Raises:
+            ValueError: always.
+        """
         raise ValueError("Cannot determine validity of dependent constraint")
 
 
 class dependent_property(property, _Dependent):
-    """A property that gives the set of an instance; of the class it is a dependent constraint itself."""
+    """Property that returns the set of an instance; on the class it is a dependent constraint itself.
+
+    Args:
+        is_discrete, event_dim: what is known of the set without an instance.
+
+    >>> import tdt
+    >>> tdt.distributions.Uniform(0.0, 2.0).support
+    Interval(lower_bound=0.0, upper_bound=2.0)
+    """
 
     def __init__(
         self,
@@ -74,7 +97,12 @@ class dependent_property(property, _Dependent):
 
 
 def is_dependent(constraint: Any) -> bool:
-    """Whether a constraint is known of an instance only."""
+    """Whether a constraint is known of an instance only.
+
+    >>> import tdt
+    >>> is_dependent(dependent), is_dependent(positive)
+    (True, False)
+    """
     return isinstance(constraint, _Dependent)
 
 
@@ -91,6 +119,16 @@ class _Over(Constraint):
 
 
 class _IndependentConstraint(_Over):
+    """Constraint whose last `reinterpreted_batch_ndims` batch dimensions become part of the event.
+
+    Raises:
+        AssertionError: when `reinterpreted_batch_ndims` is negative.
+
+    >>> import tdt
+    >>> independent(positive, 1).check(tdt.tensor([[1.0, 2.0], [1.0, -1.0]]))
+    tensor([ True, False])
+    """
+
     def __init__(self, base_constraint: Constraint, reinterpreted_batch_ndims: int) -> None:
         if reinterpreted_batch_ndims < 0:
             raise AssertionError(f"reinterpreted_batch_ndims must be >= 0, got {reinterpreted_batch_ndims}")
@@ -107,7 +145,12 @@ class _IndependentConstraint(_Over):
 
 
 class MixtureSameFamilyConstraint(_Over):
-    """Values that lie in the support of every component of a mixture."""
+    """Values that lie in the support of every component of a mixture.
+
+    >>> import tdt
+    >>> MixtureSameFamilyConstraint(positive).check(tdt.tensor([1.0, -1.0]))
+    tensor([ True, False])
+    """
 
     def __init__(self, base_constraint: Constraint) -> None:
         self.base_constraint = base_constraint
@@ -134,16 +177,37 @@ class _Bounded(Constraint):
 
 
 class _Interval(_Bounded):
+    """Numbers in [lower_bound, upper_bound].
+
+    >>> import tdt
+    >>> interval(0.0, 1.0).check(tdt.tensor([0.5, 2.0]))
+    tensor([ True, False])
+    """
+
     def check(self, value: Tensor) -> Tensor:
         return (value >= self.lower_bound) & (value <= self.upper_bound)
 
 
 class _HalfOpenInterval(_Bounded):
+    """Numbers in [lower_bound, upper_bound).
+
+    >>> import tdt
+    >>> half_open_interval(0.0, 1.0).check(tdt.tensor([0.0, 1.0]))
+    tensor([ True, False])
+    """
+
     def check(self, value: Tensor) -> Tensor:
         return (value >= self.lower_bound) & (value < self.upper_bound)
 
 
 class _IntegerInterval(_Interval):
+    """Integers in [lower_bound, upper_bound].
+
+    >>> import tdt
+    >>> integer_interval(0, 2).check(tdt.tensor([0.5, 2.0]))
+    tensor([False,  True])
+    """
+
     is_discrete = True
 
     def check(self, value: Tensor) -> Tensor:
@@ -151,6 +215,13 @@ class _IntegerInterval(_Interval):
 
 
 class _GreaterThan(Constraint):
+    """Numbers above `lower_bound`.
+
+    >>> import tdt
+    >>> greater_than(0.0).check(tdt.tensor([0.0, 1.0]))
+    tensor([False,  True])
+    """
+
     def __init__(self, lower_bound: Any) -> None:
         self.lower_bound = lower_bound
 
@@ -159,6 +230,13 @@ class _GreaterThan(Constraint):
 
 
 class _GreaterThanEq(_GreaterThan):
+    """Numbers not below `lower_bound`.
+
+    >>> import tdt
+    >>> greater_than_eq(0.0).check(tdt.tensor([0.0, 1.0]))
+    tensor([True, True])
+    """
+
     def check(self, value: Tensor) -> Tensor:
         return value >= self.lower_bound
 
@@ -171,6 +249,13 @@ class _IntegerGreaterThan(_GreaterThan):
 
 
 class _LessThan(Constraint):
+    """Numbers below `upper_bound`.
+
+    >>> import tdt
+    >>> less_than(0.0).check(tdt.tensor([0.0, -1.0]))
+    tensor([False,  True])
+    """
+
     def __init__(self, upper_bound: Any) -> None:
         self.upper_bound = upper_bound
 
@@ -205,6 +290,13 @@ class _Simplex(Constraint):
 
 
 class _Multinomial(_LessThan):
+    """Counts, not negative, whose sum along the last dimension is at most `upper_bound`.
+
+    >>> import tdt
+    >>> multinomial(3).check(tdt.tensor([[1.0, 2.0], [3.0, 1.0]]))
+    tensor([ True, False])
+    """
+
     is_discrete = True
     event_dim = 1
 
@@ -273,6 +365,18 @@ class _Several(Constraint):
 
 
 class _Cat(_Several):
+    """Constraints of the parts of a value, which are concatenated along the dimension `dim`.
+
+    Args:
+        lengths: length of each constraint's part; None stands for 1 each.
+    Raises:
+        AssertionError: when the lengths are not as many as the constraints.
+
+    >>> import tdt
+    >>> cat([positive, real]).check(tdt.tensor([-1.0, -1.0]))
+    tensor([False,  True])
+    """
+
     def __init__(self, cseq: Sequence[Constraint], dim: int = 0, lengths: Sequence[int] | None = None) -> None:
         super().__init__(cseq, dim)
         self.lengths = [1] * len(self.cseq) if lengths is None else list(lengths)
@@ -287,6 +391,13 @@ class _Cat(_Several):
 
 
 class _Stack(_Several):
+    """Constraints of the parts of a value, which are stacked along the dimension `dim`.
+
+    >>> import tdt
+    >>> stack([positive, real]).check(tdt.tensor([-1.0, -1.0]))
+    tensor([False,  True])
+    """
+
     @property
     def event_dim(self) -> int:  # type: ignore[override]
         dims: int = max(part.event_dim for part in self.cseq)

@@ -18,9 +18,19 @@ __all__ = ["ContinuousBernoulli"]
 
 
 class ContinuousBernoulli(OfEvent, ExponentialFamily):
-    """A value in [0, 1] of density ∝ p^x (1-p)^(1-x) (Loaiza-Ganem and Cunningham, 2019).
+    """Continuous Bernoulli distribution on [0, 1], of density proportional to p^x (1 - p)^(1 - x).
 
-    lims: between these, around one half where the formulas are 0 / 0, their Taylor series stand in.
+    Args:
+        probs, logits: the parameter p or its log-odds; exactly one of the two.
+        lims: interval around one half, where the formulas are 0 / 0, in which Taylor series are used.
+    Shape: parameters broadcast to the batch shape; event ().
+    Raises:
+        ValueError: when both or neither of probs and logits are given, or a parameter is outside its set.
+    Source: Loaiza-Ganem and Cunningham, "The continuous Bernoulli: fixing a pervasive error in VAEs", 2019.
+
+    >>> import tdt
+    >>> ContinuousBernoulli(probs=0.5).mean
+    tensor(0.5000)
     """
 
     support = constraints.unit_interval

@@ -15,10 +15,20 @@ __all__ = ["Distribution"]
 
 
 class Distribution:
-    """The base of all distributions: `batch_shape` many of them, each over values of `event_shape`.
+    """Base class of distributions: `batch_shape` independent ones, each over values of shape `event_shape`.
 
-    A subclass sets `arg_constraints` (its parameters and where they lie) and `support`, and has `rsample` (samples with
-    gradients) or `sample`, and `log_prob`. validate_args: check parameters and values; ValueError where they are wrong.
+    A subclass sets `arg_constraints` (its parameters and their sets) and `support`, and writes `log_prob` and `sample`,
+    or
+    `rsample` for samples with gradients.
+
+    Args:
+        validate_args: check parameters and values; None stands for the default, `set_default_validate_args`.
+    Raises:
+        ValueError: when a parameter is outside its set.
+
+    >>> from tdt.distributions import Normal
+    >>> isinstance(Normal(0.0, 1.0), Distribution)
+    True
     """
 
     has_rsample: Any = False
@@ -27,7 +37,11 @@ class Distribution:
 
     @staticmethod
     def set_default_validate_args(value: bool) -> None:
-        """Whether distributions made from now on check their parameters and values."""
+        """Set whether distributions that are constructed from now on check their parameters and values.
+
+        Raises:
+            ValueError: when `value` is not a bool.
+        """
         if value not in (True, False):
             raise ValueError(f"value must be True or False, not {value!r}")
         Distribution._validate_args = value

@@ -12,11 +12,18 @@ __all__ = ["ExponentialFamily"]
 
 
 class ExponentialFamily(Distribution):
-    """A distribution of density exp(t(x)·θ - F(θ) + k(x)), of natural parameters θ.
+    """Base class of distributions of density exp(t(x) · θ - F(θ) + k(x)), with natural parameters θ.
 
-    A subclass that has `_natural_params`, `_log_normalizer` (F) and `_mean_carrier_measure` (the mean of k) has an entropy.
+    A subclass that has `_natural_params`, `_log_normalizer` (F) and `_mean_carrier_measure` (the mean of k) has an
+    entropy.
 
-    Source: F. Nielsen, R. Nock, Entropies and cross-entropies of exponential families, ICIP 2010.
+    Raises:
+        ValueError: when a parameter is outside its set.
+    Source: Nielsen and Nock, "Entropies and cross-entropies of exponential families", 2010.
+
+    >>> from tdt.distributions import Exponential
+    >>> isinstance(Exponential(1.0), ExponentialFamily)
+    True
     """
 
     @property

@@ -15,7 +15,16 @@ __all__ = ["Exponential"]
 
 
 class Exponential(ExponentialFamily):
-    """Exponential of mean 1 / rate."""
+    """Exponential distribution of mean 1 / rate.
+
+    Shape: rate of the batch shape; event ().
+    Raises:
+        ValueError: when `rate` is not positive.
+
+    >>> import tdt
+    >>> Exponential(2.0).mean
+    tensor(0.5000)
+    """
 
     arg_constraints = {"rate": constraints.positive}
     support = constraints.nonnegative

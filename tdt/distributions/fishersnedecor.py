@@ -17,7 +17,18 @@ __all__ = ["FisherSnedecor"]
 
 
 class FisherSnedecor(Distribution):
-    """Fisher and Snedecor's F: the quotient of two mean squares, of `df1` and `df2` degrees of freedom."""
+    """F distribution: quotient of two mean squares of standard normal variables.
+
+    Args:
+        df1, df2: degrees of freedom of the numerator and the denominator.
+    Shape: parameters broadcast to the batch shape; event ().
+    Raises:
+        ValueError: when a parameter is not positive.
+
+    >>> import tdt
+    >>> FisherSnedecor(2.0, 4.0).mean
+    tensor(2.)
+    """
 
     arg_constraints = {"df1": constraints.positive, "df2": constraints.positive}
     support = constraints.positive

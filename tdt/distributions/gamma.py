@@ -16,7 +16,17 @@ __all__ = ["Gamma"]
 
 
 class Gamma(ExponentialFamily):
-    """Gamma, of shape `concentration` and mean concentration / rate."""
+    """Gamma distribution of shape `concentration` and mean concentration / rate.
+
+    Shape: parameters broadcast to the batch shape; event ().
+    Raises:
+        ValueError: when a parameter is not positive.
+    Source: sampled as in Marsaglia and Tsang, "A Simple Method for Generating Gamma Variables", 2000.
+
+    >>> import tdt
+    >>> Gamma(2.0, 4.0).mean
+    tensor(0.5000)
+    """
 
     arg_constraints = {"concentration": constraints.positive, "rate": constraints.positive}
     support = constraints.nonnegative

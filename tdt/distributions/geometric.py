@@ -16,7 +16,18 @@ __all__ = ["Geometric"]
 
 
 class Geometric(OfEvent):
-    """How many trials fail (0, 1, …) before the first success, of probability `probs` or log-odds `logits`."""
+    """Geometric distribution: number of failures (0, 1, …) before the first success.
+
+    Args:
+        probs, logits: probability of success or its log-odds; exactly one of the two.
+    Shape: parameter of the batch shape; event ().
+    Raises:
+        ValueError: when both or neither of probs and logits are given, or a probability is outside (0, 1].
+
+    >>> import tdt
+    >>> Geometric(probs=0.25).mean
+    tensor(3.)
+    """
 
     support = constraints.nonnegative_integer
     mean = property(lambda self: 1.0 / self.probs - 1.0)

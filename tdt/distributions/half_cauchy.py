@@ -15,7 +15,16 @@ __all__ = ["HalfCauchy"]
 
 
 class HalfCauchy(HalfNormal):
-    """|x| of a Cauchy x about 0 of half-width `scale`."""
+    """Half-Cauchy distribution: |x| of a Cauchy variable of median 0 and half-width `scale`.
+
+    Shape: scale of the batch shape; event ().
+    Raises:
+        ValueError: when `scale` is not positive.
+
+    >>> import tdt
+    >>> HalfCauchy(1.0).cdf(tdt.tensor(1.0))
+    tensor(0.5000)
+    """
 
     mean = property(lambda self: tdt.full_like(self.scale, math.inf))
     variance = property(lambda self: self.base_dist.variance)

@@ -13,7 +13,11 @@ __all__ = ["Independent"]
 
 
 class Independent(Distribution):
-    """A distribution whose last `reinterpreted_batch_ndims` batch dimensions are part of the event.
+    """Distribution whose last `reinterpreted_batch_ndims` batch dimensions become part of the event.
+
+    Shape: batch shape without these dimensions; event these, followed by the base distribution's event.
+    Raises:
+        ValueError: when the base distribution has fewer batch dimensions.
 
     >>> from tdt.distributions import Normal
     >>> joint = Independent(Normal(tdt.zeros(5, 3), 1.0), 1)

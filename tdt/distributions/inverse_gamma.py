@@ -16,7 +16,16 @@ __all__ = ["InverseGamma"]
 
 
 class InverseGamma(TransformedDistribution):
-    """1 / x of a Gamma(concentration, rate) x."""
+    """Inverse gamma distribution: 1 / x of a Gamma(concentration, rate) variable.
+
+    Shape: parameters broadcast to the batch shape; event ().
+    Raises:
+        ValueError: when a parameter is not positive.
+
+    >>> import tdt
+    >>> InverseGamma(3.0, 4.0).mean
+    tensor(2.)
+    """
 
     arg_constraints = {"concentration": constraints.positive, "rate": constraints.positive}
     support = constraints.positive

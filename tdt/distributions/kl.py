@@ -43,7 +43,20 @@ _FORMULAS: dict[tuple[type, type], Formula] = {}
 
 
 def register_kl(type_p: type, type_q: type) -> Callable[[Formula], Formula]:
-    """Decorates a function of p and q that gives their divergence, for two classes and their subclasses."""
+    """Decorator that registers a function of p and q as the divergence of two classes and their subclasses.
+
+    Raises:
+        TypeError: when `type_p` or `type_q` is not a class.
+
+    >>> import tdt
+    >>> class Coin(tdt.distributions.Bernoulli):
+    ...     pass
+    >>> @register_kl(Coin, Coin)
+    ... def _(p, q):
+    ...     return tdt.zeros(())
+    >>> kl_divergence(Coin(0.5), Coin(0.5))
+    tensor(0.)
+    """
     for name, kind in (("type_p", type_p), ("type_q", type_q)):
         if not isinstance(kind, type):  # any class: libraries have base classes of their own
             raise TypeError(f"Expected {name} to be a Distribution subclass but got {kind}")
@@ -56,7 +69,12 @@ def register_kl(type_p: type, type_q: type) -> Callable[[Formula], Formula]:
 
 
 def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
-    """E[log p(x) - log q(x)] over x from p, in nats, of shape `batch_shape`. NotImplementedError for a pair unknown.
+    """Kullback-Leibler divergence E[log p(x) - log q(x)] over x from p, in nats.
+
+    Shape: result of the distributions' broadcast batch shape.
+    Raises:
+        NotImplementedError: when no formula is registered for these classes.
+    Source: Kullback and Leibler, "On Information and Sufficiency", 1951.
 
     >>> kl_divergence(Normal(0.0, 1.0), Normal(1.0, 1.0))
     tensor(0.5000)

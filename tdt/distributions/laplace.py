@@ -13,7 +13,16 @@ __all__ = ["Laplace"]
 
 
 class Laplace(LocScale):
-    """Laplace: an exponential of mean `scale` to either side of `loc`."""
+    """Laplace distribution: exponential of mean `scale` on both sides of `loc`.
+
+    Shape: parameters broadcast to the batch shape; event ().
+    Raises:
+        ValueError: when `scale` is not positive.
+
+    >>> import tdt
+    >>> Laplace(0.0, 1.0).log_prob(tdt.tensor(0.0))
+    tensor(-0.6931)
+    """
 
     stddev = property(lambda self: math.sqrt(2) * self.scale)
     variance = property(lambda self: 2 * self.scale.pow(2))

@@ -16,14 +16,17 @@ __all__ = ["LKJCholesky"]
 
 
 class LKJCholesky(Distribution):
-    """Lower Cholesky factors (…, dim, dim) of correlation matrices C, of density proportional to det(C)^(concentration - 1).
+    """Lower Cholesky factors of correlation matrices C, of density proportional to det(C)^(concentration - 1).
 
     Args:
-        dim: rows and columns; ValueError below 2.
+        dim: number n of rows and columns.
         concentration: 1 is the uniform distribution over correlation matrices; above it, the identity is likelier.
-
-    Source: D. Lewandowski, D. Kurowicka, H. Joe, Generating random correlation matrices based on vines and extended onion
-    method, Journal of Multivariate Analysis, 2009.
+    Shape: concentration of the batch shape; event (n, n).
+    Raises:
+        ValueError: when `dim` is below 2 or `concentration` not positive.
+    Source: Lewandowski, Kurowicka and Joe, "Generating random correlation matrices based on vines and extended onion
+        method",
+        2009.
 
     >>> LKJCholesky(2, 1.0).log_prob(tdt.eye(2))
     tensor(-0.6931)

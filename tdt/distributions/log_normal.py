@@ -14,7 +14,16 @@ __all__ = ["LogNormal"]
 
 
 class LogNormal(TransformedDistribution):
-    """exp of a normal of mean `loc` and standard deviation `scale`."""
+    """Log-normal distribution: exponential of a normal variable of mean `loc` and standard deviation `scale`.
+
+    Shape: parameters broadcast to the batch shape; event ().
+    Raises:
+        ValueError: when `scale` is not positive.
+
+    >>> import tdt
+    >>> LogNormal(0.0, 1.0).mean
+    tensor(1.6487)
+    """
 
     arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
     support = constraints.positive

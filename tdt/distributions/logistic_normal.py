@@ -13,7 +13,16 @@ __all__ = ["LogisticNormal"]
 
 
 class LogisticNormal(TransformedDistribution):
-    """n + 1 probabilities, by stick breaking from n independent normals."""
+    """Logistic-normal distribution: n + 1 probabilities, by stick breaking, from n independent normal variables.
+
+    Shape: parameters broadcast to (*, n), of which (*) is the batch shape; event (n + 1,).
+    Raises:
+        ValueError: when `scale` is not positive.
+
+    >>> import tdt
+    >>> LogisticNormal(tdt.zeros(2), tdt.ones(2)).event_shape
+    tdt.Size([3])
+    """
 
     arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
     support = constraints.simplex

@@ -16,14 +16,15 @@ __all__ = ["LowRankMultivariateNormal"]
 
 
 class LowRankMultivariateNormal(Distribution):
-    """Normal vectors (…, n) of mean `loc` and covariance W Wᵀ + D.
+    """Multivariate normal distribution of covariance W Wᵀ + D, a matrix of low rank plus a diagonal.
 
     Inverse and determinant come from those of the small matrix I + Wᵀ D⁻¹ W (Woodbury's identity).
 
     Args:
-        loc: the mean, (…, n).
-        cov_factor: W, (…, n, rank).
-        cov_diag: the diagonal of D, (…, n).
+        cov_factor, cov_diag: W and the diagonal of D.
+    Shape: loc (*, n), cov_factor (*, n, rank), cov_diag (*, n), of which (*) is the batch shape; event (n,).
+    Raises:
+        ValueError: when a parameter has too few dimensions or sizes do not match.
 
     >>> LowRankMultivariateNormal(tdt.zeros(2), tdt.tensor([[1.0], [0.0]]), tdt.ones(2)).covariance_matrix
     tensor([[2., 0.],

@@ -14,7 +14,17 @@ __all__ = ["MixtureSameFamily"]
 
 
 class MixtureSameFamily(Distribution):
-    """One of the distributions along the last batch dimension of `component_distribution`, drawn by a Categorical."""
+    """Mixture of the distributions along the last batch dimension of `component_distribution`, chosen by a Categorical.
+
+    Shape: batch shape and event of a single component.
+    Raises:
+        ValueError: when an argument is of another type, or batch shapes or numbers of components do not match.
+
+    >>> import tdt
+    >>> from tdt.distributions import Categorical, Normal
+    >>> MixtureSameFamily(Categorical(tdt.ones(2)), Normal(tdt.tensor([0.0, 4.0]), 1.0)).mean
+    tensor(2.)
+    """
 
     arg_constraints: dict[str, constraints.Constraint] = {}
     mixture_distribution = property(lambda self: self._mixture_distribution)

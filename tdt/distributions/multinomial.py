@@ -18,7 +18,20 @@ __all__ = ["Multinomial"]
 
 
 class Multinomial(Distribution):
-    """How many of `total_count` draws fall into each class, by probabilities `probs` or `logits`."""
+    """Multinomial distribution: numbers of draws that fall into each class, of `total_count`.
+
+    Args:
+        probs, logits: probabilities of the classes, normalised here, or their unnormalised logarithms; exactly one of
+            the two.
+    Shape: probs or logits (*, number of classes), of which (*) is the batch shape; event (number of classes,).
+    Raises:
+        NotImplementedError: when `total_count` is not one int.
+        ValueError: when both or neither of probs and logits are given.
+
+    >>> import tdt
+    >>> Multinomial(4, probs=tdt.tensor([1.0, 3.0])).mean
+    tensor([1., 3.])
+    """
 
     arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
     probs = property(lambda self: self._categorical.probs)

@@ -15,7 +15,15 @@ __all__ = ["MultivariateNormal"]
 
 
 class MultivariateNormal(ScaleTril, Distribution):
-    """Normal vectors (…, n) of mean `loc` and one of: covariance, its inverse, its lower Cholesky factor (…, n, n).
+    """Multivariate normal distribution of mean `loc` and a covariance.
+
+    Args:
+        covariance_matrix, precision_matrix, scale_tril: the covariance, its inverse, or its lower Cholesky factor;
+            exactly
+            one of the three.
+    Shape: loc (*, n) and the matrix (*, n, n) broadcast, of which (*) is the batch shape; event (n,).
+    Raises:
+        ValueError: when not exactly one matrix is given, or a parameter has too few dimensions.
 
     >>> MultivariateNormal(tdt.zeros(2), tdt.eye(2)).entropy()
     tensor(2.8379)

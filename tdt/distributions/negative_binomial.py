@@ -17,7 +17,18 @@ __all__ = ["NegativeBinomial"]
 
 
 class NegativeBinomial(OfEvent):
-    """How many trials succeed, each of probability `probs` or log-odds `logits`, before `total_count` have failed."""
+    """Negative binomial distribution: number of successes before `total_count` failures.
+
+    Args:
+        probs, logits: probability of success or its log-odds; exactly one of the two.
+    Shape: parameters broadcast to the batch shape; event ().
+    Raises:
+        ValueError: when both or neither of probs and logits are given, or a parameter is outside its set.
+
+    >>> import tdt
+    >>> NegativeBinomial(3.0, probs=0.5).mean
+    tensor(3.)
+    """
 
     arg_constraints = {
         "total_count": constraints.greater_than_eq(0),

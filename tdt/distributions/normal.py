@@ -14,7 +14,11 @@ __all__ = ["Normal"]
 
 
 class Normal(LocScale, ExponentialFamily):
-    """Normal (Gaussian), of mean `loc` and standard deviation `scale`.
+    """Normal (Gaussian) distribution of mean `loc` and standard deviation `scale`.
+
+    Shape: parameters broadcast to the batch shape; event ().
+    Raises:
+        ValueError: when `scale` is not positive.
 
     >>> from tdt import tensor
     >>> Normal(0.0, 1.0).log_prob(tensor(0.0))

@@ -16,7 +16,19 @@ __all__ = ["OneHotCategorical", "OneHotCategoricalStraightThrough"]
 
 
 class OneHotCategorical(Distribution):
-    """A one-hot vector, by probabilities `probs` (normalised here) or `logits` along the last dimension."""
+    """Categorical distribution of one-hot vectors.
+
+    Args:
+        probs, logits: probabilities of the classes, normalised here, or their unnormalised logarithms; exactly one of
+            the two.
+    Shape: probs or logits (*, number of classes), of which (*) is the batch shape; event (number of classes,).
+    Raises:
+        ValueError: when both or neither of probs and logits are given.
+
+    >>> import tdt
+    >>> OneHotCategorical(tdt.tensor([1.0, 3.0])).mean
+    tensor([0.2500, 0.7500])
+    """
 
     arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
     support = constraints.one_hot
@@ -55,7 +67,21 @@ class OneHotCategorical(Distribution):
 
 
 class OneHotCategoricalStraightThrough(OneHotCategorical):
-    """OneHotCategorical whose samples pass gradients to `probs` as if they were these (Bengio et al., 2013)."""
+    """OneHotCategorical whose samples pass gradients on to the probabilities as if they were these.
+
+    Args:
+        probs, logits: probabilities of the classes, normalised here, or their unnormalised logarithms; exactly one of
+            the two.
+    Shape: probs or logits (*, number of classes), of which (*) is the batch shape; event (number of classes,).
+    Raises:
+        ValueError: when both or neither of probs and logits are given.
+    Source: Bengio, Léonard and Courville, "Estimating or Propagating Gradients Through Stochastic Neurons", 2013.
+
+    >>> import tdt
+    >>> probs = tdt.tensor([0.25, 0.75], requires_grad=True)
+    >>> OneHotCategoricalStraightThrough(probs).rsample().requires_grad
+    True
+    """
 
     has_rsample = True
 

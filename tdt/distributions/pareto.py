@@ -15,7 +15,16 @@ __all__ = ["Pareto"]
 
 
 class Pareto(TransformedDistribution):
-    """Pareto: from `scale` on, with a tail that falls as x^-alpha."""
+    """Pareto distribution on [scale, ∞), with a tail that falls as x^-alpha.
+
+    Shape: parameters broadcast to the batch shape; event ().
+    Raises:
+        ValueError: when a parameter is not positive.
+
+    >>> import tdt
+    >>> Pareto(1.0, 2.0).mean
+    tensor(2.)
+    """
 
     arg_constraints = {"alpha": constraints.positive, "scale": constraints.positive}
     mode = property(lambda self: self.scale)

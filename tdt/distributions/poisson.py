@@ -15,7 +15,16 @@ __all__ = ["Poisson"]
 
 
 class Poisson(ExponentialFamily):
-    """Poisson: the count of events that come independently, `rate` on average."""
+    """Poisson distribution: number of independent events, `rate` on average.
+
+    Shape: rate of the batch shape; event ().
+    Raises:
+        ValueError: when `rate` is negative.
+
+    >>> import tdt
+    >>> Poisson(1.0).log_prob(tdt.tensor(2.0))
+    tensor(-1.6931)
+    """
 
     arg_constraints = {"rate": constraints.nonnegative}
     support = constraints.nonnegative_integer

@@ -41,7 +41,20 @@ class LogitRelaxedBernoulli(OfEvent):
 
 
 class RelaxedBernoulli(TransformedDistribution):
-    """A value in (0, 1), near its ends at a low `temperature`, with gradients (Maddison et al., 2017; Jang et al., 2017)."""
+    """Concrete relaxation of the Bernoulli distribution: values in (0, 1), near its ends at a low `temperature`, with
+    gradients.
+
+    Args:
+        probs, logits: probability of 1 or its log-odds; exactly one of the two.
+    Shape: temperature (); the parameter of the batch shape; event ().
+    Raises:
+        ValueError: when both or neither of probs and logits are given.
+    Source: Maddison, Mnih and Teh, "The Concrete Distribution", 2017; Jang, Gu and Poole, 2017.
+
+    >>> import tdt
+    >>> RelaxedBernoulli(tdt.tensor(0.5), probs=tdt.tensor([0.25, 0.75])).rsample().shape
+    tdt.Size([2])
+    """
 
     arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
     support = constraints.unit_interval

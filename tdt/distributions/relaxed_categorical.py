@@ -49,7 +49,22 @@ class ExpRelaxedCategorical(Distribution):
 
 
 class RelaxedOneHotCategorical(TransformedDistribution):
-    """Probabilities near a corner at a low `temperature`, with gradients (Maddison et al., 2017; Jang et al., 2017)."""
+    """Concrete (Gumbel-softmax) distribution: probabilities near a corner of the simplex at a low `temperature`, with
+    gradients.
+
+    Args:
+        probs, logits: probabilities of the classes, normalised here, or their unnormalised logarithms; exactly one of
+            the two.
+    Shape: temperature (); probs or logits (*, number of classes), of which (*) is the batch shape; event (number of
+        classes,).
+    Raises:
+        ValueError: when both or neither of probs and logits are given.
+    Source: Maddison, Mnih and Teh, "The Concrete Distribution", 2017; Jang, Gu and Poole, 2017.
+
+    >>> import tdt
+    >>> RelaxedOneHotCategorical(tdt.tensor(0.5), probs=tdt.tensor([1.0, 3.0])).rsample().shape
+    tdt.Size([2])
+    """
 
     arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
     support = constraints.simplex

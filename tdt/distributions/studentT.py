@@ -17,7 +17,16 @@ __all__ = ["StudentT"]
 
 
 class StudentT(Distribution):
-    """Student's t with `df` degrees of freedom, moved to `loc` and stretched by `scale`."""
+    """Student's t distribution with `df` degrees of freedom, shifted by `loc` and scaled by `scale`.
+
+    Shape: parameters broadcast to the batch shape; event ().
+    Raises:
+        ValueError: when `df` or `scale` is not positive.
+
+    >>> import tdt
+    >>> StudentT(3.0).variance
+    tensor(3.)
+    """
 
     arg_constraints = {"df": constraints.positive, "loc": constraints.real, "scale": constraints.positive}
     support = constraints.real

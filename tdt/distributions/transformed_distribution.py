@@ -18,7 +18,11 @@ __all__ = ["TransformedDistribution"]
 
 
 class TransformedDistribution(Distribution):
-    """What a sample of `base_distribution` becomes through one transform, or through several one after the other.
+    """Distribution of samples of `base_distribution` after one or several transforms.
+
+    Shape: batch shape and event as the transforms leave them.
+    Raises:
+        ValueError: when `transforms` are no transforms, or need more dimensions than the base distribution has.
 
     >>> from tdt.distributions import Normal
     >>> from tdt.distributions.transforms import ExpTransform

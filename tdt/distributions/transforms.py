@@ -38,7 +38,16 @@ class _Same(Transform):
 
 
 class ExpTransform(_Same):
-    """y = exp(x)."""
+    """Exponential y = exp(x).
+
+    Shape: x (*); result the same shape.
+    Raises:
+        ValueError: when `cache_size` is neither 0 nor 1.
+
+    >>> import tdt
+    >>> ExpTransform().inv(tdt.tensor(1.0))
+    tensor(0.)
+    """
 
     domain, codomain = constraints.real, constraints.positive
     bijective, sign = True, +1
@@ -54,7 +63,16 @@ class ExpTransform(_Same):
 
 
 class PowerTransform(Transform):
-    """y = x^exponent, of positive numbers."""
+    """Power y = x^exponent of positive numbers.
+
+    Shape: x (*), exponent broadcastable to it; result the same shape.
+    Raises:
+        ValueError: when `cache_size` is neither 0 nor 1.
+
+    >>> import tdt
+    >>> PowerTransform(2.0)(tdt.tensor([1.0, 3.0]))
+    tensor([1., 9.])
+    """
 
     domain, codomain = constraints.positive, constraints.positive
     bijective = True
@@ -85,7 +103,16 @@ class PowerTransform(Transform):
 
 
 class SigmoidTransform(_Same):
-    """y = 1 / (1 + exp(-x)), kept off 0 and 1 by a rounding step."""
+    """Logistic function y = 1 / (1 + exp(-x)), clamped so that results are never exactly 0 or 1.
+
+    Shape: x (*); result the same shape.
+    Raises:
+        ValueError: when `cache_size` is neither 0 nor 1.
+
+    >>> import tdt
+    >>> SigmoidTransform()(tdt.tensor(0.0))
+    tensor(0.5000)
+    """
 
     domain, codomain = constraints.real, constraints.unit_interval
     bijective, sign = True, +1
@@ -107,7 +134,16 @@ def _inside(probs: Tensor) -> Tensor:
 
 
 class SoftplusTransform(_Same):
-    """y = log(1 + exp(x))."""
+    """Softplus y = log(1 + exp(x)).
+
+    Shape: x (*); result the same shape.
+    Raises:
+        ValueError: when `cache_size` is neither 0 nor 1.
+
+    >>> import tdt
+    >>> SoftplusTransform()(tdt.tensor(0.0))
+    tensor(0.6931)
+    """
 
     domain, codomain = constraints.real, constraints.positive
     bijective, sign = True, +1
@@ -123,7 +159,18 @@ class SoftplusTransform(_Same):
 
 
 class TanhTransform(_Same):
-    """y = tanh(x). Its inverse near ±1 is inexact: cache_size=1 remembers x."""
+    """Hyperbolic tangent y = tanh(x).
+
+    Args:
+        cache_size: 1 keeps the last x and y: near ±1 the computed inverse is inexact.
+    Shape: x (*); result the same shape.
+    Raises:
+        ValueError: when `cache_size` is neither 0 nor 1.
+
+    >>> import tdt
+    >>> TanhTransform()(tdt.tensor(0.0))
+    tensor(0.)
+    """
 
     domain, codomain = constraints.real, constraints.interval(-1.0, 1.0)
     bijective, sign = True, +1
@@ -139,7 +186,18 @@ class TanhTransform(_Same):
 
 
 class AbsTransform(_Same):
-    """y = |x|, whose inverse takes the positive one."""
+    """Absolute value y = |x|; its inverse returns the positive x.
+
+    Args:
+        cache_size: 1 keeps the last x and y, so that the inverse of a value just computed is exact.
+    Shape: x (*); result the same shape.
+    Raises:
+        ValueError: when `cache_size` is neither 0 nor 1.
+
+    >>> import tdt
+    >>> AbsTransform()(tdt.tensor([-1.0, 2.0]))
+    tensor([1., 2.])
+    """
 
     domain, codomain = constraints.real, constraints.positive
 
@@ -151,7 +209,19 @@ class AbsTransform(_Same):
 
 
 class AffineTransform(Transform):
-    """y = loc + scale · x, for each element, or for events of `event_dim` dimensions."""
+    """Affine map y = loc + scale · x of each element.
+
+    Args:
+        event_dim: number of dimensions that make one event.
+        cache_size: 1 keeps the last x and y, so that the inverse of a value just computed is exact.
+    Shape: x (*), loc and scale broadcastable to it; result the same shape.
+    Raises:
+        ValueError: when `cache_size` is neither 0 nor 1.
+
+    >>> import tdt
+    >>> AffineTransform(1.0, 2.0)(tdt.tensor([0.0, 3.0]))
+    tensor([1., 7.])
+    """
 
     bijective = True
 
@@ -199,7 +269,16 @@ class AffineTransform(Transform):
 
 
 class SoftmaxTransform(_Same):
-    """y = softmax(x) along the last dimension; not invertible, `inv` gives one x of those that fit."""
+    """Softmax along the last dimension; it has no true inverse, `inv` returns one of the x that fit.
+
+    Shape: x (*, n); result the same shape.
+    Raises:
+        ValueError: when `cache_size` is neither 0 nor 1.
+
+    >>> import tdt
+    >>> SoftmaxTransform()(tdt.zeros(2))
+    tensor([0.5000, 0.5000])
+    """
 
     domain, codomain = constraints.real_vector, constraints.simplex
 
@@ -217,7 +296,16 @@ class SoftmaxTransform(_Same):
 
 
 class StickBreakingTransform(_Same):
-    """n numbers to n + 1 probabilities: each takes its share, by a sigmoid, of what the ones before left."""
+    """Unconstrained vectors of n numbers mapped to n + 1 probabilities, each a sigmoid's part of what those before left.
+
+    Shape: x (*, n); result (*, n + 1), sums 1.
+    Raises:
+        ValueError: when `cache_size` is neither 0 nor 1.
+
+    >>> import tdt
+    >>> StickBreakingTransform()(tdt.zeros(1))
+    tensor([0.5000, 0.5000])
+    """
 
     domain, codomain = constraints.real_vector, constraints.simplex
     bijective = True
@@ -249,7 +337,17 @@ class StickBreakingTransform(_Same):
 
 
 class LowerCholeskyTransform(_Same):
-    """Square matrices to lower triangular ones of positive diagonal."""
+    """Square matrices mapped to lower triangular ones with positive diagonal, the exponential of the given one.
+
+    Shape: x (*, n, n); result the same shape.
+    Raises:
+        ValueError: when `cache_size` is neither 0 nor 1.
+
+    >>> import tdt
+    >>> LowerCholeskyTransform()(tdt.zeros(2, 2))
+    tensor([[1., 0.],
+            [0., 1.]])
+    """
 
     domain, codomain = constraints.independent(constraints.real, 2), constraints.lower_cholesky
 
@@ -261,7 +359,17 @@ class LowerCholeskyTransform(_Same):
 
 
 class PositiveDefiniteTransform(_Same):
-    """Square matrices to positive definite ones, by their Cholesky factor."""
+    """Square matrices mapped to positive definite ones, through their Cholesky factor.
+
+    Shape: x (*, n, n); result the same shape.
+    Raises:
+        ValueError: when `cache_size` is neither 0 nor 1.
+
+    >>> import tdt
+    >>> PositiveDefiniteTransform()(tdt.zeros(2, 2))
+    tensor([[1., 0.],
+            [0., 1.]])
+    """
 
     domain, codomain = constraints.independent(constraints.real, 2), constraints.positive_definite
 
@@ -274,7 +382,18 @@ class PositiveDefiniteTransform(_Same):
 
 
 class CorrCholeskyTransform(Transform):
-    """n(n-1)/2 numbers to the Cholesky factor of a correlation matrix (Lewandowski, Kurowicka and Joe, 2009)."""
+    """Unconstrained vectors of n (n - 1) / 2 numbers mapped to Cholesky factors of n × n correlation matrices.
+
+    Shape: x (*, n (n - 1) / 2); result (*, n, n), lower triangular.
+    Raises:
+        ValueError: when `cache_size` is neither 0 nor 1.
+    Source: Lewandowski, Kurowicka and Joe, "Generating random correlation matrices based on vines", 2009.
+
+    >>> import tdt
+    >>> CorrCholeskyTransform()(tdt.zeros(1))
+    tensor([[1., 0.],
+            [0., 1.]])
+    """
 
     domain, codomain = constraints.real_vector, constraints.corr_cholesky
     bijective = True
@@ -337,7 +456,19 @@ class _Parts(Transform):
 
 
 class CatTransform(_Parts):
-    """Functions of stretches, `lengths` long, along the dimension `dim`."""
+    """Transforms of stretches of the dimension `dim`, each as long as `lengths` says.
+
+    Args:
+        lengths: length of each transform's stretch; None stands for 1 each.
+        cache_size: 1 keeps the last x and y, so that the inverse of a value just computed is exact.
+    Shape: x (*, sum of lengths, *); result the same shape.
+    Raises:
+        AssertionError: when the lengths are not as many as the transforms.
+
+    >>> import tdt
+    >>> CatTransform([ExpTransform(), AbsTransform()], lengths=[1, 2])(tdt.tensor([0.0, -1.0, -2.0]))
+    tensor([1., 1., 2.])
+    """
 
     def __init__(
         self, tseq: Sequence[Transform], dim: int = 0, lengths: Sequence[int] | None = None, cache_size: int = 0
@@ -373,7 +504,16 @@ class CatTransform(_Parts):
 
 
 class StackTransform(_Parts):
-    """A function for each entry of the dimension `dim`."""
+    """Transform of its own for each entry of the dimension `dim`.
+
+    Args:
+        cache_size: 1 keeps the last x and y, so that the inverse of a value just computed is exact.
+    Shape: x (*, number of transforms, *); result the same shape.
+
+    >>> import tdt
+    >>> StackTransform([ExpTransform(), AbsTransform()])(tdt.tensor([0.0, -2.0]))
+    tensor([1., 2.])
+    """
 
     def _split(self, x: Tensor) -> Sequence[Tensor]:
         return x.unbind(self.dim)
@@ -394,7 +534,16 @@ class StackTransform(_Parts):
 
 
 class CumulativeDistributionTransform(Transform):
-    """y = distribution.cdf(x)."""
+    """Probability integral transform y = distribution.cdf(x).
+
+    Shape: x (*), broadcastable with the distribution's batch shape; result the broadcast shape, within [0, 1].
+    Raises:
+        ValueError: when `cache_size` is neither 0 nor 1.
+
+    >>> import tdt
+    >>> CumulativeDistributionTransform(tdt.distributions.Normal(0.0, 1.0))(tdt.tensor(0.0))
+    tensor(0.5000)
+    """
 
     bijective, codomain, sign = True, constraints.unit_interval, +1
     domain = property(lambda self: self.distribution.support)

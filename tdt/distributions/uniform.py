@@ -16,7 +16,16 @@ __all__ = ["Uniform"]
 
 
 class Uniform(Distribution):
-    """Uniform on [low, high)."""
+    """Uniform distribution on [low, high).
+
+    Shape: parameters broadcast to the batch shape; event ().
+    Raises:
+        ValueError: when `low` is not below `high`.
+
+    >>> import tdt
+    >>> Uniform(1.0, 5.0).mean
+    tensor(3.)
+    """
 
     has_rsample = True
     mean = property(lambda self: (self.low + self.high) / 2)

@@ -16,9 +16,16 @@ __all__ = ["VonMises"]
 
 
 class VonMises(Distribution):
-    """Von Mises on the circle: angles in radians about `loc`, the closer the larger `concentration`.
+    """Von Mises distribution on the circle: angles in radians about `loc`, the closer the larger `concentration`.
 
-    Sampled by rejection from a wrapped Cauchy (Best and Fisher, 1979), in float64.
+    Shape: parameters broadcast to the batch shape; event ().
+    Raises:
+        ValueError: when `concentration` is not positive.
+    Source: sampled in float64 as in Best and Fisher, "Efficient Simulation of the von Mises Distribution", 1979.
+
+    >>> import tdt
+    >>> VonMises(0.5, 2.0).mean
+    tensor(0.5000)
     """
 
     arg_constraints = {"loc": constraints.real, "concentration": constraints.positive}

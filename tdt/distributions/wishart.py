@@ -18,14 +18,17 @@ __all__ = ["Wishart"]
 
 
 class Wishart(ScaleTril, ExponentialFamily):
-    """Sums of x xᵀ over `df` normal vectors of mean 0: symmetric matrices (…, n, n).
+    """Wishart distribution: sum of x xᵀ over `df` normal vectors of mean 0, a symmetric matrix.
 
     Args:
-        df: degrees of freedom, above n - 1, of shape `batch_shape` or a number.
-        covariance_matrix, precision_matrix, scale_tril: exactly one: the vectors' covariance, its inverse, or its lower
-            Cholesky factor, (…, n, n).
-
-    Source: T. W. Anderson, An Introduction to Multivariate Statistical Analysis, 2003.
+        df: degrees of freedom, above n - 1.
+        covariance_matrix, precision_matrix, scale_tril: the vectors' covariance, its inverse, or its lower Cholesky
+            factor;
+            exactly one of the three.
+    Shape: df of the batch shape, the matrix (*, n, n), of which (*) is the batch shape; event (n, n).
+    Raises:
+        ValueError: when not exactly one matrix is given, or `df` is too small.
+    Source: sampled by Bartlett's decomposition; Anderson, "An Introduction to Multivariate Statistical Analysis", 2003.
 
     >>> Wishart(4.0, covariance_matrix=tdt.eye(2)).mean
     tensor([[4., 0.],

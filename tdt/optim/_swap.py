@@ -15,11 +15,13 @@ from tdt.optim.optimizer import Optimizer
 def swap_in_optimizer_params_and_state(
     optimizer: Optimizer, swapin_parameters: dict[str, Tensor], swapin_optim_state: dict[str, Any]
 ) -> Iterator[None]:
-    """Inside a `with`, `optimizer` has these parameters, states and options; afterwards its own again.
+    """Context in which `optimizer` has other parameters, state and options; afterwards its own again.
 
-    swapin_parameters: in the order of the groups. swapin_optim_state: as `optimizer.state_dict()` gives it; what a step
-    writes into its tensors stays there. Raises RuntimeError where either does not fit the optimizer, which must have
-    taken a step.
+    Args:
+        swapin_parameters: by name, in the order of the groups.
+        swapin_optim_state: as `optimizer.state_dict()` returns it; steps write into its tensors.
+    Raises:
+        RuntimeError: when either does not fit the optimizer, which must have taken a step.
 
     >>> import tdt
     >>> p, other = tdt.zeros(1, requires_grad=True), tdt.ones(1, requires_grad=True)

@@ -11,13 +11,19 @@ from tdt.optim.optimizer import Params
 
 
 class Adadelta(PlannedOptimizer):
-    """Adadelta (Zeiler, 2012): the root of the mean square of past steps over that of past gradients.
+    """Adadelta: steps scaled by the root mean square of past steps over that of past gradients.
 
     Each step, with gradient g (negated by `maximize`), to which weight_decay · p is added: v = ρ v + (1 - ρ) g²;
     d = √(u + eps) / √(v + eps) · g; u = ρ u + (1 - ρ) d²; p = p - lr · d.
 
     State of a parameter: "step", "square_avg" (v), "acc_delta" (u). `foreach`, `differentiable` and `capturable` as in
-    `Adam`. Raises ValueError for options out of range.
+    `Adam`.
+
+    Args:
+        rho: weight ρ of the past in both means.
+    Raises:
+        ValueError: when an option is out of range.
+    Source: Zeiler, "ADADELTA: An Adaptive Learning Rate Method", 2012.
 
     >>> import tdt
     >>> p = tdt.zeros(2, requires_grad=True)

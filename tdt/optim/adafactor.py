@@ -16,17 +16,27 @@ from tdt.optim.optimizer import Params
 
 
 class Adafactor(TensorwiseOptimizer):
-    """Adafactor (Shazeer and Stern, 2018): the mean squares of a matrix are kept as a row and a column.
+    """Adafactor: adaptive steps in sublinear memory; a matrix keeps a row and a column of mean squares.
 
-    Step t, with gradient g (negated by `maximize`) and β = 1 - t^beta2_decay: r and c are running means, with weight β, of
-    the mean squares of g over its last and its last but one dimension; v = r c / max(mean of r, eps[0]). A vector keeps v
+    Step t, with gradient g (negated by `maximize`) and β = 1 - t^beta2_decay: r and c are running means, with weight β,
+    of
+    the mean squares of g over its last and its last but one dimension; v = r c / max(mean of r, eps[0]). A vector keeps
+    v
     itself. Then u = g / max(√v, eps[0]) and p = p - α u / max(1, rms(u) / d), where
     α = max(eps[1], rms(p)) · min(lr, 1 / √t). Before that p is multiplied by (1 - lr · weight_decay).
-    eps[0] = None means the machine epsilon of the parameter's dtype.
 
-    State of a parameter: "step", "row_var" (r) and "col_var" (c), or "variance" (v). `foreach` is accepted and changes
-    nothing. Raises ValueError for options out of range; a step raises RuntimeError for sparse gradients and complex
-    parameters.
+    State of a parameter: "step", "row_var" (r) and "col_var" (c), or "variance" (v). A step raises RuntimeError for
+    sparse
+    gradients and complex parameters.
+
+    Args:
+        eps: bounds from below, of mean squares and of the parameters' scale; eps[0] None stands for the machine
+            epsilon.
+        d: bound of the update's root mean square.
+        foreach: accepted without effect.
+    Raises:
+        ValueError: when an option is out of range.
+    Source: Shazeer and Stern, "Adafactor: Adaptive Learning Rates with Sublinear Memory Cost", 2018.
 
     >>> import tdt
     >>> p = tdt.ones(2, 2, requires_grad=True)

@@ -16,14 +16,19 @@ from tdt.optim.optimizer import Params
 
 
 class Adagrad(PlannedOptimizer):
-    """Adagrad (Duchi, Hazan and Singer, 2011): rates fall where gradients were large.
+    """Adagrad: learning rates fall where gradients were large.
 
     Step t, with gradient g (negated by `maximize`), to which weight_decay · p is added: s = s + g²;
     p = p - lr / (1 + (t - 1) · lr_decay) · g / (√s + eps), where s starts at `initial_accumulator_value`.
 
-    State of a parameter, there from the start: "step", "sum" (s). Sparse gradients change only their rows, and exclude
-    weight decay (RuntimeError). `foreach`, `fused` and `differentiable` as in `Adam`. Raises ValueError for negative
-    options.
+    State of a parameter, present from the start: "step", "sum" (s). Sparse gradients change only their rows, and
+    exclude
+    weight decay (RuntimeError). `foreach`, `fused` and `differentiable` as in `Adam`.
+
+    Raises:
+        ValueError: when an option is negative.
+    Source: Duchi, Hazan and Singer, "Adaptive Subgradient Methods for Online Learning and Stochastic Optimization",
+        2011.
 
     >>> import tdt
     >>> p = tdt.zeros(2, requires_grad=True)

@@ -13,18 +13,25 @@ from tdt.optim.optimizer import Params
 
 
 class Adam(Moments):
-    """Adam (Kingma and Ba, 2015); with `amsgrad` the variant of Reddi et al. (2018).
+    """Adam: steps scaled by running means of the gradient and of its square.
 
     Each step, with gradient g (negated by `maximize`), to which weight_decay · p is added:
     m = β₁ m + (1 - β₁) g; v = β₂ v + (1 - β₂) g²; p = p - lr · m̂ / (√v̂ + eps), where m̂ = m / (1 - β₁ᵗ) and
-    v̂ = v / (1 - β₂ᵗ) undo the start from zero. With `amsgrad`, v̂ takes the largest v so far.
-    With `decoupled_weight_decay` p is multiplied by (1 - lr · weight_decay) instead, and g stays as it is (AdamW).
+    v̂ = v / (1 - β₂ᵗ) correct the bias of the start from zero.
 
     State of a parameter: "step" (float32 scalar, CPU), "exp_avg" (m), "exp_avg_sq" (v), with amsgrad
-    "max_exp_avg_sq". Complex parameters are updated as pairs of real ones. `foreach` and `fused` are accepted and
-    change nothing: there is one implementation. With `differentiable` autograd records the step; the parameters must then
-    be results of operations. Raises ValueError for rates out of range; a step with `capturable=True` raises AssertionError
-    on the CPU, as in PyTorch, and NotImplementedError on a GPU.
+    "max_exp_avg_sq". Complex parameters are updated as pairs of real ones.
+
+    Args:
+        betas: weights β₁ and β₂ of the past in the running means.
+        amsgrad: take the largest v so far for v̂.
+        foreach, fused: accepted without effect; there is one implementation.
+        capturable: a step raises AssertionError on the CPU, as in PyTorch, and NotImplementedError on a GPU.
+        differentiable: autograd records the step; the parameters must then be results of operations.
+        decoupled_weight_decay: multiply p by (1 - lr · weight_decay) and leave g as it is (AdamW).
+    Raises:
+        ValueError: when an option is out of range.
+    Source: Kingma and Ba, "Adam: A Method for Stochastic Optimization", 2015; amsgrad: Reddi, Kale and Kumar, 2018.
 
     >>> import tdt
     >>> p = tdt.zeros(2, requires_grad=True)

@@ -11,13 +11,19 @@ from tdt.optim.optimizer import Params
 
 
 class Adamax(PlannedOptimizer):
-    """Adam in the infinity norm (Kingma and Ba, 2015, section 7.1).
+    """Adamax: Adam in the infinity norm, steps scaled by the largest recent gradient.
 
     Each step, with gradient g (negated by `maximize`), to which weight_decay · p is added:
     m = β₁ m + (1 - β₁) g; u = max(β₂ u, |g| + eps); p = p - lr / (1 - β₁ᵗ) · m / u.
 
-    State of a parameter: "step", "exp_avg" (m), "exp_inf" (u). `foreach`, `differentiable` and `capturable` as in `Adam`.
-    Raises ValueError for options out of range.
+    State of a parameter: "step", "exp_avg" (m), "exp_inf" (u). `foreach`, `differentiable` and `capturable` as in
+    `Adam`.
+
+    Args:
+        betas: weights β₁ and β₂ of the past.
+    Raises:
+        ValueError: when an option is out of range.
+    Source: Kingma and Ba, "Adam: A Method for Stochastic Optimization", 2015, section 7.1.
 
     >>> import tdt
     >>> p = tdt.zeros(2, requires_grad=True)

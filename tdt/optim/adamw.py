@@ -10,9 +10,13 @@ from tdt.optim.optimizer import Params
 
 
 class AdamW(Adam):
-    """Adam with decoupled weight decay (Loshchilov and Hutter, 2019): p is multiplied by (1 - lr · weight_decay).
+    """Adam with decoupled weight decay: each step multiplies p by (1 - lr · weight_decay) before Adam's update.
 
-    Everything else, state and errors included, is `Adam`'s.
+    State, options and errors are those of `Adam`.
+
+    Raises:
+        ValueError: when an option is out of range.
+    Source: Loshchilov and Hutter, "Decoupled Weight Decay Regularization", 2019.
 
     >>> import tdt
     >>> p = tdt.ones(2, requires_grad=True)

@@ -12,14 +12,22 @@ from tdt.optim.optimizer import Params
 
 
 class ASGD(PlannedOptimizer):
-    """Averaged stochastic gradient descent (Polyak and Juditsky, 1992), with the rates of Bottou's sgd 2.
+    """Averaged stochastic gradient descent, with the learning rates of Bottou's sgd 2.
 
     Step t, with gradient g (negated by `maximize`), to which weight_decay · p is added:
     p = (1 - lambd · η) p - η g; a = a + μ (p - a); then η = lr / (1 + lambd · lr · t)^alpha and
     μ = 1 / max(1, t - t0): until t0 steps are taken, a is p itself.
 
-    State of a parameter: "step", "eta" (η), "mu" (μ), "ax" (a). `foreach`, `differentiable` and `capturable` as in `Adam`.
-    Raises ValueError for a negative lr or weight_decay.
+    State of a parameter: "step", "eta" (η), "mu" (μ), "ax" (a). `foreach`, `differentiable` and `capturable` as in
+    `Adam`.
+
+    Args:
+        lambd: decay of the parameters.
+        alpha: power of the learning rate's decay.
+        t0: number of steps before averaging starts.
+    Raises:
+        ValueError: when lr or weight_decay is negative.
+    Source: Polyak and Juditsky, "Acceleration of Stochastic Approximation by Averaging", 1992.
 
     >>> import tdt
     >>> p = tdt.zeros(2, requires_grad=True)

@@ -16,16 +16,24 @@ from tdt.optim.optimizer import Optimizer, Params
 
 
 class LBFGS(Optimizer):
-    """L-BFGS (Nocedal, 1980; Liu and Nocedal, 1989): the inverse Hessian estimated from the last `history_size` steps.
+    """L-BFGS: quasi-Newton steps, the inverse Hessian estimated from the last `history_size` steps.
 
-    One `step(closure)` takes up to `max_iter` iterations, or `max_eval` (default: 1.25 · max_iter) calls of `closure`,
-    which computes the loss and its gradients anew. Each goes along -H g by `lr`, or as far as the strong Wolfe conditions
-    want with line_search_fn="strong_wolfe". It ends early where no gradient is above `tolerance_grad`, or neither a
-    parameter nor the loss changes by more than `tolerance_change`.
+    One `step(closure)` takes several iterations, each along -H g by `lr` or a line search.
+    There is one parameter group. Complex parameters are pairs of real ones. State is kept under the first parameter:
+    counts,
+    direction "d" and step "t", the histories "old_dirs", "old_stps" and "ro", "H_diag", "prev_flat_grad", "prev_loss".
+    It
+    takes as much memory as 2 · history_size copies of the parameters.
 
-    One parameter group (ValueError for more). Complex parameters are pairs of real ones. The state is kept under the first
-    parameter: counts, direction "d" and step "t", the histories "old_dirs", "old_stps" and "ro", "H_diag",
-    "prev_flat_grad", "prev_loss". It takes as much memory as 2 · history_size copies of the parameters.
+    Args:
+        max_iter: largest number of iterations of a step.
+        max_eval: largest number of calls of the closure in a step; None stands for 1.25 · max_iter.
+        tolerance_grad: a step ends when no gradient is above it.
+        tolerance_change: a step ends when neither a parameter nor the loss changes by more.
+        line_search_fn: "strong_wolfe", or None for the fixed step `lr`.
+    Raises:
+        ValueError: when there are several parameter groups or `lr` is out of range.
+    Source: Nocedal, 1980; Liu and Nocedal, "On the Limited Memory BFGS Method for Large Scale Optimization", 1989.
 
     >>> import tdt
     >>> p = tdt.tensor([3.0, -2.0], requires_grad=True)
@@ -67,7 +75,13 @@ class LBFGS(Optimizer):
 
     @no_grad()
     def step(self, closure: Callable[[], Any]) -> Any:  # type: ignore[override]
-        """Go down until an end is reached; returns the loss at the start. closure: computes loss and gradients."""
+        """Iterate until an end condition holds; returns the loss at the start.
+
+        Args:
+            closure: computes the loss and the gradients anew and returns the loss.
+        Raises:
+            AssertionError: when there are several parameter groups.
+        """
         if len(self.param_groups) != 1:
             raise AssertionError(f"Expected exactly one param_group, but got {len(self.param_groups)}")
         (group,), closure = self.param_groups, enable_grad()(closure)

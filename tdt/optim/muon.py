@@ -21,18 +21,23 @@ ADJUSTMENTS = {
 
 
 class Muon(TensorwiseOptimizer):
-    """Momentum, orthogonalised by Newton's and Schulz's iteration (Jordan et al., 2024).
+    """Muon: momentum of matrices, orthogonalised by a Newton-Schulz iteration.
 
     Each step, with gradient g: b = momentum · b + (1 - momentum) · g; u = b, or with `nesterov`
     momentum · b + (1 - momentum) · g; o = u with its singular values moved close to 1;
-    p = (1 - lr · weight_decay) · p - lr · f · o.
+    p = (1 - lr · weight_decay) · p - lr · f · o. State of a parameter: "momentum_buffer" (b).
 
-    ns_coefficients, ns_steps: the iteration is x = a x + (b x xᵀ + c (x xᵀ)²) x, so often, in bfloat16, from u over its
-    norm (at least `eps`). adjust_lr_fn: f of a (rows, columns) matrix is √max(1, rows / columns) ("original", or None), or
-    0.2 √max(rows, columns) ("match_rms_adamw"; Liu et al., 2025), for which a rate tuned for AdamW fits.
-
-    State of a parameter: "momentum_buffer" (b). Raises ValueError for options out of range and parameters that are no
-    matrices: give embeddings, biases and the like to AdamW.
+    Args:
+        ns_coefficients, ns_steps: a, b, c and the number of rounds of x = a x + (b x xᵀ + c (x xᵀ)²) x, in bfloat16,
+            which
+            start from u over its norm.
+        eps: least value of that norm.
+        adjust_lr_fn: the factor f for a (rows, columns) matrix: √max(1, rows / columns) ("original", or None), or
+            0.2 √max(rows, columns) ("match_rms_adamw"), with which a learning rate tuned for AdamW fits.
+    Raises:
+        ValueError: when an option is out of range or a parameter is not a matrix; give the others to AdamW.
+    Source: Jordan et al., "Muon: An optimizer for hidden layers in neural networks", 2024; match_rms_adamw: Liu et al.,
+        2025.
 
     >>> import tdt
     >>> p = tdt.ones(2, 2, requires_grad=True)

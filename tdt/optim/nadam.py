@@ -11,15 +11,21 @@ from tdt.optim.optimizer import Params
 
 
 class NAdam(Moments):
-    """Adam with Nesterov's momentum (Dozat, 2016).
+    """NAdam: Adam with Nesterov's momentum.
 
     Step t, with gradient g (negated by `maximize`), to which weight_decay · p is added, and m, v as in `Adam`:
     p = p - lr · ((1 - μₜ) / (1 - μ₁…μₜ) · g + μₜ₊₁ / (1 - μ₁…μₜ₊₁) · m) / (√v̂ + eps), where
-    μₜ = β₁ (1 - ½ · 0.96^(t · momentum_decay)). With `decoupled_weight_decay` p is multiplied by
-    (1 - lr · weight_decay) instead, and g stays as it is.
+    μₜ = β₁ (1 - ½ · 0.96^(t · momentum_decay)).
 
     State of a parameter: "step", "mu_product" (μ₁…μₜ), "exp_avg" (m), "exp_avg_sq" (v). `foreach`, `differentiable` and
-    `capturable` as in `Adam`. Raises ValueError for options out of range.
+    `capturable` as in `Adam`.
+
+    Args:
+        betas: weights β₁ and β₂ of the past in the running means.
+        decoupled_weight_decay: multiply p by (1 - lr · weight_decay) and leave g as it is.
+    Raises:
+        ValueError: when an option is out of range.
+    Source: Dozat, "Incorporating Nesterov Momentum into Adam", 2016.
 
     >>> import tdt
     >>> p = tdt.zeros(2, requires_grad=True)

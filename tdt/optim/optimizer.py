@@ -33,10 +33,16 @@ required = _Required()
 
 
 class Optimizer(Hooks):
-    """Base class of optimizers: write `step` and give the options' defaults.
+    """Base class of optimizers: a subclass writes `step` and passes the default options.
 
-    params: tensors, or (name, tensor) pairs, or dicts with "params" and options of their own.
-    `param_groups` holds the options that the next step obeys; `state` what has been gathered for each parameter.
+    `param_groups` holds the options that the next step uses, `state` what is accumulated for each parameter.
+
+    Args:
+        params: tensors, or (name, tensor) pairs, or dicts with "params" and options of their own.
+        defaults: options of groups that do not state them.
+    Raises:
+        TypeError: when `params` is a tensor or a set, or contains something other than tensors.
+        ValueError: when there are no parameters, one is the result of an operation, or one occurs twice.
 
     >>> import tdt
     >>> class Descent(tdt.optim.Optimizer):
@@ -112,7 +118,11 @@ class Optimizer(Hooks):
         return text + ")"
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Update every parameter that has a gradient; returns what `closure`, run first, returns."""
+        """Update every parameter that has a gradient; returns the value of `closure`, which is called first if given.
+
+        Raises:
+            NotImplementedError: when a subclass does not write it.
+        """
         raise NotImplementedError(f"{type(self).__name__} must define step")
 
     def zero_grad(self, set_to_none: bool = True) -> None:
@@ -130,11 +140,14 @@ class Optimizer(Hooks):
     # ---- groups
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Train more parameters, for instance layers that were frozen so far.
+        """Optimize more parameters, for instance of layers that were frozen so far.
 
-        param_group: "params" and any options that differ from the defaults.
-        Raises TypeError for what is no dict or tensor, ValueError for a tensor computed by an op, a missing option, or a
-        parameter that another group has.
+        Args:
+            param_group: "params" and any options that differ from the defaults.
+        Raises:
+            TypeError: when `param_group` is not a dict, or contains something other than tensors.
+            ValueError: when a required option is missing, or a parameter is the result of an operation or in another
+                group.
         """
         if not isinstance(param_group, dict):
             raise TypeError(f"param_group must be a dict, but got {type(param_group)}")
@@ -192,9 +205,10 @@ class Optimizer(Hooks):
         return made
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on from what `state_dict` gave, here or in PyTorch; dtype and device become those of the parameters.
+        """Restore what `state_dict` returned, here or in PyTorch; dtypes and devices become those of the parameters.
 
-        Raises ValueError if the numbers of groups, or of parameters in a group, differ.
+        Raises:
+            ValueError: when the numbers of groups, or of parameters in a group, differ.
         """
         state_dict = dict(state_dict)
         for hook in self._hooks_of("load_state_dict_pre").values():

@@ -11,15 +11,22 @@ from tdt.optim.optimizer import Params
 
 
 class RAdam(Moments):
-    """Rectified Adam (Liu et al., 2020): the divisor comes in once it rests on enough gradients.
+    """Rectified Adam: steps are scaled by the second moment only once it rests on enough gradients.
 
     Step t, with gradient g (negated by `maximize`), to which weight_decay · p is added, and m̂, v̂ as in `Adam`:
-    ρ = 2 / (1 - β₂) - 1; ρₜ = ρ - 2 t β₂ᵗ / (1 - β₂ᵗ). Where ρₜ > 5, p = p - lr · r · m̂ / (√v̂ + eps / √(1 - β₂ᵗ)), with
-    r² = (ρₜ - 4) (ρₜ - 2) ρ / ((ρ - 4) (ρ - 2) ρₜ); before that p = p - lr · m̂. With `decoupled_weight_decay` p is
-    multiplied by (1 - lr · weight_decay) instead, and g stays as it is.
+    ρ = 2 / (1 - β₂) - 1; ρₜ = ρ - 2 t β₂ᵗ / (1 - β₂ᵗ). Where ρₜ > 5, p = p - lr · r · m̂ / (√v̂ + eps / √(1 - β₂ᵗ)),
+    with
+    r² = (ρₜ - 4) (ρₜ - 2) ρ / ((ρ - 4) (ρ - 2) ρₜ); before that p = p - lr · m̂.
 
     State of a parameter: "step", "exp_avg" (m), "exp_avg_sq" (v). `foreach`, `differentiable` and `capturable` as in
-    `Adam`. Raises ValueError for options out of range.
+    `Adam`.
+
+    Args:
+        betas: weights β₁ and β₂ of the past in the running means.
+        decoupled_weight_decay: multiply p by (1 - lr · weight_decay) and leave g as it is.
+    Raises:
+        ValueError: when an option is out of range.
+    Source: Liu et al., "On the Variance of the Adaptive Learning Rate and Beyond", 2020.
 
     >>> import tdt
     >>> p = tdt.zeros(2, requires_grad=True)

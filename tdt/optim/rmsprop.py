@@ -11,14 +11,20 @@ from tdt.optim.optimizer import Params
 
 
 class RMSprop(PlannedOptimizer):
-    """RMSprop (Hinton, lecture 6e of his course, 2012); with `centered` Graves's variant (2013).
+    """RMSprop: steps scaled by the root of a running mean of squared gradients.
 
     Each step, with gradient g (negated by `maximize`), to which weight_decay · p is added: v = α v + (1 - α) g²;
     d = g / (√v + eps); p = p - lr · d, or with `momentum` b = momentum · b + d; p = p - lr · b.
-    With `centered`, v is reduced by the square of a running mean of g: it estimates the variance.
 
     State of a parameter: "step", "square_avg" (v), with momentum "momentum_buffer" (b), with centered "grad_avg".
-    `foreach`, `differentiable` and `capturable` as in `Adam`. Raises ValueError for negative options.
+    `foreach`, `differentiable` and `capturable` as in `Adam`.
+
+    Args:
+        alpha: weight α of the past in the running mean.
+        centered: subtract the square of a running mean of g from v, which then estimates the variance.
+    Raises:
+        ValueError: when an option is negative.
+    Source: Hinton, "Neural Networks for Machine Learning", lecture 6e, 2012; centered: Graves, 2013.
 
     >>> import tdt
     >>> p = tdt.zeros(2, requires_grad=True)

@@ -11,14 +11,22 @@ from tdt.optim.optimizer import Params
 
 
 class Rprop(PlannedOptimizer):
-    """Resilient backpropagation (Riedmiller and Braun, 1993), for gradients of the whole data set.
+    """Resilient backpropagation: step sizes follow the signs of gradients, which must be those of the whole data set.
 
-    Each step, with gradient g (negated by `maximize`) and that of the step before: where the signs agree, the step size s
-    is multiplied by etas[1]; where they differ, by etas[0], and g counts as 0; s stays within `step_sizes`.
-    Then p = p - s · sign(g). At first s = lr.
+    Each step, with gradient g (negated by `maximize`) and that of the step before: where the signs agree, the step size
+    s
+    is multiplied by etas[1]; where they differ, by etas[0], and g counts as 0. Then p = p - s · sign(g). At first s =
+    lr.
 
     State of a parameter: "step", "prev" (the gradient before), "step_size" (s). `foreach`, `differentiable` and
-    `capturable` as in `Adam`. Raises ValueError for a negative lr, or etas that are not 0 < etas[0] < 1 < etas[1].
+    `capturable` as in `Adam`.
+
+    Args:
+        etas: factors that decrease and increase a step size.
+        step_sizes: least and largest step size.
+    Raises:
+        ValueError: when lr is negative, or not 0 < etas[0] < 1 < etas[1].
+    Source: Riedmiller and Braun, "A Direct Adaptive Method for Faster Backpropagation Learning: RPROP", 1993.
 
     >>> import tdt
     >>> p = tdt.zeros(2, requires_grad=True)

@@ -12,16 +12,22 @@ from tdt.optim.optimizer import Params
 
 
 class SGD(PlannedOptimizer):
-    """Stochastic gradient descent; with momentum as Sutskever et al. write it (2013), Nesterov's as an option.
+    """Stochastic gradient descent, with momentum and Nesterov's form as options.
 
     Each step, with gradient g (negated by `maximize`) and d = g + weight_decay · p:
     buffer = momentum · buffer + (1 - dampening) · d, at first buffer = d; p = p - lr · buffer, or with `nesterov`
     p = p - lr · (d + momentum · buffer). Without momentum p = p - lr · d.
 
     State of a parameter: "momentum_buffer". Sparse gradients change only their rows (and make the buffer sparse).
-    `foreach` and `fused` are accepted and change nothing: there is one implementation. With `differentiable` autograd
-    records the step; the parameters must then be results of operations. Raises ValueError for negative rates, or Nesterov's
-    form without momentum or with dampening.
+
+    Args:
+        dampening: fraction of each gradient that does not enter the buffer.
+        foreach, fused: accepted without effect; there is one implementation.
+        differentiable: autograd records the step; the parameters must then be results of operations.
+    Raises:
+        ValueError: when an option is negative, or Nesterov's form has no momentum or dampening.
+    Source: Robbins and Monro, 1951; momentum: Sutskever et al., "On the importance of initialization and momentum",
+        2013.
 
     >>> import tdt
     >>> p = tdt.zeros(2, requires_grad=True)

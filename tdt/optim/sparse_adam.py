@@ -13,13 +13,19 @@ from tdt.optim.optimizer import Params
 
 
 class SparseAdam(TensorwiseOptimizer):
-    """Adam (Kingma and Ba, 2015) that changes only the rows that a sparse gradient names, moments included.
+    """Adam that updates only the rows that a sparse gradient contains, their moments included.
 
-    A row's moments rest while it is not named, so this is not Adam with a dense gradient of many zeros.
-    Parameters are dense, as those of `nn.Embedding(sparse=True)`.
+    The moments of other rows stay unchanged, so it differs from Adam with a dense gradient of many zeros. Parameters
+    are
+    dense, as those of `nn.Embedding(sparse=True)`; a step raises RuntimeError for a dense gradient.
 
-    State of a parameter: "step" (an int), "exp_avg", "exp_avg_sq". Raises ValueError for options out of range and for
-    sparse or complex parameters; a step raises RuntimeError for a dense gradient.
+    State of a parameter: "step" (an int), "exp_avg", "exp_avg_sq".
+
+    Args:
+        betas: weights of the past in the running means of the gradient and of its square.
+    Raises:
+        ValueError: when an option is out of range, or a parameter is sparse or complex.
+    Source: Kingma and Ba, "Adam: A Method for Stochastic Optimization", 2015.
 
     >>> import tdt
     >>> table = tdt.nn.Embedding.from_pretrained(tdt.zeros(3, 2), freeze=False, sparse=True)

@@ -31,7 +31,15 @@ MultiAverage = Callable[[Sequence[Tensor], Sequence[Tensor], Any], None]
 
 
 def get_ema_avg_fn(decay: float = 0.999) -> Average:
-    """`f(averaged, current, count)`: decay · averaged + (1 - decay) · current. ValueError for a decay not in [0, 1]."""
+    """Function `f(averaged, current, count)` for an exponential moving average: decay · averaged + (1 - decay) · current.
+
+    Raises:
+        ValueError: when `decay` is outside [0, 1].
+
+    >>> import tdt
+    >>> get_ema_avg_fn(0.75)(tdt.tensor(4.0), tdt.tensor(8.0), 1)
+    tensor(5.)
+    """
     _check_decay(decay)
 
     @no_grad()
@@ -42,7 +50,12 @@ def get_ema_avg_fn(decay: float = 0.999) -> Average:
 
 
 def get_swa_avg_fn() -> Average:
-    """`f(averaged, current, count)`: the mean of count + 1 tensors, from that of `count` and one more."""
+    """Function `f(averaged, current, count)` for a mean: of count + 1 tensors, from that of `count` and one more.
+
+    >>> import tdt
+    >>> get_swa_avg_fn()(tdt.tensor(4.0), tdt.tensor(10.0), 2)
+    tensor(6.)
+    """
 
     @no_grad()
     def average(averaged: Any, current: Any, count: Any) -> Any:
@@ -52,12 +65,29 @@ def get_swa_avg_fn() -> Average:
 
 
 def get_ema_multi_avg_fn(decay: float = 0.999) -> MultiAverage:
-    """`get_ema_avg_fn` of two lists of tensors, written to the first."""
+    """Function like `get_ema_avg_fn`'s, of two lists of tensors; the result is written to the first.
+
+    Raises:
+        ValueError: when `decay` is outside [0, 1].
+
+    >>> import tdt
+    >>> averaged = [tdt.tensor(4.0)]
+    >>> get_ema_multi_avg_fn(0.75)(averaged, [tdt.tensor(8.0)], 1)
+    >>> averaged
+    [tensor(5.)]
+    """
     return _of_lists(get_ema_avg_fn(decay), lambda count: 1 - decay)
 
 
 def get_swa_multi_avg_fn() -> MultiAverage:
-    """`get_swa_avg_fn` of two lists of tensors, written to the first."""
+    """Function like `get_swa_avg_fn`'s, of two lists of tensors; the result is written to the first.
+
+    >>> import tdt
+    >>> averaged = [tdt.tensor(4.0)]
+    >>> get_swa_multi_avg_fn()(averaged, [tdt.tensor(10.0)], 2)
+    >>> averaged
+    [tensor(6.)]
+    """
     return _of_lists(get_swa_avg_fn(), lambda count: number(1 / (count + 1)))
 
 
@@ -81,13 +111,18 @@ def _check_decay(decay: float) -> None:
 
 
 class AveragedModel(Module):
-    """A copy of `model`, called like it, whose parameters are an average of those that `update_parameters` has seen.
-
-    By default their mean: stochastic weight averaging (Izmailov et al., 2018). avg_fn: `f(averaged, current, count)` of one
-    parameter, or multi_avg_fn: of lists, written to the first (both: AssertionError). With `use_buffers` buffers are averaged
-    too; else they are copied from the model, and batch norms' statistics need `update_bn` in the end.
+    """Copy of a model whose parameters are an average over the calls of `update_parameters`; called like the model.
 
     The first `update_parameters` copies. State: "module." and the model's keys, "n_averaged" (int64).
+
+    Args:
+        device: device of the copy; None for the model's.
+        avg_fn: `f(averaged, current, count)` of one parameter; None stands for the mean (stochastic weight averaging).
+        multi_avg_fn: the same of lists of tensors, written to the first.
+        use_buffers: average buffers too; else they are copied, and batch norms need `update_bn` at the end.
+    Raises:
+        AssertionError: when both avg_fn and multi_avg_fn are given.
+    Source: Izmailov et al., "Averaging Weights Leads to Wider Optima and Better Generalization", 2018.
 
     >>> import tdt
     >>> model = tdt.nn.Linear(1, 1)
@@ -185,10 +220,14 @@ def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
 
 
 class SWALR(LRScheduler):
-    """From the rate in force to `swa_lr` in `anneal_epochs` epochs, and on with that (Izmailov et al., 2018).
+    """Anneals the learning rate from its current value to `swa_lr` in `anneal_epochs` epochs and keeps it there.
 
-    swa_lr: one, or a list of one for each group. anneal_strategy: "cos" or "linear".
-    Raises ValueError for another strategy or a negative number of epochs.
+    Args:
+        swa_lr: one value, or a list of one for each group.
+        anneal_strategy: "cos" or "linear".
+    Raises:
+        ValueError: when the strategy is unknown or the number of epochs is negative.
+    Source: Izmailov et al., "Averaging Weights Leads to Wider Optima and Better Generalization", 2018.
 
     >>> import tdt
     >>> optimizer = tdt.optim.SGD([tdt.zeros(1, requires_grad=True)], lr=1.0)

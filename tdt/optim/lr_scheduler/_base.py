@@ -12,10 +12,15 @@ from tdt.optim.optimizer import Optimizer
 
 
 class LRScheduler:
-    """Base class: give `get_lr`, the rates for `last_epoch`, and where there is one `_get_closed_form_lr`.
+    """Base class of schedulers: a subclass writes `get_lr`, the learning rates for `last_epoch`.
 
-    last_epoch: -1 to start, which notes each group's rate as its "initial_lr"; to go on, the index of the last epoch,
-    which needs groups that have one (KeyError otherwise).
+    A subclass may write `_get_closed_form_lr` too, from which `step(epoch)` jumps.
+
+    Args:
+        last_epoch: index of the last epoch; -1 to start, which stores each group's learning rate as its "initial_lr".
+    Raises:
+        KeyError: when a later `last_epoch` is given and a group has no "initial_lr".
+        TypeError: when `optimizer` is not an Optimizer.
 
     >>> import tdt
     >>> class Halving(LRScheduler):
@@ -57,7 +62,11 @@ class LRScheduler:
         self._is_initial = False
 
     def get_lr(self) -> list[Any]:
-        """The rates for `last_epoch`, by group."""
+        """Learning rate of each group for `last_epoch`; subclasses write it.
+
+        Raises:
+            NotImplementedError: when a subclass does not write it.
+        """
         raise NotImplementedError(f"{type(self).__name__} must define get_lr")
 
     def get_last_lr(self) -> list[Any]:

@@ -45,10 +45,13 @@ class _Combined(LRScheduler):
 
 
 class SequentialLR(_Combined):
-    """One schedule after the other: the next one starts at each of the epochs `milestones`.
+    """Several schedulers one after the other; the next one starts at each of the epochs `milestones`.
 
-    Raises ValueError for no schedules, other than one milestone less, schedules of another optimizer, and
-    ReduceLROnPlateau, whose step needs a metric; TypeError for what is no schedule.
+    Raises:
+        ValueError: when there are no schedulers, the milestones are not one fewer, the optimizers differ, or a
+            scheduler is
+            ReduceLROnPlateau, which needs a metric.
+        TypeError: when an element is not a scheduler.
 
     >>> import tdt
     >>> optimizer = tdt.optim.SGD([tdt.zeros(1, requires_grad=True)], lr=1.0)
@@ -109,10 +112,12 @@ def _undo(scheduler: Any) -> None:
 
 
 class ChainedScheduler(_Combined):
-    """All schedules at once: each computes its rate from the one that the schedules before it have set.
+    """Several schedulers at once: each computes its learning rate from the one that those before it have set.
 
-    Raises ValueError for no schedules, schedules of different optimizers, and ReduceLROnPlateau, whose step needs a metric;
-    TypeError for what is no schedule.
+    Raises:
+        ValueError: when there are no schedulers, their optimizers differ, or one is ReduceLROnPlateau, which needs a
+            metric.
+        TypeError: when an element is not a scheduler.
 
     >>> import tdt
     >>> optimizer = tdt.optim.SGD([tdt.zeros(1, requires_grad=True)], lr=1.0)

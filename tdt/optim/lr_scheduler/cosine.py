@@ -10,9 +10,11 @@ from tdt.optim.optimizer import Optimizer
 
 
 class CosineAnnealingLR(LRScheduler):
-    """From the initial rate to `eta_min` in `T_max` epochs along half a cosine (Loshchilov and Hutter, 2017), and on.
+    """Learning rate along half a cosine, from the initial value to `eta_min` in `T_max` epochs.
 
-    It does not restart: after `T_max` epochs the rate climbs back along the cosine.
+    There is no restart: after `T_max` epochs the learning rate rises again along the cosine.
+
+    Source: Loshchilov and Hutter, "SGDR: Stochastic Gradient Descent with Warm Restarts", 2017.
 
     >>> import tdt
     >>> optimizer = tdt.optim.SGD([tdt.zeros(1, requires_grad=True)], lr=1.0)
@@ -49,11 +51,18 @@ class CosineAnnealingLR(LRScheduler):
 
 
 class CosineAnnealingWarmRestarts(LRScheduler):
-    """From the initial rate to `eta_min` along half a cosine, again and again (Loshchilov and Hutter, 2017).
+    """Learning rate along half a cosine, from the initial value to `eta_min`, with restarts.
 
-    The first fall takes T_0 epochs, each further one `T_mult` times as many as the one before. `step(epoch)` goes to an
-    epoch, which may be a fraction: `step(epoch + batch / batches)` after each batch anneals within epochs.
-    Raises ValueError for a T_0 or T_mult that is no positive integer, an `eta_min` that is no number, a negative epoch.
+    `step(epoch)` moves to an epoch, which may be a fraction: `step(epoch + batch / batches)` after each batch anneals
+    within
+    epochs.
+
+    Args:
+        T_0: number of epochs until the first restart.
+        T_mult: factor by which each further cycle is longer than the one before.
+    Raises:
+        ValueError: when T_0 or T_mult is not a positive integer, or `eta_min` is not a number.
+    Source: Loshchilov and Hutter, "SGDR: Stochastic Gradient Descent with Warm Restarts", 2017.
 
     >>> import tdt
     >>> optimizer = tdt.optim.SGD([tdt.zeros(1, requires_grad=True)], lr=1.0)
@@ -92,7 +101,11 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         return [low + (base - low) * (1 + math.cos(math.pi * self.T_cur / self.T_i)) / 2 for base in self.base_lrs]
 
     def step(self, epoch: float | None = None) -> None:  # type: ignore[override]
-        """Go on by one epoch, or to that one, and set its rates. Raises ValueError for a negative epoch."""
+        """Move to the next epoch, or to `epoch`, and set its learning rates.
+
+        Raises:
+            ValueError: when `epoch` is negative.
+        """
         if epoch is None and self.last_epoch < 0:
             epoch = 0
         if epoch is None:

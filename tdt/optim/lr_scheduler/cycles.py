@@ -34,13 +34,18 @@ class _Cycle(LRScheduler):
 
 
 class CyclicLR(_Cycle):
-    """Rises from `base_lr` to `max_lr` and falls back, again and again (Smith, 2017).
+    """Learning rate that rises from `base_lr` to `max_lr` and falls back, in cycles; call `step` after each batch.
 
-    A rise takes `step_size_up` steps, a fall `step_size_down` (or as many). mode: "triangular"; "triangular2", which halves
-    the height with each cycle; "exp_range", which multiplies it by `gamma` with each step. Or scale_fn, a function of the
-    number of the cycle, from 1, or with scale_mode="iterations" of the step. With `cycle_momentum` the momentum (Adam: β₁)
-    runs from `max_momentum` down to `base_momentum` and back. Call `step` after each batch.
-    Raises ValueError for an unknown mode, and with `cycle_momentum` for an optimizer that has neither momentum nor betas.
+    Args:
+        step_size_up, step_size_down: numbers of steps of a rise and of a fall; None for as many.
+        mode: "triangular"; "triangular2", which halves the height with each cycle; "exp_range", which multiplies it by
+            `gamma` with each step.
+        scale_fn: factor of the height in the place of `mode`, a function of the number of the cycle, from 1, or with
+            scale_mode="iterations" of the step.
+        cycle_momentum: move the momentum (Adam: β₁) from `max_momentum` down to `base_momentum` and back.
+    Raises:
+        ValueError: when `mode` is unknown, or `cycle_momentum` is set and the optimizer has neither momentum nor betas.
+    Source: Smith, "Cyclical Learning Rates for Training Neural Networks", 2017.
 
     >>> import tdt
     >>> optimizer = tdt.optim.SGD([tdt.zeros(1, requires_grad=True)], momentum=0.9)
@@ -134,13 +139,21 @@ _SCALES: dict[str, tuple[str, Callable[[float, float], float]]] = {
 
 
 class OneCycleLR(_Cycle):
-    """One rise to `max_lr` and one fall, step by step (Smith and Topin, 2018); momentum the other way round.
+    """Learning rate of one rise to `max_lr` and one fall, momentum the other way round; call `step` after each batch.
 
-    The rate starts at `max_lr / div_factor`, is at `max_lr` after the fraction `pct_start` of `total_steps` (or
-    `epochs * steps_per_epoch`) and ends at the start over `final_div_factor`; with `three_phase` it is back at the
-    start in between. anneal_strategy: "cos" or "linear". With `cycle_momentum` the momentum (Adam: β₁) runs from
-    `max_momentum` down to `base_momentum` and back; ValueError if the optimizer has neither.
-    Call `step` after each batch; a step beyond the last raises ValueError.
+    It starts at max_lr / div_factor and ends at that over `final_div_factor`. A step beyond the last raises ValueError.
+
+    Args:
+        total_steps: number of steps; None stands for epochs · steps_per_epoch.
+        pct_start: fraction of the steps that the rise takes.
+        anneal_strategy: "cos" or "linear".
+        cycle_momentum: move the momentum (Adam: β₁) from `max_momentum` down to `base_momentum` and back.
+        three_phase: return to the start's learning rate before the last fall.
+    Raises:
+        ValueError: when the number of steps is not given or not positive, `pct_start` or `anneal_strategy` is another,
+            or
+            `cycle_momentum` is set and the optimizer has neither momentum nor betas.
+    Source: Smith and Topin, "Super-Convergence: Very Fast Training Using Large Learning Rates", 2018.
 
     >>> import tdt
     >>> optimizer = tdt.optim.SGD([tdt.zeros(1, requires_grad=True)], lr=0.1, momentum=0.9)
@@ -184,7 +197,11 @@ class OneCycleLR(_Cycle):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[Any]:
-        """The rates for `last_epoch`, by group; sets the momentum too."""
+        """Learning rate of each group for `last_epoch`; sets the momentum too.
+
+        Raises:
+            ValueError: when more than `total_steps` steps were taken.
+        """
         self._warn_outside_step()
         t = self.last_epoch
         if t > self.total_steps:

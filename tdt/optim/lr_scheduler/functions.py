@@ -49,10 +49,15 @@ class LambdaLR(LRScheduler):
 
 
 class MultiplicativeLR(LambdaLR):
-    """The rate in force times `lr_lambda(epoch)`; one function, or one for each group.
+    """Current learning rate times `lr_lambda(epoch)`, at each epoch.
 
-    Raises ValueError for too few or many, TypeError for what cannot be called. A function's state is saved only if it is an
-    object of a class with `__call__`.
+    The state of a function is saved only if it is an object of a class with `__call__`.
+
+    Args:
+        lr_lambda: one function, or one for each group.
+    Raises:
+        TypeError: when `lr_lambda` is not callable.
+        ValueError: when the number of functions is not that of the groups.
 
     >>> import tdt
     >>> optimizer = tdt.optim.SGD([tdt.zeros(1, requires_grad=True)], lr=1.0)

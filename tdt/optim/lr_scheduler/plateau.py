@@ -10,12 +10,18 @@ from tdt.optim.optimizer import Optimizer
 
 
 class ReduceLROnPlateau(LRScheduler):
-    """The rate times `factor` where a metric has not improved for more than `patience` epochs.
+    """Learning rate times `factor` when a metric has not improved for more than `patience` epochs; call `step(metric)`.
 
-    `step(metric)` after each epoch. mode: "min" if less is better, else "max". An improvement is one by more than
-    `threshold`, as a part of the best so far (threshold_mode="rel") or absolute ("abs"). After a reduction `cooldown` epochs
-    do not count. No rate falls below `min_lr` (one for all groups, or a list), nor changes by `eps` or less.
-    Raises ValueError for a factor of 1 or more, an unknown mode, or a list of another length than the groups.
+    Args:
+        mode: "min" if a smaller metric is better, else "max".
+        threshold: least difference that counts as an improvement.
+        threshold_mode: "rel" for a fraction of the best metric so far, "abs" for an absolute difference.
+        cooldown: number of epochs after a reduction that do not count.
+        min_lr: least learning rate, one for all groups or a list.
+        eps: least change; smaller ones are not made.
+    Raises:
+        ValueError: when `factor` is 1 or more, a mode is unknown, or `min_lr` has another length than the groups.
+        TypeError: when `optimizer` is not an Optimizer.
 
     >>> import tdt
     >>> optimizer = tdt.optim.SGD([tdt.zeros(1, requires_grad=True)], lr=1.0)

@@ -79,7 +79,10 @@ class MultiStepLR(LRScheduler):
 
 
 class ConstantLR(LRScheduler):
-    """The rate times `factor` for the first `total_iters` epochs. Raises ValueError for a factor not in [0, 1].
+    """Learning rate times `factor` for the first `total_iters` epochs.
+
+    Raises:
+        ValueError: when `factor` is outside [0, 1].
 
     >>> import tdt
     >>> optimizer = tdt.optim.SGD([tdt.zeros(1, requires_grad=True)], lr=1.0)
@@ -109,9 +112,10 @@ class ConstantLR(LRScheduler):
 
 
 class LinearLR(LRScheduler):
-    """The rate times a factor that goes straight from `start_factor` to `end_factor` in `total_iters` epochs.
+    """Learning rate times a factor that changes linearly from `start_factor` to `end_factor` in `total_iters` epochs.
 
-    Raises ValueError for a start not in (0, 1] and an end not in [0, 1].
+    Raises:
+        ValueError: when `start_factor` is outside (0, 1] or `end_factor` outside [0, 1].
 
     >>> import tdt
     >>> optimizer = tdt.optim.SGD([tdt.zeros(1, requires_grad=True)], lr=1.0)
