@@ -1,4 +1,4 @@
-"""Activation checkpoints: parts of a model whose intermediate values are computed anew in backward, not kept
+"""Activation checkpointing: backward recomputes the intermediate values of a part of a model instead of storing them
 (Chen et al., Training Deep Nets with Sublinear Memory Cost, 2016).
 """
 
@@ -37,11 +37,11 @@ _settings: dict[str, bool | None] = {"early_stop": None, "debug": None}
 
 
 class CheckpointError(RuntimeError):
-    """The function did something else when it ran again."""
+    """The recomputation saved other tensors than the original forward."""
 
 
 class _Stop(Exception):  # noqa: N818
-    """All that backward needs has been computed again."""
+    """Ends the recomputation early, once everything that backward needs is recomputed."""
 
 
 def noop_context_fn() -> tuple[Any, Any]:
@@ -64,7 +64,7 @@ def _set(name: str, value: bool | None) -> Iterator[None]:
 
 
 def set_checkpoint_early_stop(enable: bool) -> Any:
-    """In this block, checkpoints do (or do not) stop to compute again at the last value that backward needs.
+    """In this block, recomputation does (or does not) stop early, at the last value that backward needs.
 
     >>> with set_checkpoint_early_stop(False):
     ...     pass
@@ -73,7 +73,7 @@ def set_checkpoint_early_stop(enable: bool) -> Any:
 
 
 def set_checkpoint_debug_enabled(enabled: bool | None) -> Any:
-    """In this block, checkpoints are made with debug=`enabled`, whatever their callers say; None: as they say.
+    """In this block, `checkpoint` uses debug=`enabled` instead of its argument; None: its argument.
 
     >>> with set_checkpoint_debug_enabled(True):
     ...     pass
@@ -82,7 +82,7 @@ def set_checkpoint_debug_enabled(enabled: bool | None) -> Any:
 
 
 def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The arguments, tensors cut off from their graphs but still asking for gradients where they did.
+    """The arguments with detached tensors, which keep their requires_grad.
 
     >>> import tdt
     >>> detach_variable((tdt.ones(2, requires_grad=True) * 2, "name"))
@@ -90,19 +90,19 @@ def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
     """
     if not isinstance(inputs, tuple):
         raise RuntimeError(f"Only tuple of tensors is supported. Got Unsupported input type: {type(inputs).__name__}")
-    return tuple(_cut(x) if isinstance(x, Tensor) else x for x in inputs)
+    return tuple(_detach(x) if isinstance(x, Tensor) else x for x in inputs)
 
 
-def _cut(x: Tensor) -> Tensor:
+def _detach(x: Tensor) -> Tensor:
     leaf = x.detach().requires_grad_(x.requires_grad)
-    if edge_of(x) is NOWHERE:  # a view made under no_grad: its gradient goes nowhere this time, too
+    if edge_of(x) is NOWHERE:  # a view created under no_grad: again without a gradient
         with no_grad():
             return leaf.view_as(leaf)
     return leaf
 
 
 def check_backward_validity(inputs: Iterable[Any]) -> None:
-    """Warn if no tensor among `inputs` asks for gradients.
+    """Warn if no tensor among `inputs` requires a gradient.
 
     >>> import tdt
     >>> check_backward_validity([tdt.ones(2, requires_grad=True)])
@@ -112,8 +112,8 @@ def check_backward_validity(inputs: Iterable[Any]) -> None:
 
 
 @contextlib.contextmanager
-def _as_then(generator: Tensor | None) -> Iterator[None]:
-    """Random numbers as from that state of the generator on, and afterwards as if none had been drawn."""
+def _restored_rng(generator: Tensor | None) -> Iterator[None]:
+    """In this block, draw random numbers from this generator state; restore the current state afterwards."""
     with fork_rng(enabled=generator is not None):
         if generator is not None:
             set_rng_state(generator)
@@ -121,7 +121,7 @@ def _as_then(generator: Tensor | None) -> Iterator[None]:
 
 
 class CheckpointFunction(Function):
-    """A checkpoint as one node, whose backward runs the function and a backward of its own: use_reentrant=True."""
+    """A checkpoint as one autograd node, whose backward runs the function and a nested backward: use_reentrant=True."""
 
     @staticmethod
     def forward(ctx: Any, run_function: Callable[..., Any], preserve_rng_state: bool, *args: Any) -> Any:
@@ -137,7 +137,7 @@ class CheckpointFunction(Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
-        """Run the function again, recorded, and backward through it."""
+        """Run the function again with gradients enabled, and backward through it."""
         if not state.task.whole:
             raise RuntimeError(
                 "When use_reentrant=True, tdt.utils.checkpoint is incompatible with .grad() or passing an `inputs` parameter "
@@ -148,7 +148,7 @@ class CheckpointFunction(Function):
         for i, x in zip(ctx.places, ctx.saved_tensors, strict=True):
             inputs[i] = x
         args = detach_variable(tuple(inputs))
-        with _as_then(ctx.generator), enable_grad(), _Mode(handler=ctx.outer, saving=None):
+        with _restored_rng(ctx.generator), enable_grad(), _Mode(handler=ctx.outer, saving=None):
             outputs = ctx.run_function(*args)
         outputs = outputs if isinstance(outputs, tuple) else (outputs,)
         wanted = [(y, g) for y, g in zip(outputs, grads, strict=True) if isinstance(y, Tensor) and y.requires_grad]
@@ -159,7 +159,7 @@ class CheckpointFunction(Function):
 
 
 class _Inputs(Function):
-    """Keeps a checkpoint's arguments as a node keeps what it needs: for an outer checkpoint to drop them, too."""
+    """Saves the arguments of a checkpoint in a node, so that an outer checkpoint can drop and recompute them."""
 
     @staticmethod
     def forward(ctx: Any, _: Tensor, *args: Tensor) -> Tensor:
@@ -168,104 +168,104 @@ class _Inputs(Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
-        raise AssertionError("nothing leads here")
+        raise AssertionError("unreachable: the output of _Inputs is not part of a graph")
 
 
-def _kinds(node: Any) -> list[tuple]:
+def _metadata(node: Any) -> list[tuple]:
     arrays = [saved[0] for saved in node.saved if _backend.is_array(saved[0])]
     return [(tuple(a.shape), str(a.dtype), str(_backend.device_of(a))) for a in arrays]
 
 
 class _Frame(Saving):
-    """One call of a checkpointed function: what its nodes keep is only counted, and computed again on demand."""
+    """One call of a checkpointed function: drops the values that its nodes save, and recomputes them on demand."""
 
-    def __init__(self, again: Callable[[], Any], early_stop: bool, check: bool, debug: bool):
-        self.again, self.early_stop, self.check, self.debug = again, early_stop, check, debug
+    def __init__(self, rerun: Callable[[], Any], early_stop: bool, check: bool, debug: bool):
+        self.rerun, self.early_stop, self.check, self.debug = rerun, early_stop, check, debug
         self.count = 0
-        self.kinds: list[tuple] = []  # shape, type and device of all that was kept
+        self.metadata: list[tuple] = []  # shape, dtype and device of all saved tensors
         self.names: list[str] = []
-        self.found: Any = weakref.WeakKeyDictionary()  # by backward: what each node would have kept
+        self.recomputed: Any = weakref.WeakKeyDictionary()  # by backward pass: the saved values of each node
 
     def keep(self, node: Any) -> None:
-        """Count what `node` keeps, and let go of it."""
-        self.kinds += _kinds(node)
+        """Record the metadata of the values that `node` saves, and drop the values."""
+        self.metadata += _metadata(node)
         self.names.append(node.name())
-        node.saved = _Later(self, self.count, 0)
+        node.saved = _RecomputedValues(self, self.count, 0)
         if getattr(node, "aux", None) is not None:
-            node.aux = _Later(self, self.count, 1)
+            node.aux = _RecomputedValues(self, self.count, 1)
         self.count += 1
 
-    def kept(self, index: int) -> tuple[Any, Any]:
-        """What a node would have kept: its saved values and its aux values."""
+    def saved_values(self, index: int) -> tuple[Any, Any]:
+        """The recomputed values of a node: saved and aux."""
         task = state.task or self
-        if task not in self.found:
-            self.found[task] = self._recompute()
-        return self.found[task][index]
+        if task not in self.recomputed:
+            self.recomputed[task] = self._recompute()
+        return self.recomputed[task][index]
 
     def _recompute(self) -> list[tuple]:
-        run = _Rerun(self)
+        run = _Recomputation(self)
         with enable_grad(), _Mode(handler=self.outer, saving=None), contextlib.suppress(_Stop), run:
-            self.again()
+            self.rerun()
         self._compare(run)
-        return run.kept
+        return run.values
 
-    def _compare(self, run: _Rerun) -> None:
-        kinds = run.kinds
-        if len(run.kept) < self.count or len(kinds) != len(self.kinds):
+    def _compare(self, run: _Recomputation) -> None:
+        metadata = run.metadata
+        if len(run.values) < self.count or len(metadata) != len(self.metadata):
             raise CheckpointError(
                 "tdt.utils.checkpoint: A different number of tensors was saved during the original forward and "
-                f"recomputation.\nNumber of tensors saved during forward: {len(self.kinds)}\n"
-                f"Number of tensors saved during recomputation: {len(kinds)}.{self._told(run)}"
+                f"recomputation.\nNumber of tensors saved during forward: {len(self.metadata)}\n"
+                f"Number of tensors saved during recomputation: {len(metadata)}.{self._hint(run)}"
             )
-        different = [i for i, pair in enumerate(zip(self.kinds, kinds, strict=True)) if pair[0] != pair[1]]
+        different = [i for i, pair in enumerate(zip(self.metadata, metadata, strict=True)) if pair[0] != pair[1]]
         if self.check and different:
             listed = "".join(
-                f"tensor at position {i}:\nsaved metadata: {self.kinds[i]}\nrecomputed metadata: {kinds[i]}\n"
+                f"tensor at position {i}:\nsaved metadata: {self.metadata[i]}\nrecomputed metadata: {metadata[i]}\n"
                 for i in different
             )
             raise CheckpointError(
                 "tdt.utils.checkpoint: Recomputed values for the following tensors have different metadata than during "
-                f"the forward pass.\n{listed}{self._told(run)}"
+                f"the forward pass.\n{listed}{self._hint(run)}"
             )
 
-    def _told(self, run: _Rerun) -> str:
+    def _hint(self, run: _Recomputation) -> str:
         if not self.debug:
-            return "\nThe function must do the same when it runs again; checkpoint(..., debug=True) lists what it did."
+            return "\nThe function must run the same ops each time; checkpoint(..., debug=True) lists the ops of both runs."
         return f"\nForward: {', '.join(self.names)}\nRecomputation: {', '.join(run.names)}"
 
 
-class _Rerun(Saving):
-    """A checkpointed function as it runs again: what its nodes keep, until there is as much as in the first run."""
+class _Recomputation(Saving):
+    """The second run of a checkpointed function: collects the values that its nodes save."""
 
     def __init__(self, frame: _Frame):
         self.frame, self.count = frame, frame.count
-        self.kept: list[tuple] = []
-        self.kinds: list[tuple] = []
+        self.values: list[tuple] = []
+        self.metadata: list[tuple] = []
         self.names: list[str] = []
 
     def keep(self, node: Any) -> None:
-        """Note what `node` keeps; the last one that is needed ends the run."""
-        self.kept.append((node.saved, getattr(node, "aux", None)))
-        self.kinds += _kinds(node)
+        """Collect the values that `node` saves; ends the run after the last one that is needed."""
+        self.values.append((node.saved, getattr(node, "aux", None)))
+        self.metadata += _metadata(node)
         self.names.append(node.name())
-        if len(self.kept) == self.count and self.frame.early_stop:
+        if len(self.values) == self.count and self.frame.early_stop:
             raise _Stop
 
 
-class _Later:
-    """Stands where a node keeps its values, or its aux values, until backward asks for them."""
+class _RecomputedValues:
+    """Placeholder for the saved (or aux) values of a node, which recomputes them when backward reads them."""
 
     def __init__(self, frame: _Frame, index: int, part: int):
         self.frame, self.index, self.part = frame, index, part
 
     def __iter__(self) -> Iterator[Any]:
-        return iter(self.frame.kept(self.index)[self.part])
+        return iter(self.frame.saved_values(self.index)[self.part])
 
     def __getitem__(self, place: int) -> Any:
-        return self.frame.kept(self.index)[self.part][place]
+        return self.frame.saved_values(self.index)[self.part][place]
 
     def __setitem__(self, place: int, value: Any) -> None:
-        """Nothing: an in-place op says what its node is to keep, and it will say so again when it runs again."""
+        """Ignored: an in-place op sets the values that its node saves, and sets them again in the recomputation."""
 
 
 def checkpoint(
@@ -278,13 +278,19 @@ def checkpoint(
     early_stop: bool = True,
     **kwargs: Any,
 ) -> Any:
-    """`function(*args, **kwargs)`, without keeping what its ops would: backward runs the function again.
+    """`function(*args, **kwargs)` without saving intermediate values: backward runs the function again.
 
-    use_reentrant: True records the call as one node (no keyword arguments, no `autograd.grad`, an argument must ask for
-    gradients); False, to be preferred, has none of these limits. preserve_rng_state=True: the second run draws the same
-    random numbers. context_fn: makes two contexts, for the first and the second run. determinism_check="default": shapes,
-    dtypes and devices of what both runs keep must agree (CheckpointError), "none": need not. debug: the error lists the ops.
-    early_stop: end the second run at the last value that is needed.
+    Args:
+        use_reentrant: True records the call as one node (no keyword arguments, no `autograd.grad`, and an argument must
+            require a gradient); False, which is recommended, has none of these limits.
+        preserve_rng_state: whether the second run draws the same random numbers (default True).
+        context_fn: returns two context managers, for the first and the second run.
+        determinism_check: "default" compares shapes, dtypes and devices of the tensors that both runs save; "none" does not.
+        debug: whether the error lists the ops of both runs.
+        early_stop: end the second run after the last value that backward needs.
+    Raises:
+        CheckpointError: when the second run saves other tensors than the first (in backward).
+        ValueError: when `determinism_check` is unknown, or an option needs use_reentrant=False.
 
     >>> import tdt
     >>> x = tdt.ones(3, requires_grad=True)
@@ -305,8 +311,8 @@ def checkpoint(
         early_stop = early_stop if _settings["early_stop"] is None else bool(_settings["early_stop"])
         if determinism_check not in ("default", "none"):
             raise ValueError(f"determinism_check should be one of ['default', 'none'] but got {determinism_check}")
-        made = (early_stop, determinism_check == "default", debug)
-        return _checkpointed(function, args, kwargs, preserve, context_fn, made)
+        options = (early_stop, determinism_check == "default", debug)
+        return _checkpoint_frame(function, args, kwargs, preserve, context_fn, options)
     if kwargs:
         raise ValueError(f"Unexpected keyword arguments: {','.join(kwargs)}")
     if context_fn is not noop_context_fn or debug:
@@ -314,7 +320,7 @@ def checkpoint(
     return CheckpointFunction.apply(function, preserve, *args)
 
 
-def _checkpointed(function: Any, args: tuple, kwargs: dict, preserve: bool, context_fn: Any, made: tuple) -> Any:
+def _checkpoint_frame(function: Any, args: tuple, kwargs: dict, preserve: bool, context_fn: Any, options: tuple) -> Any:
     first, second = context_fn()
     if not state.grad:
         with first:
@@ -324,14 +330,14 @@ def _checkpointed(function: Any, args: tuple, kwargs: dict, preserve: bool, cont
     holder = _Inputs.apply(empty(0, requires_grad=True, device="cpu"), *[args[i] for i in places])._edge[0]
     generator = get_rng_state() if preserve else None
 
-    def again() -> None:
+    def rerun() -> None:
         inputs = list(plain)
         for i, x in zip(places, holder.saved_tensors, strict=True):
             inputs[i] = x
-        with _as_then(generator), second:
+        with _restored_rng(generator), second:
             function(*detach_variable(tuple(inputs)), **kwargs)
 
-    with _Frame(again, *made), first:
+    with _Frame(rerun, *options), first:
         return function(*args, **kwargs)
 
 
@@ -342,7 +348,7 @@ def checkpoint_sequential(
     use_reentrant: bool | None = None,
     **kwargs: Any,
 ) -> Any:
-    """`functions` one after the other, in `segments` parts of which all but the last are checkpoints.
+    """`functions` applied in sequence, in `segments` parts; all but the last part are checkpointed.
 
     >>> import tdt
     >>> from tdt import nn

@@ -104,4 +104,4 @@ if __name__ == "__main__":
 def test_a_worker_that_fails_at_its_start_is_an_error_and_no_hang(tmp_path):
     (tmp_path / "script.py").write_text(FAILING)
     ended = run(tmp_path, tmp_path / "script.py")
-    assert "worker 0 ended with exit code 5" in ended.stdout, ended.stderr
+    assert "worker 0 exited with code 5" in ended.stdout, ended.stderr

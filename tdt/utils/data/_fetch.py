@@ -1,4 +1,4 @@
-"""How a batch is made from a dataset, alike in the main process and in a worker."""
+"""Loads the samples of a batch from a dataset and collates them, in the main process or in a worker."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from tdt.utils.data.collate import default_collate
 from tdt.utils.data.dataset import IterableDataset
 
 
-class Recipe(NamedTuple):
-    """What of a DataLoader decides the content of a batch. `batched`: an index is a list of them."""
+class FetcherFactory(NamedTuple):
+    """The settings of a DataLoader that determine the content of a batch. `batched`: an index is a list of indices."""
 
     dataset: Any
     batched: bool
@@ -19,26 +19,26 @@ class Recipe(NamedTuple):
     drop_last: bool
 
     @property
-    def streams(self) -> bool:
-        """Whether the dataset is a stream, whose end no index tells."""
+    def is_iterable(self) -> bool:
+        """Whether it is an iterable-style dataset."""
         return isinstance(self.dataset, IterableDataset)
 
     def fetcher(self) -> Callable[[Any], Any]:
-        """A function from what the sampler gave to a batch; a stream's raises StopIteration at its end."""
-        return self._from_stream() if self.streams else self._by_index()
+        """A function from the sampler's index to a batch; for an iterable dataset it raises StopIteration at the end."""
+        return self._from_stream() if self.is_iterable else self._by_index()
 
     def _by_index(self) -> Callable[[Any], Any]:
         dataset, collate_fn = self.dataset, self.collate_fn
         if not self.batched:
             return lambda index: collate_fn(dataset[index])
-        at_once = getattr(dataset, "__getbatch__", None) if collate_fn is default_collate else None
-        many = getattr(dataset, "__getitems__", None)
+        getbatch = getattr(dataset, "__getbatch__", None) if collate_fn is default_collate else None
+        getitems = getattr(dataset, "__getitems__", None)
 
         def fetch(indices: Any) -> Any:
-            batch = at_once(indices) if at_once else None
+            batch = getbatch(indices) if getbatch else None
             if batch is not None:
                 return batch
-            return collate_fn(many(indices) if many else [dataset[index] for index in indices])
+            return collate_fn(getitems(indices) if getitems else [dataset[index] for index in indices])
 
         return fetch
 

@@ -1,4 +1,4 @@
-"""Where an epoch stands: what a DataLoader's `state_dict` holds, and how the index order is found again from it."""
+"""The progress of an epoch: the contents of a DataLoader's `state_dict`, and how the index order is restored from it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tdt.utils.data import _states
 
 
 class Sources:
-    """Every generator that an index order may come from: the process's three and those given to loader or samplers."""
+    """All generators that may determine the index order: the process's three, and those of the loader or its samplers."""
 
     def __init__(self, *holders: Any) -> None:
         found = [getattr(holder, "generator", None) for holder in holders]
@@ -23,14 +23,14 @@ class Sources:
         self.generators = list(dict.fromkeys(given))
 
     def capture(self) -> dict[str, Any]:
-        """All states now."""
+        """The current states of all generators."""
         return {"process": _states.capture(), "generators": [g.state_array() for g in self.generators]}
 
     def restore(self, saved: dict[str, Any]) -> None:
-        """Put all of them where they stood; ValueError when other generators were saved."""
+        """Restore all states; ValueError if the number of generators differs."""
         if len(saved["generators"]) != len(self.generators):
             raise ValueError(
-                f"the state was saved by a loader with {len(saved['generators'])} generators of its own; this one has "
+                f"the state was saved by a loader with {len(saved['generators'])} own generators; this one has "
                 f"{len(self.generators)}. Build the loader with the same generator= and samplers"
             )
         _states.restore(saved["process"])
@@ -40,14 +40,14 @@ class Sources:
 
 @dataclass
 class Progress:
-    """An epoch under way. `position`: batches delivered; `drawn`: index batches taken from the sampler."""
+    """The state of an epoch. `position`: batches delivered; `drawn`: index batches drawn from the sampler."""
 
     base_seed: int
     position: int = 0
     drawn: int = 0
-    exhausted: bool = False  # the sampler has said that it has no more, for which some draw once again
-    done: bool = False  # the end was reached, not only the last batch
-    # Generator states before the sampler's `iter`, if that drew (a stream's: always), and before the first index.
+    exhausted: bool = False  # the sampler has raised StopIteration, before which some samplers draw a random number
+    done: bool = False  # StopIteration was raised, not only the last batch delivered
+    # Generator states before the sampler's `iter`, if that drew (iterable datasets: always), and before the first index.
     created: dict[str, Any] | None = None
     started: dict[str, Any] | None = None
     workers: list[_states.States | None] = field(default_factory=list)  # after the last delivered batch of each
@@ -58,7 +58,7 @@ class Progress:
 
     @classmethod
     def of(cls, saved: dict[str, Any]) -> Progress:
-        """A copy of what `to_dict` gave. ValueError where a field has a value that it cannot have."""
+        """Restore from `to_dict`. ValueError for an invalid value."""
         progress = cls(**{**saved, "workers": list(saved["workers"])})
         for name in ("base_seed", "position", "drawn", "exhausted", "done"):
             value, kind = getattr(progress, name), bool if name in ("exhausted", "done") else int
@@ -68,10 +68,10 @@ class Progress:
 
 
 class Indices:
-    """The sampler's batches of indices; keeps what it takes to find the same order again, in `progress`.
+    """Iterates over the sampler's index batches, and records in `progress` what is needed to restore the same order.
 
-    With a saved progress the order is drawn again from the states it began with, the batches before `position` are
-    passed over, and the generators return to where they stood: samples are not loaded again.
+    `resume` draws the order again from the generator states at its start, skips the index batches before `position`, and
+    restores the generators: it does not load samples.
     """
 
     progress: Progress
@@ -83,7 +83,7 @@ class Indices:
         self._iterator: Iterator[Any] = iter(())
 
     def begin(self) -> None:
-        """Start a new order; the base seed is drawn after this and before the first index."""
+        """Start a new order; the base seed is drawn after this call and before the first index."""
         lazy = inspect.isgeneratorfunction(
             getattr(type(self._sampler), "__iter__", None)
         )  # draws nothing before its first index
@@ -91,8 +91,8 @@ class Indices:
         self._iterator = iter(self._sampler)
         self.created = None if before is None or _equal(before, self._sources.capture()) else before
 
-    def go_on(self, progress: Progress) -> None:
-        """Stand where `progress` does."""
+    def resume(self, progress: Progress) -> None:
+        """Continue at the position of `progress`."""
         now = self._sources.capture()
         if progress.created is not None:
             self._sources.restore(progress.created)
@@ -101,13 +101,13 @@ class Indices:
         if progress.started is not None:
             self._sources.restore(progress.started)
             pending = list(itertools.islice(self._iterator, progress.position, progress.drawn))
-            self._iterator = itertools.chain(self._counted(pending), () if progress.exhausted else self._iterator)
+            self._iterator = itertools.chain(self._recount(pending), () if progress.exhausted else self._iterator)
         self._sources.restore(now)
 
     def __len__(self) -> int:
         return len(self._sampler)  # type: ignore[arg-type]
 
-    def _counted(self, pending: list[Any]) -> Iterator[Any]:
+    def _recount(self, pending: list[Any]) -> Iterator[Any]:
         for index in pending:
             self.progress.drawn -= 1  # `__next__` counts it again
             yield index

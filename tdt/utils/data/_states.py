@@ -1,4 +1,4 @@
-"""The states of a process's random generators, as plain values: numbers and NumPy uint8 arrays."""
+"""The states of a process's random generators, as NumPy uint8 arrays."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def capture() -> States:
 
 
 def restore(states: States) -> None:
-    """Put the generators where they stood at `capture()`."""
+    """Restore the generator states of `capture()`."""
     default_generator.set_state_array(states["tdt"])
     numpy = np.ascontiguousarray(states["numpy"])
     position, has_gauss, cached = numpy[-24:].view(np.float64)
@@ -44,7 +44,7 @@ def same(a: States | None, b: States | None) -> bool:
 
 
 def seed_worker(base_seed: int, worker: int) -> None:
-    """Seed the three generators as PyTorch seeds those of worker number `worker`."""
+    """Seed the three generators as PyTorch does in worker number `worker`."""
     seed = base_seed + worker
     random.seed(seed)
     manual_seed(seed)
@@ -53,7 +53,7 @@ def seed_worker(base_seed: int, worker: int) -> None:
 
 
 def as_tensors(value: Any) -> Any:
-    """Nested containers with tensors in the place of arrays.
+    """Replace arrays by tensors in nested containers.
 
     >>> as_tensors({"order": np.zeros(2, np.uint8), "drawn": 1})
     {'order': tensor([0, 0], dtype=tdt.uint8), 'drawn': 1}
@@ -66,7 +66,7 @@ def as_tensors(value: Any) -> Any:
 
 
 def as_arrays(value: Any) -> Any:
-    """The inverse of `as_tensors`; arrays stay."""
+    """Replace tensors by arrays in nested containers: the inverse of `as_tensors`."""
     if isinstance(value, Tensor):
         return value.numpy()
     if isinstance(value, dict):

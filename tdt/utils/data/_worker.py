@@ -1,7 +1,7 @@
-"""The process that loads batches: it takes index lists from its parent and sends batches back, in order.
+"""The dataloader worker process: receives index lists from its parent and sends batches back, in order.
 
-It ignores SIGINT, so that Ctrl-C reaches the parent alone, and ends with its parent, however that one ends: when the
-pipe closes, or when it finds itself adopted by another process.
+It ignores SIGINT, so that only the parent handles Ctrl-C. It exits when its parent does, however the parent ends: when
+the pipe closes, or when its parent process id has changed.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from typing import Any, NamedTuple
 from tdt._kernels._pool import single_threaded
 from tdt._safe_path import leave_safe_path
 from tdt.utils.data import _states
-from tdt.utils.data._fetch import Recipe
+from tdt.utils.data._fetch import FetcherFactory
 from tdt.utils.data._transport import pack, send
 
-CHECK_PARENT = 1.0  # seconds between looks at whose child this process is
+CHECK_PARENT = 1.0  # seconds between two checks whether the parent is still alive
 
 
 @dataclass
@@ -38,50 +38,52 @@ class WorkerInfo:
     dataset: Any
 
 
-class Sealed:
-    """A recipe on its way to a worker. Where the worker is not forked it is pickled with the message that starts the
-    process, as locks must be, but sent afterwards, through the worker's own pipe: a process that fails at its very start
-    leaves a long message unread, and Python's own writing of it never returns. The worker opens it when it serves, so
-    what it cannot load there is reported like any other error.
+class SentFactory:
+    """A `FetcherFactory` that is sent to a worker process.
+
+    A forked worker inherits it. For other start methods it is pickled while the process starts (only then can locks be
+    pickled), but sent afterwards over the worker's pipe: if a process fails while starting, it does not read its
+    arguments, and a large write to it would block forever. The worker unpickles it in `open`, so that errors while
+    unpickling are reported like any other.
     """
 
-    def __init__(self, recipe: Recipe):
-        self._recipe: Recipe | None = recipe
-        self.pickled: bytes | None = None  # in the parent: what is to be sent; in the worker: what has come
+    def __init__(self, factory: FetcherFactory):
+        self._factory: FetcherFactory | None = factory
+        self.pickled: bytes | None = None  # the bytes to send (in the parent) or received (in the worker)
 
     def __getstate__(self) -> bool:
-        self.pickled = bytes(ForkingPickler.dumps(self._recipe))
+        self.pickled = bytes(ForkingPickler.dumps(self._factory))
         return True
 
     def __setstate__(self, state: bool) -> None:
-        self._recipe = self.pickled = None
+        self._factory = self.pickled = None
 
     def receive(self, connection: Connection) -> None:
-        """In a worker: wait for the recipe, unless it was forked with it."""
-        if self._recipe is None:
+        """In a worker: receive the factory, unless the worker was forked."""
+        if self._factory is None:
             self.pickled = connection.recv_bytes()
 
-    def open(self) -> Recipe:
-        """The recipe."""
-        if self._recipe is None:
+    def open(self) -> FetcherFactory:
+        """The factory, unpickled on first use."""
+        if self._factory is None:
             assert self.pickled is not None
-            self._recipe = pickle.loads(self.pickled)
-        return self._recipe
+            self._factory = pickle.loads(self.pickled)
+        return self._factory
 
 
-class Orders(NamedTuple):
-    """What a worker is started with."""
+class WorkerConfig(NamedTuple):
+    """The arguments of a worker process."""
 
-    recipe: Sealed
+    factory: SentFactory
     worker: int
     num_workers: int
     base_seed: int
     init_fn: Callable[[int], Any] | None
-    states: _states.States | None  # of the generators, to go on from
+    states: _states.States | None  # of the random generators, to restore
 
 
 class Failure(NamedTuple):
-    """An exception on its way to the parent: its class (RuntimeError where that cannot travel) and its traceback."""
+    """An exception sent to the parent: its class (RuntimeError if the class cannot be pickled) and its traceback."""
 
     kind: type[BaseException]
     where: str
@@ -94,7 +96,7 @@ class Failure(NamedTuple):
             return KeyError(_Verbatim(message))
         try:
             error = self.kind(message)
-        except Exception:  # noqa: BLE001  (a class whose constructor wants something else)
+        except Exception:  # noqa: BLE001  (the constructor has other parameters)
             return RuntimeError(message)
         if message not in str(error):
             error.add_note(message)
@@ -102,7 +104,7 @@ class Failure(NamedTuple):
 
 
 class _Verbatim(str):
-    """Text that KeyError shows with its line breaks."""
+    """A message whose line breaks KeyError prints as they are; it prints the repr of its argument."""
 
     __slots__ = ()
 
@@ -110,8 +112,8 @@ class _Verbatim(str):
         return str(self)
 
 
-LOAD, RESTART, STOP = "load", "restart", "stop"  # what a parent sends: (one of these, the index of a batch or None)
-ENDED = "ended"  # in place of a batch: this worker's stream has no more
+LOAD, RESTART, STOP = "load", "restart", "stop"  # tasks from the parent: (one of these, the indices of a batch or None)
+ENDED = "ended"  # sent instead of a batch: this worker's iterable dataset is exhausted
 _info: WorkerInfo | None = None
 
 
@@ -124,31 +126,31 @@ def get_worker_info() -> WorkerInfo | None:
     return _info
 
 
-def work(connection: Connection, others: list[Connection], orders: Orders) -> None:
-    """A worker's life. `others`: the parent's ends of pipes that a fork copied here, and that must close with it."""
+def work(connection: Connection, others: list[Connection], config: WorkerConfig) -> None:
+    """The main function of a worker. `others`: the parent's ends of pipes, which a forked worker inherits and must close."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     if hasattr(signal, "pthread_sigmask"):
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # the parent held it back around the start
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # the parent blocks it while workers start
     leave_safe_path()
     for other in others:
         other.close()
     single_threaded()
     try:
-        orders.recipe.receive(connection)
-    except (EOFError, OSError):  # the parent has gone
+        config.factory.receive(connection)
+    except (EOFError, OSError):  # the parent has exited
         return
     tasks: SimpleQueue = SimpleQueue()
     threading.Thread(target=_listen, args=(connection, tasks), name="tdt-loader-tasks", daemon=True).start()
-    _states.seed_worker(orders.base_seed, orders.worker)
+    _states.seed_worker(config.base_seed, config.worker)
     try:
-        _serve(connection, tasks, orders)
+        _serve(connection, tasks, config)
     except (BrokenPipeError, ConnectionResetError):
-        return  # the parent has gone, or wants no more
+        return  # the parent has exited or closed the pipe
 
 
 def _listen(connection: Connection, tasks: SimpleQueue) -> None:
-    """Move tasks from the pipe to the queue, so that the parent's sends never wait; end the process with its parent."""
+    """Move tasks from the pipe to the queue, so that the parent's sends never block; exit when the parent exits."""
     parent = os.getppid()
     while True:
         try:
@@ -163,56 +165,56 @@ def _listen(connection: Connection, tasks: SimpleQueue) -> None:
             os._exit(1)
 
 
-def _serve(connection: Connection, tasks: SimpleQueue, orders: Orders) -> None:
-    where = f"in DataLoader worker process {orders.worker}"
-    told = orders.states
-    fetch, failure = _begin(lambda: _first(orders), where)
+def _serve(connection: Connection, tasks: SimpleQueue, config: WorkerConfig) -> None:
+    where = f"in DataLoader worker process {config.worker}"
+    last_states = config.states
+    fetch, failure = _try_build(lambda: _first_fetcher(config), where)
     prepared = failure is None
     while (task := tasks.get())[0] != STOP:
         kind, index = task
         if kind == RESTART:
             if prepared:
-                fetch, failure = _begin(orders.recipe.open().fetcher, where)
+                fetch, failure = _try_build(config.factory.open().fetcher, where)
             continue
         if failure is None and fetch is None:
-            continue  # a stream that has ended answers no further tasks
+            continue  # the iterable dataset is exhausted: no reply to further tasks
         result: Any = failure
         try:
             if fetch is not None:
                 result = fetch(index)
         except StopIteration as end:
-            # A dataset with indices has no end: it raised this itself.
-            result, fetch = (ENDED, None) if orders.recipe.open().streams else (_failure(end, where), fetch)
-        except Exception as error:  # noqa: BLE001  (it is the parent that raises it, in place of a batch)
+            # A map-style dataset has no end: its own code raised StopIteration.
+            result, fetch = (ENDED, None) if config.factory.open().is_iterable else (_failure(end, where), fetch)
+        except Exception as error:  # noqa: BLE001  (the parent raises it, in place of the batch)
             result = _failure(error, where)
         states = _states.capture()
-        changed = None if _states.same(states, told) else states
-        told = states
+        changed = None if _states.same(states, last_states) else states
+        last_states = states
         try:
-            parcel = pack((result, changed))
+            message = pack((result, changed))
         except Exception as error:  # noqa: BLE001  (a batch that cannot be pickled)
-            parcel = pack((_failure(error, where), changed))
-        send(connection, parcel)
+            message = pack((_failure(error, where), changed))
+        send(connection, message)
 
 
-def _begin(make: Callable[[], Callable], where: str) -> tuple[Callable | None, Failure | None]:
-    """What `make` returns, or else what it raised."""
+def _try_build(make: Callable[[], Callable], where: str) -> tuple[Callable | None, Failure | None]:
+    """The fetcher that `make` returns, or the exception that it raised."""
     try:
         return make(), None
     except Exception as error:  # noqa: BLE001  (as above)
         return None, _failure(error, where)
 
 
-def _first(orders: Orders) -> Callable:
-    """What makes the batches of the first epoch."""
+def _first_fetcher(config: WorkerConfig) -> Callable:
+    """The fetcher of the first epoch, after worker_init_fn and with the saved generator states."""
     global _info
-    recipe = orders.recipe.open()
-    _info = WorkerInfo(orders.worker, orders.num_workers, orders.base_seed + orders.worker, recipe.dataset)
-    if orders.init_fn is not None:
-        orders.init_fn(orders.worker)
-    if orders.states is not None:
-        _states.restore(orders.states)
-    return recipe.fetcher()
+    factory = config.factory.open()
+    _info = WorkerInfo(config.worker, config.num_workers, config.base_seed + config.worker, factory.dataset)
+    if config.init_fn is not None:
+        config.init_fn(config.worker)
+    if config.states is not None:
+        _states.restore(config.states)
+    return factory.fetcher()
 
 
 def _failure(error: Exception, where: str) -> Failure:

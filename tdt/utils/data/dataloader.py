@@ -20,12 +20,12 @@ from tdt.utils.data.collate import default_collate, default_convert
 from tdt.utils.data.dataset import IterableDataset
 from tdt.utils.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
 
-FORMAT = 1  # of state_dict
+FORMAT = 1  # version of the state_dict
 FIXED = ("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers")
 
 
 class _Endless(Sampler):
-    """What stands in for a sampler with a stream: None for ever."""
+    """The sampler of an IterableDataset: yields None forever."""
 
     def __iter__(self) -> Iterator[None]:
         while True:
@@ -105,8 +105,8 @@ class DataLoader:
         self._sources = Sources(self, sampler, batch_sampler, getattr(batch_sampler, "sampler", None))
         self._progress: Progress | None = None
         self._resume: Progress | None = None
-        self._kept: ParallelEpoch | None = None
-        self._told_length: int | None = None  # of a stream, when someone asked for it
+        self._persistent_epoch: ParallelEpoch | None = None
+        self._reported_length: int | None = None  # of an IterableDataset, once len() was called
         self._ready = True
         self.check_worker_number_rationality()
 
@@ -135,16 +135,16 @@ class DataLoader:
     def __iter__(self) -> Iterator[Any]:
         saved, self._resume = self._resume, None
         if self.num_workers == 0:
-            return self._follow(SerialEpoch(self, saved))
-        epoch, self._kept = self._kept, None  # an error in what follows leaves no half begun epoch
+            return self._track(SerialEpoch(self, saved))
+        epoch, self._persistent_epoch = self._persistent_epoch, None  # so that an error below leaves no started epoch
         if epoch is None or epoch.ended or saved is not None:
             epoch = ParallelEpoch(self, saved)
         else:
             epoch.restart(self)
-        self._kept = epoch if self.persistent_workers else None
-        return self._follow(epoch)
+        self._persistent_epoch = epoch if self.persistent_workers else None
+        return self._track(epoch)
 
-    def _follow(self, epoch: Epoch) -> Epoch:
+    def _track(self, epoch: Epoch) -> Epoch:
         self._progress = epoch.progress
         return epoch
 
@@ -152,7 +152,7 @@ class DataLoader:
         """How many batches an epoch has; TypeError for a dataset or sampler without a length."""
         if not isinstance(self.dataset, IterableDataset):
             return len(self._index_sampler)
-        samples = self._told_length = len(self.dataset)  # type: ignore[arg-type]
+        samples = self._reported_length = len(self.dataset)  # type: ignore[arg-type]
         if self.batch_size is None:
             return samples
         return samples // self.batch_size if self.drop_last else -(-samples // self.batch_size)
@@ -186,17 +186,17 @@ class DataLoader:
         """
         if state_dict["format"] != FORMAT:
             raise ValueError(
-                f"load_state_dict: format {state_dict['format']} is not known; this version reads {FORMAT}"
+                f"load_state_dict: format {state_dict['format']} is unknown; this version reads format {FORMAT}"
             )
         epoch = state_dict["epoch"]
         if epoch is not None and state_dict["num_workers"] != self.num_workers:
             raise ValueError(
-                f"load_state_dict: the epoch was begun with num_workers={state_dict['num_workers']}, this loader has "
+                f"load_state_dict: the epoch was started with num_workers={state_dict['num_workers']}, this loader has "
                 f"{self.num_workers}; only the same number gives the same batches"
             )
         self._sources.restore(_states.as_arrays(state_dict["now"]))
         self._progress = self._resume = None if epoch is None else Progress.of(_states.as_arrays(epoch))
-        self._kept = None
+        self._persistent_epoch = None
 
     def check_worker_number_rationality(self) -> None:
         """Warn when there are more workers than processors."""

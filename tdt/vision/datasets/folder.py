@@ -11,7 +11,7 @@ from typing import Any
 from PIL import Image
 
 from tdt.utils.data import Dataset
-from tdt.utils.data._shares import Split, check_split, share_out
+from tdt.utils.data._splits import Split, check_split, split_indices
 from tdt.vision._images import open_image
 
 IMG_EXTENSIONS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
@@ -91,7 +91,7 @@ class ImageFolder(Dataset):
                                     "classes, or set allow_empty")  # fmt: skip
         if split is not None:
             self.samples = [sample for own in self._by_class() for sample in
-                            (own[i] for i in share_out(len(own), valid, test, seed)[split])]  # fmt: skip
+                            (own[i] for i in split_indices(len(own), valid, test, seed)[split])]  # fmt: skip
         self.targets = [number for _, number in self.samples]
 
     def source_files(self) -> list[str]:

@@ -118,7 +118,7 @@ def test_the_state_of_a_table_encodes_other_files_and_rows_without_a_file(iris, 
     ("a,k\n,x\n", {"columns": {"a": "number"}}, "column a: the training rows hold no finite value"),
     ('a,k\n"1,x\n', {}, "line 2: a quote is opened and never closed"),
     ("a,k\n1,x\n", {"delimiter": "::"}, "delimiter is one character"),
-    ("a,k\n1,x\n", {"valid": 1.0}, "shares that leave some for training"),
+    ("a,k\n1,x\n", {"valid": 1.0}, "must be fractions with a sum below 1"),
 ])  # fmt: skip
 def test_tables_that_do_not_do_are_refused_by_line(tmp_path, text, arguments, says):
     with pytest.raises(ValueError, match=says):

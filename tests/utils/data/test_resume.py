@@ -203,11 +203,11 @@ def test_a_state_that_cannot_be_exact_is_refused() -> None:
     batches = iter(first)
     next(batches)
     state = first.state_dict()
-    with pytest.raises(ValueError, match="the epoch was begun with num_workers=2, this loader has 0"):
+    with pytest.raises(ValueError, match="the epoch was started with num_workers=2, this loader has 0"):
         loader().load_state_dict(state)
-    with pytest.raises(ValueError, match="format 99 is not known"):
+    with pytest.raises(ValueError, match="format 99 is unknown"):
         loader(num_workers=2).load_state_dict({**state, "format": 99})
-    with pytest.raises(ValueError, match="0 generators of its own; this one has 1"):
+    with pytest.raises(ValueError, match="0 own generators; this one has 1"):
         loader(num_workers=2, generator=R.Generator()).load_state_dict(state)
     unordered = data.DataLoader(Numbers(9), num_workers=2, in_order=False)
     next(iter(unordered))

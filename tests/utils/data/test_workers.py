@@ -105,9 +105,9 @@ def test_a_program_without_a_main_guard_is_told_so(tmp_path) -> None:
     )
     done = subprocess.run([sys.executable, program], capture_output=True, text=True, timeout=60)
     child, parent = (line for line in done.stderr.splitlines() if line.startswith("RuntimeError: "))
-    guard = 'put all that trains under if __name__ == "__main__":'
-    assert "program.py starts worker processes whenever it is imported" in child and child.endswith(guard)
-    assert "worker 0 ended with exit code 1" in parent and "must stand under if __name__ ==" in parent
+    guard = 'put the training code under if __name__ == "__main__":'
+    assert "program.py starts worker processes when it is imported" in child and child.endswith(guard)
+    assert "worker 0 exited with code 1" in parent and "put the training code under if __name__ ==" in parent
 
 
 def loader_processes() -> set[int | None]:
@@ -190,7 +190,7 @@ def test_a_batch_that_cannot_be_pickled_is_an_error_not_a_hang() -> None:
 
 
 @pytest.mark.parametrize(
-    ("how", "text"), [("exit", "worker 0 ended with exit code 3"), ("kill", "worker 0 was killed by SIGKILL")]
+    ("how", "text"), [("exit", "worker 0 exited with code 3"), ("kill", "worker 0 was killed by SIGKILL")]
 )
 def test_a_worker_that_dies_is_reported_at_once(how: str, text: str) -> None:
     before = loader_processes()
@@ -265,9 +265,9 @@ def test_a_dead_workers_epoch_says_so_again_and_the_next_epoch_has_new_workers(t
 
     loader = data.DataLoader(FailingOnce("exit"), 2, num_workers=2, persistent_workers=stay)
     batches = iter(loader)
-    with pytest.raises(RuntimeError, match="ended with exit code 3"):
+    with pytest.raises(RuntimeError, match="exited with code 3"):
         list(batches)
-    with pytest.raises(RuntimeError, match="ended with exit code 3"):
+    with pytest.raises(RuntimeError, match="exited with code 3"):
         next(batches)
     assert [plain(batch) for batch in loader] == [[0, 1], [2, 3], [4, 5], [6, 7]]
 
@@ -302,7 +302,7 @@ def test_an_interrupted_epoch_ends_and_is_resumed_or_begun_anew(stay: bool) -> N
     with pytest.raises(KeyboardInterrupt):
         got.extend(plain(batch) for batch in batches)
     assert got == [[0, 1]]
-    with pytest.raises(RuntimeError, match="was interrupted: iterate over the loader anew"):
+    with pytest.raises(RuntimeError, match="was interrupted: start a new iteration"):
         next(batches)
     state = loader.state_dict()
     assert len(list(loader)) == 6
@@ -395,9 +395,9 @@ class Images(Numbers):
         return wrap(np.full((3, 64, 64), index, np.float32)), {"row": np.arange(index, index + 3)}, "name"
 
 
-@pytest.mark.skipif(not _transport.SHARING, reason="needs memfd")
+@pytest.mark.skipif(not _transport.HAS_MEMFD, reason="needs memfd")
 def test_batches_that_are_kept_do_not_use_up_the_file_descriptors(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_transport, "MAPPED", 3)
+    monkeypatch.setattr(_transport, "MAX_MAPPED", 3)
     before = len(os.listdir("/proc/self/fd"))
     kept = list(data.DataLoader(Images(48), 6, num_workers=1))
     assert len(os.listdir("/proc/self/fd")) - before <= 3

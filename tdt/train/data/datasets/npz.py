@@ -14,7 +14,7 @@ import tdt
 from tdt.train._regular_file import open_regular
 from tdt.train.data.datasets._base import Arrays
 from tdt.train.data.nested import leaves, mapped
-from tdt.utils.data._shares import Split, check_split, share_out
+from tdt.utils.data._splits import Split, check_split, split_indices
 
 LARGEST, DENSEST = 1 << 30, 100  # an array above that size, packed more than so many times, is taken for a bomb
 MOST_CLASSES = 1 << 20
@@ -66,7 +66,7 @@ class NPZ(Arrays):
         ):
             shapes = " and ".join(f"{name} {stored[name].shape}" for name in leaves(names))
             raise ValueError(f"NPZ: {path}: {shapes}: expected two axes or more, and a row for each target")
-        rows = np.arange(count) if split is None else share_out(count, valid, test, seed)[split]
+        rows = np.arange(count) if split is None else split_indices(count, valid, test, seed)[split]
         self.as_arrays = images
         self.data, self.targets = mapped(lambda part: part[rows], (inputs, targets))
         if isinstance(targets, np.ndarray) and targets.dtype.kind in "iu" and targets.ndim == 1 and len(targets):

@@ -15,7 +15,7 @@ from tdt._did_you_mean import did_you_mean
 from tdt.train._regular_file import open_regular
 from tdt.train.data.datasets._base import Arrays
 from tdt.train.data.datasets._columns import KINDS, Column, Lines, fit, fit_target
-from tdt.utils.data._shares import Split, check_split, share_out
+from tdt.utils.data._splits import Split, check_split, split_indices
 
 Kind = Literal["number", "category"]
 
@@ -80,7 +80,7 @@ class Table(Arrays):
             parts = {name: np.flatnonzero([text.strip() == name for text in fields[split_column]])
                      for name in ("train", "valid", "test")}  # fmt: skip
         else:
-            parts = share_out(len(lines), valid, test, seed)
+            parts = split_indices(len(lines), valid, test, seed)
         everything = np.arange(len(lines))
         train, own = (everything, everything) if split is None else (parts["train"], parts[split])
         self._fields, self._lines = take(fields, own), lines[own]

@@ -15,7 +15,7 @@ import numpy as np
 from tdt._core.tensor import Tensor, wrap
 from tdt.train._regular_file import open_regular
 from tdt.utils.data import Dataset
-from tdt.utils.data._shares import Split, check_split, share_out
+from tdt.utils.data._splits import Split, check_split, split_indices
 
 UNKNOWN = "\N{REPLACEMENT CHARACTER}"  # stands for characters that training has not seen
 
@@ -59,7 +59,7 @@ class Text(Dataset):
         if tokens == "bytes":
             whole = whole.encode()
         parts = {name: whole[rows[0] : rows[-1] + 1] if len(rows) else whole[:0]
-                 for name, rows in share_out(len(whole), valid, test, None).items()}  # fmt: skip
+                 for name, rows in split_indices(len(whole), valid, test, None).items()}  # fmt: skip
         self.length, self.stride, self.tokens = length, stride or length, tokens
         self._text = whole if split is None else parts[split]
         if len(self._text) <= length:
