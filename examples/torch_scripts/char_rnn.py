@@ -1,4 +1,4 @@
-"""A character-level LSTM on a few proverbs, which it then continues."""
+"""A character-level LSTM, trained on a few proverbs and then used to generate text."""
 
 import math
 
@@ -58,7 +58,7 @@ criterion = nn.CrossEntropyLoss()
 for epoch in range(20):
     model.train()
     hidden = model.init_hidden(8)
-    losses = []
+    losses, norm = [], torch.zeros(())
     for x, y in batches(8, 24):
         hidden = tuple(h.detach() for h in hidden)
         model.zero_grad()
@@ -78,9 +78,9 @@ generator = torch.Generator().manual_seed(3)
 with torch.no_grad():
     hidden = model.init_hidden(1)
     x = torch.tensor([[stoi["t"]]], device=device)
-    said = "t"
+    text = "t"
     for _ in range(40):
         logits, hidden = model(x, hidden)
         x = torch.multinomial(torch.softmax(logits / 0.8, dim=-1).cpu(), 1, generator=generator).to(device)
-        said += itos[x.item()]
-print(repr(said))
+        text += itos[int(x)]
+print(repr(text))

@@ -1,4 +1,4 @@
-"""The 8×8 digits as tensors, for the scripts beside this file."""
+"""The 8×8 digits as tensors, for the other scripts in this folder."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A graph convolutional network (Kipf and Welling, 2016) that finds three communities from one label in ten."""
+"""A graph convolutional network (Kipf and Welling, 2016): semi-supervised classification of nodes, 10 % of them labelled."""
 
 import math
 

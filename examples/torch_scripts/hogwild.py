@@ -1,4 +1,4 @@
-"""Hogwild: processes that train one perceptron in shared memory, each in its own order and without a lock."""
+"""Hogwild: several processes train one perceptron in shared memory, without locks."""
 
 import argparse
 

@@ -1,4 +1,4 @@
-"""Sine waves continued by two LSTM cells that L-BFGS trains on whole waves."""
+"""Two LSTM cells that predict sine waves, trained with L-BFGS on the full batch."""
 
 import argparse
 
@@ -26,7 +26,7 @@ class Sequence(nn.Module):
             output = self.linear(h_t2)
             outputs += [output]
         for _ in range(future):
-            h_t, c_t = self.lstm1(output, (h_t, c_t))
+            h_t, c_t = self.lstm1(outputs[-1], (h_t, c_t))
             h_t2, c_t2 = self.lstm2(h_t, (h_t2, c_t2))
             output = self.linear(h_t2)
             outputs += [output]
@@ -48,6 +48,7 @@ if __name__ == "__main__":
     seq.double()
     criterion = nn.MSELoss()
     optimizer = optim.LBFGS(seq.parameters(), lr=0.8, max_iter=6, history_size=10)
+    pred = test_input
     for i in range(opt.steps):
         print("STEP:", i)
 

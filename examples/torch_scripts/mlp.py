@@ -1,4 +1,4 @@
-"""A multi-layer perceptron on the digits: data loaders, a scheduler, evaluation, a checkpoint that is read again."""
+"""A multi-layer perceptron on the digits: data loaders, a scheduler, evaluation, saving and loading a checkpoint."""
 
 import argparse
 import os
@@ -71,6 +71,7 @@ def main():
     model = MLP(args.hidden).to(device)
     optimizer = optim.Adam(model.parameters(), lr=args.lr)
     scheduler = StepLR(optimizer, step_size=1, gamma=0.7)
+    last = 0.0
     for epoch in range(1, args.epochs + 1):
         train(model, device, train_loader, optimizer, epoch)
         last = test(model, device, test_loader)
@@ -79,9 +80,9 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "mlp.pt")
         torch.save(model.state_dict(), path)
-        again = MLP(args.hidden).to(device)
-        again.load_state_dict(torch.load(path, map_location=device))
-    assert test(again, device, test_loader) == last
+        restored = MLP(args.hidden).to(device)
+        restored.load_state_dict(torch.load(path, map_location=device))
+    assert test(restored, device, test_loader) == last
 
 
 if __name__ == "__main__":

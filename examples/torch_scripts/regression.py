@@ -1,4 +1,4 @@
-"""A polynomial, fitted with tensors alone, with an autograd function of one's own, and with layers."""
+"""Polynomial regression: with tensors only, with a custom autograd function, and with layers."""
 
 import math
 
@@ -11,7 +11,7 @@ y = torch.sin(x) + 0.05 * torch.randn(400)
 
 
 class LegendrePolynomial3(torch.autograd.Function):
-    """P3(x) = (5x³ - 3x) / 2, with its derivative written out."""
+    """P3(x) = (5x³ - 3x) / 2, with a hand-written derivative."""
 
     @staticmethod
     def forward(ctx, input):
@@ -19,7 +19,7 @@ class LegendrePolynomial3(torch.autograd.Function):
         return 0.5 * (5 * input**3 - 3 * input)
 
     @staticmethod
-    def backward(ctx, grad_output):
+    def backward(ctx, grad_output):  # pyright: ignore[reportIncompatibleMethodOverride]
         (input,) = ctx.saved_tensors
         return grad_output * 1.5 * (5 * input**2 - 1)
 
@@ -33,6 +33,7 @@ def by_hand():
         loss.backward()
         with torch.no_grad():
             for p in (a, b, c, d):
+                assert p.grad is not None
                 p -= 2e-6 * p.grad
                 p.grad = None
 
@@ -49,13 +50,16 @@ def by_function():
         loss.backward()
         with torch.no_grad():
             for p in (a, b, c, d):
-                p -= 5e-6 * p.grad
-                p.grad.zero_()
+                grad = p.grad
+                assert grad is not None
+                p -= 5e-6 * grad
+                grad.zero_()
 
 
 def by_layers():
     features = x.unsqueeze(-1).pow(torch.tensor([1, 2, 3]))
-    model = torch.nn.Sequential(torch.nn.Linear(3, 1), torch.nn.Flatten(0, 1))
+    linear = torch.nn.Linear(3, 1)
+    model = torch.nn.Sequential(linear, torch.nn.Flatten(0, 1))
     loss_fn = torch.nn.MSELoss(reduction="sum")
     optimizer = torch.optim.RMSprop(model.parameters(), lr=1e-3)
     for t in range(600):
@@ -65,7 +69,6 @@ def by_layers():
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-    linear = model[0]
     w = linear.weight[0].tolist()
     print(f"y = {linear.bias.item():.5f} + {w[0]:.5f} x + {w[1]:.5f} x^2 + {w[2]:.5f} x^3")
 

@@ -1,4 +1,4 @@
-"""REINFORCE (Williams, 1992) on a corridor: the goal is on one side, which the first observation shows."""
+"""REINFORCE (Williams, 1992) in a corridor: the first observation shows on which side the goal is."""
 
 import argparse
 from itertools import count
@@ -60,11 +60,12 @@ def select_action(state):
 
 
 def finish_episode():
-    R, returns = 0, []
+    R = 0.0
+    discounted: list[float] = []
     for r in policy.rewards[::-1]:
         R = r + args.gamma * R
-        returns.insert(0, R)
-    returns = torch.tensor(returns)
+        discounted.insert(0, R)
+    returns = torch.tensor(discounted)
     if len(returns) > 1:
         returns = (returns - returns.mean()) / (returns.std() + eps)
     loss = torch.cat([-log_prob * R for log_prob, R in zip(policy.saved_log_probs, returns)]).sum()
@@ -79,7 +80,7 @@ def finish_episode():
 running_reward = 0.0
 env = Corridor()
 for episode in range(1, args.episodes + 1):
-    state, ep_reward = env.reset(), 0.0
+    state, ep_reward, t = env.reset(), 0.0, 0
     for t in count(1):
         state, reward, done = env.step(select_action(state))
         policy.rewards.append(reward)

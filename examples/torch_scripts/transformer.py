@@ -1,6 +1,7 @@
 """A Transformer encoder (Vaswani and others, 2017) that learns to reverse sequences of digits."""
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -8,6 +9,8 @@ from torch.nn import TransformerEncoder, TransformerEncoderLayer
 
 
 class PositionalEncoding(nn.Module):
+    pe: Tensor
+
     def __init__(self, d_model: int, dropout: float = 0.1, max_len: int = 64):
         super().__init__()
         self.dropout = nn.Dropout(p=dropout)
@@ -55,7 +58,8 @@ model = Model(10, 32, 4, 64, 2).to(device)
 criterion = nn.CrossEntropyLoss(label_smoothing=0.05)
 decay = [p for p in model.parameters() if p.dim() > 1]
 rest = [p for p in model.parameters() if p.dim() <= 1]
-optimizer = torch.optim.AdamW([{"params": decay}, {"params": rest, "weight_decay": 0.0}], lr=5e-3, weight_decay=0.01)
+groups: list[dict[str, Any]] = [{"params": decay}, {"params": rest, "weight_decay": 0.0}]
+optimizer = torch.optim.AdamW(groups, lr=5e-3, weight_decay=0.01)
 scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min(1.0, (step + 1) / 10))
 
 model.train()

@@ -5,7 +5,7 @@ import argparse
 import torch
 from torch import nn
 from torch.nn import functional as F
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, TensorDataset
 
 import digits
 
@@ -49,13 +49,13 @@ def loss_function(recon, x, mu, logvar):
 
 
 images, _ = digits.load(1024)
-loader = DataLoader(images, batch_size=64, shuffle=True, drop_last=True)
+loader = DataLoader(TensorDataset(images), batch_size=64, shuffle=True, drop_last=True)
 model = VAE(args.latent).to(device)
 optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
 for epoch in range(args.epochs):
     model.train()
     total = divergence = 0
-    for x in loader:
+    for (x,) in loader:
         x = x.to(device)
         optimizer.zero_grad()
         recon, mu, logvar = model(x)
