@@ -272,12 +272,17 @@ def is_ours(value: object) -> bool:
     return isinstance(value, (FunctionType, type)) and (value.__module__ or "").startswith("tdt")
 
 
+def belongs(value: Any, module: ModuleType) -> bool:
+    """Whether a value is defined in a module without `__all__`, or in one of its submodules."""
+    return bool(value.__module__ == module.__name__ or value.__module__.startswith(f"{module.__name__}."))
+
+
 def walk_module(room: str, module: ModuleType) -> Iterator[Entry]:
     listed = hasattr(module, "__all__")
     for name in exports(module):
         value = getattr(module, name)
         value = inspect.unwrap(value) if callable(value) else value
-        if not is_ours(value) or (not listed and module.__name__ != "tdt" and value.__module__ != module.__name__):
+        if not is_ours(value) or not (listed or module.__name__ == "tdt" or belongs(value, module)):
             continue
         own = getattr(module, value.__name__, None)
         if callable(own) and inspect.unwrap(own) is value:

@@ -23,11 +23,17 @@ def make_grid(
     scale_each: bool = False,
     pad_value: float = 0.0,
 ) -> Tensor:
-    """The images of a batch (n, c, h, w), or of a list, `nrow` in a row with `padding` pixels of `pad_value` around each.
+    """Images of a batch or a list side by side in one image, `nrow` in a row.
 
-    One channel becomes three. One image, also (h, w) or (c, h, w), is returned without a border.
-    normalize: values from `value_range`, or from the least to the largest, are moved to [0, 1]; with `scale_each` by
-    each image's own.
+    One channel becomes three. One image, also (H, W) or (C, H, W), is returned without a border.
+
+    Args:
+        padding: pixels of `pad_value` around each image.
+        normalize: map values from `value_range`, or from the least to the largest, to [0, 1].
+        scale_each: take each image's own range.
+    Shape: tensor (N, C, H, W), or a list of (C, H, W); result (3, height, width).
+    Raises:
+        TypeError: when the argument is neither a tensor nor a list of tensors, or `value_range` is not a pair.
 
     >>> import tdt
     >>> from tdt.vision.utils import make_grid
@@ -78,9 +84,11 @@ def _batch(tensor: Any) -> Tensor:
 def save_image(
     tensor: Tensor | list[Tensor], fp: str | Path | BinaryIO, format: str | None = None, **kwargs: Any
 ) -> None:
-    """Write the images to the file `fp`, as `make_grid(tensor, **kwargs)` lays them out; values lie in [0, 1].
+    """Write images to a file, arranged by `make_grid(tensor, **kwargs)`; values lie in [0, 1].
 
-    format: Pillow's name of the file's kind, where the name of the file does not say.
+    Args:
+        format: Pillow's name of the file format, if the file's name does not say it.
+    Shape: tensor (N, C, H, W) or (C, H, W), or a list of (C, H, W).
 
     >>> import tdt
     >>> from tdt.vision.utils import save_image

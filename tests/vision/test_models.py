@@ -94,7 +94,8 @@ def over_torch(module: str) -> SimpleNamespace:
     source = source.replace("from tdt.vision.models._api import builder\n", "").replace(
         "import tdt\n", "import torch as tdt\n"
     )
-    names: dict[str, Any] = {"builder": lambda name, make, *fixed, doc, file, **preset: partial(make, *fixed, **preset)}
+    names: dict[str, Any] = {}
+    names["builder"] = lambda name, make, *fixed, doc, source, file, **preset: partial(make, *fixed, **preset)
     exec(source.replace("from tdt", "from torch"), names)
     return SimpleNamespace(**names)
 

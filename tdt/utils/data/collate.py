@@ -29,7 +29,13 @@ def default_collate(batch: Sequence[Any]) -> Any:
 
 
 def collate(batch: Sequence[Any], *, collate_fn_map: dict[Any, Callable] | None = None) -> Any:
-    """As `default_collate`, with functions of your own: {type: f(batch, *, collate_fn_map)}, tried in order.
+    """`default_collate` with functions for further types.
+
+    Args:
+        collate_fn_map: type → `f(batch, *, collate_fn_map)`, tried in order.
+    Raises:
+        RuntimeError: when the samples are sequences of different lengths.
+        TypeError: when a type has no function.
 
     >>> collate(["a", "b"], collate_fn_map={str: lambda batch, collate_fn_map: "+".join(batch)})
     'a+b'

@@ -158,11 +158,16 @@ class DataLoader:
         return samples // self.batch_size if self.drop_last else -(-samples // self.batch_size)
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the latest epoch stands, as numbers, strings, lists, dicts and uint8 tensors, which `load` reads safely.
+        """Position in the latest epoch, from which `load_state_dict` continues.
 
         It holds how many batches were delivered, the states from which the order is drawn again, those of each worker
-        after its last delivered batch, and those of this process's generators now. A stream (IterableDataset) is read
-        again from its start. RuntimeError in an epoch with in_order=False, whose batches have no fixed order.
+        after its
+        last delivered batch, and those of this process's generators; numbers, strings, lists, dicts and uint8 tensors
+        only. An
+        IterableDataset is read again from its start.
+
+        Raises:
+            RuntimeError: when the epoch has in_order=False: its batches have no fixed order.
         """
         progress = self._progress
         if progress is not None and progress.done and not self.persistent_workers:
@@ -179,10 +184,12 @@ class DataLoader:
         }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Continue from what `state_dict()` gave: the next `iter` gives the rest of that epoch.
+        """Continue from what `state_dict` returned: the next `iter` gives the rest of that epoch.
 
-        The process's generators and those given to the loader are put where they stood. ValueError for another format,
-        and for an epoch begun with another number of workers.
+        The states of the process's generators and those given to the loader are restored.
+
+        Raises:
+            ValueError: when the format is unknown, or the epoch began with another number of workers.
         """
         if state_dict["format"] != FORMAT:
             raise ValueError(

@@ -63,7 +63,11 @@ class IterableDataset(Dataset):
 
 
 class TensorDataset(Dataset):
-    """Sample `i` is the tuple of every tensor's row `i`. AssertionError unless all have the same number of rows.
+    """Rows of tensors: sample `i` is the tuple of every tensor's row `i`.
+
+    Shape: tensors (N, *); a sample's tensors (*).
+    Raises:
+        AssertionError: when the tensors have different numbers of rows.
 
     >>> import tdt
     >>> TensorDataset(tdt.zeros(5, 3), tdt.arange(5))[2]
@@ -107,7 +111,10 @@ def _samples_of(dataset: Any, indices: list[int]) -> list[Any]:
 
 
 class Subset(Dataset):
-    """The samples of `dataset` at `indices`, in that order.
+    """Samples of a data set at the given indices, in that order.
+
+    Raises:
+        NotImplementedError: when a subclass overrides `__getitem__` but not `__getitems__`.
 
     >>> list(Subset([10, 20, 30], [2, 0]))
     [30, 10]
@@ -141,9 +148,10 @@ class Subset(Dataset):
 
 
 class StackDataset(Dataset):
-    """Sample `i` is the tuple of every dataset's sample `i`, or, of datasets given by name, the dictionary.
+    """Data sets side by side: sample `i` is the tuple of their samples `i`, or a dict if they are given by name.
 
-    ValueError unless there are datasets, either all named or none, and all of one length.
+    Raises:
+        ValueError: when there is no data set, some but not all are named, or their lengths differ.
 
     >>> StackDataset([1, 2], ["a", "b"])[1]
     (2, 'b')
@@ -185,7 +193,10 @@ class StackDataset(Dataset):
 
 
 class ConcatDataset(Dataset):
-    """The samples of several datasets, one after the other. AssertionError for none, or for a stream among them.
+    """Samples of several data sets, one after the other.
+
+    Raises:
+        AssertionError: when there is no data set, or one is an IterableDataset.
 
     >>> ConcatDataset([[1, 2], [3]])[2]
     3
@@ -236,9 +247,14 @@ class ChainDataset(IterableDataset):
 def random_split(
     dataset: Any, lengths: Sequence[int | float], generator: Generator | None = default_generator
 ) -> list[Subset]:
-    """Split at random into parts of the given sizes, or of the given fractions where these sum to 1.
+    """Disjoint random subsets of the given sizes, or of fractions that sum to 1.
 
-    What rounding down leaves over goes one each to the first parts. ValueError unless the sizes sum to len(dataset).
+    Samples that rounding down leaves over go one each to the first subsets.
+
+    Args:
+        generator: source of random numbers.
+    Raises:
+        ValueError: when the sizes do not sum to the size of the data set, or a fraction is outside [0, 1].
 
     >>> import tdt
     >>> [len(part) for part in random_split(range(10), [0.75, 0.25])]

@@ -14,11 +14,16 @@ __all__ = ["DistributedSampler"]
 
 
 class DistributedSampler(Sampler):
-    """Every `num_replicas`-th index from `rank` on, of all indices in order or, with `shuffle`, in an order drawn anew for
-    each epoch from `seed` plus what `set_epoch` was last given.
+    """Indices for one of several processes: every `num_replicas`-th from `rank` on, in order or shuffled.
 
-    All shares are of one length: the first indices fill the last shares up, or the last ones are left out with `drop_last`.
-    Left out, both are those of `tdt.distributed`. ValueError for a rank outside of [0, num_replicas).
+    All processes get equally many: the first indices are repeated at the end, or with `drop_last` the last ones are
+    left out.
+
+    Args:
+        num_replicas, rank: None for those of `tdt.distributed`.
+        shuffle: draw an order for each epoch from `seed` plus the number that `set_epoch` received.
+    Raises:
+        ValueError: when `rank` is outside [0, num_replicas).
 
     >>> sampler = DistributedSampler(range(5), num_replicas=2, rank=1, shuffle=False)
     >>> list(sampler), len(sampler)

@@ -51,8 +51,12 @@ class SequentialSampler(Sampler):
 class RandomSampler(Sampler):
     """All indices in random order, or `num_samples` drawn with replacement.
 
-    Without a generator each epoch seeds one of its own by a draw from the default generator. TypeError unless
-    `replacement` is a bool, ValueError unless `num_samples` is positive.
+    Args:
+        num_samples: number of indices of an epoch; None stands for the size of the data set.
+        generator: source of random numbers; None draws a seed for each epoch from the default generator.
+    Raises:
+        TypeError: when `replacement` is not a bool.
+        ValueError: when `num_samples` is not a positive integer.
 
     >>> import tdt
     >>> list(RandomSampler(range(5), generator=tdt.Generator().manual_seed(0)))
@@ -120,7 +124,14 @@ class SubsetRandomSampler(Sampler):
 
 
 class WeightedRandomSampler(Sampler):
-    """`num_samples` indices drawn with probabilities proportional to `weights` (1-d, not negative).
+    """`num_samples` indices drawn with probabilities proportional to `weights`.
+
+    Args:
+        weights: not negative, one for each sample of the data set.
+        generator: source of random numbers; None stands for the default generator.
+    Shape: weights (number of samples,).
+    Raises:
+        ValueError: when `weights` are not 1-d, `num_samples` is not positive or `replacement` not a bool.
 
     >>> list(WeightedRandomSampler([0.0, 1.0], 3))
     [1, 1, 1]
@@ -153,7 +164,12 @@ class WeightedRandomSampler(Sampler):
 
 
 class BatchSampler(Sampler):
-    """Lists of `batch_size` indices of `sampler`; the last, shorter one is left out with drop_last.
+    """Batches of indices: lists of `batch_size` indices of another sampler.
+
+    Args:
+        drop_last: leave out the last list if it is shorter.
+    Raises:
+        ValueError: when `batch_size` is not a positive integer or `drop_last` not a bool.
 
     >>> list(BatchSampler(range(5), 2, drop_last=False))
     [[0, 1], [2, 3], [4]]

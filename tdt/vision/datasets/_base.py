@@ -45,9 +45,10 @@ class ImageArrays(Dataset):
         )
 
     def batch(self, indices: Sequence[int] | slice | np.ndarray) -> tuple[Any, Any]:
-        """The items of `indices` at once, equal to `default_collate([data[i] for i in indices])` but faster.
+        """Items of several indices at once, equal to `default_collate([data[i] for i in indices])` but faster.
 
-        Raises TypeError where the transform is a plain callable, which takes one image only.
+        Raises:
+            TypeError: when the transform is a plain callable, which takes one image only.
 
         >>> from tdt.vision.datasets import Digits
         >>> from tdt.vision.transforms import ToTensor
@@ -121,7 +122,11 @@ class FileImages(ImageArrays):
         return type(cls.__name__, (cls,), {"_load": cls._zeros})(*args, **kwargs)
 
     def missing_files(self) -> FileNotFoundError | None:
-        """What reading the files would raise because one is not there, without reading any; None where all are."""
+        """Error that reading would raise for a missing file, without reading any; None if all are there.
+
+        Raises:
+            NotImplementedError: when a subclass does not write it.
+        """
         raise NotImplementedError
 
     def _zeros(self, part: str) -> tuple[np.ndarray, np.ndarray]:

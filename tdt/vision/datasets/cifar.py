@@ -19,18 +19,23 @@ LARGEST = 1 << 28  # bytes of a batch file; the largest is 155 MB
 
 
 class CIFAR10(FileImages):
-    """Ten kinds of things and animals (Krizhevsky, 2009): 50,000 images to train, 10,000 to test.
+    """CIFAR-10: colour images of ten kinds of things and animals, 50,000 for training and 10,000 for testing.
 
-    Items are (image, label): a uint8 array (32, 32, 3), after `transform` what that makes of it, and an int in 0..9.
+    Items are (image, label): a uint8 array (32, 32, 3), or the result of `transform`, and an int in 0..9. The files are
+    pickles; they are read without running any code that they contain.
 
-    root: holds `cifar-10-python.tar.gz`, or the folder `cifar-10-batches-py` from it. By default the folder that the
-        environment variable TDT_DATA names, or else `tdt/data` in the user's cache.
-    train: the training or the test part. split: instead of it, "train" (all but the last 5,000 training images, as He et
-        al., 2016), "valid" (these) or "test".
-    download: get the archive from the net if nothing is there.
-
-    FileNotFoundError says which file to put where; ValueError for files that are damaged or something else. The batches
-    are pickles: of all that a pickle can do, only arrays, numbers, strings, lists and dicts are let in.
+    Args:
+        root: folder of `cifar-10-python.tar.gz`, or of the folder `cifar-10-batches-py` from it; None stands for the
+            environment variable TDT_DATA, or else `tdt/data` in the user's cache.
+        train: whether the training or the test part is read.
+        split: the same in other words: "train" (all but the last 5,000 training images, as He et al., 2016), "valid"
+            (these)
+            or "test".
+        download: download the archive if it is missing.
+    Raises:
+        FileNotFoundError: when the files are missing; the message says which to put where.
+        ValueError: when a file is damaged or something else, or `split` is another name.
+    Source: Krizhevsky, "Learning Multiple Layers of Features from Tiny Images", 2009.
 
     >>> from tdt.vision.datasets import CIFAR10
     >>> CIFAR10("no/such/folder")  # doctest: +ELLIPSIS
@@ -97,9 +102,14 @@ class CIFAR10(FileImages):
 
 
 class CIFAR100(CIFAR10):
-    """A hundred classes (Krizhevsky, 2009), 500 images of each to train and 100 to test; otherwise as `CIFAR10`.
+    """CIFAR-100: colour images of a hundred classes, 500 of each for training and 100 for testing.
 
-    `root` holds `cifar-100-python.tar.gz`, or the folder `cifar-100-python` from it.
+    Items and arguments are those of `CIFAR10`; `root` holds `cifar-100-python.tar.gz` or the folder `cifar-100-python`.
+
+    Raises:
+        FileNotFoundError: when the files are missing; the message says which to put where.
+        ValueError: when a file is damaged or something else, or `split` is another name.
+    Source: Krizhevsky, "Learning Multiple Layers of Features from Tiny Images", 2009.
 
     >>> from tdt.vision.datasets import CIFAR100
     >>> len(CIFAR100.classes), CIFAR100.classes[0]

@@ -14,15 +14,18 @@ SPLITS = {"train": 0, "valid": 1, "test": 2}
 
 
 class Digits(ImageArrays):
-    """The test partition of the UCI *Optical Recognition of Handwritten Digits* (Alpaydin & Kaynak, 1998), CC BY 4.0.
+    """Handwritten digits of 8×8 pixels that are part of tdt: 1,149 for training, 288 for validation, 360 for testing.
 
-    Items are (image, label): a float32 array (8, 8) of 0..1 in steps of 1/16, after `transform` what that makes of it,
-    and an int in 0..9. The splits are fixed and stratified by class: train 1,149, valid 288, test 360.
+    Items are (image, label): a float32 array (8, 8) of 0..1 in steps of 1/16, or the result of `transform`, and an int
+    in
+    0..9. The splits are fixed and stratified by class.
 
-    transform, target_transform: callables for the image and for the label.
-    data: all images, float32 (n, 8, 8). targets: all labels, int64 (n,).
-
-    Raises ValueError for an unknown split.
+    Args:
+        split: "train", "valid" or "test".
+        transform, target_transform: callables for the image and for the label.
+    Raises:
+        ValueError: when `split` is another name.
+    Source: Alpaydin and Kaynak, *Optical Recognition of Handwritten Digits*, UCI, 1998, CC BY 4.0; its test partition.
 
     >>> from tdt.vision.datasets import Digits
     >>> digits = Digits(split="test")

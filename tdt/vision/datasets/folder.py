@@ -32,19 +32,23 @@ def read_image(file: Any, path: str) -> Image.Image:
 
 
 class ImageFolder(Dataset):
-    """Images in `root/<class>/…`, at any depth below the class. Items are (image, class number).
+    """Images in `root/<class>/…`, at any depth below the class.
 
-    An image is what `loader` gives, by default a Pillow image in RGB, after `transform` what that makes of it. Put
-    Resize or a crop among the transforms where they differ in size.
+    Items are (image, class number). Attributes: `classes`, the names of the folders, sorted; `class_to_idx`, their
+    numbers;
+    `samples` and `imgs`, all (path, class number), sorted; `targets`, all class numbers.
 
-    extensions: which files are images, by default jpg, png and the like. is_valid_file(path) decides instead of them.
-    allow_empty: a class may have no images.
-    split: "train", "valid" or "test": of each class what is left of its images, the share `valid` and the share `test`,
-        drawn with `seed`. Without it all images.
-    classes: the names of the folders, sorted. class_to_idx: their numbers. samples, imgs: all (path, class number),
-    sorted. targets: all class numbers.
-
-    FileNotFoundError where there is no folder, or a class without images. Reading raises ValueError for a damaged file.
+    Args:
+        transform: callable for the image; resize or crop where sizes differ.
+        loader: reads a path; by default as a Pillow image in RGB.
+        extensions: endings of image files; None stands for jpg, png and the like.
+        is_valid_file: function of a path that decides instead of the extensions.
+        allow_empty: whether a class may have no images.
+        split: None for all images, or "train", "valid" or "test".
+        valid, test: fractions of each class that these splits get, drawn with `seed`.
+    Raises:
+        FileNotFoundError: when there is no such folder, or a class without images.
+        ValueError: when both extensions and is_valid_file are given; when an image is damaged, as it is read.
 
     >>> import tempfile, pathlib
     >>> from PIL import Image
@@ -107,7 +111,11 @@ class ImageFolder(Dataset):
         return self.samples
 
     def find_classes(self, directory: str | os.PathLike[str]) -> tuple[list[str], dict[str, int]]:
-        """The names of the classes, and the number of each. FileNotFoundError where there are none."""
+        """Names of the classes, and the number of each.
+
+        Raises:
+            FileNotFoundError: when there is no class.
+        """
         if not Path(directory).is_dir():
             raise FileNotFoundError(f"ImageFolder: there is no folder {directory}; put a folder for each class into it")
         classes = sorted(entry.name for entry in os.scandir(directory) if entry.is_dir())

@@ -19,17 +19,20 @@ FILES = {
 
 
 class MNIST(FileImages):
-    """Handwritten digits (LeCun, Bottou, Bengio & Haffner, 1998): 60,000 to train, 10,000 to test.
+    """MNIST: handwritten digits of 28×28 pixels, 60,000 for training and 10,000 for testing.
 
-    Items are (image, label): a uint8 array (28, 28), after `transform` what that makes of it, and an int in 0..9.
+    Items are (image, label): a uint8 array (28, 28), or the result of `transform`, and an int in 0..9.
 
-    root: the files are in `root/MNIST/raw`, `root/MNIST` or `root`, with or without `.gz`. By default the folder that the
-        environment variable TDT_DATA names, or else `tdt/data` in the user's cache.
-    train: the training or the test part. split: instead of it, "train" (all but the last 10,000 training images),
-        "valid" (these) or "test".
-    download: get what is missing from the net.
-
-    FileNotFoundError says which file to put where; ValueError for files that are damaged or something else.
+    Args:
+        root: the files are in `root/MNIST/raw`, `root/MNIST` or `root`, with or without `.gz`; None stands for the
+            environment variable TDT_DATA, or else `tdt/data` in the user's cache.
+        train: whether the training or the test part is read.
+        split: the same in other words: "train" (all but the last 10,000 training images), "valid" (these) or "test".
+        download: download missing files.
+    Raises:
+        FileNotFoundError: when files are missing; the message says which to put where.
+        ValueError: when a file is damaged or something else, or `split` is another name.
+    Source: LeCun, Bottou, Bengio and Haffner, "Gradient-Based Learning Applied to Document Recognition", 1998.
 
     >>> from tdt.vision.datasets import MNIST
     >>> MNIST("no/such/folder")  # doctest: +ELLIPSIS
@@ -82,7 +85,12 @@ class MNIST(FileImages):
 
 
 class FashionMNIST(MNIST):
-    """Articles of clothing (Xiao, Rasul & Vollgraf, 2017); arguments and items are `MNIST`'s, in `root/FashionMNIST/raw`.
+    """Fashion-MNIST: articles of clothing; items and arguments are those of `MNIST`, files in `root/FashionMNIST/raw`.
+
+    Raises:
+        FileNotFoundError: when files are missing; the message says which to put where.
+        ValueError: when a file is damaged or something else, or `split` is another name.
+    Source: Xiao, Rasul and Vollgraf, "Fashion-MNIST: a Novel Image Dataset", 2017.
 
     >>> from tdt.vision.datasets import FashionMNIST
     >>> FashionMNIST.classes[9]
@@ -101,7 +109,12 @@ class FashionMNIST(MNIST):
 
 
 class KMNIST(MNIST):
-    """Cursive Japanese characters (Clanuwat et al., 2018); arguments and items are `MNIST`'s, in `root/KMNIST/raw`.
+    """Kuzushiji-MNIST: cursive Japanese characters; items and arguments are those of `MNIST`, files in `root/KMNIST/raw`.
+
+    Raises:
+        FileNotFoundError: when files are missing; the message says which to put where.
+        ValueError: when a file is damaged or something else, or `split` is another name.
+    Source: Clanuwat et al., "Deep Learning for Classical Japanese Literature", 2018.
 
     >>> from tdt.vision.datasets import KMNIST
     >>> KMNIST.classes[:3]

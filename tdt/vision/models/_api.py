@@ -22,11 +22,32 @@ TRAINED_TWICE = {
 }  # fmt: skip
 WEIGHTS = "https://download.pytorch.org/models/"  # where torchvision's files lie
 
+DOC = """{doc}
 
-def builder(name: str, make: Callable[..., M], *fixed: Any, doc: str, file: str, **preset: Any) -> Callable[..., M]:
+Args:
+    weights: None; tdt downloads no weights.
+    progress: accepted without effect.
+    config: arguments of {network}.
+Shape: of the network: input (N, 3, H, W), result (N, num_classes).
+Raises:
+    ValueError: when weights are requested; the message says where torchvision's are and how to load them.
+Source: {source}.
+
+>>> import tdt
+>>> with tdt.device("meta"):
+...     model = tdt.vision.models.{name}(num_classes=10)
+>>> type(model).__name__
+'{network}'
+"""
+
+
+def builder(
+    name: str, make: Callable[..., M], *fixed: Any, doc: str, source: str, file: str, **preset: Any
+) -> Callable[..., M]:
     """Make and register the function `name`, which returns `make(*fixed, **config)`; `preset` are defaults of its own.
 
-    file: torchvision's weights, named where someone asks for weights.
+    doc, source: summary line and paper, for its docstring. file: torchvision's weights, named in the error of who asks
+    for weights.
     """
     parameters = [*inspect.signature(make).parameters.values()][len(fixed) :]
     options = [
@@ -46,7 +67,8 @@ def builder(name: str, make: Callable[..., M], *fixed: Any, doc: str, file: str,
     build.__name__ = build.__qualname__ = name
     build.__code__ = build.__code__.replace(co_name=name, co_qualname=name)
     build.__module__ = make.__module__
-    build.__doc__ = f"{doc}\n\nweights: none but None; a ValueError says where torchvision's lie and how to load them."
+    network = make.__annotations__.get("return", make.__name__)
+    build.__doc__ = DOC.format(doc=doc, source=source, name=name, network=network)
     build.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]
     BUILDERS[name], FILES[name] = build, file
     return build
@@ -102,7 +124,10 @@ def list_models(
 
 
 def get_model_builder(name: str) -> Callable[..., nn.Module]:
-    """The function that builds the model `name`, in any case of letters. ValueError for an unknown one.
+    """Function that builds the model `name`, upper or lower case.
+
+    Raises:
+        ValueError: when there is no such model.
 
     >>> from tdt.vision import models
     >>> models.get_model_builder("ResNet18") is models.resnet18

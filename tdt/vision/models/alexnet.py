@@ -9,7 +9,17 @@ __all__ = ["AlexNet", "alexnet"]
 
 
 class AlexNet(nn.Module):
-    """AlexNet: five convolutions, then three linear layers. Images have at least 63×63 pixels."""
+    """AlexNet: five convolutions and three linear layers.
+
+    Shape: x (N, 3, H, W), at least 63 × 63 pixels; result (N, num_classes).
+    Source: Krizhevsky, "One weird trick for parallelizing convolutional neural networks", 2014.
+
+    >>> import tdt
+    >>> with tdt.device("meta"):
+    ...     model = AlexNet(num_classes=10)
+    >>> model(tdt.rand(2, 3, 224, 224, device="meta")).shape
+    tdt.Size([2, 10])
+    """
 
     def __init__(self, num_classes: int = 1000, dropout: float = 0.5) -> None:
         super().__init__()
@@ -34,6 +44,7 @@ class AlexNet(nn.Module):
 alexnet = builder(
     "alexnet",
     AlexNet,
-    doc="AlexNet (Krizhevsky, 2014): num_classes, dropout.",
+    doc="AlexNet: five convolutions and three linear layers.",
+    source='Krizhevsky, "One weird trick for parallelizing convolutional neural networks", 2014',
     file="alexnet-owt-7be5be79.pth",
 )

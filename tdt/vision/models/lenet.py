@@ -11,6 +11,8 @@ __all__ = ["LeNet"]
 class LeNet(nn.Module):
     """LeNet-5 for images of 28×28 pixels, with today's ReLU and max-pooling: 61,706 parameters for ten classes.
 
+    Shape: x (N, 1, 28, 28); result (N, num_classes).
+
     >>> import tdt
     >>> from tdt.vision.models import LeNet
     >>> LeNet()(tdt.zeros(2, 1, 28, 28)).shape

@@ -52,10 +52,24 @@ class InvertedResidual(nn.Module):
 
 
 class MobileNetV2(nn.Module):
-    """Inverted residuals, then a mean over the image and one linear layer.
+    """MobileNetV2: inverted residual blocks, a mean over the image and one linear layer.
 
-    width_mult: all channels by it, as multiples of `round_nearest`. inverted_residual_setting: rows (how much wider inside,
-    channels, blocks, stride). block, norm_layer: instead of InvertedResidual and BatchNorm2d.
+    Args:
+        width_mult: factor of every layer's channels.
+        inverted_residual_setting: rows (expansion, channels, blocks, stride); None for the paper's.
+        round_nearest: number that channels are rounded to a multiple of.
+        block: class of the blocks.
+        norm_layer: function of the channels; None stands for BatchNorm2d.
+    Shape: x (N, 3, H, W); result (N, num_classes).
+    Raises:
+        ValueError: when a row of `inverted_residual_setting` does not have four numbers.
+    Source: Sandler et al., "MobileNetV2: Inverted Residuals and Linear Bottlenecks", 2018.
+
+    >>> import tdt
+    >>> with tdt.device("meta"):
+    ...     model = MobileNetV2(num_classes=10)
+    >>> model.classifier[1].out_features
+    10
     """
 
     def __init__(
@@ -102,6 +116,7 @@ class MobileNetV2(nn.Module):
 mobilenet_v2 = builder(
     "mobilenet_v2",
     MobileNetV2,
-    doc="MobileNetV2: num_classes, width_mult, inverted_residual_setting, round_nearest, block, norm_layer, dropout.",
+    doc="MobileNetV2: inverted residual blocks with depthwise convolutions.",
+    source='Sandler et al., "MobileNetV2: Inverted Residuals and Linear Bottlenecks", 2018',
     file="mobilenet_v2-7ebf99e0.pth",
 )

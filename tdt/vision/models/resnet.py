@@ -92,11 +92,25 @@ class Bottleneck(nn.Module):
 
 
 class ResNet(nn.Module):
-    """Four stages of `layers` blocks each, of the class `block`, then a mean over the image and one linear layer.
+    """ResNet: four stages of residual blocks, a mean over the image and one linear layer.
 
-    zero_init_residual: every block begins as the identity. groups, width_per_group: of the bottlenecks' 3×3 convolutions.
-    replace_stride_with_dilation: for each of the last three stages, whether it keeps the image's size.
-    norm_layer: a function of the channels, instead of BatchNorm2d.
+    Args:
+        block: BasicBlock or Bottleneck.
+        layers: numbers of blocks in the stages.
+        zero_init_residual: start every block as the identity.
+        groups, width_per_group: of the bottlenecks' 3 × 3 convolutions.
+        replace_stride_with_dilation: for each of the last three stages, whether it keeps the image's size.
+        norm_layer: function of the channels; None stands for BatchNorm2d.
+    Shape: x (N, 3, H, W); result (N, num_classes).
+    Raises:
+        ValueError: when `replace_stride_with_dilation` does not have three elements.
+    Source: He et al., "Deep Residual Learning for Image Recognition", 2016.
+
+    >>> import tdt
+    >>> with tdt.device("meta"):
+    ...     model = ResNet(BasicBlock, [1, 1, 1, 1], num_classes=10)
+    >>> model(tdt.rand(2, 3, 64, 64, device="meta")).shape
+    tdt.Size([2, 10])
     """
 
     def __init__(
@@ -158,10 +172,18 @@ class ResNet(nn.Module):
         return self.fc(self.avgpool(x).flatten(1))
 
 
+# Beginning of a builder's name, kind of network, paper.
+SOURCES = (
+    ("resnet", "ResNet", 'He et al., "Deep Residual Learning for Image Recognition", 2016'),
+    ("resnext", "ResNeXt", 'Xie et al., "Aggregated Residual Transformations for Deep Neural Networks", 2017'),
+    ("wide_resnet", "Wide ResNet", 'Zagoruyko and Komodakis, "Wide Residual Networks", 2016'),
+)
+
+
 def _builder(name: str, file: str, block: Any, *layers: int, **preset: int) -> Callable[..., ResNet]:
     depth = sum(layers) * (2 if block is BasicBlock else 3) + 2
-    options = "num_classes, zero_init_residual, groups, width_per_group, replace_stride_with_dilation, norm_layer"
-    return builder(name, ResNet, block, layers, doc=f"ResNet of {depth} layers: {options}.", file=file, **preset)
+    kind, source = next(entry for prefix, *entry in SOURCES if name.startswith(prefix))
+    return builder(name, ResNet, block, layers, doc=f"{kind} of {depth} layers.", source=source, file=file, **preset)
 
 
 resnet18 = _builder("resnet18", "resnet18-f37072fd.pth", BasicBlock, 2, 2, 2, 2)

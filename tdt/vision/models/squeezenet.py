@@ -38,7 +38,21 @@ VERSIONS = {
 
 
 class SqueezeNet(nn.Module):
-    """Fire modules, then a 1×1 convolution to the classes and a mean over the image. `version` is "1_0" or "1_1"."""
+    """SqueezeNet: fire modules, a 1 × 1 convolution to the classes and a mean over the image.
+
+    Args:
+        version: "1_0" or "1_1".
+    Shape: x (N, 3, H, W); result (N, num_classes).
+    Raises:
+        ValueError: when `version` is another name.
+    Source: Iandola et al., "SqueezeNet: AlexNet-level accuracy with 50x fewer parameters", 2016.
+
+    >>> import tdt
+    >>> with tdt.device("meta"):
+    ...     model = SqueezeNet(num_classes=10)
+    >>> model(tdt.rand(2, 3, 224, 224, device="meta")).shape
+    tdt.Size([2, 10])
+    """
 
     def __init__(self, version: str = "1_0", num_classes: int = 1000, dropout: float = 0.5) -> None:
         super().__init__()
@@ -71,8 +85,9 @@ class SqueezeNet(nn.Module):
 
 
 def _builder(version: str, file: str) -> Callable[..., SqueezeNet]:
-    doc = f"SqueezeNet {version.replace('_', '.')}: num_classes, dropout."
-    return builder(f"squeezenet{version}", SqueezeNet, version, doc=doc, file=file)
+    doc = f"SqueezeNet {version.replace('_', '.')}: a small network of fire modules."
+    source = 'Iandola et al., "SqueezeNet: AlexNet-level accuracy with 50x fewer parameters", 2016'
+    return builder(f"squeezenet{version}", SqueezeNet, version, doc=doc, source=source, file=file)
 
 
 squeezenet1_0 = _builder("1_0", "squeezenet1_0-b66bff10.pth")

@@ -13,9 +13,18 @@ WIDTHS = (64, 128, 256, 512, 512)  # of the five stages; each ends in a pooling 
 
 
 class VGG(nn.Module):
-    """Convolutions `features`, then three linear layers. Images have at least 32×32 pixels.
+    """VGG: convolutions `features`, followed by three linear layers.
 
-    features: a module whose output has 512 channels. init_weights: He's initial values instead of the layers' own.
+    Args:
+        init_weights: draw the weights as the paper's authors did.
+    Shape: x (N, 3, H, W), at least 32 × 32 pixels; result (N, num_classes).
+    Source: Simonyan and Zisserman, "Very Deep Convolutional Networks for Large-Scale Image Recognition", 2015.
+
+    >>> import tdt
+    >>> with tdt.device("meta"):
+    ...     model = VGG(tdt.nn.Conv2d(3, 512, 3), num_classes=10)
+    >>> model.classifier[-1].out_features
+    10
     """
 
     def __init__(
@@ -64,8 +73,9 @@ def _vgg(
 
 def _builder(name: str, file: str, *depths: int) -> Callable[..., VGG]:
     batch_norm = name.endswith("_bn")
-    doc = f"VGG of {sum(depths) + 3} layers{', normalised' * batch_norm}: num_classes, init_weights, dropout."
-    return builder(name, _vgg, depths, batch_norm, doc=doc, file=file)
+    doc = f"VGG of {sum(depths) + 3} layers{' with batch normalisation' * batch_norm}."
+    source = 'Simonyan and Zisserman, "Very Deep Convolutional Networks for Large-Scale Image Recognition", 2015'
+    return builder(name, _vgg, depths, batch_norm, doc=doc, source=source, file=file)
 
 
 vgg11 = _builder("vgg11", "vgg11-8a719046.pth", 1, 1, 2, 2, 2)

@@ -11,16 +11,24 @@ from tdt import Generator, Tensor
 
 
 class Transform:
-    """A step that prepares images. `step(image)` takes one, `step.batch(images)` many, the first axis counting them.
+    """Base class of transforms: `transform(image)` takes one image, `transform.batch(images)` many along the first axis.
 
     An image is a NumPy array (H, W) or (H, W, C), a Pillow image, or, after ToTensor, a Tensor (C, H, W). Subclasses
-    write `batch`; one image is a batch of one. So a deterministic step can prepare a whole data set once, and a random
-    one a whole batch at a time; both give what the images one by one would give.
+    write `batch`; one image is a batch of one. So a deterministic transform can prepare a whole data set once, and a
+    random
+    one a whole batch at a time; both give the same as image by image.
 
-    random: whether two calls may differ. takes_tensors: whether it takes tensors alone. moves_pixels: whether the result
-    may show something at another place; False for a step that changes values alone, as colours.
-    generator: where a random step draws from; None is the default generator.
-    refused_arguments: those of torchvision's that a step does not take, and why: for who writes one in a config.
+    random: whether two calls may differ. takes_tensors: whether it takes tensors only. moves_pixels: whether the result
+    may show something at another place; False for a transform that changes values alone, such as colours.
+    generator: source of random numbers; None is the default generator.
+    refused_arguments: those of torchvision's that a transform does not take, and why, for messages about configs.
+
+    >>> class Invert(Transform):
+    ...     def batch(self, images):
+    ...         return 1 - images
+    >>> import tdt
+    >>> Invert()(tdt.zeros(1, 1, 1))
+    tensor([[[1.]]])
     """
 
     refused_arguments: ClassVar[Mapping[str, str]] = {
@@ -32,7 +40,11 @@ class Transform:
     generator: Generator | None = None
 
     def batch(self, images: Any) -> Any:
-        """All `images`, prepared: (N, H, W), (N, H, W, C) or a Tensor (N, C, H, W)."""
+        """All `images` transformed: (N, H, W), (N, H, W, C) or a Tensor (N, C, H, W).
+
+        Raises:
+            NotImplementedError: when a subclass does not write it.
+        """
         raise NotImplementedError(f"{type(self).__name__} must define batch(images)")
 
     def __call__(self, image: Any) -> Any:

@@ -18,10 +18,15 @@ from tdt.vision.transforms.geometry import pair
 
 
 class GaussianBlur(Transform):
-    """Each image blurred by a Gaussian bell of `kernel_size` (width, height; odd) pixels; borders are mirrored.
+    """Gaussian blur of each image; borders are mirrored.
 
-    sigma: the bell's width in pixels, or a range from which one is drawn for each image. ValueError for sizes that are
-    not odd, and for a range that is none.
+    Args:
+        kernel_size: width and height in pixels, odd, or one number for both.
+        sigma: standard deviation in pixels, or a range from which one is drawn for each image.
+        generator: source of random numbers; None stands for the default generator.
+    Shape: image (C, H, W) or (H, W, C); result the same shape.
+    Raises:
+        ValueError: when a size is not odd and positive, or `sigma` is not positive or not a range.
 
     >>> import tdt
     >>> from tdt.vision.transforms import GaussianBlur

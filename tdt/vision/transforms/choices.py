@@ -69,7 +69,11 @@ class RandomApply(_Drawn):
 
 
 class RandomChoice(_Drawn):
-    """One of the steps; `p`: their weights, all alike if not given. Drawn from the generator, as everything is here.
+    """One of several transforms, drawn for each call from the default generator, with weights `p`.
+
+    Raises:
+        TypeError: when `transforms` or `p` is not a sequence.
+        ValueError: when there are not as many weights as transforms.
 
     >>> import tdt
     >>> from tdt.vision.transforms import CenterCrop, RandomChoice
@@ -111,7 +115,10 @@ class RandomOrder(_Drawn):
 
 
 class Lambda(Transform):
-    """A function of one image as a step; it is taken to be random, so its results are not kept.
+    """Function of one image as a transform; it is assumed to be random, so its results are not kept.
+
+    Raises:
+        TypeError: when `lambd` is not callable.
 
     >>> import tdt
     >>> from tdt.vision.transforms import Lambda

@@ -32,7 +32,11 @@ def as_given(made: np.ndarray, images: Any) -> Any:
 
 
 class Grayscale(Transform):
-    """Colour images as grey ones, with `num_output_channels` 1 or 3 (alike). Grey = 0.2989 R + 0.587 G + 0.114 B.
+    """Grey images, 0.2989 R + 0.587 G + 0.114 B, with `num_output_channels` 1 or 3 equal channels.
+
+    Shape: image (3, H, W) or (H, W, 3); result (num_output_channels, H, W) or (H, W, num_output_channels).
+    Raises:
+        ValueError: when `num_output_channels` is neither 1 nor 3.
 
     >>> import tdt
     >>> from tdt.vision.transforms import Grayscale
@@ -199,10 +203,17 @@ ADJUST = (lambda image, factor: _blend(image, 0, factor), _contrast, _saturation
 
 
 class RandomErasing(Transform):
-    """With probability `p` a rectangle of each tensor image (C, H, W) overwritten (Zhong et al., 2020).
+    """Overwrites a random rectangle of each image with probability `p`; the draws are torchvision's.
 
-    scale: its share of the image's area, from .. to. ratio: height by width, from .. to. value: what is written: a number,
-    one for each channel, or "random" for normal noise. The draws are torchvision's.
+    Args:
+        scale: range of the rectangle's area as a fraction of the image's.
+        ratio: range of its height divided by its width.
+        value: number to write, one for each channel, or "random" for normal noise.
+        generator: source of random numbers; None stands for the default generator.
+    Shape: image (C, H, W); result the same shape.
+    Raises:
+        ValueError: when `p`, `scale` or `ratio` is out of range.
+    Source: Zhong et al., "Random Erasing Data Augmentation", 2020.
 
     >>> import tdt
     >>> from tdt.vision.transforms import RandomErasing
@@ -230,7 +241,11 @@ class RandomErasing(Transform):
         self.p, self.scale, self.ratio, self.value, self.generator = p, scale, ratio, value, generator
 
     def batch(self, images: Tensor) -> Tensor:
-        """Tensors (N, C, H, W), each erased in a place of its own, or not."""
+        """Tensors (N, C, H, W), each erased at a place of its own or left as it is.
+
+        Raises:
+            TypeError: when `images` is not a tensor.
+        """
         if not isinstance(images, Tensor):
             raise TypeError(f"RandomErasing: expected tensors, got {type(images).__name__}; put ToTensor before it")
         made = images.numpy().copy()

@@ -29,7 +29,11 @@ class ToTensor(Transform):
     moves_pixels = False
 
     def batch(self, images: np.ndarray) -> Tensor:
-        """(N, H, W) or (N, H, W, C) as a tensor (N, C, H, W)."""
+        """Images (N, H, W) or (N, H, W, C) as a tensor (N, C, H, W), bytes scaled to [0, 1].
+
+        Raises:
+            ValueError: when `images` has another number of dimensions.
+        """
         if isinstance(images, Tensor) or images.ndim not in (3, 4):
             raise ValueError(f"ToTensor: expected arrays (H, W) or (H, W, C), got {type(images).__name__} of "
                              f"shape {tuple(images.shape[1:])}")  # fmt: skip
@@ -43,9 +47,14 @@ class ToTensor(Transform):
 
 
 class Normalize(Transform):
-    """(x - mean) / std of tensors (C, H, W), with one number for all channels or one for each.
+    """Standardises channels: (x - mean) / std.
 
-    Raises ValueError for a std of 0 and for more numbers than channels, and TypeError for what is not a floating-point tensor.
+    Args:
+        mean, std: one number for all channels, or one for each.
+    Shape: image (C, H, W); result the same shape.
+    Raises:
+        ValueError: when a std is 0, or there are more numbers than channels.
+        TypeError: when the image is not a floating-point tensor.
 
     >>> import tdt
     >>> from tdt.vision.transforms import Normalize
@@ -61,7 +70,12 @@ class Normalize(Transform):
         self.mean, self.std = mean, std
 
     def batch(self, images: Tensor) -> Tensor:
-        """Tensors (N, C, H, W), normalized."""
+        """Tensors (N, C, H, W), standardised.
+
+        Raises:
+            TypeError: when `images` is not a floating-point tensor.
+            ValueError: when the numbers of means or stds do not match the channels.
+        """
         if not isinstance(images, Tensor) or not images.is_floating_point():
             got = images.dtype if isinstance(images, Tensor) else type(images).__name__
             raise TypeError(f"Normalize: expected a floating-point tensor, got {got}; put ToTensor before it")
@@ -90,7 +104,11 @@ class PILToTensor(Transform):
     moves_pixels = False
 
     def batch(self, images: np.ndarray) -> Tensor:
-        """(N, H, W) or (N, H, W, C) as a tensor (N, C, H, W)."""
+        """Images (N, H, W) or (N, H, W, C) as a tensor (N, C, H, W) of the same values.
+
+        Raises:
+            TypeError: when `images` are tensors.
+        """
         if isinstance(images, Tensor) or images.ndim not in (3, 4):
             raise TypeError(f"pic should be PIL Image. Got {type(images)}")
         return wrap((images[:, None] if images.ndim == 3 else images.transpose(0, 3, 1, 2)).copy())
@@ -107,9 +125,16 @@ MODES = {
 
 
 class ToPILImage:
-    """A tensor (C, H, W) or (H, W), or an array (H, W, C) or (H, W), as a Pillow image.
+    """Tensor or array as a Pillow image.
 
-    Floating-point values in 0..1 become bytes, unless `mode` is "F". TypeError and ValueError for what is no image.
+    Args:
+        mode: Pillow's mode; None chooses it by channels and dtype. Floating-point values in [0, 1] become bytes unless
+            it
+            is "F".
+    Shape: tensor (C, H, W) or (H, W), or array (H, W, C) or (H, W).
+    Raises:
+        TypeError: when the argument is neither a tensor nor an array, or of a dtype without a mode.
+        ValueError: when the number of dimensions or channels, or the mode, does not fit.
 
     >>> import tdt
     >>> from tdt.vision.transforms import ToPILImage

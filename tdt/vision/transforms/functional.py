@@ -40,7 +40,9 @@ def _is_pil(img: Any) -> bool:
 
 
 def to_tensor(pic: Any) -> Tensor:
-    """A Pillow image or an array as a tensor (C, H, W), bytes scaled to 0..1.
+    """Pillow image or array as a tensor, bytes scaled to [0, 1].
+
+    Shape: result (C, H, W).
 
     >>> import numpy as np
     >>> from tdt.vision.transforms import functional as F
@@ -51,7 +53,9 @@ def to_tensor(pic: Any) -> Tensor:
 
 
 def pil_to_tensor(pic: Any) -> Tensor:
-    """A Pillow image as a tensor (C, H, W) of the same values.
+    """Pillow image or array as a tensor of the same values.
+
+    Shape: result (C, H, W).
 
     >>> import numpy as np
     >>> from tdt.vision.transforms import functional as F
@@ -73,12 +77,23 @@ def to_pil_image(pic: Any, mode: str | None = None) -> Image.Image:
 
 
 def convert_image_dtype(image: Tensor, dtype: Any = tdt.float32) -> Tensor:
-    """A tensor of another dtype, scaled so that white stays white."""
+    """Image of another dtype, scaled so that white stays white.
+
+    Shape: image (C, H, W); result the same shape.
+
+    >>> import tdt
+    >>> convert_image_dtype(tdt.full((1, 1, 1), 255, dtype=tdt.uint8)).item()
+    1.0
+    """
     return _each(image, ConvertImageDtype(dtype).batch)
 
 
 def normalize(tensor: Tensor, mean: Sequence[float], std: Sequence[float], inplace: bool = False) -> Tensor:
-    """(x - mean) / std, channel by channel; in x's own memory if `inplace`.
+    """Standardises channels: (x - mean) / std.
+
+    Args:
+        inplace: write the result into the tensor's memory.
+    Shape: tensor (C, H, W) or (N, C, H, W); result the same shape.
 
     >>> import tdt
     >>> from tdt.vision.transforms import functional as F
@@ -108,7 +123,16 @@ def resize(
 
 
 def pad(img: Any, padding: int | Sequence[int], fill: float = 0, padding_mode: str = "constant") -> Any:
-    """The image with a border, as `Pad` makes it."""
+    """Image with a border.
+
+    Args:
+        padding: pixels on all sides; (left and right, top and bottom); or (left, top, right, bottom).
+        fill: value of the border if `padding_mode` is "constant"; else "edge", "reflect" or "symmetric".
+
+    >>> import tdt
+    >>> pad(tdt.zeros(1, 2, 2), [1, 0]).shape
+    tdt.Size([1, 2, 4])
+    """
     return _each(img, Pad(padding if isinstance(padding, int) else tuple(padding), fill, padding_mode).batch)
 
 
@@ -129,7 +153,12 @@ def crop(img: Any, top: int, left: int, height: int, width: int) -> Any:
 
 
 def center_crop(img: Any, output_size: int | Sequence[int]) -> Any:
-    """The window in the middle, as `CenterCrop` cuts it."""
+    """Window in the middle of an image.
+
+    >>> import tdt
+    >>> center_crop(tdt.zeros(1, 5, 5), 3).shape
+    tdt.Size([1, 3, 3])
+    """
     size = output_size if isinstance(output_size, int) else tuple(output_size) * (1 + (len(output_size) == 1))
     return _each(img, CenterCrop(size).batch)  # type: ignore[arg-type]
 
@@ -138,7 +167,12 @@ def resized_crop(
     img: Any, top: int, left: int, height: int, width: int, size: int | Sequence[int], interpolation: Any = "bilinear",
     antialias: bool = True,
 ) -> Any:  # fmt: skip
-    """`resize` of a `crop`."""
+    """Part of an image, resized to `size`.
+
+    >>> import tdt
+    >>> resized_crop(tdt.zeros(1, 8, 8), 0, 0, 4, 4, size=2).shape
+    tdt.Size([1, 2, 2])
+    """
     return resize(crop(img, top, left, height, width), size, interpolation, antialias=antialias)
 
 
@@ -154,16 +188,28 @@ def hflip(img: Any) -> Any:
 
 
 def vflip(img: Any) -> Any:
-    """The image upside down."""
+    """Image mirrored upside down.
+
+    >>> import tdt
+    >>> vflip(tdt.tensor([[[1.0], [2.0]]])).flatten()
+    tensor([2., 1.])
+    """
     return _each(img, lambda x: x.flip(-2) if isinstance(x, Tensor) else np.flip(x, 1))
 
 
 def rgb_to_grayscale(img: Any, num_output_channels: int = 1) -> Any:
-    """The image in grey, with 1 or 3 equal channels."""
+    """Grey image with 1 or 3 equal channels.
+
+    >>> import tdt
+    >>> rgb_to_grayscale(tdt.ones(3, 2, 2)).shape
+    tdt.Size([1, 2, 2])
+    """
     return _each(img, Grayscale(num_output_channels).batch)
 
 
-to_grayscale = rgb_to_grayscale
+def to_grayscale(img: Any, num_output_channels: int = 1) -> Any:
+    """Alias of `rgb_to_grayscale`."""
+    return rgb_to_grayscale(img, num_output_channels)
 
 
 def _adjust(number: int, img: Any, factor: float) -> Any:
@@ -182,17 +228,35 @@ def adjust_brightness(img: Any, brightness_factor: float) -> Any:
 
 
 def adjust_contrast(img: Any, contrast_factor: float) -> Any:
-    """The image away from its mean grey by `contrast_factor`; 0 is grey all over."""
+    """Image moved away from its mean grey by a factor; 0 gives grey, 1 the image itself.
+
+    >>> import tdt
+    >>> adjust_contrast(tdt.tensor([[[0.2, 0.4]]] * 3), 0.0)[0].round(decimals=2)
+    tensor([[0.3000, 0.3000]])
+    """
     return _adjust(1, img, contrast_factor)
 
 
 def adjust_saturation(img: Any, saturation_factor: float) -> Any:
-    """The image away from its grey form by `saturation_factor`; 0 is that form."""
+    """Image moved away from its grey form by a factor; 0 gives that form, 1 the image itself.
+
+    >>> import tdt
+    >>> adjust_saturation(tdt.ones(3, 1, 1), 0.5).flatten().round(decimals=2)
+    tensor([1., 1., 1.])
+    """
     return _adjust(2, img, saturation_factor)
 
 
 def adjust_hue(img: Any, hue_factor: float) -> Any:
-    """The colours turned by `hue_factor`, from -0.5 to 0.5, of the colour circle. ValueError beyond."""
+    """Image with its hues turned by `hue_factor`, a fraction of the colour circle in [-0.5, 0.5].
+
+    Raises:
+        ValueError: when `hue_factor` is outside [-0.5, 0.5].
+
+    >>> import tdt
+    >>> adjust_hue(tdt.tensor([1.0, 0.0, 0.0]).reshape(3, 1, 1), 0.5).flatten()
+    tensor([0., 1., 1.])
+    """
     if not -0.5 <= hue_factor <= 0.5:
         raise ValueError(f"hue_factor ({hue_factor}) is not in [-0.5, 0.5].")
     return _adjust(3, img, hue_factor)
@@ -213,10 +277,20 @@ def get_dimensions(img: Any) -> list[int]:
 
 
 def get_image_size(img: Any) -> list[int]:
-    """[width, height] of an image."""
+    """Width and height of an image, in pixels.
+
+    >>> import tdt
+    >>> get_image_size(tdt.zeros(3, 4, 5))
+    [5, 4]
+    """
     return get_dimensions(img)[:0:-1]
 
 
 def get_image_num_channels(img: Any) -> int:
-    """How many channels an image has."""
+    """Number of channels of an image.
+
+    >>> import tdt
+    >>> get_image_num_channels(tdt.zeros(3, 4, 5))
+    3
+    """
     return get_dimensions(img)[0]

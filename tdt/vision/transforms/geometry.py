@@ -148,7 +148,11 @@ class CenterCrop(Moving):
 
 
 class RandomHorizontalFlip(Moving):
-    """Each image mirrored, left for right, with probability `p`.
+    """Mirrors each image left to right with probability `p`.
+
+    Shape: image (C, H, W) or (H, W, C); result the same shape.
+    Raises:
+        ValueError: when `p` is outside [0, 1].
 
     >>> import tdt
     >>> from tdt.vision.transforms import RandomHorizontalFlip
@@ -174,7 +178,11 @@ class RandomHorizontalFlip(Moving):
 
 
 class RandomVerticalFlip(RandomHorizontalFlip):
-    """Each image upside down with probability `p`.
+    """Mirrors each image upside down with probability `p`.
+
+    Shape: image (C, H, W) or (H, W, C); result the same shape.
+    Raises:
+        ValueError: when `p` is outside [0, 1].
 
     >>> import tdt
     >>> from tdt.vision.transforms import RandomVerticalFlip
@@ -186,10 +194,17 @@ class RandomVerticalFlip(RandomHorizontalFlip):
 
 
 class RandomRotation(Moving):
-    """Each image turned about its centre, counter-clockwise by degrees from the range `degrees` (a number: from -it to it).
+    """Rotates each image counter-clockwise by a random angle; the values are Pillow's.
 
-    center: (x, y) from the upper left corner, instead of the middle. fill: the value of what comes in from outside.
-    interpolation: "nearest" pixel, or "bilinear" between four; the values are Pillow's. ValueError for negative degrees.
+    Args:
+        degrees: range of the angle; one number stands for (-degrees, degrees).
+        interpolation: "nearest" pixel, or "bilinear" between four.
+        center: (x, y) from the upper left corner; None stands for the middle.
+        fill: value of pixels from outside the image.
+        generator: source of random numbers; None stands for the default generator.
+    Shape: image (C, H, W) or (H, W, C); result the same shape.
+    Raises:
+        ValueError: when `degrees` is one negative number, or `interpolation` is another name.
 
     >>> import tdt
     >>> from tdt.vision.transforms import RandomRotation

@@ -59,12 +59,16 @@ def filter_name(owner: str, interpolation: Any) -> str:
 
 
 class Resize(Transform):
-    """Images of `size` (height, width). One number is the shorter side's, and the image keeps its proportions.
+    """Images resized to a given size, arrays and Pillow images by Pillow, tensors by `interpolate`.
 
-    interpolation: "nearest", "bilinear" or "bicubic". max_size: bound of the longer side, with one number as size.
-    antialias: filter tensors that become smaller, as Pillow does.
-
-    uint8 arrays and Pillow images are resized by Pillow, tensors by `interpolate`.
+    Args:
+        size: (height, width) of the result; one number is the shorter side's, and proportions stay.
+        interpolation: "nearest", "bilinear" or "bicubic".
+        max_size: bound of the longer side, with one number as size.
+        antialias: filter tensors that become smaller, as Pillow does.
+    Shape: image (C, H, W) or (H, W, C); result (C, *size) or (*size, C).
+    Raises:
+        ValueError: when `max_size` does not go with `size`, or `interpolation` is another name.
 
     >>> import tdt
     >>> from tdt.vision.transforms import Resize
@@ -85,7 +89,11 @@ class Resize(Transform):
         self.size, self.max_size, self.antialias = size, max_size, antialias
 
     def batch(self, images: Any) -> Any:
-        """(N, H, W), (N, H, W, C) or tensors (N, C, H, W), resized."""
+        """Images (N, H, W), (N, H, W, C) or tensors (N, C, H, W), resized.
+
+        Raises:
+            ValueError: when the images do not have the dimensions of one of these.
+        """
         if isinstance(images, Tensor):
             if self.interpolation not in FOR_TENSORS:
                 raise ValueError(
@@ -122,13 +130,23 @@ class Resize(Transform):
 
 
 class RandomResizedCrop(Transform):
-    """A random part of each image, resized to `size` (height, width; one number for both), as Inception was trained.
+    """Random part of each image, resized to `size`, as Inception was trained.
 
-    scale: the part's share of the area, from a range. ratio: its width over its height, from a range, by logarithm.
-    interpolation, antialias: as for `Resize`.
+    Up to ten times an area and a ratio are drawn, as in torchvision, until the part fits into the image, and then its
+    place;
+    else the largest part in the middle whose ratio is allowed is taken.
 
-    For each image are drawn, as in torchvision, up to ten times an area and a ratio, until the part lies in the image,
-    and then its place; else the largest part in the middle is taken whose ratio is allowed.
+    Args:
+        size: (height, width) of the result, or one number for both.
+        scale: range of the part's area as a fraction of the image's.
+        ratio: range of its width divided by its height, drawn by logarithm.
+        interpolation: "nearest", "bilinear" or "bicubic".
+        antialias: filter tensors that become smaller, as Pillow does.
+        generator: source of random numbers; None stands for the default generator.
+    Shape: image (C, H, W) or (H, W, C); result (C, *size) or (*size, C).
+    Raises:
+        TypeError: when `scale` or `ratio` is not a sequence.
+    Source: Szegedy et al., "Going Deeper with Convolutions", 2015.
 
     >>> import tdt
     >>> from tdt.vision.transforms import RandomResizedCrop
