@@ -12,7 +12,7 @@ from typing import Any
 
 from tdt import Tensor
 from tdt._core import dtype as _dtype
-from tdt._core.calls import fronts
+from tdt._core.calls import front
 from tdt._core.creation import arange
 from tdt._core.dtype import SCALAR_NAMES
 from tdt._ops._common import Dims, as_list, with_out, wrap_dim
@@ -29,6 +29,7 @@ __all__ = [
 Sizes = Sequence[int] | int | None
 
 
+@front
 @with_out(packed=True)
 def fft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """The transform of `input`, real or complex, along `dim`.
@@ -40,6 +41,7 @@ def fft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = N
     return _whole("fft", input, *_one(input, n, dim), norm, forward=True)
 
 
+@front
 @with_out(packed=True)
 def ifft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """The inverse of `fft`.
@@ -51,6 +53,7 @@ def ifft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = 
     return _whole("ifft", input, *_one(input, n, dim), norm, forward=False)
 
 
+@front
 @with_out(packed=True)
 def rfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """The first n // 2 + 1 points of the transform of a real `input`; the others are their conjugates.
@@ -62,6 +65,7 @@ def rfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = 
     return _half("rfft", input, *_one(input, n, dim), norm)
 
 
+@front
 @with_out(packed=True)
 def irfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """The real signal of `n` points, by default 2 · (size - 1), whose `rfft` is `input`.
@@ -73,6 +77,7 @@ def irfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None =
     return _back("irfft", input, *_one_back(input, n, dim), norm)
 
 
+@front
 @with_out(packed=True)
 def hfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """The real transform, of `n` points, of a signal that is Hermitian in time and of which `input` is the first half.
@@ -84,6 +89,7 @@ def hfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = 
     return _hermitian("hfft", input, *_one_back(input, n, dim), norm)
 
 
+@front
 @with_out(packed=True)
 def ihfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """The inverse of `hfft`: of a real `input`, the first n // 2 + 1 points of a Hermitian signal.
@@ -95,78 +101,91 @@ def ihfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None =
     return _hermitian_half("ihfft", input, *_one(input, n, dim), norm)
 
 
+@front
 @with_out(packed=True)
 def fftn(input: Tensor, s: Sizes = None, dim: Dims = None, norm: str | None = None) -> Tensor:
     """The transform along several dimensions, by default all, or the last ones for which `s` gives sizes."""
     return _whole("fftn", input, *_several(input, s, dim), norm, forward=True)
 
 
+@front
 @with_out(packed=True)
 def ifftn(input: Tensor, s: Sizes = None, dim: Dims = None, norm: str | None = None) -> Tensor:
     """The inverse of `fftn`."""
     return _whole("ifftn", input, *_several(input, s, dim), norm, forward=False)
 
 
+@front
 @with_out(packed=True)
 def rfftn(input: Tensor, s: Sizes = None, dim: Dims = None, norm: str | None = None) -> Tensor:
     """As `fftn` of a real `input`, with half of the spectrum along the last of the dimensions."""
     return _half("rfftn", input, *_several(input, s, dim), norm)
 
 
+@front
 @with_out(packed=True)
 def irfftn(input: Tensor, s: Sizes = None, dim: Dims = None, norm: str | None = None) -> Tensor:
     """The inverse of `rfftn`; the last size is 2 · (size - 1) where `s` does not give it."""
     return _back("irfftn", input, *_several_back("irfftn", input, s, dim), norm)
 
 
+@front
 @with_out(packed=True)
 def hfftn(input: Tensor, s: Sizes = None, dim: Dims = None, norm: str | None = None) -> Tensor:
     """As `hfft` along the last of the dimensions, and `fft` along the others."""
     return _hermitian("hfftn", input, *_several_back("hfftn", input, s, dim), norm)
 
 
+@front
 @with_out(packed=True)
 def ihfftn(input: Tensor, s: Sizes = None, dim: Dims = None, norm: str | None = None) -> Tensor:
     """The inverse of `hfftn`."""
     return _hermitian_half("ihfftn", input, *_several(input, s, dim), norm)
 
 
+@front
 @with_out(packed=True)
 def fft2(input: Tensor, s: Sizes = None, dim: Dims = (-2, -1), norm: str | None = None) -> Tensor:
     """`fftn` along the last two dimensions."""
     return fftn(input, s, dim, norm)
 
 
+@front
 @with_out(packed=True)
 def ifft2(input: Tensor, s: Sizes = None, dim: Dims = (-2, -1), norm: str | None = None) -> Tensor:
     """`ifftn` along the last two dimensions."""
     return ifftn(input, s, dim, norm)
 
 
+@front
 @with_out(packed=True)
 def rfft2(input: Tensor, s: Sizes = None, dim: Dims = (-2, -1), norm: str | None = None) -> Tensor:
     """`rfftn` along the last two dimensions."""
     return rfftn(input, s, dim, norm)
 
 
+@front
 @with_out(packed=True)
 def irfft2(input: Tensor, s: Sizes = None, dim: Dims = (-2, -1), norm: str | None = None) -> Tensor:
     """`irfftn` along the last two dimensions."""
     return irfftn(input, s, dim, norm)
 
 
+@front
 @with_out(packed=True)
 def hfft2(input: Tensor, s: Sizes = None, dim: Dims = (-2, -1), norm: str | None = None) -> Tensor:
     """`hfftn` along the last two dimensions."""
     return hfftn(input, s, dim, norm)
 
 
+@front
 @with_out(packed=True)
 def ihfft2(input: Tensor, s: Sizes = None, dim: Dims = (-2, -1), norm: str | None = None) -> Tensor:
     """`ihfftn` along the last two dimensions."""
     return ihfftn(input, s, dim, norm)
 
 
+@front
 @with_out(packed=True)
 def fftfreq(
     n: int, d: float = 1.0, *, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False
@@ -182,6 +201,7 @@ def fftfreq(
     return (steps * (1.0 / (n * d))).requires_grad_(requires_grad)
 
 
+@front
 @with_out(packed=True)
 def rfftfreq(
     n: int, d: float = 1.0, *, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False
@@ -196,6 +216,7 @@ def rfftfreq(
     return (steps * (1.0 / (n * d))).requires_grad_(requires_grad)
 
 
+@front
 def fftshift(input: Tensor, dim: Dims = None) -> Tensor:
     """`input` with the frequency 0 moved to the middle, along `dim`, by default all.
 
@@ -207,6 +228,7 @@ def fftshift(input: Tensor, dim: Dims = None) -> Tensor:
     return roll(input, [input.shape[i] // 2 for i in dims], dims)
 
 
+@front
 def ifftshift(input: Tensor, dim: Dims = None) -> Tensor:
     """The inverse of `fftshift`.
 
@@ -335,6 +357,3 @@ def _sized(x: Tensor, dims: list[int], sizes: list[int]) -> Tensor:
         elif n > x.shape[dim]:
             x = pad(x, [0] * (2 * (x.ndim - 1 - dim)) + [0, n - x.shape[dim]])
     return x
-
-
-fronts(globals(), __all__)

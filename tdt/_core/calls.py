@@ -51,6 +51,7 @@ def front(function: Callable[..., Any]) -> Callable[..., Any]:
                 raise
         return called(*args, **again)
 
+    called.__code__ = called.__code__.replace(co_name=function.__name__, co_qualname=function.__qualname__)
     return called
 
 

@@ -16,10 +16,11 @@ from tdt._backend import on
 from tdt._backend.device import CPU, META, as_device
 from tdt._backend.layout import outermost_first
 from tdt._core import dtype as _dtype
-from tdt._core.calls import fronts
+from tdt._core.calls import front
 from tdt._core.dtype import dtype as Dtype
 from tdt._core.float8 import KINDS, astype
 from tdt._core.from_data import array_of, fill_number
+from tdt._core.methods import method
 from tdt._core.mode import state
 from tdt._core.sparse import SparseCOO
 from tdt._core.storage import TypedStorage, UntypedStorage, tensor_on
@@ -252,6 +253,7 @@ ones, ones_like = _filled("ones", "all 1", "\n    tensor([1., 1.])")
 empty, empty_like = _filled("empty", "holding whatever its memory held", ".shape\n    tdt.Size([2])")
 
 
+@front
 def full(
     size: Any, fill_value: Any, *, out: Tensor | None = None,
     dtype: Dtype | None = None, layout: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False,
@@ -300,6 +302,7 @@ def scalar_tensor(s: Any, *, dtype: Dtype | None = None, device: Any = None, req
     return make("full", (), value, dtype, device, requires_grad)
 
 
+@front
 def empty_strided(
     size: Any,
     stride: Any,
@@ -354,6 +357,7 @@ def empty_permuted(
     return _ordered("empty", shape, None, dtype, device, requires_grad, order)
 
 
+@front
 def arange(
     start: Any = None, end: Any = None, step: Any = 1, *, out: Tensor | None = None,
     dtype: Dtype | None = None, layout: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False,
@@ -424,6 +428,7 @@ def _real(value: Any) -> Any:
     return value
 
 
+@front
 def linspace(
     start: Any, end: Any, steps: int, *, out: Tensor | None = None,
     dtype: Dtype | None = None, layout: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False,
@@ -471,6 +476,7 @@ def _ends(name: str, start: Any, end: Any, steps: Any) -> tuple[Any, Any]:
     return tuple(v.item() if isinstance(v, Tensor) else v for v in (start, end))  # type: ignore[return-value]
 
 
+@front
 def logspace(
     start: Any, end: Any, steps: int, base: float = 10.0, *, out: Tensor | None = None,
     dtype: Dtype | None = None, layout: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False,
@@ -494,6 +500,7 @@ def logspace(
     return made if out is None else _into(out, made)
 
 
+@front
 def eye(
     n: int, m: int | None = None, *, out: Tensor | None = None,
     dtype: Dtype | None = None, layout: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False,
@@ -544,6 +551,7 @@ def _triangle_indices(name: str) -> Any:
 tril_indices, triu_indices = _triangle_indices("tril_indices"), _triangle_indices("triu_indices")
 
 
+@method()
 def new_tensor(
     self: Tensor, data: Any, *, dtype: Dtype | None = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
@@ -553,6 +561,7 @@ def new_tensor(
     )
 
 
+@method()
 def new_full(
     self: Tensor, size: Sequence[int], fill_value: Any, *, dtype: Dtype | None = None, device: Any = None,
     requires_grad: bool = False, layout: Any = None, pin_memory: bool = False,
@@ -580,6 +589,7 @@ def _new(kind: str) -> Any:
 new_zeros, new_ones, new_empty = _new("zeros"), _new("ones"), _new("empty")
 
 
+@method()
 def new_empty_strided(
     self: Tensor, size: Any, stride: Any, *, dtype: Dtype | None = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
@@ -593,4 +603,6 @@ def new_empty_strided(
     )
 
 
-fronts(globals(), ["arange", "empty_strided", "eye", "full", "linspace", "logspace", "tril_indices", "triu_indices"])
+method()(new_zeros)
+method()(new_ones)
+method()(new_empty)

@@ -10,6 +10,7 @@ import numpy as np
 from tdt import _about, _backend
 from tdt._core import dtype as _dtype
 from tdt._core.float8 import printed
+from tdt._core.methods import method
 from tdt._core.sparse import SparseCOO
 from tdt._core.tensor import LEAF, Tensor, wrap
 
@@ -145,6 +146,7 @@ def _joined(text: str, notes: list[str], indent: int, apart: bool) -> str:
     return text + ")"
 
 
+@method("__repr__")
 def tensor_repr(t: Tensor) -> str:
     """The text that `repr` gives, e.g. `tensor([1., 2.], requires_grad=True)`."""
     name = "tensor" if type(t) is Tensor or _about.home(type(t)) == "tdt.nn.parameter" else type(t).__name__

@@ -13,6 +13,7 @@ from tdt._core.tensor import Tensor
 from tdt._core.writing import store
 
 Dims = int | Sequence[int] | None
+Number = bool | int | float | complex
 
 
 def conj(value: Any) -> Any:

@@ -70,6 +70,7 @@ class Traits:
     flops: Callable[..., Any] | None = None  # multiply-adds from the same
     repeats: bool = False  # in place, may write to memory that is several elements (after expand)
     sparse: bool = False  # takes sparse operands
+    tensors_only: bool = False  # no operand may be a Python number
     ufunc: str = ""  # NumPy's name for the forward without attributes, for the short ways
 
 

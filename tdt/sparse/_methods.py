@@ -292,8 +292,10 @@ def new(self: Tensor, *args: Any, device: Any = None) -> Tensor:
     return sparse_coo_tensor(*args, dtype=self.dtype, device=device or self.device)
 
 
-METHODS = (
+for _method in (
+
     new, to_dense, to_sparse, to_sparse_coo, sparse_mask, coalesce, is_coalesced, _coalesced_, indices, values, _indices, _values,
     _nnz, crow_indices, col_indices, to_sparse_csr, sparse_resize_, sparse_resize_and_clear_,
     *map(_not_offered, ("to_sparse_csc", "to_sparse_bsr", "to_sparse_bsc")),
-)  # fmt: skip
+):  # fmt: skip
+    setattr(Tensor, _method.__name__, _method)

@@ -1,21 +1,22 @@
-"""What elementwise ops share: making an op and its public function from a forward, a rule and a sentence."""
+"""What elementwise ops share: an op and the body of its public function, from a forward and a gradient's rule."""
 
 from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar, cast
 
-from tdt._core.dtype import ALL, FLOATING_AND_COMPLEX, SCALAR_NAMES
+from tdt._core.dtype import FLOATING_AND_COMPLEX, SCALAR_NAMES
 from tdt._core.dtype import bool as BOOL
 from tdt._core.dtype import dtype as Dtype
+from tdt._core.methods import named_like
 from tdt._core.tensor import Tensor
 from tdt._ops._common import tensor_argument
 from tdt.autograd._dispatch import unary as run_unary
 from tdt.autograd._op import Op, finish, op
 
-TAKES: dict[str, str] = {}  # which operands of a binary op may be Python numbers; the in-place methods ask too
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 def ufunc(name: str) -> Callable[..., Any]:
@@ -57,81 +58,93 @@ def make_op(name: str, forward: Callable[..., Any], **record: Any) -> Op:
     return op(**record)(forward)
 
 
-def unary(
-    name: str,
+def unary_op(
     forward: Callable[..., Any],
-    rule: Callable[..., Any] | None,
-    doc: str,
-    example: tuple[str, str],
-    fast: Callable[..., Any] | None = None,
-    dtypes: frozenset = FLOATING_AND_COMPLEX,
-    to_float: bool = True,
+    vjp: Callable[..., Any] | None = None,
+    *,
+    fast_vjp: Callable[..., Any] | None = None,
     same_out: bool = False,
     bool_out: bool = False,
-    check: Callable[..., None] | None = None,
-    home: str = "tdt",
-) -> Callable[..., Tensor]:
-    """Define a unary op and return its public function; `example` is a list's content and the result's.
-
-    home: the public module of the function. same_out, bool_out: `out=` must have input's dtype, or be bool, where others convert.
-    """
-    record = make_op(name, forward, dtypes=dtypes, to_float=to_float, ufunc=getattr(forward, "ufunc", ""), check=check)
-    if rule is not None:
-        record.vjp("x")(rule)
-    if fast is not None:
-        record.fast_vjp("x")(fast)
-
-    def function(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-        if out is None and input.__class__ is Tensor:
-            return run_unary(record, input)
-        tensor_argument(name, input)
-        if same_out and out is not None and not (name == "abs" and input.is_complex()):
-            refuse_out(out, input)
-        if bool_out:
-            refuse_out(out, BOOL)
-        return finish(record, out, input)
-
-    return _with_example(function, name, doc, f"{home}.{name}(tdt.tensor([{example[0]}]))\ntensor([{example[1]}])")
-
-
-def binary(
-    name: str,
-    forward: Callable[..., Any],
-    rules: dict[str, Callable[..., Any]],
-    doc: str,
-    example: tuple[str, str, str],
-    fast: dict[str, Callable[..., Any]] | None = None,
-    dtypes: frozenset = ALL,
-    to_float: bool = False,
-    numbers: str = "other",
-    check: Callable[..., None] | None = None,
-    same_out: bool = False,
-    home: str = "tdt",
+    dtypes: frozenset = FLOATING_AND_COMPLEX,
+    to_float: bool = True,
     **traits: Any,
-) -> Callable[..., Tensor]:
-    """Define a binary op and return its public function; `example` is two lists' contents and the result's.
+) -> Callable[[F], F]:
+    """Define the op of one operand that a public function `f(input, *, out=None)` stands for, and give it its body.
 
-    numbers: which operands may be a Python number: "other", "any" of the two, or "none". same_out, home: as for `unary`.
-    traits: further ones of the op.
+    The function's `def` has the name, the docstring and the signature; its body is empty.
+
+    Args:
+        forward: on arrays, `forward(xp, x)`.
+        vjp: the gradient's rule, on tensors; its parameters among `g`, `x` and `out`.
+        fast_vjp: the same on arrays.
+        same_out: `out=` must have input's dtype, where other functions convert.
+        bool_out: `out=` must be bool.
+        traits: further ones of the op (tdt/autograd/_op.py: Traits).
     """
-    record = make_op(name, forward, dtypes=dtypes, to_float=to_float, check=check, **traits)
-    TAKES[name] = numbers
-    for operand, rule in rules.items():
-        record.vjp(operand)(rule)
-    for operand, rule in (fast or {}).items():
-        record.fast_vjp(operand)(rule)
 
-    def function(input: Tensor, other: Any, *, out: Tensor | None = None) -> Tensor:
-        if not isinstance(input, Tensor) or other.__class__ is not Tensor:
-            check_operands(name, input, other, numbers)
-        if out is None:
-            return record(input, other)
-        if same_out:
-            refuse_out(out, input)
-        return record.into(out, input, other)
+    def define(definition: F) -> F:
+        name = definition.__name__
+        record = make_op(name, forward, dtypes=dtypes, to_float=to_float, ufunc=getattr(forward, "ufunc", ""), **traits)
+        if vjp is not None:
+            record.vjp("x")(vjp)
+        if fast_vjp is not None:
+            record.fast_vjp("x")(fast_vjp)
 
-    call = f"{home}.{name}(tdt.tensor([{example[0]}]), tdt.tensor([{example[1]}]))"
-    return _with_example(function, name, doc, f"{call}\ntensor([{example[2]}])")
+        def function(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+            if out is None and input.__class__ is Tensor:
+                return run_unary(record, input)
+            tensor_argument(name, input)
+            if same_out and out is not None and not (name == "abs" and input.is_complex()):
+                refuse_out(out, input)
+            if bool_out:
+                refuse_out(out, BOOL)
+            return finish(record, out, input)
+
+        return cast("F", named_like(function, definition))
+
+    return define
+
+
+def binary_op(
+    forward: Callable[..., Any],
+    vjp: dict[str, Callable[..., Any]] | None = None,
+    *,
+    fast_vjp: dict[str, Callable[..., Any]] | None = None,
+    numbers: str = "other",
+    same_out: bool = False,
+    **traits: Any,
+) -> Callable[[F], F]:
+    """As `unary_op`, for a public function `f(input, other, *, out=None)` of two operands.
+
+    Args:
+        forward: on arrays, `forward(xp, x, y)`.
+        vjp: the rules by operand, "x" and "y".
+        fast_vjp: the same on arrays.
+        numbers: which operands may be a Python number: "other", "any" of the two, or "none".
+        same_out: as for `unary_op`.
+        traits: further ones of the op.
+    """
+
+    def define(definition: F) -> F:
+        name = definition.__name__
+        record = make_op(name, forward, tensors_only=numbers == "none", **traits)
+        for operand, rule in (vjp or {}).items():
+            record.vjp(operand)(rule)
+        for operand, rule in (fast_vjp or {}).items():
+            record.fast_vjp(operand)(rule)
+
+        def function(input: Tensor, other: Any, *, out: Tensor | None = None) -> Tensor:
+            if not isinstance(input, Tensor) or other.__class__ is not Tensor:
+                check_operands(name, input, other, numbers)
+            if out is None:
+                return record(input, other)
+            if same_out:
+                refuse_out(out, input)
+            return record.into(out, input, other)
+
+        return cast("F", named_like(function, definition))
+
+    return define
 
 
 def named(function: Callable[..., Any], name: str, doc: str) -> Callable[..., Any]:
@@ -141,12 +154,8 @@ def named(function: Callable[..., Any], name: str, doc: str) -> Callable[..., An
     return function
 
 
-def _with_example(function: Callable[..., Tensor], name: str, doc: str, example: str) -> Callable[..., Tensor]:
-    return named(function, name, f"{doc}\n\n>>> import tdt\n>>> {example}\n")
-
-
 def check_operands(name: str, input: Any, other: Any, numbers: str = "other") -> None:
-    """PyTorch's TypeError where an operand may not be a Python number; `numbers` as for `binary`."""
+    """PyTorch's TypeError where an operand may not be a Python number; `numbers` as for `binary_op`."""
     if numbers != "any":
         if numbers == "other" and not isinstance(input, Tensor):
             got = ", ".join(type(value).__name__ for value in (input, other))

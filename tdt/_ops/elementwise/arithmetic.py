@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from tdt._ops._operators import arithmetic_operator
+from tdt._ops._common import Number
+
 from types import ModuleType
 from typing import Any
 
 from tdt import _kernels
+from tdt._core.old_arguments import takes_old_order
 from tdt._core import dtype as _dtype
 from tdt._core.dtype import FLOATING_AND_COMPLEX, INTS, NUMBERS, REAL, REAL_NUMBERS
 from tdt._core.from_data import fill_number
-from tdt._core.old_arguments import takes_old_order
+from tdt._core.methods import method
 from tdt._core.tensor import Tensor
 from tdt._node_names import label
 from tdt._ops._common import conj
-from tdt._ops.elementwise._front import binary, check_operands, ufunc2
+from tdt._ops.elementwise._front import binary_op, check_operands, ufunc2
+from tdt.autograd._in_place_methods import by_op
 from tdt.autograd._op import finish, op
 
 __all__ = [
@@ -207,38 +212,101 @@ def _log_of(number: Any, like: Tensor) -> Tensor:
     return like.new_full((), number, dtype=like.dtype).log()
 
 
-_AT_TIES = "nan where either is. At ties each operand gets half of the gradient."
-_OF_NAN = "of nan and a number the number."
-maximum, minimum, fmax, fmin = (
-    binary(name, ufunc2(name), rules, f"The {which} of each pair; {rest}", ("1., 5.", "3., 4.", result), dtypes=REAL,
-           numbers="none")
-    for name, rules, which, rest, result in (
-        ("maximum", {"x": lambda g, x, y: g * _share(x > y, x == y), "y": lambda g, x, y: g * _share(y > x, x == y)},
-         "larger", _AT_TIES, "3., 5."),
-        ("minimum", {"x": lambda g, x, y: g * _share(x < y, x == y), "y": lambda g, x, y: g * _share(y < x, x == y)},
-         "smaller", _AT_TIES, "1., 4."),
-        ("fmax", {"x": lambda g, x, y: g * ((x >= y) | y.isnan()), "y": lambda g, x, y: g * ~((x >= y) | y.isnan())},
-         "larger", _OF_NAN, "3., 5."),
-        ("fmin", {"x": lambda g, x, y: g * ((x <= y) | y.isnan()), "y": lambda g, x, y: g * ~((x <= y) | y.isnan())},
-         "smaller", _OF_NAN, "1., 4."),
-    )
-)  # fmt: skip
+@method()
+@binary_op(
+    ufunc2("maximum"),
+    {"x": lambda g, x, y: g * _share(x > y, x == y), "y": lambda g, x, y: g * _share(y > x, x == y)},
+    dtypes=REAL,
+    numbers="none",
+)
+def maximum(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The larger element of each pair; nan where either is nan.
+
+    At ties each operand gets half of the gradient.
+
+    >>> import tdt
+    >>> tdt.maximum(tdt.tensor([1., 5.]), tdt.tensor([3., 4.]))
+    tensor([3., 5.])
+    """
 
 
-gcd, lcm = (
-    binary(name, ufunc2(name), {}, f"The {which} of each pair of integers.", ("12, 0", "18, 5", result), dtypes=INTS,
-           numbers="none")
-    for name, which, result in (
-        ("gcd", "greatest common divisor", "6, 5"),
-        ("lcm", "least common multiple, 0 where either is,", "36,  0"),
-    )
-)  # fmt: skip
+@method()
+@binary_op(
+    ufunc2("minimum"),
+    {"x": lambda g, x, y: g * _share(x < y, x == y), "y": lambda g, x, y: g * _share(y < x, x == y)},
+    dtypes=REAL,
+    numbers="none",
+)
+def minimum(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The smaller element of each pair; nan where either is nan.
+
+    At ties each operand gets half of the gradient.
+
+    >>> import tdt
+    >>> tdt.minimum(tdt.tensor([1., 5.]), tdt.tensor([3., 4.]))
+    tensor([1., 4.])
+    """
+
+
+@method()
+@binary_op(
+    ufunc2("fmax"),
+    {"x": lambda g, x, y: g * ((x >= y) | y.isnan()), "y": lambda g, x, y: g * ~((x >= y) | y.isnan())},
+    dtypes=REAL,
+    numbers="none",
+)
+def fmax(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The larger element of each pair; of nan and a number the number.
+
+    >>> import tdt
+    >>> tdt.fmax(tdt.tensor([1., 5.]), tdt.tensor([3., 4.]))
+    tensor([3., 5.])
+    """
+
+
+@method()
+@binary_op(
+    ufunc2("fmin"),
+    {"x": lambda g, x, y: g * ((x <= y) | y.isnan()), "y": lambda g, x, y: g * ~((x <= y) | y.isnan())},
+    dtypes=REAL,
+    numbers="none",
+)
+def fmin(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The smaller element of each pair; of nan and a number the number.
+
+    >>> import tdt
+    >>> tdt.fmin(tdt.tensor([1., 5.]), tdt.tensor([3., 4.]))
+    tensor([1., 4.])
+    """
+
+
+@method(in_place=by_op, in_place_function=True)
+@binary_op(ufunc2("gcd"), dtypes=INTS, numbers="none")
+def gcd(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The greatest common divisor of each pair of integers.
+
+    >>> import tdt
+    >>> tdt.gcd(tdt.tensor([12, 0]), tdt.tensor([18, 5]))
+    tensor([6, 5])
+    """
+
+
+@method(in_place=by_op, in_place_function=True)
+@binary_op(ufunc2("lcm"), dtypes=INTS, numbers="none")
+def lcm(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The least common multiple of each pair of integers, 0 where either is 0.
+
+    >>> import tdt
+    >>> tdt.lcm(tdt.tensor([12, 0]), tdt.tensor([18, 5]))
+    tensor([36,  0])
+    """
 
 
 def _share(wins: Tensor, ties: Tensor) -> Tensor:
     return wins + 0.5 * ties
 
 
+@method()
 @takes_old_order(2, "alpha")
 def add(input: Any, other: Any, *, alpha: Any = 1, out: Tensor | None = None) -> Tensor:
     """input + alpha · other, broadcast.
@@ -252,6 +320,7 @@ def add(input: Any, other: Any, *, alpha: Any = 1, out: Tensor | None = None) ->
     return finish(_add, out, input, other, alpha=alpha)
 
 
+@method(aliases=("subtract",))
 @takes_old_order(2, "alpha")
 def sub(input: Any, other: Any, *, alpha: Any = 1, out: Tensor | None = None) -> Tensor:
     """input - alpha · other, broadcast; RuntimeError for bool.
@@ -274,6 +343,7 @@ def rsub(input: Any, other: Any, *, alpha: Any = 1) -> Tensor:
     return label(_sub(other, input, alpha=alpha), f"RsubBackward{0 if isinstance(other, Tensor) else 1}")
 
 
+@method(aliases=("multiply",), in_place=by_op)
 def mul(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
     """input · other, element by element, broadcast.
 
@@ -293,6 +363,7 @@ def division(rounding_mode: str | None) -> Any:
     return DIVISIONS[rounding_mode]
 
 
+@method(aliases=("divide", "true_divide"))
 def div(input: Any, other: Any, *, rounding_mode: str | None = None, out: Tensor | None = None) -> Tensor:
     """input / other, a float; with rounding_mode "trunc" (towards 0) or "floor" integers stay integers.
 
@@ -305,6 +376,7 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None, out: Tensor
     return finish(DIVISIONS[None] if rounding_mode is None else division(rounding_mode), out, input, other)
 
 
+@method()
 def floor_divide(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
     """input / other rounded down.
 
@@ -315,6 +387,7 @@ def floor_divide(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor
     return finish(_div_floor, out, input, other)
 
 
+@method(in_place=by_op)
 def remainder(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
     """What is left of input / other, with the sign of other, as Python's %.
 
@@ -325,6 +398,7 @@ def remainder(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
     return finish(_remainder, out, input, other)
 
 
+@method(in_place=by_op)
 def fmod(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
     """What is left of input / other, with the sign of input, as C's fmod.
 
@@ -337,6 +411,7 @@ def fmod(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
     return finish(_fmod, out, input, other)
 
 
+@method(in_place=by_op)
 def pow(input: Any, exponent: Any, *, out: Tensor | None = None) -> Tensor:
     """input to the power of exponent; RuntimeError for integers to a negative integer.
 
@@ -347,6 +422,7 @@ def pow(input: Any, exponent: Any, *, out: Tensor | None = None) -> Tensor:
     return finish(_pow, out, input, exponent)
 
 
+@method()
 def float_power(input: Any, exponent: Any, *, out: Tensor | None = None) -> Tensor:
     """pow in double precision, whatever the types.
 
@@ -366,3 +442,53 @@ def widened(base: Any, exponent: Any) -> tuple[Any, Any]:
 
 
 true_divide, divide, multiply, subtract = div, div, mul, sub
+
+method()(fmax)
+
+
+@method(aliases=("subtract_",))
+@takes_old_order(2, "alpha")
+def sub_(input: Tensor, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:
+    """`sub` in place."""
+    return _sub.inplace(input, other, alpha=alpha)
+
+
+@method()
+@takes_old_order(2, "alpha")
+def add_(input: Tensor, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:
+    """`add` in place."""
+    return _add.inplace(input, other, alpha=alpha)
+
+
+@method(aliases=("divide_", "true_divide_"))
+def div_(input: Tensor, other: Tensor | Number, *, rounding_mode: str | None = None) -> Tensor:
+    """`div` in place."""
+    return division(rounding_mode).inplace(input, other)
+
+
+@method()
+def floor_divide_(input: Tensor, other: Tensor | Number) -> Tensor:
+    """`floor_divide` in place."""
+    return _div_floor.inplace(input, other)
+
+
+@method()
+def float_power_(input: Tensor, exponent: Tensor | Number) -> Tensor:
+    """`float_power` in place; RuntimeError unless the tensor is double precision already."""
+    base, exponent = widened(input, exponent)
+    if base.dtype is not input.dtype:
+        raise RuntimeError(
+            f"the base given to float_power_ has dtype {_dtype.SCALAR_NAMES[input.dtype]} but the operation's result "
+            f"requires dtype {_dtype.SCALAR_NAMES[base.dtype]}"
+        )
+    return _pow.inplace(input, exponent)
+
+
+arithmetic_operator("add", _add)
+arithmetic_operator("sub", _sub, reflected_node="RsubBackward1")
+arithmetic_operator("mul", _mul)
+arithmetic_operator("truediv", _div)
+arithmetic_operator("floordiv", _div_floor)
+arithmetic_operator("mod", _remainder)
+arithmetic_operator("pow", _pow)
+Tensor.__div__, Tensor.__rdiv__, Tensor.__idiv__ = Tensor.__truediv__, Tensor.__rtruediv__, Tensor.__itruediv__

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from tdt._ops._operators import arithmetic_operator, comparison_operator
+from tdt.autograd._op_table import OPS
+from tdt._ops.elementwise._front import tensor_argument
+
 from types import ModuleType
 from typing import Any
 
 from tdt._core import dtype as _dtype
 from tdt._core.dtype import ALL, INTEGRAL, INTS, REAL, check_category
+from tdt._core.methods import method
 from tdt._core.tensor import Tensor, wrap
-from tdt._ops.elementwise._front import binary, check_operands, ufunc, ufunc2, unary
+from tdt._ops._common import Number
+from tdt._ops.elementwise._front import binary_op, check_operands, ufunc, ufunc2, unary_op
 from tdt._ops.elementwise.arithmetic import wrapped
+from tdt.autograd._in_place_methods import by_op
 from tdt.autograd._op import op
 
 __all__ = [
@@ -31,55 +38,161 @@ def _comparison(name: str) -> Any:
     return forward
 
 
-eq, ne, lt, le, gt, ge = (
-    binary(name, _comparison(function), {}, f"input {sign} other, element by element.", example, dtypes=dtypes)
-    for name, function, sign, example, dtypes in (
-        ("eq", "equal", "==", ("1, 2", "1, 3", " True, False"), ALL),
-        ("ne", "not_equal", "!=", ("1, 2", "1, 3", "False,  True"), ALL),
-        ("lt", "less", "<", ("1, 2", "1, 3", "False,  True"), REAL),
-        ("le", "less_equal", "<=", ("1, 2", "1, 1", " True, False"), REAL),
-        ("gt", "greater", ">", ("1, 2", "1, 1", "False,  True"), REAL),
-        ("ge", "greater_equal", ">=", ("1, 2", "1, 3", " True, False"), REAL),
-    )
-)
+@method(in_place=by_op)
+@binary_op(_comparison("equal"), dtypes=ALL)
+def eq(input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+    """Whether input == other, element by element.
+
+    >>> import tdt
+    >>> tdt.eq(tdt.tensor([1, 2]), tdt.tensor([1, 3]))
+    tensor([ True, False])
+    """
+
+
+@method(aliases=("not_equal",), in_place=by_op)
+@binary_op(_comparison("not_equal"), dtypes=ALL)
+def ne(input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+    """Whether input != other, element by element.
+
+    >>> import tdt
+    >>> tdt.ne(tdt.tensor([1, 2]), tdt.tensor([1, 3]))
+    tensor([False,  True])
+    """
+
+
+@method(aliases=("less",), in_place=by_op)
+@binary_op(_comparison("less"), dtypes=REAL)
+def lt(input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+    """Whether input < other, element by element.
+
+    >>> import tdt
+    >>> tdt.lt(tdt.tensor([1, 2]), tdt.tensor([1, 3]))
+    tensor([False,  True])
+    """
+
+
+@method(aliases=("less_equal",), in_place=by_op)
+@binary_op(_comparison("less_equal"), dtypes=REAL)
+def le(input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+    """Whether input <= other, element by element.
+
+    >>> import tdt
+    >>> tdt.le(tdt.tensor([1, 2]), tdt.tensor([1, 1]))
+    tensor([ True, False])
+    """
+
+
+@method(aliases=("greater",), in_place=by_op)
+@binary_op(_comparison("greater"), dtypes=REAL)
+def gt(input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+    """Whether input > other, element by element.
+
+    >>> import tdt
+    >>> tdt.gt(tdt.tensor([1, 2]), tdt.tensor([1, 1]))
+    tensor([False,  True])
+    """
+
+
+@method(aliases=("greater_equal",), in_place=by_op)
+@binary_op(_comparison("greater_equal"), dtypes=REAL)
+def ge(input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+    """Whether input >= other, element by element.
+
+    >>> import tdt
+    >>> tdt.ge(tdt.tensor([1, 2]), tdt.tensor([1, 3]))
+    tensor([ True, False])
+    """
+
+
 not_equal, less, less_equal, greater, greater_equal = ne, lt, le, gt, ge
 
-logical_and, logical_or, logical_xor = (
-    binary(name, ufunc2(name), {}, doc, ("True, False", "True, True", result), numbers="none")
-    for name, doc, result in (
-        ("logical_and", "Whether both are non-zero.", " True, False"),
-        ("logical_or", "Whether either is non-zero.", "True, True"),
-        ("logical_xor", "Whether exactly one is non-zero.", "False,  True"),
-    )
-)
-logical_not = unary(
-    "logical_not",
-    ufunc("logical_not"),
-    None,
-    "Whether each is zero.",
-    ("True, False", "False,  True"),
-    dtypes=ALL,
-    to_float=False,
-)
 
-bitwise_and, bitwise_or, bitwise_xor = (
-    binary(name, ufunc2(name), {}, doc, ("6", "3", result), dtypes=INTEGRAL, numbers="any")
-    for name, doc, result in (
-        ("bitwise_and", "Bits set in both; for bool, and.", "2"),
-        ("bitwise_or", "Bits set in either; for bool, or.", "7"),
-        ("bitwise_xor", "Bits set in one alone; for bool, exclusive or.", "5"),
-    )
-)
-bitwise_not = unary(
-    "bitwise_not",
-    ufunc("bitwise_not"),
-    None,
-    "Every bit turned; for bool, not.",
-    ("6", "-7"),
-    dtypes=INTEGRAL,
-    to_float=False,
-    same_out=True,
-)
+@method(in_place=by_op)
+@binary_op(ufunc2("logical_and"), numbers="none")
+def logical_and(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Whether both elements are non-zero.
+
+    >>> import tdt
+    >>> tdt.logical_and(tdt.tensor([True, False]), tdt.tensor([True, True]))
+    tensor([ True, False])
+    """
+
+
+@method(in_place=by_op)
+@binary_op(ufunc2("logical_or"), numbers="none")
+def logical_or(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Whether either element is non-zero.
+
+    >>> import tdt
+    >>> tdt.logical_or(tdt.tensor([True, False]), tdt.tensor([True, True]))
+    tensor([True, True])
+    """
+
+
+@method(in_place=by_op)
+@binary_op(ufunc2("logical_xor"), numbers="none")
+def logical_xor(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Whether exactly one of both elements is non-zero.
+
+    >>> import tdt
+    >>> tdt.logical_xor(tdt.tensor([True, False]), tdt.tensor([True, True]))
+    tensor([False,  True])
+    """
+
+
+@method(in_place=by_op)
+@unary_op(ufunc("logical_not"), dtypes=ALL, to_float=False)
+def logical_not(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Whether each is zero.
+
+    >>> import tdt
+    >>> tdt.logical_not(tdt.tensor([True, False]))
+    tensor([False,  True])
+    """
+
+
+@method(in_place=by_op)
+@binary_op(ufunc2("bitwise_and"), dtypes=INTEGRAL, numbers="any")
+def bitwise_and(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+    """The bits set in both operands; for bool, and.
+
+    >>> import tdt
+    >>> tdt.bitwise_and(tdt.tensor([6]), tdt.tensor([3]))
+    tensor([2])
+    """
+
+
+@method(in_place=by_op)
+@binary_op(ufunc2("bitwise_or"), dtypes=INTEGRAL, numbers="any")
+def bitwise_or(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+    """The bits set in either operand; for bool, or.
+
+    >>> import tdt
+    >>> tdt.bitwise_or(tdt.tensor([6]), tdt.tensor([3]))
+    tensor([7])
+    """
+
+
+@method(in_place=by_op)
+@binary_op(ufunc2("bitwise_xor"), dtypes=INTEGRAL, numbers="any")
+def bitwise_xor(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+    """The bits set in exactly one operand; for bool, exclusive or.
+
+    >>> import tdt
+    >>> tdt.bitwise_xor(tdt.tensor([6]), tdt.tensor([3]))
+    tensor([5])
+    """
+
+
+@method(in_place=by_op)
+@unary_op(ufunc("bitwise_not"), dtypes=INTEGRAL, to_float=False, same_out=True)
+def bitwise_not(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Every bit turned; for bool, not.
+
+    >>> import tdt
+    >>> tdt.bitwise_not(tdt.tensor([6]))
+    tensor([-7])
+    """
 
 
 def _shift(name: str) -> Any:
@@ -96,13 +209,26 @@ def _shift(name: str) -> Any:
     return forward
 
 
-bitwise_left_shift, bitwise_right_shift = (
-    binary(f"bitwise_{name}", _shift(name), {}, doc, example, dtypes=INTS, numbers="any")
-    for name, doc, example in (
-        ("left_shift", "input · 2^other, for integers.", ("3", "2", "12")),
-        ("right_shift", "input / 2^other rounded down, for integers.", ("13", "2", "3")),
-    )
-)
+@method(in_place=by_op)
+@binary_op(_shift("left_shift"), dtypes=INTS, numbers="any")
+def bitwise_left_shift(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+    """input · 2^other, for integers.
+
+    >>> import tdt
+    >>> tdt.bitwise_left_shift(tdt.tensor([3]), tdt.tensor([2]))
+    tensor([12])
+    """
+
+
+@method(in_place=by_op)
+@binary_op(_shift("right_shift"), dtypes=INTS, numbers="any")
+def bitwise_right_shift(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+    """input / 2^other rounded down, for integers.
+
+    >>> import tdt
+    >>> tdt.bitwise_right_shift(tdt.tensor([13]), tdt.tensor([2]))
+    tensor([3])
+    """
 
 
 def _on_floats(name: str, otherwise: bool) -> Any:
@@ -114,29 +240,81 @@ def _on_floats(name: str, otherwise: bool) -> Any:
     return forward
 
 
-def _test(name: str, otherwise: bool, doc: str, example: tuple[str, str], dtypes: frozenset = ALL) -> Any:
-    return unary(
-        name, _on_floats(name, otherwise), None, doc, example, dtypes=dtypes, to_float=False, bool_out=dtypes is REAL
-    )
+@method()
+@unary_op(_on_floats("isnan", False), dtypes=ALL, to_float=False)
+def isnan(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Whether each element is nan.
+
+    >>> import tdt
+    >>> tdt.isnan(tdt.tensor([1., float('nan')]))
+    tensor([False,  True])
+    """
 
 
-isnan = _test("isnan", False, "Whether each is not a number.", ("1., float('nan')", "False,  True"))
-isinf = _test("isinf", False, "Whether each is infinite.", ("1., float('inf')", "False,  True"))
-isfinite = _test("isfinite", True, "Whether each is neither infinite nor nan.", ("1., float('inf')", " True, False"))
-isposinf = _test("isposinf", False, "Whether each is +inf.", ("1., float('inf')", "False,  True"), REAL)
-isneginf = _test("isneginf", False, "Whether each is -inf.", ("1., float('-inf')", "False,  True"), REAL)
-isreal = unary("isreal", lambda xp, x: xp.isreal(x), None, "Whether the imaginary part is 0.", ("1., 2.", "True, True"),
-               dtypes=ALL, to_float=False)  # fmt: skip
-signbit = unary(
-    "signbit",
-    lambda xp, x: xp.signbit(x) if x.dtype.kind == "f" else x < 0,
-    None,
-    "Whether the sign is minus, that of -0. too.",
-    ("1., -0.", "False,  True"),
-    dtypes=REAL,
-    to_float=False,
-    bool_out=True,
-)
+@method()
+@unary_op(_on_floats("isinf", False), dtypes=ALL, to_float=False)
+def isinf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Whether each element is infinite.
+
+    >>> import tdt
+    >>> tdt.isinf(tdt.tensor([1., float('inf')]))
+    tensor([False,  True])
+    """
+
+
+@method()
+@unary_op(_on_floats("isfinite", True), dtypes=ALL, to_float=False)
+def isfinite(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Whether each element is neither infinite nor nan.
+
+    >>> import tdt
+    >>> tdt.isfinite(tdt.tensor([1., float('inf')]))
+    tensor([ True, False])
+    """
+
+
+@method()
+@unary_op(_on_floats("isposinf", False), dtypes=REAL, to_float=False, bool_out=True)
+def isposinf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Whether each element is +inf.
+
+    >>> import tdt
+    >>> tdt.isposinf(tdt.tensor([1., float('inf')]))
+    tensor([False,  True])
+    """
+
+
+@method()
+@unary_op(_on_floats("isneginf", False), dtypes=REAL, to_float=False, bool_out=True)
+def isneginf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Whether each element is -inf.
+
+    >>> import tdt
+    >>> tdt.isneginf(tdt.tensor([1., float('-inf')]))
+    tensor([False,  True])
+    """
+
+
+@method()
+@unary_op(lambda xp, x: xp.isreal(x), dtypes=ALL, to_float=False)
+def isreal(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Whether the imaginary part is 0.
+
+    >>> import tdt
+    >>> tdt.isreal(tdt.tensor([1., 2.]))
+    tensor([True, True])
+    """
+
+
+@method()
+@unary_op(lambda xp, x: xp.signbit(x) if x.dtype.kind == "f" else x < 0, dtypes=REAL, to_float=False, bool_out=True)
+def signbit(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Whether the sign is minus, that of -0. too.
+
+    >>> import tdt
+    >>> tdt.signbit(tdt.tensor([1., -0.]))
+    tensor([False,  True])
+    """
 
 
 @op
@@ -151,6 +329,7 @@ def _isclose(xp: ModuleType, x: Any, y: Any, *, rtol: float, atol: float, equal_
     return close | (xp.isfinite(distance) & (distance <= allowed))
 
 
+@method()
 def isclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Tensor:
     """Whether |input - other| ≤ atol + rtol · |other|, element by element. Both must have the same dtype.
 
@@ -168,6 +347,7 @@ def isclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-
     return _isclose(input, other, rtol=rtol, atol=atol, equal_nan=equal_nan)
 
 
+@method()
 def allclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:
     """Whether isclose holds for every element.
 
@@ -178,6 +358,7 @@ def allclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e
     return bool(isclose(input, other, rtol, atol, equal_nan)._a.all())
 
 
+@method()
 def equal(input: Tensor, other: Tensor) -> bool:
     """Whether both have the same shape and equal elements.
 
@@ -187,3 +368,29 @@ def equal(input: Tensor, other: Tensor) -> bool:
     """
     check_category("equal", ALL, input.dtype)
     return input.shape == other.shape and bool(eq(wrap(input._a), wrap(other._a))._a.all())
+
+
+method(in_place=by_op)(bitwise_and)
+
+
+@method("__contains__")
+def _contains(self: Tensor, element: Any) -> bool:
+    if not isinstance(element, (Tensor, bool, int, float, complex)):
+        raise RuntimeError(f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element)}.")
+    return bool((self == element)._a.any())
+
+
+@method("__invert__")
+def _invert(self: Tensor) -> Tensor:
+    if self.dtype.category > _dtype.INT:
+        raise TypeError("~ (operator.invert) is only implemented on integer and Boolean-type tensors")
+    return bitwise_not(self)
+
+
+for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
+    comparison_operator(_name, OPS[_name])
+arithmetic_operator("and", OPS["bitwise_and"])
+arithmetic_operator("or", OPS["bitwise_or"])
+arithmetic_operator("xor", OPS["bitwise_xor"])
+arithmetic_operator("lshift", OPS["bitwise_left_shift"])
+arithmetic_operator("rshift", OPS["bitwise_right_shift"])

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from tdt._core.methods import tensor_property
+
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from tdt._core import dtype as _dtype
-from tdt._core.calls import fronts
+from tdt._core.calls import front
 from tdt._core.dtype import COMPLEX_ONLY, FLOATING
+from tdt._core.methods import method
 from tdt._core.tensor import Tensor
 from tdt._ops.elementwise._front import make_op, refuse_out, tensor_argument
+from tdt.autograd._in_place_methods import by_op
 from tdt.autograd._op import finish, op
 
 __all__ = [
@@ -30,6 +34,8 @@ _conj = make_op("conj_physical", lambda xp, x: xp.conjugate(x) if x.dtype.kind =
 _conj.vjp("x")(lambda g: g.conj())
 
 
+@method()
+@front
 def conj(input: Tensor) -> Tensor:
     """The complex conjugate; a real tensor is returned as it is.
 
@@ -40,6 +46,8 @@ def conj(input: Tensor) -> Tensor:
     return _conj(input) if input._a.dtype.kind == "c" else input
 
 
+@method(in_place=by_op, in_place_function=True)
+@front
 def conj_physical(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """As `conj`; `out` receives the values.
 
@@ -53,6 +61,8 @@ def conj_physical(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     return _conj.into(out, input)
 
 
+@method(aliases=("resolve_neg",))
+@front
 def resolve_conj(input: Tensor) -> Tensor:
     """`input`: conjugates are never lazy here.
 
@@ -80,6 +90,7 @@ _real.vjp("x")(lambda g: g + 0j)
 _imag.vjp("x")(lambda g: g * 1j)
 
 
+@front
 def real(input: Tensor) -> Tensor:
     """The real parts, a view; a real tensor itself.
 
@@ -90,6 +101,7 @@ def real(input: Tensor) -> Tensor:
     return _real(input) if input._a.dtype.kind == "c" else input
 
 
+@front
 def imag(input: Tensor) -> Tensor:
     """The imaginary parts, a view; RuntimeError for a real tensor.
 
@@ -111,6 +123,7 @@ def _view_as_real(xp: ModuleType, x: Any) -> Any:
 _view_as_real.vjp("x")(lambda g: complex(g.select(-1, 0), g.select(-1, 1)))
 
 
+@front
 def view_as_real(input: Tensor) -> Tensor:
     """A complex tensor as real numbers with a last dimension (real, imaginary); a view.
 
@@ -132,6 +145,7 @@ def _view_as_complex(xp: ModuleType, x: Any) -> Any:
 _view_as_complex.vjp("x")(lambda g: view_as_real(g))
 
 
+@front
 def view_as_complex(input: Tensor) -> Tensor:
     """Real numbers with a last dimension of size 2 as complex numbers; a view.
 
@@ -166,6 +180,7 @@ _complex.vjp("x")(lambda g: real(g))
 _complex.vjp("y")(lambda g: imag(g) if g.is_complex() else g.new_zeros(g.shape))
 
 
+@front
 def complex(real: Tensor, imag: Tensor, *, out: Tensor | None = None) -> Tensor:
     """real + i·imag. Both must have the same floating-point type.
 
@@ -190,4 +205,5 @@ def complex(real: Tensor, imag: Tensor, *, out: Tensor | None = None) -> Tensor:
     return finish(_complex, out, real, imag)
 
 
-fronts(globals(), __all__)
+tensor_property(real)
+tensor_property(imag)

@@ -8,9 +8,11 @@ from typing import Any
 
 from tdt import _kernels
 from tdt._core.dtype import FLOATING
+from tdt._core.methods import method
 from tdt._core.tensor import Tensor
 from tdt._ops._common import one
-from tdt._ops.elementwise._front import make_op, special, special_functions, tensor_argument, ufunc, unary
+from tdt._ops.elementwise._front import make_op, special, special_functions, tensor_argument, ufunc, unary_op
+from tdt.autograd._in_place_methods import by_copy, by_op
 from tdt.autograd._op import finish, op
 
 __all__ = [
@@ -55,137 +57,339 @@ def _square(xp: ModuleType, x: Any, *, out: Any = None) -> Any:
     return xp.multiply(x, x, dtype=xp.int64) if x.dtype == bool else xp.multiply(x, x, out=out)
 
 
-exp = unary(
-    "exp",
-    ufunc("exp"),
-    lambda g, out: g * out.conj(),
-    "e to the power of each element.",
-    ("0., 1.", "1.0000, 2.7183"),
-    fast=lambda g, out: g * out.conjugate(),
-)
-exp2 = unary(
-    "exp2", ufunc("exp2"), lambda g, out: g * out.conj() * LN2, "2 to the power of each element.", ("0., 3.", "1., 8.")
-)
-expm1 = unary(
-    "expm1", ufunc("expm1"), lambda g, out: g * (out.conj() + 1), "exp(x) - 1, accurate near 0.", ("0.", "0.")
-)
-log = unary("log", ufunc("log"), lambda g, x: g / x.conj(), "Natural logarithm; nan below 0, -inf at 0.", ("1.", "0."),
-            fast=lambda g, x: g / x.conjugate())  # fmt: skip
-log2 = unary("log2", ufunc("log2"), lambda g, x: g / (x.conj() * LN2), "Logarithm to base 2.", ("8.", "3."))
-log10 = unary("log10", ufunc("log10"), lambda g, x: g / (x.conj() * LN10), "Logarithm to base 10.", ("1.", "0."))
-log1p = unary("log1p", ufunc("log1p"), lambda g, x: g / (x + 1).conj(), "log(1 + x), accurate near 0.", ("0.", "0."))
-sqrt = unary(
-    "sqrt",
-    ufunc("sqrt"),
-    lambda g, out: g / (2 * out.conj()),
-    "Square root; nan below 0.",
-    ("4., 9.", "2., 3."),
-    fast=lambda g, out: g / (2 * out.conjugate()),
-)
-rsqrt = unary("rsqrt", _rsqrt, lambda g, out: -0.5 * g * out.pow(3).conj(), "1 / sqrt(x).", ("4.", "0.5000"))
-reciprocal = unary("reciprocal", _reciprocal, lambda g, out: -g * (out * out).conj(), "1 / x.", ("4.", "0.2500"))
-square = unary(
-    "square",
-    _square,
-    lambda g, x: g * (2 * x.conj()),
-    "Each element times itself.",
-    ("3., -4.", " 9., 16."),
-    to_float=False,
-    dtypes=frozenset(range(4)),
-)
+@method(in_place=by_op, in_place_function=True)
+@unary_op(ufunc("exp"), vjp=lambda g, out: g * out.conj(), fast_vjp=lambda g, out: g * out.conjugate())
+def exp(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """e to the power of each element.
 
-sin = unary("sin", ufunc("sin"), lambda g, x: g * x.cos().conj(), "Sine, in radians.", ("0.", "0."))
-cos = unary("cos", ufunc("cos"), lambda g, x: g * -x.sin().conj(), "Cosine, in radians.", ("0.", "1."))
-tan = unary("tan", ufunc("tan"), lambda g, out: g * (1 + out * out).conj(), "Tangent, in radians.", ("0.", "0."))
-asin = unary(
-    "asin",
-    ufunc("arcsin"),
-    lambda g, x: g * (1 - x * x).rsqrt().conj(),
-    "Inverse sine; nan outside [-1, 1].",
-    ("0.", "0."),
-)
-acos = unary(
-    "acos",
-    ufunc("arccos"),
-    lambda g, x: g * -(1 - x * x).rsqrt().conj(),
-    "Inverse cosine; nan outside [-1, 1].",
-    ("1.", "0."),
-)
-atan = unary(
-    "atan", ufunc("arctan"), lambda g, x: g / (x * x + 1).conj(), "Inverse tangent, in (-π/2, π/2).", ("1.", "0.7854")
-)
-sinh = unary("sinh", ufunc("sinh"), lambda g, x: g * x.cosh().conj(), "Hyperbolic sine.", ("0.", "0."))
-cosh = unary("cosh", ufunc("cosh"), lambda g, x: g * x.sinh().conj(), "Hyperbolic cosine.", ("0.", "1."))
-tanh = unary(
-    "tanh",
-    ufunc("tanh"),
-    lambda g, out: g * (1 - out * out).conj(),
-    "Hyperbolic tangent.",
-    ("0., 1.", "0.0000, 0.7616"),
-    fast=_tanh_grad,
-)
-asinh = unary(
-    "asinh", ufunc("arcsinh"), lambda g, x: g * (x * x + 1).rsqrt().conj(), "Inverse hyperbolic sine.", ("0.", "0.")
-)
-acosh = unary("acosh", ufunc("arccosh"), lambda g, x: g * ((x - 1).rsqrt() * (x + 1).rsqrt()).conj(),
-              "Inverse hyperbolic cosine; nan below 1.", ("1.", "0."))  # fmt: skip
-atanh = unary(
-    "atanh", ufunc("arctanh"), lambda g, x: g / (1 - x * x).conj(), "Inverse hyperbolic tangent.", ("0.", "0.")
-)
-sigmoid = unary(
-    "sigmoid",
-    _sigmoid,
-    lambda g, out: g * (out * (1 - out)).conj(),
-    "Logistic function 1 / (1 + exp(-x)).",
-    ("0.", "0.5000"),
-    fast=_sigmoid_grad,
-)
+    >>> import tdt
+    >>> tdt.exp(tdt.tensor([0., 1.]))
+    tensor([1.0000, 2.7183])
+    """
 
-erf = unary(
-    "erf",
-    special("erf"),
-    lambda g, x: g * TWO_OVER_SQRT_PI * (-x * x).exp(),
-    "Error function.",
-    ("0.", "0."),
-    dtypes=FLOATING,
-)
-erfc = unary(
-    "erfc",
-    special("erfc"),
-    lambda g, x: g * -TWO_OVER_SQRT_PI * (-x * x).exp(),
-    "1 - erf(x), accurate for large x.",
-    ("0.", "1."),
-    dtypes=FLOATING,
-)
-erfinv = unary(
-    "erfinv",
-    special("erfinv"),
-    lambda g, out: g / TWO_OVER_SQRT_PI * (out * out).exp(),
-    "Inverse error function.",
-    ("0.", "0."),
-    dtypes=FLOATING,
-)
+
+@method(in_place=by_op, in_place_function=True)
+@unary_op(ufunc("exp2"), vjp=lambda g, out: g * out.conj() * LN2)
+def exp2(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """2 to the power of each element.
+
+    >>> import tdt
+    >>> tdt.exp2(tdt.tensor([0., 3.]))
+    tensor([1., 8.])
+    """
+
+
+@method(in_place=by_op, in_place_function=True)
+@unary_op(ufunc("expm1"), vjp=lambda g, out: g * (out.conj() + 1))
+def expm1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """exp(x) - 1, accurate near 0.
+
+    >>> import tdt
+    >>> tdt.expm1(tdt.tensor([0.]))
+    tensor([0.])
+    """
+
+
+@method(in_place=by_op, in_place_function=True)
+@unary_op(ufunc("log"), vjp=lambda g, x: g / x.conj(), fast_vjp=lambda g, x: g / x.conjugate())
+def log(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Natural logarithm; nan below 0, -inf at 0.
+
+    >>> import tdt
+    >>> tdt.log(tdt.tensor([1.]))
+    tensor([0.])
+    """
+
+
+@method(in_place=by_op, in_place_function=True)
+@unary_op(ufunc("log2"), vjp=lambda g, x: g / (x.conj() * LN2))
+def log2(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Logarithm to base 2.
+
+    >>> import tdt
+    >>> tdt.log2(tdt.tensor([8.]))
+    tensor([3.])
+    """
+
+
+@method(in_place=by_op, in_place_function=True)
+@unary_op(ufunc("log10"), vjp=lambda g, x: g / (x.conj() * LN10))
+def log10(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Logarithm to base 10.
+
+    >>> import tdt
+    >>> tdt.log10(tdt.tensor([1.]))
+    tensor([0.])
+    """
+
+
+@method(in_place=by_op, in_place_function=True)
+@unary_op(ufunc("log1p"), vjp=lambda g, x: g / (x + 1).conj())
+def log1p(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """log(1 + x), accurate near 0.
+
+    >>> import tdt
+    >>> tdt.log1p(tdt.tensor([0.]))
+    tensor([0.])
+    """
+
+
+@method(in_place=by_op, in_place_function=True)
+@unary_op(ufunc("sqrt"), vjp=lambda g, out: g / (2 * out.conj()), fast_vjp=lambda g, out: g / (2 * out.conjugate()))
+def sqrt(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Square root; nan below 0.
+
+    >>> import tdt
+    >>> tdt.sqrt(tdt.tensor([4., 9.]))
+    tensor([2., 3.])
+    """
+
+
+@method(in_place=by_op, in_place_function=True)
+@unary_op(_rsqrt, vjp=lambda g, out: -0.5 * g * out.pow(3).conj())
+def rsqrt(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """1 / sqrt(x).
+
+    >>> import tdt
+    >>> tdt.rsqrt(tdt.tensor([4.]))
+    tensor([0.5000])
+    """
+
+
+@method(in_place=by_op, in_place_function=True)
+@unary_op(_reciprocal, vjp=lambda g, out: -g * (out * out).conj())
+def reciprocal(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """1 / x.
+
+    >>> import tdt
+    >>> tdt.reciprocal(tdt.tensor([4.]))
+    tensor([0.2500])
+    """
+
+
+@method(in_place=by_op, in_place_function=True)
+@unary_op(_square, vjp=lambda g, x: g * (2 * x.conj()), to_float=False, dtypes=frozenset(range(4)))
+def square(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Each element times itself.
+
+    >>> import tdt
+    >>> tdt.square(tdt.tensor([3., -4.]))
+    tensor([ 9., 16.])
+    """
+
+
+@method(in_place=by_op, in_place_function=True)
+@unary_op(ufunc("sin"), vjp=lambda g, x: g * x.cos().conj())
+def sin(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Sine, in radians.
+
+    >>> import tdt
+    >>> tdt.sin(tdt.tensor([0.]))
+    tensor([0.])
+    """
+
+
+@method(in_place=by_op, in_place_function=True)
+@unary_op(ufunc("cos"), vjp=lambda g, x: g * -x.sin().conj())
+def cos(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Cosine, in radians.
+
+    >>> import tdt
+    >>> tdt.cos(tdt.tensor([0.]))
+    tensor([1.])
+    """
+
+
+@method(in_place=by_op, in_place_function=True)
+@unary_op(ufunc("tan"), vjp=lambda g, out: g * (1 + out * out).conj())
+def tan(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Tangent, in radians.
+
+    >>> import tdt
+    >>> tdt.tan(tdt.tensor([0.]))
+    tensor([0.])
+    """
+
+
+@method(aliases=("arcsin",), in_place=by_op, in_place_function=True)
+@unary_op(ufunc("arcsin"), vjp=lambda g, x: g * (1 - x * x).rsqrt().conj())
+def asin(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Inverse sine; nan outside [-1, 1].
+
+    >>> import tdt
+    >>> tdt.asin(tdt.tensor([0.]))
+    tensor([0.])
+    """
+
+
+@method(aliases=("arccos",), in_place=by_op, in_place_function=True)
+@unary_op(ufunc("arccos"), vjp=lambda g, x: g * -(1 - x * x).rsqrt().conj())
+def acos(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Inverse cosine; nan outside [-1, 1].
+
+    >>> import tdt
+    >>> tdt.acos(tdt.tensor([1.]))
+    tensor([0.])
+    """
+
+
+@method(aliases=("arctan",), in_place=by_op, in_place_function=True)
+@unary_op(ufunc("arctan"), vjp=lambda g, x: g / (x * x + 1).conj())
+def atan(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Inverse tangent, in (-π/2, π/2).
+
+    >>> import tdt
+    >>> tdt.atan(tdt.tensor([1.]))
+    tensor([0.7854])
+    """
+
+
+@method(in_place=by_op, in_place_function=True)
+@unary_op(ufunc("sinh"), vjp=lambda g, x: g * x.cosh().conj())
+def sinh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Hyperbolic sine.
+
+    >>> import tdt
+    >>> tdt.sinh(tdt.tensor([0.]))
+    tensor([0.])
+    """
+
+
+@method(in_place=by_op, in_place_function=True)
+@unary_op(ufunc("cosh"), vjp=lambda g, x: g * x.sinh().conj())
+def cosh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Hyperbolic cosine.
+
+    >>> import tdt
+    >>> tdt.cosh(tdt.tensor([0.]))
+    tensor([1.])
+    """
+
+
+@method(in_place=by_op, in_place_function=True)
+@unary_op(ufunc("tanh"), vjp=lambda g, out: g * (1 - out * out).conj(), fast_vjp=_tanh_grad)
+def tanh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Hyperbolic tangent.
+
+    >>> import tdt
+    >>> tdt.tanh(tdt.tensor([0., 1.]))
+    tensor([0.0000, 0.7616])
+    """
+
+
+@method(aliases=("arcsinh",), in_place=by_op, in_place_function=True)
+@unary_op(ufunc("arcsinh"), vjp=lambda g, x: g * (x * x + 1).rsqrt().conj())
+def asinh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Inverse hyperbolic sine.
+
+    >>> import tdt
+    >>> tdt.asinh(tdt.tensor([0.]))
+    tensor([0.])
+    """
+
+
+@method(aliases=("arccosh",), in_place=by_op, in_place_function=True)
+@unary_op(ufunc("arccosh"), vjp=lambda g, x: g * ((x - 1).rsqrt() * (x + 1).rsqrt()).conj())
+def acosh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Inverse hyperbolic cosine; nan below 1.
+
+    >>> import tdt
+    >>> tdt.acosh(tdt.tensor([1.]))
+    tensor([0.])
+    """
+
+
+@method(aliases=("arctanh",), in_place=by_op, in_place_function=True)
+@unary_op(ufunc("arctanh"), vjp=lambda g, x: g / (1 - x * x).conj())
+def atanh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Inverse hyperbolic tangent.
+
+    >>> import tdt
+    >>> tdt.atanh(tdt.tensor([0.]))
+    tensor([0.])
+    """
+
+
+@method(in_place=by_op, in_place_function=True)
+@unary_op(_sigmoid, vjp=lambda g, out: g * (out * (1 - out)).conj(), fast_vjp=_sigmoid_grad)
+def sigmoid(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Logistic function 1 / (1 + exp(-x)).
+
+    >>> import tdt
+    >>> tdt.sigmoid(tdt.tensor([0.]))
+    tensor([0.5000])
+    """
+
+
+@method(in_place=by_op, in_place_function=True)
+@unary_op(special("erf"), vjp=lambda g, x: g * TWO_OVER_SQRT_PI * (-x * x).exp(), dtypes=FLOATING)
+def erf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Error function.
+
+    >>> import tdt
+    >>> tdt.erf(tdt.tensor([0.]))
+    tensor([0.])
+    """
+
+
+@method(in_place=by_op, in_place_function=True)
+@unary_op(special("erfc"), vjp=lambda g, x: g * -TWO_OVER_SQRT_PI * (-x * x).exp(), dtypes=FLOATING)
+def erfc(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """1 - erf(x), accurate for large x.
+
+    >>> import tdt
+    >>> tdt.erfc(tdt.tensor([0.]))
+    tensor([1.])
+    """
+
+
+@method(in_place=by_op)
+@unary_op(special("erfinv"), vjp=lambda g, out: g / TWO_OVER_SQRT_PI * (out * out).exp(), dtypes=FLOATING)
+def erfinv(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Inverse error function.
+
+    >>> import tdt
+    >>> tdt.erfinv(tdt.tensor([0.]))
+    tensor([0.])
+    """
 
 
 def _lgamma(xp: ModuleType, x: Any, *, out: Any = None) -> Any:
     return special("gammaln")(xp, xp.where(x == -xp.inf, -x, x), out=out)  # SciPy says -inf of -inf
 
 
-lgamma = unary(
-    "lgamma", _lgamma, lambda g, x: g * digamma(x), "Logarithm of |Γ(x)|.", ("3.", "0.6931"), dtypes=FLOATING
-)
+@method(in_place=by_op)
+@unary_op(_lgamma, vjp=lambda g, x: g * digamma(x), dtypes=FLOATING)
+def lgamma(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Logarithm of |Γ(x)|.
 
-deg2rad = unary(
-    "deg2rad",
-    ufunc("deg2rad"),
-    lambda g: g * (math.pi / 180),
-    "Degrees to radians.",
-    ("180.", "3.1416"),
-    dtypes=FLOATING,
-)
-rad2deg = unary(
-    "rad2deg", ufunc("rad2deg"), lambda g: g * (180 / math.pi), "Radians to degrees.", ("0.", "0."), dtypes=FLOATING
-)
+    >>> import tdt
+    >>> tdt.lgamma(tdt.tensor([3.]))
+    tensor([0.6931])
+    """
+
+
+@method(in_place=by_op, in_place_function=True)
+@unary_op(ufunc("deg2rad"), vjp=lambda g: g * (math.pi / 180), dtypes=FLOATING)
+def deg2rad(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Degrees to radians.
+
+    >>> import tdt
+    >>> tdt.deg2rad(tdt.tensor([180.]))
+    tensor([3.1416])
+    """
+
+
+@method(in_place=by_op, in_place_function=True)
+@unary_op(ufunc("rad2deg"), vjp=lambda g: g * (180 / math.pi), dtypes=FLOATING)
+def rad2deg(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Radians to degrees.
+
+    >>> import tdt
+    >>> tdt.rad2deg(tdt.tensor([0.]))
+    tensor([0.])
+    """
+
 
 arccos, arccosh, arcsin, arcsinh, arctan, arctanh = acos, acosh, asin, asinh, atan, atanh
 
@@ -195,14 +399,15 @@ def _digamma_forward(xp: ModuleType, x: Any) -> Any:
     return xp.where(x == 0, -xp.copysign(xp.full_like(x, xp.inf), x), special_functions(xp).psi(x))
 
 
-digamma = unary(
-    "digamma",
-    _digamma_forward,
-    lambda g, x: g * polygamma(1, x),
-    "Derivative of lgamma.",
-    ("1.", "-0.5772"),
-    dtypes=FLOATING,
-)
+@method(in_place=by_op)
+@unary_op(_digamma_forward, vjp=lambda g, x: g * polygamma(1, x), dtypes=FLOATING)
+def digamma(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Derivative of lgamma.
+
+    >>> import tdt
+    >>> tdt.digamma(tdt.tensor([1.]))
+    tensor([-0.5772])
+    """
 
 
 def _sinc_forward(xp: ModuleType, x: Any) -> Any:
@@ -215,7 +420,15 @@ def _sinc_rule(g: Tensor, x: Tensor) -> Tensor:
     return g * slope.masked_fill(x == 0, 0).conj()
 
 
-sinc = unary("sinc", _sinc_forward, _sinc_rule, "sin(πx) / (πx), and 1 at 0.", ("0.", "1."))
+@method(in_place=by_op, in_place_function=True)
+@unary_op(_sinc_forward, vjp=_sinc_rule)
+def sinc(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """sin(πx) / (πx), and 1 at 0.
+
+    >>> import tdt
+    >>> tdt.sinc(tdt.tensor([0.]))
+    tensor([1.])
+    """
 
 
 def _polygamma_forward(xp: ModuleType, x: Any, *, n: int) -> Any:
@@ -253,6 +466,7 @@ def _(g: Tensor, x: Tensor, eps: float | None) -> Tensor:
     return slope.masked_fill(outside, math.nan if eps is None else 0.0)
 
 
+@method(in_place=by_copy, in_place_function=True)
 def logit(input: Tensor, eps: float | None = None, *, out: Tensor | None = None) -> Tensor:
     """log(x / (1 - x)), the inverse of sigmoid; `eps` clamps x to [eps, 1 - eps] first.
 
@@ -261,3 +475,9 @@ def logit(input: Tensor, eps: float | None = None, *, out: Tensor | None = None)
     tensor([0.])
     """
     return finish(_logit, out, tensor_argument("logit", input), eps=eps)
+
+
+@method("polygamma", in_place=by_copy)
+def _polygamma_method(self: Tensor, n: int) -> Tensor:
+    """`tdt.polygamma(n, self)`."""
+    return polygamma(n, self)

@@ -8,6 +8,7 @@ import numpy as np
 
 from tdt import _backend, _kernels
 from tdt._core.dtype import FLOATING, REAL_NUMBERS, SCALAR_NAMES, finfo
+from tdt._core.methods import method
 from tdt._core.tensor import Tensor
 from tdt._node_names import shown_as
 from tdt._ops.elementwise._activations import in_place, leave_to_kernels, run
@@ -194,6 +195,7 @@ for _record in (_leaky_relu, _hardtanh, _hardsigmoid, _hardswish):
     leave_to_kernels(_record, _kernels.LARGE_ACTIVATION)
 
 
+@method()
 def relu(input: Tensor, inplace: bool = False) -> Tensor:
     """max(x, 0); NaN stays NaN. `inplace` writes into the input.
 
@@ -216,6 +218,7 @@ def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = Fals
     return run(_leaky_relu, input, inplace, slope=negative_slope)
 
 
+@method()
 @casts_as_one
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
     """x above 0, `weight` x below (He et al., 2015): one weight, or one for each entry of dimension 1.
@@ -315,6 +318,7 @@ def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
     return run(_hardswish, input, inplace)
 
 
+@method()
 def hardshrink(input: Tensor, lambd: float = 0.5, *, out: Tensor | None = None) -> Tensor:
     """x, or 0 where |x| is at most `lambd`.
 
@@ -357,3 +361,5 @@ hardtanh_ = in_place(hardtanh, "tdt.nn.functional.hardtanh_(tdt.tensor([-2.0, 2.
 threshold_ = in_place(threshold, "tdt.threshold_(tdt.tensor([-1.0, 2.0]), 0.5, 9.0)", "tensor([9., 2.])")
 
 __all__ = ["hardshrink", "prelu", "relu", "relu_", "rrelu", "rrelu_", "threshold", "threshold_"]
+
+method()(relu_)

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from tdt._core import dtype as _dtype
 from tdt._core.tensor import Tensor
-from tdt._ops.elementwise._front import binary
-from tdt._ops.elementwise.special import outside_the_graph
+from tdt._ops._common import Number
+from tdt._ops.elementwise._front import binary_op
+from tdt._ops.elementwise.special import WIDE, without_gradient
 
 Step = Callable[[int, Any, Any, Any], Any]  # (k, x, degree k - 1, degree k) → degree k + 1
 
@@ -71,50 +71,182 @@ def _shifted(forward: Callable[..., Any]) -> Callable[..., Any]:
     return lambda xp, x, n: forward(xp, 2 * x - 1, n)
 
 
-def _function(name: str, forward: Callable[..., Any], doc: str, at_half: str) -> Callable[..., Tensor]:
-    """PyTorch's function of (input, n); it has no derivative there."""
-    function = binary(
-        name, forward, {}, f"{doc}, of degree `n` (`other`) at input.", ("0.5", "3.", at_half),
-        dtypes=frozenset((_dtype.float32, _dtype.float64)), to_float=True, numbers="any", home="tdt.special",
-    )  # fmt: skip
-
-    return outside_the_graph(function, "n")
+def _chebyshev_forward(kind: str) -> Callable[..., Any]:
+    _, start, closed = CHEBYSHEV[kind]
+    return _forward(start, _chebyshev, closed, {})
 
 
-_forms = {kind: _forward(start, _chebyshev, closed, {}) for kind, (_, start, closed) in CHEBYSHEV.items()}
-(chebyshev_polynomial_t, chebyshev_polynomial_u, chebyshev_polynomial_v, chebyshev_polynomial_w) = (
-    _function(
-        f"chebyshev_polynomial_{kind}", form, f"The Chebyshev polynomial of the {CHEBYSHEV[kind][0]} kind", at_half
-    )
-    for (kind, form), at_half in zip(_forms.items(), ("-1.", "-1.", "-1.", "-1."), strict=True)
-)
-(shifted_chebyshev_polynomial_t, shifted_chebyshev_polynomial_u, shifted_chebyshev_polynomial_v,
- shifted_chebyshev_polynomial_w) = (
-    _function(f"shifted_chebyshev_polynomial_{kind}", _shifted(form),
-              f"The Chebyshev polynomial of the {CHEBYSHEV[kind][0]} kind at 2 · input - 1", at_half)
-    for (kind, form), at_half in zip(_forms.items(), ("-0.", "-0.", "1.", "-1."), strict=True)
-)  # fmt: skip
-hermite_polynomial_h = _function(
-    "hermite_polynomial_h",
+@without_gradient
+@binary_op(_chebyshev_forward("t"), dtypes=WIDE, to_float=True, numbers="any")
+def chebyshev_polynomial_t(input: Tensor | Number, n: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+    """The Chebyshev polynomial of the first kind, of degree `n`, at input.
+
+    It has no derivative.
+
+    >>> import tdt
+    >>> tdt.special.chebyshev_polynomial_t(tdt.tensor([0.5]), tdt.tensor([3.]))
+    tensor([-1.])
+    """
+
+
+@without_gradient
+@binary_op(_chebyshev_forward("u"), dtypes=WIDE, to_float=True, numbers="any")
+def chebyshev_polynomial_u(input: Tensor | Number, n: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+    """The Chebyshev polynomial of the second kind, of degree `n`, at input.
+
+    It has no derivative.
+
+    >>> import tdt
+    >>> tdt.special.chebyshev_polynomial_u(tdt.tensor([0.5]), tdt.tensor([3.]))
+    tensor([-1.])
+    """
+
+
+@without_gradient
+@binary_op(_chebyshev_forward("v"), dtypes=WIDE, to_float=True, numbers="any")
+def chebyshev_polynomial_v(input: Tensor | Number, n: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+    """The Chebyshev polynomial of the third kind, of degree `n`, at input.
+
+    It has no derivative.
+
+    >>> import tdt
+    >>> tdt.special.chebyshev_polynomial_v(tdt.tensor([0.5]), tdt.tensor([3.]))
+    tensor([-1.])
+    """
+
+
+@without_gradient
+@binary_op(_chebyshev_forward("w"), dtypes=WIDE, to_float=True, numbers="any")
+def chebyshev_polynomial_w(input: Tensor | Number, n: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+    """The Chebyshev polynomial of the fourth kind, of degree `n`, at input.
+
+    It has no derivative.
+
+    >>> import tdt
+    >>> tdt.special.chebyshev_polynomial_w(tdt.tensor([0.5]), tdt.tensor([3.]))
+    tensor([-1.])
+    """
+
+
+@without_gradient
+@binary_op(_shifted(_chebyshev_forward("t")), dtypes=WIDE, to_float=True, numbers="any")
+def shifted_chebyshev_polynomial_t(input: Tensor | Number, n: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+    """The Chebyshev polynomial of the first kind, of degree `n`, at 2 · input - 1.
+
+    It has no derivative.
+
+    >>> import tdt
+    >>> tdt.special.shifted_chebyshev_polynomial_t(tdt.tensor([0.5]), tdt.tensor([3.]))
+    tensor([-0.])
+    """
+
+
+@without_gradient
+@binary_op(_shifted(_chebyshev_forward("u")), dtypes=WIDE, to_float=True, numbers="any")
+def shifted_chebyshev_polynomial_u(input: Tensor | Number, n: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+    """The Chebyshev polynomial of the second kind, of degree `n`, at 2 · input - 1.
+
+    It has no derivative.
+
+    >>> import tdt
+    >>> tdt.special.shifted_chebyshev_polynomial_u(tdt.tensor([0.5]), tdt.tensor([3.]))
+    tensor([-0.])
+    """
+
+
+@without_gradient
+@binary_op(_shifted(_chebyshev_forward("v")), dtypes=WIDE, to_float=True, numbers="any")
+def shifted_chebyshev_polynomial_v(input: Tensor | Number, n: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+    """The Chebyshev polynomial of the third kind, of degree `n`, at 2 · input - 1.
+
+    It has no derivative.
+
+    >>> import tdt
+    >>> tdt.special.shifted_chebyshev_polynomial_v(tdt.tensor([0.5]), tdt.tensor([3.]))
+    tensor([1.])
+    """
+
+
+@without_gradient
+@binary_op(_shifted(_chebyshev_forward("w")), dtypes=WIDE, to_float=True, numbers="any")
+def shifted_chebyshev_polynomial_w(input: Tensor | Number, n: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+    """The Chebyshev polynomial of the fourth kind, of degree `n`, at 2 · input - 1.
+
+    It has no derivative.
+
+    >>> import tdt
+    >>> tdt.special.shifted_chebyshev_polynomial_w(tdt.tensor([0.5]), tdt.tensor([3.]))
+    tensor([-1.])
+    """
+
+
+@without_gradient
+@binary_op(
     _forward(lambda x: 2 * x, lambda k, x, before, last: 2 * x * last - 2 * k * before, None, HERMITE),
-    "The physicists' Hermite polynomial",
-    "-5.",
+    dtypes=WIDE,
+    to_float=True,
+    numbers="any",
 )
-hermite_polynomial_he = _function(
-    "hermite_polynomial_he",
+def hermite_polynomial_h(input: Tensor | Number, n: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+    """The physicists' Hermite polynomial of degree `n` at input.
+
+    It has no derivative.
+
+    >>> import tdt
+    >>> tdt.special.hermite_polynomial_h(tdt.tensor([0.5]), tdt.tensor([3.]))
+    tensor([-5.])
+    """
+
+
+@without_gradient
+@binary_op(
     _forward(lambda x: x, lambda k, x, before, last: x * last - k * before, None, HERMITE),
-    "The probabilists' Hermite polynomial",
-    "-1.3750",
+    dtypes=WIDE,
+    to_float=True,
+    numbers="any",
 )
-laguerre_polynomial_l = _function(
-    "laguerre_polynomial_l",
+def hermite_polynomial_he(input: Tensor | Number, n: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+    """The probabilists' Hermite polynomial of degree `n` at input.
+
+    It has no derivative.
+
+    >>> import tdt
+    >>> tdt.special.hermite_polynomial_he(tdt.tensor([0.5]), tdt.tensor([3.]))
+    tensor([-1.3750])
+    """
+
+
+@without_gradient
+@binary_op(
     _forward(lambda x: 1 - x, lambda k, x, before, last: ((2 * k + 1 - x) * last - k * before) / (k + 1), None, {}),
-    "The Laguerre polynomial",
-    "-0.1458",
+    dtypes=WIDE,
+    to_float=True,
+    numbers="any",
 )
-legendre_polynomial_p = _function(
-    "legendre_polynomial_p",
+def laguerre_polynomial_l(input: Tensor | Number, n: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+    """The Laguerre polynomial of degree `n` at input.
+
+    It has no derivative.
+
+    >>> import tdt
+    >>> tdt.special.laguerre_polynomial_l(tdt.tensor([0.5]), tdt.tensor([3.]))
+    tensor([-0.1458])
+    """
+
+
+@without_gradient
+@binary_op(
     _forward(lambda x: x, lambda k, x, before, last: ((2 * k + 1) * x * last - k * before) / (k + 1), None, {}),
-    "The Legendre polynomial",
-    "-0.4375",
+    dtypes=WIDE,
+    to_float=True,
+    numbers="any",
 )
+def legendre_polynomial_p(input: Tensor | Number, n: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+    """The Legendre polynomial of degree `n` at input.
+
+    It has no derivative.
+
+    >>> import tdt
+    >>> tdt.special.legendre_polynomial_p(tdt.tensor([0.5]), tdt.tensor([3.]))
+    tensor([-0.4375])
+    """

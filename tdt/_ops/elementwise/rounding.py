@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+from tdt.autograd._op_table import OPS
+
 import builtins
 from types import ModuleType
 from typing import Any
 
 from tdt._core import dtype as _dtype
-from tdt._core.calls import fronts
+from tdt._core.calls import front
 from tdt._core.dtype import ALL, FLOATING, NUMBERS, REAL, REAL_NUMBERS, check_category
+from tdt._core.methods import method
 from tdt._core.return_types import return_type
 from tdt._core.tensor import Tensor
-from tdt._ops._common import C_NAMES
-from tdt._ops.elementwise._front import binary, refuse_out, tensor_argument, ufunc, ufunc2, unary
+from tdt._ops._common import C_NAMES, Number
+from tdt._ops.elementwise._front import (
+    binary_op,
+    refuse_out,
+    tensor_argument,
+    ufunc,
+    ufunc2,
+    unary_op,
+)
+from tdt.autograd._in_place_methods import by_copy, by_op
 from tdt.autograd._op import finish, op
 
 __all__ = [
@@ -60,67 +71,148 @@ def _sgn_rule(g: Tensor, x: Tensor) -> Tensor:
     return ((g - radial * unit) / size).masked_fill(size == 0, 0)
 
 
-def _nothing(g: Tensor) -> Tensor:
+def _zero_gradient(g: Tensor) -> Tensor:
     return g.new_zeros(g.shape)
 
 
-neg = unary("neg", ufunc("negative"), lambda g: -g, "Each element with its sign turned.", ("1., -2.", "-1.,  2."),
-            fast=lambda g: -g, dtypes=NUMBERS, to_float=False, same_out=True, check=_refuse_bool)  # fmt: skip
-abs = unary(
-    "abs",
-    ufunc("absolute"),
-    lambda g, x: g * x.sgn(),
-    "Absolute value; for complex numbers the modulus, a real number.",
-    ("-1., 2.", "1., 2."),
+@method(aliases=("negative",), in_place=by_op, in_place_function=True)
+@front
+@unary_op(
+    ufunc("negative"),
+    vjp=lambda g: -g,
+    fast_vjp=lambda g: -g,
     dtypes=NUMBERS,
     to_float=False,
     same_out=True,
+    check=_refuse_bool,
 )
-sgn = unary("sgn", _sgn_forward, _sgn_rule, "x / |x|, and 0 at 0; for real numbers the sign.", ("-3., 0.", "-1.,  0."),
-            dtypes=ALL, to_float=False, same_out=True)  # fmt: skip
-sign = unary(
-    "sign",
-    _sign_forward,
-    _nothing,
-    "-1, 0 or 1. Complex numbers: use sgn.",
-    ("-3., 0.", "-1.,  0."),
-    dtypes=REAL,
-    to_float=False,
-    same_out=True,
+def neg(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Each element with its sign turned.
+
+    >>> import tdt
+    >>> tdt.neg(tdt.tensor([1., -2.]))
+    tensor([-1.,  2.])
+    """
+
+
+@method(aliases=("absolute",))
+@front
+@unary_op(ufunc("absolute"), vjp=lambda g, x: g * x.sgn(), dtypes=NUMBERS, to_float=False, same_out=True)
+def abs(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Absolute value; for complex numbers the modulus, a real number.
+
+    >>> import tdt
+    >>> tdt.abs(tdt.tensor([-1., 2.]))
+    tensor([1., 2.])
+    """
+
+
+@method(in_place=by_op)
+@front
+@unary_op(_sgn_forward, vjp=_sgn_rule, dtypes=ALL, to_float=False, same_out=True)
+def sgn(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """x / |x|, and 0 at 0; for real numbers the sign.
+
+    >>> import tdt
+    >>> tdt.sgn(tdt.tensor([-3., 0.]))
+    tensor([-1.,  0.])
+    """
+
+
+@method(in_place=by_op)
+@front
+@unary_op(_sign_forward, vjp=_zero_gradient, dtypes=REAL, to_float=False, same_out=True)
+def sign(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """-1, 0 or 1. Complex numbers: use sgn.
+
+    >>> import tdt
+    >>> tdt.sign(tdt.tensor([-3., 0.]))
+    tensor([-1.,  0.])
+    """
+
+
+@method(in_place=by_op, in_place_function=True)
+@front
+@unary_op(_whole("floor"), _zero_gradient, dtypes=REAL_NUMBERS, to_float=False, same_out=True)
+def floor(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The largest whole number ≤ x.
+
+    >>> import tdt
+    >>> tdt.floor(tdt.tensor([1.7, -1.2]))
+    tensor([ 1., -2.])
+    """
+
+
+@method(in_place=by_op, in_place_function=True)
+@front
+@unary_op(_whole("ceil"), _zero_gradient, dtypes=REAL_NUMBERS, to_float=False, same_out=True)
+def ceil(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The smallest whole number ≥ x.
+
+    >>> import tdt
+    >>> tdt.ceil(tdt.tensor([1.2, -1.7]))
+    tensor([ 2., -1.])
+    """
+
+
+@method(aliases=("fix",), in_place=by_op, in_place_function=True)
+@front
+@unary_op(_whole("trunc"), _zero_gradient, dtypes=REAL_NUMBERS, to_float=False, same_out=True)
+def trunc(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """x without its fraction.
+
+    >>> import tdt
+    >>> tdt.trunc(tdt.tensor([1.7, -1.7]))
+    tensor([ 1., -1.])
+    """
+
+
+@method(in_place=by_op, in_place_function=True)
+@front
+@unary_op(lambda xp, x: x - xp.trunc(x), vjp=lambda g: g, dtypes=FLOATING, to_float=False)
+def frac(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The fraction of x, with its sign.
+
+    >>> import tdt
+    >>> tdt.frac(tdt.tensor([1.5, -1.5]))
+    tensor([ 0.5000, -0.5000])
+    """
+
+
+@method()
+@front
+@unary_op(
+    lambda xp, x: xp.where(xp.isnan(x), x, xp.angle(x)) if x.dtype.kind == "f" else xp.angle(x),
+    vjp=lambda g, x: _angle_rule(g, x),
 )
-floor, ceil, trunc = (
-    unary(name, _whole(name), _nothing, doc, example, dtypes=REAL_NUMBERS, to_float=False, same_out=True)
-    for name, doc, example in (
-        ("floor", "Largest whole number ≤ x.", ("1.7, -1.2", " 1., -2.")),
-        ("ceil", "Smallest whole number ≥ x.", ("1.2, -1.7", " 2., -1.")),
-        ("trunc", "x without its fraction.", ("1.7, -1.7", " 1., -1.")),
-    )
-)
-frac = unary(
-    "frac",
-    lambda xp, x: x - xp.trunc(x),
-    lambda g: g,
-    "The fraction of x, with its sign.",
-    ("1.5, -1.5", " 0.5000, -0.5000"),
-    dtypes=FLOATING,
-    to_float=False,
-)
-angle = unary("angle", lambda xp, x: xp.where(xp.isnan(x), x, xp.angle(x)) if x.dtype.kind == "f" else xp.angle(x),
-              lambda g, x: _angle_rule(g, x), "The argument of each number, in radians; π for negative real ones.",
-              ("1., -1.", "0.0000, 3.1416"))  # fmt: skip
+def angle(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The argument of each number, in radians; π for negative real ones.
+
+    >>> import tdt
+    >>> tdt.angle(tdt.tensor([1., -1.]))
+    tensor([0.0000, 3.1416])
+    """
+
+
 fix, absolute, negative = trunc, abs, neg
 
 
-nextafter = binary(
-    "nextafter",
+@method(in_place=by_op)
+@front
+@binary_op(
     ufunc2("nextafter"),
-    {"x": lambda g, x, y: g.masked_fill(x == y, 0), "y": lambda g: g.new_zeros(g.shape)},
-    "The number of its type next to input, towards other.",
-    ("1., 1.", "1., 2.", "1.0000, 1.0000"),
+    vjp={"x": lambda g, x, y: g.masked_fill(x == y, 0), "y": lambda g: g.new_zeros(g.shape)},
     dtypes=FLOATING,
     numbers="none",
-    computes=False,  # in half precision too, the next number is that of its own type
+    computes=False,
 )
+def nextafter(input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+    """The number of its type next to input, towards other.
+
+    >>> import tdt
+    >>> tdt.nextafter(tdt.tensor([1., 1.]), tdt.tensor([1., 2.]))
+    tensor([1.0000, 1.0000])
+    """
 
 
 @op(dtypes=FLOATING, outputs=("mantissa", "exponent"), computes=False)
@@ -132,6 +224,8 @@ def _frexp(xp: ModuleType, x: Any) -> tuple[Any, Any]:
 _frexp.vjp("x")(lambda g_mantissa, exponent: g_mantissa / 2.0**exponent)
 
 
+@method()
+@front
 def frexp(input: Tensor, *, out: tuple[Tensor, Tensor] | None = None) -> Any:
     """(mantissa, exponent) with input = mantissa · 2^exponent and |mantissa| in [0.5, 1); the exponents are int32.
 
@@ -167,9 +261,11 @@ def _round(xp: ModuleType, x: Any, *, decimals: int = 0) -> Any:
     return xp.rint(x * scale) / scale if decimals > 0 else xp.rint(x / scale) * scale
 
 
-_round.vjp("x")(_nothing)
+_round.vjp("x")(_zero_gradient)
 
 
+@method(in_place=by_op, in_place_function=True)
+@front
 def round(input: Tensor, *, decimals: int | None = None, out: Tensor | None = None) -> Tensor:
     """The nearest number with `decimals` decimals (0 if not given); halves go to the even neighbour.
 
@@ -205,6 +301,8 @@ def _(g: Tensor, x: Tensor) -> Tensor:
     return g * x.isfinite()
 
 
+@method(in_place=by_copy, in_place_function=True)
+@front
 def nan_to_num(
     input: Tensor,
     nan: float | None = 0.0,
@@ -230,6 +328,8 @@ def nan_to_num(
     )
 
 
+@method()
+@front
 def positive(input: Tensor) -> Tensor:
     """`input`, as `+input` gives it; RuntimeError for bool.
 
@@ -242,4 +342,15 @@ def positive(input: Tensor) -> Tensor:
     return input
 
 
-fronts(globals(), __all__)
+method(in_place=by_op)(ceil)
+
+
+@method(aliases=("absolute_",))
+def abs_(input: Tensor) -> Tensor:
+    """`abs` in place; RuntimeError for complex numbers."""
+    if input.is_complex():
+        raise RuntimeError("In-place abs is not supported for complex tensors.")
+    return OPS["abs"].inplace(input)
+
+
+Tensor.__neg__, Tensor.__pos__, Tensor.__abs__ = neg, positive, abs

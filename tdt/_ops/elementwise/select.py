@@ -8,93 +8,154 @@ from typing import Any
 import numpy as np
 
 from tdt import _backend
+from tdt._core.old_arguments import takes_old_order
 from tdt._core import dtype as _dtype
-from tdt._core.calls import fronts
+from tdt._core.calls import front
 from tdt._core.dtype import FLOATING, FLOATING_AND_COMPLEX, INTS, NUMBERS, REAL, SCALAR_NAMES, check_category
 from tdt._core.float8 import KINDS, astype
 from tdt._core.from_data import fill_number
-from tdt._core.old_arguments import takes_old_order
+from tdt._core.methods import method
 from tdt._core.tensor import Tensor
 from tdt._node_names import label, shown_as
-from tdt._ops._common import C_NAMES, conj
-from tdt._ops.elementwise._front import binary, check_operands, refuse_out
+from tdt._ops._common import C_NAMES, Number, conj
+from tdt._ops.elementwise._front import binary_op, check_operands, refuse_out
 from tdt._ops.index.nonzero import nonzero
 from tdt.autograd._dispatch import converted
+from tdt.autograd._in_place_methods import by_copy, by_op
 from tdt.autograd._op import finish, op
 
 __all__ = [
-    "addcdiv", "addcmul", "atan2", "arctan2", "clamp", "clamp_max", "clamp_min", "clip", "copysign", "fill", "heaviside",
+    "addcdiv", "addcmul", "atan2", "arctan2", "clamp", "clamp_", "clamp_max", "clamp_max_", "clamp_min", "clamp_min_", "clip", "clip_", "copysign", "fill", "heaviside",
     "hypot", "ldexp", "lerp", "logaddexp", "logaddexp2", "masked_fill", "where", "xlogy",
 ]  # fmt: skip
 
-atan2 = binary(
-    "atan2",
+
+@method(aliases=("arctan2",), in_place=by_op)
+@front
+@binary_op(
     lambda xp, x, y: xp.arctan2(x, y),
-    {"x": lambda g, x, y: g * y / _norm2(x, y), "y": lambda g, x, y: g * -x / _norm2(x, y)},
-    "The angle of the point (other, input), in (-π, π].",
-    ("1.", "1.", "0.7854"),
+    vjp={"x": lambda g, x, y: g * y / _norm2(x, y), "y": lambda g, x, y: g * -x / _norm2(x, y)},
     dtypes=REAL,
     numbers="none",
     to_float=True,
 )
+def atan2(input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+    """The angle of the point (other, input), in (-π, π].
+
+    >>> import tdt
+    >>> tdt.atan2(tdt.tensor([1.]), tdt.tensor([1.]))
+    tensor([0.7854])
+    """
+
+
 arctan2 = atan2
-hypot = binary(
-    "hypot",
+
+
+@method(in_place=by_op)
+@front
+@binary_op(
     lambda xp, x, y: xp.hypot(x, y),
-    {"x": lambda g, x, out: g * (x / out), "y": lambda g, y, out: g * (y / out)},
-    "sqrt(input² + other²) without overflow.",
-    ("3.", "4.", "5."),
+    vjp={"x": lambda g, x, out: g * (x / out), "y": lambda g, y, out: g * (y / out)},
     dtypes=FLOATING,
     numbers="none",
 )
-copysign = binary(
-    "copysign",
+def hypot(input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+    """sqrt(input² + other²) without overflow.
+
+    >>> import tdt
+    >>> tdt.hypot(tdt.tensor([3.]), tdt.tensor([4.]))
+    tensor([5.])
+    """
+
+
+@method(in_place=by_op)
+@front
+@binary_op(
     lambda xp, x, y: xp.copysign(x, y),
-    {"x": lambda g, x, out: (g * (out / x)).masked_fill(x == 0, 0), "y": lambda g: g.new_zeros(g.shape)},
-    "|input| with the sign of other.",
-    ("1., 2.", "-1., 1.", "-1.,  2."),
+    vjp={"x": lambda g, x, out: (g * (out / x)).masked_fill(x == 0, 0), "y": lambda g: g.new_zeros(g.shape)},
     dtypes=REAL,
     to_float=True,
 )
-logaddexp = binary(
-    "logaddexp",
+def copysign(input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+    """|input| with the sign of other.
+
+    >>> import tdt
+    >>> tdt.copysign(tdt.tensor([1., 2.]), tdt.tensor([-1., 1.]))
+    tensor([-1.,  2.])
+    """
+
+
+@method()
+@front
+@binary_op(
     lambda xp, x, y: _logaddexp(xp, x, y),
-    {"x": lambda g, x, out: g * _away(x - out).exp().conj(), "y": lambda g, y, out: g * _away(y - out).exp().conj()},
-    "log(exp(input) + exp(other)) without overflow.",
-    ("0.", "0.", "0.6931"),
+    vjp={
+        "x": lambda g, x, out: g * _away(x - out).exp().conj(),
+        "y": lambda g, y, out: g * _away(y - out).exp().conj(),
+    },
     dtypes=FLOATING_AND_COMPLEX,
     numbers="none",
 )
-logaddexp2 = binary(
-    "logaddexp2",
+def logaddexp(input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+    """log(exp(input) + exp(other)) without overflow.
+
+    >>> import tdt
+    >>> tdt.logaddexp(tdt.tensor([0.]), tdt.tensor([0.]))
+    tensor([0.6931])
+    """
+
+
+@method()
+@front
+@binary_op(
     lambda xp, x, y: xp.logaddexp2(x, y),
-    {"x": lambda g, x, out: g * _away(x - out).exp2(), "y": lambda g, y, out: g * _away(y - out).exp2()},
-    "log2(2^input + 2^other) without overflow.",
-    ("0.", "0.", "1."),
+    vjp={"x": lambda g, x, out: g * _away(x - out).exp2(), "y": lambda g, y, out: g * _away(y - out).exp2()},
     dtypes=FLOATING,
     numbers="none",
 )
-xlogy = binary(
-    "xlogy",
+def logaddexp2(input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+    """log2(2^input + 2^other) without overflow.
+
+    >>> import tdt
+    >>> tdt.logaddexp2(tdt.tensor([0.]), tdt.tensor([0.]))
+    tensor([1.])
+    """
+
+
+@method(in_place=by_op, in_place_function=True)
+@front
+@binary_op(
     lambda xp, x, y: _xlogy(xp, x, y),
-    {"x": lambda g, x, y: (g * _log(y)).masked_fill((x == 0) & (y <= 0), 0), "y": lambda g, x, y: g * x / y},
-    "input · log(other), and 0 where input is 0.",
-    ("2., 0.", "1., 0.", "0., 0."),
+    vjp={"x": lambda g, x, y: (g * _log(y)).masked_fill((x == 0) & (y <= 0), 0), "y": lambda g, x, y: g * x / y},
     dtypes=REAL,
     to_float=True,
     numbers="any",
 )
-heaviside = binary(
-    "heaviside",
+def xlogy(input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+    """input · log(other), and 0 where input is 0.
+
+    >>> import tdt
+    >>> tdt.xlogy(tdt.tensor([2., 0.]), tdt.tensor([1., 0.]))
+    tensor([0., 0.])
+    """
+
+
+@method(in_place=by_op)
+@front
+@binary_op(
     lambda xp, x, y: xp.where(x == 0, y, x > 0).astype(x.dtype),
-    {},
-    "0 below 0, 1 above, other at 0.",
-    ("-1., 0.", "5., 5.", "0., 5."),
     dtypes=REAL,
     numbers="none",
     check=lambda x, y: _one_dtype("heaviside", x, y),
     same_out=True,
 )
+def heaviside(input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+    """0 below 0, 1 above, other at 0.
+
+    >>> import tdt
+    >>> tdt.heaviside(tdt.tensor([-1., 0.]), tdt.tensor([5., 5.]))
+    tensor([0., 5.])
+    """
 
 
 def _xlogy(xp: ModuleType, x: Any, y: Any) -> Any:
@@ -141,6 +202,8 @@ def _scale(xp: ModuleType, x: Any, exponent: Any) -> Any:
 _scale.vjp("x")(lambda g, exponent: _scale(g, exponent))
 
 
+@method(in_place=by_copy, in_place_function=True)
+@front
 @shown_as("LdexpBackward0")
 def ldexp(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """input · 2^other.
@@ -174,6 +237,7 @@ _where.fast_vjp("x")(lambda xp, g, condition: _backend.where(xp, condition, g, g
 _where.fast_vjp("y")(lambda xp, g, condition: _backend.where(xp, condition, g.dtype.type(0), g))
 
 
+@front
 def where(condition: Tensor, input: Any = None, other: Any = None, *, out: Tensor | None = None) -> Any:
     """input where condition holds, other elsewhere, broadcast; with the condition alone its nonzero indices.
 
@@ -234,6 +298,8 @@ def _(g: Tensor, x: Tensor, low: Any, high: Tensor) -> Tensor:
     return where(x > high if low is None else (x > high) | (high < low), g, 0)
 
 
+@method(aliases=("clip",))
+@front
 def clamp(input: Tensor, min: Any = None, max: Any = None, *, out: Tensor | None = None) -> Tensor:
     """Each element moved into [min, max]; either bound may be left out, be a number or a tensor.
 
@@ -248,6 +314,8 @@ def clamp(input: Tensor, min: Any = None, max: Any = None, *, out: Tensor | None
     return finish(_clamp, out, input, min, max)
 
 
+@method()
+@front
 def clamp_min(input: Tensor, min: Any, *, out: Tensor | None = None) -> Tensor:
     """Each element, or min where it is below.
 
@@ -259,6 +327,8 @@ def clamp_min(input: Tensor, min: Any, *, out: Tensor | None = None) -> Tensor:
     return label(finish(_clamp, out, input, min, None), f"ClampMinBackward{int(isinstance(min, Tensor))}")
 
 
+@method()
+@front
 def clamp_max(input: Tensor, max: Any, *, out: Tensor | None = None) -> Tensor:
     """Each element, or max where it is above.
 
@@ -294,6 +364,8 @@ def fitting(xp: ModuleType, value: Any, np_dtype: Any) -> Any:
     return astype(xp.asarray(fill_number(number, _dtype.of(np_dtype), "value")[0]), np_dtype)
 
 
+@method()
+@front
 def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
     """`input` with `value` (a number or a 0-d tensor) where the bool `mask` holds, broadcast.
 
@@ -325,6 +397,8 @@ _addcmul.vjp("a")(lambda g, b, value: g * conj(b) * conj(value))
 _addcmul.vjp("b")(lambda g, a, value: g * conj(a) * conj(value))
 
 
+@method()
+@front
 @takes_old_order(3, "value", stacklevel=3)
 def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1, out: Tensor | None = None) -> Tensor:
     """input + value · tensor1 · tensor2, broadcast.
@@ -348,6 +422,8 @@ _addcdiv.vjp("a")(lambda g, b, value: g * conj(value / b))
 _addcdiv.vjp("b")(lambda g, a, b, value: -g * conj(value * a / (b * b)))
 
 
+@method(in_place=by_copy)
+@front
 @takes_old_order(3, "value", stacklevel=3)
 def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1, out: Tensor | None = None) -> Tensor:
     """input + value · tensor1 / tensor2, broadcast; RuntimeError for two integer tensors.
@@ -378,6 +454,8 @@ _lerp.vjp("end")(lambda g, weight: g * conj(weight))
 _lerp.vjp("weight")(lambda g, x, end: g * (end - x).conj())
 
 
+@method(in_place=by_copy)
+@front
 def lerp(input: Tensor, end: Tensor, weight: Any, *, out: Tensor | None = None) -> Tensor:
     """input + weight · (end - input). All tensors must have one dtype, but for a `weight` of no dimensions.
 
@@ -428,6 +506,7 @@ _fill.vjp("x")(lambda g: g.new_zeros(g.shape))
 _fill.vjp("value")(lambda g, value_dtype: converted(g.sum(), _dtype.of(value_dtype)))
 
 
+@front
 def fill(input: Tensor, value: Any) -> Tensor:
     """A tensor like `input` with every element `value`, a number or a 0-d tensor.
 
@@ -445,4 +524,58 @@ def value_of_fill(value: Any) -> Any:
     return value
 
 
-fronts(globals(), __all__)
+@method(aliases=("clip_",))
+def clamp_(input: Tensor, min: Tensor | Number | None = None, max: Tensor | Number | None = None) -> Tensor:
+    """`clamp` in place.
+
+    >>> import tdt
+    >>> tdt.clamp_(tdt.tensor([-1.0, 3.0]), 0, 1)
+    tensor([0., 1.])
+    """
+    if min is None and max is None:
+        raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
+    return _clamp.inplace(input, min, max)
+
+
+@method()
+def clamp_min_(input: Tensor, min: Tensor | Number) -> Tensor:
+    """`clamp_min` in place.
+
+    >>> import tdt
+    >>> tdt.clamp_min_(tdt.tensor([-1.0, 3.0]), 0)
+    tensor([0., 3.])
+    """
+    return clamp_(input, min, None)
+
+
+@method()
+def clamp_max_(input: Tensor, max: Tensor | Number) -> Tensor:
+    """`clamp_max` in place.
+
+    >>> import tdt
+    >>> tdt.clamp_max_(tdt.tensor([-1.0, 3.0]), 0)
+    tensor([-1.,  0.])
+    """
+    return clamp_(input, None, max)
+
+
+clip_ = clamp_
+
+
+@method()
+def masked_fill_(input: Tensor, mask: Tensor, value: Tensor | Number) -> Tensor:
+    """`masked_fill` in place."""
+    return _masked_fill.inplace(input, *mask_and_value(mask, value))
+
+
+@method()
+@takes_old_order(3, "value")
+def addcmul_(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 1) -> Tensor:
+    """`addcmul` in place."""
+    return _addcmul.inplace(input, tensor1, tensor2, value=value)
+
+
+@method("where")
+def _where_method(self: Tensor, condition: Tensor, other: Tensor | Number) -> Tensor:
+    """self where condition holds, other elsewhere."""
+    return where(condition, self, other)

@@ -2,38 +2,50 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
 from tdt._backend import to_device
 from tdt._backend.device import CPU
 from tdt._core import dtype as _dtype
-from tdt._core.calls import fronts
+from tdt._core.calls import front
 from tdt._core.dtype import FLOATING
+from tdt._core.methods import method
 from tdt._core.mode import no_grad
 from tdt._core.tensor import Tensor
 from tdt._node_names import shown_as
-from tdt._ops._common import store_into
-from tdt._ops.elementwise._front import binary, named, special, special_functions, tensor_argument, unary
+from tdt._ops._common import Number, store_into
+from tdt._ops.elementwise._front import (
+    binary_op,
+    special,
+    special_functions,
+    tensor_argument,
+    unary_op,
+)
+from tdt.autograd._in_place_methods import by_copy, by_op
 
 __all__ = ["i0", "igamma", "igammac", "mvlgamma"]
 
-i0 = unary(
-    "i0",
-    special("i0"),
-    lambda g, x: g * i1(x),
-    "The modified Bessel function of the first kind of order 0.",
-    ("0., 1.", "1.0000, 1.2661"),
-    dtypes=FLOATING,
-)
+
+@method(in_place=by_op, in_place_function=True)
+@front
+@unary_op(special("i0"), vjp=lambda g, x: g * i1(x), dtypes=FLOATING)
+def i0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The modified Bessel function of the first kind of order 0.
+
+    >>> import tdt
+    >>> tdt.i0(tdt.tensor([0., 1.]))
+    tensor([1.0000, 1.2661])
+    """
 
 
-SPECIAL: dict[str, Any] = {"home": "tdt.special", "dtypes": FLOATING}
-WIDE: dict[str, Any] = {"home": "tdt.special", "dtypes": frozenset((_dtype.float32, _dtype.float64))}
+WIDE = frozenset((_dtype.float32, _dtype.float64))
+F = TypeVar("F", bound=Callable[..., Any])
 SQRT_2PI = math.sqrt(2 * math.pi)
 
 
@@ -42,70 +54,84 @@ def _quotient(out: Tensor, x: Tensor) -> Tensor:
     return (out / x.masked_fill(x == 0, 1)).masked_fill(x == 0, 0.5)
 
 
-i1 = unary(
-    "i1",
-    special("i1"),
-    lambda g, x, out: g * (i0(x) - _quotient(out, x)),
-    "The modified Bessel function of the first kind of order 1.",
-    ("0., 1.", "0.0000, 0.5652"),
-    **SPECIAL,
-)
-i0e = unary(
-    "i0e",
-    special("i0e"),
-    lambda g, x, out: g * (i1e(x) - x.sgn() * out),
-    "i0(x) · exp(-|x|).",
-    ("0., 1.", "1.0000, 0.4658"),
-    **SPECIAL,
-)
-i1e = unary(
-    "i1e",
-    special("i1e"),
-    lambda g, x, out: g * (i0e(x) - out * x.sgn() - _quotient(out, x)),
-    "i1(x) · exp(-|x|).",
-    ("0., 1.", "0.0000, 0.2079"),
-    **SPECIAL,
-)
-ndtr = unary(
-    "ndtr",
-    special("ndtr"),
-    lambda g, x: g * (-0.5 * x * x).exp() / SQRT_2PI,
-    "The share of the standard normal distribution below x.",
-    ("0., 1.", "0.5000, 0.8413"),
-    **SPECIAL,
-)
-ndtri = unary(
-    "ndtri",
-    special("ndtri"),
-    lambda g, out: g * (0.5 * out * out).exp() * SQRT_2PI,
-    "The inverse of ndtr.",
-    ("0.5000", "0."),
-    **WIDE,
-)
-erfcx = unary(
-    "erfcx",
-    special("erfcx"),
-    lambda g, x, out: g * (2 * x * out - 2 / math.sqrt(math.pi)),
-    "erfc(x) · exp(x²), without underflow.",
-    ("0., 1.", "1.0000, 0.4276"),
-    **WIDE,
-)
-log_ndtr = unary(
-    "log_ndtr",
-    special("log_ndtr"),
-    lambda g, x: g / erfcx(x * -math.sqrt(0.5)) * math.sqrt(2 / math.pi),
-    "The logarithm of ndtr, also far below 0.",
-    ("0., -1.", "-0.6931, -1.8410"),
-    **WIDE,
-)
-entr = unary(
-    "entr",
-    special("entr"),
-    lambda g, x: g * -(1 + x.log()),
-    "-x · log(x), 0 at 0, -inf below.",
-    ("0.5000, 0.", "0.3466, 0.0000"),
-    **SPECIAL,
-)
+@unary_op(special("i1"), vjp=lambda g, x, out: g * (i0(x) - _quotient(out, x)), dtypes=FLOATING)
+def i1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The modified Bessel function of the first kind of order 1.
+
+    >>> import tdt
+    >>> tdt.special.i1(tdt.tensor([0., 1.]))
+    tensor([0.0000, 0.5652])
+    """
+
+
+@unary_op(special("i0e"), vjp=lambda g, x, out: g * (i1e(x) - x.sgn() * out), dtypes=FLOATING)
+def i0e(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """i0(x) · exp(-|x|).
+
+    >>> import tdt
+    >>> tdt.special.i0e(tdt.tensor([0., 1.]))
+    tensor([1.0000, 0.4658])
+    """
+
+
+@unary_op(special("i1e"), vjp=lambda g, x, out: g * (i0e(x) - out * x.sgn() - _quotient(out, x)), dtypes=FLOATING)
+def i1e(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """i1(x) · exp(-|x|).
+
+    >>> import tdt
+    >>> tdt.special.i1e(tdt.tensor([0., 1.]))
+    tensor([0.0000, 0.2079])
+    """
+
+
+@unary_op(special("ndtr"), vjp=lambda g, x: g * (-0.5 * x * x).exp() / SQRT_2PI, dtypes=FLOATING)
+def ndtr(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The share of the standard normal distribution below x.
+
+    >>> import tdt
+    >>> tdt.special.ndtr(tdt.tensor([0., 1.]))
+    tensor([0.5000, 0.8413])
+    """
+
+
+@unary_op(special("ndtri"), vjp=lambda g, out: g * (0.5 * out * out).exp() * SQRT_2PI, dtypes=WIDE)
+def ndtri(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The inverse of ndtr.
+
+    >>> import tdt
+    >>> tdt.special.ndtri(tdt.tensor([0.5000]))
+    tensor([0.])
+    """
+
+
+@unary_op(special("erfcx"), vjp=lambda g, x, out: g * (2 * x * out - 2 / math.sqrt(math.pi)), dtypes=WIDE)
+def erfcx(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """erfc(x) · exp(x²), without underflow.
+
+    >>> import tdt
+    >>> tdt.special.erfcx(tdt.tensor([0., 1.]))
+    tensor([1.0000, 0.4276])
+    """
+
+
+@unary_op(special("log_ndtr"), vjp=lambda g, x: g / erfcx(x * -math.sqrt(0.5)) * math.sqrt(2 / math.pi), dtypes=WIDE)
+def log_ndtr(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The logarithm of ndtr, also far below 0.
+
+    >>> import tdt
+    >>> tdt.special.log_ndtr(tdt.tensor([0., -1.]))
+    tensor([-0.6931, -1.8410])
+    """
+
+
+@unary_op(special("entr"), vjp=lambda g, x: g * -(1 + x.log()), dtypes=FLOATING)
+def entr(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """-x · log(x), 0 at 0, -inf below.
+
+    >>> import tdt
+    >>> tdt.special.entr(tdt.tensor([0.5000, 0.]))
+    tensor([0.3466, 0.0000])
+    """
 
 
 def _spherical(xp: ModuleType, x: Any) -> Any:
@@ -117,45 +143,147 @@ def _airy(xp: ModuleType, x: Any) -> Any:
     return xp.where((x > 104) & (x < xp.inf), 0, found)  # below the smallest float64; SciPy says NaN of large numbers
 
 
-def outside_the_graph(function: Callable[..., Tensor], *rest: str) -> Callable[..., Tensor]:
-    """A function that has no derivative, in PyTorch either: its `out=` may even want a gradient.
+def without_gradient(function: F) -> F:
+    """Run a function that has no derivative, in PyTorch either, outside the graph: its `out=` may even want a gradient."""
 
-    rest: names of the operands after `input`.
+    def outside(*args: Any, **kwargs: Any) -> Tensor:
+        with no_grad():
+            return function(*args, **kwargs)
+
+    outside.__code__ = outside.__code__.replace(co_name=function.__name__, co_qualname=function.__name__)
+    return cast("F", functools.wraps(function)(outside))
+
+
+@without_gradient
+@unary_op(_airy, dtypes=WIDE)
+def airy_ai(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The Airy function Ai.
+
+    >>> import tdt
+    >>> tdt.special.airy_ai(tdt.tensor([1.]))
+    tensor([0.1353])
     """
 
-    def outside(input: Any, *operands: Any, out: Tensor | None = None, **named_operands: Any) -> Tensor:
-        with no_grad():
-            return function(input, *operands, *[named_operands.pop(n) for n in rest if n in named_operands], out=out)
 
-    return named(outside, function.__name__, function.__doc__ or "")
+@without_gradient
+@unary_op(special("j0"), dtypes=WIDE)
+def bessel_j0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The Bessel function of the first kind of order 0.
+
+    >>> import tdt
+    >>> tdt.special.bessel_j0(tdt.tensor([1.]))
+    tensor([0.7652])
+    """
 
 
-def _by_bessel(name: str, forward: Any, doc: str, at_one: str) -> Any:
-    return outside_the_graph(unary(name, forward, None, doc, ("1.", at_one), **WIDE))
+@without_gradient
+@unary_op(special("j1"), dtypes=WIDE)
+def bessel_j1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The Bessel function of the first kind of order 1.
+
+    >>> import tdt
+    >>> tdt.special.bessel_j1(tdt.tensor([1.]))
+    tensor([0.4401])
+    """
 
 
-airy_ai = _by_bessel("airy_ai", _airy, "The Airy function Ai.", "0.1353")
-bessel_j0, bessel_j1, bessel_y0, bessel_y1 = (
-    _by_bessel(f"bessel_{kind}{order}", special(f"{kind}{order}"),
-               f"The Bessel function of the {which} kind of order {order}.", at_one)
-    for kind, order, which, at_one in (("j", 0, "first", "0.7652"), ("j", 1, "first", "0.4401"),
-                                       ("y", 0, "second", "0.0883"), ("y", 1, "second", "-0.7812"))
-)  # fmt: skip
-modified_bessel_i0, modified_bessel_i1, modified_bessel_k0, modified_bessel_k1 = (
-    _by_bessel(f"modified_bessel_{name}", special(name),
-               f"The modified Bessel function of the {which} kind of order {name[1]}.", at_one)
-    for name, which, at_one in (("i0", "first", "1.2661"), ("i1", "first", "0.5652"),
-                                ("k0", "second", "0.4210"), ("k1", "second", "0.6019"))
-)  # fmt: skip
-scaled_modified_bessel_k0, scaled_modified_bessel_k1 = (
-    _by_bessel(
-        f"scaled_modified_bessel_k{order}", special(f"k{order}e"), f"modified_bessel_k{order}(x) · exp(x).", at_one
-    )
-    for order, at_one in ((0, "1.1445"), (1, "1.6362"))
-)
-spherical_bessel_j0 = _by_bessel(
-    "spherical_bessel_j0", _spherical, "The spherical Bessel function of the first kind of order 0.", "0.8415"
-)
+@without_gradient
+@unary_op(special("y0"), dtypes=WIDE)
+def bessel_y0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The Bessel function of the second kind of order 0.
+
+    >>> import tdt
+    >>> tdt.special.bessel_y0(tdt.tensor([1.]))
+    tensor([0.0883])
+    """
+
+
+@without_gradient
+@unary_op(special("y1"), dtypes=WIDE)
+def bessel_y1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The Bessel function of the second kind of order 1.
+
+    >>> import tdt
+    >>> tdt.special.bessel_y1(tdt.tensor([1.]))
+    tensor([-0.7812])
+    """
+
+
+@without_gradient
+@unary_op(special("i0"), dtypes=WIDE)
+def modified_bessel_i0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The modified Bessel function of the first kind of order 0.
+
+    >>> import tdt
+    >>> tdt.special.modified_bessel_i0(tdt.tensor([1.]))
+    tensor([1.2661])
+    """
+
+
+@without_gradient
+@unary_op(special("i1"), dtypes=WIDE)
+def modified_bessel_i1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The modified Bessel function of the first kind of order 1.
+
+    >>> import tdt
+    >>> tdt.special.modified_bessel_i1(tdt.tensor([1.]))
+    tensor([0.5652])
+    """
+
+
+@without_gradient
+@unary_op(special("k0"), dtypes=WIDE)
+def modified_bessel_k0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The modified Bessel function of the second kind of order 0.
+
+    >>> import tdt
+    >>> tdt.special.modified_bessel_k0(tdt.tensor([1.]))
+    tensor([0.4210])
+    """
+
+
+@without_gradient
+@unary_op(special("k1"), dtypes=WIDE)
+def modified_bessel_k1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The modified Bessel function of the second kind of order 1.
+
+    >>> import tdt
+    >>> tdt.special.modified_bessel_k1(tdt.tensor([1.]))
+    tensor([0.6019])
+    """
+
+
+@without_gradient
+@unary_op(special("k0e"), dtypes=WIDE)
+def scaled_modified_bessel_k0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """modified_bessel_k0(x) · exp(x), which does not underflow.
+
+    >>> import tdt
+    >>> tdt.special.scaled_modified_bessel_k0(tdt.tensor([1.]))
+    tensor([1.1445])
+    """
+
+
+@without_gradient
+@unary_op(special("k1e"), dtypes=WIDE)
+def scaled_modified_bessel_k1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """modified_bessel_k1(x) · exp(x), which does not underflow.
+
+    >>> import tdt
+    >>> tdt.special.scaled_modified_bessel_k1(tdt.tensor([1.]))
+    tensor([1.6362])
+    """
+
+
+@without_gradient
+@unary_op(_spherical, dtypes=WIDE)
+def spherical_bessel_j0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The spherical Bessel function of the first kind of order 0.
+
+    >>> import tdt
+    >>> tdt.special.spherical_bessel_j0(tdt.tensor([1.]))
+    tensor([0.8415])
+    """
 
 
 def _of_one_type(xp: ModuleType, x: Any, y: Any) -> tuple[Any, Any]:
@@ -175,27 +303,39 @@ def _no_zeta_rule(g: Tensor) -> Tensor:
     raise NotImplementedError("the derivative for 'zeta' is not implemented.")
 
 
-xlog1py = binary(
-    "xlog1py",
+@binary_op(
     _two("xlog1py"),
-    {"x": lambda g, x, y: (g * _log1p(y)).masked_fill((x == 0) & (y <= -1), 0), "y": lambda g, x, y: g * x / (y + 1)},
-    "input · log(1 + other), and 0 where input is 0.",
-    ("2., 0.", "0., -1.", "0., 0."),
+    vjp={
+        "x": lambda g, x, y: (g * _log1p(y)).masked_fill((x == 0) & (y <= -1), 0),
+        "y": lambda g, x, y: g * x / (y + 1),
+    },
     dtypes=FLOATING,
     to_float=True,
     numbers="any",
-    home="tdt.special",
 )
-zeta = binary(
-    "zeta",
+def xlog1py(input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+    """input · log(1 + other), and 0 where input is 0.
+
+    >>> import tdt
+    >>> tdt.special.xlog1py(tdt.tensor([2., 0.]), tdt.tensor([0., -1.]))
+    tensor([0., 0.])
+    """
+
+
+@binary_op(
     _two("zeta"),
-    {"x": _no_zeta_rule, "y": lambda g, x, y: g * -x * zeta(x + 1, y)},
-    "The Hurwitz zeta function Σ (k + other)^-input over k ≥ 0. It has no derivative by input.",
-    ("2.", "1.", "1.6449"),
+    vjp={"x": _no_zeta_rule, "y": lambda g, x, y: g * -x * zeta(x + 1, y)},
     to_float=True,
     numbers="any",
-    **WIDE,
+    dtypes=WIDE,
 )
+def zeta(input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+    """The Hurwitz zeta function Σ (k + other)^-input over k ≥ 0. It has no derivative by input.
+
+    >>> import tdt
+    >>> tdt.special.zeta(tdt.tensor([2.]), tdt.tensor([1.]))
+    tensor([1.6449])
+    """
 
 
 def _log1p(y: Any) -> Any:
@@ -218,23 +358,40 @@ def _density(x: Tensor, y: Tensor) -> Tensor:
     return ((x - 1) * y.log() - y - x.lgamma()).exp()
 
 
-igamma, igammac = (
-    binary(
-        name,
-        _incomplete(scipy_name),
-        {"x": _no_rule, "y": rule},
-        f"The regularised {which} incomplete gamma function: {integral} / Γ(input). It has no derivative by input.",
-        ("1.", "2.", result),
-        dtypes=FLOATING,
-        numbers="none",
-    )
-    for name, scipy_name, which, integral, rule, result in (
-        ("igamma", "gammainc", "lower", "∫₀^other t^(input - 1) e^-t dt", lambda g, x, y: g * _density(x, y), "0.8647"),
-        ("igammac", "gammaincc", "upper", "∫_other^∞ t^(input - 1) e^-t dt", lambda g, x, y: -g * _density(x, y), "0.1353"),
-    )
-)  # fmt: skip
+@method(in_place=by_op)
+@front
+@binary_op(
+    _incomplete("gammainc"), {"x": _no_rule, "y": lambda g, x, y: g * _density(x, y)}, dtypes=FLOATING, numbers="none"
+)
+def igamma(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The regularised lower incomplete gamma function: ∫₀^other t^(input - 1) e^-t dt / Γ(input).
+
+    It has no derivative by input: asking for it is a NotImplementedError.
+
+    >>> import tdt
+    >>> tdt.igamma(tdt.tensor([1.]), tdt.tensor([2.]))
+    tensor([0.8647])
+    """
 
 
+@method(in_place=by_op)
+@front
+@binary_op(
+    _incomplete("gammaincc"), {"x": _no_rule, "y": lambda g, x, y: -g * _density(x, y)}, dtypes=FLOATING, numbers="none"
+)
+def igammac(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The regularised upper incomplete gamma function: ∫_other^∞ t^(input - 1) e^-t dt / Γ(input).
+
+    It has no derivative by input: asking for it is a NotImplementedError.
+
+    >>> import tdt
+    >>> tdt.igammac(tdt.tensor([1.]), tdt.tensor([2.]))
+    tensor([0.1353])
+    """
+
+
+@method(in_place=by_copy)
+@front
 @shown_as("MvlgammaBackward0")
 def mvlgamma(input: Tensor, p: int, *, out: Tensor | None = None) -> Tensor:
     """The logarithm of the multivariate gamma function of dimension `p`, but for numbers ≤ (p - 1) / 2 meaningless.
@@ -257,4 +414,4 @@ def mvlgamma(input: Tensor, p: int, *, out: Tensor | None = None) -> Tensor:
     return result if out is None else store_into(out, result)
 
 
-fronts(globals(), __all__)
+method(in_place=by_op)(igamma)

@@ -14,7 +14,8 @@ from tdt import _backend
 from tdt._backend.layout import in_order
 from tdt._backend.scatter import add_at
 from tdt._core import dtype as _dtype
-from tdt._core.calls import fronts
+from tdt._core.calls import front
+from tdt._core.methods import method
 from tdt._core.float8 import astype
 from tdt._core.mode import state
 from tdt._core.tensor import Tensor, wrap
@@ -27,13 +28,14 @@ from tdt.autograd._inplace import check_writable, write
 from tdt.autograd._op import op
 from tdt.autograd._views import follow
 
-__all__ = ["index_put"]
+__all__ = ["index_put", "index_put_"]
 
 BASIC = (int, slice, type(None), type(...))
 PLAIN = {int, type(None)}
 MORE_THAN_NUMBERS = (Tensor, Sequence, np.ndarray, slice, type(None), type(...))
 
 
+@method("__getitem__")
 def getitem(x: Tensor, key: Any) -> Tensor:
     """x[key], for any mix of integers, slices, None, Ellipsis, tensors, sequences and bools."""
     kind = key.__class__
@@ -69,6 +71,7 @@ def _plain(shape: tuple[int, ...], key: tuple) -> tuple | None:
     return (*spec, ...)
 
 
+@method("__setitem__")
 def setitem(x: Tensor, key: Any, value: Any) -> None:
     """x[key] = value, with value broadcast and converted."""
     if not isinstance(value, (Tensor, bool, int, float, complex)):
@@ -389,6 +392,8 @@ def _put_operands(
         ) from None
 
 
+@method()
+@front
 def index_put(input: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate: bool = False) -> Tensor:
     """A copy of `input` with input[indices] set to `values`, or added to with accumulate.
 
@@ -400,6 +405,8 @@ def index_put(input: Tensor, indices: Sequence[Tensor | None], values: Tensor, a
     return _index_put(input, values, *tensors, dims=dims, accumulate=accumulate)
 
 
+@method()
+@front
 def index_put_(input: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate: bool = False) -> Tensor:
     """`index_put` in place; RuntimeError for values that lie in input's own memory.
 
@@ -418,6 +425,7 @@ def index_put_(input: Tensor, indices: Sequence[Tensor | None], values: Tensor, 
     return _index_put.inplace(input, values, *tensors, dims=dims, accumulate=accumulate)
 
 
+@method()
 def fill_diagonal_(input: Tensor, fill_value: Any, wrap: bool = False) -> Tensor:
     """Write a number to the elements whose indices are all equal; wrap: of a tall matrix again below, a row left out.
 
@@ -439,4 +447,6 @@ def fill_diagonal_(input: Tensor, fill_value: Any, wrap: bool = False) -> Tensor
     return input
 
 
-fronts(globals(), [*__all__, "index_put_"])
+@method("__delitem__")
+def _delitem(self: Tensor, key: Any) -> None:
+    raise TypeError("Tensor does not support deleting items")

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from tdt._core import dtype as _dtype
-from tdt._core.calls import fronts
+from tdt._core.calls import front
+from tdt._core.methods import method
 from tdt._core.tensor import Tensor, wrap
 from tdt._ops.elementwise._front import refuse_out, tensor_argument
 from tdt.autograd._op import op
@@ -23,6 +24,8 @@ def _nonzero(xp: ModuleType, x: Any) -> Any:
     return xp.stack(xp.nonzero(x), 0).T
 
 
+@method()
+@front
 def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False) -> Any:
     """Where elements are not 0: a row of indices for each, or with as_tuple a tensor of indices per dimension.
 
@@ -50,6 +53,8 @@ def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False)
     )
 
 
+@method()
+@front
 def argwhere(input: Tensor) -> Tensor:
     """Where elements are not 0: a row of indices for each.
 
@@ -60,6 +65,8 @@ def argwhere(input: Tensor) -> Tensor:
     return nonzero(input)
 
 
+@method()
+@front
 def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
     """The first `size` rows of `nonzero`, and rows of fill_value where there are fewer.
 
@@ -74,6 +81,3 @@ def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
     rows = found.new_full((size, input.ndim), fill_value)
     rows[: len(found)] = found
     return rows
-
-
-fronts(globals(), __all__)

@@ -10,8 +10,9 @@ import numpy as np
 from tdt._backend.scatter import add_at
 from tdt._core import dtype as _dtype
 from tdt._core.broadcasting import check_broadcast
-from tdt._core.calls import fronts
+from tdt._core.calls import front
 from tdt._core.dtype import REAL_NUMBERS, SCALAR_NAMES, check_category
+from tdt._core.methods import method
 from tdt._core.tensor import Tensor
 from tdt._core.writing import check_memory, refuse_shared
 from tdt._ops._common import wrap_dim
@@ -21,6 +22,7 @@ from tdt._ops.elementwise.select import fitting
 from tdt._ops.index.scatter import at_least_1d, gather, in_range, scatter_reduce
 from tdt._ops.shape.memory import in_format, preserve_format
 from tdt.autograd._dispatch import converted
+from tdt.autograd._in_place_methods import by_copy
 from tdt.autograd._op import finish, op
 
 __all__ = [
@@ -64,6 +66,8 @@ def _index_select(xp: ModuleType, x: Any, index: Any, *, dim: int) -> Any:
 _index_select.vjp("x")(lambda g, index, x_shape, dim: _index_add(g.new_zeros(x_shape), index, g, dim=dim, alpha=1))
 
 
+@method()
+@front
 def index_select(input: Tensor, dim: int, index: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The entries `index` (a vector) along `dim`; a copy.
 
@@ -122,6 +126,8 @@ def _index_source(name: str, x: Tensor, dim: int, index: Tensor, source: Tensor)
     return d
 
 
+@method(in_place=by_copy)
+@front
 def index_add(
     input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Any = 1, out: Tensor | None = None
 ) -> Tensor:
@@ -150,6 +156,8 @@ _index_copy.vjp("x")(lambda g, index, dim: _index_fill(g, index, 0, dim=dim))
 _index_copy.vjp("src")(lambda g, index, src_shape, dim: _index_select(g, index, dim=dim).reshape(src_shape))
 
 
+@method(in_place=by_copy)
+@front
 def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor, *, out: Tensor | None = None) -> Tensor:
     """A copy of `input` with the entries `index` along `dim` replaced by those of source.
 
@@ -161,6 +169,8 @@ def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor, *, out: T
     return finish(_index_copy, out, input, index, source, dim=_index_source("index_copy", input, dim, index, source))
 
 
+@method(in_place=by_copy)
+@front
 def index_reduce(
     input: Tensor,
     dim: int,
@@ -208,6 +218,8 @@ def _(g: Tensor, index: Tensor, value_dtype: Any, dim: int) -> Tensor:
     return converted(_index_select(g, index.unique(), dim=dim).sum(), _dtype.of(value_dtype))
 
 
+@method(in_place=by_copy)
+@front
 def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
     """A copy of `input` with the entries `index` along `dim` set to `value`.
 
@@ -235,6 +247,8 @@ def _(g: Tensor, mask: Tensor, x: Tensor) -> Tensor:  # x: as in PyTorch, a writ
     return g.new_zeros(shape).masked_scatter(mask, g).sum_to_size(x._a.shape)
 
 
+@method()
+@front
 def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The elements where the bool `mask` (broadcast) holds, as a vector.
 
@@ -276,6 +290,8 @@ def _(g: Tensor, mask: Tensor, source_shape: tuple[int, ...]) -> Tensor:
     return (cat([taken, taken.new_zeros(rest)]) if rest else taken).reshape(source_shape)
 
 
+@method(in_place=by_copy)
+@front
 def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     """A copy of `input` whose elements where `mask` holds are replaced, in order, by the first ones of source.
 
@@ -313,6 +329,8 @@ def _(g: Tensor, index: Tensor, x_shape: tuple[int, ...]) -> Tensor:
     return g.new_zeros(x_shape).put(index, g, accumulate=True)
 
 
+@method()
+@front
 def take(input: Tensor, index: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The elements at `index` of the flattened tensor, in index's shape.
 
@@ -348,6 +366,8 @@ _put.vjp("x")(lambda g, index, accumulate: g if accumulate else _put(g, index, g
 _put.vjp("source")(lambda g, index, source_shape: _take(g, index).reshape(source_shape))
 
 
+@method(in_place=by_copy)
+@front
 def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
     """A copy of `input` with elements of the flattened tensor at `index` set to source, or added to.
 
@@ -370,6 +390,8 @@ def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
     return _put(input, index, source, accumulate=bool(accumulate))
 
 
+@method()
+@front
 def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None, *, out: Tensor | None = None) -> Tensor:
     """gather with input and indices broadcast against each other but along `dim`; without dim, take from the flattened tensor.
 
@@ -407,6 +429,3 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None, *, ou
         return x.expand([x.shape[k] if k == d else n for k, n in enumerate(shared)])
 
     return gather(expanded(input), d, expanded(indices), out=out)
-
-
-fronts(globals(), __all__)

@@ -10,13 +10,15 @@ import numpy as np
 from tdt import _backend
 from tdt._backend.scatter import accumulate, add_at, combine_at
 from tdt._core import dtype as _dtype
-from tdt._core.calls import fronts
+from tdt._core.calls import front
 from tdt._core.dtype import ALL, NUMBERS, REAL, check_category
+from tdt._core.methods import method
 from tdt._core.tensor import Tensor, wrap
 from tdt._core.writing import refuse_shared
 from tdt._ops._common import wrap_dim
 from tdt._ops.elementwise._front import refuse_out
 from tdt._ops.elementwise.select import fitting
+from tdt.autograd._in_place_methods import by_copy
 from tdt.autograd._op import finish, op
 
 __all__ = ["gather", "scatter", "scatter_add", "scatter_reduce"]
@@ -126,6 +128,8 @@ def _index_checked(name: str, x: Tensor, dim: int, index: Tensor, src: Tensor | 
     return d
 
 
+@method()
+@front
 def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False, out: Tensor | None = None) -> Tensor:
     """out[i][j] = input[index[i][j]][j] for dim 0, and so on: index has out's shape.
 
@@ -142,6 +146,8 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False,
 REDUCE = {"add": "sum", "multiply": "prod"}
 
 
+@method()
+@front
 def scatter(
     input: Tensor,
     dim: int,
@@ -161,6 +167,8 @@ def scatter(
     return _scatter_by(finish, input, dim, index, value if src is None else src, reduce, out)
 
 
+@method()
+@front
 def scatter_(
     input: Tensor, dim: int, index: Tensor, src: Any = None, *, value: Any = None, reduce: str | None = None
 ) -> Tensor:
@@ -189,6 +197,8 @@ def _scatter_by(run: Any, x: Tensor, dim: int, index: Tensor, src: Any, reduce: 
     return run(_scatter_reduce, out, x, index, src, dim=d, reduce=REDUCE[reduce], include_self=True)
 
 
+@method()
+@front
 def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor, *, out: Tensor | None = None) -> Tensor:
     """A copy of `input` with src[i][j] added at out[index[i][j]][j] for dim 0, and so on.
 
@@ -200,6 +210,8 @@ def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor, *, out: Ten
     return finish(_scatter_add, out, input, index, src, dim=_index_checked("scatter_add", input, dim, index, src))
 
 
+@method()
+@front
 def scatter_add_(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     """`scatter_add` in place.
 
@@ -324,6 +336,8 @@ def _rank(xp: ModuleType, index: Any) -> Any:
     return rank
 
 
+@method(in_place=by_copy)
+@front
 def scatter_reduce(
     input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True, out: Any = None
 ) -> Tensor:
@@ -339,6 +353,3 @@ def scatter_reduce(
     d = _index_checked("scatter", input, dim, index, src)
     refuse_out(out, input)
     return finish(_scatter_reduce, out, input, index, src, dim=d, reduce=reduce, include_self=include_self)
-
-
-fronts(globals(), [*__all__, "scatter_", "scatter_add_"])

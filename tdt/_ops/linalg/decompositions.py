@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from tdt._core.calls import fronts
+from tdt._core.calls import front
 from tdt._core.dtype import LAPACK
+from tdt._core.methods import method
 from tdt._core.return_types import return_type
 from tdt._core.tensor import Tensor
 from tdt._node_names import shown_as
@@ -130,6 +131,8 @@ def svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:
     return _svdvals(A)
 
 
+@method()
+@front
 @with_out
 def svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> Any:
     """(U, S, V) with input = U diag(S) V^H; linalg.svd is the newer form, which returns V^H.
@@ -199,6 +202,8 @@ def qr_mode(A: Tensor, mode: str = "reduced") -> Any:
     return return_type("linalg_qr", ("Q", "R"))(*_qr(A, mode=mode))
 
 
+@method()
+@front
 @with_out
 def qr(input: Tensor, some: bool = True) -> Any:
     """(Q, R) with input = Q R; linalg.qr is the newer form.
@@ -270,6 +275,8 @@ def linalg_cholesky(input: Tensor, *, upper: bool = False) -> Tensor:
     return _checked_cholesky("linalg.cholesky", input, upper)
 
 
+@method()
+@front
 @with_out
 @shown_as("LinalgCholeskyExBackward0")
 def cholesky(input: Tensor, upper: bool = False) -> Tensor:
@@ -288,6 +295,3 @@ def _checked_cholesky(name: str, A: Tensor, upper: bool) -> Tensor:
     L, info = _cholesky(A.mH if upper else A)
     check_info(name, info, NOT_POSITIVE)
     return L.mH if upper else L
-
-
-fronts(globals(), __all__)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tdt._core.broadcasting import check_broadcast
-from tdt._core.calls import fronts
+from tdt._core.calls import front
 from tdt._core.dtype import FLOAT, SCALAR_NAMES, check_category, float32, float64, promote_types
 from tdt._core.mode import no_grad
 from tdt._core.tensor import Tensor, wrap
@@ -29,6 +29,7 @@ def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12, o
     return result if out is None else store_into(out, result)
 
 
+@front
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
     """The cosine of the angle between vectors along `dim`; the two are broadcast, norms are at least `eps`.
 
@@ -56,6 +57,7 @@ def _unit(x: Tensor, dim: int, eps: float) -> Tensor:
     return x / size
 
 
+@front
 def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
     """The p-norm of x1 - x2 + eps over the last dimension; the two are broadcast.
 
@@ -81,6 +83,7 @@ def _norms(name: str, rows: Tensor, p: float) -> Tensor:
     return vector_norm(rows, p, -1) if rows.shape[-1] else rows.sum(-1)
 
 
+@front
 @shown_as("PdistBackward0")
 def pdist(input: Tensor, p: float = 2.0) -> Tensor:
     """The p-norms of the differences of every two rows of `input` (N, M): the N (N - 1) / 2 cells above cdist's diagonal.
@@ -100,6 +103,7 @@ _MODES = ("use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist", "dono
 _MANY = 25  # rows from which on PyTorch takes a matrix product, faster and less exact for near points
 
 
+@front
 @casts_as_one
 def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = _MODES[0]) -> Tensor:
     """The p-norms of the differences between each row of `x1` (*, P, M) and each of `x2` (*, R, M): (*, P, R).
@@ -137,5 +141,3 @@ def _euclidean(x1: Tensor, x2: Tensor) -> Tensor:
 
 
 __all__ = ["cdist", "cosine_similarity", "pairwise_distance", "pdist"]
-
-fronts(globals(), __all__)

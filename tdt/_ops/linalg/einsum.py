@@ -5,7 +5,7 @@ from __future__ import annotations
 import string
 from typing import Any
 
-from tdt._core.calls import fronts
+from tdt._core.calls import front
 from tdt._core.tensor import Tensor
 
 __all__ = ["einsum"]
@@ -164,6 +164,7 @@ def _final(x: Tensor, have: str, output: str, sizes: dict[str, int]) -> Tensor:
     return _ordered(x, have, list(output))
 
 
+@front
 def einsum(*args: Any) -> Tensor:
     """Sums of products by Einstein's convention: `einsum("bij,bjk->bik", x, y)`, or `einsum(x, [0, 1], y, [1], [0])`.
 
@@ -186,6 +187,3 @@ def einsum(*args: Any) -> Tensor:
     return contract(
         equation, list(operands[0]) if len(operands) == 1 and isinstance(operands[0], (list, tuple)) else operands
     )
-
-
-fronts(globals(), __all__)

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from tdt._core.calls import fronts
+from tdt._core.calls import front
 from tdt._core.dtype import LAPACK
+from tdt._core.methods import method
 from tdt._core.return_types import return_type
 from tdt._core.tensor import Tensor
 from tdt._node_names import shown_as
@@ -31,6 +32,8 @@ def _geqrf(xp: ModuleType, x: Any) -> Any:
 no_derivative(_geqrf, "geqrf", "x")
 
 
+@method()
+@front
 @with_out
 def geqrf(input: Tensor) -> Any:
     """(a, tau): R in the upper triangle of a, and below it the reflections whose product is Q; linalg.qr gives Q itself.
@@ -100,6 +103,8 @@ def _check_tau(name: str, A: Tensor, tau: Tensor) -> None:
         raise RuntimeError(f"{name}: tau dtype {tau.dtype} does not match input dtype {A.dtype}")
 
 
+@method()
+@front
 @casts_as_one
 @with_out
 @shown_as("LinalgHouseholderProductBackward0")
@@ -114,6 +119,8 @@ def orgqr(input: Tensor, input2: Tensor) -> Tensor:
     return _product(input, input2)
 
 
+@method()
+@front
 @casts_as_one
 @with_out
 @shown_as("OrmqrBackward0")
@@ -151,9 +158,3 @@ def ormqr(input: Tensor, input2: Tensor, input3: Tensor, left: bool = True, tran
     if left:
         return _reflect(input, input2, input3, adjoint=transpose)
     return _reflect(input, input2, input3.mH, adjoint=not transpose).mH
-
-
-fronts(globals(), __all__)
-
-
-fronts(globals(), __all__)

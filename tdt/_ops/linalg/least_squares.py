@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from tdt._core import dtype as _dtype
-from tdt._core.calls import fronts
+from tdt._core.calls import front
 from tdt._core.dtype import LAPACK
+from tdt._core.methods import method
 from tdt._core.return_types import return_type
 from tdt._core.tensor import Tensor
 from tdt._node_names import shown_as
@@ -98,6 +99,8 @@ def pinv(input: Tensor, rcond: Any = None, hermitian: bool = False, *, atol: Any
     return _pinv(input, *_tolerances(input, atol, rtol), hermitian=hermitian)
 
 
+@method()
+@front
 def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
     """The pseudo-inverse; linalg.pinv is the newer form.
 
@@ -261,9 +264,3 @@ def cond(input: Tensor, p: Any = None) -> Tensor:
     singular = info != 0
     inverse = inverse.masked_fill(singular.unsqueeze(-1).unsqueeze(-1), 0)
     return (matrix_norm(input, p) * matrix_norm(inverse, p)).masked_fill(singular, math.inf)
-
-
-fronts(globals(), __all__)
-
-
-fronts(globals(), __all__)

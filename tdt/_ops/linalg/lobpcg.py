@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from tdt._core import dtype as _dtype
-from tdt._core.calls import fronts
+from tdt._core.calls import front
 from tdt._core.mode import no_grad
 from tdt._core.tensor import Tensor
 from tdt._ops.linalg.decompositions import linalg_cholesky
@@ -20,6 +20,7 @@ from tdt.amp._autocast import casts_as_one
 __all__ = ["lobpcg"]
 
 
+@front
 @casts_as_one
 def lobpcg(
     A: Tensor,
@@ -146,6 +147,3 @@ def _ritz(A: Tensor, B: Tensor | None, S: Tensor, n: int, largest: bool) -> tupl
     E, Y = (E.flip(-1)[..., :n], Y.flip(-1)[..., :n]) if largest else (E[..., :n], Y[..., :n])
     C = basis @ Y
     return E, S @ C, S[..., n:] @ C[..., n:, :]
-
-
-fronts(globals(), __all__)

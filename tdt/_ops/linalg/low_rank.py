@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tdt._core.calls import fronts
+from tdt._core.calls import front
 from tdt._core.tensor import Tensor
 from tdt._ops.linalg.decompositions import qr_mode, svd_full
 from tdt._ops.random.creation import randn
@@ -18,6 +18,7 @@ def _basis(A: Tensor, q: int, niter: int) -> Tensor:
     return Q
 
 
+@front
 def svd_lowrank(
     A: Tensor, q: int | None = 6, niter: int | None = 2, M: Tensor | None = None
 ) -> tuple[Tensor, Tensor, Tensor]:
@@ -40,6 +41,7 @@ def svd_lowrank(
     return (V, S, U) if wide else (U, S, V)
 
 
+@front
 def pca_lowrank(A: Tensor, q: int | None = None, center: bool = True, niter: int = 2) -> tuple[Tensor, Tensor, Tensor]:
     """(U, S, V) of A, rows of samples, whose columns are centered first: V's columns are the principal directions.
 
@@ -60,6 +62,3 @@ def pca_lowrank(A: Tensor, q: int | None = None, center: bool = True, niter: int
     if niter < 0:
         raise ValueError(f"niter(={niter}) must be non-negative integer")
     return svd_lowrank(A - A.mean(-2, keepdim=True) if center else A, q, niter)
-
-
-fronts(globals(), __all__)

@@ -9,8 +9,9 @@ import numpy as np
 
 from tdt import _backend
 from tdt._core import dtype as _dtype
-from tdt._core.calls import fronts
+from tdt._core.calls import front
 from tdt._core.dtype import LAPACK
+from tdt._core.methods import method
 from tdt._core.return_types import return_type
 from tdt._core.tensor import Tensor
 from tdt._node_names import shown_as
@@ -181,6 +182,7 @@ def _ones_on_diagonal(L: Tensor) -> Tensor:
     return L + L.new_ones(m).diag_embed()[..., :k]
 
 
+@front
 @with_out
 @shown_as("LuUnpackBackward0")
 def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True) -> Any:
@@ -208,6 +210,8 @@ def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpa
     )
 
 
+@method()
+@front
 def lu(A: Tensor, pivot: bool = True, get_infos: bool = False, out: Any = None) -> Any:
     """(LU, pivots), with get_infos (LU, pivots, infos); linalg.lu_factor is the newer form.
 
@@ -256,6 +260,8 @@ def _check_factors(name: str, LU: Tensor, pivots: Tensor) -> None:
                            f"{list(pivots.shape)} instead")  # fmt: skip
 
 
+@method()
+@front
 @casts_as_one
 @with_out
 @shown_as("LinalgLuSolveBackward0")
@@ -268,9 +274,3 @@ def lu_solve(input: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
             [0.5000]])
     """
     return linalg_lu_solve(LU_data, LU_pivots, input)
-
-
-fronts(globals(), __all__)
-
-
-fronts(globals(), __all__)

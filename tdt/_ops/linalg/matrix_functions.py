@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from tdt._core import dtype as _dtype
-from tdt._core.calls import fronts
+from tdt._core.calls import front
 from tdt._core.dtype import FLOATING_AND_COMPLEX, SCALAR_NAMES
+from tdt._core.methods import method
 from tdt._core.tensor import Tensor
 from tdt._ops._common import store_into, with_out
 from tdt._ops.linalg._matrices import check_matrix, scipy_linalg
@@ -22,6 +23,8 @@ from tdt.autograd._op import op
 __all__ = ["chain_matmul", "matrix_exp", "matrix_power"]
 
 
+@method()
+@front
 @with_out
 def matrix_power(input: Tensor, n: int) -> Tensor:
     """A square matrix multiplied n times with itself; of a negative n the inverse is taken.
@@ -67,6 +70,8 @@ def _(g: Tensor, x: Tensor) -> Tensor:
     return _matrix_exp(both)[..., :n, n:]
 
 
+@method()
+@front
 def matrix_exp(input: Tensor) -> Tensor:
     """The exponential of each square matrix, Σ Aᵏ / k! (Al-Mohy and Higham, 2009).
 
@@ -119,6 +124,7 @@ def _cheapest(chain: list[Tensor]) -> Tensor:
     return product(0, n - 1)
 
 
+@front
 def chain_matmul(*matrices: Tensor, out: Tensor | None = None) -> Tensor:
     """The product of several matrices; linalg.multi_dot is the newer form.
 
@@ -162,9 +168,3 @@ def vander(x: Tensor, N: int | None = None) -> Tensor:
     column = x.unsqueeze(-1)
     powers = column.expand((*x.shape, n - 1)).cumprod(-1)
     return cat([column.new_ones(column.shape, dtype=powers.dtype), powers], -1)
-
-
-fronts(globals(), __all__)
-
-
-fronts(globals(), __all__)

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from tdt import _kernels
-from tdt._core import dtype as _dtype
-from tdt._core.calls import as_numbers, fronts
-from tdt._core.dtype import FLOAT, FLOATING_AND_COMPLEX, NUMBERS, SCALAR_NAMES, check_category
 from tdt._core.old_arguments import takes_old_order
+from tdt._core import dtype as _dtype
+from tdt._core.calls import as_numbers, front
+from tdt._core.dtype import FLOAT, FLOATING_AND_COMPLEX, NUMBERS, SCALAR_NAMES, check_category
+from tdt._core.methods import method
 from tdt._core.tensor import Tensor
 from tdt._node_names import label, shown_as
 from tdt._ops._common import C_NAMES, Dims, check_out_dtype, keep, spelled, store_into, wrap_dim, wrap_dims
@@ -21,6 +22,7 @@ from tdt._ops.linalg._matrices import check_float
 from tdt._ops.linalg.decompositions import svd_full
 from tdt.amp._autocast import cast_for, casts_as_one
 from tdt.autograd._dispatch import binary
+from tdt.autograd._in_place_methods import by_copy
 from tdt.autograd._op import finish, op
 from tdt.autograd._views import follow
 
@@ -93,6 +95,8 @@ def _same_type(x: Tensor, y: Tensor) -> None:
         )
 
 
+@method()
+@front
 def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The matrix product over the last two dimensions, the others broadcast; a vector counts as a row or a column.
 
@@ -188,6 +192,8 @@ _bmm = _product(
 )
 
 
+@method()
+@front
 @casts_as_one
 def bmm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The products of two batches of matrices, (b, n, m) and (b, m, p).
@@ -210,6 +216,8 @@ def bmm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
     return _bmm(input, mat2, out=out)
 
 
+@method()
+@front
 @casts_as_one
 @shown_as("VdotBackward0")
 def vdot(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -327,6 +335,8 @@ addr = _added(
 )
 
 
+@method(aliases=("ger",))
+@front
 def outer(input: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
     """input[i] · vec2[j] of two vectors.
 
@@ -345,6 +355,8 @@ def outer(input: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
 ger = outer
 
 
+@method()
+@front
 def inner(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Sums of products over the last dimension of both.
 
@@ -363,6 +375,7 @@ def inner(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     return result if out is None else store_into(out, result, exact=True)
 
 
+@front
 def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Tensor | None = None) -> Tensor:
     """Products summed over the last `dims` dimensions of a and the first of b, or over two lists of dimensions.
 
@@ -402,6 +415,8 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Tensor | None = None) ->
     return result if out is None else store_into(out, result, exact=True)
 
 
+@method()
+@front
 @shown_as("TraceBackward0")
 @casts_as_one
 def trace(input: Tensor) -> Tensor:
@@ -418,6 +433,8 @@ def trace(input: Tensor) -> Tensor:
     return input.diagonal().sum()
 
 
+@method()
+@front
 def kron(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The Kronecker product: every element of input times the whole of other.
 
@@ -434,6 +451,8 @@ def kron(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     return result if out is None else store_into(out, result)
 
 
+@method()
+@front
 @shown_as("LinalgCrossBackward0")
 def cross(input: Tensor, other: Tensor, dim: int | None = None, *, out: Tensor | None = None) -> Tensor:
     """The cross product along `dim`, which has size 3 (without dim: the first such).
@@ -521,6 +540,8 @@ def vector_norm(
     return finish(_vector_norm, out, x, ord=float(ord), dim=dims, keepdim=keepdim)
 
 
+@method()
+@front
 def norm(
     input: Tensor, p: Any = "fro", dim: Dims = None, keepdim: bool = False, out: Tensor | None = None, dtype: Any = None
 ) -> Tensor:
@@ -541,6 +562,7 @@ def norm(
     return vector_norm(x, 2 if p in ("fro", None) else p, dim, keepdim, out=out)
 
 
+@front
 def frobenius_norm(input: Tensor, dim: Dims, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
     """`norm` with p="fro"; linalg.matrix_norm is the newer form.
 
@@ -551,6 +573,7 @@ def frobenius_norm(input: Tensor, dim: Dims, keepdim: bool = False, *, out: Tens
     return norm(input, "fro", dim, keepdim, out)
 
 
+@front
 def nuclear_norm(input: Tensor, dim: Dims = None, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
     """`norm` with p="nuc"; linalg.matrix_norm is the newer form.
 
@@ -561,6 +584,8 @@ def nuclear_norm(input: Tensor, dim: Dims = None, keepdim: bool = False, *, out:
     return norm(input, "nuc", dim, keepdim, out)
 
 
+@method()
+@front
 @shown_as("DistBackward0")
 def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
     """The p-norm of input - other.
@@ -572,4 +597,19 @@ def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
     return vector_norm(input - other, p)
 
 
-fronts(globals(), __all__)
+method()(mv)
+method()(mm)
+method()(dot)
+method(in_place=by_copy)(baddbmm)
+method(in_place=by_copy)(addr)
+method(in_place=by_copy)(addmv)
+method(in_place=by_copy)(addmm)
+method(in_place=by_copy)(addbmm)
+
+
+@method("__rmatmul__")
+def _rmatmul(self: Tensor, other: Any) -> Any:
+    return matmul(other, self) if isinstance(other, Tensor) else NotImplemented
+
+
+Tensor.__matmul__ = matmul

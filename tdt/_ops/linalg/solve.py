@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from tdt import _backend
-from tdt._core.calls import fronts
+from tdt._core.calls import front
 from tdt._core.dtype import LAPACK
+from tdt._core.methods import method
 from tdt._core.mode import state
 from tdt._core.return_types import return_type
 from tdt._core.tensor import Tensor, wrap
@@ -121,6 +122,8 @@ NO_INVERSE = (
 )
 
 
+@method()
+@front
 @with_out
 def inverse(input: Tensor) -> Tensor:
     """The inverse of each square matrix; LinAlgError where one is singular.
@@ -196,6 +199,8 @@ def _cofactors(x: Tensor) -> Tensor:
     return _det(getitem(x, (..., rows, columns))) * signs
 
 
+@method()
+@front
 @with_out
 def det(input: Tensor) -> Tensor:
     """The determinant of each square matrix.
@@ -225,6 +230,8 @@ def _(g: tuple, x: Tensor, sign: Tensor) -> Tensor:
     return weight.unsqueeze(-1).unsqueeze(-1) * _inv(x)[0].mH
 
 
+@method()
+@front
 @with_out
 def slogdet(input: Tensor) -> Any:
     """(sign, logabsdet): the determinant as sign · exp(logabsdet), without overflow.
@@ -237,6 +244,8 @@ def slogdet(input: Tensor) -> Any:
     return return_type("slogdet", ("sign", "logabsdet"))(*_slogdet(input))
 
 
+@method()
+@front
 def logdet(input: Tensor) -> Tensor:
     """The logarithm of the determinant; nan where it is negative.
 
@@ -314,9 +323,3 @@ def tensorinv(input: Tensor, ind: int = 2) -> Tensor:
             f"{size} != {math.prod(first)}"
         )
     return inv(input.reshape((size, size))).reshape((*rest, *first))
-
-
-fronts(globals(), __all__)
-
-
-fronts(globals(), __all__)

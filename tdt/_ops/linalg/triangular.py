@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from tdt._core.calls import fronts
+from tdt._core.calls import front
 from tdt._core.dtype import LAPACK
+from tdt._core.methods import method
 from tdt._core.return_types import return_type
 from tdt._core.tensor import Tensor
 from tdt._node_names import shown_as
@@ -83,6 +84,8 @@ def solve_triangular(
     return triangular_right(B, input, upper, unitriangular)
 
 
+@method()
+@front
 @casts_as_one
 @with_out
 @shown_as("TriangularSolveBackward0")
@@ -115,6 +118,8 @@ def triangular_solve(
     return return_type("triangular_solve", ("solution", "cloned_coefficient"))(X, clone)
 
 
+@method()
+@front
 @casts_as_one
 @with_out
 @shown_as("CholeskySolveBackward0")
@@ -144,6 +149,8 @@ def cholesky_solve(input: Tensor, input2: Tensor, upper: bool = False) -> Tensor
     return _solve_triangular(lower.mH, _solve_triangular(lower, input, upper=False), upper=True)
 
 
+@method()
+@front
 @casts_as_one
 @with_out
 @shown_as("CholeskyInverseBackward0")
@@ -158,9 +165,3 @@ def cholesky_inverse(input: Tensor, upper: bool = False) -> Tensor:
     check_matrix("cholesky_inverse", input, square=True)
     half = _solve_triangular(input.mH if upper else input, input.new_ones(input.shape[-1:]).diag_embed(), upper=False)
     return half.mH @ half
-
-
-fronts(globals(), __all__)
-
-
-fronts(globals(), __all__)

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from tdt import _kernels
-from tdt._core.calls import fronts
+from tdt._core.calls import front
 from tdt._core.dtype import FLOATING_AND_COMPLEX, NUMBERS, int64
 from tdt._core.tensor import Tensor
 from tdt._ops._common import C_NAMES
@@ -355,6 +355,7 @@ def _named_padding(
     return x, tuple(t // 2 for t in total)
 
 
+@front
 def conv1d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
            groups: int = 1) -> Tensor:  # fmt: skip
     """Convolution over one dimension: `conv2d` with input (N, C, L) and weight (O, C / groups, K).
@@ -366,6 +367,7 @@ def conv1d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: An
     return _conv_nd("conv1d", 1, input, weight, bias, stride, padding, dilation, groups)
 
 
+@front
 def conv2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
            groups: int = 1) -> Tensor:  # fmt: skip
     """Cross-correlation of input (N, C, H, W) or (C, H, W) with weight (O, C / groups, KH, KW), plus bias (O,).
@@ -383,6 +385,7 @@ def conv2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: An
     return _conv_nd("conv2d", 2, input, weight, bias, stride, padding, dilation, groups)
 
 
+@front
 def conv3d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
            groups: int = 1) -> Tensor:  # fmt: skip
     """Convolution over three dimensions: `conv2d` with input (N, C, D, H, W) and weight (O, C / groups, KD, KH, KW).
@@ -395,6 +398,3 @@ def conv3d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: An
 
 
 __all__ = ["conv1d", "conv2d", "conv3d"]
-
-
-fronts(globals(), __all__)

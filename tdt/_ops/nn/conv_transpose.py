@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tdt._core.calls import fronts
+from tdt._core.calls import front
 from tdt._core.tensor import Tensor
 from tdt._ops.nn._windows import tuple_of
 from tdt._ops.nn.conv import _check, _conv_nd, conv1d, conv_input_grad
@@ -41,6 +41,7 @@ def _transpose_nd(name: str, nd: int, input: Tensor, weight: Tensor, bias: Tenso
     return out.squeeze(0) if single else out
 
 
+@front
 def conv_transpose1d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0,
                      output_padding: Any = 0, groups: int = 1, dilation: Any = 1) -> Tensor:  # fmt: skip
     """Transposed convolution over one dimension; see `conv_transpose2d`.
@@ -52,6 +53,7 @@ def conv_transpose1d(input: Tensor, weight: Tensor, bias: Tensor | None = None, 
     return _transpose_nd("conv_transpose1d", 1, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
+@front
 def conv_transpose2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0,
                      output_padding: Any = 0, groups: int = 1, dilation: Any = 1) -> Tensor:  # fmt: skip
     """The gradient of `conv2d` with respect to its input, used as a layer: input (N, C, H, W), weight (C, O / groups, KH, KW).
@@ -67,6 +69,7 @@ def conv_transpose2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, 
     return _transpose_nd("conv_transpose2d", 2, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
+@front
 def conv_transpose3d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0,
                      output_padding: Any = 0, groups: int = 1, dilation: Any = 1) -> Tensor:  # fmt: skip
     """Transposed convolution over three dimensions; see `conv_transpose2d`.
@@ -78,6 +81,7 @@ def conv_transpose3d(input: Tensor, weight: Tensor, bias: Tensor | None = None, 
     return _transpose_nd("conv_transpose3d", 3, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
+@front
 def convolution(input: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: Any, dilation: Any, transposed: bool,
                 output_padding: Any, groups: int) -> Tensor:  # fmt: skip
     """The general form: `conv1d` to `conv3d` or `conv_transpose1d` to `conv_transpose3d`, by the weight's dimensions.
@@ -92,6 +96,7 @@ def convolution(input: Tensor, weight: Tensor, bias: Tensor | None, stride: Any,
     return _conv_nd("convolution", nd, input, weight, bias, stride, padding, dilation, groups)
 
 
+@front
 def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tensor:
     """`conv1d` of input (T, N, C) with weight (K, C, O) and bias (O,): time first, channels last. Returns (T', N, O).
 
@@ -118,6 +123,3 @@ def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tenso
 
 
 __all__ = ["conv_tbc", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "convolution"]
-
-
-fronts(globals(), __all__)

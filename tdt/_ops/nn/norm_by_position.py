@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tdt._core.calls import fronts
+from tdt._core.calls import front
 from tdt._core.dtype import float32
 from tdt._core.tensor import Tensor
 from tdt._ops._common import with_out
@@ -18,6 +18,7 @@ from tdt._ops.nn.group_norm import per_group
 Normed = tuple[Tensor, Tensor, Tensor]
 
 
+@front
 def batch_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None,
                running_var: Tensor | None, training: bool, momentum: float, eps: float,
                cudnn_enabled: bool) -> Tensor:  # fmt: skip
@@ -31,6 +32,7 @@ def batch_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, runnin
     return norm.batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
 
 
+@front
 def instance_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None,
                   running_var: Tensor | None, use_input_stats: bool, momentum: float, eps: float,
                   cudnn_enabled: bool) -> Tensor:  # fmt: skip
@@ -43,6 +45,7 @@ def instance_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, run
     return norm.instance_norm(input, running_mean, running_var, weight, bias, use_input_stats, momentum, eps)
 
 
+@front
 def group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None,
                eps: float = 1e-05, cudnn_enabled: bool = True) -> Tensor:  # fmt: skip
     """`nn.functional.group_norm`, which takes groups of a single number too.
@@ -54,6 +57,7 @@ def group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None, bia
     return per_group(input, num_groups, weight, bias, eps)[0]
 
 
+@front
 def layer_norm(input: Tensor, normalized_shape: Any, weight: Tensor | None = None, bias: Tensor | None = None,
                eps: float = 1e-05, cudnn_enable: bool = True) -> Tensor:  # fmt: skip
     """`nn.functional.layer_norm`.
@@ -72,6 +76,7 @@ def _with_statistics(found: tuple[Tensor, Any, Any], input: Tensor, *weights: Te
     return out, *(input.new_empty(0) if v is None else v.to(kind) for v in statistics)  # type: ignore[return-value]
 
 
+@front
 @with_out
 def native_batch_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None,
                       running_var: Tensor | None, training: bool, momentum: float, eps: float) -> Normed:  # fmt: skip
@@ -86,6 +91,7 @@ def native_batch_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None,
     return out, mean.detach(), rstd.detach()
 
 
+@front
 def native_layer_norm(input: Tensor, normalized_shape: Any, weight: Tensor | None, bias: Tensor | None,
                       eps: float) -> Normed:  # fmt: skip
     """`layer_norm`; each row's mean and the inverse of its standard deviation.
@@ -99,6 +105,7 @@ def native_layer_norm(input: Tensor, normalized_shape: Any, weight: Tensor | Non
     return out, mean.detach(), rstd.detach()
 
 
+@front
 def native_group_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, N: int, C: int, HxW: int,  # noqa: N803
                       group: int, eps: float) -> Normed:  # fmt: skip
     """`group_norm` of N samples, C channels and HxW places; each group's mean and the inverse of its standard deviation.
@@ -116,6 +123,3 @@ __all__ = [
     "batch_norm", "group_norm", "instance_norm", "layer_norm", "native_batch_norm", "native_group_norm",
     "native_layer_norm",
 ]  # fmt: skip
-
-
-fronts(globals(), __all__)

@@ -6,8 +6,9 @@ import warnings
 from typing import Any
 
 from tdt import _kernels
-from tdt._core.calls import fronts
+from tdt._core.calls import front
 from tdt._core.dtype import FLOATING, as_dtype, dtype
+from tdt._core.methods import method
 from tdt._core.tensor import Tensor
 from tdt._ops._common import wrap_dim
 from tdt._ops.elementwise._activations import leave_to_kernels
@@ -68,6 +69,8 @@ def _converted(name: str, input: Tensor, dtype: dtype | None) -> Tensor:
     return input if dtype is None or input.dtype is as_dtype(dtype) else input.to(as_dtype(dtype))
 
 
+@method()
+@front
 def softmax(input: Tensor, dim: int, dtype: dtype | None = None, *, out: Tensor | None = None) -> Tensor:
     """exp(x) scaled to sum to 1 along `dim`; `dtype` converts the input first. A slice of all -inf gives NaN.
 
@@ -79,6 +82,8 @@ def softmax(input: Tensor, dim: int, dtype: dtype | None = None, *, out: Tensor 
     return finish(_softmax, out, input, dim=wrap_dim(dim, input.ndim))
 
 
+@method()
+@front
 def log_softmax(input: Tensor, dim: int, dtype: dtype | None = None, *, out: Tensor | None = None) -> Tensor:
     """The logarithm of `softmax`, without its loss of precision.
 
@@ -153,5 +158,3 @@ def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: floa
 
 
 __all__ = ["softmax", "log_softmax"]
-
-fronts(globals(), __all__)

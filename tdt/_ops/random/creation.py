@@ -10,10 +10,11 @@ import tdt._random as _random
 from tdt import _backend
 from tdt._core import dtype as _dtype
 from tdt._core.broadcasting import check_broadcast
-from tdt._core.calls import fronts
+from tdt._core.calls import front
 from tdt._core.creation import _finished, _into, _like, _shape_of, make, zeros_like
 from tdt._core.dtype import SCALAR_NAMES
 from tdt._core.dtype import dtype as Dtype
+from tdt._core.methods import method
 from tdt._core.mode import no_grad
 from tdt._core.tensor import Tensor, wrap
 from tdt._ops.random._ranges import last_of
@@ -48,6 +49,7 @@ def _sizes(name: str, sizes: tuple, size: Any) -> tuple[int, ...]:
     return _shape_of(sizes if size is None else (size,))
 
 
+@front
 def rand(
     *sizes: Any, size: Any = None, generator: Generator | None = None, out: Tensor | None = None, dtype: Dtype | None = None,
     layout: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False,
@@ -63,6 +65,7 @@ def rand(
     return _made(shape, "uniform", (), generator, out, dtype, device, requires_grad)
 
 
+@front
 def randn(
     *sizes: Any, size: Any = None, generator: Generator | None = None, out: Tensor | None = None, dtype: Dtype | None = None,
     layout: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False,
@@ -78,6 +81,7 @@ def randn(
     return _made(shape, "normal", (), generator, out, dtype, device, requires_grad)
 
 
+@front
 def randint(
     *ends: Any, low: int = 0, high: int | None = None, size: Any = None, generator: Generator | None = None,
     out: Tensor | None = None, dtype: Dtype | None = None, layout: Any = None, device: Any = None,
@@ -110,6 +114,7 @@ def _drawn_like(input: Tensor, fill: Callable[..., Tensor], numbers: tuple, gene
     return _finished(made._a, requires_grad)
 
 
+@front
 def rand_like(
     input: Tensor, *, generator: Generator | None = None, dtype: Dtype | None = None, layout: Any = None,
     device: Any = None, requires_grad: bool = False, memory_format: Any = None,
@@ -123,6 +128,7 @@ def rand_like(
     return _drawn_like(input, uniform_, (), generator, (dtype, device, requires_grad, memory_format))
 
 
+@front
 def randn_like(
     input: Tensor, *, generator: Generator | None = None, dtype: Dtype | None = None, layout: Any = None,
     device: Any = None, requires_grad: bool = False, memory_format: Any = None,
@@ -136,6 +142,7 @@ def randn_like(
     return _drawn_like(input, normal_, (), generator, (dtype, device, requires_grad, memory_format))
 
 
+@front
 def randint_like(
     input: Tensor, *ends: int, low: int = 0, high: int | None = None, generator: Generator | None = None,
     dtype: Dtype | None = None, layout: Any = None, device: Any = None, requires_grad: bool = False,
@@ -156,6 +163,7 @@ def randint_like(
     return _drawn_like(input, random_, (low, high), generator, (dtype, device, requires_grad, memory_format))
 
 
+@front
 def randperm(
     n: int, *, generator: Generator | None = None, out: Tensor | None = None, dtype: Dtype | None = None,
     layout: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False,
@@ -189,6 +197,8 @@ def _bernoulli(xp: ModuleType, p: Any, *, generator: Generator | None) -> Any:
 _bernoulli.vjp("p")(lambda g: zeros_like(g))
 
 
+@method()
+@front
 def bernoulli(
     input: Tensor, p: float | None = None, *, generator: Generator | None = None, out: Tensor | None = None
 ) -> Tensor:
@@ -219,6 +229,7 @@ _normal.vjp("mean")(lambda g, mean_shape: g.new_zeros(mean_shape))
 _normal.vjp("std")(lambda g, std_shape: g.new_zeros(std_shape))
 
 
+@front
 def normal(
     mean: float | Tensor, std: float | Tensor = 1.0, size: Any = None, *, generator: Generator | None = None,
     out: Tensor | None = None, dtype: Dtype | None = None, layout: Any = None, device: Any = None,
@@ -262,6 +273,8 @@ def _multinomial(xp: ModuleType, weights: Any, *, count: int, replacement: bool,
     return _random.multinomial(generator_for(generator, _backend.device_of(weights)), weights, count, replacement)
 
 
+@method()
+@front
 def multinomial(
     input: Tensor, num_samples: int, replacement: bool = False, *, generator: Generator | None = None,
     out: Tensor | None = None,
@@ -292,6 +305,7 @@ def _poisson(xp: ModuleType, rate: Any, *, generator: Generator | None) -> Any:
 _poisson.vjp("rate")(lambda g: zeros_like(g))
 
 
+@front
 def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
     """Poisson numbers of the means in `input`; their gradients are zero. RuntimeError for a negative mean.
 
@@ -313,6 +327,7 @@ _binomial.vjp("count")(lambda g: zeros_like(g))
 _binomial.vjp("prob")(lambda g: zeros_like(g))
 
 
+@front
 def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) -> Tensor:
     """How many of `count` trials of probability `prob` succeed, for each element; gradients are zero.
 
@@ -329,6 +344,3 @@ def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) ->
         count.dtype is prob.dtype, f"Found dtype {SCALAR_NAMES[prob.dtype]} but expected {SCALAR_NAMES[count.dtype]}"
     )
     return _binomial(count, prob.expand(count._a.shape), generator=generator)
-
-
-fronts(globals(), __all__)

@@ -6,6 +6,8 @@ All are one op, `random_fill`, whose gradient is zero: the old values do not mat
 
 from __future__ import annotations
 
+from tdt._core.methods import method
+
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -17,7 +19,7 @@ from tdt._core.creation import zeros_like
 from tdt._core.dtype import SCALAR_NAMES
 from tdt._core.tensor import Tensor, wrap
 from tdt._ops.random._ranges import ends_of
-from tdt._ops.shape.memory import overwrite
+from tdt.autograd._in_place_methods import overwrite
 from tdt._random import Generator, generator_for
 from tdt.autograd._op import op
 
@@ -75,6 +77,7 @@ def demand(holds: bool, message: str) -> None:
         raise RuntimeError(message)
 
 
+@method()
 def uniform_(self: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: Generator | None = None) -> Tensor:
     """Fill with numbers uniform on [from_, to).
 
@@ -92,6 +95,7 @@ def uniform_(self: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: Ge
     return _filled(self, "uniform", float(from_), float(to), generator=generator)
 
 
+@method()
 def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None) -> Tensor:
     """Fill with normal numbers of that mean and standard deviation (for complex tensors, of the whole number).
 
@@ -104,6 +108,7 @@ def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Gen
     return _filled(self, "normal", float(mean), float(std), generator=generator)
 
 
+@method()
 def log_normal_(self: Tensor, mean: float = 1.0, std: float = 2.0, *, generator: Generator | None = None) -> Tensor:
     """Fill with exp of normal numbers of that mean and standard deviation.
 
@@ -116,6 +121,7 @@ def log_normal_(self: Tensor, mean: float = 1.0, std: float = 2.0, *, generator:
     return _filled(self, "log_normal", float(mean), float(std), generator=generator)
 
 
+@method()
 def exponential_(self: Tensor, lambd: float = 1.0, *, generator: Generator | None = None) -> Tensor:
     """Fill with exponential numbers of rate `lambd` (mean 1 / lambd).
 
@@ -129,6 +135,7 @@ def exponential_(self: Tensor, lambd: float = 1.0, *, generator: Generator | Non
     return _filled(self, "exponential", float(lambd), generator=generator)
 
 
+@method()
 def cauchy_(self: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator: Generator | None = None) -> Tensor:
     """Fill with Cauchy numbers about `median`, of half-width `sigma`.
 
@@ -142,6 +149,7 @@ def cauchy_(self: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator:
     return _filled(self, "cauchy", float(median), float(sigma), generator=generator)
 
 
+@method()
 def geometric_(self: Tensor, p: float, *, generator: Generator | None = None) -> Tensor:
     """Fill with the number of trials (1, 2, …) that a first success of probability `p` takes.
 
@@ -162,6 +170,7 @@ def _demand_floating(x: Tensor, name: str) -> None:
     )
 
 
+@method()
 def random_(self: Tensor, *ends: int | None, generator: Generator | None = None) -> Tensor:
     """Fill with integers: `random_(high)` on [0, high), `random_(low, high)` on [low, high).
 
@@ -179,6 +188,7 @@ def random_(self: Tensor, *ends: int | None, generator: Generator | None = None)
     return _filled(self, "integers", *ends_of(self.dtype, int(low or 0), high), generator=generator)
 
 
+@method()
 def bernoulli_(self: Tensor, p: float | Tensor = 0.5, *, generator: Generator | None = None) -> Tensor:
     """Fill with ones and zeros: 1 with probability `p`, a number, or a tensor that broadcasts to this one.
 
@@ -196,7 +206,3 @@ def bernoulli_(self: Tensor, p: float | Tensor = 0.5, *, generator: Generator | 
     drawn = xp.empty_like(self._a)
     _random.assign_in_memory_order(drawn, _random.bernoulli_each(gen, _random.in_memory_order(chances)))
     return overwrite(self, wrap(drawn))
-
-
-# The methods of Tensor in this file.
-METHODS = (bernoulli_, cauchy_, exponential_, geometric_, log_normal_, normal_, random_, uniform_)

@@ -8,8 +8,9 @@ from types import ModuleType
 from typing import Any
 
 from tdt._core import dtype as _dtype
-from tdt._core.calls import fronts
+from tdt._core.calls import front
 from tdt._core.dtype import FLOATING, INT, SCALAR_NAMES
+from tdt._core.methods import method
 from tdt._core.return_types import return_type
 from tdt._core.tensor import Tensor
 from tdt._ops._common import store_into
@@ -25,6 +26,8 @@ def _bincount(xp: ModuleType, x: Any, weights: Any = None, *, minlength: int) ->
     return counts.astype("int64") if weights is None else counts.astype(weights.dtype)
 
 
+@method()
+@front
 def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
     """How often each of 0, 1, … max occurs in a vector of integers ≥ 0, or the sum of its `weights`.
 
@@ -72,6 +75,8 @@ def _histc(xp: ModuleType, x: Any, *, bins: int, low: float, high: float) -> Any
     return xp.bincount(cell, None, bins).astype(x.dtype)
 
 
+@method()
+@front
 def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0, *, out: Tensor | None = None) -> Tensor:
     """How many elements fall into each of `bins` equal parts of [min, max]; where both are equal, of the values' own range.
 
@@ -102,6 +107,8 @@ def _finite_range(name: str, x: Tensor, ends: Sequence[float] | None) -> tuple[f
     return low, high
 
 
+@method()
+@front
 def histogram(
     input: Tensor,
     bins: Any = 100,
@@ -129,6 +136,7 @@ def histogram(
     return return_type("histogram", ("hist", "bin_edges"))(*results)
 
 
+@front
 def histogramdd(
     input: Tensor,
     bins: Any,
@@ -223,6 +231,3 @@ def _equal_edges(name: str, points: Tensor, bins: Sequence[int], ends: Any) -> l
             low, high = low - 0.5, high + 0.5
         edges.append(linspace(low, high, n + 1, dtype=points.dtype, device=points.device))
     return edges
-
-
-fronts(globals(), __all__)

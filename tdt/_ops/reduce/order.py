@@ -9,8 +9,9 @@ from typing import Any
 
 from tdt._backend.scatter import accumulate
 from tdt._core import dtype as _dtype
-from tdt._core.calls import fronts
+from tdt._core.calls import front
 from tdt._core.dtype import FLOAT, FLOATING_AND_COMPLEX, NUMBERS, REAL, REAL_NUMBERS
+from tdt._core.methods import method
 from tdt._core.return_types import return_type
 from tdt._core.tensor import Tensor
 from tdt._core.writing import refuse_shared
@@ -20,6 +21,7 @@ from tdt._ops.elementwise._front import check_operands, named, refuse_out, tenso
 from tdt._ops.elementwise.arithmetic import maximum, minimum
 from tdt._ops.elementwise.select import _logaddexp
 from tdt._ops.reduce.reductions import _amax, _amin, refuse_empty
+from tdt.autograd._in_place_methods import by_copy
 from tdt.autograd._op import finish, op
 
 __all__ = [
@@ -196,6 +198,8 @@ def _mode_place(xp: ModuleType, x: Any, dim: int) -> Any:
 _mode = _along("mode", _mode_place, REAL)
 
 
+@method()
+@front
 def mode(input: Tensor, dim: int = -1, keepdim: bool = False, *, out: Any = None) -> Any:
     """(values, indices): the most frequent value along `dim` (the smallest of several) and where it stands last.
 
@@ -220,6 +224,8 @@ def _kthvalue(xp: ModuleType, x: Any, *, k: int, dim: int, keepdim: bool = False
 _chosen(_kthvalue)
 
 
+@method()
+@front
 def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False, *, out: Any = None) -> Any:
     """(values, indices) of the k-th smallest elements along `dim`, counted from 1.
 
@@ -254,6 +260,8 @@ def _sort(xp: ModuleType, x: Any, *, dim: int, descending: bool = False, keepdim
 _chosen(_sort)
 
 
+@method()
+@front
 def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False, *, out: Any = None) -> Any:
     """(values, indices) in order along `dim`; nan is the largest. Always stable here.
 
@@ -266,6 +274,8 @@ def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = 
     return _pair("sort", _sort, out, input, dim=wrap_dim(dim, input.ndim), descending=bool(descending))
 
 
+@method()
+@front
 def argsort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> Tensor:
     """The indices that `sort` gives.
 
@@ -277,6 +287,8 @@ def argsort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool
     return sort(input.detach(), dim, descending)[1]
 
 
+@method()
+@front
 def msort(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The values in order along the first dimension.
 
@@ -299,6 +311,8 @@ def _topk(xp: ModuleType, x: Any, *, k: int, dim: int, largest: bool = True, kee
 _chosen(_topk)
 
 
+@method()
+@front
 def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True, *, out: Any = None) -> Any:
     """(values, indices) of the k largest (or smallest) elements along `dim`, in order.
 
@@ -325,6 +339,8 @@ def _reverse_cumsum(g: Tensor, dim: int) -> Tensor:
     return _cumsum(g.flip(dim), dim=dim).flip(dim) if g.ndim else g
 
 
+@method(in_place=by_copy)
+@front
 def cumsum(input: Tensor, dim: int, *, dtype: Any = None, out: Tensor | None = None) -> Tensor:
     """Running sums along `dim`, as int64 for integers.
 
@@ -363,6 +379,8 @@ def _(g: Tensor, x: Tensor, dim: int) -> Tensor:
     return (g.movedim(dim, -1).unsqueeze(-2) * others.conj()).sum(-1).movedim(-1, dim)
 
 
+@method(in_place=by_copy)
+@front
 def cumprod(input: Tensor, dim: int, *, dtype: Any = None, out: Tensor | None = None) -> Tensor:
     """Running products along `dim`, as int64 for integers.
 
@@ -429,6 +447,8 @@ def _(g: Tensor, x: Tensor, out: Tensor, dim: int) -> Tensor:
     return (gs.unsqueeze(-2) * weights.conj()).sum(-1).movedim(-1, dim)
 
 
+@method()
+@front
 def logcumsumexp(input: Tensor, dim: int, *, out: Tensor | None = None) -> Tensor:
     """log of the running sums of exp(x) along `dim`.
 
@@ -439,6 +459,8 @@ def logcumsumexp(input: Tensor, dim: int, *, out: Tensor | None = None) -> Tenso
     return finish(_logcumsumexp, out, input, dim=wrap_dim(dim, input.ndim))
 
 
+@method()
+@front
 def diff(
     input: Tensor,
     n: int = 1,
@@ -490,6 +512,8 @@ def _slices(name: str, x: Tensor, dim: int | None) -> int | None:
     return d
 
 
+@method()
+@front
 def unique(
     input: Tensor,
     sorted: bool = True,
@@ -520,6 +544,8 @@ def _unique_consecutive(xp: ModuleType, x: Any, *, dim: int | None = None) -> An
     return (values, inverse.reshape(x.shape), counts) if dim is None else (xp.moveaxis(values, 0, dim), inverse, counts)
 
 
+@method()
+@front
 def unique_consecutive(
     input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
 ) -> Any:
@@ -534,4 +560,9 @@ def unique_consecutive(
     return _wanted(values, inverse, counts, return_inverse, return_counts)
 
 
-fronts(globals(), __all__)
+method()(nanmedian)
+method()(min)
+method()(median)
+method()(max)
+method()(cummin)
+method()(cummax)

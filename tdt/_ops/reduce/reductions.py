@@ -8,8 +8,9 @@ from typing import Any
 
 from tdt import _backend
 from tdt._core import dtype as _dtype
-from tdt._core.calls import fronts
+from tdt._core.calls import front
 from tdt._core.dtype import FLOAT, FLOATING_AND_COMPLEX, REAL, REAL_NUMBERS, SCALAR_NAMES
+from tdt._core.methods import method
 from tdt._core.return_types import return_type
 from tdt._core.tensor import Tensor
 from tdt._node_names import label, shown_as
@@ -54,6 +55,8 @@ def _(g: Tensor, x_shape: tuple[int, ...], dim: AllDims, keepdim: bool) -> Tenso
 _sum.fast_vjp("x")(spread)
 
 
+@method()
+@front
 def sum(
     input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None, out: Tensor | None = None
 ) -> Tensor:
@@ -69,6 +72,8 @@ def sum(
     return finish(_sum, out, x, dim=wrap_dims(dim, x._a.ndim), keepdim=keepdim, dtype=_integer(dtype))
 
 
+@method()
+@front
 @shown_as("NansumBackward0")
 def nansum(
     input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None, out: Tensor | None = None
@@ -108,6 +113,8 @@ def _(xp: ModuleType, g: Any, x_shape: tuple[int, ...], dim: AllDims, keepdim: b
     return spread(xp, xp.asarray(g / (count(x_shape, dim) or math.nan)), x_shape, dim, keepdim)
 
 
+@method()
+@front
 def mean(
     input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None, out: Tensor | None = None
 ) -> Tensor:
@@ -122,6 +129,8 @@ def mean(
     return finish(_mean, out, x, dim=wrap_dims(dim, x._a.ndim), keepdim=keepdim)
 
 
+@method()
+@front
 def nanmean(
     input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None, out: Tensor | None = None
 ) -> Tensor:
@@ -249,6 +258,8 @@ def _(g: Tensor, x: Tensor, dim: AllDims, keepdim: bool) -> Tensor:
     return keep(g, dim, x.shape, keepdim) * others.conj()
 
 
+@method()
+@front
 def prod(
     input: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype: Any = None, out: Tensor | None = None
 ) -> Tensor:
@@ -279,6 +290,8 @@ def _(g: Tensor, x: Tensor, out: Tensor, dim: AllDims, keepdim: bool) -> Tensor:
     return keep(g, dim, x.shape, keepdim) * (x - total).masked_fill((x == total) & x.isinf(), 0).exp().conj()
 
 
+@method()
+@front
 def logsumexp(input: Tensor, dim: Dims, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
     """log(Σ exp(x)) over `dim`, without overflow.
 
@@ -337,6 +350,8 @@ _amax, amax = _extreme("amax")
 _amin, amin = _extreme("amin")
 
 
+@method()
+@front
 @shown_as("AminmaxBackward0")
 def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False, out: Any = None) -> Any:
     """(min, max) over `dim`, or of all elements.
@@ -413,6 +428,8 @@ def _count_nonzero(xp: ModuleType, x: Any, *, dim: AllDims = None) -> Any:
     return (x != 0).sum(dim, dtype="int64")
 
 
+@method()
+@front
 def count_nonzero(input: Tensor, dim: Dims = None) -> Tensor:
     """How many elements over `dim` are not 0.
 
@@ -435,6 +452,8 @@ def _hash_tensor(xp: ModuleType, x: Any, *, dim: AllDims = None, keepdim: bool =
     return bits if keepdim else bits.squeeze(dims)
 
 
+@method()
+@front
 def hash_tensor(
     input: Tensor, dim: Dims = (), *, keepdim: bool = False, mode: int = 0, out: Tensor | None = None
 ) -> Tensor:
@@ -452,4 +471,11 @@ def hash_tensor(
     return finish(_hash_tensor, out, input, dim=dims, keepdim=keepdim)
 
 
-fronts(globals(), __all__)
+method()(var)
+method()(std)
+method()(argmin)
+method()(argmax)
+method()(any)
+method()(amin)
+method()(amax)
+method()(all)

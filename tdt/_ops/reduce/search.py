@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tdt._core import dtype as _dtype
-from tdt._core.calls import fronts
+from tdt._core.calls import front
 from tdt._core.dtype import REAL_NUMBERS, SCALAR_NAMES
 from tdt._core.tensor import Tensor
 from tdt._ops.elementwise._front import refuse_out
@@ -44,6 +44,7 @@ def _halved(xp: ModuleType, row: Any, x: Any, side: str) -> Any:
     return low
 
 
+@front
 def searchsorted(
     sorted_sequence: Tensor,
     input: Any,
@@ -71,6 +72,7 @@ def searchsorted(
     return _searched("searchsorted", sorted_sequence, input, out_int32, right or side == "right", sorter, out)
 
 
+@front
 def bucketize(
     input: Any, boundaries: Tensor, *, out_int32: bool = False, right: bool = False, out: Tensor | None = None
 ) -> Tensor:
@@ -137,6 +139,7 @@ def _isin(xp: ModuleType, x: Any, tests: Any, *, invert: bool) -> Any:
     return xp.isin(x, tests, invert=invert)
 
 
+@front
 def isin(
     elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False, out: Tensor | None = None
 ) -> Tensor:
@@ -162,6 +165,7 @@ def isin(
     return finish(_isin, out, x, tests, invert=bool(invert))
 
 
+@front
 def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
     """The coordinates in a tensor of `shape` of indices into it when flattened: a tensor per dimension.
 
@@ -182,6 +186,3 @@ def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
     places = indices.new_tensor([math.prod(sizes[d + 1 :]) for d in range(len(sizes))], dtype=_dtype.int64)
     found = indices.unsqueeze(-1).floor_divide(places) % indices.new_tensor(sizes, dtype=_dtype.int64)
     return found.unbind(-1)
-
-
-fronts(globals(), __all__)

@@ -5,14 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from tdt._core import dtype as _dtype
-from tdt._core.calls import fronts
+from tdt._core.calls import front
 from tdt._core.dtype import SCALAR_NAMES
+from tdt._core.methods import method
 from tdt._core.tensor import Tensor
 from tdt._ops._common import store_into, with_out, wrap_dim
 from tdt._ops.elementwise._front import named
 from tdt._ops.linalg.products import vector_norm
 from tdt._ops.shape.views import slice_along
 from tdt.amp._autocast import casts_as_one
+from tdt.autograd._in_place_methods import by_copy
 
 __all__ = [
     "corrcoef", "cov", "cumulative_trapezoid", "gradient", "nanquantile", "quantile", "renorm", "trapezoid", "trapz",
@@ -100,6 +102,8 @@ quantile = casts_as_one(_quantile("quantile", False))
 nanquantile = casts_as_one(_quantile("nanquantile", True))
 
 
+@method()
+@front
 def cov(
     input: Tensor, *, correction: int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None
 ) -> Tensor:
@@ -163,6 +167,8 @@ def _check_weights(name: str, weights: Tensor, kind: int, words: str, count: int
         raise RuntimeError(f"cov(): {name} cannot be negative")
 
 
+@method()
+@front
 def corrcoef(input: Tensor) -> Tensor:
     """Pearson's correlations of variables (rows) over observations (columns).
 
@@ -210,6 +216,7 @@ def _sums(y: Tensor, d: int) -> Tensor:
     return y.narrow(d, 0, n - 1) + y.narrow(d, 1, n - 1)
 
 
+@front
 def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = 1, dim: int = -1) -> Tensor:
     """The integral along `dim` of the curve through the points y, at the places x or `dx` apart, by the trapezoidal rule.
 
@@ -228,6 +235,7 @@ def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = 1, dim: int = -1)
 trapz = trapezoid
 
 
+@front
 def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = 1, dim: int = -1) -> Tensor:
     """The running integrals that `trapezoid` ends with: one fewer than points.
 
@@ -241,6 +249,7 @@ def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = 1, dim
     return _sums(y, d).cumsum(d) * (width / 2)
 
 
+@front
 def gradient(input: Tensor, *, spacing: Any = 1, dim: Any = None, edge_order: int = 1) -> tuple[Tensor, ...]:
     """The slopes along each of `dim` (all) of a function by its values, in second order within; a tensor per dimension.
 
@@ -309,6 +318,8 @@ def _slope(x: Tensor, d: int, space: Any, edge_order: int) -> Tensor:
     return cat([end(part(None, 1), part(1, 2), first), inner, end(part(-1, None), part(-2, -1), last)], d)
 
 
+@method(in_place=by_copy)
+@front
 @with_out
 def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
     """`input` with each part along `dim` scaled down to the p-norm `maxnorm`, where it is larger.
@@ -333,4 +344,5 @@ def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
     return input * scale
 
 
-fronts(globals(), __all__)
+method()(quantile)
+method()(nanquantile)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tdt._core import dtype as _dtype
-from tdt._core.calls import fronts
+from tdt._core.calls import front
 from tdt._core.creation import tensor
 from tdt._core.dtype import SCALAR_NAMES
 from tdt._core.tensor import Tensor
@@ -24,6 +24,7 @@ def _vector(x: Tensor) -> None:
         raise RuntimeError(f"Expect a 1D vector, but got shape {list(x.shape)}")
 
 
+@front
 def cartesian_prod(*tensors: Any) -> Tensor:
     """Every choice of one element from each of the vectors, a row each, the last changing fastest; one vector as it is.
 
@@ -42,6 +43,7 @@ def cartesian_prod(*tensors: Any) -> Tensor:
     return stack([grid.flatten() for grid in meshgrid(*given, indexing="ij")], 1)  # type: ignore[attr-defined]
 
 
+@front
 def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
     """Every choice of `r` elements of a vector, a row each, in the vector's order.
 
@@ -61,6 +63,7 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
     return input.index_select(0, places).reshape(len(rows), r)  # type: ignore[attr-defined]
 
 
+@front
 def polar(abs: Tensor, angle: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Complex numbers of the given lengths and angles (in radians).
 
@@ -85,6 +88,7 @@ def polar(abs: Tensor, angle: Tensor, *, out: Tensor | None = None) -> Tensor:
     return complex_(abs * angle.cos(), abs * angle.sin(), out=out)  # type: ignore[attr-defined, operator]
 
 
+@front
 def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:  # noqa: N803
     """The powers of each element of a vector, a row each: from the (N-1)th down to the 0th, or the other way.
 
@@ -103,6 +107,3 @@ def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
     column = wide.unsqueeze(-1)
     powers = cat([column.new_ones(x.numel(), min(n, 1)), column.expand(x.numel(), max(n - 1, 0))], 1).cumprod(1)  # type: ignore[attr-defined]
     return powers if increasing else powers.flip(-1)
-
-
-fronts(globals(), __all__)

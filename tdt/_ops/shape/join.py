@@ -10,7 +10,8 @@ from typing import Any
 from tdt import _backend
 from tdt._backend.layout import in_order, is_channels_last
 from tdt._core import dtype as _dtype
-from tdt._core.calls import fronts
+from tdt._core.calls import front
+from tdt._core.methods import method
 from tdt._core.tensor import Tensor
 from tdt._core.writing import refuse_shared
 from tdt._node_names import shown_as
@@ -18,6 +19,7 @@ from tdt._ops._common import as_shape, is_int, store_into, wrap_dim
 from tdt._ops.elementwise._front import refuse_out, tensor_argument
 from tdt._ops.shape.memory import contiguous_format
 from tdt.autograd._dispatch import apply
+from tdt.autograd._in_place_methods import by_copy
 from tdt.autograd._op import finish, op
 from tdt.autograd._views import follow
 
@@ -60,6 +62,7 @@ def _(g: Any, index: int, tensors_shape: tuple, dim: int) -> Any:
     return g[(*(slice(None),) * dim, slice(start, start + tensors_shape[index][dim]))]
 
 
+@front
 def cat(tensors: Sequence[Tensor], dim: int = 0, *, out: Tensor | None = None) -> Tensor:
     """The tensors one after another along `dim`; their other sizes must agree (1-d empty tensors are skipped).
 
@@ -136,6 +139,7 @@ _stack.vjp("tensors")(lambda g, index, dim: g.select(dim, index))
 _stack.fast_vjp("tensors")(lambda g, index, dim: g[(*(slice(None),) * dim, index, ...)])
 
 
+@front
 def stack(tensors: Sequence[Tensor], dim: int = 0, *, out: Tensor | None = None) -> Tensor:
     """Tensors of one shape along a new dimension `dim`.
 
@@ -185,6 +189,7 @@ atleast_2d = _at_least(2, lambda x: x if x.ndim > 1 else x.reshape(1, 1) if not 
 atleast_3d = _at_least(3, _to_3d, "atleast_3d")
 
 
+@front
 def hstack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
     """Joined side by side: along dimension 1, or 0 for vectors.
 
@@ -196,6 +201,7 @@ def hstack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
     return cat(parts, 0 if parts[0].ndim == 1 else 1, out=out)
 
 
+@front
 def vstack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
     """Joined one below the other, vectors as rows.
 
@@ -210,6 +216,7 @@ def vstack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
 row_stack = vstack
 
 
+@front
 def dstack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
     """Joined along the third dimension.
 
@@ -220,6 +227,7 @@ def dstack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
     return cat(atleast_3d(_checked("dstack", tensors)), 2, out=out)
 
 
+@front
 def column_stack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
     """Joined side by side, vectors as columns.
 
@@ -231,6 +239,7 @@ def column_stack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Ten
     return cat([x if x.ndim > 1 else x.reshape(-1, 1) for x in _checked("column_stack", tensors)], 1, out=out)
 
 
+@method()
 @shown_as("RepeatBackward0")
 def repeat(input: Tensor, *repeats: Any) -> Tensor:
     """The tensor copied `repeats[d]` times along each dimension; new dimensions come in front. A method of Tensor.
@@ -254,6 +263,7 @@ def repeat(input: Tensor, *repeats: Any) -> Tensor:
     )
 
 
+@front
 @shown_as("RepeatBackward0")
 def tile(input: Tensor, dims: Any) -> Tensor:
     """As Tensor.repeat, where missing repeats in front count as 1.
@@ -266,6 +276,8 @@ def tile(input: Tensor, dims: Any) -> Tensor:
     return repeat(input, *(1,) * (input.ndim - len(times)), *times)
 
 
+@method()
+@front
 def repeat_interleave(
     input: Tensor, repeats: Any = None, dim: int | None = None, *, output_size: int | None = None
 ) -> Tensor:
@@ -309,6 +321,7 @@ def _flip(xp: ModuleType, x: Any, *, dims: tuple[int, ...]) -> Any:
 _flip.vjp("x")(lambda g, dims: _flip(g, dims=dims))
 
 
+@front
 def flip(input: Tensor, dims: Any) -> Tensor:
     """The entries along each of `dims` in reverse order; a copy.
 
@@ -324,6 +337,8 @@ def flip(input: Tensor, dims: Any) -> Tensor:
     return _flip(input, dims=dims if input.ndim else ())
 
 
+@method()
+@front
 def fliplr(input: Tensor) -> Tensor:
     """Left and right exchanged (dimension 1).
 
@@ -336,6 +351,8 @@ def fliplr(input: Tensor) -> Tensor:
     return flip(input, (1,))
 
 
+@method()
+@front
 def flipud(input: Tensor) -> Tensor:
     """Up and down exchanged (dimension 0).
 
@@ -356,6 +373,8 @@ def _roll(xp: ModuleType, x: Any, *, shifts: tuple[int, ...], dims: tuple[int, .
 _roll.vjp("x")(lambda g, shifts, dims: _roll(g, shifts=tuple([-s for s in shifts]), dims=dims))
 
 
+@method()
+@front
 def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
     """Entries moved `shifts` places on along `dims`, those that fall off coming back in front.
 
@@ -374,6 +393,8 @@ def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
     return _roll(input, shifts=shifts, dims=None if dims is None else tuple([wrap_dim(d, input.ndim) for d in dims]))
 
 
+@method()
+@front
 @shown_as("Rot90Backward0")
 def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
     """The plane `dims` turned by k · 90°, from the first towards the second dimension.
@@ -431,6 +452,8 @@ def _triangle(name: str) -> Any:
 tril, triu = _triangle("tril"), _triangle("triu")
 
 
+@method()
+@front
 @shown_as("DiagEmbedBackward0")
 def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
     """Zero matrices in dimensions (dim1, dim2) with the last dimension of input on their diagonal `offset`.
@@ -451,6 +474,8 @@ def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -
     return _diagonal_backward(input, shape=shape, offset=offset, dim1=a, dim2=b)
 
 
+@method()
+@front
 def diag(input: Tensor, diagonal: int = 0, *, out: Tensor | None = None) -> Tensor:
     """A vector as the diagonal of a matrix, or the diagonal of a matrix.
 
@@ -466,6 +491,8 @@ def diag(input: Tensor, diagonal: int = 0, *, out: Tensor | None = None) -> Tens
     return result if out is None else store_into(out, result, exact=True)
 
 
+@method()
+@front
 @shown_as("DiagEmbedBackward0")
 def diagflat(input: Tensor, offset: int = 0) -> Tensor:
     """All elements on the diagonal of a matrix.
@@ -478,6 +505,7 @@ def diagflat(input: Tensor, offset: int = 0) -> Tensor:
     return diag_embed(input.reshape(-1), offset)
 
 
+@front
 @shown_as("BlockDiagBackward0")
 def block_diag(*tensors: Tensor) -> Tensor:
     """Matrices along the diagonal of one matrix, 0 elsewhere.
@@ -502,6 +530,7 @@ def block_diag(*tensors: Tensor) -> Tensor:
     return cat(rows)
 
 
+@front
 def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
     """Vectors spread over the grid that they span: result i varies along dimension i ("ij"); "xy" swaps the first two.
 
@@ -530,4 +559,23 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
     return tuple(grids)
 
 
-fronts(globals(), __all__)
+method(in_place=by_copy)(triu)
+method(in_place=by_copy)(tril)
+
+
+@method("tile")
+def _tile_method(self: Tensor, *dims: Any) -> Tensor:
+    """`tdt.tile`: `x.tile(2, 1)` or `x.tile((2, 1))`."""
+    return tile(self, dims[0] if len(dims) == 1 and not hasattr(dims[0], "__index__") else dims)
+
+
+@method("flip")
+def _flip_method(self: Tensor, *places: Any, dims: Any = None) -> Tensor:
+    """The entries along each of `dims` in reverse order: `x.flip(0, 1)` or `x.flip((0, 1))`."""
+    dims = places if dims is None else dims
+    return flip(self, dims[0] if len(dims) == 1 and not hasattr(dims[0], "__index__") else dims)
+
+
+@method("__reversed__")
+def _reversed(self: Tensor) -> Tensor:
+    return flip(self, 0) if self.ndim else self

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -10,14 +9,13 @@ from tdt import _backend
 from tdt._backend.device import as_device, device
 from tdt._backend.layout import in_order
 from tdt._core import dtype as _dtype
-from tdt._core.mode import enable_grad, real, state
-from tdt._core.tensor import LEAF, Tensor, View, alias
-from tdt._core.writing import check_memory
+from tdt._core.methods import method
+from tdt._core.tensor import Tensor, alias
 from tdt._ops.elementwise.select import _copy, _fill, value_of_fill
 from tdt._ops.nn._windows import is_channels_last
 from tdt._ops.shape import cast, copy_slices
 from tdt.autograd._dispatch import converted
-from tdt.autograd._inplace import check_writable, write
+from tdt.autograd._inplace import write
 from tdt.autograd._node import sum_to
 from tdt.autograd._op import op
 
@@ -81,6 +79,7 @@ _clone.vjp("x")(lambda g: g)
 _clone.fast_vjp("x")(lambda g: g)
 
 
+@method()
 def clone(input: Tensor, *, memory_format: memory_format | None = None) -> Tensor:
     """A copy with its own memory; gradients pass through.
 
@@ -92,6 +91,7 @@ def clone(input: Tensor, *, memory_format: memory_format | None = None) -> Tenso
     return _clone(input, layout=memory_format or preserve_format)
 
 
+@method()
 def is_contiguous(input: Tensor, memory_format: memory_format = contiguous_format) -> bool:
     """Whether the elements lie in memory in the order of the format, without gaps.
 
@@ -105,6 +105,7 @@ def is_contiguous(input: Tensor, memory_format: memory_format = contiguous_forma
     return bool(x.flags.c_contiguous)
 
 
+@method()
 def contiguous(input: Tensor, memory_format: memory_format = contiguous_format) -> Tensor:
     """The tensor itself if its memory is in order, else a copy that is.
 
@@ -125,6 +126,7 @@ def _to_device(xp: ModuleType, x: Any, *, target: device, source: device) -> Any
 _to_device.vjp("x")(lambda g, target, source: _to_device(g, target=source, source=target))
 
 
+@method()
 def to(input: Tensor, *args: Any, **options: Any) -> Tensor:
     """The tensor in another dtype, on another device, in another memory format: itself if nothing changes.
 
@@ -189,6 +191,7 @@ def _parse_to(args: tuple, options: dict[str, Any]) -> tuple[device | None, Any,
     )
 
 
+@method()
 def type_as(input: Tensor, other: Tensor) -> Tensor:
     """The tensor in the dtype and on the device of another.
 
@@ -199,6 +202,7 @@ def type_as(input: Tensor, other: Tensor) -> Tensor:
     return to(input, other)
 
 
+@method()
 def cpu(input: Tensor, memory_format: memory_format = preserve_format) -> Tensor:
     """The tensor in the main memory.
 
@@ -209,6 +213,7 @@ def cpu(input: Tensor, memory_format: memory_format = preserve_format) -> Tensor
     return to(input, "cpu", memory_format=memory_format)
 
 
+@method()
 def cuda(
     input: Tensor, device: Any = None, non_blocking: bool = False, memory_format: memory_format = preserve_format
 ) -> Tensor:
@@ -216,6 +221,7 @@ def cuda(
     return to(input, "cuda" if device is None else device, memory_format=memory_format)
 
 
+@method()
 def copy_(input: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
     """Overwrite the elements with those of `src`, broadcast and converted, in place.
 
@@ -239,6 +245,7 @@ def copy_(input: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
     return write(_copy, input, (src,), {}, repeats=src is input or None)  # onto itself: nothing is written
 
 
+@method()
 def fill_(input: Tensor, value: Any) -> Tensor:
     """Overwrite every element with `value`, a number or a 0-d tensor.
 
@@ -250,6 +257,7 @@ def fill_(input: Tensor, value: Any) -> Tensor:
     return write(_fill, input, (value_of_fill(value),), {}, repeats=not isinstance(value, Tensor))
 
 
+@method()
 def zero_(input: Tensor) -> Tensor:
     """Overwrite every element with 0.
 
@@ -260,47 +268,26 @@ def zero_(input: Tensor) -> Tensor:
     return _fill.inplace(input, 0)
 
 
-SHORT = {
+DTYPE_METHODS = {
     "float": _dtype.float32, "double": _dtype.float64, "half": _dtype.float16, "bfloat16": _dtype.bfloat16,
     "int": _dtype.int32, "long": _dtype.int64, "short": _dtype.int16, "char": _dtype.int8, "byte": _dtype.uint8,
     "bool": _dtype.bool, "cfloat": _dtype.complex64, "cdouble": _dtype.complex128,
 }  # fmt: skip
 
 
-def overwrite(input: Tensor, result: Tensor) -> Tensor:
-    """`result`, computed from `input`, written over it: what in-place forms of composed functions do."""
-    if result._a.shape != input._a.shape:
-        raise RuntimeError(
-            f"output with shape {list(input.shape)} doesn't match the broadcast shape {list(result.shape)}"
-        )
-    if not _dtype.can_cast(result.dtype, input.dtype):
-        raise RuntimeError(
-            f"result type {_dtype.SCALAR_NAMES[result.dtype]} can't be cast to the desired output type "
-            f"{_dtype.SCALAR_NAMES[input.dtype]}"
-        )
-    return _copy.inplace(input, result)
+def _bind_conversion(name: str, dtype: _dtype.dtype) -> None:
+    """Bind `x.float()` and its like."""
+
+    def convert(self: Tensor, memory_format: memory_format = preserve_format) -> Tensor:
+        return to(self, dtype, memory_format=memory_format)
+
+    convert.__doc__ = f"The tensor as {dtype}: itself if it is that already."
+    method(name)(convert)
 
 
-def take_over(input: Tensor, seen: Callable[[], Tensor]) -> Tensor:
-    """Let `input` be what `seen()`, a view of it, is: what `transpose_` and its like do. As a write, it counts."""
-    recording = state.grad and input.requires_grad
-    if recording:
-        if input._edge is LEAF:
-            raise RuntimeError("a view of a leaf Variable that requires grad is being used in an in-place operation.")
-        check_writable(input)
-    check_memory(input, repeats=True)
-    viewed, view, storage = seen(), input._view, input._st
-    storage.version += 1
-    if view is not None:
-        version = storage.version if recording else -1
-        input._view = View(view.base, view, viewed._view.step, version, view.made, view.seen)
-    if recording:
-        input._edge = viewed._edge
-    elif view is None and input._edge not in (None, LEAF):
-        with enable_grad(), real():
-            input._edge = _unaware(alias(input._a, input._edge))._edge
-    input._a = viewed._a
-    return input
+for _name, _dtype_of_name in DTYPE_METHODS.items():
+    _bind_conversion(_name, _dtype_of_name)
+
 
 
 @op(promote=(), broadcasts=False, computes=False)

@@ -3,6 +3,8 @@ what a Python function says: `apply_`, `map_`."""
 
 from __future__ import annotations
 
+from tdt._core.methods import method
+
 import math
 import warnings
 from collections.abc import Callable
@@ -21,6 +23,7 @@ from tdt._ops.shape.split import memory
 __all__ = ["resize_as_"]
 
 
+@method()
 def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = None, stride: Any = None) -> Tensor:
     """Let the tensor look at other memory: that of a tensor or of a storage, seen with an offset, a size and strides.
 
@@ -63,6 +66,7 @@ def _refuse_recorded(x: Tensor) -> None:
         raise RuntimeError("cannot resize variables that require grad; do it under no_grad")
 
 
+@method()
 def resize_(self: Tensor, *sizes: Any, size: Any = None, memory_format: memory_format = contiguous_format) -> Tensor:
     """Change the size in place: the elements stay where they lie in memory, new ones hold whatever was there.
 
@@ -99,6 +103,7 @@ def _reorder(self: Tensor, layout: memory_format) -> None:
     self._a = self._a.reshape([self._a.shape[d] for d in layout.order]).transpose(back)
 
 
+@method()
 def resize_as_(input: Tensor, the_template: Tensor, *, memory_format: memory_format | None = None) -> Tensor:
     """`resize_` to the shape of another tensor; `sparse_resize_` where both are sparse.
 
@@ -119,18 +124,21 @@ def resize_as_(input: Tensor, the_template: Tensor, *, memory_format: memory_for
     return resize_(input, size=template.shape, memory_format=memory_format or contiguous_format)
 
 
+@method()
 def resize(self: Tensor, *sizes: Any) -> Tensor:
     """The old `x.resize(2, 3)`: as `view`; use that, or `resize_`."""
     warnings.warn("non-inplace resize is deprecated", UserWarning, 2)
     return self.view(*sizes)  # type: ignore[attr-defined]
 
 
+@method()
 def resize_as(self: Tensor, tensor: Tensor) -> Tensor:
     """The old `x.resize_as(y)`: as `view_as`."""
     warnings.warn("non-inplace resize_as is deprecated", UserWarning, 2)
     return self.view(tensor._a.shape)  # type: ignore[attr-defined]
 
 
+@method()
 def share_memory_(self: Tensor) -> Tensor:
     """Move the storage to memory that other processes share, however they are started and sent the tensor.
 
@@ -150,16 +158,19 @@ def _share_storage(self: UntypedStorage) -> UntypedStorage:
     return self
 
 
+@method()
 def is_shared(self: Tensor) -> bool:
     """Whether processes that are forked from this one or sent the tensor see what is written (a GPU's memory always is)."""
     return self.untyped_storage().is_shared()  # type: ignore[attr-defined]
 
 
+@method()
 def is_pinned(self: Tensor, device: Any = None) -> bool:
     """Whether the memory is locked for copies to a GPU: never, as tdt pins in its own copies."""
     return False
 
 
+@method()
 def pin_memory(self: Tensor, device: Any = None) -> Tensor:
     """The tensor itself, as tdt pins in its own copies; RuntimeError without a GPU."""
     if not _backend.cuda_device_count():
@@ -167,6 +178,7 @@ def pin_memory(self: Tensor, device: Any = None) -> Tensor:
     return self
 
 
+@method()
 def apply_(self: Tensor, callable: Callable[[Any], Any]) -> Tensor:
     """Replace each element by what a Python function makes of it; slow, for tensors on the CPU that want no gradients.
 
@@ -177,6 +189,7 @@ def apply_(self: Tensor, callable: Callable[[Any], Any]) -> Tensor:
     return _mapped(self, "apply_", (), callable)
 
 
+@method()
 def map_(self: Tensor, tensor: Tensor, callable: Callable[[Any, Any], Any]) -> Tensor:
     """Replace each element by what a Python function makes of it and of another tensor's element.
 
@@ -187,6 +200,7 @@ def map_(self: Tensor, tensor: Tensor, callable: Callable[[Any, Any], Any]) -> T
     return _mapped(self, "map_", (tensor,), callable)
 
 
+@method()
 def map2_(self: Tensor, x: Tensor, y: Tensor, callable: Callable[[Any, Any, Any], Any]) -> Tensor:
     """`map_` with two other tensors."""
     return _mapped(self, "map2_", (x, y), callable)
@@ -205,21 +219,3 @@ def _mapped(self: Tensor, name: str, others: tuple[Tensor, ...], callable: Calla
     values = [callable(*row) for row in zip(*columns, strict=True)]
     xp = _backend.namespace(self._a)
     return copy_(self, wrap(xp.array(values, self._a.dtype).reshape(self._a.shape)))
-
-
-METHODS = (
-    set_,
-    resize_,
-    resize_as_,
-    resize,
-    resize_as,
-    share_memory_,
-    is_shared,
-    is_pinned,
-    pin_memory,
-    apply_,
-    map_,
-    map2_,
-)
-
-setattr(UntypedStorage, share_memory_.__name__, _share_storage)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import itertools
 import operator
 from types import ModuleType
@@ -9,11 +11,13 @@ from typing import Any
 
 from tdt import _backend
 from tdt._core import dtype as _dtype
-from tdt._core.calls import fronts
+from tdt._core.calls import front
+from tdt._core.methods import method
 from tdt._core.tensor import Tensor
 from tdt._node_names import shown_as
 from tdt._ops._common import tensor_argument, wrap_dim
 from tdt._ops.shape.views import ALL_OF, slice_view
+from tdt.autograd._in_place_methods import by_view
 from tdt.autograd._op import op
 
 __all__ = [
@@ -63,6 +67,8 @@ def _(g: Any, dim: int) -> Tensor:
     return _cat([(some.new_zeros(some.shape) if part is None else part).unsqueeze(dim) for part in grads], dim)
 
 
+@method()
+@front
 def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
     """Views of `split_size` entries each along `dim` (the last may be smaller), or of the sizes in a list.
 
@@ -86,6 +92,8 @@ def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Te
     return _split(tensor, sizes=tuple(sizes), dim=d)
 
 
+@method()
+@front
 @shown_as("SplitWithSizesBackward0")
 def split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0) -> tuple[Tensor, ...]:
     """Views of the given sizes along `dim`; RuntimeError where they do not add up to it.
@@ -110,6 +118,8 @@ def split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0) -> tuple[Ten
     return _split(input, sizes=sizes, dim=d)
 
 
+@method()
+@front
 def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """At most `chunks` views of equal size along `dim`; the last may be smaller.
 
@@ -129,6 +139,8 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     return split(input, size, d)
 
 
+@method()
+@front
 @shown_as("SliceBackward0")
 def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
     """Views along `dim`: that many of nearly equal size, or cut at the given indices.
@@ -185,6 +197,8 @@ def _named_split(name: str, dim: int, least: int) -> Any:
 hsplit, vsplit, dsplit = _named_split("hsplit", 1, 1), _named_split("vsplit", 0, 2), _named_split("dsplit", 2, 3)
 
 
+@method()
+@front
 def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     """A view for every index along `dim`, one dimension fewer.
 
@@ -209,6 +223,8 @@ def _alone(x: Tensor, parts: tuple[Tensor, ...], dim: int) -> tuple[Tensor, ...]
     return tuple(views)
 
 
+@method()
+@front
 @shown_as("UnsafeSplitBackward0")
 def unsafe_split(tensor: Tensor, split_size: Any, dim: int = 0) -> tuple[Tensor, ...]:
     """As `split`, with parts that may each be written to.
@@ -220,6 +236,8 @@ def unsafe_split(tensor: Tensor, split_size: Any, dim: int = 0) -> tuple[Tensor,
     return _alone(tensor, split(tensor, split_size, dim), dim)
 
 
+@method()
+@front
 @shown_as("UnsafeSplitWithSizesBackward0")
 def unsafe_split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0) -> tuple[Tensor, ...]:
     """As `split_with_sizes`, with parts that may each be written to.
@@ -231,6 +249,8 @@ def unsafe_split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0) -> tu
     return _alone(input, split_with_sizes(input, split_sizes, dim), dim)
 
 
+@method()
+@front
 @shown_as("UnsafeSplitBackward0")
 def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """As `chunk`, with parts that may each be written to.
@@ -289,6 +309,7 @@ def positions(like: Tensor, shape: tuple[int, ...], strides: tuple[int, ...], st
     return where
 
 
+@method()
 def storage_offset(input: Tensor) -> int:
     """How many elements lie in the memory before the first of this tensor.
 
@@ -299,6 +320,8 @@ def storage_offset(input: Tensor) -> int:
     return _bytes_to(input._a, memory(input._a)) // input._a.itemsize
 
 
+@method(in_place=by_view, in_place_function=True)
+@front
 def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
     """A view of input's memory with any sizes and strides (in elements), from `storage_offset` on.
 
@@ -330,4 +353,13 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
     return _as_strided(input, size=size, stride=stride, offset=offset, at=(x.shape, input.stride(), here))
 
 
-fronts(globals(), __all__)
+method()(vsplit)
+method()(hsplit)
+method()(dsplit)
+
+
+@method("__iter__")
+def _iter(self: Tensor) -> Iterator[Tensor]:
+    if not self.ndim:
+        raise TypeError("iteration over a 0-d tensor")
+    return iter(unbind(self, 0))

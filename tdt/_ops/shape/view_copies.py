@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tdt._core.calls import fronts
 from tdt._core.dtype import dtype as Dtype  # noqa: N812  (`dtype` is an argument here)
+from tdt._core.methods import method
 from tdt._core.tensor import Tensor
 from tdt._ops._common import as_shape, store_into
 from tdt._ops.elementwise import view_as_complex, view_as_real
@@ -84,4 +84,5 @@ def _copying(name: str, view: Callable[..., Any], call: str) -> Callable[..., An
 __all__ = [f"{name}_copy" for name in VIEWS]
 globals().update({f"{name}_copy": _copying(name, view, call) for name, (view, call) in VIEWS.items()})
 
-fronts(globals(), __all__)
+
+method()(globals()["narrow_copy"])

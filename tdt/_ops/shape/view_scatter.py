@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from tdt._backend import overlaps_itself
-from tdt._core.calls import fronts
+from tdt._core.calls import front
+from tdt._core.methods import method
 from tdt._core.tensor import Tensor
 from tdt._node_names import shown_as
 from tdt._ops._common import store_into
@@ -39,6 +40,8 @@ def _placed(name: str, copied: Tensor, view: Tensor, src: Tensor) -> Tensor:
     return copied
 
 
+@method()
+@front
 @shown_as("SelectScatterBackward0")
 def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
     """A copy of `input` in which `src` stands at `index` along `dim`.
@@ -52,6 +55,8 @@ def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
     return _placed("select_scatter", copied, select(copied, dim, index), src)
 
 
+@method()
+@front
 @shown_as("SliceScatterBackward0")
 def slice_scatter(
     input: Tensor,
@@ -74,6 +79,8 @@ def slice_scatter(
     return result if out is None else store_into(out, result, exact=True)
 
 
+@method()
+@front
 @shown_as("DiagonalScatterBackward0")
 def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
     """A copy of `input` whose diagonal, as `diagonal` names it, is `src`.
@@ -87,6 +94,8 @@ def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0,
     return _placed("diagonal_scatter", copied, diagonal(copied, offset, dim1, dim2), src)
 
 
+@method()
+@front
 @shown_as("AsStridedScatterBackward0")
 def as_strided_scatter(input: Tensor, src: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
     """A copy of `input` in which `src` stands where `as_strided` with these sizes and strides looks.
@@ -98,6 +107,3 @@ def as_strided_scatter(input: Tensor, src: Tensor, size: Any, stride: Any, stora
     """
     copied = _clone(input)
     return _placed("as_strided_scatter", copied, as_strided(copied, size, stride, storage_offset), src)
-
-
-fronts(globals(), __all__)

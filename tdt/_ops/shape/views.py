@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from tdt._core.methods import tensor_property
+
 import functools
 import operator
 from collections.abc import Sequence
@@ -10,11 +12,13 @@ from typing import Any
 
 from tdt._backend import may_overlap
 from tdt._core import dtype as _dtype
-from tdt._core.calls import fronts
+from tdt._core.calls import front
+from tdt._core.methods import method
 from tdt._core.tensor import Size, Tensor
 from tdt._node_names import label
 from tdt._ops._common import as_shape, is_int, spelled, tensor_argument, wrap_dim
 from tdt.autograd._dispatch import unary
+from tdt.autograd._in_place_methods import become_view, by_view
 from tdt.autograd._node import sum_to
 from tdt.autograd._op import op
 from tdt.autograd._views import follow
@@ -69,6 +73,7 @@ def _view_dtype(xp: ModuleType, x: Any, *, dtype: _dtype.dtype) -> Any:
     return x[..., None].view(dtype.np)[..., 0] if x.itemsize == dtype.itemsize else x.view(dtype.np)
 
 
+@method()
 def view(input: Tensor, *shape: Any, dtype: _dtype.dtype | None = None) -> Tensor:
     """The same memory in another shape (one size may be -1), or read as another dtype; RuntimeError where that needs a copy.
 
@@ -142,6 +147,7 @@ def _inverse(dims: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(sorted(range(len(dims)), key=dims.__getitem__))
 
 
+@front
 def permute(input: Tensor, dims: Any) -> Tensor:
     """The dimensions in another order; a view.
 
@@ -167,6 +173,8 @@ def _order(dims: tuple[int, ...], n: int) -> tuple[int, ...]:
     return dims
 
 
+@method(aliases=("swapdims",), in_place=by_view)
+@front
 def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
     """Two dimensions swapped; a view.
 
@@ -188,6 +196,8 @@ def _swapped(n: int, a: int, b: int) -> tuple[int, ...]:
 swapaxes, swapdims = spelled(transpose, "axis0", "axis1"), transpose
 
 
+@method()
+@front
 def t(input: Tensor) -> Tensor:
     """A matrix transposed (fewer dimensions: as it is); RuntimeError for more than 2.
 
@@ -201,6 +211,8 @@ def t(input: Tensor) -> Tensor:
     return label(_permute(input, dims=tuple(range(input.ndim))[::-1]), "TBackward0")
 
 
+@method()
+@front
 def adjoint(input: Tensor) -> Tensor:
     """The last two dimensions swapped, and conjugated.
 
@@ -211,6 +223,8 @@ def adjoint(input: Tensor) -> Tensor:
     return transpose(input, -2, -1).conj()
 
 
+@method(aliases=("moveaxis",))
+@front
 def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
     """Dimensions `source` moved to the places `destination`, the others in their order; a view.
 
@@ -237,6 +251,8 @@ def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
 moveaxis = movedim
 
 
+@method(in_place=by_view)
+@front
 def squeeze(input: Tensor, dim: Any = None) -> Tensor:
     """Without the dimensions of size 1, or without those of `dim` that have size 1; a view.
 
@@ -276,6 +292,8 @@ for _op in (_squeeze, _unsqueeze):
     _op.fast_vjp("x")(lambda g, x_shape: g.reshape(x_shape))
 
 
+@method(in_place=by_view)
+@front
 def unsqueeze(input: Tensor, dim: int) -> Tensor:
     """With a new dimension of size 1 at `dim`; a view.
 
@@ -308,6 +326,8 @@ def writable(xp: ModuleType, view: Any, x: Any) -> Any:
     return view
 
 
+@method()
+@front
 def expand(input: Tensor, *sizes: Any, implicit: bool = False) -> Tensor:
     """Dimensions of size 1 repeated to `sizes` without copying; -1 keeps a size, new dimensions come in front.
 
@@ -347,6 +367,8 @@ def expand(input: Tensor, *sizes: Any, implicit: bool = False) -> Tensor:
     return _expand(input, shape=tuple(target))
 
 
+@method()
+@front
 def broadcast_to(input: Tensor, size: Any) -> Tensor:
     """`input.expand(size)`.
 
@@ -358,6 +380,7 @@ def broadcast_to(input: Tensor, size: Any) -> Tensor:
     return expand(input, *as_shape((size,)))
 
 
+@front
 def broadcast_shapes(*shapes: Any) -> Size:
     """The shape that all `shapes` broadcast to.
 
@@ -381,6 +404,7 @@ def broadcast_shapes(*shapes: Any) -> Size:
     return Size(result)
 
 
+@front
 def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
     """All tensors expanded to the shape that they broadcast to.
 
@@ -393,6 +417,8 @@ def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
     return tuple([expand(x, *shape) for x in tensors])
 
 
+@method()
+@front
 def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     """Dimensions start_dim … end_dim as one: a view where possible, else a copy.
 
@@ -415,6 +441,8 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     return _reshape(input, shape=(*shape[:start], joined, *shape[end + 1 :]))
 
 
+@method()
+@front
 def ravel(input: Tensor) -> Tensor:
     """All elements in one dimension: a view where possible, else a copy.
 
@@ -425,6 +453,8 @@ def ravel(input: Tensor) -> Tensor:
     return _view(input.contiguous(), shape=(input._a.size,))
 
 
+@method()
+@front
 def unflatten(input: Tensor, dim: int, sizes: Any) -> Tensor:
     """Dimension `dim` split into several of these sizes (one may be -1); a view.
 
@@ -480,6 +510,8 @@ _slice_backward.vjp("x")(lambda g, spec: slice_view(g, spec=spec))
 ALL_OF = (None, None, None)
 
 
+@method()
+@front
 def select(input: Tensor, dim: int, index: int) -> Tensor:
     """The part at `index` along `dim`, one dimension fewer; a view.
 
@@ -509,6 +541,8 @@ def slice_along(input: Tensor, dim: int = 0, start: Any = None, end: Any = None,
     return slice_view(input, spec=(*(ALL_OF,) * wrap_dim(dim, input._a.ndim), ends, ...))
 
 
+@method()
+@front
 def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
     """`length` entries along `dim` from `start` on; a view.
 
@@ -554,6 +588,8 @@ def _diagonal_backward(xp: ModuleType, x: Any, *, shape: tuple[int, ...], offset
 _diagonal_backward.vjp("x")(lambda g, offset, dim1, dim2: _diagonal(g, offset=offset, dim1=dim1, dim2=dim2))
 
 
+@method()
+@front
 def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
     """The diagonal of the planes (dim1, dim2), as the last dimension; a view. offset > 0 is above the main one.
 
@@ -569,4 +605,85 @@ def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Te
     return _diagonal(input, offset=offset, dim1=a, dim2=b)
 
 
-fronts(globals(), [*__all__, "expand"], but="reshape")
+method(in_place=by_view)(swapaxes)
+
+
+@method("reshape")
+def _reshape_method(self: Tensor, *sizes: Any) -> Tensor:
+    """The elements in another shape: `x.reshape(2, -1)` or `x.reshape((2, -1))`."""
+    return reshape(self, sizes if len(sizes) != 1 else sizes[0])
+
+
+@method("permute")
+def _permute_method(self: Tensor, *dims: Any) -> Tensor:
+    """The dimensions in another order: `x.permute(2, 0, 1)` or `x.permute((2, 0, 1))`."""
+    return permute(self, dims[0] if len(dims) == 1 and not hasattr(dims[0], "__index__") else dims)
+
+
+@method()
+def view_as(input: Tensor, other: Tensor) -> Tensor:
+    """`view` to the shape of another tensor."""
+    return input.view(other._a.shape)
+
+
+@method()
+def expand_as(input: Tensor, other: Tensor) -> Tensor:
+    """`expand` to the shape of another tensor."""
+    return input.expand(other._a.shape)
+
+
+@method()
+def reshape_as(input: Tensor, other: Tensor) -> Tensor:
+    """`reshape` to the shape of another tensor."""
+    return input.reshape(other._a.shape)
+
+
+@method()
+def sum_to_size(input: Tensor, *size: Any) -> Tensor:
+    """Summed over the dimensions along which `size` would be broadcast to input; RuntimeError where it would not."""
+    target = tuple(size[0]) if len(size) == 1 and not hasattr(size[0], "__index__") else size
+    if target == ():
+        return input.sum()
+    if tuple(broadcast_shapes(target, input.shape)) != input.shape or len(target) > input.ndim:
+        raise RuntimeError(f"size {{{list(target)}}} is not expandable to size {{{list(input.shape)}}}.")
+    return sum_to(input, target) if target != input._a.shape else input
+
+
+@method()
+def t_(input: Tensor) -> Tensor:
+    """`t` in place; RuntimeError for more than two dimensions."""
+    if input.ndim > 2:
+        raise RuntimeError(f"t_() expects a tensor with <= 2 dimensions, but self is {input.ndim}D")
+    return become_view(input, lambda: t(input))
+
+
+@tensor_property
+def T(self: Tensor) -> Tensor:
+    """All dimensions in reverse order."""
+    return _permute(self, dims=tuple(range(self._a.ndim))[::-1])
+
+
+@tensor_property
+def H(self: Tensor) -> Tensor:
+    """The conjugate transpose of a matrix."""
+    return t(self).conj()
+
+
+@tensor_property
+def mT(self: Tensor) -> Tensor:
+    """The last two dimensions swapped; RuntimeError for fewer than two."""
+    return _matrices(self, "mT").transpose(-2, -1)
+
+
+@tensor_property
+def mH(self: Tensor) -> Tensor:
+    """The last two dimensions swapped and conjugated; RuntimeError for fewer than two."""
+    return _matrices(self, "mH").transpose(-2, -1).conj()
+
+
+def _matrices(self: Tensor, name: str) -> Tensor:
+    if self.ndim < 2:
+        raise RuntimeError(
+            f"tensor.{name} is only supported on matrices or batches of matrices. Got {self.ndim}-D tensor."
+        )
+    return self

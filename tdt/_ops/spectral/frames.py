@@ -7,6 +7,7 @@ from typing import Any
 
 from tdt import _backend
 from tdt._core.dtype import FLOATING_AND_COMPLEX
+from tdt._core.methods import method
 from tdt._core.tensor import Tensor
 from tdt._ops._common import wrap_dim
 from tdt.autograd._op import op
@@ -28,6 +29,7 @@ def _(g: Tensor, x_shape: tuple[int, ...], dim: int, size: int, step: int) -> Te
     return overlap_add(g, dim=dim, step=step, n=x_shape[dim]) if x_shape else g.sum()
 
 
+@method()
 def unfold(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
     """Windows of `size` along `dimension`, `step` apart, as a new last dimension; a view.
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from tdt._core.creation import ones
 from tdt._core.dtype import COMPLEX, FLOAT, SCALAR_NAMES
+from tdt._core.methods import method
 from tdt._core.tensor import Tensor
 from tdt._ops._common import tensor_argument
 from tdt._ops.elementwise.complex_numbers import view_as_real
@@ -18,6 +19,7 @@ from tdt.amp._autocast import casts_as_one
 __all__ = ["istft", "stft"]
 
 
+@method()
 @casts_as_one
 def stft(
     input: Tensor, n_fft: int, hop_length: int | None = None, win_length: int | None = None, window: Tensor | None = None,
@@ -104,6 +106,7 @@ def _signal(x: Tensor, n_fft: int, hop: int, size: int, window: Tensor | None, b
     return made
 
 
+@method()
 @casts_as_one
 def istft(
     input: Tensor, n_fft: int, hop_length: int | None = None, win_length: int | None = None, window: Tensor | None = None,

@@ -1,0 +1,89 @@
+"""The three ways to an in-place method, for `@method(in_place=…)`: by the op itself, by a copy, by a view."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from tdt._core import dtype as _dtype
+from tdt._core.mode import enable_grad, real, state
+from tdt._core.tensor import LEAF, Tensor, View, alias
+from tdt._core.writing import check_memory
+from tdt.autograd._inplace import check_writable
+from tdt.autograd._op_table import OPS
+
+
+def by_op(function: Callable[..., Tensor], name: str) -> Callable[..., Tensor]:
+    """The op of this name runs on the tensor's own memory; operands go by position, attributes by keyword."""
+    record = OPS[name]
+
+    def method(self: Tensor, *operands: Any, **attributes: Any) -> Tensor:
+        if record.tensors_only and operands and not isinstance(operands[0], Tensor):
+            kind = type(operands[0]).__name__
+            raise TypeError(f"{name}_(): argument 'other' (position 1) must be Tensor, not {kind}")
+        return record.inplace(self, *operands, **attributes)
+
+    return _in_place(method, function, name)
+
+
+def by_copy(function: Callable[..., Tensor], name: str) -> Callable[..., Tensor]:
+    """The function's result is copied over the tensor: for functions that look at their arguments or call several ops."""
+
+    def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        # The op may keep its input for backward, which must not change.
+        return overwrite(self, function(OPS["clone"](self) if state.grad else self, *args, **kwargs))
+
+    return _in_place(method, function, name)
+
+
+def by_view(function: Callable[..., Tensor], name: str) -> Callable[..., Tensor]:
+    """The tensor itself takes the shape and strides of the view that the function returns."""
+
+    def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        return become_view(self, lambda: function(self, *args, **kwargs))
+
+    return _in_place(method, function, name)
+
+
+def _in_place(method: Callable[..., Tensor], function: Callable[..., Tensor], name: str) -> Callable[..., Tensor]:
+    functools.update_wrapper(method, function)  # its parameters
+    method.__name__, method.__qualname__, method.__doc__ = f"{name}_", f"Tensor.{name}_", f"`{name}` in place."
+    method.__code__ = method.__code__.replace(co_name=method.__name__, co_qualname=method.__qualname__)
+    return method
+
+
+def overwrite(input: Tensor, result: Tensor) -> Tensor:
+    """Copy `result`, computed from `input`, over it; RuntimeError for another shape or a dtype that does not fit."""
+    if result._a.shape != input._a.shape:
+        raise RuntimeError(
+            f"output with shape {list(input.shape)} doesn't match the broadcast shape {list(result.shape)}"
+        )
+    if not _dtype.can_cast(result.dtype, input.dtype):
+        raise RuntimeError(
+            f"result type {_dtype.SCALAR_NAMES[result.dtype]} can't be cast to the desired output type "
+            f"{_dtype.SCALAR_NAMES[input.dtype]}"
+        )
+    return OPS["copy"].inplace(input, result)
+
+
+def become_view(input: Tensor, make_view: Callable[[], Tensor]) -> Tensor:
+    """Give `input` shape and strides of `make_view()`, a view of it, as `transpose_` does. Counts as a write."""
+    recording = state.grad and input.requires_grad
+    if recording:
+        if input._edge is LEAF:
+            raise RuntimeError("a view of a leaf Variable that requires grad is being used in an in-place operation.")
+        check_writable(input)
+    check_memory(input, repeats=True)
+    viewed, view, storage = make_view(), input._view, input._st
+    storage.version += 1
+    if view is not None:
+        version = storage.version if recording else -1
+        input._view = View(view.base, view, viewed._view.step, version, view.made, view.seen)
+    if recording:
+        input._edge = viewed._edge
+    elif view is None and input._edge not in (None, LEAF):
+        with enable_grad(), real():
+            input._edge = OPS["unaware"](alias(input._a, input._edge))._edge
+    input._a = viewed._a
+    return input
