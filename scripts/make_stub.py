@@ -41,7 +41,7 @@ TYPING = {"Any", "Callable", "IO", "PathLike", "Iterable", "Iterator", "Literal"
 BUILTIN = {"bool", "int", "float", "complex", "str", "bytes", "tuple", "list", "dict", "slice", "type"}
 OURS = {"Tensor", "Size", "dtype", "device", "Generator", "layout", "memory_format", "UntypedStorage", "TypedStorage"}
 # Inside Tensor, and in tdt, these names are a property or a function.
-NAMES = {"Dtype": "_dtype", "dtype": "_dtype", "device": "_device", "layout": "_layout", "Dims": "_Dims",
+NAMES = {"Dtype": "_dtype", "dtype": "_dtype", "device": "_device", "layout": "_layout", "Dims": "_Dims", "Number": "_Number",
          "memory_format": "_memory_format", "ndarray": "np.ndarray[Any, Any]"}  # fmt: skip
 OUR_IMPORTS = """\
 from tdt._backend.device import device as _device
@@ -181,12 +181,11 @@ def signature_of(name: str, function: Any, method: bool) -> inspect.Signature | 
         signature = inspect.signature(function)
     except ValueError:
         return None
-    kinds = {given.kind for given in signature.parameters.values()}
-    plain = getattr(Tensor, name.removesuffix("_"), None) if method and name.endswith("_") else None
-    if plain is not None and inspect.Parameter.VAR_KEYWORD in kinds:
-        out_of_place = inspect.signature(plain)
-        kept = [given for given in out_of_place.parameters.values() if given.name != "out"]
-        return out_of_place.replace(parameters=kept, return_annotation="Tensor")
+    if name.endswith("_") and not name.startswith(
+        "_"
+    ):  # the in-place form has the parameters of the other, but for `out`
+        kept = [given for given in signature.parameters.values() if given.name != "out"]
+        return signature.replace(parameters=kept)
     return signature
 
 

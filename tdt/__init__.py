@@ -43,7 +43,7 @@ def __dir__() -> list[str]:
 
 def _load() -> dict[str, object]:
     """Load the core and make its public names this module's. Returns them."""
-    from tdt import _methods, _public
+    from tdt import _public
 
     names = {name: value for name, value in vars(_public).items() if name[0] != "_"}
     # From here on `sum`, `float`, `all` mean tdt's in this module, so its functions call no such builtin.

@@ -3,6 +3,7 @@
 from math import e, inf, nan, pi
 
 from tdt._backend.device import device, get_default_device, set_default_device
+from tdt._core import new_tensors as _new_tensors
 from tdt._core.creation import *
 from tdt._core.dtype import (
     bfloat16,
@@ -43,6 +44,7 @@ from tdt._core.dtype import (
 )
 from tdt._core.errors import OutOfMemoryError
 from tdt._core.layout import *
+from tdt._core.methods import IN_PLACE_FUNCTIONS as _in_place_functions
 from tdt._core.mode import (
     enable_grad,
     inference_mode,
@@ -59,7 +61,6 @@ from tdt._core.tensor import Tensor
 from tdt._kernels._pool import get_num_threads, set_num_threads
 from tdt._ops.elementwise import *
 from tdt._ops.elementwise.activation import *
-from tdt._ops.elementwise.in_place import *
 from tdt._ops.elementwise.piecewise import *
 from tdt._ops.elementwise.special import *
 from tdt._ops.index.getitem import *
@@ -75,6 +76,7 @@ from tdt._ops.linalg.lobpcg import *
 from tdt._ops.linalg.low_rank import *
 from tdt._ops.linalg.lu import *
 from tdt._ops.linalg.matrix_functions import *
+from tdt._ops.linalg.norms import *
 from tdt._ops.linalg.products import *
 from tdt._ops.linalg.solve import *
 from tdt._ops.linalg.triangular import *
@@ -103,6 +105,7 @@ from tdt._ops.reduce.search import *
 from tdt._ops.reduce.segments import *
 from tdt._ops.reduce.statistics import *
 from tdt._ops.shape.combine import *
+from tdt._ops.shape.dimensions import *
 from tdt._ops.shape.join import *
 from tdt._ops.shape.memory import *
 from tdt._ops.shape.resize import *
@@ -116,7 +119,7 @@ from tdt._random import Generator, default_generator, get_rng_state, initial_see
 from tdt.amp._mode import *
 from tdt.autograd._anomaly import is_anomaly_check_nan_enabled, is_anomaly_enabled, set_anomaly_enabled
 from tdt.autograd._transforms import vmap
-from tdt.autograd._variable import detach
+from tdt.autograd._variable import detach, detach_
 from tdt.compat._old_types import *
 from tdt.compat._switches import *
 from tdt.serialization import load, save
@@ -124,3 +127,4 @@ from tdt.sparse._functions import dsmm, hsmm, hspmm, smm, spmm, sspaddmm
 from tdt.sparse._methods import sparse_coo_tensor, sparse_csr_tensor
 
 newaxis = None
+globals().update(_in_place_functions)  # tdt.exp_(x), as x.exp_()

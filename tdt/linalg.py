@@ -20,8 +20,9 @@ from tdt._ops.linalg.lu import linalg_lu_solve as lu_solve
 from tdt._ops.linalg.lu import lu_factor, lu_factor_ex
 from tdt._ops.linalg.matrix_functions import matrix_exp, matrix_power, multi_dot, vander
 from tdt._ops.linalg.matrix_norms import matrix_norm, norm
+from tdt._ops.linalg.norms import vector_norm
 from tdt._ops.linalg.products import cross as _cross
-from tdt._ops.linalg.products import matmul, vdot, vector_norm
+from tdt._ops.linalg.products import matmul, vdot
 from tdt._ops.linalg.solve import inv, inv_ex, solve, solve_ex, tensorinv, tensorsolve
 from tdt._ops.linalg.solve import linalg_det as det
 from tdt._ops.linalg.solve import linalg_slogdet as slogdet

@@ -32,7 +32,7 @@ LAYERS: list[list[str]] = [
      "tdt.multiprocessing", "tdt.fft", "tdt.masked", "tdt.signal", "tdt.sparse", "tdt.special",
      "tdt.random", "tdt.serialization", "tdt.storage", "tdt.__config__",
      "tdt.distributed", "tdt.functional", "tdt.profiler", "tdt.types",
-     "tdt.autograd._functional", "tdt.autograd._transforms", "tdt._methods", "tdt._public", "tdt"],
+     "tdt.autograd._functional", "tdt.autograd._transforms", "tdt._public", "tdt"],
     ["tdt.nn", "tdt.func", "tdt.distributions"],
     ["tdt.optim", "tdt.utils", "tdt.utils.data"],
     ["tdt.vision", "tdt.utils.tensorboard"],
@@ -51,7 +51,7 @@ LAYERS: list[list[str]] = [
 ]  # fmt: skip
 # The modules outside tdt/compat that may import from it: what has a name of PyTorch in public, and what looks names up.
 COMPAT_USERS = {
-    "tdt", "tdt._methods", "tdt._public", "tdt.as_torch", "tdt.backends.cuda", "tdt.compiler", "tdt.cuda", "tdt.sparse._methods",
+    "tdt", "tdt._public", "tdt.as_torch", "tdt.backends.cuda", "tdt.compiler", "tdt.cuda", "tdt.sparse._methods",
     "tdt.utils",
 }  # fmt: skip
 JIT = ["_jit.py", "_compile.py"]

@@ -40,7 +40,6 @@ def fronts(namespace: dict[str, Any], names: Iterable[str], but: str = "") -> No
 def front(function: Callable[..., Any]) -> Callable[..., Any]:
     """`function`, which takes NumPy's names too; a TypeError says which argument is of the wrong kind."""
 
-    @functools.wraps(function)
     def called(*args: Any, **kwargs: Any) -> Any:
         try:
             return function(*args, **kwargs) if kwargs else function(*args)
@@ -52,7 +51,7 @@ def front(function: Callable[..., Any]) -> Callable[..., Any]:
         return called(*args, **again)
 
     called.__code__ = called.__code__.replace(co_name=function.__name__, co_qualname=function.__qualname__)
-    return called
+    return functools.wraps(function)(called)
 
 
 def as_numbers(name: str, settings: dict[str, Any]) -> dict[str, Any]:

@@ -6,7 +6,6 @@ import builtins
 import math
 import operator
 import warnings
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,6 @@ from tdt._core.calls import front
 from tdt._core.dtype import dtype as Dtype
 from tdt._core.float8 import KINDS, astype
 from tdt._core.from_data import array_of, fill_number
-from tdt._core.methods import method
 from tdt._core.mode import state
 from tdt._core.sparse import SparseCOO
 from tdt._core.storage import TypedStorage, UntypedStorage, tensor_on
@@ -28,9 +26,9 @@ from tdt._core.tensor import LEAF, Tensor, wrap
 from tdt._core.writing import store
 
 __all__ = [
-    "arange", "as_tensor", "empty", "empty_like", "empty_permuted", "empty_strided", "eye", "from_numpy", "full", "full_like",
-    "linspace", "logspace", "ones", "ones_like", "range", "scalar_tensor", "tensor", "tril_indices", "triu_indices", "zeros",
-    "zeros_like",
+    "arange", "as_tensor", "empty", "empty_like", "empty_permuted", "empty_strided", "eye", "from_numpy", "full",
+    "full_like", "linspace", "logspace", "ones", "ones_like", "range", "scalar_tensor", "tensor", "tril_indices",
+    "triu_indices", "zeros", "zeros_like",
 ]  # fmt: skip
 
 
@@ -551,58 +549,4 @@ def _triangle_indices(name: str) -> Any:
 tril_indices, triu_indices = _triangle_indices("tril_indices"), _triangle_indices("triu_indices")
 
 
-@method()
-def new_tensor(
-    self: Tensor, data: Any, *, dtype: Dtype | None = None, device: Any = None, requires_grad: bool = False
-) -> Tensor:
-    """A tensor of `data` with this tensor's dtype and device."""
-    return tensor(
-        data, dtype=dtype or self.dtype, device=self.device if device is None else device, requires_grad=requires_grad
-    )
-
-
-@method()
-def new_full(
-    self: Tensor, size: Sequence[int], fill_value: Any, *, dtype: Dtype | None = None, device: Any = None,
-    requires_grad: bool = False, layout: Any = None, pin_memory: bool = False,
-) -> Tensor:  # fmt: skip
-    """A tensor of this tensor's dtype and device, every element `fill_value`."""
-    return full(
-        size, fill_value, dtype=dtype or self.dtype, device=self.device if device is None else device, requires_grad=requires_grad
-    )  # fmt: skip
-
-
-def _new(kind: str) -> Any:
-    def function(
-        self: Tensor, *sizes: Any, size: Any = None, dtype: Dtype | None = None, device: Any = None,
-        requires_grad: bool = False, layout: Any = None, pin_memory: bool = False,
-    ) -> Tensor:  # fmt: skip
-        target = self.device if device is None else device
-        shape = _shape_of(_sizes(f"new_{kind}", sizes, size))
-        return make(kind, shape, None, dtype or self.dtype, target, requires_grad)
-
-    function.__name__ = function.__qualname__ = f"new_{kind}"
-    function.__doc__ = f"`tdt.{kind}` with this tensor's dtype and device."
-    return function
-
-
-new_zeros, new_ones, new_empty = _new("zeros"), _new("ones"), _new("empty")
-
-
-@method()
-def new_empty_strided(
-    self: Tensor, size: Any, stride: Any, *, dtype: Dtype | None = None, device: Any = None, requires_grad: bool = False
-) -> Tensor:
-    """`tdt.empty_strided` with this tensor's dtype and device."""
-    return empty_strided(
-        size,
-        stride,
-        dtype=dtype or self.dtype,
-        device=self.device if device is None else device,
-        requires_grad=requires_grad,
-    )
-
-
-method()(new_zeros)
-method()(new_ones)
-method()(new_empty)
+tril_indices, triu_indices = front(tril_indices), front(triu_indices)

@@ -191,6 +191,7 @@ def _rebuild(cls: type, array: Any, where: str, requires_grad: bool, attributes:
     return made
 
 
+Tensor.__nonzero__, Tensor.__long__ = __bool__, __int__
 for _method in (item, tolist, numpy, data_ptr, __array__, __len__, __bool__, __float__, __int__, __complex__, __index__,
                 __format__, __reduce_ex__, __deepcopy__, as_subclass, module_load):  # fmt: skip
     setattr(Tensor, _method.__name__, _method)

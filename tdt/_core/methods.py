@@ -10,7 +10,7 @@ from tdt._core.tensor import Tensor
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-IN_PLACE_FUNCTIONS: list[str] = []  # in-place methods that are functions of tdt, too: `tdt.exp_(x)`
+IN_PLACE_FUNCTIONS: dict[str, Callable[..., Any]] = {}  # in-place methods that are functions of tdt, too
 
 
 def method(
@@ -33,12 +33,14 @@ def method(
     def bind(function: F) -> F:
         if name:
             rename(function, name)
-        forms = {"": function} if in_place is None else {"": function, "_": in_place(function, function.__name__)}
+        forms: dict[str, Callable[..., Any]] = {"": function}
+        if in_place is not None:
+            forms["_"] = in_place(function, function.__name__)
         for ending, form in forms.items():
             for each in (function.__name__, *aliases):
                 setattr(Tensor, each + ending, form)
         if in_place_function:
-            IN_PLACE_FUNCTIONS.extend(f"{each}_" for each in (function.__name__, *aliases))
+            IN_PLACE_FUNCTIONS.update({f"{each}_": forms["_"] for each in (function.__name__, *aliases)})
         return function
 
     return bind

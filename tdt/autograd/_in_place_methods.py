@@ -18,11 +18,11 @@ def by_op(function: Callable[..., Tensor], name: str) -> Callable[..., Tensor]:
     """The op of this name runs on the tensor's own memory; operands go by position, attributes by keyword."""
     record = OPS[name]
 
-    def method(self: Tensor, *operands: Any, **attributes: Any) -> Tensor:
+    def method(input: Tensor, *operands: Any, **attributes: Any) -> Tensor:
         if record.tensors_only and operands and not isinstance(operands[0], Tensor):
             kind = type(operands[0]).__name__
             raise TypeError(f"{name}_(): argument 'other' (position 1) must be Tensor, not {kind}")
-        return record.inplace(self, *operands, **attributes)
+        return record.inplace(input, *operands, **attributes)
 
     return _in_place(method, function, name)
 
@@ -30,9 +30,9 @@ def by_op(function: Callable[..., Tensor], name: str) -> Callable[..., Tensor]:
 def by_copy(function: Callable[..., Tensor], name: str) -> Callable[..., Tensor]:
     """The function's result is copied over the tensor: for functions that look at their arguments or call several ops."""
 
-    def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    def method(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         # The op may keep its input for backward, which must not change.
-        return overwrite(self, function(OPS["clone"](self) if state.grad else self, *args, **kwargs))
+        return overwrite(input, function(OPS["clone"](input) if state.grad else input, *args, **kwargs))
 
     return _in_place(method, function, name)
 
@@ -40,8 +40,8 @@ def by_copy(function: Callable[..., Tensor], name: str) -> Callable[..., Tensor]
 def by_view(function: Callable[..., Tensor], name: str) -> Callable[..., Tensor]:
     """The tensor itself takes the shape and strides of the view that the function returns."""
 
-    def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        return become_view(self, lambda: function(self, *args, **kwargs))
+    def method(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        return become_view(input, lambda: function(input, *args, **kwargs))
 
     return _in_place(method, function, name)
 

@@ -23,7 +23,7 @@ def write(op: Op, x: Tensor, rest: tuple, attributes: dict, repeats: bool | None
     and the new values into the base's new place in the graph. `repeats`: instead of op.repeats.
     """
     if not isinstance(x, Tensor):
-        raise TypeError(f"{op.name}_: expected a Tensor to write to, got {type(x).__name__}")
+        raise TypeError(f"{op.name}_(): argument 'input' (position 1) must be Tensor, not {type(x).__name__}")
     recording = state.grad and any(isinstance(t, Tensor) and t.requires_grad for t in (x, *rest))
     if recording:
         check_writable(x)

@@ -120,7 +120,12 @@ def detach(self: Tensor) -> Tensor:
 
 
 def detach_(self: Tensor) -> Tensor:
-    """Take this tensor out of the graph, in place; RuntimeError for a view."""
+    """Take this tensor out of the graph, in place; RuntimeError for a view.
+
+    >>> import tdt
+    >>> tdt.detach_(tdt.ones(1, requires_grad=True).exp()).requires_grad
+    False
+    """
     if self._view is not None:
         raise RuntimeError("Can't detach views in-place: use detach() instead")
     self._edge = None

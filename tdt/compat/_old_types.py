@@ -14,10 +14,12 @@ from tdt._core import dtype as _dtype
 from tdt._core.dtype import dtype
 from tdt._core.from_data import array_of
 from tdt._core.layout import strided
+from tdt._core.methods import method
 from tdt._core.size import Size
 from tdt._core.storage import TypedStorage, UntypedStorage
 from tdt._core.tensor import Tensor, wrap
 from tdt._ops.shape.memory import to
+from tdt.compat._absent import bind_removed
 
 
 class TensorType(type):
@@ -153,6 +155,7 @@ def set_default_tensor_type(t: Any) -> None:
     _dtype.set_default_dtype(kind.dtype)
 
 
+@method("type")
 def type_(input: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
     """Convert to `dtype`, which may be an old type or its name; without it, return the old type's name.
 
@@ -188,3 +191,4 @@ def typename(obj: Any) -> str:
 
 setattr(Tensor, new.__name__, new)
 Tensor._fill = staticmethod(fill)
+bind_removed(Tensor)

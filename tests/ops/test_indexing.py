@@ -224,6 +224,7 @@ REFUSED = {
     "shapes of indices": lambda x, t: x[t.tensor([0, 1]), t.tensor([0, 1, 2])],
     "a write of another shape": lambda x, t: x.__setitem__(0, t.ones(3)),
     "a write of another shape by a tensor": lambda x, t: x.__setitem__(t.tensor([0, 1]), t.ones(3)),
+    "an empty mask of another size": lambda x, t: t.zeros(3, 0, 2)[..., np.array([], dtype=bool)],
     "a write of a string": lambda x, t: x.__setitem__(0, "a"),
     "a write of a list": lambda x, t: x.__setitem__(0, [1.0, 2.0, 3.0, 4.0]),
     "a write of a list by a tensor": lambda x, t: x.__setitem__(t.tensor([0]), [1.0]),

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from tdt._ops._operators import arithmetic_operator
-from tdt._ops._common import Number
-
 from types import ModuleType
 from typing import Any
 
 from tdt import _kernels
-from tdt._core.old_arguments import takes_old_order
 from tdt._core import dtype as _dtype
 from tdt._core.dtype import FLOATING_AND_COMPLEX, INTS, NUMBERS, REAL, REAL_NUMBERS
 from tdt._core.from_data import fill_number
 from tdt._core.methods import method
+from tdt._core.old_arguments import takes_old_order
 from tdt._core.tensor import Tensor
 from tdt._node_names import label
-from tdt._ops._common import conj
+from tdt._ops._common import Number, conj
+from tdt._ops._operators import arithmetic_operator
 from tdt._ops.elementwise._front import binary_op, check_operands, ufunc2
 from tdt.autograd._in_place_methods import by_op
 from tdt.autograd._op import finish, op

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from tdt._ops._operators import arithmetic_operator, comparison_operator
-from tdt.autograd._op_table import OPS
-from tdt._ops.elementwise._front import tensor_argument
-
 from types import ModuleType
 from typing import Any
 
@@ -14,10 +10,12 @@ from tdt._core.dtype import ALL, INTEGRAL, INTS, REAL, check_category
 from tdt._core.methods import method
 from tdt._core.tensor import Tensor, wrap
 from tdt._ops._common import Number
+from tdt._ops._operators import arithmetic_operator, comparison_operator
 from tdt._ops.elementwise._front import binary_op, check_operands, ufunc, ufunc2, unary_op
 from tdt._ops.elementwise.arithmetic import wrapped
 from tdt.autograd._in_place_methods import by_op
 from tdt.autograd._op import op
+from tdt.autograd._op_table import OPS
 
 __all__ = [
     "allclose", "bitwise_and", "bitwise_left_shift", "bitwise_not", "bitwise_or", "bitwise_right_shift", "bitwise_xor",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from tdt._core.methods import tensor_property
-
 from types import ModuleType
 from typing import Any
 
@@ -12,7 +10,7 @@ import numpy as np
 from tdt._core import dtype as _dtype
 from tdt._core.calls import front
 from tdt._core.dtype import COMPLEX_ONLY, FLOATING
-from tdt._core.methods import method
+from tdt._core.methods import method, tensor_property
 from tdt._core.tensor import Tensor
 from tdt._ops.elementwise._front import make_op, refuse_out, tensor_argument
 from tdt.autograd._in_place_methods import by_op

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from tdt.autograd._op_table import OPS
-
 import builtins
 from types import ModuleType
 from typing import Any
@@ -25,9 +23,10 @@ from tdt._ops.elementwise._front import (
 )
 from tdt.autograd._in_place_methods import by_copy, by_op
 from tdt.autograd._op import finish, op
+from tdt.autograd._op_table import OPS
 
 __all__ = [
-    "abs", "absolute", "angle", "ceil", "fix", "floor", "frac", "frexp", "nan_to_num", "neg", "negative", "nextafter",
+    "abs", "abs_", "absolute", "angle", "ceil", "fix", "floor", "frac", "frexp", "nan_to_num", "neg", "negative", "nextafter",
     "positive", "round", "sgn", "sign", "trunc",
 ]  # fmt: skip
 
@@ -347,7 +346,12 @@ method(in_place=by_op)(ceil)
 
 @method(aliases=("absolute_",))
 def abs_(input: Tensor) -> Tensor:
-    """`abs` in place; RuntimeError for complex numbers."""
+    """`abs` in place; RuntimeError for complex numbers.
+
+    >>> import tdt
+    >>> tdt.abs_(tdt.tensor([-1.0]))
+    tensor([1.])
+    """
     if input.is_complex():
         raise RuntimeError("In-place abs is not supported for complex tensors.")
     return OPS["abs"].inplace(input)

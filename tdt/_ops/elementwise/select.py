@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from tdt import _backend
-from tdt._core.old_arguments import takes_old_order
 from tdt._core import dtype as _dtype
 from tdt._core.calls import front
 from tdt._core.dtype import FLOATING, FLOATING_AND_COMPLEX, INTS, NUMBERS, REAL, SCALAR_NAMES, check_category
 from tdt._core.float8 import KINDS, astype
 from tdt._core.from_data import fill_number
 from tdt._core.methods import method
+from tdt._core.old_arguments import takes_old_order
 from tdt._core.tensor import Tensor
 from tdt._node_names import label, shown_as
 from tdt._ops._common import C_NAMES, Number, conj
@@ -25,7 +25,8 @@ from tdt.autograd._in_place_methods import by_copy, by_op
 from tdt.autograd._op import finish, op
 
 __all__ = [
-    "addcdiv", "addcmul", "atan2", "arctan2", "clamp", "clamp_", "clamp_max", "clamp_max_", "clamp_min", "clamp_min_", "clip", "clip_", "copysign", "fill", "heaviside",
+    "addcdiv", "addcmul", "atan2", "arctan2", "clamp", "clamp_", "clamp_max", "clamp_max_", "clamp_min",
+    "clamp_min_", "clip", "clip_", "copysign", "fill", "heaviside",
     "hypot", "ldexp", "lerp", "logaddexp", "logaddexp2", "masked_fill", "where", "xlogy",
 ]  # fmt: skip
 

@@ -15,8 +15,8 @@ from tdt._backend.layout import in_order
 from tdt._backend.scatter import add_at
 from tdt._core import dtype as _dtype
 from tdt._core.calls import front
-from tdt._core.methods import method
 from tdt._core.float8 import astype
+from tdt._core.methods import method
 from tdt._core.mode import state
 from tdt._core.tensor import Tensor, wrap
 from tdt._core.writing import SHARED
@@ -243,7 +243,8 @@ def _part(x: Tensor, k: Any) -> Any:
     if isinstance(k, (Sequence, np.ndarray, range)) and not isinstance(k, str):
         from tdt._core.creation import tensor
 
-        return tensor(k, dtype=None if len(k) else _dtype.int64, device=x.device)
+        is_mask = isinstance(k, np.ndarray) and k.dtype in (np.bool_, np.uint8)
+        return tensor(k, dtype=None if len(k) or is_mask else _dtype.int64, device=x.device)
     if hasattr(k, "__index__"):
         return operator.index(k)
     if isinstance(k, str):

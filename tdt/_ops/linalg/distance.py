@@ -12,7 +12,7 @@ from tdt._core.tensor import Tensor, wrap
 from tdt._node_names import shown_as
 from tdt._ops._common import store_into
 from tdt._ops.elementwise._front import tensor_argument
-from tdt._ops.linalg.products import norm, vector_norm
+from tdt._ops.linalg.norms import norm, vector_norm
 from tdt._ops.nn.embedding import functional_embedding
 from tdt._ops.shape.join import cat
 from tdt.amp._autocast import casts_as_one

@@ -10,7 +10,7 @@ from tdt._core.tensor import Tensor
 from tdt._ops._common import store_into, with_out, wrap_dim
 from tdt._ops.linalg._matrices import check_float
 from tdt._ops.linalg.decompositions import svdvals
-from tdt._ops.linalg.products import vector_norm
+from tdt._ops.linalg.norms import vector_norm
 
 
 @with_out

@@ -6,8 +6,6 @@ All are one op, `random_fill`, whose gradient is zero: the old values do not mat
 
 from __future__ import annotations
 
-from tdt._core.methods import method
-
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -17,10 +15,11 @@ from tdt import _backend
 from tdt._core import dtype as _dtype
 from tdt._core.creation import zeros_like
 from tdt._core.dtype import SCALAR_NAMES
+from tdt._core.methods import method
 from tdt._core.tensor import Tensor, wrap
 from tdt._ops.random._ranges import ends_of
-from tdt.autograd._in_place_methods import overwrite
 from tdt._random import Generator, generator_for
+from tdt.autograd._in_place_methods import overwrite
 from tdt.autograd._op import op
 
 # How `random_fill` draws: (generator, shape, NumPy dtype, *numbers) → array.

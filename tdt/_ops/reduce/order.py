@@ -560,9 +560,9 @@ def unique_consecutive(
     return _wanted(values, inverse, counts, return_inverse, return_counts)
 
 
-method()(nanmedian)
-method()(min)
-method()(median)
-method()(max)
-method()(cummin)
-method()(cummax)
+nanmedian = method()(front(nanmedian))
+min = method()(front(min))
+median = method()(front(median))
+max = method()(front(max))
+cummin = method()(front(cummin))
+cummax = method()(front(cummax))

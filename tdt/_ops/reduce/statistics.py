@@ -11,7 +11,7 @@ from tdt._core.methods import method
 from tdt._core.tensor import Tensor
 from tdt._ops._common import store_into, with_out, wrap_dim
 from tdt._ops.elementwise._front import named
-from tdt._ops.linalg.products import vector_norm
+from tdt._ops.linalg.norms import vector_norm
 from tdt._ops.shape.views import slice_along
 from tdt.amp._autocast import casts_as_one
 from tdt.autograd._in_place_methods import by_copy
@@ -344,5 +344,5 @@ def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
     return input * scale
 
 
-method()(quantile)
-method()(nanquantile)
+quantile = method()(front(quantile))
+nanquantile = method()(front(nanquantile))

@@ -559,8 +559,8 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
     return tuple(grids)
 
 
-method(in_place=by_copy)(triu)
-method(in_place=by_copy)(tril)
+triu = method(in_place=by_copy)(front(triu))
+tril = method(in_place=by_copy)(front(tril))
 
 
 @method("tile")
@@ -579,3 +579,8 @@ def _flip_method(self: Tensor, *places: Any, dims: Any = None) -> Tensor:
 @method("__reversed__")
 def _reversed(self: Tensor) -> Tensor:
     return flip(self, 0) if self.ndim else self
+
+
+atleast_1d = front(atleast_1d)
+atleast_2d = front(atleast_2d)
+atleast_3d = front(atleast_3d)

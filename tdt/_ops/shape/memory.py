@@ -289,7 +289,6 @@ for _name, _dtype_of_name in DTYPE_METHODS.items():
     _bind_conversion(_name, _dtype_of_name)
 
 
-
 @op(promote=(), broadcasts=False, computes=False)
 def _unaware(xp: ModuleType, x: Any) -> Any:
     """Stands between a tensor that was turned under no_grad and its graph, which knows it in its former shape."""

@@ -3,8 +3,6 @@ what a Python function says: `apply_`, `map_`."""
 
 from __future__ import annotations
 
-from tdt._core.methods import method
-
 import math
 import warnings
 from collections.abc import Callable
@@ -13,6 +11,7 @@ from typing import Any
 from tdt import _backend
 from tdt._backend import on
 from tdt._core.creation import _shape_of
+from tdt._core.methods import method
 from tdt._core.mode import state
 from tdt._core.sparse import SparseCOO
 from tdt._core.storage import TypedStorage, UntypedStorage

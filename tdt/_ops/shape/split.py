@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import itertools
 import operator
+from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
@@ -353,9 +352,9 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
     return _as_strided(input, size=size, stride=stride, offset=offset, at=(x.shape, input.stride(), here))
 
 
-method()(vsplit)
-method()(hsplit)
-method()(dsplit)
+vsplit = method()(front(vsplit))
+hsplit = method()(front(hsplit))
+dsplit = method()(front(dsplit))
 
 
 @method("__iter__")

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tdt._core.calls import front
 from tdt._core.dtype import dtype as Dtype  # noqa: N812  (`dtype` is an argument here)
 from tdt._core.methods import method
 from tdt._core.tensor import Tensor
 from tdt._ops._common import as_shape, store_into
 from tdt._ops.elementwise import view_as_complex, view_as_real
 from tdt._ops.elementwise._front import named
-from tdt._ops.shape import split
+from tdt._ops.shape import dimensions, split
 from tdt._ops.shape import views as shape
 from tdt._ops.shape.memory import contiguous_format
 from tdt._ops.spectral import frames
@@ -36,17 +37,17 @@ VIEWS: dict[str, tuple[Callable[..., Any], str]] = {
     "diagonal": (shape.diagonal, ""),
     "expand": (lambda input, size, *, implicit=False: shape.expand(input, *size), ", (3, 2, 2)"),
     "narrow": (shape.narrow, ", 0, 1, 1"),
-    "permute": (shape.permute, ", (1, 0)"),
+    "permute": (dimensions.permute, ", (1, 0)"),
     "select": (shape.select, ", 0, 1"),
     "slice": (_slice, ", 1, 0, 1"),
     "split": (split.split, ", 1"),
     "split_with_sizes": (split.split_with_sizes, ", [1, 1]"),
-    "squeeze": (shape.squeeze, ""),
-    "t": (shape.t, ""),
-    "transpose": (shape.transpose, ", 0, 1"),
+    "squeeze": (dimensions.squeeze, ""),
+    "t": (dimensions.t, ""),
+    "transpose": (dimensions.transpose, ", 0, 1"),
     "unbind": (split.unbind, ""),
     "unfold": (frames.unfold, ", 0, 2, 1"),
-    "unsqueeze": (shape.unsqueeze, ", 0"),
+    "unsqueeze": (dimensions.unsqueeze, ", 0"),
     "view": (_view, ", (4,)"),
     "view_as_complex": (view_as_complex, ".float()"),
     "view_as_real": (view_as_real, ".to(tdt.complex64)"),
@@ -85,4 +86,6 @@ __all__ = [f"{name}_copy" for name in VIEWS]
 globals().update({f"{name}_copy": _copying(name, view, call) for name, (view, call) in VIEWS.items()})
 
 
+for _name in __all__:
+    globals()[_name] = front(globals()[_name])
 method()(globals()["narrow_copy"])

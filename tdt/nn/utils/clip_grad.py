@@ -11,7 +11,7 @@ import numpy as np
 
 from tdt import _backend
 from tdt._core.tensor import Tensor, wrap
-from tdt._ops.linalg.products import vector_norm
+from tdt._ops.linalg.norms import vector_norm
 from tdt.autograd import no_grad
 from tdt.nn._deprecated import deprecated_alias
 

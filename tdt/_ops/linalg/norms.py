@@ -1,0 +1,139 @@
+"""Norms of vectors and matrices, and the distance of two tensors."""
+
+from __future__ import annotations
+
+import math
+from types import ModuleType
+from typing import Any
+
+from tdt._core.calls import front
+from tdt._core.dtype import FLOAT, FLOATING_AND_COMPLEX
+from tdt._core.methods import method
+from tdt._core.tensor import Tensor
+from tdt._node_names import shown_as
+from tdt._ops._common import Dims, keep, store_into, wrap_dims
+from tdt._ops.linalg._matrices import check_float
+from tdt._ops.linalg.decompositions import svd_full
+from tdt.autograd._op import finish, op
+
+__all__ = ["dist", "frobenius_norm", "norm", "nuclear_norm"]
+
+
+@op(dtypes=FLOATING_AND_COMPLEX, packed=True)
+def _vector_norm(
+    xp: ModuleType, x: Any, *, ord: float = 2.0, dim: tuple[int, ...] | None = None, keepdim: bool = False
+) -> Any:
+    if ord == 2 and x.dtype.kind != "c":
+        return xp.sqrt((x * x).sum(dim, None, None, keepdim))
+    size = xp.abs(x)
+    if ord == math.inf:
+        return size.max(dim, None, keepdim)
+    if ord == -math.inf:
+        return size.min(dim, None, keepdim)
+    if ord == 0:
+        return (size != 0).sum(dim, size.dtype, None, keepdim)
+    if ord == 1:
+        return size.sum(dim, None, None, keepdim)
+    return (size**ord).sum(dim, None, None, keepdim) ** (1 / ord)
+
+
+@_vector_norm.vjp("x")
+def _(g: Tensor, x: Tensor, out: Tensor, ord: float, dim: tuple[int, ...] | None, keepdim: bool) -> Tensor:
+    g, out = keep(g, dim, x.shape, keepdim), keep(out, dim, x.shape, keepdim)
+    if ord == 0:
+        return x.new_zeros(x.shape)
+    if ord == 1:
+        return g * x.sgn()
+    if ord == 2:
+        return g * (x / out).masked_fill(out == 0, 0)
+    size = x.abs()
+    if math.isinf(ord):
+        ties = (size == out) | size.isnan()
+        return x.sgn() * (g * ties / ties.sum(dim, keepdim=True))
+    if ord < 1:
+        return (x.sgn() * size ** (ord - 1)).masked_fill(x == 0, 0) * (g * out ** (1 - ord))
+    if ord < 2:
+        return x.sgn() * size ** (ord - 1) * (g / out ** (ord - 1)).masked_fill(out == 0, 0)
+    return x * size ** (ord - 2) * (g / out ** (ord - 1)).masked_fill(out == 0, 0)
+
+
+def vector_norm(
+    x: Tensor, ord: float = 2, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None
+) -> Tensor:
+    """(Σ |x|^ord)^(1/ord) over `dim`; inf, -inf and 0 are the largest, the smallest and the count of non-zeros.
+
+    >>> import tdt
+    >>> tdt.linalg.vector_norm(tdt.tensor([3.0, 4.0]))
+    tensor(5.)
+    """
+    if dtype is None:
+        check_float("linalg.vector_norm", x)
+    if dtype is not None and (dtype.is_complex != x.is_complex() and x.dtype.category >= FLOAT):
+        raise RuntimeError(
+            f"linalg.vector_norm: dtype should be {'complex' if x.is_complex() else 'floating point'} but got {dtype}"
+        )
+    x = x if dtype is None else x.to(dtype)
+    dims = wrap_dims(dim, x.ndim)
+    if (ord < 0 or ord == math.inf) and any(n == 0 for k, n in enumerate(x.shape) if dims is None or k in dims):
+        raise RuntimeError(
+            f"linalg.vector_norm cannot compute the {ord} norm on an empty tensor because the operation does not "
+            "have an identity"
+        )
+    return finish(_vector_norm, out, x, ord=float(ord), dim=dims, keepdim=keepdim)
+
+
+@method()
+@front
+def norm(
+    input: Tensor, p: Any = "fro", dim: Dims = None, keepdim: bool = False, out: Tensor | None = None, dtype: Any = None
+) -> Tensor:
+    """The p-norm of the elements over `dim`; "fro" is 2, "nuc" the sum of singular values. linalg.norm is the newer form.
+
+    >>> import tdt
+    >>> tdt.norm(tdt.tensor([3.0, 4.0]))
+    tensor(5.)
+    """
+    if p == "nuc":
+        rows_and_columns = (-2, -1) if dim is None else dim
+        input = input if dtype is None else input.to(dtype)
+        S = svd_full(input.movedim(rows_and_columns, (-2, -1)), full_matrices=False)[1]
+        result = keep(S.sum(-1), wrap_dims(rows_and_columns, input.ndim), input.shape, not keepdim)
+        return result if out is None else store_into(out, result, exact=True)
+    x = input if dtype is None else input.to(dtype)
+    check_float("linalg.vector_norm", x)
+    return vector_norm(x, 2 if p in ("fro", None) else p, dim, keepdim, out=out)
+
+
+@front
+def frobenius_norm(input: Tensor, dim: Dims, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
+    """`norm` with p="fro"; linalg.matrix_norm is the newer form.
+
+    >>> import tdt
+    >>> tdt.frobenius_norm(tdt.tensor([[3.0, 4.0]]), (0, 1))
+    tensor(5.)
+    """
+    return norm(input, "fro", dim, keepdim, out)
+
+
+@front
+def nuclear_norm(input: Tensor, dim: Dims = None, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
+    """`norm` with p="nuc"; linalg.matrix_norm is the newer form.
+
+    >>> import tdt
+    >>> tdt.nuclear_norm(tdt.tensor([[3.0, 0.0], [0.0, 4.0]]))
+    tensor(7.)
+    """
+    return norm(input, "nuc", dim, keepdim, out)
+
+
+@method()
+@front
+@shown_as("DistBackward0")
+def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
+    """The p-norm of input - other.
+
+    >>> import tdt
+    >>> tdt.dist(tdt.tensor([3.0, 0.0]), tdt.tensor([0.0, 4.0]))
+    tensor(5.)
+    """
+    return vector_norm(input - other, p)

@@ -1,0 +1,263 @@
+"""Views with the dimensions in another order or number: permute, transpose, squeeze, unsqueeze, T."""
+
+from __future__ import annotations
+
+import functools
+from types import ModuleType
+from typing import Any
+
+from tdt._core.calls import front
+from tdt._core.methods import method, tensor_property
+from tdt._core.tensor import Tensor
+from tdt._node_names import label
+from tdt._ops._common import as_shape, is_int, tensor_argument, wrap_dim
+from tdt.autograd._dispatch import unary
+from tdt.autograd._in_place_methods import become_view, by_view
+from tdt.autograd._op import op
+
+__all__ = [
+    "adjoint",
+    "moveaxis",
+    "movedim",
+    "permute",
+    "squeeze",
+    "swapaxes",
+    "swapdims",
+    "t",
+    "transpose",
+    "unsqueeze",
+]
+
+
+@op(view=True)
+def _permute(xp: ModuleType, x: Any, *, dims: tuple[int, ...]) -> Any:
+    return x.transpose(dims)
+
+
+@_permute.vjp("x")
+def _(g: Tensor, dims: tuple[int, ...]) -> Tensor:
+    return _permute(g, dims=_inverse(dims))
+
+
+@_permute.fast_vjp("x")
+def _(g: Any, dims: tuple[int, ...]) -> Any:
+    return g.transpose(_inverse(dims))
+
+
+def _inverse(dims: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(sorted(range(len(dims)), key=dims.__getitem__))
+
+
+@front
+def permute(input: Tensor, dims: Any) -> Tensor:
+    """The dimensions in another order; a view.
+
+    >>> import tdt
+    >>> tdt.permute(tdt.zeros(2, 3, 4), (2, 0, 1)).shape
+    tdt.Size([4, 2, 3])
+    """
+    return unary(_permute, input, {"dims": _order(as_shape((dims,)), input._a.ndim)})
+
+
+@functools.lru_cache
+def _order(dims: tuple[int, ...], n: int) -> tuple[int, ...]:
+    """`dims`, which must name each of `n` dimensions once, counted from the front."""
+    if len(dims) != n:
+        raise RuntimeError(
+            "permute(sparse_coo): number of dimensions in the tensor input does not match the length of the "
+            "desired ordering "
+            f"of dimensions i.e. input.dim() = {n} is not equal to len(dims) = {len(dims)}"
+        )
+    dims = tuple([wrap_dim(d, n) for d in dims])
+    if len(set(dims)) != n:
+        raise RuntimeError("permute(): duplicate dims are not allowed.")
+    return dims
+
+
+@method(aliases=("swapdims",), in_place=by_view)
+@front
+def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
+    """Two dimensions swapped; a view.
+
+    >>> import tdt
+    >>> tdt.transpose(tdt.zeros(2, 3), 0, 1).shape
+    tdt.Size([3, 2])
+    """
+    n = input._a.ndim
+    a, b = wrap_dim(dim0, n), wrap_dim(dim1, n)
+    return label(unary(_permute, input, {"dims": _swapped(n, a, b)}), "TransposeBackward0")
+
+
+@functools.lru_cache
+def _swapped(n: int, a: int, b: int) -> tuple[int, ...]:
+    """The order of `n` dimensions with two exchanged."""
+    return tuple([b if d == a else a if d == b else d for d in range(n)])
+
+
+swapdims = transpose
+
+
+@method(in_place=by_view)
+@front
+def swapaxes(input: Tensor, axis0: int, axis1: int) -> Tensor:
+    """`transpose` under NumPy's name: a view with two dimensions swapped.
+
+    >>> import tdt
+    >>> tdt.swapaxes(tdt.zeros(2, 3), 0, 1).shape
+    tdt.Size([3, 2])
+    """
+    return transpose(input, axis0, axis1)
+
+
+@method()
+@front
+def t(input: Tensor) -> Tensor:
+    """A matrix transposed (fewer dimensions: as it is); RuntimeError for more than 2.
+
+    >>> import tdt
+    >>> tdt.t(tdt.zeros(2, 3)).shape
+    tdt.Size([3, 2])
+    """
+    tensor_argument("t", input)
+    if input.ndim > 2:
+        raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {input.ndim}D")
+    return label(_permute(input, dims=tuple(range(input.ndim))[::-1]), "TBackward0")
+
+
+@method()
+@front
+def adjoint(input: Tensor) -> Tensor:
+    """The last two dimensions swapped, and conjugated.
+
+    >>> import tdt
+    >>> tdt.adjoint(tdt.zeros(2, 3)).shape
+    tdt.Size([3, 2])
+    """
+    return transpose(input, -2, -1).conj()
+
+
+@method(aliases=("moveaxis",))
+@front
+def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
+    """Dimensions `source` moved to the places `destination`, the others in their order; a view.
+
+    >>> import tdt
+    >>> tdt.movedim(tdt.zeros(2, 3, 4), 0, -1).shape
+    tdt.Size([3, 4, 2])
+    """
+    n = input.ndim
+    sources = [wrap_dim(d, n) for d in ((source,) if is_int(source) else source)]
+    targets = [wrap_dim(d, n) for d in ((destination,) if is_int(destination) else destination)]
+    if len(sources) != len(targets):
+        raise RuntimeError(
+            f"movedim: Invalid source or destination dims: source ({sources} dims) should contain the same number "
+            f"of dims as destination ({targets} dims)"
+        )
+    for name, dims in (("source", sources), ("destination", targets)):
+        if len(set(dims)) != len(dims):
+            raise RuntimeError(f"movedim: repeated dim in `{name}` ({dims})")
+    rest = iter([d for d in range(n) if d not in sources])
+    moved = dict(zip(targets, sources, strict=True))
+    return _permute(input, dims=tuple([moved[i] if i in moved else next(rest) for i in range(n)]))
+
+
+moveaxis = movedim
+
+
+@method(in_place=by_view)
+@front
+def squeeze(input: Tensor, dim: Any = None) -> Tensor:
+    """Without the dimensions of size 1, or without those of `dim` that have size 1; a view.
+
+    >>> import tdt
+    >>> tdt.squeeze(tdt.zeros(1, 3, 1)).shape
+    tdt.Size([3])
+    """
+    tensor_argument("squeeze", input)
+    shape = input._a.shape
+    variant = 0 if dim is None else 1 if is_int(dim) else 2
+    if dim is None:
+        drop: Any = range(len(shape))
+    elif variant == 1:
+        drop = [wrap_dim(dim, len(shape))]
+    else:
+        drop = [wrap_dim(d, len(shape)) for d in dim]
+        if len(set(drop)) != len(drop):
+            raise RuntimeError(
+                f"dim {next(d for d in drop if drop.count(d) > 1)} appears multiple times in the list of dims"
+            )
+    dims = tuple([d for d in drop if d < len(shape) and shape[d] == 1])
+    return label(unary(_squeeze, input, {"dims": dims}), f"SqueezeBackward{variant}")
+
+
+@op(view=True)
+def _squeeze(xp: ModuleType, x: Any, *, dims: tuple[int, ...]) -> Any:
+    return x.squeeze(dims)
+
+
+@op(view=True)
+def _unsqueeze(xp: ModuleType, x: Any, *, dim: int) -> Any:
+    return x[(slice(None),) * dim + (None,)]
+
+
+@method(in_place=by_view)
+@front
+def unsqueeze(input: Tensor, dim: int) -> Tensor:
+    """With a new dimension of size 1 at `dim`; a view.
+
+    >>> import tdt
+    >>> tdt.unsqueeze(tdt.zeros(3), 0).shape
+    tdt.Size([1, 3])
+    """
+    return _unsqueeze(input, dim=wrap_dim(dim, input._a.ndim + 1))
+
+
+@method("permute")
+def _permute_method(self: Tensor, *dims: Any) -> Tensor:
+    """The dimensions in another order: `x.permute(2, 0, 1)` or `x.permute((2, 0, 1))`."""
+    return permute(self, dims[0] if len(dims) == 1 and not hasattr(dims[0], "__index__") else dims)
+
+
+@method()
+def t_(input: Tensor) -> Tensor:
+    """`t` in place; RuntimeError for more than two dimensions."""
+    if input.ndim > 2:
+        raise RuntimeError(f"t_() expects a tensor with <= 2 dimensions, but self is {input.ndim}D")
+    return become_view(input, lambda: t(input))
+
+
+@tensor_property
+def T(self: Tensor) -> Tensor:
+    """All dimensions in reverse order."""
+    return _permute(self, dims=tuple(range(self._a.ndim))[::-1])
+
+
+@tensor_property
+def H(self: Tensor) -> Tensor:
+    """The conjugate transpose of a matrix."""
+    return t(self).conj()
+
+
+@tensor_property
+def mT(self: Tensor) -> Tensor:
+    """The last two dimensions swapped; RuntimeError for fewer than two."""
+    return _matrices(self, "mT").transpose(-2, -1)
+
+
+@tensor_property
+def mH(self: Tensor) -> Tensor:
+    """The last two dimensions swapped and conjugated; RuntimeError for fewer than two."""
+    return _matrices(self, "mH").transpose(-2, -1).conj()
+
+
+def _matrices(self: Tensor, name: str) -> Tensor:
+    if self.ndim < 2:
+        raise RuntimeError(
+            f"tensor.{name} is only supported on matrices or batches of matrices. Got {self.ndim}-D tensor."
+        )
+    return self
+
+
+for _op in (_squeeze, _unsqueeze):
+    _op.vjp("x")(lambda g, x_shape: g.reshape(x_shape))
+    _op.fast_vjp("x")(lambda g, x_shape: g.reshape(x_shape))
