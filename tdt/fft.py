@@ -324,7 +324,7 @@ def _mode(name: str, norm: str | None) -> str:
 
 def _floated(name: str, input: Tensor, complex: bool) -> Tensor:
     """`input` as floating point, or complex where that is wanted; RuntimeError for half precision outside of `autocast`."""
-    (input,) = cast_for("fft", input)
+    (input,) = cast_for("float32", input)
     dtype = input.dtype if input.dtype.category >= _dtype.FLOAT else _dtype.get_default_dtype()
     if dtype in (_dtype.float16, _dtype.bfloat16):
         raise RuntimeError(

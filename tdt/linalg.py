@@ -28,7 +28,7 @@ from tdt._ops.linalg.solve import linalg_det as det
 from tdt._ops.linalg.solve import linalg_slogdet as slogdet
 from tdt._ops.linalg.triangular import solve_triangular
 from tdt._ops.shape.views import diagonal as _diagonal
-from tdt.amp._autocast import casts_as_one
+from tdt.amp._autocast import autocast
 
 __all__ = [
     "LinAlgError", "cholesky", "cholesky_ex", "cond", "cross", "det", "diagonal", "eig", "eigh", "eigvals", "eigvalsh",
@@ -49,7 +49,7 @@ def diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> T
     return _diagonal(A, offset, dim1, dim2)
 
 
-@casts_as_one
+@autocast("lower")
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1, out: Tensor | None = None) -> Tensor:
     """Σ conj(x) · y along `dim`, broadcast.
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from tdt._core.creation import from_numpy
 from tdt._core.tensor import Tensor
-from tdt._node_names import label
 from tdt.autograd._dispatch import binary
+from tdt.autograd._node_names import label
 from tdt.autograd._op import Op
 
 NUMBERS = (Tensor, bool, int, float, complex, np.number, np.bool_)

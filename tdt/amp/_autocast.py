@@ -1,13 +1,15 @@
 """Autocast: a dispatch handler that runs products in bfloat16 or float16 and losses in float32.
 
-Which op gets what is PyTorch's choice for the CPU. An op in neither table runs in the dtypes that it is given.
+Which op gets what is PyTorch's choice for the CPU, and stands in the op's record, `@op(autocast=…)`: "lower" casts its
+float32 operands to the block's dtype, "float32" its 16-bit operands to float32. Other ops run in the dtypes of their operands.
 """
 
 from __future__ import annotations
 
 import functools
+import typing
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -17,18 +19,7 @@ from tdt._core.tensor import Tensor
 from tdt.autograd._dispatch import apply
 from tdt.autograd._op_table import OPS
 
-# Ops, and functions made of several, whose float32 operands become the block's dtype …
-LOWER = {"linear", "matmul", "conv", "conv_input_grad", "attention", "prelu", "lstm_sequence", "rnn_sequence",
-         "addmm", "addbmm", "baddbmm", "bmm", "vecdot"}  # fmt: skip
-# … and those whose operands in 16 bits become float32.
-FLOAT32 = {"prod", "mse_loss", "huber_loss", "cross_entropy", "nll_loss", "binary_cross_entropy",
-           "binary_cross_entropy_with_logits", "ctc_loss", "l1_loss", "smooth_l1_loss", "kl_div", "soft_margin_loss",
-           "hinge_embedding_loss", "poisson_nll_loss", "cosine_embedding_loss", "margin_ranking_loss",
-           "triplet_margin_loss", "multi_margin_loss", "multilabel_margin_loss", "cdist", "trace", "grid_sample",
-           "quantile", "nanquantile", "fft", "stft", "cholesky", "cholesky_inverse", "cholesky_solve", "eig", "eigh",
-           "eigvalsh", "geqrf", "householder_product", "inv", "lobpcg", "lstsq", "lu_factor", "lu_solve", "orgqr", "ormqr",
-           "pinv", "qr", "solve", "svd", "svdvals", "triangular_solve"}  # fmt: skip
-POOLS = {"avg_pool", "max_pool", "max_pool_with_indices"}  # in three dimensions these, too
+F = TypeVar("F", bound=Callable[..., Any])
 LOW = (_dtype.bfloat16.np, _dtype.float16.np)
 
 
@@ -40,17 +31,14 @@ class Casting:
 
     def __call__(self, op: Any, operands: tuple, attributes: dict, target: Any) -> Any:
         if target is None:  # what is written in place keeps its dtype
-            operands = tuple(map(self.caster(op.name, operands), operands))
+            kind = op.autocast if op.autocast.__class__ is str else op.autocast(operands)
+            operands = tuple(map(self.caster(kind), operands))
         with _Mode(handler=self.below):
             return apply(op, operands, attributes, target)
 
-    def caster(self, name: str, operands: tuple) -> Callable[[Any], Any]:
-        """What to do to each operand of the op or function `name`."""
-        if name in LOWER:
-            return self._lowered
-        if name in FLOAT32 or (name in POOLS and operands[0].ndim == 5):
-            return self._widened
-        return lambda x: x
+    def caster(self, kind: str) -> Callable[[Any], Any]:
+        """What to do to each operand: "lower", "float32", or "" for operands that stay as they are."""
+        return self._lowered if kind == "lower" else self._widened if kind == "float32" else lambda x: x
 
     def _lowered(self, x: Any) -> Any:
         dtype = self.dtypes.get(x.device.type) if isinstance(x, Tensor) else None
@@ -66,23 +54,33 @@ class Casting:
             return OPS["convert"](x, dtype=dtype)
 
 
-def cast_for(name: str, *operands: Any) -> tuple:
-    """The operands of a function of LOWER or FLOAT32 as the block in force wants them; themselves without one."""
+def cast_for(kind: str, *operands: Any) -> tuple:
+    """The operands as the autocast block in force wants them ("lower" or "float32"); themselves without one."""
     handler = state.handler
-    return tuple(map(handler.caster(name, operands), operands)) if handler.__class__ is Casting else operands
+    return tuple(map(handler.caster(kind), operands)) if handler.__class__ is Casting else operands
 
 
-def casts_as_one(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function made of several ops that mixed precision treats as one, by its name."""
-    name = function.__name__
+def autocast(kind: str) -> Callable[[F], F]:
+    """Let autocast treat a function made of several ops as one: its arguments are cast, the ops inside are left alone.
 
-    @functools.wraps(function)
-    def front(*args: Any, **kwargs: Any) -> Any:
-        handler = state.handler
-        if handler.__class__ is not Casting:
-            return function(*args, **kwargs)
-        cast = handler.caster(name, args)
-        with _Mode(handler=handler.below):
-            return function(*map(cast, args), **{key: cast(value) for key, value in kwargs.items()})
+    kind: "lower" or "float32" as for an op; "keep" casts nothing.
+    """
 
-    return front
+    def decorate(function: F) -> F:
+        def front(*args: Any, **kwargs: Any) -> Any:
+            handler = state.handler
+            if handler.__class__ is not Casting:
+                return function(*args, **kwargs)
+            cast = handler.caster(kind)
+            with _Mode(handler=handler.below):
+                return function(*map(cast, args), **{key: cast(value) for key, value in kwargs.items()})
+
+        front.__code__ = front.__code__.replace(co_name=function.__name__, co_qualname=function.__qualname__)
+        return typing.cast("F", functools.wraps(function)(front))
+
+    return decorate
+
+
+def by_rank_of_pool(operands: tuple) -> str:
+    """Pooling in three dimensions runs in float32."""
+    return "float32" if operands[0].ndim == 5 else ""

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from tdt._core.mode import state
 from tdt._core.tensor import Tensor
-from tdt._node_names import saved_attribute
 from tdt.autograd._accumulate import NodeHooks
 from tdt.autograd._hooks import RemovableHandle
+from tdt.autograd._node_names import saved_attribute
 
 
 class GraphNode:

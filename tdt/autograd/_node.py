@@ -13,8 +13,8 @@ from tdt import _backend
 from tdt._core.errors import freed, overwritten
 from tdt._core.sparse import SparseCOO, as_taken
 from tdt._core.tensor import Tensor, alias, wrap
-from tdt._node_names import name_of
 from tdt.autograd._graph import GraphNode
+from tdt.autograd._node_names import name_of
 
 if TYPE_CHECKING:
     from tdt.autograd._op import Op, Rule

@@ -71,6 +71,12 @@ class Traits:
     repeats: bool = False  # in place, may write to memory that is several elements (after expand)
     sparse: bool = False  # takes sparse operands
     tensors_only: bool = False  # no operand may be a Python number
+    node: str | Callable[..., str] = (
+        ""  # PyTorch's name of the graph's node, or a function of the node; "": made of the op's
+    )
+    autocast: str | Callable[..., str] = (
+        ""  # "lower": in the dtype of an autocast block; "float32"; or a function of the operands
+    )
     ufunc: str = ""  # NumPy's name for the forward without attributes, for the short ways
 
 

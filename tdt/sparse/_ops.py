@@ -16,11 +16,14 @@ import tdt._ops.shape.views  # noqa: F401  (ops of all three have forms for spar
 from tdt._core.layout import result_type
 from tdt._core.sparse import TABLE, SparseCOO
 from tdt._core.tensor import Tensor, wrap
+from tdt._ops.shape import dimensions
 from tdt._ops.shape.join import cat
 from tdt._ops.shape.memory import clone
 from tdt.autograd._dispatch import apply, converted
 from tdt.autograd._op import Op, Rule, Traits, op
 from tdt.autograd._op_table import OPS
+
+assert dimensions  # defines ops that have sparse forms here
 
 
 def is_coo(t: Any) -> bool:

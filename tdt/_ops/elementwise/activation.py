@@ -8,11 +8,11 @@ from typing import Any
 from tdt import _kernels
 from tdt._core.dtype import FLOATING, FLOATING_AND_COMPLEX
 from tdt._core.tensor import Tensor
-from tdt._node_names import shown_as
 from tdt._ops._common import wrap_dim
 from tdt._ops.elementwise._activations import in_place, leave_to_kernels, run
 from tdt._ops.elementwise._front import special_functions, tensor_argument
 from tdt._ops.shape.join import cat
+from tdt.autograd._node_names import node_name
 from tdt.autograd._op import finish, op
 from tdt.autograd._op_table import OPS
 
@@ -192,7 +192,7 @@ def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     return run(_elu, input, inplace, alpha=alpha, scale=1.0, input_scale=1.0)
 
 
-@shown_as("CeluBackward0")
+@node_name("CeluBackward0")
 def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """x above 0, alpha (exp(x / alpha) - 1) below: smooth for every alpha (Barron, 2017). RuntimeError for alpha = 0.
 

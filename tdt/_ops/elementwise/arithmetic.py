@@ -12,11 +12,11 @@ from tdt._core.from_data import fill_number
 from tdt._core.methods import method
 from tdt._core.old_arguments import takes_old_order
 from tdt._core.tensor import Tensor
-from tdt._node_names import label
 from tdt._ops._common import Number, conj
 from tdt._ops._operators import arithmetic_operator
 from tdt._ops.elementwise._front import binary_op, check_operands, ufunc2
 from tdt.autograd._in_place_methods import by_op
+from tdt.autograd._node_names import by_number, label
 from tdt.autograd._op import finish, op
 
 __all__ = [
@@ -113,13 +113,13 @@ def _refuse_zero(x: Any, y: Any) -> bool:
     return whole
 
 
-@op(dtypes=REAL_NUMBERS)
+@op(dtypes=REAL_NUMBERS, node="DivBackward2")
 def _div_floor(xp: ModuleType, x: Any, y: Any) -> Any:
     _refuse_zero(x, y)
     return xp.floor_divide(x, y)
 
 
-@op(dtypes=REAL_NUMBERS)
+@op(dtypes=REAL_NUMBERS, node="DivBackward2")
 def _div_trunc(xp: ModuleType, x: Any, y: Any) -> Any:
     if not _refuse_zero(x, y):
         return xp.trunc(xp.true_divide(x, y))
@@ -134,13 +134,13 @@ for _rounded in (_div_floor, _div_trunc):
 DIVISIONS = {None: _div, "floor": _div_floor, "trunc": _div_trunc}
 
 
-@op(dtypes=REAL_NUMBERS)
+@op(dtypes=REAL_NUMBERS, node=by_number("Remainder", 1))
 def _remainder(xp: ModuleType, x: Any, y: Any) -> Any:
     _refuse_zero(x, y)
     return xp.remainder(x, y)
 
 
-@op(dtypes=REAL_NUMBERS)
+@op(dtypes=REAL_NUMBERS, node=by_number("Fmod", 1))
 def _fmod(xp: ModuleType, x: Any, y: Any) -> Any:
     _refuse_zero(x, y)
     return xp.fmod(x, y)
@@ -157,7 +157,7 @@ def _refuse_pow_of_bools(x: Any, y: Any) -> None:
         raise NotImplementedError("\"pow\" not implemented for 'Bool'")
 
 
-@op(check=_refuse_pow_of_bools)
+@op(check=_refuse_pow_of_bools, node=by_number("Pow", 1))
 def _pow(xp: ModuleType, x: Any, y: Any, *, out: Any = None) -> Any:
     if x.__class__ is not y.__class__ and y.__class__ in POWERS:
         short = POWERS[y.__class__].get(y)

@@ -168,7 +168,7 @@ def reciprocal(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 @method(in_place=by_op, in_place_function=True)
-@unary_op(_square, vjp=lambda g, x: g * (2 * x.conj()), to_float=False, dtypes=frozenset(range(4)))
+@unary_op(_square, vjp=lambda g, x: g * (2 * x.conj()), to_float=False, dtypes=frozenset(range(4)), node="PowBackward0")
 def square(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Each element times itself.
 

@@ -10,12 +10,12 @@ from tdt import _backend, _kernels
 from tdt._core.dtype import FLOATING, REAL_NUMBERS, SCALAR_NAMES, finfo
 from tdt._core.methods import method
 from tdt._core.tensor import Tensor
-from tdt._node_names import shown_as
 from tdt._ops.elementwise._activations import in_place, leave_to_kernels, run
 from tdt._ops.elementwise._front import tensor_argument
 from tdt._random import generator_for
 from tdt._random.draws import unit64
-from tdt.amp._autocast import casts_as_one
+from tdt.amp._autocast import autocast
+from tdt.autograd._node_names import node_name
 from tdt.autograd._op import finish, op
 
 _INT = {4: np.int32, 8: np.int64}
@@ -69,7 +69,7 @@ def _(xp, g, x, slope):
     return xp.where(x > 0, g, g * slope)
 
 
-@op(dtypes=FLOATING)
+@op(dtypes=FLOATING, node="PreluKernelBackward0", autocast="lower")
 def _prelu(xp, x, w):
     if w.size == 1 and x.size >= _kernels.LARGE_ACTIVATION and (fast := _kernels.chosen("leaky_relu", xp, x)):
         return fast(x, slope=w.item())
@@ -219,7 +219,7 @@ def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = Fals
 
 
 @method()
-@casts_as_one
+@autocast("lower")
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
     """x above 0, `weight` x below (He et al., 2015): one weight, or one for each entry of dimension 1.
 
@@ -248,7 +248,7 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
     return _prelu(input, weight.reshape((count, *(1,) * (input.ndim - 2))[: input.ndim]))
 
 
-@shown_as("RreluWithNoiseBackward0")
+@node_name("RreluWithNoiseBackward0")
 def rrelu(
     input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False, inplace: bool = False
 ) -> Tensor:

@@ -16,12 +16,12 @@ from tdt._core.from_data import fill_number
 from tdt._core.methods import method
 from tdt._core.old_arguments import takes_old_order
 from tdt._core.tensor import Tensor
-from tdt._node_names import label, shown_as
 from tdt._ops._common import C_NAMES, Number, conj
 from tdt._ops.elementwise._front import binary_op, check_operands, refuse_out
 from tdt._ops.index.nonzero import nonzero
 from tdt.autograd._dispatch import converted
 from tdt.autograd._in_place_methods import by_copy, by_op
+from tdt.autograd._node_names import by_number, label, node_name
 from tdt.autograd._op import finish, op
 
 __all__ = [
@@ -76,6 +76,7 @@ def hypot(input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -
     vjp={"x": lambda g, x, out: (g * (out / x)).masked_fill(x == 0, 0), "y": lambda g: g.new_zeros(g.shape)},
     dtypes=REAL,
     to_float=True,
+    node=by_number("Copysign", 1, number=1),
 )
 def copysign(input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
     """|input| with the sign of other.
@@ -205,7 +206,7 @@ _scale.vjp("x")(lambda g, exponent: _scale(g, exponent))
 
 @method(in_place=by_copy, in_place_function=True)
 @front
-@shown_as("LdexpBackward0")
+@node_name("LdexpBackward0")
 def ldexp(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """input · 2^other.
 
@@ -272,7 +273,11 @@ def _bounds_of_bools(x: Any, low: Any, high: Any) -> None:
         raise NotImplementedError("\"clamp\" not implemented for 'Bool'")
 
 
-@op(dtypes=REAL, check=_bounds_of_bools)
+@op(
+    dtypes=REAL,
+    check=_bounds_of_bools,
+    node=lambda node: f"ClampBackward{0 if node.backward_plan.numbers & 6 == 6 else 1}",
+)
 def _clamp(xp: ModuleType, x: Any, low: Any = None, high: Any = None, *, out: Any = None) -> Any:
     if x.dtype.kind in "iu":
         for bound in (low, high):
@@ -344,7 +349,7 @@ def clamp_max(input: Tensor, max: Any, *, out: Tensor | None = None) -> Tensor:
 clip = clamp
 
 
-@op(promote=(), elementwise=False, computes=False, repeats=True)
+@op(promote=(), elementwise=False, computes=False, repeats=True, node=by_number("MaskedFill", 2))
 def _masked_fill(xp: ModuleType, x: Any, mask: Any, value: Any, *, out: Any = None) -> Any:
     value = fitting(xp, value, x.dtype)
     if out is not None:
@@ -441,7 +446,7 @@ def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1, 
     return finish(_addcdiv, out, input, tensor1, tensor2, value=value)
 
 
-@op(dtypes=FLOATING_AND_COMPLEX)
+@op(dtypes=FLOATING_AND_COMPLEX, node=by_number("Lerp", 2))
 def _lerp(xp: ModuleType, x: Any, end: Any, weight: Any) -> Any:
     # From the nearer end, so that weights 0 and 1 give x and end exactly.
     near = abs(weight) < 0.5

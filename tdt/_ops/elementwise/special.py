@@ -18,7 +18,6 @@ from tdt._core.dtype import FLOATING
 from tdt._core.methods import method
 from tdt._core.mode import no_grad
 from tdt._core.tensor import Tensor
-from tdt._node_names import shown_as
 from tdt._ops._common import Number, store_into
 from tdt._ops.elementwise._front import (
     binary_op,
@@ -28,6 +27,7 @@ from tdt._ops.elementwise._front import (
     unary_op,
 )
 from tdt.autograd._in_place_methods import by_copy, by_op
+from tdt.autograd._node_names import node_name
 
 __all__ = ["i0", "igamma", "igammac", "mvlgamma"]
 
@@ -392,7 +392,7 @@ def igammac(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tenso
 
 @method(in_place=by_copy)
 @front
-@shown_as("MvlgammaBackward0")
+@node_name("MvlgammaBackward0")
 def mvlgamma(input: Tensor, p: int, *, out: Tensor | None = None) -> Tensor:
     """The logarithm of the multivariate gamma function of dimension `p`, but for numbers ≤ (p - 1) / 2 meaningless.
 

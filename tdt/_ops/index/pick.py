@@ -23,6 +23,7 @@ from tdt._ops.index.scatter import at_least_1d, gather, in_range, scatter_reduce
 from tdt._ops.shape.memory import in_format, preserve_format
 from tdt.autograd._dispatch import converted
 from tdt.autograd._in_place_methods import by_copy
+from tdt.autograd._node_names import by_number
 from tdt.autograd._op import finish, op
 
 __all__ = [
@@ -197,7 +198,7 @@ def index_reduce(
     return scatter_reduce(input, d, spread.reshape(source._a.shape), source, reduce, include_self=include_self, out=out)
 
 
-@op(promote=(), broadcasts=False, computes=False)
+@op(promote=(), broadcasts=False, computes=False, node=by_number("IndexFill", 2))
 def _index_fill(xp: ModuleType, x: Any, index: Any, value: Any, *, dim: int) -> Any:
     out = in_format(xp, x, preserve_format)
     target, index = at_least_1d(out), index.reshape(-1)

@@ -19,6 +19,7 @@ from tdt._ops._common import wrap_dim
 from tdt._ops.elementwise._front import refuse_out
 from tdt._ops.elementwise.select import fitting
 from tdt.autograd._in_place_methods import by_copy
+from tdt.autograd._node_names import by_number
 from tdt.autograd._op import finish, op
 
 __all__ = ["gather", "scatter", "scatter_add", "scatter_reduce"]
@@ -81,7 +82,7 @@ def _padded(g: Tensor, shape: tuple[int, ...]) -> Tensor:
     return _slice_backward(g, shape=shape, spec=tuple([(0, n, None) for n in g._a.shape]))
 
 
-@op(promote=(), broadcasts=False, computes=False)
+@op(promote=(), broadcasts=False, computes=False, node=by_number("Scatter", 2, number=1))
 def _scatter(xp: ModuleType, x: Any, index: Any, src: Any, *, dim: int, out: Any = None) -> Any:
     out = x.copy() if out is None else out
     target, index = at_least_1d(out), at_least_1d(index)

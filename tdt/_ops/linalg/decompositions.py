@@ -13,10 +13,10 @@ from tdt._core.dtype import LAPACK
 from tdt._core.methods import method
 from tdt._core.return_types import return_type
 from tdt._core.tensor import Tensor
-from tdt._node_names import shown_as
 from tdt._ops._common import with_out
 from tdt._ops.linalg._matrices import by_columns, check_info, check_matrix, columns, converging, each, lapack, raising
 from tdt._ops.linalg.triangular import _solve_triangular, triangular_right
+from tdt.autograd._node_names import node_name
 from tdt.autograd._op import op
 
 __all__ = ["cholesky", "qr", "svd"]
@@ -25,7 +25,7 @@ __all__ = ["cholesky", "qr", "svd"]
 FAILED = "linalg.svd: The algorithm failed to converge because the input matrix contained non-finite values."
 
 
-@op(dtypes=LAPACK, outputs=("U", "S", "Vh"))
+@op(dtypes=LAPACK, outputs=("U", "S", "Vh"), node="LinalgSvdBackward0", autocast="float32")
 def _svd(xp: ModuleType, x: Any, *, full_matrices: bool = True) -> Any:
     m, n = x.shape[-2:]
     if not x.size:
@@ -105,7 +105,7 @@ def svd_full(A: Tensor, full_matrices: bool = True, *, driver: str | None = None
     return return_type("linalg_svd", ("U", "S", "Vh"))(*_svd(A, full_matrices=full_matrices))
 
 
-@op(dtypes=LAPACK)
+@op(dtypes=LAPACK, node="LinalgSvdBackward0", autocast="float32")
 def _svdvals(xp: ModuleType, x: Any) -> Any:
     if not x.size:
         return xp.zeros((*x.shape[:-2], min(x.shape[-2:])), x.real.dtype)
@@ -149,7 +149,7 @@ def svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> Any:
     return return_type("svd", ("U", "S", "V"))(U, S, Vh.mH)
 
 
-@op(dtypes=LAPACK, outputs=("Q", "R"))
+@op(dtypes=LAPACK, outputs=("Q", "R"), node="LinalgQrBackward0", autocast="float32")
 def _qr(xp: ModuleType, x: Any, *, mode: str = "reduced") -> Any:
     if mode == "r":
         return xp.empty(0, x.dtype), xp.linalg.qr(x, "r")
@@ -217,7 +217,7 @@ def qr(input: Tensor, some: bool = True) -> Any:
     return return_type("qr", ("Q", "R"))(*_qr(input, mode="reduced" if some else "complete"))
 
 
-@op(dtypes=LAPACK, outputs=("L", "info"))
+@op(dtypes=LAPACK, outputs=("L", "info"), node="LinalgCholeskyExBackward0", autocast="float32")
 def _cholesky(xp: ModuleType, x: Any) -> Any:
     try:
         with raising(xp):
@@ -247,7 +247,7 @@ NOT_POSITIVE = (
 
 
 @with_out
-@shown_as("LinalgCholeskyExBackward0")
+@node_name("LinalgCholeskyExBackward0")
 def cholesky_ex(input: Tensor, *, upper: bool = False, check_errors: bool = False) -> Any:
     """(L, info): as `cholesky`, and info 0, or the order of the leading minor that is not positive-definite, not an error.
 
@@ -263,7 +263,7 @@ def cholesky_ex(input: Tensor, *, upper: bool = False, check_errors: bool = Fals
 
 
 @with_out
-@shown_as("LinalgCholeskyExBackward0")
+@node_name("LinalgCholeskyExBackward0")
 def linalg_cholesky(input: Tensor, *, upper: bool = False) -> Tensor:
     """The lower triangular L with A = L Lᴴ (upper=True: Lᴴ); LinAlgError unless A is positive-definite.
 
@@ -278,7 +278,7 @@ def linalg_cholesky(input: Tensor, *, upper: bool = False) -> Tensor:
 @method()
 @front
 @with_out
-@shown_as("LinalgCholeskyExBackward0")
+@node_name("LinalgCholeskyExBackward0")
 def cholesky(input: Tensor, upper: bool = False) -> Tensor:
     """The lower triangular L with input = L Lᴴ (upper=True: Lᴴ); linalg.cholesky is the newer form.
 

@@ -9,13 +9,13 @@ from tdt._core.calls import front
 from tdt._core.dtype import FLOAT, SCALAR_NAMES, check_category, float32, float64, promote_types
 from tdt._core.mode import no_grad
 from tdt._core.tensor import Tensor, wrap
-from tdt._node_names import shown_as
 from tdt._ops._common import store_into
 from tdt._ops.elementwise._front import tensor_argument
 from tdt._ops.linalg.norms import norm, vector_norm
 from tdt._ops.nn.embedding import functional_embedding
 from tdt._ops.shape.join import cat
-from tdt.amp._autocast import casts_as_one
+from tdt.amp._autocast import autocast
+from tdt.autograd._node_names import node_name
 
 
 def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out: Tensor | None = None) -> Tensor:
@@ -84,7 +84,7 @@ def _norms(name: str, rows: Tensor, p: float) -> Tensor:
 
 
 @front
-@shown_as("PdistBackward0")
+@node_name("PdistBackward0")
 def pdist(input: Tensor, p: float = 2.0) -> Tensor:
     """The p-norms of the differences of every two rows of `input` (N, M): the N (N - 1) / 2 cells above cdist's diagonal.
 
@@ -104,7 +104,7 @@ _MANY = 25  # rows from which on PyTorch takes a matrix product, faster and less
 
 
 @front
-@casts_as_one
+@autocast("float32")
 def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = _MODES[0]) -> Tensor:
     """The p-norms of the differences between each row of `x1` (*, P, M) and each of `x2` (*, R, M): (*, P, R).
 

@@ -10,10 +10,10 @@ import numpy as np
 from tdt._core.dtype import LAPACK
 from tdt._core.return_types import return_type
 from tdt._core.tensor import Tensor
-from tdt._node_names import shown_as
 from tdt._ops._common import with_out
 from tdt._ops.linalg._matrices import by_columns, check_matrix, converging
 from tdt._ops.linalg.solve import _solve
+from tdt.autograd._node_names import node_name
 from tdt.autograd._op import op
 
 FAILED = (
@@ -22,7 +22,7 @@ FAILED = (
 )
 
 
-@op(dtypes=LAPACK, outputs=("eigenvalues", "eigenvectors"))
+@op(dtypes=LAPACK, outputs=("eigenvalues", "eigenvectors"), node="LinalgEighBackward0", autocast="float32")
 def _eigh(xp: ModuleType, x: Any, *, UPLO: str = "L") -> Any:
     with converging(FAILED):
         values, vectors = xp.linalg.eigh(x, UPLO)
@@ -62,7 +62,7 @@ def eigh(input: Tensor, UPLO: str = "L") -> Any:
     return return_type("linalg_eigh", ("eigenvalues", "eigenvectors"))(*_eigh(input, UPLO=UPLO.upper()))
 
 
-@op(dtypes=LAPACK)
+@op(dtypes=LAPACK, autocast="float32")
 def _eigvalsh(xp: ModuleType, x: Any, *, UPLO: str) -> Any:
     with converging(FAILED):
         return xp.linalg.eigvalsh(x, UPLO)
@@ -75,7 +75,7 @@ def _(g: Tensor, x: Tensor, UPLO: str) -> Tensor:
 
 
 @with_out
-@shown_as("LinalgEighBackward0")
+@node_name("LinalgEighBackward0")
 def eigvalsh(input: Tensor, UPLO: str = "L") -> Tensor:
     """The eigenvalues of Hermitian matrices, from small to large.
 
@@ -87,7 +87,7 @@ def eigvalsh(input: Tensor, UPLO: str = "L") -> Tensor:
     return _eigvalsh(input, UPLO=UPLO.upper())
 
 
-@op(dtypes=LAPACK, outputs=("eigenvalues", "eigenvectors"))
+@op(dtypes=LAPACK, outputs=("eigenvalues", "eigenvectors"), autocast="float32")
 def _eig(xp: ModuleType, x: Any) -> Any:
     if not xp.isfinite(x).all():
         raise RuntimeError("torch.linalg.eig: input tensor should not contain infs or NaNs.")
@@ -128,7 +128,7 @@ def eig(input: Tensor) -> Any:
 
 
 @with_out
-@shown_as("LinalgEigBackward0")
+@node_name("LinalgEigBackward0")
 def eigvals(input: Tensor) -> Tensor:
     """The eigenvalues of square matrices, complex and in no order.
 

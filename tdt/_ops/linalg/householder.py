@@ -12,17 +12,17 @@ from tdt._core.dtype import LAPACK
 from tdt._core.methods import method
 from tdt._core.return_types import return_type
 from tdt._core.tensor import Tensor
-from tdt._node_names import shown_as
 from tdt._ops._common import with_out
 from tdt._ops.linalg._matrices import check_matrix, check_same_dtype, columns, each, lapack, no_derivative
 from tdt._ops.linalg.triangular import _solve_triangular
-from tdt.amp._autocast import casts_as_one
+from tdt.amp._autocast import autocast
+from tdt.autograd._node_names import node_name
 from tdt.autograd._op import op
 
 __all__ = ["geqrf", "orgqr", "ormqr"]
 
 
-@op(dtypes=LAPACK, outputs=("a", "tau"))
+@op(dtypes=LAPACK, outputs=("a", "tau"), autocast="float32")
 def _geqrf(xp: ModuleType, x: Any) -> Any:
     *batch, m, n = x.shape
     factor = lapack("geqrf", x.dtype.char)
@@ -61,9 +61,9 @@ def _reflect(input: Tensor, tau: Tensor, other: Tensor, adjoint: bool = False) -
     return other - V @ _solve_triangular(inner, scale * (V.mH @ other), upper=True, unitriangular=True)
 
 
-@casts_as_one
+@autocast("float32")
 @with_out
-@shown_as("LinalgHouseholderProductBackward0")
+@node_name("LinalgHouseholderProductBackward0")
 def householder_product(input: Tensor, tau: Tensor) -> Tensor:
     """The first columns, as many as input has, of the product of reflections that `geqrf` gave as (input, tau): its Q.
 
@@ -105,9 +105,9 @@ def _check_tau(name: str, A: Tensor, tau: Tensor) -> None:
 
 @method()
 @front
-@casts_as_one
+@autocast("float32")
 @with_out
-@shown_as("LinalgHouseholderProductBackward0")
+@node_name("LinalgHouseholderProductBackward0")
 def orgqr(input: Tensor, input2: Tensor) -> Tensor:
     """linalg.householder_product under LAPACK's name.
 
@@ -121,9 +121,9 @@ def orgqr(input: Tensor, input2: Tensor) -> Tensor:
 
 @method()
 @front
-@casts_as_one
+@autocast("float32")
 @with_out
-@shown_as("OrmqrBackward0")
+@node_name("OrmqrBackward0")
 def ormqr(input: Tensor, input2: Tensor, input3: Tensor, left: bool = True, transpose: bool = False) -> Tensor:
     """Q input3, for the square Q whose reflections `geqrf` gave as (input, input2); left=False: input3 Q; transpose: Qᴴ for Q.
 

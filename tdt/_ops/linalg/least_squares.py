@@ -14,7 +14,6 @@ from tdt._core.dtype import LAPACK
 from tdt._core.methods import method
 from tdt._core.return_types import return_type
 from tdt._core.tensor import Tensor
-from tdt._node_names import shown_as
 from tdt._ops._common import store_into, with_out
 from tdt._ops.linalg._matrices import (
     by_columns,
@@ -30,12 +29,13 @@ from tdt._ops.linalg.decompositions import svdvals
 from tdt._ops.linalg.eigen import eigvalsh
 from tdt._ops.linalg.matrix_norms import matrix_norm
 from tdt._ops.linalg.solve import _inv
+from tdt.autograd._node_names import node_name
 from tdt.autograd._op import op
 
 __all__ = ["pinverse"]
 
 
-@op(dtypes=LAPACK, promote=("x",), broadcasts=False)
+@op(dtypes=LAPACK, promote=("x",), broadcasts=False, autocast="float32")
 def _pinv(xp: ModuleType, x: Any, atol: Any, rtol: Any, *, hermitian: bool = False) -> Any:
     """Singular values of at most max(atol, rtol · the largest) count as 0."""
     m, n = x.shape[-2:]
@@ -149,6 +149,7 @@ DRIVERS = ("gels", "gelsy", "gelsd", "gelss")
     outputs=("solution", "rank", "singular_values", "info"),
     nondiff=("singular_values",),
     elementwise=False,
+    autocast="float32",
 )
 def _lstsq(xp: ModuleType, a: Any, b: Any, *, rcond: float, driver: str) -> Any:
     m, n = a.shape[-2:]
@@ -181,7 +182,7 @@ def _(g: tuple, a: Tensor) -> Tensor:
 
 
 @with_out
-@shown_as("LinalgLstsqBackward0")
+@node_name("LinalgLstsqBackward0")
 def lstsq(input: Tensor, b: Tensor, rcond: float | None = None, *, driver: str | None = None) -> Any:
     """(solution, residuals, rank, singular_values) of the X that makes ‖input X - b‖ smallest, of several the smallest.
 

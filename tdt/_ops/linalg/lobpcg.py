@@ -15,13 +15,13 @@ from tdt._ops.linalg.eigen import eigh
 from tdt._ops.linalg.triangular import solve_triangular
 from tdt._ops.random.creation import randn
 from tdt._ops.shape.join import cat
-from tdt.amp._autocast import casts_as_one
+from tdt.amp._autocast import autocast
 
 __all__ = ["lobpcg"]
 
 
 @front
-@casts_as_one
+@autocast("float32")
 def lobpcg(
     A: Tensor,
     k: int | None = None,

@@ -14,7 +14,6 @@ from tdt._core.dtype import LAPACK
 from tdt._core.methods import method
 from tdt._core.return_types import return_type
 from tdt._core.tensor import Tensor
-from tdt._node_names import shown_as
 from tdt._ops._common import with_out
 from tdt._ops.index.pick import take_along_dim
 from tdt._ops.linalg._matrices import (
@@ -30,13 +29,14 @@ from tdt._ops.linalg._matrices import (
 )
 from tdt._ops.linalg.triangular import _solve_triangular, triangular_right
 from tdt._ops.shape.join import cat
-from tdt.amp._autocast import casts_as_one
+from tdt.amp._autocast import autocast
+from tdt.autograd._node_names import node_name
 from tdt.autograd._op import op
 
 __all__ = ["lu", "lu_solve", "lu_unpack"]
 
 
-@op(dtypes=LAPACK, outputs=("LU", "pivots", "info"))
+@op(dtypes=LAPACK, outputs=("LU", "pivots", "info"), autocast="float32")
 def _lu_factor(xp: ModuleType, x: Any) -> Any:
     *batch, m, n = x.shape
     if xp is np:
@@ -184,7 +184,7 @@ def _ones_on_diagonal(L: Tensor) -> Tensor:
 
 @front
 @with_out
-@shown_as("LuUnpackBackward0")
+@node_name("LuUnpackBackward0")
 def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True) -> Any:
     """(P, L, U) from what `lu_factor` gave; of what is not asked for, an empty tensor.
 
@@ -226,7 +226,7 @@ def lu(A: Tensor, pivot: bool = True, get_infos: bool = False, out: Any = None) 
 
 
 @with_out
-@shown_as("LinalgLuSolveBackward0")
+@node_name("LinalgLuSolveBackward0")
 def linalg_lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoint: bool = False) -> Tensor:
     """X with A X = B (left=False: X A = B; adjoint: with Aᴴ for A), from the factors of A that `lu_factor` gave.
 
@@ -262,9 +262,9 @@ def _check_factors(name: str, LU: Tensor, pivots: Tensor) -> None:
 
 @method()
 @front
-@casts_as_one
+@autocast("float32")
 @with_out
-@shown_as("LinalgLuSolveBackward0")
+@node_name("LinalgLuSolveBackward0")
 def lu_solve(input: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
     """X with A X = input, from the factors of A; linalg.lu_solve is the newer form.
 

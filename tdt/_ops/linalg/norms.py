@@ -10,16 +10,16 @@ from tdt._core.calls import front
 from tdt._core.dtype import FLOAT, FLOATING_AND_COMPLEX
 from tdt._core.methods import method
 from tdt._core.tensor import Tensor
-from tdt._node_names import shown_as
 from tdt._ops._common import Dims, keep, store_into, wrap_dims
 from tdt._ops.linalg._matrices import check_float
 from tdt._ops.linalg.decompositions import svd_full
+from tdt.autograd._node_names import node_name
 from tdt.autograd._op import finish, op
 
 __all__ = ["dist", "frobenius_norm", "norm", "nuclear_norm"]
 
 
-@op(dtypes=FLOATING_AND_COMPLEX, packed=True)
+@op(dtypes=FLOATING_AND_COMPLEX, packed=True, node="LinalgVectorNormBackward0")
 def _vector_norm(
     xp: ModuleType, x: Any, *, ord: float = 2.0, dim: tuple[int, ...] | None = None, keepdim: bool = False
 ) -> Any:
@@ -128,7 +128,7 @@ def nuclear_norm(input: Tensor, dim: Dims = None, keepdim: bool = False, *, out:
 
 @method()
 @front
-@shown_as("DistBackward0")
+@node_name("DistBackward0")
 def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
     """The p-norm of input - other.
 

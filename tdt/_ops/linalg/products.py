@@ -15,12 +15,12 @@ from tdt._core.dtype import FLOAT, NUMBERS, SCALAR_NAMES, check_category
 from tdt._core.methods import method
 from tdt._core.old_arguments import takes_old_order
 from tdt._core.tensor import Tensor
-from tdt._node_names import label, shown_as
 from tdt._ops._common import C_NAMES, check_out_dtype, spelled, store_into, wrap_dim
 from tdt._ops.elementwise._front import named, tensor_argument
-from tdt.amp._autocast import cast_for, casts_as_one
+from tdt.amp._autocast import autocast, cast_for
 from tdt.autograd._dispatch import binary
 from tdt.autograd._in_place_methods import by_copy
+from tdt.autograd._node_names import label, node_name, ranks
 from tdt.autograd._op import op
 from tdt.autograd._views import follow
 
@@ -40,7 +40,15 @@ def _matmul_flops(x: tuple[int, ...], y: tuple[int, ...]) -> int:
     return math.prod(_matmul_shape(x, y)) * x[-1]
 
 
-@op(dtypes=NUMBERS, promote=(), shape=_matmul_shape, flops=_matmul_flops)
+def _matmul_node_name(node: Any) -> str:
+    found = ranks(node)
+    left, right = (found[0], found[-1]) if len(found) > 1 else (found[0], found[0])
+    names = {(1, 1): "DotBackward0", (2, 1): "MvBackward0", (2, 2): "MmBackward0", (3, 3): "BmmBackward0",
+             (1, 2): "SqueezeBackward4"}  # fmt: skip
+    return names.get((left, right), "UnsafeViewBackward0")
+
+
+@op(dtypes=NUMBERS, promote=(), shape=_matmul_shape, flops=_matmul_flops, node=_matmul_node_name, autocast="lower")
 def _matmul(xp: ModuleType, x: Any, y: Any) -> Any:
     return _kernels.product(xp, x, y)
 
@@ -108,7 +116,7 @@ def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor
         tensor_argument("matmul", other, "other", 2)
     x, y = input._a, other._a
     if x.dtype != y.dtype or not x.ndim or not y.ndim or x.shape[-1] != y.shape[-2 if y.ndim > 1 else 0]:
-        cast = cast_for("matmul", input, other)
+        cast = cast_for("lower", input, other)
         if cast[0] is input and cast[1] is other:
             _explain_matmul(input, other)
         return matmul(*cast, out=out)
@@ -169,7 +177,7 @@ def _product(name: str, ranks: tuple[int, int], doc: str, example: str) -> Any:
         return matmul(input, mat2, out=out)
 
     made = named(function, name, f"{doc}\n\n>>> import tdt\n{example}\n")
-    return made if name == "mm" else spelled(casts_as_one(made), SECOND[name])
+    return made if name == "mm" else spelled(autocast("lower" if name == "bmm" else "keep")(made), SECOND[name])
 
 
 mm = _product(
@@ -192,7 +200,7 @@ _bmm = _product(
 
 @method()
 @front
-@casts_as_one
+@autocast("lower")
 def bmm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The products of two batches of matrices, (b, n, m) and (b, m, p).
 
@@ -216,8 +224,8 @@ def bmm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 @method()
 @front
-@casts_as_one
-@shown_as("VdotBackward0")
+@autocast("keep")
+@node_name("VdotBackward0")
 def vdot(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Σ conj(input) · other of two vectors.
 
@@ -272,7 +280,10 @@ def _added(name: str, product: Any, ranks: tuple[int, int], doc: str) -> Any:
         return result if out is None else store_into(out, result, exact=ranks != (1, 1))
 
     return takes_old_order(3, "beta", "alpha", stacklevel=3)(
-        spelled(casts_as_one(named(function, name, doc)), *FACTORS[name])
+        spelled(
+            autocast("lower" if name in ("addmm", "addbmm", "baddbmm") else "keep")(named(function, name, doc)),
+            *FACTORS[name],
+        )
     )
 
 
@@ -415,8 +426,8 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Tensor | None = None) ->
 
 @method()
 @front
-@shown_as("TraceBackward0")
-@casts_as_one
+@node_name("TraceBackward0")
+@autocast("float32")
 def trace(input: Tensor) -> Tensor:
     """The sum of a matrix's diagonal.
 
@@ -451,7 +462,7 @@ def kron(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 @method()
 @front
-@shown_as("LinalgCrossBackward0")
+@node_name("LinalgCrossBackward0")
 def cross(input: Tensor, other: Tensor, dim: int | None = None, *, out: Tensor | None = None) -> Tensor:
     """The cross product along `dim`, which has size 3 (without dim: the first such).
 

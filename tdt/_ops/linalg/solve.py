@@ -16,7 +16,6 @@ from tdt._core.methods import method
 from tdt._core.mode import state
 from tdt._core.return_types import return_type
 from tdt._core.tensor import Tensor, wrap
-from tdt._node_names import shown_as
 from tdt._ops._common import with_out, wrap_dim
 from tdt._ops.linalg._matrices import (
     by_columns,
@@ -31,6 +30,7 @@ from tdt._ops.linalg._matrices import (
 )
 from tdt._ops.linalg.decompositions import _svd
 from tdt._ops.linalg.triangular import trsm
+from tdt.autograd._node_names import node_name
 from tdt.autograd._op import op
 
 __all__ = ["det", "inverse", "logdet", "slogdet"]
@@ -45,7 +45,7 @@ def _by_factors(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, int]:
     return trsm(lu, trsm(lu, b[rows], upper=False, unitriangular=True), upper=True, unitriangular=False), info
 
 
-@op(dtypes=LAPACK, elementwise=False, outputs=("out", "info"))
+@op(dtypes=LAPACK, elementwise=False, outputs=("out", "info"), node="LinalgSolveExBackward0", autocast="float32")
 def _solve(xp: ModuleType, a: Any, b: Any) -> Any:
     try:
         with raising(xp):
@@ -92,7 +92,7 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
 
 
 @with_out
-@shown_as("LinalgSolveExBackward0")
+@node_name("LinalgSolveExBackward0")
 def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False) -> Any:
     """(result, info): as `solve`; where A is singular, info is not 0 and the result is not finite, without an error.
 
@@ -106,7 +106,7 @@ def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = Fa
     return return_type("linalg_solve_ex", ("result", "info"))(X, info)
 
 
-@op(dtypes=LAPACK, outputs=("out", "info"))
+@op(dtypes=LAPACK, outputs=("out", "info"), node="LinalgInvExBackward0", autocast="float32")
 def _inv(xp: ModuleType, x: Any) -> Any:
     try:
         with raising(xp):
@@ -166,7 +166,7 @@ def inv_ex(A: Tensor, *, check_errors: bool = False) -> Any:
     return return_type("linalg_inv_ex", ("inverse", "info"))(out, info)
 
 
-@op(dtypes=LAPACK)
+@op(dtypes=LAPACK, node="LinalgDetBackward0")
 def _det(xp: ModuleType, x: Any) -> Any:
     with np.errstate(all="ignore"):  # a warning would be of NumPy's own module, which no filter of ours covers
         return xp.asarray(xp.linalg.det(x))
@@ -213,7 +213,7 @@ def det(input: Tensor) -> Tensor:
     return _det(input)
 
 
-@op(dtypes=LAPACK, outputs=("sign", "logabsdet"))
+@op(dtypes=LAPACK, outputs=("sign", "logabsdet"), node="LinalgSlogdetBackward0")
 def _slogdet(xp: ModuleType, x: Any) -> Any:
     sign, value = xp.linalg.slogdet(x)
     return xp.asarray(sign), xp.asarray(value)

@@ -12,10 +12,10 @@ from tdt._core.dtype import LAPACK
 from tdt._core.methods import method
 from tdt._core.return_types import return_type
 from tdt._core.tensor import Tensor
-from tdt._node_names import shown_as
 from tdt._ops._common import with_out
 from tdt._ops.linalg._matrices import blas, check_matrix, check_same_dtype, check_system, columns, each, scipy_linalg
-from tdt.amp._autocast import casts_as_one
+from tdt.amp._autocast import autocast
+from tdt.autograd._node_names import node_name
 from tdt.autograd._op import op
 
 __all__ = ["cholesky_inverse", "cholesky_solve", "triangular_solve"]
@@ -64,7 +64,7 @@ def triangular_right(B: Tensor, A: Tensor, upper: bool, unitriangular: bool = Fa
 
 
 @with_out
-@shown_as("LinalgSolveTriangularBackward0")
+@node_name("LinalgSolveTriangularBackward0")
 def solve_triangular(
     input: Tensor, B: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False
 ) -> Tensor:
@@ -86,9 +86,9 @@ def solve_triangular(
 
 @method()
 @front
-@casts_as_one
+@autocast("float32")
 @with_out
-@shown_as("TriangularSolveBackward0")
+@node_name("TriangularSolveBackward0")
 def triangular_solve(
     input: Tensor, A: Tensor, upper: bool = True, transpose: bool = False, unitriangular: bool = False
 ) -> Any:
@@ -120,9 +120,9 @@ def triangular_solve(
 
 @method()
 @front
-@casts_as_one
+@autocast("float32")
 @with_out
-@shown_as("CholeskySolveBackward0")
+@node_name("CholeskySolveBackward0")
 def cholesky_solve(input: Tensor, input2: Tensor, upper: bool = False) -> Tensor:
     """X with A X = input, where input2 = L is the Cholesky factor of A: A = L Lᴴ, or Lᴴ L with upper=True.
 
@@ -151,9 +151,9 @@ def cholesky_solve(input: Tensor, input2: Tensor, upper: bool = False) -> Tensor
 
 @method()
 @front
-@casts_as_one
+@autocast("float32")
 @with_out
-@shown_as("CholeskyInverseBackward0")
+@node_name("CholeskyInverseBackward0")
 def cholesky_inverse(input: Tensor, upper: bool = False) -> Tensor:
     """The inverse of the matrix whose Cholesky factor L is given: (L Lᴴ)⁻¹, or (Lᴴ L)⁻¹ with upper=True.
 

@@ -26,7 +26,16 @@ def _flops(q: tuple, k: tuple, v: tuple, *rest: Any, **how: Any) -> int:
     return math.prod(q[:-1]) * k[-2] * (q[-1] + v[-1])
 
 
-@op(dtypes=FLOATING, promote=(), broadcasts=False, aux=("norms",), shape=_shape, flops=_flops)
+@op(
+    dtypes=FLOATING,
+    promote=(),
+    broadcasts=False,
+    aux=("norms",),
+    shape=_shape,
+    flops=_flops,
+    node="ScaledDotProductFlashAttentionForCpuBackward0",
+    autocast="lower",
+)
 def _attention(xp, q, k, v, mask, keep, *, causal, scale, dropped):
     """softmax(scale q kᵀ + mask) v for q (*, L, E), k (*, S, E), v (*, S, D), and a mask (*, L, S) or None.
 

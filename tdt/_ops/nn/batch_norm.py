@@ -35,7 +35,7 @@ def _sum(xp: Any, a: Any) -> Any:
 
 
 @op(dtypes=FLOATING, promote=("x",), broadcasts=False, outputs=("out", "mean", "rstd"),
-    shape=lambda x, w, b, **how: (x, (x[1],), (x[1],)))  # fmt: skip
+    shape=lambda x, w, b, **how: (x, (x[1],), (x[1],)), node="NativeBatchNormBackward0")  # fmt: skip
 def _batch_norm(xp, x, w, b, *, eps):
     kind = x.dtype.type
     count = kind(x.size // x.shape[1])
@@ -102,7 +102,7 @@ def input_grad(xp: Any, g: Any, x: Any, mean: Any, scale: Any, slope: Any, shift
     return gx
 
 
-@op(dtypes=FLOATING, promote=("x",), broadcasts=False)
+@op(dtypes=FLOATING, promote=("x",), broadcasts=False, node="NativeBatchNormBackward0")
 def _channel_affine(xp, x, mean, scale, shift):
     """(x - mean) scale + shift, with numbers per channel; shift may be None."""
     out = x - per_channel(mean, x.ndim)

@@ -104,7 +104,15 @@ def _flat(w: Any, last: bool) -> Any:
     return (to_last(w) if last else w).reshape(w.shape[0], -1)
 
 
-@op(dtypes=NUMBERS, promote=(), broadcasts=False, shape=conv_shape, flops=_conv_flops)
+@op(
+    dtypes=NUMBERS,
+    promote=(),
+    broadcasts=False,
+    shape=conv_shape,
+    flops=_conv_flops,
+    node="ConvolutionBackward0",
+    autocast="lower",
+)
 def conv(xp, x, w, b, *, stride, padding, dilation, groups):
     last = is_channels_last(x) or is_channels_last(w)
     shape = conv_shape(x.shape, w.shape, stride=stride, padding=padding, dilation=dilation, groups=groups)
@@ -183,7 +191,15 @@ def _input_flops(y: tuple, w: tuple, b: Any = None, **attributes: Any) -> int:
     return math.prod(y) * math.prod(w[1:])
 
 
-@op(dtypes=FLOATING_AND_COMPLEX | {int64}, promote=(), broadcasts=False, shape=_input_shape, flops=_input_flops)
+@op(
+    dtypes=FLOATING_AND_COMPLEX | {int64},
+    promote=(),
+    broadcasts=False,
+    shape=_input_shape,
+    flops=_input_flops,
+    node="ConvolutionBackward0",
+    autocast="lower",
+)
 def conv_input_grad(xp, y, w, b, *, size, stride, padding, dilation, groups):
     out = _input_grad(xp, y, w, size=size, stride=stride, padding=padding, dilation=dilation, groups=groups)
     return out if b is None else xp.add(out, b.reshape(-1, *(1,) * len(size)), out=out)

@@ -10,9 +10,9 @@ from typing import Any
 from tdt import _backend
 from tdt._core.dtype import SCALAR_NAMES, bfloat16, float16, float32, float64, int32, int64
 from tdt._core.tensor import Tensor, wrap
-from tdt._node_names import shown_as
 from tdt._ops.elementwise._front import tensor_argument
 from tdt._ops.nn.embedding import _embedding, _renorm, check_type, embedding_grad
+from tdt.autograd._node_names import node_name
 
 __all__ = ["embedding_bag"]
 
@@ -74,7 +74,7 @@ def functional_embedding_bag(
                          include_last_offset, padding_idx)[0]  # fmt: skip
 
 
-@shown_as("EmbeddingBagBackward0")
+@node_name("EmbeddingBagBackward0")
 def embedding_bag(
     weight: Tensor, indices: Tensor, offsets: Tensor, scale_grad_by_freq: bool = False, mode: int = 0,
     sparse: bool = False, per_sample_weights: Tensor | None = None, include_last_offset: bool = False,

@@ -18,13 +18,13 @@ from tdt._ops.nn._resampling import cubic_weights
 from tdt._ops.nn.batch_norm import HALF
 from tdt._ops.nn.embedding import _embedding
 from tdt._ops.shape.join import cat, stack
-from tdt.amp._autocast import casts_as_one
+from tdt.amp._autocast import autocast
 
 MODES = ("bilinear", "nearest", "bicubic")
 PADDING = ("zeros", "border", "reflection")
 
 
-@casts_as_one
+@autocast("float32")
 def grid_sample(input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mode: str = "zeros",
                 align_corners: bool | None = None) -> Tensor:  # fmt: skip
     """The values of `input` at the places in `grid`: the sampler of spatial transformers (Jaderberg et al., 2015).

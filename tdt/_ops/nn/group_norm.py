@@ -22,7 +22,14 @@ def _in_groups(x: Any, groups: int) -> Any:
     return x.reshape(x.shape[0], groups, x.shape[1] // groups, math.prod(x.shape[2:]))
 
 
-@op(dtypes=FLOATING, promote=("x",), broadcasts=False, outputs=("out", "mean", "rstd"), shape=_shapes)
+@op(
+    dtypes=FLOATING,
+    promote=("x",),
+    broadcasts=False,
+    outputs=("out", "mean", "rstd"),
+    shape=_shapes,
+    node="NativeGroupNormBackward0",
+)
 def _group_norm(xp, x, w, b, *, groups, eps):
     """`x` with mean 0 and variance 1 over each group of channels of each sample, times w, plus b."""
     grouped = _in_groups(x, groups)

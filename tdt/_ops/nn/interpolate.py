@@ -7,10 +7,10 @@ from typing import Any
 
 from tdt._core.dtype import FLOATING, check_category, uint8
 from tdt._core.tensor import Tensor
-from tdt._node_names import label
 from tdt._ops.nn._resampling import Axis
 from tdt._ops.nn.pool_average import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
 from tdt._ops.nn.resample import resample
+from tdt.autograd._node_names import label
 
 # Of each mode: the numbers of spatial dimensions it takes, and what is done along each.
 MODES = {

@@ -18,7 +18,14 @@ def _row_shapes(x: tuple, w: tuple | None, b: tuple | None, *, dims: int, eps: f
     return x, of_rows, of_rows
 
 
-@op(dtypes=FLOATING, promote=("x",), broadcasts=False, outputs=("out", "mean", "rstd"), shape=_row_shapes)
+@op(
+    dtypes=FLOATING,
+    promote=("x",),
+    broadcasts=False,
+    outputs=("out", "mean", "rstd"),
+    shape=_row_shapes,
+    node="NativeLayerNormBackward0",
+)
 def _layer_norm(xp, x, w, b, *, dims, eps, centred=True):
     """`x` with mean 0 and variance 1 over its last `dims` dimensions, times w, plus b.
 

@@ -9,7 +9,8 @@ from tdt import _kernels
 from tdt._core.dtype import NUMBERS, SCALAR_NAMES
 from tdt._core.tensor import Tensor
 from tdt._ops.elementwise._front import refuse_out, tensor_argument
-from tdt.amp._autocast import cast_for, casts_as_one
+from tdt.amp._autocast import autocast, cast_for
+from tdt.autograd._node_names import ranks
 from tdt.autograd._op import finish, op
 
 
@@ -21,7 +22,14 @@ def _flops(x: tuple, w: tuple, b: Any) -> int:
     return math.prod(x) * math.prod(w[:-1])
 
 
-@op(dtypes=NUMBERS, promote=(), broadcasts=False, shape=_shape, flops=_flops)
+def _linear_node_name(node: Any) -> str:
+    rank, biased = ranks(node)[0], node.backward_plan.numbers & 4 == 0 and len(node.edges) > 2
+    if rank == 2:
+        return "AddmmBackward0" if biased else "MmBackward0"
+    return "ViewBackward0" if biased or rank == 1 else "UnsafeViewBackward0"
+
+
+@op(dtypes=NUMBERS, promote=(), broadcasts=False, shape=_shape, flops=_flops, node=_linear_node_name, autocast="lower")
 def _linear(xp, x, w, b):
     # One product of two matrices: NumPy multiplies a stack of matrices one by one.
     y = _kernels.product(xp, x if x.ndim == 2 else x.reshape(math.prod(x.shape[:-1]), w.shape[-1]), w.T, b)
@@ -70,7 +78,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Te
     except (AttributeError, IndexError):
         fits = False
     if not fits or w.ndim > 2:
-        input, weight, bias = cast_for("linear", input, weight, bias)
+        input, weight, bias = cast_for("lower", input, weight, bias)
         bias = _explain(input, weight, bias)
     refuse_out(out, input)
     return finish(_linear, out, input, weight, bias)
@@ -104,7 +112,7 @@ def _explain(input: Any, weight: Any, bias: Any) -> Tensor | None:
     return bias
 
 
-@casts_as_one
+@autocast("keep")
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """input1ᵀ W input2 + bias: input1 (*, in1), input2 (*, in2), weight (out, in1, in2), bias (out,). Returns (*, out).
 

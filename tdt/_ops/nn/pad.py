@@ -17,7 +17,12 @@ def _pad_shape(x: tuple, *, before: tuple, after: tuple, **how: Any) -> tuple:
     return tuple(n + b + a for n, b, a in zip(x, before, after, strict=True))
 
 
-@op(dtypes=ALL, computes=False, shape=_pad_shape)
+def _pad_border_node_name(node: Any) -> str:
+    kind = {"reflect": "Reflection", "replicate": "Replication"}.get(node.attributes["mode"])
+    return f"{kind}Pad{len(node.attributes['before'])}DBackward0" if kind else "PadCircularBackward0"
+
+
+@op(dtypes=ALL, computes=False, shape=_pad_shape, node="ConstantPadNdBackward0")
 def pad_constant(xp, x, *, before, after, value):
     out = empty_as(xp, _pad_shape(x.shape, before=before, after=after), x.dtype, is_channels_last(x))
     out[...] = value
@@ -72,7 +77,7 @@ def _middle(x: tuple, before: tuple) -> tuple:
     return tuple(slice(b, b + n) for n, b in zip(x, before, strict=True))
 
 
-@op(dtypes=ALL, computes=False, shape=_pad_shape)
+@op(dtypes=ALL, computes=False, shape=_pad_shape, node=_pad_border_node_name)
 def pad_border(xp, x, *, before, after, mode):
     shape = _pad_shape(x.shape, before=before, after=after)
     out = empty_as(xp, shape, x.dtype, mode != "circular" and is_channels_last(x))

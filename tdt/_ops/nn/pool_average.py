@@ -13,7 +13,6 @@ import numpy as np
 from tdt import _kernels
 from tdt._core.dtype import FLOATING, check_category, int64
 from tdt._core.tensor import Tensor
-from tdt._node_names import shown_as
 from tdt._ops._common import store_into
 from tdt._ops.elementwise.piecewise import relu
 from tdt._ops.nn._pooling import adaptive_size, check_size, framed, full_size, out_sizes, place, window_of
@@ -21,6 +20,8 @@ from tdt._ops.nn._resampling import Axis
 from tdt._ops.nn._windows import empty_as, is_channels_last, to_last, tuple_of
 from tdt._ops.nn.pool_max import max_pool1d, max_pool2d, max_pool3d
 from tdt._ops.nn.resample import resample
+from tdt.amp._autocast import by_rank_of_pool
+from tdt.autograd._node_names import by_windows, node_name
 from tdt.autograd._op import op
 
 
@@ -43,7 +44,7 @@ def _divisor(xp: Any, size: tuple, out: tuple, kernel: tuple, stride: tuple, pad
     return first if (counts == first).all() else xp.asarray(counts)  # a number is faster than a table of it
 
 
-@op(dtypes=FLOATING | {int64}, shape=_avg_shape)
+@op(dtypes=FLOATING | {int64}, shape=_avg_shape, node=by_windows("AvgPool{}DBackward0"), autocast=by_rank_of_pool)
 def _avg_pool(xp, x, *, kernel, stride, padding, ceil_mode, include_pad, divisor):
     shape = _avg_shape(x.shape, kernel=kernel, stride=stride, padding=padding, ceil_mode=ceil_mode)
     total = _sums(xp, x, kernel, stride, padding, shape[2:])
@@ -200,7 +201,7 @@ def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:
     return _adaptive_avg_pool_nd("adaptive_avg_pool1d", 1, input, output_size)
 
 
-@shown_as("AdaptiveAvgPool2DBackward0")
+@node_name("AdaptiveAvgPool2DBackward0")
 def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
     """Means over windows placed so that the result is `output_size` (one number or two; None keeps the input's).
 
@@ -211,7 +212,7 @@ def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
     return _adaptive_avg_pool_nd("adaptive_avg_pool2d", 2, input, output_size)
 
 
-@shown_as("AdaptiveAvgPool3DBackward0")
+@node_name("AdaptiveAvgPool3DBackward0")
 def adaptive_avg_pool3d(input: Tensor, output_size: Any) -> Tensor:
     """Means over as many windows as `output_size` says; see `adaptive_avg_pool2d`.
 

@@ -14,9 +14,10 @@ import numpy as np
 from tdt import _kernels
 from tdt._core.dtype import FLOATING, REAL, REAL_NUMBERS, check_category
 from tdt._core.tensor import Tensor
-from tdt._node_names import shown_as
 from tdt._ops.nn._pooling import check_size, framed, full_size, out_sizes, place, window_of
 from tdt._ops.nn._windows import empty_as, is_channels_last, offsets, reached
+from tdt.amp._autocast import by_rank_of_pool
+from tdt.autograd._node_names import by_windows, node_name
 from tdt.autograd._op import op
 
 
@@ -28,7 +29,7 @@ def _max_shape(x: tuple, *, kernel: tuple, stride: tuple, padding: tuple, dilati
     return (*x[:2], *out_sizes(x[2:], kernel, stride, padding, dilation, ceil_mode))
 
 
-@op(dtypes=REAL_NUMBERS, shape=_max_shape)
+@op(dtypes=REAL_NUMBERS, shape=_max_shape, node=by_windows("MaxPool{}DWithIndicesBackward0"), autocast=by_rank_of_pool)
 def _max_pool(xp, x, *, kernel, stride, padding, dilation, ceil_mode):
     shape = _max_shape(x.shape, kernel=kernel, stride=stride, padding=padding, dilation=dilation, ceil_mode=ceil_mode)
     full = full_size(x.shape[2:], shape[2:], kernel, stride, padding, dilation)
@@ -91,7 +92,8 @@ def _(xp, g, x, out, kernel, stride, padding, dilation, ceil_mode):
 
 
 @op(dtypes=REAL_NUMBERS, outputs=("out", "indices"), nondiff=("indices",),
-    shape=lambda x, **how: (_max_shape(x, **how), _max_shape(x, **how)))  # fmt: skip
+    shape=lambda x, **how: (_max_shape(x, **how), _max_shape(x, **how)),
+    node=by_windows("MaxPool{}DWithIndicesBackward0"), autocast=by_rank_of_pool)  # fmt: skip
 def max_pool_with_indices(xp, x, *, kernel, stride, padding, dilation, ceil_mode):
     size = x.shape[2:]
     shape = _max_shape(x.shape, kernel=kernel, stride=stride, padding=padding, dilation=dilation, ceil_mode=ceil_mode)
@@ -190,7 +192,7 @@ def max_pool1d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any
     return _max_pool_nd("max_pool1d", 1, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
 
-@shown_as("MaxPool2DWithIndicesBackward0")
+@node_name("MaxPool2DWithIndicesBackward0")
 def max_pool2d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
                ceil_mode: bool = False, return_indices: bool = False) -> Any:  # fmt: skip
     """The largest value in each window over (N, C, H, W) or (C, H, W); `stride` is the window's size if not given.
@@ -205,7 +207,7 @@ def max_pool2d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any
     return _max_pool_nd("max_pool2d", 2, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
 
-@shown_as("MaxPool3DWithIndicesBackward0")
+@node_name("MaxPool3DWithIndicesBackward0")
 def max_pool3d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
                ceil_mode: bool = False, return_indices: bool = False) -> Any:  # fmt: skip
     """The largest value in each window over (N, C, D, H, W) or (C, D, H, W); see `max_pool2d`.

@@ -10,13 +10,13 @@ import numpy as np
 from tdt._core.creation import arange
 from tdt._core.dtype import FLOATING, check_category, int64
 from tdt._core.tensor import Tensor, wrap
-from tdt._node_names import shown_as
 from tdt._ops.nn._pooling import adaptive_size, adaptive_spans
 from tdt._ops.nn._windows import is_channels_last, tuple_of
 from tdt._ops.nn.pool_max import _max_pool_nd, pool_scatter
 from tdt._ops.random.creation import rand
 from tdt._ops.shape.join import cat
 from tdt._ops.shape.memory import channels_last, contiguous_format
+from tdt.autograd._node_names import node_name
 from tdt.autograd._op import op
 
 
@@ -119,7 +119,7 @@ def functional_adaptive_max_pool1d(input: Tensor, output_size: Any, return_indic
     return _adaptive_max_pool_nd("adaptive_max_pool1d", 1, input, output_size, return_indices)
 
 
-@shown_as("AdaptiveMaxPool2DBackward0")
+@node_name("AdaptiveMaxPool2DBackward0")
 def adaptive_max_pool2d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
     """The largest value in windows of (N, C, H, W) or (C, H, W) placed so that the result is `output_size`.
 
@@ -134,7 +134,7 @@ def adaptive_max_pool2d(input: Tensor, output_size: Any, return_indices: bool = 
     return _adaptive_max_pool_nd("adaptive_max_pool2d", 2, input, output_size, return_indices)
 
 
-@shown_as("AdaptiveMaxPool3DBackward0")
+@node_name("AdaptiveMaxPool3DBackward0")
 def adaptive_max_pool3d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
     """The largest value in windows of (N, C, D, H, W) or (C, D, H, W); see `adaptive_max_pool2d`.
 
@@ -243,7 +243,7 @@ def _fractional_cells(sample: Tensor, size: int, out: int, kernel: int) -> Tenso
     return cat((start, last), -1).unsqueeze(-1) + arange(kernel, device=sample.device)
 
 
-@shown_as("FractionalMaxPool2DBackward0")
+@node_name("FractionalMaxPool2DBackward0")
 def fractional_max_pool2d(input: Tensor, kernel_size: Any, output_size: Any = None, output_ratio: Any = None,
                           return_indices: bool = False, _random_samples: Tensor | None = None) -> Any:  # fmt: skip
     """The largest value in windows at random places of (N, C, H, W) or (C, H, W) (Graham, Fractional Max-Pooling, 2014).
@@ -259,7 +259,7 @@ def fractional_max_pool2d(input: Tensor, kernel_size: Any, output_size: Any = No
     return _fractional_max_pool_nd(2, input, kernel_size, output_size, output_ratio, _random_samples, return_indices)
 
 
-@shown_as("FractionalMaxPool3DBackward0")
+@node_name("FractionalMaxPool3DBackward0")
 def fractional_max_pool3d(input: Tensor, kernel_size: Any, output_size: Any = None, output_ratio: Any = None,
                           return_indices: bool = False, _random_samples: Tensor | None = None) -> Any:  # fmt: skip
     """The largest value in windows at random places of (N, C, D, H, W) or (C, D, H, W); see `fractional_max_pool2d`.

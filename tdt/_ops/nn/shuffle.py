@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tdt._backend.layout import empty_as, is_channels_last
 from tdt._core.tensor import Tensor
-from tdt._node_names import shown_as
 from tdt._ops.elementwise._front import tensor_argument
+from tdt.autograd._node_names import node_name
 from tdt.autograd._op import op
 
 
@@ -36,7 +36,7 @@ def _image(name: str, input: Tensor, factor: int, what: str) -> tuple[int, ...]:
     return shape
 
 
-@shown_as("PixelShuffleBackward0")
+@node_name("PixelShuffleBackward0")
 def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     """(*, C r², H, W) to (*, C, H r, W r): r² channels make a patch of r × r pixels (Shi et al., 2016).
 
@@ -58,7 +58,7 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     return _rearrange(input, split=split, order=order, joined=(*batch, c // (r * r), h * r, w * r))
 
 
-@shown_as("PixelUnshuffleBackward0")
+@node_name("PixelUnshuffleBackward0")
 def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     """(*, C, H r, W r) to (*, C r², H, W): the reverse of `pixel_shuffle`.
 
@@ -80,7 +80,7 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     return _rearrange(input, split=split, order=order, joined=(*batch, c * r * r, h // r, w // r))
 
 
-@shown_as("ChannelShuffleBackward0")
+@node_name("ChannelShuffleBackward0")
 def channel_shuffle(input: Tensor, groups: int) -> Tensor:
     """The channels of (N, C, *), dealt out so that neighbours come from different groups (Zhang et al., 2018).
 

@@ -8,10 +8,10 @@ from typing import Any
 
 from tdt._core.dtype import FLOATING, check_category, int64
 from tdt._core.tensor import Tensor
-from tdt._node_names import shown_as
 from tdt._ops.index.scatter import scatter
 from tdt._ops.nn._windows import is_channels_last, tuple_of
 from tdt._ops.shape.memory import channels_last
+from tdt.autograd._node_names import node_name
 
 
 def _max_unpool_nd(nd: int, input: Tensor, indices: Tensor, kernel_size: Any, stride: Any, padding: Any,
@@ -85,7 +85,7 @@ def max_unpool1d(input: Tensor, indices: Tensor, kernel_size: Any, stride: Any =
     return _max_unpool_nd(1, input, indices, kernel_size, stride, padding, output_size)
 
 
-@shown_as("MaxUnpool2DBackward0")
+@node_name("MaxUnpool2DBackward0")
 def max_unpool2d(input: Tensor, indices: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0,
                  output_size: Any = None) -> Tensor:  # fmt: skip
     """Values of (N, C, H, W) or (C, H, W) at the `indices` that a `max_pool2d` returned, zeros elsewhere.
@@ -102,7 +102,7 @@ def max_unpool2d(input: Tensor, indices: Tensor, kernel_size: Any, stride: Any =
     return _max_unpool_nd(2, input, indices, kernel_size, stride, padding, output_size)
 
 
-@shown_as("MaxUnpool3DBackward0")
+@node_name("MaxUnpool3DBackward0")
 def max_unpool3d(input: Tensor, indices: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0,
                  output_size: Any = None) -> Tensor:  # fmt: skip
     """Values of (N, C, D, H, W) or (C, D, H, W) at their `indices`, zeros elsewhere; see `max_unpool2d`.

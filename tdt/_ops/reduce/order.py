@@ -15,13 +15,13 @@ from tdt._core.methods import method
 from tdt._core.return_types import return_type
 from tdt._core.tensor import Tensor
 from tdt._core.writing import refuse_shared
-from tdt._node_names import label
 from tdt._ops._common import check_out_dtype, keep, store_into, wrap_dim
 from tdt._ops.elementwise._front import check_operands, named, refuse_out, tensor_argument
 from tdt._ops.elementwise.arithmetic import maximum, minimum
 from tdt._ops.elementwise.select import _logaddexp
 from tdt._ops.reduce.reductions import _amax, _amin, refuse_empty
 from tdt.autograd._in_place_methods import by_copy
+from tdt.autograd._node_names import label
 from tdt.autograd._op import finish, op
 
 __all__ = [
@@ -59,8 +59,8 @@ def _picked(xp: ModuleType, x: Any, index: Any, dim: int, keepdim: bool) -> tupl
     return (values, index) if keepdim else (values.squeeze(dim), index.squeeze(dim))
 
 
-def _along(name: str, find: Any, dtypes: frozenset) -> Any:
-    @op(name=name, dtypes=dtypes, outputs=("values", "indices"), nondiff=("indices",))
+def _along(name: str, find: Any, dtypes: frozenset, node: str = "") -> Any:
+    @op(name=name, node=node, dtypes=dtypes, outputs=("values", "indices"), nondiff=("indices",))
     def along(xp: ModuleType, x: Any, *, dim: int, keepdim: bool = False) -> Any:
         if not x.ndim:
             return x.copy(), xp.zeros((), "int64")
@@ -70,8 +70,8 @@ def _along(name: str, find: Any, dtypes: frozenset) -> Any:
     return along
 
 
-def _extreme(name: str, method: str) -> Any:
-    @op(name=name, dtypes=REAL, outputs=("values", "indices"), nondiff=("indices",))
+def _extreme(name: str, method: str, node: str) -> Any:
+    @op(name=name, node=node, dtypes=REAL, outputs=("values", "indices"), nondiff=("indices",))
     def extreme(xp: ModuleType, x: Any, *, dim: int, keepdim: bool = False) -> Any:
         if not x.ndim:
             return x.copy(), xp.zeros((), "int64")
@@ -82,7 +82,7 @@ def _extreme(name: str, method: str) -> Any:
     return extreme
 
 
-_max_dim, _min_dim = _extreme("max_dim", "max"), _extreme("min_dim", "min")
+_max_dim, _min_dim = _extreme("max_dim", "max", "MaxBackward0"), _extreme("min_dim", "min", "MinBackward0")
 
 
 def max_dim(input: Tensor, dim: int, keepdim: bool = False, *, out: Any = None) -> Any:
@@ -147,7 +147,7 @@ def _nanmedian_place(xp: ModuleType, x: Any, dim: int) -> Any:
 
 
 def _median(name: str, place: Any) -> Any:
-    record = _along(f"{name}_dim", place, REAL_NUMBERS)
+    record = _along(f"{name}_dim", place, REAL_NUMBERS, f"{name.capitalize()}Backward1")
 
     @op(name=name, dtypes=REAL_NUMBERS)
     def of_all(xp: ModuleType, x: Any) -> Any:

@@ -13,10 +13,10 @@ from tdt._core.dtype import FLOAT, FLOATING_AND_COMPLEX, REAL, REAL_NUMBERS, SCA
 from tdt._core.methods import method
 from tdt._core.return_types import return_type
 from tdt._core.tensor import Tensor
-from tdt._node_names import label, shown_as
 from tdt._ops._common import Dims, count, keep, store_into, wrap_dims
 from tdt._ops.elementwise._front import named, refuse_out, tensor_argument
 from tdt.autograd._dispatch import unary
+from tdt.autograd._node_names import by_dim, label, node_name
 from tdt.autograd._op import Op, finish, op
 
 __all__ = [
@@ -32,7 +32,7 @@ def _whole(x: Any, dtype: Any) -> Any:
     return dtype.np if dtype is not None else "int64" if x.dtype.kind in "biu" else None
 
 
-@op(packed=True)
+@op(packed=True, node=by_dim("Sum"))
 def _sum(xp: ModuleType, x: Any, *, dim: AllDims = None, keepdim: bool = False, dtype: Any = None) -> Any:
     return _backend.total(x, dim, _whole(x, dtype), keepdim)
 
@@ -74,7 +74,7 @@ def sum(
 
 @method()
 @front
-@shown_as("NansumBackward0")
+@node_name("NansumBackward0")
 def nansum(
     input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None, out: Tensor | None = None
 ) -> Tensor:
@@ -97,7 +97,7 @@ def _float_only(name: str, x: Tensor) -> None:
         )
 
 
-@op(dtypes=FLOATING_AND_COMPLEX, packed=True)
+@op(dtypes=FLOATING_AND_COMPLEX, packed=True, node=by_dim("Mean"))
 def _mean(xp: ModuleType, x: Any, *, dim: AllDims = None, keepdim: bool = False) -> Any:
     n = x.size if dim is None else count(x.shape, dim)
     return _backend.total(x, dim, None, keepdim) / (n or math.nan)
@@ -234,7 +234,7 @@ var, var_mean = _spreads(
 std, std_mean = _spreads("std", _std, "The square root of `var`.", ("tensor(1.4142)", "tensor(1.)"))
 
 
-@op(packed=True)
+@op(packed=True, node=by_dim("Prod"), autocast="float32")
 def _prod(xp: ModuleType, x: Any, *, dim: AllDims = None, keepdim: bool = False, dtype: Any = None) -> Any:
     return x.prod(dim, _whole(x, dtype), None, keepdim)
 
@@ -352,7 +352,7 @@ _amin, amin = _extreme("amin")
 
 @method()
 @front
-@shown_as("AminmaxBackward0")
+@node_name("AminmaxBackward0")
 def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False, out: Any = None) -> Any:
     """(min, max) over `dim`, or of all elements.
 

@@ -13,7 +13,7 @@ from tdt._ops._common import store_into, with_out, wrap_dim
 from tdt._ops.elementwise._front import named
 from tdt._ops.linalg.norms import vector_norm
 from tdt._ops.shape.views import slice_along
-from tdt.amp._autocast import casts_as_one
+from tdt.amp._autocast import autocast
 from tdt.autograd._in_place_methods import by_copy
 
 __all__ = [
@@ -98,8 +98,8 @@ def _at_ranks(rows: Tensor, q: Tensor, interpolation: str, skip_nan: bool) -> Te
     return values.lerp(rows.gather(-1, rank.ceil().to(_dtype.int64)), weight)
 
 
-quantile = casts_as_one(_quantile("quantile", False))
-nanquantile = casts_as_one(_quantile("nanquantile", True))
+quantile = autocast("float32")(_quantile("quantile", False))
+nanquantile = autocast("float32")(_quantile("nanquantile", True))
 
 
 @method()

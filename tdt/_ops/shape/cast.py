@@ -10,7 +10,7 @@ from tdt.autograd._op import op
 __all__: list[str] = []
 
 
-@op(name="convert", promote=(), computes=False)
+@op(name="convert", promote=(), computes=False, node="ToCopyBackward0")
 def _convert(xp, x, *, dtype):
     if x.dtype.kind == "c" and dtype.category < _dtype.COMPLEX and dtype.category != _dtype.BOOL:
         x = x.real

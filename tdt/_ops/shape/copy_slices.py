@@ -14,7 +14,7 @@ from tdt.autograd._views import look
 __all__: list[str] = []
 
 
-@op(name="copy_slices", promote=(), broadcasts=False, computes=False)
+@op(name="copy_slices", promote=(), broadcasts=False, computes=False, node="torch::autograd::CopySlices")
 def copy_slices(xp, base, new, *, chain, order):
     out = base.transpose(order).copy().transpose(_inverse(order))
     with no_grad(), real():

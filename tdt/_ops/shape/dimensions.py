@@ -9,10 +9,10 @@ from typing import Any
 from tdt._core.calls import front
 from tdt._core.methods import method, tensor_property
 from tdt._core.tensor import Tensor
-from tdt._node_names import label
 from tdt._ops._common import as_shape, is_int, tensor_argument, wrap_dim
 from tdt.autograd._dispatch import unary
 from tdt.autograd._in_place_methods import become_view, by_view
+from tdt.autograd._node_names import label
 from tdt.autograd._op import op
 
 __all__ = [
@@ -190,7 +190,7 @@ def squeeze(input: Tensor, dim: Any = None) -> Tensor:
     return label(unary(_squeeze, input, {"dims": dims}), f"SqueezeBackward{variant}")
 
 
-@op(view=True)
+@op(view=True, node=lambda node: f"SqueezeBackward{1 if len(node.attributes['dims']) == 1 else 2}")
 def _squeeze(xp: ModuleType, x: Any, *, dims: tuple[int, ...]) -> Any:
     return x.squeeze(dims)
 

@@ -14,12 +14,12 @@ from tdt._core.calls import front
 from tdt._core.methods import method
 from tdt._core.tensor import Tensor
 from tdt._core.writing import refuse_shared
-from tdt._node_names import shown_as
 from tdt._ops._common import as_shape, is_int, store_into, wrap_dim
 from tdt._ops.elementwise._front import refuse_out, tensor_argument
 from tdt._ops.shape.memory import contiguous_format
 from tdt.autograd._dispatch import apply
 from tdt.autograd._in_place_methods import by_copy
+from tdt.autograd._node_names import node_name
 from tdt.autograd._op import finish, op
 from tdt.autograd._views import follow
 
@@ -240,7 +240,7 @@ def column_stack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Ten
 
 
 @method()
-@shown_as("RepeatBackward0")
+@node_name("RepeatBackward0")
 def repeat(input: Tensor, *repeats: Any) -> Tensor:
     """The tensor copied `repeats[d]` times along each dimension; new dimensions come in front. A method of Tensor.
 
@@ -264,7 +264,7 @@ def repeat(input: Tensor, *repeats: Any) -> Tensor:
 
 
 @front
-@shown_as("RepeatBackward0")
+@node_name("RepeatBackward0")
 def tile(input: Tensor, dims: Any) -> Tensor:
     """As Tensor.repeat, where missing repeats in front count as 1.
 
@@ -395,7 +395,7 @@ def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
 
 @method()
 @front
-@shown_as("Rot90Backward0")
+@node_name("Rot90Backward0")
 def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
     """The plane `dims` turned by k · 90°, from the first towards the second dimension.
 
@@ -454,7 +454,7 @@ tril, triu = _triangle("tril"), _triangle("triu")
 
 @method()
 @front
-@shown_as("DiagEmbedBackward0")
+@node_name("DiagEmbedBackward0")
 def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
     """Zero matrices in dimensions (dim1, dim2) with the last dimension of input on their diagonal `offset`.
 
@@ -493,7 +493,7 @@ def diag(input: Tensor, diagonal: int = 0, *, out: Tensor | None = None) -> Tens
 
 @method()
 @front
-@shown_as("DiagEmbedBackward0")
+@node_name("DiagEmbedBackward0")
 def diagflat(input: Tensor, offset: int = 0) -> Tensor:
     """All elements on the diagonal of a matrix.
 
@@ -506,7 +506,7 @@ def diagflat(input: Tensor, offset: int = 0) -> Tensor:
 
 
 @front
-@shown_as("BlockDiagBackward0")
+@node_name("BlockDiagBackward0")
 def block_diag(*tensors: Tensor) -> Tensor:
     """Matrices along the diagonal of one matrix, 0 elsewhere.
 

@@ -13,10 +13,10 @@ from tdt._core import dtype as _dtype
 from tdt._core.calls import front
 from tdt._core.methods import method
 from tdt._core.tensor import Tensor
-from tdt._node_names import shown_as
 from tdt._ops._common import tensor_argument, wrap_dim
 from tdt._ops.shape.views import ALL_OF, slice_view
 from tdt.autograd._in_place_methods import by_view
+from tdt.autograd._node_names import node_name
 from tdt.autograd._op import op
 
 __all__ = [
@@ -93,7 +93,7 @@ def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Te
 
 @method()
 @front
-@shown_as("SplitWithSizesBackward0")
+@node_name("SplitWithSizesBackward0")
 def split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0) -> tuple[Tensor, ...]:
     """Views of the given sizes along `dim`; RuntimeError where they do not add up to it.
 
@@ -140,7 +140,7 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
 
 @method()
 @front
-@shown_as("SliceBackward0")
+@node_name("SliceBackward0")
 def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
     """Views along `dim`: that many of nearly equal size, or cut at the given indices.
 
@@ -224,7 +224,7 @@ def _alone(x: Tensor, parts: tuple[Tensor, ...], dim: int) -> tuple[Tensor, ...]
 
 @method()
 @front
-@shown_as("UnsafeSplitBackward0")
+@node_name("UnsafeSplitBackward0")
 def unsafe_split(tensor: Tensor, split_size: Any, dim: int = 0) -> tuple[Tensor, ...]:
     """As `split`, with parts that may each be written to.
 
@@ -237,7 +237,7 @@ def unsafe_split(tensor: Tensor, split_size: Any, dim: int = 0) -> tuple[Tensor,
 
 @method()
 @front
-@shown_as("UnsafeSplitWithSizesBackward0")
+@node_name("UnsafeSplitWithSizesBackward0")
 def unsafe_split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0) -> tuple[Tensor, ...]:
     """As `split_with_sizes`, with parts that may each be written to.
 
@@ -250,7 +250,7 @@ def unsafe_split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0) -> tu
 
 @method()
 @front
-@shown_as("UnsafeSplitBackward0")
+@node_name("UnsafeSplitBackward0")
 def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """As `chunk`, with parts that may each be written to.
 

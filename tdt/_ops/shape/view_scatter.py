@@ -8,11 +8,11 @@ from tdt._backend import overlaps_itself
 from tdt._core.calls import front
 from tdt._core.methods import method
 from tdt._core.tensor import Tensor
-from tdt._node_names import shown_as
 from tdt._ops._common import store_into
 from tdt._ops.shape.memory import clone, copy_
 from tdt._ops.shape.split import as_strided, memory, storage_offset
 from tdt._ops.shape.views import diagonal, select, slice_along
+from tdt.autograd._node_names import node_name
 
 __all__ = ["as_strided_scatter", "diagonal_scatter", "select_scatter", "slice_scatter"]
 
@@ -42,7 +42,7 @@ def _placed(name: str, copied: Tensor, view: Tensor, src: Tensor) -> Tensor:
 
 @method()
 @front
-@shown_as("SelectScatterBackward0")
+@node_name("SelectScatterBackward0")
 def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
     """A copy of `input` in which `src` stands at `index` along `dim`.
 
@@ -57,7 +57,7 @@ def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
 
 @method()
 @front
-@shown_as("SliceScatterBackward0")
+@node_name("SliceScatterBackward0")
 def slice_scatter(
     input: Tensor,
     src: Tensor,
@@ -81,7 +81,7 @@ def slice_scatter(
 
 @method()
 @front
-@shown_as("DiagonalScatterBackward0")
+@node_name("DiagonalScatterBackward0")
 def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
     """A copy of `input` whose diagonal, as `diagonal` names it, is `src`.
 
@@ -96,7 +96,7 @@ def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0,
 
 @method()
 @front
-@shown_as("AsStridedScatterBackward0")
+@node_name("AsStridedScatterBackward0")
 def as_strided_scatter(input: Tensor, src: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
     """A copy of `input` in which `src` stands where `as_strided` with these sizes and strides looks.
 

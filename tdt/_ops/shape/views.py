@@ -24,7 +24,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-@op(view="maybe")
+@op(view="maybe", node="ViewBackward0")
 def _reshape(xp: ModuleType, x: Any, *, shape: tuple[int, ...]) -> Any:
     try:
         return x.reshape(shape)
@@ -298,7 +298,19 @@ def unflatten(input: Tensor, dim: int, sizes: Any) -> Tensor:
     return _view(input, shape=(*shape[:d], *sizes, *shape[d + 1 :]))
 
 
-@op(view=True, name="slice")
+def _slice_node_name(node: Any) -> str:
+    """The last step in which PyTorch takes an index apart."""
+    for part in reversed(node.attributes["spec"]):
+        if isinstance(part, int):
+            return "SelectBackward0"
+        if part is None:
+            return "UnsqueezeBackward0"
+        if isinstance(part, tuple) and part != (None, None, None):
+            return "SliceBackward0"
+    return "AliasBackward0"
+
+
+@op(view=True, name="slice", node=_slice_node_name)
 def slice_view(xp: ModuleType, x: Any, *, spec: tuple[Any, ...]) -> Any:
     """Basic indexing: integers, None, Ellipsis, and slices as (start, stop, step). The Ellipsis keeps 0-d views views."""
     return x[spec] if len(spec) == 2 and spec[0].__class__ is int else x[decoded(spec)]

@@ -42,7 +42,7 @@ def _laid(xp: ModuleType, result: Any, order: list[int]) -> Any:
     return xp.ascontiguousarray(result).transpose(back)
 
 
-@op(dtypes=COMPLEX_ONLY)
+@op(dtypes=COMPLEX_ONLY, node="FftC2CBackward0")
 def fft_c2c(xp: ModuleType, x: Any, *, dims: tuple[int, ...], norm: str, forward: bool) -> Any:
     transform = _library(xp).fftn if forward else _library(xp).ifftn
     order = _order(x, _by_stride(x, dims))
@@ -54,7 +54,7 @@ def _(g: Tensor, dims: tuple[int, ...], norm: str, forward: bool) -> Tensor:
     return fft_c2c(g, dims=dims, norm=ADJOINT[norm], forward=not forward)
 
 
-@op(dtypes=FLOATING)
+@op(dtypes=FLOATING, node="FftR2CBackward0")
 def fft_r2c(xp: ModuleType, x: Any, *, dims: tuple[int, ...], norm: str) -> Any:
     """The half of the spectrum along the last of `dims`, whole along the others; the transform."""
     order = _order(x, [*_by_stride(x, dims[:-1]), dims[-1]])
@@ -68,7 +68,7 @@ def _(g: Tensor, x_shape: tuple[int, ...], dims: tuple[int, ...], norm: str) -> 
     return real(fft_c2c(pad(g, filled), dims=dims, norm=ADJOINT[norm], forward=False))
 
 
-@op(dtypes=COMPLEX_ONLY)
+@op(dtypes=COMPLEX_ONLY, node="FftC2RBackward0")
 def fft_c2r(xp: ModuleType, x: Any, *, dims: tuple[int, ...], norm: str, n: int) -> Any:
     """The inverse of a half spectrum along the last of `dims`, of `n` points there."""
     if len(dims) > 1:

@@ -14,13 +14,13 @@ from tdt._ops.elementwise.complex_numbers import view_as_real
 from tdt._ops.nn.pad import constant_pad_nd, pad
 from tdt._ops.spectral.fft import fft_c2c, fft_c2r, fft_r2c
 from tdt._ops.spectral.frames import _unfold, overlap_add
-from tdt.amp._autocast import casts_as_one
+from tdt.amp._autocast import autocast
 
 __all__ = ["istft", "stft"]
 
 
 @method()
-@casts_as_one
+@autocast("float32")
 def stft(
     input: Tensor, n_fft: int, hop_length: int | None = None, win_length: int | None = None, window: Tensor | None = None,
     center: bool = True, pad_mode: str = "reflect", normalized: bool = False, onesided: bool | None = None,
@@ -107,7 +107,7 @@ def _signal(x: Tensor, n_fft: int, hop: int, size: int, window: Tensor | None, b
 
 
 @method()
-@casts_as_one
+@autocast("keep")
 def istft(
     input: Tensor, n_fft: int, hop_length: int | None = None, win_length: int | None = None, window: Tensor | None = None,
     center: bool = True, normalized: bool = False, onesided: bool | None = None, length: int | None = None,
@@ -219,4 +219,4 @@ def _whole_window(window: Tensor | None, size: int, n_fft: int, x: Tensor) -> Te
 
 
 def _warn(message: str) -> Any:
-    warnings.warn(message, stacklevel=4)  # the line that calls the function, beyond `casts_as_one`
+    warnings.warn(message, stacklevel=4)  # the line that calls the function, beyond the wrapper of `@autocast`

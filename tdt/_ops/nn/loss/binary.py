@@ -6,16 +6,16 @@ from tdt import _kernels
 from tdt._core.broadcasting import check_broadcast
 from tdt._core.dtype import FLOATING, SCALAR_NAMES
 from tdt._core.tensor import Tensor
-from tdt._node_names import shown_as
 from tdt._ops.elementwise._front import tensor_argument
 from tdt._ops.elementwise.activation import logsigmoid
 from tdt._ops.elementwise.math import _sigmoid
 from tdt._ops.nn.loss._front import check_tensors, reduced, reduction_of
-from tdt.amp._autocast import casts_as_one
+from tdt.amp._autocast import autocast
+from tdt.autograd._node_names import node_name
 from tdt.autograd._op import op
 
 
-@op(dtypes=FLOATING)
+@op(dtypes=FLOATING, autocast="float32")
 def _binary_cross_entropy_with_logits(xp, x, y):
     if x.size >= _kernels.LARGE_ACTIVATION and (fast := _kernels.chosen("logits.losses", xp, x, y)):
         return fast(x, y)
@@ -45,7 +45,7 @@ def _(xp, g, x):
     return -g * x
 
 
-@op(dtypes=FLOATING)
+@op(dtypes=FLOATING, autocast="float32")
 def _binary_cross_entropy(xp, x, y):
     # Each logarithm is held at -100, so that a certain error costs much but not infinitely much.
     low = x.dtype.type(-100)
@@ -62,7 +62,7 @@ def _(g, x):
     return -g * x.logit()  # not held at 100, as in PyTorch
 
 
-@shown_as("BinaryCrossEntropyBackward0")
+@node_name("BinaryCrossEntropyBackward0")
 def binary_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
                          reduce: bool | None = None, reduction: str = "mean") -> Tensor:  # fmt: skip
     """Minus the log-likelihood of `target` under the probabilities `input`; each logarithm is held at -100.
@@ -90,8 +90,8 @@ def binary_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = 
     return reduced(losses if weight is None else (losses * weight).to(losses.dtype), reduction)
 
 
-@shown_as("BinaryCrossEntropyWithLogitsBackward0")
-@casts_as_one
+@node_name("BinaryCrossEntropyWithLogitsBackward0")
+@autocast("float32")
 def binary_cross_entropy_with_logits(
     input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
     reduce: bool | None = None, reduction: str = "mean", pos_weight: Tensor | None = None,
@@ -140,8 +140,8 @@ def _check_fits(function: str, input: Tensor, weight: Tensor | None, name: str =
                                f"{function}'s {name} {list(weight.shape)} is larger than its input")  # fmt: skip
 
 
-@shown_as("SoftMarginLossBackward0")
-@casts_as_one
+@node_name("SoftMarginLossBackward0")
+@autocast("float32")
 def soft_margin_loss(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
                      reduction: str = "mean") -> Tensor:  # fmt: skip
     """log(1 + exp(-target · input)) for targets 1 and -1; infinite where that exponential is, as in PyTorch.

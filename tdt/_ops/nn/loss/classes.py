@@ -11,6 +11,7 @@ from tdt._core.dtype import FLOATING, SCALAR_NAMES, int64, uint8
 from tdt._core.tensor import Tensor, wrap
 from tdt._ops.nn.loss._front import check_tensors, reduction_of
 from tdt._ops.nn.softmax import log_softmax, softmax
+from tdt.autograd._node_names import ranks
 from tdt.autograd._op import op
 
 
@@ -109,7 +110,19 @@ def _spread(g: Tensor, x: Tensor) -> Tensor:
     return g.unsqueeze(1 if x.ndim > 1 else 0) if g.ndim else g
 
 
-@op(dtypes=FLOATING, promote=(), broadcasts=False, aux=("t", "share", "ignored"), shape=_reduced_shape)
+def _nll_node_name(node: Any) -> str:
+    return "NllLossBackward0" if ranks(node)[0] <= 2 else "NllLoss2DBackward0"
+
+
+@op(
+    dtypes=FLOATING,
+    promote=(),
+    broadcasts=False,
+    aux=("t", "share", "ignored"),
+    shape=_reduced_shape,
+    node=_nll_node_name,
+    autocast="float32",
+)
 def _nll_loss(xp, x, target, weight, *, reduction, ignore_index):
     rows = _rows(x)
     t, share, ignored = _shares(xp, target, weight, rows.shape[1], x.dtype, ignore_index)
@@ -128,7 +141,15 @@ def _(xp, g, x, t, share, ignored, reduction):
     return _onehot(xp, t, scale, x.shape)
 
 
-@op(dtypes=FLOATING, promote=(), broadcasts=False, aux=("t", "share", "ignored", "exps", "sums"), shape=_reduced_shape)
+@op(
+    dtypes=FLOATING,
+    promote=(),
+    broadcasts=False,
+    aux=("t", "share", "ignored", "exps", "sums"),
+    shape=_reduced_shape,
+    node=_nll_node_name,
+    autocast="float32",
+)
 def _cross_entropy(xp, x, target, weight, *, reduction, ignore_index):
     rows = _rows(x)
     t, share, ignored = _shares(xp, target, weight, rows.shape[1], x.dtype, ignore_index)

@@ -12,7 +12,7 @@ from tdt._core.tensor import Tensor, wrap
 from tdt._ops.nn.loss._front import check_tensors, reduced, reduction_of
 from tdt._ops.nn.pad import pad
 from tdt._ops.shape.join import stack
-from tdt.amp._autocast import casts_as_one
+from tdt.amp._autocast import autocast
 from tdt.autograd._backward import grad
 from tdt.autograd._op import op
 
@@ -21,7 +21,7 @@ Lengths = Tensor | Sequence[int]
 NEVER = -1e30
 
 
-@casts_as_one
+@autocast("float32")
 def ctc_loss(log_probs: Tensor, targets: Tensor, input_lengths: Lengths, target_lengths: Lengths, blank: int = 0,
              reduction: str = "mean", zero_infinity: bool = False) -> Tensor:  # fmt: skip
     """Minus the log-probability of each target over all its alignments with the frames (Graves et al., 2006).
@@ -95,7 +95,7 @@ def _sum(xp: Any, a: Any, b: Any, c: Any) -> Any:
 
 
 @op(dtypes=frozenset((float32, float64)), promote=(), broadcasts=False, aux=("steps", "sums", "nll"),
-    shape=lambda x, labels, *rest, **how: labels[:1])  # fmt: skip
+    shape=lambda x, labels, *rest, **how: labels[:1], autocast="float32")  # fmt: skip
 def _ctc_loss(xp, x, labels, frames, lengths, *, blank):
     walk, leap, start = _walk(xp, x, labels, blank)
     steps = xp.maximum(xp.take_along_axis(x, walk[None], 2), x.dtype.type(NEVER))  # (T, N, P)

@@ -10,9 +10,9 @@ import numpy as np
 from tdt._core.broadcasting import check_broadcast
 from tdt._core.dtype import FLOATING
 from tdt._core.tensor import Tensor
-from tdt._node_names import shown_as
 from tdt._ops.nn.loss._front import check_pair, reduced, reduction_of
-from tdt.amp._autocast import casts_as_one
+from tdt.amp._autocast import autocast
+from tdt.autograd._node_names import node_name
 from tdt.autograd._op import op
 
 
@@ -32,7 +32,7 @@ def _each(g: Any, d: Any, reduction: str) -> Any:
     return g / max(math.prod(d.shape), 1) if reduction == "mean" else g
 
 
-@op(dtypes=FLOATING, shape=_reduced_pair_shape)
+@op(dtypes=FLOATING, shape=_reduced_pair_shape, autocast="float32")
 def _mse_loss(xp, x, y, *, reduction):
     d = x - y
     if reduction == "none":
@@ -53,7 +53,7 @@ def _(g, x, y, reduction):
     return d * (2 * _each(g, d, reduction))
 
 
-@op(dtypes=FLOATING, aux=("slope",), shape=_reduced_pair_shape)
+@op(dtypes=FLOATING, aux=("slope",), shape=_reduced_pair_shape, autocast="float32")
 def _huber_loss(xp, x, y, *, delta, reduction):
     d = xp.subtract(x, y)
     slope = xp.clip(d, -delta, delta)
@@ -115,7 +115,7 @@ def mse_loss(input: Tensor, target: Tensor, size_average: bool | None = None, re
     return _weighted(_mse_loss(input, target, reduction="none"), weight, reduction)
 
 
-@casts_as_one
+@autocast("float32")
 def l1_loss(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
             reduction: str = "mean", weight: Tensor | None = None) -> Tensor:  # fmt: skip
     """Absolute difference: its mean, its sum, or (none) each element's. With `weight` the weighted mean.
@@ -132,8 +132,8 @@ def l1_loss(input: Tensor, target: Tensor, size_average: bool | None = None, red
     return reduced((input - target).abs(), reduction)
 
 
-@shown_as("SmoothL1LossBackward0")
-@casts_as_one
+@node_name("SmoothL1LossBackward0")
+@autocast("float32")
 def smooth_l1_loss(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
                    reduction: str = "mean", beta: float = 1.0) -> Tensor:  # fmt: skip
     """Absolute difference minus beta / 2, rounded off by a parabola where it is below `beta` (Girshick, Fast R-CNN, 2015).
@@ -155,7 +155,7 @@ def smooth_l1_loss(input: Tensor, target: Tensor, size_average: bool | None = No
     return loss if beta == 1 else loss / beta
 
 
-@casts_as_one
+@autocast("float32")
 def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0,
                weight: Tensor | None = None) -> Tensor:  # fmt: skip
     """Half the squared difference where it is below `delta`, linear beyond (Huber, 1964); times `weight`, if any.

@@ -8,10 +8,10 @@ import warnings
 from tdt._core.mode import no_grad
 from tdt._core.tensor import Tensor
 from tdt._ops.nn.loss._front import check_tensors, reduced, reduction_of
-from tdt.amp._autocast import casts_as_one
+from tdt.amp._autocast import autocast
 
 
-@casts_as_one
+@autocast("float32")
 def poisson_nll_loss(
     input: Tensor, target: Tensor, log_input: bool = True, full: bool = False, size_average: bool | None = None,
     eps: float = 1e-8, reduce: bool | None = None, reduction: str = "mean",
@@ -67,7 +67,7 @@ def gaussian_nll_loss(input: Tensor, target: Tensor, var: Tensor | float, full: 
     return reduced(losses + 0.5 * math.log(2 * math.pi) if full else losses, reduction)
 
 
-@casts_as_one
+@autocast("float32")
 def kl_div(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
            reduction: str = "mean", log_target: bool = False) -> Tensor:  # fmt: skip
     """Divergence of the distribution `target` from the one whose log-probabilities are `input`, element by element.

@@ -7,13 +7,13 @@ from collections.abc import Callable
 from tdt._core.creation import arange
 from tdt._core.dtype import SCALAR_NAMES, int64
 from tdt._core.tensor import Tensor
-from tdt._node_names import shown_as
 from tdt._ops.linalg.distance import pairwise_distance
 from tdt._ops.nn.loss._front import check_tensors, reduced, reduction_of
-from tdt.amp._autocast import casts_as_one
+from tdt.amp._autocast import autocast
+from tdt.autograd._node_names import node_name
 
 
-@casts_as_one
+@autocast("float32")
 def margin_ranking_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0, size_average: bool | None = None,
     reduce: bool | None = None, reduction: str = "mean",
@@ -40,7 +40,7 @@ def ranking(input1: Tensor, input2: Tensor, target: Tensor, margin: float, reduc
     return reduced((-target * (input1 - input2) + margin).clamp(min=0), reduction)
 
 
-@casts_as_one
+@autocast("float32")
 def hinge_embedding_loss(
     input: Tensor, target: Tensor, margin: float = 1.0, size_average: bool | None = None, reduce: bool | None = None,
     reduction: str = "mean",
@@ -65,7 +65,7 @@ def hinge(input: Tensor, target: Tensor, margin: float, reduction: str) -> Tenso
     return reduced(input.where(target + 1 != 0, 0) + far, reduction)
 
 
-@casts_as_one
+@autocast("float32")
 def cosine_embedding_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0, size_average: bool | None = None,
     reduce: bool | None = None, reduction: str = "mean",
@@ -97,7 +97,7 @@ def cosine(input1: Tensor, input2: Tensor, target: Tensor, margin: float, reduct
     return reduced(losses, reduction)
 
 
-@casts_as_one
+@autocast("float32")
 def triplet_margin_loss(
     anchor: Tensor, positive: Tensor, negative: Tensor, margin: float = 1.0, p: float = 2, eps: float = 1e-6,
     swap: bool = False, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
@@ -152,8 +152,8 @@ def triplet(
     return reduced((margin + near - far).clamp(min=0), reduction)
 
 
-@shown_as("MultiMarginLossBackward0")
-@casts_as_one
+@node_name("MultiMarginLossBackward0")
+@autocast("float32")
 def multi_margin_loss(
     input: Tensor, target: Tensor, p: int = 1, margin: float = 1.0, weight: Tensor | None = None,
     size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
@@ -197,8 +197,8 @@ def multi_margin_loss(
     return reduced(losses if target.ndim else losses.squeeze(0), reduction)
 
 
-@shown_as("MultilabelMarginLossBackward0")
-@casts_as_one
+@node_name("MultilabelMarginLossBackward0")
+@autocast("float32")
 def multilabel_margin_loss(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
                            reduction: str = "mean") -> Tensor:  # fmt: skip
     """Sum over right classes j and wrong classes i of max(0, 1 - (input[j] - input[i])), over the number of classes.

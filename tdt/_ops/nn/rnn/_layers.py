@@ -10,7 +10,7 @@ from tdt._ops.nn.dropout import functional_dropout as drop_out
 from tdt._ops.nn.rnn.sequences import gru_sequence, lstm_sequence, rnn_sequence
 from tdt._ops.shape.join import cat, stack
 from tdt._ops.shape.views import select
-from tdt.amp._autocast import casts_as_one
+from tdt.amp._autocast import autocast
 from tdt.autograd._op import Op
 
 
@@ -182,7 +182,7 @@ def _expect(what: str, t: Tensor, shape: tuple[int, ...], x: Tensor) -> None:
         raise RuntimeError(f"Expected {what} to have the input's dtype {x.dtype}, got {t.dtype}")
 
 
-@casts_as_one
+@autocast("keep")
 def lstm_cell(input: Tensor, hx: Sequence[Tensor], w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None,
               b_hh: Tensor | None = None) -> tuple[Tensor, Tensor]:  # fmt: skip
     """One step of an LSTM: input (N, I), hx = (h, c) each (N, H), w_ih (4H, I), w_hh (4H, H), biases (4H,). Returns (h, c).
@@ -198,7 +198,7 @@ def lstm_cell(input: Tensor, hx: Sequence[Tensor], w_ih: Tensor, w_hh: Tensor, b
     return out, cell
 
 
-@casts_as_one
+@autocast("keep")
 def gru_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None,
              b_hh: Tensor | None = None) -> Tensor:  # fmt: skip
     """One step of a GRU: input (N, I), hx (N, H), w_ih (3H, I), w_hh (3H, H), biases (3H,). Returns the next h.

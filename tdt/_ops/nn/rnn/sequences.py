@@ -41,6 +41,7 @@ def _shaped(out: Any, x: Any) -> Any:
 @op(
     dtypes=FLOATING, promote=(), broadcasts=False, outputs=("out", "last", "cell"), aux=("gates", "cells"),
     shape=lambda x, h, c, *rest, **how: ((*x[:-1], h[1]), h, c), flops=lambda x, h, c, *weights, **how: products(x, *weights),
+    autocast="lower",
 )  # fmt: skip
 def lstm_sequence(xp, x, h, c, w_ih, w_hh, b_ih, b_hh, w_hr, *, sizes, reverse=False):
     """x (rows, I) or (T, N, I), h (N, P), c (N, H): every h, as x lies, the last h and c. aux: the four gates and every c."""
@@ -198,7 +199,9 @@ def _gru_through_time(xp: Any, steps: Steps, dh: Any, w_hh: Any, gates: Any, pas
     return back_through_time(xp, steps, dh, factors, w_hh, slice(size, None), z)
 
 
-@op(dtypes=FLOATING, promote=(), broadcasts=False, outputs=("out", "last"), shape=_shape, flops=_flops)
+@op(
+    dtypes=FLOATING, promote=(), broadcasts=False, outputs=("out", "last"), shape=_shape, flops=_flops, autocast="lower"
+)
 def rnn_sequence(xp, x, h, w_ih, w_hh, b_ih, b_hh, *, relu, sizes, reverse=False):
     """x (rows, I) or (T, N, I), h (N, H): every h, as x lies, tanh or relu of the sums, and the last h."""
     steps = steps_of(sizes, reverse)
