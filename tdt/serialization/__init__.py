@@ -1,6 +1,6 @@
 """PyTorch's `torch.serialization`: `save` and `load` objects with tensors in them, in PyTorch's `.pt` files.
 
-Either library reads what the other wrote. `load` runs no code of the file's unless it is told to (`weights_only=False`).
+Files are compatible in both directions. `load` does not execute code from the file unless weights_only=False.
 """
 
 from __future__ import annotations
@@ -21,23 +21,26 @@ __all__ = [
     "load", "save", "safe_globals",
 ]  # fmt: skip
 
-# What `map_location` and `f` may be, under PyTorch's names for these types.
+# The types of `map_location` and `f`, with PyTorch's names.
 MAP_LOCATION = Callable[[UntypedStorage, str], UntypedStorage] | device | str | dict[str, str] | None
 FileLike = str | os.PathLike[str] | IO[bytes]
 
 _trusted: dict[
     str, Any
-] = {}  # name in files → entry of add_safe_globals: what the user allows beside what is safe in any case
+] = {}  # name in files → entry of add_safe_globals: allowed by the user, in addition to the built-in table
 
 
 def save(
     obj: Any, f: str | os.PathLike[str] | IO[bytes], pickle_module: Any = pickle, pickle_protocol: int = 2,
     _use_new_zipfile_serialization: bool = True, _disable_byteorder_record: bool = False,
 ) -> None:  # fmt: skip
-    """Write `obj`, with all tensors in it, to a path or a binary file, as PyTorch's `.pt` archive.
+    """Save `obj`, with all tensors in it, to a path or a binary file, in PyTorch's `.pt` format.
 
-    Tensors that share memory share it again when they are loaded; a slice takes all of its memory along. A path is the old
-    file or the whole new one, whatever happens. RuntimeError for a folder that is not there.
+    Tensors that share memory share it again after loading; a slice is saved with its whole storage. Writing to a path is
+    atomic: after a crash the file is either the old or the complete new one.
+
+    Raises:
+        RuntimeError: when the folder of the path does not exist, or tensors of different dtypes share memory.
 
     >>> import io, tdt
     >>> file = io.BytesIO()
@@ -48,9 +51,7 @@ def save(
     from tdt.serialization._write import write
 
     if not _use_new_zipfile_serialization:
-        raise ValueError(
-            "save writes the zip archive, which PyTorch reads since 1.4; its older format can only be read"
-        )
+        raise ValueError("save writes the zip format, which PyTorch reads since 1.4; tdt only reads the older format")
     if not isinstance(f, str | os.PathLike):
         if not hasattr(f, "write"):
             raise AttributeError(
@@ -59,12 +60,12 @@ def save(
             )
         write(obj, f, "archive", pickle_protocol)
         return
-    from pathlib import Path  # 3 ms, which `import tdt` need not wait for
+    from pathlib import Path  # imported here: it would add 3 ms to `import tdt`
 
     path = Path(f)
     if not path.parent.is_dir():
         raise RuntimeError(f"Parent directory {path.parent} does not exist.")
-    if path.exists() and not path.is_file():  # a device or a pipe, which nothing can replace
+    if path.exists() and not path.is_file():  # a device or a pipe: cannot be replaced by a file
         with open(path, "wb") as file:
             write(obj, file, "archive", pickle_protocol)
         return
@@ -76,12 +77,17 @@ def load(
     f: str | os.PathLike[str] | IO[bytes], map_location: Any = None, pickle_module: Any = None, *,
     weights_only: bool | None = None, mmap: bool | None = None, **pickle_load_args: Any,
 ) -> Any:  # fmt: skip
-    """The object in a file that `save` or PyTorch's `torch.save` wrote, the format of before 1.6 included.
+    """Load an object from a file written by `save` or PyTorch's `torch.save`, also in the format before PyTorch 1.6.
 
-    map_location: where tensors go: a device, a dictionary from places to places, or a function (storage, place) → storage;
-    by default where they were. weights_only: read tensors, numbers, strings and plain containers, and nothing that could
-    run code (the default); False unpickles whatever is there, so trust the file. mmap: map the file into memory instead of
-    reading it; writes stay in memory. UnpicklingError for what a file must not name, RuntimeError for a damaged one.
+    Args:
+        map_location: the device for tensors, a dictionary from saved to new devices, or a function (storage, device name) →
+            storage; default: the device on which they were saved.
+        weights_only: whether to load only tensors, numbers, strings, plain containers and allowed classes, without executing
+            code (the default). False unpickles any object, which can execute code: only for files that you trust.
+        mmap: whether to map the file into memory instead of reading it; writes do not change the file.
+    Raises:
+        UnpicklingError: when the file refers to a name that is not allowed.
+        RuntimeError: when the file is damaged.
 
     >>> import io, tdt
     >>> file = io.BytesIO()
@@ -97,13 +103,13 @@ def load(
         raise RuntimeError("Can not safely load weights when explicit pickle_module is specified")
     is_path = isinstance(f, str | os.PathLike)
     if not is_path and not (hasattr(f, "read") and hasattr(f, "seek")):
-        raise AttributeError(f"load needs a path or a file that can be read and sought, not {type(f).__name__}")
+        raise AttributeError(f"load needs a path or a seekable file with a 'read' attribute, not {type(f).__name__}")
     if mmap and not is_path:
         raise ValueError("f must be a file path in order to use the mmap argument")
 
     def unpickle(file: IO[bytes], persistent: Callable[[Any], Any], stored: int | None) -> Any:
         if only:
-            return _unpickled_safely(file, persistent, stored)
+            return _unpickle_restricted(file, persistent, stored)
         return _unpickled(file, persistent, pickle_module or pickle, pickle_load_args)
 
     def move(memory: UntypedStorage, location: str) -> UntypedStorage:
@@ -130,20 +136,20 @@ def _first_bytes(file: IO[bytes]) -> bytes:
 
 
 def _allowed() -> dict[str, Any]:
-    """What the user allowed, by the names that files call it."""
+    """The functions and classes that the user allowed, by their names in files."""
     return {name: entry[0] if isinstance(entry, tuple) else entry for name, entry in _trusted.items()}
 
 
-def _unpickled_safely(file: IO[bytes], persistent: Callable[[Any], Any], stored: int | None) -> Any:
-    from tdt.serialization._restricted import Machine, NotAllowed
+def _unpickle_restricted(file: IO[bytes], persistent: Callable[[Any], Any], stored: int | None) -> Any:
+    from tdt.serialization._restricted import GlobalNotAllowed, RestrictedUnpickler
 
     try:
-        return Machine(file, _allowed(), persistent, stored).load()
-    except NotAllowed as error:
+        return RestrictedUnpickler(file, _allowed(), persistent, stored).load()
+    except GlobalNotAllowed as error:
         raise pickle.UnpicklingError(
-            f"Weights only load failed. {error}\nThe file was read without running any code of it. If you trust where it comes "
-            "from, allow a name with tdt.serialization.add_safe_globals([…]) or the safe_globals block, or load all of it "
-            "with weights_only=False."
+            f"Weights only load failed. {error}\nNo code of the file was executed. If you trust the source of the file, allow "
+            "the name with tdt.serialization.add_safe_globals([…]) or the safe_globals context manager, or load the whole "
+            "file with weights_only=False."
         ) from error
     except pickle.UnpicklingError as error:
         raise pickle.UnpicklingError(f"Weights only load failed. {error}") from error
@@ -159,19 +165,19 @@ def _unpickled(file: IO[bytes], persistent: Callable[[Any], Any], module: Any, o
             if known is not None:
                 return known
             if full in _names.UNSUPPORTED:
-                raise pickle.UnpicklingError(f"the file names {full}: it holds {_names.UNSUPPORTED[full]}.")
+                raise pickle.UnpicklingError(f"the file refers to {full}: it contains {_names.UNSUPPORTED[full]}.")
             if module == "torch" or module.startswith("torch."):
                 module = "tdt" + module[5:]
             return super().find_class(module, name)
 
-        def persistent_load(self, named: Any) -> Any:
-            return persistent(named)
+        def persistent_load(self, pid: Any) -> Any:
+            return persistent(pid)
 
     return Unpickler(file, **{"encoding": "utf-8", **options}).load()
 
 
 def _restored(memory: UntypedStorage, location: str, where: Any) -> UntypedStorage:
-    """A storage where `map_location` wants it."""
+    """A storage on the device that `map_location` selects."""
     if where is None:
         return default_restore_location(memory, location)
     if isinstance(where, dict):
@@ -183,7 +189,7 @@ def _restored(memory: UntypedStorage, location: str, where: Any) -> UntypedStora
 
 
 def default_restore_location(storage: UntypedStorage, location: str) -> UntypedStorage:
-    """A storage that was read, on the device named `location`; RuntimeError where that is missing."""
+    """Move a loaded storage to the device named `location`; RuntimeError if there is no such device."""
     target = device(location)
     if target.type == "cuda":
         from tdt._backend import cuda_device_count
@@ -191,15 +197,19 @@ def default_restore_location(storage: UntypedStorage, location: str) -> UntypedS
         if not cuda_device_count():
             raise RuntimeError(
                 "Attempting to deserialize object on a CUDA device but tdt.cuda.is_available() is False. If you are running on "
-                "a CPU-only machine, please use tdt.load with map_location=tdt.device('cpu') to map your storages to the CPU."
+                "a CPU-only unpickler, please use tdt.load with map_location=tdt.device('cpu') to map your storages to the CPU."
             )
     return storage if target == storage.device else storage.to(device=target)
 
 
 def add_safe_globals(safe_globals: list[Any]) -> None:
-    """Let `load` make and fill these classes, and call these functions, when a file names them.
+    """Allow `load` to create instances of these classes, and to call these functions, when a file refers to them.
 
-    safe_globals: classes and functions, or pairs of one and the dotted name that files call it by.
+    Args:
+        safe_globals: classes and functions, or pairs (class or function, its dotted name in files).
+    Raises:
+        ValueError: when a tuple does not have two items.
+        TypeError: when the second item of a tuple is not a string.
 
     >>> import collections, tdt
     >>> tdt.serialization.add_safe_globals([collections.defaultdict])
@@ -212,7 +222,7 @@ def add_safe_globals(safe_globals: list[Any]) -> None:
 
 
 def _name_of(entry: Any) -> str:
-    """The dotted name by which files call an entry of `add_safe_globals`."""
+    """The dotted name, in files, of an entry of `add_safe_globals`."""
     if not isinstance(entry, tuple):
         return f"{entry.__module__}.{entry.__qualname__}"
     if len(entry) != 2:
@@ -225,17 +235,17 @@ def _name_of(entry: Any) -> str:
 
 
 def get_safe_globals() -> list[Any]:
-    """What `add_safe_globals` allowed, entry by entry as it was given."""
+    """The entries that were passed to `add_safe_globals`."""
     return list(_trusted.values())
 
 
 def clear_safe_globals() -> None:
-    """Allow nothing beside what is safe in any case."""
+    """Remove all entries of `add_safe_globals`."""
     _trusted.clear()
 
 
 class safe_globals:  # noqa: N801  (PyTorch's name)
-    """`add_safe_globals` for a `with` block."""
+    """`add_safe_globals` as a context manager."""
 
     def __init__(self, safe_globals: list[Any]):
         self.safe_globals = safe_globals
@@ -249,24 +259,24 @@ class safe_globals:  # noqa: N801  (PyTorch's name)
 
 
 def get_unsafe_globals_in_checkpoint(f: str | os.PathLike[str] | IO[bytes]) -> list[str]:
-    """The names in an archive that `load` would refuse, sorted; no storage is read.
+    """The names in a file that `load` would reject, sorted. Does not read the data of storages.
 
     Returns:
-        The dotted names of classes and functions that are neither safe nor allowed by the user. An empty list means that
-        `load` would run the whole pickle: it is run here, on storages of zeros.
+        The dotted names of classes and functions that are neither safe nor allowed by the user. If the list is empty, `load`
+        accepts the whole pickle: it is loaded here, with storages of zeros.
     Raises:
-        ValueError: the file is no archive that `save` or `torch.save` wrote.
-        UnpicklingError: `load` would refuse the pickle for something else than a name.
-        RuntimeError: the archive is damaged.
+        ValueError: when the file was not written by `save` or `torch.save` in the zip format.
+        UnpicklingError: when `load` would reject the pickle for another reason than a name.
+        RuntimeError: when the file is damaged.
     """
     import io
 
     import numpy as np
 
-    from tdt.serialization._names import MOVED
+    from tdt.serialization._names import RENAMED_MODULES
     from tdt.serialization._read import Archive, Storages, size_of
     from tdt.serialization._rebuild import loading
-    from tdt.serialization._restricted import Machine, names_in
+    from tdt.serialization._restricted import RestrictedUnpickler, names_in
 
     source: Any = open(f, "rb") if isinstance(f, str | os.PathLike) else nullcontext(f)  # noqa: SIM115
     with source as file:
@@ -280,18 +290,20 @@ def get_unsafe_globals_in_checkpoint(f: str | os.PathLike[str] | IO[bytes]) -> l
         def zeros(key: str, size: int) -> Any:
             return np.zeros(archive.entry(f"data/{key}", size).file_size, np.uint8)
 
-        machine = Machine(io.BytesIO(text), _allowed(), Storages(zeros, lambda memory, _: memory), info.compress_size)
+        unpickler = RestrictedUnpickler(
+            io.BytesIO(text), _allowed(), Storages(zeros, lambda memory, _: memory), info.compress_size
+        )
         try:
             names = names_in(io.BytesIO(text))
         except (LookupError, ValueError) as error:
-            raise pickle.UnpicklingError(f"the pickle is not whole: {str(error)[:500]}") from error
-        refused = []
+            raise pickle.UnpicklingError(f"the pickle is damaged: {str(error)[:500]}") from error
+        rejected = []
         for module, name in names:
             try:
-                machine.find(MOVED.get(module, module), name)
+                unpickler.find_global(RENAMED_MODULES.get(module, module), name)
             except pickle.UnpicklingError:
-                refused.append(f"{MOVED.get(module, module)}.{name}")
-        if not refused:
+                rejected.append(f"{RENAMED_MODULES.get(module, module)}.{name}")
+        if not rejected:
             with loading(size, values=False):
-                machine.load()
-        return sorted(refused)
+                unpickler.load()
+        return sorted(rejected)

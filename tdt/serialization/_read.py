@@ -1,6 +1,6 @@
-"""PyTorch's files: the archive of today, and the row of pickles of before 1.6.
+"""Reads PyTorch's files: the zip format, and the sequence of pickles of versions before 1.6.
 
-Whatever a file claims about sizes is compared with what it holds before memory is taken for it.
+Sizes that a file claims are compared with the file's size before memory is allocated.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from tdt import _backend
 from tdt._core.storage import STORAGES, TypedStorage, UntypedStorage
 from tdt.serialization._rebuild import str_of
 
-MAGIC = 0x1950A86A20F9469CFC6C  # opens a file of before 1.6
-# What zipfile raises for an archive that is not whole.
+MAGIC = 0x1950A86A20F9469CFC6C  # at the start of a file of versions before 1.6
+# Exceptions of zipfile for damaged archives.
 DAMAGE = (KeyError, zipfile.BadZipFile, OSError, EOFError, ValueError, NotImplementedError, OverflowError, struct.error,
           zlib.error)  # fmt: skip
-UNFOLDED, LEEWAY = 16, 16 << 20  # bytes that compressed entries may unfold to: per byte of the file, and in any case
+EXPANSION, ALLOWANCE = 16, 16 << 20  # largest decompressed size: EXPANSION bytes per byte of the file, plus ALLOWANCE
 CHUNK = 1 << 24
 Unpickle = Callable[[IO[bytes], Callable[[Any], Any], int | None], Any]
 
 
 def size_of(file: IO[bytes]) -> int:
-    """How many bytes are left in a file."""
+    """The number of bytes from the current position to the end of a file."""
     here = file.tell()
     end = file.seek(0, 2)
     file.seek(here)
@@ -38,59 +38,61 @@ def size_of(file: IO[bytes]) -> int:
 
 
 class Storages:
-    """The storages that a file's pickle names, each made once.
+    """Resolves persistent ids to storages; creates each storage once.
 
-    fetch: (key, bytes) → flat uint8 array of at least as many on the CPU. move: (storage, where the file says it was) →
-    storage.
+    fetch: (key, number of bytes) → flat uint8 array of at least that size on the CPU. move: (storage, device name in the
+    file) → storage.
     """
 
     def __init__(self, fetch: Callable[[str, int], np.ndarray], move: Callable[[UntypedStorage, str], UntypedStorage]):
         self.fetch, self.move = fetch, move
-        self.made: dict[str, UntypedStorage] = {}
+        self.loaded: dict[str, UntypedStorage] = {}
 
-    def __call__(self, named: Any) -> Any:
-        """The storage of ('storage', class, key, location, elements)."""
-        if type(named) is not tuple or len(named) < 5 or type(named[0]) is not str or named[0] != "storage":
-            raise pickle.UnpicklingError("the pickle names something by a persistent id that is no storage")
-        _, kind, key, location, count = named[:5]
-        if kind is not UntypedStorage and not any(kind is known for known in STORAGES.values()):
-            raise pickle.UnpicklingError(f"the pickle names {str_of(kind)}, which is no class of storages")
+    def __call__(self, pid: Any) -> Any:
+        """The storage of the persistent id ('storage', class, key, location, elements)."""
+        if type(pid) is not tuple or len(pid) < 5 or type(pid[0]) is not str or pid[0] != "storage":
+            raise pickle.UnpicklingError("the pickle contains a persistent id that is not a storage")
+        _, kind, key, location, count = pid[:5]
+        if kind is not UntypedStorage and not any(kind is cls for cls in STORAGES.values()):
+            raise pickle.UnpicklingError(f"the pickle refers to {str_of(kind)}, which is not a storage class")
         if type(key) is not str or not re.fullmatch(r"\w{1,64}", key, re.ASCII):
-            raise pickle.UnpicklingError(f"{str_of(key)} is no key of a storage: expected letters and digits")
+            raise pickle.UnpicklingError(f"{str_of(key)} is not a valid storage key: expected letters and digits")
         if type(location) is not str or len(location) > 32 or type(count) is not int or not 0 <= count < 2**63:
-            raise pickle.UnpicklingError(f"storage {key} has no valid place or number of elements")
-        if len(named) > 5 and named[5] is not None:  # a view of a storage, as files of before 0.4 have them
-            raise RuntimeError("the file holds views of storages, as PyTorch before 0.4 wrote them; save it anew")
+            raise pickle.UnpicklingError(f"storage {key} has an invalid device name or number of elements")
+        if len(pid) > 5 and pid[5] is not None:  # a view of a storage, in files of versions before 0.4
+            raise RuntimeError(
+                "the file contains views of storages (PyTorch before 0.4); save it again with a newer version"
+            )
         element = getattr(kind, "_type", None)
         size = count * (element.itemsize if element else 1)
-        if key not in self.made:
-            self.made[key] = self.move(UntypedStorage.on(self.fetch(key, size)), location)
-        memory = self.made[key]
+        if key not in self.loaded:
+            self.loaded[key] = self.move(UntypedStorage.on(self.fetch(key, size)), location)
+        memory = self.loaded[key]
         if memory.nbytes() < size:
             raise _too_small(key, memory.nbytes(), size)
         return memory if element is None else TypedStorage(wrap_storage=memory, dtype=element)
 
 
-def _too_small(key: str, held: int, asked: int) -> RuntimeError:
-    return RuntimeError(f"storage {key} has {held} bytes, but {asked} are asked for: the file is damaged")
+def _too_small(key: str, size: int, needed: int) -> RuntimeError:
+    return RuntimeError(f"storage {key} has {size} bytes, but {needed} are needed: the file is damaged")
 
 
 class Archive:
-    """A zip archive that `save` wrote: its entries by their names below the folder that holds `data.pkl`.
+    """A zip archive written by `save`: its entries by their names in the folder that contains `data.pkl`.
 
     Raises:
-        RuntimeError: it is cut short, damaged or of another kind, or an entry would unfold to far more than the file.
-        ValueError: its numbers are big-endian.
+        RuntimeError: when it is truncated, damaged or of another format, or its decompressed size is out of proportion.
+        ValueError: when its numbers are big-endian.
     """
 
     def __init__(self, file: IO[bytes]):
         self.size = size_of(file)
-        self.room = {zipfile.ZIP_STORED: self.size, zipfile.ZIP_DEFLATED: UNFOLDED * self.size + LEEWAY}
+        self.room = {zipfile.ZIP_STORED: self.size, zipfile.ZIP_DEFLATED: EXPANSION * self.size + ALLOWANCE}
         try:
             self.zip = zipfile.ZipFile(file)
         except DAMAGE as error:
             raise RuntimeError(
-                f"PytorchStreamReader failed reading zip archive: {error}; the file is cut short or damaged"
+                f"PytorchStreamReader failed reading zip archive: {error}; the file is truncated or damaged"
             ) from error
         names = self.zip.namelist()
         if len(set(names)) != len(names):
@@ -99,12 +101,12 @@ class Archive:
         if len(roots) != 1:
             raise RuntimeError(
                 "PytorchStreamReader failed locating file data.pkl: "
-                + (f"{len(roots)} folders have one" if roots else "file not found; it is a zip of something else")
+                + (f"{len(roots)} folders contain one" if roots else "file not found; the archive has another format")
             )
         self.root = roots[0]
         if self.root + "constants.pkl" in names:
             raise RuntimeError(
-                "the file is a TorchScript program (torch.jit.save); tdt.load reads what torch.save wrote"
+                "the file is a TorchScript program (torch.jit.save); tdt.load reads files written by torch.save"
             )
         if self.root + "byteorder" in names and (order := self.read("byteorder")) != b"little":
             if order != b"big":
@@ -112,13 +114,13 @@ class Archive:
             raise ValueError("the file was written on a big-endian machine, which tdt does not read")
 
     def entry(self, name: str, least: int = 0) -> zipfile.ZipInfo:
-        """An entry whose size can be believed and is at least `least`."""
+        """An entry whose claimed size is plausible and at least `least`."""
         try:
             info = self.zip.getinfo(self.root + name)
         except KeyError as error:
             raise _failed(name, error) from error
         if info.compress_type not in self.room or info.flag_bits & 1:
-            raise _failed(name, "it is encrypted, or compressed in another way than deflate")
+            raise _failed(name, "it is encrypted, or compressed with another method than deflate")
         stored = info.compress_type == zipfile.ZIP_STORED
         if info.compress_size > self.size or (stored and info.compress_size != info.file_size):
             raise _failed(name, f"it claims {info.file_size} bytes in a file of {self.size}")
@@ -127,17 +129,17 @@ class Archive:
         self.room[info.compress_type] -= info.file_size
         if self.room[info.compress_type] < 0:
             raise _failed(
-                name, f"the archive's entries would unfold to far more than its {self.size} bytes; if you trust the file, "
+                name, f"the archive's entries decompress to far more than its {self.size} bytes; if you trust the file, "
                 "unzip it and zip it again without compression (zip -0 -r)"
             )  # fmt: skip
         return info
 
     def read(self, name: str) -> bytes:
-        """All bytes of an entry."""
+        """The bytes of an entry."""
         return self.array(self.entry(name)).tobytes()
 
     def array(self, info: zipfile.ZipInfo, path: str | None = None) -> np.ndarray:
-        """The bytes of an entry, as an array of their own or as a private map of the file at `path`."""
+        """The bytes of an entry, as a new array or as a private memory map of the file at `path`."""
         try:
             if path is not None and info.compress_type == zipfile.ZIP_STORED and info.file_size:
                 with open(path, "rb") as file:
@@ -149,7 +151,7 @@ class Archive:
                 rest = memoryview(data.data)
                 while rest and (n := entry.readinto(rest[:CHUNK])):  # type: ignore[attr-defined]
                     rest = rest[n:]
-                if rest or entry.read(1):  # past the end, the checksum is compared
+                if rest or entry.read(1):  # reading past the end verifies the checksum
                     raise EOFError(f"{len(rest)} bytes are missing")
         except DAMAGE as error:
             raise _failed(info.filename, error) from error
@@ -161,7 +163,7 @@ def _failed(name: str, why: object) -> RuntimeError:
 
 
 def read_archive(file: IO[bytes], unpickle: Unpickle, move: Callable, path: str | None) -> Any:
-    """The object in a zip archive. path: of the file whose storages are to be mapped, not read."""
+    """Load the object in a zip archive. path: the file to map storages from; None: read them."""
     archive = Archive(file)
     with archive.zip:
 
@@ -173,20 +175,20 @@ def read_archive(file: IO[bytes], unpickle: Unpickle, move: Callable, path: str 
 
 
 def read_legacy(file: IO[bytes], unpickle: Unpickle, move: Callable) -> Any:
-    """The object in a row of pickles: a number, a protocol, a machine's sizes, the object, its storages' keys; then bytes."""
+    """Load the object in a sequence of pickles: magic number, protocol, system info, object, storage keys; then the bytes."""
 
-    def nothing(named: Any) -> Any:
-        raise pickle.UnpicklingError("the file names a storage where none belongs")
+    def no_storage(pid: Any) -> Any:
+        raise pickle.UnpicklingError("the file refers to a storage outside its object")
 
-    magic = unpickle(file, nothing, None)
-    if type(magic) is not int or magic != MAGIC or unpickle(file, nothing, None) != 1001:
+    magic = unpickle(file, no_storage, None)
+    if type(magic) is not int or magic != MAGIC or unpickle(file, no_storage, None) != 1001:
         raise RuntimeError(
-            "Invalid magic number; corrupt file? Nor is it a zip archive: torch.save or tdt.save write one"
+            "Invalid magic number; corrupt file? It is not a zip archive either, the format of torch.save and tdt.save"
         )
-    machine = unpickle(file, nothing, None)
+    machine = unpickle(file, no_storage, None)
     if type(machine) is not dict or machine.get("little_endian", True) is not True:
         raise ValueError("the file was written on a big-endian machine, which tdt does not read")
-    kept: dict[str, np.ndarray] = {}
+    arrays: dict[str, np.ndarray] = {}
     elements: dict[str, int] = {}
 
     room = size_of(file)
@@ -196,35 +198,35 @@ def read_legacy(file: IO[bytes], unpickle: Unpickle, move: Callable) -> Any:
         room -= size
         if room < 0:
             raise RuntimeError(
-                f"storage {key} claims {size} bytes, more than are left in the file: it is cut short or damaged"
+                f"storage {key} claims {size} bytes, more than are left in the file: it is truncated or damaged"
             )
-        return kept.setdefault(key, np.zeros(size, np.uint8))
+        return arrays.setdefault(key, np.zeros(size, np.uint8))
 
     moves: list[tuple[UntypedStorage, UntypedStorage]] = []
 
-    def later(memory: UntypedStorage, location: str) -> UntypedStorage:
+    def record_move(memory: UntypedStorage, location: str) -> UntypedStorage:
         moved = move(memory, location)
         moves.append((moved, memory))
         return moved
 
-    storages = Storages(fetch, later)
+    storages = Storages(fetch, record_move)
 
-    def noted(named: Any) -> Any:
-        made = storages(named)
-        elements[named[2]] = named[4]
-        return made
+    def storage_of(pid: Any) -> Any:
+        storage = storages(pid)
+        elements[pid[2]] = pid[4]
+        return storage
 
-    result = unpickle(file, noted, None)
-    keys = unpickle(file, nothing, None)
-    if type(keys) is not list or not all(type(key) is str for key in keys) or sorted(keys) != sorted(kept):
-        raise RuntimeError("the storages in the file are not those that its tensors name: the file is damaged")
+    result = unpickle(file, storage_of, None)
+    keys = unpickle(file, no_storage, None)
+    if type(keys) is not list or not all(type(key) is str for key in keys) or sorted(keys) != sorted(arrays):
+        raise RuntimeError("the storages in the file do not match those of its tensors: the file is damaged")
     for key in keys:
-        data, count = kept[key], int.from_bytes(file.read(8), "little")
+        data, count = arrays[key], int.from_bytes(file.read(8), "little")
         raw = file.read(data.size)
         if count != elements[key] or len(raw) != data.size:
-            raise RuntimeError(f"storage {key} should have {elements[key]} elements: the file is cut short or damaged")
+            raise RuntimeError(f"storage {key} should have {elements[key]} elements: the file is truncated or damaged")
         data[:] = np.frombuffer(raw, np.uint8)
-    for moved, memory in moves:  # the bytes came after the tensors
+    for moved, memory in moves:  # the bytes follow after the tensors
         if moved is not memory:
             moved._bytes[...] = _backend.to_device(memory._bytes, moved.device)
     return result

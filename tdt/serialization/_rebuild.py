@@ -1,7 +1,7 @@
-"""The functions that PyTorch's files call to make tensors, each of which checks all that it is given.
+"""The functions that PyTorch's files call to create tensors. Each validates all of its arguments.
 
-A file chooses the arguments, so nothing here looks an attribute of a module up by a name from the file, formats a string
-from it, or allocates more than the file's own storages hold. `weights_only=False` calls the same functions.
+The arguments come from the file, so nothing here looks up attributes of modules by names from the file, uses a string from
+it as a format, or allocates more memory than the file's storages. `weights_only=False` calls the same functions.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from tdt._core.storage import TypedStorage, UntypedStorage
 from tdt._core.tensor import LEAF, Tensor, alias, wrap
 
 LARGEST = 2**63 - 1
-COPIES, LEEWAY = 4, 64 << 20  # bytes that may be copied of what storages hold: per byte of the file, and in any case
+COPIES, LEEWAY = 4, 64 << 20  # limit of copied storage data: COPIES bytes per byte of the file plus LEEWAY
 
 
 class _Loading(threading.local):
-    """The load that this thread is in.
+    """The state of the current load of this thread.
 
-    steps: what to do once all bytes are there. changed: conjugated and negated copies of storages. spend: takes bytes off
-    what the pickle's own objects may use. room: bytes that may still be copied of what lies in storages.
+    steps: functions to call once the storages have their data. changed: conjugated and negated copies of storages. spend:
+    subtracts bytes from the memory limit of the pickle's objects. room: bytes of storage data that may still be copied.
     """
 
     steps: list[Callable[[], None]] | None = None
@@ -46,9 +46,9 @@ _loading = _Loading()
 
 @contextmanager
 def loading(size: int, *, values: bool = True) -> Iterator[None]:
-    """A block that loads one file of `size` bytes.
+    """Context manager in which one file of `size` bytes is loaded.
 
-    What depends on values is computed at its end, since old files have the bytes last; values=False: not at all.
+    Computations that need values run at its end, because old files store the data last; values=False skips them.
     """
     before = dict(vars(_loading))
     vars(_loading).update(steps=[], changed={}, spend=None, room=COPIES * size + LEEWAY)
@@ -62,7 +62,7 @@ def loading(size: int, *, values: bool = True) -> Iterator[None]:
 
 
 def charge_to(spend: Callable[[int], None]) -> None:
-    """Let `spend` count the memory of attributes that files give to tensors, until the block `loading` ends."""
+    """Count the memory of tensor attributes from the file with `spend`, until the block `loading` ends."""
     if _loading.steps is not None:
         _loading.spend = spend
 
@@ -73,14 +73,14 @@ def _spend(size: int) -> None:
 
 
 def _spend_copy(size: int) -> None:
-    """RuntimeError where copies of what storages hold become too large for the file."""
+    """RuntimeError if copies of storage data become too large for the file."""
     _loading.room -= size
     if _loading.room < 0:
-        raise RuntimeError("the file's tensors would take far more memory than a file of its size needs")
+        raise RuntimeError("the file's tensors would allocate far more memory than a file of its size needs")
 
 
 def _when_filled(step: Callable[[], None]) -> None:
-    """Run `step` when the storages have their bytes."""
+    """Call `step` once the storages have their data."""
     if _loading.steps is None:
         step()
     else:
@@ -116,7 +116,7 @@ def _leaf(requires_grad: Any, kind: dtype) -> Any:
 def _rebuild_tensor_v2(
     storage: Any, offset: int, size: tuple, stride: tuple, requires_grad: bool = False, hooks: Any = None, metadata: Any = None,
 ) -> Tensor:  # fmt: skip
-    """A view of a typed storage. metadata: {"conj": True} where the elements are meant conjugated, "neg" negated."""
+    """A view of a typed storage. metadata: {"conj": True} if the elements are to be conjugated, "neg" if negated."""
     if not isinstance(storage, TypedStorage):
         raise TypeError(f"_rebuild_tensor_v2 needs a typed storage, not {type(storage).__name__}")
     return _view(storage.untyped(), storage.dtype, offset, size, stride, requires_grad, metadata)
@@ -126,7 +126,7 @@ def _rebuild_tensor_v3(
     storage: UntypedStorage, offset: int, size: tuple, stride: tuple, requires_grad: bool, hooks: Any, kind: dtype,
     metadata: Any = None,
 ) -> Tensor:  # fmt: skip
-    """As version 2, for types without a storage class."""
+    """As version 2, for dtypes without a storage class."""
     memory = storage.untyped() if isinstance(storage, TypedStorage) else storage
     if not isinstance(memory, UntypedStorage) or not isinstance(kind, dtype):
         raise TypeError(
@@ -155,20 +155,20 @@ def _view(
 
 
 def _changed(memory: UntypedStorage, kind: dtype, metadata: Any) -> UntypedStorage:
-    """A copy of a storage with its elements conjugated or negated, made once for all tensors that look into it."""
+    """A copy of a storage with conjugated or negated elements, shared by all tensors that view it."""
     if type(metadata) is not dict or not metadata.keys() <= {"conj", "neg"}:
-        raise ValueError('the metadata of a tensor may hold "conj" and "neg" alone')
+        raise ValueError('the metadata of a tensor may only contain "conj" and "neg"')
     conj, neg = (flag(metadata.get(key, False), key) for key in ("conj", "neg"))
     if not conj and not neg:
         return memory
     if (conj and kind.category != _dtype.COMPLEX) or kind.category < _dtype.FLOAT:
-        raise ValueError(f"a tensor of {kind} cannot be conjugated or negated when it is read")
+        raise ValueError(f"a tensor of {kind} cannot be conjugated or negated while loading")
     copies: dict[tuple, Any] = {} if _loading.changed is None else _loading.changed
     key = (id(memory), kind, conj, neg)
     if key not in copies:
         _spend_copy(memory.nbytes())
         copy = copies[key] = memory.clone()
-        copies[(*key, "source")] = memory  # kept, so that no other storage gets its id
+        copies[(*key, "source")] = memory  # keeps it alive, so that no other storage gets its id
 
         def compute() -> None:
             whole = memory.nbytes() // kind.itemsize * kind.itemsize
@@ -181,21 +181,23 @@ def _changed(memory: UntypedStorage, kind: dtype, metadata: Any) -> UntypedStora
 
 
 def _rebuild_parameter(data: Tensor, requires_grad: bool, hooks: Any) -> Tensor:
-    """A Parameter on the memory of a tensor."""
+    """A Parameter that shares the memory of a tensor."""
     _leaf(requires_grad, _tensor(data, "a Parameter's data").dtype)
     return parameter()(data, requires_grad)
 
 
 def _rebuild_parameter_with_state(data: Tensor, requires_grad: bool, hooks: Any, state: Any) -> Tensor:
-    """A Parameter with attributes that the user gave it."""
+    """A Parameter with attributes set by the user."""
     return _set_attributes(_rebuild_parameter(data, requires_grad, hooks), state)
 
 
 def _rebuild_sparse_tensor(kind: Any, data: tuple) -> Tensor:
-    """A tensor of coordinates or compressed rows, whose indices are checked against its size when they are there."""
+    """A sparse COO or CSR tensor; its indices are validated once their data is loaded."""
     if kind is not _layout.sparse_coo and kind is not _layout.sparse_csr:
         name = kind.name if isinstance(kind, _layout.layout) else type(kind).__name__
-        raise NotImplementedError(f"a tensor in layout {name} was saved; tdt reads strided, sparse_coo and sparse_csr")
+        raise NotImplementedError(
+            f"the file contains a tensor of layout {name}; tdt reads strided, sparse_coo and sparse_csr"
+        )
     if not isinstance(data, tuple):
         raise TypeError(f"the parts of a sparse tensor must be a tuple, not {type(data).__name__}")
     if kind is _layout.sparse_csr:
@@ -208,7 +210,7 @@ def _rebuild_sparse_tensor(kind: Any, data: tuple) -> Tensor:
 
 
 def _coordinates(indices: Any, values: Any, size: tuple[int, ...], coalesced: bool) -> SparseCOO:
-    """Coordinates and values whose shapes fit; that the coordinates lie inside is checked once their bytes are there."""
+    """A COO tensor with matching shapes; its indices are validated once their data is loaded."""
     _check_indices("indices", indices, 2, ("int64",))
     dims = len(indices)
     fits = not _has_no_elements(values) and values.ndim and len(values) == indices.shape[1]
@@ -218,14 +220,16 @@ def _coordinates(indices: Any, values: Any, size: tuple[int, ...], coalesced: bo
             f"{list(values.shape)}"
         )
     if math.prod(size[:dims]) > LARGEST:
-        raise RuntimeError(f"a sparse tensor of size {list(size)} has more places than 64-bit integers can number")
+        raise RuntimeError(f"a sparse tensor of size {list(size)} has more elements than a 64-bit index can address")
     _spend_copy(indices.nbytes + SPARSE)
     made = SparseCOO(indices, values, size, coalesced)
 
     def check() -> None:
         for n, row in zip(size, indices, strict=False):
             if row.size and (int(row.min()) < 0 or int(row.max()) >= n):
-                raise RuntimeError(f"a sparse tensor's indices lie outside its size {list(size)}: the file is damaged")
+                raise RuntimeError(
+                    f"indices of a sparse tensor are out of bounds for size {list(size)}: the file is damaged"
+                )
         places = made.places
         if coalesced and not bool((places[1:] > places[:-1]).all()):
             raise RuntimeError("a sparse tensor is marked as coalesced, but its indices are not sorted or not unique")
@@ -234,11 +238,11 @@ def _coordinates(indices: Any, values: Any, size: tuple[int, ...], coalesced: bo
     return made
 
 
-SPARSE = 2000  # bytes of a sparse tensor beside its arrays
+SPARSE = 2000  # memory overhead of a sparse tensor in bytes, without its arrays
 
 
 def _rows(starts: Any, columns: Any, values: Any, size: tuple[int, ...]) -> SparseCOO:
-    """A matrix in compressed rows whose shapes fit; its coordinates are computed and checked once the bytes are there."""
+    """A CSR matrix with matching shapes; its indices are computed and validated once the data is loaded."""
     for name, part in (("crow_indices", starts), ("col_indices", columns)):
         _check_indices(name, part, 1, ("int32", "int64"))
     fits = not _has_no_elements(values) and values.ndim == 1 and len(size) == 2
@@ -253,36 +257,38 @@ def _rows(starts: Any, columns: Any, values: Any, size: tuple[int, ...]) -> Spar
 
     def compute() -> None:
         if int(starts[0]) != 0 or int(starts[-1]) != nnz or bool((starts[1:] < starts[:-1]).any()):
-            raise RuntimeError(f"crow_indices must rise from 0 to the {nnz} entries of the matrix: the file is damaged")
+            raise RuntimeError(
+                f"crow_indices must increase from 0 to the number of entries, {nnz}: the file is damaged"
+            )
         made.indices[...] = SparseCOO.of_rows(starts, columns, values, size).indices
         places = made.places
         if nnz and (int(columns.min()) < 0 or int(columns.max()) >= size[1]):
-            raise RuntimeError(f"col_indices lie outside the matrix's {size[1]} columns: the file is damaged")
+            raise RuntimeError(f"col_indices are out of bounds for {size[1]} columns: the file is damaged")
         if bool((places[1:] <= places[:-1]).any()):
-            raise RuntimeError("col_indices must rise within each row: the file is damaged")
+            raise RuntimeError("col_indices must increase within each row: the file is damaged")
 
     _when_filled(compute)
     return made
 
 
 def _has_no_elements(array: Any) -> bool:
-    """Whether an array has no values of its own in memory: a sparse or a meta tensor's."""
+    """Whether an array is sparse or on the meta device."""
     return isinstance(array, SparseCOO) or array.__class__ is _backend.MetaArray
 
 
 def _check_indices(name: str, array: Any, ndim: int, kinds: tuple[str, ...]) -> None:
-    """RuntimeError for indices of another shape or type, or which repeat memory so that they are larger than the file."""
+    """RuntimeError for indices of a wrong shape or dtype, or with overlapping memory (they would be larger than the file)."""
     if _has_no_elements(array) or array.ndim != ndim or array.dtype.name not in kinds:
         raise RuntimeError(
             f"{name} of a sparse tensor must be a dense tensor of {' or '.join(kinds)} in {ndim} dimensions"
         )
     low, high = _backend.byte_bounds(array)
     if array.size * array.itemsize > high - low:
-        raise RuntimeError(f"{name} of a sparse tensor repeat the same memory: the file is damaged")
+        raise RuntimeError(f"{name} of a sparse tensor have overlapping memory: the file is damaged")
 
 
 def _rebuild_meta_tensor_no_storage(kind: dtype, size: tuple, stride: tuple, requires_grad: bool) -> Tensor:
-    """A tensor of shape and dtype alone, which takes no memory."""
+    """A meta tensor: shape and dtype without memory."""
     if not isinstance(kind, dtype):
         raise TypeError(f"a meta tensor needs a dtype, not {type(kind).__name__}")
     edge = _leaf(requires_grad, kind)
@@ -290,32 +296,32 @@ def _rebuild_meta_tensor_no_storage(kind: dtype, size: tuple, stride: tuple, req
 
 
 def _rebuild_from_type_v2(function: Any, kind: Any, args: tuple, state: Any) -> Tensor:
-    """A tensor of a class of its own, or with attributes that the user gave it."""
+    """An instance of a subclass of Tensor, or a tensor with attributes set by the user."""
     if not any(function is known for known in FUNCTIONS):
-        raise TypeError(f"{type(function).__name__} makes no tensors")
+        raise TypeError(f"{type(function).__name__} is not a function that creates tensors")
     if not isinstance(kind, type) or not issubclass(kind, Tensor) or not isinstance(args, tuple):
-        raise TypeError("a tensor of a class of its own needs a subclass of Tensor and a tuple of arguments")
-    made = function(*args)
+        raise TypeError("_rebuild_from_type_v2 needs a subclass of Tensor and a tuple of arguments")
+    tensor = function(*args)
     if type(state) is dict and state.get("_is_buffer") is True:
         state = {name: value for name, value in state.items() if name != "_is_buffer"}
         kind = importlib.import_module("tdt.nn.parameter").Buffer
-    if type(made) is not kind:
-        plain, made = made, kind.__new__(kind)
-        made._a, made._st, made._edge = plain._a, plain._st, plain._edge
-    return _set_attributes(made, state)
+    if type(tensor) is not kind:
+        base, tensor = tensor, kind.__new__(kind)
+        tensor._a, tensor._st, tensor._edge = base._a, base._st, base._edge
+    return _set_attributes(tensor, state)
 
 
-def _set_attributes(made: Tensor, state: Any) -> Tensor:
-    """Give a tensor the attributes of `state`, a dictionary or a pair of one and the values of a class's own slots."""
+def _set_attributes(tensor: Tensor, state: Any) -> Tensor:
+    """Set the attributes of `state`: a dictionary, or a pair of a dictionary and the values of slots."""
     values, slots = state if isinstance(state, tuple) and len(state) == 2 else (state, None)
-    made.__dict__.update(attributes(values, Tensor))
+    tensor.__dict__.update(attributes(values, Tensor))
     for name, value in attributes(slots, Tensor).items():
-        setattr(made, name, value)
-    return made
+        setattr(tensor, name, value)
+    return tensor
 
 
 def attributes(values: Any, owner: type) -> dict[str, Any]:
-    """The attributes that a file gives an object; ValueError for one that would hide what its class defines."""
+    """Validated attributes of an object in a file; ValueError for a name that its class defines."""
     values = {} if values is None else values
     if type(values) is not dict:
         raise TypeError(f"attributes must be a dictionary, not {type(values).__name__}")
@@ -327,14 +333,14 @@ def attributes(values: Any, owner: type) -> dict[str, Any]:
 
 
 def str_of(value: Any) -> str:
-    """A text from a file as an error message may show it: short, without control characters; other values by their type."""
+    """A string from a file for an error message: short, without control characters; for other values their type."""
     if type(value) is not str:
         return f"an object of type {type(value).__name__}"
     return value if value.isprintable() and len(value) <= 200 else repr(value[:200])
 
 
 def parameter() -> Any:
-    """The class Parameter, whose layer is above this one."""
+    """The class Parameter, imported on use: this module must not import tdt.nn."""
     return importlib.import_module("tdt.nn.parameter").Parameter
 
 

@@ -1,14 +1,14 @@
-"""Pickles read without running anybody's code: a small machine for the operations that plain data needs.
+"""Unpickles without executing code from the file: supports only the opcodes that plain data and tensors need.
 
-Python's own unpickler calls whatever the file names. This one
+Python's own unpickler calls any function that the file names. This one
 
-- resolves names in a table (`_names.OFFERED`) and in what the user allowed, as whole strings: it imports nothing and looks no
-  attribute up;
-- calls what that table offers to be called, and what the user allowed, nothing else;
-- fills only lists, dictionaries, sets and instances of allowed classes that it made itself in this load;
-- charges each operation with the memory that it takes, and stops where that is out of proportion to the file.
+- looks names up, as whole strings, in a table (`_names.ALLOWED_GLOBALS`) and in what the user allowed: it does not import
+  modules or look up attributes;
+- calls only functions of that table, and those that the user allowed;
+- modifies only lists, dictionaries, sets and instances of allowed classes that it created during this load;
+- counts the memory that each operation takes, and stops when it is out of proportion to the size of the file.
 
-Anything else is an UnpicklingError.
+Anything else raises UnpicklingError.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable
 from pickle import UnpicklingError
 from typing import IO, Any
 
-from tdt.serialization._names import MOVED, UNSUPPORTED, Offered, checked_key, offered
+from tdt.serialization._names import RENAMED_MODULES, UNSUPPORTED, AllowedGlobal, allowed_global, checked_key
 from tdt.serialization._rebuild import attributes, charge_to, str_of
 
 LITERALS = {
@@ -31,19 +31,22 @@ LITERALS = {
 CONSTANTS: dict[str, Any] = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False, "EMPTY_TUPLE": ()}
 CONTAINERS: dict[str, Callable[[], Any]] = {"EMPTY_LIST": list, "EMPTY_DICT": dict, "EMPTY_SET": set}
 DICTIONARIES = (dict, OrderedDict, Counter)
-BLOCKED = ("sys", "os", "posix", "nt")  # PyTorch refuses these modules even where the user allows one of their names
+BLOCKED = ("sys", "os", "posix", "nt")  # PyTorch rejects names of these modules even if the user allows them
 
-ALLOWANCE, PER_BYTE = 64 << 20, 128  # bytes of memory that a pickle may take: in any case, and per byte of the file
+ALLOWANCE, PER_BYTE = (
+    64 << 20,
+    128,
+)  # memory limit of a pickle: ALLOWANCE bytes plus PER_BYTE bytes per byte of the file
 SLOT, ENTRY, NOTE, CALL = (
     8,
     100,
     150,
     600,
-)  # … that a list's or dictionary's item, a container, a call take beside the values
+)  # estimated overhead in bytes: of a list item, a dictionary entry, a record in `created` or `hashes`, a call
 
 
 class _Bounded:
-    """A file that is not read past its end: what claims to be longer is refused before memory is allocated for it."""
+    """A file that rejects reads past its end before memory is allocated for them."""
 
     def __init__(self, file: IO[bytes]):
         self.file, here = file, file.tell()
@@ -56,7 +59,7 @@ class _Bounded:
         if n == 1 and not self.left:
             return b""
         if not 0 <= n <= self.left:
-            raise UnpicklingError(f"the pickle claims {n} bytes where {self.left} are left")
+            raise UnpicklingError(f"the pickle claims {n} bytes, but only {self.left} are left")
         self.left -= n
         return self.file.read(n)
 
@@ -67,13 +70,13 @@ class _Bounded:
         return line
 
 
-class Machine:
-    """Reads one pickle from `file`.
+class RestrictedUnpickler:
+    """Loads one pickle from `file`.
 
     Args:
-        trusted: what the user allowed, by dotted name; classes may be called, made and filled, functions called.
-        persistent: what the file calls a storage → that storage.
-        stored: bytes that the pickle takes in the file, where it is compressed; else its length.
+        trusted: classes and functions that the user allowed, by dotted name.
+        persistent: function from a persistent id to its storage.
+        stored: compressed size of the pickle in bytes; default: its length.
     """
 
     def __init__(
@@ -85,11 +88,11 @@ class Machine:
         self.stack: list[Any] = []
         self.marks: list[list[Any]] = []
         self.memo: dict[int, Any] = {}
-        self.calls: dict[int, Callable[..., Any]] = {}  # id of what a name stands for → what a call of it runs
+        self.calls: dict[int, Callable[..., Any]] = {}  # id of a global → the function that REDUCE calls for it
         self.hashes: Counter[tuple[int, int]] = (
             Counter()
-        )  # keys by id of their container and by hash: see `checked_key`
-        self.own: dict[int, Any] = {}  # id → the containers and instances that this load made: all that may be filled
+        )  # number of keys by (id of their container, hash): see `checked_key`
+        self.created: dict[int, Any] = {}  # id → containers and instances that this load created, and may modify
 
     def load(self) -> Any:
         """The object in the file."""
@@ -99,7 +102,7 @@ class Machine:
                 name = opcode.name
                 if step := STEPS.get(name):
                     step(self, arg)
-                elif name in LITERALS:  # as `push`, without its calls: most of a pickle is of this kind
+                elif name in LITERALS:  # inlined `push`: most opcodes are literals
                     self.allowance -= sys.getsizeof(arg) + SLOT
                     self.stack.append(arg)
                     if self.allowance < 0:
@@ -110,34 +113,34 @@ class Machine:
                     self.spend(SLOT)
                     self.stack.append(CONSTANTS[name])
                 elif name in CONTAINERS:
-                    self.push_own(CONTAINERS[name]())
+                    self.push_created(CONTAINERS[name]())
                 else:
                     raise UnpicklingError(f"Unsupported operation {name}")
         except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
             raise UnpicklingError(
-                f"the pickle is not whole or not of the kind that tensors are saved in: {str(error)[:500]}"
+                f"the pickle is damaged or not in the format of saved tensors: {str(error)[:500]}"
             ) from error
-        raise UnpicklingError("the pickle has no end")
+        raise UnpicklingError("the pickle has no STOP opcode")
 
     def spend(self, size: int) -> None:
-        """Take `size` bytes of memory off the allowance; UnpicklingError if it is used up."""
+        """Subtract `size` bytes from the memory limit; UnpicklingError if it is exceeded."""
         self.allowance -= size
         if self.allowance < 0:
-            raise UnpicklingError("the pickle would take far more memory than a file of its size needs")
+            raise UnpicklingError("the pickle would allocate far more memory than a file of its size needs")
 
     def push(self, value: Any) -> None:
-        """Put a new value on the stack."""
+        """Push a new value."""
         self.spend(sys.getsizeof(value) + SLOT)
         self.stack.append(value)
 
-    def push_own(self, value: Any) -> None:
-        """Put an object on the stack that this load made, and may fill."""
+    def push_created(self, value: Any) -> None:
+        """Push an object that this load created, and may modify."""
         self.spend(NOTE)
-        self.own[id(value)] = value
+        self.created[id(value)] = value
         self.push(value)
 
     def pop_mark(self) -> list[Any]:
-        """What was pushed since the last mark."""
+        """The items pushed since the last mark."""
         items, self.stack = self.stack, self.marks.pop()
         return items
 
@@ -146,26 +149,26 @@ class Machine:
         self.marks.append(self.stack)
         self.stack = []
 
-    def remember(self, number: Any) -> None:
+    def memoize(self, number: Any) -> None:
         self.spend(ENTRY)
         self.memo[len(self.memo) if number is None else number] = self.stack[-1]
 
-    def recall(self, number: int) -> None:
+    def get_memo(self, number: int) -> None:
         self.spend(SLOT)
         self.stack.append(self.memo[number])
 
-    def name(self, pair: str | None) -> None:
+    def push_global(self, pair: str | None) -> None:
         module, name = pair.split(" ") if pair is not None else self._last(2)
         if type(module) is not str or type(name) is not str:
             raise UnpicklingError("a name in the pickle is not a string")
-        found = self.find(MOVED.get(module, module), name)
+        found = self.find_global(RENAMED_MODULES.get(module, module), name)
         self.spend(ENTRY)
         if found.call is not None:
             self.calls[id(found.value)] = found.call
         self.stack.append(found.value)
 
-    def find(self, module: str, name: str) -> Offered:
-        """What the table or the user has for exactly this name; UnpicklingError if there is nothing."""
+    def find_global(self, module: str, name: str) -> AllowedGlobal:
+        """The global of exactly this name, from the table or allowed by the user; UnpicklingError if it is not allowed."""
         full = f"{module}.{name}"
         if module in BLOCKED:
             raise UnpicklingError(f"Trying to load unsupported GLOBAL {str_of(full)} whose module {module} is blocked.")
@@ -173,48 +176,48 @@ class Machine:
         for allowed in (full, ours):
             if allowed in self.trusted:
                 value = self.trusted[allowed]
-                return Offered(value, value, "the user allowed it")
-        if (found := offered(full)) is not None:
+                return AllowedGlobal(value, value, "allowed by the user")
+        if (found := allowed_global(full)) is not None:
             return found
         if full in UNSUPPORTED:
-            raise UnpicklingError(f"the file names {full}: it holds {UNSUPPORTED[full]}.")
-        raise NotAllowed(str_of(full))
+            raise UnpicklingError(f"the file refers to {full}: it contains {UNSUPPORTED[full]}.")
+        raise GlobalNotAllowed(str_of(full))
 
     def _last(self, n: int) -> list[Any]:
         items = self.stack[-n:]
         if len(items) != n:
-            raise UnpicklingError("the pickle takes more values than it gave")
+            raise UnpicklingError("the pickle pops more values than it pushed")
         del self.stack[-n:]
         return items
 
-    def call(self, _: Any) -> None:
+    def reduce(self, _: Any) -> None:
         function, args = self._last(2)
-        run = self.calls.get(id(function))  # what names stand for lives as long as the process
+        run = self.calls.get(id(function))  # by id: globals live as long as the process
         if run is None:
             raise UnpicklingError(f"Trying to call reduce for unrecognized function {_name_of(function)}")
         if type(args) is not tuple:
             raise UnpicklingError(f"the arguments of a call must be a tuple, not {type(args)}")
-        self.spend(CALL + sum(map(_copied, args)))
+        self.spend(CALL + sum(map(_copy_size, args)))
         result = run(*args)
         if type(result) in (OrderedDict, Counter, set) or self._is_trusted(type(result)):
-            self.push_own(result)
+            self.push_created(result)
         else:
             self.push(result)
 
-    def make(self, _: Any) -> None:
+    def new_object(self, _: Any) -> None:
         kind, args = self._last(2)
         plain = _is_one_of(kind, (OrderedDict, Counter)) and type(args) is tuple and not args
         if not plain and not (self._is_trusted(kind) and type(args) is tuple):
             raise UnpicklingError(f"Trying to call new for unsupported class {_name_of(kind)}")
         self.spend(CALL)
-        self.push_own(kind.__new__(kind, *args))
+        self.push_created(kind.__new__(kind, *args))
 
     def _is_trusted(self, kind: Any) -> bool:
         return isinstance(kind, type) and _is_one_of(kind, self.classes)
 
-    def fill(self, _: Any) -> None:
+    def build(self, _: Any) -> None:
         state = self.stack.pop()
-        made = self._own()
+        made = self._top_created()
         if self._is_trusted(type(made)):
             _fill(made, state)
         elif type(made) in (OrderedDict, Counter):
@@ -222,11 +225,11 @@ class Machine:
         else:
             raise UnpicklingError(f"Can only build OrderedDict and classes that were allowed, not {type(made)}")
 
-    def _own(self) -> Any:
-        """The object on top of the stack, which this load made."""
+    def _top_created(self) -> Any:
+        """The object on top of the stack, which must have been created by this load."""
         top = self.stack[-1]
-        if self.own.get(id(top)) is not top or top is None:
-            raise UnpicklingError(f"Can only fill what this load made, not an object of {type(top)}")
+        if self.created.get(id(top)) is not top or top is None:
+            raise UnpicklingError(f"Can only modify objects that this load created, not an object of {type(top)}")
         return top
 
     def storage(self, _: Any) -> None:
@@ -263,7 +266,7 @@ class Machine:
             target[key if type(key) is str else self._key(key, target)] = value
 
     def _key(self, key: Any, target: Any) -> Any:
-        """`key`, if it may be a key of `target`; ValueError if not."""
+        """`key`, if it is a valid key of `target`; otherwise ValueError."""
         counted = len(self.hashes)
         checked_key(key, self.hashes, id(target))
         if len(self.hashes) > counted:
@@ -271,9 +274,9 @@ class Machine:
         return key
 
     def _target(self, *kinds: type) -> Any:
-        target = self._own()
+        target = self._top_created()
         if type(target) not in kinds and not (self._is_trusted(type(target)) and isinstance(target, kinds)):
-            raise UnpicklingError(f"Can only fill {' and '.join(k.__name__ for k in kinds)}, not {type(target)}")
+            raise UnpicklingError(f"Can only modify {' and '.join(k.__name__ for k in kinds)}, not {type(target)}")
         return target
 
     def tuple_of(self, n: int | None) -> None:
@@ -281,23 +284,23 @@ class Machine:
         self.push(tuple(items))
 
     def list_of(self, _: Any) -> None:
-        self.push_own(self.pop_mark())
+        self.push_created(self.pop_mark())
 
     def dict_of(self, _: Any) -> None:
         items = self.pop_mark()
-        self.push_own({})
+        self.push_created({})
         self._update(items)
 
     def protocol(self, number: int) -> None:
         if number > 5:
             raise UnpicklingError(f"unsupported pickle protocol: {number}")
 
-    def nothing(self, _: Any) -> None:
-        """Frames say nothing about the data."""
+    def ignore(self, _: Any) -> None:
+        """FRAME: contains no data."""
 
 
-class NotAllowed(UnpicklingError):
-    """A name that neither the table nor the user allows."""
+class GlobalNotAllowed(UnpicklingError):
+    """The file refers to a global that neither the table nor the user allows."""
 
     def __init__(self, name: str):
         super().__init__(f"Unsupported global: GLOBAL {name} was not an allowed global by default.")
@@ -305,7 +308,7 @@ class NotAllowed(UnpicklingError):
 
 
 def names_in(file: IO[bytes]) -> set[tuple[str, str]]:
-    """(module, name) of all that a pickle names, found without running it: strings alone are followed through its stack."""
+    """(module, name) of all globals in a pickle, without loading it: tracks only the strings on its stack."""
     stack: list[Any] = []
     memo: dict[int, Any] = {}
     names = set()
@@ -335,7 +338,7 @@ MARK = object()
 
 
 def _name_of(value: Any) -> str:
-    """A class by its name, any other object by its type: what a file gives is never printed, since it may be endless."""
+    """The name of a class, or the type of any other object: values from the file are not printed, since they may be huge."""
     return repr(value) if isinstance(value, type) else f"an object of {type(value)}"
 
 
@@ -343,15 +346,15 @@ def _is_one_of(value: Any, choices: Iterable[Any]) -> bool:
     return any(value is choice for choice in choices)
 
 
-def _copied(value: Any) -> int:
-    """Bytes that a copy of an argument may take."""
+def _copy_size(value: Any) -> int:
+    """An upper bound of the memory that a copy of an argument takes, in bytes."""
     if isinstance(value, str | bytes | bytearray):
         return sys.getsizeof(value)
     return ENTRY * len(value) if isinstance(value, tuple | list | dict | set) else 0
 
 
 def _fill(made: Any, state: Any) -> None:
-    """Give an instance of a class that the user allowed its state, as pickle does."""
+    """Set the state of an instance of an allowed class, as pickle does."""
     if hasattr(made, "__setstate__"):
         made.__setstate__(state)
         return
@@ -362,13 +365,14 @@ def _fill(made: Any, state: Any) -> None:
         setattr(made, name, value)
 
 
-STEPS: dict[str, Callable[[Machine, Any], None]] = {
-    "PROTO": Machine.protocol, "FRAME": Machine.nothing, "MARK": Machine.mark, "GLOBAL": Machine.name,
-    "STACK_GLOBAL": Machine.name, "REDUCE": Machine.call, "NEWOBJ": Machine.make, "BUILD": Machine.fill,
-    "BINPERSID": Machine.storage, "APPEND": Machine.append, "APPENDS": Machine.appends, "ADDITEMS": Machine.add,
-    "SETITEM": Machine.set_item, "SETITEMS": Machine.set_items, "LIST": Machine.list_of, "DICT": Machine.dict_of,
-    "TUPLE": Machine.tuple_of, "TUPLE1": lambda m, _: m.tuple_of(1), "TUPLE2": lambda m, _: m.tuple_of(2),
+_U = RestrictedUnpickler
+STEPS: dict[str, Callable[[RestrictedUnpickler, Any], None]] = {
+    "PROTO": _U.protocol, "FRAME": _U.ignore, "MARK": _U.mark, "GLOBAL": _U.push_global,
+    "STACK_GLOBAL": _U.push_global, "REDUCE": _U.reduce, "NEWOBJ": _U.new_object, "BUILD": _U.build,
+    "BINPERSID": _U.storage, "APPEND": _U.append, "APPENDS": _U.appends, "ADDITEMS": _U.add,
+    "SETITEM": _U.set_item, "SETITEMS": _U.set_items, "LIST": _U.list_of, "DICT": _U.dict_of,
+    "TUPLE": _U.tuple_of, "TUPLE1": lambda m, _: m.tuple_of(1), "TUPLE2": lambda m, _: m.tuple_of(2),
     "TUPLE3": lambda m, _: m.tuple_of(3), "POP": lambda m, _: m.stack.pop(),
-    **dict.fromkeys(("PUT", "BINPUT", "LONG_BINPUT", "MEMOIZE"), Machine.remember),
-    **dict.fromkeys(("GET", "BINGET", "LONG_BINGET"), Machine.recall),
+    **dict.fromkeys(("PUT", "BINPUT", "LONG_BINPUT", "MEMOIZE"), _U.memoize),
+    **dict.fromkeys(("GET", "BINGET", "LONG_BINGET"), _U.get_memo),
 }  # fmt: skip

@@ -1,4 +1,4 @@
-"""PyTorch's `.pt` archive: a zip of one pickle and the storages it names, each on a boundary of 64 bytes."""
+"""Writes PyTorch's `.pt` format: a zip archive of one pickle and its storages, each aligned to 64 bytes."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from tdt.serialization import _names
 ALIGNMENT = 64
 
 
-_Pickler: Any = pickle._Pickler  # type: ignore[attr-defined]  # the one in Python, which says how names are written
+_Pickler: Any = pickle._Pickler  # type: ignore[attr-defined]  # the pure-Python pickler: its methods that write names can be overridden
 
 
 class Pickler(_Pickler):
-    """Writes PyTorch's names for what is PyTorch's, and storages as numbers, collected in `storages`."""
+    """Writes PyTorch's names for tdt's classes and functions, and persistent ids for storages, collected in `storages`."""
 
     def __init__(self, file: IO[bytes], protocol: int):
         super().__init__(file, protocol)
@@ -32,7 +32,7 @@ class Pickler(_Pickler):
         self.kinds: dict[tuple[int, int], tuple[str, Any]] = {}  # (address, bytes) → (key, element type)
 
     def persistent_id(self, obj: Any) -> tuple | None:
-        """PyTorch's name of a storage; None for any other object."""
+        """PyTorch's persistent id of a storage; None for any other object."""
         if isinstance(obj, TypedStorage):
             memory, kind, count = obj.untyped(), obj.dtype, len(obj)
         elif isinstance(obj, UntypedStorage):
@@ -43,7 +43,7 @@ class Pickler(_Pickler):
         key, first = self.kinds.setdefault(place, (str(len(self.storages)), kind))
         if first is not kind and None not in (first, kind):
             raise RuntimeError(
-                "Cannot save multiple tensors or storages that view the same data as different types: it is seen as "
+                "Cannot save multiple tensors or storages that view the same data as different types: the data is viewed as "
                 f"{first} and as {kind}; clone() one of them"
             )
         if int(key) == len(self.storages):
@@ -51,9 +51,9 @@ class Pickler(_Pickler):
         return "storage", UntypedStorage if kind is None else STORAGES[kind], key, str(memory.device), count
 
     def reducer_override(self, obj: Any) -> Any:
-        """How the classes of this package that PyTorch has too are taken apart."""
+        """How instances of classes that PyTorch has too are reduced to a function and its arguments."""
         if isinstance(obj, Tensor):
-            return _names.apart(obj)
+            return _names.reduce_tensor(obj)
         if isinstance(obj, Size):
             return Size, (tuple(obj),)
         if isinstance(obj, device):
@@ -63,8 +63,8 @@ class Pickler(_Pickler):
         return NotImplemented
 
     def save_global(self, obj: Any, name: str | None = None) -> None:
-        """A function, class or constant by its name: PyTorch's where it is one of PyTorch's."""
-        known = _names.WRITTEN.get(id(obj))
+        """Write the name of a function, class or constant: PyTorch's name if PyTorch has it."""
+        known = _names.GLOBAL_NAMES.get(id(obj))
         if obj is _names.parameter():
             known = "torch.nn.parameter.Parameter"
         if known is None:
@@ -75,7 +75,7 @@ class Pickler(_Pickler):
         self.memoize(obj)
 
     def save_type(self, obj: Any) -> None:
-        """A class; Python's own few keep their ways."""
+        """Write a class by its name; the types of None, NotImplemented and Ellipsis as pickle writes them."""
         if obj in (type(None), type(NotImplemented), type(...)):
             super().save_type(obj)
         else:
@@ -85,7 +85,7 @@ class Pickler(_Pickler):
 
 
 def write(obj: Any, file: IO[bytes], root: str, protocol: int) -> None:
-    """Write the archive of `obj`, whose entries lie in a folder `root`."""
+    """Write `obj` as a zip archive whose entries are in the folder `root`."""
     text = io.BytesIO()
     pickler = Pickler(text, protocol)
     pickler.dump(obj)
@@ -101,10 +101,10 @@ def write(obj: Any, file: IO[bytes], root: str, protocol: int) -> None:
 
 
 def _add(archive: zipfile.ZipFile, name: str, data: bytes | memoryview, start: int) -> None:
-    """One entry, its data on a boundary: the header's extra field is as long as that takes."""
+    """Add one entry with aligned data; the extra field of its header is the padding."""
     info = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
     info.file_size = len(data)
-    large = 20 if info.file_size * 1.05 > zipfile.ZIP64_LIMIT else 0  # the field that long sizes take
+    large = 20 if info.file_size * 1.05 > zipfile.ZIP64_LIMIT else 0  # the size of the ZIP64 field
     begin = archive.start_dir - start + zipfile.sizeFileHeader + len(name.encode()) + 4 + large  # type: ignore[attr-defined]
     padding = -begin % ALIGNMENT
     info.extra = struct.pack("<2sH", b"FB", padding) + b"Z" * padding

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import tdt
-from tdt.serialization._names import OFFERED
+from tdt.serialization._names import ALLOWED_GLOBALS
 from tests.fuzz.exploits import EXPLOITS, legacy, pickled
 from tests.fuzz.pickles import Raw, archive, call, name, outcome, storage, tensor, value
 
@@ -209,7 +209,7 @@ class Maker:
 
     def named(self) -> bytes:
         """A name: one that is offered, or one that must not be."""
-        full = self.random.choice(list(OFFERED))
+        full = self.random.choice(list(ALLOWED_GLOBALS))
         module, _, word = full.rpartition(".")
         if self.random.random() < 0.2:
             module, word = self.random.choice(MODULES), self.random.choice(ATTRIBUTES)

@@ -139,7 +139,7 @@ class Watch:
     @contextmanager
     def over(self) -> Iterator[None]:
         """A block in which nothing forbidden may happen, and no watched namespace may change."""
-        namespaces = [*map(vars, WATCHED), _names.OFFERED]
+        namespaces = [*map(vars, WATCHED), _names.ALLOWED_GLOBALS]
         before = [dict(names) for names in namespaces]
         self.active, self.events = True, []
         try:

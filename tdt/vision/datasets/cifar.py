@@ -11,7 +11,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from tdt.serialization._restricted import Machine, NotAllowed
+from tdt.serialization._restricted import GlobalNotAllowed, RestrictedUnpickler
 from tdt.vision.datasets._base import FileImages
 from tdt.vision.datasets._files import Remote, fetch, find, missing
 
@@ -184,10 +184,10 @@ def read_batch(file: IO[bytes], name: str, labels: str) -> tuple[np.ndarray, np.
     if len(text := file.read(LARGEST + 1)) > LARGEST:
         raise ValueError(f"{name}: is larger than any batch of CIFAR")
     try:
-        entry = Machine(io.BytesIO(text), _NAMES, _no_storage).load()
+        entry = RestrictedUnpickler(io.BytesIO(text), _NAMES, _no_storage).load()
         found, numbers = entry["data"], np.asarray(entry[labels], dtype=np.int64)
         images = found.pixels if isinstance(found, _ByteArray) else found
-    except NotAllowed as error:
+    except GlobalNotAllowed as error:
         raise ValueError(f"{name}: is no batch of CIFAR: it asks for {error.name}, which no data set needs") from error
     except (pickle.UnpicklingError, ValueError, LookupError, TypeError, AttributeError, EOFError, MemoryError) as error:
         raise ValueError(f"{name}: is no batch of CIFAR: {error}") from error
