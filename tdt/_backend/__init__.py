@@ -1,4 +1,4 @@
-"""The one place that knows NumPy and CuPy: which library an array belongs to, and how arrays move between them."""
+"""Array libraries: which one (NumPy or CuPy) an array belongs to, and how arrays are moved between devices."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tdt._backend._malloc import keep_freed_memory
 from tdt._backend.device import CPU, META, device
 from tdt._backend.scatter import add_at as add_at
 
-# A result that is not finite is a value, not an event; np.errstate around each op would cost more than most ops.
+# Infinities and NaN are valid results: no warnings. np.errstate around each op would take longer than most ops.
 warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"tdt\.")
 
 keep_freed_memory()
@@ -32,7 +32,7 @@ def _cupy() -> ModuleType | None:
 
 @functools.cache
 def cuda_device_count() -> int:
-    """How many GPUs CuPy can use; 0 where CuPy, the driver or a GPU is missing."""
+    """The number of GPUs that CuPy can use; 0 if CuPy, the driver or a GPU is missing."""
     cupy = _cupy()
     if cupy is None:
         return 0
@@ -54,7 +54,7 @@ def gpu() -> ModuleType:
 
 
 def gpu_index(target: device) -> int:
-    """The number of the GPU that `target` means: `cuda` alone is the current one."""
+    """The index of the GPU `target`; "cuda" without an index is the current device."""
     return gpu().cuda.Device().id if target.index is None else target.index
 
 
@@ -66,12 +66,12 @@ def is_array(value: Any) -> bool:
 
 
 def as_array(result: Any) -> Any:
-    """What an op computed: an array of either library, or a sparse one, as it is, NumPy's scalars as 0-d arrays."""
+    """The result of an op as an array: NumPy scalars become 0-d arrays, arrays (also sparse ones) are returned unchanged."""
     return result if is_array(result) or getattr(result, "is_sparse", False) else np.asarray(result)
 
 
 def namespace(array: Any) -> ModuleType:
-    """The library of an array: numpy or cupy."""
+    """The module of an array: numpy or cupy."""
     if isinstance(array, (np.ndarray, np.generic)):
         return np
     cupy = _cupy()
@@ -115,13 +115,13 @@ def to_device(array: Any, target: device) -> Any:
 def on(target: device) -> ModuleType:
     """The library whose `empty`, `arange`, … make arrays on `target`."""
     if target.type == "cuda":
-        to_device(np.empty(0), target)  # raises where that GPU is missing
+        to_device(np.empty(0), target)  # raises if that GPU is missing
         return gpu()
     return np
 
 
 def current(target: device) -> AbstractContextManager[Any]:
-    """The block in which CuPy makes arrays and runs kernels on `target`; nothing for the CPU."""
+    """Context manager in which CuPy creates arrays and runs kernels on `target`; does nothing for the CPU."""
     return on(target).cuda.Device(gpu_index(target)) if target.type == "cuda" else nullcontext()
 
 
@@ -143,9 +143,9 @@ def shared(arrays: list[np.ndarray]) -> list[np.ndarray]:
 
 
 def owner(array: Any) -> Any:
-    """The array that owns the memory `array` looks into."""
+    """The array that owns the memory of the view `array`."""
     base = array.base
-    while base is not None:  # `as_strided` puts an object of its own between the arrays
+    while base is not None:  # `as_strided` inserts a helper object between the arrays
         array = base if isinstance(base, type(array)) else array
         base = getattr(base, "base", None)
     return array
@@ -189,7 +189,7 @@ def with_strides(array: Any) -> Any:
 
 
 def as_strided(array: Any, shape: tuple[int, ...], strides: Any) -> Any:
-    """A view of an array with other sizes and strides, in bytes; nobody checks that it lies inside."""
+    """A view of an array with other sizes and strides (in bytes), without bounds checks."""
     make = namespace(array).lib.stride_tricks.as_strided
     if array.dtype.str == "<f1":  # float8_e5m2, whose name in NumPy's array interface NumPy itself does not know
         return make(array.view(np.uint8), shape, strides).view(array.dtype)
@@ -197,11 +197,11 @@ def as_strided(array: Any, shape: tuple[int, ...], strides: Any) -> Any:
 
 
 class MetaArray(np.ndarray):
-    """A stand-in whose tensor is on the device "meta": each op that takes one gives one, whatever pass is on."""
+    """An array of the device "meta": ops with such an operand return one."""
 
 
 def stand_in(shape: tuple[int, ...], np_dtype: Any) -> np.ndarray:
-    """Zeros of any shape that occupy one element: every stride is 0. What tensors hold in the meta pass."""
+    """Zeros of any shape in the memory of one element: all strides are 0. Tensors hold these during shape inference."""
     return np.broadcast_to(np.zeros((), np_dtype), shape)
 
 
@@ -213,7 +213,7 @@ def where(xp: Any, condition: Any, x: Any, y: Any) -> Any:
 
 
 def _bits(x: Any) -> Any:
-    """Values as integers of their size, among which CuPy chooses without a change."""
+    """Values viewed as integers of the same size, which CuPy's `where` does not convert."""
     kind = np.dtype(f"i{x.dtype.itemsize}")
     return np.asarray(x).view(kind)[()] if isinstance(x, np.generic) else x.view(kind)
 
@@ -244,7 +244,7 @@ def may_overlap(a: Any, b: Any) -> bool:
 
 
 def overlaps_itself(array: Any) -> bool:
-    """Whether `array` repeats elements (stride 0), as after `expand`: writing there would be ambiguous."""
+    """Whether several elements of `array` share memory (stride 0, as after `expand`): writes would be ambiguous."""
     if 0 not in array.strides or array.size < 2 or getattr(array, "is_sparse", False):
         return False
     return any(s == 0 and n > 1 for s, n in zip(array.strides, array.shape, strict=True))

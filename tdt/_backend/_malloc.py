@@ -1,4 +1,4 @@
-"""What the C library does with memory that arrays free."""
+"""Settings of the C library's allocator."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def keep_freed_memory() -> bool:
     if not sys.platform.startswith("linux"):
         return False
     library = ctypes.CDLL(None)
-    if not hasattr(library, "mallopt"):  # another C library
+    if not hasattr(library, "mallopt"):  # not glibc
         return False
     agreed = library.mallopt(_TRIM, _KEPT) and library.mallopt(_MMAP, _LARGE) and library.mallopt(_TOP_PAD, _PAD)
     if agreed:

@@ -1,4 +1,4 @@
-"""Memory that several processes map: that of a file without a name, which is gone with the last of them."""
+"""Shared memory between processes: an anonymous file, which is freed when the last process closes it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 
 
 class SharedMemory(mmap.mmap):
-    """A mapped file without a name; processes are sent its descriptor."""
+    """A mapped anonymous file; its descriptor is sent to other processes."""
 
     descriptor: int
 
@@ -22,7 +22,7 @@ class SharedMemory(mmap.mmap):
         return made
 
     def address(self) -> int:
-        """Address of the first byte in this process."""
+        """The address of the first byte in this process."""
         return int(np.frombuffer(self, np.uint8, 1).ctypes.data)
 
     def __del__(self) -> None:
@@ -30,7 +30,7 @@ class SharedMemory(mmap.mmap):
 
 
 def new(size: int) -> SharedMemory:
-    """Shared memory of so many bytes, all 0."""
+    """New shared memory of the given number of bytes, zero-filled."""
     if hasattr(os, "memfd_create"):
         descriptor = os.memfd_create("tdt")
     else:
@@ -41,7 +41,7 @@ def new(size: int) -> SharedMemory:
 
 
 def _open(sent: Any, size: int) -> SharedMemory:
-    """The memory whose descriptor another process has sent."""
+    """Map the memory whose descriptor another process has sent."""
     return SharedMemory(sent.detach(), size)
 
 

@@ -9,10 +9,12 @@ KINDS = ("cpu", "cuda", "meta")
 
 
 class device:  # noqa: N801  (PyTorch's name)
-    """Where a tensor lives: `device("cpu")`, `device("cuda", 1)`, `device("cuda:1")`.
+    """The device of a tensor: `device("cpu")`, `device("cuda", 1)`, `device("cuda:1")`.
 
-    As a context manager it is where factories make tensors that name no device. RuntimeError for a name that is none of
-    cpu, cuda, cuda:N, meta.
+    As a context manager it sets the default device of tensor factories.
+
+    Raises:
+        RuntimeError: when the name is not one of cpu, cuda, cuda:N, meta.
 
     >>> import tdt
     >>> tdt.device("cuda:1").index
@@ -77,7 +79,7 @@ _default = _Default()
 
 
 def get_default_device() -> device:
-    """Where factories make tensors that name no device.
+    """The default device of tensor factories.
 
     >>> get_default_device()
     device(type='cpu')
@@ -86,7 +88,7 @@ def get_default_device() -> device:
 
 
 def set_default_device(device: Any) -> None:
-    """Let factories of this thread make tensors there that name no device; None is the CPU again.
+    """Set the default device of tensor factories in this thread; None resets it to the CPU.
 
     >>> set_default_device("cpu")
     """

@@ -1,4 +1,4 @@
-"""Which way memory lies: of results, as their operands', and of (N, C, *spatial) arrays, channels-last or not."""
+"""Memory formats: strides of elementwise results, and channels-last (N, C, *spatial) arrays."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ def empty_as(xp: Any, shape: tuple[int, ...], dtype: Any, last: bool) -> Any:
 
 
 def to_last(a: Any) -> Any:
-    """(N, C, *spatial) seen as (N, *spatial, C)."""
+    """View (N, C, *spatial) as (N, *spatial, C)."""
     return a.transpose(0, *range(2, a.ndim), 1)
 
 
 def to_front(a: Any) -> Any:
-    """(N, *spatial, C) seen as (N, C, *spatial)."""
+    """View (N, *spatial, C) as (N, C, *spatial)."""
     return a.transpose(0, a.ndim - 1, *range(1, a.ndim - 1))
 
 
 def dense(xp: Any, result: Any, operands: list) -> Any:
-    """`result` with its elements in the order of its dimensions."""
+    """`result` as a contiguous array."""
     return result if result.flags.c_contiguous else xp.ascontiguousarray(result)
 
 
@@ -67,7 +67,7 @@ def in_order(xp: Any, result: Any, operands: list) -> Any:
 
 
 def outermost_first(shape: tuple[int, ...], operands: list) -> list[int]:
-    """The dimensions of an elementwise result of `operands` in the order of its memory."""
+    """The dimensions of an elementwise result of `operands`, ordered by decreasing stride."""
     steps = [_steps(a, shape) for a in operands]
     order = [*reversed(range(len(shape)))]  # innermost first
     for place in range(1, len(order)):
@@ -97,13 +97,13 @@ def _empty(xp: Any, shape: tuple[int, ...], dtype: Any, order: list[int]) -> Any
 
 
 def _steps(a: Any, shape: tuple[int, ...]) -> list[int]:
-    """The strides of `a` in an iteration over `shape`: 0 where it is broadcast."""
+    """The strides of `a` broadcast to `shape`: 0 in broadcast dimensions."""
     extra = len(shape) - a.ndim
     return [0] * extra + [0 if n != m else s for s, n, m in zip(a.strides, a.shape, shape[extra:], strict=True)]
 
 
 def _compare(steps: list, shape: tuple[int, ...], inner: int, outer: int) -> int:
-    """1 where `inner` belongs outside of `outer`, -1 where not, 0 where no operand says."""
+    """1 if `inner` must be outside of `outer`, -1 if not, 0 if no operand determines it."""
     for s in steps:
         if s[outer] and s[inner]:
             if s[outer] != s[inner]:

@@ -1,4 +1,4 @@
-"""Writing to places that are named several times, and running results, in both array libraries."""
+"""Scatter with repeated indices, and cumulative ufuncs, for NumPy and CuPy."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ADDS = frozenset("iIlLqQefd")
 
 
 def add_at(out: Any, index: Any, values: Any) -> None:
-    """`out[index] += values`, where a place that is named several times gets the sum; bools get the logical or."""
+    """`out[index] += values`, which adds all values of a repeated index; for bools the logical or."""
     if isinstance(out, np.ndarray):
         (np.logical_or if out.dtype == bool else np.add).at(out, index, values)
         return
@@ -53,7 +53,7 @@ def _combine_by_place(xp: Any, function: str, out: Any, index: tuple[Any, ...], 
     places, values = (a.reshape(-1) for a in xp.broadcast_arrays(places, values))
     order = xp.argsort(places)
     places, values = places[order], values[order]
-    first = xp.searchsorted(places, places)  # where the values of the same place begin
+    first = xp.searchsorted(places, places)  # where the values of the same index begin
     step, longest = 1, int((xp.arange(len(places)) - first).max()) + 1
     while step < longest:  # each value takes in the one that begins `step` further on: 2 · step values from there
         same = (first[step:] == first[:-step]).nonzero()[0]

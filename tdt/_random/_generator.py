@@ -16,7 +16,7 @@ from tdt._backend.device import as_device, device
 from tdt._random._mersenne import MersenneTwister
 from tdt._random._philox import Philox
 
-DEFAULT_SEED = 67280421310721  # what PyTorch's unseeded generators start from
+DEFAULT_SEED = 67280421310721  # the seed of PyTorch's unseeded generators
 
 
 class Generator:
@@ -37,7 +37,7 @@ class Generator:
         self.engine = _engine(self.device, DEFAULT_SEED)
 
     def manual_seed(self, seed: int) -> Generator:
-        """Start the stream of `seed` and return self. A negative seed counts down from 2⁶⁴.
+        """Seed the generator and return it. A negative seed counts down from 2⁶⁴.
 
         RuntimeError for what is not an integer, ValueError outside [-2⁶³, 2⁶⁴).
         """
@@ -51,13 +51,13 @@ class Generator:
         return self
 
     def seed(self) -> int:
-        """Seed from the operating system's randomness and return that seed."""
+        """Seed the generator with a random seed from the operating system; returns the seed."""
         number = int.from_bytes(os.urandom(8), "little")
         self.manual_seed(number)
         return number
 
     def initial_seed(self) -> int:
-        """The seed that the stream started from."""
+        """The seed of the generator."""
         return self.engine.initial_seed
 
     def state_array(self) -> np.ndarray:
@@ -66,7 +66,7 @@ class Generator:
             return self.engine.state()
 
     def set_state_array(self, state: np.ndarray) -> None:
-        """Continue from what `state_array()` gave; RuntimeError for any other size or content."""
+        """Restore the state of `state_array()`; RuntimeError for an invalid size or content."""
         with self.lock:
             self.engine.set_state(state)
 
@@ -77,7 +77,7 @@ class Generator:
         return wrap(self.state_array())
 
     def set_state(self, new_state: Any) -> Generator:
-        """Continue from what `get_state()` gave, and return self."""
+        """Restore the state of `get_state()`; returns self."""
         from tdt._core.tensor import Tensor
 
         if not isinstance(new_state, Tensor):
@@ -88,17 +88,17 @@ class Generator:
         return self
 
     def clone_state(self) -> Generator:
-        """A new generator that continues from this one's state; drawing from one leaves the other."""
+        """A new generator with a copy of this one's state."""
         twin = Generator(self.device)
         twin.set_state_array(self.state_array())
         return twin
 
     def get_offset(self) -> int:
-        """How many blocks of four words a GPU generator has handed out; RuntimeError on the CPU."""
+        """The number of blocks of four words that a GPU generator has produced; RuntimeError on the CPU."""
         return self._philox().offset
 
     def set_offset(self, offset: int) -> Generator:
-        """Move a GPU generator to block `offset` of its stream; RuntimeError on the CPU."""
+        """Set the position of a GPU generator to block `offset`; RuntimeError on the CPU."""
         self._philox().offset = operator.index(offset)
         return self
 
@@ -115,7 +115,7 @@ class Generator:
         self.set_state_array(saved[1])
 
     def renew_locks(self) -> None:
-        """Fresh locks with the same state: a fork may have happened while another thread held the old ones."""
+        """Replace the locks in a forked child: another thread of the parent may have held the old ones."""
         state = self.engine.state()
         self.lock, self.engine = threading.RLock(), _engine(self.device, DEFAULT_SEED)
         self.engine.set_state(state)
@@ -130,7 +130,7 @@ def _engine(where: device, seed: int) -> Any:
 
 
 default_generator = Generator()
-_cuda: dict[int, Generator] = {}  # made on first use, seeded as the CPU's was
+_cuda: dict[int, Generator] = {}  # created on first use, with the seed of the CPU's
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=default_generator.renew_locks)
@@ -157,7 +157,7 @@ def generator_for(generator: Generator | None, where: device) -> Generator:
 
 
 def manual_seed(seed: int) -> Generator:
-    """Seed the default generator of every device and return the CPU's.
+    """Seed the default generators of all devices; returns the CPU's.
 
     >>> import tdt
     >>> _ = tdt.manual_seed(0); tdt.randint(10, (3,))
@@ -170,7 +170,7 @@ def manual_seed(seed: int) -> Generator:
 
 
 def seed() -> int:
-    """Seed every default generator from the operating system's randomness and return that seed."""
+    """Seed all default generators with a random seed from the operating system; returns the seed."""
     number = default_generator.seed()
     for generator in _cuda.values():
         generator.manual_seed(number)
@@ -178,7 +178,7 @@ def seed() -> int:
 
 
 def initial_seed() -> int:
-    """The seed that the default CPU generator started from."""
+    """The seed of the default CPU generator."""
     return default_generator.initial_seed()
 
 
@@ -188,7 +188,7 @@ def get_rng_state() -> Any:
 
 
 def set_rng_state(new_state: Any) -> None:
-    """Continue the default CPU generator from what `get_rng_state()` gave."""
+    """Restore the state of the default CPU generator."""
     default_generator.set_state(new_state)
 
 
@@ -196,7 +196,7 @@ def set_rng_state(new_state: Any) -> None:
 def fork_rng(
     devices: Iterable[int] | None = None, enabled: bool = True, device_type: str = "cuda"
 ) -> Iterator[None]:  # fmt: skip
-    """Give the default generators their states back at the end of the block.
+    """Context manager that restores the states of the default generators at its end.
 
     devices: the GPUs to include, by default those whose generators are in use. With enabled=False nothing is done.
     RuntimeError for a `device_type` without random numbers.

@@ -14,7 +14,7 @@ import numpy as np
 
 from tdt import _kernels
 
-WORDS = 624  # the size of the state; so many outputs are made at once
+WORDS = 624  # the size of the state, and of the batches in which words are computed
 
 # PyTorch's `get_state()` of a CPU generator: 5056 bytes, little-endian, as its C++ structs lie in memory.
 STATE = np.dtype(
@@ -29,7 +29,7 @@ STATE = np.dtype(
 
 @functools.cache
 def _unseeded() -> Any:
-    """Stands in for a seed sequence where the real seed follows: mixing one takes 0.1 ms, which an epoch would feel."""
+    """Replaces a SeedSequence if the state is set afterwards: mixing a real one takes 0.1 ms, noticeable per epoch."""
     from numpy.random.bit_generator import ISeedSequence
 
     class Unseeded(ISeedSequence):
@@ -50,7 +50,7 @@ class MersenneTwister:
 
     @property
     def _bits(self) -> Any:
-        """NumPy's generator, from the first draw on: `import tdt` need not wait 10 ms for numpy.random."""
+        """NumPy's generator, created at the first draw: importing numpy.random would add 10 ms to `import tdt`."""
         if self._made is None:
             made: Any = np.random.MT19937(_unseeded())
             made._legacy_seeding(self.initial_seed & 0xFFFFFFFF)
@@ -59,11 +59,11 @@ class MersenneTwister:
 
     @property
     def _state(self) -> np.ndarray:
-        """NumPy's own state, where it lies: 624 words, and the place of the next one."""
+        """A view of NumPy's state: 624 words, and the position of the next one."""
         return np.ctypeslib.as_array((ctypes.c_uint32 * (WORDS + 1)).from_address(self._bits.ctypes.state_address))
 
     def seed(self, seed: int) -> None:
-        """Start the stream of `seed`, of which MT19937 takes the low 32 bits."""
+        """Seed the generator; MT19937 uses the low 32 bits."""
         self.initial_seed = seed
         self.cached: float | None = None
         if self._made is not None:
@@ -98,7 +98,7 @@ class MersenneTwister:
         return record.view(np.uint8)
 
     def set_state(self, state: np.ndarray) -> None:
-        """Continue from `state`; RuntimeError unless it is a state of 5056 bytes."""
+        """Restore `state`; RuntimeError unless it has 5056 bytes."""
         if state.size != STATE.itemsize:
             raise RuntimeError(
                 f"Expected a CPUGeneratorImplState of size {STATE.itemsize} but found the input RNG state size to be "

@@ -42,7 +42,7 @@ class Philox:
         self.seed(seed)
 
     def seed(self, seed: int) -> None:
-        """Start the stream of `seed`."""
+        """Seed the generator."""
         self.initial_seed = seed
         self.offset = 0
 
@@ -66,7 +66,7 @@ class Philox:
         return np.array([self.initial_seed, self.offset], np.uint64).view(np.uint8)
 
     def set_state(self, state: np.ndarray) -> None:
-        """Continue from `state`; RuntimeError unless it has 16 bytes."""
+        """Restore `state`; RuntimeError unless it has 16 bytes."""
         if state.size != 16:
             raise RuntimeError(f"RNG state is wrong size: a GPU generator's has 16 bytes, got {state.size}")
         self.initial_seed, self.offset = (int(v) for v in np.ascontiguousarray(state).reshape(-1).view(np.uint64))

@@ -1,4 +1,4 @@
-"""Draws of categories with given probabilities."""
+"""Sampling from categorical distributions."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def multinomial(gen: Generator, weights: Any, count: int, replacement: bool = Fa
 
 
 def _with_replacement(gen: Generator, weights: Any, count: int) -> Any:
-    """Each draw is where a 53-bit uniform falls among the cumulated weights."""
+    """Sampling by binary search of a 53-bit uniform in the cumulative weights."""
     xp = gen.engine.xp
     rows = weights.reshape(-1, weights.shape[-1])
     edges = xp.cumsum(rows, axis=1, dtype=rows.dtype)

@@ -36,7 +36,7 @@ def normal(gen: Generator, shape: Shape, dtype: Any, mean: float = 0.0, std: flo
 
 
 def _normal_pairs(gen: Generator, n: int) -> Any:
-    """`n` standard normals in float64, from the kept one on, keeping the last one's partner."""
+    """`n` standard normals in float64, beginning with the cached one; caches the unused half of the last pair."""
     engine = gen.engine
     kept = int(engine.cached is not None and n > 0)
     pairs = (n - kept + 1) // 2
@@ -53,7 +53,7 @@ def _normal_pairs(gen: Generator, n: int) -> Any:
 
 
 def _normal_blocks(gen: Generator, n: int, dtype: np.dtype, mean: float, std: float) -> Any:
-    """`n` ≥ 16 normals; where 16 does not divide `n`, the last 16 are drawn anew."""
+    """`n` ≥ 16 normals; if 16 does not divide `n`, the last 16 are drawn again."""
     precision = np.float64 if dtype == np.float64 else np.float32
     whole = n // 16 * 16
     # float16 and bfloat16 draw whole blocks only; float32 and float64 a uniform per element, though the rest is unused.
@@ -98,6 +98,6 @@ def cauchy(gen: Generator, shape: Shape, dtype: Any, median: float = 0.0, sigma:
 
 
 def geometric(gen: Generator, shape: Shape, dtype: Any, p: float) -> Any:
-    """How many trials of probability `p` the first success takes (1, 2, …), by inversion of a 53-bit uniform."""
+    """The number of trials with probability `p` until the first success (1, 2, …), by inversion of a 53-bit uniform."""
     unit = uniform(gen, shape, np.float64)
     return narrow(gen.engine.xp.ceil(gen.engine.xp.log(unit) / math.log(1 - p)), np.dtype(dtype))

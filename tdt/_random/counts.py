@@ -18,7 +18,7 @@ from tdt._random.draws import narrow, uniform
 
 
 class Uniforms:
-    """53-bit uniforms one by one; `close` leaves the generator where exactly those that were used take it."""
+    """Iterates over 53-bit uniforms; `close` sets the generator's state as if only the used ones had been drawn."""
 
     def __init__(self, gen: Generator, expected: int):
         self.gen, self.start, self.block = gen, gen.state_array(), max(expected, 16)
@@ -69,7 +69,7 @@ def gamma(gen: Generator, concentration: Any) -> Any:
 
 
 def binomial(gen: Generator, count: Any, prob: Any) -> Any:
-    """How many of `count` trials of probability `prob` succeed, for each element of both, in their dtype."""
+    """The number of successes in `count` trials of probability `prob`, elementwise, in their dtype."""
     with gen.lock:
         draw = Uniforms(gen, 3 * count.size)
         pairs = zip(count.reshape(-1).tolist(), prob.reshape(-1).tolist(), strict=True)
@@ -114,7 +114,7 @@ def _gamma(shape: float, draw: Uniforms) -> float:
     if shape == 0:
         return 0.0
     boost = 1.0
-    if shape < 1:  # the method needs 1 or more
+    if shape < 1:  # the method needs a shape of at least 1
         boost = (1 - draw()) ** (1 / shape)
         shape += 1
     d = shape - THIRD
@@ -176,7 +176,7 @@ def _rejected(count: float, prob: float, draw: Uniforms) -> float:
 
 
 def _stirling(k: float) -> float:
-    """What Stirling's formula for log k! lacks."""
+    """The error of Stirling's formula for log k!."""
     if k <= 9:
         return math.lgamma(k + 1) - ((k + 0.5) * math.log(k + 1) - (k + 1) + 0.5 * math.log(2 * math.pi))
     square = (k + 1) ** 2

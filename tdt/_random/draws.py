@@ -21,8 +21,8 @@ Shape = tuple[int, ...]
 
 DIGITS = {np.dtype(np.float64): 53, np.dtype(np.float32): 24, np.dtype(np.float16): 11,
           np.dtype(ml_dtypes.bfloat16): 8}  # fmt: skip
-WIDE_RANGE = 1 << 28  # from here on an integer takes a 64-bit draw
-BLOCK = 1 << 15  # elements worked on at a time on the CPU: they stay in its cache
+WIDE_RANGE = 1 << 28  # from this range on, an integer takes a 64-bit draw
+BLOCK = 1 << 15  # elements per block on the CPU: a block fits in its cache
 
 
 def uniform(gen: Generator, shape: Shape, dtype: Any, low: float = 0.0, high: float = 1.0) -> Any:
@@ -40,7 +40,7 @@ def uniform(gen: Generator, shape: Shape, dtype: Any, low: float = 0.0, high: fl
 
 
 def in_blocks(gen: Generator, n: int, draw: Callable[[int], Any]) -> Any:
-    """`n` numbers, `draw(count)` at a time."""
+    """`n` numbers, drawn in blocks by `draw(count)`."""
     if n <= BLOCK or gen.engine.xp is not np:
         return draw(n)
     first = draw(BLOCK)
@@ -60,7 +60,7 @@ def _uniform32(gen: Generator, n: int, low: float, high: float) -> Any:
     first, last = np.float32(low), np.float32(high)
     width = float(last - first)
     result = fma32(bits.view(np.int64).astype(np.float64) * 2.0**-24, width, float(first))
-    if width * 2.0**-24 <= 2 * np.spacing(abs(last)):  # rounding may reach `high`, which does not belong to the range
+    if width * 2.0**-24 <= 2 * np.spacing(abs(last)):  # rounding may produce `high`, which is outside of the range
         result[result >= last] = first
     return result
 
@@ -141,7 +141,7 @@ def bernoulli(gen: Generator, shape: Shape, p: float) -> Any:
 
 
 def bernoulli_each(gen: Generator, p: Any) -> Any:
-    """True with the probability that each element of `p` says: 53-bit draws for float64, 24-bit ones otherwise."""
+    """True with the probability of each element of `p`: 53-bit draws for float64, 24-bit ones otherwise."""
     if p.size and not bool(((p >= 0) & (p <= 1)).all()):
         raise RuntimeError("Expected p_in >= 0 && p_in <= 1 to be true, but got false: probabilities lie in [0, 1]")
     dtype = np.float64 if p.dtype == np.float64 else np.float32

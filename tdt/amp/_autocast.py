@@ -1,4 +1,4 @@
-"""Autocast: a dispatch handler that runs products in bfloat16 or float16 and losses in float32.
+"""Autocast: a dispatch handler that runs matrix products in bfloat16 or float16 and losses in float32.
 
 Which op gets what is PyTorch's choice for the CPU, and stands in the op's record, `@op(autocast=…)`: "lower" casts its
 float32 operands to the block's dtype, "float32" its 16-bit operands to float32. Other ops run in the dtypes of their operands.
@@ -24,7 +24,7 @@ LOW = (_dtype.bfloat16.np, _dtype.float16.np)
 
 
 class Casting:
-    """The handler: `dtypes` has the device types it works for; `below` is the handler that comes next, mostly None."""
+    """The handler. `dtypes`: target dtype by device type; `below`: the next handler, usually None."""
 
     def __init__(self, dtypes: dict[str, _dtype.dtype], below: Any) -> None:
         self.dtypes, self.below = dtypes, below
@@ -37,7 +37,7 @@ class Casting:
             return apply(op, operands, attributes, target)
 
     def caster(self, kind: str) -> Callable[[Any], Any]:
-        """What to do to each operand: "lower", "float32", or "" for operands that stay as they are."""
+        """The cast of the operands: "lower", "float32", or "" for none."""
         return self._lowered if kind == "lower" else self._widened if kind == "float32" else lambda x: x
 
     def _lowered(self, x: Any) -> Any:
@@ -55,13 +55,13 @@ class Casting:
 
 
 def cast_for(kind: str, *operands: Any) -> tuple:
-    """The operands as the autocast block in force wants them ("lower" or "float32"); themselves without one."""
+    """The operands, cast by the active autocast block ("lower" or "float32"); unchanged without one."""
     handler = state.handler
     return tuple(map(handler.caster(kind), operands)) if handler.__class__ is Casting else operands
 
 
 def autocast(kind: str) -> Callable[[F], F]:
-    """Let autocast treat a function made of several ops as one: its arguments are cast, the ops inside are left alone.
+    """Make autocast treat a composite function as one op: it casts the arguments, and not the ops inside.
 
     kind: "lower" or "float32" as for an op; "keep" casts nothing.
     """

@@ -1,4 +1,4 @@
-"""`autocast`: the block in which products and convolutions run in bfloat16 or float16, losses in float32."""
+"""`autocast`: mixed precision; matrix products and convolutions run in bfloat16 or float16, losses in float32."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SUPPORTED = {"cpu": (bfloat16, float16), "cuda": (bfloat16, float16)}
 
 
 class _Defaults(threading.local):
-    """What a thread's blocks take where they are told nothing."""
+    """The defaults of autocast blocks, per thread."""
 
     def __init__(self) -> None:
         self.dtypes = {"cpu": bfloat16, "cuda": float16}
@@ -37,12 +37,18 @@ defaults = _Defaults()
 
 
 class autocast:  # noqa: N801  (PyTorch's name)
-    """In this block (or decorated function) products, convolutions and attention run in `dtype`, losses in float32.
+    """Context manager (or decorator) for mixed precision: matrix products, convolutions and attention run in `dtype`,
+    losses in float32. Parameters and their gradients stay float32. Blocks nest.
 
-    device_type: 'cpu' or 'cuda'; tensors elsewhere are left alone. dtype: bfloat16 or float16, by default bfloat16 on
-    the CPU and float16 on a GPU; another one, or a GPU that is not there, switches the block off with a warning.
-    Parameters stay float32, and so do their gradients. Blocks nest; enabled=False is an island in full precision.
-    cache_enabled is kept: nothing is cached. ValueError or RuntimeError for an unknown device type.
+    Args:
+        device_type: "cpu" or "cuda"; tensors on other devices are not cast.
+        dtype: bfloat16 or float16; default: bfloat16 on the CPU, float16 on a GPU. Another dtype, or a missing GPU, disables
+            the block with a warning.
+        enabled: False turns autocast off inside an outer block.
+        cache_enabled: stored, without effect: tdt does not cache cast weights.
+    Raises:
+        ValueError: when `device_type` is not a string.
+        RuntimeError: when the device type is unknown.
 
     >>> import tdt
     >>> net = tdt.nn.Linear(2, 2)
@@ -110,7 +116,7 @@ def _active() -> dict[str, dtype]:
 
 
 def is_autocast_available(device_type: str) -> bool:
-    """Whether `autocast` knows that device type.
+    """Whether `autocast` supports a device type.
 
     >>> is_autocast_available("cpu"), is_autocast_available("tpu")
     (True, False)
@@ -119,7 +125,7 @@ def is_autocast_available(device_type: str) -> bool:
 
 
 def is_autocast_enabled(device_type: str = "cuda") -> bool:
-    """Whether an `autocast` block for that device type is in force.
+    """Whether an `autocast` block for a device type is active.
 
     >>> import tdt
     >>> with tdt.autocast("cpu"):
@@ -130,7 +136,7 @@ def is_autocast_enabled(device_type: str = "cuda") -> bool:
 
 
 def is_autocast_cpu_enabled() -> bool:
-    """Whether an `autocast("cpu")` block is in force.
+    """Whether an `autocast("cpu")` block is active.
 
     >>> import tdt
     >>> tdt.is_autocast_cpu_enabled()
@@ -140,7 +146,7 @@ def is_autocast_cpu_enabled() -> bool:
 
 
 def get_autocast_dtype(device_type: str) -> dtype:
-    """The dtype of the block in force for that device type, else the one that a block would take.
+    """The dtype of the active block for a device type, or else the default dtype of such blocks.
 
     >>> import tdt
     >>> tdt.get_autocast_dtype("cpu") is tdt.bfloat16
@@ -150,7 +156,7 @@ def get_autocast_dtype(device_type: str) -> dtype:
 
 
 def get_autocast_cpu_dtype() -> dtype:
-    """`get_autocast_dtype("cpu")`.
+    """The autocast dtype of the CPU: `get_autocast_dtype("cpu")`.
 
     >>> import tdt
     >>> tdt.get_autocast_cpu_dtype() is tdt.bfloat16
@@ -160,7 +166,7 @@ def get_autocast_cpu_dtype() -> dtype:
 
 
 def get_autocast_gpu_dtype() -> dtype:
-    """`get_autocast_dtype("cuda")`.
+    """The autocast dtype of GPUs: `get_autocast_dtype("cuda")`.
 
     >>> import tdt
     >>> tdt.get_autocast_gpu_dtype() is tdt.float16
@@ -170,7 +176,7 @@ def get_autocast_gpu_dtype() -> dtype:
 
 
 def set_autocast_dtype(device_type: str, dtype: dtype) -> None:
-    """The dtype that blocks for that device type take where they name none.
+    """Set the default dtype of `autocast` blocks for a device type.
 
     >>> import tdt
     >>> tdt.set_autocast_dtype("cpu", tdt.bfloat16)
@@ -179,7 +185,7 @@ def set_autocast_dtype(device_type: str, dtype: dtype) -> None:
 
 
 def is_autocast_cache_enabled() -> bool:
-    """What was last said about caching converted weights; tdt caches none.
+    """The flag of `set_autocast_cache_enabled`; tdt does not cache cast weights.
 
     >>> import tdt
     >>> tdt.is_autocast_cache_enabled()
@@ -189,7 +195,7 @@ def is_autocast_cache_enabled() -> bool:
 
 
 def set_autocast_cache_enabled(enabled: bool) -> None:
-    """Keep the flag.
+    """Set the flag that `is_autocast_cache_enabled` returns; it has no other effect.
 
     >>> import tdt
     >>> tdt.set_autocast_cache_enabled(True)
@@ -198,7 +204,7 @@ def set_autocast_cache_enabled(enabled: bool) -> None:
 
 
 def clear_autocast_cache() -> None:
-    """Nothing: no converted weights are kept.
+    """Does nothing: tdt does not cache cast weights.
 
     >>> import tdt
     >>> tdt.clear_autocast_cache()
@@ -208,7 +214,7 @@ def clear_autocast_cache() -> None:
 def custom_fwd(
     fwd: Callable[..., Any] | None = None, *, device_type: str, cast_inputs: dtype | None = None
 ) -> Callable[..., Any]:
-    """For `forward` of a Function: with cast_inputs, its floating tensors in that dtype, and no autocast inside."""
+    """Decorator for `forward` of a Function: with `cast_inputs`, casts floating-point tensors and disables autocast."""
     if fwd is None:
         return functools.partial(custom_fwd, device_type=device_type, cast_inputs=cast_inputs)
     function = fwd
@@ -226,7 +232,7 @@ def custom_fwd(
 
 
 def custom_bwd(bwd: Callable[..., Any] | None = None, *, device_type: str) -> Callable[..., Any]:
-    """For `backward` of a Function whose forward has `custom_fwd`: runs in the forward's autocast state."""
+    """Decorator for `backward` of a Function with `custom_fwd`: runs it with the autocast state of the forward."""
     if bwd is None:
         return functools.partial(custom_bwd, device_type=device_type)
     function = bwd
@@ -240,7 +246,7 @@ def custom_bwd(bwd: Callable[..., Any] | None = None, *, device_type: str) -> Ca
 
 
 def _cast(value: Any, device_type: str, to: dtype) -> Any:
-    """`value` with the floating tensors in it, but for float64, in dtype `to`."""
+    """Cast the floating-point tensors in `value`, except float64, to dtype `to`."""
     if isinstance(value, Tensor):
         fits = value.is_floating_point() and value.device.type == device_type and value.dtype is not _dtype.float64
         return value.to(to) if fits else value

@@ -1,4 +1,4 @@
-"""`GradScaler`: the loss times a factor, so that float16 gradients do not vanish; steps with infinite ones are left out."""
+"""`GradScaler`: loss scaling for mixed precision, so that float16 gradients do not underflow."""
 
 from __future__ import annotations
 
@@ -12,11 +12,16 @@ from tdt._core.tensor import Tensor
 
 
 class GradScaler:
-    """Scales a loss before `backward`, and takes the factor out of the gradients before the optimizer's step.
+    """Scales the loss before `backward`, and unscales the gradients before the optimizer's step.
 
-    A step whose gradients have an infinite or undefined number is left out, and the factor is multiplied by
-    `backoff_factor`; after `growth_interval` steps in a row that were not, by `growth_factor`. With enabled=False, or
-    for 'cuda' without a GPU, it passes everything on.
+    If a gradient is infinite or NaN, the step is skipped and the scale is multiplied by `backoff_factor`; after
+    `growth_interval` consecutive steps without one it is multiplied by `growth_factor`.
+
+    Args:
+        device: "cpu" or "cuda"; "cuda" without a GPU disables the scaler with a warning.
+        enabled: if False, `scale` and `step` do nothing special.
+    Raises:
+        AssertionError: when `growth_factor` is not above 1, or `backoff_factor` not below 1.
 
     >>> import tdt
     >>> net = tdt.nn.Linear(1, 1)
@@ -50,12 +55,12 @@ class GradScaler:
         self._scale, self._growth_tracker = float(init_scale), 0
         self._growth_factor, self._backoff_factor = growth_factor, backoff_factor
         self._growth_interval = growth_interval
-        self._used = False  # whether anything was scaled
+        self._used = False  # whether `scale` was called
         self._found: dict[int, bool] = {}  # by optimizer, since the last update: whether a gradient was not finite
         self._stepped: set[int] = set()
 
     def scale(self, outputs: Any) -> Any:
-        """A tensor, or tensors in a list or tuple, times the factor."""
+        """Multiply a tensor, or the tensors of a list or tuple, by the scale."""
         if not self._enabled:
             return outputs
         self._used = True
@@ -70,7 +75,7 @@ class GradScaler:
             raise AssertionError(f"Attempted {what} but _scale is None.  Was scaler.scale(loss) called before?")
 
     def unscale_(self, optimizer: Any) -> None:
-        """Take the factor out of the gradients now, to clip them for instance. Once between two updates."""
+        """Unscale the gradients, for example before gradient clipping. At most once between two updates."""
         if not self._enabled:
             return
         self._check_used("unscale_")
@@ -86,7 +91,7 @@ class GradScaler:
         self._found[id(optimizer)] = not all(math.isfinite(float(grad.float().abs().sum())) for grad in grads)
 
     def step(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
-        """`optimizer.step(...)`, unless a gradient is not finite; takes the factor out first where that was not done."""
+        """`optimizer.step(...)`, unless a gradient is infinite or NaN; calls `unscale_` first if that was not done."""
         if not self._enabled:
             return optimizer.step(*args, **kwargs)
         if "closure" in kwargs:
@@ -99,7 +104,7 @@ class GradScaler:
         return None if self._found[id(optimizer)] else optimizer.step(*args, **kwargs)
 
     def update(self, new_scale: float | Tensor | None = None) -> None:
-        """Make the factor smaller after a step that was left out, larger after enough good ones; or set it."""
+        """Decrease the scale after a skipped step, increase it after `growth_interval` steps; or set it to `new_scale`."""
         if not self._enabled:
             return
         self._check_used("update")
@@ -118,39 +123,39 @@ class GradScaler:
         self._stepped.clear()
 
     def get_scale(self) -> float:
-        """The factor; 1.0 where the scaler is off."""
+        """The scale; 1.0 if the scaler is disabled."""
         return self._scale if self._enabled else 1.0
 
     def get_growth_factor(self) -> float:
-        """What the factor is multiplied by after `growth_interval` good steps."""
+        """The factor by which the scale grows after `growth_interval` steps without infinities."""
         return self._growth_factor
 
     def set_growth_factor(self, new_factor: float) -> None:
-        """Change it."""
+        """Set the growth factor."""
         self._growth_factor = new_factor
 
     def get_backoff_factor(self) -> float:
-        """What the factor is multiplied by after a step that was left out."""
+        """The factor by which the scale is multiplied after a skipped step."""
         return self._backoff_factor
 
     def set_backoff_factor(self, new_factor: float) -> None:
-        """Change it."""
+        """Set the backoff factor."""
         self._backoff_factor = new_factor
 
     def get_growth_interval(self) -> int:
-        """After how many good steps in a row the factor grows."""
+        """The number of consecutive steps without infinities after which the scale grows."""
         return self._growth_interval
 
     def set_growth_interval(self, new_interval: int) -> None:
-        """Change it."""
+        """Set the growth interval."""
         self._growth_interval = new_interval
 
     def is_enabled(self) -> bool:
-        """Whether it does anything."""
+        """Whether the scaler is enabled."""
         return self._enabled
 
     def state_dict(self) -> dict[str, Any]:
-        """All it would go on from; empty where it is off."""
+        """The state for resuming: scale, factors and counters; empty if the scaler is disabled."""
         if not self._enabled:
             return {}
         return {
@@ -162,7 +167,7 @@ class GradScaler:
         }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on from what `state_dict()` gave. RuntimeError for an empty one."""
+        """Restore the state of `state_dict()`. RuntimeError if it is empty."""
         if not self._enabled:
             return
         if not state_dict:

@@ -1,4 +1,4 @@
-"""GPUs under PyTorch's names, through CuPy: which there are, streams, memory, random numbers.
+"""PyTorch's `torch.cuda`, implemented with CuPy: devices, streams, memory, random numbers.
 
 Without one, each name answers as PyTorch's CPU build does: `is_available()` is False, counts and sizes are 0, seeding
 does nothing, and what needs a GPU is an AssertionError.

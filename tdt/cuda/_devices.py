@@ -1,4 +1,4 @@
-"""Which GPUs there are, and which of them is the current one."""
+"""The available GPUs, and the current device."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ DeviceLike = Any  # a device, "cuda:1", a number, or None for the current GPU
 
 
 class DeviceProperties(NamedTuple):
-    """What a GPU is: its name, compute capability, bytes of memory and number of multiprocessors."""
+    """Properties of a GPU: name, compute capability, memory in bytes, number of multiprocessors."""
 
     name: str
     major: int
@@ -22,7 +22,7 @@ class DeviceProperties(NamedTuple):
 
 
 def index_of(value: DeviceLike, optional: bool = True) -> int:
-    """The number of the GPU that `value` names. ValueError for a device that is none, or without a number where it must."""
+    """The index of the GPU `value`. ValueError if it is not a GPU, or lacks a required index."""
     if value is None:
         return current_device()
     where = value if isinstance(value, _device) else _device(value)
@@ -32,38 +32,38 @@ def index_of(value: DeviceLike, optional: bool = True) -> int:
 
 
 def is_available() -> bool:
-    """Whether CuPy sees a GPU."""
+    """Whether a GPU is available to CuPy."""
     return cuda_device_count() > 0
 
 
 def device_count() -> int:
-    """How many GPUs CuPy sees."""
+    """The number of GPUs available to CuPy."""
     return cuda_device_count()
 
 
 def init() -> None:
-    """Nothing but a check that there is a GPU: CuPy prepares it at first use."""
+    """Check that there is a GPU; CuPy initializes it at first use."""
     gpu()
 
 
 def is_initialized() -> bool:
-    """Whether there is a GPU to work with."""
+    """Whether CUDA is initialized: True if there is a GPU."""
     return is_available()
 
 
 def current_device() -> int:
-    """The number of the GPU that `cuda` without a number means."""
+    """The index of the current device, which "cuda" without an index refers to."""
     return gpu().cuda.Device().id
 
 
 def set_device(device: DeviceLike) -> None:
-    """Make a GPU the one that `cuda` without a number means. A negative number changes nothing."""
+    """Set the current device. A negative index changes nothing."""
     if not (isinstance(device, int) and device < 0):
         gpu().cuda.Device(index_of(device)).use()
 
 
 class device:  # noqa: N801  (PyTorch's name)
-    """The block in which a GPU is the current one; None or a negative number changes nothing."""
+    """Context manager that sets the current device; None or a negative index changes nothing."""
 
     def __init__(self, device: DeviceLike) -> None:
         self._wanted = device
@@ -83,7 +83,7 @@ class device:  # noqa: N801  (PyTorch's name)
 
 
 class device_of(device):  # noqa: N801  (PyTorch's name)
-    """The block in which the GPU of a tensor is the current one; nothing for a tensor elsewhere."""
+    """Context manager that makes the GPU of a tensor current; does nothing for a tensor on another device."""
 
     def __init__(self, obj: Tensor) -> None:
         super().__init__(obj.device if obj.is_cuda else None)
@@ -109,7 +109,7 @@ def get_device_capability(device: DeviceLike = None) -> tuple[int, int]:
 
 
 def get_arch_list() -> list[str]:
-    """The GPU architectures that code was compiled for in advance: none, since CuPy compiles when it runs."""
+    """The GPU architectures of precompiled code: empty, because CuPy compiles at run time."""
     return []
 
 
@@ -124,6 +124,6 @@ def is_tf32_supported() -> bool:
 
 
 def synchronize(device: DeviceLike = None) -> None:
-    """Wait until a GPU has done all that it was told."""
+    """Wait until all work of a GPU is done."""
     cupy = gpu()
     cupy.cuda.Device(index_of(device)).synchronize()

@@ -16,7 +16,7 @@ custom_bwd = functools.partial(amp.custom_bwd, device_type="cuda")
 
 
 class autocast(amp.autocast):  # noqa: N801  (PyTorch's name)
-    """`tdt.amp.autocast("cuda", ...)`."""
+    """Deprecated alias of `tdt.amp.autocast("cuda", ...)`."""
 
     def __init__(self, enabled: bool = True, dtype: dtype = float16, cache_enabled: bool = True) -> None:
         warnings.warn(
@@ -28,7 +28,7 @@ class autocast(amp.autocast):  # noqa: N801  (PyTorch's name)
 
 
 class GradScaler(amp.GradScaler):
-    """`tdt.amp.GradScaler("cuda", ...)`."""
+    """Deprecated alias of `tdt.amp.GradScaler("cuda", ...)`."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         warnings.warn(

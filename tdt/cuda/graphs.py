@@ -1,4 +1,4 @@
-"""Graphs of GPU work, which PyTorch records and replays: importable, and refused when one is made."""
+"""CUDA graphs, which tdt does not support: the names can be imported, using them raises NotImplementedError."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _REASON = "tdt does not record graphs of GPU work; call the function as it is"
 
 
 def is_current_stream_capturing() -> bool:
-    """Whether work is being recorded into a graph: never.
+    """Whether the current stream is capturing a CUDA graph: False.
 
     >>> is_current_stream_capturing()
     False
@@ -17,23 +17,23 @@ def is_current_stream_capturing() -> bool:
 
 
 class CUDAGraph:
-    """A recorded sequence of GPU work. NotImplementedError: tdt records none."""
+    """CUDA graph, not supported: raises NotImplementedError."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         raise NotImplementedError(f"{type(self).__name__}: {_REASON}")
 
 
 class graph(CUDAGraph):  # noqa: N801  (PyTorch's name)
-    """A block whose work would be recorded. NotImplementedError."""
+    """Context manager that captures a CUDA graph, not supported: raises NotImplementedError."""
 
 
 def graph_pool_handle() -> NoReturn:
-    """Handle of a memory pool that graphs share. NotImplementedError."""
+    """Handle of a memory pool for CUDA graphs, not supported: raises NotImplementedError."""
     raise NotImplementedError(f"graph_pool_handle: {_REASON}")
 
 
 def make_graphed_callables(
     callables: Any, sample_args: Any, num_warmup_iters: int = 3, allow_unused_input: bool = False, pool: Any = None
 ) -> NoReturn:
-    """Functions whose work is recorded and replayed. NotImplementedError."""
+    """Callables captured as CUDA graphs, not supported: raises NotImplementedError."""
     raise NotImplementedError(f"make_graphed_callables: {_REASON}")

@@ -1,4 +1,4 @@
-"""What CuPy's memory pool holds. In PyTorch's words, *allocated* is in use and *reserved* is what the pool has of the GPU.
+"""Statistics of CuPy's memory pool, with PyTorch's terms: *allocated* is in use, *reserved* is held by the pool.
 
 Peaks count from the first question on: from then on a hook looks at every allocation.
 """
@@ -14,14 +14,14 @@ from tdt.cuda._devices import DeviceLike, get_device_name, index_of, is_availabl
 
 
 class _Peaks:
-    """The largest numbers of bytes seen, by GPU: in use, and in the pool."""
+    """Peak numbers of bytes by GPU: allocated and reserved."""
 
     def __init__(self) -> None:
         self.used: dict[int, int] = defaultdict(int)
         self.held: dict[int, int] = defaultdict(int)
 
     def look(self, index: int) -> tuple[int, int]:
-        """(bytes in use, bytes in the pool) of the current GPU, noted."""
+        """(allocated, reserved) bytes of the current GPU; updates the peaks."""
         pool = gpu().get_default_memory_pool()
         used, held = pool.used_bytes(), pool.total_bytes()
         self.used[index], self.held[index] = max(self.used[index], used), max(self.held[index], held)
@@ -30,7 +30,7 @@ class _Peaks:
 
 @functools.cache
 def _peaks() -> _Peaks:
-    """The peaks, and the hook that keeps them."""
+    """The peaks, and the hook that updates them."""
     peaks = _Peaks()
 
     class Watch(gpu().cuda.MemoryHook):  # type: ignore[misc]  # CuPy's, known at run time
@@ -44,7 +44,7 @@ def _peaks() -> _Peaks:
 
 
 def _bytes(device: DeviceLike) -> tuple[int, int, int, int]:
-    """In use, its peak, in the pool, its peak; zeros without a GPU."""
+    """Allocated bytes, their peak, reserved bytes, their peak; zeros without a GPU."""
     if not is_available():
         return 0, 0, 0, 0
     index, peaks = index_of(device), _peaks()
@@ -54,22 +54,22 @@ def _bytes(device: DeviceLike) -> tuple[int, int, int, int]:
 
 
 def memory_allocated(device: DeviceLike = None) -> int:
-    """Bytes of a GPU's memory that are in use; 0 without a GPU."""
+    """Bytes of a GPU's memory that are allocated (in use); 0 without a GPU."""
     return _bytes(device)[0]
 
 
 def max_memory_allocated(device: DeviceLike = None) -> int:
-    """The most bytes in use since the peaks were reset; 0 without a GPU."""
+    """Peak of the allocated bytes since the last reset; 0 without a GPU."""
     return _bytes(device)[1]
 
 
 def memory_reserved(device: DeviceLike = None) -> int:
-    """Bytes of a GPU's memory that the pool holds, in use or not; 0 without a GPU."""
+    """Bytes of a GPU's memory that the pool has reserved, in use or not; 0 without a GPU."""
     return _bytes(device)[2]
 
 
 def max_memory_reserved(device: DeviceLike = None) -> int:
-    """The most bytes the pool held since the peaks were reset; 0 without a GPU."""
+    """Peak of the reserved bytes since the last reset; 0 without a GPU."""
     return _bytes(device)[3]
 
 
@@ -93,23 +93,23 @@ def memory_summary(device: DeviceLike = None, abbreviated: bool = False) -> str:
 
 
 def reset_peak_memory_stats(device: DeviceLike = None) -> None:
-    """Let the peaks begin anew from what is in use now."""
+    """Reset the peaks to the current values."""
     index = index_of(device)
     _peaks().used[index] = _peaks().held[index] = 0
 
 
 def reset_max_memory_allocated(device: DeviceLike = None) -> None:
-    """The older name of `reset_peak_memory_stats`."""
+    """Deprecated alias of `reset_peak_memory_stats`."""
     reset_peak_memory_stats(device)
 
 
 def empty_cache() -> None:
-    """Give memory that the pool holds unused back to the GPU; nothing without one."""
+    """Release unused memory of the pool to the GPU; does nothing without a GPU."""
     if is_available():
         gpu().get_default_memory_pool().free_all_blocks()
 
 
 def mem_get_info(device: DeviceLike = None) -> tuple[int, int]:
-    """(free, total) bytes of a GPU's memory, all processes counted."""
+    """(free, total) bytes of a GPU's memory, including all processes."""
     with gpu().cuda.Device(index_of(device)):
         return gpu().cuda.runtime.memGetInfo()

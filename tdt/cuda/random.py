@@ -26,19 +26,19 @@ def manual_seed_all(seed: int) -> None:
 
 
 def seed() -> None:
-    """Seed the current GPU's generator from the operating system's randomness."""
+    """Seed the current GPU's generator with a random seed from the operating system."""
     if is_available():
         cuda_generator(index_of(None)).seed()
 
 
 def seed_all() -> None:
-    """Seed the generators of all GPUs alike, from the operating system's randomness."""
+    """Seed the generators of all GPUs with the same random seed from the operating system."""
     if is_available():
         manual_seed_all(Generator().seed())
 
 
 def initial_seed() -> int:
-    """The seed that the current GPU's generator started from."""
+    """The seed of the current GPU's generator."""
     return cuda_generator(index_of(None)).initial_seed()
 
 
@@ -53,12 +53,12 @@ def get_rng_state_all() -> list[Tensor]:
 
 
 def set_rng_state(new_state: Tensor, device: DeviceLike = "cuda") -> None:
-    """Continue a GPU's generator from what `get_rng_state` gave."""
+    """Restore the state of a GPU's generator."""
     if is_available():
         cuda_generator(index_of(device)).set_state(new_state)
 
 
 def set_rng_state_all(new_states: Iterable[Tensor]) -> None:
-    """Continue all GPUs' generators from what `get_rng_state_all` gave."""
+    """Restore the states of all GPUs' generators."""
     for index, state in enumerate(new_states):
         set_rng_state(state, index)

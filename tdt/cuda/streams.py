@@ -1,4 +1,4 @@
-"""Streams, in which a GPU works through what it is told in order, and events, which mark places in them."""
+"""CUDA streams (ordered queues of work for a GPU) and events (markers in a stream)."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from tdt.cuda._devices import DeviceLike, current_device, index_of, is_available
 
 
 class Stream:
-    """A queue of work for a GPU, beside others. `with tdt.cuda.stream(s):` puts work into it.
+    """A CUDA stream: a queue of work for a GPU. `with tdt.cuda.stream(s):` makes it the current stream.
 
-    RuntimeError without a GPU.
+    Raises:
+        RuntimeError: when there is no GPU.
     """
 
     def __init__(self, device: DeviceLike = None, priority: int = 0) -> None:
@@ -25,41 +26,41 @@ class Stream:
 
     @classmethod
     def _of(cls, stream: Any, index: int) -> Stream:
-        """CuPy's `stream` on GPU `index`."""
-        made = cls.__new__(cls)
-        made._stream, made.device_index = stream, index
-        return made
+        """Wrap CuPy's `stream` on GPU `index`."""
+        wrapped = cls.__new__(cls)
+        wrapped._stream, wrapped.device_index = stream, index
+        return wrapped
 
     @property
     def device(self) -> Any:
-        """The GPU that it belongs to."""
+        """The device of the stream."""
         from tdt._backend.device import device
 
         return device("cuda", self.device_index)
 
     @property
     def cuda_stream(self) -> int:
-        """CUDA's own handle."""
+        """The CUDA handle of the stream."""
         return self._stream.ptr
 
     def synchronize(self) -> None:
-        """Wait until all work in it is done."""
+        """Wait until all work in the stream is done."""
         self._stream.synchronize()
 
     def query(self) -> bool:
-        """Whether all work in it is done."""
+        """Whether all work in the stream is done."""
         return self._stream.done
 
     def wait_event(self, event: Event) -> None:
-        """Let what comes next in it wait for `event`."""
+        """Make all later work in the stream wait for `event`."""
         event.wait(self)
 
     def wait_stream(self, stream: Stream) -> None:
-        """Let what comes next in it wait for all that is in `stream` now."""
+        """Make all later work in the stream wait for all current work of `stream`."""
         self.wait_event(stream.record_event())
 
     def record_event(self, event: Event | None = None) -> Event:
-        """Mark the place reached now, with a new event if none is given, and return it."""
+        """Record an event (a new one by default) in the stream, and return it."""
         event = event or Event()
         event.record(self)
         return event
@@ -78,9 +79,10 @@ class Stream:
 
 
 class Event:
-    """A mark in a stream: to wait for, or with enable_timing=True to measure the milliseconds between two.
+    """A marker in a stream, to synchronize or, with enable_timing=True, to measure time.
 
-    RuntimeError without a GPU.
+    Raises:
+        RuntimeError: when there is no GPU.
     """
 
     def __init__(self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False) -> None:
@@ -89,60 +91,60 @@ class Event:
         self._event = gpu().cuda.Event(blocking, not enable_timing, interprocess)
 
     def record(self, stream: Stream | None = None) -> None:
-        """Set the mark at the place that `stream`, by default the current one, has reached."""
+        """Record the event in `stream` (default: the current one)."""
         self._event.record((stream or current_stream())._stream)
 
     def wait(self, stream: Stream | None = None) -> None:
-        """Let what comes next in `stream`, by default the current one, wait for the mark."""
+        """Make all later work in `stream` (default: the current one) wait for the event."""
         (stream or current_stream())._stream.wait_event(self._event)
 
     def query(self) -> bool:
-        """Whether the work before the mark is done."""
+        """Whether the work before the event is done."""
         return self._event.done
 
     def synchronize(self) -> None:
-        """Wait until the work before the mark is done."""
+        """Wait until the work before the event is done."""
         self._event.synchronize()
 
     def elapsed_time(self, end_event: Event) -> float:
-        """Milliseconds from this mark to `end_event`; both were made with enable_timing=True and are done."""
+        """Milliseconds from this event to `end_event`; both need enable_timing=True and must be done."""
         return gpu().cuda.get_elapsed_time(self._event, end_event._event)
 
 
 def current_stream(device: DeviceLike = None) -> Stream:
-    """The stream that takes a GPU's work now."""
+    """The current stream of a GPU."""
     cupy, index = gpu(), index_of(device)
     with cupy.cuda.Device(index):
         return Stream._of(cupy.cuda.get_current_stream(), index)
 
 
 def default_stream(device: DeviceLike = None) -> Stream:
-    """The stream that takes a GPU's work unless another one is chosen."""
+    """The default stream of a GPU."""
     return Stream._of(gpu().cuda.Stream.null, index_of(device))
 
 
 def set_stream(stream: Stream | None) -> None:
-    """Choose the stream that takes the work from now on; None changes nothing."""
+    """Set the current stream; None changes nothing."""
     if stream is not None:
         gpu().cuda.Device(stream.device_index).use()
         stream._stream.use()
 
 
 class StreamContext(AbstractContextManager[None]):
-    """The block whose work goes into a stream, on its GPU; None changes nothing."""
+    """Context manager that makes a stream and its GPU current; None changes nothing."""
 
     def __init__(self, stream: Stream | None) -> None:
         self.stream = stream
 
     def __enter__(self) -> None:
-        self._inside = ExitStack()
+        self._stack = ExitStack()
         if self.stream is not None:
             if self.stream.device_index != current_device():
-                self._inside.enter_context(gpu().cuda.Device(self.stream.device_index))
-            self._inside.enter_context(self.stream._stream)
+                self._stack.enter_context(gpu().cuda.Device(self.stream.device_index))
+            self._stack.enter_context(self.stream._stream)
 
     def __exit__(self, *error: Any) -> None:
-        self._inside.close()
+        self._stack.close()
 
 
 stream = StreamContext

@@ -1,4 +1,4 @@
-"""Collectives of a group of one process: each returns what it returns to the only one."""
+"""Collectives for a group of one process."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from tdt.distributed._group import ReduceOp, default_group, get_rank
 
 
 class Work:
-    """A collective that was started with async_op=True: it is done."""
+    """The handle of a collective with async_op=True, which is already complete."""
 
     def wait(self, timeout: Any = None) -> bool:
-        """True: there is nothing to wait for."""
+        """Wait until the collective is complete: returns True immediately."""
         return True
 
     def is_completed(self) -> bool:
-        """Whether it is done."""
+        """Whether the collective is complete: True."""
         return True
 
     def is_success(self) -> bool:
-        """Whether it succeeded."""
+        """Whether the collective succeeded: True."""
         return True
 
 
@@ -31,17 +31,17 @@ def _done(async_op: bool) -> Work | None:
 
 
 def barrier(group: Any = None, async_op: bool = False, device_ids: Any = None) -> Work | None:
-    """Wait for all processes."""
+    """Wait for all processes: returns immediately."""
     return _done(async_op)
 
 
 def monitored_barrier(group: Any = None, timeout: Any = None, wait_all_ranks: bool = False) -> None:
-    """Wait for all processes."""
+    """Wait for all processes: returns immediately."""
     default_group()
 
 
 def all_reduce(tensor: Tensor, op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False) -> Work | None:
-    """`tensor` becomes the sum (or what `op` says) over the processes: it stays."""
+    """Reduce `tensor` over all processes, in place: with one process it does not change."""
     _check_tensor("tensor", tensor)
     return _done(async_op)
 
@@ -50,7 +50,7 @@ def reduce(
     tensor: Tensor, dst: int | None = None, op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False,
     group_dst: int | None = None,
 ) -> Work | None:  # fmt: skip
-    """`all_reduce` for the process `dst`."""
+    """Reduce `tensor` over all processes to the process `dst`: with one process it does not change."""
     _check_tensor("tensor", tensor)
     _check_root("reduce", dst, group_dst)
     return _done(async_op)
@@ -59,14 +59,14 @@ def reduce(
 def broadcast(
     tensor: Tensor, src: int | None = None, group: Any = None, async_op: bool = False, group_src: int | None = None
 ) -> Work | None:
-    """`tensor` becomes that of the process `src`: it stays."""
+    """Send `tensor` from the process `src` to all: with one process it does not change."""
     _check_tensor("tensor", tensor)
     _check_root("broadcast", src, group_src)
     return _done(async_op)
 
 
 def broadcast_object_list(object_list: list, src: int | None = None, *args: Any, **kwargs: Any) -> None:
-    """The list becomes that of the process `src`: it stays."""
+    """Send the objects of the list from the process `src` to all: with one process the list does not change."""
     default_group()
     _check_root("broadcast", 0 if src is None and "group_src" not in kwargs else src, kwargs.get("group_src"))
 
@@ -79,7 +79,7 @@ def _check_tensor(name: str, value: Any) -> None:
 
 
 def _check_root(collective: str, rank: int | None, group_rank: int | None) -> None:
-    """Raises ValueError unless one of the ranks is given, TypeError if it is no integer, RuntimeError if it is not 0."""
+    """ValueError unless exactly one rank is given, TypeError if it is not an integer, RuntimeError if it is not 0."""
     if rank is None and group_rank is None:
         raise ValueError(f"{collective}: Must specify global_rank or group_rank")
     if rank is not None and group_rank is not None:
@@ -92,7 +92,7 @@ def _check_root(collective: str, rank: int | None, group_rank: int | None) -> No
 
 
 def _is_root(name: str, values: list | None, rank: int | None, group_rank: int | None) -> None:
-    """Raises ValueError if this process is given a list (`name`) for a root that it is not."""
+    """ValueError if the list argument `name` is given although this process is not the root."""
     number = (group_rank or 0) if rank is None else rank
     if number != get_rank() and values is not None:
         raise ValueError(
@@ -102,7 +102,7 @@ def _is_root(name: str, values: list | None, rank: int | None, group_rank: int |
 
 
 def _same(work: Work | None, target: Tensor, source: Tensor) -> Work | None:
-    """`_copied` of tensors that must agree. Raises ValueError for another dtype, RuntimeError for another shape."""
+    """`_copied` for tensors of equal dtype (else ValueError) and shape (else RuntimeError)."""
     _check_tensor("tensor", source)
     _check_tensor("tensor", target)
     if target.dtype is not source.dtype:
@@ -120,14 +120,14 @@ def _copied(work: Work | None, target: Tensor, source: Tensor) -> Work | None:
 
 
 def all_gather(tensor_list: list[Tensor], tensor: Tensor, group: Any = None, async_op: bool = False) -> Work | None:
-    """The tensors of all processes, into the list's."""
+    """Gather the tensors of all processes into the tensors of the list."""
     return _same(_done(async_op), _only("tensor_list", tensor_list), tensor)
 
 
 def all_gather_into_tensor(
     output_tensor: Tensor, input_tensor: Tensor, group: Any = None, async_op: bool = False
 ) -> Work | None:
-    """The tensors of all processes, one after the other."""
+    """Gather the tensors of all processes, concatenated, into one tensor."""
     return _copied(_done(async_op), output_tensor, input_tensor)
 
 
@@ -135,7 +135,7 @@ def gather(
     tensor: Tensor, gather_list: list[Tensor] | None = None, dst: int | None = None, group: Any = None,
     async_op: bool = False, group_dst: int | None = None,
 ) -> Work | None:  # fmt: skip
-    """`all_gather` for the process `dst`."""
+    """Gather the tensors of all processes into a list on the process `dst`."""
     _is_root("gather_list", gather_list, dst, group_dst)
     return _same(_done(async_op), _only("gather_list", gather_list), tensor)
 
@@ -144,7 +144,7 @@ def scatter(
     tensor: Tensor, scatter_list: list[Tensor] | None = None, src: int | None = None, group: Any = None,
     async_op: bool = False, group_src: int | None = None,
 ) -> Work | None:  # fmt: skip
-    """The tensors of a list on the process `src`, one for each process."""
+    """Distribute the tensors of a list on the process `src`, one to each process."""
     _is_root("scatter_list", scatter_list, src, group_src)
     return _same(_done(async_op), tensor, _only("scatter_list", scatter_list))
 

@@ -1,4 +1,4 @@
-"""The process group: this process alone."""
+"""Process groups of one process."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BACKENDS = ("undefined", "gloo", "nccl", "xccl", "ucc", "mpi", "fake")
 
 
 class Backend(str):
-    """Name of a backend, in lower case. ValueError for what is no string.
+    """Name of a backend, in lower case. ValueError if it is not a string.
 
     >>> Backend("GLOO"), Backend.NCCL
     ('gloo', 'nccl')
@@ -33,9 +33,9 @@ class Backend(str):
 
     @classmethod
     def register_backend(cls, name: str, func: Any, *args: Any, **kwargs: Any) -> None:
-        """Refused: a backend joins several processes."""
+        """Not supported: raises NotImplementedError."""
         raise NotImplementedError(
-            f"Backend.register_backend('{name}'): tdt trains in one process, which needs no backend"
+            f"Backend.register_backend('{name}'): not supported, because tdt trains in one process without a backend"
         )
 
 
@@ -45,7 +45,7 @@ class _Meta(type):
 
 
 class ReduceOp(metaclass=_Meta):
-    """How values of several processes become one; `ReduceOp.SUM` and the others are of the type `ReduceOp.RedOpType`.
+    """Reductions of collectives; `ReduceOp.SUM` and the others are instances of `ReduceOp.RedOpType`.
 
     >>> ReduceOp.SUM, isinstance(ReduceOp.MAX, ReduceOp)
     (<RedOpType.SUM: 0>, True)
@@ -69,14 +69,14 @@ class ReduceOp(metaclass=_Meta):
 
 
 class ProcessGroup:
-    """A group of one process: this one. Returned by `new_group`; the first is `group.WORLD`."""
+    """A group that contains only this process. Returned by `new_group`; `group.WORLD` is the default group."""
 
     def __init__(self, store: Store, backend: str, name: str = "0", timeout: timedelta = default_pg_timeout) -> None:
         self.group_name, self.group_desc, self._store, self._backend = name, "", store, backend
         self._timeout = timeout
 
     def rank(self) -> int:
-        """Number of this process: 0."""
+        """Rank of this process: 0."""
         return 0
 
     def size(self) -> int:
@@ -84,7 +84,7 @@ class ProcessGroup:
         return 1
 
     def name(self) -> str:
-        """Name of the backend that the group was made with."""
+        """Name of the backend of the group."""
         return self._backend
 
     def get_group_store(self) -> Store:
@@ -92,13 +92,13 @@ class ProcessGroup:
         return self._store
 
     def set_timeout(self, timeout: timedelta) -> None:
-        """Set how long a collective may take; in one process none waits."""
+        """Set the timeout of collectives; with one process they never wait."""
         self._timeout = timeout
 
 
 class _Named(type):
     _world: ProcessGroup | None = None
-    _count: int = 0  # groups made since init_process_group
+    _count: int = 0  # groups created since init_process_group
 
     @property
     def WORLD(cls) -> ProcessGroup | None:  # noqa: N802 (PyTorch's name)
@@ -107,17 +107,17 @@ class _Named(type):
 
 
 class group(metaclass=_Named):
-    """The groups that programs name: `group.WORLD`, the group of all processes, or None before `init_process_group`."""
+    """`group.WORLD` is the default process group, or None before `init_process_group`."""
 
 
 class GroupMember(metaclass=_Named):
-    """`GroupMember.WORLD` is `group.WORLD`; NON_GROUP_MEMBER stands for a group that this process is not in."""
+    """`GroupMember.WORLD` is `group.WORLD`; `new_group` returns NON_GROUP_MEMBER if this process is not in the group."""
 
     NON_GROUP_MEMBER = -100
 
 
 def is_available() -> bool:
-    """Whether there is a distributed package: this one, for one process."""
+    """Whether the distributed package is available: True, for one process."""
     return True
 
 
@@ -127,17 +127,17 @@ def is_initialized() -> bool:
 
 
 def is_nccl_available() -> bool:
-    """Whether `init_process_group` takes the backend "nccl": where there is a GPU."""
+    """Whether the backend "nccl" is available: if there is a GPU."""
     return cuda_device_count() > 0
 
 
 def is_gloo_available() -> bool:
-    """Whether `init_process_group` takes the backend "gloo": yes, for the group of one process that there is."""
+    """Whether the backend "gloo" is available: True, for a group of one process."""
     return True
 
 
 def is_mpi_available() -> bool:
-    """Whether there is this backend: no."""
+    """Whether this backend is available: False."""
     return False
 
 
@@ -145,12 +145,12 @@ is_ucc_available = is_xccl_available = is_mpi_available
 
 
 def is_torchelastic_launched() -> bool:
-    """Whether a launcher of several processes started this one: no."""
+    """Whether torchelastic started this process: False."""
     return False
 
 
 def is_backend_available(backend: str) -> bool:
-    """Whether `init_process_group` takes this backend: "gloo", and "nccl" where there is a GPU."""
+    """Whether a backend is available: "gloo", and "nccl" if there is a GPU."""
     return backend.lower() == "gloo" or (backend.lower() == "nccl" and is_nccl_available())
 
 
@@ -168,7 +168,7 @@ def _check_backend(backend: str) -> None:
 
 
 def get_default_backend_for_device(device: Any) -> str:
-    """Name of the backend that PyTorch takes for `device`.
+    """Name of the backend that PyTorch uses for `device`.
 
     >>> get_default_backend_for_device("cpu")
     'gloo'
@@ -180,16 +180,17 @@ def init_process_group(
     backend: str | None = None, init_method: str | None = None, timeout: Any = None, world_size: int = -1, rank: int = -1,
     store: Any = None, group_name: str = "", pg_options: Any = None, device_id: Any = None,
 ) -> None:  # fmt: skip
-    """Make the group of this process alone.
+    """Create the default process group, which contains only this process.
 
     Args:
-        backend: "gloo", or "nccl" where there is a GPU, or both ("cpu:gloo,cuda:nccl"); what `get_backend` returns.
-        world_size, rank: by default those in the environment (WORLD_SIZE, RANK), else 1 and 0.
-        store: kept for `ProcessGroup.get_group_store`; by default one in memory.
+        backend: "gloo", "nccl" if there is a GPU, or both ("cpu:gloo,cuda:nccl"); returned by `get_backend`.
+        world_size, rank: default: the environment variables WORLD_SIZE and RANK, or else 1 and 0.
+        store: returned by `ProcessGroup.get_group_store`; default: a store in memory.
     Raises:
-        NotImplementedError: more than one process.
-        RuntimeError: a backend that is not available. AssertionError: an unknown one.
-        ValueError: a second group, or another rank than 0.
+        NotImplementedError: when world_size is not 1.
+        RuntimeError: when the backend is not available.
+        AssertionError: when the backend is unknown.
+        ValueError: when the group exists already, or rank is not 0.
     """
     if is_initialized():
         raise ValueError("trying to initialize the default process group twice!")
@@ -203,11 +204,11 @@ def init_process_group(
     if number != 0:
         raise ValueError(f"init_process_group: rank must be 0 in a group of one, but is {number}")
     _check_backend(Backend(backend or "gloo"))
-    kept = PrefixStore("default_pg", HashStore() if store is None else store)
-    _Named._world = _made(kept, backend or "gloo", timeout or default_pg_timeout)
+    prefixed = PrefixStore("default_pg", HashStore() if store is None else store)
+    _Named._world = _create_group(prefixed, backend or "gloo", timeout or default_pg_timeout)
 
 
-def _made(store: Store, backend: str, timeout: timedelta) -> ProcessGroup:
+def _create_group(store: Store, backend: str, timeout: timedelta) -> ProcessGroup:
     _Named._count += 1
     return ProcessGroup(store, Backend(backend), str(_Named._count - 1), timeout)
 
@@ -222,14 +223,14 @@ def destroy_process_group(group: Any = None) -> None:
 
 
 def default_group() -> ProcessGroup:
-    """The group of all processes. Raises ValueError before `init_process_group`."""
+    """The default process group. ValueError before `init_process_group`."""
     if _Named._world is None:
         raise ValueError("Default process group has not been initialized, please make sure to call init_process_group.")
     return _Named._world
 
 
 def get_rank(group: Any = None) -> int:
-    """Number of this process: 0; -1 for GroupMember.NON_GROUP_MEMBER."""
+    """Rank of this process: 0; -1 for GroupMember.NON_GROUP_MEMBER."""
     default_group()
     return -1 if group == GroupMember.NON_GROUP_MEMBER else 0
 
@@ -241,41 +242,41 @@ def get_world_size(group: Any = None) -> int:
 
 
 def get_backend(group: Any = None) -> str:
-    """Name of the backend that the group was made with."""
+    """Name of the backend of a group."""
     return (group or default_group()).name()
 
 
 def get_pg_count() -> int:
-    """Number of groups made, that of `init_process_group` included."""
+    """Number of process groups, including the default group."""
     return _Named._count
 
 
 def get_node_local_rank(fallback_rank: int | None = None) -> int:
-    """LOCAL_RANK of the environment, else `fallback_rank`. RuntimeError if there is neither."""
+    """The environment variable LOCAL_RANK, or else `fallback_rank`. RuntimeError if both are missing."""
     if "LOCAL_RANK" in os.environ:
         return int(os.environ["LOCAL_RANK"])
     if fallback_rank is None:
-        raise RuntimeError("LOCAL_RANK is not in the environment; pass fallback_rank")
+        raise RuntimeError("LOCAL_RANK is not in the environment; set it or pass fallback_rank")
     return int(fallback_rank)
 
 
 def get_process_group_ranks(group: Any) -> list[int]:
-    """Numbers of the group's processes: [0]."""
+    """Ranks of the processes of a group: [0]."""
     default_group()
     return [0]
 
 
 def get_group_rank(group: Any, global_rank: int) -> int:
-    """Number in the group of the process `global_rank`. ValueError if it is not in it."""
-    return _known(group, global_rank, "Global")
+    """Rank within the group of the process `global_rank`. ValueError if it is not in the group."""
+    return _check_rank(group, global_rank, "Global")
 
 
 def get_global_rank(group: Any, group_rank: int) -> int:
-    """Number among all processes of the group's process `group_rank`. ValueError if there is none."""
-    return _known(group, group_rank, "Group")
+    """Global rank of the process `group_rank` of the group. ValueError if there is none."""
+    return _check_rank(group, group_rank, "Group")
 
 
-def _known(group: Any, rank: int, kind: str) -> int:
+def _check_rank(group: Any, rank: int, kind: str) -> int:
     default_group()
     if rank != 0:
         raise ValueError(f"{kind} rank {rank} is not part of group {group}")
@@ -285,9 +286,10 @@ def _known(group: Any, rank: int, kind: str) -> int:
 def new_group(
     ranks: Sequence[int] | None = None, timeout: Any = None, backend: str | None = None, *args: Any, **kwargs: Any
 ) -> ProcessGroup | int:
-    """A group of some processes, of which there is one; GroupMember.NON_GROUP_MEMBER if `ranks` is empty.
+    """A new group of the processes `ranks`; GroupMember.NON_GROUP_MEMBER if `ranks` is empty.
 
-    ValueError for processes that there are not.
+    Raises:
+        ValueError: when `ranks` contains duplicates, or ranks other than 0.
     """
     world = default_group()
     members = [0] if ranks is None else list(ranks)
@@ -302,4 +304,4 @@ def new_group(
             raise ValueError(f"Rank {rank} is out of range. Valid ranks are 0 to 0 (world_size=1)")
     if not members:
         return GroupMember.NON_GROUP_MEMBER
-    return _made(world.get_group_store(), backend or world.name(), timeout or world._timeout)
+    return _create_group(world.get_group_store(), backend or world.name(), timeout or world._timeout)

@@ -1,4 +1,4 @@
-"""What tests of numerical code need, under PyTorch's names: `assert_close`, `make_tensor`; and what checks gradients."""
+"""PyTorch's `torch.testing` (`assert_close`, `make_tensor`), and the implementation of gradient checks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["assert_allclose", "assert_close", "make_tensor"]
 
 
 def __getattr__(name: str) -> Any:
-    # On first use: tdt.autograd takes its gradient checker from here, and nothing else.
+    # Imported on first use: tdt.autograd imports only the gradient checker from this package.
     if name not in __all__:
         raise AttributeError(f"module 'tdt.testing' has no attribute '{name}'")
     home = "_creation" if name == "make_tensor" else "_comparison"

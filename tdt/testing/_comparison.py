@@ -1,4 +1,4 @@
-"""`assert_close`: whether two nests of tensors and numbers agree, and where they do not."""
+"""`assert_close`: compares nested containers of tensors and numbers, and reports where they differ."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tdt import Tensor
 from tdt._core import dtype as _dtype
 from tdt._core.creation import as_tensor, tensor
 
-# (rtol, atol) of a dtype; the others must be equal.
+# Default (rtol, atol) by dtype; values of other dtypes must be equal.
 TOLERANCES = {
     _dtype.float16: (1e-3, 1e-5), _dtype.bfloat16: (1.6e-2, 1e-5), _dtype.float32: (1.3e-6, 1e-5),
     _dtype.float64: (1e-7, 1e-7), _dtype.complex64: (1.3e-6, 1e-5), _dtype.complex128: (1e-7, 1e-7),
@@ -32,13 +32,19 @@ def assert_close(
     equal_nan: bool = False, check_device: bool = True, check_dtype: bool = True, check_layout: bool = True,
     check_stride: bool = False, msg: Message = None,
 ) -> None:  # fmt: skip
-    """AssertionError unless |actual - expected| <= atol + rtol · |expected| everywhere, equal infinities included.
+    """AssertionError unless |actual - expected| <= atol + rtol · |expected| everywhere; equal infinities are close.
 
-    actual, expected: tensors, arrays of NumPy, numbers, bools, None, or sequences and mappings of such; both of one kind,
-    else TypeError. Shapes must be equal, and what the check_ arguments name. rtol and atol: both or none (ValueError); by
-    default those of the dtype, of two dtypes the larger: float64 1e-7 and 1e-7, float32 1.3e-6 and 1e-5, float16 1e-3 and
-    1e-5, bfloat16 1.6e-2 and 1e-5, complex numbers as their parts, integers and bools 0. msg: what the error says instead,
-    or a function of what it would say.
+    Args:
+        actual, expected: tensors, NumPy arrays, numbers, bools, None, or sequences and mappings of these. Shapes must be
+            equal, and the attributes that the check_ arguments name.
+        rtol, atol: give both or none. Default: by dtype, and for two dtypes the larger: float64 1e-7 and 1e-7, float32
+            1.3e-6 and 1e-5, float16 1e-3 and 1e-5, bfloat16 1.6e-2 and 1e-5, complex dtypes as their real parts, integers
+            and bools 0.
+        msg: message of the error, or a function from the default message to the message.
+    Raises:
+        AssertionError: when the values differ.
+        TypeError: when actual and expected are of different kinds.
+        ValueError: when only one of rtol and atol is given.
 
     >>> import tdt
     >>> tdt.testing.assert_close(tdt.tensor([1.0, 2.0]), tdt.tensor([1.0, 2.0 + 1e-6]))
@@ -55,7 +61,7 @@ def assert_close(
     """
     __tracebackhide__ = True  # pytest then shows the line that called
     how = _Rules(allow_subclasses, rtol, atol, equal_nan, check_device, check_dtype, check_layout, check_stride)
-    # All pairs are made first: that two things cannot be compared at all comes before any difference.
+    # Build all pairs first: errors for types that cannot be compared come before differences.
     for place, compare in list(_pairs(actual, expected, how, ())):
         if wrong := compare():
             wrong += _at(place)
@@ -66,7 +72,7 @@ def assert_allclose(
     actual: Any, expected: Any, rtol: float | None = None, atol: float | None = None, equal_nan: bool = True,
     msg: str = "",
 ) -> None:  # fmt: skip
-    """The old `assert_close`: takes what makes tensors, any dtypes, and NaN as equal to NaN; wider by default.
+    """Deprecated form of `assert_close`: converts to tensors, ignores dtypes, NaN equals NaN, larger default tolerances.
 
     >>> import warnings, tdt
     >>> with warnings.catch_warnings(action="ignore"):
@@ -111,7 +117,7 @@ def _at(place: Place) -> str:
 
 
 def _pairs(a: Any, b: Any, how: _Rules, place: Place) -> Iterator[tuple[Place, Callable[[], str | None]]]:
-    """Each pair of leaves: where it is, and a function that says what is wrong with it."""
+    """Each pair of leaves: its path, and a function that returns the message if they differ."""
     if all(isinstance(x, Sequence) and not isinstance(x, str) for x in (a, b)):
         if len(a) != len(b):
             raise AssertionError(f"The length of the sequences mismatch: {len(a)} != {len(b)}{_at(place)}")
@@ -184,7 +190,7 @@ def _tensors_differ(a: Tensor, b: Tensor, how: _Rules, rtol: float, atol: float)
     if a.device != b.device:
         a, b = a.cpu(), b.cpu()
     if a.dtype is not b.dtype:
-        # uint64 has no signed type that holds it; for a comparison int64 will do.
+        # No signed dtype can represent all of uint64; int64 is enough for the comparison.
         common = _dtype.promote_types(*(_dtype.int64 if x.dtype in _UNSIGNED else x.dtype for x in (a, b)))
         a, b = a.to(common), b.to(common)
     if a.is_sparse and b.is_sparse:

@@ -1,4 +1,4 @@
-"""`make_tensor`: tensors of drawn values for tests, PyTorch's own for a seed."""
+"""`make_tensor`: random tensors for tests, with PyTorch's values for the same seed."""
 
 from __future__ import annotations
 
@@ -18,12 +18,16 @@ def make_tensor(
     *shape: Any, dtype: Dtype, device: Any, low: float | None = None, high: float | None = None,
     requires_grad: bool = False, noncontiguous: bool = False, exclude_zero: bool = False, memory_format: Any = None,
 ) -> Tensor:  # fmt: skip
-    """A tensor of values drawn evenly from [low, high), which are cut to what `dtype` can hold.
+    """A tensor of values drawn uniformly from [low, high).
 
-    By default [-9, 9) for floating point, real and imaginary parts alike, [-9, 10) for integers, [0, 10) for unsigned ones
-    and both bools. noncontiguous: every second element along the last dimension of a larger tensor. exclude_zero: 1, or
-    the smallest normal number, in place of 0. ValueError for limits that leave nothing, are NaN or lie outside of the dtype,
-    for noncontiguous with memory_format, and for requires_grad of a dtype that has none.
+    Args:
+        low, high: clipped to the range of `dtype`. Default: [-9, 9) for floating point (real and imaginary part), [-9, 10)
+            for signed and [0, 10) for unsigned integers, [0, 2) for bool.
+        noncontiguous: return every second element along the last dimension of a larger tensor.
+        exclude_zero: replace 0 by 1, or by the smallest normal number of a floating-point dtype.
+    Raises:
+        ValueError: when the range is empty, NaN or outside of the dtype's, noncontiguous is combined with memory_format, or
+            requires_grad with an integer or bool dtype.
 
     >>> import tdt
     >>> x = tdt.testing.make_tensor(2, 3, dtype=tdt.float32, device="cpu", low=0, high=1)
@@ -48,7 +52,7 @@ def make_tensor(
     else:
         made = make("empty", size, None, dtype, device)
         parts = view_as_real(made) if dtype.is_complex else made
-        if last - first >= _dtype.finfo(dtype).max:  # more than what uniform_ takes
+        if last - first >= _dtype.finfo(dtype).max:  # a larger range than uniform_ supports
             parts.uniform_(first / 2, last / 2).mul_(2)
         else:
             parts.uniform_(first, last)
@@ -62,7 +66,7 @@ def make_tensor(
 
 
 def _limits(dtype: Dtype, low: float | None, high: float | None) -> tuple[float, float]:
-    """low and high, or their defaults, as far as the dtype reaches."""
+    """low and high, or their defaults, clipped to the range of the dtype."""
     bounds: tuple[float, float]
     default: tuple[int, int]
     if dtype is _dtype.bool:
