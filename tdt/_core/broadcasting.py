@@ -1,4 +1,4 @@
-"""Broadcasting of shapes, and PyTorch's error where they do not broadcast."""
+"""Broadcasting of shapes, with PyTorch's error messages."""
 
 from __future__ import annotations
 

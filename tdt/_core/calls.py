@@ -1,6 +1,6 @@
-"""Calls of public functions: NumPy's argument names, and TypeErrors that name the wrong argument.
+"""Wrapper of public functions: accepts NumPy's argument names, and raises TypeErrors that name the wrong argument.
 
-Nothing is looked at before the call: only one that failed is asked why. So who calls rightly pays for a try.
+Arguments are checked only after a call has failed, so a correct call costs no more than a try block.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ import numpy as np
 from tdt._core.dtype import dtype
 from tdt._core.tensor import Tensor
 
-# PyTorch takes these for its own names, in every function that has those.
+# PyTorch accepts these as aliases in every function with a parameter of that name.
 NUMPY_NAMES = {"axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input", "x1": "input", "x2": "other"}
 
-TENSOR_TYPES: set[type] = {Tensor}  # and all its subclasses: a look into this set is the quickest test for a tensor
+TENSOR_TYPES: set[type] = {Tensor}  # and all subclasses: a lookup in this set is the fastest test for a tensor
 
 
 def _add_tensor_type(cls: type[Tensor], **kwargs: Any) -> None:
@@ -31,33 +31,33 @@ Tensor.__init_subclass__ = classmethod(_add_tensor_type)  # type: ignore[assignm
 
 
 def fronts(namespace: dict[str, Any], names: Iterable[str], but: str = "") -> None:
-    """Let the functions `names` of a module, all `but` some, answer a wrong call as PyTorch's do."""
+    """Apply `front` to the functions `names` of a module, except those in `but`."""
     for name in names:
         if isinstance(namespace[name], FunctionType) and name not in but.split():
             namespace[name] = front(namespace[name])
 
 
 def front(function: Callable[..., Any]) -> Callable[..., Any]:
-    """`function`, which takes NumPy's names too; a TypeError says which argument is of the wrong kind."""
+    """Wrap `function`: accepts NumPy's argument names, and its TypeErrors name the argument of a wrong type."""
 
     def called(*args: Any, **kwargs: Any) -> Any:
         try:
             return function(*args, **kwargs) if kwargs else function(*args)
         except Exception as error:
-            again = _renamed(function, kwargs) if kwargs and isinstance(error, TypeError) else None
-            if again is None:
-                _refuse(function, args, kwargs)
+            renamed = _renamed(function, kwargs) if kwargs and isinstance(error, TypeError) else None
+            if renamed is None:
+                _check_arguments(function, args, kwargs)
                 raise
-        return called(*args, **again)
+        return called(*args, **renamed)
 
     called.__code__ = called.__code__.replace(co_name=function.__name__, co_qualname=function.__qualname__)
     return functools.wraps(function)(called)
 
 
 def as_numbers(name: str, settings: dict[str, Any]) -> dict[str, Any]:
-    """The settings of op `name` with the numbers of 0-d tensors in their place.
+    """The attributes of op `name`, with 0-d tensors replaced by numbers.
 
-    TypeError for a tensor that has dimensions, and for one that wants a gradient.
+    TypeError for a tensor with dimensions, and for one that requires a gradient.
     """
     for argument, value in settings.items():
         if isinstance(value, Tensor) and (value.ndim or value.requires_grad):  # type: ignore[attr-defined]
@@ -66,7 +66,7 @@ def as_numbers(name: str, settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def _renamed(function: Callable[..., Any], kwargs: dict[str, Any]) -> dict[str, Any] | None:
-    """`kwargs` with PyTorch's names for NumPy's; None where there is nothing to rename."""
+    """`kwargs` with NumPy's names replaced by PyTorch's; None if there is nothing to rename."""
     known = inspect.signature(function).parameters
     names = {
         name: NUMPY_NAMES[name]
@@ -76,42 +76,42 @@ def _renamed(function: Callable[..., Any], kwargs: dict[str, Any]) -> dict[str, 
     return {names.get(name, name): value for name, value in kwargs.items()} if names else None
 
 
-def _refuse(function: Callable[..., Any], args: tuple, kwargs: dict[str, Any]) -> None:
-    """TypeError for the first argument that is not of the kind its annotation names; nothing where all are."""
+def _check_arguments(function: Callable[..., Any], args: tuple, kwargs: dict[str, Any]) -> None:
+    """TypeError for the first argument whose value does not match its annotation."""
     signature = inspect.signature(function)
     try:
         given = signature.bind(*args, **kwargs).arguments
     except TypeError:
-        return  # the call says itself what it lacks
+        return  # the error of the call itself names the missing argument
     for place, (name, value) in enumerate(given.items()):
         annotation = signature.parameters[name].annotation
         if signature.parameters[name].kind is inspect.Parameter.VAR_POSITIONAL:
-            annotation, value = "Sequence[Tensor]" if name == "tensors" else None, _given(value)
+            annotation, value = "Sequence[Tensor]" if name == "tensors" else None, _flatten_varargs(value)
         if name == "out":
-            said, fits = "Tensor", value is None or _all(_is_tensor, value)
+            expected, fits = "Tensor", value is None or _all(_is_tensor, value)
         elif isinstance(annotation, str) and annotation.removesuffix(" | None") in KINDS:
-            said, check = KINDS[annotation.removesuffix(" | None")]
+            expected, check = KINDS[annotation.removesuffix(" | None")]
             fits = check(value) or (value is None and annotation.endswith(" | None"))
         else:
             continue
         if not fits:
             where = "" if name in kwargs else f" (position {place + 1})"
             raise TypeError(
-                f"{function.__name__}(): argument '{name}'{where} must be {said}, {_got(said, value)}"
+                f"{function.__name__}(): argument '{name}'{where} must be {expected}, {_describe_value(expected, value)}"
             ) from None
 
 
-def _got(said: str, value: Any) -> str:
-    """What came instead of what was `said`; of several values the first that does not fit."""
-    if isinstance(value, (tuple, list)) and said.startswith("tuple of"):
-        fits = _is_tensor if said == "tuple of Tensors" else _is_int
+def _describe_value(expected: str, value: Any) -> str:
+    """What came instead of what was `expected`; of several values the first that does not fit."""
+    if isinstance(value, (tuple, list)) and expected.startswith("tuple of"):
+        fits = _is_tensor if expected == "tuple of Tensors" else _is_int
         bad = next(i for i, element in enumerate(value) if not fits(element))
         return f"but found element of type {type(value[bad]).__name__} at pos {bad}"
     return f"not {'torch.dtype' if isinstance(value, dtype) else type(value).__name__}"
 
 
-def _given(values: tuple) -> Any:
-    """What `f(a, b)` and `f([a, b])` give alike."""
+def _flatten_varargs(values: tuple) -> Any:
+    """The sequence of tensors in `f(a, b)` and `f([a, b])`."""
     return values[0] if len(values) == 1 and isinstance(values[0], (tuple, list)) else values
 
 
@@ -134,7 +134,7 @@ def _all(check: Callable[[Any], bool], value: Any) -> bool:
     return all(map(check, value)) if isinstance(value, (tuple, list)) else check(value)
 
 
-# By annotation: what an argument must be in PyTorch's words, and whether it is.
+# By annotation: PyTorch's name of the expected type, and a check.
 KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "Tensor": ("Tensor", _is_tensor),
     "Sequence[Tensor]": ("tuple of Tensors", lambda value: not _is_tensor(value) and _all(_is_tensor, value)),

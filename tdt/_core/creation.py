@@ -33,7 +33,7 @@ __all__ = [
 
 
 def _finished(array: Any, requires_grad: bool, where: Any = CPU) -> Tensor:
-    """A tensor on a new array; `where`: the device asked for, which matters if it is "meta"."""
+    """Wrap a new array in a tensor; `where`: the requested device, moves the array if it is "meta"."""
     made = wrap(_backend.to_device(array, META) if as_device(where) == META else array)
     if state.inference:
         made._st.inference = True
@@ -106,12 +106,12 @@ def from_numpy(ndarray: np.ndarray) -> Tensor:
             "is currently not supported."
         )
     made = _finished(ndarray, False)
-    made._st.whole = ndarray  # what else lies in the array that this is a part of is none of the tensor's
+    made._st.whole = ndarray  # the rest of the enclosing array does not belong to the tensor's storage
     return made
 
 
 def _shape_of(size: tuple[Any, ...]) -> tuple[int, ...]:
-    """Sizes given as f(2, 3) or f((2, 3)); RuntimeError for a negative one."""
+    """The shape from f(2, 3) or f((2, 3)); RuntimeError for a negative size."""
     if len(size) == 1 and not hasattr(size[0], "__index__"):
         size = tuple(size[0])
     shape = tuple([operator.index(n) for n in size])
@@ -123,7 +123,7 @@ def _shape_of(size: tuple[Any, ...]) -> tuple[int, ...]:
 def make(
     kind: str, shape: tuple[int, ...], value: Any, dtype: Dtype | None, where: Any, requires_grad: bool = False
 ) -> Tensor:
-    """A tensor filled by the array library's `kind`: zeros, ones, empty or full."""
+    """A tensor created by the array library's function `kind`: zeros, ones, empty or full."""
     target = as_device(where)
     np_dtype = (_dtype.get_default_dtype() if dtype is None else _dtype.as_dtype(dtype)).np
     if target.type == "meta":
@@ -151,7 +151,7 @@ def _filled(kind: str, words: str, example: str) -> Any:
             if len(shape) != len(memory_format.order):
                 name = str(memory_format).rpartition(".")[2]
                 raise RuntimeError(f"required rank {len(memory_format.order)} tensor to use {name} format")
-            return _ordered(kind, shape, None, dtype, device, requires_grad, memory_format.order)
+            return _make_with_order(kind, shape, None, dtype, device, requires_grad, memory_format.order)
         made = make(kind, shape, None, dtype, device, requires_grad)
         return made if out is None else _into(out, made)
 
@@ -200,7 +200,7 @@ def _into(out: Tensor, made: Tensor) -> Tensor:
 def _like(
     kind: str, x: Tensor, value: Any, dtype: Any, where: Any, requires_grad: bool = False, layout: Any = None
 ) -> Tensor:
-    """As `make`, in the order of memory that x has, or in a memory format or a layout; zeros like sparse x are sparse."""
+    """As `make`, with the strides of x, a memory format or a layout; zeros like sparse x are sparse."""
     sparse = isinstance(x._a, SparseCOO)
     if getattr(layout, "name", "") == "sparse_coo" or (sparse and layout is None):
         if kind not in ("zeros", "empty"):
@@ -214,19 +214,19 @@ def _like(
     where = x.device if where is None else where
     if order is None or (layout is not None and layout.name == "contiguous_format"):
         return make(kind, x._a.shape, value, dtype, where, requires_grad)
-    return _ordered(kind, x._a.shape, value, dtype, where, requires_grad, order)
+    return _make_with_order(kind, x._a.shape, value, dtype, where, requires_grad, order)
 
 
 def no_entries(shape: tuple[int, ...], sparse_dim: int, dtype: Dtype | None, where: Any) -> Any:
-    """A sparse array without entries, whose first dimensions have coordinates."""
+    """A sparse array without entries; its first dimensions are sparse."""
     values = make("zeros", (0, *shape[sparse_dim:]), None, dtype, where)._a
     return SparseCOO(make("zeros", (sparse_dim, 0), None, _dtype.int64, where)._a, values, shape, True)
 
 
-def _ordered(
+def _make_with_order(
     kind: str, shape: tuple[int, ...], value: Any, dtype: Any, where: Any, requires_grad: bool, order: tuple[int, ...]
 ) -> Tensor:
-    """As `make`, with the dimensions in memory in that order."""
+    """As `make`, with the dimensions in the given order in memory."""
     made = make(kind, tuple([shape[d] for d in order]), value, dtype, where, requires_grad)
     made._a = made._a.transpose(sorted(builtins.range(len(shape)), key=order.__getitem__))
     return made
@@ -238,7 +238,7 @@ def _tensor_to_be_like(name: str, input: Any) -> None:
 
 
 def _sizes(name: str, sizes: tuple[Any, ...], size: Any) -> tuple[Any, ...]:
-    """The sizes, given one by one, as one sequence, or by the keyword `size`."""
+    """The sizes, from separate arguments, one sequence, or the keyword `size`."""
     if size is None and not sizes:
         raise TypeError(f'{name}() missing 1 required positional arguments: "size"')
     if size is not None and sizes:
@@ -352,7 +352,7 @@ def empty_permuted(
             )
         if d in order[:place]:
             raise RuntimeError(f"Duplicate dim not allowed: {d} in {order}")
-    return _ordered("empty", shape, None, dtype, device, requires_grad, order)
+    return _make_with_order("empty", shape, None, dtype, device, requires_grad, order)
 
 
 @front
@@ -383,7 +383,7 @@ def arange(
         raise RuntimeError(f"unsupported range: {start} -> {end}")
     if (end - start) * step < 0:
         raise RuntimeError("upper bound and lower bound inconsistent with step sign")
-    # PyTorch counts before it drops fractions, but for int64, whose range a float cannot count.
+    # PyTorch computes the length before truncating to integers, except for int64, which floats cannot represent.
     count = math.ceil((end - start) / step)
     if dtype.category == _dtype.INT:
         start, end, step = int(start), int(end), int(step)
@@ -462,7 +462,7 @@ def linspace(
 
 
 def _ends(name: str, start: Any, end: Any, steps: Any) -> tuple[Any, Any]:
-    """The first and the last of `steps` numbers, as Python numbers; PyTorch's errors for what is none."""
+    """The end points of `linspace` and `logspace` as Python numbers; PyTorch's errors for invalid ones."""
     if not hasattr(steps, "__index__"):
         got = ", ".join(type(v).__name__ for v in (start, end, steps))
         raise TypeError(f"{name}() received an invalid combination of arguments - got ({got}), but steps must be int")

@@ -66,7 +66,7 @@ float32 = float = dtype("float32", np.float32, FLOAT)  # noqa: A001
 float64 = double = dtype("float64", np.float64, FLOAT)
 complex64 = cfloat = dtype("complex64", np.complex64, COMPLEX)
 complex128 = cdouble = dtype("complex128", np.complex128, COMPLEX)
-# Numbers of eight bits, which are stored, moved and converted (`_float8`); arithmetic refuses them, as in PyTorch.
+# 8-bit floats: can be stored, moved and converted (`float8.py`); arithmetic raises, as in PyTorch.
 float8_e4m3fn = dtype("float8_e4m3fn", ml_dtypes.float8_e4m3fn, FLOAT)
 float8_e5m2 = dtype("float8_e5m2", ml_dtypes.float8_e5m2, FLOAT)
 float8_e4m3fnuz = dtype("float8_e4m3fnuz", ml_dtypes.float8_e4m3fnuz, FLOAT)
@@ -82,13 +82,13 @@ _REAL = {complex64: float32, complex128: float64}
 _COMPLEX = {float16: complex64, bfloat16: complex64, float32: complex64, float64: complex128,
             complex64: complex64, complex128: complex128}  # fmt: skip
 _PYTHON = {builtins.bool: bool, builtins.int: int64, builtins.float: float64, builtins.complex: complex128}
-# What `"op" not implemented for '…'` calls each type.
+# Names of dtypes in `"op" not implemented for '…'`.
 SCALAR_NAMES = {bool: "Bool", uint8: "Byte", int8: "Char", int16: "Short", int32: "Int", int64: "Long",
                 uint16: "UInt16", uint32: "UInt32", uint64: "UInt64", float16: "Half", bfloat16: "BFloat16",
                 float32: "Float", float64: "Double", complex64: "ComplexFloat", complex128: "ComplexDouble",
                 **{kind: kind.name.capitalize() for kind in FLOAT8}}  # fmt: skip
 
-# Ops that move, compare or convert elements, which float8 takes part in; but for these pairs. All others refuse it.
+# Ops that move, compare or convert elements and support float8, except for the pairs below. All others raise.
 FLOAT8_OPS = {
     "abs", "all", "any", "as_strided", "cat", "clone", "conj_physical", "convert", "copy", "copy_slices", "diagonal",
     "diagonal_backward", "eq", "expand", "fill", "index", "index_put", "index_select", "isfinite", "isnan", "ne", "pad_constant",
@@ -109,7 +109,7 @@ REAL = frozenset((BOOL, INT, FLOAT))
 REAL_NUMBERS = frozenset((INT, FLOAT))
 NUMBERS = frozenset((INT, FLOAT, COMPLEX))
 ALL = frozenset((BOOL, INT, FLOAT, COMPLEX))
-LAPACK = frozenset((float32, float64, complex64, complex128))  # what decompositions of matrices are computed in
+LAPACK = frozenset((float32, float64, complex64, complex128))  # dtypes in which matrix decompositions are computed
 
 _default = float32
 
@@ -152,7 +152,7 @@ def set_default_dtype(d: dtype) -> None:
 
 
 def check_category(name: str, allowed: frozenset, dtype: dtype) -> None:
-    """NotImplementedError for a dtype that is not allowed, neither itself nor by its category; float8 is for few ops alone."""
+    """NotImplementedError for an unsupported dtype: neither itself nor its category is allowed, or it is float8."""
     small = dtype in FLOAT8 and (name not in FLOAT8_OPS or (name, dtype) in FLOAT8_REFUSED)
     if small or (allowed is not ALL and dtype.category not in allowed and dtype not in allowed):
         raise NotImplementedError(f"\"{name}\" not implemented for '{SCALAR_NAMES[dtype]}'")

@@ -22,7 +22,7 @@ class DataDependentError(RuntimeError):
 
 
 def missing(feature: str, what: str, install: str) -> ImportError:
-    """The error for an optional library that is not installed: what needs it and what to install."""
+    """The ImportError for an optional library: names the feature that needs it and the package to install."""
     return ImportError(f"{feature} needs {what}: {install}")
 
 
@@ -31,7 +31,7 @@ class LinAlgError(RuntimeError):
 
 
 def freed() -> RuntimeError:
-    """The error of a second backward through a graph that was not retained."""
+    """The error of a second backward pass through a graph that was not retained."""
     return RuntimeError(
         "Trying to backward through the graph a second time (or directly access saved tensors after they have already been "
         "freed). Specify retain_graph=True when calling .backward() or autograd.grad() the first time."
@@ -39,7 +39,7 @@ def freed() -> RuntimeError:
 
 
 def overwritten(kept: Any, storage: Any, version: int, node: Any) -> RuntimeError:
-    """The error of a backward that needs a value which was written over."""
+    """The error of a backward pass that needs a tensor modified in place."""
     return RuntimeError(
         "one of the variables needed for gradient computation has been modified by an inplace operation: a tensor of shape "
         f"{list(kept.shape)} kept by {node.name()} is at version {storage.version}; expected version {version} instead. "

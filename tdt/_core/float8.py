@@ -26,7 +26,7 @@ _NAN = {
 
 
 def _decoded(kind: dtype) -> np.ndarray:
-    """The float32 number of each of the 256 codes."""
+    """The float32 values of the 256 codes."""
     values = np.arange(256, dtype=np.uint8).view(kind.np).astype(np.float32)
     for code, bits in _NAN[kind].items():
         values.view(np.uint32)[code] = bits
@@ -45,7 +45,7 @@ def astype(x: Any, np_dtype: Any) -> Any:
 
 
 def _read(x: Any, np_dtype: Any) -> np.ndarray:
-    """The numbers of float8 codes in another type."""
+    """Convert float8 codes to another dtype."""
     out = np.empty_like(x, np_dtype)
     out[...] = _table(x.dtype, np.dtype(np_dtype))[x.view(np.uint8)]
     return out
@@ -53,7 +53,7 @@ def _read(x: Any, np_dtype: Any) -> np.ndarray:
 
 @functools.cache
 def _table(kind: np.dtype, np_dtype: np.dtype) -> np.ndarray:
-    """The number of each of the 256 codes in another type. PyTorch's half-precision NaNs are quiet, bfloat16's all one."""
+    """The values of the 256 codes in another dtype. PyTorch's half-precision NaNs are quiet, bfloat16's all one."""
     values = _VALUES[kind].copy()
     nan = np.isnan(values)
     if np_dtype == np.float16:
@@ -71,7 +71,7 @@ def as_float32(x: Any) -> np.ndarray:
 
 
 def plain(x: Any) -> Any:
-    """An array of a type that NumPy has: bfloat16 and float8 as float32, any other as it is."""
+    """An array of a dtype that NumPy supports: bfloat16 and float8 become float32, others are unchanged."""
     return as_float32(x) if x.dtype in KINDS or x.dtype == _dtype.bfloat16.np else x
 
 
@@ -82,7 +82,7 @@ def printed(x: Any) -> Any:
 
 
 def _encode(x: np.ndarray, np_dtype: Any) -> np.ndarray:
-    """float32 numbers rounded to the nearest, the even one of two."""
+    """Round float32 numbers to the nearest code, ties to even."""
     kind = _dtype.of(np_dtype)
     if kind is _dtype.float8_e4m3fn:
         x = np.clip(x, -448, 448)

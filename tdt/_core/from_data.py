@@ -56,7 +56,7 @@ def _is_sequence(data: Any) -> bool:
 
 
 def _plain(data: Any, depth: int = 0) -> Any:
-    """Nested sequences, with arrays and tensors in them, as nested lists of numbers."""
+    """Convert nested sequences of arrays and tensors to nested lists of numbers."""
     if data.__class__ in _NUMBERS:
         return data
     if isinstance(data, Tensor):
@@ -71,7 +71,7 @@ def _plain(data: Any, depth: int = 0) -> Any:
 
 
 def array_of(data: Any, dtype: Dtype | None, where: device | None) -> Any:
-    """New memory that holds `data`."""
+    """A new array with a copy of `data`."""
     if isinstance(data, Tensor):
         array = _backend.to_device(data._a, where) if where else data._a
         return astype(array, dtype.np if dtype else array.dtype)
@@ -95,7 +95,7 @@ def array_of(data: Any, dtype: Dtype | None, where: device | None) -> Any:
 
 
 def _kinds(data: Any) -> set[type]:
-    """The types of the numbers in nested lists; empty for any other data. A short cut: most data is of this kind."""
+    """The types of the numbers in nested lists; empty for any other data. The fast path of most calls."""
     flat = [data]
     while set(map(type, flat)) == {list}:
         flat = list(chain.from_iterable(flat))
@@ -128,14 +128,14 @@ def _from_numbers(data: Any, dtype: Dtype) -> np.ndarray:
 
 
 def _fits(values: Any, dtype: Dtype) -> bool:
-    """Whether numbers fit an integer type; as in PyTorch, negative whole ones wrap into unsigned types."""
+    """Whether numbers fit an integer dtype; as in PyTorch, negative integers wrap in unsigned dtypes."""
     info = np.iinfo(dtype.np)
     low = -info.max if info.min == 0 and values.dtype.kind != "f" else info.min
     return bool(((values >= low) & (values <= info.max)).all())
 
 
 def _check_regular(data: Any) -> None:
-    """ValueError in PyTorch's words for nested lists of unequal length; TypeError for what is no number."""
+    """PyTorch's ValueError for nested lists of unequal length; TypeError for elements that are not numbers."""
     shape, first = [], data
     while isinstance(first, list):
         shape.append(len(first))
@@ -148,7 +148,7 @@ def _check_regular(data: Any) -> None:
 
 
 def _leaves(item: Any, shape: list[int], depth: int) -> Iterator[Any]:
-    """What stands where numbers should, in lists of the given lengths."""
+    """The innermost elements of nested lists of the given lengths."""
     if depth == len(shape):
         yield item
         return

@@ -169,7 +169,7 @@ def module_load(self: Tensor, other: Tensor, assign: bool = False) -> Tensor:
 
 
 def _is_wanted(t: Tensor) -> bool:
-    """Whether a leaf wants gradients; RuntimeError for a tensor inside a graph, which cannot be copied."""
+    """Whether a leaf requires a gradient; RuntimeError for a non-leaf tensor, which cannot be copied."""
     if not t.is_leaf:
         raise RuntimeError(
             "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment; "
@@ -179,7 +179,7 @@ def _is_wanted(t: Tensor) -> bool:
 
 
 def _attributes(t: Tensor) -> dict[str, Any]:
-    """What the user set on the tensor; hooks stay with the original."""
+    """The attributes that the user set on the tensor; hooks are not copied."""
     return {name: value for name, value in t.__dict__.items() if not name.startswith("_")}
 
 

@@ -50,8 +50,8 @@ def is_tensor(obj: Any) -> bool:
     return isinstance(obj, Tensor)
 
 
-def _asked(name: str, answer: str, example: str) -> Any:
-    """A method of Tensor as a function, which refuses what is no tensor."""
+def _method_function(name: str, answer: str, example: str) -> Any:
+    """A function that calls a method of Tensor; TypeError for other arguments."""
 
     def function(input: Tensor) -> Any:
         if not isinstance(input, Tensor):
@@ -67,26 +67,32 @@ def _asked(name: str, answer: str, example: str) -> Any:
     return function
 
 
-is_floating_point = _asked(
+is_floating_point = _method_function(
     "is_floating_point", "Whether the elements are real floating-point numbers.", "tdt.zeros(1))\n    True"
 )
-is_complex = _asked("is_complex", "Whether the elements are complex numbers.", "tdt.zeros(1))\n    False")
-is_signed = _asked("is_signed", "Whether the elements can be negative.", "tdt.zeros(1))\n    True")
-is_inference = _asked("is_inference", "Whether the tensor was made in inference mode.", "tdt.zeros(1))\n    False")
-is_conj = _asked(
+is_complex = _method_function("is_complex", "Whether the elements are complex numbers.", "tdt.zeros(1))\n    False")
+is_signed = _method_function("is_signed", "Whether the elements can be negative.", "tdt.zeros(1))\n    True")
+is_inference = _method_function(
+    "is_inference", "Whether the tensor was made in inference mode.", "tdt.zeros(1))\n    False"
+)
+is_conj = _method_function(
     "is_conj", "False: tdt conjugates at once, not when elements are read.", "tdt.tensor(1j).conj())\n    False"
 )
-is_neg = _asked("is_neg", "False: tdt negates at once, not when elements are read.", "-tdt.ones(1))\n    False")
-is_distributed = _asked(
+is_neg = _method_function(
+    "is_neg", "False: tdt negates at once, not when elements are read.", "-tdt.ones(1))\n    False"
+)
+is_distributed = _method_function(
     "is_distributed", "False: no tensor's elements lie on several machines.", "tdt.ones(1))\n    False"
 )
-is_nonzero = _asked(
+is_nonzero = _method_function(
     "is_nonzero",
     "Whether the only element is not 0; RuntimeError if there are more or none.",
     "tdt.tensor([2]))\n    True",
 )
-numel = _asked("numel", "How many elements.", "tdt.zeros(2, 3))\n    6")
-get_device = _asked("get_device", "The GPU that holds the elements, -1 for the CPU.", "tdt.zeros(1)) < 16\n    True")
+numel = _method_function("numel", "How many elements.", "tdt.zeros(2, 3))\n    6")
+get_device = _method_function(
+    "get_device", "The GPU that holds the elements, -1 for the CPU.", "tdt.zeros(1)) < 16\n    True"
+)
 
 
 def is_same_size(input: Tensor, other: Tensor) -> bool:
@@ -150,7 +156,7 @@ def _dense_dim(self: Tensor) -> int:
 
 
 def _no(self: Tensor) -> bool:
-    """No: tdt has no tensors of this kind."""
+    """False: tdt has no tensors of this kind."""
     return False
 
 

@@ -10,17 +10,19 @@ from typing import Any
 
 
 class State(threading.local):
-    """Settings of a thread's ops: whether they record, and the one handler that sees them first (None: the fast path)."""
+    """Per-thread settings of ops: grad mode, and the dispatch handler that intercepts them (None: the fast path)."""
 
     grad = True
     inference = False
     handler: Callable[..., Any] | None = None
-    meta = False  # tensors stand for their shapes alone
-    saving: Any = None  # takes what nodes keep for backward: saved-tensor hooks, a checkpoint
-    saving_refused = ""  # why a block of saved-tensor hooks is not allowed now
-    anomaly: Any = None  # runs the nodes of a backward, and looks for NaN
-    task: Any = None  # the backward that is running
-    quick: bool | None = True  # `grad`; None where a handler or inference mode is on, and ops take the general path
+    meta = False  # shape inference: tensors have shapes without values
+    saving: Any = (
+        None  # receives the tensors that nodes save for backward: saved-tensor hooks, or activation checkpointing
+    )
+    saving_refused = ""  # the reason why saved-tensor hooks are disabled
+    anomaly: Any = None  # anomaly detection: runs the nodes of a backward pass, and checks for NaN
+    task: Any = None  # the current backward pass
+    quick: bool | None = True  # `grad`, or None if a handler or inference mode is active and ops take the general path
 
 
 state = State()
@@ -32,7 +34,7 @@ def _set(settings: dict[str, Any]) -> None:
 
 
 class _Mode:
-    """Settings of `state` for a `with` block, or for every call of a decorated function."""
+    """Context manager and decorator that changes settings of `state`."""
 
     def __init__(self, **settings: Any):
         self.settings = settings
@@ -46,7 +48,7 @@ class _Mode:
         _set(self._before.pop())
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """`function` with every call in this mode; a generator function, with each of its steps."""
+        """Decorate `function` to run in this mode; for a generator function, each of its steps."""
 
         @functools.wraps(function)
         def wrapped(*args: Any, **kwargs: Any) -> Any:
@@ -126,14 +128,14 @@ class set_grad_enabled(_Mode):  # noqa: N801
 
 
 class handling(_Mode):  # noqa: N801
-    """Put `handler(op, operands, attributes, target)` in the dispatch slot; it proceeds by calling the op in `real()`."""
+    """Set the dispatch handler `handler(op, operands, attributes, target)` in this block; it calls ops in `real()`."""
 
     def __init__(self, handler: Callable[..., Any] | None, meta: bool = False):
         super().__init__(handler=handler, meta=meta)
 
 
 def real() -> _Mode:
-    """No handler in this block: inside a meta pass, values are computed after all, as lazy layers' parameters need."""
+    """Context manager without a handler: computes values also during shape inference, as lazy layers need for parameters."""
     return handling(None)
 
 

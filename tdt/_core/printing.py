@@ -1,4 +1,4 @@
-"""Printing of tensors: aligned numbers, long dimensions summarised, dtype and device where not the default."""
+"""Printing of tensors: aligned numbers, summarised long dimensions, dtype and device if they are not the default."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def set_printoptions(
 
 
 class _Formatter:
-    """One width and notation for all numbers of a tensor."""
+    """Formats all numbers of a tensor with the same width and notation."""
 
     def __init__(self, values: np.ndarray):
         self.integers = values.dtype.kind in "biu"
@@ -92,8 +92,8 @@ class _ComplexFormatter:
         return self.real(v.real) + ("" if imag.startswith("-") else "+") + imag + "j"
 
 
-def _cut(a: np.ndarray) -> np.ndarray:
-    """The elements that are shown: the edges of long dimensions."""
+def _edges(a: np.ndarray) -> np.ndarray:
+    """The elements to print: the edges of long dimensions."""
     edge = options["edgeitems"]
     if not edge and a.ndim > 1:
         return a[:0]
@@ -119,24 +119,24 @@ def _lines(a: np.ndarray, indent: int, form: Any, cut: bool) -> str:
 
 
 def _body(t: Tensor, indent: int) -> str:
-    """The elements, in brackets."""
+    """The elements as nested brackets."""
     a = _backend.to_device(t._a, _backend.CPU)
     a = printed(a)
     if not a.size:
         return "[]"
     cut = a.size > options["threshold"]
-    form = (_ComplexFormatter if a.dtype.kind == "c" else _Formatter)((_cut(a) if cut else a).reshape(-1))
+    form = (_ComplexFormatter if a.dtype.kind == "c" else _Formatter)((_edges(a) if cut else a).reshape(-1))
     return _lines(a, indent, form, cut)
 
 
 def _part(name: str, t: Tensor, indent: int) -> str:
-    """`name=tensor(…)` inside a sparse tensor's text."""
+    """`name=tensor(…)` in the repr of a sparse tensor."""
     size = "" if t.numel() else f", size={tuple(t.shape)}"
     return f"{name}=tensor({_body(t, indent + len(name) + 8)}{size})"
 
 
-def _joined(text: str, notes: list[str], indent: int, apart: bool) -> str:
-    """The text with what is to be noted at its end, on a new line where the last one is full (or where `apart` says so)."""
+def _append_notes(text: str, notes: list[str], indent: int, apart: bool) -> str:
+    """Append notes such as the dtype, on a new line if the last one is full or `apart` is set."""
     length = len(text) - text.rfind("\n") + 1
     for note in notes:
         if apart or length + len(note) + 2 > options["linewidth"]:
@@ -148,7 +148,7 @@ def _joined(text: str, notes: list[str], indent: int, apart: bool) -> str:
 
 @method("__repr__")
 def tensor_repr(t: Tensor) -> str:
-    """The text that `repr` gives, e.g. `tensor([1., 2.], requires_grad=True)`."""
+    """The `repr` of a tensor, e.g. `tensor([1., 2.], requires_grad=True)`."""
     name = "tensor" if type(t) is Tensor or _about.home(type(t)) == "tdt.nn.parameter" else type(t).__name__
     indent, size = len(name) + 1, f"size={tuple(t.shape)}"
     notes = [] if t.device.type == "cpu" else [f"device='{t.device}'"]
@@ -170,4 +170,4 @@ def tensor_repr(t: Tensor) -> str:
         notes.append(f"grad_fn=<{t.grad_fn.name().rpartition('::')[2]}>")
     elif t._edge is LEAF:
         notes.append("requires_grad=True")
-    return _joined(f"{name}({body}", notes, indent, t.is_sparse)
+    return _append_notes(f"{name}({body}", notes, indent, t.is_sparse)

@@ -22,10 +22,10 @@ def _class_of(name: str, fields: tuple[str, ...]) -> Any:
 
     made = cast(Any, namedtuple)(name, fields)
     made.__module__, made.__repr__ = f"{_about.prefix}.return_types", shown
-    made.__reduce__ = lambda self: (_named, (name, fields, tuple(self)))  # the class stands in no module
+    made.__reduce__ = lambda self: (_named, (name, fields, tuple(self)))  # the class is not an attribute of a module
     return made
 
 
 def _named(name: str, fields: tuple[str, ...], values: tuple) -> Any:
-    """What a pickle of a named tuple calls."""
+    """Recreate a named tuple from its pickle."""
     return _class_of(name, fields)(*values)

@@ -40,7 +40,7 @@ def share_storage(storage: UntypedStorage) -> None:
 
 
 def _move(regions: list[np.ndarray], holders: Sequence[Tensor | UntypedStorage]) -> None:
-    """Copy flat uint8 arrays to shared memory, and let all tensors and storages on the same memory use the copies.
+    """Copy flat uint8 arrays to shared memory, and make all tensors and storages on the same memory use the copies.
 
     The garbage collector knows them all (`holders` are there too if it was told to ignore them): a list of views would
     cost every op that makes one.
@@ -52,7 +52,7 @@ def _move(regions: list[np.ndarray], holders: Sequence[Tensor | UntypedStorage])
     owners = {owner for owner, *_ in copies}
     moved: dict[
         int, tuple[np.ndarray, np.ndarray]
-    ] = {}  # by id: an array, which is kept so that its id is, and its copy
+    ] = {}  # by id: an array (kept alive, so that its id stays valid) and its copy
     storages: set[Storage] = set()
 
     def copy_of(array: Any, storage: Storage | None) -> Any:
@@ -77,12 +77,12 @@ def _move(regions: list[np.ndarray], holders: Sequence[Tensor | UntypedStorage])
 
 
 def _key(region: np.ndarray) -> tuple[int, int, int]:
-    """What identifies a piece of memory: the array that owns it, and the addresses between which it lies."""
+    """A key for a block of memory: the array that owns it, and its address range."""
     return id(_backend.owner(region)), *_backend.byte_bounds(region)
 
 
 def _same_place(array: np.ndarray, region: np.ndarray, copy: np.ndarray) -> np.ndarray:
-    """The elements of `copy` that `array` is of `region`."""
+    """The part of `copy` that corresponds to `array` in `region`."""
     offset = min(max(array.ctypes.data - region.ctypes.data, 0), region.size)
     made = _backend.look_into(copy, array.dtype, offset, array.shape, array.strides)
     made.flags.writeable = array.flags.writeable
@@ -93,13 +93,13 @@ _registered: set[type[Tensor]] = set()
 
 
 def _memory_of(t: Tensor) -> SharedMemory | None:
-    """The shared memory in which a tensor lies, or None."""
+    """The shared memory of a tensor, or None."""
     memory = _backend.owner(t._a).base if type(t._a) is np.ndarray else None
     return memory if isinstance(memory, SharedMemory) else None
 
 
 def _reduce(t: Tensor) -> Any:
-    """What `multiprocessing` pickles of a tensor."""
+    """Reduce a tensor for `multiprocessing`."""
     memory = _memory_of(t)
     if memory is None:
         return t.__reduce_ex__(2)

@@ -112,7 +112,7 @@ def from_file(
 
 
 class _Capsule:
-    """What `to_dlpack` gave, asked for as an array is."""
+    """Adapter that gives a DLPack capsule the `__dlpack__` protocol."""
 
     def __init__(self, capsule: Any):
         self.capsule = capsule
@@ -148,10 +148,10 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
 
 
 def _unlocked(array: np.ndarray) -> np.ndarray:
-    """The same memory, to be written to: NumPy takes it for read-only where a capsule has no flags, as PyTorch's have none."""
+    """A writable view: NumPy treats capsules without flags as read-only, and PyTorch's have no flags."""
     low, high = _backend.byte_bounds(array)
     memory: Any = (ctypes.c_char * (high - low)).from_address(low)
-    memory._keeps = array  # alive as long as the new array
+    memory._keeps = array  # keeps it alive as long as the new array
     return np.ndarray(array.shape, array.dtype, memory, array.ctypes.data - low, array.strides)
 
 
@@ -176,7 +176,7 @@ def __dlpack_device__(self: Tensor) -> tuple[int, int]:
 
 
 def __array_wrap__(self: Tensor, array: Any, context: Any = None, return_scalar: bool = False) -> Tensor:
-    """What a NumPy function of a tensor gives: a tensor. As in PyTorch, truth values come as uint8."""
+    """Wrap the result of a NumPy function in a tensor. As in PyTorch, bools become uint8."""
     array = np.asarray(array)
     return from_numpy(array.astype(np.uint8) if array.dtype == np.bool_ else array)
 

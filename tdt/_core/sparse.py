@@ -13,20 +13,20 @@ from typing import Any
 from tdt import _backend
 
 TABLE: dict[str, Callable[..., Any]] = {}
-# Dense ops whose rules give a sparse gradient for a sparse one.
+# Dense ops whose backward returns a sparse gradient for a sparse one.
 PASSES = {"add", "cat", "clone", "conj_physical", "convert", "expand", "mul", "neg", "permute", "reshape", "stack", "sub",
           "sum", "to_device", "unsqueeze"}  # fmt: skip
 
 
 def on_sparse(op: Any, operands: tuple, attributes: dict) -> Any:
-    """Run `op` on operands of which some are sparse; NotImplementedError if it does not take them."""
+    """Run `op` on operands, some of them sparse; NotImplementedError if it does not support sparse tensors."""
     if op.name not in TABLE:
         raise NotImplementedError(f"{op.name} is not implemented for sparse tensors; call .to_dense() first")
     return TABLE[op.name](*operands, **attributes)
 
 
 def as_taken(op: Any, grads: list) -> list:
-    """Gradients that arrive at `op`, the sparse ones made dense if its rules do not take them."""
+    """The gradients for the backward of `op`, with sparse ones converted to dense if its rules do not support them."""
     if op.sparse or op.name in PASSES:
         return grads
     return [g if g is None or not getattr(g, "is_sparse", False) else _dense(g) for g in grads]
@@ -45,7 +45,7 @@ class SparseCOO:
 
     is_sparse = True
     base = None
-    __array_ufunc__ = None  # `array + this` is ours
+    __array_ufunc__ = None  # makes NumPy call our reflected operators for `array + self`
     flags = SimpleNamespace(c_contiguous=False)
 
     def __init__(self, indices: Any, values: Any, shape: tuple[int, ...], coalesced: bool = False,
@@ -68,24 +68,24 @@ class SparseCOO:
 
     @property
     def xp(self) -> ModuleType:
-        """The library of the arrays inside."""
+        """The module of its arrays: numpy or cupy."""
         return _backend.namespace(self.values)
 
     @property
     def places(self) -> Any:
-        """The coordinates of each entry as one number: equal for equal places, in the order of rows."""
+        """The linear index of each entry, in row-major order."""
         flat = self.xp.zeros(self.indices.shape[1], "int64")
         for n, row in zip(self.shape, self.indices, strict=False):
             flat = flat * n + row
         return flat
 
     def with_values(self, values: Any) -> SparseCOO:
-        """Other values, of any dtype, at the same places."""
+        """The same indices with other values, of any dtype."""
         return SparseCOO(self.indices, values, self.shape, self.coalesced, self.layout)
 
     @staticmethod
     def of_rows(starts: Any, columns: Any, values: Any, shape: tuple[int, ...]) -> SparseCOO:
-        """The matrix with these compressed rows."""
+        """The matrix with this compressed-row (CSR) representation."""
         xp = _backend.namespace(values)
         rows = xp.searchsorted(starts, xp.arange(len(columns)), "right") - 1
         return SparseCOO(xp.stack([rows, columns]).astype("int64"), values, shape, True, "sparse_csr")
@@ -96,18 +96,18 @@ class SparseCOO:
 
     @property
     def parts(self) -> dict[str, Any]:
-        """The arrays that show the entries in this layout, by PyTorch's names."""
+        """The arrays of the entries in this layout, by PyTorch's names."""
         if self.layout == "sparse_coo":
             return {"indices": self.indices, "values": self.values}
         return {"crow_indices": self.starts, "col_indices": self.indices[1], "values": self.values}
 
     @property
     def starts(self) -> Any:
-        """For each row of a matrix in order, how many entries stand before it; one more for the end."""
+        """The row pointers of a CSR matrix: the number of entries before each row, and their total."""
         return self.xp.searchsorted(self.indices[0], self.xp.arange(self.shape[0] + 1)).astype("int64")
 
     def copy(self) -> SparseCOO:
-        """The same entries in memory of their own."""
+        """A copy."""
         return SparseCOO(self.indices.copy(), self.values.copy(), self.shape, self.coalesced, self.layout)
 
     def astype(self, dtype: Any) -> SparseCOO:
@@ -120,17 +120,17 @@ class SparseCOO:
         return SparseCOO(indices, values, self.shape, self.coalesced, self.layout)
 
     def dense(self) -> Any:
-        """The whole as a dense array."""
+        """The dense array."""
         return self.added_to(self.xp.zeros(self.shape, self.dtype))
 
     def added_to(self, out: Any) -> Any:
-        """`out`, a dense array, with the entries added to it, in place."""
+        """Add the entries to the dense array `out`, in place."""
         # One more dimension, so that a tensor without sparse dimensions has an index too.
         _backend.add_at(out[None], (self.xp.zeros_like(self.places), *self.indices), self.values)
         return out
 
     def coalesce(self) -> SparseCOO:
-        """The same array with sorted coordinates, each once."""
+        """The same array with sorted, unique indices."""
         if self.coalesced:
             return self
         _, first, inverse = self.xp.unique(self.places, return_index=True, return_inverse=True)
@@ -139,7 +139,7 @@ class SparseCOO:
         return SparseCOO(self.indices[:, first], values, self.shape, True)
 
     def __setitem__(self, where: Any, other: SparseCOO) -> None:
-        """Become another array, in this dtype: `x[...] = other`, as the engine writes results of in-place ops."""
+        """Replace the contents by another array, cast to this dtype: `x[...] = other` stores results of in-place ops."""
         assert where is ... and isinstance(other, SparseCOO)
         self.__init__(other.indices, other.values.astype(self.dtype), other.shape, other.coalesced, other.layout)  # type: ignore[misc]
 

@@ -18,13 +18,13 @@ from tdt._core.tensor import Storage, Tensor, alias, wrap
 
 
 class _FileMap(mmap.mmap):
-    """Memory that a file is mapped into; `filename`: whose changes are written to it, or None."""
+    """A memory-mapped file. `filename`: the file if changes are written to it, otherwise None."""
 
     filename: str | None = None
 
 
 def _map_file(filename: str | os.PathLike[str], shared: bool, nbytes: int) -> np.ndarray:
-    """The first bytes of a file as an array; `shared`: writes go to the file, which is made or grown where it is too short."""
+    """Map the first bytes of a file as an array; `shared`: writes change the file, which is created or extended."""
     name, mode = os.fspath(filename), "read-write" if shared else "read-only"
     try:
         handle = os.open(name, os.O_RDWR | os.O_CREAT if shared else os.O_RDONLY, 0o600)
@@ -68,7 +68,7 @@ class UntypedStorage:
 
     @classmethod
     def on(cls, data: Any, versions: Storage | None = None) -> UntypedStorage:
-        """The storage of a flat uint8 array, sharing its memory; `versions`: of the tensors that look into it."""
+        """The storage of a flat uint8 array, sharing its memory; `versions`: the version counter of its tensors."""
         made = cls.__new__(cls)
         made._bytes, made._st = data, versions
         return made
@@ -94,7 +94,7 @@ class UntypedStorage:
         return getattr(_backend.owner(self._bytes).base, "filename", None)
 
     def shared(self) -> Storage:
-        """What tensors on this memory have in common."""
+        """The version counter that tensors on this memory share."""
         if self._st is None:
             self._st = Storage()
         return self._st
@@ -380,12 +380,12 @@ def is_storage(obj: Any) -> bool:
 
 
 def own_bytes(t: Tensor) -> Any:
-    """The bytes to copy or save for a tensor and its views: all of their memory, but nothing of an array around it."""
+    """The bytes of a tensor's storage to copy or save; excludes the rest of a larger array that it is part of."""
     return part_of(t._a, t._st.whole)
 
 
 def part_of(array: Any, part: Any) -> Any:
-    """All bytes of the memory that `array` looks into; only those of `part`, an array around `array`, if there is one."""
+    """The bytes of the memory that `array` is a view of, or only those of the enclosing array `part`."""
     whole = _backend.raw(array)
     if part is None:
         return whole

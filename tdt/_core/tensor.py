@@ -1,4 +1,4 @@
-"""Tensor, Storage and View: an array, its shared memory, its place in the graph, its base."""
+"""Tensor (an array with an autograd edge), Storage (shared memory and version counter) and View (relation to the base)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tdt._backend.device import as_device, device
 from tdt._core import dtype as _dtype
 from tdt._core.size import Size
 
-LEAF = ("leaf", 0)  # the edge of a tensor that wants a gradient and was not computed
+LEAF = ("leaf", 0)  # the edge of a leaf tensor that requires a gradient
 
 
 class Storage:
@@ -62,7 +62,7 @@ class Tensor:
     _node_hooks: Any = None
     _retains = False
     _fill: Callable[..., None]  # what the old constructor does with its arguments: `tdt.compat._old_types.fill`
-    __array_priority__ = 1000  # NumPy arrays leave `array + tensor` to us
+    __array_priority__ = 1000  # makes NumPy call Tensor's reflected operators for `array + tensor`
     __hash__ = object.__hash__
 
     def __new__(cls, *args: Any, dtype: Any = None, device: Any = None) -> Tensor:
@@ -165,7 +165,7 @@ _new = object.__new__
 
 
 def wrap(array: Any) -> Tensor:
-    """A tensor around `array`, sharing its memory, that wants no gradient."""
+    """Wrap `array` in a tensor that shares its memory and does not require a gradient."""
     t = _new(Tensor)
     t._a = array
     t._st = Storage()
@@ -174,7 +174,7 @@ def wrap(array: Any) -> Tensor:
 
 
 def alias(array: Any, edge: tuple | None, storage: Storage | None = None) -> Tensor:
-    """A tensor around `array` at a given place in the graph, on an existing storage where one is given."""
+    """Wrap `array` in a tensor with the given autograd edge, and storage if given."""
     t = _new(Tensor)
     t._a = array
     t._st = Storage() if storage is None else storage

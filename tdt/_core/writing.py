@@ -1,4 +1,4 @@
-"""Writes to memory that exists, for `out=` and in-place ops: whether they may be made, and copying results there."""
+"""Checks of writes for `out=` and in-place ops (overlap, casts), and copying of results."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SHARED = (
 
 
 def check_memory(x: Tensor, repeats: bool = False) -> None:
-    """Refuse to write where one element of memory is several of the tensor, but for ops that `repeats` allows it."""
+    """Reject writes to a tensor whose elements share memory (as after `expand`), unless `repeats` allows it for the op."""
     if not repeats and _backend.overlaps_itself(x._a):
         raise RuntimeError(
             "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
@@ -30,7 +30,7 @@ def check_memory(x: Tensor, repeats: bool = False) -> None:
 
 
 def check_overlap(x: Tensor, others: tuple) -> None:
-    """Refuse operands that lie partly in x's memory: what they hold would change while it is read.
+    """Reject operands that partly overlap x's memory: writing would change them while they are read.
 
     Only tensors without gaps are compared, by their bounds; the same elements in the same order are allowed.
     """
@@ -42,7 +42,7 @@ def check_overlap(x: Tensor, others: tuple) -> None:
 
 
 def refuse_shared(out: Any, *operands: Tensor) -> None:
-    """Refuse operands that share any memory with `out=` (a tensor, several or None), for ops that read all before."""
+    """Reject operands that share memory with `out=` (a tensor, several or None)."""
     targets = () if out is None else out if isinstance(out, tuple | list) else (out,)
     if any(t is x or _backend.may_overlap(t._a, x._a) for x in targets for t in operands):
         raise RuntimeError(SHARED)
@@ -54,13 +54,13 @@ def _steps(array: Any) -> list[int]:
 
 
 def _dense(array: Any) -> bool:
-    """Whether the elements fill a block of memory, in any order of the dimensions."""
+    """Whether the elements fill a block of memory without gaps, in any order of dimensions."""
     low, high = _backend.byte_bounds(array)
     return high - low == array.size * array.itemsize and not _backend.overlaps_itself(array)
 
 
 def check_cast(result: Tensor, x: Tensor) -> None:
-    """Whether results of this type may be stored in `x`: never down a category."""
+    """Check that results of this dtype can be stored in `x`: not in a lower category (complex, float, integer, bool)."""
     if not can_cast(result.dtype, x.dtype):
         raise RuntimeError(
             f"result type {SCALAR_NAMES[result.dtype]} can't be cast to the desired output type {SCALAR_NAMES[x.dtype]}"
