@@ -1,4 +1,4 @@
-"""Smooth activations: elu and its kin, silu, mish, softplus, gelu, glu. (`tanh`, `sigmoid`, `exp` are in `elementwise`.)"""
+"""Smooth activations: elu, celu, selu, silu, mish, softplus, gelu, glu. `tanh` and `sigmoid` are in math.py."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from tdt import _kernels
 from tdt._core.dtype import FLOATING, FLOATING_AND_COMPLEX
 from tdt._core.tensor import Tensor
 from tdt._ops._common import wrap_dim
-from tdt._ops.elementwise._activations import in_place, leave_to_kernels, run
+from tdt._ops.elementwise._activations import leave_to_kernels, run
 from tdt._ops.elementwise._front import special_functions, tensor_argument
 from tdt._ops.shape.join import cat
 from tdt.autograd._node_names import node_name
 from tdt.autograd._op import finish, op
 from tdt.autograd._op_table import OPS
+
+__all__ = ["celu", "celu_", "selu", "selu_"]  # the functions of tdt; the others are in tdt.nn.functional only
 
 # Klambauer et al., 2017: with these, mean 0 and variance 1 are a fixed point of a layer.
 SELU_ALPHA, SELU_SCALE = 1.6732632423543772, 1.0507009873554805
@@ -55,7 +57,7 @@ def _(xp, g, x):
     return g * (s * (1 + x * (1 - s))).conj()
 
 
-# tanh(log(1 + e)) = n / (n + 2) with n = e (e + 2): one exponential. From 20 on it is 1, in float64 too.
+# tanh(log(1 + e)) = n / (n + 2) with n = e (e + 2) takes one exponential. From x = 20 on it is 1, in float64 too.
 _FLAT = 20
 
 
@@ -76,7 +78,7 @@ def _(g, x):
 @_mish.fast_vjp("x")
 def _(xp, g, x):
     x = xp.minimum(x, x.dtype.type(_FLAT))
-    t = xp.tanh(xp.log1p(xp.exp(x)))  # a float16's exponential may be infinite, and so no quotient of two
+    t = xp.tanh(xp.log1p(xp.exp(x)))  # not n / (n + 2): exp may be infinite in float16
     return g * (t + x * (1 - t * t) / (1 + xp.exp(-x)))
 
 
@@ -178,12 +180,19 @@ def _(xp, g, x, dim):
 for _record in (_elu, _silu, _mish, _softplus, _log_sigmoid):
     leave_to_kernels(_record, _kernels.LARGE_ACTIVATION)
 leave_to_kernels(_gelu, _kernels.LARGE_GELU)
-for _name in ("sigmoid", "tanh"):  # they ask for theirs themselves
+for _name in ("sigmoid", "tanh"):  # their forwards select the kernels
     OPS[_name].kernels = ()
 
 
 def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
-    """x above 0, alpha (exp(x) - 1) below (Clevert et al., 2015).
+    """Exponential linear unit: x where x > 0, else alpha · (exp(x) - 1).
+
+    Args:
+        alpha: the negative of the limit for x → -∞.
+        inplace: write the result into `input`.
+    Shape: input (*); result the same.
+    Source: Clevert, Unterthiner, Hochreiter, "Fast and Accurate Deep Network Learning by Exponential Linear Units
+        (ELUs)", 2015.
 
     >>> import tdt
     >>> elu(tdt.tensor([-1.0, 2.0]))
@@ -194,7 +203,15 @@ def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
 
 @node_name("CeluBackward0")
 def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
-    """x above 0, alpha (exp(x / alpha) - 1) below: smooth for every alpha (Barron, 2017). RuntimeError for alpha = 0.
+    """Continuously differentiable exponential linear unit: x where x > 0, else alpha · (exp(x / alpha) - 1).
+
+    Args:
+        alpha: the negative of the limit for x → -∞; the slope at 0 is 1 for every alpha.
+        inplace: write the result into `input`.
+    Shape: input (*); result the same.
+    Raises:
+        RuntimeError: when `alpha` is 0.
+    Source: Barron, "Continuously Differentiable Exponential Linear Units", 2017.
 
     >>> import tdt
     >>> tdt.celu(tdt.tensor([-1.0, 2.0]), 0.5)
@@ -206,7 +223,14 @@ def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
 
 
 def selu(input: Tensor, inplace: bool = False) -> Tensor:
-    """1.0507 times `elu` with alpha = 1.6733, which keep mean 0 and variance 1 (Klambauer et al., 2017).
+    """Scaled exponential linear unit: 1.0507 · elu(x, alpha=1.6733).
+
+    The constants keep mean 0 and variance 1 from layer to layer.
+
+    Args:
+        inplace: write the result into `input`.
+    Shape: input (*); result the same.
+    Source: Klambauer, Unterthiner, Mayr, Hochreiter, "Self-Normalizing Neural Networks", 2017.
 
     >>> import tdt
     >>> tdt.selu(tdt.tensor([-1.0, 2.0]))
@@ -216,7 +240,13 @@ def selu(input: Tensor, inplace: bool = False) -> Tensor:
 
 
 def silu(input: Tensor, inplace: bool = False) -> Tensor:
-    """x sigmoid(x), also called swish (Elfwing et al., 2017).
+    """Sigmoid linear unit, also called swish: x · sigmoid(x).
+
+    Args:
+        inplace: write the result into `input`.
+    Shape: input (*); result the same.
+    Source: Elfwing, Uchibe, Doya, "Sigmoid-Weighted Linear Units for Neural Network Function Approximation in
+        Reinforcement Learning", 2017.
 
     >>> import tdt
     >>> silu(tdt.tensor([0.0, 1.0]))
@@ -226,7 +256,12 @@ def silu(input: Tensor, inplace: bool = False) -> Tensor:
 
 
 def mish(input: Tensor, inplace: bool = False) -> Tensor:
-    """x tanh(softplus(x)) (Misra, 2019).
+    """The activation x · tanh(softplus(x)).
+
+    Args:
+        inplace: write the result into `input`.
+    Shape: input (*); result the same.
+    Source: Misra, "Mish: A Self Regularized Non-Monotonic Neural Activation Function", 2019.
 
     >>> import tdt
     >>> tdt.nn.functional.mish(tdt.tensor([0.0, 1.0]))
@@ -236,7 +271,14 @@ def mish(input: Tensor, inplace: bool = False) -> Tensor:
 
 
 def softplus(input: Tensor, beta: float = 1, threshold: float = 20, *, out: Tensor | None = None) -> Tensor:
-    """log(1 + exp(beta x)) / beta, and x itself where beta x exceeds `threshold`.
+    """A smooth approximation of relu: log(1 + exp(beta · x)) / beta.
+
+    Args:
+        beta: sharpness; the function approaches relu as it grows.
+        threshold: where beta · x exceeds it, the result is x itself.
+    Shape: input (*); result the same.
+    Source: Dugas, Bengio, Bélisle, Nadeau, Garcia, "Incorporating Second-Order Functional Knowledge for Better Option
+        Pricing", 2000.
 
     >>> import tdt
     >>> softplus(tdt.tensor([0.0, 30.0]))
@@ -246,7 +288,9 @@ def softplus(input: Tensor, beta: float = 1, threshold: float = 20, *, out: Tens
 
 
 def logsigmoid(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """log(sigmoid(x)), without overflow.
+    """The logarithm of the sigmoid, log(1 / (1 + exp(-x))), without overflow.
+
+    Shape: input (*); result the same.
 
     >>> import tdt
     >>> tdt.nn.functional.logsigmoid(tdt.tensor([-1000.0, 0.0]))
@@ -256,7 +300,14 @@ def logsigmoid(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 def gelu(input: Tensor, *, approximate: str = "none", out: Tensor | None = None) -> Tensor:
-    """x times the normal distribution function of x (Hendrycks and Gimpel, 2016); 'tanh' takes their approximation.
+    """Gaussian error linear unit: x · Φ(x), where Φ is the distribution function of the standard normal distribution.
+
+    Args:
+        approximate: "none" computes Φ with erf, "tanh" approximates it with tanh.
+    Shape: input (*); result the same.
+    Raises:
+        RuntimeError: when `approximate` is neither "none" nor "tanh".
+    Source: Hendrycks, Gimpel, "Gaussian Error Linear Units (GELUs)", 2016.
 
     >>> import tdt
     >>> gelu(tdt.tensor([-1.0, 0.0, 1.0]))
@@ -268,9 +319,14 @@ def gelu(input: Tensor, *, approximate: str = "none", out: Tensor | None = None)
 
 
 def glu(input: Tensor, dim: int = -1) -> Tensor:
-    """The first half of `input` along `dim` times the sigmoid of the second (Dauphin et al., 2017).
+    """Gated linear unit: the first half of `input` along `dim`, times the sigmoid of the second half.
 
-    RuntimeError for a size along `dim` that is odd.
+    Args:
+        dim: dimension that is split in two halves.
+    Shape: input (*, 2n, *) with 2n at `dim`; result (*, n, *).
+    Raises:
+        RuntimeError: when `input` is 0-d or its size along `dim` is odd.
+    Source: Dauphin, Fan, Auli, Grangier, "Language Modeling with Gated Convolutional Networks", 2017.
 
     >>> import tdt
     >>> tdt.nn.functional.glu(tdt.tensor([1.0, 2.0, 0.0, 0.0]))
@@ -285,7 +341,9 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
 
 
 def softsign(input: Tensor) -> Tensor:
-    """x / (1 + |x|).
+    """The activation x / (1 + |x|), with values between -1 and 1.
+
+    Shape: input (*); result the same.
 
     >>> import tdt
     >>> tdt.nn.functional.softsign(tdt.tensor([-1.0, 3.0]))
@@ -295,7 +353,9 @@ def softsign(input: Tensor) -> Tensor:
 
 
 def tanhshrink(input: Tensor) -> Tensor:
-    """x - tanh(x).
+    """The activation x - tanh(x).
+
+    Shape: input (*); result the same.
 
     >>> import tdt
     >>> tdt.nn.functional.tanhshrink(tdt.tensor([0.0, 1.0]))
@@ -304,8 +364,31 @@ def tanhshrink(input: Tensor) -> Tensor:
     return input - input.tanh()
 
 
-elu_ = in_place(elu, "tdt.nn.functional.elu_(tdt.tensor([-1.0, 2.0]))", "tensor([-0.6321,  2.0000])")
-celu_ = in_place(celu, "tdt.celu_(tdt.tensor([-1.0, 2.0]), 0.5)", "tensor([-0.4323,  2.0000])")
-selu_ = in_place(selu, "tdt.selu_(tdt.tensor([-1.0, 2.0]))", "tensor([-1.1113,  2.1014])")
+def elu_(input: Tensor, alpha: float = 1.0) -> Tensor:
+    """In-place version of `elu`.
 
-__all__ = ["celu", "celu_", "selu", "selu_"]
+    >>> import tdt
+    >>> tdt.nn.functional.elu_(tdt.tensor([-1.0, 2.0]))
+    tensor([-0.6321,  2.0000])
+    """
+    return elu(input, alpha, inplace=True)
+
+
+def celu_(input: Tensor, alpha: float = 1.0) -> Tensor:
+    """In-place version of `celu`.
+
+    >>> import tdt
+    >>> tdt.celu_(tdt.tensor([-1.0, 2.0]), 0.5)
+    tensor([-0.4323,  2.0000])
+    """
+    return celu(input, alpha, inplace=True)
+
+
+def selu_(input: Tensor) -> Tensor:
+    """In-place version of `selu`.
+
+    >>> import tdt
+    >>> tdt.selu_(tdt.tensor([-1.0, 2.0]))
+    tensor([-1.1113,  2.1014])
+    """
+    return selu(input, inplace=True)

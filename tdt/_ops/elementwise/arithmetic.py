@@ -63,7 +63,7 @@ _sub.fast_vjp("y")(lambda g, alpha: -g if alpha == 1 else g * -alpha.conjugate()
 
 
 def _scaled(x: Any, y: Any, alpha: Any) -> Any:
-    """alpha · y, where an integer result forbids a fractional alpha."""
+    """alpha · y; RuntimeError where the result's dtype cannot hold alpha."""
     kind = getattr(x, "dtype", getattr(y, "dtype", None)).kind
     if isinstance(alpha, bool) and kind != "b":
         raise RuntimeError("Boolean alpha only supported for Boolean results.")
@@ -75,7 +75,7 @@ def _scaled(x: Any, y: Any, alpha: Any) -> Any:
 
 
 def wrapped(number: Any, like: Any) -> Any:
-    """A Python integer wrapped round into the array's integer type; any other number as it is."""
+    """A Python integer reduced modulo 2^bits to the range of the array's integer type; any other number unchanged."""
     if not isinstance(number, int) or getattr(like, "dtype", None) is None or like.dtype.kind not in "iu":
         return number
     count = 2 ** (8 * like.itemsize)
@@ -106,7 +106,7 @@ _div.fast_vjp("y")(lambda g, x, y: -g * ((x / y) / y).conjugate())
 
 
 def _refuse_zero(x: Any, y: Any) -> bool:
-    """Whether operands are integers; RuntimeError then for a zero divisor, which has no integer result."""
+    """Whether the operands are integers; RuntimeError for integers divided by zero."""
     whole = getattr(x, "dtype", getattr(y, "dtype", None)).kind in "iub"
     if whole and (y == 0 if isinstance(y, (int, float)) else (y == 0).any()):
         raise RuntimeError("ZeroDivisionError")
@@ -124,7 +124,7 @@ def _div_trunc(xp: ModuleType, x: Any, y: Any) -> Any:
     if not _refuse_zero(x, y):
         return xp.trunc(xp.true_divide(x, y))
     quotient = xp.floor_divide(x, y)
-    inexact = quotient * y != x  # floor differs from trunc where signs differ and something is left over
+    inexact = quotient * y != x  # floor and trunc differ where the signs differ and the remainder is not 0
     return quotient + (inexact & ((x < 0) != (y < 0)))
 
 
@@ -186,7 +186,7 @@ def _ones(xp: ModuleType, x: Any, out: Any) -> Any:
 
 
 def _pow_below_zero(xp: ModuleType, x: Any, y: Any) -> Any:
-    """Integers to powers of either sign: 1 and -1 have integer reciprocals, all others round to 0."""
+    """Integers to exponents of either sign: 1 and -1 have integer reciprocals, those of all others round to 0."""
     odd = xp.where(y % 2 == 0, 1, -1)
     inverse = xp.where(x == 1, 1, xp.where(x == -1, odd, 0))
     return xp.where(y < 0, inverse, xp.power(x, xp.where(y < 0, 0, y))).astype(getattr(x, "dtype", y.dtype))
@@ -213,7 +213,7 @@ def _log_of(number: Any, like: Tensor) -> Tensor:
 @method()
 @binary_op(
     ufunc2("maximum"),
-    {"x": lambda g, x, y: g * _share(x > y, x == y), "y": lambda g, x, y: g * _share(y > x, x == y)},
+    {"x": lambda g, x, y: g * _tie_share(x > y, x == y), "y": lambda g, x, y: g * _tie_share(y > x, x == y)},
     dtypes=REAL,
     numbers="none",
 )
@@ -221,6 +221,8 @@ def maximum(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tenso
     """The larger element of each pair; nan where either is nan.
 
     At ties each operand gets half of the gradient.
+
+    Shape: input (*), other broadcastable with it; result the broadcast shape.
 
     >>> import tdt
     >>> tdt.maximum(tdt.tensor([1., 5.]), tdt.tensor([3., 4.]))
@@ -231,7 +233,7 @@ def maximum(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tenso
 @method()
 @binary_op(
     ufunc2("minimum"),
-    {"x": lambda g, x, y: g * _share(x < y, x == y), "y": lambda g, x, y: g * _share(y < x, x == y)},
+    {"x": lambda g, x, y: g * _tie_share(x < y, x == y), "y": lambda g, x, y: g * _tie_share(y < x, x == y)},
     dtypes=REAL,
     numbers="none",
 )
@@ -239,6 +241,8 @@ def minimum(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tenso
     """The smaller element of each pair; nan where either is nan.
 
     At ties each operand gets half of the gradient.
+
+    Shape: input (*), other broadcastable with it; result the broadcast shape.
 
     >>> import tdt
     >>> tdt.minimum(tdt.tensor([1., 5.]), tdt.tensor([3., 4.]))
@@ -254,7 +258,9 @@ def minimum(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tenso
     numbers="none",
 )
 def fmax(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The larger element of each pair; of nan and a number the number.
+    """The larger element of each pair; where one is nan, the other.
+
+    Shape: input (*), other broadcastable with it; result the broadcast shape.
 
     >>> import tdt
     >>> tdt.fmax(tdt.tensor([1., 5.]), tdt.tensor([3., 4.]))
@@ -270,7 +276,9 @@ def fmax(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     numbers="none",
 )
 def fmin(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The smaller element of each pair; of nan and a number the number.
+    """The smaller element of each pair; where one is nan, the other.
+
+    Shape: input (*), other broadcastable with it; result the broadcast shape.
 
     >>> import tdt
     >>> tdt.fmin(tdt.tensor([1., 5.]), tdt.tensor([3., 4.]))
@@ -283,6 +291,8 @@ def fmin(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
 def gcd(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The greatest common divisor of each pair of integers.
 
+    Shape: input (*), other broadcastable with it; result the broadcast shape.
+
     >>> import tdt
     >>> tdt.gcd(tdt.tensor([12, 0]), tdt.tensor([18, 5]))
     tensor([6, 5])
@@ -292,7 +302,9 @@ def gcd(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
 @method(in_place=by_op, in_place_function=True)
 @binary_op(ufunc2("lcm"), dtypes=INTS, numbers="none")
 def lcm(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The least common multiple of each pair of integers, 0 where either is 0.
+    """The least common multiple of each pair of integers; 0 where either is 0.
+
+    Shape: input (*), other broadcastable with it; result the broadcast shape.
 
     >>> import tdt
     >>> tdt.lcm(tdt.tensor([12, 0]), tdt.tensor([18, 5]))
@@ -300,14 +312,18 @@ def lcm(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """
 
 
-def _share(wins: Tensor, ties: Tensor) -> Tensor:
+def _tie_share(wins: Tensor, ties: Tensor) -> Tensor:
     return wins + 0.5 * ties
 
 
 @method()
 @takes_old_order(2, "alpha")
-def add(input: Any, other: Any, *, alpha: Any = 1, out: Tensor | None = None) -> Tensor:
-    """input + alpha · other, broadcast.
+def add(input: Tensor | Number, other: Tensor | Number, *, alpha: Number = 1, out: Tensor | None = None) -> Tensor:
+    """The sum input + alpha · other.
+
+    Args:
+        alpha: factor of `other`; an integer where both operands are integers.
+    Shape: input (*), other broadcastable with it; result the broadcast shape.
 
     >>> import tdt
     >>> tdt.add(tdt.tensor([1, 2]), 10)
@@ -320,8 +336,14 @@ def add(input: Any, other: Any, *, alpha: Any = 1, out: Tensor | None = None) ->
 
 @method(aliases=("subtract",))
 @takes_old_order(2, "alpha")
-def sub(input: Any, other: Any, *, alpha: Any = 1, out: Tensor | None = None) -> Tensor:
-    """input - alpha · other, broadcast; RuntimeError for bool.
+def sub(input: Tensor | Number, other: Tensor | Number, *, alpha: Number = 1, out: Tensor | None = None) -> Tensor:
+    """The difference input - alpha · other.
+
+    Args:
+        alpha: factor of `other`; an integer where both operands are integers.
+    Shape: input (*), other broadcastable with it; result the broadcast shape.
+    Raises:
+        RuntimeError: when an operand is a bool tensor or number.
 
     >>> import tdt
     >>> tdt.sub(tdt.tensor([1, 2]), 1)
@@ -330,8 +352,14 @@ def sub(input: Any, other: Any, *, alpha: Any = 1, out: Tensor | None = None) ->
     return finish(_sub, out, input, other, alpha=alpha)
 
 
-def rsub(input: Any, other: Any, *, alpha: Any = 1) -> Tensor:
-    """other - alpha · input.
+def rsub(input: Tensor, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:
+    """The difference other - alpha · input: `sub` with its operands exchanged.
+
+    Args:
+        alpha: factor of `input`; an integer where both operands are integers.
+    Shape: input (*), other broadcastable with it; result the broadcast shape.
+    Raises:
+        RuntimeError: when an operand is a bool tensor or number.
 
     >>> import tdt
     >>> tdt.rsub(tdt.tensor([1, 2]), 10)
@@ -342,8 +370,10 @@ def rsub(input: Any, other: Any, *, alpha: Any = 1) -> Tensor:
 
 
 @method(aliases=("multiply",), in_place=by_op)
-def mul(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
-    """input · other, element by element, broadcast.
+def mul(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+    """The product input · other, element by element.
+
+    Shape: input (*), other broadcastable with it; result the broadcast shape.
 
     >>> import tdt
     >>> tdt.mul(tdt.tensor([1, 2]), 3)
@@ -353,7 +383,7 @@ def mul(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
 
 
 def division(rounding_mode: str | None) -> Any:
-    """The op that divides with this rounding; RuntimeError for an unknown mode."""
+    """The op of division with a rounding mode; RuntimeError for an unknown mode."""
     if rounding_mode not in DIVISIONS:
         raise RuntimeError(
             f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{rounding_mode}'"
@@ -362,10 +392,17 @@ def division(rounding_mode: str | None) -> Any:
 
 
 @method(aliases=("divide", "true_divide"))
-def div(input: Any, other: Any, *, rounding_mode: str | None = None, out: Tensor | None = None) -> Tensor:
-    """input / other, a float; with rounding_mode "trunc" (towards 0) or "floor" integers stay integers.
+def div(
+    input: Tensor | Number, other: Tensor | Number, *, rounding_mode: str | None = None, out: Tensor | None = None
+) -> Tensor:
+    """The quotient input / other, element by element.
 
-    RuntimeError for an integer divided by 0 with rounding.
+    Args:
+        rounding_mode: None gives floating-point results; "trunc" rounds them towards 0, "floor" down, and integers
+            then give integers.
+    Shape: input (*), other broadcastable with it; result the broadcast shape.
+    Raises:
+        RuntimeError: when an integer is divided by 0 with rounding, or `rounding_mode` is unknown.
 
     >>> import tdt
     >>> tdt.div(tdt.tensor([7, -7]), 2), tdt.div(tdt.tensor([7, -7]), 2, rounding_mode="floor")
@@ -375,8 +412,12 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None, out: Tensor
 
 
 @method()
-def floor_divide(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
-    """input / other rounded down.
+def floor_divide(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+    """The quotient input / other rounded down, element by element.
+
+    Shape: input (*), other broadcastable with it; result the broadcast shape.
+    Raises:
+        RuntimeError: when an integer is divided by 0.
 
     >>> import tdt
     >>> tdt.floor_divide(tdt.tensor([7, -7]), 2)
@@ -386,8 +427,12 @@ def floor_divide(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor
 
 
 @method(in_place=by_op)
-def remainder(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
-    """What is left of input / other, with the sign of other, as Python's %.
+def remainder(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+    """The remainder of input / other, with the sign of `other`, as Python's `%`.
+
+    Shape: input (*), other broadcastable with it; result the broadcast shape.
+    Raises:
+        RuntimeError: when an integer is divided by 0.
 
     >>> import tdt
     >>> tdt.remainder(tdt.tensor([7, -7]), 3)
@@ -397,8 +442,12 @@ def remainder(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
 
 
 @method(in_place=by_op)
-def fmod(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
-    """What is left of input / other, with the sign of input, as C's fmod.
+def fmod(input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+    """The remainder of input / other, with the sign of `input`, as C's `fmod`.
+
+    Shape: input (*), other broadcastable with it; result the broadcast shape.
+    Raises:
+        RuntimeError: when an integer is divided by 0.
 
     >>> import tdt
     >>> tdt.fmod(tdt.tensor([7, -7]), 3)
@@ -410,8 +459,12 @@ def fmod(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
 
 
 @method(in_place=by_op)
-def pow(input: Any, exponent: Any, *, out: Tensor | None = None) -> Tensor:
-    """input to the power of exponent; RuntimeError for integers to a negative integer.
+def pow(input: Tensor | Number, exponent: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+    """Each element of `input` to the power of `exponent`.
+
+    Shape: input (*), exponent broadcastable with it; result the broadcast shape.
+    Raises:
+        RuntimeError: when integers are raised to a negative Python integer.
 
     >>> import tdt
     >>> tdt.pow(tdt.tensor([2.0, 3.0]), 2)
@@ -421,8 +474,10 @@ def pow(input: Any, exponent: Any, *, out: Tensor | None = None) -> Tensor:
 
 
 @method()
-def float_power(input: Any, exponent: Any, *, out: Tensor | None = None) -> Tensor:
-    """pow in double precision, whatever the types.
+def float_power(input: Tensor | Number, exponent: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+    """Each element of `input` to the power of `exponent`, computed in float64, or complex128 for complex numbers.
+
+    Shape: input (*), exponent broadcastable with it; result the broadcast shape.
 
     >>> import tdt
     >>> tdt.float_power(tdt.tensor([2]), -1)
@@ -441,38 +496,40 @@ def widened(base: Any, exponent: Any) -> tuple[Any, Any]:
 
 true_divide, divide, multiply, subtract = div, div, mul, sub
 
-method()(fmax)
-
 
 @method(aliases=("subtract_",))
 @takes_old_order(2, "alpha")
 def sub_(input: Tensor, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:
-    """`sub` in place."""
+    """In-place version of `sub`."""
     return _sub.inplace(input, other, alpha=alpha)
 
 
 @method()
 @takes_old_order(2, "alpha")
 def add_(input: Tensor, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:
-    """`add` in place."""
+    """In-place version of `add`."""
     return _add.inplace(input, other, alpha=alpha)
 
 
 @method(aliases=("divide_", "true_divide_"))
 def div_(input: Tensor, other: Tensor | Number, *, rounding_mode: str | None = None) -> Tensor:
-    """`div` in place."""
+    """In-place version of `div`."""
     return division(rounding_mode).inplace(input, other)
 
 
 @method()
 def floor_divide_(input: Tensor, other: Tensor | Number) -> Tensor:
-    """`floor_divide` in place."""
+    """In-place version of `floor_divide`."""
     return _div_floor.inplace(input, other)
 
 
 @method()
 def float_power_(input: Tensor, exponent: Tensor | Number) -> Tensor:
-    """`float_power` in place; RuntimeError unless the tensor is double precision already."""
+    """In-place version of `float_power`.
+
+    Raises:
+        RuntimeError: when `input` is not float64, or complex128 where the result is.
+    """
     base, exponent = widened(input, exponent)
     if base.dtype is not input.dtype:
         raise RuntimeError(

@@ -1,4 +1,4 @@
-"""Functions of one number: powers, exponentials, trigonometry, special functions."""
+"""Elementwise functions of one operand: powers, exponentials, logarithms, trigonometry, special functions."""
 
 from __future__ import annotations
 
@@ -60,7 +60,9 @@ def _square(xp: ModuleType, x: Any, *, out: Any = None) -> Any:
 @method(in_place=by_op, in_place_function=True)
 @unary_op(ufunc("exp"), vjp=lambda g, out: g * out.conj(), fast_vjp=lambda g, out: g * out.conjugate())
 def exp(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """e to the power of each element.
+    """The exponential function of each element, e^x.
+
+    Shape: input (*); result the same.
 
     >>> import tdt
     >>> tdt.exp(tdt.tensor([0., 1.]))
@@ -71,7 +73,9 @@ def exp(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 @method(in_place=by_op, in_place_function=True)
 @unary_op(ufunc("exp2"), vjp=lambda g, out: g * out.conj() * LN2)
 def exp2(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """2 to the power of each element.
+    """2 to the power of each element, 2^x.
+
+    Shape: input (*); result the same.
 
     >>> import tdt
     >>> tdt.exp2(tdt.tensor([0., 3.]))
@@ -82,7 +86,9 @@ def exp2(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 @method(in_place=by_op, in_place_function=True)
 @unary_op(ufunc("expm1"), vjp=lambda g, out: g * (out.conj() + 1))
 def expm1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """exp(x) - 1, accurate near 0.
+    """exp(x) - 1 of each element, accurate near 0.
+
+    Shape: input (*); result the same.
 
     >>> import tdt
     >>> tdt.expm1(tdt.tensor([0.]))
@@ -93,7 +99,9 @@ def expm1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 @method(in_place=by_op, in_place_function=True)
 @unary_op(ufunc("log"), vjp=lambda g, x: g / x.conj(), fast_vjp=lambda g, x: g / x.conjugate())
 def log(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Natural logarithm; nan below 0, -inf at 0.
+    """The natural logarithm of each element; nan below 0, -inf at 0.
+
+    Shape: input (*); result the same.
 
     >>> import tdt
     >>> tdt.log(tdt.tensor([1.]))
@@ -104,7 +112,9 @@ def log(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 @method(in_place=by_op, in_place_function=True)
 @unary_op(ufunc("log2"), vjp=lambda g, x: g / (x.conj() * LN2))
 def log2(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Logarithm to base 2.
+    """The logarithm of each element to base 2; nan below 0, -inf at 0.
+
+    Shape: input (*); result the same.
 
     >>> import tdt
     >>> tdt.log2(tdt.tensor([8.]))
@@ -115,7 +125,9 @@ def log2(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 @method(in_place=by_op, in_place_function=True)
 @unary_op(ufunc("log10"), vjp=lambda g, x: g / (x.conj() * LN10))
 def log10(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Logarithm to base 10.
+    """The logarithm of each element to base 10; nan below 0, -inf at 0.
+
+    Shape: input (*); result the same.
 
     >>> import tdt
     >>> tdt.log10(tdt.tensor([1.]))
@@ -126,7 +138,9 @@ def log10(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 @method(in_place=by_op, in_place_function=True)
 @unary_op(ufunc("log1p"), vjp=lambda g, x: g / (x + 1).conj())
 def log1p(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """log(1 + x), accurate near 0.
+    """log(1 + x) of each element, accurate near 0.
+
+    Shape: input (*); result the same.
 
     >>> import tdt
     >>> tdt.log1p(tdt.tensor([0.]))
@@ -137,7 +151,9 @@ def log1p(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 @method(in_place=by_op, in_place_function=True)
 @unary_op(ufunc("sqrt"), vjp=lambda g, out: g / (2 * out.conj()), fast_vjp=lambda g, out: g / (2 * out.conjugate()))
 def sqrt(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Square root; nan below 0.
+    """The square root of each element; nan below 0.
+
+    Shape: input (*); result the same.
 
     >>> import tdt
     >>> tdt.sqrt(tdt.tensor([4., 9.]))
@@ -148,7 +164,9 @@ def sqrt(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 @method(in_place=by_op, in_place_function=True)
 @unary_op(_rsqrt, vjp=lambda g, out: -0.5 * g * out.pow(3).conj())
 def rsqrt(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """1 / sqrt(x).
+    """The reciprocal of the square root of each element, 1 / sqrt(x).
+
+    Shape: input (*); result the same.
 
     >>> import tdt
     >>> tdt.rsqrt(tdt.tensor([4.]))
@@ -159,7 +177,9 @@ def rsqrt(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 @method(in_place=by_op, in_place_function=True)
 @unary_op(_reciprocal, vjp=lambda g, out: -g * (out * out).conj())
 def reciprocal(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """1 / x.
+    """The reciprocal of each element, 1 / x.
+
+    Shape: input (*); result the same.
 
     >>> import tdt
     >>> tdt.reciprocal(tdt.tensor([4.]))
@@ -170,7 +190,9 @@ def reciprocal(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 @method(in_place=by_op, in_place_function=True)
 @unary_op(_square, vjp=lambda g, x: g * (2 * x.conj()), to_float=False, dtypes=frozenset(range(4)), node="PowBackward0")
 def square(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Each element times itself.
+    """The square of each element, x · x.
+
+    Shape: input (*); result the same.
 
     >>> import tdt
     >>> tdt.square(tdt.tensor([3., -4.]))
@@ -181,7 +203,9 @@ def square(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 @method(in_place=by_op, in_place_function=True)
 @unary_op(ufunc("sin"), vjp=lambda g, x: g * x.cos().conj())
 def sin(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Sine, in radians.
+    """The sine of each element, an angle in radians.
+
+    Shape: input (*); result the same.
 
     >>> import tdt
     >>> tdt.sin(tdt.tensor([0.]))
@@ -192,7 +216,9 @@ def sin(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 @method(in_place=by_op, in_place_function=True)
 @unary_op(ufunc("cos"), vjp=lambda g, x: g * -x.sin().conj())
 def cos(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Cosine, in radians.
+    """The cosine of each element, an angle in radians.
+
+    Shape: input (*); result the same.
 
     >>> import tdt
     >>> tdt.cos(tdt.tensor([0.]))
@@ -203,7 +229,9 @@ def cos(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 @method(in_place=by_op, in_place_function=True)
 @unary_op(ufunc("tan"), vjp=lambda g, out: g * (1 + out * out).conj())
 def tan(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Tangent, in radians.
+    """The tangent of each element, an angle in radians.
+
+    Shape: input (*); result the same.
 
     >>> import tdt
     >>> tdt.tan(tdt.tensor([0.]))
@@ -214,7 +242,9 @@ def tan(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 @method(aliases=("arcsin",), in_place=by_op, in_place_function=True)
 @unary_op(ufunc("arcsin"), vjp=lambda g, x: g * (1 - x * x).rsqrt().conj())
 def asin(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Inverse sine; nan outside [-1, 1].
+    """The inverse sine of each element, in radians in [-π/2, π/2]; nan outside [-1, 1].
+
+    Shape: input (*); result the same.
 
     >>> import tdt
     >>> tdt.asin(tdt.tensor([0.]))
@@ -225,7 +255,9 @@ def asin(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 @method(aliases=("arccos",), in_place=by_op, in_place_function=True)
 @unary_op(ufunc("arccos"), vjp=lambda g, x: g * -(1 - x * x).rsqrt().conj())
 def acos(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Inverse cosine; nan outside [-1, 1].
+    """The inverse cosine of each element, in radians in [0, π]; nan outside [-1, 1].
+
+    Shape: input (*); result the same.
 
     >>> import tdt
     >>> tdt.acos(tdt.tensor([1.]))
@@ -236,7 +268,9 @@ def acos(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 @method(aliases=("arctan",), in_place=by_op, in_place_function=True)
 @unary_op(ufunc("arctan"), vjp=lambda g, x: g / (x * x + 1).conj())
 def atan(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Inverse tangent, in (-π/2, π/2).
+    """The inverse tangent of each element, in radians in (-π/2, π/2).
+
+    Shape: input (*); result the same.
 
     >>> import tdt
     >>> tdt.atan(tdt.tensor([1.]))
@@ -247,7 +281,9 @@ def atan(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 @method(in_place=by_op, in_place_function=True)
 @unary_op(ufunc("sinh"), vjp=lambda g, x: g * x.cosh().conj())
 def sinh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Hyperbolic sine.
+    """The hyperbolic sine of each element.
+
+    Shape: input (*); result the same.
 
     >>> import tdt
     >>> tdt.sinh(tdt.tensor([0.]))
@@ -258,7 +294,9 @@ def sinh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 @method(in_place=by_op, in_place_function=True)
 @unary_op(ufunc("cosh"), vjp=lambda g, x: g * x.sinh().conj())
 def cosh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Hyperbolic cosine.
+    """The hyperbolic cosine of each element.
+
+    Shape: input (*); result the same.
 
     >>> import tdt
     >>> tdt.cosh(tdt.tensor([0.]))
@@ -269,7 +307,9 @@ def cosh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 @method(in_place=by_op, in_place_function=True)
 @unary_op(ufunc("tanh"), vjp=lambda g, out: g * (1 - out * out).conj(), fast_vjp=_tanh_grad)
 def tanh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Hyperbolic tangent.
+    """The hyperbolic tangent of each element.
+
+    Shape: input (*); result the same.
 
     >>> import tdt
     >>> tdt.tanh(tdt.tensor([0., 1.]))
@@ -280,7 +320,9 @@ def tanh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 @method(aliases=("arcsinh",), in_place=by_op, in_place_function=True)
 @unary_op(ufunc("arcsinh"), vjp=lambda g, x: g * (x * x + 1).rsqrt().conj())
 def asinh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Inverse hyperbolic sine.
+    """The inverse hyperbolic sine of each element.
+
+    Shape: input (*); result the same.
 
     >>> import tdt
     >>> tdt.asinh(tdt.tensor([0.]))
@@ -291,7 +333,9 @@ def asinh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 @method(aliases=("arccosh",), in_place=by_op, in_place_function=True)
 @unary_op(ufunc("arccosh"), vjp=lambda g, x: g * ((x - 1).rsqrt() * (x + 1).rsqrt()).conj())
 def acosh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Inverse hyperbolic cosine; nan below 1.
+    """The inverse hyperbolic cosine of each element; nan below 1.
+
+    Shape: input (*); result the same.
 
     >>> import tdt
     >>> tdt.acosh(tdt.tensor([1.]))
@@ -302,7 +346,9 @@ def acosh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 @method(aliases=("arctanh",), in_place=by_op, in_place_function=True)
 @unary_op(ufunc("arctanh"), vjp=lambda g, x: g / (1 - x * x).conj())
 def atanh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Inverse hyperbolic tangent.
+    """The inverse hyperbolic tangent of each element; nan outside [-1, 1].
+
+    Shape: input (*); result the same.
 
     >>> import tdt
     >>> tdt.atanh(tdt.tensor([0.]))
@@ -313,7 +359,9 @@ def atanh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 @method(in_place=by_op, in_place_function=True)
 @unary_op(_sigmoid, vjp=lambda g, out: g * (out * (1 - out)).conj(), fast_vjp=_sigmoid_grad)
 def sigmoid(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Logistic function 1 / (1 + exp(-x)).
+    """The logistic function of each element, 1 / (1 + exp(-x)).
+
+    Shape: input (*); result the same.
 
     >>> import tdt
     >>> tdt.sigmoid(tdt.tensor([0.]))
@@ -324,7 +372,9 @@ def sigmoid(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 @method(in_place=by_op, in_place_function=True)
 @unary_op(special("erf"), vjp=lambda g, x: g * TWO_OVER_SQRT_PI * (-x * x).exp(), dtypes=FLOATING)
 def erf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Error function.
+    """The error function of each element, 2 / √π · ∫₀^x exp(-t²) dt.
+
+    Shape: input (*); result the same.
 
     >>> import tdt
     >>> tdt.erf(tdt.tensor([0.]))
@@ -335,7 +385,9 @@ def erf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 @method(in_place=by_op, in_place_function=True)
 @unary_op(special("erfc"), vjp=lambda g, x: g * -TWO_OVER_SQRT_PI * (-x * x).exp(), dtypes=FLOATING)
 def erfc(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """1 - erf(x), accurate for large x.
+    """The complementary error function of each element, 1 - erf(x), accurate for large x.
+
+    Shape: input (*); result the same.
 
     >>> import tdt
     >>> tdt.erfc(tdt.tensor([0.]))
@@ -346,7 +398,9 @@ def erfc(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 @method(in_place=by_op)
 @unary_op(special("erfinv"), vjp=lambda g, out: g / TWO_OVER_SQRT_PI * (out * out).exp(), dtypes=FLOATING)
 def erfinv(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Inverse error function.
+    """The inverse error function of each element; nan outside [-1, 1].
+
+    Shape: input (*); result the same.
 
     >>> import tdt
     >>> tdt.erfinv(tdt.tensor([0.]))
@@ -355,13 +409,15 @@ def erfinv(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 def _lgamma(xp: ModuleType, x: Any, *, out: Any = None) -> Any:
-    return special("gammaln")(xp, xp.where(x == -xp.inf, -x, x), out=out)  # SciPy says -inf of -inf
+    return special("gammaln")(xp, xp.where(x == -xp.inf, -x, x), out=out)  # SciPy returns -inf for -inf, PyTorch inf
 
 
 @method(in_place=by_op)
 @unary_op(_lgamma, vjp=lambda g, x: g * digamma(x), dtypes=FLOATING)
 def lgamma(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Logarithm of |Γ(x)|.
+    """The natural logarithm of |Γ(x)| of each element, where Γ is the gamma function.
+
+    Shape: input (*); result the same.
 
     >>> import tdt
     >>> tdt.lgamma(tdt.tensor([3.]))
@@ -372,7 +428,9 @@ def lgamma(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 @method(in_place=by_op, in_place_function=True)
 @unary_op(ufunc("deg2rad"), vjp=lambda g: g * (math.pi / 180), dtypes=FLOATING)
 def deg2rad(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Degrees to radians.
+    """Angles in degrees converted to radians.
+
+    Shape: input (*); result the same.
 
     >>> import tdt
     >>> tdt.deg2rad(tdt.tensor([180.]))
@@ -383,7 +441,9 @@ def deg2rad(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 @method(in_place=by_op, in_place_function=True)
 @unary_op(ufunc("rad2deg"), vjp=lambda g: g * (180 / math.pi), dtypes=FLOATING)
 def rad2deg(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Radians to degrees.
+    """Angles in radians converted to degrees.
+
+    Shape: input (*); result the same.
 
     >>> import tdt
     >>> tdt.rad2deg(tdt.tensor([0.]))
@@ -395,14 +455,16 @@ arccos, arccosh, arcsin, arcsinh, arctan, arctanh = acos, acosh, asin, asinh, at
 
 
 def _digamma_forward(xp: ModuleType, x: Any) -> Any:
-    """SciPy's psi is nan at 0, where PyTorch's has the limit from the sign of the zero: ∓inf."""
+    """SciPy's psi is nan at 0; PyTorch's is -inf at 0.0 and inf at -0.0."""
     return xp.where(x == 0, -xp.copysign(xp.full_like(x, xp.inf), x), special_functions(xp).psi(x))
 
 
 @method(in_place=by_op)
 @unary_op(_digamma_forward, vjp=lambda g, x: g * polygamma(1, x), dtypes=FLOATING)
 def digamma(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Derivative of lgamma.
+    """The derivative of lgamma, ψ(x) = Γ'(x) / Γ(x), of each element.
+
+    Shape: input (*); result the same.
 
     >>> import tdt
     >>> tdt.digamma(tdt.tensor([1.]))
@@ -423,7 +485,9 @@ def _sinc_rule(g: Tensor, x: Tensor) -> Tensor:
 @method(in_place=by_op, in_place_function=True)
 @unary_op(_sinc_forward, vjp=_sinc_rule)
 def sinc(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """sin(πx) / (πx), and 1 at 0.
+    """The normalized sinc function of each element, sin(πx) / (πx), and 1 at 0.
+
+    Shape: input (*); result the same.
 
     >>> import tdt
     >>> tdt.sinc(tdt.tensor([0.]))
@@ -441,7 +505,13 @@ _polygamma.vjp("x")(lambda g, x, n: g * polygamma(n + 1, x))
 
 
 def polygamma(n: int, input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The n-th derivative of digamma; RuntimeError for a negative n.
+    """The n-th derivative of digamma at each element.
+
+    Args:
+        n: order of the derivative, at least 0.
+    Shape: input (*); result the same.
+    Raises:
+        RuntimeError: when `n` is negative.
 
     >>> import tdt
     >>> tdt.polygamma(1, tdt.tensor([1.0]))
@@ -468,7 +538,11 @@ def _(g: Tensor, x: Tensor, eps: float | None) -> Tensor:
 
 @method(in_place=by_copy, in_place_function=True)
 def logit(input: Tensor, eps: float | None = None, *, out: Tensor | None = None) -> Tensor:
-    """log(x / (1 - x)), the inverse of sigmoid; `eps` clamps x to [eps, 1 - eps] first.
+    """The inverse of sigmoid, log(x / (1 - x)), of each element.
+
+    Args:
+        eps: clamps each element to [eps, 1 - eps] first; None leaves them, with nan outside [0, 1].
+    Shape: input (*); result the same.
 
     >>> import tdt
     >>> tdt.logit(tdt.tensor([0.5]))
@@ -479,5 +553,12 @@ def logit(input: Tensor, eps: float | None = None, *, out: Tensor | None = None)
 
 @method("polygamma", in_place=by_copy)
 def _polygamma_method(self: Tensor, n: int) -> Tensor:
-    """`tdt.polygamma(n, self)`."""
+    """The n-th derivative of digamma at each element: `tdt.polygamma(n, self)`.
+
+    Shape: self (*); result the same.
+
+    >>> import tdt
+    >>> tdt.tensor([1.0]).polygamma(1)
+    tensor([1.6449])
+    """
     return polygamma(n, self)

@@ -10,13 +10,15 @@ from tdt import _backend, _kernels
 from tdt._core.dtype import FLOATING, REAL_NUMBERS, SCALAR_NAMES, finfo
 from tdt._core.methods import method
 from tdt._core.tensor import Tensor
-from tdt._ops.elementwise._activations import in_place, leave_to_kernels, run
+from tdt._ops.elementwise._activations import leave_to_kernels, run
 from tdt._ops.elementwise._front import tensor_argument
 from tdt._random import generator_for
 from tdt._random.draws import unit64
 from tdt.amp._autocast import autocast
 from tdt.autograd._node_names import node_name
 from tdt.autograd._op import finish, op
+
+__all__ = ["hardshrink", "prelu", "relu", "relu_", "rrelu", "rrelu_", "threshold", "threshold_"]
 
 _INT = {4: np.int32, 8: np.int64}
 _SIXTH = float(np.float32(1) / np.float32(6))  # PyTorch's slope of hardsigmoid, in float64 too
@@ -38,20 +40,20 @@ def _(g, out):
 def _(xp, g, out):
     if g.size >= _kernels.LARGE_RELU and (fast := _kernels.chosen("relu.vjp.x", xp, g, out)):
         return fast(g, out)
-    return _kept(xp, g, out != 0)
+    return _masked(xp, g, out != 0)
 
 
-def _kept(xp: Any, x: Any, mask: Any) -> Any:
-    """x where `mask` holds, else 0: a product of the bits, exact for infinities too, and several times faster than `where`."""
+def _masked(xp: Any, x: Any, mask: Any) -> Any:
+    """x where `mask` is True, else 0. Multiplies the bits as integers: exact for inf and nan, and faster than `where`."""
     kind = _INT.get(x.dtype.itemsize)
     if kind is None or x.dtype.kind != "f" or x.shape != mask.shape or not x.size:
         return xp.where(mask, x, x.dtype.type(0))
-    out = xp.empty_like(x)  # not a view, which a leaf would copy
+    out = xp.empty_like(x)  # not a view: a leaf's .grad would copy it
     xp.multiply(x.view(kind), mask, out=out.view(kind))
     return out
 
 
-_relu.kernels = ()  # asked for above, as in `leave_to_kernels`
+_relu.kernels = ()  # selected in the forward, as in `leave_to_kernels`
 
 
 @op(dtypes=FLOATING)
@@ -93,12 +95,12 @@ def _(xp, g, x, w):
     if w.size == 1 and x.size >= _kernels.LARGE_ACTIVATION and (fast := _kernels.chosen("leaky_relu.vjp.x", xp, g, x)):
         return fast(g, x, slope=w.item())
     above = x > 0
-    return _kept(xp, g, above) + _kept(xp, g * w, ~above)
+    return _masked(xp, g, above) + _masked(xp, g * w, ~above)
 
 
 @_prelu.fast_vjp("w")
 def _(xp, g, x):
-    return _kept(xp, g * x, ~(x > 0))
+    return _masked(xp, g * x, ~(x > 0))
 
 
 @op(dtypes=REAL_NUMBERS)
@@ -114,7 +116,7 @@ def _(g, x, low, high):
 
 @_hardtanh.fast_vjp("x")
 def _(xp, g, x, low, high):
-    return _kept(xp, g, ~((x <= low) | (x >= high)))
+    return _masked(xp, g, ~((x <= low) | (x >= high)))
 
 
 @op(dtypes=FLOATING)
@@ -129,7 +131,7 @@ def _(g, x):
 
 @_hardsigmoid.fast_vjp("x")
 def _(xp, g, x):
-    return _kept(xp, g * _SIXTH, xp.abs(x) < 3)
+    return _masked(xp, g * _SIXTH, xp.abs(x) < 3)
 
 
 @op(dtypes=FLOATING)
@@ -149,7 +151,7 @@ def _(xp, g, x):
 
 @op(dtypes=FLOATING)
 def _hardshrink(xp, x, *, width):
-    return _kept(xp, x, ~(xp.abs(x) <= x.dtype.type(width)))
+    return _masked(xp, x, ~(xp.abs(x) <= x.dtype.type(width)))
 
 
 @op(dtypes=FLOATING)
@@ -160,13 +162,13 @@ def _softshrink(xp, x, *, width):
 
 for _shrink in (_hardshrink, _softshrink):
     _shrink.vjp("x")(lambda g, x, width: g.masked_fill(x.abs() <= width, 0))
-    _shrink.fast_vjp("x")(lambda xp, g, x, width: _kept(xp, g, ~(xp.abs(x) <= width)))
+    _shrink.fast_vjp("x")(lambda xp, g, x, width: _masked(xp, g, ~(xp.abs(x) <= width)))
 
 
 @op(dtypes=REAL_NUMBERS)
 def _threshold(xp, x, *, threshold, value):
     above = ~(x <= threshold)
-    return _kept(xp, x, above) if value == 0 else xp.where(above, x, x.dtype.type(value))
+    return _masked(xp, x, above) if value == 0 else xp.where(above, x, x.dtype.type(value))
 
 
 @_threshold.vjp("x")
@@ -176,12 +178,12 @@ def _(g, x, threshold):
 
 @_threshold.fast_vjp("x")
 def _(xp, g, x, threshold):
-    return _kept(xp, g, ~(x <= threshold))
+    return _masked(xp, g, ~(x <= threshold))
 
 
 @op(dtypes=FLOATING, random=True, shape=lambda x, **how: x)
 def _rrelu_noise(xp, x, *, lower, upper, generator):
-    """1 for what is positive, else a number uniform on [lower, upper): drawn in the order of the dimensions."""
+    """1 where x > 0, else a number uniform on [lower, upper), drawn in the order of the dimensions."""
     gen = generator_for(generator, _backend.device_of(x))
     low, high = (float(x.dtype.type(end)) for end in (lower, upper))  # PyTorch rounds them first
     drawn = x <= 0
@@ -197,7 +199,12 @@ for _record in (_leaky_relu, _hardtanh, _hardsigmoid, _hardswish):
 
 @method()
 def relu(input: Tensor, inplace: bool = False) -> Tensor:
-    """max(x, 0); NaN stays NaN. `inplace` writes into the input.
+    """Rectified linear unit: max(x, 0); nan stays nan.
+
+    Args:
+        inplace: write the result into `input`.
+    Shape: input (*); result the same.
+    Source: Nair, Hinton, "Rectified Linear Units Improve Restricted Boltzmann Machines", 2010.
 
     >>> import tdt
     >>> relu(tdt.tensor([-1.0, 2.0]))
@@ -209,7 +216,12 @@ def relu(input: Tensor, inplace: bool = False) -> Tensor:
 
 
 def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
-    """x above 0, `negative_slope` x below (Maas et al., 2013).
+    """Leaky rectified linear unit: x where x > 0, else negative_slope · x.
+
+    Args:
+        inplace: write the result into `input`.
+    Shape: input (*); result the same.
+    Source: Maas, Hannun, Ng, "Rectifier Nonlinearities Improve Neural Network Acoustic Models", 2013.
 
     >>> import tdt
     >>> leaky_relu(tdt.tensor([-1.0, 2.0]), 0.1)
@@ -221,9 +233,15 @@ def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = Fals
 @method()
 @autocast("lower")
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
-    """x above 0, `weight` x below (He et al., 2015): one weight, or one for each entry of dimension 1.
+    """Parametric rectified linear unit: x where x > 0, else weight · x, with learned weights.
 
-    RuntimeError for another number of weights, or weights of another dtype.
+    Args:
+        weight: one weight for all elements, or one for each channel (dimension 1 of `input`).
+    Shape: input (N, C, *) or any other with one weight; weight (), (1) or (C); result that of input.
+    Raises:
+        RuntimeError: when `weight` has another dtype than `input`, more than one dimension, or neither 1 nor C elements.
+    Source: He, Zhang, Ren, Sun, "Delving Deep into Rectifiers: Surpassing Human-Level Performance on ImageNet
+        Classification", 2015.
 
     >>> import tdt
     >>> tdt.prelu(tdt.tensor([[-1.0, -2.0]]), tdt.tensor([0.5, 0.1]))
@@ -243,8 +261,10 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
             raise RuntimeError(f"Not allow zero-dim input tensor with {count} weights; give one weight")
         channels = input.shape[1] if input.ndim > 1 else 1
         if channels != count:
-            raise RuntimeError(f"Mismatch of parameter numbers and input channel size. Found parameter numbers = {count} and "
-                               f"channel size = {channels}.")  # fmt: skip
+            raise RuntimeError(
+                f"Mismatch of parameter numbers and input channel size. Found parameter numbers = {count} and "
+                f"channel size = {channels}."
+            )
     return _prelu(input, weight.reshape((count, *(1,) * (input.ndim - 2))[: input.ndim]))
 
 
@@ -252,9 +272,16 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
 def rrelu(
     input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False, inplace: bool = False
 ) -> Tensor:
-    """x above 0; below, x times a number drawn uniformly from [lower, upper), or their mean where not training.
+    """Randomized leaky rectified linear unit: x where x > 0, else x times a random slope.
 
-    From Xu et al., 2015. RuntimeError for lower > upper.
+    Args:
+        lower, upper: slopes are drawn uniformly from [lower, upper), one for each element.
+        training: if False, the slope is the mean of `lower` and `upper`.
+        inplace: write the result into `input`.
+    Shape: input (*); result the same.
+    Raises:
+        RuntimeError: when `lower` is greater than `upper`.
+    Source: Xu, Wang, Chen, Li, "Empirical Evaluation of Rectified Activations in Convolutional Network", 2015.
 
     >>> import tdt
     >>> tdt.rrelu(tdt.tensor([-1.0, 2.0]), 0.25, 0.75)
@@ -265,15 +292,21 @@ def rrelu(
     if not training:
         return leaky_relu(input, (lower + upper) / 2, inplace)
     noise = _rrelu_noise(tensor_argument("rrelu", input).detach(), lower=lower, upper=upper, generator=None)
-    return (
-        input.mul_(noise) if inplace else noise * input
-    )  # the first operand says the order of memory: that of dimensions
+    # `noise` goes first: the result has the memory format of the first operand, here contiguous.
+    return input.mul_(noise) if inplace else noise * input
 
 
 def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
-    """x moved into [min_val, max_val]; NaN stays NaN, and what was moved, or lies on an end, gets no gradient.
+    """Each element clamped to [min_val, max_val]; nan stays nan.
 
-    ValueError for min_val > max_val.
+    The gradient is 0 outside the interval and at both of its ends.
+
+    Args:
+        inplace: write the result into `input`.
+    Shape: input (*); result the same.
+    Raises:
+        ValueError: when `min_val` is greater than `max_val`.
+        RuntimeError: when `input` has an unsigned dtype and `min_val` is negative.
 
     >>> import tdt
     >>> tdt.nn.functional.hardtanh(tdt.tensor([-2.0, 0.5, 2.0]))
@@ -289,7 +322,12 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace
 
 
 def relu6(input: Tensor, inplace: bool = False) -> Tensor:
-    """min(max(x, 0), 6).
+    """Rectified linear unit with an upper limit: min(max(x, 0), 6).
+
+    Args:
+        inplace: write the result into `input`.
+    Shape: input (*); result the same.
+    Source: Krizhevsky, "Convolutional Deep Belief Networks on CIFAR-10", 2010.
 
     >>> import tdt
     >>> tdt.nn.functional.relu6(tdt.tensor([-2.0, 2.0, 8.0]))
@@ -299,7 +337,12 @@ def relu6(input: Tensor, inplace: bool = False) -> Tensor:
 
 
 def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
-    """(x + 3) / 6 moved into [0, 1] (Courbariaux et al., 2015).
+    """Piecewise linear approximation of the sigmoid: (x + 3) / 6 clamped to [0, 1].
+
+    Args:
+        inplace: write the result into `input`.
+    Shape: input (*); result the same.
+    Source: Howard et al., "Searching for MobileNetV3", 2019.
 
     >>> import tdt
     >>> tdt.nn.functional.hardsigmoid(tdt.tensor([-4.0, 0.0, 4.0]))
@@ -309,7 +352,12 @@ def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
 
 
 def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
-    """x `hardsigmoid`(x) (Howard et al., 2019).
+    """Piecewise approximation of silu: x · hardsigmoid(x).
+
+    Args:
+        inplace: write the result into `input`.
+    Shape: input (*); result the same.
+    Source: Howard et al., "Searching for MobileNetV3", 2019.
 
     >>> import tdt
     >>> tdt.nn.functional.hardswish(tdt.tensor([-4.0, 1.0, 4.0]))
@@ -320,7 +368,10 @@ def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
 
 @method()
 def hardshrink(input: Tensor, lambd: float = 0.5, *, out: Tensor | None = None) -> Tensor:
-    """x, or 0 where |x| is at most `lambd`.
+    """Hard thresholding: 0 where |x| ≤ lambd, else x.
+
+    Shape: input (*); result the same.
+    Source: Donoho, Johnstone, "Ideal Spatial Adaptation by Wavelet Shrinkage", 1994.
 
     >>> import tdt
     >>> tdt.hardshrink(tdt.tensor([-2.0, 0.5, 2.0]))
@@ -330,7 +381,12 @@ def hardshrink(input: Tensor, lambd: float = 0.5, *, out: Tensor | None = None) 
 
 
 def softshrink(input: Tensor, lambd: float = 0.5, *, out: Tensor | None = None) -> Tensor:
-    """x moved towards 0 by `lambd`, and not beyond. RuntimeError for a negative one.
+    """Soft thresholding: x moved towards 0 by `lambd`, and 0 where |x| ≤ lambd.
+
+    Shape: input (*); result the same.
+    Raises:
+        RuntimeError: when `lambd` is negative or nan.
+    Source: Donoho, "De-Noising by Soft-Thresholding", 1995.
 
     >>> import tdt
     >>> tdt.nn.functional.softshrink(tdt.tensor([-2.0, 0.5, 2.0]))
@@ -345,7 +401,11 @@ def softshrink(input: Tensor, lambd: float = 0.5, *, out: Tensor | None = None) 
 
 
 def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
-    """x where it is above `threshold`, else `value`.
+    """Each element that is greater than `threshold`; `value` in place of the others.
+
+    Args:
+        inplace: write the result into `input`.
+    Shape: input (*); result the same.
 
     >>> import tdt
     >>> tdt.threshold(tdt.tensor([-1.0, 2.0]), 0.5, 9.0)
@@ -354,12 +414,52 @@ def threshold(input: Tensor, threshold: float, value: float, inplace: bool = Fal
     return run(_threshold, input, inplace, threshold=threshold, value=value)
 
 
-relu_ = in_place(relu, "tdt.relu_(tdt.tensor([-1.0, 2.0]))", "tensor([0., 2.])")
-leaky_relu_ = in_place(leaky_relu, "tdt.nn.functional.leaky_relu_(tdt.tensor([-1.0]))", "tensor([-0.0100])")
-rrelu_ = in_place(rrelu, "tdt.rrelu_(tdt.tensor([-1.0, 2.0]), 0.25, 0.75)", "tensor([-0.5000,  2.0000])")
-hardtanh_ = in_place(hardtanh, "tdt.nn.functional.hardtanh_(tdt.tensor([-2.0, 2.0]))", "tensor([-1.,  1.])")
-threshold_ = in_place(threshold, "tdt.threshold_(tdt.tensor([-1.0, 2.0]), 0.5, 9.0)", "tensor([9., 2.])")
+@method()
+def relu_(input: Tensor) -> Tensor:
+    """In-place version of `relu`.
 
-__all__ = ["hardshrink", "prelu", "relu", "relu_", "rrelu", "rrelu_", "threshold", "threshold_"]
+    >>> import tdt
+    >>> tdt.relu_(tdt.tensor([-1.0, 2.0]))
+    tensor([0., 2.])
+    """
+    return run(_relu, input, True)
 
-method()(relu_)
+
+def leaky_relu_(input: Tensor, negative_slope: float = 0.01) -> Tensor:
+    """In-place version of `leaky_relu`.
+
+    >>> import tdt
+    >>> tdt.nn.functional.leaky_relu_(tdt.tensor([-1.0]))
+    tensor([-0.0100])
+    """
+    return leaky_relu(input, negative_slope, inplace=True)
+
+
+def rrelu_(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False) -> Tensor:
+    """In-place version of `rrelu`.
+
+    >>> import tdt
+    >>> tdt.rrelu_(tdt.tensor([-1.0, 2.0]), 0.25, 0.75)
+    tensor([-0.5000,  2.0000])
+    """
+    return rrelu(input, lower, upper, training, inplace=True)
+
+
+def hardtanh_(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
+    """In-place version of `hardtanh`.
+
+    >>> import tdt
+    >>> tdt.nn.functional.hardtanh_(tdt.tensor([-2.0, 2.0]))
+    tensor([-1.,  1.])
+    """
+    return hardtanh(input, min_val, max_val, inplace=True)
+
+
+def threshold_(input: Tensor, threshold: float, value: float) -> Tensor:
+    """In-place version of `threshold`.
+
+    >>> import tdt
+    >>> tdt.threshold_(tdt.tensor([-1.0, 2.0]), 0.5, 9.0)
+    tensor([9., 2.])
+    """
+    return run(_threshold, input, True, threshold=threshold, value=value)
