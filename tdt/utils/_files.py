@@ -1,4 +1,4 @@
-"""What a crash-safe writer needs from the file system and Python does not offer in one call."""
+"""Crash-safe file operations: fsync, atomic replacement, and opening without following links."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from typing import IO, TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-# What network and FUSE file systems answer where they lack an operation, as flock, or fsync of a folder.
+# Errors of network and FUSE file systems for unsupported operations, such as flock or fsync of a folder.
 UNSUPPORTED = frozenset({errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK})
 _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
 _PLAIN = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
-_NO_WAIT = getattr(os, "O_NONBLOCK", 0)  # to open a pipe would wait for its other end
+_NO_WAIT = getattr(os, "O_NONBLOCK", 0)  # opening a pipe would block until its other end is opened
 
 _TEMPORARY = re.compile(r"\..+\.[0-9]+\.tmp", re.DOTALL)  # the names that `replacing` gives
 
@@ -26,14 +26,14 @@ _warned: set[str] = set()
 
 
 def warn_once(text: str) -> None:
-    """Warn, unless this process has warned of the same before."""
+    """Warn, but only once per process for the same text."""
     if text not in _warned:
         _warned.add(text)
         warnings.warn(text, stacklevel=3)
 
 
 def fsync(handle: int, path: str | os.PathLike[str]) -> None:
-    """Put what was written to the open file `path` on the disk. OSError names it; where there is no fsync, warns once."""
+    """Flush the open file `path` to the disk. OSError with the path; warns once if the file system has no fsync."""
     try:
         os.fsync(handle)
     except OSError as error:
@@ -43,8 +43,8 @@ def fsync(handle: int, path: str | os.PathLike[str]) -> None:
 
 
 def fsync_folder(folder: Path) -> None:
-    """Make names created, renamed or removed in `folder` survive a power cut. Nothing to do on Windows."""
-    if os.name == "nt":  # folders cannot be opened there, and NTFS journals names by itself
+    """Flush created, renamed and removed names in `folder` to the disk. Does nothing on Windows."""
+    if os.name == "nt":  # folders cannot be opened on Windows, and NTFS journals names itself
         return
     handle = os.open(folder, os.O_RDONLY)
     try:
@@ -69,12 +69,12 @@ def open_file(path: str | os.PathLike[str], flags: int, mode: int = 0o666) -> in
         raise
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
-        raise OSError(errno.EINVAL, "is no regular file", str(path))
+        raise OSError(errno.EINVAL, "is not a regular file", str(path))
     return handle
 
 
 def _is_link(path: str | os.PathLike[str]) -> OSError:
-    return OSError(errno.ELOOP, "is a link, which is not followed here; put the file itself in its place", str(path))
+    return OSError(errno.ELOOP, "is a symbolic link, which tdt does not follow here; replace it by the file", str(path))
 
 
 def read_file(path: str | os.PathLike[str], most: int | None = None) -> bytes:
@@ -84,7 +84,7 @@ def read_file(path: str | os.PathLike[str], most: int | None = None) -> bytes:
 
 
 def write_whole(file, data: bytes | bytearray | memoryview) -> None:
-    """Write all of `data` to an unbuffered file, whose own `write` may stop short."""
+    """Write all of `data` to an unbuffered file, whose `write` may write only a part."""
     rest = memoryview(data)
     while rest:
         rest = rest[file.write(rest) :]
@@ -92,12 +92,12 @@ def write_whole(file, data: bytes | bytearray | memoryview) -> None:
 
 @contextlib.contextmanager
 def replacing(path: str | os.PathLike[str], buffering: int = -1) -> Iterator[IO[bytes]]:
-    """A file to write that becomes `path` at the end of the block: whatever happens, `path` is the old one or the new one."""
-    from pathlib import Path  # 3 ms, which `import tdt` need not wait for
+    """Open a temporary file that replaces `path` at the end of the block: after a crash `path` is the old or the new file."""
+    from pathlib import Path  # imported here: it would add 3 ms to `import tdt`
 
     path = Path(path)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    temporary.unlink(missing_ok=True)  # of a killed process that had the same number, or a link that somebody put there
+    temporary.unlink(missing_ok=True)  # left by a killed process with the same pid, or a link created by somebody else
     try:
         with open(open_file(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb", buffering=buffering) as file:
             yield file
@@ -110,9 +110,9 @@ def replacing(path: str | os.PathLike[str], buffering: int = -1) -> Iterator[IO[
 
 
 def remove_temporary(folder: str | os.PathLike[str]) -> None:
-    """Remove what processes that were killed within `replacing` left in `folder` and below; no link is followed.
+    """Remove temporary files that killed processes left in `folder` and its subfolders; does not follow links.
 
-    Only for who knows that nobody is writing there.
+    Only call this if no process is writing there.
     """
     for place, _, names in os.walk(folder):
         for name in names:
@@ -122,7 +122,7 @@ def remove_temporary(folder: str | os.PathLike[str]) -> None:
 
 
 def replace_file(path: str | os.PathLike[str], data: bytes) -> None:
-    """Write `data` to `path`, so that whatever happens the file is the old one or the whole new one."""
+    """Write `data` to `path` atomically: after a crash the file is the old or the complete new one."""
     try:
         with replacing(path, buffering=0) as file:
             write_whole(file, data)

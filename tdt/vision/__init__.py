@@ -7,7 +7,7 @@ PARTS = ("datasets", "models", "ops", "transforms", "utils")
 
 
 def __getattr__(name: str) -> ModuleType:
-    # On first use, so that the command line can name tdt.vision without loading NumPy.
+    # Imported on first use, so that the command line can import tdt.vision without NumPy.
     if name in PARTS:
         return importlib.import_module(f"tdt.vision.{name}")
     raise AttributeError(f"module 'tdt.vision' has no attribute '{name}'")

@@ -1,4 +1,4 @@
-"""Opening image files: the one place that calls Pillow for it."""
+"""Opens image files with Pillow."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 
 from PIL import Image, UnidentifiedImageError
 
-# Formats that Pillow unpacks itself. Without a list it goes by the content, whatever a file is called, and hands some to
-# other programs: an EPS to Ghostscript, which runs it.
+# Formats that Pillow decodes itself. Without this list it detects the format from the content and passes some files to
+# other programs: an EPS file to Ghostscript, which executes it.
 FORMATS = ("JPEG", "PNG", "BMP", "GIF", "PPM", "TIFF", "WEBP", "JPEG2000")
 
 
@@ -27,10 +27,10 @@ def open_image(file: Any, path: str) -> Iterator[Image.Image]:
             with Image.open(file, formats=FORMATS) as image:
                 yield image
     except UnidentifiedImageError as error:
-        raise ValueError(f"{path}: is no image that can be read") from error
+        raise ValueError(f"{path}: is not a readable image") from error
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
-        raise ValueError(f"{path}: unpacks to too many pixels: {error}") from error
+        raise ValueError(f"{path}: has too many pixels: {error}") from error
     except FileNotFoundError:
         raise
     except (OSError, SyntaxError, ValueError) as error:
-        raise ValueError(f"{path}: is damaged or cut short: {error}") from error
+        raise ValueError(f"{path}: is damaged or truncated: {error}") from error

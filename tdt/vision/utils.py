@@ -1,4 +1,4 @@
-"""Images for people to look at: many in one grid, and as a file. Names and results are torchvision's."""
+"""`make_grid` and `save_image`, with torchvision's names and results."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def make_grid(
 
 
 def _batch(tensor: Any) -> Tensor:
-    """Images as (n, c, h, w) with three channels where there was one; TypeError for what are no tensors."""
+    """Images as (n, c, h, w), grey ones with three channels; TypeError if they are not tensors."""
     if isinstance(tensor, list):
         for each in tensor:
             if not isinstance(each, Tensor):

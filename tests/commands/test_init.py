@@ -172,7 +172,7 @@ def test_images_of_several_sizes_are_resized(capsys):
         (["notes.txt"], "notes.txt: expected a .csv or .tsv file, a folder or a template"),
         (["empty"], "empty has no folders"),
         (["one"], "images of two classes are needed"),
-        (["broken"], "broken/cat/0.png: is no image that can be read\nremove it, or give another in its place"),
+        (["broken"], "broken/cat/0.png: is not a readable image\nremove it, or give another in its place"),
         (["digits-mlp", "--target", "x"], "--target needs a table"),
     ],
 )
@@ -196,7 +196,7 @@ def test_an_image_that_unpacks_to_too_many_pixels_is_named(capsys, monkeypatch):
     for most in (1000, 300):  # Pillow warns above this, and refuses above twice as many
         monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", most)
         assert cli.run(["init", "pets"]) == 2
-        assert "pets/cat/0.png: unpacks to too many pixels: Image size (" in capsys.readouterr().err
+        assert "pets/cat/0.png: has too many pixels: Image size (" in capsys.readouterr().err
 
 
 def test_an_infinite_value_is_a_number_and_training_names_its_sample(capsys):

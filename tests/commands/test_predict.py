@@ -101,7 +101,7 @@ def test_what_is_wrong_is_named_one_by_one_and_the_rest_is_answered(answered):
     code, out, err = answered("a.png", *wrong, "z.png", "--csv", "out.csv")
     assert code == 1
     assert err.splitlines() == [
-        "broken.png: is no image that can be read",
+        "broken.png: is not a readable image",
         "wide.png: is of shape (1, 8, 9) after the config's transforms, but the model takes (1, 8, 8)",
         "gone.png: No such file or directory",
         "t.csv: text is nothing for this model, which was trained on Digits(split='train')",
@@ -112,7 +112,7 @@ def test_what_is_wrong_is_named_one_by_one_and_the_rest_is_answered(answered):
     with open("out.csv") as file:
         assert [row["input"] for row in csv.DictReader(file)] == ["a.png", "z.png"]
     _, out, _ = answered("broken.png", "a.png", "--json")
-    assert json.loads(out)[0] == {"input": "broken.png", "error": "broken.png: is no image that can be read"}
+    assert json.loads(out)[0] == {"input": "broken.png", "error": "broken.png: is not a readable image"}
 
 
 def test_an_image_may_come_through_stdin(answered, monkeypatch):
@@ -120,7 +120,7 @@ def test_an_image_may_come_through_stdin(answered, monkeypatch):
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(Path("a.png").read_bytes())))
     piped, named = (json.loads(answered(where, "--json")[1])[0] for where in ("-", "a.png"))
     assert piped == named | {"input": "stdin"}
-    assert answered("a.png", "-")[2] == "stdin: is no image that can be read\n"  # which is at its end
+    assert answered("a.png", "-")[2] == "stdin: is not a readable image\n"  # which is at its end
 
 
 def test_the_table_shows_the_likeliest_classes(answered, model):

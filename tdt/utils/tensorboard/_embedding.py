@@ -1,4 +1,4 @@
-"""The files by which TensorBoard's projector shows an embedding: points, their labels, their images and a config."""
+"""Files of an embedding for TensorBoard's projector: points, labels, images and a config."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def write_embedding(
 
 
 def _known(path: Path, but: str) -> ProjectorConfig:
-    """The config that is there, without the embedding called `but`, which is being replaced."""
+    """The existing projector config without the embedding `but`, which is being replaced."""
     config = ProjectorConfig()
     if path.exists():
         text_format.Parse(path.read_text(), config)
@@ -66,7 +66,7 @@ def _known(path: Path, but: str) -> ProjectorConfig:
 
 
 def _encoded(tag: str) -> str:
-    """`tag` as the name of a folder: what would begin another one is written as a code."""
+    """`tag` as a folder name: path separators are escaped."""
     return "".join(f"%{ord(letter):02x}" if letter in "%/\\" else letter for letter in tag)
 
 
@@ -75,12 +75,12 @@ def _table(rows: Sequence[Sequence[Any]]) -> bytes:
 
 
 def _cell(item: Any) -> str:
-    """`item` as a text without what ends cells and rows."""
+    """`item` as text without tabs and line breaks."""
     return re.sub(r"[\t\r\n]", " ", str(item))
 
 
 def _sprite(images: np.ndarray) -> bytes:
-    """All images in one square PNG, as many in a row as in a column."""
+    """All images in one square sprite PNG."""
     drawn = grid(images, columns=math.ceil(len(images) ** 0.5))
     square = np.zeros((3, drawn.shape[2], drawn.shape[2]))
     square[:, : drawn.shape[1]] = drawn

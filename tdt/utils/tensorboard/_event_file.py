@@ -1,8 +1,8 @@
-"""One event file: callers queue events, a thread frames and writes them.
+"""An event file: callers queue events, a background thread writes them as records.
 
-`add` costs the caller the append to a deque. Events reach the file when `max_queue` of them wait or `flush_secs` have
-passed, and at once by `flush`, `sync` and `close`. An error of the disk stops the file for good: it is raised by
-the next call, whichever that is, since a record after a torn one could not be read.
+`add` only appends to a deque. The thread writes when `max_queue` events are queued or `flush_secs` have passed; `flush`,
+`sync` and `close` write immediately. A disk error closes the file permanently, because readers stop at an incomplete record;
+the next call raises the error.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from tensorboard.compat.proto.config_pb2 import RunMetadata
     from tensorboard.compat.proto.graph_pb2 import GraphDef
 
-# A caller that outruns the thread by this many queues writes itself, so memory stays bounded.
+# If the queue grows to this multiple of max_queue, the caller writes it itself, so that memory stays bounded.
 _QUEUES_BEHIND = 100
 _numbers = itertools.count()
 _open: set[FileWriter] = set()
@@ -56,7 +56,7 @@ class FileWriter:
     ) -> None:
         self.folder = Path(log_dir)
         self._max_queue = max(1, max_queue)
-        self._interval = max(0.1, flush_secs)  # 0 would spin
+        self._interval = max(0.1, flush_secs)  # 0 would be a busy loop
         self._suffix = filename_suffix
         self._closed = False
         self._start()
@@ -65,7 +65,7 @@ class FileWriter:
         self.folder.mkdir(parents=True, exist_ok=True)
         self.path = _new_path(self.folder, self._suffix)
         self.length = 0
-        self._named = False  # whether the file's name is on the disk too
+        self._named = False  # whether the folder entry of the file was flushed to the disk
         self._file: FileIO | None = FileIO(self.path, "x")
         self._pending: deque[bytes] = deque()
         self._failure: OSError | None = None
@@ -139,7 +139,7 @@ class FileWriter:
             return
         self._closed = True
         _open.discard(self)
-        if self._file is None:  # a forked child that added nothing
+        if self._file is None:  # a forked child without events
             return
         self._wake.set()
         self._thread.join()
@@ -155,7 +155,7 @@ class FileWriter:
             try:
                 self._write_pending()
             except OSError:
-                return  # kept in _failure, which the next call on the caller's side raises
+                return  # stored in _failure; the caller's next call raises it
 
     def _write_pending(self) -> None:
         assert self._file is not None

@@ -30,9 +30,9 @@ _PRODUCER = 22  # the version of GraphDef that TensorBoard reads
 
 
 def model_graph(model: Module, inputs: Any) -> GraphDef:
-    """Run `model` once in evaluation mode on `inputs`, a tensor or a tuple of all arguments, and return its graph.
+    """Run `model` once in evaluation mode on `inputs` (a tensor or a tuple of all arguments), and return its graph.
 
-    Nothing about the model changes: its modes are put back, and no gradient is recorded.
+    Does not change the model: restores its training modes, and records no gradients.
     """
     args = tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)
     trace = _Trace(model)
@@ -45,7 +45,7 @@ def model_graph(model: Module, inputs: Any) -> GraphDef:
 
 
 def _of_use(nodes: list[NodeDef]) -> list[NodeDef]:
-    """Inputs, outputs, and what lies on a way to an output: not the view that a write went through, nor a loop's test."""
+    """The nodes on a path to an output; drops others, such as conditions of loops."""
     wanted = {node.name for node in nodes if node.op == "IO Node"}
     for node in reversed(nodes):
         if node.name in wanted:
@@ -54,19 +54,19 @@ def _of_use(nodes: list[NodeDef]) -> list[NodeDef]:
 
 
 class _Trace:
-    """Nodes as they come, and who made which tensor."""
+    """Records the nodes of a forward pass, and the node that produced each tensor."""
 
     def __init__(self, model: Module) -> None:
         self.nodes: list[NodeDef] = []
-        self.proceed = state.handler  # one that is at work already comes after this one
+        self.proceed = state.handler  # an outer handler runs after this one
         self.path: list[str] = []
         self.scopes = _scope_names(model)
-        self.made: dict[int, tuple[Tensor, int, str]] = {}  # by identity: the tensor, kept alive, its version, its node
-        self.stored: dict[int, str] = {}  # by storage: the node that wrote it last, for what was changed in place
-        self.arrays: dict[int, str] = {}  # by array: what `x.data` and `out=` share
+        self.made: dict[int, tuple[Tensor, int, str]] = {}  # by id: the tensor (kept alive), its version, its node
+        self.stored: dict[int, str] = {}  # by storage: the last node that wrote to it, for in-place ops
+        self.arrays: dict[int, str] = {}  # by array: shared by `x.data` and `out=`
         self.writes: dict[
             int, tuple[str, int]
-        ] = {}  # by storage: the node that may write it next, and the version before
+        ] = {}  # by storage: a node that may write to it in place, and the version before
         self.owned = {
             id(tensor): (tensor, f"{self.scopes[module]}/{name}", kind)
             for module in self.scopes
@@ -81,14 +81,14 @@ class _Trace:
         for number, arg in enumerate(args):
             name = names[number] if number < len(names) else str(number)
             for tensor in tensors_in(arg):
-                if id(tensor) not in self.made:  # the same one may be several arguments, as in self-attention
+                if id(tensor) not in self.made:  # a tensor may be passed several times, as in self-attention
                     self.add(f"input/{name}", "IO Node", [], [tensor])
 
     def handle(self, op: Any, operands: tuple, attributes: dict, target: Any) -> Any:
-        """One op: run it, and add its node."""
+        """Dispatch handler: run an op, and add its node."""
         first = operands[0] if operands and isinstance(operands[0], Tensor) else None
         if op.view or id(first) in self.made:
-            first = None  # an op in place gets an alias of its tensor, that nobody has seen
+            first = None  # not in place: an in-place op gets a new alias of its tensor
         sources = [self.producer(x) for x in operands if isinstance(x, Tensor)]
         with handling(self.proceed, state.meta):
             result = apply(op, operands, attributes, target)
@@ -103,11 +103,11 @@ class _Trace:
 
     @property
     def scope(self) -> str:
-        """That of the module at work."""
+        """The scope of the running module."""
         return self.path[-1] if self.path else next(iter(self.scopes.values()))
 
     def producer(self, tensor: Tensor) -> str:
-        """The name of the node that made `tensor`; a parameter or constant gets a node where it is first used."""
+        """The name of the node that produced `tensor`; adds a node for a parameter or constant at its first use."""
         found = self.made.get(id(tensor))
         if found is not None and found[1] == tensor._st.version:
             return found[2]
@@ -118,7 +118,7 @@ class _Trace:
         return self.add(name, kind, [], [tensor])
 
     def written(self, storage: Storage) -> str | None:
-        """The node that wrote to `storage` last, as far as known: one that was about to, where its version has moved."""
+        """The node that last wrote to `storage`, if known: a pending in-place op if the version has changed since."""
         name, before = self.writes.get(id(storage), ("", storage.version))
         if storage.version > before:
             self.stored[id(storage)] = name
@@ -127,7 +127,7 @@ class _Trace:
     def add(
         self, name: str, op: str, sources: list[str], outputs: list[Tensor], settings: dict[str, Any] | None = None
     ) -> str:
-        """A node under a name of its own; its outputs are known from here on."""
+        """Add a node with a unique name, and record it as the producer of `outputs`."""
         self.uses[name] += 1
         if self.uses[name] > 1:
             name = f"{name}_{self.uses[name] - 1}"
@@ -147,7 +147,7 @@ class _Trace:
 
 
 def _scope_names(model: Module) -> dict[Module, str]:
-    """The scope of each module: the classes and names on the way to it."""
+    """The scope of each module: the classes and names of its parents."""
     names = {model: type(model).__name__}
     waiting = [model]
     while waiting:
@@ -161,7 +161,7 @@ def _scope_names(model: Module) -> dict[Module, str]:
 
 @contextlib.contextmanager
 def _scopes(model: Module, trace: _Trace) -> Iterator[None]:
-    """While this lasts, `trace.path` ends with the scope of the module at work."""
+    """Keep the scope of the running module at the end of `trace.path`, with hooks."""
     handles = [
         handle
         for module, scope in trace.scopes.items()
@@ -183,7 +183,7 @@ def _leave(trace: _Trace) -> None:
 
 @contextlib.contextmanager
 def evaluating(model: Module) -> Iterator[None]:
-    """In evaluation mode, and each module back in its own afterwards."""
+    """Evaluation mode for all modules in this block; restores the mode of each afterwards."""
     modes = {module: module.training for module in model.modules()}
     model.eval()
     try:

@@ -16,14 +16,14 @@ _MASK = 0xA282EAD8
 
 
 def masked_crc(data: bytes) -> bytes:
-    """The four bytes that stand behind `data` in a record."""
+    """The four checksum bytes after `data` in a record."""
     crc = google_crc32c.value(data)
     rotated = (crc >> 15 | crc << 17) & 0xFFFFFFFF
     return struct.pack("<I", (rotated + _MASK) & 0xFFFFFFFF)
 
 
 def parts(data: bytes) -> tuple[bytes, ...]:
-    """The parts of one whole record, in order; `data` itself is not copied."""
+    """The parts of a record, in order, without copying `data`."""
     length = struct.pack("<Q", len(data))
     return length, masked_crc(length), data, masked_crc(data)
 

@@ -1,4 +1,4 @@
-"""`SummaryWriter`: what a script logs, as event files that TensorBoard reads."""
+"""`SummaryWriter`: writes logged values to event files for TensorBoard."""
 
 from __future__ import annotations
 
@@ -433,7 +433,7 @@ class SummaryWriter:
         assert self.all_writers is not None
         self.all_writers[path] = file
         if self.purge_step is not None and not folder:
-            # The version first: readers of old files purge by restarts, of version 2 by this record.
+            # The file version must come first: readers handle restarts of version-2 files by the next record.
             file.add_event(Event(file_version="brain.Event:2"), self.purge_step)
             file.add_event(Event(session_log=SessionLog(status=SessionLog.START)), self.purge_step)
             self.purge_step = None

@@ -1,4 +1,4 @@
-"""What data sets of images in memory have in common: items, whole batches, and stand-ins for files not read."""
+"""Base classes of image datasets in memory: items, batches, and placeholders for missing files."""
 
 from __future__ import annotations
 

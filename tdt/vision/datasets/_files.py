@@ -1,4 +1,4 @@
-"""Where data sets lie, and how they get there: whole or not at all, and only with the right checksum."""
+"""Folders of datasets, and downloads: atomic, and verified by checksum."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def find(names: Sequence[str], folders: Sequence[Path]) -> Path | None:
 
 
 def missing(owner: str, names: Sequence[str], folder: Path) -> FileNotFoundError:
-    """The error that says which file to put where."""
+    """The error for missing files: which file to put where."""
     files = ", ".join(names)
     return FileNotFoundError(f"{owner}: put {files} into {folder}, or set download=true; a file is missing there")
 
@@ -46,7 +46,7 @@ _refusal: ContextVar[str | None] = ContextVar("refusal", default=None)
 
 @contextmanager
 def no_downloads(why: str) -> Iterator[None]:
-    """In the block nothing is downloaded: a file that is missing is a FileNotFoundError that says `why`."""
+    """Context manager without downloads: a missing file raises FileNotFoundError with the reason `why`."""
     token = _refusal.set(why)
     try:
         yield

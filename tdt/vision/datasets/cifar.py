@@ -77,7 +77,7 @@ class CIFAR10(FileImages):
         return missing(type(self).__name__, [self.archive.name], self.root)
 
     def _from_archive(self, names: tuple[str, ...]) -> list[tuple[np.ndarray, np.ndarray]]:
-        """The batches, read out of the archive: nothing in it is written anywhere, whatever path it claims."""
+        """Read the batches from the archive without extracting files to disk."""
         path = find([self.archive.name], [self.root])
         if path is None:
             if not self.download:
@@ -94,10 +94,10 @@ class CIFAR10(FileImages):
                         assert file is not None
                         found[name] = read_batch(file, f"{path}: {name}", self.labels)
         except (tarfile.TarError, EOFError, zlib.error, OSError) as error:
-            raise ValueError(f"{path}: is damaged or cut short: {error}") from error
+            raise ValueError(f"{path}: is damaged or truncated: {error}") from error
         lacking = [name for name in names if name not in found]
         if lacking:
-            raise ValueError(f"{path}: does not hold {', '.join(lacking)}")
+            raise ValueError(f"{path}: does not contain {', '.join(lacking)}")
         return [found[name] for name in names]
 
 
@@ -136,18 +136,18 @@ class CIFAR100(CIFAR10):
 
 
 class _ByteType:
-    """Stands for the dtype in a batch, which must be that of bytes."""
+    """Replaces the NumPy dtype of a batch, which must be uint8."""
 
     def __init__(self, name: str, *_: Any):
         if name not in ("u1", "|u1"):
-            raise ValueError(f"its array holds {name!r}, not bytes")
+            raise ValueError(f"its array contains {name!r}, not bytes")
 
     def __setstate__(self, state: Any) -> None:
-        """What NumPy would set on the dtype: for bytes, nothing."""
+        """Set the state of the dtype: nothing to do for uint8."""
 
 
 class _ByteArray:
-    """Stands for an array in a batch; `pixels`: its elements."""
+    """Replaces the NumPy array of a batch; `pixels`: its elements."""
 
     pixels: np.ndarray
 
@@ -155,17 +155,17 @@ class _ByteArray:
         """Take (version, shape, dtype, whether in Fortran's order, bytes), as NumPy's own arrays do."""
         _, shape, kind, fortran, data = state
         if not isinstance(kind, _ByteType) or not isinstance(data, str | bytes):
-            raise ValueError("its array does not hold bytes")
+            raise ValueError("its array does not contain bytes")
         flat = np.frombuffer(data.encode("latin1") if isinstance(data, str) else data, np.uint8)
         self.pixels = flat.reshape(tuple(shape), order="F" if fortran else "C")
 
 
 def _array(*_: Any) -> _ByteArray:
-    """What a batch calls to make an array, whatever the arguments; its state follows."""
+    """The function that a batch calls to create an array; the state that follows sets its contents."""
     return _ByteArray()
 
 
-# All that a batch may name. NumPy's own classes allocate any size and take states that no pickle of data has.
+# The globals that a batch may refer to. NumPy's own classes could allocate any size, and accept invalid states.
 _NAMES = {
     **{f"numpy.{core}.multiarray._reconstruct": _array for core in ("core", "_core")},
     "numpy.ndarray": _ByteArray, "numpy.dtype": _ByteType,
@@ -173,7 +173,7 @@ _NAMES = {
 
 
 def _no_storage(named: Any) -> Any:
-    raise pickle.UnpicklingError("it names a storage, which no batch has")
+    raise pickle.UnpicklingError("it refers to a storage")
 
 
 def read_batch(file: IO[bytes], name: str, labels: str) -> tuple[np.ndarray, np.ndarray]:
@@ -182,15 +182,15 @@ def read_batch(file: IO[bytes], name: str, labels: str) -> tuple[np.ndarray, np.
     name: what errors call the file. labels: the key of the labels.
     """
     if len(text := file.read(LARGEST + 1)) > LARGEST:
-        raise ValueError(f"{name}: is larger than any batch of CIFAR")
+        raise ValueError(f"{name}: is larger than any CIFAR batch file")
     try:
         entry = RestrictedUnpickler(io.BytesIO(text), _NAMES, _no_storage).load()
         found, numbers = entry["data"], np.asarray(entry[labels], dtype=np.int64)
         images = found.pixels if isinstance(found, _ByteArray) else found
     except GlobalNotAllowed as error:
-        raise ValueError(f"{name}: is no batch of CIFAR: it asks for {error.name}, which no data set needs") from error
+        raise ValueError(f"{name}: is not a CIFAR batch: it refers to {error.name}") from error
     except (pickle.UnpicklingError, ValueError, LookupError, TypeError, AttributeError, EOFError, MemoryError) as error:
-        raise ValueError(f"{name}: is no batch of CIFAR: {error}") from error
+        raise ValueError(f"{name}: is not a CIFAR batch: {error}") from error
     if not isinstance(images, np.ndarray) or images.dtype != np.uint8 or images.shape != (len(numbers), 3072):
-        raise ValueError(f"{name}: is no batch of CIFAR: expected as many rows of 3,072 bytes as labels")
+        raise ValueError(f"{name}: is not a CIFAR batch: expected one row of 3,072 bytes per label")
     return images, numbers

@@ -91,7 +91,7 @@ class ImageFolder(Dataset):
         empty = [name for name in self.classes if self.class_to_idx[name] not in having]
         if empty and not allow_empty:
             raise FileNotFoundError(f"ImageFolder: no images in {self.root} for {', '.join(empty)}; "
-                                    f"images end in {', '.join(endings)}; take out the folders that are no "
+                                    f"images end in {', '.join(endings)}; remove the folders that are not "
                                     "classes, or set allow_empty")  # fmt: skip
         if split is not None:
             self.samples = [sample for own in self._by_class() for sample in
@@ -148,7 +148,7 @@ def files_below(folder: str | os.PathLike[str]) -> Iterator[str]:
             continue
         seen.add((about.st_dev, about.st_ino))
         for entry in os.scandir(place):
-            with suppress(OSError):  # a link that leads to itself, or nowhere
+            with suppress(OSError):  # a circular or broken link
                 if entry.is_dir():
                     pending.append(entry.path)
                 elif entry.is_file():

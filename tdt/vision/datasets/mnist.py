@@ -147,7 +147,7 @@ def read_idx(path: Path, dims: int) -> np.ndarray:
                 raise ValueError(f"{path}: says that it holds {shape}, more than a GiB")
             values = file.read(size + 1)
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-            raise ValueError(f"{path}: is damaged or cut short: {error}") from error
+            raise ValueError(f"{path}: is damaged or truncated: {error}") from error
     if len(values) != size:
         raise ValueError(f"{path}: should hold {size} values for its shape {shape}, but holds "
                          f"{'more' if len(values) > size else len(values)}")  # fmt: skip

@@ -1,4 +1,4 @@
-"""Builders of models by name: `resnet18(num_classes=10)` and `get_model("resnet18", num_classes=10)` are the same."""
+"""Builder functions of models, by name: `resnet18(num_classes=10)` and `get_model("resnet18", num_classes=10)` are the same."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from tdt import nn
 
 M = TypeVar("M", bound=nn.Module)
 BUILDERS: dict[str, Callable[..., nn.Module]] = {}
-FILES: dict[str, str] = {}  # a builder's name → torchvision's file of its default weights
-# Builders of which torchvision has a second set of weights.
+FILES: dict[str, str] = {}  # builder name → torchvision's file with its default weights
+# Builders with a second set of weights in torchvision.
 TRAINED_TWICE = {
     "mobilenet_v2", "resnet50", "resnet101", "resnet152", "resnext50_32x4d", "resnext101_32x8d", "wide_resnet50_2",
     "wide_resnet101_2",
 }  # fmt: skip
-WEIGHTS = "https://download.pytorch.org/models/"  # where torchvision's files lie
+WEIGHTS = "https://download.pytorch.org/models/"  # the address of torchvision's files
 
 DOC = """{doc}
 
@@ -56,7 +56,7 @@ def builder(
     ]
 
     def build(weights: Any = None, progress: bool = True, **config: Any) -> M:
-        asked = weights or config.pop("pretrained", None)  # the old name of `weights`
+        asked = weights or config.pop("pretrained", None)  # the deprecated name of `weights`
         if asked:
             raise ValueError(
                 f"{name}: tdt fetches no weights, got {asked!r}. Fetch {WEIGHTS}{file} and load it: "
@@ -100,7 +100,7 @@ def weights_enum(name: str) -> type[WeightsEnum]:
 
 
 def _no_weights(weights: Any = None, progress: bool = True) -> None:
-    """The parameters that all builders have, in torchvision's order."""
+    """The parameters of all builders, in torchvision's order."""
 
 
 def list_models(

@@ -11,7 +11,7 @@ from tdt.vision.models._api import builder
 __all__ = ["MobileNetV2", "mobilenet_v2"]
 
 Norm = Callable[..., Any]
-# Of each row of blocks: how much wider than the input they are inside, channels, how many, stride of the first.
+# For each stage: expansion factor, output channels, number of blocks, stride of the first block.
 SETTING = (
     (1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1),
 )  # fmt: skip
@@ -26,7 +26,7 @@ class Conv2dNormActivation(nn.Sequential):
 
 
 def _rounded(channels: float, divisor: int) -> int:
-    """The nearest multiple of `divisor` that takes away no more than a tenth."""
+    """The nearest multiple of `divisor` that reduces the value by at most 10 %."""
     near = max(divisor, int(channels + divisor / 2) // divisor * divisor)
     return near + divisor if near < 0.9 * channels else near
 

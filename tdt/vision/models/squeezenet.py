@@ -30,7 +30,7 @@ class Fire(nn.Module):
         return tdt.cat([self.expand1x1_activation(self.expand1x1(x)), self.expand3x3_activation(self.expand3x3(x))], 1)
 
 
-# The channels of the first convolution, its size, and the squeezed and expanded channels; 0 is a pooling.
+# Channels and kernel size of the first convolution, and (squeeze, expand) channels of the fire modules; 0: max pooling.
 VERSIONS = {
     "1_0": (96, 7, (0, (16, 64), (16, 64), (32, 128), 0, (32, 128), (48, 192), (48, 192), (64, 256), 0, (64, 256))),
     "1_1": (64, 3, (0, (16, 64), (16, 64), 0, (32, 128), (32, 128), 0, (48, 192), (48, 192), (64, 256), (64, 256))),

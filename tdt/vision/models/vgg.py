@@ -9,7 +9,7 @@ from tdt.vision.models._api import builder
 
 __all__ = ["VGG", "vgg11", "vgg11_bn", "vgg13", "vgg13_bn", "vgg16", "vgg16_bn", "vgg19", "vgg19_bn"]
 
-WIDTHS = (64, 128, 256, 512, 512)  # of the five stages; each ends in a pooling that halves the image
+WIDTHS = (64, 128, 256, 512, 512)  # of the five stages; each ends with a pooling layer that halves the image size
 
 
 class VGG(nn.Module):
@@ -58,7 +58,7 @@ class VGG(nn.Module):
 def _vgg(
     depths: tuple[int, ...], batch_norm: bool, num_classes: int = 1000, init_weights: bool = True, dropout: float = 0.5
 ) -> VGG:
-    """A VGG by how many convolutions each stage has, and whether they are normalised."""
+    """Build a VGG from the number of convolutions per stage, with or without batch norm."""
     layers: list[nn.Module] = []
     channels = 3
     for width, depth in zip(WIDTHS, depths, strict=True):

@@ -238,7 +238,7 @@ train: {epochs: 4}
     ):
         build(plain)
     (tmp_path / "images" / "dark" / "0.png").write_bytes(b"no image")
-    with pytest.raises(ConfigError, match=r"folder.yaml:3:\d+: data.train: .*0\.png: is no image that can be read"):
+    with pytest.raises(ConfigError, match=r"folder.yaml:3:\d+: data.train: .*0\.png: is not a readable image"):
         build(load(tmp_path / "folder.yaml"))
 
 

@@ -1,4 +1,4 @@
-"""What is logged, as a NumPy array."""
+"""Conversion of logged values to NumPy arrays."""
 
 from __future__ import annotations
 

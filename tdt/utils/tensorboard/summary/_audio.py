@@ -1,4 +1,4 @@
-"""The summary of a sound."""
+"""Audio summaries."""
 
 from __future__ import annotations
 

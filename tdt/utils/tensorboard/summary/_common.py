@@ -1,4 +1,4 @@
-"""What several kinds of summaries share: a value that belongs to a plugin, and shapes."""
+"""Helpers of several summaries: values for plugins, and shapes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The summary of a distribution."""
+"""Histogram summaries."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def histogram(name: str, values: Any, bins: Any, max_bins: int | None = None) ->
     """
     flat = as_array(values).astype(np.float64).reshape(-1)
     if not flat.size:
-        raise ValueError(f"histogram {name!r} is of no values; expected at least one")
+        raise ValueError(f"histogram {name!r} has no values; expected at least one")
     counts, limits = np.histogram(flat, bins=bins)
     if max_bins is not None and len(counts) > max_bins:
         counts, limits = _joined(counts, limits, len(counts) // max_bins)
@@ -45,7 +45,7 @@ def histogram(name: str, values: Any, bins: Any, max_bins: int | None = None) ->
     if not filled.size:
         raise ValueError(f"histogram {name!r} has no value in a bin: all {flat.size} are NaN or beyond its limits")
     first, last = int(filled[0]), int(filled[-1]) + 1
-    # Only right limits are stored: an empty bin before the first one tells where that begins.
+    # Only right limits are stored: an empty bin in front stores the left limit of the first one.
     before = counts[first - 1 : first] if first else np.zeros(1, counts.dtype)
     return histogram_raw(
         name,
@@ -75,6 +75,6 @@ def histogram_raw(
 
 
 def _joined(counts: np.ndarray, limits: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Each `size` neighbouring bins as one; the last one may have fewer."""
+    """Merge each `size` adjacent bins; the last group may be smaller."""
     padded = np.pad(counts, (0, -len(counts) % size))
     return padded.reshape(-1, size).sum(axis=1), np.append(limits[:-1:size], limits[-1])

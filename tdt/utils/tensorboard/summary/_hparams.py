@@ -1,4 +1,4 @@
-"""The three summaries by which TensorBoard compares runs by their settings."""
+"""The three summaries of hyperparameters, by which TensorBoard compares runs."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def hparams(
 
 
 def _value(name: str, given: Any) -> Value:
-    """A setting as a protobuf: truth values are numbers, as PyTorch writes them."""
+    """A hyperparameter as a protobuf; bools are written as numbers, as by PyTorch."""
     if isinstance(given, str):
         return Value(string_value=given)
     if isinstance(given, (int, float)):
@@ -79,9 +79,7 @@ def _value(name: str, given: Any) -> Value:
     if hasattr(given, "item") and math.prod(getattr(given, "shape", (0,))) == 1:
         return Value(number_value=given.item())
     kind = type(given).__name__
-    raise ValueError(
-        f"hparam_dict[{name!r}] must be a number, a truth value, a text or a tensor of one element, got {kind}"
-    )
+    raise ValueError(f"hparam_dict[{name!r}] must be a number, a bool, a string or a tensor of one element, got {kind}")
 
 
 def _summary(tag: str, **part: Any) -> Summary:

@@ -1,4 +1,4 @@
-"""Summaries of images: of one, of a batch in a grid, with boxes, and of matplotlib's figures."""
+"""Image summaries: single images, batches as a grid, bounding boxes, matplotlib figures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The summary of a mesh or a cloud of points."""
+"""Mesh and point-cloud summaries."""
 
 from __future__ import annotations
 

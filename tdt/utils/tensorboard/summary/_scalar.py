@@ -1,4 +1,4 @@
-"""The summary of one number."""
+"""Scalar summaries."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def scalar(
 
 def as_float(tag: str, value: Any) -> float:
     """`value`, a Python or NumPy number, or an array or tensor of one element, as a float."""
-    if isinstance(value, (float, int)):  # at once: this is called every step
+    if isinstance(value, (float, int)):  # fast path: called in every step
         return float(value)
     shape = getattr(value, "shape", ())
     if any(size != 1 for size in shape):
@@ -44,6 +44,6 @@ def as_float(tag: str, value: Any) -> float:
         return float(value.item() if hasattr(value, "item") else value)
     except TypeError as error:
         message = f"scalar {tag!r} must be a real number or a tensor of one element, got {type(value).__name__}"
-        # Programs that log whatever they are given catch PyTorch's NotImplementedError for what is no number at all.
+        # PyTorch raises NotImplementedError for values that are not numbers, and programs catch it.
         is_number = isinstance(value, numbers.Number) or hasattr(value, "dtype")
         raise (TypeError if is_number else NotImplementedError)(message) from error

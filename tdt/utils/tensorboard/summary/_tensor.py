@@ -1,4 +1,4 @@
-"""The summary of a tensor as it is."""
+"""Tensor summaries."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tensorboard.compat.proto.tensor_pb2 import TensorProto
 
 from tdt.utils.tensorboard.summary._common import of_plugin, shape_proto
 
-# By the tensor's type: the protobuf's type, the field that its values go into, and how they are written there.
+# By dtype: the protobuf dtype, the field of the values, and their conversion.
 _KINDS = {
     "float16": ("DT_HALF", "half_val", np.uint16),
     "bfloat16": ("DT_BFLOAT16", "half_val", np.uint16),

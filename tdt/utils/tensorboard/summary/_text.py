@@ -1,4 +1,4 @@
-"""The summary of a text."""
+"""Text summaries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The summary of a film."""
+"""Video summaries."""
 
 from __future__ import annotations
 
