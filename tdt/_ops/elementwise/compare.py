@@ -1,4 +1,4 @@
-"""Comparisons, logic and bits: results are bool or whole numbers, so nothing here has a gradient."""
+"""Comparisons, logical and bitwise functions: their results are bool or integer, so none has a gradient."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = [
 
 
 def _comparison(name: str) -> Any:
-    """A forward; a Python integer is compared as the tensor's integer type has it, where NumPy would not round it."""
+    """A comparison's forward. A Python integer wraps around to the tensor's integer type, as in PyTorch."""
 
     def forward(xp: ModuleType, x: Any, y: Any, *, out: Any = None) -> Any:
         if y.__class__ is int and x.dtype.kind in "iu":
@@ -39,7 +39,9 @@ def _comparison(name: str) -> Any:
 @method(in_place=by_op)
 @binary_op(_comparison("equal"), dtypes=ALL)
 def eq(input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
-    """Whether input == other, element by element.
+    """Whether input == other, element by element; a bool tensor.
+
+    Shape: input (*), other broadcastable with it; result the broadcast shape.
 
     >>> import tdt
     >>> tdt.eq(tdt.tensor([1, 2]), tdt.tensor([1, 3]))
@@ -50,7 +52,9 @@ def eq(input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -> T
 @method(aliases=("not_equal",), in_place=by_op)
 @binary_op(_comparison("not_equal"), dtypes=ALL)
 def ne(input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
-    """Whether input != other, element by element.
+    """Whether input != other, element by element; a bool tensor.
+
+    Shape: input (*), other broadcastable with it; result the broadcast shape.
 
     >>> import tdt
     >>> tdt.ne(tdt.tensor([1, 2]), tdt.tensor([1, 3]))
@@ -61,7 +65,9 @@ def ne(input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -> T
 @method(aliases=("less",), in_place=by_op)
 @binary_op(_comparison("less"), dtypes=REAL)
 def lt(input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
-    """Whether input < other, element by element.
+    """Whether input < other, element by element; a bool tensor.
+
+    Shape: input (*), other broadcastable with it; result the broadcast shape.
 
     >>> import tdt
     >>> tdt.lt(tdt.tensor([1, 2]), tdt.tensor([1, 3]))
@@ -72,7 +78,9 @@ def lt(input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -> T
 @method(aliases=("less_equal",), in_place=by_op)
 @binary_op(_comparison("less_equal"), dtypes=REAL)
 def le(input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
-    """Whether input <= other, element by element.
+    """Whether input <= other, element by element; a bool tensor.
+
+    Shape: input (*), other broadcastable with it; result the broadcast shape.
 
     >>> import tdt
     >>> tdt.le(tdt.tensor([1, 2]), tdt.tensor([1, 1]))
@@ -83,7 +91,9 @@ def le(input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -> T
 @method(aliases=("greater",), in_place=by_op)
 @binary_op(_comparison("greater"), dtypes=REAL)
 def gt(input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
-    """Whether input > other, element by element.
+    """Whether input > other, element by element; a bool tensor.
+
+    Shape: input (*), other broadcastable with it; result the broadcast shape.
 
     >>> import tdt
     >>> tdt.gt(tdt.tensor([1, 2]), tdt.tensor([1, 1]))
@@ -94,7 +104,9 @@ def gt(input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -> T
 @method(aliases=("greater_equal",), in_place=by_op)
 @binary_op(_comparison("greater_equal"), dtypes=REAL)
 def ge(input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
-    """Whether input >= other, element by element.
+    """Whether input >= other, element by element; a bool tensor.
+
+    Shape: input (*), other broadcastable with it; result the broadcast shape.
 
     >>> import tdt
     >>> tdt.ge(tdt.tensor([1, 2]), tdt.tensor([1, 3]))
@@ -108,7 +120,9 @@ not_equal, less, less_equal, greater, greater_equal = ne, lt, le, gt, ge
 @method(in_place=by_op)
 @binary_op(ufunc2("logical_and"), numbers="none")
 def logical_and(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Whether both elements are non-zero.
+    """Whether both elements of each pair are nonzero; a bool tensor.
+
+    Shape: input (*), other broadcastable with it; result the broadcast shape.
 
     >>> import tdt
     >>> tdt.logical_and(tdt.tensor([True, False]), tdt.tensor([True, True]))
@@ -119,7 +133,9 @@ def logical_and(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> T
 @method(in_place=by_op)
 @binary_op(ufunc2("logical_or"), numbers="none")
 def logical_or(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Whether either element is non-zero.
+    """Whether at least one element of each pair is nonzero; a bool tensor.
+
+    Shape: input (*), other broadcastable with it; result the broadcast shape.
 
     >>> import tdt
     >>> tdt.logical_or(tdt.tensor([True, False]), tdt.tensor([True, True]))
@@ -130,7 +146,9 @@ def logical_or(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Te
 @method(in_place=by_op)
 @binary_op(ufunc2("logical_xor"), numbers="none")
 def logical_xor(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Whether exactly one of both elements is non-zero.
+    """Whether exactly one element of each pair is nonzero; a bool tensor.
+
+    Shape: input (*), other broadcastable with it; result the broadcast shape.
 
     >>> import tdt
     >>> tdt.logical_xor(tdt.tensor([True, False]), tdt.tensor([True, True]))
@@ -141,7 +159,9 @@ def logical_xor(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> T
 @method(in_place=by_op)
 @unary_op(ufunc("logical_not"), dtypes=ALL, to_float=False)
 def logical_not(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Whether each is zero.
+    """Whether each element is zero; a bool tensor.
+
+    Shape: input (*); result the same.
 
     >>> import tdt
     >>> tdt.logical_not(tdt.tensor([True, False]))
@@ -152,7 +172,9 @@ def logical_not(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 @method(in_place=by_op)
 @binary_op(ufunc2("bitwise_and"), dtypes=INTEGRAL, numbers="any")
 def bitwise_and(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
-    """The bits set in both operands; for bool, and.
+    """The bitwise AND of two integers; the logical AND of two bools.
+
+    Shape: input (*), other broadcastable with it; result the broadcast shape.
 
     >>> import tdt
     >>> tdt.bitwise_and(tdt.tensor([6]), tdt.tensor([3]))
@@ -163,7 +185,9 @@ def bitwise_and(input: Tensor | Number, other: Tensor | Number, *, out: Tensor |
 @method(in_place=by_op)
 @binary_op(ufunc2("bitwise_or"), dtypes=INTEGRAL, numbers="any")
 def bitwise_or(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
-    """The bits set in either operand; for bool, or.
+    """The bitwise OR of two integers; the logical OR of two bools.
+
+    Shape: input (*), other broadcastable with it; result the broadcast shape.
 
     >>> import tdt
     >>> tdt.bitwise_or(tdt.tensor([6]), tdt.tensor([3]))
@@ -174,7 +198,9 @@ def bitwise_or(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | 
 @method(in_place=by_op)
 @binary_op(ufunc2("bitwise_xor"), dtypes=INTEGRAL, numbers="any")
 def bitwise_xor(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
-    """The bits set in exactly one operand; for bool, exclusive or.
+    """The bitwise exclusive OR of two integers; the logical one of two bools.
+
+    Shape: input (*), other broadcastable with it; result the broadcast shape.
 
     >>> import tdt
     >>> tdt.bitwise_xor(tdt.tensor([6]), tdt.tensor([3]))
@@ -185,7 +211,9 @@ def bitwise_xor(input: Tensor | Number, other: Tensor | Number, *, out: Tensor |
 @method(in_place=by_op)
 @unary_op(ufunc("bitwise_not"), dtypes=INTEGRAL, to_float=False, same_out=True)
 def bitwise_not(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Every bit turned; for bool, not.
+    """The bitwise NOT of each integer; the logical NOT of each bool.
+
+    Shape: input (*); result the same.
 
     >>> import tdt
     >>> tdt.bitwise_not(tdt.tensor([6]))
@@ -195,7 +223,7 @@ def bitwise_not(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 def _shift(name: str) -> Any:
     def forward(xp: ModuleType, x: Any, y: Any) -> Any:
-        # C leaves shifts by a negative count or the whole width open; PyTorch shifts everything out.
+        # Shifts by a negative count or by the width and more are undefined in C; PyTorch shifts all bits out.
         dtype = x.dtype if hasattr(x, "dtype") else y.dtype
         width = 8 * dtype.itemsize
         inside = (y >= 0) & (y < width) if hasattr(y, "dtype") else 0 <= y < width
@@ -210,7 +238,11 @@ def _shift(name: str) -> Any:
 @method(in_place=by_op)
 @binary_op(_shift("left_shift"), dtypes=INTS, numbers="any")
 def bitwise_left_shift(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
-    """input · 2^other, for integers.
+    """Integers shifted left by `other` bits: input · 2^other, without the bits that leave the type.
+
+    The result is 0 where `other` is negative or at least the width of the type.
+
+    Shape: input (*), other broadcastable with it; result the broadcast shape.
 
     >>> import tdt
     >>> tdt.bitwise_left_shift(tdt.tensor([3]), tdt.tensor([2]))
@@ -221,7 +253,11 @@ def bitwise_left_shift(input: Tensor | Number, other: Tensor | Number, *, out: T
 @method(in_place=by_op)
 @binary_op(_shift("right_shift"), dtypes=INTS, numbers="any")
 def bitwise_right_shift(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
-    """input / 2^other rounded down, for integers.
+    """Integers shifted right by `other` bits: input / 2^other, rounded down.
+
+    The result is 0, or -1 for a negative input, where `other` is negative or at least the width of the type.
+
+    Shape: input (*), other broadcastable with it; result the broadcast shape.
 
     >>> import tdt
     >>> tdt.bitwise_right_shift(tdt.tensor([13]), tdt.tensor([2]))
@@ -230,7 +266,7 @@ def bitwise_right_shift(input: Tensor | Number, other: Tensor | Number, *, out: 
 
 
 def _on_floats(name: str, otherwise: bool) -> Any:
-    """A test of floating-point numbers; all whole numbers answer `otherwise`."""
+    """A predicate of floating-point numbers; for integers its result is `otherwise`."""
 
     def forward(xp: ModuleType, x: Any) -> Any:
         return xp.full(x.shape, otherwise) if x.dtype.kind in "biu" else getattr(xp, name)(x)
@@ -241,7 +277,9 @@ def _on_floats(name: str, otherwise: bool) -> Any:
 @method()
 @unary_op(_on_floats("isnan", False), dtypes=ALL, to_float=False)
 def isnan(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Whether each element is nan.
+    """Whether each element is nan; a bool tensor.
+
+    Shape: input (*); result the same.
 
     >>> import tdt
     >>> tdt.isnan(tdt.tensor([1., float('nan')]))
@@ -252,7 +290,9 @@ def isnan(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 @method()
 @unary_op(_on_floats("isinf", False), dtypes=ALL, to_float=False)
 def isinf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Whether each element is infinite.
+    """Whether each element is infinite; a bool tensor.
+
+    Shape: input (*); result the same.
 
     >>> import tdt
     >>> tdt.isinf(tdt.tensor([1., float('inf')]))
@@ -263,7 +303,9 @@ def isinf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 @method()
 @unary_op(_on_floats("isfinite", True), dtypes=ALL, to_float=False)
 def isfinite(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Whether each element is neither infinite nor nan.
+    """Whether each element is neither infinite nor nan; a bool tensor.
+
+    Shape: input (*); result the same.
 
     >>> import tdt
     >>> tdt.isfinite(tdt.tensor([1., float('inf')]))
@@ -274,7 +316,9 @@ def isfinite(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 @method()
 @unary_op(_on_floats("isposinf", False), dtypes=REAL, to_float=False, bool_out=True)
 def isposinf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Whether each element is +inf.
+    """Whether each element is +inf; a bool tensor.
+
+    Shape: input (*); result the same.
 
     >>> import tdt
     >>> tdt.isposinf(tdt.tensor([1., float('inf')]))
@@ -285,7 +329,9 @@ def isposinf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 @method()
 @unary_op(_on_floats("isneginf", False), dtypes=REAL, to_float=False, bool_out=True)
 def isneginf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Whether each element is -inf.
+    """Whether each element is -inf; a bool tensor.
+
+    Shape: input (*); result the same.
 
     >>> import tdt
     >>> tdt.isneginf(tdt.tensor([1., float('-inf')]))
@@ -296,7 +342,9 @@ def isneginf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 @method()
 @unary_op(lambda xp, x: xp.isreal(x), dtypes=ALL, to_float=False)
 def isreal(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Whether the imaginary part is 0.
+    """Whether each element has imaginary part 0; a bool tensor.
+
+    Shape: input (*); result the same.
 
     >>> import tdt
     >>> tdt.isreal(tdt.tensor([1., 2.]))
@@ -307,7 +355,9 @@ def isreal(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 @method()
 @unary_op(lambda xp, x: xp.signbit(x) if x.dtype.kind == "f" else x < 0, dtypes=REAL, to_float=False, bool_out=True)
 def signbit(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Whether the sign is minus, that of -0. too.
+    """Whether the sign bit of each element is set, that of -0.0 included; a bool tensor.
+
+    Shape: input (*); result the same.
 
     >>> import tdt
     >>> tdt.signbit(tdt.tensor([1., -0.]))
@@ -329,7 +379,14 @@ def _isclose(xp: ModuleType, x: Any, y: Any, *, rtol: float, atol: float, equal_
 
 @method()
 def isclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Tensor:
-    """Whether |input - other| ≤ atol + rtol · |other|, element by element. Both must have the same dtype.
+    """Whether |input - other| ≤ atol + rtol · |other|, element by element; a bool tensor.
+
+    Args:
+        rtol, atol: relative and absolute tolerance, both at least 0.
+        equal_nan: whether two nan count as close.
+    Shape: input (*), other broadcastable with it; result the broadcast shape.
+    Raises:
+        RuntimeError: when the dtypes differ or a tolerance is negative.
 
     >>> import tdt
     >>> tdt.isclose(tdt.tensor([1.0, 2.0]), tdt.tensor([1.0, 2.1]))
@@ -347,7 +404,14 @@ def isclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-
 
 @method()
 def allclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:
-    """Whether isclose holds for every element.
+    """Whether `isclose` is True for every pair of elements.
+
+    Args:
+        rtol, atol: relative and absolute tolerance, both at least 0.
+        equal_nan: whether two nan count as close.
+    Shape: input (*), other broadcastable with it.
+    Raises:
+        RuntimeError: when the dtypes differ or a tolerance is negative.
 
     >>> import tdt
     >>> tdt.allclose(tdt.tensor([1.0]), tdt.tensor([1.0 + 1e-7]))
@@ -358,7 +422,9 @@ def allclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e
 
 @method()
 def equal(input: Tensor, other: Tensor) -> bool:
-    """Whether both have the same shape and equal elements.
+    """Whether two tensors have the same shape and equal elements.
+
+    Shape: input, other: any; tensors of different shapes are unequal.
 
     >>> import tdt
     >>> tdt.equal(tdt.tensor([1, 2]), tdt.tensor([1, 2]))
@@ -366,9 +432,6 @@ def equal(input: Tensor, other: Tensor) -> bool:
     """
     check_category("equal", ALL, input.dtype)
     return input.shape == other.shape and bool(eq(wrap(input._a), wrap(other._a))._a.all())
-
-
-method(in_place=by_op)(bitwise_and)
 
 
 @method("__contains__")

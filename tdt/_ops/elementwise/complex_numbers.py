@@ -35,7 +35,9 @@ _conj.vjp("x")(lambda g: g.conj())
 @method()
 @front
 def conj(input: Tensor) -> Tensor:
-    """The complex conjugate; a real tensor is returned as it is.
+    """The complex conjugate of each element; a real tensor is returned itself.
+
+    Shape: input (*); result the same.
 
     >>> import tdt
     >>> tdt.conj(tdt.tensor([1 + 2j]))
@@ -47,7 +49,9 @@ def conj(input: Tensor) -> Tensor:
 @method(in_place=by_op, in_place_function=True)
 @front
 def conj_physical(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """As `conj`; `out` receives the values.
+    """The complex conjugate of each element, computed at once, which `conj` does here, too.
+
+    Shape: input (*); result the same.
 
     >>> import tdt
     >>> tdt.conj_physical(tdt.tensor([1.0]))
@@ -62,7 +66,9 @@ def conj_physical(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 @method(aliases=("resolve_neg",))
 @front
 def resolve_conj(input: Tensor) -> Tensor:
-    """`input`: conjugates are never lazy here.
+    """`input` itself: conjugation is never lazy here.
+
+    Shape: input (*); result the same.
 
     >>> import tdt
     >>> tdt.resolve_conj(tdt.tensor([1j]).conj())
@@ -90,7 +96,9 @@ _imag.vjp("x")(lambda g: g * 1j)
 
 @front
 def real(input: Tensor) -> Tensor:
-    """The real parts, a view; a real tensor itself.
+    """The real part of each element: a view of a complex tensor; a real tensor is returned itself.
+
+    Shape: input (*); result the same.
 
     >>> import tdt
     >>> tdt.real(tdt.tensor([1 + 2j]))
@@ -101,7 +109,11 @@ def real(input: Tensor) -> Tensor:
 
 @front
 def imag(input: Tensor) -> Tensor:
-    """The imaginary parts, a view; RuntimeError for a real tensor.
+    """The imaginary part of each element: a view of a complex tensor.
+
+    Shape: input (*); result the same.
+    Raises:
+        RuntimeError: when `input` is real.
 
     >>> import tdt
     >>> tdt.imag(tdt.tensor([1 + 2j]))
@@ -123,7 +135,11 @@ _view_as_real.vjp("x")(lambda g: complex(g.select(-1, 0), g.select(-1, 1)))
 
 @front
 def view_as_real(input: Tensor) -> Tensor:
-    """A complex tensor as real numbers with a last dimension (real, imaginary); a view.
+    """A view of a complex tensor as real numbers with a last dimension (real, imaginary).
+
+    Shape: input (*); result (*, 2).
+    Raises:
+        RuntimeError: when `input` is real.
 
     >>> import tdt
     >>> tdt.view_as_real(tdt.tensor([1 + 2j]))
@@ -145,9 +161,12 @@ _view_as_complex.vjp("x")(lambda g: view_as_real(g))
 
 @front
 def view_as_complex(input: Tensor) -> Tensor:
-    """Real numbers with a last dimension of size 2 as complex numbers; a view.
+    """A view of pairs (real, imaginary) in the last dimension as complex numbers.
 
-    RuntimeError where the last dimension is not 2 or its stride is not 1.
+    Shape: input (*, 2); result (*).
+    Raises:
+        RuntimeError: when `input` is neither float32 nor float64, or its last dimension does not have size 2
+            and stride 1.
 
     >>> import tdt
     >>> tdt.view_as_complex(tdt.tensor([[1.0, 2.0]]))
@@ -180,7 +199,11 @@ _complex.vjp("y")(lambda g: imag(g) if g.is_complex() else g.new_zeros(g.shape))
 
 @front
 def complex(real: Tensor, imag: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """real + i·imag. Both must have the same floating-point type.
+    """The complex numbers real + i · imag.
+
+    Shape: real (*), imag broadcastable with it; result the broadcast shape.
+    Raises:
+        RuntimeError: when the dtypes differ or are not float16, float32 or float64.
 
     >>> import tdt
     >>> tdt.complex(tdt.tensor([1.0]), tdt.tensor([2.0]))

@@ -12,7 +12,7 @@ from tdt._core.dtype import ALL, FLOATING, NUMBERS, REAL, REAL_NUMBERS, check_ca
 from tdt._core.methods import method
 from tdt._core.return_types import return_type
 from tdt._core.tensor import Tensor
-from tdt._ops._common import C_NAMES, Number
+from tdt._ops._common import C_NAMES
 from tdt._ops.elementwise._front import (
     binary_op,
     refuse_out,
@@ -39,8 +39,8 @@ def _refuse_bool(x: Any) -> None:
         )
 
 
-def _whole(name: str) -> Any:
-    """A rounding forward; NumPy would refuse or convert integers, which are whole already."""
+def _rounding(name: str) -> Any:
+    """A rounding function's forward; integers are copied, where NumPy would raise or convert them."""
 
     def forward(xp: ModuleType, x: Any, *, out: Any = None) -> Any:
         return getattr(xp, name)(x, out=out) if x.dtype.kind == "f" or x.dtype.kind == "V" else x.copy()
@@ -49,7 +49,7 @@ def _whole(name: str) -> Any:
 
 
 def _sign_forward(xp: ModuleType, x: Any) -> Any:
-    if x.dtype.kind == "f":  # (0 < x) - (x < 0): NaN has sign 0, as in PyTorch
+    if x.dtype.kind == "f":  # (x > 0) - (x < 0): nan has sign 0, as in PyTorch
         return (x > 0).astype(x.dtype) - (x < 0).astype(x.dtype)
     return x.copy() if x.dtype == bool else xp.sign(x)
 
@@ -66,7 +66,7 @@ def _sgn_rule(g: Tensor, x: Tensor) -> Tensor:
         return g.new_zeros(g.shape)
     size = x.abs()
     unit = x.sgn()
-    radial = (g * unit.conj()).real  # moving along the radius does not change the sign
+    radial = (g * unit.conj()).real  # a change along the radius does not change the sign
     return ((g - radial * unit) / size).masked_fill(size == 0, 0)
 
 
@@ -86,7 +86,11 @@ def _zero_gradient(g: Tensor) -> Tensor:
     check=_refuse_bool,
 )
 def neg(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Each element with its sign turned.
+    """The negative of each element, -x.
+
+    Shape: input (*); result the same.
+    Raises:
+        RuntimeError: when `input` is bool.
 
     >>> import tdt
     >>> tdt.neg(tdt.tensor([1., -2.]))
@@ -98,7 +102,9 @@ def neg(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 @front
 @unary_op(ufunc("absolute"), vjp=lambda g, x: g * x.sgn(), dtypes=NUMBERS, to_float=False, same_out=True)
 def abs(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Absolute value; for complex numbers the modulus, a real number.
+    """The absolute value of each element; of complex numbers the modulus, in the real dtype.
+
+    Shape: input (*); result the same.
 
     >>> import tdt
     >>> tdt.abs(tdt.tensor([-1., 2.]))
@@ -110,7 +116,9 @@ def abs(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 @front
 @unary_op(_sgn_forward, vjp=_sgn_rule, dtypes=ALL, to_float=False, same_out=True)
 def sgn(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """x / |x|, and 0 at 0; for real numbers the sign.
+    """The sign of each element: x / |x|, and 0 at 0.
+
+    Shape: input (*); result the same.
 
     >>> import tdt
     >>> tdt.sgn(tdt.tensor([-3., 0.]))
@@ -122,7 +130,9 @@ def sgn(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 @front
 @unary_op(_sign_forward, vjp=_zero_gradient, dtypes=REAL, to_float=False, same_out=True)
 def sign(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """-1, 0 or 1. Complex numbers: use sgn.
+    """The sign of each real element: -1, 0 or 1; nan has sign 0.
+
+    Shape: input (*); result the same.
 
     >>> import tdt
     >>> tdt.sign(tdt.tensor([-3., 0.]))
@@ -132,9 +142,11 @@ def sign(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 @method(in_place=by_op, in_place_function=True)
 @front
-@unary_op(_whole("floor"), _zero_gradient, dtypes=REAL_NUMBERS, to_float=False, same_out=True)
+@unary_op(_rounding("floor"), _zero_gradient, dtypes=REAL_NUMBERS, to_float=False, same_out=True)
 def floor(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The largest whole number ≤ x.
+    """The largest integer that is at most x, for each element.
+
+    Shape: input (*); result the same.
 
     >>> import tdt
     >>> tdt.floor(tdt.tensor([1.7, -1.2]))
@@ -144,9 +156,11 @@ def floor(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 @method(in_place=by_op, in_place_function=True)
 @front
-@unary_op(_whole("ceil"), _zero_gradient, dtypes=REAL_NUMBERS, to_float=False, same_out=True)
+@unary_op(_rounding("ceil"), _zero_gradient, dtypes=REAL_NUMBERS, to_float=False, same_out=True)
 def ceil(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The smallest whole number ≥ x.
+    """The smallest integer that is at least x, for each element.
+
+    Shape: input (*); result the same.
 
     >>> import tdt
     >>> tdt.ceil(tdt.tensor([1.2, -1.7]))
@@ -156,9 +170,11 @@ def ceil(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 @method(aliases=("fix",), in_place=by_op, in_place_function=True)
 @front
-@unary_op(_whole("trunc"), _zero_gradient, dtypes=REAL_NUMBERS, to_float=False, same_out=True)
+@unary_op(_rounding("trunc"), _zero_gradient, dtypes=REAL_NUMBERS, to_float=False, same_out=True)
 def trunc(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """x without its fraction.
+    """Each element rounded towards 0.
+
+    Shape: input (*); result the same.
 
     >>> import tdt
     >>> tdt.trunc(tdt.tensor([1.7, -1.7]))
@@ -170,7 +186,9 @@ def trunc(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 @front
 @unary_op(lambda xp, x: x - xp.trunc(x), vjp=lambda g: g, dtypes=FLOATING, to_float=False)
 def frac(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The fraction of x, with its sign.
+    """The fractional part x - trunc(x) of each element.
+
+    Shape: input (*); result the same.
 
     >>> import tdt
     >>> tdt.frac(tdt.tensor([1.5, -1.5]))
@@ -185,7 +203,9 @@ def frac(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     vjp=lambda g, x: _angle_rule(g, x),
 )
 def angle(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The argument of each number, in radians; π for negative real ones.
+    """The argument of each complex number, in radians in (-π, π]; of real numbers 0, or π below 0.
+
+    Shape: input (*); result the same.
 
     >>> import tdt
     >>> tdt.angle(tdt.tensor([1., -1.]))
@@ -205,8 +225,10 @@ fix, absolute, negative = trunc, abs, neg
     numbers="none",
     computes=False,
 )
-def nextafter(input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
-    """The number of its type next to input, towards other.
+def nextafter(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The floating-point number next to each element of `input` in the direction of `other`.
+
+    Shape: input (*), other broadcastable with it; result the broadcast shape.
 
     >>> import tdt
     >>> tdt.nextafter(tdt.tensor([1., 1.]), tdt.tensor([1., 2.]))
@@ -225,8 +247,13 @@ _frexp.vjp("x")(lambda g_mantissa, exponent: g_mantissa / 2.0**exponent)
 
 @method()
 @front
-def frexp(input: Tensor, *, out: tuple[Tensor, Tensor] | None = None) -> Any:
-    """(mantissa, exponent) with input = mantissa · 2^exponent and |mantissa| in [0.5, 1); the exponents are int32.
+def frexp(input: Tensor, *, out: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, Tensor]:
+    """Mantissa and exponent of each element: input = mantissa · 2^exponent where |mantissa| is 0 or in [0.5, 1).
+
+    Shape: input (*); mantissa and exponent the same.
+    Returns: named tuple (mantissa, exponent); the exponent is int32.
+    Raises:
+        RuntimeError: when `input` is not floating-point, or the tensors in `out` do not have the result's dtypes.
 
     >>> import tdt
     >>> tdt.frexp(tdt.tensor([6.0, -0.25])).mantissa
@@ -266,9 +293,13 @@ _round.vjp("x")(_zero_gradient)
 @method(in_place=by_op, in_place_function=True)
 @front
 def round(input: Tensor, *, decimals: int | None = None, out: Tensor | None = None) -> Tensor:
-    """The nearest number with `decimals` decimals (0 if not given); halves go to the even neighbour.
+    """Each element rounded to `decimals` decimals; halves go to the even neighbour.
 
-    NotImplementedError for integers with `decimals`.
+    Args:
+        decimals: negative counts digits to the left of the point; None is 0.
+    Shape: input (*); result the same.
+    Raises:
+        NotImplementedError: when `input` is an integer tensor and `decimals` is given.
 
     >>> import tdt
     >>> tdt.round(tdt.tensor([0.5, 1.5]))
@@ -310,7 +341,12 @@ def nan_to_num(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """nan as `nan`, infinities as the given numbers or the type's limits.
+    """Each element, with nan and infinities replaced by finite numbers.
+
+    Args:
+        nan: replaces nan; None is 0.
+        posinf, neginf: replace inf and -inf; None is the largest and the smallest number of the dtype.
+    Shape: input (*); result the same.
 
     >>> import tdt
     >>> tdt.nan_to_num(tdt.tensor([float("nan"), 1.0]))
@@ -330,7 +366,11 @@ def nan_to_num(
 @method()
 @front
 def positive(input: Tensor) -> Tensor:
-    """`input`, as `+input` gives it; RuntimeError for bool.
+    """`input` itself, as `+input` returns it.
+
+    Shape: input (*); result the same.
+    Raises:
+        RuntimeError: when `input` is bool.
 
     >>> import tdt
     >>> tdt.positive(tdt.tensor([1.0]))
@@ -341,12 +381,12 @@ def positive(input: Tensor) -> Tensor:
     return input
 
 
-method(in_place=by_op)(ceil)
-
-
 @method(aliases=("absolute_",))
 def abs_(input: Tensor) -> Tensor:
-    """`abs` in place; RuntimeError for complex numbers.
+    """In-place version of `abs`.
+
+    Raises:
+        RuntimeError: when `input` is complex.
 
     >>> import tdt
     >>> tdt.abs_(tdt.tensor([-1.0]))
