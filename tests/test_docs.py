@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 import re
+import runpy
 import shlex
 import subprocess
 import sys
@@ -11,9 +14,11 @@ from pathlib import Path
 import pytest
 import yaml
 
+import tdt
 from tdt.cli import run
 from tdt.train.config import imports, loads
 from tdt.train.loop.build import build
+from tests.docstrings import ROOMS
 
 ROOT = Path(__file__).parents[1]
 GUIDE = ROOT / "docs" / "guide"
@@ -78,6 +83,39 @@ def test_the_site_has_every_page_and_links_that_lead_somewhere():
     for page in PAGES:
         for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8")):
             assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+HOOK = runpy.run_path(str(ROOT / "scripts" / "site" / "reference.py"))
+# Public modules without a page: the trainer and the command line are what the guide is about, the others are empty or hold
+# what programs written for PyTorch look up.
+WITHOUT_PAGE = {
+    "tdt.accelerator", "tdt.as_torch", "tdt.backends", "tdt.cli", "tdt.commands", "tdt.compat", "tdt.compiler",
+    "tdt.functional", "tdt.signal", "tdt.storage", "tdt.train", "tdt.types", "tdt.utils", "tdt.version", "tdt.vision",
+}  # fmt: skip
+
+
+def test_every_public_namespace_has_a_page_of_the_reference():
+    modules = {f"tdt.{module.name}" for module in pkgutil.iter_modules(tdt.__path__) if module.name[0] != "_"}
+    modules |= {module for room, modules in ROOMS.items() for module in modules} - {"tdt.nn.utils.stateless"}
+    assert modules - WITHOUT_PAGE <= {*HOOK["NAMESPACES"]}
+
+
+@pytest.mark.parametrize("namespace", HOOK["NAMESPACES"])
+def test_every_directive_of_the_reference_names_an_object(namespace: str):
+    directives = re.findall(r"^::: (\S+)$", HOOK["page"](namespace), re.M)
+    assert directives
+    for directive in directives:
+        home, _, name = directive.rpartition(".")
+        assert hasattr(importlib.import_module(home), name), directive
+
+
+def test_docstrings_become_sections_that_griffe_reads():
+    google_style = runpy.run_path(str(ROOT / "scripts" / "site" / "sections.py"))["google_style"]
+    text = "Summary.\n\nArgs:\n    a, b: numbers.\nShape: x (*); result ().\nRaises:\n    ValueError: when a < b."
+    assert google_style(text) == (
+        "Summary.\n\n\nArgs:\n    a: See `b`.\n    b: numbers.\n\nShape:\n    x (\\*); result ().\n\nRaises:\n"
+        "    ValueError: when a < b."
+    )
 
 
 def test_the_architecture_page_names_files_and_functions_that_are_there():
