@@ -17,7 +17,13 @@ __all__ = ["Bernoulli"]
 
 
 class Bernoulli(OfEvent, ExponentialFamily):
-    """1 with probability `probs`, or with log-odds `logits`; else 0.
+    """Bernoulli distribution: 1 with probability `probs`, or log-odds `logits`, else 0.
+
+    Args:
+        probs, logits: probability of 1 or its log-odds; exactly one of the two.
+    Shape: parameter of the batch shape; event ().
+    Raises:
+        ValueError: when both or neither of probs and logits are given, or a probability is outside [0, 1].
 
     >>> Bernoulli(probs=0.25).log_prob(tdt.ones(())).exp()
     tensor(0.2500)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import tdt
 from tdt import Tensor
@@ -37,7 +36,9 @@ class Beta(ExponentialFamily):
     mode = property(lambda self: self._dirichlet.mode[..., 0])
     variance = property(lambda self: self._dirichlet.variance[..., 0])
 
-    def __init__(self, concentration1: Any, concentration0: Any, validate_args: bool | None = None) -> None:
+    def __init__(
+        self, concentration1: Tensor | float, concentration0: Tensor | float, validate_args: bool | None = None
+    ) -> None:
         both = tdt.stack(broadcast_all(concentration1, concentration0), -1)
         self._dirichlet = Dirichlet(both, validate_args=validate_args)
         super().__init__(self._dirichlet.batch_shape, validate_args=validate_args)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import tdt
 from tdt import Tensor
@@ -35,7 +34,11 @@ class Binomial(OfEvent):
     variance = property(lambda self: self.total_count * self.probs * (1 - self.probs))
 
     def __init__(
-        self, total_count: Any = 1, probs: Any = None, logits: Any = None, validate_args: bool | None = None
+        self,
+        total_count: Tensor | float = 1,
+        probs: Tensor | float | None = None,
+        logits: Tensor | float | None = None,
+        validate_args: bool | None = None,
     ) -> None:
         self._either(probs, logits)
         count, value = broadcast_all(total_count, logits if probs is None else probs)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tdt import Tensor
 from tdt.distributions import constraints
 from tdt.distributions.gamma import Gamma
 
@@ -28,7 +29,7 @@ class Chi2(Gamma):
     arg_constraints = {"df": constraints.positive}
     df = property(lambda self: self.concentration * 2)
 
-    def __init__(self, df: Any, validate_args: bool | None = None) -> None:
+    def __init__(self, df: Tensor | float, validate_args: bool | None = None) -> None:
         super().__init__(0.5 * df, 0.5, validate_args)
 
     def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Chi2:

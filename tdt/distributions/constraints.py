@@ -168,7 +168,7 @@ class MixtureSameFamilyConstraint(_Over):
 class _Bounded(Constraint):
     """A set between bounds, numbers or tensors."""
 
-    def __init__(self, lower_bound: Any, upper_bound: Any) -> None:
+    def __init__(self, lower_bound: Tensor | float, upper_bound: Tensor | float) -> None:
         self.lower_bound, self.upper_bound = lower_bound, upper_bound
 
     @property
@@ -178,6 +178,8 @@ class _Bounded(Constraint):
 
 class _Interval(_Bounded):
     """Numbers in [lower_bound, upper_bound].
+
+    Shape: bounds broadcastable to the value.
 
     >>> import tdt
     >>> interval(0.0, 1.0).check(tdt.tensor([0.5, 2.0]))
@@ -191,6 +193,8 @@ class _Interval(_Bounded):
 class _HalfOpenInterval(_Bounded):
     """Numbers in [lower_bound, upper_bound).
 
+    Shape: bounds broadcastable to the value.
+
     >>> import tdt
     >>> half_open_interval(0.0, 1.0).check(tdt.tensor([0.0, 1.0]))
     tensor([ True, False])
@@ -202,6 +206,8 @@ class _HalfOpenInterval(_Bounded):
 
 class _IntegerInterval(_Interval):
     """Integers in [lower_bound, upper_bound].
+
+    Shape: bounds broadcastable to the value.
 
     >>> import tdt
     >>> integer_interval(0, 2).check(tdt.tensor([0.5, 2.0]))
@@ -217,12 +223,14 @@ class _IntegerInterval(_Interval):
 class _GreaterThan(Constraint):
     """Numbers above `lower_bound`.
 
+    Shape: lower_bound broadcastable to the value.
+
     >>> import tdt
     >>> greater_than(0.0).check(tdt.tensor([0.0, 1.0]))
     tensor([False,  True])
     """
 
-    def __init__(self, lower_bound: Any) -> None:
+    def __init__(self, lower_bound: Tensor | float) -> None:
         self.lower_bound = lower_bound
 
     def check(self, value: Tensor) -> Tensor:
@@ -231,6 +239,8 @@ class _GreaterThan(Constraint):
 
 class _GreaterThanEq(_GreaterThan):
     """Numbers not below `lower_bound`.
+
+    Shape: lower_bound broadcastable to the value.
 
     >>> import tdt
     >>> greater_than_eq(0.0).check(tdt.tensor([0.0, 1.0]))
@@ -251,12 +261,14 @@ class _IntegerGreaterThan(_GreaterThan):
 class _LessThan(Constraint):
     """Numbers below `upper_bound`.
 
+    Shape: upper_bound broadcastable to the value.
+
     >>> import tdt
     >>> less_than(0.0).check(tdt.tensor([0.0, -1.0]))
     tensor([False,  True])
     """
 
-    def __init__(self, upper_bound: Any) -> None:
+    def __init__(self, upper_bound: Tensor | float) -> None:
         self.upper_bound = upper_bound
 
     def check(self, value: Tensor) -> Tensor:
@@ -291,6 +303,8 @@ class _Simplex(Constraint):
 
 class _Multinomial(_LessThan):
     """Counts, not negative, whose sum along the last dimension is at most `upper_bound`.
+
+    Shape: value (*, number of classes), upper_bound broadcastable to (*).
 
     >>> import tdt
     >>> multinomial(3).check(tdt.tensor([[1.0, 2.0], [3.0, 1.0]]))

@@ -38,9 +38,12 @@ class ContinuousBernoulli(OfEvent, ExponentialFamily):
     stddev = property(lambda self: self.variance.sqrt())
 
     def __init__(
-        self, probs: Any = None, logits: Any = None, lims: tuple[float, float] = (0.499, 0.501),
+        self,
+        probs: Tensor | float | None = None,
+        logits: Tensor | float | None = None,
+        lims: tuple[float, float] = (0.499, 0.501),
         validate_args: bool | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._lims = lims
         if probs is not None:
             (probs,) = broadcast_all(probs)

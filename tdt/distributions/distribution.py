@@ -203,7 +203,7 @@ class LocScale(Distribution):
     support = constraints.real
     has_rsample = True
 
-    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
+    def __init__(self, loc: Tensor | float, scale: Tensor | float, validate_args: bool | None = None) -> None:
         self.loc, self.scale = broadcast_all(loc, scale)
         super().__init__(self.loc.shape, validate_args=validate_args)
 
@@ -219,7 +219,7 @@ class _OfProbs:
     logits: Tensor
 
     @staticmethod
-    def _either(probs: Any, logits: Any) -> None:
+    def _either(probs: Tensor | float | None, logits: Tensor | float | None) -> None:
         if (probs is None) == (logits is None):
             raise ValueError("Either `probs` or `logits` must be specified, but not both.")
 
@@ -238,7 +238,12 @@ class OfEvent(_OfProbs, Distribution):
 
     arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
 
-    def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
+    def __init__(
+        self,
+        probs: Tensor | float | None = None,
+        logits: Tensor | float | None = None,
+        validate_args: bool | None = None,
+    ) -> None:
         self._either(probs, logits)
         self._given = "logits" if probs is None else "probs"
         (value,) = broadcast_all(logits if probs is None else probs)
@@ -259,10 +264,15 @@ class OfClasses(_OfProbs, Distribution):
 
     arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
 
-    def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
+    def __init__(
+        self,
+        probs: Tensor | None = None,
+        logits: Tensor | None = None,
+        validate_args: bool | None = None,
+    ) -> None:
         self._either(probs, logits)
         self._given = "logits" if probs is None else "probs"
-        value = logits if probs is None else probs
+        value: Any = logits if probs is None else probs
         if value.ndim < 1:
             raise ValueError(f"`{self._given}` parameter must be at least one-dimensional.")
         value = value - value.logsumexp(-1, keepdim=True) if probs is None else value / value.sum(-1, keepdim=True)

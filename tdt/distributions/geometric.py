@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import tdt
 import tdt.nn.functional as F
@@ -34,7 +33,12 @@ class Geometric(OfEvent):
     mode = property(lambda self: tdt.zeros_like(self.probs))
     variance = property(lambda self: (1.0 / self.probs - 1.0) / self.probs)
 
-    def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
+    def __init__(
+        self,
+        probs: Tensor | float | None = None,
+        logits: Tensor | float | None = None,
+        validate_args: bool | None = None,
+    ) -> None:
         super().__init__(probs, logits, validate_args)
         if self._validate_args and probs is not None and not (self.probs > 0).all():
             wrong = self.probs.detach()[self.probs <= 0]

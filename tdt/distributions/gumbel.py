@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import tdt
 from tdt import Tensor
@@ -36,7 +35,7 @@ class Gumbel(TransformedDistribution):
     stddev = property(lambda self: math.pi / math.sqrt(6) * self.scale)
     variance = property(lambda self: self.stddev.pow(2))
 
-    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
+    def __init__(self, loc: Tensor | float, scale: Tensor | float, validate_args: bool | None = None) -> None:
         self.loc, self.scale = broadcast_all(loc, scale)
         kind = tdt.finfo(self.loc.dtype)
         base = Uniform(tdt.full_like(self.loc, kind.tiny), tdt.full_like(self.loc, 1 - kind.eps), validate_args)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import tdt
+from tdt import Tensor
 from tdt.distributions.cauchy import Cauchy
 from tdt.distributions.half_normal import HalfNormal
 from tdt.distributions.transformed_distribution import TransformedDistribution
@@ -29,5 +29,5 @@ class HalfCauchy(HalfNormal):
     mean = property(lambda self: tdt.full_like(self.scale, math.inf))
     variance = property(lambda self: self.base_dist.variance)
 
-    def __init__(self, scale: Any, validate_args: bool | None = None) -> None:
+    def __init__(self, scale: Tensor | float, validate_args: bool | None = None) -> None:
         TransformedDistribution.__init__(self, Cauchy(0, scale, validate_args=False), AbsTransform(), validate_args)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import tdt
 from tdt import Tensor
@@ -35,7 +34,7 @@ class HalfNormal(TransformedDistribution):
     mode = property(lambda self: tdt.zeros_like(self.scale))
     variance = property(lambda self: self.scale.pow(2) * (1 - 2 / math.pi))
 
-    def __init__(self, scale: Any, validate_args: bool | None = None) -> None:
+    def __init__(self, scale: Tensor | float, validate_args: bool | None = None) -> None:
         super().__init__(Normal(0, scale, validate_args=False), AbsTransform(), validate_args)
 
     def log_prob(self, value: Tensor) -> Tensor:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import tdt
 from tdt import Tensor
@@ -34,7 +33,7 @@ class InverseGamma(TransformedDistribution):
     rate = property(lambda self: self.base_dist.rate)
     mode = property(lambda self: self.rate / (self.concentration + 1))
 
-    def __init__(self, concentration: Any, rate: Any, validate_args: bool | None = None) -> None:
+    def __init__(self, concentration: Tensor | float, rate: Tensor | float, validate_args: bool | None = None) -> None:
         base = Gamma(concentration, rate, validate_args)
         super().__init__(base, PowerTransform(-base.rate.new_ones(())), validate_args)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import tdt
 from tdt import Tensor
@@ -35,7 +34,9 @@ class Kumaraswamy(TransformedDistribution):
     mean = property(lambda self: self._moment(1))
     variance = property(lambda self: self._moment(2) - self.mean.pow(2))
 
-    def __init__(self, concentration1: Any, concentration0: Any, validate_args: bool | None = None) -> None:
+    def __init__(
+        self, concentration1: Tensor | float, concentration0: Tensor | float, validate_args: bool | None = None
+    ) -> None:
         self.concentration1, self.concentration0 = broadcast_all(concentration1, concentration0)
         base = Uniform(tdt.zeros_like(self.concentration0), tdt.ones_like(self.concentration0), validate_args)
         steps = [

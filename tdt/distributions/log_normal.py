@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tdt import Tensor
 from tdt.distributions import constraints
 from tdt.distributions.normal import Normal
@@ -34,7 +32,7 @@ class LogNormal(TransformedDistribution):
     mode = property(lambda self: (self.loc - self.scale.square()).exp())
     variance = property(lambda self: self.scale.pow(2).expm1() * (2 * self.loc + self.scale.pow(2)).exp())
 
-    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
+    def __init__(self, loc: Tensor | float, scale: Tensor | float, validate_args: bool | None = None) -> None:
         super().__init__(Normal(loc, scale, validate_args), ExpTransform(), validate_args)
 
     def entropy(self) -> Tensor:

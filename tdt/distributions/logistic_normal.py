@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from tdt import Tensor
 from tdt.distributions import constraints
 from tdt.distributions.normal import Normal
 from tdt.distributions.transformed_distribution import TransformedDistribution
@@ -30,7 +29,7 @@ class LogisticNormal(TransformedDistribution):
     loc = property(lambda self: self.base_dist.base_dist.loc)
     scale = property(lambda self: self.base_dist.base_dist.scale)
 
-    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
+    def __init__(self, loc: Tensor | float, scale: Tensor | float, validate_args: bool | None = None) -> None:
         base = Normal(loc, scale, validate_args)
         base = base if base.batch_shape else base.expand([1])
         super().__init__(base, StickBreakingTransform(), validate_args)

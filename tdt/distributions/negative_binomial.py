@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import tdt
 import tdt.nn.functional as F
@@ -41,7 +40,11 @@ class NegativeBinomial(OfEvent):
     variance = property(lambda self: self.mean / (-self.logits).sigmoid())
 
     def __init__(
-        self, total_count: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None
+        self,
+        total_count: Tensor | float,
+        probs: Tensor | float | None = None,
+        logits: Tensor | float | None = None,
+        validate_args: bool | None = None,
     ) -> None:
         self._either(probs, logits)
         count, value = broadcast_all(total_count, logits if probs is None else probs)

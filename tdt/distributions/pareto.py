@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tdt import Tensor
 from tdt.distributions import constraints
 from tdt.distributions.exponential import Exponential
@@ -29,7 +27,7 @@ class Pareto(TransformedDistribution):
     arg_constraints = {"alpha": constraints.positive, "scale": constraints.positive}
     mode = property(lambda self: self.scale)
 
-    def __init__(self, scale: Any, alpha: Any, validate_args: bool | None = None) -> None:
+    def __init__(self, scale: Tensor | float, alpha: Tensor | float, validate_args: bool | None = None) -> None:
         self.scale, self.alpha = broadcast_all(scale, alpha)
         steps = [ExpTransform(), AffineTransform(0, self.scale)]
         super().__init__(Exponential(self.alpha, validate_args), steps, validate_args)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import tdt
 from tdt import Tensor
@@ -22,7 +21,11 @@ class LogitRelaxedBernoulli(OfEvent):
     support = constraints.real
 
     def __init__(
-        self, temperature: Tensor, probs: Any = None, logits: Any = None, validate_args: bool | None = None
+        self,
+        temperature: Tensor,
+        probs: Tensor | float | None = None,
+        logits: Tensor | float | None = None,
+        validate_args: bool | None = None,
     ) -> None:
         self.temperature = temperature
         super().__init__(probs, logits, validate_args)
@@ -64,6 +67,10 @@ class RelaxedBernoulli(TransformedDistribution):
     logits = property(lambda self: self.base_dist.logits)
 
     def __init__(
-        self, temperature: Tensor, probs: Any = None, logits: Any = None, validate_args: bool | None = None
+        self,
+        temperature: Tensor,
+        probs: Tensor | float | None = None,
+        logits: Tensor | float | None = None,
+        validate_args: bool | None = None,
     ) -> None:
         super().__init__(LogitRelaxedBernoulli(temperature, probs, logits), SigmoidTransform(), validate_args)

@@ -78,7 +78,7 @@ class PowerTransform(Transform):
     bijective = True
     sign = property(lambda self: self.exponent.sign())
 
-    def __init__(self, exponent: Any, cache_size: int = 0) -> None:
+    def __init__(self, exponent: Tensor | float, cache_size: int = 0) -> None:
         super().__init__(cache_size)
         (self.exponent,) = broadcast_all(exponent)
 
@@ -225,7 +225,7 @@ class AffineTransform(Transform):
 
     bijective = True
 
-    def __init__(self, loc: Any, scale: Any, event_dim: int = 0, cache_size: int = 0) -> None:
+    def __init__(self, loc: Tensor | float, scale: Tensor | float, event_dim: int = 0, cache_size: int = 0) -> None:
         super().__init__(cache_size)
         self.loc, self.scale, self._event_dim = loc, scale, event_dim
 
@@ -239,8 +239,8 @@ class AffineTransform(Transform):
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, AffineTransform) and all(
-            bool((mine == its).all()) if isinstance(mine == its, Tensor) else mine == its
-            for mine, its in ((self.loc, other.loc), (self.scale, other.scale))
+            bool(same.all()) if isinstance(same, Tensor) else same
+            for same in (self.loc == other.loc, self.scale == other.scale)
         )
 
     __hash__ = object.__hash__

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import tdt
 from tdt import Tensor
 from tdt.distributions import constraints
@@ -33,7 +31,7 @@ class Weibull(TransformedDistribution):
     mean = property(lambda self: self._moment(1))
     variance = property(lambda self: self._moment(2) - self.mean.pow(2))
 
-    def __init__(self, scale: Any, concentration: Any, validate_args: bool | None = None) -> None:
+    def __init__(self, scale: Tensor | float, concentration: Tensor | float, validate_args: bool | None = None) -> None:
         self.scale, self.concentration = broadcast_all(scale, concentration)
         base = Exponential(tdt.ones_like(self.scale), validate_args)
         steps = [PowerTransform(self.concentration_reciprocal), AffineTransform(0, self.scale)]

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import math
 import warnings
-from typing import Any
 
 from tdt._core.creation import empty, empty_like
 from tdt._core.mode import no_grad
 from tdt._core.tensor import Tensor
+from tdt._random import Generator
 from tdt.nn._deprecated import deprecated_alias
 
 _LINEAR = frozenset(
@@ -51,7 +51,7 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
 
 
 @no_grad()
-def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = None) -> Tensor:
+def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Generator | None = None) -> Tensor:
     """Fills the tensor from the uniform distribution over [a, b).
 
     Shape: tensor (*); result the tensor itself.
@@ -64,7 +64,7 @@ def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = No
 
 
 @no_grad()
-def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Any = None) -> Tensor:
+def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Generator | None = None) -> Tensor:
     """Fills the tensor from the normal distribution of the given mean and standard deviation.
 
     Shape: tensor (*); result the tensor itself.
@@ -78,7 +78,7 @@ def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Any 
 
 @no_grad()
 def trunc_normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0,
-                  generator: Any = None) -> Tensor:  # fmt: skip
+                  generator: Generator | None = None) -> Tensor:  # fmt: skip
     """Fills the tensor from a normal distribution restricted to [a, b]; warns when [a, b] is far from the mean.
 
     If [a, b] holds at least 30 % of the distribution, normal numbers are drawn until all are inside; else uniform ones,
@@ -223,7 +223,7 @@ def _calculate_correct_fan(tensor: Tensor, mode: str) -> int:
     return _calculate_fan_in_and_fan_out(tensor)[name == "fan_out"]
 
 
-def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
+def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
     """Fills the tensor from the uniform distribution of variance 2 gain² / (fan_in + fan_out).
 
     Args:
@@ -240,7 +240,7 @@ def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Any = None) ->
     return uniform_(tensor, -bound, bound, generator)
 
 
-def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
+def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
     """Fills the tensor from the normal distribution of variance 2 gain² / (fan_in + fan_out).
 
     Args:
@@ -256,7 +256,7 @@ def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> 
 
 
 def kaiming_uniform_(tensor: Tensor, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu",
-                     generator: Any = None) -> Tensor:  # fmt: skip
+                     generator: Generator | None = None) -> Tensor:  # fmt: skip
     """Fills the tensor from the uniform distribution of variance gain² / fan.
 
     Args:
@@ -279,7 +279,7 @@ def kaiming_uniform_(tensor: Tensor, a: float = 0, mode: str = "fan_in", nonline
 
 
 def kaiming_normal_(tensor: Tensor, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu",
-                    generator: Any = None) -> Tensor:  # fmt: skip
+                    generator: Generator | None = None) -> Tensor:  # fmt: skip
     """Fills the tensor from the normal distribution of variance gain² / fan.
 
     Args:
@@ -306,7 +306,7 @@ def _nothing_to_fill(tensor: Tensor) -> Tensor:
 
 
 @no_grad()
-def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tensor:
+def orthogonal_(tensor: Tensor, gain: float = 1, generator: Generator | None = None) -> Tensor:
     """Fills the tensor with a random orthogonal matrix times `gain`: orthonormal rows or columns, whichever are fewer.
 
     It is the Q of a QR decomposition of normal numbers.
@@ -339,7 +339,7 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tenso
 
 
 @no_grad()
-def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any = None) -> Tensor:
+def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Generator | None = None) -> Tensor:
     """Fills the tensor from a normal distribution, with the fraction `sparsity` of each column set to 0.
 
     Shape: tensor (rows, columns); result the tensor itself.

@@ -13,6 +13,7 @@ from tdt._backend.device import as_device
 from tdt._core.dtype import as_dtype, get_default_dtype
 from tdt._core.size import Size
 from tdt._core.tensor import Storage, Tensor
+from tdt.nn._types import Device, Dtype
 
 
 class _Given(Tensor):
@@ -87,7 +88,7 @@ class UninitializedTensorMixin:
     requires_grad: bool
     cls_to_become: type[Tensor]
 
-    def _start(self, requires_grad: bool, device: Any, dtype: Any) -> None:
+    def _start(self, requires_grad: bool, device: Device, dtype: Dtype) -> None:
         where = as_device(device)
         kind = as_dtype(dtype or get_default_dtype()).np
         is_meta = where.type == "meta"
@@ -96,7 +97,7 @@ class UninitializedTensorMixin:
         )
         Tensor.requires_grad_(self, requires_grad)  # type: ignore[arg-type]
 
-    def materialize(self, shape: tuple[int, ...], device: Any = None, dtype: Any = None) -> None:
+    def materialize(self, shape: tuple[int, ...], device: Device = None, dtype: Dtype = None) -> None:
         """Allocate uninitialised memory of `shape`; the object stays the same, so optimizers keep their reference to it."""
         where = as_device(device) if device is not None else _backend.device_of(self._a)
         kind = self._a.dtype if dtype is None else as_dtype(dtype).np
@@ -143,7 +144,7 @@ class UninitializedParameter(UninitializedTensorMixin, Parameter):
 
     cls_to_become = Parameter
 
-    def __init__(self, requires_grad: bool = True, device: Any = None, dtype: Any = None):
+    def __init__(self, requires_grad: bool = True, device: Device = None, dtype: Dtype = None):
         self._start(requires_grad, device, dtype)
 
 
@@ -159,7 +160,9 @@ class UninitializedBuffer(UninitializedTensorMixin, Buffer):
 
     cls_to_become = Buffer
 
-    def __init__(self, requires_grad: bool = False, device: Any = None, dtype: Any = None, persistent: bool = True):
+    def __init__(
+        self, requires_grad: bool = False, device: Device = None, dtype: Dtype = None, persistent: bool = True
+    ):
         self._start(requires_grad, device, dtype)
         self.persistent = persistent
 

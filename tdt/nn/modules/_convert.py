@@ -11,6 +11,7 @@ from tdt._core.dtype import bfloat16, dtype, float16, float32, float64
 from tdt._core.mode import no_grad
 from tdt._core.tensor import Tensor
 from tdt._ops.shape.memory import _parse_to, preserve_format
+from tdt.nn._types import Device
 from tdt.nn.parameter import is_lazy
 
 
@@ -84,7 +85,7 @@ class Convertible:
         share([*tensors, *(p.grad for p in self.parameters() if p.grad is not None)])
         return self
 
-    def to_empty(self, *, device: Any, recurse: bool = True) -> Self:
+    def to_empty(self, *, device: Device, recurse: bool = True) -> Self:
         """Move to `device` without copying: parameters and buffers hold whatever the new memory held.
 
         >>> import tdt
@@ -120,18 +121,18 @@ class Convertible:
         """Move to the CPU."""
         return self.to("cpu")
 
-    def cuda(self, device: Any = None) -> Self:
+    def cuda(self, device: Device = None) -> Self:
         """Move to a GPU."""
         return self.to("cuda" if device is None else as_device(device))
 
-    def xpu(self, device: Any = None) -> Self:
+    def xpu(self, device: Device = None) -> Self:
         """No device of tdt: RuntimeError, as from `ipu` and `mtia`."""
         return self.to("xpu")
 
-    def ipu(self, device: Any = None) -> Self:
+    def ipu(self, device: Device = None) -> Self:
         """No device of tdt: RuntimeError."""
         return self.to("ipu")
 
-    def mtia(self, device: Any = None) -> Self:
+    def mtia(self, device: Device = None) -> Self:
         """No device of tdt: RuntimeError."""
         return self.to("mtia")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
 
 from tdt._core.creation import empty
 from tdt._core.tensor import Tensor
 from tdt.nn import functional as F
 from tdt.nn import init
+from tdt.nn._types import Device, Dtype
 from tdt.nn.modules.attention import MultiheadAttention  # noqa: F401  (PyTorch has it here)
 from tdt.nn.modules.module import Module
 from tdt.nn.parameter import Parameter
@@ -340,7 +340,7 @@ class PReLU(Module):
     [-0.25, 2.0]
     """
 
-    def __init__(self, num_parameters: int = 1, init: float = 0.25, device: Any = None, dtype: Any = None):
+    def __init__(self, num_parameters: int = 1, init: float = 0.25, device: Device = None, dtype: Dtype = None):
         super().__init__()
         self.num_parameters, self.init = num_parameters, init
         self.weight = Parameter(empty(num_parameters, device=device, dtype=dtype))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from tdt import _backend
 from tdt._core.tensor import Tensor, wrap
 from tdt._ops.shape.join import cat
 from tdt.nn import functional as F
+from tdt.nn._types import Device, Dtype
 from tdt.nn.modules.container import ModuleList, Sequential
 from tdt.nn.modules.linear import Linear
 from tdt.nn.modules.module import Module
@@ -46,7 +47,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
     """
 
     def __init__(self, in_features: int, n_classes: int, cutoffs: Sequence[int], div_value: float = 4.0,
-                 head_bias: bool = False, device: Any = None, dtype: Any = None):  # fmt: skip
+                 head_bias: bool = False, device: Device = None, dtype: Dtype = None):  # fmt: skip
         super().__init__()
         cutoffs = list(cutoffs)
         if not cutoffs:

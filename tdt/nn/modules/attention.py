@@ -9,6 +9,7 @@ from tdt._core.tensor import Tensor
 from tdt._ops.nn.multi_head import each
 from tdt.nn import functional as F
 from tdt.nn import init
+from tdt.nn._types import Device, Dtype
 from tdt.nn.modules.linear import NonDynamicallyQuantizableLinear
 from tdt.nn.modules.module import Module
 from tdt.nn.parameter import Parameter
@@ -56,7 +57,7 @@ class MultiheadAttention(Module):
 
     def __init__(self, embed_dim: int, num_heads: int, dropout: float = 0.0, bias: bool = True, add_bias_kv: bool = False,
                  add_zero_attn: bool = False, kdim: int | None = None, vdim: int | None = None, batch_first: bool = False,
-                 device: Any = None, dtype: Any = None):  # fmt: skip
+                 device: Device = None, dtype: Dtype = None):  # fmt: skip
         if embed_dim <= 0 or num_heads <= 0:
             raise ValueError(f"embed_dim and num_heads must be greater than 0, got embed_dim={embed_dim} and "
                              f"num_heads={num_heads} instead")  # fmt: skip
@@ -66,7 +67,7 @@ class MultiheadAttention(Module):
         self.dropout, self.batch_first, self.add_zero_attn = dropout, batch_first, add_zero_attn
         if embed_dim % num_heads:
             raise AssertionError(f"embed_dim must be divisible by num_heads; got {embed_dim} and {num_heads}")
-        how = {"device": device, "dtype": dtype}
+        how: dict[str, Any] = {"device": device, "dtype": dtype}
         rows = {"in_proj_weight": 3 * embed_dim} if self._qkv_same_embed_dim else dict.fromkeys(PROJECTIONS, embed_dim)
         columns = {"k_proj_weight": self.kdim, "v_proj_weight": self.vdim}
         for name in ("in_proj_weight", *PROJECTIONS):

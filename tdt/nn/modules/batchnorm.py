@@ -9,6 +9,7 @@ from tdt._core.dtype import int64
 from tdt._core.mode import no_grad
 from tdt._core.tensor import Tensor
 from tdt.nn import functional as F
+from tdt.nn._types import Device, Dtype
 from tdt.nn.modules.module import Module
 from tdt.nn.parameter import Parameter
 
@@ -26,7 +27,7 @@ class _NormBase(Module):
     dims: tuple[int, ...]
 
     def __init__(self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1, affine: bool = True,
-                 track_running_stats: bool = True, device: Any = None, dtype: Any = None, *, bias: bool = True):  # fmt: skip
+                 track_running_stats: bool = True, device: Device = None, dtype: Dtype = None, *, bias: bool = True):  # fmt: skip
         super().__init__()
         self.num_features, self.eps, self.momentum = num_features, eps, momentum
         self.affine, self.track_running_stats = affine, track_running_stats
@@ -180,7 +181,7 @@ class SyncBatchNorm(_BatchNorm):
     """
 
     def __init__(self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1, affine: bool = True,
-                 track_running_stats: bool = True, process_group: Any = None, device: Any = None, dtype: Any = None, *,
+                 track_running_stats: bool = True, process_group: Any = None, device: Device = None, dtype: Dtype = None, *,
                  bias: bool = True):  # fmt: skip
         super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
         self.process_group = process_group

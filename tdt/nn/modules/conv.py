@@ -10,6 +10,7 @@ from tdt._core.creation import empty
 from tdt._core.tensor import Tensor
 from tdt.nn import functional as F
 from tdt.nn import init
+from tdt.nn._types import Device, Dtype
 from tdt.nn.modules.lazy import LazyModuleMixin, OneSize
 from tdt.nn.modules.module import Module
 from tdt.nn.parameter import Parameter, UninitializedParameter
@@ -36,7 +37,7 @@ class _Conv(Module):
 
     def __init__(self, in_channels: int, out_channels: int, kernel_size: Numbers, stride: Numbers = 1,
                  padding: Numbers | Literal["same", "valid"] = 0, dilation: Numbers = 1, groups: int = 1, bias: bool = True,
-                 padding_mode: PaddingMode = "zeros", device: Any = None, dtype: Any = None):  # fmt: skip
+                 padding_mode: PaddingMode = "zeros", device: Device = None, dtype: Dtype = None):  # fmt: skip
         super().__init__()
         if groups <= 0:
             raise ValueError("groups must be a positive integer")
@@ -192,7 +193,7 @@ class _ConvTranspose(_Conv):
 
     def __init__(self, in_channels: int, out_channels: int, kernel_size: Numbers, stride: Numbers = 1, padding: Numbers = 0,
                  output_padding: Numbers = 0, groups: int = 1, bias: bool = True, dilation: Numbers = 1,
-                 padding_mode: PaddingMode = "zeros", device: Any = None, dtype: Any = None):  # fmt: skip
+                 padding_mode: PaddingMode = "zeros", device: Device = None, dtype: Dtype = None):  # fmt: skip
         if padding_mode != "zeros":
             raise ValueError(f'Only "zeros" padding mode is supported for {type(self).__name__}')
         super().__init__(in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode,
@@ -319,11 +320,11 @@ class _LazyConv(OneSize, _Conv):
 
     def __init__(self, out_channels: int, kernel_size: Numbers, stride: Numbers = 1,
                  padding: Numbers | Literal["same", "valid"] = 0, dilation: Numbers = 1, groups: int = 1, bias: bool = True,
-                 padding_mode: PaddingMode = "zeros", device: Any = None, dtype: Any = None):  # fmt: skip
+                 padding_mode: PaddingMode = "zeros", device: Device = None, dtype: Dtype = None):  # fmt: skip
         super().__init__(0, 0, kernel_size, stride, padding, dilation, groups, False, padding_mode)
         self._wait(out_channels, bias, device, dtype)
 
-    def _wait(self, out_channels: int, bias: bool, device: Any, dtype: Any) -> None:
+    def _wait(self, out_channels: int, bias: bool, device: Device, dtype: Dtype) -> None:
         self.out_channels = out_channels
         self.weight = UninitializedParameter(device=device, dtype=dtype)
         if bias:
@@ -345,7 +346,7 @@ class _LazyConv(OneSize, _Conv):
 class _LazyConvTranspose(_LazyConv, _ConvTranspose):
     def __init__(self, out_channels: int, kernel_size: Numbers, stride: Numbers = 1, padding: Numbers = 0,
                  output_padding: Numbers = 0, groups: int = 1, bias: bool = True, dilation: Numbers = 1,
-                 padding_mode: PaddingMode = "zeros", device: Any = None, dtype: Any = None):  # fmt: skip
+                 padding_mode: PaddingMode = "zeros", device: Device = None, dtype: Dtype = None):  # fmt: skip
         LazyModuleMixin.__init__(self, 0, 0, kernel_size, stride, padding, output_padding, groups, False, dilation,
                                  padding_mode)  # fmt: skip
         self._wait(out_channels, bias, device, dtype)

@@ -7,6 +7,7 @@ from typing import Any
 
 from tdt._core.tensor import Tensor
 from tdt.nn import functional as F
+from tdt.nn._types import Device, Dtype
 from tdt.nn.modules.batchnorm import _NormBase
 
 
@@ -14,7 +15,8 @@ class _InstanceNorm(_NormBase):
     """`dims`: the number of dimensions of an input without and with a batch."""
 
     def __init__(self, num_features: int, eps: float = 1e-5, momentum: float = 0.1, affine: bool = False,
-                 track_running_stats: bool = False, device: Any = None, dtype: Any = None, *, bias: bool = True):  # fmt: skip
+                 track_running_stats: bool = False, device: Device = None, dtype: Dtype = None, *,
+                 bias: bool = True):  # fmt: skip
         super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
 
     def forward(self, input: Tensor) -> Tensor:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tdt._core.creation import tensor
 from tdt._core.dtype import int64
 from tdt._core.tensor import Tensor
+from tdt.nn._types import Device, Dtype
 from tdt.nn.modules.batchnorm import BatchNorm1d, BatchNorm2d, BatchNorm3d, _NormBase
 from tdt.nn.modules.instancenorm import InstanceNorm1d, InstanceNorm2d, InstanceNorm3d
 from tdt.nn.modules.lazy import OneSize
@@ -17,7 +16,7 @@ class _LazyNorm(OneSize, _NormBase):
     unknown = "num_features"
 
     def __init__(self, eps: float = 1e-5, momentum: float | None = 0.1, affine: bool = True, track_running_stats: bool = True,
-                 device: Any = None, dtype: Any = None, *, bias: bool = True):  # fmt: skip
+                 device: Device = None, dtype: Dtype = None, *, bias: bool = True):  # fmt: skip
         super().__init__(0, eps, momentum, False, False)
         self.affine, self.track_running_stats = affine, track_running_stats
         if affine:

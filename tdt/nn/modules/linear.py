@@ -8,6 +8,7 @@ from typing import Any
 from tdt._core.creation import empty
 from tdt._core.tensor import Tensor
 from tdt.nn import init
+from tdt.nn._types import Device, Dtype
 from tdt.nn.functional import bilinear, linear
 from tdt.nn.modules.lazy import OneSize
 from tdt.nn.modules.module import Module
@@ -49,7 +50,9 @@ class Linear(Module):
     weight: Parameter
     bias: Parameter  # None with bias=False
 
-    def __init__(self, in_features: int, out_features: int, bias: bool = True, device: Any = None, dtype: Any = None):
+    def __init__(
+        self, in_features: int, out_features: int, bias: bool = True, device: Device = None, dtype: Dtype = None
+    ):
         super().__init__()
         self.in_features, self.out_features = in_features, out_features
         self.weight = Parameter(empty(out_features, in_features, device=device, dtype=dtype))
@@ -107,8 +110,8 @@ class Bilinear(Module):
         in2_features: int,
         out_features: int,
         bias: bool = True,
-        device: Any = None,
-        dtype: Any = None,
+        device: Device = None,
+        dtype: Dtype = None,
     ):
         super().__init__()
         self.in1_features, self.in2_features, self.out_features = in1_features, in2_features, out_features
@@ -154,7 +157,7 @@ class LazyLinear(OneSize, Linear):
     cls_to_become = Linear
     unknown = "in_features"
 
-    def __init__(self, out_features: int, bias: bool = True, device: Any = None, dtype: Any = None):
+    def __init__(self, out_features: int, bias: bool = True, device: Device = None, dtype: Dtype = None):
         super().__init__(0, 0, False)
         self.out_features = out_features
         self.weight = UninitializedParameter(device=device, dtype=dtype)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable
-from typing import Any
 
 from tdt._core.tensor import Tensor
 from tdt._ops.nn.loss._front import reduction_of
 from tdt._ops.nn.loss.ctc import Lengths
 from tdt._ops.nn.loss.linear_cross_entropy import LinearCrossEntropyOptions
 from tdt.nn import functional as F
+from tdt.nn._types import Device, Dtype
 from tdt.nn.modules.distance import PairwiseDistance
 from tdt.nn.modules.linear import Linear
 from tdt.nn.modules.module import Module
@@ -88,7 +88,7 @@ class LinearCrossEntropyLoss(_WeightedLoss):
     weight: Tensor | None
 
     def __init__(self, in_features: int, num_classes: int, *, out_features: tuple[int, ...] = (), bias: bool = False,
-                 device: Any = None, dtype: Any = None, reduction: str = "mean", weight: Tensor | None = None,
+                 device: Device = None, dtype: Dtype = None, reduction: str = "mean", weight: Tensor | None = None,
                  ignore_index: int | None = None, label_smoothing: float = 0.0,
                  options: LinearCrossEntropyOptions | None = None):  # fmt: skip
         if weight is not None and tuple(weight.shape) != (num_classes,):

@@ -8,6 +8,7 @@ from tdt._core.creation import ones, zeros
 from tdt._core.mode import no_grad
 from tdt._core.tensor import Tensor
 from tdt.nn import functional as F
+from tdt.nn._types import Device, Dtype
 from tdt.nn.modules.module import Module
 from tdt.nn.parameter import Parameter
 
@@ -15,7 +16,7 @@ from tdt.nn.parameter import Parameter
 class _Affine(Module):
     """A `weight` of ones and a `bias` of zeros, or None for what is not wanted."""
 
-    def _make(self, shape: Any, weight: bool, bias: bool | None, device: Any, dtype: Any) -> None:
+    def _make(self, shape: Any, weight: bool, bias: bool | None, device: Device, dtype: Dtype) -> None:
         how = {"device": device, "dtype": dtype}
         self.register_parameter("weight", Parameter(ones(shape, **how)) if weight else None)
         if bias is not None:
@@ -49,7 +50,7 @@ class LayerNorm(_Affine):
     bias: Parameter
 
     def __init__(self, normalized_shape: Any, eps: float = 1e-5, elementwise_affine: bool = True, bias: bool = True,
-                 device: Any = None, dtype: Any = None):  # fmt: skip
+                 device: Device = None, dtype: Dtype = None):  # fmt: skip
         super().__init__()
         self.normalized_shape = _shape(normalized_shape)
         self.eps, self.elementwise_affine = eps, elementwise_affine
@@ -82,8 +83,8 @@ class GroupNorm(_Affine):
     weight: Parameter
     bias: Parameter
 
-    def __init__(self, num_groups: int, num_channels: int, eps: float = 1e-5, affine: bool = True, device: Any = None,
-                 dtype: Any = None, *, bias: bool = True):  # fmt: skip
+    def __init__(self, num_groups: int, num_channels: int, eps: float = 1e-5, affine: bool = True, device: Device = None,
+                 dtype: Dtype = None, *, bias: bool = True):  # fmt: skip
         super().__init__()
         if num_channels % num_groups:
             raise ValueError(f"num_channels ({num_channels}) must be divisible by num_groups ({num_groups})")
@@ -116,7 +117,7 @@ class RMSNorm(_Affine):
     weight: Parameter
 
     def __init__(self, normalized_shape: Any, eps: float | None = None, elementwise_affine: bool = True,
-                 device: Any = None, dtype: Any = None):  # fmt: skip
+                 device: Device = None, dtype: Dtype = None):  # fmt: skip
         super().__init__()
         self.normalized_shape = _shape(normalized_shape)
         self.eps, self.elementwise_affine = eps, elementwise_affine

@@ -11,6 +11,7 @@ from tdt._core.creation import empty, zeros
 from tdt._core.tensor import Tensor
 from tdt._ops.nn import rnn as functions
 from tdt.nn import init
+from tdt.nn._types import Device, Dtype
 from tdt.nn.modules.module import Module
 from tdt.nn.parameter import Parameter
 from tdt.nn.utils.rnn import PackedSequence
@@ -32,7 +33,7 @@ class RNNBase(Module):
 
     def __init__(self, mode: str, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True,
                  batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False, proj_size: int = 0,
-                 device: Any = None, dtype: Any = None):  # fmt: skip
+                 device: Device = None, dtype: Dtype = None):  # fmt: skip
         super().__init__()
         _check_arguments(mode, input_size, hidden_size, num_layers, bias, batch_first, dropout, proj_size)
         self.mode, self.input_size, self.hidden_size, self.num_layers = mode, input_size, hidden_size, num_layers
@@ -249,7 +250,7 @@ class RNN(RNNBase):
 
     def __init__(self, input_size: int, hidden_size: int, num_layers: int = 1, nonlinearity: str = "tanh",
                  bias: bool = True, batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False,
-                 device: Any = None, dtype: Any = None):  # fmt: skip
+                 device: Device = None, dtype: Dtype = None):  # fmt: skip
         if nonlinearity not in ("tanh", "relu"):
             raise ValueError(f"Unknown nonlinearity '{nonlinearity}'. Select from 'tanh' or 'relu'.")
         super().__init__(f"RNN_{nonlinearity.upper()}", input_size, hidden_size, num_layers, bias, batch_first, dropout,
@@ -281,8 +282,8 @@ class GRU(RNNBase):
     """
 
     def __init__(self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True,
-                 batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False, device: Any = None,
-                 dtype: Any = None):  # fmt: skip
+                 batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False, device: Device = None,
+                 dtype: Dtype = None):  # fmt: skip
         super().__init__("GRU", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional,
                          device=device, dtype=dtype)  # fmt: skip
 
@@ -315,7 +316,7 @@ class LSTM(RNNBase):
 
     def __init__(self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True,
                  batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False, proj_size: int = 0,
-                 device: Any = None, dtype: Any = None):  # fmt: skip
+                 device: Device = None, dtype: Dtype = None):  # fmt: skip
         super().__init__("LSTM", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, proj_size,
                          device, dtype)  # fmt: skip
 
@@ -361,8 +362,8 @@ class RNNCellBase(Module):
     bias_ih: Parameter  # None with bias=False
     bias_hh: Parameter
 
-    def __init__(self, input_size: int, hidden_size: int, bias: bool, num_chunks: int, device: Any = None,
-                 dtype: Any = None):  # fmt: skip
+    def __init__(self, input_size: int, hidden_size: int, bias: bool, num_chunks: int, device: Device = None,
+                 dtype: Dtype = None):  # fmt: skip
         super().__init__()
         self.input_size, self.hidden_size, self.bias = input_size, hidden_size, bias
         rows = num_chunks * hidden_size
@@ -424,7 +425,7 @@ class RNNCell(RNNCellBase):
     """
 
     def __init__(self, input_size: int, hidden_size: int, bias: bool = True, nonlinearity: str = "tanh",
-                 device: Any = None, dtype: Any = None):  # fmt: skip
+                 device: Device = None, dtype: Dtype = None):  # fmt: skip
         super().__init__(input_size, hidden_size, bias, 1, device, dtype)
         self.nonlinearity = nonlinearity
 
@@ -448,7 +449,9 @@ class LSTMCell(RNNCellBase):
     (tdt.Size([5, 3]), tdt.Size([5, 3]))
     """
 
-    def __init__(self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None):
+    def __init__(
+        self, input_size: int, hidden_size: int, bias: bool = True, device: Device = None, dtype: Dtype = None
+    ):
         super().__init__(input_size, hidden_size, bias, 4, device, dtype)
 
     def forward(self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, Tensor]:
@@ -467,7 +470,9 @@ class GRUCell(RNNCellBase):
     tdt.Size([5, 3])
     """
 
-    def __init__(self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None):
+    def __init__(
+        self, input_size: int, hidden_size: int, bias: bool = True, device: Device = None, dtype: Dtype = None
+    ):
         super().__init__(input_size, hidden_size, bias, 3, device, dtype)
 
     def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:

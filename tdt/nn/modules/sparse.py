@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Self
 
 from tdt._core.creation import empty
 from tdt._core.mode import no_grad
 from tdt._core.tensor import Tensor
 from tdt.nn import functional as F
 from tdt.nn import init
+from tdt.nn._types import Device, Dtype
 from tdt.nn.modules.module import Module
 from tdt.nn.parameter import Parameter
 
@@ -18,7 +19,7 @@ class _Table(Module):
 
     def _set_up(self, num_embeddings: int, embedding_dim: int, padding_idx: int | None, max_norm: float | None,
                 norm_type: float, scale_grad_by_freq: bool, sparse: bool, weight: Tensor | None, freeze: bool,
-                device: Any, dtype: Any) -> None:  # fmt: skip
+                device: Device, dtype: Dtype) -> None:  # fmt: skip
         if padding_idx is not None:
             if not -num_embeddings <= padding_idx < num_embeddings:
                 name = "Padding_idx" if isinstance(self, Embedding) else "padding_idx"
@@ -76,7 +77,7 @@ class Embedding(_Table):
 
     def __init__(self, num_embeddings: int, embedding_dim: int, padding_idx: int | None = None, max_norm: float | None = None,
                  norm_type: float = 2.0, scale_grad_by_freq: bool = False, sparse: bool = False, _weight: Tensor | None = None,
-                 _freeze: bool = False, device: Any = None, dtype: Any = None):  # fmt: skip
+                 _freeze: bool = False, device: Device = None, dtype: Dtype = None):  # fmt: skip
         super().__init__()
         self._set_up(num_embeddings, embedding_dim, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse, _weight,
                      _freeze, device, dtype)  # fmt: skip
@@ -128,8 +129,8 @@ class EmbeddingBag(_Table):
 
     def __init__(self, num_embeddings: int, embedding_dim: int, max_norm: float | None = None, norm_type: float = 2.0,
                  scale_grad_by_freq: bool = False, mode: str = "mean", sparse: bool = False, _weight: Tensor | None = None,
-                 include_last_offset: bool = False, padding_idx: int | None = None, device: Any = None,
-                 dtype: Any = None):  # fmt: skip
+                 include_last_offset: bool = False, padding_idx: int | None = None, device: Device = None,
+                 dtype: Dtype = None):  # fmt: skip
         super().__init__()
         self._set_up(num_embeddings, embedding_dim, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse, _weight,
                      False, device, dtype)  # fmt: skip

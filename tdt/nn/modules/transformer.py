@@ -13,6 +13,7 @@ from tdt._core.tensor import Tensor
 from tdt._ops.nn.multi_head import float_mask
 from tdt.nn import functional as F
 from tdt.nn import init
+from tdt.nn._types import Device, Dtype
 from tdt.nn.modules.activation import GELU, ReLU
 from tdt.nn.modules.attention import MultiheadAttention
 from tdt.nn.modules.container import ModuleList
@@ -42,8 +43,8 @@ class _Layer(Module):
 
     def __init__(self, d_model: int, nhead: int, dim_feedforward: int = 2048, dropout: float = 0.1,
                  activation: Activation = F.relu, layer_norm_eps: float = 1e-5, batch_first: bool = False,
-                 norm_first: bool = False, bias: bool = True, device: Any = None, dtype: Any = None):  # fmt: skip
-        how = {"bias": bias, "device": device, "dtype": dtype}
+                 norm_first: bool = False, bias: bool = True, device: Device = None, dtype: Dtype = None):  # fmt: skip
+        how: dict[str, Any] = {"bias": bias, "device": device, "dtype": dtype}
         super().__init__()
         for name in self.attentions:
             setattr(self, name, MultiheadAttention(d_model, nhead, dropout=dropout, batch_first=batch_first, **how))
@@ -289,10 +290,10 @@ class Transformer(Module):
     def __init__(self, d_model: int = 512, nhead: int = 8, num_encoder_layers: int = 6, num_decoder_layers: int = 6,
                  dim_feedforward: int = 2048, dropout: float = 0.1, activation: Activation = F.relu,
                  custom_encoder: Any = None, custom_decoder: Any = None, layer_norm_eps: float = 1e-5,
-                 batch_first: bool = False, norm_first: bool = False, bias: bool = True, device: Any = None,
-                 dtype: Any = None):  # fmt: skip
+                 batch_first: bool = False, norm_first: bool = False, bias: bool = True, device: Device = None,
+                 dtype: Dtype = None):  # fmt: skip
         super().__init__()
-        how = {"bias": bias, "device": device, "dtype": dtype}
+        how: dict[str, Any] = {"bias": bias, "device": device, "dtype": dtype}
         args = d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first, norm_first
         if custom_encoder is None:
             layer = TransformerEncoderLayer(*args, **how)
@@ -330,6 +331,6 @@ class Transformer(Module):
         )  # fmt: skip
 
     @staticmethod
-    def generate_square_subsequent_mask(sz: int, device: Any = None, dtype: Any = None) -> Tensor:
+    def generate_square_subsequent_mask(sz: int, device: Device = None, dtype: Dtype = None) -> Tensor:
         """(sz, sz): 0 where a place may look, up to itself, and -inf behind it."""
         return full((sz, sz), -math.inf, device=device, dtype=dtype).triu(1)

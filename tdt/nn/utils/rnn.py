@@ -13,6 +13,7 @@ from tdt._core.tensor import Tensor
 from tdt._ops.nn.pad import pad
 from tdt._ops.reduce.order import sort
 from tdt._ops.shape.join import cat, stack
+from tdt.nn._types import Device
 
 
 class _Packed(NamedTuple):
@@ -60,7 +61,7 @@ class PackedSequence(_Packed):
         """The same on the CPU."""
         return self.to(device="cpu")
 
-    def cuda(self, device: Any = "cuda") -> Self:
+    def cuda(self, device: Device = "cuda") -> Self:
         """The same on a GPU."""
         return self.to(device=device)
 
