@@ -34,7 +34,7 @@ def test_a_lock_that_is_a_link_is_refused_and_a_hard_link_is_not_written_to(tmp_
     other = tmp_path / "other"
     other.write_text("somebody else's")
     (tmp_path / "soft").symlink_to(other)
-    with pytest.raises(OSError, match="is a link"):
+    with pytest.raises(OSError, match="is a symbolic link"):
         lock(tmp_path / "soft")
     os.link(other, tmp_path / "hard")
     lock(tmp_path / "hard").close()
