@@ -4,6 +4,7 @@ from math import e, inf, nan, pi
 
 from tdt._backend.device import device, get_default_device, set_default_device
 from tdt._core import new_tensors as _new_tensors
+from tdt._core import properties as _properties
 from tdt._core.creation import *
 from tdt._core.dtype import (
     bfloat16,

@@ -8,13 +8,13 @@ from typing import TypeAlias
 
 from tdt import Tensor
 from tdt._backend.device import device
+from tdt._core.aliases import Device
 from tdt._core.dtype import dtype
 from tdt._core.size import Size
 
 __all__ = ["Device", "FileLike", "Number", "Size", "Storage"]
 
 Number: TypeAlias = int | float | bool
-Device: TypeAlias = device | str | int | None
 FileLike: TypeAlias = str | os.PathLike[str]
 Storage: TypeAlias = object
 _bool, _int, _float, _complex = bool, int, float, complex

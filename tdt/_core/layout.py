@@ -1,4 +1,4 @@
-"""Layouts (strided, sparse), and predicates such as `is_contiguous` and `is_leaf`."""
+"""Layouts (strided, sparse), and predicates of tensors such as `is_complex` and `is_conj`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from typing import Any
 
 from tdt import _about, _backend
 from tdt._core import dtype as _dtype
+from tdt._core.aliases import Number
 from tdt._core.dtype import dtype
+from tdt._core.methods import method
 from tdt._core.sparse import SparseCOO
 from tdt._core.tensor import Tensor
 
@@ -50,53 +52,174 @@ def is_tensor(obj: Any) -> bool:
     return isinstance(obj, Tensor)
 
 
-def _method_function(name: str, answer: str, example: str) -> Any:
-    """A function that calls a method of Tensor; TypeError for other arguments."""
+def _check_tensor(name: str, input: object) -> None:
+    """PyTorch's TypeError for an `input` that is not a tensor."""
+    if not isinstance(input, Tensor):
+        raise TypeError(f"{name}(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
 
-    def function(input: Tensor) -> Any:
-        if not isinstance(input, Tensor):
-            raise TypeError(f"{name}(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
-        return getattr(input, name)()
 
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"""{answer}
+def is_floating_point(input: Tensor) -> bool:
+    """Whether the elements are real floating-point numbers.
+
+    Shape: input (*); result a bool.
+    Raises:
+        TypeError: when `input` is not a tensor.
 
     >>> import tdt
-    >>> tdt.{name}({example}
+    >>> tdt.is_floating_point(tdt.zeros(1))
+    True
     """
-    return function
+    _check_tensor("is_floating_point", input)
+    return input.is_floating_point()
 
 
-is_floating_point = _method_function(
-    "is_floating_point", "Whether the elements are real floating-point numbers.", "tdt.zeros(1))\n    True"
-)
-is_complex = _method_function("is_complex", "Whether the elements are complex numbers.", "tdt.zeros(1))\n    False")
-is_signed = _method_function("is_signed", "Whether the elements can be negative.", "tdt.zeros(1))\n    True")
-is_inference = _method_function(
-    "is_inference", "Whether the tensor was made in inference mode.", "tdt.zeros(1))\n    False"
-)
-is_conj = _method_function(
-    "is_conj", "False: tdt conjugates at once, not when elements are read.", "tdt.tensor(1j).conj())\n    False"
-)
-is_neg = _method_function(
-    "is_neg", "False: tdt negates at once, not when elements are read.", "-tdt.ones(1))\n    False"
-)
-is_distributed = _method_function(
-    "is_distributed", "False: no tensor's elements lie on several machines.", "tdt.ones(1))\n    False"
-)
-is_nonzero = _method_function(
-    "is_nonzero",
-    "Whether the only element is not 0; RuntimeError if there are more or none.",
-    "tdt.tensor([2]))\n    True",
-)
-numel = _method_function("numel", "How many elements.", "tdt.zeros(2, 3))\n    6")
-get_device = _method_function(
-    "get_device", "The GPU that holds the elements, -1 for the CPU.", "tdt.zeros(1)) < 16\n    True"
-)
+def is_complex(input: Tensor) -> bool:
+    """Whether the elements are complex numbers.
+
+    Shape: input (*); result a bool.
+    Raises:
+        TypeError: when `input` is not a tensor.
+
+    >>> import tdt
+    >>> tdt.is_complex(tdt.zeros(1))
+    False
+    """
+    _check_tensor("is_complex", input)
+    return input.is_complex()
 
 
+def is_signed(input: Tensor) -> bool:
+    """Whether the dtype can represent negative numbers.
+
+    Shape: input (*); result a bool.
+    Raises:
+        TypeError: when `input` is not a tensor.
+
+    >>> import tdt
+    >>> tdt.is_signed(tdt.zeros(1))
+    True
+    """
+    _check_tensor("is_signed", input)
+    return input.is_signed()
+
+
+def is_inference(input: Tensor) -> bool:
+    """Whether the tensor was created in inference mode.
+
+    Shape: input (*); result a bool.
+    Raises:
+        TypeError: when `input` is not a tensor.
+
+    >>> import tdt
+    >>> tdt.is_inference(tdt.zeros(1))
+    False
+    """
+    _check_tensor("is_inference", input)
+    return input.is_inference()
+
+
+@method()
+def is_conj(input: Tensor) -> bool:
+    """Always False: tdt conjugates at once, not when the elements are read.
+
+    Shape: input (*); result a bool.
+    Raises:
+        TypeError: when `input` is not a tensor.
+
+    >>> import tdt
+    >>> tdt.is_conj(tdt.tensor(1j).conj())
+    False
+    """
+    _check_tensor("is_conj", input)
+    return False
+
+
+@method()
+def is_neg(input: Tensor) -> bool:
+    """Always False: tdt negates at once, not when the elements are read.
+
+    Shape: input (*); result a bool.
+    Raises:
+        TypeError: when `input` is not a tensor.
+
+    >>> import tdt
+    >>> tdt.is_neg(-tdt.ones(1))
+    False
+    """
+    _check_tensor("is_neg", input)
+    return False
+
+
+@method()
+def is_distributed(input: Tensor) -> bool:
+    """Always False: the elements of a tensor lie on one device.
+
+    Shape: input (*); result a bool.
+    Raises:
+        TypeError: when `input` is not a tensor.
+
+    >>> import tdt
+    >>> tdt.is_distributed(tdt.ones(1))
+    False
+    """
+    _check_tensor("is_distributed", input)
+    return False
+
+
+@method()
+def is_nonzero(input: Tensor) -> bool:
+    """Whether the only element of the tensor is not 0.
+
+    Shape: input with one element; result a bool.
+    Raises:
+        TypeError: when `input` is not a tensor.
+        RuntimeError: when there is not exactly one element.
+
+    >>> import tdt
+    >>> tdt.is_nonzero(tdt.tensor([2]))
+    True
+    """
+    _check_tensor("is_nonzero", input)
+    return bool(input)
+
+
+def numel(input: Tensor) -> int:
+    """Number of elements.
+
+    Shape: input (*); result an int.
+    Raises:
+        TypeError: when `input` is not a tensor.
+
+    >>> import tdt
+    >>> tdt.numel(tdt.zeros(2, 3))
+    6
+    """
+    _check_tensor("numel", input)
+    return input.numel()
+
+
+@method()
+def get_device(input: Tensor) -> int:
+    """Index of the GPU that holds the elements; -1 on the CPU.
+
+    Shape: input (*); result an int.
+    Raises:
+        TypeError: when `input` is not a tensor.
+
+    >>> import tdt
+    >>> tdt.get_device(tdt.zeros(1, device="cpu"))
+    -1
+    """
+    _check_tensor("get_device", input)
+    index = input.device.index
+    return -1 if index is None else index
+
+
+@method()
 def is_same_size(input: Tensor, other: Tensor) -> bool:
     """Whether two tensors have the same shape.
+
+    Shape: input (*), other (*); result a bool.
 
     >>> import tdt
     >>> tdt.is_same_size(tdt.zeros(2), tdt.zeros(3))
@@ -105,8 +228,12 @@ def is_same_size(input: Tensor, other: Tensor) -> bool:
     return input._a.shape == other._a.shape
 
 
-def result_type(tensor1: Any, tensor2: Any) -> dtype:
-    """The dtype of the result of arithmetic on two tensors or numbers.
+def result_type(tensor1: Tensor | Number, tensor2: Tensor | Number) -> dtype:
+    """Dtype of the result of arithmetic on two tensors or numbers.
+
+    Shape: tensor1, tensor2 (*); a 0-d tensor and a number weigh less than a tensor with dimensions.
+    Raises:
+        TypeError: when an argument is neither a tensor nor a number.
 
     >>> import tdt
     >>> tdt.result_type(tdt.tensor([1, 2]), 1.0), tdt.result_type(tdt.tensor([1, 2], dtype=tdt.uint8), 1)
@@ -121,63 +248,57 @@ def result_type(tensor1: Any, tensor2: Any) -> dtype:
     return _dtype.result_of(tensors, [_dtype.as_dtype(type(v)) for v in numbers])
 
 
-def _dim_order(self: Tensor, ambiguity_check: bool = False) -> tuple[int, ...]:
-    """The dimensions from the outermost in memory to the innermost."""
+@method()
+def dim_order(self: Tensor, ambiguity_check: bool = False) -> tuple[int, ...]:
+    """The dimensions in the order of memory, outermost first.
+
+    Shape: self (*); result one int for each dimension.
+
+    >>> import tdt
+    >>> tdt.zeros(2, 3).t().dim_order()
+    (1, 0)
+    """
     return tuple(sorted(range(self.ndim), key=lambda d: (-self._a.strides[d], d)))
 
 
-def _is_nonzero(self: Tensor) -> bool:
-    """Whether the only element is not 0; RuntimeError if there are more or none."""
-    return bool(self)
+@method()
+def is_set_to(self: Tensor, tensor: Tensor) -> bool:
+    """Whether another tensor has the same memory, shape, strides and dtype.
 
+    Shape: self (*), tensor (*); result a bool, False for tensors without elements.
 
-def _get_device(self: Tensor) -> int:
-    """The GPU that holds the elements, -1 for the CPU."""
-    index = self.device.index
-    return -1 if index is None else index
-
-
-def _is_set_to(self: Tensor, tensor: Tensor) -> bool:
-    """Whether another tensor looks at the same memory in the same way."""
+    >>> import tdt
+    >>> x = tdt.zeros(2)
+    >>> x.is_set_to(x.view(2)), x.is_set_to(x.clone())
+    (True, False)
+    """
     a, b = self._a, tensor._a
     return (a.shape, a.strides, a.dtype) == (b.shape, b.strides, b.dtype) and (
         _backend.byte_bounds(a) == _backend.byte_bounds(b) and a.size > 0
     )
 
 
-def _sparse_dim(self: Tensor) -> int:
-    """How many dimensions are given by coordinates: 0 for a dense tensor."""
+@method()
+def sparse_dim(self: Tensor) -> int:
+    """Number of dimensions that coordinates index: 0 for a dense tensor.
+
+    Shape: self (*), dense or sparse; result an int.
+
+    >>> import tdt
+    >>> tdt.zeros(2, 3).to_sparse().sparse_dim()
+    2
+    """
     return len(self._a.indices) if isinstance(self._a, SparseCOO) else 0
 
 
-def _dense_dim(self: Tensor) -> int:
-    """How many dimensions are stored whole."""
-    return self.ndim - _sparse_dim(self)
+@method()
+def dense_dim(self: Tensor) -> int:
+    """Number of dimensions that are stored densely: all of them for a dense tensor.
 
+    Shape: self (*), dense or sparse; result an int.
 
-def _no(self: Tensor) -> bool:
-    """False: tdt has no tensors of this kind."""
-    return False
-
-
-ABSENT = ["is_ipu", "is_maia", "is_mkldnn", "is_mps", "is_mtia", "is_nested", "is_quantized",
-          "is_vulkan", "is_xla", "is_xpu"]  # fmt: skip
-METHODS = {
-    "dim_order": _dim_order, "is_nonzero": _is_nonzero, "get_device": _get_device, "is_set_to": _is_set_to,
-    "sparse_dim": _sparse_dim, "dense_dim": _dense_dim, "is_same_size": is_same_size, "is_conj": _no, "is_neg": _no,
-    "is_distributed": _no,
-}  # fmt: skip
-PROPERTIES = {
-    "layout": lambda self: globals()[self._a.layout] if isinstance(self._a, SparseCOO) else strided,
-    "is_sparse": lambda self: self.layout is sparse_coo,
-    "is_sparse_csr": lambda self: self.layout is sparse_csr,
-    "is_cpu": lambda self: self.device.type == "cpu",
-    "is_meta": lambda self: self.device.type == "meta",
-    "name": lambda self: None,
-    "grad_dtype": lambda self: self.dtype if self.is_leaf else None,
-    **dict.fromkeys(ABSENT, _no),
-}
-for _name, _method in METHODS.items():
-    setattr(Tensor, _name, _method)
-for _name, _getter in PROPERTIES.items():
-    setattr(Tensor, _name, property(_getter))
+    >>> import tdt
+    >>> tdt.zeros(2, 3).to_sparse(1).dense_dim()
+    1
+    """
+    return self.ndim - sparse_dim(self)

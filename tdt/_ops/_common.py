@@ -5,15 +5,13 @@ from __future__ import annotations
 import functools
 import inspect
 import operator
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from types import ModuleType
 from typing import Any
 
+from tdt._core.aliases import Device, Dims, Number  # noqa: F401
 from tdt._core.tensor import Tensor
 from tdt._core.writing import store
-
-Dims = int | Sequence[int] | None
-Number = bool | int | float | complex
 
 
 def conj(value: Any) -> Any:
