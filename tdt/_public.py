@@ -55,6 +55,7 @@ from tdt._core.mode import (
     set_grad_enabled,
 )
 from tdt._core.printing import set_printoptions
+from tdt._core.ranges import *
 from tdt._core.sharing import *
 from tdt._core.size import Size
 from tdt._core.storage import *

@@ -13,8 +13,8 @@ from typing import Any
 from tdt import Tensor
 from tdt._core import dtype as _dtype
 from tdt._core.calls import front
-from tdt._core.creation import arange
 from tdt._core.dtype import SCALAR_NAMES
+from tdt._core.ranges import arange
 from tdt._ops._common import Dims, as_list, with_out, wrap_dim
 from tdt._ops.nn.pad import pad
 from tdt._ops.shape.join import roll

@@ -14,10 +14,11 @@ from typing import Any
 
 from tdt import Tensor
 from tdt._core import dtype as _dtype
-from tdt._core.creation import arange, linspace, ones
+from tdt._core.creation import ones
 from tdt._core.creation import tensor as as_new_tensor
 from tdt._core.dtype import dtype as Dtype
 from tdt._core.layout import strided
+from tdt._core.ranges import arange, linspace
 from tdt._ops.elementwise.special import i0
 
 __all__ = [

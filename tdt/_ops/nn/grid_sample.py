@@ -9,9 +9,10 @@ import operator
 import warnings
 from typing import Any
 
-from tdt._core.creation import arange, ones, zeros
+from tdt._core.creation import ones, zeros
 from tdt._core.dtype import FLOATING, check_category
 from tdt._core.dtype import bool as BOOL
+from tdt._core.ranges import arange
 from tdt._core.tensor import Tensor
 from tdt._ops.elementwise import where
 from tdt._ops.nn._resampling import cubic_weights

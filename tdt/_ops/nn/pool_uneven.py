@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from tdt._core.creation import arange
 from tdt._core.dtype import FLOATING, check_category, int64
+from tdt._core.ranges import arange
 from tdt._core.tensor import Tensor, wrap
 from tdt._ops.nn._pooling import adaptive_size, adaptive_spans
 from tdt._ops.nn._windows import is_channels_last, tuple_of

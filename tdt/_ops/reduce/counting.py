@@ -222,7 +222,7 @@ def _equal_edges(name: str, points: Tensor, bins: Sequence[int], ends: Any) -> l
     if ends is not None and len(ends) != 2 * len(bins):
         raise RuntimeError(f"torch.{name}: for a {len(bins)}-dimensional histogram range should have {2 * len(bins)} "
                            f"elements, but got {len(ends)}")  # fmt: skip
-    from tdt._core.creation import linspace
+    from tdt._core.ranges import linspace
 
     edges = []
     for d, n in enumerate(bins):

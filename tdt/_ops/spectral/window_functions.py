@@ -9,10 +9,11 @@ from typing import Any
 
 from tdt._backend.device import as_device
 from tdt._core import dtype as _dtype
-from tdt._core.creation import arange, ones
+from tdt._core.creation import ones
 from tdt._core.dtype import SCALAR_NAMES
 from tdt._core.dtype import dtype as Dtype
 from tdt._core.mode import no_grad
+from tdt._core.ranges import arange
 from tdt._core.tensor import Tensor
 from tdt._ops.elementwise.special import i0
 

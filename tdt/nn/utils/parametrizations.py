@@ -6,9 +6,10 @@ import math
 from typing import Any
 
 from tdt import _backend, linalg
-from tdt._core.creation import eye, zeros_like
+from tdt._core.creation import zeros_like
 from tdt._core.dtype import finfo
 from tdt._core.mode import no_grad
+from tdt._core.ranges import eye
 from tdt._core.tensor import Tensor, wrap
 from tdt._ops.elementwise.compare import allclose
 from tdt._ops.linalg.distance import normalize

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tdt._core.creation import arange
 from tdt._core.dtype import SCALAR_NAMES, int64
+from tdt._core.ranges import arange
 from tdt._core.tensor import Tensor
 from tdt._ops.linalg.distance import pairwise_distance
 from tdt._ops.nn.loss._front import check_tensors, reduced, reduction_of

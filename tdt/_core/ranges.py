@@ -1,0 +1,289 @@
+"""Create tensors by formula: ranges, the identity matrix, the indices of triangles."""
+
+from __future__ import annotations
+
+import math
+import operator
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tdt._backend import on
+from tdt._backend.device import CPU, META, as_device
+from tdt._core import dtype as _dtype
+from tdt._core.aliases import Device, Number
+from tdt._core.calls import front
+from tdt._core.creation import _finished, _into
+from tdt._core.dtype import dtype as Dtype
+from tdt._core.tensor import Tensor, wrap
+
+if TYPE_CHECKING:
+    from tdt._core.layout import layout as Layout
+
+__all__ = ["arange", "eye", "linspace", "logspace", "range", "tril_indices", "triu_indices"]
+
+
+@front
+def arange(
+    start: Number | Tensor | None = None, end: Number | Tensor | None = None, step: Number | Tensor = 1, *,
+    out: Tensor | None = None, dtype: Dtype | None = None, layout: Layout | None = None, device: Device = None,
+    requires_grad: bool = False, pin_memory: bool = False,
+) -> Tensor:  # fmt: skip
+    """The numbers start, start + step, … below `end` (above it for a negative step).
+
+    Args:
+        start: 0 when only one number is given, which is then `end`.
+        dtype: by default int64 if all numbers are integers, else the default float dtype.
+        pin_memory: has no effect.
+    Shape: result (ceil((end - start) / step)).
+    Raises:
+        TypeError: when no number is given.
+        RuntimeError: when `step` is 0 or leads away from `end`, a bound is not finite, or there are too many numbers.
+        ValueError: when `step` becomes 0 in an integer dtype.
+
+    >>> import tdt
+    >>> tdt.arange(1, 2.5, 0.5)
+    tensor([1.0000, 1.5000, 2.0000])
+    """
+    if start is None and end is None:
+        raise TypeError('arange() missing 1 required positional arguments: "end"')
+    start, end = (0, start) if end is None else (start or 0, end)
+    start, end, step = (_real(v.item() if isinstance(v, Tensor) else v) for v in (start, end, step))
+    dtype = out.dtype if dtype is None and out is not None else dtype
+    if dtype is None:
+        dtype = _dtype.int64 if all(isinstance(v, int) for v in (start, end, step)) else _dtype.get_default_dtype()
+    _dtype.check_category("arange", _dtype.REAL_NUMBERS, dtype)
+    _dtype.check_category("arange", _dtype.ALL, dtype)
+    if step == 0:
+        raise RuntimeError("step must be nonzero")
+    if dtype.category == _dtype.INT and int(step) == 0:
+        raise ValueError("step must be nonzero")
+    if any(isinstance(v, float) and not math.isfinite(v) for v in (start, end)):
+        raise RuntimeError(f"unsupported range: {start} -> {end}")
+    if (end - start) * step < 0:
+        raise RuntimeError("upper bound and lower bound inconsistent with step sign")
+    # PyTorch computes the length before truncating to integers, except for int64, which floats cannot represent.
+    count = math.ceil((end - start) / step)
+    if dtype.category == _dtype.INT:
+        start, end, step = int(start), int(end), int(step)
+        count = -((start - end) // step) if dtype is _dtype.int64 else count
+    if count >= 2**60:
+        raise RuntimeError(f"invalid size, possible overflow? {start} to {end} by {step} are {count} elements")
+    xp = on(as_device(device))
+    values = xp.arange(count, dtype=np.int64 if dtype.category == _dtype.INT else np.float64) * step + start
+    created = _finished(values.astype(dtype.np), requires_grad, device)
+    return created if out is None else _into(out, created)
+
+
+def range(
+    start: float = 0, end: float | None = None, step: float = 1, *, out: Tensor | None = None,
+    dtype: Dtype | None = None, layout: Layout | None = None, device: Device = None,
+    requires_grad: bool = False, pin_memory: bool = False,
+) -> Tensor:  # fmt: skip
+    """The numbers start, start + step, … up to `end` included; deprecated in favour of `arange`.
+
+    Args:
+        dtype: by default the default float dtype.
+        pin_memory: has no effect.
+    Shape: result (floor((end - start) / step) + 1).
+    Raises:
+        RuntimeError: when `step` is 0 or leads away from `end`.
+
+    >>> import tdt
+    >>> tdt.range(1, 4)
+    tensor([1., 2., 3., 4.])
+    """
+    warnings.warn("range is deprecated, as it is not Python's; use arange(start, end + step, step)", UserWarning, 2)
+    start, end = (0, start) if end is None else (start, end)
+    dtype = (_dtype.get_default_dtype() if out is None else out.dtype) if dtype is None else dtype
+    _dtype.check_category("range", _dtype.ALL, dtype)
+    if step == 0:
+        raise RuntimeError("step must be nonzero")
+    if (end - start) * step < 0:
+        raise RuntimeError("upper bound and lower bound inconsistent with step sign")
+    count = math.floor((end - start) / step) + 1
+    values = on(as_device(device)).arange(count) * step + start
+    created = _finished(values.astype(dtype.np), requires_grad, device)
+    return created if out is None else _into(out, created)
+
+
+def _real(value: Any) -> Any:
+    if isinstance(value, complex):
+        raise RuntimeError(f"value cannot be converted to type double without overflow: {value}")
+    return value
+
+
+@front
+def linspace(
+    start: Number | Tensor, end: Number | Tensor, steps: int, *, out: Tensor | None = None,
+    dtype: Dtype | None = None, layout: Layout | None = None, device: Device = None,
+    requires_grad: bool = False, pin_memory: bool = False,
+) -> Tensor:  # fmt: skip
+    """`steps` evenly spaced numbers from `start` to `end`, both included.
+
+    Args:
+        dtype: by default the default float dtype, complex if a bound is.
+        pin_memory: has no effect.
+    Shape: start, end () if they are tensors; result (steps).
+    Raises:
+        TypeError: when `steps` is not an integer.
+        RuntimeError: when `steps` is negative, a bound has dimensions, or complex bounds meet a real `dtype`.
+
+    >>> import tdt
+    >>> tdt.linspace(0, 1, 3)
+    tensor([0.0000, 0.5000, 1.0000])
+    """
+    (start, end), steps = _ends("linspace", start, end, steps), operator.index(steps)
+    dtype = out.dtype if dtype is None and out is not None else dtype
+    has_complex = isinstance(start, complex) or isinstance(end, complex)
+    if dtype is not None and has_complex and not dtype.is_complex:
+        raise RuntimeError(f"linspace(): inferred a complex dtype, which can't be safely cast to passed dtype {dtype}")
+    if dtype is None:
+        dtype = _dtype.get_default_dtype().to_complex() if has_complex else _dtype.get_default_dtype()
+    _dtype.check_category("linspace", _dtype.NUMBERS, dtype)
+    xp = on(as_device(device))
+    if dtype.category == _dtype.INT:
+        start, end = int(start), int(end)
+    # From both ends towards the middle, so that the numbers are symmetric.
+    wide = np.complex128 if dtype.is_complex else np.float64
+    i = xp.arange(steps)
+    step = (end - start) / (steps - 1) if steps > 1 else 0
+    values = (
+        xp.where(i < steps // 2, start + step * i, end - step * (steps - 1 - i))
+        if steps > 1
+        else xp.full(steps, start, wide)
+    )
+    created = _finished(values.astype(dtype.np), requires_grad, device)
+    return created if out is None else _into(out, created)
+
+
+def _ends(name: str, start: Any, end: Any, steps: Any) -> tuple[Any, Any]:
+    """The end points of `linspace` and `logspace` as Python numbers; PyTorch's errors for invalid ones."""
+    if not hasattr(steps, "__index__"):
+        got = ", ".join(type(v).__name__ for v in (start, end, steps))
+        raise TypeError(f"{name}() received an invalid combination of arguments - got ({got}), but steps must be int")
+    if operator.index(steps) < 0:
+        raise RuntimeError("number of steps must be non-negative")
+    if dims := [(w, v.ndim) for w, v in (("start", start), ("end", end)) if isinstance(v, Tensor) and v.ndim]:
+        got = " and ".join(f"{which} with {n} dimension(s)" for which, n in dims)
+        raise RuntimeError(f"linspace only supports 0-dimensional start and end tensors, but got {got}.")
+    return tuple(v.item() if isinstance(v, Tensor) else v for v in (start, end))  # type: ignore[return-value]
+
+
+@front
+def logspace(
+    start: Number | Tensor, end: Number | Tensor, steps: int, base: float = 10.0, *, out: Tensor | None = None,
+    dtype: Dtype | None = None, layout: Layout | None = None, device: Device = None,
+    requires_grad: bool = False, pin_memory: bool = False,
+) -> Tensor:  # fmt: skip
+    """`base` to the power of `steps` evenly spaced exponents from `start` to `end`.
+
+    Args:
+        dtype: by default the default float dtype.
+        pin_memory: has no effect.
+    Shape: start, end () if they are tensors; result (steps).
+    Raises:
+        TypeError: when `steps` is not an integer.
+        RuntimeError: when `steps` is negative or a bound has dimensions.
+
+    >>> import tdt
+    >>> tdt.logspace(0, 2, 3)
+    tensor([  1.,  10., 100.])
+    """
+    target = (_dtype.get_default_dtype() if out is None else out.dtype) if dtype is None else dtype
+    _dtype.check_category("logspace", _dtype.NUMBERS, target)
+    start, end = _ends("logspace", start, end, steps)
+    if target.category < _dtype.FLOAT:
+        start, end = int(start), int(end)
+    where = CPU if as_device(device) == META else device
+    exponents = linspace(
+        start, end, steps, dtype=_dtype.complex128 if target.is_complex else _dtype.float64, device=where
+    )._a
+    created = _finished((float(base) ** exponents).astype(target.np), requires_grad, device)
+    return created if out is None else _into(out, created)
+
+
+@front
+def eye(
+    n: int, m: int | None = None, *, out: Tensor | None = None,
+    dtype: Dtype | None = None, layout: Layout | None = None, device: Device = None,
+    requires_grad: bool = False, pin_memory: bool = False,
+) -> Tensor:  # fmt: skip
+    """The matrix with ones on the diagonal and zeros elsewhere.
+
+    Args:
+        m: number of columns, by default `n`.
+        pin_memory: has no effect.
+    Shape: result (n, m).
+    Raises:
+        RuntimeError: when `n` or `m` is negative.
+
+    >>> import tdt
+    >>> tdt.eye(2)
+    tensor([[1., 0.],
+            [0., 1.]])
+    """
+    m = n if m is None else m
+    for name, size in (("n", n), ("m", m)):
+        if size < 0:
+            raise RuntimeError(f"{name} must be greater or equal to 0, got {size}")
+    created = _finished(
+        on(as_device(device)).eye(n, m, dtype=(_dtype.get_default_dtype() if dtype is None else dtype).np),
+        requires_grad,
+        device,
+    )
+    return created if out is None else _into(out, created)
+
+
+def _triangle_indices(name: str, row: int, col: int, offset: int, dtype: Dtype, device: Device) -> Tensor:
+    _dtype.check_category(name, frozenset((_dtype.int32, _dtype.int64)), dtype)
+    if row < 0 or col < 0:
+        which, n = ("row", row) if row < 0 else ("col", col)
+        raise RuntimeError(f"{which} must be non-negative, got {n}")
+    xp = on(as_device(device))
+    return wrap(xp.stack(getattr(xp, name)(row, offset, col)).astype(dtype.np))
+
+
+@front
+def tril_indices(
+    row: int, col: int, offset: int = 0, *, dtype: Dtype = _dtype.int64, device: Device = None,
+    layout: Layout | None = None,
+) -> Tensor:  # fmt: skip
+    """Indices of the elements in the lower triangle of a matrix of `row` rows and `col` columns.
+
+    Args:
+        offset: the triangle's edge: 0 is the main diagonal, 1 the diagonal above it.
+    Shape: result (2, number of elements): row indices, then column indices.
+    Raises:
+        RuntimeError: when `row` or `col` is negative.
+        NotImplementedError: when `dtype` is not int32 or int64.
+
+    >>> import tdt
+    >>> tdt.tril_indices(2, 2)
+    tensor([[0, 1, 1],
+            [0, 0, 1]])
+    """
+    return _triangle_indices("tril_indices", row, col, offset, dtype, device)
+
+
+@front
+def triu_indices(
+    row: int, col: int, offset: int = 0, *, dtype: Dtype = _dtype.int64, device: Device = None,
+    layout: Layout | None = None,
+) -> Tensor:  # fmt: skip
+    """Indices of the elements in the upper triangle of a matrix of `row` rows and `col` columns.
+
+    Args:
+        offset: the triangle's edge: 0 is the main diagonal, 1 the diagonal above it.
+    Shape: result (2, number of elements): row indices, then column indices.
+    Raises:
+        RuntimeError: when `row` or `col` is negative.
+        NotImplementedError: when `dtype` is not int32 or int64.
+
+    >>> import tdt
+    >>> tdt.triu_indices(2, 2)
+    tensor([[0, 0, 1],
+            [0, 1, 1]])
+    """
+    return _triangle_indices("triu_indices", row, col, offset, dtype, device)
