@@ -31,12 +31,13 @@ class _NormBase(Module):
         super().__init__()
         self.num_features, self.eps, self.momentum = num_features, eps, momentum
         self.affine, self.track_running_stats = affine, track_running_stats
-        how = {"device": device, "dtype": dtype}
-        self.register_parameter("weight", Parameter(ones(num_features, **how)) if affine else None)
-        self.register_parameter("bias", Parameter(zeros(num_features, **how)) if affine and bias else None)
+        self.register_parameter("weight", Parameter(ones(num_features, device=device, dtype=dtype)) if affine else None)
+        self.register_parameter(
+            "bias", Parameter(zeros(num_features, device=device, dtype=dtype)) if affine and bias else None
+        )
         tracked = track_running_stats
-        self.register_buffer("running_mean", zeros(num_features, **how) if tracked else None)
-        self.register_buffer("running_var", ones(num_features, **how) if tracked else None)
+        self.register_buffer("running_mean", zeros(num_features, device=device, dtype=dtype) if tracked else None)
+        self.register_buffer("running_var", ones(num_features, device=device, dtype=dtype) if tracked else None)
         self.register_buffer("num_batches_tracked", tensor(0, dtype=int64, device=device) if tracked else None)
 
     def reset_running_stats(self) -> None:

@@ -17,10 +17,11 @@ class _Affine(Module):
     """A `weight` of ones and a `bias` of zeros, or None for what is not wanted."""
 
     def _make(self, shape: Any, weight: bool, bias: bool | None, device: Device, dtype: Dtype) -> None:
-        how = {"device": device, "dtype": dtype}
-        self.register_parameter("weight", Parameter(ones(shape, **how)) if weight else None)
+        self.register_parameter("weight", Parameter(ones(shape, device=device, dtype=dtype)) if weight else None)
         if bias is not None:
-            self.register_parameter("bias", Parameter(zeros(shape, **how)) if weight and bias else None)
+            self.register_parameter(
+                "bias", Parameter(zeros(shape, device=device, dtype=dtype)) if weight and bias else None
+            )
 
     def reset_parameters(self) -> None:
         """Scale 1, shift 0."""
