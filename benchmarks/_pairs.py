@@ -1,4 +1,4 @@
-"""Fair comparisons on a noisy machine: both sides by turns, and the median of the ratios with its 95 % interval."""
+"""Comparisons on a noisy machine: alternates both sides, and reports the median ratio with its 95 % confidence interval."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Convolution kernels against PyTorch's, and the digits CNN's training step: tdt's time over PyTorch's.
+"""Convolution kernels and the training step of the digits CNN: ratio of tdt's time to PyTorch's.
 
 python -m benchmarks.conv              # default threads, wall time
 OMP_NUM_THREADS=1 python -m benchmarks.conv    # one thread, CPU time: not disturbed by a busy machine

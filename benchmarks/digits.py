@@ -1,4 +1,4 @@
-"""`tdt train digits-cnn` against the same training as a PyTorch script: whole process, loop alone, peak memory.
+"""`tdt train digits-cnn` compared with the same training as a PyTorch script: whole process, training loop, peak memory.
 
     python -m benchmarks.digits [PAIRS] [SEEDS] [CONFIG]
 

@@ -1,4 +1,4 @@
-"""What the trainer adds to a step: `tdt train digits-mlp` with its logs, against a bare loop over the same layers and data.
+"""Overhead of the trainer per step: `tdt train digits-mlp` with logging, compared with a plain loop (same layers and data).
 
     python -m benchmarks.overhead [STEPS]
 

@@ -1,4 +1,4 @@
-"""What share of this machine's measured peak each kernel reaches: of a matrix product's rate, or of memory's bandwidth.
+"""Fraction of this machine's measured peak that each kernel reaches: of matrix-product throughput, or of memory bandwidth.
 
 python -m benchmarks.peak                     # all threads
 OMP_NUM_THREADS=1 python -m benchmarks.peak   # one

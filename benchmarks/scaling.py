@@ -1,4 +1,4 @@
-"""A training step's time against batch size and width, tdt beside PyTorch, as a plot.
+"""Plot the time of a training step over batch size and width, for tdt and PyTorch.
 
     python -m benchmarks.scaling [FILE.png]     # needs pip install -e '.[parity,bench]'
 

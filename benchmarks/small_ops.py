@@ -1,4 +1,4 @@
-"""What an op costs when the arrays are tiny: tdt's time over PyTorch's, forward with recording, and backward per node.
+"""Overhead of ops on tiny tensors: ratio of tdt's time to PyTorch's, for forward with autograd, and backward per node.
 
 python -m benchmarks.small_ops
 """

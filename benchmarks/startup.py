@@ -1,4 +1,4 @@
-"""How soon something happens: start-up times as ratios of the libraries that any such program must load.
+"""Start-up times, as ratios to the import time of the required libraries.
 
 python -m benchmarks.startup
 """

@@ -1,4 +1,4 @@
-"""What logging costs: SummaryWriter against PyTorch's, and TensorBoard's share of a training.
+"""Cost of logging: SummaryWriter compared with PyTorch's, and the fraction of training time.
 
     python -m benchmarks.tensorboard [SCALARS] [PAIRS]
 

@@ -1,4 +1,4 @@
-"""Training steps, inference and optimizer steps against PyTorch: its time over tdt's, so above 1 tdt is faster.
+"""Training steps, inference and optimizer steps: ratio of PyTorch's time to tdt's; above 1 tdt is faster.
 
     python -m benchmarks.training                          # every workload, default threads and one
     python -m benchmarks.training --only ResNet --pairs 30 # those whose name holds a word
@@ -101,10 +101,10 @@ def busy(seconds: float = 1.0) -> float:
 def main() -> None:
     """Print the table and its geometric mean."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", default="", help="workloads whose name holds this")
+    parser.add_argument("--only", default="", help="run only workloads whose name contains this text")
     parser.add_argument("--pairs", type=int, default=15)
-    parser.add_argument("--threads", type=int, nargs="*", default=[0, 1], help="0: all")
-    parser.add_argument("--busy", action="store_true", help="measure on a loaded machine too")
+    parser.add_argument("--threads", type=int, nargs="*", default=[0, 1], help="numbers of threads; 0: all cores")
+    parser.add_argument("--busy", action="store_true", help="measure even if the machine is busy")
     args = parser.parse_args()
     load = busy()
     if load > 0.1 and not args.busy:

@@ -1,4 +1,4 @@
-"""What is measured: training steps and inference, written once for both libraries.
+"""The benchmark workloads: training steps and inference, written once for both libraries.
 
 A workload is a function of the library (`tdt` or `torch`) and the memory format that gives a step: a function without
 arguments that does one training step (or one inference) and returns its loss. Weights come from the same seed.

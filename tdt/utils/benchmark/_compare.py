@@ -16,7 +16,7 @@ Row = tuple[int, str, str]  # threads, environment, name
 
 
 class Colorize(enum.Enum):
-    """Among which times of a table the best are coloured."""
+    """Whether the best times are coloured per column or per row."""
 
     NONE = "none"
     COLUMNWISE = "columnwise"
@@ -83,14 +83,14 @@ class Compare:
             for column, text, width in zip(columns, texts, widths[1:], strict=True):
                 line.append(self._coloured(text[i].center(width), cells, row, column))
             lines.append("  |  ".join(line))
-        said = self._highlight and any(m.has_warnings for m in results)
-        note = "(! XX%) Measurement has high variance, where XX is the IQR / median * 100.\n" if said else ""
+        warned = self._highlight and any(m.has_warnings for m in results)
+        note = "(! XX%) Measurement has high variance, where XX is the IQR / median * 100.\n" if warned else ""
         head = f"[{f' {label} '.center(whole - 2, '-')}]"
         return "\n".join([head, *lines, "", f"Times are in {unit_to_english(unit)}s ({unit}).", note])
 
     @staticmethod
     def _names(rows: list[Row]) -> list[str]:
-        """The first column: the environment, where there are several and it changes, and the name."""
+        """The first column: the environment (if there are several, and it differs from the row above) and the name."""
         several = len({env for _, env, _ in rows}) > 1
         width = max(len(env) for _, env, _ in rows) + 4 if several else 4
         shown = [several and row[1] and (i == 0 or row[:2] != rows[i - 1][:2]) for i, row in enumerate(rows)]
@@ -99,27 +99,27 @@ class Compare:
         ]
 
     def _column(self, results: list[Measurement | None], scale: float) -> list[str]:
-        """The times of a column, in as many digits each; blanks for what was not measured."""
-        there = [m for m in results if m is not None]
-        digits = {id(m): math.ceil(math.log10(m.median / scale)) for m in there}
-        after = min(max(m.significant_figures - digits[id(m)], 0) for m in there) if self._trim else 1
+        """The formatted times of a column, aligned; blank for missing measurements."""
+        measured = [m for m in results if m is not None]
+        digits = {id(m): math.ceil(math.log10(m.median / scale)) for m in measured}
+        after = min(max(m.significant_figures - digits[id(m)], 0) for m in measured) if self._trim else 1
         length = max(digits.values()) + after + (after > 0)
-        warned = 7 if self._highlight and any(m.has_warnings for m in there) else 0
-        made = []
+        warned = 7 if self._highlight and any(m.has_warnings for m in measured) else 0
+        cells = []
         for m in results:
             value = 1.0 if m is None else m.median / scale
             value = trim_sigfig(value, m.significant_figures) if m is not None and self._trim else value
             spread = f" (! {m.iqr / m.median * 100:.0f}%)" if m is not None and warned and m.has_warnings else ""
             text = f"{value:>{length}.{after}f}{spread:>{warned}}"
-            made.append(" " * len(text) if m is None else text)
-        return made
+            cells.append(" " * len(text) if m is None else text)
+        return cells
 
     def _coloured(self, text: str, cells: Cells, row: Row, column: str) -> str:
         if self._colorize is Colorize.NONE or (row, column) not in cells:
             return text
         by_row = self._colorize is Colorize.ROWWISE
-        rivals = [m for (r, c), m in cells.items() if (r == row if by_row else c == column and r[0] == row[0])]
-        value, best = cells[row, column].median, min(m.median for m in rivals)
+        candidates = [m for (r, c), m in cells.items() if (r == row if by_row else c == column and r[0] == row[0])]
+        value, best = cells[row, column].median, min(m.median for m in candidates)
         if value <= best * 1.01 or value <= best + 100e-9:
             return BEST + text + END
         for colour, holds in ((GOOD, value <= best * 1.1), (VERY_BAD, value >= best * 5), (BAD, value >= best * 2)):
