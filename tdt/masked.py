@@ -17,7 +17,7 @@ from tdt._core.layout import strided
 from tdt._core.tensor import Tensor
 from tdt._ops._common import wrap_dim, wrap_dims
 from tdt._ops.elementwise.arithmetic import maximum
-from tdt._ops.elementwise.select import logaddexp as whole_logaddexp
+from tdt._ops.elementwise.binary_math import logaddexp as whole_logaddexp
 from tdt._ops.elementwise.select import where
 from tdt._ops.nn import softmax as normal
 from tdt._ops.reduce import order

@@ -1,5 +1,6 @@
 """Special functions under PyTorch's names: `tdt.special.erfcx`, `ndtr`, `zeta`, the Bessel functions, …"""
 
+from tdt._ops.elementwise.binary_math import xlogy
 from tdt._ops.elementwise.math import (
     digamma,
     erf,
@@ -29,7 +30,6 @@ from tdt._ops.elementwise.polynomials import (
     shifted_chebyshev_polynomial_w,
 )
 from tdt._ops.elementwise.rounding import round
-from tdt._ops.elementwise.select import xlogy
 from tdt._ops.elementwise.special import (
     airy_ai,
     bessel_j0,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -20,8 +21,8 @@ def by_op(function: Callable[..., Tensor], name: str) -> Callable[..., Tensor]:
 
     def method(input: Tensor, *operands: Any, **attributes: Any) -> Tensor:
         if record.tensors_only and operands and not isinstance(operands[0], Tensor):
-            kind = type(operands[0]).__name__
-            raise TypeError(f"{name}_(): argument 'other' (position 1) must be Tensor, not {kind}")
+            second, kind = inspect.unwrap(function).__code__.co_varnames[1], type(operands[0]).__name__
+            raise TypeError(f"{name}_(): argument '{second}' (position 1) must be Tensor, not {kind}")
         return record.inplace(input, *operands, **attributes)
 
     return _in_place(method, function, name)

@@ -80,6 +80,22 @@ def test_products_take_pytorchs_names(call):
     assert difference(*results) is None
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda lib, x: lib.heaviside(x, values=x),
+        lambda lib, x: x.heaviside(values=x),
+        lambda lib, x: lib.heaviside(x, 2.0),
+        lambda lib, x: x.heaviside_(2.0),
+    ],
+    ids=["function", "method", "a number", "a number in place"],
+)
+def test_heaviside_names_its_second_operand_values(call):
+    (a, ours), (b, theirs) = (attempt(call, lib, lib.tensor([-1.0, 0.0])) for lib in (tdt, torch))
+    assert error_difference(ours, theirs) is None and str(ours) == str(theirs)
+    assert theirs or difference(a, b) is None
+
+
 NUMPY_NAMES = {
     "sum": lambda t, x: t.sum(x, axis=1, keepdims=True),
     "mean of a": lambda t, x: t.mean(a=x, axis=(0, 1)),

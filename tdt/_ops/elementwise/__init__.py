@@ -1,8 +1,8 @@
 """Elementwise ops. Each module's `__all__` lists its public functions."""
 
-from tdt._ops.elementwise import arithmetic, compare, complex_numbers, math, rounding, select
+from tdt._ops.elementwise import arithmetic, binary_math, compare, complex_numbers, math, rounding, select
 
-MODULES = (arithmetic, compare, complex_numbers, math, rounding, select)
+MODULES = (arithmetic, binary_math, compare, complex_numbers, math, rounding, select)
 __all__ = [name for module in MODULES for name in module.__all__]
 
 

@@ -1,4 +1,4 @@
-"""What elementwise ops share: an op and the body of its public function, from a forward and a gradient's rule."""
+"""`unary_op` and `binary_op`: define an elementwise op and its public function from a forward and a gradient's rule."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from tdt._core.dtype import dtype as Dtype
 from tdt._core.methods import named_like
 from tdt._core.tensor import Tensor
 from tdt._ops._common import tensor_argument
+from tdt._ops._operators import NUMBERS
 from tdt.autograd._dispatch import unary as run_unary
 from tdt.autograd._op import Op, finish, op
 
@@ -20,7 +21,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def ufunc(name: str) -> Callable[..., Any]:
-    """A forward that applies the array library's function `name`, into `out` where one is given."""
+    """A forward that applies the ufunc `name` of NumPy or CuPy, and writes into `out` if given."""
 
     def forward(xp: ModuleType, x: Any, *, out: Any = None) -> Any:
         return getattr(xp, name)(x) if out is None else getattr(xp, name)(x, out=out)
@@ -30,7 +31,7 @@ def ufunc(name: str) -> Callable[..., Any]:
 
 
 def ufunc2(name: str) -> Callable[..., Any]:
-    """As `ufunc`, for functions of two operands."""
+    """Like `ufunc`, for functions of two operands."""
 
     def forward(xp: ModuleType, x: Any, y: Any, *, out: Any = None) -> Any:
         return getattr(xp, name)(x, y) if out is None else getattr(xp, name)(x, y, out=out)
@@ -39,7 +40,7 @@ def ufunc2(name: str) -> Callable[..., Any]:
 
 
 def special(name: str) -> Callable[..., Any]:
-    """As `ufunc`, for SciPy's special functions; SciPy is imported by the first call."""
+    """Like `ufunc`, for SciPy's special functions; the first call imports SciPy."""
 
     def forward(xp: ModuleType, x: Any, *, out: Any = None) -> Any:
         return getattr(special_functions(xp), name)(x, out=out)
@@ -48,12 +49,12 @@ def special(name: str) -> Callable[..., Any]:
 
 
 def special_functions(xp: ModuleType) -> ModuleType:
-    """scipy.special, or CuPy's twin of it."""
+    """scipy.special, or its CuPy counterpart."""
     return importlib.import_module("scipy.special" if xp.__name__ == "numpy" else "cupyx.scipy.special")
 
 
 def make_op(name: str, forward: Callable[..., Any], **record: Any) -> Op:
-    """An op called `name` from a forward that is not a `def` of that name."""
+    """Define an op named `name` from a forward of another name or none."""
     forward.__name__ = forward.__qualname__ = name
     return op(**record)(forward)
 
@@ -69,17 +70,17 @@ def unary_op(
     to_float: bool = True,
     **traits: Any,
 ) -> Callable[[F], F]:
-    """Define the op of one operand that a public function `f(input, *, out=None)` stands for, and give it its body.
+    """Decorate the empty `def f(input, *, out=None)` of a public function: define its op and give it its body.
 
-    The function's `def` has the name, the docstring and the signature; its body is empty.
+    The `def` states name, docstring and signature.
 
     Args:
         forward: on arrays, `forward(xp, x)`.
         vjp: the gradient's rule, on tensors; its parameters among `g`, `x` and `out`.
-        fast_vjp: the same on arrays.
-        same_out: `out=` must have input's dtype, where other functions convert.
+        fast_vjp: the same rule on arrays.
+        same_out: `out=` must have the dtype of input; other functions convert.
         bool_out: `out=` must be bool.
-        traits: further ones of the op (tdt/autograd/_op.py: Traits).
+        traits: further traits of the op (`Traits` in tdt/autograd/_op.py).
     """
 
     def define(definition: F) -> F:
@@ -114,20 +115,21 @@ def binary_op(
     same_out: bool = False,
     **traits: Any,
 ) -> Callable[[F], F]:
-    """As `unary_op`, for a public function `f(input, other, *, out=None)` of two operands.
+    """Like `unary_op`, for a public function `f(input, other, *, out=None)` of two operands.
 
     Args:
         forward: on arrays, `forward(xp, x, y)`.
         vjp: the rules by operand, "x" and "y".
-        fast_vjp: the same on arrays.
+        fast_vjp: the same rule on arrays.
         numbers: which operands may be a Python number: "other", "any" of the two, or "none".
         same_out: as for `unary_op`.
-        traits: further ones of the op.
+        traits: further traits of the op.
     """
 
     def define(definition: F) -> F:
         name = definition.__name__
         record = make_op(name, forward, tensors_only=numbers == "none", **traits)
+        second = definition.__code__.co_varnames[1]
         for operand, rule in (vjp or {}).items():
             record.vjp(operand)(rule)
         for operand, rule in (fast_vjp or {}).items():
@@ -135,7 +137,7 @@ def binary_op(
 
         def function(input: Tensor, other: Any, *, out: Tensor | None = None) -> Tensor:
             if not isinstance(input, Tensor) or other.__class__ is not Tensor:
-                check_operands(name, input, other, numbers)
+                check_operands(name, input, other, numbers, second)
             if out is None:
                 return record(input, other)
             if same_out:
@@ -148,27 +150,36 @@ def binary_op(
 
 
 def named(function: Callable[..., Any], name: str, doc: str) -> Callable[..., Any]:
-    """`function`, made by another one, under its own name and docstring."""
+    """Give a function created by another one its public name and docstring."""
     function.__name__ = function.__qualname__ = name
     function.__doc__ = doc
     return function
 
 
-def check_operands(name: str, input: Any, other: Any, numbers: str = "other") -> None:
-    """PyTorch's TypeError where an operand may not be a Python number; `numbers` as for `binary_op`."""
-    if numbers != "any":
-        if numbers == "other" and not isinstance(input, Tensor):
-            got = ", ".join(type(value).__name__ for value in (input, other))
-            raise TypeError(
-                f"{name}() received an invalid combination of arguments - got ({got}), but input must be a Tensor"
-            )
-        tensor_argument(name, input)
+def check_operands(name: str, input: Any, other: Any, numbers: str = "other", second: str = "other") -> None:
+    """PyTorch's TypeError where an operand may not be a Python number.
+
+    Args:
+        numbers: as for `binary_op`.
+        second: the second parameter's name.
+    """
+    if numbers == "any":
+        for position, (parameter, value) in enumerate((("input", input), (second, other)), 1):
+            if not isinstance(value, NUMBERS):
+                tensor_argument(name, value, parameter, position)
+        return
+    if numbers == "other" and not isinstance(input, Tensor):
+        got = ", ".join(type(value).__name__ for value in (input, other))
+        raise TypeError(
+            f"{name}() received an invalid combination of arguments - got ({got}), but input must be a Tensor"
+        )
+    tensor_argument(name, input)
     if numbers == "none":
-        tensor_argument(name, other, "other", 2)
+        tensor_argument(name, other, second, 2)
 
 
 def refuse_out(out: Any, like: Tensor | Dtype) -> None:
-    """RuntimeError for an `out=` (the first of several) of another dtype, in ops that do not convert."""
+    """RuntimeError if `out` (or the first of several) has another dtype, for ops that do not convert."""
     first = out[0] if isinstance(out, (tuple, list)) else out
     wanted = like.dtype if isinstance(like, Tensor) else like
     if isinstance(first, Tensor) and first.dtype is not wanted:

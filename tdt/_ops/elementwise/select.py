@@ -1,4 +1,4 @@
-"""where, clamp, masked_fill, lerp, addcmul, addcdiv; copy and fill."""
+"""Selection, limits and interpolation: where, clamp, masked_fill, lerp, addcmul, addcdiv; copy and fill."""
 
 from __future__ import annotations
 
@@ -10,222 +10,29 @@ import numpy as np
 from tdt import _backend
 from tdt._core import dtype as _dtype
 from tdt._core.calls import front
-from tdt._core.dtype import FLOATING, FLOATING_AND_COMPLEX, INTS, NUMBERS, REAL, SCALAR_NAMES, check_category
+from tdt._core.dtype import FLOATING_AND_COMPLEX, NUMBERS, REAL, SCALAR_NAMES, check_category
 from tdt._core.float8 import KINDS, astype
 from tdt._core.from_data import fill_number
 from tdt._core.methods import method
 from tdt._core.old_arguments import takes_old_order
 from tdt._core.tensor import Tensor
 from tdt._ops._common import C_NAMES, Number, conj
-from tdt._ops.elementwise._front import binary_op, check_operands, refuse_out
+from tdt._ops.elementwise._front import check_operands, refuse_out
 from tdt._ops.index.nonzero import nonzero
 from tdt.autograd._dispatch import converted
-from tdt.autograd._in_place_methods import by_copy, by_op
-from tdt.autograd._node_names import by_number, label, node_name
+from tdt.autograd._in_place_methods import by_copy
+from tdt.autograd._node_names import by_number, label
 from tdt.autograd._op import finish, op
 
 __all__ = [
-    "addcdiv", "addcmul", "atan2", "arctan2", "clamp", "clamp_", "clamp_max", "clamp_max_", "clamp_min",
-    "clamp_min_", "clip", "clip_", "copysign", "fill", "heaviside",
-    "hypot", "ldexp", "lerp", "logaddexp", "logaddexp2", "masked_fill", "where", "xlogy",
+    "addcdiv", "addcmul", "clamp", "clamp_", "clamp_max", "clamp_max_", "clamp_min", "clamp_min_", "clip", "clip_", "fill",
+    "lerp", "masked_fill", "where",
 ]  # fmt: skip
-
-
-@method(aliases=("arctan2",), in_place=by_op)
-@front
-@binary_op(
-    lambda xp, x, y: xp.arctan2(x, y),
-    vjp={"x": lambda g, x, y: g * y / _norm2(x, y), "y": lambda g, x, y: g * -x / _norm2(x, y)},
-    dtypes=REAL,
-    numbers="none",
-    to_float=True,
-)
-def atan2(input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
-    """The angle of the point (other, input), in (-π, π].
-
-    >>> import tdt
-    >>> tdt.atan2(tdt.tensor([1.]), tdt.tensor([1.]))
-    tensor([0.7854])
-    """
-
-
-arctan2 = atan2
-
-
-@method(in_place=by_op)
-@front
-@binary_op(
-    lambda xp, x, y: xp.hypot(x, y),
-    vjp={"x": lambda g, x, out: g * (x / out), "y": lambda g, y, out: g * (y / out)},
-    dtypes=FLOATING,
-    numbers="none",
-)
-def hypot(input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
-    """sqrt(input² + other²) without overflow.
-
-    >>> import tdt
-    >>> tdt.hypot(tdt.tensor([3.]), tdt.tensor([4.]))
-    tensor([5.])
-    """
-
-
-@method(in_place=by_op)
-@front
-@binary_op(
-    lambda xp, x, y: xp.copysign(x, y),
-    vjp={"x": lambda g, x, out: (g * (out / x)).masked_fill(x == 0, 0), "y": lambda g: g.new_zeros(g.shape)},
-    dtypes=REAL,
-    to_float=True,
-    node=by_number("Copysign", 1, number=1),
-)
-def copysign(input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
-    """|input| with the sign of other.
-
-    >>> import tdt
-    >>> tdt.copysign(tdt.tensor([1., 2.]), tdt.tensor([-1., 1.]))
-    tensor([-1.,  2.])
-    """
-
-
-@method()
-@front
-@binary_op(
-    lambda xp, x, y: _logaddexp(xp, x, y),
-    vjp={
-        "x": lambda g, x, out: g * _away(x - out).exp().conj(),
-        "y": lambda g, y, out: g * _away(y - out).exp().conj(),
-    },
-    dtypes=FLOATING_AND_COMPLEX,
-    numbers="none",
-)
-def logaddexp(input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
-    """log(exp(input) + exp(other)) without overflow.
-
-    >>> import tdt
-    >>> tdt.logaddexp(tdt.tensor([0.]), tdt.tensor([0.]))
-    tensor([0.6931])
-    """
-
-
-@method()
-@front
-@binary_op(
-    lambda xp, x, y: xp.logaddexp2(x, y),
-    vjp={"x": lambda g, x, out: g * _away(x - out).exp2(), "y": lambda g, y, out: g * _away(y - out).exp2()},
-    dtypes=FLOATING,
-    numbers="none",
-)
-def logaddexp2(input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
-    """log2(2^input + 2^other) without overflow.
-
-    >>> import tdt
-    >>> tdt.logaddexp2(tdt.tensor([0.]), tdt.tensor([0.]))
-    tensor([1.])
-    """
-
-
-@method(in_place=by_op, in_place_function=True)
-@front
-@binary_op(
-    lambda xp, x, y: _xlogy(xp, x, y),
-    vjp={"x": lambda g, x, y: (g * _log(y)).masked_fill((x == 0) & (y <= 0), 0), "y": lambda g, x, y: g * x / y},
-    dtypes=REAL,
-    to_float=True,
-    numbers="any",
-)
-def xlogy(input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
-    """input · log(other), and 0 where input is 0.
-
-    >>> import tdt
-    >>> tdt.xlogy(tdt.tensor([2., 0.]), tdt.tensor([1., 0.]))
-    tensor([0., 0.])
-    """
-
-
-@method(in_place=by_op)
-@front
-@binary_op(
-    lambda xp, x, y: xp.where(x == 0, y, x > 0).astype(x.dtype),
-    dtypes=REAL,
-    numbers="none",
-    check=lambda x, y: _one_dtype("heaviside", x, y),
-    same_out=True,
-)
-def heaviside(input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
-    """0 below 0, 1 above, other at 0.
-
-    >>> import tdt
-    >>> tdt.heaviside(tdt.tensor([-1., 0.]), tdt.tensor([5., 5.]))
-    tensor([0., 5.])
-    """
-
-
-def _xlogy(xp: ModuleType, x: Any, y: Any) -> Any:
-    dtype = (x if hasattr(x, "dtype") else y).dtype
-    x, y = xp.asarray(x, dtype), xp.asarray(y, dtype)  # the logarithm of a Python number would widen the result
-    return xp.where(x == 0, xp.where(xp.isnan(y), y, xp.zeros_like(y)), x * xp.log(y))
-
-
-def _one_dtype(name: str, x: Any, y: Any) -> None:
-    if x != y:
-        raise RuntimeError(f"{name} is not yet implemented for tensors with different dtypes.")
-
-
-def _logaddexp(xp: ModuleType, x: Any, y: Any) -> Any:
-    if x.dtype.kind != "c":
-        return xp.logaddexp(x, y)
-    swap = y.real > x.real
-    larger, smaller = xp.where(swap, y, x), xp.where(swap, x, y)
-    same = xp.isinf(larger.real) & (larger == smaller)
-    return xp.where(same, larger, larger + xp.log1p(xp.exp(xp.where(same, 0, smaller - larger))))
-
-
-def _norm2(x: Any, y: Any) -> Tensor:
-    return x * x + y * y
-
-
-def _away(difference: Tensor) -> Tensor:
-    """x - out, where both are infinite: 0."""
-    return difference.masked_fill(difference.isnan(), 0)
-
-
-def _log(y: Any) -> Any:
-    import math
-
-    return y.log() if isinstance(y, Tensor) else math.log(y) if y > 0 else -math.inf if y == 0 else math.nan
-
-
-@op(promote=(), dtypes=FLOATING, elementwise=True)
-def _scale(xp: ModuleType, x: Any, exponent: Any) -> Any:
-    """x · 2^exponent for integers: exact, where 2^exponent alone might not be a number of the type."""
-    return xp.ldexp(x, xp.clip(exponent, -(2**30), 2**30).astype(xp.int32))
-
-
-_scale.vjp("x")(lambda g, exponent: _scale(g, exponent))
-
-
-@method(in_place=by_copy, in_place_function=True)
-@front
-@node_name("LdexpBackward0")
-def ldexp(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """input · 2^other.
-
-    >>> import tdt
-    >>> tdt.ldexp(tdt.tensor([1.0]), tdt.tensor([3]))
-    tensor([8.])
-    """
-    from tdt._ops.elementwise.arithmetic import mul, pow
-
-    check_operands("ldexp", input, other, numbers="none")
-    if input.is_floating_point() and other.dtype.category <= _dtype.INT:
-        check_category("ldexp", INTS, other.dtype)
-        return finish(_scale, out, input, other)
-    return mul(input, pow(2.0, other), out=out)
 
 
 @op(promote=("x", "y"))
 def _where(xp: ModuleType, condition: Any, x: Any, y: Any) -> Any:
-    # As 0-d arrays of the promoted type: a bare number would widen half precision.
+    # As 0-d arrays of the promoted type: a Python number would promote half precision.
     if not hasattr(x, "dtype"):
         x = y.dtype.type(x)
     elif not hasattr(y, "dtype"):
@@ -240,8 +47,20 @@ _where.fast_vjp("y")(lambda xp, g, condition: _backend.where(xp, condition, g.dt
 
 
 @front
-def where(condition: Tensor, input: Any = None, other: Any = None, *, out: Tensor | None = None) -> Any:
-    """input where condition holds, other elsewhere, broadcast; with the condition alone its nonzero indices.
+def where(
+    condition: Tensor,
+    input: Tensor | Number | None = None,
+    other: Tensor | Number | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Tensor | tuple[Tensor, ...]:
+    """Elements of `input` where `condition` is True, of `other` elsewhere.
+
+    With `condition` alone, the indices of its nonzero elements: one tensor for each dimension.
+
+    Shape: condition (*), input and other broadcastable with it; result the broadcast shape.
+    Raises:
+        RuntimeError: when `condition` is neither bool nor uint8, or the dtype of `out` differs from the result's.
 
     >>> import tdt
     >>> tdt.where(tdt.tensor([True, False]), tdt.tensor([1.0, 2.0]), 0.0)
@@ -265,8 +84,8 @@ def where(condition: Tensor, input: Any = None, other: Any = None, *, out: Tenso
     return finish(_where, out, condition, input, other)
 
 
-def _bounds_of_bools(x: Any, low: Any, high: Any) -> None:
-    """Bools have a maximum and a minimum, and that is all that clamp gives them: one bound, a tensor."""
+def _check_bool_bounds(x: Any, low: Any, high: Any) -> None:
+    """NotImplementedError for bools, unless they have one bound, a tensor."""
     bools = {_dtype.bool.np, bool, type(None)}
     tensors = [t for t in (low, high) if not isinstance(t, type)]
     if {x, low, high} <= bools and len(tensors) != 1:
@@ -275,7 +94,7 @@ def _bounds_of_bools(x: Any, low: Any, high: Any) -> None:
 
 @op(
     dtypes=REAL,
-    check=_bounds_of_bools,
+    check=_check_bool_bounds,
     node=lambda node: f"ClampBackward{0 if node.backward_plan.numbers & 6 == 6 else 1}",
 )
 def _clamp(xp: ModuleType, x: Any, low: Any = None, high: Any = None, *, out: Any = None) -> Any:
@@ -306,10 +125,22 @@ def _(g: Tensor, x: Tensor, low: Any, high: Tensor) -> Tensor:
 
 @method(aliases=("clip",))
 @front
-def clamp(input: Tensor, min: Any = None, max: Any = None, *, out: Tensor | None = None) -> Tensor:
-    """Each element moved into [min, max]; either bound may be left out, be a number or a tensor.
+def clamp(
+    input: Tensor,
+    min: Tensor | Number | None = None,
+    max: Tensor | Number | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
+    """Each element limited to the interval [min, max]; where min > max the result is max.
 
-    Elements outside get no gradient. Where min > max the result is max.
+    Elements outside the interval get no gradient.
+
+    Args:
+        min, max: a number, a tensor, or None for no limit on that side.
+    Shape: input (*), min and max broadcastable with it; result the broadcast shape.
+    Raises:
+        RuntimeError: when both `min` and `max` are None.
 
     >>> import tdt
     >>> tdt.clamp(tdt.tensor([-1.0, 0.5, 3.0]), 0, 1)
@@ -322,8 +153,10 @@ def clamp(input: Tensor, min: Any = None, max: Any = None, *, out: Tensor | None
 
 @method()
 @front
-def clamp_min(input: Tensor, min: Any, *, out: Tensor | None = None) -> Tensor:
-    """Each element, or min where it is below.
+def clamp_min(input: Tensor, min: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+    """The larger of each element and `min`.
+
+    Shape: input (*), min broadcastable with it; result the broadcast shape.
 
     >>> import tdt
     >>> tdt.clamp_min(tdt.tensor([-1.0, 2.0]), 0)
@@ -335,8 +168,10 @@ def clamp_min(input: Tensor, min: Any, *, out: Tensor | None = None) -> Tensor:
 
 @method()
 @front
-def clamp_max(input: Tensor, max: Any, *, out: Tensor | None = None) -> Tensor:
-    """Each element, or max where it is above.
+def clamp_max(input: Tensor, max: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+    """The smaller of each element and `max`.
+
+    Shape: input (*), max broadcastable with it; result the broadcast shape.
 
     >>> import tdt
     >>> tdt.clamp_max(tdt.tensor([-1.0, 2.0]), 0)
@@ -363,8 +198,10 @@ _masked_fill.vjp("value")(lambda g, mask, value_dtype: converted(where(mask, g, 
 
 
 def fitting(xp: ModuleType, value: Any, np_dtype: Any) -> Any:
-    """A number or 0-d array as a 0-d array of the dtype; RuntimeError where that does not hold the value."""
-    if xp is not np and hasattr(value, "dtype") and value.dtype.kind != "c":  # on a GPU, looking at it would be waiting
+    """A number or 0-d array as a 0-d array of the dtype; RuntimeError where the dtype cannot hold the value."""
+    if (
+        xp is not np and hasattr(value, "dtype") and value.dtype.kind != "c"
+    ):  # reading the value would synchronize with the GPU
         return value.astype(np_dtype)
     number = value.item() if isinstance(value, np.ndarray) else value
     return astype(xp.asarray(fill_number(number, _dtype.of(np_dtype), "value")[0]), np_dtype)
@@ -372,8 +209,15 @@ def fitting(xp: ModuleType, value: Any, np_dtype: Any) -> Any:
 
 @method()
 @front
-def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
-    """`input` with `value` (a number or a 0-d tensor) where the bool `mask` holds, broadcast.
+def masked_fill(input: Tensor, mask: Tensor, value: Tensor | Number) -> Tensor:
+    """`input` with `value` where `mask` is True.
+
+    Args:
+        mask: a bool tensor.
+        value: a number or 0-d tensor.
+    Shape: input (*), mask broadcastable with it, value (); result the broadcast shape of input and mask.
+    Raises:
+        RuntimeError: when `mask` is not bool, `value` has dimensions, or the dtype of `input` cannot hold it.
 
     >>> import tdt
     >>> tdt.masked_fill(tdt.tensor([1.0, 2.0]), tdt.tensor([True, False]), 0)
@@ -382,7 +226,7 @@ def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
     return _masked_fill(input, *mask_and_value(mask, value))
 
 
-def mask_and_value(mask: Tensor, value: Any) -> tuple[Tensor, Any]:
+def mask_and_value(mask: Tensor, value: Tensor | Number) -> tuple[Tensor, Tensor | Number]:
     """The operands of masked_fill, checked."""
     if mask.dtype is not _dtype.bool:
         raise RuntimeError(f"masked_fill_ only supports boolean masks, but got mask with dtype {mask.dtype}")
@@ -406,15 +250,19 @@ _addcmul.vjp("b")(lambda g, a, value: g * conj(a) * conj(value))
 @method()
 @front
 @takes_old_order(3, "value", stacklevel=3)
-def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1, out: Tensor | None = None) -> Tensor:
-    """input + value · tensor1 · tensor2, broadcast.
+def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 1, out: Tensor | None = None) -> Tensor:
+    """The sum input + value · tensor1 · tensor2.
+
+    Args:
+        value: factor of the product.
+    Shape: input (*), tensor1 and tensor2 broadcastable with it; result the broadcast shape.
 
     >>> import tdt
     >>> tdt.addcmul(tdt.ones(1), tdt.tensor([2.0]), tdt.tensor([3.0]), value=10)
     tensor([61.])
     """
     if max(x.dtype.category for x in (input, tensor1, tensor2)) < _dtype.FLOAT:
-        value = int(value)  # as C converts it
+        value = int(value)  # truncated, as C++ converts it
     return finish(_addcmul, out, input, tensor1, tensor2, value=value)
 
 
@@ -431,8 +279,14 @@ _addcdiv.vjp("b")(lambda g, a, b, value: -g * conj(value * a / (b * b)))
 @method(in_place=by_copy)
 @front
 @takes_old_order(3, "value", stacklevel=3)
-def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1, out: Tensor | None = None) -> Tensor:
-    """input + value · tensor1 / tensor2, broadcast; RuntimeError for two integer tensors.
+def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 1, out: Tensor | None = None) -> Tensor:
+    """The sum input + value · tensor1 / tensor2.
+
+    Args:
+        value: factor of the quotient.
+    Shape: input (*), tensor1 and tensor2 broadcastable with it; result the broadcast shape.
+    Raises:
+        RuntimeError: when `tensor1` and `tensor2` are both integer tensors.
 
     >>> import tdt
     >>> tdt.addcdiv(tdt.ones(1), tdt.tensor([3.0]), tdt.tensor([2.0]))
@@ -448,7 +302,7 @@ def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1, 
 
 @op(dtypes=FLOATING_AND_COMPLEX, node=by_number("Lerp", 2))
 def _lerp(xp: ModuleType, x: Any, end: Any, weight: Any) -> Any:
-    # From the nearer end, so that weights 0 and 1 give x and end exactly.
+    # Computed from the nearer end, so that weights 0 and 1 give x and end exactly.
     near = abs(weight) < 0.5
     if isinstance(near, bool):
         return x + weight * (end - x) if near else end - (end - x) * (1 - weight)
@@ -462,8 +316,14 @@ _lerp.vjp("weight")(lambda g, x, end: g * (end - x).conj())
 
 @method(in_place=by_copy)
 @front
-def lerp(input: Tensor, end: Tensor, weight: Any, *, out: Tensor | None = None) -> Tensor:
-    """input + weight · (end - input). All tensors must have one dtype, but for a `weight` of no dimensions.
+def lerp(input: Tensor, end: Tensor, weight: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+    """Linear interpolation from `input` to `end`: input + weight · (end - input).
+
+    Args:
+        weight: a number or tensor; 0 gives `input`, 1 gives `end`.
+    Shape: input (*), end and weight broadcastable with it; result the broadcast shape.
+    Raises:
+        RuntimeError: when the dtypes differ; a 0-d `weight` may have another one.
 
     >>> import tdt
     >>> tdt.lerp(tdt.tensor([0.0]), tdt.tensor([10.0]), 0.3)
@@ -483,13 +343,13 @@ def lerp(input: Tensor, end: Tensor, weight: Any, *, out: Tensor | None = None) 
 @op(promote=(), computes=False)
 def _copy(xp: ModuleType, x: Any, source: Any, *, out: Any = None) -> Any:
     if out is None:
-        return xp.array(xp.broadcast_to(_fitted(source, x), x.shape), dtype=x.dtype)
-    xp.copyto(out, _fitted(source, x), casting="unsafe")
+        return xp.array(xp.broadcast_to(_convertible(source, x), x.shape), dtype=x.dtype)
+    xp.copyto(out, _convertible(source, x), casting="unsafe")
     return out
 
 
-def _fitted(source: Any, x: Any) -> Any:
-    """What of a complex source fits into a real tensor, and what of another type into one of float8."""
+def _convertible(source: Any, x: Any) -> Any:
+    """`source` for a tensor like `x`: its real part for a real one, rounded for float8."""
     if x.dtype in KINDS or source.dtype in KINDS:
         return astype(source, x.dtype)
     return source.real if source.dtype.kind == "c" and x.dtype.kind != "c" else source
@@ -513,8 +373,14 @@ _fill.vjp("value")(lambda g, value_dtype: converted(g.sum(), _dtype.of(value_dty
 
 
 @front
-def fill(input: Tensor, value: Any) -> Tensor:
-    """A tensor like `input` with every element `value`, a number or a 0-d tensor.
+def fill(input: Tensor, value: Tensor | Number) -> Tensor:
+    """A tensor of the shape and dtype of `input` with every element `value`.
+
+    Args:
+        value: a number or 0-d tensor.
+    Shape: input (*), value (); result that of input.
+    Raises:
+        RuntimeError: when `value` has dimensions, or the dtype of `input` cannot hold it.
 
     >>> import tdt
     >>> tdt.fill(tdt.zeros(2), 3)
@@ -523,7 +389,7 @@ def fill(input: Tensor, value: Any) -> Tensor:
     return _fill(input, value_of_fill(value))
 
 
-def value_of_fill(value: Any) -> Any:
+def value_of_fill(value: Tensor | Number) -> Tensor | Number:
     """`value`, a number or a 0-d tensor; RuntimeError for more elements."""
     if isinstance(value, Tensor) and value.ndim:
         raise RuntimeError(f"fill_ only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions.")
@@ -532,7 +398,10 @@ def value_of_fill(value: Any) -> Any:
 
 @method(aliases=("clip_",))
 def clamp_(input: Tensor, min: Tensor | Number | None = None, max: Tensor | Number | None = None) -> Tensor:
-    """`clamp` in place.
+    """In-place version of `clamp`.
+
+    Raises:
+        RuntimeError: when both `min` and `max` are None.
 
     >>> import tdt
     >>> tdt.clamp_(tdt.tensor([-1.0, 3.0]), 0, 1)
@@ -545,7 +414,7 @@ def clamp_(input: Tensor, min: Tensor | Number | None = None, max: Tensor | Numb
 
 @method()
 def clamp_min_(input: Tensor, min: Tensor | Number) -> Tensor:
-    """`clamp_min` in place.
+    """In-place version of `clamp_min`.
 
     >>> import tdt
     >>> tdt.clamp_min_(tdt.tensor([-1.0, 3.0]), 0)
@@ -556,7 +425,7 @@ def clamp_min_(input: Tensor, min: Tensor | Number) -> Tensor:
 
 @method()
 def clamp_max_(input: Tensor, max: Tensor | Number) -> Tensor:
-    """`clamp_max` in place.
+    """In-place version of `clamp_max`.
 
     >>> import tdt
     >>> tdt.clamp_max_(tdt.tensor([-1.0, 3.0]), 0)
@@ -570,18 +439,25 @@ clip_ = clamp_
 
 @method()
 def masked_fill_(input: Tensor, mask: Tensor, value: Tensor | Number) -> Tensor:
-    """`masked_fill` in place."""
+    """In-place version of `masked_fill`."""
     return _masked_fill.inplace(input, *mask_and_value(mask, value))
 
 
 @method()
 @takes_old_order(3, "value")
 def addcmul_(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 1) -> Tensor:
-    """`addcmul` in place."""
+    """In-place version of `addcmul`."""
     return _addcmul.inplace(input, tensor1, tensor2, value=value)
 
 
 @method("where")
 def _where_method(self: Tensor, condition: Tensor, other: Tensor | Number) -> Tensor:
-    """self where condition holds, other elsewhere."""
+    """Elements of the tensor where `condition` is True, of `other` elsewhere: `tdt.where(condition, self, other)`.
+
+    Shape: self (*), condition and other broadcastable with it; result the broadcast shape.
+
+    >>> import tdt
+    >>> tdt.tensor([1.0, 2.0]).where(tdt.tensor([True, False]), 0)
+    tensor([1., 0.])
+    """
     return where(condition, self, other)

@@ -18,7 +18,7 @@ from tdt._core.writing import refuse_shared
 from tdt._ops._common import check_out_dtype, keep, store_into, wrap_dim
 from tdt._ops.elementwise._front import check_operands, named, refuse_out, tensor_argument
 from tdt._ops.elementwise.arithmetic import maximum, minimum
-from tdt._ops.elementwise.select import _logaddexp
+from tdt._ops.elementwise.binary_math import _logaddexp
 from tdt._ops.reduce.reductions import _amax, _amin, refuse_empty
 from tdt.autograd._in_place_methods import by_copy
 from tdt.autograd._node_names import label
