@@ -1,7 +1,7 @@
-"""The call of an op on tensors: plan, forward, wrap, record.
+"""The call of an op on tensors, in four steps: gather the operands, compute, wrap the result, record the call.
 
-`apply` does all of it, for any operands. `unary` and `binary` are short ways for the common case, plain NumPy tensors of types
-met before; whatever is not ordinary goes on to `apply`.
+`apply` takes every call. `unary` and `binary` gather the one or two operands of the common case without a loop; what
+`Plan.fast_path` does not cover they hand to `apply`. All three record by `_record`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _new = object.__new__
 
 
 def unary(op: Op, x: Any, attributes: dict = NO_ATTRIBUTES) -> Any:
-    """`apply` for one operand, by the shortest way; what is not ordinary goes to `apply`."""
+    """`apply` for one operand: the fast path for a NumPy tensor, as far as `Plan.fast_path` allows it."""
     record = state.quick
     try:
         a = x._a
@@ -61,15 +61,13 @@ def unary(op: Op, x: Any, attributes: dict = NO_ATTRIBUTES) -> Any:
     else:
         out._st = Storage()
     if edge is not None:
-        back = plan.backward_plans.get(1) or plan.backward_plans.setdefault(1, BackwardPlan(op, 1, 1))
-        if back.wanted and (out._a.dtype is a.dtype or out._a.dtype in DIFFERENTIABLE):
-            edges = ((x, 0) if edge is LEAF else None if edge is NOWHERE else edge,)
-            out._edge = (Node(back, edges, (x,), (a,), attributes, (out,)), 0)
+        edges = ((x, 0) if edge is LEAF else None if edge is NOWHERE else edge,)
+        _record(op, plan, 1, edges, (x,), (a,), attributes, (out,))
     return out
 
 
 def binary(op: Op, x: Any, y: Any) -> Any:
-    """`apply` for two operands, tensors or numbers, and no attributes, by the shortest way."""
+    """`apply` for two operands without attributes: the fast path for NumPy tensors, the second may be a number."""
     record = state.quick
     try:
         a = x._a
@@ -90,7 +88,7 @@ def binary(op: Op, x: Any, y: Any) -> Any:
     out._a = result if result.__class__ is ndarray else _backend.as_array(result)
     out._st = Storage()
     out._edge = out._view = out._grad = None
-    if not (record and op.rules):  # a comparison asks no view that cannot follow its base
+    if not (record and op.rules):  # without a record, a view that cannot follow its base does not matter
         return out
     x_edge = x._edge if x._view is None else edge_of(x)
     y_edge = None if b is y else y._edge if y._view is None else edge_of(y)
@@ -98,12 +96,8 @@ def binary(op: Op, x: Any, y: Any) -> Any:
         return apply(op, (x, y), {})
     if x_edge is not None or y_edge is not None:
         mask = 1 if y_edge is None else 2 if x_edge is None else 3
-        back = plan.backward_plans.get(mask) or plan.backward_plans.setdefault(
-            mask, BackwardPlan(op, mask, 2, kinds=(None, kind))
-        )
-        if back.wanted:
-            edges = ((x, 0) if x_edge is LEAF else x_edge, (y, 0) if y_edge is LEAF else y_edge)
-            out._edge = (Node(back, edges, (x, y), (a, b), op.defaults, (out,)), 0)
+        edges = ((x, 0) if x_edge is LEAF else x_edge, (y, 0) if y_edge is LEAF else y_edge)
+        _record(op, plan, mask, edges, (x, y), (a, b), op.defaults, (out,))
     return out
 
 
@@ -163,11 +157,39 @@ def apply(op: Op, operands: tuple, attributes: dict, target: Any = None) -> Any:
     else:
         outs = _wrap(op, result if result.__class__ is tuple else (result,), operands, attributes)
     if mask:
-        if (back := plan.backward_plans.get((mask, nowhere))) is None:
-            back = plan.backward_plans[mask, nowhere] = BackwardPlan(op, mask, len(operands), plan.low, nowhere, key)
-        if back.wanted:
-            _record(op, Node(back, edges, operands, arrays, attributes, outs, aux), outs)
+        _record(op, plan, mask, edges, operands, arrays, attributes, outs, nowhere, aux)
     return outs if result.__class__ is tuple else outs[0]
+
+
+def _record(
+    op: Op, plan: Plan, mask: int, edges: Any, operands: tuple, arrays: Any, attributes: dict, outs: tuple,
+    nowhere: int = 0, aux: Any = None,
+) -> None:  # fmt: skip
+    """Put the results `outs` that can have gradients behind a new node of the graph.
+
+    Args:
+        mask: the operands that want gradients, as a bit set.
+        edges: where the gradient of each operand goes.
+        nowhere: the operands among them that are views made under no_grad, as a bit set.
+        aux: values that the forward computed for fast_vjp.
+    """
+    key = (mask, nowhere) if nowhere else mask
+    back = plan.backward_plans.get(key)
+    if back is None:
+        kinds = tuple(map(type, arrays))
+        back = plan.backward_plans[key] = BackwardPlan(op, mask, len(operands), plan.low, nowhere, kinds)
+    if not back.wanted:
+        return
+    node = Node(back, edges, operands, arrays, attributes, outs, aux)
+    if not back.several:
+        t = outs[0]
+        dtype = t._a.dtype
+        if dtype is back.dtype or dtype in DIFFERENTIABLE:
+            back.dtype, t._edge = dtype, (node, 0)
+        return
+    for k, t in enumerate(outs):
+        if t._a.dtype in DIFFERENTIABLE and not (op.nondiff and op.outputs[k] in op.nondiff):
+            t._edge = (node, k)
 
 
 def _of_other_kind(op: Op, arrays: list) -> Any:
@@ -182,13 +204,6 @@ def _on_meta(op: Op, operands: tuple, attributes: dict) -> Any:
     plain = [alias(x._a.view(ndarray), None) if type(getattr(x, "_a", None)) is there else x for x in operands]
     with meta():
         return on_meta(apply(op, tuple(plain), attributes))
-
-
-def _record(op: Op, node: Node, outs: tuple) -> None:
-    """Put the results that can have gradients behind `node`."""
-    for k, t in enumerate(outs):
-        if t._a.dtype in DIFFERENTIABLE and not (op.nondiff and op.outputs[k] in op.nondiff):
-            t._edge = (node, k)
 
 
 def _slow_plan(op: Op, key: tuple, arrays: list) -> tuple[Any, Plan]:

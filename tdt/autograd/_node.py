@@ -34,13 +34,15 @@ class BackwardPlan:
     values and single gradients.
     """
 
-    __slots__ = ("op", "names", "keep", "fold", "named", "calls", "fast_calls", "fast", "broadcasts", "several",
-                 "variadic", "needs_shapes", "needs_dtypes", "wanted", "numbers")  # fmt: skip
+    __slots__ = ("op", "names", "keep", "keep_operands", "keep_outputs",
+                 "fold", "named", "calls", "fast_calls", "fast", "broadcasts", "several",
+                 "variadic", "needs_shapes", "needs_dtypes", "wanted", "numbers", "dtype")  # fmt: skip
 
     def __init__(self, op: Op, mask: int, count: int, low: Any = None, nowhere: int = 0, kinds: tuple = ()):
         nowhere = nowhere if len(op.rules) > 1 else 0  # a single rule keeps and runs, as in PyTorch
         wanted = [i for i in range(count) if (mask & ~nowhere) >> i & 1]
         self.numbers = sum(1 << i for i, kind in enumerate(kinds) if kind in NUMBERS)  # operands that are not tensors
+        self.dtype = None  # of the last result, when it can have gradients
         self.op, self.names, self.variadic = op, op.names_for(count), op.variadic is not None
         self.several = op.multi_view or len(op.outputs) > 1
         self.broadcasts = op.broadcasts and count > 1
@@ -52,6 +54,8 @@ class BackwardPlan:
             named_by = [p for rule in set(op.rules.values()) for p in rule.params]
             params.update(dict.fromkeys(v for v in values if named_by.count(v) > 1))
         self.keep = tuple(i for i, n in enumerate(values) if n in params)
+        self.keep_operands = tuple(i for i in self.keep if i < count)
+        self.keep_outputs = tuple(i - count for i in self.keep if i >= count)
         kept = list(dict.fromkeys(values[i] for i in self.keep))
         # How many kept values stand before and how many belong to the variadic operand, which rules see as one list.
         self.fold = (kept.index(op.variadic), count - op.fixed) if op.variadic in kept else None
@@ -114,21 +118,23 @@ class Node(GraphNode):
         self.backward_plan, self.edges = back, edges
         self.attributes, self.aux, self.number = attributes, aux, number()
         self.hooks = self.outs = self.dtypes = self.shapes = None
-        count = len(operands)
         saved: Any = [] if back.keep else ()  # an empty list would be one more object for the garbage collector
-        for i in back.keep:
-            t = operands[i] if i < count else outs[i - count]
-            if isinstance(t, Tensor):
+        for i in back.keep_operands:
+            t = operands[i]
+            if t.__class__ is Tensor or isinstance(t, Tensor):
                 st = t._st
                 if st.inference:
                     raise RuntimeError(
                         f"Inference tensors cannot be saved for backward. Give {back.op.name} a clone() instead."
                     )
-                saved.append((arrays[i] if i < count else t._a, st, st.version))
+                saved.append((arrays[i], st, st.version))
             else:
                 saved.append((t, None, 0))
-        self.saved = saved
-        if back.needs_shapes or (back.broadcasts and (count != 2 or broadcast(arrays[0], arrays[1]))):
+        for k in back.keep_outputs:
+            t = outs[k]
+            saved.append((t._a, t._st, t._st.version))
+        self.saved, count = saved, len(operands)
+        if back.needs_shapes or (back.broadcasts and (count != 2 or was_broadcast(*arrays))):
             self.shapes = (arrays[0].shape,) if count == 1 else tuple([getattr(a, "shape", ()) for a in arrays])
         if back.needs_dtypes:
             self.dtypes = tuple([getattr(a, "dtype", None) for a in arrays])
@@ -213,10 +219,10 @@ def zeros(kind: tuple) -> Any:
     return xp.zeros(shape, dtype)
 
 
-def broadcast(a: Any, b: Any) -> bool:
+def was_broadcast(a: Any, b: Any) -> bool:
     """Whether one of two operands was (or, off NumPy, might have been) broadcast to the other's shape."""
     if a.__class__ is ndarray:
-        return a.shape != b.shape if b.__class__ is ndarray else False
+        return b.__class__ is ndarray and a.shape != b.shape
     return b.__class__ is not ndarray
 
 
