@@ -10,7 +10,6 @@ from typing import Any
 import tdt
 from tdt import Tensor
 from tdt._core.mode import no_grad
-from tdt.nn._types import Device
 from tdt.nn.modules.batchnorm import _BatchNorm
 from tdt.nn.modules.module import Module
 from tdt.optim._params import number
@@ -140,7 +139,7 @@ class AveragedModel(Module):
     def __init__(
         self,
         model: Module,
-        device: Device = None,
+        device: Any = None,
         avg_fn: Average | None = None,
         multi_avg_fn: MultiAverage | None = None,
         use_buffers: bool = False,
@@ -192,7 +191,7 @@ def _copy(pairs: Iterable[tuple[Any, Any]]) -> None:
 
 
 @no_grad()
-def update_bn(loader: Iterable[Any], model: Module, device: Device = None) -> None:
+def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
     """Take the statistics of the batch norms in `model` anew, as means over all batches of `loader`.
 
     A batch is a tensor, or a list or tuple whose first item is the model's input; with `device` it is moved there.

@@ -14,6 +14,6 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
-    if name == "registry":  # loaded when it is asked for: `tdt --help` needs none of it
+    if name == "registry":  # lazy: `tdt --help` does not need it
         return importlib.import_module("tdt.train.config.registry")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,8 +1,8 @@
 """Text from outside (configs, data, names) made safe for a terminal, a comment, a single line or a cell of a table.
 
-All that the commands print goes through `tdt.commands._output.print_lines`, and so through `message` or `document`: control
-characters are spelt out, so that no name in a config, a table or a checkpoint can move the cursor; lines of messages are cut;
-and a value that came from the environment is shown as the reference `${env:NAME}` that the config has in its place.
+Everything that the commands print goes through `tdt.commands._output.print_lines`, and so through `message` or `document`.
+They escape control characters, so that no name in a config, a table or a checkpoint can move the cursor, cut the lines of
+messages, and replace a value from the environment by the reference `${env:NAME}` that the config contains.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ import re
 from typing import Any
 
 LONGEST = 2_000  # characters of a line of a message
-SHORTEST_HIDDEN = 5  # characters: a shorter value is a part of many words
-BEGINNING = 8  # characters of a hidden value that are recognised where the rest was cut
-_FORMULA = "=+-@\t\r\n\uff0b\uff0d\uff1d\uff20"  # what a spreadsheet takes for the beginning of a formula
-_hidden: dict[str, str] = {}  # values from the environment, and the references that stand for them
+SHORTEST_HIDDEN = 5  # characters: a shorter value occurs in many words
+BEGINNING = 8  # characters by which a hidden value is recognised if its end was cut off
+_FORMULA = "=+-@\t\r\n\uff0b\uff0d\uff1d\uff20"  # a spreadsheet reads these as the beginning of a formula
+_hidden: dict[str, str] = {}  # value from the environment → reference that is printed in its place
 
 
 def printable(text: str) -> str:
-    r"""`text` with line breaks, control characters and bytes that are no UTF-8 spelt out.
+    r"""`text` with line breaks, control characters and bytes that are not UTF-8 escaped.
 
     >>> print(printable("tab\there"))
     tab\there
@@ -27,7 +27,7 @@ def printable(text: str) -> str:
 
 
 def shortened(text: str, longest: int = LONGEST) -> str:
-    """`text`, without its middle where it has more than `longest` characters.
+    """`text`; if it has more than `longest` characters, its middle is left out.
 
     >>> shortened("a" * 50 + "b" * 50, 40)
     'aaaaaa[... 60 more characters ...]bbbbbb'
@@ -40,7 +40,7 @@ def shortened(text: str, longest: int = LONGEST) -> str:
 
 
 def counted(number: int, noun: str, plural: str = "") -> str:
-    """A number of things: the noun is in the plural, by default with an s, unless there is one.
+    """A number with a noun, in the plural (by default with an s) unless the number is 1.
 
     >>> counted(1, "row"), counted(1500, "row"), counted(0, "class", "classes")
     ('1 row', '1,500 rows', '0 classes')
@@ -49,13 +49,13 @@ def counted(number: int, noun: str, plural: str = "") -> str:
 
 
 def hide(value: str, reference: str) -> None:
-    """Show `reference` from now on where the text `value`, which came from the environment, would be printed."""
+    """From now on, print `reference` in place of the text `value`, which came from the environment."""
     if len(value) >= SHORTEST_HIDDEN:
         _hidden[value] = reference
 
 
 def redacted(text: str) -> str:
-    """`text` with a reference in the place of each value that is hidden, whole or cut.
+    """`text` with each hidden value, whole or cut off, replaced by its reference.
 
     >>> hide("correct horse battery", "${env:KEY}")
     >>> redacted("cannot log in with 'correct horse ...'")
@@ -79,17 +79,17 @@ def _replaced(text: str, form: str, reference: str) -> str:
 
 
 def message(text: str) -> str:
-    """Lines as they are printed: without hidden values and control characters, each cut to `LONGEST`."""
+    """Lines ready to print: hidden values replaced, control characters escaped, each line cut to `LONGEST`."""
     return "\n".join(shortened(printable(line)) for line in redacted(text).split("\n"))
 
 
 def document(text: str) -> str:
-    """As `message`, but lines keep their length: configs, JSON, and tables, whose cells are cut."""
+    """Like `message`, but lines keep their length: for configs, JSON, and tables (whose cells are cut)."""
     return "\n".join(map(printable, redacted(text).split("\n")))
 
 
 def csv_cell(value: Any) -> Any:
-    """A cell of a CSV: text that a spreadsheet would run as a formula gets an apostrophe before it; numbers stay numbers.
+    """A CSV cell: text that a spreadsheet would run as a formula gets an apostrophe in front; numbers stay numbers.
 
     >>> [csv_cell(cell) for cell in ("cat", "=1+1", "-0.5", -0.5, "@x")]
     ['cat', "'=1+1", '-0.5', -0.5, "'@x"]

@@ -1,4 +1,4 @@
-"""Open files from outside; devices, pipes and folders are refused instead of waited for."""
+"""Open files that users name, and refuse devices, pipes and folders instead of blocking on them."""
 
 from __future__ import annotations
 
@@ -9,9 +9,12 @@ from typing import IO
 
 
 def open_regular(path: str | os.PathLike[str]) -> IO[bytes]:
-    """A regular file, or a link to one, to read. OSError for a pipe, a device or a socket, which could wait for ever or
-    never end, and for a folder."""
-    _check_regular(os.stat(path).st_mode, path)  # before it is opened: that alone makes some devices do something
+    """Open a regular file, or a link to one, for reading.
+
+    Raises:
+        OSError: a pipe, a device or a socket, which could block or never end; a folder.
+    """
+    _check_regular(os.stat(path).st_mode, path)  # before opening: opening alone triggers some devices
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
     handle = os.open(path, flags)
     try:

@@ -1,7 +1,7 @@
 """JSON without NaN and infinities, whose numbers read back equal.
 
-JSON has no NaN and no infinity, and Python's `json` writes what no other reader takes. It also turns the key 1 into
-"1" without a word. Finite floats need nothing: Python writes the shortest decimal that reads back to the same bits.
+JSON has no NaN and no infinity; what Python's `json` writes for them no other parser accepts. It also silently turns the
+key 1 into "1". Finite floats need no care: Python writes the shortest decimal that reads back to the same bits.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _FLOAT = "$float"
 
 
 def text_of(number: float) -> float | str:
-    """A number for a line of text: `float()` of the result is the number, also for "nan", "inf" and "-inf".
+    """The number as a JSON value: `float()` of the result is the number, also for "nan", "inf" and "-inf".
 
     >>> text_of(0.1), text_of(float("-inf"))
     (0.1, '-inf')
@@ -23,7 +23,11 @@ def text_of(number: float) -> float | str:
 
 
 def pack(value: Any, where: str = "meta") -> Any:
-    """`value` with non-finite floats as {"$float": "nan"}; TypeError that names what JSON would not keep."""
+    """`value` with non-finite floats as {"$float": "nan"}.
+
+    Raises:
+        TypeError: something that JSON cannot represent; names its place.
+    """
     if value is None or type(value) in (bool, int, str):
         return value
     if type(value) is float:

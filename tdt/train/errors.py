@@ -1,4 +1,4 @@
-"""Errors that end a training: a loss that is not finite, bad data, an error in the model; and the request to stop."""
+"""Exceptions that end a training: a non-finite loss, bad data, an error in the model, a request to stop."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import numpy as np
 
 from tdt import Tensor
 
-# What data, layers and the machine refuse with. Anything else is a mistake of tdt's own, and keeps its traceback.
-REFUSALS = (TypeError, ValueError, LookupError, RuntimeError, ArithmeticError, MemoryError, OSError)
-SHOWN = 10  # of a list of samples
+# Exceptions that datasets, layers and the machine raise. Any other is a bug of tdt and keeps its traceback.
+EXPECTED_ERRORS = (TypeError, ValueError, LookupError, RuntimeError, ArithmeticError, MemoryError, OSError)
+SHOWN = 10  # how many samples of a list a message names
 
 
 class Stopped(Exception):
-    """The run was asked to stop, and did so between two batches; `reason` is the name of the signal."""
+    """The run stopped between two batches after a signal; `reason` is the name of the signal."""
 
     def __init__(self, reason: str):
         self.reason = reason
@@ -23,9 +23,9 @@ class Stopped(Exception):
 
 
 class NonFiniteLoss(Exception):
-    """The loss became NaN or infinite: `step`, and the `indices` of the batch's samples in the training data.
+    """The loss became NaN or infinite at `step`; `indices` are those of the batch's samples in the training data.
 
-    Where the loss is read only now and then, as on a GPU, the batch is not known and `indices` is empty.
+    On a GPU the loss is read only every few steps, so the batch is unknown and `indices` is empty.
     """
 
     def __init__(self, step: int, loss: float, indices: Sequence[int] = ()):
@@ -35,11 +35,11 @@ class NonFiniteLoss(Exception):
 
 
 class StepError(Exception):
-    """Data, model or loss refused: the message says what, and on which samples; the cause is the error itself."""
+    """Data, model or loss raised an exception (the cause). The message says which, and on which samples."""
 
 
 def few(indices: Sequence[int]) -> str:
-    """The first of them, and how many more there are.
+    """The first indices, and how many more there are.
 
     >>> few(range(12))
     '[0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 2 more]'
@@ -49,25 +49,25 @@ def few(indices: Sequence[int]) -> str:
 
 
 class error_context:
-    """While it is entered, what data, model or loss refuse with becomes a StepError: `where()`, and the reason."""
+    """Context manager that turns exceptions of data, model or loss into a StepError: `where()` and the reason."""
 
     def __init__(self, where: Callable[[], str]):
         self._where = where
 
     def __enter__(self) -> None:
-        """A class, since a step waits for it, and a generator's frame costs a microsecond more."""
+        pass  # a class, not a generator function: that costs a microsecond more in every step
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, REFUSALS):
+        if isinstance(error, EXPECTED_ERRORS):
             advice = "; lower data.loader.batch_size" if isinstance(error, MemoryError) else ""
             text = f"{self._where()}: {reason(error).rstrip('.')}{advice}; --traceback shows where in the program"
             raise StepError(text) from error
 
 
 def reason(error: BaseException) -> str:
-    """The error in a line: what it says, and its class where that alone would not do.
+    """The error in one line: its message, with its class if the message alone is not clear.
 
-    Of one that a loader's worker has sent, the last line of the worker's traceback.
+    For an error from a loader's worker: the last line of the worker's traceback.
     """
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
@@ -79,10 +79,12 @@ def reason(error: BaseException) -> str:
 
 
 def non_finite(step: int, loss: float, indices: Sequence[int], inputs: Any, targets: Any) -> Exception:
-    """The error for a loss that is NaN or infinite on this training batch: one of the data, where these hold such values,
-    else one of the training.
+    """The exception for a loss that is NaN or infinite on a training batch.
 
-    indices: the numbers of the batch's samples in the training data.
+    It is a StepError if the data contain such values, else a NonFiniteLoss.
+
+    Args:
+        indices: of the batch's samples in the training data.
 
     >>> import tdt
     >>> print(non_finite(1, float("nan"), [7, 4], tdt.tensor([[1.0], [float("nan")]]), tdt.tensor([0, 1])))
@@ -92,7 +94,7 @@ def non_finite(step: int, loss: float, indices: Sequence[int], inputs: Any, targ
 
 
 def bad_data(split: str, inputs: Any, targets: Any, indices: Sequence[int]) -> StepError | None:
-    """The error that names the samples of a batch, by their `indices` in the split, which hold NaN or infinite values."""
+    """The error that names the samples of a batch with NaN or infinite values, by their `indices` in the split."""
     for name, tensor in (*_named("input", inputs), *_named("target", targets)):
         if not tensor.is_floating_point():
             continue
@@ -115,7 +117,7 @@ def bad_data(split: str, inputs: Any, targets: Any, indices: Sequence[int]) -> S
 
 
 def _named(name: str, value: Any) -> Iterator[tuple[str, Tensor]]:
-    """Each tensor in inputs or targets, and what it is called."""
+    """Each tensor in inputs or targets, with its name for messages."""
     if isinstance(value, Tensor):
         yield name, value
     elif isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""A run from start to end: folder, logs, training, final test; new or resumed."""
+"""A run from start to end, new or resumed: folder, logs, training, final test."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tdt.train.loop.build import build
 from tdt.train.loop.evaluation import evaluate
 from tdt.train.loop.length import Length
 from tdt.train.loop.parts import Parts
-from tdt.train.loop.state import data_state, fitting, is_over, load_model, load_run, parts_of_metrics, unpack_draws
+from tdt.train.loop.state import data_state, is_over, load_model, load_run, parts_of_metrics, restore_rng, state_errors
 from tdt.train.loop.trainer import Trainer
 from tdt.train.loop.warm_start import warm_start
 from tdt.train.metrics import tagged
@@ -38,12 +38,12 @@ from tdt.train.runs.checkpoint import CheckpointError, load_meta
 from tdt.train.runs.run import METRICS_FILE, ROOT, Run, RunError, find_checkpoint
 from tdt.utils._files import read_file
 
-_KEPT = "a run goes on with the config in its checkpoint"
+_KEPT = "a resumed run uses the config in its checkpoint"
 
 
 @dataclass(frozen=True)
 class Saved:
-    """A checkpoint as it was loaded."""
+    """A loaded checkpoint."""
 
     path: Path
     tensors: dict[str, Any]
@@ -52,8 +52,11 @@ class Saved:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a run ended: "done" or the name of a signal; `by` what it was done: epochs, steps, time limit or early stopping;
-    the test's scores."""
+    """How a run ended.
+
+    reason: "done" or the name of a signal. by: what ended a run that is done: epochs, steps, time limit or early stopping.
+    test: the scores on the test split.
+    """
 
     reason: str
     by: str = ""
@@ -61,10 +64,13 @@ class Outcome:
 
 
 class Session:
-    """A run that this process trains. Use `start` or `resume`, then `train`; as a context it lets go of the run.
+    """A run that this process trains: `start` or `resume` it, then `train`. A context manager that releases the run's lock.
 
-    parts: what the config declares; those of a resumed run are as its last checkpoint has them. saved: that checkpoint.
-    changes: what the resumed run was given, or found, to be another one than before; notices: what else to know about it.
+    Attributes:
+        parts: model, data and run, built from the config; for a resumed run in the state of its last checkpoint.
+        saved: that checkpoint.
+        changes: settings and data files that differ from the run so far.
+        notices: other messages about the resumed run.
 
     >>> import tempfile
     >>> from tdt.train.config import load
@@ -108,10 +114,14 @@ class Session:
         root: str | os.PathLike[str] = ROOT,
         folder: str | os.PathLike[str] | None = None,
     ) -> Session:
-        """A new run `root/<name>/<n>`, or in `folder`. ConfigError, before there is a folder, with all that is wrong; RunError
-        where a launcher has started several processes."""
+        """Start a new run in `root/<name>/<n>`, or in `folder`.
+
+        Raises:
+            ConfigError: with every mistake, before the folder is created.
+            RunError: a launcher has started several processes.
+        """
         check_one_process()
-        # NumPy's BLAS is on one thread from here on, not from the first kernel: products have the same bits throughout.
+        # This limits NumPy's BLAS to one thread from now on, not from the first kernel: products then have the same bits.
         tdt.set_num_threads(tdt.get_num_threads())
         parts = build(config)
         warm = warm_start(parts, root)
@@ -128,13 +138,19 @@ class Session:
         overrides: Sequence[str] = (),
         changed_data: bool = False,
     ) -> Session:
-        """Go on with a run from its last checkpoint; one that was killed before its first starts again.
+        """Resume a run from its last checkpoint, or from the beginning if it has none yet.
 
-        `parts` have the checkpoint's weights and buffers, and the states of optimizer, schedulers, loaders and generators.
-        overrides: `key=value` of what may differ from here on (`resuming.ALLOWED`); the run keeps it. changed_data: go on
-        also where the files of its data have changed.
-        RunError if there is no such run, another process trains it, a launcher has started several processes, an override
-        is refused, or the data have changed; CheckpointError if the checkpoint is damaged.
+        `parts` get the checkpoint's weights and buffers, and the states of optimizer, schedulers, loaders and generators.
+
+        Args:
+            where: a run's folder or name.
+            root: folder of all runs.
+            overrides: `key=value` settings that may change on resume (`resuming.ALLOWED`); the run keeps them.
+            changed_data: resume even if the data files have changed.
+        Raises:
+            RunError: there is no such run, another process trains it, a launcher has started several processes, an
+                override may not change, or the data have changed.
+            CheckpointError: the checkpoint is damaged.
         """
         check_one_process()
         if wrong := refused(overrides):
@@ -168,31 +184,30 @@ class Session:
         return session
 
     def _check_data(self, changed: bool) -> None:
-        """RunError where the files of the data are others than before, unless that is wanted: then it is a change."""
+        """Raise RunError if the data files have changed; with `changed`, record that in `changes` instead."""
         assert self.saved is not None
         lines = differences_of_data(self.saved.meta.get("data_files", {}), self.data_files)
         if lines and not changed:
-            told = "; ".join(lines)
             raise RunError(
-                f"{told}: the run would not end as if it had not been stopped. Put the data back as they were, or go on "
-                "with them as they are: --changed-data"
+                f"{'; '.join(lines)}: a resumed run would not give the result of an uninterrupted one. Restore the data, or "
+                "resume with the changed data: --changed-data"
             )
         self.changes = [*self.changes, *lines]
 
     def _unpack(self, saved: Saved) -> None:
-        """Make the parts what they were at the checkpoint."""
-        with fitting(saved.path):
+        """Restore the state of the parts at the checkpoint."""
+        with state_errors(saved.path):
             self._trainer.resume(saved.tensors, saved.meta)
-        with suppress(CheckpointError):  # one that is damaged says itself what it is, where it is read
+        with suppress(CheckpointError):  # a damaged checkpoint raises where it is used
             files = {step: self.store.path(step) for step in self.store.steps()}
             self._trainer.rows.clean({step: parts_of_metrics(load_meta(path)) for step, path in files.items()})
 
     @property
     def complete(self) -> bool:
-        """Whether nothing is left to do: trained to the end, tested if there is a test split, and all that is in the logs."""
+        """Whether nothing is left to do: training and, with a test split, the test are over and logged."""
         if self.saved is None:
             return False
-        with fitting(self.saved.path):
+        with state_errors(self.saved.path):
             if not is_over(self.parts, self.saved.meta):
                 return False
         try:
@@ -201,11 +216,16 @@ class Session:
             return False
 
     def train(self, *listeners: Callable[[Event], object], at_once: Callable[[], object] = lambda: None) -> Outcome:
-        """Train to the end, or until SIGINT, SIGTERM or SIGHUP; then test the model with the best weights, else the last.
+        """Train to the end, then test the model with its best weights (the last ones if there are no best).
 
-        listeners: called with every event beside the logs. at_once: called before a second signal ends the process.
-        Raises NonFiniteLoss and StepError, with a note on which checkpoint was kept; CheckpointError and OSError where
-        the disk is full or fails.
+        SIGINT, SIGTERM or SIGHUP stops the run after the step, with a checkpoint.
+
+        Args:
+            listeners: called with every event, in addition to the logs.
+            at_once: called before a second signal ends the process.
+        Raises:
+            NonFiniteLoss, StepError: with a note that names the last checkpoint.
+            CheckpointError, OSError: the disk is full or fails.
         """
         events = self._events
         with ExitStack() as stack:
@@ -217,16 +237,16 @@ class Session:
                 events.subscribe(listener)
             trainer = self._trainer
             if self.saved:
-                unpack_draws(self.parts, self.saved.tensors, self.saved.meta)
+                restore_rng(self.parts, self.saved.tensors, self.saved.meta)
                 for change in (*self.changes, *self.notices):
                     events.emit(Notice(step=trainer.step, text=change))
-                if self.changes:  # kept from here on, whatever comes
+                if self.changes:  # part of the run from now on
                     trainer.saved_at = None
                     trainer.save()
                 for difference in _differences(self.saved.meta):
-                    events.emit(Notice(step=trainer.step, text=f"{difference}: bits may differ from the first part's"))
+                    events.emit(Notice(step=trainer.step, text=f"{difference}: results may differ in the last bits"))
             elif self.parts.config.weights is not None:
-                trainer.save()  # where these weights came from may be gone or changed by the time of a resume
+                trainer.save()  # the source of these weights may be gone or changed by the time of a resume
             return self._run(trainer)
 
     def _run(self, trainer: Trainer) -> Outcome:
@@ -238,7 +258,7 @@ class Session:
             by = trainer.length.ended_by(trainer.step, trainer.stopping.patience_is_over)
             path = self._restore()
             outcome = Outcome("done", by, self._test(trainer, path) if "test" in self.parts.loaders else None)
-            trainer.events.sync()  # a log that waits for its thread would lack the test's scores for ever
+            trainer.events.sync()  # else a log that is written by a thread could miss the test scores
             ended("done", by)
             return outcome
         except Stopped as stop:
@@ -247,7 +267,7 @@ class Session:
         except Exception as error:
             if isinstance(error, (NonFiniteLoss, StepError, MemoryError)):
                 error.add_note(self._kept())
-            with suppress(OSError):  # the disk may be what failed, and `error` says so
+            with suppress(OSError):  # if the disk has failed, `error` says so
                 ended("non-finite" if isinstance(error, NonFiniteLoss) else "failed", reason(error))
             raise
 
@@ -255,30 +275,30 @@ class Session:
         try:
             return f"kept: {find_checkpoint(self.run.folder)}"
         except CheckpointError:
-            return "no checkpoint had been written"
+            return "no checkpoint has been written"
 
     def _open_logs(self, events: Events) -> None:
         lengths, step = (self.saved.meta["logs"], self.saved.meta["step"]) if self.saved else ({}, 0)
         cut_to = None if self.fresh else lengths
         board = events.subscribe(TensorBoardLog(self.run.folder, cut_to, step))
         events.subscribe(ModelLog(self.parts, board.writer))
-        events.subscribe(MetricsLog(self.run.folder, cut_to))  # last: a run is complete once it has said so
+        events.subscribe(MetricsLog(self.run.folder, cut_to))  # last: its RunStopped line marks a run as complete
 
     def _describe(self) -> dict[str, Any]:
         return {
             "config": self.parts.config.resolved(),
             "data": self.parts.facts,
             "data_files": self.data_files,
-            **_circumstances(),
+            **_environment(),
         }
 
     def _restore(self) -> Path:
-        """Put the best weights, else the last, into the model; returns the checkpoint that they are from."""
+        """Load the best weights, else the last, into the model. Returns the path of their checkpoint."""
         path = find_checkpoint(self.run.folder)
         tensors, _ = load_run(path)
-        with fitting(path):
+        with state_errors(path):
             load_model(self.parts, tensors)
-        self.parts.average = None  # it is the model, if there was one
+        self.parts.average = None  # an average is loaded into the model itself
         return path
 
     def _test(self, trainer: Trainer, path: Path) -> dict[str, float]:
@@ -290,7 +310,7 @@ class Session:
         return scores
 
     def close(self) -> None:
-        """Let others train this run."""
+        """Release the run's lock."""
         self.run.close()
 
     def __enter__(self) -> Session:
@@ -307,7 +327,7 @@ def _last(run: Run) -> Saved | None:
     path = store.resolve("last")
     try:
         saved = Saved(path, *load_run(path))
-        # A run saves wherever it has a better score: one in its first checkpoint is that checkpoint's own.
+        # A run saves whenever its score improves, so a best score in the first checkpoint is that checkpoint's.
         store.finish_save(best=saved.meta.get("best") is not None)
         return saved
     except CheckpointError as error:
@@ -316,21 +336,21 @@ def _last(run: Run) -> Saved | None:
         before = [step for step in files if step not in same]
         if before and error.damaged:
             damaged = " ".join(map(str, dict.fromkeys([path, *(files[step] for step in same)])))
-            error.add_note(f"to go on from the checkpoint before it, of step {before[-1]}, remove {damaged}")
+            error.add_note(f"to resume from the previous checkpoint, of step {before[-1]}, remove {damaged}")
         raise
 
 
 def _config_edits(run: Run, saved: Saved) -> list[str]:
-    """What to say where the run's own config.yaml is another one than the checkpoint's, which the run goes on with."""
+    """The notice that the run's config.yaml differs from the config in the checkpoint, which the resumed run uses."""
     path = run.folder / "config.yaml"
     try:
         written = settings(run.config_text(), str(path))
     except FileNotFoundError:
         return []
-    except RunError:  # no text at all
+    except RunError:  # not text
         written = {}
     if not written:
-        return [f"{path} holds no config any more; {_KEPT}"]
+        return [f"{path} is no longer a config; {_KEPT}"]
     kept = settings(saved.meta["config"], str(path))
     keys = [key for key in dict.fromkeys((*kept, *written)) if kept.get(key) != written.get(key)]
     if not keys:
@@ -345,19 +365,21 @@ def _config_edits(run: Run, saved: Saved) -> list[str]:
 
 
 def _check_longer(parts: Parts, done: int) -> None:
-    """A run cannot end before where it stands."""
+    """Raise RunError if the new length of the run is shorter than what it has trained."""
     steps = Length(parts.config.train, len(parts.loaders["train"])).steps
     if steps is not None and steps < done:
-        raise RunError(f"train: the run has done {counted(done, 'step')}, and would end after {steps}; give it more")
+        raise RunError(
+            f"train: the run has already trained {counted(done, 'step')}, but would end after {steps}; set a larger number"
+        )
 
 
-def _circumstances() -> dict[str, Any]:
-    """What a run's bits depend on beside its config."""
+def _environment() -> dict[str, Any]:
+    """What a run's exact numbers depend on besides its config and data."""
     return {"versions": versions(), "kernels": "fast" if kernels.enabled() else "reference"}
 
 
 def _differences(meta: Mapping[str, Any]) -> Iterable[str]:
-    now = _circumstances()
+    now = _environment()
     for package in sorted(meta["versions"].keys() | now["versions"].keys()):
         then, here = meta["versions"].get(package, "none"), now["versions"].get(package, "none")
         if then != here:

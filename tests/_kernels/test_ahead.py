@@ -48,7 +48,7 @@ from tdt._kernels import _ahead
 _ahead.begin()
 print(_ahead._process is not None)
 """
-REFUSALS = {
+EXPECTED_ERRORS = {
     "one core": "import os; os.sched_getaffinity = lambda pid: {0}; os.cpu_count = lambda: 1",
     "no kernels": "import tdt; tdt.backends.kernels(False)",
     "no interpreter": "sys.executable = None",
@@ -58,9 +58,9 @@ REFUSALS = {
 }
 
 
-@pytest.mark.parametrize("reason", REFUSALS)
+@pytest.mark.parametrize("reason", EXPECTED_ERRORS)
 def test_it_is_not_started_where_it_cannot_be(tmp_path, reason):
-    ended = python(BEGIN.format(REFUSALS[reason]), tmp_path)
+    ended = python(BEGIN.format(EXPECTED_ERRORS[reason]), tmp_path)
     assert ended.stdout == "False\n", ended.stderr
 
 

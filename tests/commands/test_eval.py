@@ -123,9 +123,9 @@ def rewritten(run: Path, path: Path, **facts: Any) -> None:
 @pytest.mark.parametrize(
     ("facts", "said"),
     [
-        ({"config": None}, "written by no run: config missing"),
-        ({"threads": "many"}, "written by no run: threads missing or of the wrong kind"),
-        ({"threads": -1}, "written by no run: threads missing"),
+        ({"config": None}, "not the checkpoint of a run: config missing"),
+        ({"threads": "many"}, "not the checkpoint of a run: threads missing or of the wrong type"),
+        ({"threads": -1}, "not the checkpoint of a run: threads missing"),
         ({"shrunk": True}, "its state does not fit its config: .*size mismatch for 1.weight"),
     ],
 )
@@ -260,10 +260,10 @@ def test_the_size_of_batches_changes_no_prediction(scored):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["optimizer.lr=1"], "optimizer.lr=1: changes nothing in an evaluation, which reads data, loss and metrics"),
+        (["optimizer.lr=1"], "optimizer.lr=1: has no effect in an evaluation, which reads data, loss and metrics"),
         (["--data", "Digitz"], "no dataset is called 'Digitz', in 'data.test=Digitz'; did you mean 'Digits'?"),
         (["metrics=[f2]"], "no metric is called 'f2'"),
-        (["metrics=[confusion_matrix]"], "is a table, no number to log; tdt eval --confusion shows it"),
+        (["metrics=[confusion_matrix]"], "is a table, not a number to log; tdt eval --confusion shows it"),
         (["metrics=['f1(average=binary)']"], "expected one of 'micro', 'macro', 'weighted', got 'binary'"),
     ],
 )

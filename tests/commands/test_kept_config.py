@@ -78,7 +78,7 @@ def test_a_config_that_came_with_weights_downloads_nothing(work, asked, what):
         return
     assert ended.returncode == 2
     assert f"{work}/data/MNIST/raw/" in ended.stderr and "is missing, and the config that comes with" in ended.stderr
-    assert "write download=true on the command line, or give --trust" in ended.stderr
+    assert "write download=true on the command line, or pass --trust" in ended.stderr
 
 
 @pytest.mark.parametrize(

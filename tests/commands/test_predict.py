@@ -104,8 +104,8 @@ def test_what_is_wrong_is_named_one_by_one_and_the_rest_is_answered(answered):
         "broken.png: is not a readable image",
         "wide.png: is of shape (1, 8, 9) after the config's transforms, but the model takes (1, 8, 8)",
         "gone.png: No such file or directory",
-        "t.csv: text is nothing for this model, which was trained on Digits(split='train')",
-        "none: holds no image; those end in .jpg, .jpeg, .png, .ppm, .bmp, .pgm, .tif, .tiff, .webp",
+        "t.csv: this model takes no text; it was trained on Digits(split='train')",
+        "none: contains no image; their names end in .jpg, .jpeg, .png, .ppm, .bmp, .pgm, .tif, .tiff, .webp",
         "other.npz: has no array 'x'; it has a, b",
     ]
     assert [line.split()[0] for line in out.splitlines()[1:]] == ["input", "a.png", "z.png"]
@@ -157,7 +157,7 @@ def test_a_checkpoint_without_facts_of_its_data_is_refused(answered, model, tmp_
     del meta["data"]
     checkpoint.save(tmp_path / "old.safetensors", tensors, meta)
     code, _, err = answered("x.png", of=tmp_path / "old.safetensors")
-    assert code == 1 and "says nothing of the data it was trained on; an older tdt wrote it" in err
+    assert code == 1 and "has no facts about the training data; an older version of tdt wrote it" in err
 
 
 PETS = """\
@@ -198,7 +198,7 @@ def test_rows_of_a_table_are_encoded_as_in_training_without_its_file(tmp_path, c
     told = [-np.log(chance[row.split(",")[2]]) for chance, row in zip(chances, rows, strict=True)]
     assert np.mean(told) == pytest.approx(loss, rel=1e-6)
     assert err.splitlines() == [
-        f"{tmp_path}/new.csv:32: weight is 'heavy', which is no number; or is it a category?",
+        f"{tmp_path}/new.csv:32: weight is 'heavy', which is not a number; is the column a category?",
         f"{tmp_path}/new.csv:33: 1 fields, but the header names 2",
     ]
 
@@ -218,12 +218,12 @@ def test_a_regression_names_what_it_says_and_strange_tables_are_refused(tmp_path
     out, err = capsys.readouterr()
     assert (out, err.splitlines()) == ("", [
         "head.csv: has no rows below its header",
-        "latin.csv: is no UTF-8 text: it has a byte 0xfc; save it as UTF-8",
-        "other.csv: there is no column 'height'; the header is a, b",
+        "latin.csv: is not UTF-8 text: it has a byte 0xfc; save it as UTF-8",
+        "other.csv: has no column 'height'; the header is a, b",
     ])  # fmt: skip
     assert run(["predict", str(model), "open.csv"]) == 1
     out, err = capsys.readouterr()
-    assert "open.csv:2" in out and err == "open.csv: line 3: a quote is opened and never closed\n"
+    assert "open.csv:2" in out and err == "open.csv: line 3: a quote is never closed\n"
 
 
 def test_lines_of_text_are_gone_on_with(tmp_path, monkeypatch, capsys):
@@ -235,7 +235,7 @@ def test_lines_of_text_are_gone_on_with(tmp_path, monkeypatch, capsys):
     assert run(["predict", str(model), "-", "--json"]) == 1
     out, err = capsys.readouterr()
     assert [answer.get("class") for answer in json.loads(out)] == [" ", None, "c"]
-    assert err == "stdin:2: is empty: nothing to go on from\n"
+    assert err == "stdin:2: is empty\n"
     (tmp_path / "more.txt").write_text("abc")
     assert run(["predict", str(model), str(tmp_path / "more.txt")]) == 0
     assert capsys.readouterr().out.splitlines()[2].split()[1:3] == ["'", "'"]

@@ -183,11 +183,11 @@ def test_runs_are_deleted_when_agreed(work, capsys, monkeypatch):
 
 def test_what_may_be_more_than_a_run_stays(work, capsys):
     code, _, err = run(capsys, "delete", "net", "--yes")
-    assert code == 2 and err.startswith("net stands for the newest run of that name; say which one, as net/2")
+    assert code == 2 and err.startswith("net means the newest run of that name; name one exactly, as net/2")
     (work / "checkpoints").mkdir()
     (work / "mine.txt").touch()
     code, _, err = run(capsys, "delete", ".", "--yes")
-    assert code == 2 and "has no config.yaml: it may hold more than a run" in err and (work / "mine.txt").exists()
+    assert code == 2 and "has no config.yaml: it may contain more than a run" in err and (work / "mine.txt").exists()
     (work / "link").symlink_to(work / "runs/net/1")
     assert run(capsys, "delete", "link", "--yes")[0] == 0
     assert (work / "runs/net/1/config.yaml").exists() and not (work / "link").is_symlink()

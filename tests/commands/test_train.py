@@ -279,8 +279,8 @@ def test_a_damaged_checkpoint_says_which_one_to_go_on_from(work):
     done = tdt_here("train", "--resume", "small", cwd=work)
     first, second = done.stderr.splitlines()
     torn = "runs/small/1/checkpoints/step-00000018.safetensors"
-    assert done.returncode == 1 and first.startswith(f"{torn}: damaged or no checkpoint")
-    assert second == f"to go on from the checkpoint before it, of step 9, remove {torn}"
+    assert done.returncode == 1 and first.startswith(f"{torn}: damaged or not a checkpoint")
+    assert second == f"to resume from the previous checkpoint, of step 9, remove {torn}"
     (work / torn).unlink()
     again = tdt_here("train", "--resume", "small", cwd=work)
     assert again.returncode == 0 and "from step 9\n" in again.stdout
@@ -306,7 +306,9 @@ def test_other_values_for_a_resumed_run_are_refused_with_a_command_that_takes_th
     changes = ["train.epochs=3", "optimizer.lr=0.5", "model=[Flatten, 'Linear(64, 10)']"]
     done = tdt_here("train", "--resume", "small", *changes, cwd=work)
     assert done.returncode == 2
-    assert "optimizer.lr=0.5: its state is that of the steps so far; model=" in done.stderr
+    assert (
+        "optimizer.lr=0.5: cannot change on resume: its state was accumulated with the old value; model=" in done.stderr
+    )
     assert "train.epochs=3:" not in done.stderr and "may change device, train.epochs, " in done.stderr
     command = re.search(r"with these values: tdt (train .*)", done.stderr)
     assert command is not None
@@ -324,7 +326,7 @@ def test_a_finished_run_trains_on_for_more_epochs_and_says_what_changed(work):
     assert done.stdout.splitlines()[:2] == ["train.epochs: 2 → 3", "checkpoint.keep: 3 → 1"]
     assert "runs/small/1: 3 epochs, 27 steps, from step 18" in done.stdout
     less = tdt_here("train", "--resume", "small", "train.epochs=1", cwd=work)
-    assert less.returncode == 2 and "the run has done 27 steps, and would end after 9; give it more" in less.stderr
+    assert less.returncode == 2 and "the run has already trained 27 steps, but would end after 9" in less.stderr
 
 
 def test_weights_may_be_those_of_a_run_by_name_and_number(work):

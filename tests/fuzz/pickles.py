@@ -22,7 +22,7 @@ import tdt.nn
 from tdt.serialization import _names, _read, _rebuild, _restricted
 
 # What `load` documents for a file that it refuses.
-REFUSALS = (EOFError, RuntimeError, ValueError, pickle.UnpicklingError)
+EXPECTED_ERRORS = (EOFError, RuntimeError, ValueError, pickle.UnpicklingError)
 # Events of Python's audit hooks that no file may cause. `open` and imports are listed since loads here are from memory.
 FORBIDDEN = (
     "exec",
@@ -171,7 +171,7 @@ def outcome(data: bytes) -> str:
     with watched():
         try:
             loaded = tdt.load(io.BytesIO(data))
-        except REFUSALS as error:
+        except EXPECTED_ERRORS as error:
             message = str(error)
             assert message and len(message) < 3000, f"a message of {len(message)} characters"
             return message

@@ -17,7 +17,7 @@ import tdt
 from tdt.serialization import _names, _restricted
 from tests.fuzz.checkpoints import campaign
 from tests.fuzz.exploits import EXPLOITS, exploit, legacy, pickled
-from tests.fuzz.pickles import REFUSALS, archive, call, name, outcome, storage, tensor, value, watched
+from tests.fuzz.pickles import EXPECTED_ERRORS, archive, call, name, outcome, storage, tensor, value, watched
 from tests.helpers import require_torch
 
 
@@ -57,7 +57,7 @@ def test_none_of_the_attempts_written_by_hand_loads():
     ],
 )
 def test_a_refusal_names_what_is_wrong(what, message):
-    with pytest.raises(REFUSALS, match=message):
+    with pytest.raises(EXPECTED_ERRORS, match=message):
         tdt.load(io.BytesIO(exploit(what)))
 
 
@@ -68,7 +68,7 @@ def test_no_attempt_is_called_safe_by_the_list_of_unsafe_names():
     for what in {what for what, data in EXPLOITS.items() if isinstance(data, bytes)} - values:
         try:
             names = tdt.serialization.get_unsafe_globals_in_checkpoint(io.BytesIO(exploit(what)))
-        except REFUSALS:
+        except EXPECTED_ERRORS:
             continue
         assert names or what.startswith("a storage at"), what  # where storages were is nobody's concern here
 

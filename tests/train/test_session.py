@@ -123,7 +123,7 @@ def test_a_run_whose_folder_is_removed_ends_and_leaves_no_half_of_one(tmp_path):
         if isinstance(event, StepDone) and event.step == 3:
             shutil.rmtree(tmp_path / "small")
 
-    with pytest.raises(checkpoint.CheckpointError, match="could not be made: .*small/1 has been removed"):
+    with pytest.raises(checkpoint.CheckpointError, match="could not be created: .*small/1 has been removed"):
         run(tmp_path, remove)
     assert not list(tmp_path.iterdir())
 
@@ -213,7 +213,8 @@ def test_facts_of_the_wrong_kind_are_refused(tmp_path, facts: dict[str, Any]):
     tensors, meta = checkpoint.load(last)
     checkpoint.save(last, tensors, meta | facts)
     with pytest.raises(
-        checkpoint.CheckpointError, match=f"written by no run: {next(iter(facts))} missing or of the wrong kind"
+        checkpoint.CheckpointError,
+        match=f"not the checkpoint of a run: {next(iter(facts))} missing or of the wrong type",
     ):
         Session.resume("small", root=tmp_path)
 
@@ -295,11 +296,11 @@ def test_what_a_resumed_run_was_given_stays_where_it_is_killed_at_once(tmp_path)
 @pytest.mark.parametrize(
     ("override", "why"),
     [
-        ("optimizer.lr=0.1", "its state is that of the steps so far"),
-        ("data.loader.batch_size=3", "the epoch at work goes on with the same batches"),
-        ("train.mixup=0.2", "the run would not end as if it had not been stopped"),
-        ("checkpoint.best=valid/loss", "the best so far is one by another score"),
-        ("train.epochs=1", "has done 18 steps, and would end after 9; give it more"),
+        ("optimizer.lr=0.1", "cannot change on resume: its state was"),
+        ("data.loader.batch_size=3", "the current epoch continues with the same batches"),
+        ("train.mixup=0.2", "the result would differ from that of an uninterrupted run"),
+        ("checkpoint.best=valid/loss", "the best score so far is of another metric"),
+        ("train.epochs=1", "has already trained 18 steps, but would end after 9; set a larger number"),
     ],
 )
 def test_what_a_resumed_run_cannot_take_is_refused_with_the_reason(tmp_path, override: str, why: str):
@@ -374,7 +375,7 @@ def test_a_link_in_a_run_is_refused_before_anything_is_written(tmp_path, name: s
         outside.mkdir()
     before = outside.read_bytes() if outside.is_file() else sorted(os.listdir(outside))
     where.symlink_to(outside)
-    with pytest.raises(RunError, match=f"{where} is a link, and a run is written to in its own folder alone"):
+    with pytest.raises(RunError, match=f"{where} is a link, and a run writes only to its own folder"):
         Session.resume("small", root=tmp_path)
     assert (outside.read_bytes() if outside.is_file() else sorted(os.listdir(outside))) == before
 
@@ -433,7 +434,7 @@ def test_an_unreadable_checkpoint_is_not_to_be_removed_and_a_damaged_one_is(tmp_
     last.write_bytes(last.read_bytes()[:-10])
     with pytest.raises(checkpoint.CheckpointError, match="damaged") as caught:
         Session.resume("small", root=tmp_path)
-    assert "to go on from the checkpoint before it" in caught.value.__notes__[0]
+    assert "to resume from the previous checkpoint" in caught.value.__notes__[0]
 
 
 def test_an_edited_config_is_said_to_have_no_effect(tmp_path):
@@ -447,7 +448,11 @@ def test_an_edited_config_is_said_to_have_no_effect(tmp_path):
             "epochs: 3",
             "train.epochs: 2 → 3), .*; give it on the command line: --resume small/1 train.epochs=3",
         ),
-        ("lr=1e-2", "lr=0.5", "optimizer.lr: 0.01 → 0.5), .*; optimizer.lr=0.5: its state is that of the steps so far"),
+        (
+            "lr=1e-2",
+            "lr=0.5",
+            "optimizer.lr: 0.01 → 0.5), .*; optimizer.lr=0.5: cannot change on resume: its state",
+        ),
         ("name: small", "# a comment\nname: small", None),
     ):
         assert old in written
@@ -460,7 +465,7 @@ def test_an_edited_config_is_said_to_have_no_effect(tmp_path):
         config.write_bytes(data)
         with Session.resume("small", root=tmp_path) as session:
             assert session.notices == [
-                f"{config} holds no config any more; a run goes on with the config in its checkpoint"
+                f"{config} is no longer a config; a resumed run uses the config in its checkpoint"
             ]
     config.write_text(written.replace("lr=1e-2", "lr=0.5"))
     _, seen = resumed(tmp_path)

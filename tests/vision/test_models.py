@@ -194,7 +194,7 @@ def test_a_config_names_a_model():
         ("resnet18(num_clases=10)", "model.num_clases: unknown argument of resnet18; did you mean 'num_classes'?"),
         ("resnet18(num_classes=ten)", "model.num_classes: expected int, got 'ten'"),
         ("restnet18", "no layer is called 'restnet18'; did you mean 'resnet18'?"),
-        ("ResNet(num_classes=3)", "ResNet is made of a Python class; write resnet18, or another that is ready"),
+        ("ResNet(num_classes=3)", "ResNet takes a Python class; write resnet18 or another ready model"),
         ("get_model(name=resnet18)", "no layer is called 'get_model'"),
     ],
 )

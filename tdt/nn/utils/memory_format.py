@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from tdt.nn import modules
-from tdt.nn.modules.module import Module
 
 
-def convert_conv2d_weight_memory_format(module: Module, memory_format: Any) -> Any:
+def convert_conv2d_weight_memory_format(module: Any, memory_format: Any) -> Any:
     """Lay out the weight of every Conv2d and ConvTranspose2d in `memory_format`, channels_last for instance.
 
     Returns the module. The layers' results are then in that format too.
@@ -21,7 +20,7 @@ def convert_conv2d_weight_memory_format(module: Module, memory_format: Any) -> A
     return _convert(module, memory_format, (modules.Conv2d, modules.ConvTranspose2d))
 
 
-def convert_conv3d_weight_memory_format(module: Module, memory_format: Any) -> Any:
+def convert_conv3d_weight_memory_format(module: Any, memory_format: Any) -> Any:
     """As `convert_conv2d_weight_memory_format`, for Conv3d and ConvTranspose3d.
 
     >>> import tdt
@@ -32,7 +31,7 @@ def convert_conv3d_weight_memory_format(module: Module, memory_format: Any) -> A
     return _convert(module, memory_format, (modules.Conv3d, modules.ConvTranspose3d))
 
 
-def _convert(module: Module, memory_format: Any, kinds: Any) -> Any:
+def _convert(module: Any, memory_format: Any, kinds: Any) -> Any:
     for layer in module.modules():
         if isinstance(layer, kinds):
             layer.weight.data = layer.weight.detach().clone(memory_format=memory_format)

@@ -10,7 +10,6 @@ from tdt._core.tensor import Tensor
 from tdt._ops.linalg.distance import normalize
 from tdt.autograd._hooks import RemovableHandle
 from tdt.nn import modules
-from tdt.nn.modules.module import Module
 from tdt.nn.parameter import Parameter, is_lazy
 from tdt.nn.utils._pre_hook import pre_hook_of, remove_pre_hook
 
@@ -28,7 +27,7 @@ def power_iteration(matrix: Tensor, u: Tensor, v: Tensor, count: int, eps: float
                 (u if is_u else v).copy_(normalize(matrix.mv(v) if is_u else matrix.mH.mv(u), dim=0, eps=eps))
 
 
-def output_dim(module: Module, dim: int | None) -> int:
+def output_dim(module: Any, dim: int | None) -> int:
     """`dim`; for None, the dimension of a layer's weight that counts its outputs."""
     transposed = (modules.ConvTranspose1d, modules.ConvTranspose2d, modules.ConvTranspose3d)
     return int(isinstance(module, transposed)) if dim is None else dim
@@ -54,7 +53,7 @@ class SpectralNorm:
         """The weight with its outputs in the rows."""
         return as_matrix(weight, self.dim)
 
-    def compute_weight(self, module: Module, do_power_iteration: bool) -> Tensor:
+    def compute_weight(self, module: Any, do_power_iteration: bool) -> Tensor:
         """The weight of the moment, after the power method if wanted."""
         weight, u, v = (getattr(module, self.name + suffix) for suffix in ("_orig", "_u", "_v"))
         matrix = self.reshape_weight_to_matrix(weight)
@@ -63,7 +62,7 @@ class SpectralNorm:
             u, v = u.clone(), v.clone()  # the next forward writes to them before this one's backward
         return weight / u.dot(matrix.mv(v))
 
-    def remove(self, module: Module) -> None:
+    def remove(self, module: Any) -> None:
         """Make the weight of the moment an ordinary parameter."""
         with no_grad():
             weight = self.compute_weight(module, do_power_iteration=False)
@@ -71,11 +70,11 @@ class SpectralNorm:
             delattr(module, self.name + suffix)
         module.register_parameter(self.name, Parameter(weight))
 
-    def __call__(self, module: Module, inputs: Any) -> None:
+    def __call__(self, module: Any, inputs: Any) -> None:
         setattr(module, self.name, self.compute_weight(module, do_power_iteration=module.training))
 
     @staticmethod
-    def apply(module: Module, name: str, n_power_iterations: int, dim: int, eps: float) -> SpectralNorm:
+    def apply(module: Any, name: str, n_power_iterations: int, dim: int, eps: float) -> SpectralNorm:
         """Put the hook on a parameter; RuntimeError if there is one, ValueError for None or one without a shape."""
         if pre_hook_of(module, SpectralNorm, name):
             raise RuntimeError(f"Cannot register two spectral_norm hooks on the same parameter {name}")
@@ -133,7 +132,7 @@ class SpectralNormStateDictHook:
     def __init__(self, fn: SpectralNorm):
         self.fn = fn
 
-    def __call__(self, module: Module, state_dict: dict[str, Any], prefix: str, local_metadata: dict[str, Any]) -> None:
+    def __call__(self, module: Any, state_dict: dict[str, Any], prefix: str, local_metadata: dict[str, Any]) -> None:
         versions, key = local_metadata.setdefault("spectral_norm", {}), self.fn.name + ".version"
         if key in versions:
             raise RuntimeError(f"Unexpected key in metadata['spectral_norm']: {key}")
@@ -141,7 +140,7 @@ class SpectralNormStateDictHook:
 
 
 def spectral_norm(
-    module: Module, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None
+    module: Any, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None
 ) -> Any:
     """Divides a weight by its largest singular value before each forward. Returns the module.
 
@@ -163,7 +162,7 @@ def spectral_norm(
     return module
 
 
-def remove_spectral_norm(module: Module, name: str = "weight") -> Any:
+def remove_spectral_norm(module: Any, name: str = "weight") -> Any:
     """Undo `spectral_norm`: the weight is a parameter again. ValueError where there is none. Returns the module.
 
     >>> from tdt import nn

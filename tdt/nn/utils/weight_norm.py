@@ -6,7 +6,6 @@ import warnings
 from typing import Any
 
 from tdt._core.tensor import Tensor
-from tdt.nn.modules.module import Module
 from tdt.nn.parameter import Parameter, is_lazy
 from tdt.nn.utils._pre_hook import pre_hook_of, remove_pre_hook
 
@@ -31,12 +30,12 @@ class WeightNorm:
     def __init__(self, name: str, dim: int | None):
         self.name, self.dim = name, -1 if dim is None else dim
 
-    def compute_weight(self, module: Module) -> Tensor:
+    def compute_weight(self, module: Any) -> Tensor:
         """The weight of the moment."""
         return scaled(getattr(module, self.name + "_v"), getattr(module, self.name + "_g"), self.dim)
 
     @staticmethod
-    def apply(module: Module, name: str, dim: int | None) -> WeightNorm:
+    def apply(module: Any, name: str, dim: int | None) -> WeightNorm:
         """Put the hook on a parameter; RuntimeError if there is one, ValueError for a parameter without a shape."""
         warnings.warn(
             "`torch.nn.utils.weight_norm` is deprecated in favor of `torch.nn.utils.parametrizations.weight_norm`.",
@@ -56,7 +55,7 @@ class WeightNorm:
         module.register_forward_pre_hook(hook)
         return hook
 
-    def remove(self, module: Module) -> None:
+    def remove(self, module: Any) -> None:
         """Make the weight of the moment an ordinary parameter."""
         weight = self.compute_weight(module)
         delattr(module, self.name)
@@ -64,11 +63,11 @@ class WeightNorm:
         del module._parameters[self.name + "_v"]
         setattr(module, self.name, Parameter(weight))
 
-    def __call__(self, module: Module, inputs: Any) -> None:
+    def __call__(self, module: Any, inputs: Any) -> None:
         setattr(module, self.name, self.compute_weight(module))
 
 
-def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Any:
+def weight_norm(module: Any, name: str = "weight", dim: int | None = 0) -> Any:
     """Deprecated reparametrization of a weight by its norms and direction; use `nn.utils.parametrizations.weight_norm`.
 
     The module gets parameters `<name>_g` and `<name>_v` in the place of `name`, and is returned.
@@ -87,7 +86,7 @@ def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> An
     return module
 
 
-def remove_weight_norm(module: Module, name: str = "weight") -> Any:
+def remove_weight_norm(module: Any, name: str = "weight") -> Any:
     """Undo `weight_norm`: the weight is a parameter again, with its present value. Returns the module.
 
     Raises:

@@ -16,12 +16,12 @@ from tdt._about import DISTRIBUTION, __version__, install_hint
 from tdt.train.runs._environment import environment
 
 MARK = re.compile(r"extra\s*==\s*['\"]([\w-]+)['\"]")
-ELSEWHERE = {"cuda12", "cuda13", "test", "parity", "bench"}  # extras that the GPU's finding names, and developers' own
+ELSEWHERE = {"cuda12", "cuda13", "test", "parity", "bench"}  # extras that `_gpu` reports, and those for developers
 
 
 @dataclass(frozen=True)
 class Finding:
-    """state: "ok", "note" (works without it, or slower) or "broken"; said: what was found, and what mends it."""
+    """state: "ok", "note" (works without it, or slower) or "broken". said: what was found, and how to repair it."""
 
     what: str
     state: str
@@ -29,7 +29,7 @@ class Finding:
 
 
 def checkup(runs_root: str | os.PathLike[str] = "runs") -> list[Finding]:
-    """All findings. A look that fails is a finding: it is broken, and why."""
+    """All findings. A check that raises an exception is a finding with the state "broken"."""
     looks: dict[str, Callable[[], Iterator[Finding]]] = {
         "versions": _versions,
         "requirements": _requirements,
@@ -46,7 +46,7 @@ def checkup(runs_root: str | os.PathLike[str] = "runs") -> list[Finding]:
     for what, look in looks.items():
         try:
             found += list(look())
-        except Exception as error:  # noqa: BLE001 - whatever it is, that is what the user came to see
+        except Exception as error:  # noqa: BLE001 - any failure is a result of the check
             found.append(Finding(what, "broken", f"{type(error).__name__}: {error}"))
     return found
 
@@ -57,10 +57,10 @@ def _versions() -> Iterator[Finding]:
 
 
 def _requirements() -> Iterator[Finding]:
-    """The packages that this version says it needs, with the version that it says."""
+    """The required packages and their versions."""
     requirements = _declared()
     if requirements is None:
-        said = "is not installed, so what it needs is not known; in a checkout: pip install -e ."
+        said = "is not installed, so its requirements are not known; in a checkout: pip install -e ."
         yield Finding("requirements", "note", said)
         return
     for line in requirements:
@@ -106,7 +106,7 @@ def _threads() -> Iterator[Finding]:
 
 
 def _kernels() -> Iterator[Finding]:
-    """Whether kernels are on, and where they are kept; if not in the user's cache, why."""
+    """Whether kernels are enabled, and where they are cached; if not in the user's cache, why."""
     from tdt._kernels import _cache, enabled
 
     if not enabled():
@@ -128,7 +128,7 @@ def _kernels() -> Iterator[Finding]:
 
 
 def _gradient() -> Iterator[Finding]:
-    """A convolution and its gradient, with kernels and without."""
+    """Compare a convolution and its gradient with kernels and without."""
     import tdt
     from tdt.backends import kernels
 
@@ -172,7 +172,7 @@ def _gpu() -> Iterator[Finding]:
 
 
 def _runs(root: Path) -> Iterator[Finding]:
-    """Whether runs can be written: tried in the folder, or in the one where it would be made."""
+    """Whether runs can be written: tries it in the folder, or in the parent where it would be created."""
     place = root
     while not place.exists():
         place = place.absolute().parent
@@ -190,7 +190,7 @@ def _runs(root: Path) -> Iterator[Finding]:
 
 
 def _extras() -> Iterator[Finding]:
-    """For each optional part: whether its packages are there."""
+    """For each extra: whether its packages are installed."""
     extras: dict[str, list[str]] = {}
     for line in _declared() or ():
         if mark := MARK.search(line):

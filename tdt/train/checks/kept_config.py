@@ -1,4 +1,4 @@
-"""What the config in a checkpoint or run folder may not do: it may come from anyone."""
+"""Restrictions for configs from checkpoints and run folders, which may come from anyone."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from tdt.vision.datasets._files import no_downloads
 
 _WHY = (
     "the config that comes with a checkpoint or a run downloads nothing by itself; put the file there, write "
-    "download=true on the command line, or give --trust"
+    "download=true on the command line, or pass --trust"
 )
 
 
 def kept_config(overrides: Sequence[str] = ()) -> AbstractContextManager[None]:
-    """The block in which the config of a checkpoint or a run is used: its data sets download nothing, and make no folders.
+    """Context manager in which the datasets of a config from a checkpoint or a run download nothing and create no folders.
 
-    Unless this process trusts configs (`--trust`), or `overrides`, which the user writes, ask for a download.
+    Does nothing if this process trusts configs (`--trust`), or if the user's `overrides` ask for a download.
     """
     asked = any(text.startswith("data") and "download" in text for text in overrides)
     return nullcontext() if asked or trusted() else no_downloads(_WHY)

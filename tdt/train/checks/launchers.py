@@ -12,10 +12,10 @@ _SIZES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE", "WORLD_SIZE
 
 
 def check_one_process(environ: Mapping[str, str] | None = None) -> None:
-    """RunError where a launcher has started several processes: each would train a run of its own, all of them the same.
+    """Raise RunError if a launcher has started several processes: each would train the same run of its own.
 
-    Slurm's variables count within a step that `srun` has begun: a batch script is one process, however many tasks it asked
-    for.
+    Slurm's variables count only within a step that `srun` has started: a batch script is one process, however many tasks
+    it has requested.
 
     >>> check_one_process({"SLURM_NTASKS": "4", "SLURM_PROCID": "0"})
     >>> check_one_process({"OMPI_COMM_WORLD_SIZE": "2"})

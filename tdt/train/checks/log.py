@@ -1,4 +1,4 @@
-"""Whether the run has what its `log` section wants to show."""
+"""Check that the run has what its `log` section shows."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from tdt._did_you_mean import did_you_mean
 from tdt.autograd._meta import meta
 from tdt.train.config import Config, ConfigErrors
 from tdt.train.data.loading import batch_of
-from tdt.train.logging.layers import given_by
+from tdt.train.logging.layers import layer_outputs
 from tdt.train.logging.pictures import is_image
 from tdt.train.metrics import Reading
 from tdt.train.model.objective import Objective
 
-_MOST_CLASSES = 1000  # of a matrix that can be looked at
+_MOST_CLASSES = 1000  # of a confusion matrix
 _ONE_ANSWER = ("images", "misclassified", "confusion")
-_ODD = 13  # a batch of a size that no other dimension is likely to have
+_ODD = 13  # batch size that no other dimension is likely to have
 
 
 def check_log(
     config: Config, model: nn.Module, objective: Objective, facts: dict[str, Any], errors: ConfigErrors
 ) -> None:
-    """Report every key of `log` for which the split, the images, the classes or the layer are missing."""
+    """Report every key of `log` whose split, images, classes or layer do not exist."""
     log = config.log
     asked = [key for key in ("images", "misclassified", "confusion", "pr_curves", "embedding") if getattr(log, key)]
     if asked and "valid" not in config.data.splits():
@@ -38,7 +38,7 @@ def check_log(
         elif key != "embedding" and not classified:
             errors.add(f"log.{key}", f"shows classes, but {type(loss).__name__} compares numbers")
         elif key in _ONE_ANSWER and answers > 1 and (key != "confusion" or not classes):
-            errors.add(f"log.{key}", f"shows one class for each sample, but there are {answers} answers")
+            errors.add(f"log.{key}", f"shows one class per sample, but there are {answers} predictions")
         elif key == "confusion" and classes > _MOST_CLASSES:
             errors.add("log.confusion", f"draws {_MOST_CLASSES} classes at most, but there are {classes}")
     if log.embedding is not None:
@@ -46,7 +46,7 @@ def check_log(
 
 
 def _answers(objective: Objective) -> tuple[int, int]:
-    """How many answers a sample has, and among how many classes each is, 0 for yes or no; (1, 0) where that is unknown."""
+    """Number of predictions per sample, and of classes of each (0 if binary); (1, 0) if unknown."""
     if not objective.seen:
         return 1, 0
     output, target = objective.compared(**objective.seen)
@@ -58,16 +58,16 @@ def _answers(objective: Objective) -> tuple[int, int]:
 
 
 def _check_layer(layer: str, model: nn.Module, form: dict[str, Any] | None, errors: ConfigErrors) -> None:
-    """That the layer is there, is at work, and gives a row for each sample. form: of an input that the model takes."""
+    """Report a layer that does not exist, does not run, or has no output row per sample. form: of the model's input."""
     names = [name for name, _ in model.named_modules() if name]
     if layer not in names:
         hint = did_you_mean(layer, names, f"layers are {', '.join(names[:20])}")
         errors.add("log.embedding", f"there is no layer {layer!r}; {hint}")
     elif form is not None:
         with meta():
-            found = given_by(model, [layer], batch_of(form, _ODD))
+            found = layer_outputs(model, [layer], batch_of(form, _ODD))
         if not found:
-            errors.add("log.embedding", f"layer {layer!r} gives no tensor when the model runs")
+            errors.add("log.embedding", f"layer {layer!r} returns no tensor when the model runs")
         elif found[0][1].shape[:1] != (_ODD,):
             shape = tuple(found[0][1].shape)
-            errors.add("log.embedding", f"layer {layer!r} gives {shape} for {_ODD} samples; expected a row for each")
+            errors.add("log.embedding", f"layer {layer!r} returns {shape} for {_ODD} samples; expected a row for each")

@@ -14,39 +14,39 @@ ALLOWED = (
     "checkpoint.keep", "log", "data.eval_loader",
 )  # fmt: skip
 _REASONS = {
-    "name": "the run has its name",
-    "seed": "it stands behind all that was drawn so far",
-    "data": "the epoch at work goes on with the same batches",
-    "dtype": "the run has weights",
-    "model": "the weights are this model's",
-    "optimizer": "its state is that of the steps so far",
-    "scheduler": "its state is that of the steps so far",
-    "weights": "the run has weights",
-    "init": "the run has weights",
-    "checkpoint.best": "the best so far is one by another score",
+    "name": "the run already has its name",
+    "seed": "random numbers were drawn with the old one",
+    "data": "the current epoch continues with the same batches",
+    "dtype": "the weights have the old one",
+    "model": "the weights belong to the old one",
+    "optimizer": "its state was accumulated with the old value",
+    "scheduler": "its state was accumulated with the old value",
+    "weights": "the run is already initialised",
+    "init": "the run is already initialised",
+    "checkpoint.best": "the best score so far is of another metric",
 }
-_OTHER = "the run would not end as if it had not been stopped"
+_OTHER = "the result would differ from that of an uninterrupted run"
 
 
 def refused(overrides: Sequence[str]) -> list[str]:
-    """The overrides `key=value` that a resumed run cannot take, each with the reason.
+    """The overrides `key=value` that must not change on resume, each with the reason.
 
     >>> refused(["train.epochs=9", "optimizer.lr=0.1"])
-    ['optimizer.lr=0.1: its state is that of the steps so far']
+    ['optimizer.lr=0.1: cannot change on resume: its state was accumulated with the old value']
     >>> refused(["train.epochz=9"])
-    ["train.epochz=9: no setting is called so; did you mean 'train.epochs'?"]
+    ["train.epochz=9: no such setting; did you mean 'train.epochs'?"]
     """
     found = []
     for text in overrides:
         key = text.partition("=")[0].strip()
         if not _below(key, ALLOWED):
             why = next((reason for name, reason in _REASONS.items() if _below(key, (name,))), _OTHER)
-            found.append(f"{text}: {_misspelt(key) or why}")
+            found.append(f"{text}: {_misspelt(key) or f'cannot change on resume: {why}'}")
     return found
 
 
 def _misspelt(key: str) -> str | None:
-    """What is wrong with a key that no config has."""
+    """The message for a key that configs do not have; None for others."""
     known = list(Top.model_fields)
     for name in ("train", "checkpoint", "data"):
         section = Top.model_fields[name].annotation
@@ -54,7 +54,7 @@ def _misspelt(key: str) -> str | None:
     head = ".".join(key.split(".")[: 2 if key.startswith(("train.", "checkpoint.", "data.")) else 1])
     if head in known:
         return None
-    return "; ".join(filter(None, ["no setting is called so", did_you_mean(head, known)]))
+    return "; ".join(filter(None, ["no such setting", did_you_mean(head, known)]))
 
 
 def _below(key: str, names: Sequence[str]) -> bool:
@@ -62,7 +62,7 @@ def _below(key: str, names: Sequence[str]) -> bool:
 
 
 def differences(before: Config, after: Config) -> list[str]:
-    """A line for each setting that is another one: `train.epochs: 3 → 5`."""
+    """A line for each setting that has changed: `train.epochs: 3 → 5`."""
     then, now = dict(_settings(before)), dict(_settings(after))
     shown = {key: (then.get(key), now.get(key)) for key in [*then, *(key for key in now if key not in then)]}
     return [f"{key}: {_text(a)} → {_text(b)}" for key, (a, b) in shown.items() if a != b]

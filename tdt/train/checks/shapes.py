@@ -1,4 +1,4 @@
-"""Check shapes in one pass on meta tensors: find the layer whose input does not fit; size and cost of each layer."""
+"""Check shapes in one forward pass on meta tensors: find the layer whose input does not fit, and the cost of each layer."""
 
 from __future__ import annotations
 
@@ -17,19 +17,22 @@ from tdt.train.data.loading import Split
 from tdt.train.data.nested import mapped
 from tdt.train.errors import reason
 from tdt.train.metrics import Metric
-from tdt.train.model.from_config import CONSTRUCTOR_ERRORS, Unknown
+from tdt.train.model.from_config import CONSTRUCTOR_ERRORS, UnknownShape
 from tdt.train.model.objective import Objective, Term, compared
 from tdt.utils._nested import tensors_in
 
 BATCH = 2  # 1 would hide a batch that is folded into another dimension
-BROADCAST = "Using a target size"  # how losses begin to warn of sizes that differ
-UNBATCHED: dict[type, int] = {nn.Dropout1d: 2, nn.Dropout3d: 4}  # dimensions that they take for a single sample's
+BROADCAST = "Using a target size"  # the beginning of the warning of losses about different sizes
+UNBATCHED: dict[type, int] = {
+    nn.Dropout1d: 2,
+    nn.Dropout3d: 4,
+}  # input dimensions that these layers read as a single sample
 
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """A layer in the table of a dry run: output shape without the batch, own parameters; multiply-adds per sample, and
-    the bytes of what comes out."""
+    """A layer in the table of a dry run: output shape without the batch, own parameters, and per sample its multiply-adds
+    and the bytes of its output."""
 
     name: str
     layer: str
@@ -40,7 +43,7 @@ class Row:
 
 
 class _Watch:
-    """Hooks on every layer while a batch passes: which are at work, what came out, what it cost."""
+    """Hooks on every layer during a forward pass that record running layers, outputs and costs."""
 
     def __init__(self, model: nn.Module, sources: dict[nn.Module, Component], seen: meta):
         self.sources, self.seen = sources, seen
@@ -48,14 +51,14 @@ class _Watch:
         self.rows: list[Row] = []
         self.running: list[tuple[nn.Module, int, Any]] = []
         self.inputs: list[tuple[nn.Module, Any]] = []
-        self.made: dict[int, tuple[Any, str]] = {}  # outputs by identity, kept so that none is given twice
-        self.caught: list[warnings.WarningMessage] = []  # the warnings of the layer at work
+        self.outputs: dict[int, tuple[Any, str]] = {}  # by id; kept alive so that ids stay unique
+        self.caught: list[warnings.WarningMessage] = []  # the warnings of the running layer
         self.warned: list[tuple[nn.Module | None, warnings.WarningMessage]] = []
         self.handles = [
             handle
             for module in self.names
             for handle in (
-                module.register_forward_pre_hook(self._before, prepend=True),  # before a lazy layer takes its size
+                module.register_forward_pre_hook(self._before, prepend=True),  # before a lazy layer is initialised
                 module.register_forward_hook(self._after),
             )
         ]
@@ -73,7 +76,7 @@ class _Watch:
         self.take_warnings()
         _, flops, _ = self.running.pop()
         for tensor in tensors_in(output):
-            self.made.setdefault(id(tensor), (tensor, self.called(module)))
+            self.outputs.setdefault(id(tensor), (tensor, self.called(module)))
         if next(iter(module.children()), None) is None:
             outputs = list(tensors_in(output))
             shape = tuple(outputs[0].shape[1:]) if outputs else ()
@@ -83,13 +86,13 @@ class _Watch:
             self.rows.append(Row(self.names[module], repr(module), shape, own, cost, size))
 
     def take_warnings(self) -> None:
-        """Keep what was warned of, with the layer at work."""
+        """Record the warnings with the running layer."""
         failed = self.failed()
         self.warned += [(failed[0] if failed else None, warning) for warning in self.caught]
         self.caught.clear()
 
     def report_warnings(self, errors: ConfigErrors) -> None:
-        """Add each UserWarning to `errors`, at the layer that it is about; issue the others again."""
+        """Add each UserWarning to `errors` at its layer; issue other warnings again."""
         self.take_warnings()
         for layer, warning in self.warned:
             if issubclass(warning.category, UserWarning):
@@ -98,7 +101,7 @@ class _Watch:
                 warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
 
     def called(self, module: nn.Module) -> str:
-        """A layer as its owner knows it: name, how it is written, and on which line."""
+        """A layer in messages: its name, its text in the config, and the line."""
         part = self.sources.get(module)
         if part is None:
             return self.names[module]
@@ -106,17 +109,17 @@ class _Watch:
         return f"{self.names[module]} ({part}, line {part.source.line}{block})"
 
     def origin(self, value: Any) -> str:
-        """The layers that tensors came from: "its input comes from …"."""
-        origins = [self.made.get(id(tensor), (None, "the data"))[1] for tensor in tensors_in(value)]
+        """The layers that returned the tensors: "its input comes from …"."""
+        origins = [self.outputs.get(id(tensor), (None, "the data"))[1] for tensor in tensors_in(value)]
         names = list(dict.fromkeys(origins)) or ["the data"]
         return f"its input{'s come' if len(names) > 1 else ' comes'} from {' and '.join(names)}"
 
     def failed(self) -> tuple[nn.Module, Any] | None:
-        """The innermost layer at work that the config has written, and what it was given."""
+        """The innermost running layer that the config declares, and its arguments."""
         return next(((m, args) for m, _, args in reversed(self.running) if m in self.sources), None)
 
     def given(self, value: Any) -> list[nn.Module]:
-        """The layers that the config has written whose input was `value` itself."""
+        """The layers of the config whose input was `value` itself."""
         return [module for module, first in self.inputs if first is value]
 
     def close(self) -> None:
@@ -128,10 +131,12 @@ def check_shapes(
     model: nn.Module, sources: dict[nn.Module, Component], split: Split, loss: Objective | None,
     metrics: list[tuple[Measure, Metric]], errors: ConfigErrors,
 ) -> list[Row]:  # fmt: skip
-    """Run a batch of the data's shape through `model`, `loss` and `metrics` without values; lazy layers learn their sizes.
+    """Run a meta batch through `model`, `loss` and `metrics`; lazy layers infer their sizes.
 
-    Returns a row per layer. A layer that refuses its input is reported at its place in the config, together with the
-    layer that the input came from.
+    Reports a layer that raises an exception at its position in the config, with the layer that its input comes from.
+
+    Returns:
+        A row per layer.
     """
     inputs, target = split.sample()
     training = model.training
@@ -142,9 +147,9 @@ def check_shapes(
             batch = mapped(lambda part: stand_in((BATCH, *part.shape), input_dtype(part._a.dtype)), inputs)
             with warnings.catch_warnings(record=True) as watch.caught:
                 output = model(batch)
-        except Unknown:
+        except UnknownShape:
             return watch.rows
-        except (*CONSTRUCTOR_ERRORS, AttributeError) as error:  # a tuple in the place of a tensor has no shape
+        except (*CONSTRUCTOR_ERRORS, AttributeError) as error:  # a tuple in place of a tensor has no shape
             _add_refusal(error, watch, errors)
             return watch.rows
         finally:
@@ -164,7 +169,7 @@ def check_shapes(
 def _add_refusal(error: Exception, watch: _Watch, errors: ConfigErrors) -> None:
     """Report the layer that raised `error`."""
     failed = watch.failed()
-    if failed is None:  # a graph, which is no component
+    if failed is None:  # a graph is not a component
         errors.add("model", _sentence(error), kind="shape")
         return
     layer, args = failed
@@ -175,12 +180,12 @@ def _add_refusal(error: Exception, watch: _Watch, errors: ConfigErrors) -> None:
     said = _sentence(error) if is_ours else reason(error).rstrip(".")
     if several is not None and is_ours:
         given = f"a {type(several).__name__} of {len(several)}"
-        said = f"takes one tensor, but is given {given}; put Pick before it, as in Pick(0)"
+        said = f"takes one tensor, but gets {given}; put Pick before it, as in Pick(0)"
     errors.add(part, f"{said}; {watch.origin(args)}{which}", kind="shape")
 
 
 def _check_tokens(dataset: Any, batch: Any, watch: _Watch, errors: ConfigErrors) -> None:
-    """Whether an embedding of a text has a row for each token."""
+    """Report an embedding with fewer rows than the text has tokens."""
     tokens = len(dataset.classes) if hasattr(dataset, "decode") else 0
     for layer in watch.given(batch):
         if isinstance(layer, nn.Embedding) and layer.num_embeddings < tokens:
@@ -203,7 +208,7 @@ def _check_loss(output: Any, inputs: Any, target: Any, loss: Objective, split: S
             errors.add(place, f"{_sentence(error)}; {watch.origin(output)}", kind="shape")
             continue
         said = [_sentence(warning.message) for warning in caught if issubclass(warning.category, UserWarning)]
-        if broadcast := [text for text in said if text.startswith(BROADCAST)]:  # never what was meant
+        if broadcast := [text for text in said if text.startswith(BROADCAST)]:  # never intended
             errors.add(place, f"{broadcast[0]}; {watch.origin(output)}", kind="shape")
             continue
         for text in said:
@@ -218,7 +223,7 @@ def _check_loss(output: Any, inputs: Any, target: Any, loss: Objective, split: S
 def _check_metrics(
     metrics: list[tuple[Measure, Metric]], loss: Objective, output: Tensor, target: Tensor, errors: ConfigErrors
 ) -> None:
-    """Whether each metric is defined for what it compares."""
+    """Report metrics that are not defined for what they compare."""
     for measure, metric in metrics:
         try:
             loss.measuring(metric, measure.parts).batch_sum(output, target, tdt.zeros(()))
@@ -239,7 +244,7 @@ def _check_classes(term: Term, given: Tensor, wanted: Any, split: Split, watch: 
 
 
 def _target(target: Any) -> Any:
-    """Stand-ins for the targets of a batch whose first is `target`."""
+    """Meta targets of a batch like the sample `target`."""
     if isinstance(target, (dict, tuple, list)):
         return mapped(_target, target)
     if isinstance(target, Tensor):

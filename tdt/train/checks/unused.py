@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 def check_used(parts: Parts, kept: bool, errors: ConfigErrors) -> None:
-    """Add to `errors` what `parts`, ready to be trained, will not use.
+    """Add settings that have no effect to `errors`.
 
-    What a run is too short for is a mistake only where the file says how long it is: not where the command line makes
-    it a short one, nor in a config that a run has `kept`.
+    A setting that the run is too short for is a mistake only if the file sets the length: not if the command line makes
+    the run short, nor in a config that a run has `kept`.
     """
     _check_init(parts, errors)
     _check_options(parts, errors)
@@ -39,23 +39,23 @@ def _add(errors: ConfigErrors, place: Any, message: str) -> None:
 
 
 def _check_init(parts: Parts, errors: ConfigErrors) -> None:
-    """Each rule leaves its mark on a parameter: no later one goes over all of them."""
+    """Report rules whose parameters are all initialised again by later rules."""
     names = [{name for name, _ in matching(parts.model, rule.params)} for rule in parts.config.init]
     for number, rule in enumerate(parts.config.init):
         later = set().union(*names[number + 1 :])
         if names[number] and names[number] <= later:
-            _add(errors, rule, "later rules initialise all that this one does; put it behind them")
+            _add(errors, rule, "later rules initialise the same parameters again; put it after them")
 
 
 def _check_options(parts: Parts, errors: ConfigErrors) -> None:
-    """The optimizer's own options, where groups take every parameter and each sets them itself."""
+    """Report options of the optimizer that every parameter group overrides."""
     optimizer = parts.config.optimizer
     at_work = {number for _, number in parts.groups}
     if not at_work or 0 in at_work:
         return
     for name in optimizer.component.kwargs:
         if all(name in optimizer.param_groups[number - 1].options for number in at_work):
-            _add(errors, f"optimizer.{name}", "the param_groups take every parameter, and each sets it")
+            _add(errors, f"optimizer.{name}", "the param_groups contain every parameter, and each sets it")
 
 
 def _check_accumulate(parts: Parts, errors: ConfigErrors) -> None:
@@ -63,7 +63,7 @@ def _check_accumulate(parts: Parts, errors: ConfigErrors) -> None:
     if wanted > batches:
         errors.add(
             "train.accumulate",
-            f"a step is on {counted(wanted, 'batch', 'batches')}, but an epoch has {batches}",
+            f"a step takes {counted(wanted, 'batch', 'batches')}, but an epoch has {batches}",
             kind="unused",
         )
 
@@ -73,14 +73,12 @@ def _check_warmup(parts: Parts, steps: int, errors: ConfigErrors) -> None:
     if warmup is not None:
         needed = warmup.count * (parts.length.steps_per_epoch if warmup.unit == "epoch" else 1)
         if needed > steps:
-            message = (
-                f"the learning rate rises over {counted(needed, 'step')}, but the run has {steps}; it never gets there"
-            )
+            message = f"the learning rate rises over {counted(needed, 'step')}, but the run has {steps}"
             errors.add("train.warmup", message, kind="unused")
 
 
 def _validations(parts: Parts, steps: int) -> int:
-    """How many the run has, with that at its end."""
+    """Number of validations of the run, with the last one."""
     every = parts.config.train.validate_every
     return -(-steps // (every.count * (parts.length.steps_per_epoch if every.unit == "epoch" else 1)))
 
@@ -96,13 +94,13 @@ def _check_patience(parts: Parts, steps: int, errors: ConfigErrors) -> None:
 
 
 def _check_scheduler(parts: Parts, steps: int, epochs: int, errors: ConfigErrors) -> None:
-    """The scheduler changes a learning rate before the last step, or epoch. Tried on one number for each group."""
+    """Report a scheduler that changes no learning rate during the run. Tries it on one parameter per group."""
     config, swa = parts.config.scheduler, parts.config.train.swa
     if config is None:
         return
     count, unit = (steps, "step") if config.interval == "step" else (epochs, "epoch")
     if swa is not None and swa.lr is not None and swa.start == 0 and unit == "epoch":
-        _add(errors, config.component, "train.swa, with a learning rate of its own, begins with the first epoch")
+        _add(errors, config.component, "train.swa sets the learning rate from the first epoch on")
     elif isinstance(parts.scheduler, ReduceLROnPlateau):
         scores = epochs if (config.monitor or "").startswith("train/") else _validations(parts, steps)
         if parts.scheduler.patience + 2 >= scores:

@@ -1,8 +1,8 @@
-"""Configs: YAML text → a checked `Config`, or a `ConfigError` that names every mistake with file, line and column.
+"""Configs: YAML text → a checked `Config`, or a `ConfigError` that lists every mistake with file, line and column.
 
     text ─ reader ─ nodes ─ overrides ─ validate (fixed sections) + components (the rest) ─ Config
 
-Names are imported on first use, so that listing the bundled configs costs no pydantic.
+Names are imported on first use, so that listing the bundled configs does not load pydantic.
 """
 
 from __future__ import annotations

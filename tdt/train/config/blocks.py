@@ -1,4 +1,4 @@
-"""`blocks:`: sub-models with a name and parameters, which the model uses as if they were layers.
+"""`blocks:`: named sub-models with parameters, which the model uses like layers.
 
     blocks:
       conv_bn(inp, out, stride=1):              # a key is a signature; a default makes a parameter optional
@@ -6,7 +6,7 @@
         - BatchNorm2d(out)
     model: ["conv_bn(3, 16)", {block: conv_bn, inp: 16, out: 32, stride: 2}, Flatten, LazyLinear(10)]
 
-A parameter stands for a whole value: an unquoted word that is its name. Nothing is computed.
+In the body, an unquoted word that is the name of a parameter is replaced by its value. Nothing is computed.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from tdt.train.config.errors import ConfigErrors
 from tdt.train.config.nodes import Call, Mapping, Node, Scalar, Sequence, join, present
 from tdt.train.config.source import Source
 
-_FIXED = ("from", "inputs", "outputs", "block")  # keys whose values are names of other things
+_FIXED = ("from", "inputs", "outputs", "block")  # keys whose values are names of nodes or blocks, never parameters
 
 
 @dataclass
 class Block:
-    """A sub-model that awaits its arguments. parameters: each with its default, None if it must be given."""
+    """A sub-model with parameters. parameters: name → default; None if it is required."""
 
     name: str
     parameters: dict[str, Node | None]
     body: Node
     source: Source
     used: bool = False
-    broken: bool = False  # what is wrong with it was said
+    broken: bool = False  # its mistakes have been reported
     places: dict[str, Source] = field(default_factory=dict)
 
     def bind(self, call: Call, path: str, errors: ConfigErrors) -> dict[str, Node] | None:
-        """Parameters → what a use gives them; None after reporting what does not fit."""
+        """Parameter → argument of the call; None after reporting arguments that do not fit."""
         before, names = len(errors), list(self.parameters)
         if len(call.args) > len(names):
             message = f"{self.name} takes {len(names)} by position, got {len(call.args)}"
@@ -65,7 +65,7 @@ class Block:
 
 
 def read_blocks(node: Node | None, errors: ConfigErrors) -> dict[str, Block]:
-    """The blocks by name. A parameter that the body does not use is reported."""
+    """The blocks by name. Reports parameters that the body does not use."""
     node = present(node)
     if node is None:
         return {}
@@ -81,7 +81,7 @@ def read_blocks(node: Node | None, errors: ConfigErrors) -> dict[str, Block]:
             name = key.partition("(")[0].strip()
             block = Block(name, {}, body, body.key_source or body.source, broken=True)
         if block.name in found:
-            message = f"there is a block {block.name} in line {found[block.name].source.line} already"
+            message = f"there is already a block {block.name} in line {found[block.name].source.line}"
             errors.add(block.source, message, kind="duplicate-key", key=f"blocks.{key}")
         found.setdefault(block.name, block)
     return found
@@ -93,7 +93,7 @@ def _read_block(key: str, body: Node, errors: ConfigErrors) -> Block | None:
     words = [word for word in re.findall(r"[A-Za-z_]\w*", key) if keyword.iskeyword(word) and word not in literals]
     if words:
         errors.add(
-            source, f"{words[0]!r} is a word of Python's and names no parameter; write {words[0] + '_'!r}", key=path
+            source, f"{words[0]!r} is a Python keyword and cannot name a parameter; write {words[0] + '_'!r}", key=path
         )
         return None
     call = calls.parse(Scalar(source, value=key, text=key, exact=True), path, errors)
@@ -122,14 +122,14 @@ def _read_block(key: str, body: Node, errors: ConfigErrors) -> Block | None:
 
 
 def fill(node: Node, values: dict[str, Node], path: str, errors: ConfigErrors, used: set[str] | None = None) -> Node:
-    """A copy of `node` with values in the place of the unquoted words that name them, inside calls too.
+    """A copy of `node` in which unquoted parameter names are replaced by their values, inside calls too.
 
-    used: collects the names that were found.
+    used: collects the names that occur.
     """
 
     def walk(node: Node) -> Node:
         if isinstance(node, Scalar) and node.broken and used is not None:
-            used.update(values)  # what could not be read may name any
+            used.update(values)  # unreadable text may contain any of them
         if isinstance(node, Scalar) and node.value in values and not node.inset and node.text == node.value:
             if used is not None:
                 used.add(node.value)

@@ -15,7 +15,7 @@ from tdt.train.config.scalars import LONGEST_NUMBER
 LONGEST_CALL = 2000
 DEEPEST = 20
 _QUOTED_OR_REFERENCE = re.compile(r"""'[^']*'|"[^"]*"|\$\{[^{}]*\}""")
-_WORDS = {"true": True, "false": False, "null": None}  # YAML's spelling, beside Python's
+_WORDS = {"true": True, "false": False, "null": None}  # YAML's spelling, in addition to Python's
 
 
 class _Unreadable(Exception):
@@ -23,7 +23,7 @@ class _Unreadable(Exception):
 
 
 def parse(scalar: Scalar, path: str, errors: ConfigErrors) -> Call:
-    """The call that `scalar` spells; if it spells none, that is added to `errors` and the call is `broken`."""
+    """Parse the text of `scalar` as a call. On failure, add an error and return a call that is `broken`."""
     broken = Call(scalar.source, scalar.key_source, broken=True)
     if scalar.broken:
         return broken
@@ -37,7 +37,7 @@ def parse(scalar: Scalar, path: str, errors: ConfigErrors) -> Call:
 
 
 def looks_like_call(scalar: Scalar) -> bool:
-    """Whether the text is a bare name or begins as a call does."""
+    """Whether the text is a bare name or begins like a call."""
     return isinstance(scalar.value, str) and re.match(r"[A-Za-z_]\w*(\(.*\))?$", scalar.value, re.DOTALL) is not None
 
 
@@ -53,10 +53,10 @@ class _Reader:
         if _depth(text) > DEEPEST:
             self.fail(None, f"the brackets nest deeper than {DEEPEST} levels")
         if text != text.strip():
-            self.fail(None, "blanks stand around the name; remove them")
+            self.fail(None, "remove the spaces around the name")
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # "\d" in a string is the config's business
+                warnings.simplefilter("ignore")  # about "\d" in a string
                 tree = ast.parse(_QUOTED_OR_REFERENCE.sub(_as_name, text), mode="eval").body
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             self.fail(None, f"{_shown(text)} cannot be read as a name or a call: {_reason(error)}{_advice(text)}")
@@ -106,7 +106,9 @@ class _Reader:
         if isinstance(tree, ast.Dict):
             return Mapping(source, items=self.items(tree, path))
         if isinstance(tree, ast.Name):
-            text = ast.get_source_segment(self.text, tree) or tree.id  # of a reference, not the name in its place
+            text = (
+                ast.get_source_segment(self.text, tree) or tree.id
+            )  # for a reference, its text and not the stand-in name
             return Scalar(source, value=_WORDS.get(text, text), text=text)
         return Scalar(source, value=self.literal(tree), text=self.segment(tree))
 
@@ -139,12 +141,12 @@ class _Reader:
 
 
 def child_of(node: Node, key: str) -> Node | None:
-    """As `nodes.child`, inside a call that is still text too."""
+    """Like `nodes.child`, also inside a call that is still text."""
     return child(parse(node, "", ConfigErrors()) if isinstance(node, Scalar) and looks_like_call(node) else node, key)
 
 
 def _as_name(match: re.Match[str]) -> str:
-    """A reference as a name of as many bytes, for ast, so that places stay; a quoted text as it is."""
+    """Replace a reference by a name of equal length in bytes, so that ast's columns stay right; keep a quoted text."""
     return "_" * len(match[0].encode()) if match[0][0] == "$" else match[0]
 
 
@@ -153,7 +155,7 @@ def _shown(text: str) -> str:
 
 
 def _depth(text: str) -> int:
-    """How deep the brackets of `text` nest."""
+    """Nesting depth of the brackets in `text`."""
     steps = (1 if character in "([{" else -1 for character in text if character in "([{)]}")
     return max(itertools.accumulate(steps), default=0)
 
@@ -165,13 +167,13 @@ def _reason(error: BaseException) -> str:
 
 
 def _advice(text: str) -> str:
-    """To quote what looks like a path."""
+    """The advice to quote a text that looks like a path."""
     path = re.search(r"[(,=]\s*([\w.~-]*[/\\:][^,()'\"\s]*)", text)
     return f"; quote the text {path[1]!r}" if path else ""
 
 
 def unparse(node: Node, inside: bool = False) -> str:
-    """A node as the text that `parse` reads as the same. inside: of a call, where a bare name is a text."""
+    """Convert a node to text that `parse` reads as the same node. inside: a call, where a bare name is a string."""
     if isinstance(node, Call):
         args = [unparse(arg, True) for arg in node.args]
         args += [f"{key}={unparse(arg, True)}" for key, arg in node.kwargs.items()]

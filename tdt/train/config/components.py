@@ -1,4 +1,4 @@
-"""Nodes → components: one form from the three ways of writing, names looked up, arguments checked."""
+"""Nodes → components: reads the three notations, looks names up, checks arguments."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from tdt.train.config.source import Source
 
 
 def read_call(node: Node, path: str, errors: ConfigErrors, what: str) -> Call | None:
-    """The call that a node spells in any of the three forms; None after reporting what else it is.
+    """The call that a node contains in any of the three notations; None after reporting anything else.
 
-    what: what is expected there ("a loss").
+    what: the expected kind for the message ("a loss").
     """
     if isinstance(node, Call):
         return node
@@ -48,7 +48,7 @@ def _mapping_call(node: Mapping, path: str, errors: ConfigErrors) -> Call | None
     if isinstance(kind, Scalar) and kind.broken:
         return None
     if not isinstance(kind, Scalar) or not isinstance(kind.value, str) or not kind.value.isidentifier():
-        message = "expected a bare name; the arguments stand beside it as keys"
+        message = "expected a bare name; write the arguments beside it as keys"
         errors.add(kind.where, message, kind="bad-value", key=join(path, "type"))
         return None
     kwargs = {key: item for key, item in node.items.items() if key != "type"}
@@ -56,21 +56,21 @@ def _mapping_call(node: Mapping, path: str, errors: ConfigErrors) -> Call | None
 
 
 class Reader:
-    """Reads components of one kind: names looked up in `known`, arguments checked, mistakes added to `errors`."""
+    """Read components of one kind: look names up in `known`, check arguments, add mistakes to `errors`."""
 
     def __init__(self, known: Registry, errors: ConfigErrors):
         self.known, self.errors = known, errors
 
     def read(self, node: Node, path: str) -> Any:
-        """The component a node spells; None after reporting what is wrong."""
+        """The component that a node contains; None after reporting mistakes."""
         article = "an" if self.known.kind[0] in "aeiou" else "a"
         call = read_call(node, path, self.errors, f"{article} {self.known.kind}")
         return None if call is None else self.check(call, path)
 
     def check(self, call: Call, path: str, also: tuple[str, ...] = ()) -> Any:
-        """The component of a call whose name is known and whose arguments fit; None after reporting what is wrong.
+        """The component of a call, with name and arguments checked; None after reporting mistakes.
 
-        also: keywords that stand among the arguments and are read elsewhere.
+        also: keywords among the arguments that are read elsewhere.
         """
         target = self.known.find(call.name)
         if target is None:
@@ -89,7 +89,7 @@ class Reader:
         return Component(call.name, tuple(args), kwargs, call.source, sources, path)
 
     def argument(self, node: Node, path: str, annotation: Any) -> Any:
-        """An argument as a Python value; a nested call or mapping with `type` as a Component, or BROKEN if it is wrong."""
+        """An argument as a Python value; a nested call or mapping with `type` as a Component, or BROKEN after an error."""
         if isinstance(node, Call) or (isinstance(node, Mapping) and "type" in node.items):
             return self.read(node, path) or BROKEN
         if isinstance(node, Sequence):
@@ -103,19 +103,19 @@ class Reader:
 
 
 def read_component(node: Node, path: str, known: Registry, errors: ConfigErrors) -> Component | None:
-    """The component a node spells, looked up in `known` and checked; None after reporting what is wrong."""
+    """The component that a node contains, looked up in `known` and checked; None after reporting mistakes."""
     return Reader(known, errors).read(node, path)
 
 
 def check_call(
     call: Call, path: str, known: Registry, errors: ConfigErrors, also: tuple[str, ...] = ()
 ) -> Component | None:
-    """As `Reader.check`."""
+    """Like `Reader.check`."""
     return Reader(known, errors).check(call, path, also)
 
 
 def add_unknown_name(source: Source, path: str, name: str, known: Registry, errors: ConfigErrors) -> None:
-    """Report a name the registry does not have: with what to write instead, the nearest one, or all if they are few."""
+    """Report an unknown name, with what to write instead, the closest known name, or all names if they are few."""
     instead, names = known.refused.get(name), known.names()
     suggestion = None if instead else known.closest(name)
     listed = f"; known: {', '.join(names)}" if not suggestion and len(names) <= 12 else ""
@@ -124,7 +124,7 @@ def add_unknown_name(source: Source, path: str, name: str, known: Registry, erro
 
 
 def read_components(node: Node | None, path: str, known: Registry, errors: ConfigErrors) -> tuple[Component, ...]:
-    """Components from a list, or from a single one standing alone."""
+    """Components from a list, or from a single component."""
     node = present(node)
     if node is None:
         return ()

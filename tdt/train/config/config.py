@@ -1,4 +1,4 @@
-"""What a checked config is: plain, frozen values with the places where they were written."""
+"""The checked config: plain, frozen values with their positions in the file."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SPLITS = ("train", "valid", "test")
 
 @dataclass(frozen=True)
 class DataConfig:
-    """Datasets by split (None: there is none), transforms, and the loader of training and of the other splits."""
+    """Datasets by split (or None), transforms, and the loaders of the training split and of the others."""
 
     train: Component
     valid: Component | None
@@ -33,13 +33,13 @@ class DataConfig:
     eval_loader: Loader
 
     def splits(self) -> dict[str, Component]:
-        """The splits there are, in the order train, valid, test."""
+        """The datasets that are configured, in the order train, valid, test."""
         return {name: component for name in SPLITS if (component := getattr(self, name)) is not None}
 
 
 @dataclass(frozen=True)
 class OptimizerConfig:
-    """The optimizer with its defaults, and the groups of parameters that differ from them."""
+    """The optimizer with its defaults, and the parameter groups with other options."""
 
     component: Component
     param_groups: tuple[ParamGroup, ...]
@@ -49,7 +49,7 @@ class OptimizerConfig:
 class SchedulerConfig:
     """A learning-rate scheduler and whether it steps each "epoch" or each "step" (optimizer step).
 
-    monitor: `split/metric` that ReduceLROnPlateau waits for, written at `monitored_at`.
+    monitor: `split/metric` that ReduceLROnPlateau watches; monitored_at: its position.
     """
 
     component: Component
@@ -60,7 +60,7 @@ class SchedulerConfig:
 
 @dataclass(frozen=True)
 class Config:
-    """A checked config. Two are equal if they say the same, wherever it is written."""
+    """A checked config. Configs with equal values are equal, whatever their positions."""
 
     name: str
     seed: int
@@ -82,12 +82,12 @@ class Config:
     _root: Mapping = field(compare=False, repr=False)
 
     def source(self, key_path: str) -> Source:
-        """Where `key_path` ("optimizer.lr", "model.0") is written; the nearest level above if it is not."""
+        """Position of `key_path` ("optimizer.lr", "model.0"), or of the closest level above that is written."""
         return place(self._root, key_path)
 
     @property
     def secrets(self) -> list[Secret]:
-        """The values that came from the environment, which messages do not show."""
+        """The values from the environment, which messages must not show."""
         leaves = writer.leaves(self._root, inside_calls=True)
         return [
             Secret(node.text, node.value, node.written, ".".join(path), node.source)
@@ -96,7 +96,7 @@ class Config:
         ]
 
     def resolved(self) -> str:
-        """YAML text with every default written out, which `loads` reads as the same config."""
+        """YAML text with every default; `loads` reads it as the same config."""
         return writer.write(self, self._root)
 
     def annotated(self) -> str:
@@ -104,16 +104,16 @@ class Config:
         return writer.annotate(self.resolved(), self.origin)
 
     def origin(self, keys: tuple[str, ...]) -> str:
-        """Where the value under `keys`, from the top, comes from: "digits.yaml:12", "command line" or "default"."""
+        """Origin of the value under `keys`: "digits.yaml:12", "command line" or "default"."""
         node, depth = _reach(self._root, keys)
         if depth < len(keys):
             return "default"
         return "command line" if node.where.file == COMMAND_LINE else f"{node.where.file}:{node.where.line}"
 
     def with_length(self, epochs: int | None, steps: int | None, errors: ConfigErrors) -> Config:
-        """The config with numbers in the place of `${run.epochs}` and `${run.steps}`: the length of the whole run.
+        """The config with `${run.epochs}` and `${run.steps}` replaced by the length of the whole run.
 
-        One that is None and used is reported.
+        Reports a reference whose number is None.
         """
         node = self._root.items.get("scheduler")
         if self.scheduler is None or node is None:
@@ -127,17 +127,17 @@ class Config:
         return replace(self, scheduler=replace(self.scheduler, component=component), _root=root)
 
     def draft(self) -> Draft:
-        """Itself as a draft without mistakes, to which a builder can add what it finds."""
+        """This config as a draft without mistakes, to which a builder can add those it finds."""
         groups, freeze = self.optimizer.param_groups, self.train.freeze or ()
         return Draft(ConfigErrors(self), self.data, self.model, self.init, groups, freeze, lambda: self)
 
 
 @dataclass
 class Draft:
-    """What could be read of a config, and what is wrong with the rest: so that a builder can add what it finds.
+    """The readable part of a config and the mistakes in the rest, to which a builder can add those it finds.
 
-    model, data: None if anything in that section is wrong. init, param_groups, freeze: the
-    sound rules and patterns. `errors` holds what was found so far; `finish` raises it, or gives the config.
+    model, data: None if there is a mistake in that section. init, param_groups, freeze: the valid rules and patterns.
+    errors: the mistakes so far; `finish` raises them, or returns the config.
     """
 
     errors: ConfigErrors
@@ -149,18 +149,18 @@ class Draft:
     _make: Callable[[], Config] = field(repr=False)
 
     def finish(self) -> Config:
-        """The config. ConfigError with everything that was added to `errors`."""
+        """The config. Raises ConfigError with everything in `errors`."""
         self.errors.raise_if_any()
         return self._make()
 
 
 def place(root: Mapping, key_path: str) -> Source:
-    """Where `key_path` is written, inside calls too; the nearest level above if it is not."""
+    """Position of `key_path`, inside calls too, or of the closest level above that is written."""
     return _reach(root, tuple(key_path.split(".") if key_path else ()))[0].where
 
 
 def _reach(root: Mapping, keys: tuple[str, ...]) -> tuple[Node, int]:
-    """The node under `keys`, or the nearest level above, and how many levels down that is."""
+    """The node under `keys`, or the closest level above, and its depth."""
     node: Node = root
     for depth, part in enumerate(keys):
         below = calls.child_of(node, part)

@@ -1,6 +1,6 @@
-"""Where something was written, and what is wrong with it.
+"""Config errors: mistakes with their positions.
 
-ConfigError                 everything that is wrong with a config, one line each, sorted by line
+ConfigError                 every mistake in a config, one line each, sorted by line
 └─ .problems                a Problem each: source, key, message, kind, suggestion
 
 Kinds: unknown-key, unknown-name, wrong-type, missing, too-many, duplicate-key, bad-value, shape, unused, yaml, file, many.
@@ -16,14 +16,14 @@ from typing import Any
 from tdt.train._printable import hide, printable, redacted, shortened
 from tdt.train.config.source import COMMAND_LINE, Source
 
-MOST = 200  # problems; who has more of them mends these first
-LONGEST_KEY, LONGEST_PLACE = 200, 500  # characters of a key path and of a file in front of a message
+MOST = 200  # problems that are reported at most
+LONGEST_KEY, LONGEST_PLACE = 200, 500  # characters of a key path and of a file name in a message
 _WORD = re.compile(r"[-+]?\d[\w.]*(?:[eE][-+]?\d+)?|\w+")
 
 
 @dataclass(frozen=True)
 class Problem:
-    """One mistake: `str` gives `file:line:col: key.path: what; did you mean '...'?`, as a line that can be printed."""
+    """One mistake. `str` is a printable line: `file:line:col: key.path: message; did you mean '...'?`."""
 
     source: Source
     key: str
@@ -39,7 +39,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class Secret:
-    """A value from the environment: as text and as it was read, and where its reference stands."""
+    """A value from the environment: its text, the parsed value, and the position of its reference."""
 
     text: str
     value: Any
@@ -48,14 +48,14 @@ class Secret:
     source: Source
 
     def is_near(self, source: Source, path: str) -> bool:
-        """Whether a message at that place may be about this value: on its line, or on the way to it."""
+        """Whether a message at that position may be about this value: on its line, or at a key above it."""
         ours, theirs = self.path.split("."), path.split(".")
         shared = min(len(ours), len(theirs)) if path else 0
         same_line = (source.file, source.line) == (self.source.file, self.source.line)
         return same_line or (shared > 1 and ours[:shared] == theirs[:shared])
 
     def redact(self, message: str) -> str:
-        """The message with the reference in the place of the value, of its words and of numbers equal to it."""
+        """The message with the value, its words and numbers equal to it replaced by the reference."""
         kept = message.split(self.reference)
         return self.reference.join(self._redact(piece) for piece in kept)
 
@@ -75,7 +75,7 @@ class Secret:
 
 
 def _is_common(text: str) -> bool:
-    """Whether a text is one of tdt's own names, which outputs are full of."""
+    """Whether a text is a name of tdt's own, which occurs in ordinary output."""
     from tdt.train.config import registry
 
     return text in ("train", "valid", "test", "auto", "cuda") or (
@@ -84,7 +84,7 @@ def _is_common(text: str) -> bool:
 
 
 class ConfigError(Exception):
-    """Everything that is wrong with a config. `problems` is sorted by line; `str` is one line for each."""
+    """Every mistake in a config. `problems` is sorted by line; `str` has one line for each."""
 
     def __init__(self, problems: list[Problem]):
         self.problems = sorted(problems, key=_reading_order)
@@ -92,7 +92,7 @@ class ConfigError(Exception):
 
     @property
     def messages(self) -> list[str]:
-        """A line for each problem: `file:line:col: key: what; did you mean …`."""
+        """One line per problem: `file:line:col: key: message; did you mean …`."""
         return [str(problem) for problem in self.problems]
 
 
@@ -101,9 +101,9 @@ def _reading_order(problem: Problem) -> tuple[bool, bool, Source]:
 
 
 class ConfigErrors:
-    """Collects problems, so that all are reported at once: up to `MOST`, with which a ConfigError is raised.
+    """Collect problems in order to report all at once; at `MOST` problems a ConfigError is raised.
 
-    config: gives the position of a key path; needed only to `add` by key path.
+    config: looks up positions of key paths; needed only to `add` by key path.
 
     >>> errors = ConfigErrors()
     >>> errors.add(Source("c.yaml", 3, 5), "unknown key", "lr", kind="unknown-key", key="optimizer.lrr")
@@ -116,7 +116,7 @@ class ConfigErrors:
         self.problems: list[Problem] = []
         self.warnings: list[Problem] = []
         self.locate: Callable[[str], Source] | None = config.source if config is not None else None
-        self.overrides: tuple[str, ...] = ()  # their texts, shown with errors about them
+        self.overrides: tuple[str, ...] = ()  # command-line overrides, shown in errors about them
         self._settled: set[Source] = set()
         self._known: set[Problem] = set()
         self._secrets: list[Secret] = config.secrets if config is not None else []
@@ -132,7 +132,7 @@ class ConfigErrors:
     ) -> None:
         """Add a problem at `where`: a Source, a key path, or anything with `source` and `key_path` (a Component).
 
-        A second message about a place that YAML itself could not read is dropped: it would be about our repair.
+        A second message about a position with a YAML syntax error is dropped: it would be about our repair.
         """
         problem = self._problem(where, message, suggestion, kind, key)
         if problem.source in self._settled or problem in self._known:
@@ -166,24 +166,24 @@ class ConfigErrors:
         return Problem(source, path, message, kind, suggestion)
 
     def hide(self, text: str, value: Any, reference: str, path: str, source: Source) -> None:
-        """Show `reference` in messages in the place of a value from the environment, which is used at `path`.
+        """In messages, replace a value from the environment, used at `path`, by its reference.
 
-        The name of the run, which is that of a folder, and what is a name of tdt's own, as a split's, are hidden where
-        a message is about them alone.
+        The run's name, which is also that of a folder, and texts equal to a name of tdt's own (such as a split) are
+        replaced only in messages about that value.
         """
         self._secrets.append(Secret(text, value, reference, path, source))
         if isinstance(value, str) and path != "name" and not _is_common(text):
             hide(text, reference)
 
     def warn(self, where: Any, message: str, *, kind: str = "warning", key: str | None = None) -> None:
-        """Add a warning at `where`: the config is sound, but may not do what was meant."""
+        """Add a warning at `where`: the config is valid, but may not do what was meant."""
         before = len(self.problems)
         self.add(where, message, kind=kind, key=key)
         self.warnings += self.problems[before:]
         del self.problems[before:]
 
-    def settle(self, source: Source) -> None:
-        """Say that what is wrong at `source` has been said."""
+    def mark_reported(self, source: Source) -> None:
+        """Drop further messages about `source`."""
         self._settled.add(source)
 
     def raise_if_any(self) -> None:

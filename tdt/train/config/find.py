@@ -1,4 +1,4 @@
-"""Which text a config's name stands for: a path, or one of the configs that come with tdt."""
+"""Find a config by path, or by name among the configs that come with tdt."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from tdt.train._regular_file import open_regular
 from tdt.train.config.errors import ConfigErrors
 from tdt.train.config.source import Source
 
-LARGEST = 256 * 1024  # bytes; a config is read by people
-SCHEMA_LINE = "# yaml-language-server: $schema="  # the first line of a config, from which editors check it
-SCHEMA = "tdt.schema.json"  # what `tdt schema` prints, beside the bundled configs
+LARGEST = 256 * 1024  # bytes of a config file
+SCHEMA_LINE = "# yaml-language-server: $schema="  # the first line of a config: names its schema to editors
+SCHEMA = "tdt.schema.json"  # the output of `tdt schema`, beside the bundled configs
 
 
 def bundled() -> dict[str, Path]:
-    """The configs that come with tdt, name -> file."""
+    """The configs that come with tdt: name → file."""
     return {path.stem: path for path in sorted(bundled_folder().glob("*.yaml"))}
 
 
 def bundled_folder() -> Path:
-    """Where they are: installed, in the package; in a checkout, beside it."""
+    """Folder of the bundled configs: in the installed package, or beside it in a checkout."""
     package = Path(__file__).resolve().parents[2]
     inside = package / "configs"
     return inside if inside.is_dir() else package.parent / "configs"
 
 
 def find(name: str | Path, errors: ConfigErrors, where: Source | None = None, folder: Path = Path()) -> Path | None:
-    """The file `name` means: a path that exists, else a bundled config; None after reporting that there is none.
+    """The file of a config: an existing path, else a bundled config; None after reporting that there is none.
 
-    where: the `extends` that names it, for the report. folder: where a relative path starts.
+    where: position of the `extends` that names it. folder: base of a relative path.
     """
     path = folder / name
     key, where = ("extends", where) if where else ("", Source(str(name)))
@@ -52,7 +52,7 @@ def find(name: str | Path, errors: ConfigErrors, where: Source | None = None, fo
 
 
 def read_text(path: Path, errors: ConfigErrors) -> str | None:
-    """The text of a config file; None after reporting why it cannot be read."""
+    """The text of a config file; None after reporting a read error."""
     whole = Source(str(path), 1, 1)
     if path.is_dir():
         inside = path / "config.yaml"
@@ -74,7 +74,7 @@ def read_text(path: Path, errors: ConfigErrors) -> str | None:
 
 
 def decode(data: bytes, file: str, errors: ConfigErrors) -> str | None:
-    """UTF-8 bytes, with or without a byte order mark, as text; None after reporting the first that is not."""
+    """UTF-8 bytes, with or without a byte order mark, as text; None after reporting the first invalid byte."""
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         errors.add(Source(file, 1, 1), "is UTF-16; save it as UTF-8", kind="file")
         return None

@@ -1,4 +1,4 @@
-"""`graph:`: layers by name, each with what it takes from.
+"""`graph:`: named layers with the nodes that they take their inputs from.
 
 graph:
   stem: Conv2d(3, 16, 3, padding=1)         # the first takes the input, each other the node before it
@@ -30,7 +30,7 @@ KEYS = ("graph", "inputs", "outputs")
 
 
 def read_graph(reader: ModelReader, node: Mapping, path: str) -> Graph | None:
-    """The graph that a mapping with `graph` spells; None after reporting what is wrong."""
+    """The graph that a mapping with `graph` declares; None after reporting mistakes."""
     errors, before = reader.errors, len(reader.errors)
     written, here = node.items["graph"], join(path, "graph")
     if not isinstance(written, Mapping) or not written.items:
@@ -58,7 +58,7 @@ def read_graph(reader: ModelReader, node: Mapping, path: str) -> Graph | None:
         previous = name
     outputs = _names(node.items.get("outputs"), join(path, "outputs"), errors) or (previous,)
     _check_names(node, sources, inputs, outputs, path, errors)
-    if len(errors) > before or parts.keys() != sources.keys():  # of a node that could not be read it was said before
+    if len(errors) > before or parts.keys() != sources.keys():  # an unreadable node has been reported
         return None
     order = _order(sources, inputs, written, here, errors)
     if order is None or not _all_used(sources, inputs, outputs, node, path, errors):
@@ -69,7 +69,7 @@ def read_graph(reader: ModelReader, node: Mapping, path: str) -> Graph | None:
 
 
 def _split(item: Node, path: str, errors: ConfigErrors) -> tuple[Node | None, tuple[str, ...]]:
-    """The layer of a node, and the names under `from`, () if there are none."""
+    """The layer of a node, and its inputs: the names under `from`, or ()."""
     if not isinstance(item, Mapping):
         return item, ()
     if "from" not in item.items:
@@ -85,9 +85,9 @@ def _split(item: Node, path: str, errors: ConfigErrors) -> tuple[Node | None, tu
     if not rest.keys() & {"type", "block", "graph"}:
         strangers = [key for key in rest if key != "layer"]
         meant = [key for key in strangers if closest(key, ("layer", "type", "block"))]
-        for key in meant or strangers:  # the others are what stands beside the one that was meant
+        for key in meant or strangers:  # the others are arguments of the misspelt one
             near = closest(key, ("layer", "type", "block"))
-            message = "unknown key beside from" + ("" if near else "; the layer stands under layer, type or block")
+            message = "unknown key beside from" + ("" if near else "; write the layer under layer, type or block")
             errors.add(rest[key].key_source, message, near, kind="unknown-key", key=join(path, key))
         if "layer" not in rest and not strangers:
             errors.add(item.where, "has no layer; give it type, block or layer", kind="missing", key=path)
@@ -96,7 +96,7 @@ def _split(item: Node, path: str, errors: ConfigErrors) -> tuple[Node | None, tu
 
 
 def _names(node: Node | None, path: str, errors: ConfigErrors) -> tuple[str, ...]:
-    """One name or a list of names; () where nothing, or something else, is written."""
+    """One name or a list of names; () if there is none, or after reporting something else."""
     node = present(node)
     if node is None or (isinstance(node, Scalar) and node.broken):
         return ()
@@ -105,7 +105,7 @@ def _names(node: Node | None, path: str, errors: ConfigErrors) -> tuple[str, ...
         errors.add(node.where, "expected a name or a list of names", kind="wrong-type", key=path)
         return ()
     if len(set(names)) < len(names) and not path.endswith(".from"):
-        errors.add(node.where, "a name stands twice", kind="duplicate-key", key=path)
+        errors.add(node.where, "a name is written twice", kind="duplicate-key", key=path)
     return tuple(names)
 
 
@@ -113,7 +113,7 @@ def _check_names(
     node: Mapping, sources: dict[str, tuple[str, ...]], inputs: tuple[str, ...], outputs: tuple[str, ...], path: str,
     errors: ConfigErrors,
 ) -> None:  # fmt: skip
-    """Every name that is used is that of a node or an input."""
+    """Report names that are neither nodes nor inputs."""
     graph = node.items["graph"]
     assert isinstance(graph, Mapping)
     known = dict.fromkeys([*inputs, *graph.items])
@@ -124,7 +124,7 @@ def _check_names(
                 where = item.items["from"].where if isinstance(item, Mapping) and "from" in item.items else item.where
                 key = join(path, f"graph.{name}.from")
                 near = closest(source, known)
-                advice = "" if near or "inputs" in node.items else "; what the data give is named in inputs"
+                advice = "" if near or "inputs" in node.items else "; name the inputs of the model in inputs"
                 errors.add(where, f"there is no node {source!r}{advice}", near, kind="unknown-name", key=key)
     for name in outputs:
         if name not in known:
@@ -135,7 +135,7 @@ def _check_names(
 def _order(
     sources: dict[str, tuple[str, ...]], inputs: tuple[str, ...], graph: Mapping, path: str, errors: ConfigErrors
 ) -> list[str] | None:
-    """The nodes, each behind those that it takes from, otherwise as written; None after reporting a cycle."""
+    """The nodes in topological order, otherwise as written; None after reporting a cycle."""
     takers: dict[str, list[str]] = {}
     awaited = {name: {source for source in given if source not in inputs} for name, given in sources.items()}
     for name, given in awaited.items():
@@ -162,7 +162,7 @@ def _order(
     cycle = [*list(way)[list(way).index(last) :], last][::-1]
     lines = ", ".join(f"{name} in line {graph.items[name].where.line}" for name in cycle[1:])
     first = min(cycle, key=lambda name: graph.items[name].where)
-    message = f"the nodes take from each other in a circle: {' → '.join(cycle)} ({lines})"
+    message = f"the nodes form a cycle: {' → '.join(cycle)} ({lines})"
     errors.add(graph.items[first].where, message, key=join(path, first))
     return None
 
@@ -171,7 +171,7 @@ def _all_used(
     sources: dict[str, tuple[str, ...]], inputs: tuple[str, ...], outputs: tuple[str, ...], node: Mapping, path: str,
     errors: ConfigErrors,
 ) -> bool:  # fmt: skip
-    """Whether every node and input leads to an output; those that do not are reported."""
+    """Whether every node and input leads to an output. Reports those that do not."""
     reached, pending = set(outputs), list(outputs)
     while pending:
         new = [name for name in sources.get(pending.pop(), ()) if name not in reached]
@@ -191,7 +191,7 @@ def _all_used(
 
 
 def is_layer_name(name: str, node: Node, path: str, errors: ConfigErrors) -> bool:
-    """Whether a key may name a layer; if not, that is reported."""
+    """Whether a key may name a layer. Reports it if not."""
     if name in RESERVED:
         errors.add(node.key_source, f"{name!r} is reserved and cannot name a layer", kind="unknown-key", key=path)
     elif "." in name:

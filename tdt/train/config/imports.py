@@ -1,9 +1,9 @@
-"""`imports:`: the user's own Python files, whose layers, losses, data sets and so on a config may name.
+"""`imports:`: the user's own Python files, whose layers, losses, datasets and so on a config may name.
 
-    imports: [./my_layers.py]                 # relative to the file that says so; runs with --trust alone
+    imports: [./my_layers.py]                 # relative to this file; runs only with --trust
 
-What a file defines is known by its class: a Module is a layer (`...Loss`: a loss), a Dataset a data set, a Metric a metric.
-The config that a run keeps names each file with its SHA-256, so a run goes on, and is scored, with the same code only.
+The base class decides what a definition is: a Module is a layer (`...Loss`: a loss), a Dataset a dataset, a Metric a metric.
+The config that a run keeps has the SHA-256 of each file, so the run is resumed and evaluated only with the same code.
 """
 
 from __future__ import annotations
@@ -22,32 +22,37 @@ from tdt.train.config.nodes import Mapping, Node, Sequence, join, plain, present
 
 PREFIX = "_tdt_import_"
 _allowed = False
-_ran: dict[str, tuple[str, bytes]] = {}  # the files that were run, by the name of the module that each became
+_ran: dict[str, tuple[str, bytes]] = {}  # module name → file and content that were executed
 
 
 @dataclass(frozen=True)
 class Import:
-    """A file of Python that was run, and the SHA-256 of what it held."""
+    """An executed Python file and the SHA-256 of its content."""
 
     file: str
     sha256: str
 
 
 def trust(allowed: bool = True) -> None:
-    """Let the configs that this process reads run the Python files that they import, and those that come with checkpoints
-    and runs download data. `tdt ... --trust` calls it."""
+    """Allow configs to execute the Python files that they import, and configs in checkpoints and runs to download data.
+
+    Holds for this process. `tdt ... --trust` calls it.
+    """
     global _allowed
     _allowed = allowed
 
 
 def trusted() -> bool:
-    """Whether `trust` allowed it."""
+    """Whether `trust` has allowed that."""
     return _allowed
 
 
 def read_imports(node: Node | None, errors: ConfigErrors) -> tuple[Import, ...]:
-    """Run the files and register what they define. ConfigError at once where that was not allowed, or fails: without
-    them the rest of the config cannot be judged."""
+    """Execute the files and register their definitions.
+
+    Raises:
+        ConfigError: at once if that is not allowed or fails, as the rest of the config cannot be checked without them.
+    """
     node = present(node)
     if node is None:
         return ()
@@ -79,28 +84,28 @@ def _read_import(item: Node, path: str, errors: ConfigErrors) -> Import | None:
         return None
     digest = hashlib.sha256(code).hexdigest()
     if wanted not in (None, digest):
-        message = f"{file} has changed: its SHA-256 is {digest[:12]}…, not {wanted[:12]}…; put back the file of then"
+        message = f"{file} has changed: its SHA-256 is {digest[:12]}…, not {wanted[:12]}…; restore the old file"
         errors.add(item.where, message, kind="file", key=path)
     elif not _allowed:
-        message = f"runs the Python code in {file}, which may do anything; read it, then give --trust"
+        message = f"runs the Python code in {file}, which may do anything; read it, then pass --trust"
         errors.add(item.where, message, key=path)
     else:
         try:
             _register(_run(file, code, digest))
         except Exception as error:  # noqa: BLE001 - whatever a program may raise
-            errors.add(item.where, f"{file} fails: {_told(error, str(file))}", kind="file", key=path)
+            errors.add(item.where, f"{file} fails: {_describe(error, str(file))}", kind="file", key=path)
         else:
             return Import(str(file), digest)
     return None
 
 
 def _run(file: Path, code: bytes, digest: str) -> types.ModuleType:
-    """The module that the bytes make, once for each content."""
+    """Execute the code as a module, once for each content."""
     name = f"{PREFIX}{digest[:16]}"
     if name not in sys.modules:
         module = types.ModuleType(name)
         module.__file__ = str(file)
-        sys.modules[name] = module  # first, since dataclasses and pickle look their module up
+        sys.modules[name] = module  # before executing: dataclasses and pickle look their module up
         try:
             exec(compile(code, str(file), "exec"), module.__dict__)
         except BaseException:
@@ -111,18 +116,18 @@ def _run(file: Path, code: bytes, digest: str) -> types.ModuleType:
 
 
 def ran() -> list[tuple[str, bytes]]:
-    """The files that were run, and what they held: for another process, which `run_again` gives what they define."""
+    """The executed files and their contents, to execute in another process by `run_again`."""
     return list(_ran.values())
 
 
 def run_again(files: list[tuple[str, bytes]]) -> None:
-    """Run what `ran` gave in the process that was trusted."""
+    """Execute the files from `ran` of the trusted parent process."""
     for file, code in files:
         _run(Path(file), code, hashlib.sha256(code).hexdigest())
 
 
 def _register(module: types.ModuleType) -> None:
-    """Let the registries know what the module defines itself. ValueError for a name that tdt has."""
+    """Register the module's own definitions. Raises ValueError for a name that tdt has."""
     for name, value in vars(module).items():
         if name.startswith("_") or getattr(value, "__module__", None) != module.__name__:
             continue
@@ -134,8 +139,8 @@ def _register(module: types.ModuleType) -> None:
                 known.register(name, value)
 
 
-def _told(error: Exception, file: str) -> str:
-    """The error, and the last line of the file that led to it."""
+def _describe(error: Exception, file: str) -> str:
+    """The error with the last line of the file in its traceback."""
     line, trace = getattr(error, "lineno", None), error.__traceback__
     while trace is not None:
         line = trace.tb_lineno if trace.tb_frame.f_code.co_filename == file else line

@@ -1,7 +1,7 @@
-"""`extends: base.yaml`: a config says only in what it differs from another one.
+"""`extends: base.yaml`: inherit from another config and write only the differences.
 
-Mappings are merged key by key, whatever else is written replaces what the base says, and null takes it out. A component
-keeps its arguments as long as the name stays: `optimizer: {lr: 0.1}` over `Adam(lr=1e-3)` is `Adam(lr=0.1)`.
+Mappings are merged key by key, any other value replaces that of the base, and null removes it. A component keeps the
+base's arguments if its name stays: `optimizer: {lr: 0.1}` over `Adam(lr=1e-3)` is `Adam(lr=0.1)`.
 """
 
 from __future__ import annotations
@@ -18,10 +18,13 @@ _NAMING = ("type", "block", "graph")  # keys that say which component a mapping 
 
 
 def inherit(root: Mapping, file: str, errors: ConfigErrors, above: tuple[Path, ...] = ()) -> Mapping | None:
-    """`root` over the config that its `extends` names, which may itself extend one; `extends` is taken out.
+    """Merge `root` with the config that its `extends` names, which may itself extend one.
 
-    file: where `root` stands; relative paths start from its folder. above: the files that extend this one.
-    None after reporting that there is no such config, or nothing in it can be read.
+    Args:
+        file: the file of `root`, in whose folder relative paths start.
+        above: the files that extend this one.
+    Returns:
+        The merged tree without `extends`; None after reporting that the base does not exist or cannot be read.
     """
     node = root.items.pop("extends", None)
     if node is None:
@@ -43,7 +46,7 @@ def inherit(root: Mapping, file: str, errors: ConfigErrors, above: tuple[Path, .
 
 
 def read(text: str, file: str, errors: ConfigErrors) -> Mapping | None:
-    """The tree of a config's text; None after reporting that nothing in it can be read."""
+    """The tree of a config's text; None after reporting that it cannot be read."""
     root = reader.read(text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n"), file, errors)
     if root is None and not errors:
         message = "the config is empty; it needs data, model, loss, optimizer, train"
@@ -54,7 +57,7 @@ def read(text: str, file: str, errors: ConfigErrors) -> Mapping | None:
 
 
 def _merged(base: Mapping, over: Mapping) -> Mapping:
-    """The keys of `base` in their order, then those that `over` adds; the place is that of `over`."""
+    """The keys of `base` in their order, then the new ones of `over`; the position is that of `over`."""
     items = dict(base.items)
     for key, node in over.items.items():
         if key in items and present(node) is None:
@@ -81,5 +84,5 @@ def _over(base: Node, over: Node) -> Node:
 
 
 def _names_another(over: Mapping, named: dict[str, object]) -> bool:
-    """Whether `over` names a component, and not the one that `named` does."""
+    """Whether `over` names a component other than that of `named`."""
     return any(key in over.items and plain(over.items[key]) != named.get(key) for key in _NAMING)

@@ -29,17 +29,21 @@ from tdt.train.config.validate import validate
 
 
 def load(name: str | os.PathLike[str], overrides: Texts[str] = ()) -> Config:
-    """The config in the file `name`, or else the bundled config of that name, with `key=value` overrides.
+    """Load the config in the file `name`, or else the bundled config of that name.
 
-    Raises ConfigError with everything that is wrong, sorted by line.
+    Args:
+        overrides: `key=value` texts.
+    Raises:
+        ConfigError: with every mistake, sorted by line.
     """
     return draft(name, overrides).finish()
 
 
 def draft(name: str | os.PathLike[str], overrides: Texts[str] = ()) -> Draft:
-    """As `load`, but what is wrong is kept in `.errors`, so that what a builder finds can be reported with it.
+    """Like `load`, but keep mistakes in `.errors`, so that `build` can report its own with them.
 
-    Raises ConfigError if there is no such file, or nothing in it can be read.
+    Raises:
+        ConfigError: there is no such file, or it cannot be read.
     """
     errors = ConfigErrors()
     path = find.find(Path(name), errors)
@@ -50,7 +54,7 @@ def draft(name: str | os.PathLike[str], overrides: Texts[str] = ()) -> Draft:
 
 
 def loads(text: str, file: str = "<string>", overrides: Texts[str] = ()) -> Config:
-    """The config that `text` spells. `file` is shown in errors, and relative paths start from its folder.
+    """Load a config from text. `file` is shown in errors, and relative paths start from its folder.
 
     >>> loads("")
     Traceback (most recent call last):
@@ -84,7 +88,7 @@ def _read(root: Mapping, file: str, errors: ConfigErrors) -> Draft:
     scheduler = _read_with(_read_scheduler, root, "scheduler", errors)
     if top is not None:
         written = root.items.get("metrics")
-        named = [*metrics, *(written.items if isinstance(written, Mapping) else ())]  # sound or not
+        named = [*metrics, *(written.items if isinstance(written, Mapping) else ())]  # valid or not
         names = ["loss", *(terms if len(terms) > 1 else ()), *(name for name in named if name != "loss")]
         check_training(top, root, names, scheduler, errors)
 
@@ -118,13 +122,13 @@ def _read(root: Mapping, file: str, errors: ConfigErrors) -> Draft:
 
 
 def _read_with(read: Any, root: Mapping, key: str, errors: ConfigErrors) -> Any:
-    """`read` on the section `key`, or None where nothing is written."""
+    """Apply `read` to the section `key`; None if it is not written."""
     node = present(root.items.get(key))
     return None if node is None else read(node, key, errors)
 
 
 def _read_model(root: Mapping, errors: ConfigErrors) -> Part | None:
-    """The model; blocks that it does not use are reported."""
+    """The model. Reports blocks that it does not use."""
     before = len(errors)
     reader = ModelReader(errors, read_blocks(root.items.get("blocks"), errors))
     node = present(root.items.get("model"))
@@ -155,7 +159,7 @@ def _read_data(root: Mapping, top: Top | None, errors: ConfigErrors) -> DataConf
     )
     if top is not None:
         _check_loaders(top.data, node, errors)
-    fixed = top.data if top is not None else Data(train=None)  # a builder looks at samples, not at the loader
+    fixed = top.data if top is not None else Data(train=None)  # building needs samples, not the loader
     return DataConfig(
         **splits, transform=transform, augment=augment, loader=fixed.loader, eval_loader=_eval_loader(fixed)
     )
@@ -165,16 +169,16 @@ OF_WORKERS = ("prefetch_factor", "persistent_workers", "timeout", "multiprocessi
 
 
 def _eval_loader(data: Data) -> Loader:
-    """The loader of the splits that are not trained on: whole and in order, otherwise as in training."""
+    """The loader settings of the other splits: those of training, but whole and in order."""
     changes = data.eval_loader.model_dump(exclude_none=True) if data.eval_loader else {}
     merged = data.loader.model_copy(update={"shuffle": False, "drop_last": False, "sampler": None, **changes})
-    if merged.num_workers == 0:  # inherited from the training loader, they would have no worker to apply to
+    if merged.num_workers == 0:  # inherited from the training loader, but without effect here
         merged = merged.model_copy(update={name: Loader.model_fields[name].default for name in OF_WORKERS})
     return merged
 
 
 def _check_loaders(data: Data, node: Mapping, errors: ConfigErrors) -> None:
-    """Report loader settings that nothing reads."""
+    """Report loader settings that have no effect."""
     evaluates = data.valid is not None or data.test is not None
     if data.eval_loader is not None and not evaluates:
         place = node.items["eval_loader"].where
@@ -220,7 +224,7 @@ def _read_scheduler(node: Node, path: str, errors: ConfigErrors) -> SchedulerCon
         return None if component is None else SchedulerConfig(component, interval)
     score = plain(monitor)
     if component.name != "ReduceLROnPlateau":
-        message = "is not used: only ReduceLROnPlateau waits for a score"
+        message = "is not used: only ReduceLROnPlateau watches a score"
         errors.add(monitor.key_source or monitor.source, message, kind="unused", key=join(path, "monitor"))
     elif not isinstance(score, str):
         errors.add(monitor.where, f"expected split/metric, got {spell(score)}", key=join(path, "monitor"))
@@ -228,7 +232,7 @@ def _read_scheduler(node: Node, path: str, errors: ConfigErrors) -> SchedulerCon
 
 
 def _located_weights(weights: Weights | None, root: Mapping) -> Weights | None:
-    """`weights` with a path made absolute, from the folder of what names it. A run's name, or name/number, stays one."""
+    """Make a path in `weights` absolute, relative to the config's folder. A run's name, or name/number, stays."""
     if weights is None:
         return None
     name = weights.source

@@ -6,8 +6,8 @@
       digit: {type: CrossEntropyLoss, input: output/digit}
       image: {type: MSELoss, input: output/image, target: input, weight_in_total: 0.5}
 
-`input` and `target` say what is compared: `output`, `target` or `input` (what the model was given), and with `/` a part of
-it: a key of a dict, or a number in a tuple.
+`input` and `target` say what the loss compares: `output`, `target` or `input` (the model's input), or with `/` an item of
+it: a key of a dict, or an index of a tuple.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ OPTIONS = ("input", "target", "weight_in_total")
 
 @dataclass(frozen=True)
 class LossTerm:
-    """`component` of what `input` and `target` name ("output/digit"), times `weight` in the total."""
+    """The loss `component` of what `input` and `target` name ("output/digit"), with its `weight` in the total."""
 
     name: str
     component: Component
@@ -40,7 +40,7 @@ class LossTerm:
 
 
 def read_loss(node: Node, path: str, errors: ConfigErrors) -> tuple[LossTerm, ...]:
-    """The terms; a loss that stands alone is called "loss"."""
+    """The terms; a single unnamed loss is called "loss"."""
     if not isinstance(node, Mapping) or not _is_named(node):
         term = _read_term("loss", node, path, errors)
         if isinstance(node, Mapping) and "weight_in_total" in node.items:
@@ -62,7 +62,7 @@ def read_loss(node: Node, path: str, errors: ConfigErrors) -> tuple[LossTerm, ..
 
 
 def _is_named(node: Mapping) -> bool:
-    """Whether a mapping holds losses by name: each is a mapping or a text, and none of its keys is a misspelt `type`."""
+    """Whether a mapping has losses by name: its values are mappings or texts, and no key is a misspelt `type`."""
     if "type" in node.items or not node.items or closest("type", node.items):
         return False
     return all(
@@ -84,7 +84,7 @@ def _read_term(name: str, node: Node, path: str, errors: ConfigErrors) -> LossTe
 
 
 def read_part(call: Call, key: str, default: str, path: str, errors: ConfigErrors) -> str:
-    """What an option says is compared: `output`, `target` or `input`, or a part of one."""
+    """The value of the option `key`: `output`, `target` or `input`, or an item of one."""
     node = present(call.kwargs.get(key))
     if node is None:
         return default

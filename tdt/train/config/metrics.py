@@ -1,4 +1,4 @@
-"""`metrics:`: what is measured beside the loss, under the metric's name or one of the config's own.
+"""`metrics:`: metrics besides the loss, under their own name or one given in the config.
 
 metrics: [accuracy, "f1(average=macro)"]
 metrics: {top1: accuracy, top5: top_k(k=5), top3: top_k(k=3)}       # logged as valid/top1, ...
@@ -23,7 +23,7 @@ from tdt.train.config.source import Source
 
 @dataclass(frozen=True)
 class Measure(Part):
-    """A metric; of what `input` and `target` name ("output/digit"), where it does not see what the first loss does."""
+    """A metric of what `input` and `target` name ("output/digit"), by default of what the first loss compares."""
 
     component: Component
     parts: tuple[str, str] | None = None
@@ -32,7 +32,7 @@ class Measure(Part):
 
 
 def read_metrics(node: Node | None, path: str, losses: Collection[str], errors: ConfigErrors) -> dict[str, Measure]:
-    """The metrics by name. losses: names that those of the config have."""
+    """The metrics by name. losses: the names of the config's losses."""
     node = present(node)
     if isinstance(node, Mapping) and "type" not in node.items and not closest("type", node.items):
         read = [(name, _read(item, join(path, name), errors)) for name, item in _named(node, path, losses, errors)]
@@ -45,7 +45,7 @@ def read_metrics(node: Node | None, path: str, losses: Collection[str], errors: 
         name = metric.component.name
         if name in found:
             advice = f"remove one, or name them: metrics: {{one: {found[name].component}, other: …}}"
-            errors.add(metric, f"{name} is there twice; {advice}", kind="duplicate-key")
+            errors.add(metric, f"{name} is declared twice; {advice}", kind="duplicate-key")
         found.setdefault(name, metric)
     return found
 
@@ -63,13 +63,13 @@ def _read(node: Node, path: str, errors: ConfigErrors) -> Measure | None:
 
 
 def _named(node: Mapping, path: str, losses: Collection[str], errors: ConfigErrors) -> list[tuple[str, Node]]:
-    """The entries whose names may be those of metrics; others are reported."""
+    """The entries with valid names. Reports the others."""
     sound = []
     for name, item in node.items.items():
         if not re.fullmatch(r"[A-Za-z_][\w-]*", name):
             errors.add(item.key_source, f"{name!r} cannot name a metric; use a plain word", key=join(path, name))
         elif name in ("loss", *losses):
-            message = f"{name!r} is the name of a loss, which is measured as it is; choose another one"
+            message = f"{name!r} is the name of a loss, which is logged anyway; choose another one"
             errors.add(item.key_source, message, kind="duplicate-key", key=join(path, name))
         else:
             sound.append((name, item))

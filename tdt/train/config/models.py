@@ -2,8 +2,8 @@
 
 a list                       Chain: Sequential(...)
 a mapping                    Chain: Sequential(OrderedDict(...)), its keys name the layers
-{type: …} or a call          Component; where its signature asks for a Module, any model may stand
-{block: …} or a call         the body of a block, its parameters filled in (`blocks`)
+{type: …} or a call          Component; an argument annotated as Module may be any model
+{block: …} or a call         the body of a block with its arguments (`blocks`)
 {graph: …}                   Graph (`graph`)
 """
 
@@ -25,11 +25,11 @@ from tdt.train.config.scalars import spell
 from tdt.train.config.signatures import layers_wanted
 from tdt.train.config.source import Source
 
-MOST_PARTS = 20_000  # blocks in blocks multiply: a bound, so that a hostile file costs little
+MOST_PARTS = 20_000  # blocks in blocks multiply: bounds the time that a hostile file takes
 
 
 class ModelReader(Reader):
-    """Reads models. `inside`: the blocks whose bodies are being read, and where the outermost was used."""
+    """Read models. `inside`: the blocks being expanded, and the position of the outermost use."""
 
     def __init__(self, errors: ConfigErrors, blocks: dict[str, Block] | None = None):
         super().__init__(registry.layers, errors)
@@ -39,7 +39,7 @@ class ModelReader(Reader):
         self.parts = 0
 
     def read(self, node: Node, path: str) -> Part | None:
-        """A model; None after reporting what is wrong."""
+        """A model; None after reporting mistakes."""
         if isinstance(node, Sequence):
             return self._chain([(str(number), item) for number, item in enumerate(node.items)], node, path)
         if isinstance(node, Mapping) and "block" in node.items:
@@ -56,7 +56,7 @@ class ModelReader(Reader):
         return super().read(node, path)
 
     def check(self, call: Call, path: str, also: tuple[str, ...] = ()) -> Part | None:
-        """As in Reader; the call may name a block."""
+        """Like Reader.check; the call may name a block."""
         self.parts += 1
         if call.name in self.blocks:
             return self._expand(self.blocks[call.name], call, path)
@@ -70,7 +70,7 @@ class ModelReader(Reader):
         return found if found is None or self.used is None else replace(found, used=self.used)
 
     def argument(self, node: Node, path: str, annotation: Any) -> Any:
-        """As in Reader; where a Module is wanted, any model."""
+        """Like Reader.argument; an argument annotated as Module may be any model."""
         wanted = layers_wanted(annotation)
         if wanted is None or present(node) is None:
             return super().argument(node, path, annotation)
@@ -88,18 +88,18 @@ class ModelReader(Reader):
         return BROKEN
 
     def _is_wanted(self, part: Part, annotation: Any, node: Node, path: str) -> bool:
-        """Whether a component is of the class that an argument asks for, as the layer of a TransformerEncoder."""
+        """Whether a component has the class that an argument is annotated with, as the layer of a TransformerEncoder."""
         made = self.known.find(part.name) if isinstance(part, Component) else registry.find_sequential()
         if not (isinstance(annotation, type) and isinstance(made, type)) or issubclass(made, annotation):
             return True
         got = spell(part.name) if isinstance(part, Component) else "several layers"
-        message = f"expected a layer of the kind {annotation.__name__}, got {got}"
+        message = f"expected a {annotation.__name__}, got {got}"
         self.errors.add(node.where, message, kind="wrong-type", key=path)
         return False
 
     def _chain(self, pairs: list[tuple[str, Node]], node: Node, path: str) -> Chain:
         if not pairs:
-            self.errors.add(node.where, "holds no layer", kind="missing", key=path)
+            self.errors.add(node.where, "has no layers", kind="missing", key=path)
         if isinstance(node, Mapping):
             entries = [(name, part) for name, part in self._named(pairs, path, None) if part is not None]
         else:
@@ -108,14 +108,14 @@ class ModelReader(Reader):
         return Chain(tuple(entries), isinstance(node, Mapping), node.where, path)
 
     def _named(self, pairs: list[tuple[str, Node]], path: str, wrong: Any) -> Iterator[tuple[str, Any]]:
-        """Models by name; `wrong` where one could not be read."""
+        """Models by name; `wrong` in place of one that could not be read."""
         for name, item in pairs:
             here = join(path, name)
             is_name = is_layer_name(name, item, here, self.errors)
             yield name, (self.read(item, here) if is_name else None) or wrong
 
     def _block_call(self, node: Mapping, path: str) -> Call | None:
-        """`{block: name, …}` as the call of a block that there is."""
+        """`{block: name, …}` as a call of that block; None after reporting an unknown one."""
         kind, here = node.items["block"], join(path, "block")
         if not isinstance(kind, Scalar) or kind.broken or not isinstance(kind.value, str):
             if not (isinstance(kind, Scalar) and kind.broken):
@@ -133,7 +133,7 @@ class ModelReader(Reader):
         return Call(kind.source, node.key_source or node.source, kind.value, kwargs=kwargs)
 
     def _expand(self, block: Block, call: Call, path: str) -> Part | None:
-        """The body of a block with the arguments of `call` in the place of its parameters."""
+        """The body of a block with its parameters replaced by the arguments of `call`."""
         if block.broken:
             return None
         block.used = True

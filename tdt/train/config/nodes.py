@@ -1,4 +1,4 @@
-"""The config as a tree that remembers where each thing was written."""
+"""The config as a tree of values with their positions."""
 
 from __future__ import annotations
 
@@ -10,47 +10,47 @@ from tdt.train.config.source import Source
 
 @dataclass
 class Node:
-    """A value with its place: `source` where it begins, `key_source` its key (None for list items and the root)."""
+    """A value with its position: `source` of the value, `key_source` of its key (None for list items and the root)."""
 
     source: Source
     key_source: Source | None = None
 
     @property
     def named_at(self) -> Source:
-        """Where the value is written, from which a relative path starts."""
+        """Position of the value, in whose file's folder a relative path starts."""
         return self.source
 
     @property
     def where(self) -> Source:
-        """The place an error about this value names: its key where a list or mapping begins further down."""
+        """Position for error messages: that of the key if a list or mapping begins further down."""
         key = self.key_source
         return self.source if key is None or (key.file, key.line) == (self.source.file, self.source.line) else key
 
 
 @dataclass
 class Scalar(Node):
-    """A single value. `exact`: the text stands in the file as it is, so places inside it are known."""
+    """A single value. `exact`: the text is in the file verbatim, so that positions inside it are known."""
 
     value: Any = None
     text: str = ""
     exact: bool = False
     inset: int = 0  # width of the opening quote
-    broken: bool = False  # could not be read; said already
-    written: str | None = None  # the reference it was read from, where that is what may be saved
-    origin: Source | None = None  # where a value is written that a reference stands for
+    broken: bool = False  # unreadable, and reported
+    written: str | None = None  # its reference, if that is saved in place of the value
+    origin: Source | None = None  # position of the value that a reference was resolved to
 
     @property
     def named_at(self) -> Source:
-        """Where the value is written, from which a relative path starts."""
+        """Position of the value, in whose file's folder a relative path starts."""
         return self.origin or self.source
 
     @property
     def where(self) -> Source:
-        """Where it begins, its opening quote included."""
+        """Position of its beginning, with the opening quote."""
         return self.source
 
     def at(self, offset: int) -> Source:
-        """Where character `offset` of the text stands."""
+        """Position of character `offset` of the text."""
         if not self.exact:
             return self.source
         return Source(self.source.file, self.source.line, self.source.column + self.inset + offset)
@@ -58,21 +58,21 @@ class Scalar(Node):
 
 @dataclass
 class Mapping(Node):
-    """`key: value` pairs, in their order; a key stands once."""
+    """`key: value` pairs, in order; keys are unique."""
 
     items: dict[str, Node] = field(default_factory=dict)
 
 
 @dataclass
 class Sequence(Node):
-    """A list, in either notation."""
+    """A list, in block or flow notation."""
 
     items: list[Node] = field(default_factory=list)
 
 
 @dataclass
 class Call(Node):
-    """A component as written: a bare name, a call, or a mapping with `type`, all alike."""
+    """A component: written as a bare name, a call, or a mapping with `type`."""
 
     name: str = ""
     args: list[Node] = field(default_factory=list)
@@ -81,7 +81,7 @@ class Call(Node):
 
 
 class Broken:
-    """Stands in plain data for a value that could not be read."""
+    """Placeholder in plain data for a value that could not be read."""
 
 
 BROKEN = Broken()
@@ -99,7 +99,7 @@ def plain(node: Node) -> Any:
 
 
 def present(node: Node | None) -> Node | None:
-    """The node, or None where nothing or null is written."""
+    """The node, or None if it is missing or null."""
     return None if isinstance(node, Scalar) and node.value is None and not node.broken else node
 
 
@@ -126,7 +126,7 @@ def children(node: Node) -> list[Node]:
 
 
 def at(node: Node, *path: str) -> Node:
-    """The node at a path that is known to be there."""
+    """The node at a path that must exist."""
     for part in path:
         below = child(node, part)
         assert below is not None

@@ -1,4 +1,4 @@
-"""`key=value` and `~key` from the command line → changes in the tree, each with its own place for errors."""
+"""`key=value` and `~key` from the command line → changes in the tree, with positions for errors."""
 
 from __future__ import annotations
 
@@ -12,15 +12,14 @@ from tdt.train.config.nodes import Call, Mapping, Node, Scalar, Sequence, child,
 from tdt.train.config.scalars import resolve
 from tdt.train.config.source import COMMAND_LINE, Source
 
-Holder = Mapping | Sequence | Call  # nodes that have others in them
+Holder = Mapping | Sequence | Call  # nodes with children
 
 
 def apply(root: Mapping, overrides: Texts[str], errors: ConfigErrors) -> None:
-    """Write each override into the tree. Errors stand at `<command line>:n:column` for the n-th override.
+    """Apply each override to the tree. Errors have the position `<command line>:n:column` for the n-th override.
 
-    A value is a YAML scalar, or a list or mapping in [ ] or { }; `null` takes a setting back to its default.
-    `~key` takes out what is written. Missing sections on the way are made; a component written as
-    a call takes `optimizer.lr=0.1` as a keyword.
+    A value is a YAML scalar, or a list or mapping in [ ] or { }; `null` resets a setting to its default. `~key` removes
+    a key. Missing sections are created; for a component written as a call, `optimizer.lr=0.1` sets a keyword argument.
     """
     errors.overrides = tuple(overrides)
     for number, text in enumerate(overrides, 1):
@@ -32,7 +31,7 @@ def _apply_one(root: Mapping, text: str, number: int, errors: ConfigErrors) -> N
     key = key.strip()
     start = Source(COMMAND_LINE, number, 1)
     if key.startswith("~") and not equals:
-        _take_out(root, key[1:], start, errors)
+        _remove(root, key[1:], start, errors)
         return
     parts = key.split(".")
     if parts[0] == "extends":
@@ -56,14 +55,14 @@ def _apply_one(root: Mapping, text: str, number: int, errors: ConfigErrors) -> N
     _put(holder, parts[-1], value, key, start, errors)
 
 
-def _take_out(root: Mapping, key: str, start: Source, errors: ConfigErrors) -> None:
+def _remove(root: Mapping, key: str, start: Source, errors: ConfigErrors) -> None:
     parts = key.split(".")
     holder: Holder = root
     for depth, part in enumerate(parts):
         here = ".".join(parts[: depth + 1])
         if child(holder, part) is None:
             keys = holder.items if isinstance(holder, Mapping) else holder.kwargs if isinstance(holder, Call) else ()
-            errors.add(start, "there is nothing to take out", closest(part, keys), kind="unknown-key", key=here)
+            errors.add(start, "there is nothing to remove", closest(part, keys), kind="unknown-key", key=here)
             return
         if depth < len(parts) - 1:
             below = _descend(holder, part, here, start, errors)
@@ -82,7 +81,9 @@ def _read_value(text: str, source: Source, key: str, errors: ConfigErrors) -> No
     if text[:1] in tuple("[{\"'"):
         inner = ConfigErrors()
         one_line = re.sub(r"[\r\n\x85\u2028\u2029]", " ", text)  # as YAML reads them inside brackets and quotes
-        padded = "\n" * (source.line - 1) + " " * (source.column - 1) + one_line  # so that marks are our positions
+        padded = (
+            "\n" * (source.line - 1) + " " * (source.column - 1) + one_line
+        )  # so that PyYAML's marks are our positions
         node = reader.read(padded, COMMAND_LINE, inner)
         for problem in inner.problems:
             full = ".".join(filter(None, [key, problem.key]))

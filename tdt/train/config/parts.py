@@ -1,4 +1,4 @@
-"""What a config declares: components with checked arguments, and models made of them."""
+"""The declarations in a config: components with checked arguments, and models of components."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from tdt.train.config.source import Source
 
 
 class Numbers(list):
-    """A list of numbers, or of such lists, from which a registry makes a tensor."""
+    """A (nested) list of numbers that a registry converts to a tensor."""
 
 
 class Part:
-    """What a config declares: a component, or a model made of several."""
+    """A component, or a model of several components."""
 
     source: Source
     key_path: str
@@ -24,10 +24,10 @@ class Part:
 
 @dataclass(frozen=True)
 class Component(Part):
-    """A name with its arguments, checked against the signature of what it names.
+    """A name with arguments that were checked against its signature.
 
-    args, kwargs: plain values, in the types the signature asks for; a nested component is a Component.
-    arg_sources: where each argument's value is written, by position or name. used: where the block was used that it is from.
+    args, kwargs: plain values of the annotated types; a nested component is a Component.
+    arg_sources: position of each argument's value, by index or name. used: position where its block is used.
     """
 
     name: str
@@ -39,8 +39,11 @@ class Component(Part):
     used: Source | None = field(default=None, compare=False, repr=False)
 
     def at_fault(self, message: str) -> tuple[Source, str]:
-        """Where a refusal of the arguments is reported, and its key path: where the component is written, or the argument
-        that a config which extends it, or an override, has changed: the one that the message names, else the last."""
+        """Position and key path for an exception that the constructor raised.
+
+        That of the component; or that of an argument changed by an override or an extending config: the one that the
+        message names, else the last.
+        """
         changed = {key: place for key, place in self.arg_sources.items() if place.file != self.source.file}
         words = set(re.findall(r"\w+", message))
         named = [key for key in self.arg_sources if key in words]
@@ -62,7 +65,7 @@ def _shown(value: Any) -> str:
 
 @dataclass(frozen=True)
 class Chain(Part):
-    """Layers one after another. `named`: written as a mapping, so Sequential(OrderedDict); else names are indices."""
+    """A sequence of layers. `named`: written as a mapping (Sequential(OrderedDict)); else their names are indices."""
 
     entries: tuple[tuple[str, Part], ...]
     named: bool
@@ -80,7 +83,7 @@ class Chain(Part):
 
 @dataclass(frozen=True)
 class Graph(Part):
-    """Parts by name, each behind those that it takes from. sources: for each the names of its inputs."""
+    """Parts by name, in topological order. sources: the names of each part's inputs."""
 
     nodes: dict[str, Part]
     sources: dict[str, tuple[str, ...]]
@@ -92,11 +95,11 @@ class Graph(Part):
 
 @dataclass(frozen=True)
 class Factory(Part):
-    """A part of which the layer that takes it makes as many as it needs."""
+    """A part that is passed as a function, which a layer calls for as many copies as it needs."""
 
     part: Part
 
     @property
     def source(self) -> Source:  # type: ignore[override]
-        """Where the part is written."""
+        """Position of the part."""
         return self.part.source

@@ -1,4 +1,4 @@
-"""Paths among a component's arguments: relative to the file that names them, and absolute from then on."""
+"""Make paths in a component's arguments absolute: they are relative to the config file."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from tdt.train.config.source import Source
 
 
 def located(component: Component, target: Any) -> Component:
-    """The component with its paths made absolute; those given on the command line start from the working folder.
+    """The component with absolute paths. Paths from the command line are relative to the working folder.
 
-    A parameter of `target` takes a path if it is annotated with os.PathLike, or a class that is one, as `str | Path`.
+    A parameter of `target` takes a path if it is annotated with os.PathLike or a subclass, as in `str | Path`.
     """
     parameters = parameters_of(target)
     names = list(parameters)
@@ -33,7 +33,7 @@ def located(component: Component, target: Any) -> Component:
 
 
 def by_name(component: Component, target: Any) -> dict[str, Any]:
-    """The component as a mapping: its type, and all arguments by name."""
+    """The component as a mapping of its type and all arguments by name."""
     given = dict(zip(parameters_of(target), component.args, strict=False)) | component.kwargs
     return {"type": component.name} | {name: list(v) if isinstance(v, tuple) else v for name, v in given.items()}
 

@@ -11,7 +11,7 @@ from tdt.train.config import ConfigErrors, registry
 
 
 def matching(model: nn.Module, patterns: tuple[str, ...]) -> Iterator[tuple[str, Tensor]]:
-    """The model's parameters that a pattern matches, by name."""
+    """Name and tensor of the model's parameters that match a pattern."""
     for name, p in model.named_parameters():
         if any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns):
             yield name, p

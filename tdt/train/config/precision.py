@@ -12,7 +12,7 @@ import tdt
 
 @contextmanager
 def default_dtype(name: str) -> Iterator[None]:
-    """While it is entered, layers and tensors are created in the floating-point dtype of this name.
+    """Context manager that sets the default dtype for new layers and tensors.
 
     >>> with default_dtype("float64"):
     ...     tdt.nn.Linear(1, 1).weight.dtype
@@ -27,7 +27,7 @@ def default_dtype(name: str) -> Iterator[None]:
 
 
 def input_dtype(dtype: np.dtype | str) -> np.dtype:
-    """The NumPy dtype in which a model is given data of `dtype`: float32 data are converted to the default one.
+    """The NumPy dtype of a model's inputs for data of `dtype`: float32 is converted to the default dtype.
 
     >>> with default_dtype("float64"):
     ...     input_dtype("float32"), input_dtype("int64")

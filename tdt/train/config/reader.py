@@ -1,8 +1,7 @@
-"""YAML text → nodes. PyYAML scans and composes; what its nodes mean is decided here.
+"""YAML text → nodes. PyYAML scans and composes; this module resolves the values.
 
-Refused, each with a message: tags, anchors, aliases and merge keys (a config says what it means in place), duplicate
-keys, keys that are not plain text, deep nesting. A mistake that is understood is repaired after it is reported, so
-that the rest of the file is still checked.
+Not allowed, each with its own message: tags, anchors, aliases, merge keys, duplicate keys, keys that are not plain text,
+deep nesting. Known mistakes are repaired after they are reported, so that the rest of the file is still checked.
 """
 
 from __future__ import annotations
@@ -21,18 +20,18 @@ from tdt.train.config.scalars import resolve
 from tdt.train.config.source import Source
 
 DEEPEST = 40
-MOST_NODES = 20_000  # keys and values of a file; a bound, so that a hostile file costs little time
+MOST_NODES = 20_000  # keys and values of a file; bounds the time that a hostile file takes
 MOST_REPAIRS = 100
-MOST_REPAIRED = 1_000_000  # characters that are read again for repairs
-MOST_PIECES = 32  # of a call cut at its commas; a bound, so that a hostile file costs no time
+MOST_REPAIRED = 1_000_000  # characters that are parsed again after repairs
+MOST_PIECES = 32  # of a call that was split at its commas; bounds the time that a hostile file takes
 
 
 class _TooMuch(Exception):
-    """The file nests deeper, or holds more values, than any config does; args: the mark where, and the message."""
+    """The file nests too deeply or has too many values; args: mark and message."""
 
 
 class _Loader(yaml.SafeLoader):
-    """Composes nodes without anchors, aliases and tags, noting each as (mark, message)."""
+    """Compose nodes without anchors, aliases and tags; each of these is recorded as (mark, message)."""
 
     def __init__(self, text: str):
         super().__init__(text)
@@ -68,8 +67,8 @@ class _Loader(yaml.SafeLoader):
 
 
 def read(text: str, file: str, errors: ConfigErrors) -> Node | None:
-    """The tree of `text`, or None if it is empty or cannot be read; what is wrong is added to `errors`."""
-    settled: dict[tuple[int, int], str] = {}  # (line, column) from 0 -> message
+    """The tree of `text`; None if it is empty or cannot be read. Adds mistakes to `errors`."""
+    reported: dict[tuple[int, int], str] = {}  # (line, column) from 0 -> message
     for _ in range(max(1, min(MOST_REPAIRS, MOST_REPAIRED // max(len(text), 1)))):
         try:
             loader = _Loader(text)
@@ -79,31 +78,31 @@ def read(text: str, file: str, errors: ConfigErrors) -> Node | None:
             _add_unreadable_character(text, error, file, errors)
             return None
         except _TooMuch as error:
-            _report_settled(settled, file, errors)
+            _report_reported(reported, file, errors)
             mark, message = error.args
             errors.add(Source(file, mark.line + 1, mark.column + 1), message, kind="yaml")
             return None
         except yaml.MarkedYAMLError as error:
             trap = traps.find(text, error)
             if trap is None:
-                _report_settled(settled, file, errors)
+                _report_reported(reported, file, errors)
                 line, column, message = traps.describe(text, error)
                 errors.add(Source(file, line + 1, column + 1), message, kind="yaml")
                 return None
-            settled[trap.line, trap.column] = trap.message
+            reported[trap.line, trap.column] = trap.message
             text = trap.repaired
     else:
-        _report_settled(settled, file, errors)
+        _report_reported(reported, file, errors)
         return None
-    settled.update({(mark.line, mark.column): message for mark, message in loader.refused})
+    reported.update({(mark.line, mark.column): message for mark, message in loader.refused})
     if root is None:
-        _report_settled(settled, file, errors)
+        _report_reported(reported, file, errors)
         return None
-    return _Converter(text, file, errors, settled).convert_root(root)
+    return _Converter(text, file, errors, reported).convert_root(root)
 
 
-def _report_settled(settled: dict[tuple[int, int], str], file: str, errors: ConfigErrors) -> None:
-    for (line, column), message in settled.items():
+def _report_reported(reported: dict[tuple[int, int], str], file: str, errors: ConfigErrors) -> None:
+    for (line, column), message in reported.items():
         errors.add(Source(file, line + 1, column + 1), message, kind="yaml")
 
 
@@ -114,19 +113,19 @@ def _add_unreadable_character(text: str, error: yaml.reader.ReaderError, file: s
 
 
 class _Converter:
-    """PyYAML's nodes → ours, reporting each trap with the key path at which it was found."""
+    """Convert PyYAML's nodes to ours, and report each trap with its key path."""
 
-    def __init__(self, text: str, file: str, errors: ConfigErrors, settled: dict[tuple[int, int], str]):
-        self.text, self.file, self.errors, self.settled = text, file, errors, settled
+    def __init__(self, text: str, file: str, errors: ConfigErrors, reported: dict[tuple[int, int], str]):
+        self.text, self.file, self.errors, self.reported = text, file, errors, reported
 
     def convert_root(self, root: yaml.Node) -> Node:
         node = self.convert(root, "", None)
-        _report_settled(self.settled, self.file, self.errors)  # those at places that hold no value
+        _report_reported(self.reported, self.file, self.errors)  # those at positions without a value
         return node
 
     def convert(self, node: yaml.Node, path: str, key_source: Source | None) -> Node:
         source = self.source(node.start_mark)
-        message = self.settled.pop((node.start_mark.line, node.start_mark.column), None)
+        message = self.reported.pop((node.start_mark.line, node.start_mark.column), None)
         if message is not None:
             return self.broken(source, key_source, path, message)
         if isinstance(node, yaml.MappingNode):
@@ -141,7 +140,7 @@ class _Converter:
 
     def broken(self, source: Source, key_source: Source | None, path: str, message: str, kind: str = "yaml") -> Scalar:
         self.errors.add(source, message, kind=kind, key=path)
-        self.errors.settle(source)
+        self.errors.mark_reported(source)
         return Scalar(source, key_source, broken=True)
 
     def scalar(self, node: yaml.ScalarNode, path: str, source: Source, key_source: Source | None) -> Scalar:
@@ -178,7 +177,7 @@ class _Converter:
         return items
 
     def rest_of_call(self, first: yaml.Node, following: Iterator[yaml.Node]) -> list[yaml.Node]:
-        """The nodes into which the commas inside a call's brackets have split it, after the first; else []."""
+        """The further nodes of a call that YAML has split at the commas inside its brackets; else []."""
         text = _plain_text(first)
         if text is None or not traps.is_open_call(text):
             return []
@@ -226,9 +225,9 @@ class _Converter:
         return items
 
     def key(self, node: yaml.Node, path: str) -> str | None:
-        """The text of a key, or None after saying why it is none."""
+        """The text of a key; None after reporting an invalid one."""
         source = self.source(node.start_mark)
-        message = self.settled.pop((node.start_mark.line, node.start_mark.column), None)
+        message = self.reported.pop((node.start_mark.line, node.start_mark.column), None)
         if message is None and not isinstance(node, yaml.ScalarNode):
             message = "a key must be plain text, not a list or mapping; is a value in { } or [ ] meant to be quoted?"
         if message is None and _plain_text(node) == "<<":

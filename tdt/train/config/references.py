@@ -1,8 +1,8 @@
-"""`${path.to.key}`, `${env:NAME}` and `${run.epochs}` → what they stand for.
+"""Resolve the references `${path.to.key}`, `${env:NAME}` and `${run.epochs}`.
 
-A value that is one reference takes what stands there, of any type; inside a longer text a reference becomes text.
-What came from the environment is remembered as it was written: a run saves the reference, never the value, and messages
-show the reference too. The length of the run is known once the data are open (`run_length`).
+A value that is a single reference takes the target's value, of any type; inside a longer text, a reference becomes text.
+Of values from the environment, runs save and messages show the reference, never the value. The length of the run is
+known once the data are open (`run_length`).
 """
 
 from __future__ import annotations
@@ -20,15 +20,16 @@ from tdt.train.config.nodes import Call, Mapping, Node, Scalar, Sequence, childr
 from tdt.train.config.reader import DEEPEST
 from tdt.train.config.run_length import UNITS, RunLength
 
-MOST_NODES = 5_000  # that references may stand for in all: references to references multiply
-MOST_CHARACTERS = 200_000  # of all texts that references are in
+MOST_NODES = 5_000  # that all references may expand to: references to references multiply
+MOST_CHARACTERS = 200_000  # of all texts with references
 _REFERENCE = re.compile(r"\$\{([^{}]*)\}")
 
 
 def resolve(root: Mapping, errors: ConfigErrors) -> None:
-    """Replace every reference in the tree; one that leads nowhere is added to `errors`.
+    """Replace every reference in the tree; add one without a target to `errors`.
 
-    ConfigError at once where references to references stand for more than a config can need.
+    Raises:
+        ConfigError: at once if references expand to more than a config can need.
     """
     _Resolver(root, errors).tree(root, "")
 
@@ -36,12 +37,12 @@ def resolve(root: Mapping, errors: ConfigErrors) -> None:
 class _Resolver:
     def __init__(self, root: Mapping, errors: ConfigErrors):
         self.root, self.errors = root, errors
-        self.under_way: list[str] = []  # the references that led here
-        self.nodes = self.characters = 0  # that references stood for so far
-        self.missing: set[tuple[str, Source]] = set()  # references reported to lead nowhere, each with its place
+        self.resolving: list[str] = []  # the references being resolved
+        self.nodes = self.characters = 0  # that references have expanded to so far
+        self.missing: set[tuple[str, Source]] = set()  # reported references without a target
 
     def tree(self, node: Node, path: str) -> Node:
-        """The node with what the references in it stand for."""
+        """The node with all references resolved."""
         if isinstance(node, Mapping):
             node.items = {key: self.tree(item, join(path, key)) for key, item in node.items.items()}
         elif isinstance(node, Sequence):
@@ -88,27 +89,27 @@ class _Resolver:
         return Scalar(node.source, node.key_source, broken=True)
 
     def count(self, nodes: int, characters: int, node: Scalar, path: str) -> None:
-        """Add to what references stand for; ConfigError where that is too much."""
+        """Count the nodes and characters of a reference's target; raises ConfigError if they are too many."""
         self.nodes, self.characters = self.nodes + nodes, self.characters + characters
         if self.nodes > MOST_NODES or self.characters > MOST_CHARACTERS:
             most = f"{MOST_NODES:,} values or {MOST_CHARACTERS:,} characters"
-            self.errors.add(node.where, f"the config's references stand for more than {most}", key=path)
+            self.errors.add(node.where, f"the config's references expand to more than {most}", key=path)
             self.errors.raise_if_any()
 
     def target(self, name: str, node: Scalar, path: str) -> Node | None:
-        """What `${name}` in `node` stands for, placed where it is used; None after reporting that it is nothing."""
+        """The target of `${name}` in `node`, at the position of its use; None after reporting that there is none."""
         kind, colon, variable = name.partition(":")
         if colon:
             return self.variable(kind, variable, node, path)
         if name.startswith("run.") and name[4:] in UNITS:
             length = RunLength(name[4:])
             return Scalar(node.source, node.key_source, length, repr(length), written=repr(length))
-        if len(self.under_way) >= DEEPEST:
+        if len(self.resolving) >= DEEPEST:
             self.errors.add(node.where, f"leads through more than {DEEPEST} other references", key=path)
             return None
-        if name in self.under_way:
-            circle = " -> ".join([*self.under_way[self.under_way.index(name) :], name])
-            self.errors.add(node.where, f"the reference goes in a circle: {circle}", key=path)
+        if name in self.resolving:
+            circle = " -> ".join([*self.resolving[self.resolving.index(name) :], name])
+            self.errors.add(node.where, f"the reference is circular: {circle}", key=path)
             return None
         found: Node = self.root
         for number, part in enumerate(parts := name.split(".")):
@@ -118,12 +119,12 @@ class _Resolver:
                 return None
             found = below
         self.count(_size(found), 0, node, path)
-        self.under_way.append(name)
+        self.resolving.append(name)
         copied = copy.copy(found) if isinstance(found, Scalar) else copy.deepcopy(found)  # deep copies are slow
         found = copy.copy(self.tree(copied, name))
-        self.under_way.pop()
+        self.resolving.pop()
         if _depth(found) > DEEPEST:
-            self.errors.add(node.where, f"stands for values nested deeper than {DEEPEST} levels", key=path)
+            self.errors.add(node.where, f"expands to values nested deeper than {DEEPEST} levels", key=path)
             return None
         if isinstance(found, Scalar):
             found.origin = found.named_at
@@ -133,7 +134,7 @@ class _Resolver:
         return found
 
     def add_missing(self, name: str, found: Node, above: list[str], part: str, node: Scalar, path: str) -> None:
-        """Report that `part` of `${name}` is not there: once for a place, however many references lead to it."""
+        """Report that `part` of `${name}` does not exist, once for each position."""
         if (name, node.where) in self.missing:
             return
         self.missing.add((name, node.where))
@@ -149,7 +150,7 @@ class _Resolver:
     def variable(self, kind: str, name: str, node: Scalar, path: str) -> Scalar | None:
         if kind != "env" or not name:
             shown = f"${{{kind}:{name}}}"
-            message = f"{shown} is no reference; write ${{path.to.key}}, or ${{env:NAME}} for a variable"
+            message = f"{shown} is not a reference; write ${{path.to.key}}, or ${{env:NAME}} for a variable"
             self.errors.add(node.where, message, key=path)
             return None
         text = os.environ.get(name)
@@ -173,10 +174,10 @@ def _is_text(piece: Node | None) -> TypeGuard[Scalar]:
 
 
 def _size(node: Node) -> int:
-    """How many nodes a tree has."""
+    """Number of nodes of a tree."""
     return 1 + sum(map(_size, children(node)))
 
 
 def _depth(node: Node) -> int:
-    """How many levels a tree has."""
+    """Depth of a tree."""
     return 1 + max(map(_depth, children(node)), default=0)

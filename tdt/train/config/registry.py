@@ -1,8 +1,7 @@
-"""Names that a config may use, and what they refer to.
+"""Registries of the names that a config may use.
 
-A registry looks a name up in the public module that already holds it (`tdt.nn` for layers, `tdt.optim` for
-optimizers, ...), so a new layer is known to configs the day it is exported. Nothing is imported until a name is asked
-for: listing the registries costs nothing.
+A registry looks a name up in a public module (`tdt.nn` for layers, `tdt.optim` for optimizers, ...), so a new layer is
+known to configs as soon as it is exported. Modules are imported at the first lookup.
 
 >>> from tdt.train.config import registry
 >>> registry.optimizers.closest("Adm")
@@ -22,18 +21,19 @@ if TYPE_CHECKING:
     from tdt.train.config.parts import Component
 
 
-MOST_STRANGERS = 50  # unknown names, of which each may be a missing one misspelt
+MOST_STRANGERS = 50  # unknown names that are compared with the missing ones
 
 
 class Registry:
     """Component names of one kind, found on first use.
 
-    kind: what an error calls such a component ("layer").
-    modules: dotted modules whose public names are offered.
-    accepts: decides whether a public name with its object is a component of this kind.
-    entries: further names -> "module:attribute" or the object itself; they win over the modules.
-    supplied: leading parameters that tdt passes (`params` of an optimizer), which a config never writes.
-    refused: public names that are none of them -> what to write instead.
+    Args:
+        kind: name of the kind in errors ("layer").
+        modules: modules whose public names are searched.
+        accepts: whether a public name and its object are a component of this kind.
+        entries: further names → "module:attribute" or the object; they take precedence over the modules.
+        supplied: leading parameters that tdt passes (`params` of an optimizer) and configs cannot set.
+        refused: public names that configs cannot use → what to write instead.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Registry:
         self._accepts = accepts
 
     def register(self, name: str, target: Any) -> None:
-        """Offer `target`, an object or "module:attribute", under `name`, which must be an identifier (ValueError)."""
+        """Add `target`, an object or "module:attribute", as `name`. Raises ValueError if it is not an identifier."""
         if not name.isidentifier():
             raise ValueError(f"register: a {self.kind} needs an identifier as name, got {name!r}")
         self.entries[name] = target
@@ -64,7 +64,7 @@ class Registry:
         return self._accepts(name, value)
 
     def find(self, name: str) -> Any | None:
-        """The object that `name` stands for, or None if there is no such component."""
+        """The object called `name`, or None if there is no such component."""
         if name in self.entries:
             target = self.entries[name]
             return _load(target) if isinstance(target, str) else target
@@ -77,7 +77,7 @@ class Registry:
         return None
 
     def names(self) -> list[str]:
-        """Every name this registry knows, sorted. Imports the modules behind it."""
+        """Every known name, sorted. Imports the modules."""
         found = set(self.entries)
         for path in self._modules:
             module = importlib.import_module(path)
@@ -86,15 +86,17 @@ class Registry:
         return sorted(found)
 
     def closest(self, name: str) -> str | None:
-        """The known name closest to `name`, or None."""
+        """The known name that is most similar to `name`, or None."""
         return closest(name, self.names())
 
     def create(self, component: Component, *leading: Any, **extra: Any) -> Any:
-        """Call what `component` names with its arguments, after `leading` and beside `extra`.
+        """Create the component: call its constructor with `leading`, its own arguments and `extra`.
 
-        Components among the arguments are created first, by the same registry and after the same `leading`. Whatever the
-        constructor raises (a dropout of 1.5) passes through: the caller knows `component.source`. LookupError for an
-        unknown name.
+        Components among the arguments are created first, by the same registry with the same `leading`. Exceptions of
+        the constructor (a dropout of 1.5) pass through: the caller knows `component.source`.
+
+        Raises:
+            LookupError: an unknown name.
         """
         target = self.find(component.name)
         if target is None:
@@ -128,7 +130,7 @@ def _load(path: str) -> Any:
 def _subclass_of(
     path: str, *, excluding: tuple[str, ...] = (), suffix: str | None = None
 ) -> Callable[[str, Any], bool]:
-    """Accept the public subclasses of the class at `path`; with `suffix`, those so named; else those not `...Loss`."""
+    """Accept the public subclasses of the class at `path`: those whose name ends in `suffix`, else those not `...Loss`."""
 
     def accepts(name: str, value: Any) -> bool:
         if not inspect.isclass(value) or name in excluding or value is (base := _load(path)):
@@ -162,7 +164,7 @@ layers = Registry(
     refused=dict.fromkeys(("Sequential", "ModuleList", "ModuleDict", "Container"), _LAYERS)
     | dict.fromkeys(("ParameterList", "ParameterDict"), _WEIGHTS)
     | {"Graph": "is written as `graph:`, with its nodes below"}
-    | {"ResNet": "is made of a Python class; write resnet18, or another that is ready"}
+    | {"ResNet": "takes a Python class; write resnet18 or another ready model"}
     | {
         "DataParallel": "wraps the model of a program; where a config's model runs, `device` says",
     },
@@ -183,7 +185,7 @@ _METRICS = {
     "rmse": "RMSE",
     "r2": "R2",
 }
-_TABLE = "is a table, no number to log; tdt eval --confusion shows it"
+_TABLE = "is a table, not a number to log; tdt eval --confusion shows it"
 metrics = Registry(
     "metric",
     accepts=_subclass_of("tdt.train.metrics:Metric"),
@@ -223,7 +225,7 @@ initializers = Registry("init function", ["tdt.nn.init"], _is_init, supplied=("t
 
 
 def find_sequential() -> type:
-    """The class that lists and mappings of layers become."""
+    """The class Sequential, which lists and mappings of layers become."""
     return _load("tdt.nn:Sequential")
 
 

@@ -1,6 +1,6 @@
-"""Rules over parameter names: how to initialise them (`init`), which of them train differently (`param_groups`).
+"""Rules for parameters by name: how to initialise them (`init`), and other optimizer options for some (`param_groups`).
 
-Patterns are fnmatch over parameter names. Whether they match something is known once the model is built.
+Patterns are fnmatch patterns of parameter names, checked against the model when it is built.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tdt.train.config.source import Source
 
 @dataclass(frozen=True)
 class InitRule:
-    """`function` initialises every parameter that one of the patterns matches."""
+    """Initialise every parameter that matches a pattern with `function`."""
 
     params: tuple[str, ...]
     function: Component
@@ -31,7 +31,7 @@ class InitRule:
 
 @dataclass(frozen=True)
 class ParamGroup:
-    """The parameters that one of the patterns matches take these options instead of the optimizer's own."""
+    """Optimizer options for the parameters that match a pattern."""
 
     params: tuple[str, ...]
     options: dict[str, Any]
@@ -83,7 +83,7 @@ def read_param_groups(node: Node | None, path: str, optimizer: str, errors: Conf
 
 
 def _mappings(node: Node | None, path: str, example: str, errors: ConfigErrors) -> list[tuple[Mapping, str]]:
-    """The mappings of a list, each with its path; anything else is reported."""
+    """The mappings of a list, each with its path. Reports anything else."""
     node = present(node)
     if node is None or (isinstance(node, Scalar) and node.broken):
         return []
@@ -101,7 +101,7 @@ def _mappings(node: Node | None, path: str, example: str, errors: ConfigErrors) 
 
 
 def _patterns(item: Mapping, path: str, errors: ConfigErrors) -> tuple[str, ...] | None:
-    """The patterns under `params`: a string or a list of strings; None after reporting what is wrong."""
+    """The patterns under `params`: a string or a list of strings; None after reporting mistakes."""
     node, here = present(item.items.get("params")), join(path, "params")
     if node is None:
         close = None if "params" in item.items else closest("params", item.items)

@@ -1,6 +1,6 @@
 """`${run.epochs}` and `${run.steps}`: the length of the whole run, which is known once the data are open.
 
-A scheduler that is made for a number of epochs or steps says so once, whatever the length of the run becomes:
+With them, the config of a scheduler fits any length of the run:
 
     scheduler: CosineAnnealingLR(T_max=${run.epochs})
     scheduler: {type: OneCycleLR, max_lr: 0.1, total_steps: "${run.steps}", interval: step}
@@ -21,7 +21,7 @@ UNITS = ("epochs", "steps")
 
 
 class RunLength(int):
-    """Stands for the run's length in `unit` until `fill` puts the number in its place. An int for signatures.
+    """Placeholder for the run's length in `unit`, which `fill` replaces. An int, so that signatures accept it.
 
     >>> RunLength("steps")
     ${run.steps}
@@ -47,7 +47,7 @@ class RunLength(int):
 
 
 def fill(value: Any, lengths: Mapping[str, int | None]) -> Any:
-    """`value`, an argument or a component, with numbers in the place of every RunLength in it."""
+    """`value`, an argument or a component, with every RunLength in it replaced by its number."""
     if isinstance(value, RunLength):
         return lengths[value.unit]
     if isinstance(value, Component):
@@ -59,7 +59,7 @@ def fill(value: Any, lengths: Mapping[str, int | None]) -> Any:
 
 
 def fill_nodes(node: Node, lengths: Mapping[str, int | None], path: str, errors: ConfigErrors) -> Node:
-    """A copy of the tree `node` with numbers; a length that is not known is reported where it is used."""
+    """A copy of the tree `node` with lengths replaced. Reports the use of a length that is not known."""
     if isinstance(node, Scalar) and isinstance(node.value, RunLength):
         number = lengths[node.value.unit]
         if number is None:

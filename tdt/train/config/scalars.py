@@ -1,7 +1,7 @@
-"""What an unquoted YAML scalar means: the core schema of YAML 1.2, a little stricter.
+"""Resolve unquoted YAML scalars by the core schema of YAML 1.2, a little stricter.
 
-`1e-5` is a number; `no`, `off`, dates, `12:30` and `017` are strings, and `hint` says what was probably meant when
-such a string stands where a number or a truth value is wanted.
+`1e-5` is a number; `no`, `off`, dates, `12:30` and `017` are strings, and `hint` says what was probably meant if a
+number or a Boolean is expected.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _FALSE_WORDS = {"no", "n", "off", "false", "f"}
 def resolve(text: str) -> Any:
     """The value of an unquoted scalar: None, bool, int, float or the text itself.
 
-    ValueError for a number that does not fit (`1e999`, an integer of thousands of digits).
+    Raises ValueError for a number out of range (`1e999`, an integer of thousands of digits).
 
     >>> resolve("1e-5"), resolve("no"), resolve("017"), resolve("0x10")
     (1e-05, 'no', '017', 16)
@@ -55,7 +55,7 @@ def resolve(text: str) -> Any:
 
 
 def spell(value: Any) -> str:
-    """A value as an error message shows it, in YAML's spelling and not too long."""
+    """A value for an error message, in YAML's spelling and shortened."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -67,7 +67,7 @@ def spell(value: Any) -> str:
 
 
 def hint(value: Any, wanted: set[type]) -> str | None:
-    """What to write instead of `value` where one of the types `wanted` was expected, or None if there is no guess."""
+    """What to write instead of `value` if one of the types `wanted` is expected; None without a guess."""
     if bool in wanted and (word := _truth_word(value)):
         return f"write {word}"
     if isinstance(value, float) and int in wanted and value == value // 1:

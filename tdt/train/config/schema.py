@@ -1,6 +1,6 @@
 """JSON Schema (draft 2020-12) of configs, for editors: the sections from their models, components from their signatures.
 
-What a schema cannot see (the arguments inside a call, patterns, shapes) is left to `tdt check`. Any value may be a
+What a schema cannot express (arguments inside a call, patterns, shapes) is checked by `tdt check`. Any value may be a
 reference `${…}`.
 """
 
@@ -69,16 +69,19 @@ def schema() -> Schema:
     return {"$schema": DRAFT, **top, "title": "tdt config", "$defs": defs, "allOf": _whole(required, needed)}
 
 
-def as_json(made: Schema) -> str:
-    """A schema as text, each of its definitions on a line of its own."""
-    defs = (f"  {json.dumps(name)}: {json.dumps(value, ensure_ascii=False)}" for name, value in made["$defs"].items())
-    rest = json.dumps({key: value for key, value in made.items() if key != "$defs"}, indent=1, ensure_ascii=False)
+def as_json(schema: Schema) -> str:
+    """A schema as JSON text with one definition per line."""
+    defs = (f"  {json.dumps(name)}: {json.dumps(value, ensure_ascii=False)}" for name, value in schema["$defs"].items())
+    rest = json.dumps({key: value for key, value in schema.items() if key != "$defs"}, indent=1, ensure_ascii=False)
     return rest.removesuffix("\n}") + ',\n "$defs": {\n' + ",\n".join(defs) + "\n }\n}\n"
 
 
 def _whole(required: list[str], needed: dict[str, list[str]]) -> list[Schema]:
-    """What holds for the file. One that extends another may leave out what that one says, and may say a part of a
-    component; where there are blocks or imports, names may be the user's own."""
+    """Conditions for the whole file.
+
+    A file that extends another may leave out required sections and arguments; one with blocks or imports may use other
+    names.
+    """
     named = {"if": {"type": "object"}, "then": {"required": ["type"]}}
     needs = {name: {"required": keys} for name, keys in needed.items()}  # of mappings: other values have no keys
     alone: Schema = {"data": needs["Data"], "weights": needs["Weights"], "optimizer": named, "scheduler": named}
@@ -98,7 +101,7 @@ def _has(key: str, name: str) -> Schema:
 
 
 def _components(variant: str) -> Schema:
-    """What stands in the sections that are components, or lists of them. variant: "" or ".open" names."""
+    """Schemas of the sections that are components or lists of components. variant: "", or ".open" for any names."""
     optional = {"type": "null"}
     splits = {name: {"anyOf": [_ref(f"dataset{variant}"), optional]} for name in ("valid", "test")}
     steps = {"anyOf": [_one_or_more(_ref(f"transform{variant}")), optional]}
@@ -126,9 +129,9 @@ def _imported() -> Schema:
 
 
 def _choice(kind: str, known: Registry, variant: str = "", own: Sequence[str] = ()) -> Schema:
-    """A component of a kind: as text (a name or a call), or as a mapping with `type` and that name's arguments.
+    """A component of a kind: text (a name or a call), or a mapping with `type` and the arguments.
 
-    variant: "" where all names are known; in others the user has names too. own: the names that it has anew.
+    variant: "" if all names are known; else the user's names are allowed too. own: names that the variant adds.
     """
     names = known.names()
     alternatives = [
@@ -168,7 +171,7 @@ def _arguments(kind: str, name: str, known: Registry, value_of: Callable[[Any], 
         "metric": dict.fromkeys(("input", "target"), _text(_PART)),
         "scheduler": {"interval": {"enum": ["epoch", "step"]}},
         "optimizer": {"param_groups": _groups(properties)},
-        "layer": {"from": _names()},  # in a graph alone, says _models
+        "layer": {"from": _names()},  # allowed only in a graph (`_models`)
     }
     if name == "ReduceLROnPlateau":
         options["scheduler"] |= {"monitor": {"type": "string"}}
@@ -183,7 +186,7 @@ def _names() -> Schema:
 
 
 def _layer_name() -> Schema:
-    """What a key may be that names a layer: no word that says what a mapping is, and no attribute of a module."""
+    """A key that names a layer: no reserved word, and no attribute of a module."""
     taken = [name for name in dir(registry.find_sequential()) if not name.startswith("__")]
     return {"pattern": r"^[^.]+$", "not": {"enum": [*RESERVED, "training", *taken]}}
 
@@ -196,7 +199,7 @@ def _blocks() -> Schema:
 
 
 def _groups(options: Schema) -> Schema:
-    """`param_groups`: patterns, and what these parameters take instead of the optimizer's own options."""
+    """`param_groups`: patterns, and the optimizer options for the matching parameters."""
     fields = {key: value for key, value in options.items() if key != "type"} | {"params": _patterns()}
     group = {"type": "object", "properties": fields, "required": ["params"], "additionalProperties": False}
     return {"type": "array", "items": group}
@@ -215,8 +218,10 @@ def _patterns() -> Schema:
 
 
 def _models() -> Schema:
-    """Models and layers, three times: where all names are known; where there are blocks, or imports (`open`); and in a
-    block, where a word in the place of any value may be one of its parameters."""
+    """Models and layers in three variants.
+
+    "": all names are known. ".open": with blocks or imports. In a block, any value may be the name of a parameter.
+    """
     known = registry.layers
     taking = [name for name in known.names() if any(layers_wanted(p.annotation) for p in _parameters(known, name))]
     made = {}
@@ -229,7 +234,7 @@ def _models() -> Schema:
 
 
 def _argument(annotation: Any, model: str, free: bool) -> Schema:
-    """What is written for an argument of a layer: models are those called `model`; free: other values are anything."""
+    """An argument of a layer. model: definition of models; free: any other value is allowed."""
     wanted = layers_wanted(annotation)
     if wanted is None:
         return ANY if free else _value(annotation)
@@ -245,7 +250,7 @@ def _model(variant: str) -> Schema:
     layer, again = _ref(_joined("layer", variant)), _ref(model)
     block = {"properties": {"block": _text(_NAME) if variant else False}}
     layers = {"minProperties": 1, "propertyNames": _ref("layer.name"), "additionalProperties": again}
-    alone = {"properties": {"from": False}}  # which says what a node takes
+    alone = {"properties": {"from": False}}  # only nodes of a graph have inputs
     mapping = _either("type", layer, _either("block", block, _either("graph", _ref(graph), layers)))
     written = {"if": {"type": "array"}, "then": {"items": again, "minItems": 1}, "else": layer}
     beside = {"properties": {"from": _names(), "layer": again}, "required": ["layer"], "additionalProperties": False}
@@ -261,7 +266,7 @@ def _model(variant: str) -> Schema:
 
 
 def _value(annotation: Any) -> Schema:
-    """What may be written for an argument, as `signatures.fit` decides it."""
+    """The values that `signatures.fit` accepts for an annotation."""
     found = _fitting(annotation)
     return ANY if found == ANY else _or_reference(found)
 
@@ -300,7 +305,7 @@ def _tuple(inner: tuple[Any, ...]) -> Schema:
 
 
 def _with_references(section: Schema) -> Schema:
-    """A section whose values may be references, and null where that takes out what another config says."""
+    """A section whose values may be references, or null to remove an inherited value."""
     fields = {key: _or_reference(value) for key, value in section.get("properties", {}).items()}
     for value in fields.values():
         if "default" in value:
@@ -322,7 +327,7 @@ def _one_or_more(item: Schema) -> Schema:
 
 
 def _either(key: str, with_it: Schema, without: Schema) -> Schema:
-    """One schema for mappings that have `key`, and for what is no mapping; another for mappings without."""
+    """One schema for mappings with `key` and for other values; another for mappings without."""
     lacks = {"type": "object", "not": {"required": [key]}}
     return {"if": lacks, "then": without, "else": with_it}
 

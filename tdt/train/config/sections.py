@@ -1,4 +1,4 @@
-"""The fixed sections of a config, as pydantic models. What is a component (`Any` here) is read by `components`."""
+"""The fixed sections of a config, as pydantic models. Components (`Any` here) are read by `components`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Count = Annotated[int, Field(ge=1, lt=2**63)]
 
 @dataclass(frozen=True)
 class Every:
-    """How often something happens: `Every(1, "epoch")`, written `1 epoch`."""
+    """An interval: `Every(1, "epoch")`, written `1 epoch`."""
 
     count: int
     unit: Literal["epoch", "step"]
@@ -42,7 +42,7 @@ UNITS = {"second": 1, "minute": 60, "hour": 3600, "day": 86400}
 
 @dataclass(frozen=True)
 class Duration:
-    """A time: `Duration(30, "minute")`, written `30 minutes`."""
+    """A duration: `Duration(30, "minute")`, written `30 minutes`."""
 
     count: int | float
     unit: str
@@ -85,9 +85,9 @@ Patterns = Annotated[
 
 
 class Section(BaseModel):
-    """Base of the sections: nothing unknown, nothing converted, nothing changed later.
+    """Base of the sections: strict, immutable, without unknown keys.
 
-    refused: keys that one may expect -> why there are none.
+    refused: keys that users may expect → why they do not exist.
     """
 
     refused: ClassVar[dict[str, str]] = {}
@@ -108,12 +108,12 @@ def _check_sampler(value: Any) -> Any:
 _CODE = "takes a Python function, and a config holds no code"
 _PINNED = "has no effect here: batches are not pinned"
 _REFUSED = {
-    "batch_sampler": "batches are made by batch_size, drop_last and sampler",
+    "batch_sampler": "set batch_size, drop_last and sampler",
     "collate_fn": _CODE,
     "worker_init_fn": _CODE,
     "dataset": "write it as data.train",
     "generator": "seed is set for the whole run",
-    "in_order": "batches in no fixed order would make a run that cannot be resumed exactly",
+    "in_order": "a run whose batches have no fixed order cannot be resumed exactly",
     "pin_memory": _PINNED,
     "pin_memory_device": _PINNED,
     "num_samples": "an epoch draws as many samples as data.train has",
@@ -123,13 +123,13 @@ StartMethod = Literal["fork", "spawn", "forkserver"]
 
 
 class Loader(Section):
-    """`data.loader`: how the training split is cut into batches. Names and meanings are DataLoader's.
+    """`data.loader`: the loader of the training split, with the arguments of DataLoader.
 
-    shuffle is true unless switched off: a training set read in one order every epoch is rarely meant.
-    timeout is in seconds, 0 for none; prefetch_factor counts batches a worker; multiprocessing_context is how workers start.
+    shuffle is true by default. timeout is in seconds, 0 for none; prefetch_factor counts batches per worker;
+    multiprocessing_context is the start method of workers.
 
-    sampler draws instead, with replacement, by class: `balanced` all classes alike, `[1, 2.5]` or `{cat: 1, dog: 2.5}`
-    with the weight of a sample of each class. An epoch has as many samples as without it.
+    sampler draws samples with replacement, weighted by class: `balanced` for equal class probabilities, `[1, 2.5]` or
+    `{cat: 1, dog: 2.5}` for the weight of a sample of each class. The length of an epoch does not change.
     """
 
     refused = _REFUSED
@@ -147,7 +147,7 @@ class Loader(Section):
 
 
 class EvalLoader(Section):
-    """`data.eval_loader`: what the other splits do differently. They are read whole and in order."""
+    """`data.eval_loader`: settings of the other splits that differ from `loader`. They are read whole and in order."""
 
     refused = _REFUSED | _WHOLE
     batch_size: Count | None = None
@@ -159,7 +159,7 @@ class EvalLoader(Section):
 
 
 class Data(Section):
-    """`data`: a dataset for each split, the transforms of every split, and those (`augment`) of training alone."""
+    """`data`: a dataset for each split, `transform` for every split, and `augment` for the training split alone."""
 
     train: Any
     valid: Any = None
@@ -178,8 +178,8 @@ class Data(Section):
 class Weights(Section):
     """`weights`: start from the weights of another run (by name) or of a checkpoint file (by path).
 
-    only: patterns of the parameter names to take; default all. strict: each of them must be found with its shape.
-    map: old name prefix -> new name prefix, applied to the names in the source.
+    only: patterns of parameter names to load; by default all. strict: each of them must exist with the same shape.
+    map: old name prefix → new name prefix, for the names in the source.
     """
 
     source: StrictStr = Field(alias="from", min_length=1)
@@ -189,21 +189,21 @@ class Weights(Section):
 
 
 class Ema(Section):
-    """`train.ema`: validate, test and keep an exponential moving average of the weights: decay · average + (1 - decay) · new.
+    """`train.ema`: validate, test and save an exponential moving average of the weights: decay · average + (1 - decay) · new.
 
-    Batch norms' statistics are averaged too. Written `ema: 0.999` for its decay alone.
+    The statistics of batch norms are averaged too. `ema: 0.999` sets the decay alone.
     """
 
     decay: Annotated[float, Field(ge=0, lt=1)] = 0.999
 
 
 class Swa(Section):
-    """`train.swa`: validate, test and keep the mean of the weights at the ends of the epochs after the first `start`
+    """`train.swa`: validate, test and save the mean of the weights at the ends of the epochs after the first `start`
     (stochastic weight averaging: Izmailov et al., 2018).
 
-    lr: anneal to this rate in `anneal_epochs` epochs, in the place of the scheduler; by default the scheduler goes on.
-    Batch norms take the averaged model's statistics anew, in a pass over the training data before each validation.
-    Written `swa: 10` for its start alone.
+    lr: anneal to this rate in `anneal_epochs` epochs instead of using the scheduler; by default the scheduler continues.
+    The statistics of batch norms are recomputed for the averaged model in a pass over the training data before each
+    validation. `swa: 10` sets the start alone.
     """
 
     start: Annotated[int, Field(ge=0, lt=2**63)]
@@ -213,7 +213,7 @@ class Swa(Section):
 
 
 class EarlyStopping(Section):
-    """`train.early_stopping`: end the run once `patience` validations in a row were not better than the best by more than
+    """`train.early_stopping`: end the run after `patience` validations in a row without an improvement by more than
     `min_delta`. metric: `split/metric`, by default the one that chooses the best checkpoint. `early_stopping: 5` for short.
     """
 
@@ -223,7 +223,7 @@ class EarlyStopping(Section):
 
 
 def _short_for(key: str, section: Any, kind: Any = float) -> BeforeValidator:
-    """A section that may be written as the value of its `key` alone."""
+    """A validator that lets the value of `key` alone stand for the section."""
     return BeforeValidator(
         lambda value: {key: value} if isinstance(value, (int, float, str)) else value,
         json_schema_input_type=kind | section | None,
@@ -231,17 +231,17 @@ def _short_for(key: str, section: Any, kind: Any = float) -> BeforeValidator:
 
 
 class Train(Section):
-    """`train`: how long, and what is done at each step.
+    """`train`: the length of the run, and the training step.
 
-    epochs, steps, time ("30 minutes"): at least one; the first to be reached ends the run, with a validation. A step is
-    one of the optimizer, on `accumulate` batches: its gradient is the mean over all of their samples.
-    clip_grad_norm: the largest norm of the whole gradient; larger ones are scaled down to it. clip_grad_value: the largest
-    magnitude of each number in it. warmup: learning rates rise linearly to the scheduler's in so many steps.
-    validate: how often, beside the end. freeze: patterns of parameters that are not trained; a batch norm whose parameters
-    are all frozen also keeps its statistics, unless `freeze_statistics: false`.
-    class_weights: `balanced` gives the loss samples / (classes · samples of the class); other numbers are its own `weight`.
-    mixup: alpha of the Beta distribution from which shares of two samples are drawn (Zhang et al., 2018).
-    overfit: so many batches, always the same, as every split: a model that cannot learn these by heart has a mistake.
+    epochs, steps, time ("30 minutes"): at least one; the first that is reached ends the run, with a validation. A step is
+    an optimizer step on `accumulate` batches: its gradient is the mean over all of their samples.
+    clip_grad_norm: maximum norm of the gradient; a larger one is scaled down. clip_grad_value: maximum magnitude of each
+    of its elements. warmup: linear warm-up of the learning rate over this number of steps or epochs.
+    validate: interval of validations, in addition to the one at the end. freeze: patterns of parameters that are not
+    trained; a batch norm whose parameters are all frozen also keeps its statistics, unless `freeze_statistics: false`.
+    class_weights: `balanced` sets those of the loss to samples / (classes · samples of the class); set others as its
+    `weight`. mixup: alpha of the Beta distribution of mixup (Zhang et al., 2018).
+    overfit: use this number of fixed batches as every split: a model that cannot overfit them has a bug.
     """
 
     epochs: Count | None = None
@@ -263,7 +263,7 @@ class Train(Section):
 
 
 class Checkpoint(Section):
-    """`checkpoint`: when to save, how many of those files to keep, and by which `split/metric` the best is chosen."""
+    """`checkpoint`: when to save, how many files to keep, and the `split/metric` that chooses the best."""
 
     every: EveryText = Every(1, "epoch")
     keep: Count = 3
@@ -271,21 +271,21 @@ class Checkpoint(Section):
 
 
 class EmbeddingShown(Section):
-    """`log.embedding`: what the layer of this name gives, for the first `samples` samples."""
+    """`log.embedding`: the outputs of a layer, by name, for the first `samples` samples."""
 
     layer: StrictStr
     samples: Count = 500
 
 
 class Log(Section):
-    """`log`: how often training loss, metrics, learning rates, gradient norm and throughput are written, and what
-    TensorBoard shows beside.
+    """`log`: the interval of training loss, metrics, learning rates, gradient norm and throughput, and what else
+    TensorBoard shows.
 
-    histograms: how often those of weights, gradients and, where there are validation data, activations are.
-    At every validation: images, misclassified: so many samples with their predictions; confusion: the matrix; pr_curves:
-    precision against recall of each class; embedding: what the layer of this name gives.
-    At the start: graph: of the model; config: the config as text; hparams: settings and scores to compare runs by; charts:
-    training and validation in one.
+    histograms: interval of histograms of weights, gradients and, with validation data, activations.
+    At every validation: images, misclassified: number of samples shown with their predictions; confusion: the confusion
+    matrix; pr_curves: precision-recall curve of each class; embedding: the outputs of a layer.
+    At the start: graph: of the model; config: the config as text; hparams: settings and scores for comparing runs; charts:
+    training and validation in one chart.
     """
 
     every: EveryText = Every(20, "step")
@@ -309,15 +309,15 @@ def _check_device(value: Any) -> Any:
 
 def _check_name(value: Any) -> Any:
     if isinstance(value, str) and not re.fullmatch(r"\w[\w.-]{0,99}", value):
-        raise ValueError(f"names a folder: letters, digits, '-', '_' and '.', at most 100, not {value[:40]!r}")
+        raise ValueError(f"expected a folder name of at most 100 letters, digits, '-', '_' and '.', got {value[:40]!r}")
     return value
 
 
 class Top(Section):
-    """The whole file. `name` names the runs (default: the file's name), `seed` seeds every generator. `dtype` is the
-    default dtype, of weights and of inputs and targets that are floats: float64 is slower and exact to 16 digits.
+    """The whole file. `name` is the name of the runs (by default that of the file), `seed` seeds every generator. `dtype`
+    is the default dtype, of weights and of floating-point inputs and targets: float64 is slower and exact to 16 digits.
 
-    extends: a file, or the name of a bundled config, whose values stand where this one says nothing else.
+    extends: a file, or the name of a bundled config, whose values are inherited.
     """
 
     extends: StrictStr | None = None

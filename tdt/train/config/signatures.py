@@ -1,8 +1,8 @@
-"""Arguments of a component against the signature of what it names: one small checker for every kind.
+"""Check the arguments of a component against its signature.
 
-Reported: unknown, missing, doubled and surplus arguments, and values that do not fit the annotation. Understood are
-bool, int, float, complex, str, None, Literal, unions, tuples, lists and their abstract forms, and Tensor, for which a
-list of numbers is written; another annotation accepts a nested component, and a parameter without one takes its type
+Reports unknown, missing, duplicate and surplus arguments, and values that do not fit the annotation. Supported are
+bool, int, float, complex, str, None, Literal, unions, tuples, lists and their abstract forms, and Tensor, written as a
+list of numbers; another annotation accepts a nested component, and a parameter without one takes its type
 from a bool or str default.
 """
 
@@ -36,7 +36,7 @@ _NUMBERS = {int: (int,), float: (int, float), complex: (int, float)}
 
 @functools.lru_cache(maxsize=512)
 def parameters_of(target: Any, supplied: int = 0) -> dict[str, Parameter]:
-    """The parameters a config may set, without the first `supplied`; annotations are types wherever they can be."""
+    """The parameters that a config may set, without the first `supplied`; annotations are evaluated if possible."""
     names = getattr(inspect.unwrap(target.__init__ if inspect.isclass(target) else target), "__globals__", {})
     known = {}
     for parameter in list(inspect.signature(target).parameters.values())[supplied:]:
@@ -50,7 +50,7 @@ def parameters_of(target: Any, supplied: int = 0) -> dict[str, Parameter]:
 
 
 def _evaluate(annotation: str, names: dict[str, Any]) -> Any:
-    """The type that an annotation in our own source spells, or Any if it uses names that only type checkers see."""
+    """Evaluate a string annotation; Any if it uses names that only type checkers see."""
     try:
         return eval(annotation, names)
     except (NameError, TypeError, AttributeError, SyntaxError):
@@ -79,9 +79,9 @@ def check_arguments(
     errors: ConfigErrors,
     also: tuple[str, ...] = (),
 ) -> tuple[list[Any], dict[str, Any]]:
-    """(args, kwargs) in the types the signature asks for; what does not fit is added to `errors`.
+    """(args, kwargs) converted to the annotated types. Adds mismatches to `errors`.
 
-    also: further keywords that may stand there, and are read elsewhere.
+    also: further allowed keywords, which are read elsewhere.
     """
     parameters = parameters_of(target, len(registry.supplied))
     args, kwargs = list(args), dict(kwargs)
@@ -105,7 +105,7 @@ def check_arguments(
         place = positional.index(parameter) if parameter in positional else len(args)
         if place >= len(args):
             kwargs[name] = value
-        elif (node.key_source or node.source).file != call.source.file:  # what extends or overrides the call wins
+        elif (node.key_source or node.source).file != call.source.file:  # an override, or an extending config
             args[place], call.args[place] = value, node
             del kwargs[name], call.kwargs[name]
         else:
@@ -119,7 +119,7 @@ def check_options(
     target: Any, name: str, options: dict[str, Node], values: dict[str, Any], path: str, known: Registry,
     errors: ConfigErrors,
 ) -> dict[str, Any]:  # fmt: skip
-    """Some of the arguments of `target`, by name: what a parameter group sets. None is missing."""
+    """Check some arguments of `target` by name, as in a parameter group, where none is required."""
     parameters = parameters_of(target, len(known.supplied))
     checked = {}
     for key, node in options.items():
@@ -133,7 +133,7 @@ def _is_settable(
     name: str, parameters: dict[str, Parameter], registry: Registry, owner: str, node: Node, path: str,
     errors: ConfigErrors, also: tuple[str, ...] = (),
 ) -> bool:  # fmt: skip
-    """Whether a config may set the argument `name`; if not, that is added to `errors`, with what `also` may stand there."""
+    """Whether a config may set the argument `name`. Adds it to `errors` if not; `also` lists further allowed names."""
     open_ended = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
     refused = getattr(registry.find(owner), "refused_arguments", {})
     suggestion = None
@@ -167,7 +167,7 @@ def _add_missing(
         and name not in by_position
         and name not in call.kwargs
     ]
-    # A misspelt argument leaves its own gap: one mistake, one message.
+    # A misspelt argument is also a missing one: report it once.
     strangers = [name for name in call.kwargs if name not in parameters][:MOST_STRANGERS]
     missing = [name for name in missing if not any(closest(stranger, [name]) for stranger in strangers)]
     if missing:
@@ -177,23 +177,23 @@ def _add_missing(
 
 
 def _checked(parameter: Parameter, value: Any, node: Node, path: str, errors: ConfigErrors) -> Any:
-    """The value as the annotation wants it; a misfit is added to `errors`."""
+    """The value converted to the annotated type. Adds a mismatch to `errors`."""
     if value is BROKEN or (isinstance(value, list) and BROKEN in value):
-        return None  # said already
+        return None  # reported already
     annotation = parameter.annotation
     fitted = _as_tuple(value) if annotation in (parameter.empty, Any) else fit(annotation, value)
     if fitted is _MISFIT:
-        _add_misfit(annotation, value, node, path, errors)
+        _add_mismatch(annotation, value, node, path, errors)
     return fitted
 
 
 def _as_tuple(value: Any) -> Any:
-    """A list of numbers as a tuple, which is what sizes are in Python; anything else as it is."""
+    """Convert a list of numbers to a tuple; return anything else unchanged."""
     is_numbers = isinstance(value, list) and all(isinstance(item, (int, float)) for item in value)
     return tuple(value) if is_numbers else value
 
 
-def _add_misfit(annotation: Any, value: Any, node: Node, path: str, errors: ConfigErrors) -> None:
+def _add_mismatch(annotation: Any, value: Any, node: Node, path: str, errors: ConfigErrors) -> None:
     choices = [choice for choice in _choices(annotation) if isinstance(choice, str)]
     suggestion = closest(value, choices) if isinstance(value, str) else None
     advice = None if suggestion else hint(value, set(_leaf_types(annotation)))
@@ -209,7 +209,7 @@ def _spell(value: Any) -> str:
 
 
 def fit(annotation: Any, value: Any) -> Any:
-    """`value` as `annotation` wants it (a list becomes a tuple), or a mark that it does not fit."""
+    """`value` converted to the annotated type (a list becomes a tuple), or a marker that it does not fit."""
     origin, inner = typing.get_origin(annotation), typing.get_args(annotation)
     if annotation is Any or isinstance(annotation, (str, typing.TypeVar, typing.ForwardRef)):
         return value
@@ -236,12 +236,12 @@ def fit(annotation: Any, value: Any) -> Any:
         return _MISFIT if any(item is _MISFIT for item in items) else items
     if dict in (annotation, origin) or origin is collections.abc.Mapping:
         return value if isinstance(value, dict) else _MISFIT
-    # A class, or something else this checker does not know: only a nested component could be one.
+    # A class or anything else that this checker does not know: only a nested component fits.
     return value if isinstance(value, Part) else _MISFIT
 
 
 def is_tensor(annotation: Any) -> bool:
-    """By name: importing the class would load the core."""
+    """Whether the annotation is Tensor. Compares names: importing the class would load the core."""
     return inspect.isclass(annotation) and (_about.home(annotation), annotation.__name__) == (
         "tdt._core.tensor",
         "Tensor",
@@ -249,7 +249,7 @@ def is_tensor(annotation: Any) -> bool:
 
 
 def writable(options: tuple[Any, ...]) -> list[Any]:
-    """The options of a union that a config can write; a tensor is a list only where a number alone would not do."""
+    """The options of a union that a config can write; a tensor only if a plain number is not an option."""
     number = any(option in _NUMBERS for option in options)
     return [option for option in options if not (number and is_tensor(option))]
 
@@ -272,7 +272,7 @@ def _fit_tuple(inner: tuple[Any, ...], value: Any) -> Any:
 
 
 def _leaf_types(annotation: Any) -> list[type]:
-    """The plain types an annotation allows at its top level."""
+    """The plain types that an annotation allows at its top level."""
     origin, inner = typing.get_origin(annotation), typing.get_args(annotation)
     if origin in (typing.Union, types.UnionType):
         return [leaf for option in inner for leaf in _leaf_types(option)]
@@ -289,7 +289,7 @@ def _choices(annotation: Any) -> list[Any]:
 
 
 def spell_type(annotation: Any) -> str:
-    """What may be written for an annotation: `int or [int, int]`, `one of 'zeros', 'reflect'`."""
+    """An annotation in words: `int or [int, int]`, `one of 'zeros', 'reflect'`."""
     origin, inner = typing.get_origin(annotation), typing.get_args(annotation)
     if origin in (typing.Union, types.UnionType):
         spelled = [spell_type(option) for option in writable(inner) if not _is_class_only(option)]
@@ -315,7 +315,7 @@ def spell_type(annotation: Any) -> str:
 
 
 def item_type(annotation: Any) -> Any:
-    """What the items of a list are, where an argument takes one; else None."""
+    """The item type if the argument takes a list; else None."""
     origin, inner = typing.get_origin(annotation), typing.get_args(annotation)
     if origin in (typing.Union, types.UnionType):
         return next(filter(None, map(item_type, inner)), None)
@@ -323,14 +323,14 @@ def item_type(annotation: Any) -> Any:
 
 
 def is_component(annotation: Any) -> bool:
-    """Whether what is annotated so is of a class of tdt's, which a config writes as a name or a call: a transform."""
+    """Whether the annotation is a class of tdt that a config writes as a name or a call, such as a transform."""
     return inspect.isclass(annotation) and _about.home(annotation).startswith("tdt.") and not is_tensor(annotation)
 
 
 def layers_wanted(annotation: Any) -> str | None:
-    """What of layers an argument wants: "layer", "factory" (a function that makes one), "layers" by number or name.
+    """Whether an argument takes a "layer", a "factory" (a function that returns one), or "layers" by index or name.
 
-    None if it wants something else.
+    None if it takes something else.
     """
     origin, inner = typing.get_origin(annotation), typing.get_args(annotation)
     if origin in (typing.Union, types.UnionType):
@@ -343,7 +343,7 @@ def layers_wanted(annotation: Any) -> str | None:
 
 
 def _is_module(annotation: Any) -> bool:
-    """By name, as for tensors."""
+    """Whether the annotation is Module, compared by name as for tensors."""
     bases = annotation.__mro__ if inspect.isclass(annotation) else ()
     return any((_about.home(base), base.__name__) == ("tdt.nn.modules.module", "Module") for base in bases)
 

@@ -1,4 +1,4 @@
-"""Where something is written: file, line and column."""
+"""Positions in a config: file, line and column."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ COMMAND_LINE = "<command line>"
 
 @dataclass(frozen=True, order=True)
 class Source:
-    """A place in a config: file as the user named it, line and column from 1.
+    """A position in a config: file as the user named it, line and column from 1.
 
-    For an override the file is `<command line>`, the line counts the overrides, the column lies in its text. Line 0 is
-    the file as a whole.
+    For an override: `<command line>`, its number and the column in its text. Line 0 is the whole file.
     """
 
     file: str
@@ -25,6 +24,6 @@ class Source:
         return f"{self.file}:{self.line}:{self.column}" if self.line else self.file
 
     def path(self, written: str) -> Path:
-        """A path that is written here: relative to the file's folder, on the command line to the working folder."""
+        """Resolve a path written at this position: relative to the file's folder, or the working folder for overrides."""
         folder = Path.cwd() if self.file == COMMAND_LINE else Path(self.file).parent
         return Path(os.path.abspath(folder / Path(written).expanduser()))

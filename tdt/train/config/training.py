@@ -1,4 +1,4 @@
-"""What `train` and `checkpoint` need of the rest of a config: an end, scores that are measured, settings that are used."""
+"""Checks of `train` and `checkpoint` against the rest: the run ends, scores exist, all settings have an effect."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from tdt.train.config.source import Source
 def check_training(
     top: Top, root: Mapping, measured: list[str], scheduler: SchedulerConfig | None, errors: ConfigErrors
 ) -> None:
-    """Add to `errors` what is wrong with `train` and `checkpoint`, beyond what each setting says of itself.
+    """Add mistakes in `train` and `checkpoint` to `errors` that concern several settings.
 
     measured: the names of losses and metrics.
     """
     train, section = top.train, at(root, "train")
     if train.epochs is None and train.steps is None and train.time is None:
-        message = "is missing; a run ends after so many epochs, steps or time"
+        message = "is missing; a run needs a number of epochs or steps, or a time limit"
         errors.add(section.key_source or section.source, message, kind="missing", key="train.epochs")
     if top.checkpoint.best is not None:
         where = at(root, "checkpoint", "best").where
@@ -33,7 +33,7 @@ def check_training(
             where = at(section, "early_stopping", "metric").where
             _check_score(metric, where, "train.early_stopping.metric", top, measured, errors)
         elif top.data.valid is None and top.checkpoint.best is None:
-            message = "there is no valid split to judge by; add data.valid, or metric: train/loss"
+            message = "there is no valid split to evaluate; add data.valid, or metric: train/loss"
             errors.add(at(section, "early_stopping").where, message, kind="unused", key="train.early_stopping")
     if train.swa is not None and train.ema is not None:
         message = "the weights have one average; remove train.ema or this"
@@ -45,7 +45,7 @@ def check_training(
 
 
 def _check_used(top: Top, section: Node, errors: ConfigErrors) -> None:
-    """Report settings that nothing reads; a default may be written all the same, as in the config that a run keeps."""
+    """Report settings that have no effect. Defaults may be written, as in the config that a run keeps."""
     train = top.train
     unused: list[tuple[Section, str, tuple[str, ...], str]] = []
     if top.data.valid is None:
@@ -63,7 +63,7 @@ def _check_used(top: Top, section: Node, errors: ConfigErrors) -> None:
 
 
 def _check_score(score: str, where: Source, key: str, top: Top, measured: list[str], errors: ConfigErrors) -> None:
-    """`score` must be a metric that is measured, on a split that may choose a model."""
+    """Report a score that is not computed, or of a split that must not choose the model."""
     split, slash, metric = score.partition("/")
     if not slash or split not in SPLITS:
         suggestion = registry.closest(score, [f"valid/{m}" for m in measured])

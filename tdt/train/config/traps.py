@@ -1,6 +1,6 @@
-"""Mistakes that YAML's syntax invites: what was meant, how to write it, and a repair that keeps every column.
+"""Common mistakes with YAML's syntax: how to write what was meant, and a repair.
 
-A repair replaces characters by as many others, so that the rest of the file can still be read and checked.
+A repair replaces characters by as many others, so that positions stay and the rest of the file can be checked.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from typing import NamedTuple
 import yaml
 
 _UNSTARTABLE = {"%": "begins a directive in YAML", "@": "is reserved in YAML", "`": "is reserved in YAML"}
-LONGEST_LINE = 1000  # how far a trap is looked for: a bound, so that a hostile file costs no time
+LONGEST_LINE = 1000  # characters of a line that are searched; bounds the time that a hostile file takes
 _TOKEN = re.compile(r"[^\s,\[\]{}]*")
 _CALL_BEFORE = re.compile(r"([A-Za-z_][\w.]*\([^\n]*)$")
 
 
 class Trap(NamedTuple):
-    """A mistake at (line, column), both from 0, what to say of it, and the text without it."""
+    """A mistake at (line, column), both from 0, its message, and the repaired text."""
 
     line: int
     column: int
@@ -43,12 +43,12 @@ def quoted(text: str) -> str:
 
 
 def alias_message(token: str) -> str:
-    """What to write in place of `*token`, which YAML takes for an alias."""
+    """The message for `*token`, which YAML reads as an alias."""
     return f"an unquoted {token} is an alias in YAML; quote it: {quoted(token)}"
 
 
 def find(text: str, error: yaml.MarkedYAMLError) -> Trap | None:
-    """The trap behind a syntax error, or None if it is some other mistake."""
+    """The trap that caused a syntax error; None if it is another mistake."""
     for look in (_alias, _unstartable, _reference, _call_cut_by_comment, _comment_in_call, _call_with_brackets):
         trap = look(text, error)
         if trap is not None:
@@ -92,7 +92,7 @@ def _unstartable(text: str, error: yaml.MarkedYAMLError) -> Trap | None:
 
 
 def _reference(text: str, error: yaml.MarkedYAMLError) -> Trap | None:
-    """`${path}` inside { } or [ ], where its braces open a mapping."""
+    """`${path}` inside { } or [ ], where the braces open a mapping."""
     mark = error.problem_mark
     if mark is None or mark.index == 0:
         return None
@@ -156,22 +156,22 @@ def _call_with_brackets(text: str, error: yaml.MarkedYAMLError) -> Trap | None:
 
 
 def _late_quote(text: str, mark: yaml.Mark) -> yaml.Mark | None:
-    """Where a quoted text begins that ends in the line of `mark`, but began above it."""
+    """The beginning of a quoted text that ends in the line of `mark` but began above it."""
     found = None
     try:
         for token in yaml.scan(text[: mark.index], Loader=yaml.SafeLoader):
             if isinstance(token, yaml.ScalarToken) and token.style in ("'", '"') and token.end_mark.line == mark.line:
                 found = token.start_mark if token.start_mark.line < mark.line else found
     except yaml.YAMLError:
-        return found  # what is described here; the tokens before it are what counts
+        return found  # the error described here; the tokens before it count
     return found
 
 
 def describe(text: str, error: yaml.MarkedYAMLError) -> tuple[int, int, str]:
-    """(line, column, message), both from 0, for a syntax error that is none of the traps."""
+    """(line, column, message), positions from 0, for a syntax error that is not a trap."""
     problem, context = error.problem or "", error.context or ""
     mark = error.problem_mark
-    assert mark is not None  # PyYAML's scanner, parser and composer always say where
+    assert mark is not None  # PyYAML's scanner, parser and composer always set it
     start = error.context_mark or mark
     if "'\\t'" in problem:
         return mark.line, mark.column, "a tab cannot stand here; YAML indents with spaces"
@@ -179,12 +179,12 @@ def describe(text: str, error: yaml.MarkedYAMLError) -> tuple[int, int, str]:
         return (
             mark.line,
             mark.column,
-            "a ':' is not expected here; quote the value that holds it, or mend the indentation",
+            "a ':' is not expected here; quote the value that contains it, or correct the indentation",
         )
     if problem == "could not find expected ':'":
         line = text.splitlines()[start.line].strip()
         item = re.match(r"-(\w)", line)
-        advice = f"; an item of a list has a space behind its dash: '- {line[1:60]}'" if item else ""
+        advice = f"; a list item has a space after its dash: '- {line[1:60]}'" if item else ""
         return start.line, start.column, f"expected 'key: value', got {line[:60]!r}{advice}"
     if context == "while scanning a quoted scalar":
         return start.line, start.column, "this quote is never closed"
@@ -198,5 +198,5 @@ def describe(text: str, error: yaml.MarkedYAMLError) -> tuple[int, int, str]:
     if (quote := _late_quote(text, mark)) is not None:
         return quote.line, quote.column, f"this quote ends only in line {mark.line + 1}; is one missing before?"
     if "expected <block end>" in problem:
-        return mark.line, mark.column, "the indentation fits nothing above; align it with its neighbours"
+        return mark.line, mark.column, "the indentation matches nothing above; align it with its neighbours"
     return mark.line, mark.column, f"this is not YAML: {problem}" + (f" ({context})" if context else "")

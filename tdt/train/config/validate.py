@@ -1,4 +1,4 @@
-"""Pydantic's findings → our messages at our positions."""
+"""Convert pydantic's errors to messages with positions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tdt.train.config.registry import MOST_STRANGERS
 from tdt.train.config.scalars import hint, spell
 from tdt.train.config.sections import Section, Top
 
-# pydantic's error type -> (what to say was expected, its types for hints)
+# pydantic's error type → (what was expected, its types for hints)
 _EXPECTED: dict[str, tuple[str, set[type]]] = {
     "int_type": ("int", {int}),
     "int_from_float": ("int", {int}),
@@ -37,7 +37,7 @@ _REQUIRED = ("data", "model", "loss", "optimizer", "train")
 
 
 def validate(root: Mapping, errors: ConfigErrors) -> Top | None:
-    """The fixed sections of a config; what is wrong with them is added to `errors`, and then None."""
+    """The fixed sections of a config; None after adding mistakes to `errors`."""
     before = len(errors)
     for name in _REQUIRED:
         if name in root.items and present(root.items[name]) is None:
@@ -64,15 +64,15 @@ def _add(item: Any, root: Mapping, found: list[Any], errors: ConfigErrors) -> No
             str(e["loc"][-1]) for e in found if e["type"] == "extra_forbidden" and e["loc"][:-1] == item["loc"][:-1]
         ]
         known = _keys(item["loc"][:-1])
-        if not any(closest(stranger, known) == name for stranger in strangers[:MOST_STRANGERS]):  # said already
+        if not any(closest(stranger, known) == name for stranger in strangers[:MOST_STRANGERS]):  # reported already
             where = parent.key_source or parent.source
             errors.add(where, "is missing", kind="missing", key=join(parent_path, name))
     elif isinstance(value := plain(node), type(BROKEN)):
-        return  # said already
+        return  # reported already
     elif kind in _EXPECTED:
         expected, types = _EXPECTED[kind]
         if value is None and path in _REQUIRED:
-            return  # said already
+            return  # reported already
         advice = hint(value, types)
         message = f"expected {expected}, got {_shown(value)}" + (f"; {advice}" if advice else "")
         errors.add(node.where, message, kind="missing" if value is None else "wrong-type", key=path)
@@ -99,14 +99,14 @@ def _add_unknown(node: Node, path: str, loc: tuple[Any, ...], errors: ConfigErro
 
 
 def _elsewhere(name: str) -> str | None:
-    """The key path of the one other section that knows `name`: epochs → train.epochs."""
+    """The key path of `name` if exactly one other section has it: epochs → train.epochs."""
     paths = [join(path, name) for path in _SECTIONS if name in _keys(tuple(path.split(".")))]
     paths += [f"optimizer.{name}"] if name in _OF_OPTIMIZERS else []
     return paths[0] if len(paths) == 1 else None
 
 
 def _keys(loc: tuple[Any, ...]) -> list[str]:
-    """The keys that the section at `loc` knows, as written."""
+    """The keys of the section at `loc`, as written."""
     return [field.alias or name for name, field in _section(loc).model_fields.items()]
 
 
@@ -120,7 +120,7 @@ def _section(loc: tuple[Any, ...]) -> type[Section]:
 
 
 def _locate(root: Node, loc: tuple[Any, ...]) -> tuple[Node, str]:
-    """The deepest node on the way to `loc`, and the key path as far as it is one of keys."""
+    """The deepest existing node on the way to `loc`, and its key path."""
     node, path = root, ""
     for part in loc:
         below = child(node, str(part)) if isinstance(node, (Mapping, Sequence)) else None

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from tdt.train.config.config import Config
 
 
-Path = tuple[str, ...]  # keys, from the top; a key may have dots in it
-WIDE = 80  # columns; the comments of longer lines stand further right
+Path = tuple[str, ...]  # keys from the root; a key may contain dots
+WIDE = 80  # columns before the comments; longer lines push theirs to the right
 
 
 class _Dumper(yaml.SafeDumper):
-    """Quotes every string that our rules (YAML 1.2's) would read as something else; PyYAML knows those of 1.1."""
+    """Quote every string that YAML 1.2 would read as another type; PyYAML knows the rules of 1.1 only."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
@@ -33,7 +33,7 @@ def _represent_str(dumper: _Dumper, text: str) -> yaml.Node:
         is_text = resolve(text) == text
     except ValueError:
         is_text = False
-    style = '"' if "\n" in text else None if is_text else "'"  # in double quotes a text stays on its line
+    style = '"' if "\n" in text else None if is_text else "'"  # double quotes keep a text on one line
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
 
@@ -84,7 +84,7 @@ def _written(node: Node) -> Any:
 
 
 def _with_references(data: Any, node: Node | None) -> Any:
-    """`data` as it was written where a value came from the environment."""
+    """`data` with values from the environment replaced by their references."""
     if isinstance(node, Scalar) and node.written:
         return node.written
     if isinstance(data, dict):
@@ -95,7 +95,7 @@ def _with_references(data: Any, node: Node | None) -> Any:
 
 
 def annotate(text: str, origin: Callable[[Path], str]) -> str:
-    """The lines of what `write` gave, with the origin of each value behind it as a comment."""
+    """Append the origin of each value to the lines from `write`, as a comment."""
     lines = text.splitlines()
     ends = {}
     for path, node in leaves(reader.read(text, "", ConfigErrors())):
@@ -107,9 +107,9 @@ def annotate(text: str, origin: Callable[[Path], str]) -> str:
 
 
 def leaves(node: Node | None, path: Path = (), inside_calls: bool = False) -> Iterator[tuple[Path, Node]]:
-    """(keys that lead there, node) of every value that holds no others; an empty list or mapping is one.
+    """(keys, node) of every leaf value; an empty list or mapping is a leaf.
 
-    inside_calls: the arguments of a call too; by default it is one value.
+    inside_calls: whether the arguments of a call are leaves; by default the call is one.
     """
     below: Iterable[tuple[Any, Node]] = ()
     if isinstance(node, Mapping):
@@ -129,8 +129,11 @@ def _as_lists(section: dict[str, Any]) -> dict[str, Any]:
 
 
 def settings(text: str, file: str) -> dict[str, str]:
-    """A config's text as values by key path, read as YAML alone; none where it is no mapping. A component is its name, its
-    arguments stand below it, if all of them are named: `Adam(lr=0.1)` and `{type: Adam, lr: 0.1}` are alike."""
+    """The values of a config's text by key path; empty if it is not a mapping. Nothing is checked.
+
+    A component with only keyword arguments is its name, with its arguments below: `Adam(lr=0.1)` and
+    `{type: Adam, lr: 0.1}` give the same.
+    """
     root = reader.read(text, file, ConfigErrors())
     return dict(_settings(root, "")) if isinstance(root, Mapping) else {}
 

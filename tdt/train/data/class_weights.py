@@ -15,14 +15,18 @@ KEY = "train.class_weights"
 
 
 def balance_classes(dataset: Any, classes: int, loss: Any, errors: ConfigErrors) -> None:
-    """Give `loss` the weights samples / (classes · samples of the class), counted in `dataset`.
+    """Set the class weights of `loss` to samples / (classes · samples of the class), counted in `dataset`.
 
-    What does not fit is reported: a loss without class weights, or that has some; targets that are no classes of the
-    model; a class without samples.
+    Reports a loss that takes no class weights or already has some, targets that are not classes of the model, and a
+    class without samples.
     """
     if not isinstance(loss, WEIGHTED) or loss.weight is not None:
         names = ", ".join(kind.__name__ for kind in WEIGHTED)
-        why = f"has no class weights; {names} have" if not isinstance(loss, WEIGHTED) else "has weights; remove these"
+        why = (
+            f"has no class weights; {names} have"
+            if not isinstance(loss, WEIGHTED)
+            else "already has weights; remove them"
+        )
         errors.add(KEY, f"{type(loss).__name__} {why}", kind="unused")
         return
     known = getattr(dataset, "targets", None)
@@ -33,7 +37,7 @@ def balance_classes(dataset: Any, classes: int, loss: Any, errors: ConfigErrors)
         return
     counts = np.bincount(targets.reshape(-1), minlength=classes)
     if not counts.all():
-        message = f"class {int(counts.argmin())} has no sample in data.train; give the loss weights of its own"
+        message = f"class {int(counts.argmin())} has no sample in data.train; set the weight of the loss instead"
         errors.add(KEY, message)
         return
     loss.weight = tdt.tensor((counts.sum() / (classes * counts)).tolist(), dtype=tdt.float32)

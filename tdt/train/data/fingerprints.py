@@ -1,7 +1,7 @@
-"""Fingerprints of data files, by which a resumed run notices that they have changed.
+"""Fingerprints of data files, by which a resumed run detects changes.
 
-Names, sizes and times of the last change are compared first; contents only where a time differs, and of large data sets a
-sample. A dataset takes part if it has a method `source_files()` that gives the paths.
+Names, sizes and modification times are compared first, and contents only if a time differs; of large datasets a sample.
+A dataset takes part if it has a method `source_files()` that returns the paths.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from typing import Any
 from tdt.train.runs.run import RunError
 from tdt.utils.data import Subset
 
-WHOLE = 1 << 26  # bytes up to which contents are read as a whole
-BLOCKS, BLOCK = 1024, 1 << 14  # how many bytes of larger ones are read, from places at equal distances
-MOST_FILES = 10_000  # so many are asked for their size and time, at equal distances in the list
+WHOLE = 1 << 26  # bytes up to which the whole contents are read
+BLOCKS, BLOCK = 1024, 1 << 14  # number and bytes of the blocks that are read of larger ones, equally spaced
+MOST_FILES = 10_000  # whose size and time are read, equally spaced in the list
 
 Fingerprint = dict[str, Any]
 _PARTS = {"files": "number of files", "names": "names of its files", "size": "size", "content": "contents"}
 
 
 def source_files(dataset: Any) -> list[str]:
-    """The files that the samples of `dataset` come from; empty for one that does not tell."""
+    """The files that the samples of `dataset` come from; empty without a method `source_files`."""
     if isinstance(dataset, Subset):
         return source_files(dataset.dataset)
     told = getattr(dataset, "source_files", None)
@@ -30,9 +30,9 @@ def source_files(dataset: Any) -> list[str]:
 
 
 def fingerprints(files: Mapping[str, Sequence[str]], known: Mapping[str, Fingerprint] = {}) -> dict[str, Fingerprint]:
-    """The fingerprint of each split that comes from files. RunError where one of them cannot be read.
+    """The fingerprint of each split that comes from files. Raises RunError if a file cannot be read.
 
-    known: of an earlier moment; contents whose names, sizes and times are the same are not read again.
+    known: earlier fingerprints; contents are not read again if names, sizes and times are equal.
     """
     made: dict[tuple[str, ...], Fingerprint] = {}
     for split, paths in files.items():
@@ -47,7 +47,7 @@ def fingerprints(files: Mapping[str, Sequence[str]], known: Mapping[str, Fingerp
 
 
 def differences(before: Mapping[str, Fingerprint], now: Mapping[str, Fingerprint]) -> list[str]:
-    """What is no longer the same, a line for each split that both have; times alone do not count.
+    """A line for each split that has changed; times alone do not count.
 
     >>> differences({"train": {"size": 3, "content": "a"}}, {"train": {"size": 4, "content": "b"}})
     ['data.train has changed: its size was 3 and is 4']
@@ -64,7 +64,7 @@ def differences(before: Mapping[str, Fingerprint], now: Mapping[str, Fingerprint
 
 
 def _fingerprint(paths: Sequence[str], known: Fingerprint) -> Fingerprint:
-    first, last = min(paths), max(paths)  # of all that they have in common, every path between them has it too
+    first, last = min(paths), max(paths)  # a common prefix of these two is one of every path
     begin = len(os.path.join(os.path.commonpath([os.path.dirname(first), os.path.dirname(last)]), ""))
     chosen = paths[:: -(-len(paths) // MOST_FILES)]
     about = [os.stat(path) for path in chosen]
@@ -80,7 +80,7 @@ def _fingerprint(paths: Sequence[str], known: Fingerprint) -> Fingerprint:
 
 
 def _sample(paths: Sequence[str], sizes: Sequence[int]) -> Iterator[bytes]:
-    """The bytes of the files, one after the other: all of them, or blocks at equal distances."""
+    """The bytes of the files in order: all of them, or equally spaced blocks."""
     total = sum(sizes)
     if total <= WHOLE:
         for path in paths:

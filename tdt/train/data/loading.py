@@ -1,16 +1,16 @@
-"""Datasets and loaders from the `data` section. Deterministic transforms run once, when the data is loaded.
+"""Datasets and loaders from the `data` section. Deterministic transforms run once, when the data are loaded.
 
-A sample is (input, target); with several inputs (a, b, target), ({"a": …, "b": …}, target), or a dict with the key
-`target` beside them. Beside what `Dataset` asks for, a data set may have
+A sample is (input, target); with several inputs (a, b, target), ({"a": …, "b": …}, target), or a dict of them with the key
+`target`. In addition to the methods of `Dataset`, a dataset may have
 
     batch(indices)         the samples at `indices` at once, inputs and targets
     classes                the names of its classes
-    state_dict()           what it learnt from the training rows (means, a vocabulary), as JSON can hold it;
-    load_state_dict(state) the other splits of a run, and its checkpoints, go by that state
-    restored(state, …)     a class method: as the constructor with this state, without the files
-    source_files()         the paths of the files that its samples come from, by which a resumed run sees that they changed
-    blank(…)               a class method: as the constructor, without the files: zeros
-    missing_files()        of what `blank` gave: FileNotFoundError that says which files to put where, or None
+    state_dict()           what was fitted to the training rows (means, a vocabulary), in JSON types;
+    load_state_dict(state) the other splits of a run, and its checkpoints, use that state
+    restored(state, …)     class method: like the constructor, with this state and without the files
+    source_files()         the paths of the files that its samples come from; a resumed run detects changes in them
+    blank(…)               class method: like the constructor, without the files: zeros
+    missing_files()        of a `blank` dataset: a FileNotFoundError that says which files to put where, or None
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from tdt.train.config.config import SPLITS
 from tdt.train.config.precision import input_dtype
 from tdt.train.data.nested import Held, Pairs, leaves
 from tdt.train.data.sampling import sample_weights
-from tdt.train.errors import REFUSALS, reason
+from tdt.train.errors import EXPECTED_ERRORS, reason
 from tdt.utils.data import (
     BatchSampler,
     DataLoader,
@@ -45,12 +45,12 @@ from tdt.utils.data import (
 )
 from tdt.vision.transforms import Compose
 
-PREPARED = 1 << 30  # bytes of a split that are prepared once; a larger one is prepared as it is read
+PREPARED = 1 << 30  # bytes of a split that is transformed once; a larger one is transformed as it is read
 
 
 @dataclasses.dataclass
 class Split:
-    """A dataset as it is stored, the random steps (training only) and the fixed ones that its samples go through."""
+    """A dataset with its random transforms (training only) and its deterministic ones."""
 
     dataset: Any
     random: list[Any]
@@ -59,20 +59,20 @@ class Split:
 
     @property
     def steps(self) -> Compose:
-        """All of them, in their order."""
+        """All transforms, in order."""
         return Compose(_in_order(self.random, self.fixed, lambda step: step))
 
     def sample(self) -> tuple[Any, Any]:
-        """The first sample, prepared; what the random steps draw for it is drawn from a generator of its own."""
+        """The first sample, transformed; random transforms draw from a separate generator."""
         steps = self.steps
         steps.draw_from(tdt.Generator())
         return _read(self.dataset, 0, steps)
 
     def facts(self) -> dict[str, Any]:
-        """What a checkpoint keeps of the data, as JSON can hold it, so that the model is of use without them.
+        """Facts about the data, in JSON types, that a checkpoint keeps so that the model can be used without the data.
 
-        classes: their names. item: an input as the data set gives it, an image's mode or an array's shape and dtype.
-        input: the same of what the model gets. state: what the data set has learnt from its training rows.
+        classes: their names. item: form of an input from the dataset: an image's mode, or an array's shape and dtype.
+        input: form of the model's input. state: what the dataset was fitted to.
         """
         inputs, prepared = self.dataset[0][0], self.sample()[0]
         state = getattr(self.dataset, "state_dict", None)
@@ -86,12 +86,12 @@ class Split:
 
 
 def _is_picture(value: Any) -> bool:
-    """Whether it is a Pillow image."""
+    """Whether `value` is a Pillow image."""
     return isinstance(getattr(value, "mode", None), str)
 
 
 def form_of(value: Any) -> dict[str, Any]:
-    """Shape and dtype of an input; of several those of each: under `parts` by name, or as a list."""
+    """Shape and dtype of an input; of several inputs under `parts`, by name or as a list."""
     if isinstance(value, dict):
         return {"parts": {name: form_of(part) for name, part in value.items()}}
     if isinstance(value, (tuple, list)):
@@ -101,7 +101,7 @@ def form_of(value: Any) -> dict[str, Any]:
 
 
 def batch_of(form: dict[str, Any], size: int) -> Any:
-    """A stand-in, under `meta`, for a batch of inputs of which `form_of` tells."""
+    """A meta batch of inputs of the form from `form_of`."""
     parts = form.get("parts")
     if isinstance(parts, dict):
         return {name: batch_of(part, size) for name, part in parts.items()}
@@ -111,9 +111,9 @@ def batch_of(form: dict[str, Any], size: int) -> Any:
 
 
 class Augmented(Dataset):
-    """A dataset whose samples are prepared each time they are read: random steps first, then the fixed ones.
+    """A dataset whose samples are transformed each time they are read: random transforms first, then the others.
 
-    The random steps draw from `generator`; in a worker process from the worker's own default generator.
+    Random transforms draw from `generator`; in a worker process from the worker's default generator.
     """
 
     def __init__(self, dataset: Any, steps: Compose, generator: tdt.Generator | None = None):
@@ -127,14 +127,14 @@ class Augmented(Dataset):
         return _read(self.dataset, index, self.steps)
 
     def __getbatch__(self, indices: list[int]) -> Any:
-        """The samples at `indices` as one batch; None where the dataset has no `batch`, or a step takes one image only."""
+        """The samples at `indices` as one batch; None without a method `batch`, or if a transform takes single images."""
         if not hasattr(self.dataset, "batch"):
             return None
         self._choose_generator()
         return list(_read_batch(self.dataset, indices, self.steps))
 
     def __getstate__(self) -> Any:
-        """On its way to a worker that is not forked, with the user's own code, which such a one does not have."""
+        """The state for a worker that is not forked, with the user's imported code, which such a worker lacks."""
         return imports.ran(), bytes(ForkingPickler.dumps(self.__dict__))
 
     def __setstate__(self, state: Any) -> None:
@@ -147,7 +147,7 @@ class Augmented(Dataset):
 
 
 class RecentBatches(BatchSampler):
-    """A BatchSampler that remembers the last index lists it gave, `ahead` more than were asked for one at a time."""
+    """A BatchSampler that keeps its last index lists: one, and `ahead` for batches that workers prefetch."""
 
     def __init__(self, sampler: Any, batch_size: int, drop_last: bool, ahead: int):
         super().__init__(sampler, batch_size, drop_last)
@@ -166,16 +166,17 @@ def open_splits(
     state: dict[str, Any] | None = None,
     check_files: bool = False,
 ) -> dict[str, Split]:
-    """The splits that could be opened; what is wrong with others is added to `errors`.
+    """The splits that could be opened. Adds mistakes in the others to `errors`.
 
-    needed: those whose samples are wanted; of others the shape alone, which many data sets know without their files.
-    state: what the data set of the run has learnt from its training rows; by default it is learnt now.
-    check_files: report what is missing of the files that are not needed yet; what can be downloaded is a warning.
+    Args:
+        needed: splits whose samples are needed; of others the shape is enough, which many datasets know without files.
+        state: what the dataset of the run was fitted to; by default it is fitted now.
+        check_files: also report missing files that are not needed yet; those that can be downloaded are warnings.
     """
     fixed, random = _steps(data.transform, errors), _steps(data.augment, errors)
     _check_random(fixed, random, errors)
     opened: dict[str, Split] = {}
-    of_run = state is not None  # else the files that are there are looked at
+    of_run = state is not None  # else the existing files are read
     for name, component in data.splits().items():
         try:
             dataset = Pairs.of(_open(component, name in needed, state, of_run))
@@ -183,7 +184,7 @@ def open_splits(
                 _check_files(dataset, component, errors)
             if state is None and name == "train" and hasattr(dataset, "state_dict"):
                 state = dataset.state_dict()
-        except REFUSALS as error:
+        except EXPECTED_ERRORS as error:
             errors.add(component, reason(error))
             continue
         before = random if name == "train" else []
@@ -198,7 +199,7 @@ def open_splits(
 
 
 def _check_targets(dataset: Any, random: list[tuple[Component, Any]], errors: ConfigErrors) -> None:
-    """Report random steps that move an image's pixels, where the target is an image too and would stay as it is."""
+    """Report random transforms that move an image's pixels if the target is an image, which would not move."""
     inputs, target = dataset[0]
     masks = [part for part in leaves(target) if _is_image_of(part, inputs)]
     for component, step in random if masks else ():
@@ -206,7 +207,7 @@ def _check_targets(dataset: Any, random: list[tuple[Component, Any]], errors: Co
             size = "x".join(map(str, _height_and_width(masks[0]) or ()))
             message = (
                 f"moves the pixels of the input, but not of the target, which is an image too ({size}); remove it, or "
-                "let the data set transform both"
+                "let the dataset transform both"
             )
             errors.add(component, message)
 
@@ -220,7 +221,7 @@ def _is_image_of(target: Any, image: Any) -> bool:
 
 
 def _height_and_width(value: Any) -> tuple[int, int] | None:
-    """Of a Pillow image, an array (H, W) or (H, W, C), a tensor (…, H, W); None of anything else."""
+    """Height and width of a Pillow image, an array (H, W) or (H, W, C) or a tensor (…, H, W); else None."""
     if _is_picture(value):
         return value.size[1], value.size[0]
     shape = tuple(value.shape) if isinstance(value, (tdt.Tensor, np.ndarray)) else ()
@@ -233,17 +234,17 @@ def _height_and_width(value: Any) -> tuple[int, int] | None:
 def _check_random(
     fixed: list[tuple[Component, Any]], random: list[tuple[Component, Any]], errors: ConfigErrors
 ) -> None:
-    """Report steps that draw where none may, and `augment` where none does."""
+    """Report random transforms in `transform`, and an `augment` without any."""
     for component, step in fixed:
         if getattr(step, "random", False):
-            errors.add(component, "is random, and this is for every split; put it into data.augment")
+            errors.add(component, "is random, but applies to every split; move it to data.augment")
     if random and not any(getattr(step, "random", True) for _, step in random):
-        message = "is not used: none of these steps draws anything; those of every sample stand in data.transform"
+        message = "is not used: none of these transforms is random; move them to data.transform"
         errors.add("data.augment", message, kind="unused")
 
 
 def _in_order(random: list[Any], fixed: list[Any], step_of: Callable[[Any], Any]) -> list[Any]:
-    """Random steps first, so that they are given images; those that want tensors last, behind what makes tensors."""
+    """Random transforms first, since they take images; those that take tensors last, after the conversion."""
     late = [one for one in random if getattr(step_of(one), "takes_tensors", False)]
     return [*(one for one in random if one not in late), *fixed, *late]
 
@@ -261,44 +262,44 @@ def _open(component: Component, needed: bool, state: dict[str, Any] | None, of_r
 
 
 def _check_files(dataset: Any, component: Component, errors: ConfigErrors) -> None:
-    """Report files of a data set that are not there; those that it will download are said."""
+    """Report missing files of a dataset; warn about those that it will download."""
     missing = getattr(dataset, "missing_files", None)
     error = missing() if missing else None
     if error is not None and dataset.download:
-        errors.warn(component, f"{component.name} is not there yet; tdt train downloads it", kind="download")
+        errors.warn(component, f"{component.name} has not been downloaded yet; tdt train downloads it", kind="download")
     elif error is not None:
         errors.add(component, str(error), kind="file")
 
 
 def _steps(components: tuple[Component, ...], errors: ConfigErrors) -> list[tuple[Component, Any]]:
-    """The steps that could be made, each with what declares it."""
+    """The transforms that could be created, each with its declaration."""
     made = []
     for component in components:
         try:
             made.append((component, registry.transforms.create(component)))
-        except REFUSALS as error:
+        except EXPECTED_ERRORS as error:
             errors.add(component, reason(error))
     return made
 
 
 def _first_passes(split: Split, steps: list[tuple[Component, Any]], errors: ConfigErrors) -> bool:
-    """Whether the first sample comes through the steps as a tensor; else the refusal is reported where it arose."""
+    """Whether the transforms turn the first sample into a tensor. Reports an exception at its transform."""
     at_work = split.component
     try:
         inputs, _ = split.dataset[0]
         for component, step in steps:
             at_work, alone = component, Compose([step])
             if isinstance(inputs, (dict, tuple)):
-                raise ValueError("takes one input, and there are several; let the data set prepare them")
+                raise ValueError("takes one input, but there are several; let the dataset transform them")
             alone.draw_from(tdt.Generator())
             inputs = alone(inputs)
-    except REFUSALS as error:
+    except EXPECTED_ERRORS as error:
         errors.add(at_work, reason(error))
         return False
     stranger = next((part for part in leaves(inputs) if not isinstance(part, tdt.Tensor)), None)
     if stranger is not None:
-        advice = "add ToTensor" if stranger is inputs else "let the data set give tensors"
-        errors.add("data.transform", f"samples are {type(stranger).__name__}, no tensors; {advice}")
+        advice = "add ToTensor" if stranger is inputs else "let the dataset return tensors"
+        errors.add("data.transform", f"samples are {type(stranger).__name__}, not tensors; {advice}")
         return False
     return True
 
@@ -306,7 +307,7 @@ def _first_passes(split: Split, steps: list[tuple[Component, Any]], errors: Conf
 def make_loader(
     split: Split, settings: Loader, order: tdt.Generator | None = None, augment: tdt.Generator | None = None
 ) -> DataLoader:
-    """Batches of a split. order: draws the order of a shuffled one; augment: what its random steps draw from."""
+    """The loader of a split. order: generator for shuffling; augment: generator for random transforms."""
     steps = split.steps
     if split.random or not _fits(split, settings.num_workers):
         dataset: Any = Augmented(split.dataset, steps, augment)
@@ -324,9 +325,9 @@ def make_loader(
 
 
 def batch_indices(loader: DataLoader, number: int) -> list[int]:
-    """The indices of the samples in batch `number` of the epoch under way, from 0: the newest delivered or a later one.
+    """Indices of the samples in batch `number` (from 0) of the current epoch: the latest batch or a prefetched one.
 
-    Empty for a batch that was not asked for yet.
+    Empty for a batch that has not been requested yet.
     """
     epoch, batches = loader.state_dict()["epoch"], loader.batch_sampler
     assert isinstance(batches, RecentBatches)
@@ -335,14 +336,14 @@ def batch_indices(loader: DataLoader, number: int) -> list[int]:
 
 
 def _fits(split: Split, workers: int) -> bool:
-    """Whether to hold the prepared split in memory. One that reads a file for each sample is left to its workers."""
+    """Whether to keep the transformed split in memory: not if it reads a file per sample in workers."""
     inputs, _ = split.sample()
     size = sum(part.nbytes for part in leaves(inputs))
     return size * len(split.dataset) <= PREPARED and (hasattr(split.dataset, "batch") or not workers)
 
 
 def _prepared(dataset: Any, steps: Compose) -> Dataset:
-    """All samples, through the steps, as tensors."""
+    """All samples, transformed, as tensors."""
     if hasattr(dataset, "batch"):
         whole = _read_batch(dataset, slice(None), steps)
     else:
@@ -353,7 +354,7 @@ def _prepared(dataset: Any, steps: Compose) -> Dataset:
 
 
 def _check_alike(samples: list[Any]) -> None:
-    """ValueError for tensors of several shapes, which make no batch."""
+    """Raise ValueError if tensors have different shapes, so that they cannot form a batch."""
     shapes = [tuple(sample.shape) for sample in samples if isinstance(sample, tdt.Tensor)]
     odd = next((i for i, shape in enumerate(shapes) if shape != shapes[0]), None)
     if odd is not None:
@@ -376,5 +377,5 @@ def _read(dataset: Any, index: int, steps: Compose) -> tuple[Any, Any]:
 def _named(dataset: Any, index: int, steps: Compose) -> tuple[Any, Any]:
     try:
         return _read(dataset, index, steps)
-    except REFUSALS as error:
+    except EXPECTED_ERRORS as error:
         raise ValueError(f"sample {index}: {reason(error)}") from error

@@ -8,11 +8,11 @@ from typing import Any
 import tdt
 from tdt.utils.data import Dataset, TensorDataset, default_convert
 
-TARGET = "target"  # the key of a sample's target, where a data set gives mappings
+TARGET = "target"  # the key of the target in samples that are mappings
 
 
 def leaves(value: Any) -> Iterator[Any]:
-    """What stands in `value`, in order; a value that holds no others stands alone.
+    """The leaves of nested dicts, lists and tuples, in order; any other value is a leaf itself.
 
     >>> list(leaves({"a": 1, "b": (2, [3])}))
     [1, 2, 3]
@@ -27,7 +27,7 @@ def leaves(value: Any) -> Iterator[Any]:
 
 
 def mapped(function: Callable[[Any], Any], value: Any) -> Any:
-    """`value` with what `function` makes of each leaf in its place.
+    """Apply `function` to each leaf and keep the structure.
 
     >>> mapped(lambda x: x + 1, {"a": 1, "b": (2, [3])})
     {'a': 2, 'b': (3, [4])}
@@ -36,14 +36,15 @@ def mapped(function: Callable[[Any], Any], value: Any) -> Any:
         return {key: mapped(function, item) for key, item in value.items()}
     if isinstance(value, (tuple, list)):
         kind: Any = type(value)
-        return getattr(kind, "_make", kind)([mapped(function, item) for item in value])  # a named tuple's
+        return getattr(kind, "_make", kind)([mapped(function, item) for item in value])  # a named tuple
     return function(value)
 
 
 class Pairs(Dataset):
-    """A data set's samples as (inputs, target), where it gives (a, b, …, target), or mappings with the key `target`.
+    """A dataset of pairs (inputs, target) over one with samples (a, b, …, target), or mappings with the key `target`.
 
-    Several inputs are a tuple, or a dict by name; numbers and arrays in them are tensors. All else is the data set's own.
+    Several inputs are a tuple, or a dict by name, in which numbers and arrays become tensors. Other attributes are those
+    of the dataset.
 
     >>> Pairs([(1.0, 2, 0)])[0], Pairs([{"a": 1.0, "b": 2, "target": 0}])[0]
     (((tensor(1.), tensor(2)), 0), ({'a': tensor(1.), 'b': tensor(2)}, 0))
@@ -54,7 +55,7 @@ class Pairs(Dataset):
 
     @classmethod
     def of(cls, dataset: Any) -> Any:
-        """`dataset` itself, where it gives pairs of one input and a target. ValueError for what is no sample."""
+        """`dataset` itself if its samples are (input, target), else wrapped. Raises ValueError for invalid samples."""
         first = dataset[0] if len(dataset) else (None, None)
         plain = (
             isinstance(first, (tuple, list)) and len(first) == 2 and not isinstance(first[0], (Mapping, tuple, list))
@@ -78,7 +79,7 @@ class Pairs(Dataset):
         return mapped(_tensor, inputs), target
 
     def __getattr__(self, name: str) -> Any:
-        if name == "dataset":  # not there yet, while a worker unpickles
+        if name == "dataset":  # not set yet while a worker unpickles
             raise AttributeError(name)
         return getattr(self.dataset, name)
 
@@ -89,7 +90,7 @@ def _tensor(value: Any) -> Any:
 
 
 class Held(Dataset):
-    """All samples in memory, as `TensorDataset` holds them, with the structure of `inputs` and `targets`."""
+    """All samples in memory, like `TensorDataset`, with the nested structure of `inputs` and `targets`."""
 
     def __init__(self, inputs: Any, targets: Any):
         self.structure = (inputs, targets)
@@ -102,7 +103,7 @@ class Held(Dataset):
         return self._filled(self.rows[index])
 
     def __getbatch__(self, indices: Any) -> Any:
-        """As in TensorDataset."""
+        """The samples at `indices` as one batch."""
         batch = self.rows.__getbatch__(indices)
         return None if batch is None else list(self._filled(batch))
 

@@ -1,4 +1,4 @@
-"""`train.overfit`: a few fixed batches as every split. A model that cannot overfit them has a mistake."""
+"""`train.overfit`: use a few fixed batches as every split. A model that cannot overfit them has a bug."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tdt.utils.data import Subset
 
 
 def few_batches(opened: dict[str, Split], config: Config) -> dict[str, Split]:
-    """The splits, each cut to the same `train.overfit` batches: samples from all over the training data, not augmented."""
+    """Replace every split by the same `train.overfit` batches: samples spread over the training data, not augmented."""
     if config.train.overfit is None or "train" not in opened:
         return opened
     split = opened["train"]

@@ -22,14 +22,14 @@ def check_sampler(dataset: Dataset, settings: Loader, errors: ConfigErrors) -> N
 
 
 def sample_weights(dataset: Any, wanted: Any) -> np.ndarray:
-    """A weight for each sample of `dataset`, float64 (n,). ValueError where `wanted` does not fit its classes.
+    """The weight of each sample of `dataset`, float64 (n,). Raises ValueError if `wanted` does not fit its classes.
 
-    wanted: "balanced" for all classes alike, or the weight of a sample of each class: by number, or by name.
+    wanted: "balanced" for equal class probabilities, or the weight of a sample of each class, by number or name.
     """
     known = getattr(dataset, "targets", None)
     targets = np.asarray([dataset[i][1] for i in range(len(dataset))] if known is None else known)
     if targets.ndim != 1 or targets.dtype.kind not in "iu" or (targets < 0).any():
-        raise ValueError("draws by class, and the targets of data.train are no classes")
+        raise ValueError("samples by class, but the targets of data.train are not classes")
     counts = np.bincount(targets)
     if wanted == "balanced":
         return 1.0 / counts[targets]
@@ -43,5 +43,5 @@ def sample_weights(dataset: Any, wanted: Any) -> np.ndarray:
         raise ValueError(f"has {len(wanted)} weights, but data.train has classes up to {len(counts) - 1}")
     weights = np.asarray(wanted, np.float64)[targets]
     if not weights.any():
-        raise ValueError("leaves nothing to draw: every class that has samples has the weight 0")
+        raise ValueError("leaves no samples: every class with samples has the weight 0")
     return weights

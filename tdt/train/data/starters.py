@@ -1,4 +1,4 @@
-"""Configs that `tdt init` writes: from a template, or from a look at the data."""
+"""Configs that `tdt init` writes: from a template, or for data."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ from tdt.train._printable import counted, printable
 from tdt.train.config.find import SCHEMA, SCHEMA_LINE, bundled, bundled_folder
 
 TABLES = (".csv", ".tsv")
-TARGETS = ("target", "label", "class", "y")  # names that a column to predict often has
-SIDES = (128, 96, 64, 32)  # of the squares that images of several sizes become
-LOOKED_AT = 200  # images
-NAMED = 5  # of the files that cannot be read
+TARGETS = ("target", "label", "class", "y")  # usual names of the column to predict
+SIDES = (128, 96, 64, 32)  # to which images of different sizes are resized
+LOOKED_AT = 200  # images whose size is read
+NAMED = 5  # unreadable files that a message lists
 
 
 class UnsupportedDataError(ValueError):
-    """Data, or a name, from which no config can be made; the message says why."""
+    """No config can be written for these data, or for this name."""
 
 
 def template(name: str, file: Path) -> str:
-    """The text of the config `name` that comes with tdt, with the name of `file` in its place."""
+    """The text of the bundled config `name`, with `file` as its name."""
     known = bundled()
     if name not in known:
         meant = did_you_mean(name, known, f"templates: {', '.join(known)}")
         raise UnsupportedDataError(f"{name}: no such file or folder, and no template; {meant}")
     text = known[name].read_text(encoding="utf-8").replace(f"{SCHEMA_LINE}{SCHEMA}", _schema_line(), 1)
     text = text.replace(f"\nname: {name}", f"\nname: {_name(file)}", 1)
-    for data in bundled_folder().glob("*.csv"):  # a path starts from the file that names it, and that is a new one now
+    for data in bundled_folder().glob("*.csv"):  # paths are relative to the config file, which moves
         text = text.replace(f"path: {data.name},", f"path: {json.dumps(str(data))},")
     return text.replace(f"tdt train {name}", f"tdt train {shlex.quote(str(file))}")
 
 
 def templates() -> dict[str, str]:
-    """The configs that come with tdt, name → what it is: how its first line begins, after the schema's."""
+    """The bundled configs: name → description from the first comment after the schema line."""
     texts = {
         name: path.read_text(encoding="utf-8").removeprefix(f"{SCHEMA_LINE}{SCHEMA}\n")
         for name, path in bundled().items()
@@ -53,12 +53,12 @@ def templates() -> dict[str, str]:
 
 
 def _schema_line() -> str:
-    """From which editors check the config: with the schema of the tdt that is installed here, wherever the config lies."""
+    """The line that names the schema of the installed tdt to editors, wherever the config is."""
     return f"{SCHEMA_LINE}{(bundled_folder() / SCHEMA).as_posix()}"
 
 
 def table(path: Path, file: Path, target: str | None = None) -> str:
-    """A config that predicts the column `target` of a CSV or TSV file, by default one of a telling name, else the last."""
+    """A config that predicts the column `target` of a CSV or TSV file, by default one called as in TARGETS, or the last."""
     from tdt.train.data.datasets._columns import fit_target, is_missing
     from tdt.train.data.datasets.table import read_rows
 
@@ -120,8 +120,11 @@ def table(path: Path, file: Path, target: str | None = None) -> str:
 
 
 def images(folder: Path, file: Path) -> str:
-    """A config that tells the classes of images apart: those of a folder each, below train, valid (or val) and test if
-    there are such folders; what is not there is drawn from the training images of each class."""
+    """A config that classifies images in one folder per class.
+
+    They may be below folders train, valid (or val) and test; missing splits are drawn from the training images of each
+    class.
+    """
     parts, found = _open_images(folder)
     classes, paths = found["train"].classes, [path for path, _ in found["train"].samples]
     sizes = _sizes(paths)
@@ -157,7 +160,7 @@ def images(folder: Path, file: Path) -> str:
 
 
 def _image_splits(parts: dict[str, Path], file: Path, fewest: int) -> dict[str, dict[str, Any]]:
-    """The data set of each split. fewest: images of a class, of which some must be left in each split."""
+    """The dataset arguments of each split. fewest: images of the smallest class, of which each split needs some."""
     drawn = ("valid", "test") if fewest >= 7 else ("valid",) if fewest >= 4 else ()
     shares: dict[str, Any] = {name: 0.15 for name in drawn if name not in parts}
     made = {}
@@ -169,7 +172,7 @@ def _image_splits(parts: dict[str, Path], file: Path, fewest: int) -> dict[str, 
 
 
 def _open_images(folder: Path) -> tuple[dict[str, Path], dict[str, Any]]:
-    """The folder and the data set of each split, all with the same classes, at least two."""
+    """The folder and the dataset of each split, all with the same classes, at least two."""
     from tdt.vision.datasets import ImageFolder
 
     parts: dict[str, Path] = {}
@@ -196,7 +199,7 @@ def _open_images(folder: Path) -> tuple[dict[str, Path], dict[str, Any]]:
 
 
 def _sizes(paths: Sequence[str]) -> list[tuple[int, int]]:
-    """Width and height of some of the images, spread over all."""
+    """Width and height of some images, spread over all."""
     from tdt.vision._images import open_image
 
     sizes, unread = [], []
@@ -208,7 +211,7 @@ def _sizes(paths: Sequence[str]) -> list[tuple[int, int]]:
             unread.append(str(error))
     if unread:
         others = f" and {len(unread) - NAMED:,} more" if len(unread) > NAMED else ""
-        advice = "remove it, or give another in its place" if len(unread) == 1 else f"remove these{others}"
+        advice = "remove or replace it" if len(unread) == 1 else f"remove these{others}"
         raise UnsupportedDataError("\n".join([*unread[:NAMED], advice]))
     return sizes
 
@@ -260,7 +263,7 @@ def _values(mean: float) -> list[str]:
 
 
 def _column(texts: Sequence[str], lines: Sequence[int]) -> tuple[str, str]:
-    """What a column holds, and why nothing can be learnt from it ("" if it can)."""
+    """Description of a column, and why it is useless for predictions ("" if it is not)."""
     from tdt.train.data.datasets._columns import is_missing, is_number
 
     present = [text.strip() for text in texts if not is_missing(text)]
@@ -285,7 +288,7 @@ def _column(texts: Sequence[str], lines: Sequence[int]) -> tuple[str, str]:
 
 
 def _counts(texts: Sequence[str]) -> bool:
-    """Whether it is an index: 0, 1, 2, … or 1, 2, 3, …"""
+    """Whether the column is an index: 0, 1, 2, … or 1, 2, 3, …"""
     return any(all(text == str(i) for i, text in enumerate(texts, start)) for start in (0, 1)) and len(texts) >= 10
 
 
@@ -308,7 +311,7 @@ def _counted(counts: Counter[str], what: str = "values") -> str:
 
 
 def _flow(settings: dict[str, Any]) -> str:
-    """A mapping on one line; text that YAML could take for something else is quoted, as JSON is."""
+    """A mapping on one line, with strings quoted as in JSON if YAML could read them as another type."""
     plain = {"type", "split", "target_type"}
     shown = (f"{key}: {value if key in plain else _quoted(value)}" for key, value in settings.items())
     return "{" + ", ".join(shown) + "}"
@@ -320,7 +323,7 @@ def _quoted(value: Any) -> str:
 
 
 def _relative(path: Path, file: Path) -> str:
-    """The path as the config names it: from the config's own folder."""
+    """The path relative to the config's folder."""
     return str(path) if path.is_absolute() else Path(os.path.relpath(path, file.parent)).as_posix()
 
 

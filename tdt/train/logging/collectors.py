@@ -1,6 +1,6 @@
-"""What is collected while a validation passes, batch by batch, and written at its end.
+"""Collect summaries over the batches of a validation and write them to TensorBoard at its end.
 
-Each holds what it needs alone: counts, or the first samples, so that memory does not grow with the data.
+Each collector keeps counts or the first samples, so that memory does not grow with the data.
 """
 
 from __future__ import annotations
@@ -23,8 +23,10 @@ _THRESHOLDS = 127
 
 @dataclass
 class Seen:
-    """A batch of the validation: what went in and what the model gave, the targets; the classes of both by number (one a
-    sample, or more), and the classes' names, empty where several answers are right at once."""
+    """A batch of the validation: inputs, outputs, targets, predicted and true class numbers, and the names of the classes.
+
+    names: empty if a sample may have several classes.
+    """
 
     inputs: Any
     output: Tensor
@@ -39,7 +41,7 @@ class Collector(Protocol):
         """Count a batch."""
 
     def write(self, writer: SummaryWriter, step: int) -> None:
-        """Log what was counted."""
+        """Write the summary."""
 
 
 class Samples:
@@ -79,7 +81,7 @@ class Confusion:
 
 
 class Curves:
-    """Precision against recall of each class, from counts above evenly spaced thresholds."""
+    """Precision-recall curve of each class, from counts above evenly spaced thresholds."""
 
     def __init__(self, reading: Reading) -> None:
         self.reading = reading
@@ -102,7 +104,7 @@ class Curves:
 
 
 def _scores(reading: Reading, output: Tensor, target: Tensor) -> tuple[np.ndarray, np.ndarray]:
-    """Probabilities (rows, classes) and which of them are right, without targets that do not count."""
+    """Probabilities (rows, classes) and which of them are correct, without ignored targets."""
     if reading.threshold is not None:
         probabilities = tdt.sigmoid(output) if reading.threshold == 0 else output
         shape = (len(output), -1)

@@ -1,10 +1,10 @@
 """Events of a training run, and their subscribers: metrics.jsonl and TensorBoard scalars.
 
-An event carries numbers under tags (`scalars`), ready for any log: `train/loss`, `valid/accuracy`, `time/…`. Numbers
-under `time/` are the ones that two equal runs may differ in.
+An event has numbers under tags (`scalars`) for any log: `train/loss`, `valid/accuracy`, `time/…`. Only numbers under
+`time/` may differ between two equal runs.
 
-Logs can be cut. Before a checkpoint the trainer asks `Events.sync` for the length of every log file on the disk and
-keeps them in the checkpoint; a log opened with those lengths drops what came later and goes on from there.
+Before a checkpoint the trainer calls `Events.sync` for the length of every log file on the disk and stores them in the
+checkpoint; a log opened with those lengths is truncated to them and appended to.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Event:
-    """step: optimizer steps done since the run began; epoch: the epoch at work, from 0; scalars: numbers by tag."""
+    """step: optimizer steps since the beginning of the run; epoch: the current one, from 0; scalars: numbers by tag."""
 
     step: int
     epoch: int = 0
@@ -40,8 +40,7 @@ class Event:
 
 @dataclass(frozen=True, kw_only=True)
 class RunStarted(Event):
-    """Before the first step: the whole run has `steps` steps in `epochs` epochs, None where only its time is known;
-    `step` is where it begins."""
+    """Before the first step. `steps`, `epochs`: length of the whole run, None if only time limits it; `step`: its begin."""
 
     folder: Path
     steps: int | None
@@ -51,28 +50,28 @@ class RunStarted(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class StepDone(Event):
-    """After every step, over `samples` samples. `scalars` is empty except where the step is logged."""
+    """After every step, on `samples` samples. `scalars` is empty unless the step is logged."""
 
     samples: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
 class EpochDone(Event):
-    """After the last step of an epoch, with the epoch's means. `validated`: its scores follow, as Validated."""
+    """After the last step of an epoch, with the epoch's means. `validated`: a Validated event follows."""
 
     validated: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
 class Validated(Event):
-    """After a pass over the validation data, at the end of an epoch or within; `best` where it is the best so far."""
+    """After a validation, at the end of an epoch or within; `best`: whether its score is the best so far."""
 
     best: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
 class CheckpointSaved(Event):
-    """`path` is on the disk and `last` names it, with `best` also `best`."""
+    """`path` has been written and is the `last` checkpoint, with `best` also the best."""
 
     path: Path
     best: bool = False
@@ -80,22 +79,22 @@ class CheckpointSaved(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class TestDone(Event):
-    """After a pass over the test data, with the weights of `checkpoint`."""
+    """After the test with the weights of `checkpoint`."""
 
-    __test__ = False  # pytest takes any Test… for a test
+    __test__ = False  # pytest would collect any class Test…
     checkpoint: Path | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Notice(Event):
-    """A line that whoever watches the run should see."""
+    """A message for the user."""
 
     text: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunStopped(Event):
-    """The last event of a run: it is done, interrupted, failed or non-finite, `by` what: epochs, SIGINT, an error's text."""
+    """The last event of a run. reason: done, interrupted, failed or non-finite. by: epochs, SIGINT, an error's text."""
 
     reason: str = "done"
     by: str = ""
@@ -106,7 +105,7 @@ HandlerT = TypeVar("HandlerT", bound=Handler)
 
 
 class Events:
-    """Hands each emitted event to the subscribers, in the order they subscribed; what one raises reaches the trainer.
+    """Call the subscribers with each event, in the order of subscription. Their exceptions reach the trainer.
 
     >>> events, seen = Events(), []
     >>> _ = events.subscribe(seen.append, StepDone)
@@ -118,30 +117,30 @@ class Events:
 
     def __init__(self) -> None:
         self._handlers: list[tuple[Handler, tuple[type[Event], ...]]] = []
-        self._hearing: dict[type[Event], list[Handler]] = {}  # by kind, as far as it was asked for
+        self._handlers_of: dict[type[Event], list[Handler]] = {}  # cache by class of event
 
     def subscribe(self, handler: HandlerT, *kinds: type[Event]) -> HandlerT:
         """Call `handler` with every event, or with those of `kinds`. Returns the handler."""
         self._handlers.append((handler, kinds or (Event,)))
-        self._hearing.clear()
+        self._handlers_of.clear()
         return handler
 
     def emit(self, event: Event) -> None:
-        """Tell the subscribers."""
+        """Call the subscribers with `event`."""
         kind = type(event)
-        if kind not in self._hearing:
-            self._hearing[kind] = [handler for handler, kinds in self._handlers if issubclass(kind, kinds)]
-        for handler in self._hearing[kind]:
+        if kind not in self._handlers_of:
+            self._handlers_of[kind] = [handler for handler, kinds in self._handlers if issubclass(kind, kinds)]
+        for handler in self._handlers_of[kind]:
             handler(event)
 
     def on_batch(self, inputs: Any, output: Tensor, target: Tensor) -> None:
-        """Hand a batch of a validation to the subscribers that have a method `on_batch`."""
+        """Call `on_batch` of the subscribers that have it with a batch of a validation."""
         for handler, _ in self._handlers:
             if hasattr(handler, "on_batch"):
                 handler.on_batch(inputs, output, target)
 
     def sync(self) -> dict[str, int]:
-        """Put all logs on the disk; returns {file name in the run's folder: length in bytes} of all of them."""
+        """Write all logs to the disk. Returns {file name in the run's folder: length in bytes}."""
         lengths: dict[str, int] = {}
         for handler, _ in self._handlers:
             if hasattr(handler, "sync"):
@@ -149,7 +148,7 @@ class Events:
         return lengths
 
     def close(self) -> None:
-        """Close the subscribers that can be closed, all of them even where one fails."""
+        """Close the subscribers that have a method `close`, all of them even if one fails."""
         with ExitStack() as stack:
             for handler, _ in reversed(self._handlers):
                 if hasattr(handler, "close"):
@@ -157,15 +156,15 @@ class Events:
 
 
 class MetricsLog:
-    """`metrics.jsonl` in `folder`: one JSON object a line for every event that has numbers, and for the end.
+    """`metrics.jsonl` in `folder`: one JSON object per line for every event with numbers, and for the end of the run.
 
         {"event": "Validated", "step": 36, "epoch": 1, "time/now": 1763640000.5, "valid/loss": 0.25}
         {"event": "RunStopped", "step": 36, "epoch": 2, "time/now": 1763640000.6, "reason": "done", "by": "epochs"}
 
-    Numbers have the digits that read back to the same float64; `float()` reads "nan", "inf" and "-inf", which JSON
-    has only as strings. A line is written at once, so a killed process loses at most the last, which is cut on resume.
+    Numbers read back to the same float64; "nan", "inf" and "-inf" are strings, which `float()` reads. A line is written
+    at once, so that a killed process loses at most the last, which is truncated on resume.
 
-    lengths: what `Events.sync` gave for the checkpoint that a run resumes from; None for a new run.
+    lengths: the result of `Events.sync` in the checkpoint that a run resumes from; None for a new run.
 
     >>> import tempfile
     >>> log = MetricsLog(Path(tempfile.mkdtemp()))
@@ -180,7 +179,7 @@ class MetricsLog:
             _cut(self._path, lengths.get(METRICS_FILE, 0))
         new = os.O_EXCL if lengths is None else 0
         self._file = FileIO(open_file(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | new), "a")
-        self._named = False  # whether the file's name is on the disk too
+        self._named = False  # whether the folder has been synced, too
 
     def __call__(self, event: Event) -> None:
         if not event.scalars and not isinstance(event, RunStopped):
@@ -195,7 +194,7 @@ class MetricsLog:
             raise OSError(error.errno, f"metrics could not be written: {error.strerror}", str(self._path)) from error
 
     def sync(self) -> dict[str, int]:
-        """Put the lines on the disk; returns {"metrics.jsonl": length in bytes}."""
+        """Write the lines to the disk. Returns {"metrics.jsonl": length in bytes}."""
         fsync(self._file.fileno(), self._path)
         if not self._named:
             fsync_folder(self._path.parent)
@@ -209,9 +208,9 @@ class MetricsLog:
 class TensorBoardLog:
     """Event files in `folder`, which `tensorboard --logdir` shows: every number of every event, at the event's step.
 
-    lengths, step: of the checkpoint that a run resumes from; None and 0 for a new run. On resume older files are cut
-    to those lengths, or removed where the checkpoint does not know them, and a new file begins with the record at
-    which a TensorBoard at work drops the points beyond `step` that it has already read.
+    lengths, step: of the checkpoint that a run resumes from; None and 0 for a new run. On resume older files are
+    truncated to those lengths, or removed if the checkpoint does not list them, and a new file begins with a record
+    that makes a running TensorBoard drop points after `step`.
     """
 
     def __init__(
@@ -222,7 +221,7 @@ class TensorBoardLog:
         self._older: dict[str, int] = {}
         if lengths is not None:
             self._older = _cut_event_files(Path(folder), lengths)
-        # A new run's file has the record too, at 0: a TensorBoard at work takes only the second for a restart.
+        # A new run's file has the record too, at 0: a running TensorBoard reacts only to the second.
         purge_step = 0 if lengths is None else step + 1
         self.writer = SummaryWriter(folder, purge_step=purge_step, flush_secs=flush_secs)
 
@@ -231,7 +230,7 @@ class TensorBoardLog:
             self.writer.add_scalar(tag, value, event.step)
 
     def sync(self) -> dict[str, int]:
-        """Put all summaries on the disk; returns {event file: length in bytes}, files before a resume included."""
+        """Write all summaries to the disk. Returns {event file: length in bytes}, with the files before a resume."""
         return self._older | self.writer.sync()
 
     def close(self) -> None:
@@ -250,7 +249,7 @@ def _cut_event_files(folder: Path, lengths: Mapping[str, int]) -> dict[str, int]
 
 
 def _cut(path: Path, length: int) -> None:
-    """Drop what a log says beyond `length` bytes; warns where it is shorter, since its points are then lost."""
+    """Truncate a log to `length` bytes. Warns if it is shorter, as points are lost."""
     try:
         handle = open_file(path, os.O_RDWR)
     except FileNotFoundError:
@@ -261,9 +260,9 @@ def _cut(path: Path, length: int) -> None:
         with open(handle, "rb+", buffering=0) as file:
             about = os.fstat(handle)
             size = about.st_size
-            if about.st_nlink > 1:  # a backup made of hard links shares it, and keeps what it has
+            if about.st_nlink > 1:  # a backup by hard links shares the file; leave that unchanged
                 replace_file(path, file.read(length))
             elif size >= length:
                 os.ftruncate(handle, length)
     if size < length:
-        warnings.warn(f"{path} has {size} bytes but had {length} at the checkpoint; the log goes on with a gap")
+        warnings.warn(f"{path} has {size} bytes but had {length} at the checkpoint; the log continues with a gap")

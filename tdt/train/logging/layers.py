@@ -1,4 +1,4 @@
-"""What the layers of a model give for a batch."""
+"""Outputs of the layers of a model for a batch."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from tdt.utils._nested import tensors_in
 from tdt.utils.tensorboard._graph import evaluating
 
 
-def given_by(model: nn.Module, layers: Iterable[str], inputs: Any) -> list[tuple[str, Tensor]]:
-    """(layer, its first tensor) for each time that one of `layers` works, in that order, in evaluation mode.
+def layer_outputs(model: nn.Module, layers: Iterable[str], inputs: Any) -> list[tuple[str, Tensor]]:
+    """(layer, its first output tensor) for each call of one of `layers`, in order, in evaluation mode.
 
-    Nothing about the model changes.
+    The model is not changed.
 
-    >>> [(name, tuple(x.shape)) for name, x in given_by(nn.Sequential(nn.Linear(3, 2), nn.ReLU()), ["1"], tdt.ones(5, 3))]
+    >>> [(name, tuple(x.shape)) for name, x in layer_outputs(nn.Sequential(nn.Linear(3, 2), nn.ReLU()), ["1"], tdt.ones(5, 3))]
     [('1', (5, 2))]
     """
     found: list[tuple[str, Tensor]] = []

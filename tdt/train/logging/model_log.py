@@ -1,6 +1,6 @@
-"""What `log` asks to be shown in TensorBoard beyond numbers.
+"""TensorBoard summaries other than scalars, as the `log` section of the config asks for.
 
-All of it follows from the weights and the data at the step that it belongs to, so that a resumed run logs the same.
+All depend only on the weights and the data at their step, so that a resumed run logs the same.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tdt.train.config.sections import EmbeddingShown
 from tdt.train.data.loading import batch_of
 from tdt.train.logging.collectors import Collector, Confusion, Curves, Samples, Seen
 from tdt.train.logging.events import EpochDone, Event, RunStarted, RunStopped, StepDone, Validated
-from tdt.train.logging.layers import given_by
+from tdt.train.logging.layers import layer_outputs
 from tdt.train.logging.pictures import is_image, normal
 from tdt.train.logging.settings import settings
 from tdt.train.metrics import Reading
@@ -77,13 +77,13 @@ class ModelLog:
             self.writer.sync()
 
     def _begin(self) -> None:
-        """What is known before the first step: config, settings, charts and graph."""
+        """Write config, settings, charts and graph before the first step."""
         parts, text = self.parts, self.parts.config.resolved()
         names = list(parts.new_metrics())
         if self.log.config:
             self.writer.add_text("config", f"```yaml\n{text}```", 0)
         if self.log.hparams:
-            # No experiment of its own: TensorBoard shows that of one run alone, and without any the settings of all.
+            # Without an experiment summary: with one, TensorBoard shows only that run's settings, else those of all.
             _, start, _ = summary.hparams(dict(settings(parts)), {})
             self.writer.add_summary(start, 0)
         if self.log.charts and "valid" in parts.loaders:
@@ -102,7 +102,7 @@ class ModelLog:
         return isinstance(event, EpochDone) and (event.epoch + 1) % every.count == 0
 
     def _histograms(self, step: int) -> None:
-        """Weights, the gradients of the last step, and what each layer gives for a batch of the validation data."""
+        """Write weights, the gradients of the last step, and activations for a batch of the validation data."""
         for name, p in self.parts.model.named_parameters():
             self._histogram(f"weights/{name}", p, step)
             if p.grad is not None:
@@ -110,18 +110,18 @@ class ModelLog:
         if "valid" in self.parts.loaders:
             layers = [name for name, m in self.parts.model.named_modules() if next(m.children(), None) is None]
             count = self.parts.config.data.eval_loader.batch_size
-            for name, tensor in self._given(self.parts.model, layers, count)[0]:
+            for name, tensor in self._outputs(self.parts.model, layers, count)[0]:
                 self._histogram(f"activations/{name}", tensor, step)
 
     def _histogram(self, tag: str, values: Tensor, step: int) -> None:
         array = values.detach().float().cpu().numpy()
         finite = array[np.isfinite(array)]
-        if finite.size:  # a run whose weights are all NaN ends by its loss
+        if finite.size:  # if all are NaN, the loss ends the run
             self.writer.add_histogram(tag, finite, step)
 
-    def _embedding(self, asked: EmbeddingShown, step: int) -> None:
-        """What a layer of the model that is scored gives for the first samples, with their classes and images."""
-        found, inputs, targets = self._given(self.parts.scored, [asked.layer], asked.samples)
+    def _embedding(self, settings: EmbeddingShown, step: int) -> None:
+        """Write a layer's outputs for the first samples, with their classes and images."""
+        found, inputs, targets = self._outputs(self.parts.scored, [settings.layer], settings.samples)
         _, rows = found[0]
         if not isinstance(targets, Tensor):
             targets = self.parts.loss.wanted(targets, inputs)
@@ -129,24 +129,24 @@ class ModelLog:
         labels, pictures = [self._label(target) for target in targets.tolist()], None
         if isinstance(inputs, Tensor) and is_image(inputs.shape[1:]):
             pictures = np.stack([normal(image) for image in inputs.cpu().numpy()])
-        self.writer.add_embedding(rows, labels, pictures, step, asked.layer)
+        self.writer.add_embedding(rows, labels, pictures, step, settings.layer)
 
     def _label(self, target: Any) -> str:
-        """The name of a class, or the numbers themselves, as far as they fit in a label."""
+        """The name of a class, or the numbers themselves, shortened."""
         names = self.parts.facts["classes"]
         is_class = isinstance(target, (int, float)) and target in range(len(names))
         return names[int(target)] if is_class else str(target)[:60]
 
-    def _given(self, model: nn.Module, layers: list[str], count: int) -> tuple[list[tuple[str, Tensor]], Any, Any]:
-        """What layers give for the first samples of the validation data as one batch, and these inputs and targets.
+    def _outputs(self, model: nn.Module, layers: list[str], count: int) -> tuple[list[tuple[str, Tensor]], Any, Any]:
+        """Outputs of layers for a batch of the first samples of the validation data, with its inputs and targets.
 
-        What a layer or transform draws for it is put back, so that the run goes on as if nobody had looked.
+        Restores the generators, so that the run is not affected.
         """
         put_back = self.parts.snapshot_rng()
         loader = self.parts.loaders["valid"]
         samples = [loader.dataset[i] for i in range(min(count, len(loader.dataset)))]
         inputs, targets = loader.collate_fn(samples)
         inputs = self.parts.place(inputs)
-        found = given_by(model, layers, inputs)
+        found = layer_outputs(model, layers, inputs)
         put_back()
         return found, inputs, targets

@@ -1,4 +1,4 @@
-"""Images drawn for a person to look at: samples with what the model says of them, and a confusion matrix."""
+"""Draw images for TensorBoard: samples with their predictions, and a confusion matrix."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-_LEAST, _MOST = 64, 512  # pixels of a sample's sides: enough to read its caption, and few enough for a page of them
-_CELL, _SIDE = 36, 2000  # pixels of a cell of a matrix, and of all cells where there are many
-_LINE, _NAME = 14, 160  # pixels of a line of text, and of a name at most
+_LEAST, _MOST = 64, 512  # pixels of a sample's sides: enough for its caption, few enough for many samples
+_CELL, _SIDE = 36, 2000  # pixels of a cell of the matrix, and of the whole matrix with many classes
+_LINE, _NAME = 14, 160  # pixels of a line of text, and of the longest name
 _WRONG, _RIGHT, _DARK = (200, 0, 0), (0, 110, 0), (8, 48, 107)
 
 
 class CaptionedSample(NamedTuple):
-    """An image of shape (colours, height, width), its class and the one that the model gives it."""
+    """An image of shape (channels, height, width), its class and the predicted class."""
 
     image: np.ndarray
     target: str
@@ -24,9 +24,9 @@ class CaptionedSample(NamedTuple):
 
 
 def captioned(samples: Sequence[CaptionedSample], columns: int = 8) -> np.ndarray:
-    """The images in rows, each over its class, and the model's where it is another: bytes (height, width, 3).
+    """Draw the images in rows, each above its class and, if wrong, the prediction: uint8 (height, width, 3).
 
-    What an image has between its smallest and its largest value is shown from black to white.
+    The values of each image are scaled from its minimum (black) to its maximum (white).
 
     >>> captioned([CaptionedSample(np.zeros((1, 28, 28)), "7", "1")]).shape
     (112, 94, 3)
@@ -46,16 +46,16 @@ def captioned(samples: Sequence[CaptionedSample], columns: int = 8) -> np.ndarra
         right = target == prediction
         draw.text((x, y + size[1]), _fitting(font, target, wide - 8), fill=_RIGHT if right else "black", font=font)
         if not right:
-            said = _fitting(font, f"said {prediction}", wide - 8)
+            said = _fitting(font, f"pred {prediction}", wide - 8)
             draw.text((x, y + size[1] + _LINE), said, fill=_WRONG, font=font)
     return np.asarray(page)
 
 
 def matrix(counts: np.ndarray, names: Sequence[str]) -> np.ndarray:
-    """A confusion matrix, rows for the classes and columns for what they were taken for: bytes (height, width, 3).
+    """Draw a confusion matrix, rows for true and columns for predicted classes: uint8 (height, width, 3).
 
-    The darker a cell, the larger its share of its row; numbers stand in it where they fit. Of many classes, whose cells are
-    lower than a line, only some are named.
+    The darker a cell, the larger its share of the row; cells show their number if it fits. With many classes only some
+    are named.
 
     >>> matrix(np.eye(2, dtype=int), ["cat", "dog"]).shape[2]
     3
@@ -66,7 +66,7 @@ def matrix(counts: np.ndarray, names: Sequence[str]) -> np.ndarray:
     margin = 12 + math.ceil(max(map(font.getlength, texts.values())))
     shares = counts / np.maximum(counts.sum(1, keepdims=True), 1)
     cells = np.full((classes, cell, classes, cell, 3), 255, np.uint8)
-    filled = max(1, cell - 1)  # the rest is a white line between
+    filled = max(1, cell - 1)  # the rest is a white grid line
     colours = (255 + shares[..., None] * (np.array(_DARK) - 255)).round()
     cells[:, :filled, :, :filled] = colours[:, None, :, None]
     page = Image.new("RGB", (margin + cell * classes,) * 2, "white")
@@ -88,7 +88,7 @@ def matrix(counts: np.ndarray, names: Sequence[str]) -> np.ndarray:
 
 
 def normal(image: np.ndarray) -> np.ndarray:
-    """`image` from 0 to 1, whatever its values were normalised to; infinite ones at the ends, NaN as 0.
+    """Scale `image` to 0..1. Infinite values become 0 or 1, NaN becomes 0.
 
     >>> normal(np.array([2.0, 3, 4, np.inf, np.nan]))
     array([0. , 0.5, 1. , 1. , 0. ])
@@ -100,8 +100,8 @@ def normal(image: np.ndarray) -> np.ndarray:
 
 
 def _fitting(font: Any, text: str, width: int) -> str:
-    """`text` in one line, cut where it is wider than `width` pixels."""
-    line = cut = " ".join(text.split())[: width // 2]  # hardly a letter is narrower than two pixels
+    """`text` in one line, cut to `width` pixels."""
+    line = cut = " ".join(text.split())[: width // 2]  # few letters are narrower than two pixels
     while font.getlength(cut) > width:
         line = line[:-1]
         cut = f"{line}.."
@@ -114,6 +114,6 @@ def _bytes(image: np.ndarray) -> np.ndarray:
 
 
 def is_image(shape: Iterable[int]) -> bool:
-    """Whether an input of this shape is an image: (1 or 3 colours, height, width)."""
+    """Whether an input of this shape is an image: (1 or 3 channels, height, width)."""
     sizes = tuple(shape)
     return len(sizes) == 3 and sizes[0] in (1, 3)

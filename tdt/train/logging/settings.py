@@ -1,4 +1,4 @@
-"""A run's settings by flat names, as TensorBoard compares runs by: `optimizer.lr`, `train.epochs`, `model.0`."""
+"""A run's settings under flat names for TensorBoard's comparison of runs: `optimizer.lr`, `train.epochs`, `model.0`."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from tdt.train.config import Chain, Component, Config, Graph, Loader, Part, Trai
 from tdt.train.config.signatures import parameters_of
 
 Setting = bool | int | float | str
-ALWAYS = ("epochs", "steps", "accumulate")  # of `train`: written also where they are the default
+ALWAYS = ("epochs", "steps", "accumulate")  # of `train`: written even if they are the default
 MAIN_OPTIONS = ("lr", "momentum", "betas", "weight_decay", "nesterov")  # of an optimizer, likewise
-MOST_LAYERS = 30  # of a model that have a setting each; the number of its parameters is always one
+MOST_LAYERS = 30  # layers of a model that have a setting each
 LONGEST = 120  # characters of a text
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def settings(parts: Parts) -> dict[str, Setting]:
-    """Every main setting of a run, and those others that its config gives another value than the default."""
+    """The main settings of a run, and all others that are not the default."""
     config = parts.config
     found: dict[str, Any] = {"seed": config.seed, "dtype": config.dtype, "data.train": config.data.train.name}
     found |= _section("data.loader", config.data.loader, Loader(), ("batch_size", "shuffle"))
@@ -39,7 +39,7 @@ def settings(parts: Parts) -> dict[str, Setting]:
 
 
 def _section(path: str, section: Any, default: Any, always: tuple[str, ...]) -> dict[str, Any]:
-    """The settings of a section that are not the default, and those that are `always` there."""
+    """The settings of a section that are not the default, and those in `always`."""
     given, usual = (dict(_flat(path, one.model_dump(by_alias=True))) for one in (section, default))
     wanted = [f"{path}.{name}" for name in always]
     return {key: value for key, value in given.items() if key in wanted or value != usual.get(key)}
@@ -96,7 +96,7 @@ def _optimizer(parts: Parts) -> dict[str, Any]:
 
 
 def _layers(path: str, part: Part) -> Iterator[tuple[str, str]]:
-    """Each layer that the config writes, by its place in the model."""
+    """Each layer of the config, by its path in the model."""
     if isinstance(part, Component):
         yield path, str(part)
     elif isinstance(part, Chain):

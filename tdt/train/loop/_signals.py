@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM and SIGHUP while training: the first asks to stop after the step, a second one ends the process at once."""
+"""Ctrl-C, SIGTERM and SIGHUP during training: the first stops the run after the step, a second one ends the process."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
-# SIGHUP comes where a terminal or a connection is closed; Windows has none.
+# SIGHUP is sent when a terminal or a connection is closed; Windows has none.
 SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 
 
 def exit_code(reason: str) -> int:
-    """What a process ends with that stopped for the signal of that name: 128 and its number, as shells have it."""
+    """Exit code of a process that was stopped by the signal called `reason`: 128 + its number, as in shells."""
     return 128 + int(signal.Signals[reason])
 
 
 class StopRequest:
-    """While it is entered, SIGINT, SIGTERM and SIGHUP only set `reason`, their name; a second one exits at once.
+    """Context manager in which SIGINT, SIGTERM and SIGHUP only set `reason`, their name; a second one exits at once.
 
-    But not a second SIGHUP: a terminal that is closed sends it through the shell and by itself. A SIGHUP that is ignored,
-    as below `nohup`, stays so.
+    A second SIGHUP does not exit: a closing terminal sends two, one of them through the shell. An ignored SIGHUP, as
+    under `nohup`, stays ignored. Python delivers signals in the main thread only: entered in another thread, this has
+    no effect.
 
-    at_once: called before that exit, to put the terminal in order. It must not print through Python's buffers, which
-    the signal may have interrupted.
-
-    Signals are Python's to hand out in the main thread alone; entered in another, this never asks to stop.
+    Args:
+        at_once: called before the exit, to reset the terminal. It must not print through Python's buffers, which the
+            signal may have interrupted.
     """
 
     def __init__(self, at_once: Callable[[], object] = lambda: None) -> None:

@@ -1,4 +1,4 @@
-"""Averages of the weights during training (EMA, SWA): validated and saved in place of the last weights."""
+"""Averages of the weights (EMA, SWA), which are validated, tested and used for predictions in place of the last weights."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from tdt.train.config import Train
 
 
 class Average:
-    """The average of a model's weights that `train` asks for: of every step (ema), or of the ends of epochs (swa).
+    """The average of a model's weights: over every step (`train.ema`), or over the ends of epochs (`train.swa`).
 
-    `kind` begins the names of its tensors in a checkpoint. Until something has entered it, `model` is the one trained.
+    `kind` ("ema" or "swa") is the prefix of its tensors in a checkpoint.
     """
 
     def __init__(self, model: nn.Module, train: Train):
@@ -25,32 +25,32 @@ class Average:
         self.kind = "swa" if train.ema is None else "ema"
         rule = None if train.ema is None else get_ema_multi_avg_fn(train.ema.decay)
         self._averaged = AveragedModel(model, multi_avg_fn=rule, use_buffers=train.ema is not None)
-        self.count = 0  # of weights in it
+        self.count = 0  # updates so far
 
     @property
     def model(self) -> nn.Module:
-        """The model to be scored."""
+        """The averaged model; before the first update, the trained model."""
         return self._averaged.module if self.count else self._trained
 
     def update(self, epochs_ended: int | None) -> None:
-        """Let the weights after a step enter. epochs_ended: how many have, if one did with this step."""
+        """Update the average after a step. epochs_ended: their number, if the step ended one; else None."""
         if self.kind == "ema" or (epochs_ended is not None and epochs_ended > self._start):
             self._averaged.update_parameters(self._trained)
             self.count += 1
 
     @no_grad()
     def refresh(self, inputs: Iterable[tuple[Any]]) -> None:
-        """Before a score: let batch norms take the averaged model's statistics anew, where these were not averaged."""
+        """Recompute the statistics of the averaged model's batch norms over `inputs` (SWA only: EMA averages them)."""
         if self.kind == "swa" and self.count:
             update_bn(inputs, self._averaged.module)
 
     def pack(self) -> dict[str, np.ndarray]:
-        """Its tensors by name, none before something has entered."""
+        """The averaged weights and buffers by name; empty before the first update."""
         state = self._averaged.module.state_dict() if self.count else {}
         return {f"{self.kind}/{key}": value.detach().cpu().numpy() for key, value in state.items()}
 
     def unpack(self, tensors: dict[str, Any], count: int) -> None:
-        """Go on from what `pack` gave and the `count` of then."""
+        """Restore the result of `pack` and the `count` at that time."""
         self.count = count
         self._averaged.n_averaged.fill_(count)
         if count:

@@ -1,7 +1,7 @@
 """Build the objects that a config declares: data, model, loss, optimizer, scheduler.
 
-Config values end here: what is built knows no config. What only building finds out (a pattern that matches no parameter,
-a layer whose size does not fit the one before) is reported with its place, beside all else that is wrong.
+Config values end here: the objects know no config. Mistakes that only building reveals (a pattern that matches no
+parameter, a layer whose size does not fit the previous one) are reported with their place, together with all others.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from tdt.train.data.fingerprints import source_files
 from tdt.train.data.loading import Split, batch_of, make_loader, open_splits
 from tdt.train.data.overfit import few_batches
 from tdt.train.data.sampling import check_sampler
-from tdt.train.errors import REFUSALS, reason
+from tdt.train.errors import EXPECTED_ERRORS, reason
 from tdt.train.loop.parts import Parts
 from tdt.train.metrics import Metric
 from tdt.train.model.freezing import KEY as FREEZE
 from tdt.train.model.freezing import freeze
-from tdt.train.model.from_config import CONSTRUCTOR_ERRORS, Refused, build_model, build_objective, create
+from tdt.train.model.from_config import CONSTRUCTOR_ERRORS, FailedLayer, build_model, build_objective, create
 from tdt.train.model.memory_format import use_channels_last
 from tdt.train.model.objective import Objective
 from tdt.train.model.scheduling import build_scheduler
@@ -54,18 +54,20 @@ def build(
     kept: bool = False,
     dry_run: bool = False,
 ) -> Parts:
-    """Everything that `config` declares, checked; ConfigError with all that is wrong, before the data is prepared.
+    """Build and check everything that `config` declares.
 
-    The generators named init, data, augment and dropout are each seeded with `seed`: the model is built after
-    `tdt.manual_seed(seed)`, and this default generator, from which dropout draws, is seeded again at the end, as are
-    Python's and NumPy's.
+    The data order, the augmentation and the default generator are each seeded with `seed`: the model is built after
+    `tdt.manual_seed(seed)`, and the default generator, which dropout uses, is seeded again at the end, as are Python's
+    and NumPy's. Suspicious settings, such as a cosine schedule shorter than the run, raise a UserWarning.
 
-    training=False leaves out optimizer and scheduler, and reads the training split as the others are read.
-    splits: those that get a loader; files that only the others need may be missing.
-    data_state: what the data set of a run has learnt, as its checkpoint has it in `data`; by default it is learnt now.
-    kept: a run has begun with this config: what it is too short for is no mistake any more, and its schedule stays.
-    dry_run: nothing will be computed: weights are on the device meta. Missing files of all splits are reported.
-    What is suspicious, as a cosine schedule shorter than the run, is warned about (UserWarning).
+    Args:
+        training: False leaves out optimizer and scheduler, and reads the training split like the others.
+        splits: the splits that get a loader; files that only the others need may be missing.
+        data_state: what the dataset was fitted to (`data_state` of a checkpoint); by default it is fitted now.
+        kept: the run has already begun with this config: its length is not checked again, and its schedule stays.
+        dry_run: nothing will be computed: weights are on the device meta. Missing files of all splits are reported.
+    Raises:
+        ConfigError: with every mistake, before the data are prepared.
     """
     draft = config.draft() if isinstance(config, Config) else config
     sound = None if draft.errors else draft.finish()
@@ -123,10 +125,10 @@ def _build(
 
 
 def _metrics(config: Config, errors: ConfigErrors) -> list[tuple[Measure, Metric]]:
-    """The metrics beside the loss that could be made, each with what declares it."""
-    named = [part for name, part in config.metrics.items() if name != "loss"]
-    made = [(part, create(registry.metrics, part.component, errors)) for part in named]
-    return [(part, metric) for part, metric in made if metric is not None]
+    """The metrics besides the loss that could be created, each with its declaration."""
+    declared = [measure for name, measure in config.metrics.items() if name != "loss"]
+    created = [(measure, create(registry.metrics, measure.component, errors)) for measure in declared]
+    return [(measure, metric) for measure, metric in created if metric is not None]
 
 
 def _warn(parts: Parts, errors: ConfigErrors) -> None:
@@ -137,7 +139,7 @@ def _warn(parts: Parts, errors: ConfigErrors) -> None:
 
 
 def build_alone(config: Config, facts: dict[str, Any]) -> Parts:
-    """Model and loss of a config that was checked, for the data of which a checkpoint keeps `facts`, without them."""
+    """Model and loss of a checked config, without its data: `facts` about these come from a checkpoint."""
     with default_dtype(config.dtype):
         return _build_alone(config, facts)
 
@@ -164,7 +166,7 @@ def _check_model(
     loss: Objective | None,
     metrics: list[tuple[Measure, Metric]],
 ) -> list[Row]:
-    whole = not any(isinstance(layer, Refused) for layer in model.modules())
+    whole = not any(isinstance(layer, FailedLayer) for layer in model.modules())
     rules: tuple[InitRule | ParamGroup, ...] = (*draft.init, *draft.param_groups) if whole else ()
     for rule in rules:
         check_patterns(model, rule.params, rule, f"{rule.key_path}.params", draft.errors)
@@ -176,7 +178,7 @@ def _check_model(
 def _place(
     config: Config, device: tdt.device, model: nn.Module, loss: Objective, rows: list[Row], dry_run: bool = False
 ) -> Parts:
-    """Model and loss on the device, in the memory format in which `Parts.place` puts the batches."""
+    """Move model and loss to the device, and choose the memory format that `Parts.place` gives to the batches."""
     order, augment = (tdt.Generator().manual_seed(config.seed) for _ in range(2))
     model = model if dry_run else model.to(device)
     loss.keeps = any(measure.parts for measure in config.metrics.values())
@@ -193,14 +195,14 @@ def _place(
 
 
 def _seed_all(seed: int) -> None:
-    """Seed the default generator, and those of Python and NumPy, which data sets and transforms may draw from."""
+    """Seed the default generator, and those of Python and NumPy, which datasets and transforms may use."""
     tdt.manual_seed(seed)
     random.seed(seed)
     np.random.seed(seed & 0xFFFFFFFF)
 
 
 def find_device(config: Config, errors: ConfigErrors) -> tdt.device:
-    """The device that `device:` names; auto is the first GPU, or else the CPU."""
+    """The device of the config; "auto" is the first GPU, or the CPU if there is none."""
     count = _gpu_count() if config.device != "cpu" else 0
     if config.device == "auto":
         return tdt.device("cuda", 0) if count else tdt.device("cpu")
@@ -209,7 +211,7 @@ def find_device(config: Config, errors: ConfigErrors) -> tdt.device:
         index = device.index or 0
         device = tdt.device("cuda", index)
         if index >= count:
-            errors.add("device", f"{config.device} is not there: {counted(count, 'GPU')} can be seen; use cpu or auto")
+            errors.add("device", f"{config.device} is not available: {counted(count, 'GPU')} found; use cpu or auto")
     return device
 
 
@@ -220,14 +222,14 @@ def _gpu_count() -> int:
 
 
 def _add_loader(parts: Parts, name: str, split: Split, training: bool, errors: ConfigErrors) -> None:
-    """Read the split; a sample that cannot be read is reported."""
+    """Create the split's loader; report a sample that cannot be read."""
     data = parts.config.data
     trains = training and name == "train"
     generators = (parts.data_generator, parts.augment_generator) if trains else ()
     parts.files[name] = source_files(split.dataset)
     try:
         parts.loaders[name] = make_loader(split, data.loader if trains else data.eval_loader, *generators)
-    except REFUSALS as error:
+    except EXPECTED_ERRORS as error:
         errors.add(split.component, f"cannot be read: {reason(error)}")
 
 
@@ -245,7 +247,7 @@ def initialize(config: Config, model: nn.Module, errors: ConfigErrors) -> None:
 
 
 def build_optimizer(parts: Parts, errors: ConfigErrors, kept: bool = False) -> None:
-    """The optimizer over the configured groups, group 0 taking what no pattern names, and the scheduler.
+    """Create the optimizer and the scheduler. Parameter group 0 has the parameters that no pattern matches.
 
     kept: as in `build`.
     """
@@ -255,7 +257,7 @@ def build_optimizer(parts: Parts, errors: ConfigErrors, kept: bool = False) -> N
         for name, _ in matching(model, group.params):
             if name in owner:
                 other = config.optimizer.param_groups[owner[name] - 1]
-                message = f"{name} is in the group of line {other.source.line} too; a parameter has one group"
+                message = f"{name} is also in the group of line {other.source.line}; a parameter belongs to one group"
                 errors.add(group, message, kind="duplicate-key", key=f"{group.key_path}.params")
             owner[name] = number
     if errors:
@@ -282,7 +284,7 @@ def build_optimizer(parts: Parts, errors: ConfigErrors, kept: bool = False) -> N
 
 
 def _check_batches(config: Config, split: Split, model: nn.Module, rows: list[Row], errors: ConfigErrors) -> None:
-    """An epoch has a batch, else training would never end; and the last one is large enough for batch norms."""
+    """Report loaders whose epochs have no batch, or whose last batch is too small for a batch norm."""
     loader, samples = config.data.loader, len(split.dataset)
     if loader.drop_last and loader.batch_size > samples:
         message = (
@@ -294,6 +296,6 @@ def _check_batches(config: Config, split: Split, model: nn.Module, rows: list[Ro
     for row in rows:
         layer = model.get_submodule(row.name)
         if isinstance(layer, BATCH_NORMS) and math.prod(row.shape[1:]) == 1:
-            advice = "set drop_last: true, or another one" if loader.batch_size > 1 else "set a larger one"
+            advice = "set drop_last: true, or another batch_size" if loader.batch_size > 1 else "set a larger one"
             message = f"leaves a batch of 1 sample, and {row.name} ({row.layer}) needs 2 to train; {advice}"
             errors.add("data.loader.batch_size", message)

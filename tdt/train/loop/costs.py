@@ -16,17 +16,17 @@ from tdt.train.loop.parts import Parts
 from tdt.train.loop.train_step import TrainStep
 from tdt.utils.data import default_collate
 
-LONGEST = 1.0  # seconds: where a step would take longer, it is not measured
+LONGEST = 1.0  # seconds: a step that would take longer is not measured
 ENOUGH = 0.5  # seconds of measured steps
-PRODUCT = 512  # rows of the matrices whose product says how fast the machine is
+PRODUCT = 512  # rows of the matrices whose product measures the speed of the machine
 
 
 @dataclass(frozen=True)
 class Costs:
-    """A step's samples and seconds, and bytes: of what the model holds all the time, and of what a step needs beside it.
+    """Samples, seconds and bytes of a training step.
 
-    measured: whether a step was run; else seconds are 3 forward passes at `rate` multiply-adds a second, and activations
-    are the layers' outputs, all kept.
+    measured: whether a step was run. If not, `seconds` is the time of 3 forward passes at `rate` multiply-adds a second,
+    and `activations` the size of all layer outputs.
     """
 
     samples: int
@@ -36,13 +36,13 @@ class Costs:
     parameters: int
     buffers: int
     gradients: int
-    average: int  # of the weights along the training
+    average: int  # of the weights (EMA, SWA)
     optimizer: int
     activations: int
 
     @property
     def peak(self) -> int:
-        """All of it at once."""
+        """Bytes of everything together."""
         return self.parameters + self.buffers + self.gradients + self.average + self.optimizer + self.activations
 
 
@@ -61,7 +61,7 @@ def _estimate(parts: Parts, split: Split) -> Costs:
     train = parts.config.train
     seconds = (
         3 * batch_size * train.accumulate * sum(row.flops for row in parts.rows) / rate
-    )  # the backward pass is two more
+    )  # a backward pass costs two forward passes
     measured = seconds <= LONGEST
     if measured:
         batch, step = _batch(split, batch_size), TrainStep(parts, 1)
@@ -70,7 +70,7 @@ def _estimate(parts: Parts, split: Split) -> Costs:
     else:
         for p in parameters:
             p.grad = tdt.zeros_like(p) if p.requires_grad else None
-        parts.optimizer.step()  # which makes its state
+        parts.optimizer.step()  # creates the optimizer state
     state = [value for of_one in parts.optimizer.state.values() for value in of_one.values()]
     return Costs(
         batch_size * train.accumulate,
@@ -91,7 +91,7 @@ def _bytes(tensor: Tensor) -> int:
 
 
 def _rate(device: tdt.device) -> float:
-    """Multiply-adds a second, in a product of matrices."""
+    """Multiply-adds per second, measured on a matrix product."""
     matrix = tdt.ones(PRODUCT, PRODUCT, device=device)
     took = []
     for _ in range(5):
@@ -102,12 +102,12 @@ def _rate(device: tdt.device) -> float:
 
 
 def _batch(split: Split, size: int) -> Any:
-    """The first sample of the split, so many times."""
+    """A batch of `size` copies of the split's first sample."""
     return default_collate([split.sample()] * size)
 
 
 def _step(step: TrainStep, batch: Any) -> None:
-    """A step as the trainer takes it."""
+    """One training step, as in the trainer."""
     parts = step.parts
     for _ in range(parts.config.train.accumulate):
         inputs, targets = parts.place(batch[0]), parts.place(batch[1])
@@ -118,7 +118,7 @@ def _step(step: TrainStep, batch: Any) -> None:
 
 
 def _timed(step: TrainStep, batch: Any) -> float:
-    """The median of some steps, after a first one that compiles and allocates."""
+    """Median seconds of some steps, after a first one that compiles and allocates."""
     step.parts.train_mode()
     _step(step, batch)
     took: list[float] = []
@@ -130,7 +130,7 @@ def _timed(step: TrainStep, batch: Any) -> float:
 
 
 def _traced(step: TrainStep, batch: Any, gradients: int) -> int:
-    """The most bytes that a step holds beside gradients: NumPy reports its arrays to tracemalloc."""
+    """Peak bytes of a step without gradients: NumPy reports its arrays to tracemalloc."""
     step.parts.optimizer.zero_grad()
     tracemalloc.start()
     try:

@@ -1,4 +1,4 @@
-"""The best score so far, and early stopping: how many validations may pass without a better one."""
+"""The best score so far, and early stopping after a number of validations without a better one."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ Scores = Mapping[str, Mapping[str, float]]  # by split and metric
 
 
 class BestScore:
-    """The best of the scores under `score`, (split, metric); None: no score is watched.
+    """The best value so far of the score (split, metric); with None, no score is watched.
 
-    A score is better that lies beyond the best by more than `min_delta`; NaN never is.
+    A score is better if it improves on the best by more than `min_delta`; NaN is never better.
 
     >>> best = BestScore(("valid", "loss"), higher_is_better=False)
     >>> [best.update({"valid": {"loss": loss}}) for loss in (0.5, 0.3, 0.3, float("nan"), 0.2)], best.waited
@@ -25,7 +25,7 @@ class BestScore:
         self.waited = 0  # scores since the best
 
     def update(self, scores: Scores) -> bool:
-        """Whether the score is the best so far; False where it is not among these."""
+        """Whether the score is the best so far; False if it is not among `scores`."""
         if self.score is None or self.score[0] not in scores:
             return False
         value = scores[self.score[0]][self.score[1]]
@@ -36,14 +36,14 @@ class BestScore:
 
 
 class EarlyStopping(BestScore):
-    """The best score, and how many validations without a better one a run may have; None: any number."""
+    """Stop after `patience` validations in a row without a better score; never with None."""
 
     def __init__(self, score: tuple[str, str] | None, higher_is_better: bool, min_delta: float, patience: int | None):
         super().__init__(score, higher_is_better, min_delta)
         self.patience = patience
 
     def should_stop(self, scores: Scores) -> bool:
-        """Whether the run ends with these scores."""
+        """Update the best score. Returns whether the run ends now."""
         self.update(scores)
         return self.patience_is_over
 

@@ -1,4 +1,4 @@
-"""Evaluate a model on a split, and a checkpoint without its run."""
+"""Evaluate a model on a split of the data, during a run or from a checkpoint alone."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tdt.train.data.nested import leaves
 from tdt.train.errors import bad_data, error_context
 from tdt.train.loop.build import build
 from tdt.train.loop.parts import Parts
-from tdt.train.loop.state import data_state, fitting, load_model, load_run
+from tdt.train.loop.state import data_state, load_model, load_run, state_errors
 from tdt.train.metrics import Reading
 from tdt.train.metrics.confusion import confusion_matrices, confusion_matrix
 from tdt.train.model.deciding import decided, named
@@ -30,17 +30,17 @@ from tdt.utils.data import DataLoader
 
 
 def batches(parts: Parts, split: str, check_stop: Callable[[], object]) -> Iterator[tuple[Tensor, Tensor]]:
-    """Inputs and targets of a split on the run's device. check_stop: raises Stopped where the run was asked to stop."""
+    """Inputs and targets of a split on the run's device. check_stop: raises Stopped if the run should stop."""
     return read(parts, parts.loaders[split], check_stop)
 
 
 def read(parts: Parts, loader: DataLoader, check_stop: Callable[[], object]) -> Iterator[tuple[Tensor, Tensor]]:
-    """As `batches`, of any loader."""
+    """Like `batches`, for any loader."""
     try:
         for inputs, targets in loader:
             yield parts.place(inputs), parts.place(targets)
     except RuntimeError:
-        check_stop()  # a signal to the whole process group has ended the loader's workers too
+        check_stop()  # a signal to the process group ends the loader's workers too
         raise
 
 
@@ -51,12 +51,14 @@ def evaluate(
     check_stop: Callable[[], object] = lambda: None,
     most: int | None = None,
 ) -> dict[str, float]:
-    """Loss and metrics of parts.scored over a split, in eval mode and without gradients.
+    """Loss and metrics of `parts.scored` over a split, in eval mode and without gradients.
 
-    on_batch: gets inputs, what the model gives and targets of each batch, as metrics compare them. check_stop: called after each;
-    what it raises ends this.
-    most: so many batches at most.
-    StepError for what data, model or loss refuse.
+    Args:
+        on_batch: called with inputs, outputs and targets of each batch, as the metrics compare them.
+        check_stop: called after each batch; an exception ends the evaluation.
+        most: maximum number of batches.
+    Raises:
+        StepError: data, model or loss raised an exception.
     """
     metrics, seen, model = parts.new_metrics(), 0, parts.scored
     explained = error_context(lambda: f"data.{split}: failed on the batch that begins with sample {seen}")
@@ -79,16 +81,17 @@ def evaluate(
 
 
 def _check_data(split: str, inputs: Any, targets: Any, first: int) -> None:
-    """Raise StepError if data of a batch, whose samples count from `first`, are NaN or infinite."""
+    """Raise StepError if a batch contains NaN or infinite values. first: index of its first sample."""
     size = len(next(leaves(inputs)))
     if (error := bad_data(split, inputs, targets, range(first, first + size))) is not None:
         raise error
 
 
 def check_batches(parts: Parts, check_stop: Callable[[], object]) -> None:
-    """Score a batch of each split that is not trained on, so that what it stumbles over is found before the first epoch.
+    """Evaluate one batch of each split but "train", so that errors show before the first epoch. Restores the generators.
 
-    What was drawn for it is put back. StepError.
+    Raises:
+        StepError: data, model or loss raised an exception.
     """
     for split in [name for name in parts.loaders if name != "train"]:
         put_back = parts.snapshot_rng(parts.loaders[split])
@@ -97,7 +100,7 @@ def check_batches(parts: Parts, check_stop: Callable[[], object]) -> None:
 
 
 def refresh(parts: Parts, check_stop: Callable[[], object]) -> None:
-    """Bring an average of the weights up to date, so that it can be scored; what is drawn for that is put back."""
+    """Recompute the batch norm statistics of the averaged model, if there is one. Restores the generators."""
     if parts.average is None:
         return
     settings, dataset = parts.config.data.loader, parts.loaders["train"].dataset
@@ -114,10 +117,16 @@ def refresh(parts: Parts, check_stop: Callable[[], object]) -> None:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The checkpoint `path` of step `step`, after `epoch` epochs, on `split`: scores by metric, and for each sample its
-    target and the model's prediction (the largest class, where targets are classes; 0 or 1 where they are yes and no;
-    else what the model gave). classes: their names, where predictions are classes, or `several`: yes or no for each of
-    them. ignored: a target that does not count. files: those that the samples were read from.
+    """The scores of a checkpoint on a split, with the target and the prediction of each sample.
+
+    Attributes:
+        path, step, epoch: of the checkpoint.
+        scores: by metric.
+        predictions: the most likely class; 0 or 1 for binary targets; else the model's output.
+        classes: their names, if predictions are classes, or 0 or 1 for each of `several` classes (multi-label).
+        several: whether a sample may have several classes.
+        ignored: the target that does not count (`ignore_index`).
+        files: the files that the samples were read from.
     """
 
     path: Path
@@ -133,11 +142,15 @@ class Evaluation:
     files: list[str] = field(default_factory=list)
 
     def confusion(self) -> np.ndarray:
-        """How many samples of class i were taken for class j (classes, classes); where a sample may have several, for each
-        how many that have it or not were taken to have it or not (classes, 2, 2). LookupError where there are no classes.
+        """The confusion matrix: number of samples of class i that were predicted as class j.
+
+        Shape:
+            Result: (classes, classes); for multi-label targets one per class, (classes, 2, 2).
+        Raises:
+            LookupError: the model predicts numbers, not classes.
         """
         if not self.classes:
-            raise LookupError("there are no classes to confuse: the model gives numbers")
+            raise LookupError("no confusion matrix: the model predicts numbers, not classes")
         targets, predictions = np.asarray(self.targets), np.asarray(self.predictions)
         if self.several:
             return confusion_matrices(targets, predictions)
@@ -155,19 +168,25 @@ def evaluate_checkpoint(
     batch_size: int | None = None,
     progress: Callable[[int, int], object] = lambda done, of: None,
 ) -> Evaluation:
-    """Score the checkpoint on a split of the data that its config names, as the run that wrote it would: bit for bit.
+    """Evaluate a checkpoint on a split of the data in its config, bit for bit as the run that wrote it would.
 
-    split: by default "valid", where there is none "test", else "train". device: where, if not on the device of its
-    config. overrides: other data, loss or metrics, as `data.test=Digits(split=train)`. batch_size: of the split's
-    batches. progress: hears after each how many of how many are done.
-    LookupError if there is no such split, or an override that an evaluation does not read; ConfigError; CheckpointError.
+    Args:
+        path: the checkpoint.
+        split: by default "valid", else "test", else "train".
+        device: by default that of the config.
+        overrides: `key=value` of data, loss or metrics, such as `data.test=Digits(split=train)`.
+        batch_size: by default that of `data.eval_loader`.
+        progress: called after each batch with the number of batches done and in all.
+    Raises:
+        LookupError: no such split, or an override of another section.
+        ConfigError, CheckpointError: the config or the checkpoint is not valid.
     """
     tensors, meta = load_run(path)
     unread = [text for text in overrides if text.partition("=")[0].partition(".")[0] not in ("data", "loss", "metrics")]
     if unread:
-        raise LookupError(f"{unread[0]}: changes nothing in an evaluation, which reads data, loss and metrics")
+        raise LookupError(f"{unread[0]}: has no effect in an evaluation, which reads data, loss and metrics")
     changes = [*overrides, *([] if device is None else [f"device={device}"])]
-    if overrides:  # what the training watched need not be measured now
+    if overrides:  # the scores that the training watched need not be computed now
         changes += [f"{watcher}=null" for watcher in ("checkpoint.best", "train.early_stopping", "scheduler")]
     config = loads(meta["config"], f"{path}:config", changes)
     split = split or next(name for name in ("valid", "test", "train") if name in config.data.splits())
@@ -179,7 +198,7 @@ def evaluate_checkpoint(
     tdt.set_num_threads(meta["threads"])
     with kept_config(overrides):
         parts = build(config, training=False, splits=(split,), data_state=data_state(meta))
-    with fitting(path):
+    with state_errors(path):
         load_model(parts, tensors)
     pairs: list[tuple[Tensor, Tensor]] = []
     scores = evaluate(

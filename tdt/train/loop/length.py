@@ -8,9 +8,9 @@ from tdt.train.config import Train
 
 
 class Length:
-    """How long a run with `batches` batches an epoch is, in steps of the optimizer; `steps`, `epochs`: None if not known.
+    """Length of a run with `batches` batches per epoch, in optimizer steps. `steps`, `epochs`: None if only time limits it.
 
-    An epoch's last step may have fewer than `accumulate` batches. spent: seconds that earlier parts of the run took.
+    The last step of an epoch may have fewer than `accumulate` batches. spent: seconds of training before a resume.
 
     >>> length = Length(Train(epochs=2, steps=5, accumulate=3), batches=8)
     >>> length.steps_per_epoch, length.steps, length.epochs, length.is_over(4), length.is_over(5)
@@ -32,7 +32,7 @@ class Length:
         self._began = time.monotonic()
 
     def elapsed(self) -> float:
-        """Seconds of training, in all parts of the run."""
+        """Seconds of training, before and after a resume."""
         return self.spent + time.monotonic() - self._began
 
     def is_over(self, step: int) -> bool:
@@ -42,7 +42,7 @@ class Length:
         )
 
     def ended_by(self, step: int, waited: bool) -> str:
-        """What has ended a run that is over: epochs, steps, time limit or early stopping, which has `waited` long enough."""
+        """What has ended the run: epochs, steps, time limit or early stopping. waited: whether its patience is over."""
         if self.steps is not None and step >= self.steps:
             return self._nearest
         return "early stopping" if waited else "time limit"

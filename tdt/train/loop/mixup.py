@@ -15,10 +15,10 @@ Loss = Callable[[Any, Any], Tensor]
 
 
 class Mixup:
-    """Blends each sample of a batch with another one: share · x + (1 - share) · x[other], and their losses likewise.
+    """Mix each sample of a batch with another one: share · x + (1 - share) · x[other], and their losses likewise.
 
-    The share, one for a batch, is drawn from Beta(alpha, alpha) and is at least a half, so that a batch's own targets
-    remain the right ones to measure by.
+    One share per batch is drawn from Beta(alpha, alpha); it is at least 0.5, so that metrics can compare with the
+    batch's own targets.
 
     >>> mixup = Mixup(1.0, tdt.Generator().manual_seed(0))
     >>> mixed, loss = mixup(tdt.tensor([0.0, 1.0]), tdt.tensor([0, 1]), lambda output, target: (output - target).sum())
@@ -30,7 +30,7 @@ class Mixup:
         self.alpha, self.generator = alpha, generator
 
     def __call__(self, inputs: Any, targets: Any, loss: Loss) -> tuple[Any, Callable[[Any], Tensor]]:
-        """The blended inputs, and the loss of what a model makes of them."""
+        """The mixed inputs, and the loss as a function of the model's output for them."""
         first = next(leaves(inputs))
         other = tdt.randperm(len(first), generator=self.generator).to(first.device)
         seed = int(tdt.randint(2**31, (), generator=self.generator))
@@ -40,7 +40,7 @@ class Mixup:
         others = mapped(lambda part: part[other], targets)
 
         def mean(output: Any) -> Tensor:
-            theirs = loss(output, others)  # first, so that the batch's own targets are those that are measured
+            theirs = loss(output, others)  # first, so that the batch's own targets are the ones that metrics see
             return loss(output, targets).lerp(theirs, 1 - share)
 
         return mixed, mean

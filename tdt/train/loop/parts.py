@@ -1,4 +1,4 @@
-"""What a run consists of: the model and what trains it, the data, and both together under a config."""
+"""What a run consists of: the model and what trains it, the data, and both together with their config."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class DataParts:
 
 @dataclass(kw_only=True)
 class Parts(ModelParts, DataParts):
-    """Model and data of a run, with its config and device. warnings: what may not be meant, and planned downloads."""
+    """Model and data of a run, with its config and device. warnings: suspicious settings, and planned downloads."""
 
     config: Config
     device: tdt.device

@@ -23,9 +23,9 @@ from tdt.train.config import loads, registry
 from tdt.train.config.precision import default_dtype
 from tdt.train.data.datasets.table import read_text, rows_of
 from tdt.train.data.nested import leaves, mapped
-from tdt.train.errors import REFUSALS, reason
+from tdt.train.errors import EXPECTED_ERRORS, reason
 from tdt.train.loop.build import build_alone
-from tdt.train.loop.state import fitting, load_model, load_run
+from tdt.train.loop.state import load_model, load_run, state_errors
 from tdt.train.metrics import Reading
 from tdt.train.model.deciding import named
 from tdt.train.runs.checkpoint import CheckpointError
@@ -34,14 +34,14 @@ from tdt.vision.transforms import Compose
 
 STDIN = "-"
 BATCH = 64
-Named = tuple[str, Any]  # an input's name, and the input or the exception that says what is wrong with it
+Named = tuple[str, Any]  # an input's name, and the input or the exception for it
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """What the model says of the input `name`, or why it says nothing (`error`).
+    """The prediction for the input `name`, or why there is none (`error`).
 
-    classes: (class, probability), the likeliest first, where the model tells classes or yes from no; else `values`.
+    classes: (class, probability), the most likely first, of a classifier; `values` of any other model.
     """
 
     name: str
@@ -51,10 +51,13 @@ class Prediction:
 
 
 class Predictor:
-    """The model of a checkpoint, which needs nothing but the checkpoint: no data set, no folder of its run.
+    """A trained model, from a checkpoint alone: neither the dataset nor the run's folder is needed.
 
-    path: the checkpoint. device: where, if not on the device of its config.
-    Raises CheckpointError for a damaged one, and for one that keeps no facts of its data.
+    Args:
+        path: the checkpoint.
+        device: by default that of the config.
+    Raises:
+        CheckpointError: it is damaged, or has no facts about the training data.
     """
 
     def __init__(self, path: str | os.PathLike[str], device: str | None = None):
@@ -62,9 +65,9 @@ class Predictor:
         self.config = loads(meta["config"], f"{path}:config", [] if device is None else [f"device={device}"])
         self.facts: dict[str, Any] = meta.get("data") or {}
         if not self.facts:
-            raise CheckpointError(f"{path}: says nothing of the data it was trained on; an older tdt wrote it")
+            raise CheckpointError(f"{path}: has no facts about the training data; an older version of tdt wrote it")
         tdt.set_num_threads(meta["threads"])
-        with fitting(path), kept_config():
+        with state_errors(path), kept_config():
             self.parts = build_alone(self.config, self.facts)
             load_model(self.parts, tensors)
             self.dataset = self._dataset()
@@ -72,7 +75,7 @@ class Predictor:
         self.reading = Reading.of(self.parts.loss.main)
 
     def _dataset(self) -> Any:
-        """The data set that was trained on, without its files, where it has learnt something; else None."""
+        """The training dataset as it was fitted, without its files; None if it is not fitted."""
         component = self.config.data.train
         kind = registry.datasets.find(component.name)
         if self.facts["state"] is None or not hasattr(kind, "restored"):
@@ -81,7 +84,7 @@ class Predictor:
             return kind.restored(self.facts["state"], *component.args, **component.kwargs)  # type: ignore[union-attr]
 
     def predict(self, inputs: Iterable[Named]) -> Iterator[Prediction]:
-        """A prediction for each of `read`'s inputs, in their order; of those that are wrong it says why."""
+        """A prediction for each of the inputs from `read`, in order; an invalid one gets an `error`."""
         inputs = iter(inputs)
         while chunk := [(name, self._prepared(item)) for name, item in islice(inputs, BATCH)]:
             for form, members in groupby(chunk, key=lambda named: _shapes(named[1])):
@@ -92,7 +95,7 @@ class Predictor:
                     yield from self._run(list(names), list(items))
 
     def _prepared(self, item: Any) -> Any:
-        """The input as the model takes it, or the exception that says why there is none."""
+        """The input with the transforms applied, or the exception that they raised."""
         if isinstance(item, Exception):
             return item
         try:
@@ -103,39 +106,39 @@ class Predictor:
                 advice = "" if self.config.data.transform == () else " after the config's transforms"
                 raise ValueError(f"is of shape {_shapes(made)}{advice}, but the model takes {shape}")
             return made
-        except REFUSALS as error:
+        except EXPECTED_ERRORS as error:
             return error
 
     def _run(self, names: list[str], items: list[Any]) -> Iterator[Prediction]:
         try:
             with tdt.no_grad(), default_dtype(self.config.dtype):
-                outputs = self._said(
+                outputs = self._scores(
                     self.parts.loss.given(self.parts.scored(self.parts.place(default_collate(items))))
                 ).cpu()
             yield from (self._prediction(name, output) for name, output in zip(names, outputs, strict=True))
-        except REFUSALS as error:
+        except EXPECTED_ERRORS as error:
             if len(names) == 1:
                 yield Prediction(names[0], error=reason(error))
-            else:  # one of them is at fault: which one shows when each is alone
+            else:  # one input is at fault: run each alone to find it
                 for name, item in zip(names, items, strict=True):
                     yield from self._run([name], [item])
 
-    def _said(self, output: Tensor) -> Tensor:
-        """Probabilities of classes (n, classes), or of yes (n, outputs); or numbers (n, outputs)."""
+    def _scores(self, output: Tensor) -> Tensor:
+        """Probabilities of the classes (n, classes), binary probabilities (n, outputs), or numbers (n, outputs)."""
         if self.reading.threshold is not None:
             chances = output if isinstance(self.parts.loss.main, nn.BCELoss) else output.sigmoid()
             return chances.reshape(len(output), -1).double()
         if not isinstance(self.parts.loss.main, (nn.CrossEntropyLoss, nn.NLLLoss)):
             return output.reshape(len(output), -1).double()
-        if output.ndim == 3 and hasattr(self.dataset, "decode"):  # (n, tokens, length): what comes after the last
+        if output.ndim == 3 and hasattr(self.dataset, "decode"):  # (n, tokens, length): the token after the last
             output = output[..., -1]
         if output.ndim != 2:
             shape = tuple(output.shape[2:])
-            raise ValueError(f"gets a class for each of {shape} places; a prediction is one class for an input")
+            raise ValueError(f"gets a class for each of {shape} positions; a prediction is one class per input")
         return softmax(output.double(), 1)
 
-    def _prediction(self, name: str, said: Tensor) -> Prediction:
-        values, classes = said.tolist(), self.facts["classes"]
+    def _prediction(self, name: str, scores: Tensor) -> Prediction:
+        values, classes = scores.tolist(), self.facts["classes"]
         if self.reading.threshold is None and not isinstance(self.parts.loss.main, (nn.CrossEntropyLoss, nn.NLLLoss)):
             return Prediction(name, values=tuple(values))
         if self.reading.threshold is not None and len(values) == 1:
@@ -146,16 +149,16 @@ class Predictor:
 
     @property
     def outputs(self) -> Sequence[str]:
-        """What the numbers of a prediction are called, as far as the data say it."""
+        """Names of the numbers of a prediction, if the dataset has them."""
         target = getattr(self.dataset, "target", None)
         return () if target is None else (target.name,)
 
     def read(self, wheres: Iterable[str], stdin: Callable[[], bytes]) -> Iterator[Named]:
-        """The inputs in files and folders, by name; `-` is what `stdin` gives: an image, lines of text, or a table."""
+        """The inputs in files and folders, by name; `-` reads `stdin`: an image, lines of text, or a table."""
         for where in wheres:
             try:
                 yield from self._read(where, stdin)
-            except REFUSALS as error:
+            except EXPECTED_ERRORS as error:
                 yield "stdin" if where == STDIN else where, error
 
     def _read(self, where: str, stdin: Callable[[], bytes]) -> Iterator[Named]:
@@ -173,7 +176,7 @@ class Predictor:
         elif ending in (".csv", ".tsv", ".txt"):
             yield from self._text(where, read_text(path))
         else:
-            open_regular(path).close()  # what is not there is no image that is damaged
+            open_regular(path).close()  # a missing file is not a damaged image
             yield where, self._image(path, where)
 
     def _folder(self, folder: Path) -> Iterator[Named]:
@@ -181,18 +184,18 @@ class Predictor:
 
         found = sorted(path for path in map(Path, files_below(folder)) if path.suffix.lower() in IMG_EXTENSIONS)
         if not found:
-            raise ValueError(f"holds no image; those end in {', '.join(IMG_EXTENSIONS)}")
+            raise ValueError(f"contains no image; their names end in {', '.join(IMG_EXTENSIONS)}")
         for path in found:
             yield from self.read([str(path)], bytes)
 
     def _image(self, file: Path | io.BytesIO, name: str) -> Any:
-        """An image as the data set gives one."""
+        """An image, loaded as the dataset loads it."""
         from tdt.vision.datasets.folder import read_image
 
         item = self.facts["item"]
         shape = item.get("shape", ())
         if "mode" not in item and not (len(shape) == 2 or (len(shape) == 3 and shape[-1] == 3)):
-            raise ValueError(f"an image is nothing for this model, which was trained on {self.config.data.train}")
+            raise ValueError(f"this model takes no images; it was trained on {self.config.data.train}")
         image = read_image(file, name)
         if "mode" in item:
             return image.convert(item["mode"])
@@ -200,12 +203,12 @@ class Predictor:
         return array if item["dtype"] == "uint8" else array.astype(item["dtype"]) / np.dtype(item["dtype"]).type(255)
 
     def _arrays(self, path: Path) -> Iterator[Named]:
-        """The rows of the array `x`, or of the only one; of a model with several inputs those of an array for each."""
+        """The rows of the array `x`, or of the only array; with several inputs, those of one array for each."""
         given, parts = self.config.data.train.kwargs.get("x", "x"), self.facts["input"].get("parts")
         with open_regular(path) as file, np.load(file, allow_pickle=False) as stored:
             wanted: Any = stored.files[0] if len(stored.files) == 1 else given
             if isinstance(parts, list):
-                wanted = tuple(f"arr_{number}" for number in range(len(parts)))  # NumPy's names for what has none
+                wanted = tuple(f"arr_{number}" for number in range(len(parts)))  # NumPy's default names
             elif parts is not None:
                 wanted = given if isinstance(given, dict) else {name: name for name in parts}
             lacking = [key for key in leaves(wanted) if key not in stored]
@@ -225,12 +228,12 @@ class Predictor:
                 tokens = self.dataset.encode(line)[-self.facts["input"]["shape"][0] :].astype(np.int64)
                 yield (
                     f"{where}:{number}",
-                    wrap(tokens) if len(tokens) else ValueError("is empty: nothing to go on from"),
+                    wrap(tokens) if len(tokens) else ValueError("is empty"),
                 )
         elif hasattr(self.dataset, "encode"):
             yield from self._rows(where, text)
         else:
-            raise ValueError(f"text is nothing for this model, which was trained on {self.config.data.train}")
+            raise ValueError(f"this model takes no text; it was trained on {self.config.data.train}")
 
     def _rows(self, where: str, text: str) -> Iterator[Named]:
         header, rows = rows_of(text, where, self.config.data.train.kwargs.get("delimiter"))
@@ -238,7 +241,7 @@ class Predictor:
         if lacking:
             known = ", ".join(header)
             known = known if len(known) < 200 else f"{known[:200]}…"
-            raise ValueError(f"there is no column {', '.join(map(repr, lacking))}; the header is {known}")
+            raise ValueError(f"has no column {', '.join(map(repr, lacking))}; the header is {known}")
         line = 0
         for line, row in rows:
             yield f"{where}:{line}", self._row(row, header, line)
@@ -252,17 +255,17 @@ class Predictor:
             fields = {name: [value] for name, value in zip(header, row, strict=True)}
             with default_dtype(self.config.dtype):
                 return mapped(lambda rows: wrap(rows[0]), self.dataset.encode(fields, [line]))
-        except REFUSALS as error:
-            return ValueError(reason(error).removeprefix(f"line {line}: "))  # which the input's name has too
+        except EXPECTED_ERRORS as error:
+            return ValueError(reason(error).removeprefix(f"line {line}: "))  # the input's name has the line
 
 
 def _shapes(value: Any) -> Any:
-    """The shape of an input, of several of each; None of what is no input."""
+    """The shape of an input, or the shapes of several; None for anything else."""
     return None if isinstance(value, Exception) else mapped(lambda part: tuple(part.shape), value)
 
 
 def _wanted(form: dict[str, Any]) -> Any:
-    """The same of what `data.form_of` tells."""
+    """The same from the result of `data.form_of`."""
     parts = form.get("parts")
     if isinstance(parts, dict):
         return {name: _wanted(part) for name, part in parts.items()}
@@ -270,5 +273,5 @@ def _wanted(form: dict[str, Any]) -> Any:
 
 
 def _in_default_dtype(rows: np.ndarray) -> np.ndarray:
-    """Floats in the default dtype, which models compute in."""
+    """Convert floats to the default dtype, in which models compute."""
     return rows.astype(tdt.get_default_dtype().np) if rows.dtype.kind == "f" else rows

@@ -1,7 +1,7 @@
-"""The trainer's whole state as named arrays and JSON, and back: the content of a checkpoint.
+"""Convert the trainer's whole state to named arrays and JSON, and back: the content of a checkpoint.
 
 model/<key>                         parameters and buffers
-ema/<key>, swa/<key>                of the average that is scored in their place, if there is one
+ema/<key>, swa/<key>                of the averaged model, if there is one
 optimizer/<state>/<parameter name>  by name, never by index
 rng/<name>                          default (dropout), data, augment
 loader/<n>, metrics/<n>             arrays inside the states of loaders and of metrics
@@ -52,7 +52,7 @@ def pack(trainer: Trainer) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         "scheduler": None if parts.scheduler is None else _listed(parts.scheduler.state_dict()),
         "swa_scheduler": None if parts.swa_scheduler is None else parts.swa_scheduler.state_dict(),
         "metrics": _take_arrays({name: metric.state_dict() for name, metric in trainer.metrics.items()}, counted),
-        "loaders": _take_arrays({name: one.state_dict() for name, one in _going_on(parts).items()}, loader),
+        "loaders": _take_arrays({name: one.state_dict() for name, one in _stateful_loaders(parts).items()}, loader),
         "threads": tdt.get_num_threads(),
     }
     tensors |= {f"loader/{i}": array for i, array in enumerate(loader)}
@@ -66,12 +66,12 @@ def pack(trainer: Trainer) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
 
 
 def unpack(trainer: Trainer, tensors: dict[str, np.ndarray], meta: dict[str, Any]) -> None:
-    """Put a packed state into a trainer built from the same config."""
+    """Restore a packed state in a trainer built from the same config."""
     parts = trainer.parts
     _check_position(trainer, meta["step"], meta["epoch"])
     _load(parts.model, tensors, "model")
     _unpack_optimizer(parts, meta["optimizer"], tensors)
-    parts.optimizer._opt_called = meta["step"] > 0  # or a scheduler that steps first would warn that it is the first
+    parts.optimizer._opt_called = meta["step"] > 0  # else the scheduler would warn that it steps before the optimizer
     for name in ("scheduler", "swa_scheduler"):
         if (scheduler := getattr(parts, name)) is not None:
             check_alike(name, meta[name], _listed(scheduler.state_dict()))
@@ -89,17 +89,17 @@ def unpack(trainer: Trainer, tensors: dict[str, np.ndarray], meta: dict[str, Any
         metric.load_state_dict(state)
     trainer.rows.load(trainer.metrics)
     for metric in trainer.metrics.values():
-        metric.compute()  # fails here where numbers and arrays of its state do not fit each other
-    unpack_draws(parts, tensors, meta)
+        metric.compute()  # raises if numbers and arrays of its state do not match
+    restore_rng(parts, tensors, meta)
 
 
-def unpack_draws(parts: Parts, tensors: dict[str, np.ndarray], meta: dict[str, Any]) -> None:
-    """Put generators and loaders where they stood, so that what was drawn and read since then does not matter."""
+def restore_rng(parts: Parts, tensors: dict[str, np.ndarray], meta: dict[str, Any]) -> None:
+    """Restore the state of generators and loaders, whatever has been drawn and read since."""
     for name, generator in parts.generators().items():
         generator.set_state(wrap(tensors[f"rng/{name}"]))
-    for name, loader in _going_on(parts).items():
+    for name, loader in _stateful_loaders(parts).items():
         saved = meta["loaders"].get(name)
-        if saved is not None and saved["num_workers"] == loader.num_workers:  # data.eval_loader may be another one now
+        if saved is not None and saved["num_workers"] == loader.num_workers:  # data.eval_loader may have changed
             own = _take_arrays(loader.state_dict()["now"], [])
             epoch = saved["epoch"] or {}
             for key, drawn in (("now", saved["now"]), *((key, epoch.get(key)) for key in ("created", "started"))):
@@ -111,20 +111,20 @@ def unpack_draws(parts: Parts, tensors: dict[str, np.ndarray], meta: dict[str, A
             loader.load_state_dict(_put_arrays(saved, tensors, "loader"))
 
 
-def _going_on(parts: Parts) -> dict[str, DataLoader]:
-    """The loaders whose next epoch depends on those before. Workers that stay are seeded once: theirs draws nothing."""
+def _stateful_loaders(parts: Parts) -> dict[str, DataLoader]:
+    """The loaders whose next epoch depends on earlier ones: "train", and those with persistent workers, seeded once."""
     return {name: one for name, one in parts.loaders.items() if name == "train" or one.persistent_workers}
 
 
 def is_over(parts: Parts, meta: dict[str, Any]) -> bool:
-    """Whether the run that wrote the checkpoint had ended, and its config, which may have changed, does not let it go on."""
+    """Whether the run that wrote the checkpoint had ended, and its config, which may have changed, does not extend it."""
     length, stopping = Length(parts.config.train, len(parts.loaders["train"])), parts.early_stopping()
     length.spent, stopping.waited = meta.get("elapsed", 0.0), meta["stopping"][1]
     return meta["over"] and (length.is_over(meta["step"]) or stopping.patience_is_over)
 
 
 def _check_position(trainer: Trainer, step: int, epoch: int) -> None:
-    """Training goes on from a step of an epoch: that of other data, with fewer or more batches, would never end."""
+    """Raise ValueError if the step does not belong to the epoch: with other data it would never end."""
     length, size = trainer.length, trainer.length.steps_per_epoch
     if not epoch * size <= step <= (epoch + 1) * size or (length.steps is not None and step > length.steps):
         known = "" if length.epochs is None else f" of {length.epochs}"
@@ -134,30 +134,34 @@ def _check_position(trainer: Trainer, step: int, epoch: int) -> None:
 
 
 def load_run(path: str | os.PathLike[str]) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """A checkpoint that a run has written; CheckpointError for any other, though its checksums may be right."""
+    """Load a checkpoint that a run has written.
+
+    Raises:
+        CheckpointError: it is damaged, or no run can have written it, even if its checksums are right.
+    """
     tensors, meta = checkpoint.load(path)
     if wrong := wrong_keys(meta):
         raise CheckpointError(
-            f"{path}: written by no run: {', '.join(wrong)} missing or of the wrong kind", damaged=True
+            f"{path}: not the checkpoint of a run: {', '.join(wrong)} missing or of the wrong type", damaged=True
         )
     return tensors, meta
 
 
 def parts_of_metrics(meta: dict[str, Any]) -> set[int]:
-    """The files of `checkpoints/rows` that a checkpoint goes on from. CheckpointError for one that no run has written."""
+    """The numbers of the files in `checkpoints/rows` that a checkpoint needs. Raises CheckpointError."""
     if wrong_keys(meta):
-        raise CheckpointError("written by no run")
+        raise CheckpointError("not the checkpoint of a run")
     return {part for state in meta.get("metrics", {}).values() for part in state.get("parts", ())}
 
 
 def data_state(meta: dict[str, Any]) -> dict[str, Any] | None:
-    """What the run's data set had learnt from the training rows, for `build`; None where it learns nothing."""
+    """What the run's dataset was fitted to, for `build`; None if it is not fitted."""
     return meta.get("data", {}).get("state")
 
 
 @contextmanager
-def fitting(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Turns what goes wrong where a checkpoint's state is put back into a CheckpointError."""
+def state_errors(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Turn exceptions while a checkpoint's state is restored into a CheckpointError."""
     try:
         yield
     except KeyError as error:
@@ -168,12 +172,12 @@ def fitting(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def load_model(parts: Parts, tensors: dict[str, np.ndarray]) -> None:
-    """Put the checkpoint's weights and buffers into the model: those that are scored."""
-    _load(parts.model, tensors, scored(tensors))
+    """Load a checkpoint's weights and buffers into the model: the averaged ones (EMA, SWA) if it has them."""
+    _load(parts.model, tensors, scored_prefix(tensors))
 
 
-def scored(tensors: Iterable[str]) -> str:
-    """What the names of the weights that are scored begin with: the average, if the checkpoint has one."""
+def scored_prefix(tensors: Iterable[str]) -> str:
+    """Prefix of the names of the weights to evaluate: "ema" or "swa" if the checkpoint has an average, else "model"."""
     return next((kind for kind in ("ema", "swa") if any(name.startswith(f"{kind}/") for name in tensors)), "model")
 
 
@@ -201,7 +205,7 @@ def _pack_optimizer(parts: Parts) -> tuple[dict[str, Any], dict[str, np.ndarray]
 
 
 def _unpack_optimizer(parts: Parts, saved: dict[str, Any], tensors: dict[str, np.ndarray]) -> None:
-    """Through `load_state_dict`, in whose layout parameters are numbered in the order of the groups."""
+    """Restore by `load_state_dict`, whose format numbers the parameters in the order of the groups."""
     order = [name for group in saved["groups"] for name in group["params"]]
     number = {name: i for i, name in enumerate(order)}
     state: dict[int, dict[str, Any]] = {}
@@ -221,12 +225,12 @@ def _unpack_optimizer(parts: Parts, saved: dict[str, Any], tensors: dict[str, np
 
 
 def _tuples(group: dict[str, Any]) -> dict[str, Any]:
-    """Lists back to the tuples that JSON made lists of (`betas`)."""
+    """Convert lists back to tuples (`betas`), which JSON does not have."""
     return {k: tuple(v) if isinstance(v, list) else v for k, v in group.items()}
 
 
 def _listed(value: Any) -> Any:
-    """Lists of their elements for Counters, which JSON lacks: MultiStepLR takes its milestones either way."""
+    """Convert Counters to lists of their elements for JSON; MultiStepLR takes its milestones as either."""
     if isinstance(value, Counter):
         return sorted(value.elements())
     if isinstance(value, dict):
@@ -235,7 +239,7 @@ def _listed(value: Any) -> Any:
 
 
 def _take_arrays(value: Any, found: list[np.ndarray]) -> Any:
-    """`value` with each array inside replaced by its place in `found`."""
+    """`value` with each array inside replaced by its index in `found`."""
     if isinstance(value, Tensor):
         value = value.numpy()
     if isinstance(value, np.ndarray):

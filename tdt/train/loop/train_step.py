@@ -9,10 +9,10 @@ from tdt.train.loop.parts import Parts
 
 
 class TrainStep:
-    """What a training step does to a model, as `train` says. For each step: `forward` and `backward` of each batch, `step`.
+    """One training step with gradient accumulation: `forward` and `backward` for each batch, then `step`.
 
-    A step's gradient is that of the loss of its batches as one: of the mean over all that counts, also where batches
-    differ in size, or in the weights of their classes.
+    The gradient is that of the loss over the union of the batches: of the mean over all samples (or class weights), also
+    if batches differ in size.
     """
 
     def __init__(self, parts: Parts, steps_per_epoch: int):
@@ -21,26 +21,26 @@ class TrainStep:
         warmup = self.train.warmup
         self.warm_after = 0 if warmup is None else warmup.count * (steps_per_epoch if warmup.unit == "epoch" else 1)
         self.reading = parts.loss.reading
-        self._norm: Tensor | None = None  # of the gradient of the last step, where clipping needs it
-        self._direct = parts.loss.alone if self.mixup is None else None  # the usual case, without detours
-        self._first = self._shares = 0.0  # what the step's first batch counts in the mean, and all so far
+        self._norm: Tensor | None = None  # gradient norm of the last step, if clipping computed it
+        self._direct = parts.loss.alone if self.mixup is None else None  # fast path for the usual case
+        self._first = self._shares = 0.0  # weight in the mean of the step's first batch, and of all batches so far
 
     def forward(self, inputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """What metrics compare, as output and target, and the loss."""
+        """Returns the output and the target that metrics compare, and the loss."""
         if not self._shares:
             self.parts.optimizer.zero_grad()
         objective, loss = self.parts.loss, None
         if self._direct is not None:
             output = self.parts.model(inputs)
             return output, targets, self._direct(output, targets)
-        if self.mixup is not None:  # a target that is the input is the mixed one, as the name says when it is looked up
+        if self.mixup is not None:  # if the target is the input (an autoencoder), it is the mixed one
             inputs, loss = self.mixup(inputs, targets, lambda output, target: objective(output, target, inputs))
         output = self.parts.model(inputs)
         value = objective(output, targets, inputs) if loss is None else loss(output)
         return *objective.compared(output, targets, inputs), value
 
     def backward(self, loss: Tensor, targets: Tensor) -> None:
-        """Add the gradients of a batch's loss to the step's."""
+        """Accumulate the gradients of a batch's loss."""
         alone = self.train.accumulate == 1 or self.reading.is_sum
         share = 1.0 if alone else float(self.reading.share(targets))
         self._first = self._first or share
@@ -48,14 +48,14 @@ class TrainStep:
         (loss if alone or share == self._first else loss * (share / self._first)).backward()
 
     def step(self, number: int) -> None:
-        """Change the weights: step `number` of the run, from 1."""
+        """Clip the gradients and update the weights. number: of the step, from 1."""
         shares = 1.0 if self.reading.is_sum else self._shares / self._first
         self._first = self._shares = 0.0
         self._adjust(shares)
         self._update(self.warmup_factor(number))
 
     def _adjust(self, shares: float) -> None:
-        """Make the sum of the gradients of so many batches, as long as the first, their mean, and clip it."""
+        """Divide the summed gradients by `shares` (the batches' weight relative to the first) and clip them."""
         if shares == 1 and self.train.clip_grad_value is None and self.train.clip_grad_norm is None:
             return
         parameters = list(self.parts.model.parameters())
@@ -70,11 +70,11 @@ class TrainStep:
             self._norm = clip_grad_norm_(parameters, self.train.clip_grad_norm)
 
     def warmup_factor(self, number: int) -> float:
-        """The share of its learning rates that step `number` takes."""
+        """Linear warm-up factor of the learning rate at step `number`."""
         return min(1.0, number / self.warm_after) if self.warm_after else 1.0
 
     def rates(self, number: int) -> dict[str, float]:
-        """The learning rates of step `number`, and the norm of its gradient before it was clipped to one, by their tags."""
+        """Learning rates and gradient norm (before clipping) of step `number`, by tag."""
         groups, warmup_factor = self.parts.optimizer.param_groups, self.warmup_factor(number)
         tags = ["lr"] if len(groups) == 1 else [f"lr/group{i}" for i in range(len(groups))]
         found = {tag: float(group["lr"]) * warmup_factor for tag, group in zip(tags, groups, strict=True)}
@@ -92,5 +92,5 @@ class TrainStep:
         for group, rate in zip(optimizer.param_groups, rates, strict=True):
             group["lr"] = rate * warmup_factor
         optimizer.step()
-        for group, rate in zip(optimizer.param_groups, rates, strict=True):  # the scheduler's, which it goes on from
+        for group, rate in zip(optimizer.param_groups, rates, strict=True):  # restore the scheduler's value
             group["lr"] = rate

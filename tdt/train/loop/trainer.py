@@ -3,8 +3,8 @@
     for each epoch:  for each step: forward, loss, backward (of each of its batches), clip, step  →  StepDone
                      validate → EpochDone → Validated → scheduler → checkpoint
 
-A checkpoint holds all that decides what comes next, so a run that is killed anywhere goes on from the last one and ends
-as if it had never stopped.
+A checkpoint holds the whole state, so that a run that is killed anywhere resumes from the last one and ends with the same
+bits as an uninterrupted run.
 """
 
 from __future__ import annotations
@@ -60,23 +60,25 @@ class Trainer:
         if self.train.ema is not None or self.train.swa is not None:
             parts.average = Average(parts.model, self.train)
         self.step = self.epoch = 0
-        self.finished_step = 0  # the last step after which all was done that is due after it
-        self.over = False  # nothing is left to train
+        self.finished_step = 0  # the last step whose `_after_step` is complete
+        self.over = False  # training has ended
         self.best, self.stopping = parts.best_of(None), parts.early_stopping()
         self.saved_at: tuple[int, int] | None = None  # step and `settled` of the last checkpoint
         self.resumed = False
         self.epoch_means = parts.new_metrics()  # since the epoch began
         self.recent_means = parts.new_metrics()  # since the last logged step
         self.rows = Rows(store.folder / "rows")
-        self._counted: list[tuple[int, dict[str, Any]]] = []  # of the batches of the step at work: samples, sums
+        self._counted: list[tuple[int, dict[str, Any]]] = []  # samples and sums of the batches of the current step
         self._error_context = error_context(self._where)
         self._since = time.perf_counter()
 
     def fit(self) -> None:
         """Train to the end.
 
-        Raises Stopped, with all that was done saved, where `check_stop` does; NonFiniteLoss, on a CPU before
-        the step that would spoil the weights; StepError for what data, model or loss refuse.
+        Raises:
+            Stopped: by `check_stop`; a checkpoint has been saved.
+            NonFiniteLoss: on a CPU before the step that would spoil the weights.
+            StepError: data, model or loss raised an exception.
         """
         length, folder = self.length, self.store.folder.parent
         self._emit(RunStarted, folder=folder, steps=length.steps, epochs=length.epochs, resumed=self.resumed)
@@ -87,14 +89,14 @@ class Trainer:
             while not self.over:
                 self._run_epoch()
         except Stopped:
-            if not self._counted:  # else the generators stand in the middle of a step: the last checkpoint holds
+            if not self._counted:  # inside a step the generators are ahead of it: the last checkpoint counts
                 self.save()
             raise
         self.save()
 
     def _run_epoch(self) -> None:
         """The rest of the current epoch."""
-        if self.finished_step != self.step:  # the run was stopped in its validation
+        if self.finished_step != self.step:  # the run was stopped during its validation
             self._after_step()
             return
         self.parts.train_mode()
@@ -107,7 +109,7 @@ class Trainer:
                 return
 
     def _groups(self) -> Iterator[Iterable[tuple[Tensor, Tensor]]]:
-        """The batches of each step, to be read one after the other."""
+        """The batches of each step, to be consumed in order."""
         each = batches(self.parts, "train", self.check_stop)
         with self._error_context:
             for first in each:
@@ -117,7 +119,7 @@ class Trainer:
         with self._error_context:
             for inputs, targets in group:
                 output, targets, loss = self.train_step.forward(inputs, targets)
-                # Reading a GPU's loss would wait: `_check` does later.
+                # Reading the loss would synchronise the GPU; `_check` does that later.
                 if not loss.is_cuda and not math.isfinite(loss.item()):
                     raise non_finite(self.step + 1, loss.item(), self._samples(), inputs, targets)
                 self.train_step.backward(loss, targets)
@@ -137,7 +139,7 @@ class Trainer:
         self.parts.schedule("step", self.epoch, {})
 
     def _samples(self) -> list[int]:
-        """The training samples of the batch at work."""
+        """Indices of the training samples of the current batch."""
         steps, done = self.step - self.epoch * self.length.steps_per_epoch, len(self._counted)
         return batch_indices(self.parts.loaders["train"], steps * self.train.accumulate + done)
 
@@ -162,7 +164,7 @@ class Trainer:
         return scalars
 
     def _after_step(self) -> None:
-        """Do all that is due after a step: validate, tell, end the epoch, save."""
+        """Do what is due after a step: validate, emit events, end the epoch, save."""
         save, better, ended = self._due(self.parts.config.checkpoint.every), False, self._epoch_ended()
         if (over := self.length.is_over(self.step)) or ended or self._due(self.train.validate_every):
             better = self._evaluate_epoch(ended, over)
@@ -171,10 +173,10 @@ class Trainer:
             self.save(better)
 
     def _evaluate_epoch(self, ended: bool, over: bool) -> bool:
-        """Validate, and do what follows from the scores; whether they are the best so far."""
+        """Validate; update schedulers, best score and early stopping. Returns whether the score is the best so far."""
         parts, scores = self.parts, dict[str, dict[str, float]]()
         if "valid" in parts.loaders and (over or self._due(self.train.validate_every)):
-            scores["valid"] = self._validate()  # before anything is told or changed: it can be stopped and begun again
+            scores["valid"] = self._validate()  # first: it may be stopped, and then starts again on resume
         if ended or over:
             scores["train"] = scores_of(self.epoch_means)
             self._emit(EpochDone, scalars=tagged("train_epoch", scores["train"]), validated="valid" in scores)
@@ -197,12 +199,12 @@ class Trainer:
             put_back()
             raise
         finally:
-            self._since += time.perf_counter() - began  # the speed that is logged is training's
+            self._since += time.perf_counter() - began  # the logged speed is that of training alone
             self.parts.train_mode()
 
     @property
     def metrics(self) -> dict[str, Metric]:
-        """All that count at the moment, each by a name of its own."""
+        """All running metrics by unique name."""
         both = {"epoch": self.epoch_means, "recent": self.recent_means}
         return {f"{kind}/{name}": metric for kind, metrics in both.items() for name, metric in metrics.items()}
 
@@ -213,13 +215,13 @@ class Trainer:
         return self.step == (self.epoch + 1) * self.length.steps_per_epoch
 
     def _due(self, every: Every) -> bool:
-        """Whether something that happens `every` so often happens after this step."""
+        """Whether something with the interval `every` is due after this step."""
         if every.unit == "step":
             return self.step % every.count == 0
         return self._epoch_ended() and (self.epoch + 1) % every.count == 0
 
     def save(self, best: bool = False) -> None:
-        """Write a checkpoint, after the logs that it counts are on the disk; none where nothing is new."""
+        """Write a checkpoint, after the logs have reached the disk. Does nothing if nothing is new."""
         if self.saved_at == (self.step, self.finished_step):
             return
         self._check()
@@ -232,6 +234,6 @@ class Trainer:
         self._emit(CheckpointSaved, path=path, best=best)
 
     def resume(self, tensors: dict[str, Any], meta: dict[str, Any]) -> None:
-        """Go on from a checkpoint's tensors and facts."""
+        """Restore the state of a checkpoint."""
         unpack(self, tensors, meta)
         self.saved_at, self.resumed = (self.step, self.finished_step), True

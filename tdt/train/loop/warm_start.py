@@ -11,17 +11,21 @@ from tdt._core.tensor import wrap
 from tdt._did_you_mean import closest
 from tdt.train.config import ConfigErrors, Weights
 from tdt.train.loop.parts import Parts
-from tdt.train.loop.state import scored
+from tdt.train.loop.state import scored_prefix
 from tdt.train.runs import checkpoint
 from tdt.train.runs.checkpoint import CheckpointError
 from tdt.train.runs.run import RunError, find_checkpoint
 
 
 def warm_start(parts: Parts, root: str | os.PathLike[str]) -> dict[str, Any] | None:
-    """Put what `weights` asks for into the model; runs are found by name under `root`.
+    """Load the weights that the section `weights` names into the model.
 
-    Returns which checkpoint was read and what was taken, None where the config has no `weights`. ConfigError for all
-    that does not fit: no such run, a pattern or prefix that matches nothing, a missing name or another shape.
+    Args:
+        root: the folder where runs are found by name.
+    Returns:
+        Which checkpoint was read and which names were loaded; None without a section `weights`.
+    Raises:
+        ConfigError: no such run, a pattern or prefix that matches nothing, a missing name, or another shape.
     """
     found = check_source(parts, root)
     if found is None:
@@ -35,8 +39,10 @@ def warm_start(parts: Parts, root: str | os.PathLike[str]) -> dict[str, Any] | N
 
 
 def check_source(parts: Parts, root: str | os.PathLike[str]) -> tuple[str, int, dict[str, Any]] | None:
-    """What `warm_start` would take: the checkpoint's path and step, and its arrays by their names in the model, which may be
-    one of a dry run. Returns and raises as `warm_start`."""
+    """The checkpoint's path and step, and the arrays that `warm_start` would load, by their names in the model.
+
+    The model may be on the device meta. Raises as `warm_start`.
+    """
     wanted = parts.config.weights
     if wanted is None:
         return None
@@ -59,13 +65,13 @@ def _read(
     except (RunError, CheckpointError) as error:
         errors.add("weights.from", str(error), kind="file")
         return None
-    prefix = f"{scored(tensors)}/"
+    prefix = f"{scored_prefix(tensors)}/"
     model = {name.removeprefix(prefix): array for name, array in tensors.items() if name.startswith(prefix)}
     return str(path.resolve()), meta["step"], model
 
 
 def _renamed(wanted: Weights, found: dict[str, Any], errors: ConfigErrors) -> dict[str, Any]:
-    """The source's arrays under their new names: the first prefix that fits, up to a dot or the whole name."""
+    """The checkpoint's arrays with prefixes renamed by `map`: the first that matches, up to a dot or the whole name."""
     renamed, used = {}, set()
     for name, array in found.items():
         for old, new in wanted.map.items():
@@ -82,7 +88,7 @@ def _renamed(wanted: Weights, found: dict[str, Any], errors: ConfigErrors) -> di
 
 
 def _choose(wanted: Weights, found: dict[str, Any], own: dict[str, Any], errors: ConfigErrors) -> dict[str, Any]:
-    """Those of `found` that are wanted and fit."""
+    """The arrays in `found` that match `only` and the model."""
     patterns = wanted.only or ("*",)
     for pattern in patterns:
         if not any(fnmatch.fnmatchcase(name, pattern) for name in own):

@@ -1,4 +1,4 @@
-"""Numbers that say how good a model is, over a whole data set rather than as a mean over batches."""
+"""Metrics, computed over a whole dataset rather than as a mean over batches."""
 
 from tdt.train.metrics.base import Loss as Loss
 from tdt.train.metrics.base import Mean as Mean

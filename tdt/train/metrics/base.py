@@ -1,4 +1,4 @@
-"""What every metric does, and the loss as the first of them."""
+"""Base class of metrics, and the mean loss."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from tdt import Tensor, nn
 from tdt._backend import device_of, is_array, namespace, to_device
 from tdt._backend.device import CPU
 
-# Losses for which each output is a yes or no of its own → the output above which it is a yes
+# Binary and multi-label losses → the output above which the prediction is 1
 _THRESHOLDS = {nn.BCEWithLogitsLoss: 0.0, nn.BCELoss: 0.5, nn.MultiLabelSoftMarginLoss: 0.0, nn.SoftMarginLoss: 0.0}
 
-# Losses that compare scores with classes, and losses that compare numbers: metrics of one kind say nothing of the other.
+# Losses of classification and of regression: the metrics of one kind are not defined for the other.
 # BCELoss is neither: its outputs are probabilities, whose squared error is the Brier score.
 _OF_CLASSES = (
     nn.BCEWithLogitsLoss, nn.CrossEntropyLoss, nn.KLDivLoss, nn.MultiLabelMarginLoss, nn.MultiLabelSoftMarginLoss,
@@ -26,12 +26,11 @@ _OF_NUMBERS = (nn.GaussianNLLLoss, nn.HuberLoss, nn.L1Loss, nn.MSELoss, nn.Poiss
 
 @dataclass(frozen=True)
 class Reading:
-    """How a loss reads outputs and targets. Metrics read them as the loss of the config does.
+    """How a loss interprets outputs and targets; metrics do the same as the loss of the config.
 
-    threshold: each output is a yes or no, yes above it (binary and multi-label targets); None: the largest of the
-    outputs along dim 1 is the class. ignore_index: a class that marks targets that do not count. weight: what each
-    class counts in the mean. is_sum: the loss is no mean but a sum. of_classes, of_numbers: the name of the loss, where
-    it compares scores with classes, or numbers with numbers.
+    threshold: outputs above it predict 1 (binary and multi-label targets); None: the argmax along dim 1 is the class.
+    ignore_index: the class of targets that do not count. weight: of each class in the mean. is_sum: whether the loss
+    is a sum, not a mean. of_classes, of_numbers: the name of a classification or of a regression loss.
     """
 
     threshold: float | None = None
@@ -43,7 +42,7 @@ class Reading:
 
     @classmethod
     def of(cls, loss: Any) -> Reading:
-        """How `loss` reads them.
+        """The interpretation of `loss`.
 
         >>> Reading.of(nn.BCELoss()).threshold, Reading.of(nn.CrossEntropyLoss(ignore_index=0)).ignore_index
         (0.5, 0)
@@ -62,7 +61,7 @@ class Reading:
         )
 
     def share(self, target: Tensor) -> Any:
-        """What the mean loss of a batch counts beside others': its samples that count, by the weights of their classes."""
+        """Weight of a batch's mean loss among others: its samples that count, by the weights of their classes."""
         if (self.ignore_index is None and self.weight is None) or target.is_floating_point():
             return len(target)
         classes, xp = target._a, namespace(target._a)
@@ -76,12 +75,12 @@ class Reading:
 
 
 class Metric:
-    """A number that says how good a model is, over a whole data set rather than as a mean over batches.
+    """A score over a whole dataset rather than a mean over batches.
 
-    What counts of a batch is made of the tensors' arrays, since no gradient is wanted. On a GPU it stays there until it
-    is read, so that counting a batch never waits for the device. `higher_is_better` decides which checkpoint is the
-    best one; `reading` says what outputs and targets are; `kept` names the attributes that hold what was counted. What
-    grows with the samples is not among these: `take` gives it, a part at a time, and `parts` are the numbers of those given.
+    Sums are computed on the tensors' arrays, since no gradient is needed. On a GPU they stay there until they are read,
+    so that counting a batch never synchronises. `higher_is_better` decides which checkpoint is the best; `reading` says
+    how to interpret outputs and targets; `kept` names the attributes of the state. State that grows with the samples is
+    not among these: `take` returns it part by part, and `parts` has the numbers of these parts.
     """
 
     higher_is_better = True
@@ -97,41 +96,41 @@ class Metric:
         raise NotImplementedError(f"{type(self).__name__} must define reset")
 
     def batch_sum(self, output: Tensor, target: Tensor, loss: Tensor) -> Any:
-        """What `add` counts of a batch: the model's output (n, …), the targets (n, …) and their loss, a scalar."""
+        """The contribution of a batch, for `add`. output: (n, …), target: (n, …), loss: a scalar."""
         raise NotImplementedError(f"{type(self).__name__} must define batch_sum")
 
     def add(self, amount: Any, count: int) -> None:
-        """Count `count` more samples, of which `batch_sum` has made `amount`."""
+        """Add a result of `batch_sum` over `count` samples."""
         raise NotImplementedError(f"{type(self).__name__} must define add")
 
     def update(self, output: Tensor, target: Tensor, loss: Tensor) -> None:
-        """Count a batch. ValueError where its shapes are none that the metric is defined for."""
+        """Add a batch. Raises ValueError for shapes that the metric is not defined for."""
         self.add(self.batch_sum(output, target, loss), len(target))
 
     def compute(self) -> float:
-        """The number; NaN where it is not defined, as before the first sample."""
+        """The score; NaN if it is not defined, as before the first sample."""
         raise NotImplementedError(f"{type(self).__name__} must define compute")
 
     def state_dict(self) -> dict[str, Any]:
-        """What `load_state_dict` needs to go on in the middle of an epoch: numbers and NumPy arrays."""
+        """The state within an epoch: numbers and NumPy arrays."""
         return {name: _on_host(getattr(self, name)) for name in self.kept}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from a `state_dict`."""
+        """Restore a `state_dict`."""
         for name in self.kept:
             setattr(self, name, state[name])
 
     def take(self, part: int) -> dict[str, np.ndarray]:
-        """What was counted by the sample since the last call, to be kept as the part of that number; empty for nothing."""
+        """The per-sample state since the last call, to be stored as part number `part`; empty if there is none."""
         return {}
 
     def put(self, rows: Mapping[str, np.ndarray]) -> None:
-        """Go on from `state_dict` with the rows of each of its parts, in their order."""
+        """Restore the per-sample state after `load_state_dict`, from the concatenated rows of its parts."""
         raise NotImplementedError(f"{type(self).__name__} must define put, as it does take")
 
 
 class Mean(Metric):
-    """The mean of what a subclass's `batch_sum` gives for a batch: (sum, weight of what was summed)."""
+    """A mean, of which a subclass's `batch_sum` returns (sum, weight) for a batch."""
 
     kept = ("total", "weight", "count")
 
@@ -150,7 +149,7 @@ class Mean(Metric):
 
 
 class Loss(Mean):
-    """The mean loss per sample: what the loss gives for the whole data set as one batch.
+    """The mean loss per sample: the loss of the whole dataset as one batch.
 
     >>> import tdt
     >>> loss = Loss()
@@ -167,8 +166,8 @@ class Loss(Mean):
         if self.reading.is_sum:
             return value, len(target)
         share = self.reading.share(target)
-        # The mean loss of no samples is NaN, and counts nothing.
-        if is_array(share) and on_gpu:  # a number of the GPU's: asking for it would be waiting
+        # The mean loss of no samples is NaN: it has weight 0.
+        if is_array(share) and on_gpu:  # reading it would synchronise the GPU
             known = namespace(loss._a).where(share == 0, 0.0, value)
         else:
             known = value if share else 0.0
@@ -176,12 +175,12 @@ class Loss(Mean):
 
 
 def beside(total: Any, amount: Any) -> Any:
-    """`total`, as a checkpoint may have brought it back, on the device of `amount`."""
+    """Move `total`, which may come from a checkpoint, to the device of `amount`."""
     return to_device(total, device_of(amount)) if is_array(total) else total
 
 
 def _on_host(value: Any) -> Any:
-    """Arrays as NumPy's, and those without dimensions as numbers."""
+    """Convert arrays to NumPy, and 0-d arrays to numbers."""
     if isinstance(value, np.generic):
         return value.item()
     if not is_array(value):
@@ -191,10 +190,10 @@ def _on_host(value: Any) -> Any:
 
 
 def scores_of(metrics: Mapping[str, Metric]) -> dict[str, float]:
-    """What they measured, by name."""
+    """The scores by name."""
     return {name: metric.compute() for name, metric in metrics.items()}
 
 
 def tagged(split: str, scores: Mapping[str, float]) -> dict[str, float]:
-    """The scores under the tags of a log: `split/metric`."""
+    """The scores by log tag: `split/metric`."""
     return {f"{split}/{name}": value for name, value in scores.items()}

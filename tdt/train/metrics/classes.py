@@ -1,4 +1,4 @@
-"""Metrics of decisions: which class, or for each output of its own whether yes or no."""
+"""Metrics of predicted classes, or of binary predictions per output."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ Average = Literal["micro", "macro", "weighted"]
 
 
 def decisions(metric: Metric, output: Tensor, target: Tensor) -> tuple[Any, Any, Any]:
-    """What the model decided, what is right, and a mask of what counts, None where all does.
+    """Predictions, true values, and a mask of those that count (None for all).
 
-    output: (n, classes, …) with targets (n, …) of class indices, or (n, classes, …) of probabilities; where each output
-    is a yes or no, both of one shape. Classes come as integers (n, …), yes and no as booleans. ValueError for others.
+    output: (n, classes, …) with targets (n, …) of class indices, or (n, classes, …) of probabilities; for binary outputs,
+    both of one shape. Results are class indices (n, …), or Booleans. Raises ValueError for other shapes.
     """
     reading = metric.reading
     if reading.threshold is not None:
@@ -36,14 +36,14 @@ def decisions(metric: Metric, output: Tensor, target: Tensor) -> tuple[Any, Any,
 
 
 def check_paired(metric: Metric, output: Tensor, target: Tensor) -> None:
-    """ValueError unless there is a target for each output: one shape, but for dimensions of size 1."""
+    """Raise ValueError unless output and target have one shape, up to dimensions of size 1."""
     if [size for size in output.shape if size != 1] != [size for size in target.shape if size != 1]:
         sizes = f"got outputs {tuple(output.shape)} and targets {tuple(target.shape)}"
         raise ValueError(f"{type(metric).__name__} compares each output with a target of its own; {sizes}")
 
 
 def check_classes(metric: Metric, output: Tensor, target: Tensor) -> None:
-    """ValueError unless there are scores (n, classes, …) for targets (n, …), or for such of their own shape."""
+    """Raise ValueError unless outputs are scores (n, classes, …) for targets (n, …) or of their own shape."""
     given, wanted = output._a.shape, target._a.shape
     numbers = metric.reading.of_numbers
     if numbers is not None or (target.is_floating_point() and given[1:2] == (1,)):
@@ -53,15 +53,15 @@ def check_classes(metric: Metric, output: Tensor, target: Tensor) -> None:
         raise ValueError(
             f"{type(metric).__name__} needs a score per class, outputs (n, classes, …), and targets (n, …) that are "
             f"classes; got outputs {given} and {target.dtype} targets {wanted}. "
-            "For yes and no use BCEWithLogitsLoss; for numbers mse or r2"
+            "For binary targets use BCEWithLogitsLoss; for numbers mse or r2"
         )
 
 
 class Accuracy(Mean):
-    """The share of right decisions: of samples, of pixels or tokens where each has a target, of yes and no answers.
+    """The fraction of correct predictions: of samples, of pixels or tokens if each has a target, or of binary outputs.
 
-    output: (n, classes, …) scores, of which the largest decides, the first of equal ones; target: (n, …) class
-    indices, or (n, classes, …) probabilities. With a loss for yes and no (BCEWithLogitsLoss) both of one shape.
+    output: (n, classes, …) scores; the largest is the prediction, the first of equal ones; target: (n, …) class
+    indices, or (n, classes, …) probabilities. With a binary loss (BCEWithLogitsLoss) both have one shape.
 
     >>> accuracy = Accuracy()
     >>> accuracy.update(tdt.tensor([[0.1, 0.9], [0.8, 0.2]]), tdt.tensor([1, 1]), tdt.tensor(0.0))
@@ -76,10 +76,10 @@ class Accuracy(Mean):
 
 
 class TopK(Mean):
-    """The share of samples whose class is among the `k` with the largest scores.
+    """The fraction of samples whose class is among the `k` with the largest scores.
 
-    Of equal scores the first counts as the largest, so that top_k(k=1) is the accuracy; a score that is NaN is beyond
-    all others. ValueError for k < 1 or more than there are classes.
+    Of equal scores the first counts as the largest, so that top_k(k=1) is the accuracy; NaN is larger than all others.
+    Raises ValueError for k < 1 or more than the number of classes.
 
     >>> top = TopK(k=2)
     >>> top.update(tdt.tensor([[0.1, 0.5, 0.4], [0.8, 0.1, 0.1]]), tdt.tensor([2, 2]), tdt.tensor(0.0))
@@ -95,7 +95,7 @@ class TopK(Mean):
 
     def batch_sum(self, output: Tensor, target: Tensor, loss: Tensor) -> Any:
         if self.reading.threshold is not None or output.ndim < 2:
-            raise ValueError(f"TopK needs a score per class; got outputs {tuple(output.shape)} for yes and no")
+            raise ValueError(f"TopK needs a score per class; got outputs {tuple(output.shape)} for binary targets")
         _, right, counts = decisions(self, output, target)
         scores, xp = output._a, namespace(output._a)
         if self.k > scores.shape[1]:
@@ -109,10 +109,10 @@ class TopK(Mean):
 
 
 class Perplexity(Mean):
-    """How many tokens, all equally likely, would be as hard to guess: e to the mean cross entropy of the targets.
+    """exp of the mean cross entropy of the targets: the number of equally likely tokens that would be as hard to predict.
 
-    output: (n, classes, …) logits or log-probabilities; target: (n, …) classes. What the loss ignores is left out; its
-    weights and smoothing of labels are not.
+    output: (n, classes, …) logits or log-probabilities; target: (n, …) classes. Targets that the loss ignores are left
+    out; its class weights and label smoothing are not applied.
 
     >>> perplexity = Perplexity()
     >>> perplexity.update(tdt.zeros(2, 8), tdt.tensor([0, 7]), tdt.tensor(0.0))
@@ -138,9 +138,9 @@ class Perplexity(Mean):
 class ByClass(Metric):
     """A ratio of counts per class, which a subclass defines, and its average over the classes.
 
-    average: "macro", each class counts alike, but for those that neither occur nor were predicted; "weighted", by how
-    often each occurs; "micro", the ratio of the counts over all classes. Where each output is a yes or no, its yes is a
-    class, so that with one output all three are the ratio for yes. A ratio x/0 is 0. As scikit-learn has it.
+    average: "macro", all classes equally, without those that neither occur nor were predicted; "weighted", by how often
+    each occurs; "micro", the ratio of the counts over all classes. For binary outputs, 1 of each output is a class, so
+    that with one output all three are the ratio for 1. A ratio x/0 is 0. The values are those of scikit-learn.
     """
 
     kept = ("counts",)
@@ -161,7 +161,7 @@ class ByClass(Metric):
         classes = output.shape[1]
 
         def count(of: Any, where: Any) -> Any:
-            chosen = of if where is None else xp.where(where, of, classes)  # one more class, for what does not count
+            chosen = of if where is None else xp.where(where, of, classes)  # one more class for ignored targets
             return xp.bincount(chosen.reshape(-1), minlength=classes + 1)[:classes]
 
         hits = decided == right if counts is None else (decided == right) & counts
@@ -171,7 +171,7 @@ class ByClass(Metric):
         self.counts = beside(self.counts, amount) + amount
 
     def ratio(self, hits: np.ndarray, decided: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Numerator and denominator from how often a class was found, decided for, and right."""
+        """Numerator and denominator from the counts per class of true positives, predictions and targets."""
         raise NotImplementedError(f"{type(self).__name__} must define ratio")
 
     def compute(self) -> float:
@@ -197,7 +197,7 @@ def _per_output(answers: Any) -> Any:
 
 
 class Precision(ByClass):
-    """The share of decisions for a class that were right, averaged over the classes.
+    """True positives / predictions of a class, averaged over the classes.
 
     >>> precision = Precision(average="micro")
     >>> precision.update(tdt.eye(3), tdt.tensor([0, 1, 1]), tdt.tensor(0.0))
@@ -210,7 +210,7 @@ class Precision(ByClass):
 
 
 class Recall(ByClass):
-    """The share of a class's samples that were found, averaged over the classes.
+    """True positives / samples of a class, averaged over the classes.
 
     >>> recall = Recall()
     >>> recall.update(tdt.eye(3), tdt.tensor([0, 1, 1]), tdt.tensor(0.0))

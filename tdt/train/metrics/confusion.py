@@ -1,4 +1,4 @@
-"""Which classes are taken for which."""
+"""Confusion matrices, and the scores of each class from them."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ import numpy as np
 
 
 class ClassScores(NamedTuple):
-    """Of one class: the share of decisions for it that were right, the share of it that was found, their harmonic mean,
-    and how many samples it has. A ratio x/0 is 0."""
+    """Precision, recall, F1 and number of samples of one class. A ratio x/0 is 0."""
 
     precision: float
     recall: float
@@ -18,7 +17,7 @@ class ClassScores(NamedTuple):
 
 
 def confusion_matrix(targets: np.ndarray, predictions: np.ndarray, classes: int) -> np.ndarray:
-    """How many samples of class i were taken for class j, int64 (classes, classes).
+    """The number of samples of class i that were predicted as class j, int64 (classes, classes).
 
     >>> confusion_matrix(np.array([0, 0, 1]), np.array([0, 1, 1]), 2).tolist()
     [[1, 1], [0, 1]]
@@ -28,7 +27,7 @@ def confusion_matrix(targets: np.ndarray, predictions: np.ndarray, classes: int)
 
 
 def confusion_matrices(targets: np.ndarray, predictions: np.ndarray) -> np.ndarray:
-    """Of each label, which samples (n, labels, …) have or have not, a matrix of its no and yes, int64 (labels, 2, 2).
+    """A binary confusion matrix for each label of multi-label samples (n, labels, …), int64 (labels, 2, 2).
 
     >>> confusion_matrices(np.array([[1, 0], [1, 1]]), np.array([[1, 0], [0, 1]])).tolist()
     [[[0, 0], [1, 1]], [[1, 0], [0, 1]]]
@@ -38,7 +37,7 @@ def confusion_matrices(targets: np.ndarray, predictions: np.ndarray) -> np.ndarr
 
 
 def by_class(matrix: np.ndarray) -> list[ClassScores]:
-    """The scores of each class from their matrix, or of the yes of each label from theirs.
+    """The scores of each class from a confusion matrix, or of each label from binary matrices.
 
     >>> by_class(np.array([[1, 1], [0, 1]]))[0]
     ClassScores(precision=1.0, recall=0.5, f1=0.6666666666666666, support=2)

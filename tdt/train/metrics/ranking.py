@@ -1,4 +1,4 @@
-"""Metrics of scores alone, whatever the threshold: how well they put the samples of a class before the others."""
+"""Ranking metrics, which need no threshold: AUROC and average precision."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from tdt.train.metrics.classes import check_classes, check_paired
 
 
 class Ranking(Metric):
-    """A number that a subclass makes of the scores of a class and whether each sample has it, averaged over the classes.
+    """The average over the classes of a number that a subclass computes from the scores of a class.
 
-    Outputs are scores (n, classes, …) for targets that are classes (n, …): then the softmax of each class is ranked
-    against the rest. Or, with a loss for yes and no (BCEWithLogitsLoss), outputs and targets of one shape.
-    average: "macro", each class alike; "weighted", by how often it occurs; "micro", over the answers for all classes as
-    for one. A class for which the number is not defined is left out; NaN where that leaves none, or a score is NaN.
+    Outputs are scores (n, classes, …) for targets that are classes (n, …); the softmax of each class is ranked (one
+    against the rest). With a binary loss (BCEWithLogitsLoss), outputs and targets have one shape.
+    average: "macro", all classes equally; "weighted", by how often each occurs; "micro", over the scores of all classes
+    together. A class whose number is not defined is left out; the result is NaN if none is left or a score is NaN.
     Exact: all scores are kept until the end of the epoch.
     """
 
@@ -32,9 +32,9 @@ class Ranking(Metric):
 
     def reset(self) -> None:
         self.scores: list[Any] = []  # (rows, classes) of each batch
-        self.targets: list[Any] = []  # (rows,) of classes, or as the scores
+        self.targets: list[Any] = []  # (rows,) of classes, or shaped like the scores
         self.parts: list[int] = []
-        self._taken = 0  # of those batches, so many are in the parts
+        self._taken = 0  # number of batches that are stored in parts
 
     def batch_sum(self, output: Tensor, target: Tensor, loss: Tensor) -> Any:
         scores, right = output._a, target._a
@@ -65,7 +65,7 @@ class Ranking(Metric):
         self._taken += 1
 
     def of_class(self, scores: np.ndarray, right: np.ndarray) -> float:
-        """The number for one class from scores (n,) and whether each is right (n,); NaN where it is not defined."""
+        """The number for one class from scores (n,) and whether each sample has it (n,); NaN if it is not defined."""
         raise NotImplementedError(f"{type(self).__name__} must define of_class")
 
     def compute(self) -> float:
@@ -87,7 +87,7 @@ class Ranking(Metric):
 
 
 def rows_of(scores: Any) -> Any:
-    """(n, classes, …) with the classes last."""
+    """Reshape (n, classes, …) to (rows, classes)."""
     return scores if scores.ndim < 3 else namespace(scores).moveaxis(scores, 1, -1)
 
 
@@ -101,7 +101,7 @@ def _softmax(scores: np.ndarray) -> np.ndarray:
 
 
 def _steps(scores: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """How many right and wrong ones have at least each of the scores that occur, from the highest: (steps,) each."""
+    """True and false positives at each distinct score as threshold, from the highest: (steps,) each."""
     order = np.argsort(-scores, kind="stable")
     last = np.flatnonzero(np.append(np.diff(scores[order]), -1.0))  # of equal scores
     found = np.cumsum(right[order])[last]
@@ -109,8 +109,9 @@ def _steps(scores: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarra
 
 
 class AUROC(Ranking):
-    """The area under the curve of true over false positives: how likely a sample of a class has a higher score than one
-    that is none of it, of equal ones half (Hanley & McNeil, *The Meaning and Use of the Area under a ROC Curve*, 1982).
+    """Area under the ROC curve: the probability that a sample of a class has a higher score than one of another class.
+
+    Ties count half. Source: Hanley & McNeil, *The Meaning and Use of the Area under a ROC Curve*, 1982.
 
     >>> import tdt
     >>> auroc = AUROC()
@@ -124,15 +125,15 @@ class AUROC(Ranking):
         if not yes or not no:
             return float("nan")
         found, wrong = _steps(scores, right)
-        # Twice the area in whole numbers: each wrong one has all those found before it, and half of those beside it.
+        # Twice the area in integers: each false positive counts all true positives above it, and half of those tied with it.
         twice = (np.diff(wrong, prepend=0) * (2 * found - np.diff(found, prepend=0))).sum()
         return float(twice / (2 * yes * no))
 
 
 class AveragePrecision(Ranking):
-    """The mean over a class's samples of the precision among all with at least their score.
+    """The mean over the samples of a class of the precision with their score as the threshold.
 
-    Not defined for a class that does not occur.
+    Not defined for a class without samples.
 
     >>> import tdt
     >>> precision = AveragePrecision()

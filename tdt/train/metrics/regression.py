@@ -1,4 +1,4 @@
-"""Metrics of numbers: how far outputs are from their targets."""
+"""Regression metrics."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tdt.train.metrics.classes import check_paired
 
 
 def _pairs(metric: Metric, output: Tensor, target: Tensor) -> tuple[Any, Any]:
-    """Outputs and targets in float64, of one shape. ValueError unless each output has a target that is a number."""
+    """Outputs and targets in float64, of one shape. Raises ValueError unless each output has a number as target."""
     if (classes := metric.reading.of_classes) is not None:
         metrics = "accuracy, f1 or auroc"
         raise ValueError(f"{type(metric).__name__} compares numbers, but {classes} compares classes; use {metrics}")
@@ -24,7 +24,7 @@ def _pairs(metric: Metric, output: Tensor, target: Tensor) -> tuple[Any, Any]:
 
 
 class MAE(Mean):
-    """The mean absolute difference of outputs and targets, over all elements.
+    """The mean absolute error over all elements.
 
     >>> import tdt
     >>> mae = MAE()
@@ -41,7 +41,7 @@ class MAE(Mean):
 
 
 class MSE(Mean):
-    """The mean squared difference of outputs and targets, over all elements.
+    """The mean squared error over all elements.
 
     >>> import tdt
     >>> mse = MSE()
@@ -58,7 +58,7 @@ class MSE(Mean):
 
 
 class RMSE(MSE):
-    """The root of the mean squared difference, in the unit of the targets.
+    """The root of the mean squared error, in the unit of the targets.
 
     >>> import tdt
     >>> rmse = RMSE()
@@ -72,8 +72,10 @@ class RMSE(MSE):
 
 
 class R2(Metric):
-    """The share of the targets' variance that the outputs explain (coefficient of determination); averaged over the
-    numbers of a sample. NaN for less than 2 samples; where the targets do not vary 1 if all are met, else 0.
+    """Coefficient of determination: the fraction of the targets' variance that the outputs explain.
+
+    Averaged over the numbers of a sample. NaN for fewer than 2 samples; for constant targets 1 if all outputs equal them,
+    else 0.
 
     Means and variances are merged batch by batch without cancellation (Chan, Golub & LeVeque, *Updating Formulae and a
     Pairwise Algorithm for Computing Sample Variances*, 1979).
@@ -89,9 +91,9 @@ class R2(Metric):
 
     def reset(self) -> None:
         self.count = 0
-        self.mean: Any = 0.0  # of the targets; so are all three, for each number of a sample
-        self.spread: Any = 0.0  # sum of squared differences from their mean
-        self.missed: Any = 0.0  # and from the outputs
+        self.mean: Any = 0.0  # of the targets; this and the next two have one value per number of a sample
+        self.spread: Any = 0.0  # sum of squared differences of the targets from their mean
+        self.missed: Any = 0.0  # sum of squared differences of the targets from the outputs
 
     def batch_sum(self, output: Tensor, target: Tensor, loss: Tensor) -> Any:
         given, wanted = (side.reshape(len(target), -1) for side in _pairs(self, output, target))

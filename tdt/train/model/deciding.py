@@ -1,4 +1,4 @@
-"""From outputs to predictions: a class, a yes or no for each label, or the output itself."""
+"""Predictions from outputs: a class, 0 or 1 per label, or the output itself."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from tdt.train.metrics import Reading
 
 
 def decided(reading: Reading, given: Tensor, targets: Tensor, names: list[str]) -> tuple[Tensor, list[str]]:
-    """Predictions from what the model gave, and the names of classes where each is one."""
+    """Predictions from the model's outputs, and the names of the classes if each prediction is one."""
     if reading.threshold is not None:
         yes = given.gt(reading.threshold).long().reshape(targets.shape)
         single = yes.numel() == len(yes)
@@ -19,7 +19,7 @@ def decided(reading: Reading, given: Tensor, targets: Tensor, names: list[str]) 
 
 
 def named(names: list[str], count: int) -> list[str]:
-    """The names of a model's `count` outputs: the numbers of those beyond the classes, and of all where there are too few.
+    """The names of a model's `count` outputs: class names; numbers for further outputs, or for all if there are fewer.
 
     >>> named(["cat", "dog"], 3), named(["cat", "dog"], 1)
     (['cat', 'dog', '2'], ['0'])

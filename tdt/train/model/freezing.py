@@ -12,9 +12,10 @@ STATISTICS = "train.freeze_statistics"
 
 
 def freeze(config: Config, model: nn.Module, errors: ConfigErrors) -> tuple[nn.Module, ...]:
-    """Freeze what `train.freeze` names. Returns the batch norms that keep their statistics: all of whose parameters are frozen.
+    """Freeze the parameters that match `train.freeze`. Reports patterns that leave nothing to train, or to a group.
 
-    Patterns that would leave nothing to train, or nothing to a parameter group, are reported.
+    Returns:
+        The batch norms that keep their statistics: those whose parameters are all frozen.
     """
     patterns = config.train.freeze
     if patterns is None:

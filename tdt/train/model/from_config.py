@@ -1,4 +1,4 @@
-"""Build the module that a config declares; map each layer to the place where it is written."""
+"""Build the model that a config declares, and map each layer to its position in the config."""
 
 from __future__ import annotations
 
@@ -12,37 +12,34 @@ from tdt.nn.modules.module import (
     register_module_parameter_registration_hook,
 )
 from tdt.train.config import Chain, Component, ConfigErrors, Factory, Graph, LossTerm, Part, registry
-from tdt.train.errors import REFUSALS
+from tdt.train.errors import EXPECTED_ERRORS
 from tdt.train.model import layers
 from tdt.train.model.objective import Objective, Term
 
-CONSTRUCTOR_ERRORS = (*REFUSALS, AssertionError)  # what constructors say no with, as PyTorch's do
+CONSTRUCTOR_ERRORS = (*EXPECTED_ERRORS, AssertionError)  # exceptions that constructors raise for invalid arguments
 MOST = 20_000  # modules and parameters of a model
-OWN_STEP = (
-    r"Detected call of `lr_scheduler\.step\(\)`"  # which SequentialLR itself makes of a scheduler that is nested in it
-)
+OWN_STEP = r"Detected call of `lr_scheduler\.step\(\)`"  # which SequentialLR causes for a scheduler nested in it
 
 
-class Refused(nn.Module):
-    """Stands for a layer whose constructor said no; what comes out of it nobody knows."""
+class FailedLayer(nn.Module):
+    """Stands for a layer whose constructor raised an exception. Its output shape is unknown."""
 
     def forward(self, *inputs: Tensor) -> Tensor:
-        raise Unknown
+        raise UnknownShape
 
 
-class Unknown(Exception):
-    """Ends a pass through a model with a refused layer: what would be found beyond is no mistake of its own."""
+class UnknownShape(Exception):
+    """Ends a forward pass at a failed layer: errors after it would be caused by it."""
 
 
 class _Bound:
-    """While it is entered, what makes modules and parameters is refused more of them than a model may have: a config is a
-    few characters away from `Repeat(1000000000, ReLU)`."""
+    """Context manager that limits the number of modules and parameters: `Repeat(1000000000, ReLU)` is easily written."""
 
     def __init__(self) -> None:
-        self.found: dict[int, Any] = {}  # kept, so that none has the number of one before it
+        self.found: dict[int, Any] = {}  # by id; kept alive so that ids stay unique
 
     def __call__(self, owner: nn.Module, name: str, registered: Any) -> None:
-        """As a hook on registering: what is registered, and of a module all that it holds, as of a copy."""
+        """Registration hook: count what is registered, with everything inside a module."""
         if isinstance(registered, nn.Module):
             for one in registered.modules():
                 self.add(one)
@@ -50,7 +47,7 @@ class _Bound:
         self.add(registered)
 
     def add(self, one: Any) -> None:
-        """Count a module or parameter, once. ValueError for one too many."""
+        """Count a module or parameter, once. Raises ValueError beyond the limit."""
         self.found[id(one)] = one
         if len(self.found) > MOST:
             raise ValueError(f"the model has more than {MOST:,} modules and parameter tensors together")
@@ -67,48 +64,48 @@ class _Bound:
 
 
 def build_model(part: Part, errors: ConfigErrors) -> tuple[nn.Module, dict[nn.Module, Component]]:
-    """The model, and for each layer the component it was made from."""
+    """The model, and the component of each layer."""
     sources: dict[nn.Module, Component] = {}
     bound = _Bound()
 
-    def make(part: Part) -> nn.Module:
+    def build(part: Part) -> nn.Module:
         if isinstance(part, Chain):
             bound.add(chain := nn.Sequential())
             for name, entry in part.entries:
-                chain.add_module(name, make(entry))
+                chain.add_module(name, build(entry))
             return chain
         if isinstance(part, Graph):
-            nodes = {name: make(node) for name, node in part.nodes.items()}
+            nodes = {name: build(node) for name, node in part.nodes.items()}
             return layers.Graph(nodes, part.sources, part.inputs, part.outputs)
         assert isinstance(part, Component)
-        args = tuple(made(value) for value in part.args)
-        kwargs = {key: made(value) for key, value in part.kwargs.items()}
+        args = tuple(built(value) for value in part.args)
+        kwargs = {key: built(value) for key, value in part.kwargs.items()}
         layer = create(registry.layers, replace(part, args=args, kwargs=kwargs), errors)
-        layer = Refused() if layer is None else layer
+        layer = FailedLayer() if layer is None else layer
         bound.add(layer)
         sources[layer] = part
         return layer
 
-    def made(value: Any) -> Any:
-        """An argument with the layers in it made."""
+    def built(value: Any) -> Any:
+        """An argument with the layers in it built."""
         if isinstance(value, Factory):
-            return lambda: make(value.part)
+            return lambda: build(value.part)
         if isinstance(value, Part):
-            return make(value)
+            return build(value)
         if isinstance(value, dict):
-            return {key: made(item) for key, item in value.items()}
-        return type(value)(made(item) for item in value) if isinstance(value, (list, tuple)) else value
+            return {key: built(item) for key, item in value.items()}
+        return type(value)(built(item) for item in value) if isinstance(value, (list, tuple)) else value
 
     with bound:
         try:
-            return make(part), sources
-        except ValueError as error:  # of chains alone, which no component made
+            return build(part), sources
+        except ValueError as error:  # of chains, which are not components
             errors.add("model", str(error))
-            return Refused(), sources
+            return FailedLayer(), sources
 
 
 def build_objective(terms: tuple[LossTerm, ...], errors: ConfigErrors) -> Objective | None:
-    """What is minimised; None after reporting why a loss refused its arguments."""
+    """The training objective; None after reporting a loss whose constructor raised an exception."""
     made = [(term, create(registry.losses, term.component, errors)) for term in terms]
     if any(loss is None for _, loss in made):
         return None
@@ -116,10 +113,10 @@ def build_objective(terms: tuple[LossTerm, ...], errors: ConfigErrors) -> Object
 
 
 def create(known: registry.Registry, component: Component, errors: ConfigErrors, *leading: Any) -> Any:
-    """What the component names, or None after reporting why its constructor refused, or what it warned of."""
+    """Create the component; None after reporting an exception or a warning of its constructor."""
     try:
         with warnings.catch_warnings():
-            # as of the dropout of a single recurrent layer, which does nothing
+            # such as about the dropout of a single recurrent layer
             warnings.simplefilter("error", UserWarning)
             warnings.filterwarnings("ignore", OWN_STEP, UserWarning)
             return known.create(component, *leading)

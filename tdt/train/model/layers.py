@@ -1,8 +1,8 @@
 """Layers of configs beyond `tdt.nn`: Residual, Concat, Graph, Repeat and other containers, and small adapters.
 
-`tdt.nn` has what PyTorch has; here is what a config needs beside it, since it holds no code: sums around a body, branches,
-repetitions, graphs. All are ordinary modules. What they hold is named by its role (`body`, `shortcut`), by the key in a
-mapping of branches, or by its number: the names of weights follow from that.
+`tdt.nn` has PyTorch's layers; these are what a config without code needs in addition: residual sums, branches, repetition,
+graphs. All are ordinary modules. Their submodules are named by role (`body`, `shortcut`), by key or by index; the names of
+weights follow from that.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ __all__ = [
 class Residual(Module):
     """`body(x) + shortcut(x)`; without a shortcut x itself is added (He et al., Deep Residual Learning, 2015).
 
-    Weights are named `body.…` and `shortcut.…`. ValueError where the two differ in shape.
+    Weights are named `body.…` and `shortcut.…`. Raises ValueError if the two differ in shape.
 
     >>> layer = Residual(Linear(4, 4))
     >>> layer(tdt.ones(2, 4)).shape, [name for name, _ in layer.named_parameters()]
@@ -48,14 +48,14 @@ class Residual(Module):
         inside = self.body(input)
         if inside.shape != around.shape:
             name = "the input" if self.shortcut is None else "the shortcut"
-            advice = "; give a shortcut that changes the shape as the body does" if self.shortcut is None else ""
-            shapes = f"the body gives {tuple(inside.shape)}, {name} {tuple(around.shape)}"
-            raise ValueError(f"Residual: {shapes}: shapes that differ cannot be added{advice}")
+            advice = "; add a shortcut that changes the shape like the body" if self.shortcut is None else ""
+            shapes = f"the body returns {tuple(inside.shape)}, {name} is {tuple(around.shape)}"
+            raise ValueError(f"Residual: {shapes}: different shapes cannot be added{advice}")
         return inside + around
 
 
 class _Branches(Module):
-    """Modules that all take the same input; without any, what is joined are the inputs themselves."""
+    """Base of layers that join the outputs of branches for one input, or without branches several inputs."""
 
     def __init__(self, branches: Sequence[Module] | Mapping[str, Module] | None = None):
         super().__init__()
@@ -64,11 +64,11 @@ class _Branches(Module):
             self.add_module(str(name), branch)
 
     def _given(self, inputs: tuple[Tensor, ...]) -> dict[str, Tensor]:
-        """What is joined, by name: what each branch gives, or the inputs by number."""
+        """The outputs of the branches by name, or the inputs by index."""
         if not self._modules:
             if len(inputs) < 2:
                 raise ValueError(
-                    f"{type(self).__name__}: has no branches and one input; give it branches or several inputs"
+                    f"{type(self).__name__}: has no branches and one input; it needs branches or several inputs"
                 )
             return {str(i): x for i, x in enumerate(inputs)}
         return {name: branch(*inputs) for name, branch in self._modules.items()}
@@ -80,9 +80,9 @@ class _Branches(Module):
 
 
 class Add(_Branches):
-    """The sum of what the branches give for the same input; without branches, of several inputs.
+    """The sum of the outputs of branches for one input; without branches, of several inputs.
 
-    Branches are a list (weights named `0.…`, `1.…`) or a mapping (named by its keys). ValueError where shapes differ.
+    Branches are a list (weights named `0.…`, `1.…`) or a mapping (named by its keys). Raises ValueError for different shapes.
 
     >>> Add()(tdt.ones(2), tdt.ones(2))
     tensor([2., 2.])
@@ -94,16 +94,16 @@ class Add(_Branches):
         total = first
         for other in others:
             if other.shape != first.shape:
-                raise self._refusal(given, "shapes that differ cannot be added")
+                raise self._refusal(given, "different shapes cannot be added")
             total = total + other
         return total
 
 
 class Concat(_Branches):
-    """What the branches give for the same input, or several inputs, one behind the other along `dim`.
+    """Concatenate the outputs of branches for one input, or several inputs, along `dim`.
 
-    Branches are a list (weights named `0.…`, `1.…`) or a mapping (named by its keys). ValueError where shapes differ
-    elsewhere than in `dim`. As in Szegedy et al., Going Deeper with Convolutions (2014).
+    Branches are a list (weights named `0.…`, `1.…`) or a mapping (named by its keys). Raises ValueError if shapes
+    differ in other dimensions. As in Szegedy et al., Going Deeper with Convolutions (2014).
 
     >>> Concat([Linear(4, 2), Linear(4, 3)])(tdt.ones(1, 4)).shape
     tdt.Size([1, 5])
@@ -129,7 +129,7 @@ class Concat(_Branches):
 
 
 class Parallel(_Branches):
-    """What each branch gives for the same input: a tuple for a list of branches, a dict for a mapping of them.
+    """The outputs of branches for one input: a tuple for a list of branches, a dict for a mapping.
 
     Weights are named `0.…`, `1.…` or by the keys. For models with several outputs: a loss picks one with
     `input: output/key`.
@@ -149,9 +149,9 @@ class Parallel(_Branches):
 
 
 class Repeat(Sequential):
-    """`times` layers one after another, each made by calling `layer`: alike, with weights of their own.
+    """`times` layers in sequence, each created by calling `layer`, with weights of their own.
 
-    They are named `0`, `1`, … as in Sequential. In a config `layer` is any model, which is made anew for each.
+    They are named `0`, `1`, … as in Sequential. In a config `layer` is any model, which is built for each.
 
     >>> [name for name, _ in Repeat(2, lambda: Linear(4, 4, bias=False)).named_parameters()]
     ['0.weight', '1.weight']
@@ -166,9 +166,8 @@ class Repeat(Sequential):
 class Graph(Module):
     """Modules by name, each with the names of its inputs: other modules, or inputs of the graph.
 
-    nodes: in an order in which each stands behind those that it takes from. outputs: a name, or several for a dict of
-    them. Called with as many tensors as there are `inputs`, or with one tuple of them, or a dict by name. Weights are
-    named after the nodes.
+    nodes: in topological order. outputs: a name, or several for a dict of outputs. Called with as many tensors as
+    `inputs` has names, or with one tuple of them, or a dict. Weights are named after the nodes.
 
     >>> graph = Graph({"a": Linear(4, 4), "sum": Add()}, {"a": ["x"], "sum": ["x", "a"]}, ["x"], "sum")
     >>> graph(tdt.ones(2, 4)).shape
@@ -187,7 +186,7 @@ class Graph(Module):
         for name, node in nodes.items():
             unknown = [source for source in sources[name] if source not in known]
             if unknown or name in known:
-                reason = f"takes from {unknown[0]!r}, which stands not before it" if unknown else "is there already"
+                reason = f"takes from {unknown[0]!r}, which is not before it" if unknown else "already exists"
                 raise ValueError(f"Graph: node {name!r} {reason}")
             known.add(name)
             self.add_module(name, node)
@@ -199,7 +198,7 @@ class Graph(Module):
             given = inputs[0]
             if given.keys() != set(self.inputs):
                 named = ", ".join(map(str, given))
-                raise ValueError(f"Graph: takes the inputs {', '.join(self.inputs)}, and is given {named}")
+                raise ValueError(f"Graph: takes the inputs {', '.join(self.inputs)}, but got {named}")
             inputs = tuple(given[name] for name in self.inputs)
         elif len(inputs) == 1 and isinstance(inputs[0], (tuple, list)):
             inputs = tuple(inputs[0])
@@ -214,7 +213,7 @@ class Graph(Module):
 
 
 class Pick(Module):
-    """One of several outputs of the layer before: by number of a tuple, as `(output, state)` of an LSTM, or by key.
+    """Select one of several outputs of the previous layer: by index, as from `(output, state)` of an LSTM, or by key.
 
     >>> Pick(0)((tdt.ones(2), "state"))
     tensor([1., 1.])
@@ -232,9 +231,9 @@ class Pick(Module):
 
 
 class Transpose(Module):
-    """Two dimensions change places; 0 is the batch.
+    """Swap two dimensions; 0 is the batch.
 
-    For scores of sequences: losses over classes take (n, classes, length), a Linear gives (n, length, classes).
+    For sequences: losses over classes take (n, classes, length), a Linear returns (n, length, classes).
 
     >>> Transpose(1, 2)(tdt.ones(8, 5, 3)).shape
     tdt.Size([8, 3, 5])
@@ -259,9 +258,10 @@ def _check_sequence(layer: Module, input: Tensor) -> None:
 
 
 class Positions(Module):
-    """Adds a learned vector for each place of a sequence (n, length, width); length is at most `max_length`.
+    """Learned positional embedding: adds a vector for each position of a sequence (n, length, width) up to `max_length`.
 
-    Begins as normal noise of deviation 0.02 (Radford et al., Language Models are Unsupervised Multitask Learners, 2019).
+    Initialised from a normal distribution with deviation 0.02 (Radford et al., Language Models are Unsupervised
+    Multitask Learners, 2019).
 
     >>> Positions(16, 8)(tdt.zeros(2, 5, 8)).shape
     tdt.Size([2, 5, 8])
@@ -273,14 +273,14 @@ class Positions(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw new vectors."""
+        """Initialise the vectors."""
         init.normal_(self.weight, std=0.02)
 
     def forward(self, input: Tensor) -> Tensor:
         _check_sequence(self, input)
         length, most = input.shape[1], self.weight.shape[0]
         if length > most:
-            raise ValueError(f"Positions: the sequence has {length} places, but there are positions for {most}")
+            raise ValueError(f"Positions: the sequence has length {length}, but max_length is {most}")
         return input + self.weight[:length]
 
     def extra_repr(self) -> str:
@@ -288,10 +288,11 @@ class Positions(Module):
 
 
 class CausalSelfAttention(Module):
-    """Self-attention of several heads in which each place sees itself and those before it: (n, length, embed_dim) → same.
+    """Causal multi-head self-attention: (n, length, embed_dim) → same. Each position attends to itself and earlier ones.
 
-    dropout: of the attention's weights, in training. Weights are named `in_proj` (queries, keys and values) and
-    `out_proj`. Source: Vaswani et al., Attention Is All You Need (2017). ValueError if embed_dim is no multiple of num_heads.
+    dropout: of the attention weights, in training. Weights are named `in_proj` (queries, keys and values) and
+    `out_proj`. Source: Vaswani et al., Attention Is All You Need (2017).
+    Raises ValueError if embed_dim is not a multiple of num_heads.
 
     >>> CausalSelfAttention(8, 2)(tdt.rand(3, 5, 8)).shape
     tdt.Size([3, 5, 8])
@@ -300,7 +301,7 @@ class CausalSelfAttention(Module):
     def __init__(self, embed_dim: int, num_heads: int, dropout: float = 0.0, bias: bool = True):
         super().__init__()
         if num_heads < 1 or embed_dim % num_heads:
-            raise ValueError(f"CausalSelfAttention: embed_dim {embed_dim} is no multiple of num_heads {num_heads}")
+            raise ValueError(f"CausalSelfAttention: embed_dim {embed_dim} is not a multiple of num_heads {num_heads}")
         self.num_heads, self.dropout = num_heads, dropout
         self.in_proj = Linear(embed_dim, 3 * embed_dim, bias)
         self.out_proj = Linear(embed_dim, embed_dim, bias)

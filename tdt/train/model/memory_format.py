@@ -1,9 +1,8 @@
-"""Channels-last memory for image models, where it does not change the numbers of a plain PyTorch script.
+"""The channels-last memory format for image models, if it gives the same numbers as a plain PyTorch script.
 
-Convolution, pooling and batch normalisation of images are faster where the channels of a pixel lie side by side in memory.
-But dropout and its like draw their random numbers in the order of memory, and views keep that order. So channels-last
-tensors reach only layers that neither draw nor make views; every other layer is given contiguous inputs, as it has in a
-script that never asks for channels-last.
+Convolution, pooling and batch normalisation of images are faster in channels-last. But dropout and similar layers draw
+random numbers in memory order, and views keep that order. So channels-last tensors reach only layers that neither draw nor
+create views; every other layer gets contiguous inputs, as in a script without channels-last.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from tdt.train.data.nested import mapped
 from tdt.train.model import layers
 
 CONVOLUTIONS = (nn.Conv2d, nn.ConvTranspose2d)
-# Layers whose values are the same for either memory format, and whose outputs lie in memory as their inputs do.
+# Layers whose values do not depend on the memory format, and whose outputs have that of their inputs.
 EITHER_FORMAT = (
     *CONVOLUTIONS, nn.AdaptiveAvgPool2d, nn.AdaptiveMaxPool2d, nn.AvgPool2d, nn.MaxPool2d,
     nn.BatchNorm2d, nn.GroupNorm, nn.InstanceNorm2d, nn.SyncBatchNorm,
@@ -26,15 +25,18 @@ EITHER_FORMAT = (
     nn.ConstantPad2d, nn.ReflectionPad2d, nn.ReplicationPad2d, nn.ZeroPad2d,
     nn.PixelShuffle, nn.PixelUnshuffle, nn.Upsample,
 )  # fmt: skip
-# Modules that hand tensors to the layers in them, and beyond that only add or concatenate.
+# Containers, which only pass tensors to their layers, add or concatenate.
 CONTAINERS = (nn.Sequential, layers.Add, layers.Concat, layers.Graph, layers.Parallel, layers.Residual)
 
 
 def use_channels_last(model: nn.Module) -> bool:
-    """Give the convolutions of images channels-last weights, and all layers that need it contiguous inputs.
+    """Convert the weights of Conv2d to channels-last, and make inputs contiguous for layers that need it.
 
-    Returns whether it did. Not in a model without such a convolution, nor in one with layers of the user's own, whose code
-    may depend on strides, nor with layers that change their input in place: these would change a copy.
+    Does nothing for a model without such convolutions, with layers of the user's own, whose code may depend on strides,
+    or with layers that change their input in place, which would change a copy.
+
+    Returns:
+        Whether the model takes channels-last images.
 
     >>> use_channels_last(nn.Sequential(nn.Conv2d(3, 8, 3), nn.Dropout())), use_channels_last(nn.Conv3d(3, 8, 3))
     (True, False)
@@ -56,7 +58,7 @@ def use_channels_last(model: nn.Module) -> bool:
 
 
 def _leaves(module: nn.Module) -> Any:
-    """The layers that a forward pass calls, those of containers in the place of these."""
+    """The layers that a forward pass calls, without containers."""
     own_forward = type(module).__module__.startswith("tdt.vision.models") and next(module.children(), None) is not None
     if not own_forward and not isinstance(module, CONTAINERS):
         yield module

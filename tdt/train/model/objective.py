@@ -1,4 +1,4 @@
-"""The training objective: a loss, or a weighted sum of losses, each of its own output and target."""
+"""The training objective: a loss, or a weighted sum of losses with their own outputs and targets."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tdt.train.metrics import Loss, Metric, Reading
 
 
 class Term(NamedTuple):
-    """`loss` of the parts that `input` and `target` name ("output/digit"), times `weight`."""
+    """A loss with its `weight`, of what `input` and `target` name ("output/digit")."""
 
     name: str
     loss: nn.Module
@@ -21,8 +21,10 @@ class Term(NamedTuple):
 
 
 class Objective(nn.Module):
-    """The weighted sum of its terms' losses. `values`: of several terms each one's own of the last
-    call and its target, by name. `keeps`: whether `seen` has what the last call was given, for metrics of its parts.
+    """The weighted sum of its terms' losses.
+
+    values: with several terms, the loss and the target of each in the last call, by name. keeps: whether `seen` has the
+    arguments of the last call, for metrics of other parts of these.
 
     >>> import tdt
     >>> objective = Objective([Term("loss", nn.MSELoss(), target="input")])
@@ -53,35 +55,37 @@ class Objective(nn.Module):
 
     @property
     def main(self) -> nn.Module:
-        """The first term's loss, by which metrics and predictions read what a model gives."""
+        """The first term's loss, which determines how metrics and predictions interpret outputs."""
         return self.terms[0].loss
 
     def given(self, output: Any) -> Tensor:
-        """The part of a model's output that the first term compares."""
+        """The model's output that the first term compares."""
         return _part(self.terms[0].input, {"output": output})
 
     def wanted(self, target: Any, input: Any) -> Tensor:
-        """The part of a batch's targets, or inputs, that the first term compares it with."""
+        """The target (or input) that the first term compares it with."""
         return _part(self.terms[0].target, {"target": target, "input": input})
 
     @property
     def alone(self) -> nn.Module | None:
-        """The one loss, where it takes output and target as they are; else None."""
+        """The only loss, if it takes output and target directly; else None."""
         first = self.terms[0]
         return first.loss if self.terms == [Term(first.name, first.loss)] and not self.keeps else None
 
     @property
     def reading(self) -> Reading:
-        """How it reads outputs and targets; of several losses each has its own."""
+        """How the loss interprets outputs and targets."""
         return Reading.of(self.terms[0].loss) if len(self.terms) == 1 else Reading()
 
     def compared(self, output: Any, target: Any, input: Any) -> tuple[Tensor, Tensor]:
-        """What the first term compares, as (output, target): that is what metrics see."""
+        """Output and target of the first term, which are also those of the metrics."""
         return compared(self.terms[0], output, target, input)
 
     def measuring(self, metric: Metric, parts: tuple[str, str] | None) -> Metric:
-        """`metric`, which sees what the first term compares, or the `parts` of output, target and input that it names; and
-        reads them as the loss of the same parts."""
+        """Bind `metric` to what the first term compares, or to `parts` of output, target and input.
+
+        It interprets them like the loss of the same parts.
+        """
         if parts is None:
             metric.reading = Reading.of(self.main)
             return metric
@@ -97,7 +101,7 @@ class Objective(nn.Module):
 
 
 def compared(term: Term, output: Any, target: Any, input: Any) -> tuple[Tensor, Tensor]:
-    """What a term compares; KeyError for a part that is not there."""
+    """Output and target of a term. Raises ValueError for a part that does not exist."""
     if term.input == "output" and term.target == "target":
         return output, target
     known = {"output": output, "target": target, "input": input}

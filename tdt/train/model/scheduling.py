@@ -1,4 +1,4 @@
-"""The learning-rate scheduler: built, tried on a dummy optimizer, and compared with the run's length."""
+"""Build the learning-rate scheduler, try it on a dummy optimizer, and compare it with the run's length."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from tdt.train.model.from_config import CONSTRUCTOR_ERRORS, create
 if TYPE_CHECKING:
     from tdt.train.loop.parts import Parts
 
-MOST_STEPS = 20_000  # of a scheduler that are tried
+MOST_STEPS = 20_000  # scheduler steps that are tried
 COMBINED = ("SequentialLR", "ChainedScheduler")
 
 
 def build_scheduler(parts: Parts, errors: ConfigErrors, kept: bool = False) -> Any:
-    """The scheduler of `parts.optimizer`; None after reporting what is wrong with it, or where the config has none.
+    """The scheduler of `parts.optimizer`; None without one in the config, or after reporting mistakes.
 
-    A schedule whose period is not the run's length, or that trains at a learning rate of 0, is warned about.
-    kept: the config is that of a resumed run, whose scheduler cannot be changed: messages advise a new run.
+    Warns of a schedule whose period is not the run's length, or with a learning rate of 0.
+    kept: the config is that of a resumed run, whose scheduler cannot change: messages advise a new run.
     """
     config = parts.config
     if config.scheduler is None or not _sequences_can_start(config.scheduler.component, errors):
@@ -49,20 +49,22 @@ def build_scheduler(parts: Parts, errors: ConfigErrors, kept: bool = False) -> A
 
 
 def chained(optimizer: Optimizer, schedulers: list[LRScheduler]) -> ChainedScheduler:
-    """All `schedulers` at once, as a config writes it: each computes its rate from the one that those before it set."""
+    """A ChainedScheduler as configs declare it: each scheduler computes its rate from that of the previous ones."""
     return ChainedScheduler(schedulers, optimizer)
 
 
 def trial_groups(parts: Parts) -> list[dict[str, Any]]:
-    """Parameter groups like those of `parts`, of one number each: to try optimizers and schedulers on."""
+    """Parameter groups like those of `parts` with one number each, to try optimizers and schedulers on."""
     options = [{}, *(group.options for group in parts.config.optimizer.param_groups)]
     numbers = sorted({number for _, number in parts.groups})
     return [options[number] | {"params": [nn.Parameter(tdt.zeros(1))]} for number in numbers]
 
 
 def _sequences_can_start(component: Component, errors: ConfigErrors) -> bool:
-    """Whether every scheduler that a SequentialLR starts at a milestone can be started: one that is made of others cannot,
-    in PyTorch neither. Those that cannot are reported."""
+    """Whether every scheduler in a SequentialLR can start at a milestone: combined ones cannot, nor in PyTorch.
+
+    Reports those that cannot.
+    """
     sound = True
     parts = _parts_of(component)
     milestones = component.kwargs.get("milestones", component.args[1] if len(component.args) > 1 else ())
@@ -82,18 +84,18 @@ def _sequences_can_start(component: Component, errors: ConfigErrors) -> bool:
 
 
 def _parts_of(component: Component) -> list[Component]:
-    """The schedulers that one of `COMBINED` is made of."""
+    """The schedulers inside one of `COMBINED`."""
     given = component.kwargs.get("schedulers", component.args[0] if component.args else ())
     is_list = component.name in COMBINED and isinstance(given, (list, tuple))
     return [part for part in given if isinstance(part, Component)] if is_list else []
 
 
 def _try_steps(parts: Parts, errors: ConfigErrors, kept: bool) -> list[int] | None:
-    """Let the scheduler take all steps of the run, on one number for each group.
+    """Run all steps of the scheduler on one number for each group, as some arguments fail only in a step (`StepLR(0)`).
 
-    Returns the steps (or epochs, by its interval), from 1, that train at a learning rate of 0 since the scheduler has set
-    it; None after reporting that the scheduler refuses a step. A constructor accepts what only a step refuses, as
-    `StepLR(step_size=0)`.
+    Returns:
+        The steps (or epochs, by its interval), from 1, in which the scheduler sets a learning rate of 0; None after
+        reporting a step that fails.
     """
     config = parts.config
     assert config.scheduler is not None
@@ -107,7 +109,7 @@ def _try_steps(parts: Parts, errors: ConfigErrors, kept: bool) -> list[int] | No
         optimizer.step()
         if isinstance(scheduler, ReduceLROnPlateau):
             if config.scheduler.interval == "step":
-                errors.add(config.scheduler.component, "waits for a loss of whole epochs; write interval: epoch")
+                errors.add(config.scheduler.component, "needs the loss of whole epochs; write interval: epoch")
             return []
         while done < count:
             scheduler.step()
@@ -122,13 +124,13 @@ def _try_steps(parts: Parts, errors: ConfigErrors, kept: bool) -> list[int] | No
 
 
 def _steps(parts: Parts) -> int | None:
-    """How many steps of the scheduler the run has; None if its length is not known."""
+    """Number of scheduler steps in the run; None if unknown."""
     assert parts.config.scheduler is not None
     return parts.length.steps if parts.config.scheduler.interval == "step" else parts.length.epochs
 
 
 def _is_long_enough(parts: Parts, scheduler: Any, errors: ConfigErrors, kept: bool) -> bool:
-    """Whether a scheduler that is made for a number of steps, as OneCycleLR, has as many as the run; else it is reported."""
+    """Whether a scheduler with a fixed number of steps, such as OneCycleLR, has enough. Reports it if not."""
     config, count = parts.config.scheduler, _steps(parts)
     assert config is not None
     for component, part, start, end in _spans(config.component, scheduler, 0, count):
@@ -146,7 +148,7 @@ def _is_long_enough(parts: Parts, scheduler: Any, errors: ConfigErrors, kept: bo
 def _spans(
     component: Component, scheduler: Any, start: int, end: int | None
 ) -> Iterator[tuple[Component, Any, int, int | None]]:
-    """The schedulers that `scheduler` is made of, itself if of none: each with its first step and the one behind its last."""
+    """The schedulers inside `scheduler` (or itself), each with its first step and the one after its last."""
     if not isinstance(scheduler, (SequentialLR, ChainedScheduler)):
         yield component, scheduler, start, end
         return
@@ -160,26 +162,24 @@ def _spans(
 
 
 def _new_run(parts: Parts) -> str:
-    """What to advise where the schedule of a resumed run does not fit: its config.yaml lies in the run's folder."""
+    """The advice for a resumed run whose schedule does not fit."""
     run = Path(parts.config.file).parent
     return f"a resumed run keeps its schedule; for another one start a new run from its weights, weights.from={run}"
 
 
 def _scheduled(parts: Parts) -> tuple[int, int] | None:
-    """How many steps (or epochs) the run has, and how many of them are the scheduler's own; None where that is not known, or
-    of no interest."""
+    """Number of steps (or epochs) in the run, and of those that the scheduler controls; None if unknown or irrelevant."""
     config, count, swa = parts.config.scheduler, _steps(parts), parts.config.train.swa
     if config is None or count is None or parts.config.train.overfit is not None:
         return None
     own = count
-    if swa is not None and swa.lr is not None:  # its own scheduler goes on from there
+    if swa is not None and swa.lr is not None:  # SWALR takes over from there
         own = min(count, swa.start * (parts.length.steps_per_epoch if config.interval == "step" else 1))
     return count, own
 
 
 def _check_periods(parts: Parts, scheduler: Any, errors: ConfigErrors, kept: bool) -> bool:
-    """Warn of a cosine or a one-cycle schedule whose period is not the run's length: the rate would climb again, or not
-    come down. Returns whether there was one."""
+    """Warn of a cosine or one-cycle schedule whose period is not the run's length. Returns whether there was one."""
     config, counts, warned = parts.config.scheduler, _scheduled(parts), len(errors.warnings)
     if config is None or counts is None:
         return False
@@ -192,20 +192,18 @@ def _check_periods(parts: Parts, scheduler: Any, errors: ConfigErrors, kept: boo
         if period < end - start - 1:
             what = f"rises again from {config.interval} {start + period + 2} on"
         elif period > end - start and end == whole:
-            what = f"has not come down at the end, {config.interval} {end}"
+            what = f"is not at its minimum at the end, {config.interval} {end}"
         else:
             continue
         wanted = f"${{run.{config.interval}s}}" if (start, end) == (0, whole) else end - start
-        lasts = f"the run has {counted(whole, config.interval)}" + (
-            f", of which it takes {end - start}" if start else ""
-        )
+        lasts = f"the run has {counted(whole, config.interval)}" + (f", {end - start} of them with it" if start else "")
         message = f"{name} is {period}, but {lasts}: the learning rate {what}"
         errors.warn(component, f"{message}; {_new_run(parts) if kept else f'write {name}={wanted}'}", kind="period")
     return len(errors.warnings) > warned
 
 
 def _check_zeros(parts: Parts, zeros: list[int], errors: ConfigErrors, kept: bool) -> None:
-    """Warn of a schedule that comes to 0 before the run ends: for an epoch or longer nothing is learnt. `zeros`: the steps."""
+    """Warn of a learning rate of 0 for an epoch or longer. zeros: the steps with a rate of 0."""
     config, counts = parts.config.scheduler, _scheduled(parts)
     if config is None or counts is None:
         return
@@ -214,13 +212,13 @@ def _check_zeros(parts: Parts, zeros: list[int], errors: ConfigErrors, kept: boo
         return
     unit = config.interval
     when = f"in {unit} {zeros[0]}" if len(zeros) == 1 else f"in {counted(len(zeros), unit)}, first in {unit} {zeros[0]}"
-    message = f"the learning rate is 0 {when}, of {counts[0]}: nothing is learnt there"
+    message = f"the learning rate is 0 {when}, of {counts[0]}: nothing is learnt then"
     advice = _new_run(parts) if kept else f"make the schedule as long as the run, ${{run.{unit}s}}"
     errors.warn(config.component, f"{message}; {advice}", kind="period")
 
 
 def _check_mode(parts: Parts, scheduler: Any, errors: ConfigErrors) -> None:
-    """ReduceLROnPlateau waits for its score to get better, not worse."""
+    """Report a ReduceLROnPlateau whose mode does not match its score."""
     wanted = parts.config.scheduler
     if isinstance(scheduler, ReduceLROnPlateau) and wanted is not None and wanted.monitor is not None:
         best = parts.best_of(wanted.monitor)

@@ -1,4 +1,4 @@
-"""Where and with what a run was made: for `env.json` and for checkpoints."""
+"""The environment of a run (versions, machine, command), for `env.json` and checkpoints."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ try:
 except ImportError:  # Windows
     resource = None  # type: ignore[assignment]
 
-# Whose version can change a run's bits or files; those not installed are left out.
+# Packages whose version can change a run's numbers or files; those not installed are left out.
 _CPU = ("numpy", "scipy", "numba", "llvmlite", "ml_dtypes", "safetensors", "tensorboard")
 _GPU = ("cupy-cuda12x", "cupy-cuda13x", "nvidia-cudnn-frontend")
 _VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "TDT_KERNELS", "CUDA_VISIBLE_DEVICES")
 
 
 def versions() -> dict[str, str]:
-    """The versions of Python, tdt and the installed packages that a run's numbers depend on; nothing is imported."""
+    """Versions of Python, tdt and the packages that a run's numbers depend on, without importing them."""
     found = {"python": platform.python_version(), "tdt": __version__}
     for package in _CPU + _GPU:
         try:
@@ -53,7 +53,7 @@ def environment() -> dict[str, Any]:
 
 
 def peak_memory() -> int:
-    """Bytes of main memory that this process held at most; 0 where the system does not say."""
+    """Peak bytes of main memory of this process; 0 if the system does not report it."""
     if resource is None:
         return 0
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

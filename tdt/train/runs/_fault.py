@@ -1,10 +1,10 @@
 """Named points at which a test can kill the process: `TDT_FAULT=checkpoint.write:2 tdt train …`.
 
-The process sends itself a signal at the n-th passing of the named point, by default at the first: `validate:5:SIGINT`. The
-default, SIGKILL, is as sudden as a power cut for everything but the disk's own cache. The variable is read once: without
-it a point costs next to nothing.
-Points: `checkpoint.write` (half of the arrays are written), `checkpoint.renamed` (the file has its name, `best` and
-`last` do not point to it yet), `train.step` and `validate` (after a step; after a batch of a validation or test).
+The process sends itself a signal at the n-th call of the named point, by default at the first: `validate:5:SIGINT`. The
+default signal, SIGKILL, is like a power cut except for the disk's cache. The variable is read once: without it a point
+costs almost nothing.
+Points: `checkpoint.write` (half of the arrays are written), `checkpoint.renamed` (the file has its name, but is not
+yet `best` or `last`), `train.step` and `validate` (after a step; after a batch of a validation or test).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _passed: Counter[str] = Counter()
 
 
 def fault_point(name: str) -> None:
-    """Get the signal here, if `TDT_FAULT` says so."""
+    """Send the signal here if `TDT_FAULT` names this point."""
     if _WANTED is None:
         return
     _passed[name] += 1

@@ -1,4 +1,4 @@
-"""A lock on a file, which ends with the process that holds it, however the process ends."""
+"""A file lock that is released when the process ends, in whatever way."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
-GLANCE = 0.01  # seconds; who looks whether a lock is held has it for a hundredth of that
+RETRY_AFTER = 0.01  # seconds; `holder` takes the lock for a hundredth of that
 
-MOST = 1000  # bytes that are read of what the holder has written
+MOST = 1000  # bytes of the holder's text that are read
 
 _held: set[FileIO] = set()
 
@@ -27,17 +27,21 @@ class Locked(Exception):
 
 
 def lock(path: Path) -> FileIO:
-    """Take the lock of `path`, made where missing; closing the returned file lets it go. Raises Locked at once.
+    """Lock the file `path`, which is created if missing; closing the returned file releases the lock.
 
-    Where the file system has no locks it warns once, and nothing keeps a second process out. OSError for a link.
+    Warns once if the file system has no locks: then nothing keeps a second process out.
+
+    Raises:
+        Locked: another process holds the lock; does not wait.
+        OSError: the path is a link.
     """
     file = FileIO(open_file(path, os.O_RDWR | os.O_CREAT, 0o644), "r+")
     try:
         if not _take(file):
-            time.sleep(GLANCE)  # somebody may only be looking
+            time.sleep(RETRY_AFTER)  # another process may only be calling `holder`
             if not _take(file):
-                raise Locked(_told(path))
-        if os.fstat(file.fileno()).st_nlink == 1:  # else the file is also somebody else's, who may need what it says
+                raise Locked(_holder_text(path))
+        if os.fstat(file.fileno()).st_nlink == 1:  # else another hard link shares its content
             file.truncate(0)
             file.write(f"by process {os.getpid()} on {socket.gethostname()}".encode())
     except (OSError, Locked):
@@ -48,31 +52,32 @@ def lock(path: Path) -> FileIO:
 
 
 def holder(path: Path) -> str | None:
-    """Who holds the lock of `path`, as "by process 12 on host"; None where nobody does, or there are no locks.
+    """The holder of the lock, as "by process 12 on host"; None if there is none, or if there are no locks.
 
-    OSError where the file cannot be read or is no regular file.
+    Raises:
+        OSError: the file cannot be read or is not a regular file.
     """
     try:
         handle = open_file(path, os.O_RDONLY if fcntl is not None else os.O_RDWR)
     except FileNotFoundError:
         return None
     with FileIO(handle, "r" if fcntl is not None else "r+") as file:
-        return None if _take(file, shared=True) else _told(path)
+        return None if _take(file, shared=True) else _holder_text(path)
 
 
-def _told(path: Path) -> str:
+def _holder_text(path: Path) -> str:
     return read_file(path, MOST).decode(errors="replace") or "by another process"
 
 
 def _take(file: FileIO, shared: bool = False) -> bool:
-    """Whether the lock could be taken, or there are no locks here; shared: by any number of those who only look."""
+    """Whether the lock was taken, or there are no locks. shared: a shared lock, for `holder`."""
     try:
         if fcntl is not None:
             fcntl.flock(file.fileno(), (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
             return True
         import msvcrt
 
-        os.lseek(file.fileno(), 1 << 30, os.SEEK_SET)  # locked bytes cannot be read there: one far behind the text
+        os.lseek(file.fileno(), 1 << 30, os.SEEK_SET)  # locked bytes cannot be read: lock one far after the text
         msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined]
         os.lseek(file.fileno(), 0, os.SEEK_SET)
         return True
@@ -86,12 +91,12 @@ def _take(file: FileIO, shared: bool = False) -> bool:
         return True
 
 
-def _let_go_in_child() -> None:
-    """A forked loader worker shares the lock, and would keep it for a moment after its parent was killed."""
+def _release_in_child() -> None:
+    """Release the lock in a forked loader worker, which would keep it for a moment after its parent is killed."""
     for file in _held:
         file.close()
     _held.clear()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_let_go_in_child)
+    os.register_at_fork(after_in_child=_release_in_child)

@@ -1,12 +1,12 @@
-"""Checkpoints: arrays and JSON in one `.safetensors` file, written atomically, and the folder that holds those of a run.
+"""Checkpoints: arrays and JSON in one `.safetensors` file, written atomically, and the folder of a run's checkpoints.
 
     model/<key>  optimizer/<state>/<parameter name>  ema/<key>  rng/<name>      the arrays
     __metadata__ = {"tdt": "{crc32c, format, tensors: {name: [dtype, shape, crc32c]}, …}"}   all else, as JSON
 
-safetensors' NumPy front is called here alone, and only to read: its writer silently corrupts strided and Fortran arrays,
-copies everything into one buffer, and aborts the process where memory runs out. So the file is written here, a chunk at
-a time: arrays as little-endian bytes in C order, bfloat16 as uint16 and complex numbers as pairs of floats. The entry
-`tensors` notes what each one was, and checksums (CRC-32C) over the JSON and over each array are verified on loading.
+The safetensors library is used only here, and only to read: its writer silently corrupts strided and Fortran arrays,
+copies everything into one buffer, and aborts the process if memory runs out. So the file is written here, chunk by
+chunk: arrays as little-endian bytes in C order, bfloat16 as uint16 and complex numbers as pairs of floats. The entry
+`tensors` has the original dtypes; checksums (CRC-32C) of the JSON and of each array are verified on loading.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ _STORED = {
 
 
 class CheckpointError(Exception):
-    """A checkpoint that cannot be written, found, read or believed; the message names the file and the reason.
+    """A checkpoint cannot be written, found or read, or is not valid; the message names the file and the reason.
 
-    damaged: the file could be read, and is not what was written: it is of no use to anyone.
+    damaged: whether the file was read but its content is not what was written.
     """
 
     def __init__(self, message: str, *, damaged: bool = False):
@@ -57,11 +57,14 @@ class CheckpointError(Exception):
 
 
 def save(path: str | os.PathLike[str], tensors: Mapping[str, np.ndarray], meta: Mapping[str, Any]) -> None:
-    """Write `tensors` and `meta` to `path`, so that whatever happens the file is the old one or the whole new one.
+    """Write `tensors` and `meta` to `path` atomically: after a crash the file is the old one or the whole new one.
 
-    meta: dicts with string keys, lists, strings, numbers (any float, also inf and nan), bools, None; tuples come back
-    as lists. The file is written under another name in the same folder, fsynced and renamed; then the folder is
-    fsynced. Raises CheckpointError for contents that would not come back equal, and where the disk is full or fails.
+    The file is written under another name in the same folder, fsynced and renamed; then the folder is fsynced.
+
+    Args:
+        meta: dicts with string keys, lists, strings, numbers (also inf and nan), bools, None; tuples load as lists.
+    Raises:
+        CheckpointError: the contents could not be restored exactly, or the disk is full or fails.
 
     >>> import tempfile, numpy as np
     >>> path = tempfile.mkdtemp() + "/x.safetensors"
@@ -71,7 +74,7 @@ def save(path: str | os.PathLike[str], tensors: Mapping[str, np.ndarray], meta: 
     ([[1.0, 1.0], [1.0, 1.0]], {'step': 7})
     """
     path = Path(path)
-    kept = "checkpoints written before are whole"
+    kept = "earlier checkpoints are intact"
     try:
         stored = _in_order({name: _stored(path, name, array) for name, array in tensors.items()})
         head = _header(path, tensors, stored, meta)
@@ -92,9 +95,10 @@ def save(path: str | os.PathLike[str], tensors: Mapping[str, np.ndarray], meta: 
 
 
 def load(path: str | os.PathLike[str]) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """The (tensors, meta) that `save` was given, every checksum verified.
+    """Load (tensors, meta) as given to `save`, and verify every checksum.
 
-    Raises CheckpointError for a file that is missing, truncated, damaged, no checkpoint of tdt, or of a newer format.
+    Raises:
+        CheckpointError: the file is missing, truncated, damaged, not a checkpoint of tdt, or of a newer format.
     """
     import safetensors
     import safetensors.numpy  # the front for NumPy; imports it
@@ -104,7 +108,7 @@ def load(path: str | os.PathLike[str]) -> tuple[dict[str, np.ndarray], dict[str,
         if not path.is_file():
             what = "is a folder; a checkpoint is a file" if path.is_dir() else "no such checkpoint file"
             raise CheckpointError(f"{path}: {what}")
-        path.open("rb").close()  # safetensors takes a file that may not be read for one that is missing
+        path.open("rb").close()  # safetensors reports an unreadable file as missing
     except OSError as error:
         raise CheckpointError(f"{path}: cannot be read: {error.strerror}") from error
     try:
@@ -119,14 +123,14 @@ def load(path: str | os.PathLike[str]) -> tuple[dict[str, np.ndarray], dict[str,
         why = "not enough memory" if isinstance(error, MemoryError) else error.strerror or error
         raise CheckpointError(f"{path}: cannot be read: {why}") from error
     except _DAMAGED as error:
-        raise _damaged(path, f"damaged or no checkpoint: {error}") from error
+        raise _damaged(path, f"damaged or not a checkpoint: {error}") from error
     except safetensors.SafetensorError as error:
-        raise _damaged(path, f"damaged or no checkpoint: {error}") from error
+        raise _damaged(path, f"damaged or not a checkpoint: {error}") from error
     return tensors, meta
 
 
 def load_meta(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """What `save` was given as `meta`, without reading the tensors. CheckpointError as `load`."""
+    """Load `meta` without reading the tensors. Raises CheckpointError as `load`."""
     path = Path(path)
     try:
         with open(path, "rb") as file:
@@ -134,30 +138,30 @@ def load_meta(path: str | os.PathLike[str]) -> dict[str, Any]:
     except OSError as error:
         raise CheckpointError(f"{path}: cannot be read: {error.strerror}") from error
     except (*_DAMAGED, struct.error) as error:
-        raise _damaged(path, f"damaged or no checkpoint: {error}") from error
+        raise _damaged(path, f"damaged or not a checkpoint: {error}") from error
 
 
 def _read_header(file: IO[bytes]) -> tuple[dict[str, Any], int]:
-    """The JSON at the beginning, and where the arrays begin."""
+    """The JSON header, and the offset of the arrays."""
     (length,) = struct.unpack("<Q", file.read(8))
     if length > os.fstat(file.fileno()).st_size:
-        raise ValueError("it is cut short")
+        raise ValueError("it is truncated")
     return json.loads(file.read(length)), 8 + length
 
 
 def _read(file: IO[bytes], begin: int, entry: dict[str, Any]) -> np.ndarray:
-    """An array, as it is stored. safetensors would abort where memory runs out: here it is a MemoryError."""
+    """An array as stored. If memory runs out, this raises MemoryError; safetensors would abort."""
     import numpy as np
 
     first, end = entry["data_offsets"]
     raw = np.empty(end - first, np.uint8)
     file.seek(begin + first)
     if file.readinto(raw) != end - first:  # type: ignore[attr-defined]
-        raise ValueError("it is cut short")
+        raise ValueError("it is truncated")
     return raw.view(_NUMPY[entry["dtype"]]).reshape(entry["shape"])
 
 
-# What the contents of a file can make Python, NumPy and the JSON reader raise.
+# Exceptions of Python, NumPy and the JSON parser for invalid contents.
 _DAMAGED = (ValueError, TypeError, AttributeError, KeyError, OverflowError, RecursionError)
 
 
@@ -166,9 +170,9 @@ def _damaged(path: Path, what: str) -> CheckpointError:
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder within a run's, unless it is there; CheckpointError where the run's own has been removed, and for a link."""
+    """Create a folder inside a run's unless it exists. Raises CheckpointError if the run's was removed, and for a link."""
     if folder.is_symlink():
-        raise CheckpointError(f"{folder}: is a link, which is not followed here; put the folder itself in its place")
+        raise CheckpointError(f"{folder}: is a link, and links are not followed here; replace it by the folder itself")
     if folder.is_dir():
         return
     try:
@@ -176,15 +180,15 @@ def make_folder(folder: Path) -> None:
     except OSError as error:
         gone = isinstance(error, FileNotFoundError)
         what = f"{folder.parent} has been removed" if gone else error.strerror or str(error)
-        raise CheckpointError(f"{folder}: could not be made: {what}") from error
+        raise CheckpointError(f"{folder}: could not be created: {what}") from error
     fsync_folder(folder.parent)
 
 
 class CheckpointStore:
     """The checkpoints of one run: `step-<n>.safetensors`, and the names `last` and `best` for two of them.
 
-    folder: made by the first `save`. keep: so many step files stay, None for all; what `best` and `last` name is kept
-    whatever its age, since they are hard links (copies, where the file system has none).
+    folder: created by the first `save`. keep: number of step files to keep, None for all. `best` and `last` are hard links
+    (copies if the file system has none), so that their contents stay in any case.
 
     >>> import tempfile
     >>> store = CheckpointStore(tempfile.mkdtemp(), keep=2)
@@ -203,17 +207,21 @@ class CheckpointStore:
     def save(
         self, step: int, tensors: Mapping[str, np.ndarray], meta: Mapping[str, Any], *, best: bool = False
     ) -> Path:
-        """Write the checkpoint of `step`, make it `last`, with `best` also the best, and drop those too many.
+        """Write the checkpoint of `step`, link it as `last` (with `best` also as the best), and remove old step files.
 
-        Step files beyond `step` are dropped too: they belong to a course of training that a resume has abandoned.
-        Returns the file's path. Raises CheckpointError; then `last` and `best` are what they were, or whole and new.
+        Step files after `step` are removed too: they are from before a resume at an earlier step.
+
+        Returns:
+            The file's path.
+        Raises:
+            CheckpointError: then `last` and `best` are the old files, or complete new ones.
         """
         make_folder(self.folder)
         path = self.path(step)
         save(path, tensors, meta)
         fault_point("checkpoint.renamed")
         try:
-            # best before last: killed in between, a resume starts at the older one and comes to this step again
+            # best before last: if killed in between, a resume starts from the older one and repeats this step
             for name in ("best", "last") if best else ("last",):
                 self._point(name, path)
             self._prune(step)
@@ -223,7 +231,7 @@ class CheckpointStore:
         return path
 
     def finish_save(self, best: bool) -> None:
-        """Link the newest step file as `last`, with `best` also as the best, where a first `save` was cut short before it did."""
+        """Complete a first `save` that was killed: link the newest step file as `last`, with `best` also as the best."""
         names = ("best", "last") if best else ("last",)
         if steps := self.steps():
             for name in names:
@@ -231,13 +239,13 @@ class CheckpointStore:
                     self._point(name, self.path(steps[-1]))
 
     def steps(self) -> list[int]:
-        """The steps that have a file, ascending. What is named otherwise, and folders, are somebody else's."""
+        """The steps with a file, ascending. Other files and folders are ignored."""
         names = {path.name for path in self.folder.glob("step-*") if path.is_file()}
         found = (re.fullmatch(r"step-([0-9]{8,19})\.safetensors", name) for name in names)
         return sorted(step for match in found if match and self.path(step := int(match[1])).name in names)
 
     def resolve(self, which: str | os.PathLike[str] = "last") -> Path:
-        """The file of "last" or "best", or the path `which` itself. Raises CheckpointError where there is none."""
+        """The file of "last" or "best", or the path `which`. Raises CheckpointError if it does not exist."""
         if which in ("last", "best"):
             path = self.folder / f"{which}.safetensors"
             if path.exists():
@@ -251,7 +259,7 @@ class CheckpointStore:
         raise CheckpointError(f"no checkpoint {str(which)!r}; {self.folder} has {there}")
 
     def clean(self) -> None:
-        """Remove what a killed process left half-written. Only for who holds the run's lock."""
+        """Remove temporary files of a killed process. The caller must hold the run's lock."""
         remove_temporary(self.folder)
 
     def path(self, step: int) -> Path:
@@ -269,7 +277,7 @@ class CheckpointStore:
                 shutil.copyfileobj(source, file, _CHUNK)
             return
         os.replace(temporary, link)
-        temporary.unlink(missing_ok=True)  # POSIX leaves it where both were one file already
+        temporary.unlink(missing_ok=True)  # POSIX keeps it if both are the same file already
 
     def _prune(self, newest: int) -> None:
         steps = self.steps()
@@ -280,14 +288,14 @@ class CheckpointStore:
 
 
 def _in_order(stored: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Large elements first, so that each array is aligned in the file; then by name, so that equal contents are equal files."""
+    """Sort by element size, descending, for alignment in the file, and by name, so that equal contents give equal files."""
     return {name: stored[name] for name in sorted(stored, key=lambda name: (-stored[name].itemsize, name))}
 
 
 def _header(
     path: Path, tensors: Mapping[str, np.ndarray], stored: Mapping[str, np.ndarray], meta: Mapping[str, Any]
 ) -> bytes:
-    """What stands before the arrays: the length of the JSON, and the JSON, padded so that the first array is aligned."""
+    """The file's header: length of the JSON, and the JSON, padded to align the first array."""
     for key in _RESERVED:
         if key in meta:
             raise CheckpointError(f"{path}: meta key {key!r} is the format's own; choose another")
@@ -313,7 +321,7 @@ def _header(
 
 
 def _stored(path: Path, name: str, array: np.ndarray) -> np.ndarray:
-    """`array`, with bfloat16 as uint16, of whatever strides and byte order. CheckpointError for what is no array of numbers."""
+    """`array` in its stored dtype (bfloat16 as uint16), any strides and byte order. Raises CheckpointError for others."""
     import numpy as np
 
     if not isinstance(array, np.ndarray) or array.dtype.name not in _STORED:

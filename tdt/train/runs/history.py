@@ -1,4 +1,4 @@
-"""Scores, settings and state of finished and running runs, read from their folders without NumPy."""
+"""Read scores, settings and state of finished and running runs from their folders, without NumPy."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tdt.train.runs.run import METRICS_FILE, Run, RunError
 from tdt.utils._files import open_file
 
 Points = list[tuple[int, float]]  # (step, value), in the order of the log
-_ABOUT = ("event", "step", "epoch", "time/now", "reason", "by")  # of a line of the log; all else are numbers by tag
+_ABOUT = ("event", "step", "epoch", "time/now", "reason", "by")  # keys of a log line; all others are tags
 _OF_STEPS = b'{"event": "StepDone"'
 _LONGEST = 1 << 20  # bytes of a line; a longer one was not written by a run
 _YEAR_9999 = 253_370_764_800  # seconds since 1970: later times have no date
@@ -27,12 +27,12 @@ _LESS_IS_BETTER = ("loss", "mae", "mse", "rmse", "perplexity")
 
 @dataclass
 class History:
-    """A run as its files tell it; what is missing there, as in a run of an older version, is empty or None here.
+    """A run as recorded in its files. What these lack, as in a run of an older version, is empty or None.
 
-    series: the numbers logged under each tag. settings: the resolved config, text by key path. step, epochs: those
-    that are done; began, seconds: time of the first logged line, and from there to the last. trained_by: the process
-    that trains it now. ended: how ("done", "interrupted", "failed", "non-finite"), and by what. unreadable: numbers of the
-    lines of the log that say nothing, a torn last one not counted. faults: what is wrong with its files.
+    series: the logged numbers by tag. settings: the resolved config, text by key path. step, epochs: completed ones.
+    began, seconds: time of the first logged line, and until the last. trained_by: the process that trains it now.
+    ended: how ("done", "interrupted", "failed", "non-finite"), and by what. unreadable: numbers of invalid log lines,
+    without an incomplete last one. faults: problems with its files.
     """
 
     run: Run
@@ -49,35 +49,35 @@ class History:
 
     @property
     def of_epochs(self) -> int | None:
-        """How many epochs the run is to have, where its config says so."""
+        """The number of epochs in the config, if any."""
         text = self.settings.get("train.epochs", "")
         return int(text) if re.fullmatch("[0-9]{1,18}", text) else None
 
     @property
     def state(self) -> str:
-        """running, done, interrupted, failed, non-finite, or killed: it did not come to say how it ended."""
+        """running, done, interrupted, failed, non-finite, or killed (no end was logged)."""
         return "running" if self.trained_by is not None else self.ended[0] if self.ended else "killed"
 
     @property
     def ended_by(self) -> str | None:
-        """What ended it: epochs, steps, time limit or early stopping, a signal, an error's text; None where nothing told."""
+        """What ended it: epochs, steps, time limit or early stopping, a signal, an error's text; None if not logged."""
         return self.ended[1] if self.ended and self.trained_by is None else None
 
     @property
     def watched(self) -> str | None:
-        """The tag that chooses the best: that of `checkpoint.best`, else the first metric that was validated."""
+        """The tag that selects the best checkpoint: `checkpoint.best`, else the first validated metric."""
         wanted = self.settings.get("checkpoint.best", "").replace("train/", "train_epoch/")
         if wanted in self.series:
             return wanted
         scores = [tag for tag in self.series if tag.startswith(("valid/", "train_epoch/"))]
         terms = [key.removeprefix("loss.") for key in self.settings if key.startswith("loss.")]
-        last = ["loss", *terms]  # the metrics stand before these
+        last = ["loss", *terms]  # metrics come before these
         rank = {tag: last.index(name) + 1 if (name := tag.partition("/")[2]) in last else 0 for tag in scores}
         scores.sort(key=lambda tag: (not tag.startswith("valid/"), rank[tag]))
         return scores[0] if scores else None
 
     def best(self, tag: str) -> tuple[int, float] | None:
-        """Step and value where `tag` was best, the first of equals; None where it has no number."""
+        """Step and value of the best value of `tag`, the first of equals; None if it has no number."""
         points = [point for point in self.series.get(tag, ()) if not math.isnan(point[1])]
         if not points:
             return None
@@ -89,7 +89,7 @@ class History:
 
 
 def less_is_better(tag: str, settings: Mapping[str, str] = {}) -> bool:
-    """Whether the smaller number is the better one: losses and errors, by what the config's `settings` call so.
+    """Whether smaller values of a tag are better: of losses and errors, also under names in the config's `settings`.
 
     >>> less_is_better("valid/loss"), less_is_better("valid/accuracy")
     (True, False)
@@ -102,9 +102,9 @@ def less_is_better(tag: str, settings: Mapping[str, str] = {}) -> bool:
 
 
 def read(run: Run, *, steps: bool = True) -> History:
-    """The history of a run. steps=False leaves out the numbers that were logged by the step: much faster.
+    """The history of a run. steps=False skips the numbers that were logged per step, which is much faster.
 
-    A file that cannot be read is named in `faults`: nothing that one run has left behind hides the others.
+    An unreadable file is listed in `faults`, so that one run does not hide the others.
     """
     history = History(run)
     for part in (_read_settings, _read_holder, partial(_read_log, steps=steps)):
@@ -121,7 +121,7 @@ def read(run: Run, *, steps: bool = True) -> History:
 
 
 def _read_settings(history: History) -> None:
-    """The run's config, read as YAML alone: that of an older version may not be a config today."""
+    """Read the run's config as plain YAML: that of an older version may not be valid today."""
     path = history.run.folder / "config.yaml"
     if os.path.lexists(path):
         history.settings = settings(history.run.config_text(), str(path))
@@ -156,7 +156,7 @@ def _read_log(history: History, steps: bool) -> None:
 
 
 def differing(configs: Sequence[dict[str, str]]) -> dict[str, list[str | None]]:
-    """The settings that are not the same in all of them: key path → each one's text, None where it is not set.
+    """The settings that differ between configs: key path → the text in each, None if not set.
 
     >>> differing([{"lr": "0.1", "seed": "0"}, {"lr": "0.2", "seed": "0"}])
     {'lr': ['0.1', '0.2']}
@@ -167,17 +167,17 @@ def differing(configs: Sequence[dict[str, str]]) -> dict[str, list[str | None]]:
 
 
 def _lines(path: Path, steps: bool) -> Iterator[tuple[int, bytes]]:
-    """Number and text of each line, empty for one that is too long; steps=False: without those of steps, but for the
-    first and the last of all.
+    """Number and text of each line, empty for one that is too long.
 
-    What follows the last line break was being written when the run ended.
+    steps=False skips lines of steps, except the first and the last line of all. Text after the last line break is
+    ignored: it was being written when the run ended.
     """
     try:
         handle = open_file(path, os.O_RDONLY)
     except FileNotFoundError:
         return
     with open(handle, "rb") as file:
-        held: tuple[int, bytes] | None = None  # left out, unless it is the last
+        held: tuple[int, bytes] | None = None  # skipped unless it is the last
         for number, line in enumerate(iter(partial(_line, file), None), 1):
             held = None
             if steps or number == 1 or not line.startswith(_OF_STEPS):
@@ -189,7 +189,7 @@ def _lines(path: Path, steps: bool) -> Iterator[tuple[int, bytes]]:
 
 
 def _line(file: IO[bytes]) -> bytes | None:
-    """The next line that is whole, empty where it is too long to be one of ours; None at the end."""
+    """The next complete line, empty if it is too long to be of a run; None at the end."""
     line = file.readline(_LONGEST)
     if line.endswith(b"\n"):
         return line
@@ -199,7 +199,7 @@ def _line(file: IO[bytes]) -> bytes | None:
 
 
 def _event(line: bytes) -> dict[str, Any] | None:
-    """What a line says; None of one that no run has written: not JSON, or with counts and times that are none."""
+    """Parse a log line; None if no run can have written it: not JSON, or with invalid counts and times."""
     try:
         event = json.loads(line)
     except (ValueError, RecursionError):
@@ -222,5 +222,5 @@ def _number(value: Any) -> float | None:
         return None
     try:
         return float(value)
-    except OverflowError:  # JSON's whole numbers have no bound
+    except OverflowError:  # integers in JSON have no bound
         return math.copysign(math.inf, value)

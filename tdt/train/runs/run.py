@@ -23,7 +23,7 @@ from tdt.utils._files import fsync_folder, read_file, remove_temporary, replace_
 
 ROOT = "runs"
 METRICS_FILE = "metrics.jsonl"
-# The names in a run's folder that are tdt's own.
+# The names in a run's folder that tdt writes.
 _OWN = re.compile(
     r"run\.lock|config\.yaml|env\.json|metrics\.jsonl|events\.out\.tfevents\..+|checkpoints|projector_config\.pbtxt"
     r"|[0-9]{5,}|\..+\.[0-9]+\.tmp",
@@ -33,11 +33,11 @@ _DELETED = re.compile(r"\.[0-9]+\.[0-9]+\.deleted")  # a run that is being delet
 
 
 class RunError(Exception):
-    """A run that cannot be made, found or locked; the message says which and why."""
+    """A run cannot be created, found or locked; the message says which and why."""
 
 
 class Run:
-    """One run's folder. Reading needs no lock; `create` and `lock` hold it until `close`, or the process ends.
+    """A run's folder. Reading needs no lock; `create` and `lock` take it until `close` or the end of the process.
 
     >>> import tempfile
     >>> with Run.create(tempfile.mkdtemp(), "digits", "seed: 0") as run:
@@ -59,23 +59,27 @@ class Run:
         folder: str | os.PathLike[str] | None = None,
         extra: Mapping[str, Any] | None = None,
     ) -> Run:
-        """A new, locked run: `root/name/<n>` with the next free n, or exactly `folder`.
+        """Create and lock a run: `root/name/<n>` with the next free n, or exactly `folder`.
 
-        config_text goes to `config.yaml`; where it ran, and `extra`, to `env.json`. Raises RunError for a name that
-        is no plain folder name and for a `folder` that has anything in it.
+        Writes config_text to `config.yaml`, and the environment with `extra` to `env.json`.
+
+        Raises:
+            RunError: the name is not a plain folder name, or `folder` is not empty.
         """
         where = Path(root, _checked(name)) if folder is None else Path(folder)
         try:
             run = cls(_next_folder(where) if folder is None else _claim(where)).lock()
         except OSError as error:
-            raise OSError(error.errno, f"the run's folder could not be made: {error.strerror}", str(where)) from error
+            raise OSError(
+                error.errno, f"the run's folder could not be created: {error.strerror}", str(where)
+            ) from error
         try:
             run._describe(config_text, extra or {})
         except OSError as error:
             run.close()
-            if isinstance(error, FileExistsError):  # somebody else was faster with the same `folder`
-                raise RunError(f"{run.folder} already holds a run; give another folder") from error
-            raise OSError(error.errno, f"the run could not be begun: {error.strerror}", str(run.folder)) from error
+            if isinstance(error, FileExistsError):  # another process was faster with the same `folder`
+                raise RunError(f"{run.folder} already contains a run; choose another folder") from error
+            raise OSError(error.errno, f"the run could not be started: {error.strerror}", str(run.folder)) from error
         return run
 
     def _describe(self, config_text: str, extra: Mapping[str, Any]) -> None:
@@ -86,12 +90,12 @@ class Run:
 
         record = json.dumps(environment() | dict(extra), indent=2)
         replace_file(self.folder / "env.json", record.encode() + b"\n")
-        replace_file(config, config_text.encode())  # last, and whole or not at all: with it the folder is a run
+        replace_file(config, config_text.encode())  # last and atomic: it makes the folder a run
         fsync_folder(self.folder.parent)
 
     @classmethod
     def open(cls, where: str | os.PathLike[str], root: str | os.PathLike[str] = ROOT) -> Run:
-        """The run at a path or called `name/n`; for `name` or its folder the newest. RunError names the nearest."""
+        """The run at a path or called `name/n`; for `name` or its folder, the newest. RunError suggests a similar name."""
         for path in (Path(where), Path(root, where)):
             if _is_run(path):
                 return cls(path)
@@ -109,14 +113,13 @@ class Run:
 
     @classmethod
     def open_exactly(cls, where: str | os.PathLike[str], root: str | os.PathLike[str] = ROOT) -> Run:
-        """The run `name/n` or at a path, also one that was killed before it had a config. RunError for a bare name, which
-        stands for the newest."""
+        """The run `name/n` or at a path, even if killed before it had a config. Raises RunError for a bare name."""
         for path in (Path(where), Path(root, where)):
             if re.fullmatch("[1-9][0-9]*", path.name) and path.is_dir() and not _is_run(path) and _is_remnant(path):
                 return cls(path)
         run = cls.open(where, root)
         if run.folder not in (Path(where), Path(root, where)):
-            raise RunError(f"{where} stands for the newest run of that name; say which one, as {run.name}")
+            raise RunError(f"{where} means the newest run of that name; name one exactly, as {run.name}")
         return run
 
     @property
@@ -129,35 +132,35 @@ class Run:
         return CheckpointStore(self.folder / "checkpoints", keep)
 
     def config_text(self) -> str:
-        """The resolved config that the run was made with."""
+        """The run's resolved config."""
         path = self.folder / "config.yaml"
         try:
             return read_file(path).decode()
         except UnicodeDecodeError as error:
-            raise RunError(f"{path}: is no UTF-8 text: {error}") from error
+            raise RunError(f"{path}: is not UTF-8 text: {error}") from error
 
     def rewrite_config(self, text: str) -> None:
-        """Keep another config from here on. Only for who holds the lock."""
+        """Replace the config. The caller must hold the lock."""
         replace_file(self.folder / "config.yaml", text.encode())
 
     def check_links(self) -> None:
-        """RunError for a link in the place of a file or folder that tdt writes to, which may lead out of the run."""
+        """Raise RunError if a file or folder that tdt writes to is a link, which may lead out of the run."""
         for path in self._walk():
             if path.is_symlink():
                 raise RunError(
-                    f"{path} is a link, and a run is written to in its own folder alone: put what it leads to in its place"
+                    f"{path} is a link, and a run writes only to its own folder: replace the link by its target"
                 )
 
     def clean(self) -> None:
-        """Remove what a killed process left half-written. Only for who holds the lock."""
+        """Remove temporary files of a killed process. The caller must hold the lock."""
         remove_temporary(self.folder)
 
     def size(self) -> int:
-        """Bytes of all its files, of links not what they lead to."""
+        """Bytes of all files, without following links."""
         return sum(path.lstat().st_size for path in self._walk() if path.is_symlink() or path.is_file())
 
     def _walk(self) -> Iterator[Path]:
-        """All that is of tdt in the folder, and what is below; no link is followed."""
+        """All files and folders of tdt in the folder, without following links."""
         for path in sorted(self.folder.iterdir()):
             if _OWN.fullmatch(path.name):
                 yield path
@@ -166,7 +169,7 @@ class Run:
                         yield from (Path(place, name) for name in (*folders, *names))
 
     def lock(self) -> Run:
-        """Make this process the one that trains here. Raises RunError while another one does."""
+        """Take the run's lock. Raises RunError if another process trains it."""
         try:
             self._lock = lock(self.folder / "run.lock")
         except Locked as error:
@@ -174,16 +177,19 @@ class Run:
         return self
 
     def close(self) -> None:
-        """Let others train here."""
+        """Release the lock."""
         if self._lock is not None:
             self._lock.close()
             self._lock = None
 
     def delete(self) -> None:
-        """Remove the run, which must be locked, with everything in it; of links, in it or in its place, the links alone.
+        """Remove the run, which must be locked, with its files. Links are removed, their targets stay.
 
-        RunError where the folder may hold more than a run. First it gets a name that is no run's, so that a deletion cut
-        short leaves no half of a run behind; `remove_deleted` goes on with it. OSError says what could not be removed.
+        The folder is renamed first, so that an interrupted deletion leaves no partial run; `remove_deleted` completes it.
+
+        Raises:
+            RunError: the folder may contain more than a run.
+            OSError: names what could not be removed.
         """
         if self.folder.is_symlink():
             self.folder.unlink()
@@ -195,17 +201,17 @@ class Run:
         _remove(doomed)
 
     def _check_only_a_run(self) -> None:
-        """RunError for a folder that lacks what every run has, and is more than one that was killed at its beginning."""
+        """Raise RunError if a folder lacks the files of every run, unless the run was killed at its beginning."""
         lacking = [name for name in ("config.yaml", "env.json") if not (self.folder / name).is_file()]
         foreign = sorted(name for name in os.listdir(self.folder) if not _OWN.fullmatch(name))
         if not os.path.lexists(self.folder / "run.lock"):
             foreign.append("no run.lock")
         if lacking and foreign:
-            what = f"{self.folder} has no {lacking[0]}: it may hold more than a run (it has {foreign[0]})"
+            what = f"{self.folder} has no {lacking[0]}: it may contain more than a run (it has {foreign[0]})"
             raise RunError(f"{what}; remove it by hand")
 
     def lock_to_delete(self) -> Run:
-        """As `lock`, for `delete`: a link in the place of the lock is removed, one in the place of the folder is not locked."""
+        """Like `lock`, for `delete`: removes a lock file that is a link, and does not lock a folder that is one."""
         if self.folder.is_symlink():
             return self
         self._check_only_a_run()
@@ -221,9 +227,11 @@ class Run:
 
 
 def find_checkpoint(where: str | os.PathLike[str], root: str | os.PathLike[str] = ROOT) -> Path:
-    """The checkpoint file `where`, or of the run `where` the best one, else the last.
+    """The checkpoint file `where`, or the best (else the last) checkpoint of the run `where`.
 
-    Raises RunError for no such run, CheckpointError for a run without a checkpoint.
+    Raises:
+        RunError: there is no such run.
+        CheckpointError: the run has no checkpoint.
     """
     if Path(where).is_file():
         if Path(where).suffix in (".yaml", ".yml"):
@@ -244,7 +252,7 @@ def find_checkpoint(where: str | os.PathLike[str], root: str | os.PathLike[str] 
 
 
 def _without_checkpoint(folder: Path) -> str:
-    """Why a run has no checkpoint, as far as its folder shows: one that has ended well has saved some."""
+    """Why a run has no checkpoint, as far as its folder shows."""
     try:
         log = read_file(folder / "metrics.jsonl")
     except OSError:
@@ -252,12 +260,12 @@ def _without_checkpoint(folder: Path) -> str:
     if b'"reason": "done"' in log:
         return "the run is done, and its checkpoints have been removed"
     if log or (folder / "checkpoints").is_dir():
-        return "the run has not come to its first, or its checkpoints have been removed"
-    return "the run has not come to its first"
+        return "the run has not reached its first, or its checkpoints have been removed"
+    return "the run has not reached its first"
 
 
 def remove_deleted(root: Path) -> list[str]:
-    """Go on with deletions of runs under `root` that were cut short; what still cannot be removed, and why."""
+    """Complete interrupted deletions of runs under `root`. Returns what still cannot be removed, and why."""
     failed = []
     found = [folder / name for folder in _folders(root) for name in _names(folder) if _DELETED.fullmatch(name)]
     for folder in found:
@@ -278,15 +286,13 @@ def _remove(doomed: Path) -> None:
             shutil.rmtree(doomed)
     except OSError as error:
         rest = f"could not be removed: {error.strerror}; the rest of the run is in {doomed}"
-        raise OSError(
-            error.errno, f"{rest}; tdt runs delete and tdt runs list go on with it", error.filename
-        ) from error
+        raise OSError(error.errno, f"{rest}; tdt runs delete and tdt runs list retry", error.filename) from error
 
 
 def _checked(name: str) -> str:
     if re.fullmatch(r"\w[\w.+=,@-]{0,99}", name):
         return name
-    raise RunError(f"run name {name!r} is no plain folder name; use letters, digits and _ . + = , @ -, at most 100")
+    raise RunError(f"run name {name!r} is not a plain folder name; use letters, digits and _ . + = , @ -, at most 100")
 
 
 def _next_folder(parent: Path) -> Path:
@@ -295,7 +301,7 @@ def _next_folder(parent: Path) -> Path:
     while True:
         number += 1
         try:
-            (parent / str(number)).mkdir()  # the one step that two processes cannot both do
+            (parent / str(number)).mkdir()  # atomic: only one process succeeds
             return parent / str(number)
         except FileExistsError:
             continue
@@ -304,7 +310,7 @@ def _next_folder(parent: Path) -> Path:
 def _claim(folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     if any(folder.iterdir()):
-        raise RunError(f"{folder} is not empty, and a run never overwrites; give another folder or resume that run")
+        raise RunError(f"{folder} is not empty, and a run never overwrites; choose another folder or resume that run")
     return folder
 
 
@@ -313,7 +319,7 @@ def _numbers(parent: Path) -> list[int]:
 
 
 def _names(folder: Path) -> list[str]:
-    """Those in `folder`, if it is one; warns where they cannot be read, since one folder must not hide all others."""
+    """Names in `folder`, empty if it is none. Warns if it cannot be read, so that one folder does not hide the others."""
     try:
         return os.listdir(folder)
     except (FileNotFoundError, NotADirectoryError):
@@ -324,13 +330,13 @@ def _names(folder: Path) -> list[str]:
 
 
 def _is_run(folder: Path) -> bool:
-    """Whether there is something to go on with: not where the disk was full before the config was written."""
-    there = os.path.lexists  # which says no where a folder may not be entered, and has no link followed
+    """Whether a folder is a run: it has a config or checkpoints."""
+    there = os.path.lexists  # False without permission to enter the folder; follows no link
     return there(folder / "checkpoints") or all(there(folder / part) for part in ("run.lock", "config.yaml"))
 
 
 def _is_remnant(folder: Path) -> bool:
-    """Whether it is what a run leaves that is killed before it has a config."""
+    """Whether a folder is of a run that was killed before it had a config."""
     names = os.listdir(folder)
     return "run.lock" in names and all(_OWN.fullmatch(name) for name in names)
 
@@ -343,6 +349,6 @@ def _not_found(where: str, root: Path) -> str:
     names = sorted(path.name for path in root.iterdir() if _numbers(path)) if root.is_dir() else []
     names += [f"{name}/{number}" for name in names for number in _numbers(root / name)]
     if where in names:
-        return f"{root / where} is no run: it has neither config.yaml nor checkpoints; remove the folder yourself"
+        return f"{root / where} is not a run: it has neither config.yaml nor checkpoints; remove the folder yourself"
     there = f"{root} has {', '.join(names[:5])}" if names else f"{root.absolute()} has no runs"
     return f"no run {where!r}; {did_you_mean(where, names, there)}"

@@ -174,8 +174,8 @@ def test_layer_names_that_torch_would_refuse_are_refused():
         ("", "got nothing"),
         ("{type: Flatten(1)}", "expected a bare name"),
         ("{type: [Flatten]}", "expected a bare name"),
-        ("{}", "holds no layer"),
-        ("[]", "holds no layer"),
+        ("{}", "has no layers"),
+        ("[]", "has no layers"),
     ],
 )
 def test_what_is_no_component_is_explained(written: str, said: str):

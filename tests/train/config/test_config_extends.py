@@ -153,12 +153,12 @@ def test_a_reference_takes_the_value_that_ends_up_there(folder: Path):
     [
         ("scheduler=CosineAnnealingLR(${run.epoch})", "${run.epoch}: the config has no run", "${run.epochs}"),
         ("seed=${train.epoch}", "${train.epoch}: the config has no train.epoch", "${train.epochs}"),
-        ("seed=${seed}", "the reference goes in a circle: seed -> seed", None),
+        ("seed=${seed}", "the reference is circular: seed -> seed", None),
         ("seed=${train.epochs.x}", "the config has no train.epochs.x", None),
         ("name=a${optimizer}", "a list or mapping cannot be part of a text", None),
         ("name=a${seed", "'${' begins a reference and needs a '}'", None),
         ("seed=${env:TDT_SEEDS}", "the environment variable TDT_SEEDS is not set", "${env:TDT_SEED}"),
-        ("seed=${file:x}", "${file:x} is no reference; write ${path.to.key}, or ${env:NAME}", None),
+        ("seed=${file:x}", "${file:x} is not a reference; write ${path.to.key}, or ${env:NAME}", None),
         ("scheduler=CosineAnnealingLR(${nothing})", "${nothing}: the config has no nothing", None),
     ],
 )

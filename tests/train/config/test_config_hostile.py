@@ -40,9 +40,9 @@ BOMBS = {
     "nested repetitions": (with_model("Repeat(1000, [Repeat(1000, [Repeat(1000, ReLU)])])"), "more than 20,000 modules"),
     "recurrent layers": (with_model("LSTM(8, 8, num_layers=1000000000)"), "more than 20,000 modules"),
     "texts of references": (BASE + "".join(f"k{i}: ${{k{i + 1}}}${{k{i + 1}}}\n" for i in range(60)) + "k60: x\n",
-                            "references stand for more than"),
+                            "references expand to more than"),
     "lists of references": (BASE + "".join(f'k{i}: ["${{k{i + 1}}}", "${{k{i + 1}}}"]\n' for i in range(60)) + "k60: x\n",
-                            "references stand for more than"),
+                            "references expand to more than"),
     "references to references": (BASE + "".join(f"k{i}: ${{k{i + 1}}}\n" for i in range(60)) + "k60: x\n", "leads through"),
     "references to a missing one": (BASE + "".join(f"k{i}: ${{k{i + 1}}}${{k{i + 1}}}\n" for i in range(400) if i != 12),
                                     "the config has no k12"),
@@ -50,7 +50,7 @@ BOMBS = {
     "unknown arguments": (BASE.replace("SGD(lr=0.1)", "\n  type: SGD\n" + "".join(f"  key{i}: 1\n" for i in MANY)),
                           "the search ends here"),
     "values": (BASE + "log: [" + "1, " * 30_000 + "]\n", "more than 20,000 keys and values"),
-    "a giant text": (BASE + f"name: {'x' * 200_000}\n", "names a folder"),
+    "a giant text": (BASE + f"name: {'x' * 200_000}\n", "expected a folder name"),
     "a cut list of many items": (BASE + "log: {" + ", ".join(f"a{i}: 1" for i in range(9000)) + "}\n", "unknown key"),
 }  # fmt: skip
 

@@ -47,7 +47,7 @@ def test_a_named_error_is_better_when_less():
 @pytest.mark.parametrize(
     ("text", "key", "said"),
     [
-        ('metrics: ["top_k(k=3)", "top_k(k=5)"]', "metrics.1", "top_k is there twice; remove one, or name them"),
+        ('metrics: ["top_k(k=3)", "top_k(k=5)"]', "metrics.1", "top_k is declared twice; remove one, or name them"),
         ("metrics: {loss: accuracy}", "metrics.loss", "'loss' is the name of a loss"),
         ("metrics: {top 1: accuracy}", "metrics.top 1", "cannot name a metric"),
         ("metrics: {top1: acuracy}", "metrics.top1", "did you mean 'accuracy'"),

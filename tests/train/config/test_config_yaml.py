@@ -114,15 +114,15 @@ def test_a_trap_does_not_hide_the_mistakes_around_it():
 
 
 SYNTAX = {
-    "a: b: c": (1, 5, "a ':' is not expected here; quote the value that holds it, or mend the indentation"),
+    "a: b: c": (1, 5, "a ':' is not expected here; quote the value that contains it, or correct the indentation"),
     "a: 'x": (1, 4, "this quote is never closed"),
     "a: [1, 2\nb: 3\n": (1, 4, "this [ is not closed: a ',' or ']' is missing after an item"),
     "a: {b: 1": (1, 4, "this { is not closed: a ',' or '}' is missing after an item"),
     "a: 1\nfoo\nb: 2": (2, 1, "expected 'key: value', got 'foo'"),
-    "a:\n  - b\n  -c\nd: 2": (3, 3, "expected 'key: value', got '-c'; an item of a list has a space behind its dash: '- c'"),
+    "a:\n  - b\n  -c\nd: 2": (3, 3, "expected 'key: value', got '-c'; a list item has a space after its dash: '- c'"),
     "a:\n\tb: 1": (2, 1, "a tab cannot stand here; YAML indents with spaces"),
     "a: 1\n---\nb: 2": (2, 1, "a second document begins here; a config is one document"),
-    "- a\nb: 1": (2, 1, "the indentation fits nothing above; align it with its neighbours"),
+    "- a\nb: 1": (2, 1, "the indentation matches nothing above; align it with its neighbours"),
     "a: !!python/object/apply:os.system [x]": (1, 4, "the tag !!python/object/apply:os.system is not supported; a config holds plain values only"),
     "a: !custom x": (1, 4, "the tag !custom is not supported; a config holds plain values only"),
     "a: &anchor {b: 1}": (1, 4, "anchors are not supported; write the value out, or quote it: '&anchor ...'"),

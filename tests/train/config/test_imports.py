@@ -95,7 +95,7 @@ def test_without_trust_nothing_is_run(config, monkeypatch):
     (config.parent / "my_layers.py").write_text("raise SystemExit('it ran')")
     said = message(config)
     assert said.startswith(f"{config}:3:11: imports.0: runs the Python code in {config.parent / 'my_layers.py'}")
-    assert said.endswith("read it, then give --trust")
+    assert said.endswith("read it, then pass --trust")
 
 
 @pytest.mark.parametrize(
@@ -175,7 +175,7 @@ def test_a_run_goes_on_and_is_scored_with_the_same_file_alone(config, tmp_path, 
     assert run(["eval", "own", "--trust", "--json"]) == 0
     assert "Largest" in json.dumps(json.loads(capsys.readouterr().out))
     assert run(["eval", "own"]) == 2
-    assert "read it, then give --trust" in capsys.readouterr().err
+    assert "read it, then pass --trust" in capsys.readouterr().err
     (tmp_path / "my_layers.py").write_text(CODE + "\n# changed\n")
     for command in (["eval", "own", "--trust"], ["train", "--resume", "own", "--trust"]):
         assert run(command) == 2

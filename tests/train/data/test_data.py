@@ -166,11 +166,11 @@ def test_samples_are_drawn_by_class_and_the_same_again(pets):
 @pytest.mark.parametrize("loader, says", [
     ("sampler: [1]", "data.loader.sampler: has 1 weights, but data.train has classes up to 1"),
     ("sampler: {cat: 1}", "data.loader.sampler: needs a weight for each class of data.train: cat, dog; got cat"),
-    ("sampler: [0, 0]", "data.loader.sampler: leaves nothing to draw"),
+    ("sampler: [0, 0]", "data.loader.sampler: leaves no samples"),
     ("sampler: [1, -1]", "data.loader.sampler: a weight is a number, at least 0, got [1, -1]"),
     ("sampler: weighted", "data.loader.sampler: expected balanced, or the weight of each class"),
     ("sampler: balanced, shuffle: false", "data.loader.shuffle: is not used: sampler draws the order"),
-    ("in_order: false", "data.loader.in_order: unknown key: batches in no fixed order would make a run that cannot"),
+    ("in_order: false", "data.loader.in_order: unknown key: a run whose batches have no fixed order cannot"),
     ("pin_memory: true", "data.loader.pin_memory: unknown key: has no effect here"),
     ("collate_fn: f", "data.loader.collate_fn: unknown key: takes a Python function"),
     ("multiprocessing_context: fork", "data.loader.multiprocessing_context: is not used: there are no workers"),
@@ -191,7 +191,9 @@ def test_samplers_need_classes(pets):
         .replace("{batch_size: 8}", "{sampler: balanced}")
     )
     pets.write_text(text.replace("CrossEntropyLoss", "MSELoss"))
-    with pytest.raises(ConfigError, match=r"data.loader.sampler: draws by class, and the targets of data.train are no"):
+    with pytest.raises(
+        ConfigError, match=r"data.loader.sampler: samples by class, but the targets of data.train are not"
+    ):
         build(load(pets))
 
 
@@ -253,7 +255,7 @@ def test_a_random_step_that_wants_tensors_comes_after_what_makes_them():
 @pytest.mark.parametrize("step", ["RandomCrop(8, padding=1)", "RandomHorizontalFlip", "RandomErasing"])
 def test_a_random_step_for_every_split_is_refused(step: str):
     with pytest.raises(
-        ConfigError, match=r"data.transform.1: is random, and this is for every split; put it into data.aug"
+        ConfigError, match=r"data.transform.1: is random, but applies to every split; move it to data.aug"
     ):
         build(load("digits-cnn", [f"data.transform=[ToTensor, '{step}']"]))
 

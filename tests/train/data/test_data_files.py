@@ -169,7 +169,7 @@ def test_a_run_whose_data_changed_stops_unless_it_is_wanted(killed):
     Path("data.csv").write_text(before.replace("7,b", "9,b"))
     stopped = tdt_here("train", "--resume", "rows", cwd=killed)
     assert stopped.returncode == 2 and stopped.stderr.startswith(
-        "data.train has changed: the contents differ: the run "
+        "data.train has changed: the contents differ: a resumed run "
     )
     assert "--changed-data" in stopped.stderr
     with Session.resume("rows", changed_data=True) as session:
@@ -198,4 +198,4 @@ def test_a_run_of_an_older_version_goes_on_whatever_its_data_are(killed):
 
 def test_the_switch_is_for_runs_that_go_on(killed):
     done = tdt_here("train", "rows.yaml", "--changed-data", cwd=killed)
-    assert done.returncode == 2 and "give --resume RUN with it" in done.stderr
+    assert done.returncode == 2 and "needs --resume RUN" in done.stderr

@@ -99,7 +99,7 @@ def test_the_state_of_a_table_encodes_other_files_and_rows_without_a_file(iris, 
             made, train.data[:1] * [[1, 1, 0]] + [[0, 0, train.columns[1].encode(["10"], [2])[0, 0]]]
         )
     assert (table[0][1], restored.classes, len(restored)) == (1, train.classes, 1)
-    with pytest.raises(ValueError, match="there is no column 'place'"):
+    with pytest.raises(ValueError, match="has no column 'place'"):
         restored.encode({"length": ["1"]})
 
 
@@ -109,14 +109,14 @@ def test_the_state_of_a_table_encodes_other_files_and_rows_without_a_file(iris, 
     ("a,k\n", {}, "has no rows"),
     ("a,k\n1,x\n2\n", {}, "line 3: 1 fields, but the header names 2"),
     ("a,k\n1,x\n\n2,\n", {"target_type": "category"}, "line 4: k, the target, is missing"),
-    ("a,k\n1,x\nb,y\n", {"columns": {"a": "number"}}, "line 3: a is 'b', which is no number; or is it a category"),
+    ("a,k\n1,x\nb,y\n", {"columns": {"a": "number"}}, "line 3: a is 'b', which is not a number; is the column a category"),
     ('a,k\n"1\n2",x\nb,y\n', {"columns": {"a": "number"}}, "line 3: a is '1"),
     ("a,k\n1,x\n", {"columns": ["b"]}, "has no column 'b'"),
     ("length,k\n1,x\n", {"columns": ["lenght"]}, "did you mean 'length'"),
     ("a,k\n1,x\n", {"columns": ["k"]}, "'k' is the target"),
     ("a,k\n1,x\n", {"columns": []}, "no columns are left"),
-    ("a,k\n,x\n", {"columns": {"a": "number"}}, "column a: the training rows hold no finite value"),
-    ('a,k\n"1,x\n', {}, "line 2: a quote is opened and never closed"),
+    ("a,k\n,x\n", {"columns": {"a": "number"}}, "column a: the training rows have no finite value"),
+    ('a,k\n"1,x\n', {}, "line 2: a quote is never closed"),
     ("a,k\n1,x\n", {"delimiter": "::"}, "delimiter is one character"),
     ("a,k\n1,x\n", {"valid": 1.0}, "must be fractions with a sum below 1"),
 ])  # fmt: skip
@@ -131,9 +131,9 @@ def test_the_classes_to_predict_are_those_of_all_rows_and_one_of_other_data_is_n
     assert data.classes == ["x", "z"] and data.targets.tolist() == [1]
     assert data.columns == Table(path, "k", split="train", split_column="s").columns
     other = Table(write(tmp_path / "o.csv", "a,k\n1,y\n"), "k")
-    with pytest.raises(ValueError, match="line 2: k is 'y', which the training rows never have"):
+    with pytest.raises(ValueError, match="line 2: k is 'y', which does not occur in the training rows"):
         other.load_state_dict(data.state_dict())
-    with pytest.raises(ValueError, match="the target is 'a', but the model learns 'k'"):
+    with pytest.raises(ValueError, match="the target is 'a', but the model predicts 'k'"):
         Table(path, "a").load_state_dict(data.state_dict())
 
 
@@ -141,7 +141,7 @@ def test_a_column_in_which_nearly_every_row_has_another_text_is_no_category_unle
     rows = "".join(f"n{i},{i % 3},{'xy'[i % 2]}\n" for i in range(600))
     path = write(tmp_path / "t.csv", "name,a,k\n" + rows)
     with pytest.raises(
-        ValueError, match="column name holds 600 different texts in 600 rows: leave it out, by naming the"
+        ValueError, match="column name has 600 different texts in 600 rows: leave it out, by naming the"
     ):
         Table(path, "k")
     assert Table(path, "k", ["a"]).data.shape == (600, 1)
@@ -165,7 +165,7 @@ def test_a_column_without_a_name_is_called_by_its_place(tmp_path):
 @pytest.mark.parametrize("encoding", ["latin-1", "utf-16"])
 def test_a_table_that_is_no_utf8_says_what_to_do(tmp_path, encoding: str):
     (tmp_path / "t.csv").write_bytes("größe,k\n1,x\n".encode(encoding))
-    with pytest.raises(ValueError, match=r"t\.csv: is no UTF-8 text: it has a byte 0xf[cf6]; save it as UTF-8"):
+    with pytest.raises(ValueError, match=r"t\.csv: is not UTF-8 text: it has a byte 0xf[cf6]; save it as UTF-8"):
         Table(tmp_path / "t.csv", "k")
 
 
@@ -187,13 +187,13 @@ def test_npz_refuses_objects_damage_bombs_and_arrays_that_do_not_fit(tmp_path, m
         NPZ(path)
     with pytest.raises(ValueError, match="has no array w; it has x, y, o"):
         NPZ(path, y="w")
-    with pytest.raises(ValueError, match=r"a\.npz: o holds objects, or is damaged: .*allow_pickle"):
+    with pytest.raises(ValueError, match=r"a\.npz: o contains objects, or is damaged: .*allow_pickle"):
         NPZ(path, y="o")
     np.savez(path, x=np.zeros((2, 2)), y=np.array([0, 10**12]))
-    with pytest.raises(ValueError, match="y holds 1000000000000, which is too large for the number of a class"):
+    with pytest.raises(ValueError, match="y contains 1000000000000, which is too large for a class number"):
         NPZ(path)
     path.write_bytes(path.read_bytes()[:50])
-    with pytest.raises(ValueError, match="is damaged or no .npz file"):
+    with pytest.raises(ValueError, match="is damaged or not a .npz file"):
         NPZ(path)
     monkeypatch.setattr("tdt.train.data.datasets.npz.LARGEST", 1000)
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as packed:
@@ -246,7 +246,7 @@ def test_texts_that_do_not_do_are_refused(tmp_path):
     with pytest.raises(ValueError, match="length and stride are at least 1"):
         Text(path, 0)
     path.write_bytes(b"\xff\xfe")
-    with pytest.raises(ValueError, match="is no UTF-8 text"):
+    with pytest.raises(ValueError, match="is not UTF-8 text"):
         Text(path)
     with pytest.raises(FileNotFoundError):
         Text(tmp_path / "none")

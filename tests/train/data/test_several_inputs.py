@@ -213,7 +213,7 @@ def test_a_mix_of_samples_mixes_every_input(work: Path):
     [
         ("pair", ("inputs: [left, right]", "inputs: [left, rite]"), "model.graph.from_right.from", "no node 'right'"),
         ("pair", ("x: [left, right], y: [kind, sum], split: t", "x: [left], y: [kind, sum], split: t"), "model",
-         "takes the inputs left, right, and is given left"),
+         "takes the inputs left, right, but got left"),
         ("pair", ("in_features: 4", "in_features: 5"), "model.graph.from_left", "its input comes from the data"),
         ("pair", ("off: {type: mae, input: output/sum", "off: {type: mae, input: output/off"), "metrics.off",
          "output has no part 'off', it has kind, sum"),

@@ -281,14 +281,14 @@ KEPT = {  # data and models of other forms, and what is shown of them
 }  # fmt: skip
 REFUSED = {
     "every pixel": ("(x[:, 0] * 3).astype(int)", CHANNELS, "CrossEntropyLoss", "images: 4",
-                    "log.images: shows one class for each sample, but there are 64 answers"),
+                    "log.images: shows one class per sample, but there are 64 predictions"),
     "several answers": ("np.eye(3, dtype='f4')[y]", FLAT, "BCEWithLogitsLoss", "confusion: true",
-                        "log.confusion: shows one class for each sample, but there are 3 answers"),
+                        "log.confusion: shows one class per sample, but there are 3 predictions"),
     "many classes": ("y", '[Flatten, "Linear(64, 1001)"]', "CrossEntropyLoss", "confusion: true",
                      "log.confusion: draws 1000 classes at most, but there are 1001"),
     "steps first": ("y", '["Flatten(1, 2)", "Transpose(0, 1)", "RNN(8, 3)", Pick(0), "Transpose(0, 1)", Flatten, '
                     '"Linear(24, 3)"]', "CrossEntropyLoss", "embedding: '2'",
-                    "log.embedding: layer '2' gives (8, 13, 3) for 13 samples; expected a row for each"),
+                    "log.embedding: layer '2' returns (8, 13, 3) for 13 samples; expected a row for each"),
 }  # fmt: skip
 
 

@@ -93,7 +93,7 @@ def test_a_group_pattern_that_matches_nothing_names_the_nearest():
 def test_a_parameter_in_two_groups_names_it_and_the_other_group():
     more = '{params: "classifier.*", lr: 0.01}\n    - {params: "*.0.bias", lr: 1.0}'
     message = only(('{params: "classifier.*", lr: 0.01}', more))
-    assert message.startswith("c.yaml:24:") and "classifier.0.bias is in the group of line 23 too" in message
+    assert message.startswith("c.yaml:24:") and "classifier.0.bias is also in the group of line 23" in message
 
 
 def test_layers_that_do_not_fit_name_both_and_both_lines():
@@ -120,7 +120,7 @@ def test_an_optimizer_that_refuses_its_arguments():
 
 def test_a_gpu_that_is_not_there():
     message = only(("device: cpu", "device: cuda:7"))
-    assert message.startswith("c.yaml:2:9: device: cuda:7 is not there")
+    assert message.startswith("c.yaml:2:9: device: cuda:7 is not available")
 
 
 def test_samples_that_never_become_tensors():
@@ -195,7 +195,7 @@ NORM = ('ReLU, "Linear(16', 'BatchNorm1d(16), "Linear(16')
 
 @pytest.mark.parametrize(
     ("loader", "advice"),
-    [("{batch_size: 1148}", "set drop_last: true, or another one"), ("{batch_size: 1}", "set a larger one"),
+    [("{batch_size: 1148}", "set drop_last: true, or another batch_size"), ("{batch_size: 1}", "set a larger one"),
      ("{batch_size: 1, drop_last: true}", "set a larger one")],
 )  # fmt: skip
 def test_a_batch_of_one_sample_is_refused_for_a_batch_norm(loader: str, advice: str):
@@ -227,7 +227,7 @@ def test_a_scheduler_with_just_enough_steps_is_taken_and_with_one_fewer_is_not(i
 
 def test_a_plateau_of_the_loss_is_not_looked_for_in_every_step():
     said = only(("StepLR(step_size=1)", "{type: ReduceLROnPlateau, interval: step}"))
-    assert "waits for a loss of whole epochs; write interval: epoch" in said
+    assert "needs the loss of whole epochs; write interval: epoch" in said
 
 
 WEIGHTS = "CrossEntropyLoss(weight=[1, 2.5, 1, 1, 1, 1, 1, 1, 1, 1])"
@@ -310,7 +310,7 @@ def test_a_step_that_refuses_the_first_sample_is_named(steps: str, said: str):
 
 def test_images_that_are_no_tensors_are_told_once_what_is_missing():
     found = only(('[ToTensor, "Normalize(0.5, 0.5)"]', "[]"))
-    assert found == "c.yaml:6:14: data.transform: samples are ndarray, no tensors; add ToTensor"
+    assert found == "c.yaml:6:14: data.transform: samples are ndarray, not tensors; add ToTensor"
 
 
 def test_what_follows_from_a_layer_that_was_refused_is_not_reported_too():

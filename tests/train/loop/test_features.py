@@ -275,7 +275,10 @@ def test_the_batch_that_is_tried_changes_nothing(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("train", "said"),
     [
-        ("{clip_grad_norm: 1.0}", ":11:1: train.epochs: is missing; a run ends after so many epochs, steps or time"),
+        (
+            "{clip_grad_norm: 1.0}",
+            ":11:1: train.epochs: is missing; a run needs a number of epochs or steps, or a time limit",
+        ),
         ("{time: 30}", "train.time: expected a number and a unit, '30 minutes' or '1.5 hours', got 30"),
         ("{epochs: 1, ema: 1.5}", ":11:25: train.ema: must be less than 1.0, got 1.5"),
         ("{epochs: 1, ema: 0.9, swa: 0}", "train.swa: the weights have one average; remove train.ema or this"),
@@ -328,7 +331,7 @@ def test_a_plateau_may_be_one_of_any_score(tmp_path):
         ("ReduceLROnPlateau(monitor=3)", "scheduler.monitor: expected split/metric, got 3"),
         (
             "{type: StepLR, step_size: 1, monitor: valid/loss}",
-            "scheduler.monitor: is not used: only ReduceLROnPlateau waits",
+            "scheduler.monitor: is not used: only ReduceLROnPlateau watches",
         ),
     ],
 )
@@ -339,7 +342,7 @@ def test_a_score_that_a_scheduler_cannot_wait_for_is_refused(scheduler: str, sai
 def test_settings_that_need_a_validation_split_say_so():
     without = ("  valid: Digits(split=valid)\n", "")
     assert "train.validate: is not used: there is no valid split" in message("{epochs: 1, validate: 2 steps}", without)
-    assert "train.early_stopping: there is no valid split to judge by" in message(
+    assert "train.early_stopping: there is no valid split to evaluate" in message(
         "{epochs: 1, early_stopping: 3}", without
     )
 

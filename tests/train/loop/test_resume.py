@@ -197,7 +197,7 @@ def test_a_checkpoint_that_finds_no_room_leaves_those_before_and_the_run_goes_on
     full = tdt("train", "--resume", run, largest=10_000)  # more than the logs take, less than a checkpoint
     assert full.returncode == 1 and len(full.stderr.splitlines()) == 1
     said = rf"{run}/checkpoints/rows/00000014.safetensors: could not write \d+,\d+ bytes: File too large; "
-    assert re.match(said + "checkpoints written before are whole", full.stderr)
+    assert re.match(said + "earlier checkpoints are intact", full.stderr)
     assert {path.name: path.read_bytes() for path in (run / "checkpoints").rglob("*") if path.is_file()} == before
     assert tdt("train", "--resume", run).returncode == 0
     assert_equal(result(run), expected)
@@ -227,11 +227,11 @@ def test_a_log_that_finds_no_room_is_said_in_a_line(uninterrupted, killed, tmp_p
 @pytest.mark.parametrize(
     ("facts", "said"),
     [
-        ({"epoch": -1}, "written by no run: epoch missing or of the wrong kind"),
-        ({"logs": {"../other/events.out.tfevents.1": 3}}, "written by no run: logs"),
-        ({"logs": {"..": 3}}, "written by no run: logs"),
-        ({"logs": {"events\0": 3}}, "written by no run: logs"),
-        ({"best": "x"}, "written by no run: best missing or of the wrong kind"),
+        ({"epoch": -1}, "not the checkpoint of a run: epoch missing or of the wrong type"),
+        ({"logs": {"../other/events.out.tfevents.1": 3}}, "not the checkpoint of a run: logs"),
+        ({"logs": {"..": 3}}, "not the checkpoint of a run: logs"),
+        ({"logs": {"events\0": 3}}, "not the checkpoint of a run: logs"),
+        ({"best": "x"}, "not the checkpoint of a run: best missing or of the wrong type"),
         (
             {"step": 6},
             "its state does not fit its config: step 6 is not in epoch 2 of 3 with 9 steps each; has the data changed?",

@@ -39,9 +39,9 @@ def test_residual_adds_the_input_or_the_shortcut(x):
 
 
 def test_residual_of_two_shapes_says_what_to_do(x):
-    with pytest.raises(ValueError, match=r"the body gives \(3, 2\), the input \(3, 4\).*give a shortcut"):
+    with pytest.raises(ValueError, match=r"the body returns \(3, 2\), the input is \(3, 4\).*add a shortcut"):
         Residual(nn.Linear(4, 2))(x)
-    with pytest.raises(ValueError, match=r"the shortcut \(3, 1\)"):
+    with pytest.raises(ValueError, match=r"the shortcut is \(3, 1\)"):
         Residual(nn.Linear(4, 2), nn.Linear(4, 1))(x)
 
 
@@ -57,7 +57,7 @@ def test_branches_are_added_or_joined_and_named(x):
 @pytest.mark.parametrize(
     ("join", "message"),
     [
-        (Add(), r"Add: input 0 is \(3, 4\), input 1 is \(3, 2\): shapes that differ"),
+        (Add(), r"Add: input 0 is \(3, 4\), input 1 is \(3, 2\): different shapes"),
         (Concat(dim=0), r"Concat: .*they may differ in dim 0 alone"),
         (Concat(dim=5), r"Concat: .*there is no dim 5"),
         (Concat(dim=-3), r"Concat: .*there is no dim -3"),
@@ -97,7 +97,8 @@ def test_a_graph_runs_its_nodes_and_takes_tensors_a_tuple_or_a_dict(x):
 
 
 @pytest.mark.parametrize(
-    ("nodes", "message"), [({"a": "b", "b": "x"}, "'a' takes from 'b', which stands not"), ({"x": "x"}, "'x' is there")]
+    ("nodes", "message"),
+    [({"a": "b", "b": "x"}, "'a' takes from 'b', which is not before it"), ({"x": "x"}, "'x' already exists")],
 )
 def test_a_graph_out_of_order_is_refused(nodes, message):
     with pytest.raises(ValueError, match=message):
@@ -124,12 +125,12 @@ def test_attention_sees_nothing_behind_and_equals_multihead_attention():
     changed = x.clone()
     changed[:, 3:] = 7.0
     assert tdt.equal(layer(x)[:, :3], layer(changed)[:, :3])
-    with pytest.raises(ValueError, match="embed_dim 8 is no multiple of num_heads 3"):
+    with pytest.raises(ValueError, match="embed_dim 8 is not a multiple of num_heads 3"):
         CausalSelfAttention(8, 3)
 
 
 def test_positions_are_added_and_end():
     layer = Positions(4, 2)
     assert tdt.equal(layer(tdt.zeros(1, 3, 2))[0], layer.weight[:3])
-    with pytest.raises(ValueError, match="5 places, but there are positions for 4"):
+    with pytest.raises(ValueError, match="length 5, but max_length is 4"):
         layer(tdt.zeros(1, 5, 2))

@@ -72,7 +72,7 @@ def test_layers_of_tdt_nn_take_layers_too():
     built = made(f"model: [Flatten, {', '.join(map(repr, rows))}, Flatten, LazyLinear(10)]")
     assert len(built[2].layers) == 2
     line, key, message = only('model: [Flatten, "TransformerEncoder(Linear(8, 8), 2)"]')
-    assert (line, key) == (6, "model.1.0") and "of the kind TransformerEncoderLayer, got 'Linear'" in message
+    assert (line, key) == (6, "model.1.0") and "expected a TransformerEncoderLayer, got 'Linear'" in message
 
 
 def test_branches_by_list_and_by_name():
@@ -178,9 +178,9 @@ USE = "model: [{block: conv, inp: 1, out: 4}, Flatten, LazyLinear(10)]"
             "blocks.conv.act",
             "the block uses itself: conv → conv",
         ),
-        (CONV.replace("conv(inp", "conv(in") + USE, 7, "blocks.conv", "'in' is a word of Python's"),
+        (CONV.replace("conv(inp", "conv(in") + USE, 7, "blocks.conv", "'in' is a Python keyword"),
         (CONV.replace("conv(inp", "ReLU(inp") + "model: [ReLU]", 7, "blocks.ReLU", "ReLU is a layer"),
-        (CONV + "  conv(inp):\n    - inp\n" + USE, 10, "blocks.conv(inp)", "there is a block conv in line 7 already"),
+        (CONV + "  conv(inp):\n    - inp\n" + USE, 10, "blocks.conv(inp)", "there is already a block conv in line 7"),
         ("blocks: [ReLU]\nmodel: [ReLU]", 6, "blocks", "expected a mapping from `name(parameter"),
         (USE, 6, "model.0.block", "there are none: write them under blocks:"),
     ],
@@ -243,7 +243,7 @@ model:
     [
         ("from: stem", "from: stemm", 10, "model.graph.right.from", "there is no node 'stemm' → stem"),
         ("[left, right]", "[left]", 10, "model.graph.right", "leads to no output"),
-        ("from: stem}", "from: head}", 10, "model.graph.right", "in a circle: right → both → head → right"),
+        ("from: stem}", "from: head}", 10, "model.graph.right", "form a cycle: right → both → head → right"),
         ("from: stem}", "from: [3]}", 10, "model.graph.right.from", "expected a name or a list of names"),
         ("from: both, layer:", "from: both, layr:", 12, "model.graph.head.layr", "unknown key beside from → layer"),
         ("layer: [Flatten, LazyLinear(10)]", "", 12, "model.graph.head", "has no layer; give it type, block or layer"),
@@ -263,7 +263,7 @@ def test_what_is_wrong_with_a_graph(old: str, new: str, line: int, key: str, sai
 @pytest.mark.parametrize(
     ("model", "key", "said"),
     [
-        ("[Flatten, 'LSTM(64, 4)', LazyLinear(10)]", "model.2", "is given a tuple of 2; put Pick before it"),
+        ("[Flatten, 'LSTM(64, 4)', LazyLinear(10)]", "model.2", "gets a tuple of 2; put Pick before it"),
         ("{graph: {a: {type: Add, from: [x, y]}}, inputs: [x, y]}", "model", "takes 2 inputs (x, y), got 1"),
         (
             "[Flatten, {type: TransformerEncoder, encoder_layer: [ReLU], num_layers: 2}]",

@@ -19,7 +19,7 @@ loss: CrossEntropyLoss
 optimizer: SGD(lr=1.0)
 train: {epochs: 10}
 scheduler: """
-RISES, STAYS = "the learning rate rises again from", "the learning rate has not come down at the end"
+RISES, STAYS = "the learning rate rises again from", "the learning rate is not at its minimum at the end"
 ZERO = "the learning rate is 0"
 LINEAR = "LinearLR(0.1, total_iters=2)"
 
@@ -39,7 +39,7 @@ def built(scheduler: str, *overrides: str):
         (
             "CosineAnnealingLR(T_max=9)",
             (),
-            f"{ZERO} in epoch 10, of 10: nothing is learnt there; make the schedule as long",
+            f"{ZERO} in epoch 10, of 10: nothing is learnt then; make the schedule as long",
         ),
         ("CosineAnnealingLR(T_max=9, eta_min=0.01)", (), None),
         ("PolynomialLR(total_iters=6)", (), f"{ZERO} in 4 epochs, first in epoch 7, of 10"),
@@ -73,7 +73,7 @@ def test_a_period_that_is_not_the_length_of_the_run_is_warned_about(scheduler: s
 @pytest.mark.parametrize(
     ("scheduler", "epochs", "said"),
     [
-        ("CosineAnnealingLR(T_max=10)", 11, f"{ZERO} in epoch 11, of 11: nothing is learnt there; {{}}"),
+        ("CosineAnnealingLR(T_max=10)", 11, f"{ZERO} in epoch 11, of 11: nothing is learnt then; {{}}"),
         ("CosineAnnealingLR(T_max=10)", 20, f"T_max is 10, but the run has 20 epochs: {RISES} epoch 12 on; {{}}"),
         ("OneCycleLR(1, total_steps=10)", 11, "total_steps is 10, but it is stepped 11 times, once per epoch; {}"),
     ],

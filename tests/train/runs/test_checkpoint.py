@@ -415,7 +415,7 @@ def test_where_memory_runs_out_it_is_an_error_and_the_checkpoint_before_is_kept(
     done = subprocess.run([sys.executable, "-c", MEMORY, str(path)], capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 0, done.stderr
     wrote, read, kept = done.stdout.splitlines()
-    assert wrote.startswith(f"{path}: could not be written: not enough memory; checkpoints written before are whole")
+    assert wrote.startswith(f"{path}: could not be written: not enough memory; earlier checkpoints are intact")
     assert read == f"{path}2: cannot be read: not enough memory" and kept == "{'step': 1}"
 
 
@@ -482,6 +482,6 @@ def test_odd_names_among_the_checkpoints_are_passed_over(tmp_path):
 def test_a_link_in_the_place_of_the_checkpoints_is_refused(tmp_path):
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "checkpoints").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(CheckpointError, match="is a link, which is not followed here"):
+    with pytest.raises(CheckpointError, match="is a link, and links are not followed here"):
         CheckpointStore(tmp_path / "checkpoints").save(1, {}, {})
     assert not list((tmp_path / "elsewhere").iterdir())

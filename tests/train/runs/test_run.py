@@ -28,7 +28,7 @@ def create(root: Path, name: str = "digits", **options) -> Run:
 
 def test_a_folder_that_cannot_be_made_is_named(tmp_path):
     (tmp_path / "runs").write_text("a file")
-    with pytest.raises(OSError, match="the run's folder could not be made") as caught:
+    with pytest.raises(OSError, match="the run's folder could not be created") as caught:
         Run.create(tmp_path / "runs", "digits", "")
     assert caught.value.filename == str(tmp_path / "runs" / "digits")
 
@@ -42,7 +42,7 @@ def test_a_run_that_could_not_be_begun_is_none(tmp_path, monkeypatch):
     with monkeypatch.context() as patched:
         patched.setattr(Path, "write_text", full)
         patched.setattr("builtins.open", full)
-        with pytest.raises(OSError, match="the run could not be begun: No space left") as caught:
+        with pytest.raises(OSError, match="the run could not be started: No space left") as caught:
             Run.create(tmp_path, "digits", "")
     assert caught.value.filename == str(tmp_path / "digits" / "2")
     assert Run.open("digits", tmp_path).folder == first.folder
@@ -100,7 +100,7 @@ for _ in range(20):
 )
 def test_a_name_that_is_no_plain_folder_name_is_refused(tmp_path, name):
     root = tmp_path / "runs"
-    with pytest.raises(RunError, match="no plain folder name"):
+    with pytest.raises(RunError, match="not a plain folder name"):
         Run.create(root, name, "")
     assert not root.exists()
 
@@ -162,7 +162,7 @@ def test_a_run_that_is_not_there_gets_the_nearest(tmp_path):
     with pytest.raises(RunError, match="did you mean 'digits-mlp/1'"):
         Run.open("digits-mlp/7", tmp_path)
     (tmp_path / "digits-mlp/8").mkdir()
-    with pytest.raises(RunError, match="digits-mlp/8 is no run: it has neither"):
+    with pytest.raises(RunError, match="digits-mlp/8 is not a run: it has neither"):
         Run.open("digits-mlp/8", tmp_path)
     with pytest.raises(RunError, match="has digits-cnn, digits-mlp"):
         Run.open("zzz", tmp_path)
@@ -170,13 +170,13 @@ def test_a_run_that_is_not_there_gets_the_nearest(tmp_path):
 
 def test_what_has_no_checkpoint_is_told_apart(tmp_path):
     first, _ = create(tmp_path, "digits"), create(tmp_path, "digits")
-    with pytest.raises(CheckpointError, match="2 has no checkpoint: the run has not come to its first$"):
+    with pytest.raises(CheckpointError, match="2 has no checkpoint: the run has not reached its first$"):
         find_checkpoint("digits", tmp_path)
     log = tmp_path / "digits" / "2" / "metrics.jsonl"
     for text, said in (
         (
             '{"event": "StepDone", "step": 1}\n',
-            "the run has not come to its first, or its checkpoints have been removed",
+            "the run has not reached its first, or its checkpoints have been removed",
         ),
         ('{"event": "RunStopped", "reason": "done"}\n', "the run is done, and its checkpoints have been removed"),
     ):

@@ -1,4 +1,4 @@
-"""Data sets that are no pictures: tables, arrays, text. Each item is a pair (input, target) of tensors."""
+"""Datasets other than images: tables, arrays, text. Each item is a pair (input, target) of tensors."""
 
 from tdt.train.data.datasets.npz import NPZ as NPZ
 from tdt.train.data.datasets.table import Table as Table

@@ -1,4 +1,4 @@
-"""What data sets in memory share: items and whole batches."""
+"""Base of datasets in memory: items and whole batches."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from tdt.utils.data import Dataset
 
 
 class Arrays(Dataset):
-    """Row i of two arrays: items are (input, target), tensors, but a class number is an int.
+    """A dataset over two arrays: item i is (input, target), tensors, but a class number is an int.
 
-    Either may be several arrays by name: so is the item, then.
-    as_arrays: inputs stay NumPy arrays, as images do until ToTensor.
+    Inputs or targets may be several arrays by name; then so are those of an item.
+    as_arrays: keep inputs as NumPy arrays, for image transforms.
     """
 
     data: Any
@@ -31,7 +31,7 @@ class Arrays(Dataset):
         return inputs, mapped(lambda rows: _target(rows[index]), self.targets)
 
     def batch(self, indices: Sequence[int] | slice | np.ndarray) -> tuple[Any, Any]:
-        """The items of `indices` at once, as tensors (n, …)."""
+        """The items at `indices` as one batch of tensors (n, …)."""
         return mapped(lambda rows: wrap(np.array(rows[indices])), (self.data, self.targets))
 
 
@@ -40,5 +40,5 @@ def _target(target: Any) -> Any:
 
 
 def is_class(target: Any) -> bool:
-    """Whether a target is the number of a class."""
+    """Whether a target is a class number."""
     return np.ndim(target) == 0 and np.issubdtype(np.asarray(target).dtype, np.integer)

@@ -1,4 +1,4 @@
-"""Columns of a table as numbers: standardised, or one-hot, by what the training rows hold."""
+"""Encode the columns of a table as numbers: standardised or one-hot, fitted to the training rows."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ import numpy as np
 import tdt
 
 MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "?"})
-FEW = 20  # whole numbers with at most so many different values are taken for classes
-MANY = 500  # different texts of a column, if nearly every row has another, are taken for a name or a remark
+FEW = 20  # a column of integers with at most so many different values is treated as classes
+MANY = 500  # a column with more different texts, if most are unique, is treated as names or remarks
 KINDS = ("number", "category")
-Lines = Sequence[int] | np.ndarray  # of a file, one for each row
+Lines = Sequence[int] | np.ndarray  # the line in the file of each row
 
 
 @dataclass(frozen=True)
 class Column:
-    """How a column becomes numbers. number: (value - shift) / scale, a missing one as `fill`. category: one-hot."""
+    """The encoding of a column. number: (value - shift) / scale, a missing value is `fill`. category: one-hot."""
 
     name: str
     kind: str
@@ -31,11 +31,11 @@ class Column:
 
     @property
     def width(self) -> int:
-        """How many numbers a value becomes."""
+        """Number of features of the column."""
         return len(self.categories) if self.kind == "category" else 1
 
     def encode(self, texts: Sequence[str], lines: Lines) -> np.ndarray:
-        """(n, width), of the default dtype. A missing or unknown category is all zeros."""
+        """Features (n, width), in the default dtype. A missing or unknown category is all zeros."""
         if self.kind == "category":
             place = {name: i for i, name in enumerate(self.categories)}
             chosen = np.array([place.get(text.strip(), -1) for text in texts], dtype=np.int64)
@@ -48,7 +48,7 @@ class Column:
         )[:, None]
 
     def encode_target(self, texts: Sequence[str], lines: Lines) -> np.ndarray:
-        """Class numbers, int64 (n,), or values, in the default dtype (n, 1). ValueError for a missing or unknown one."""
+        """Class numbers, int64 (n,), or values, in the default dtype (n, 1). Raises ValueError for a missing or unknown one."""
         if self.kind == "number":
             values = numbers(self.name, texts, lines)
             _refuse_missing(self.name, np.isnan(values), lines)
@@ -57,11 +57,13 @@ class Column:
         number = {name: i for i, name in enumerate(self.categories)}
         for text, line in zip(texts, lines, strict=True):
             if text.strip() not in number:
-                raise ValueError(f"line {line}: {self.name} is {text.strip()!r}, which the training rows never have")
+                raise ValueError(
+                    f"line {line}: {self.name} is {text.strip()!r}, which does not occur in the training rows"
+                )
         return np.array([number[text.strip()] for text in texts], dtype=np.int64)
 
     def state(self) -> dict[str, Any]:
-        """As JSON can hold it."""
+        """The column in JSON types."""
         return asdict(self) | {"categories": list(self.categories)}
 
     @classmethod
@@ -71,18 +73,18 @@ class Column:
 
 
 def fit(name: str, texts: Sequence[str], kind: str | None, normalize: str | None, lines: Lines) -> Column:
-    """The column that training rows hold; what they are is guessed where `kind` is None."""
+    """Fit a column to the training rows. Its kind is guessed if `kind` is None."""
     wanted, kind = kind, kind or ("number" if all(is_missing(t) or is_number(t) for t in texts) else "category")
     if kind == "category":
         categories = _sorted({text.strip() for text in texts if not is_missing(text)})
         if wanted is None and len(categories) > max(MANY, len(texts) // 2):
-            raise ValueError(f"column {name} holds {len(categories):,} different texts in {len(texts):,} rows: leave it "
+            raise ValueError(f"column {name} has {len(categories):,} different texts in {len(texts):,} rows: leave it "
                              "out, by naming the others in columns, or say there that it is a category")  # fmt: skip
         return Column(name, kind, categories=categories)
     values = numbers(name, texts, lines)
-    values = values[np.isfinite(values)]  # one that is infinite stays so, and training names its sample
+    values = values[np.isfinite(values)]  # infinite values stay: training reports their samples
     if not len(values):
-        raise ValueError(f"column {name}: the training rows hold no finite value; leave it out of columns")
+        raise ValueError(f"column {name}: the training rows have no finite value; leave it out of columns")
     mean = float(values.mean())
     shift, scale = 0.0, 1.0
     if normalize == "standard":
@@ -93,7 +95,7 @@ def fit(name: str, texts: Sequence[str], kind: str | None, normalize: str | None
 
 
 def fit_target(name: str, texts: Sequence[str], kind: str | None, lines: Lines) -> Column:
-    """The target column: classes if it holds text, or few different whole numbers; else values, kept as they are."""
+    """The target column: classes if it has texts or few different integers, else numbers, which are not scaled."""
     if kind is None:
         different = {text.strip() for text in texts}
         whole = all(is_number(text) and float(text).is_integer() for text in different)
@@ -102,7 +104,7 @@ def fit_target(name: str, texts: Sequence[str], kind: str | None, lines: Lines) 
 
 
 def is_missing(text: str) -> bool:
-    """Whether a field says that there is no value."""
+    """Whether a field means a missing value."""
     return text.strip().lower() in MISSING
 
 
@@ -115,10 +117,12 @@ def is_number(text: str) -> bool:
 
 
 def numbers(name: str, texts: Sequence[str], lines: Lines) -> np.ndarray:
-    """The values of a column, NaN where one is missing. ValueError names line and column of what is no number."""
+    """The values of a column, NaN if missing. Raises ValueError with line and column for anything else."""
     for text, line in zip(texts, lines, strict=True):
         if not is_missing(text) and not is_number(text):
-            raise ValueError(f"line {line}: {name} is {text.strip()!r}, which is no number; or is it a category?")
+            raise ValueError(
+                f"line {line}: {name} is {text.strip()!r}, which is not a number; is the column a category?"
+            )
     return np.array([math.nan if is_missing(text) else float(text) for text in texts], dtype=np.float64)
 
 
@@ -128,5 +132,5 @@ def _refuse_missing(name: str, missing: np.ndarray, lines: Lines) -> None:
 
 
 def _sorted(names: set[str]) -> tuple[str, ...]:
-    """Numbers in their order, else by the alphabet."""
+    """Sort numerically if all are numbers, else alphabetically."""
     return tuple(sorted(names, key=(lambda text: (float(text), text)) if all(map(is_number, names)) else None))

@@ -1,4 +1,4 @@
-"""NPZ: arrays that NumPy has saved."""
+"""NPZ: arrays saved by NumPy."""
 
 from __future__ import annotations
 
@@ -16,23 +16,25 @@ from tdt.train.data.datasets._base import Arrays
 from tdt.train.data.nested import leaves, mapped
 from tdt.utils.data._splits import Split, check_split, split_indices
 
-LARGEST, DENSEST = 1 << 30, 100  # an array above that size, packed more than so many times, is taken for a bomb
+LARGEST, DENSEST = 1 << 30, 100  # bytes and compression ratio above which an array is rejected as a zip bomb
 MOST_CLASSES = 1 << 20
 
 
 class NPZ(Arrays):
-    """Two arrays of a `.npz` file with a row for each sample: inputs `x`, targets `y`. Several of either, for a model with
-    as many inputs or outputs, are a list of names, `x: [left, right]`, or a mapping from the model's to the file's names.
+    """Two arrays of a `.npz` file with one row per sample: inputs `x`, targets `y`.
 
-    Items are (input, target). Inputs are tensors of the default dtype where the array is of floats, else of its own dtype.
-    Whole numbers are classes; other targets are tensors of the default dtype.
+    For a model with several inputs or outputs, `x` or `y` is a list of array names, `x: [left, right]`, or a mapping from
+    the model's names to the file's.
 
-    images: inputs stay arrays (H, W) or (H, W, C), for ToTensor and the other image transforms.
-    split: "train", "valid" or "test": what is left of the rows, the share `valid` and the share `test`, drawn with
-        `seed`. Without it all rows.
+    Items are (input, target). Inputs of a floating-point array have the default dtype, others the array's own.
+    Integer targets are classes; others are tensors of the default dtype.
+
+    images: keep inputs as arrays (H, W) or (H, W, C), for ToTensor and the other image transforms.
+    split: "train", "valid" or "test": shares of the rows, drawn with `seed`: `valid` and `test`, and the rest for "train".
+        Without it all rows.
     classes: their names, in the order of their numbers.
 
-    FileNotFoundError; ValueError for a damaged file, a missing array, arrays that do not fit together or hold objects.
+    Raises FileNotFoundError; ValueError for a damaged file, a missing array, and arrays of different lengths or objects.
 
     >>> import numpy as np, os, tempfile
     >>> path = os.path.join(tempfile.mkdtemp(), "points.npz")
@@ -72,12 +74,12 @@ class NPZ(Arrays):
         if isinstance(targets, np.ndarray) and targets.dtype.kind in "iu" and targets.ndim == 1 and len(targets):
             largest = int(targets.max())
             if largest >= MOST_CLASSES:
-                raise ValueError(f"NPZ: {path}: {y} holds {largest}, which is too large for the number of a class; "
-                                 "numbers to predict are saved as floats")  # fmt: skip
+                raise ValueError(f"NPZ: {path}: {y} contains {largest}, which is too large for a class number; "
+                                 "save numbers to predict as floats")  # fmt: skip
             self.classes = classes or [str(number) for number in range(largest + 1)]
 
     def source_files(self) -> list[Path]:
-        """The file that the arrays come from."""
+        """The `.npz` file."""
         return [self._path]
 
 
@@ -87,26 +89,26 @@ def _read(path: Path, names: tuple[str, ...]) -> dict[str, np.ndarray]:
             for info in packed.infolist():
                 if info.file_size > LARGEST and info.file_size > DENSEST * info.compress_size:
                     raise ValueError(f"NPZ: {path}: {info.filename} unpacks to {info.file_size} bytes from "
-                                     f"{info.compress_size}; save it with numpy.savez to be taken")  # fmt: skip
+                                     f"{info.compress_size}; save it uncompressed with numpy.savez")  # fmt: skip
         with np.load(path, allow_pickle=False) as stored:
             lacking = [name for name in names if name not in stored]
             if lacking:
                 raise ValueError(f"NPZ: {path} has no array {', '.join(lacking)}; it has {', '.join(stored.files)}")
             return {name: _array(stored, name, path) for name in names}
     except (zipfile.BadZipFile, zlib.error, EOFError, zipfile.LargeZipFile) as error:
-        raise ValueError(f"NPZ: {path}: is damaged or no .npz file: {error}") from error
+        raise ValueError(f"NPZ: {path}: is damaged or not a .npz file: {error}") from error
 
 
 def _array(stored: Any, name: str, path: Path) -> np.ndarray:
     try:
         return np.asarray(stored[name])
     except ValueError as error:
-        raise ValueError(f"NPZ: {path}: {name} holds objects, or is damaged: {error}") from error
+        raise ValueError(f"NPZ: {path}: {name} contains objects, or is damaged: {error}") from error
 
 
 def _plain(array: np.ndarray, path: Path, name: str) -> np.ndarray:
     if array.dtype.kind not in "fiub" or not array.ndim:
-        raise ValueError(f"NPZ: {path}: {name} holds {array.dtype} of shape {array.shape}; expected numbers in rows")
+        raise ValueError(f"NPZ: {path}: {name} is {array.dtype} of shape {array.shape}; expected numbers in rows")
     if array.dtype.kind == "f":
         return array.astype(tdt.get_default_dtype().np)
     return array if array.dtype == np.uint8 and array.ndim > 1 else array.astype(np.int64)

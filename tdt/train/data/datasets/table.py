@@ -1,4 +1,4 @@
-"""Table: rows of a CSV or TSV file, their columns chosen, normalised and one-hot encoded."""
+"""Table: rows of a CSV or TSV file with selected, normalised and one-hot encoded columns."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ class Table(Arrays):
     """Rows of a CSV or TSV file with a header. Items are (features, target): a tensor (width,) of the default
     dtype, and a class number, or such a tensor (1,) where the target is a number.
 
-    target: the column to predict. target_type: "category" or "number"; by default text and few different whole numbers
+    target: the column to predict. target_type: "category" or "number"; by default texts and few different integers
         are classes.
-    columns: those to predict from, as a list, or a mapping from each to "number" or "category"; by default all others,
-        a column of numbers being numbers. For a model with several inputs, a mapping from each of these to its columns,
-        `{body: [weight, length], looks: [colour]}`: features are a tensor for each, by name.
-    normalize: numbers with "standard" to mean 0 and standard deviation 1, with "minmax" to 0..1, with null not at all.
-        Categories are one-hot. A missing number is the mean, a missing or new category all zeros.
-    split: "train", "valid" or "test": the rows whose `split_column` says so; without that column what is left of all
-        rows, the share `valid` and the share `test`, drawn with `seed`. Without it all rows.
-    delimiter: between fields; by default a comma, or where the header has none a semicolon, a tab or a bar.
+    columns: the feature columns: a list, or a mapping from each to "number" or "category"; by default all others. For a
+        model with several inputs, a mapping from each input to its columns, `{body: [weight, length], looks: [colour]}`:
+        features are a dict of tensors.
+    normalize: scale numbers: "standard" to mean 0 and standard deviation 1, "minmax" to 0..1, null not at all.
+        Categories are one-hot. A missing number becomes the mean, a missing or unknown category all zeros.
+    split: "train", "valid" or "test": the rows with this value in `split_column`; without that column, shares of the
+        rows, drawn with `seed`: `valid` and `test`, and the rest for "train". Without it all rows.
+    delimiter: between fields; by default a comma, or if the header has none a semicolon, a tab or a bar.
 
-    Means, deviations and categories are those of the training rows alone, but the classes to predict are those of all
-    rows: `state_dict()` holds them, the other splits of a run use them, and its checkpoints keep them. classes: the names
-    of the target's.
+    Means, deviations and categories are fitted to the training rows; the classes to predict are those of all rows.
+    `state_dict()` has them: the other splits of a run use them, and its checkpoints keep them. classes: the names of the
+    target's classes.
 
-    FileNotFoundError; ValueError with the line for what is damaged, missing or no number.
+    Raises FileNotFoundError; ValueError with the line of damaged rows, missing values and invalid numbers.
 
     >>> import os, tempfile
     >>> path = os.path.join(tempfile.mkdtemp(), "pets.csv")
@@ -89,7 +89,7 @@ class Table(Arrays):
         self._encode_rows()
 
     def source_files(self) -> list[Path]:
-        """The file that the rows come from."""
+        """The CSV or TSV file."""
         return [self._path]
 
     def _check_columns(self, fields: Mapping[str, Any], names: list[str], target: str, kinds: dict[str, Any]) -> None:
@@ -131,14 +131,13 @@ class Table(Arrays):
             raise ValueError(f"Table: {self._name}: {error}") from error
 
     def encode(self, fields: Mapping[str, Sequence[str]], lines: Lines | None = None) -> Any:
-        """Rows as the model takes them, (n, width): from the texts in each column, which may lack the target.
-        For a model with several inputs, such rows by name.
+        """Features (n, width) from the texts of each column; for a model with several inputs, a dict of them.
 
-        lines: what an error calls the rows, by default from 2. ValueError for a missing column.
+        lines: numbers of the rows in errors, by default from 2. Raises ValueError for a missing feature column.
         """
         lacking = [column.name for column in self.columns if column.name not in fields]
         if lacking:
-            raise ValueError(f"there is no column {', '.join(map(repr, lacking))}")
+            raise ValueError(f"has no column {', '.join(map(repr, lacking))}")
         n = len(fields[self.columns[0].name])
         named = range(2, n + 2) if lines is None else [int(line) for line in lines]
         parts = {column.name: column.encode(fields[column.name], named) for column in self.columns}
@@ -147,22 +146,22 @@ class Table(Arrays):
         return {name: np.concatenate([parts[one] for one in group], axis=1) for name, group in self.groups.items()}
 
     def state_dict(self) -> dict[str, Any]:
-        """What was learnt from the training rows, as JSON can hold it."""
+        """What was fitted to the training rows, in JSON types."""
         state = {"columns": [column.state() for column in self.columns], "target": self.target.state()}
         return state if self.groups is None else state | {"groups": self.groups}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Encode as the table did whose state this is."""
+        """Use the encoding of another table."""
         target, own = Column.of(state["target"]), getattr(self, "target", None)
         if own is not None and own.name != target.name:
-            raise ValueError(f"Table: {self._name}: the target is {own.name!r}, but the model learns {target.name!r}")
+            raise ValueError(f"Table: {self._name}: the target is {own.name!r}, but the model predicts {target.name!r}")
         self.columns = [Column.of(column) for column in state["columns"]]
         self.target, self.groups = target, state.get("groups")
         self._encode_rows()
 
     @classmethod
     def restored(cls, state: dict[str, Any], *args: Any, **kwargs: Any) -> Self:
-        """A table with this state and without its file, to encode rows with: one row, of missing values."""
+        """A table with this state and without its file, to encode rows: it has one row, of missing values."""
         made = cls.__new__(cls)
         made._name = str(args[0] if args else kwargs["path"])
         made._lines = np.arange(2, 3)
@@ -174,14 +173,14 @@ class Table(Arrays):
 
 
 def take(fields: Mapping[str, list[str]], rows: np.ndarray) -> dict[str, list[str]]:
-    """Some rows of all columns."""
+    """The given rows of all columns."""
     return {name: [texts[row] for row in rows] for name, texts in fields.items()}
 
 
 def read_rows(path: Path, delimiter: str | None = None) -> tuple[dict[str, list[str]], np.ndarray]:
-    """The texts in each column of a CSV or TSV file, and the line on which each row ends.
+    """The texts of each column of a CSV or TSV file, and the line on which each row ends.
 
-    ValueError names the line of what is no such file.
+    Raises ValueError with the line for an invalid file.
     """
     try:
         header, rest = rows_of(read_text(path), str(path), delimiter)
@@ -201,12 +200,12 @@ def read_rows(path: Path, delimiter: str | None = None) -> tuple[dict[str, list[
 
 
 def read_text(file: Path | io.BytesIO) -> str:
-    """The text of a file, its line ends as they are."""
+    """The text of a file, with its line ends unchanged."""
     try:
         return (_bytes_of(file) if isinstance(file, Path) else file.getvalue()).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         byte = error.object[error.start]
-        raise ValueError(f"is no UTF-8 text: it has a byte {byte:#04x}; save it as UTF-8") from error
+        raise ValueError(f"is not UTF-8 text: it has a byte {byte:#04x}; save it as UTF-8") from error
 
 
 def _bytes_of(path: Path) -> bytes:
@@ -215,9 +214,9 @@ def _bytes_of(path: Path) -> bytes:
 
 
 def rows_of(text: str, name: str, delimiter: str | None = None) -> tuple[list[str], Iterator[tuple[int, list[str]]]]:
-    """The names of the columns, and each row below: the line on which it ends, and its fields.
+    """The names of the columns, and for each row the line on which it ends and its fields.
 
-    A column without a name, as the index that pandas writes, is called by its place: `column 1`.
+    A column without a name, such as the index that pandas writes, is called by its number: `column 1`.
     """
     if delimiter is not None and len(delimiter) != 1:
         raise ValueError(f"delimiter is one character, got {delimiter!r}")
@@ -225,7 +224,7 @@ def rows_of(text: str, name: str, delimiter: str | None = None) -> tuple[list[st
     usual = ["\t", ",", ";", "|"] if name.lower().endswith(".tsv") else [",", ";", "\t", "|"]
     found = delimiter or next((character for character in usual if character in first), usual[0])
     if not first.strip():
-        raise ValueError("the first line must name every column once, and is empty")
+        raise ValueError("the first line must name every column once, but is empty")
     rows = _rows(csv.reader(io.StringIO(text, newline=""), delimiter=found, strict=True))
     _, header = next(rows)
     return [field.strip() or f"column {place}" for place, field in enumerate(header, 1)], rows
@@ -240,5 +239,5 @@ def _rows(reader: Any) -> Iterator[tuple[int, list[str]]]:
                 yield last, row
     except csv.Error as error:
         if "unexpected end" in str(error):
-            raise ValueError(f"line {last + 1}: a quote is opened and never closed") from error
+            raise ValueError(f"line {last + 1}: a quote is never closed") from error
         raise ValueError(f"line {reader.line_num}: {error}") from error

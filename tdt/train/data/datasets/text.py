@@ -1,4 +1,4 @@
-"""Text: characters or bytes, in windows whose targets are the tokens that come next."""
+"""Text: windows of characters or bytes for next-token prediction."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from tdt.train._regular_file import open_regular
 from tdt.utils.data import Dataset
 from tdt.utils.data._splits import Split, check_split, split_indices
 
-UNKNOWN = "\N{REPLACEMENT CHARACTER}"  # stands for characters that training has not seen
+UNKNOWN = "\N{REPLACEMENT CHARACTER}"  # decodes the number of unknown characters
 
 
 class Text(Dataset):
     """Windows of a text. Items are (tokens, next tokens), int64 tensors (length,) that overlap in all but one token.
 
     path: a UTF-8 text file; by default the text is the source code of tdt itself.
-    length: of a window. stride: from one window's beginning to the next one's; by default windows do not overlap.
-    tokens: "characters", numbered in their order in the training split, then one number for all others; or "bytes", 256.
-    split: "train", "valid" or "test": the text's beginning, then its shares `valid` and `test`. Without it all of it.
+    length: tokens in a window. stride: between the beginnings of windows; by default they do not overlap.
+    tokens: "characters" of the training split, with one number for all others; or the 256 "bytes".
+    split: "train", "valid" or "test": the beginning of the text, then its shares `valid` and `test`. Without it all of it.
 
-    classes: what each token number stands for. `encode` and `decode` go from text to numbers and back.
-    The vocabulary is in `state_dict()`, which a run's checkpoints keep.
+    classes: the token of each number. `encode` and `decode` convert text to numbers and back.
+    `state_dict()` has the vocabulary, which a run's checkpoints keep.
 
-    FileNotFoundError; ValueError where the text is shorter than a window, or no UTF-8.
+    Raises FileNotFoundError; ValueError if the text is shorter than a window, or not UTF-8.
 
     >>> data = Text(length=8, tokens="bytes")
     >>> inputs, targets = data[0]
@@ -69,15 +69,15 @@ class Text(Dataset):
         self.load_state_dict({"vocabulary": "".join(sorted(set(fitted_on))) if tokens == "characters" else None})
 
     def source_files(self) -> list[Path]:
-        """The file that the text comes from; none for tdt's own source."""
+        """The text file; none for tdt's own source."""
         return [] if self._path is None else [self._path]
 
     def state_dict(self) -> dict[str, Any]:
-        """What was learnt from the training split: the vocabulary, None for bytes."""
+        """The vocabulary of the training split; None for bytes."""
         return {"vocabulary": self.vocabulary}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Number the tokens as the data set did whose state this is."""
+        """Use the vocabulary of another dataset."""
         self.vocabulary: str | None = state["vocabulary"]
         if self.vocabulary is None:
             self.classes = [chr(byte) for byte in range(256)]
@@ -88,7 +88,7 @@ class Text(Dataset):
 
     @classmethod
     def restored(cls, state: dict[str, Any], *args: Any, **kwargs: Any) -> Self:
-        """As `cls(*args, **kwargs)` with this state, without the file: one window, of zeros."""
+        """Like `cls(*args, **kwargs)`, with this state and without the file: it has one window, of zeros."""
         made = cls.__new__(cls)
         given = dict(zip(("path", "length", "tokens"), args, strict=False)) | kwargs
         made.length = made.stride = given.get("length", 128)
@@ -99,7 +99,7 @@ class Text(Dataset):
         return made
 
     def encode(self, text: str | bytes) -> np.ndarray:
-        """The numbers of the tokens of `text`, int32.
+        """The token numbers of `text`, int32.
 
         >>> data = Text(length=8, tokens="bytes")
         >>> data.decode(data.encode("déjà"))
@@ -115,7 +115,7 @@ class Text(Dataset):
         return np.where(known, places, len(self._codes)).astype(np.int32)
 
     def decode(self, numbers: Any) -> str:
-        """The text that token numbers stand for."""
+        """The text of token numbers."""
         numbers = numbers.tolist() if isinstance(numbers, (Tensor, np.ndarray)) else numbers
         if self.vocabulary is None:
             return bytes(numbers).decode(errors="replace")
@@ -131,7 +131,7 @@ class Text(Dataset):
         return inputs[0], targets[0]
 
     def batch(self, indices: Sequence[int] | slice | np.ndarray) -> tuple[Tensor, Tensor]:
-        """The windows of `indices` and their targets, int64 (n, length) each."""
+        """The windows at `indices` and their targets, int64 (n, length) each."""
         windows = np.lib.stride_tricks.sliding_window_view(self._numbers, self.length + 1)[:: self.stride]
         chosen = windows[indices].astype(np.int64)
         return wrap(chosen[:, :-1].copy()), wrap(chosen[:, 1:].copy())
@@ -139,7 +139,7 @@ class Text(Dataset):
 
 @functools.cache  # every split of a config reads it
 def own_source() -> str:
-    """The Python files of tdt, one after another in the order of their paths."""
+    """The Python files of tdt, concatenated in the order of their paths."""
 
     def walk(folder: Any) -> list[Any]:
         entries = sorted(folder.iterdir(), key=lambda entry: entry.name)
@@ -154,4 +154,4 @@ def _read(path: Path) -> str:
         with open_regular(path) as file:
             return io.TextIOWrapper(file, encoding="utf-8").read()
     except UnicodeDecodeError as error:
-        raise ValueError(f"Text: {path}: is no UTF-8 text: {error}") from error
+        raise ValueError(f"Text: {path}: is not UTF-8 text: {error}") from error
