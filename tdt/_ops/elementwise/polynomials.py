@@ -1,4 +1,4 @@
-"""Orthogonal polynomials of degree n at x, by recurrence (Abramowitz, Stegun: Handbook of Mathematical Functions, 22.7)."""
+"""Orthogonal polynomials of degree n at x, computed by their three-term recurrences."""
 
 from __future__ import annotations
 
@@ -15,35 +15,38 @@ Step = Callable[[int, Any, Any, Any], Any]  # (k, x, degree k - 1, degree k) →
 
 
 def _forward(start: Callable[[Any], Any], step: Step, closed: Any, limits: dict[str, int]) -> Callable[..., Any]:
-    """A forward from the polynomial of degree 1 and the step from two degrees to the next.
+    """A forward that computes a polynomial by recurrence.
 
-    closed: a form that holds inside (-1, 1), which stands in for high degrees. limits: degrees, by dtype, above which the
-    result is nan.
+    Args:
+        start: the polynomial of degree 1.
+        step: computes the next degree from the last two.
+        closed: closed form inside (-1, 1), used for degrees above HIGH; None for none.
+        limits: by dtype, the degree above which the result is nan.
     """
 
     def forward(xp: ModuleType, x: Any, n: Any) -> Any:
         dtype = (x if hasattr(x, "dtype") else n).dtype
         x, degree = xp.broadcast_arrays(xp.asarray(x, dtype), xp.asarray(n).astype(xp.int64))
         out = xp.where(degree < 0, 0, xp.ones_like(x))
-        asked = degree
+        remaining = degree
         if closed is not None:
-            by_form = (degree > HIGH) & (abs(x) < 1)
-            inside = xp.where(by_form, x, 0)
-            out = xp.where(by_form, closed(xp, inside, degree.astype(dtype)), out)
-            asked = xp.where(by_form, 0, degree)
+            use_closed = (degree > HIGH) & (abs(x) < 1)
+            inside = xp.where(use_closed, x, 0)
+            out = xp.where(use_closed, closed(xp, inside, degree.astype(dtype)), out)
+            remaining = xp.where(use_closed, 0, degree)
         limit = limits.get(dtype.name)
         if limit is not None:
-            out, asked = xp.where(asked > limit, xp.nan, out), xp.where(asked > limit, 0, asked)
+            out, remaining = xp.where(remaining > limit, xp.nan, out), xp.where(remaining > limit, 0, remaining)
         before, last = xp.ones_like(x), start(x)
-        for k in range(1, int(asked.max()) + 1 if asked.size else 0):
-            out = xp.where(asked == k, last, out)
+        for k in range(1, int(remaining.max()) + 1 if remaining.size else 0):
+            out = xp.where(remaining == k, last, out)
             before, last = last, step(k, x, before, last)
         return out.astype(dtype)
 
     return forward
 
 
-HIGH = 8  # from the next degree on, PyTorch uses the closed forms
+HIGH = 8  # for higher degrees PyTorch uses the closed forms
 
 
 def _chebyshev(k: int, x: Any, before: Any, last: Any) -> Any:
@@ -79,9 +82,12 @@ def _chebyshev_forward(kind: str) -> Callable[..., Any]:
 @without_gradient
 @binary_op(_chebyshev_forward("t"), dtypes=WIDE, to_float=True, numbers="any")
 def chebyshev_polynomial_t(input: Tensor | Number, n: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
-    """The Chebyshev polynomial of the first kind, of degree `n`, at input.
+    """The Chebyshev polynomial of the first kind of degree `n` at `input`. It has no derivative here.
 
-    It has no derivative.
+    Args:
+        n: degree; fractions are cut off, and the result is 0 where it is negative.
+    Shape: input (*), n broadcastable with it; result the broadcast shape.
+    Source: Abramowitz, Stegun, "Handbook of Mathematical Functions", 1964, chapter 22.
 
     >>> import tdt
     >>> tdt.special.chebyshev_polynomial_t(tdt.tensor([0.5]), tdt.tensor([3.]))
@@ -92,9 +98,12 @@ def chebyshev_polynomial_t(input: Tensor | Number, n: Tensor | Number, *, out: T
 @without_gradient
 @binary_op(_chebyshev_forward("u"), dtypes=WIDE, to_float=True, numbers="any")
 def chebyshev_polynomial_u(input: Tensor | Number, n: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
-    """The Chebyshev polynomial of the second kind, of degree `n`, at input.
+    """The Chebyshev polynomial of the second kind of degree `n` at `input`. It has no derivative here.
 
-    It has no derivative.
+    Args:
+        n: degree; fractions are cut off, and the result is 0 where it is negative.
+    Shape: input (*), n broadcastable with it; result the broadcast shape.
+    Source: Abramowitz, Stegun, "Handbook of Mathematical Functions", 1964, chapter 22.
 
     >>> import tdt
     >>> tdt.special.chebyshev_polynomial_u(tdt.tensor([0.5]), tdt.tensor([3.]))
@@ -105,9 +114,12 @@ def chebyshev_polynomial_u(input: Tensor | Number, n: Tensor | Number, *, out: T
 @without_gradient
 @binary_op(_chebyshev_forward("v"), dtypes=WIDE, to_float=True, numbers="any")
 def chebyshev_polynomial_v(input: Tensor | Number, n: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
-    """The Chebyshev polynomial of the third kind, of degree `n`, at input.
+    """The Chebyshev polynomial of the third kind of degree `n` at `input`. It has no derivative here.
 
-    It has no derivative.
+    Args:
+        n: degree; fractions are cut off, and the result is 0 where it is negative.
+    Shape: input (*), n broadcastable with it; result the broadcast shape.
+    Source: Mason, Handscomb, "Chebyshev Polynomials", 2003.
 
     >>> import tdt
     >>> tdt.special.chebyshev_polynomial_v(tdt.tensor([0.5]), tdt.tensor([3.]))
@@ -118,9 +130,12 @@ def chebyshev_polynomial_v(input: Tensor | Number, n: Tensor | Number, *, out: T
 @without_gradient
 @binary_op(_chebyshev_forward("w"), dtypes=WIDE, to_float=True, numbers="any")
 def chebyshev_polynomial_w(input: Tensor | Number, n: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
-    """The Chebyshev polynomial of the fourth kind, of degree `n`, at input.
+    """The Chebyshev polynomial of the fourth kind of degree `n` at `input`. It has no derivative here.
 
-    It has no derivative.
+    Args:
+        n: degree; fractions are cut off, and the result is 0 where it is negative.
+    Shape: input (*), n broadcastable with it; result the broadcast shape.
+    Source: Mason, Handscomb, "Chebyshev Polynomials", 2003.
 
     >>> import tdt
     >>> tdt.special.chebyshev_polynomial_w(tdt.tensor([0.5]), tdt.tensor([3.]))
@@ -131,9 +146,12 @@ def chebyshev_polynomial_w(input: Tensor | Number, n: Tensor | Number, *, out: T
 @without_gradient
 @binary_op(_shifted(_chebyshev_forward("t")), dtypes=WIDE, to_float=True, numbers="any")
 def shifted_chebyshev_polynomial_t(input: Tensor | Number, n: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
-    """The Chebyshev polynomial of the first kind, of degree `n`, at 2 · input - 1.
+    """The Chebyshev polynomial of the first kind of degree `n` at 2 · input - 1. It has no derivative here.
 
-    It has no derivative.
+    Args:
+        n: degree; fractions are cut off, and the result is 0 where it is negative.
+    Shape: input (*), n broadcastable with it; result the broadcast shape.
+    Source: Abramowitz, Stegun, "Handbook of Mathematical Functions", 1964, chapter 22.
 
     >>> import tdt
     >>> tdt.special.shifted_chebyshev_polynomial_t(tdt.tensor([0.5]), tdt.tensor([3.]))
@@ -144,9 +162,12 @@ def shifted_chebyshev_polynomial_t(input: Tensor | Number, n: Tensor | Number, *
 @without_gradient
 @binary_op(_shifted(_chebyshev_forward("u")), dtypes=WIDE, to_float=True, numbers="any")
 def shifted_chebyshev_polynomial_u(input: Tensor | Number, n: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
-    """The Chebyshev polynomial of the second kind, of degree `n`, at 2 · input - 1.
+    """The Chebyshev polynomial of the second kind of degree `n` at 2 · input - 1. It has no derivative here.
 
-    It has no derivative.
+    Args:
+        n: degree; fractions are cut off, and the result is 0 where it is negative.
+    Shape: input (*), n broadcastable with it; result the broadcast shape.
+    Source: Abramowitz, Stegun, "Handbook of Mathematical Functions", 1964, chapter 22.
 
     >>> import tdt
     >>> tdt.special.shifted_chebyshev_polynomial_u(tdt.tensor([0.5]), tdt.tensor([3.]))
@@ -157,9 +178,12 @@ def shifted_chebyshev_polynomial_u(input: Tensor | Number, n: Tensor | Number, *
 @without_gradient
 @binary_op(_shifted(_chebyshev_forward("v")), dtypes=WIDE, to_float=True, numbers="any")
 def shifted_chebyshev_polynomial_v(input: Tensor | Number, n: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
-    """The Chebyshev polynomial of the third kind, of degree `n`, at 2 · input - 1.
+    """The Chebyshev polynomial of the third kind of degree `n` at 2 · input - 1. It has no derivative here.
 
-    It has no derivative.
+    Args:
+        n: degree; fractions are cut off, and the result is 0 where it is negative.
+    Shape: input (*), n broadcastable with it; result the broadcast shape.
+    Source: Mason, Handscomb, "Chebyshev Polynomials", 2003.
 
     >>> import tdt
     >>> tdt.special.shifted_chebyshev_polynomial_v(tdt.tensor([0.5]), tdt.tensor([3.]))
@@ -170,9 +194,12 @@ def shifted_chebyshev_polynomial_v(input: Tensor | Number, n: Tensor | Number, *
 @without_gradient
 @binary_op(_shifted(_chebyshev_forward("w")), dtypes=WIDE, to_float=True, numbers="any")
 def shifted_chebyshev_polynomial_w(input: Tensor | Number, n: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
-    """The Chebyshev polynomial of the fourth kind, of degree `n`, at 2 · input - 1.
+    """The Chebyshev polynomial of the fourth kind of degree `n` at 2 · input - 1. It has no derivative here.
 
-    It has no derivative.
+    Args:
+        n: degree; fractions are cut off, and the result is 0 where it is negative.
+    Shape: input (*), n broadcastable with it; result the broadcast shape.
+    Source: Mason, Handscomb, "Chebyshev Polynomials", 2003.
 
     >>> import tdt
     >>> tdt.special.shifted_chebyshev_polynomial_w(tdt.tensor([0.5]), tdt.tensor([3.]))
@@ -188,9 +215,13 @@ def shifted_chebyshev_polynomial_w(input: Tensor | Number, n: Tensor | Number, *
     numbers="any",
 )
 def hermite_polynomial_h(input: Tensor | Number, n: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
-    """The physicists' Hermite polynomial of degree `n` at input.
+    """The physicists' Hermite polynomial of degree `n` at `input`. It has no derivative here.
 
-    It has no derivative.
+    Args:
+        n: degree; fractions are cut off. The result is 0 where it is negative, and nan above 128 (float32) or
+            512 (float64).
+    Shape: input (*), n broadcastable with it; result the broadcast shape.
+    Source: Abramowitz, Stegun, "Handbook of Mathematical Functions", 1964, chapter 22.
 
     >>> import tdt
     >>> tdt.special.hermite_polynomial_h(tdt.tensor([0.5]), tdt.tensor([3.]))
@@ -206,9 +237,13 @@ def hermite_polynomial_h(input: Tensor | Number, n: Tensor | Number, *, out: Ten
     numbers="any",
 )
 def hermite_polynomial_he(input: Tensor | Number, n: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
-    """The probabilists' Hermite polynomial of degree `n` at input.
+    """The probabilists' Hermite polynomial of degree `n` at `input`. It has no derivative here.
 
-    It has no derivative.
+    Args:
+        n: degree; fractions are cut off. The result is 0 where it is negative, and nan above 128 (float32) or
+            512 (float64).
+    Shape: input (*), n broadcastable with it; result the broadcast shape.
+    Source: Abramowitz, Stegun, "Handbook of Mathematical Functions", 1964, chapter 22.
 
     >>> import tdt
     >>> tdt.special.hermite_polynomial_he(tdt.tensor([0.5]), tdt.tensor([3.]))
@@ -224,9 +259,12 @@ def hermite_polynomial_he(input: Tensor | Number, n: Tensor | Number, *, out: Te
     numbers="any",
 )
 def laguerre_polynomial_l(input: Tensor | Number, n: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
-    """The Laguerre polynomial of degree `n` at input.
+    """The Laguerre polynomial of degree `n` at `input`. It has no derivative here.
 
-    It has no derivative.
+    Args:
+        n: degree; fractions are cut off, and the result is 0 where it is negative.
+    Shape: input (*), n broadcastable with it; result the broadcast shape.
+    Source: Abramowitz, Stegun, "Handbook of Mathematical Functions", 1964, chapter 22.
 
     >>> import tdt
     >>> tdt.special.laguerre_polynomial_l(tdt.tensor([0.5]), tdt.tensor([3.]))
@@ -242,9 +280,12 @@ def laguerre_polynomial_l(input: Tensor | Number, n: Tensor | Number, *, out: Te
     numbers="any",
 )
 def legendre_polynomial_p(input: Tensor | Number, n: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
-    """The Legendre polynomial of degree `n` at input.
+    """The Legendre polynomial of degree `n` at `input`. It has no derivative here.
 
-    It has no derivative.
+    Args:
+        n: degree; fractions are cut off, and the result is 0 where it is negative.
+    Shape: input (*), n broadcastable with it; result the broadcast shape.
+    Source: Abramowitz, Stegun, "Handbook of Mathematical Functions", 1964, chapter 22.
 
     >>> import tdt
     >>> tdt.special.legendre_polynomial_p(tdt.tensor([0.5]), tdt.tensor([3.]))

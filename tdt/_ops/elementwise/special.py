@@ -1,4 +1,4 @@
-"""Special functions of the top level: Bessel, incomplete gamma and multivariate gamma functions."""
+"""Special functions: Bessel, incomplete and multivariate gamma, normal distribution, zeta."""
 
 from __future__ import annotations
 
@@ -38,6 +38,8 @@ __all__ = ["i0", "igamma", "igammac", "mvlgamma"]
 def i0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The modified Bessel function of the first kind of order 0.
 
+    Shape: input (*); result the same.
+
     >>> import tdt
     >>> tdt.i0(tdt.tensor([0., 1.]))
     tensor([1.0000, 1.2661])
@@ -58,6 +60,8 @@ def _quotient(out: Tensor, x: Tensor) -> Tensor:
 def i1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The modified Bessel function of the first kind of order 1.
 
+    Shape: input (*); result the same.
+
     >>> import tdt
     >>> tdt.special.i1(tdt.tensor([0., 1.]))
     tensor([0.0000, 0.5652])
@@ -66,7 +70,9 @@ def i1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 @unary_op(special("i0e"), vjp=lambda g, x, out: g * (i1e(x) - x.sgn() * out), dtypes=FLOATING)
 def i0e(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """i0(x) · exp(-|x|).
+    """The modified Bessel function of the first kind of order 0, scaled by exp(-|x|).
+
+    Shape: input (*); result the same.
 
     >>> import tdt
     >>> tdt.special.i0e(tdt.tensor([0., 1.]))
@@ -76,7 +82,9 @@ def i0e(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 @unary_op(special("i1e"), vjp=lambda g, x, out: g * (i0e(x) - out * x.sgn() - _quotient(out, x)), dtypes=FLOATING)
 def i1e(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """i1(x) · exp(-|x|).
+    """The modified Bessel function of the first kind of order 1, scaled by exp(-|x|).
+
+    Shape: input (*); result the same.
 
     >>> import tdt
     >>> tdt.special.i1e(tdt.tensor([0., 1.]))
@@ -86,7 +94,9 @@ def i1e(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 @unary_op(special("ndtr"), vjp=lambda g, x: g * (-0.5 * x * x).exp() / SQRT_2PI, dtypes=FLOATING)
 def ndtr(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The share of the standard normal distribution below x.
+    """The cumulative distribution function of the standard normal distribution at each element.
+
+    Shape: input (*); result the same.
 
     >>> import tdt
     >>> tdt.special.ndtr(tdt.tensor([0., 1.]))
@@ -96,7 +106,9 @@ def ndtr(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 @unary_op(special("ndtri"), vjp=lambda g, out: g * (0.5 * out * out).exp() * SQRT_2PI, dtypes=WIDE)
 def ndtri(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The inverse of ndtr.
+    """The quantile function of the standard normal distribution, the inverse of ndtr; nan outside [0, 1].
+
+    Shape: input (*); result the same.
 
     >>> import tdt
     >>> tdt.special.ndtri(tdt.tensor([0.5000]))
@@ -106,7 +118,9 @@ def ndtri(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 @unary_op(special("erfcx"), vjp=lambda g, x, out: g * (2 * x * out - 2 / math.sqrt(math.pi)), dtypes=WIDE)
 def erfcx(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """erfc(x) · exp(x²), without underflow.
+    """The complementary error function scaled by exp(x²), which does not underflow.
+
+    Shape: input (*); result the same.
 
     >>> import tdt
     >>> tdt.special.erfcx(tdt.tensor([0., 1.]))
@@ -116,7 +130,9 @@ def erfcx(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 @unary_op(special("log_ndtr"), vjp=lambda g, x: g / erfcx(x * -math.sqrt(0.5)) * math.sqrt(2 / math.pi), dtypes=WIDE)
 def log_ndtr(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The logarithm of ndtr, also far below 0.
+    """The logarithm of ndtr, accurate also far below 0.
+
+    Shape: input (*); result the same.
 
     >>> import tdt
     >>> tdt.special.log_ndtr(tdt.tensor([0., -1.]))
@@ -126,7 +142,9 @@ def log_ndtr(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 @unary_op(special("entr"), vjp=lambda g, x: g * -(1 + x.log()), dtypes=FLOATING)
 def entr(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """-x · log(x), 0 at 0, -inf below.
+    """The entropy term -x · log(x) of each element; 0 at 0, -inf below.
+
+    Shape: input (*); result the same.
 
     >>> import tdt
     >>> tdt.special.entr(tdt.tensor([0.5000, 0.]))
@@ -134,17 +152,17 @@ def entr(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """
 
 
-def _spherical(xp: ModuleType, x: Any) -> Any:
+def _spherical_bessel_j0(xp: ModuleType, x: Any) -> Any:
     return xp.where(xp.isinf(x), 0, xp.where(x == 0, 1, xp.sin(x) / x)).astype(x.dtype)
 
 
 def _airy(xp: ModuleType, x: Any) -> Any:
-    found = xp.asarray(special_functions(np).airy(to_device(x, CPU))[0])  # CuPy has none
-    return xp.where((x > 104) & (x < xp.inf), 0, found)  # below the smallest float64; SciPy says NaN of large numbers
+    values = xp.asarray(special_functions(np).airy(to_device(x, CPU))[0])  # CuPy has no airy
+    return xp.where((x > 104) & (x < xp.inf), 0, values)  # Ai underflows float64 there; SciPy returns nan for large x
 
 
 def without_gradient(function: F) -> F:
-    """Run a function that has no derivative, in PyTorch either, outside the graph: its `out=` may even want a gradient."""
+    """Run a function without a derivative under no_grad, as PyTorch does; its `out=` may even require a gradient."""
 
     def outside(*args: Any, **kwargs: Any) -> Tensor:
         with no_grad():
@@ -157,7 +175,9 @@ def without_gradient(function: F) -> F:
 @without_gradient
 @unary_op(_airy, dtypes=WIDE)
 def airy_ai(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The Airy function Ai.
+    """The Airy function Ai of each element. It has no derivative here.
+
+    Shape: input (*); result the same.
 
     >>> import tdt
     >>> tdt.special.airy_ai(tdt.tensor([1.]))
@@ -168,7 +188,9 @@ def airy_ai(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 @without_gradient
 @unary_op(special("j0"), dtypes=WIDE)
 def bessel_j0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The Bessel function of the first kind of order 0.
+    """The Bessel function of the first kind of order 0. It has no derivative here.
+
+    Shape: input (*); result the same.
 
     >>> import tdt
     >>> tdt.special.bessel_j0(tdt.tensor([1.]))
@@ -179,7 +201,9 @@ def bessel_j0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 @without_gradient
 @unary_op(special("j1"), dtypes=WIDE)
 def bessel_j1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The Bessel function of the first kind of order 1.
+    """The Bessel function of the first kind of order 1. It has no derivative here.
+
+    Shape: input (*); result the same.
 
     >>> import tdt
     >>> tdt.special.bessel_j1(tdt.tensor([1.]))
@@ -190,7 +214,9 @@ def bessel_j1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 @without_gradient
 @unary_op(special("y0"), dtypes=WIDE)
 def bessel_y0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The Bessel function of the second kind of order 0.
+    """The Bessel function of the second kind of order 0. It has no derivative here.
+
+    Shape: input (*); result the same.
 
     >>> import tdt
     >>> tdt.special.bessel_y0(tdt.tensor([1.]))
@@ -201,7 +227,9 @@ def bessel_y0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 @without_gradient
 @unary_op(special("y1"), dtypes=WIDE)
 def bessel_y1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The Bessel function of the second kind of order 1.
+    """The Bessel function of the second kind of order 1. It has no derivative here.
+
+    Shape: input (*); result the same.
 
     >>> import tdt
     >>> tdt.special.bessel_y1(tdt.tensor([1.]))
@@ -212,7 +240,9 @@ def bessel_y1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 @without_gradient
 @unary_op(special("i0"), dtypes=WIDE)
 def modified_bessel_i0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The modified Bessel function of the first kind of order 0.
+    """The modified Bessel function of the first kind of order 0, without a derivative, which `i0` has.
+
+    Shape: input (*); result the same.
 
     >>> import tdt
     >>> tdt.special.modified_bessel_i0(tdt.tensor([1.]))
@@ -223,7 +253,9 @@ def modified_bessel_i0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 @without_gradient
 @unary_op(special("i1"), dtypes=WIDE)
 def modified_bessel_i1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The modified Bessel function of the first kind of order 1.
+    """The modified Bessel function of the first kind of order 1, without a derivative, which `i1` has.
+
+    Shape: input (*); result the same.
 
     >>> import tdt
     >>> tdt.special.modified_bessel_i1(tdt.tensor([1.]))
@@ -234,7 +266,9 @@ def modified_bessel_i1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 @without_gradient
 @unary_op(special("k0"), dtypes=WIDE)
 def modified_bessel_k0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The modified Bessel function of the second kind of order 0.
+    """The modified Bessel function of the second kind of order 0. It has no derivative here.
+
+    Shape: input (*); result the same.
 
     >>> import tdt
     >>> tdt.special.modified_bessel_k0(tdt.tensor([1.]))
@@ -245,7 +279,9 @@ def modified_bessel_k0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 @without_gradient
 @unary_op(special("k1"), dtypes=WIDE)
 def modified_bessel_k1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The modified Bessel function of the second kind of order 1.
+    """The modified Bessel function of the second kind of order 1. It has no derivative here.
+
+    Shape: input (*); result the same.
 
     >>> import tdt
     >>> tdt.special.modified_bessel_k1(tdt.tensor([1.]))
@@ -256,7 +292,9 @@ def modified_bessel_k1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 @without_gradient
 @unary_op(special("k0e"), dtypes=WIDE)
 def scaled_modified_bessel_k0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """modified_bessel_k0(x) · exp(x), which does not underflow.
+    """modified_bessel_k0 scaled by exp(x), which does not underflow. It has no derivative here.
+
+    Shape: input (*); result the same.
 
     >>> import tdt
     >>> tdt.special.scaled_modified_bessel_k0(tdt.tensor([1.]))
@@ -267,7 +305,9 @@ def scaled_modified_bessel_k0(input: Tensor, *, out: Tensor | None = None) -> Te
 @without_gradient
 @unary_op(special("k1e"), dtypes=WIDE)
 def scaled_modified_bessel_k1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """modified_bessel_k1(x) · exp(x), which does not underflow.
+    """modified_bessel_k1 scaled by exp(x), which does not underflow. It has no derivative here.
+
+    Shape: input (*); result the same.
 
     >>> import tdt
     >>> tdt.special.scaled_modified_bessel_k1(tdt.tensor([1.]))
@@ -276,9 +316,11 @@ def scaled_modified_bessel_k1(input: Tensor, *, out: Tensor | None = None) -> Te
 
 
 @without_gradient
-@unary_op(_spherical, dtypes=WIDE)
+@unary_op(_spherical_bessel_j0, dtypes=WIDE)
 def spherical_bessel_j0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The spherical Bessel function of the first kind of order 0.
+    """The spherical Bessel function of the first kind of order 0, sin(x) / x. It has no derivative here.
+
+    Shape: input (*); result the same.
 
     >>> import tdt
     >>> tdt.special.spherical_bessel_j0(tdt.tensor([1.]))
@@ -286,15 +328,15 @@ def spherical_bessel_j0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """
 
 
-def _of_one_type(xp: ModuleType, x: Any, y: Any) -> tuple[Any, Any]:
-    """Both as arrays of the type of the array among them: a number's function would be double precision."""
+def _same_dtype(xp: ModuleType, x: Any, y: Any) -> tuple[Any, Any]:
+    """Both as arrays of the array's dtype: functions of a Python number would return float64."""
     dtype = (x if hasattr(x, "dtype") else y).dtype
     return xp.asarray(x, dtype), xp.asarray(y, dtype)
 
 
-def _two(name: str) -> Any:
+def _binary(name: str) -> Any:
     def forward(xp: ModuleType, x: Any, y: Any) -> Any:
-        return getattr(special_functions(xp), name)(*_of_one_type(xp, x, y))
+        return getattr(special_functions(xp), name)(*_same_dtype(xp, x, y))
 
     return forward
 
@@ -304,7 +346,7 @@ def _no_zeta_rule(g: Tensor) -> Tensor:
 
 
 @binary_op(
-    _two("xlog1py"),
+    _binary("xlog1py"),
     vjp={
         "x": lambda g, x, y: (g * _log1p(y)).masked_fill((x == 0) & (y <= -1), 0),
         "y": lambda g, x, y: g * x / (y + 1),
@@ -313,8 +355,10 @@ def _no_zeta_rule(g: Tensor) -> Tensor:
     to_float=True,
     numbers="any",
 )
-def xlog1py(input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
-    """input · log(1 + other), and 0 where input is 0.
+def xlog1py(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+    """The product input · log(1 + other), and 0 where `input` is 0 and `other` is not nan.
+
+    Shape: input (*), other broadcastable with it; result the broadcast shape.
 
     >>> import tdt
     >>> tdt.special.xlog1py(tdt.tensor([2., 0.]), tdt.tensor([0., -1.]))
@@ -323,14 +367,18 @@ def xlog1py(input: Tensor, other: Tensor | Number, *, out: Tensor | None = None)
 
 
 @binary_op(
-    _two("zeta"),
+    _binary("zeta"),
     vjp={"x": _no_zeta_rule, "y": lambda g, x, y: g * -x * zeta(x + 1, y)},
     to_float=True,
     numbers="any",
     dtypes=WIDE,
 )
-def zeta(input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
-    """The Hurwitz zeta function Σ (k + other)^-input over k ≥ 0. It has no derivative by input.
+def zeta(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+    """The Hurwitz zeta function: the sum of (k + other)^(-input) over k = 0, 1, 2, …
+
+    Shape: input (*), other broadcastable with it; result the broadcast shape.
+    Raises:
+        NotImplementedError: in the backward pass, when `input` requires a gradient.
 
     >>> import tdt
     >>> tdt.special.zeta(tdt.tensor([2.]), tdt.tensor([1.]))
@@ -349,24 +397,30 @@ def _incomplete(name: str) -> Any:
     return forward
 
 
-def _no_rule(g: Tensor) -> Tensor:
+def _no_igamma_rule(g: Tensor) -> Tensor:
     raise NotImplementedError("the derivative for 'igamma: input' is not implemented.")
 
 
 def _density(x: Tensor, y: Tensor) -> Tensor:
-    """The derivative of the lower function by its limit."""
+    """The derivative of igamma with respect to y: the density of the gamma distribution."""
     return ((x - 1) * y.log() - y - x.lgamma()).exp()
 
 
 @method(in_place=by_op)
 @front
 @binary_op(
-    _incomplete("gammainc"), {"x": _no_rule, "y": lambda g, x, y: g * _density(x, y)}, dtypes=FLOATING, numbers="none"
+    _incomplete("gammainc"),
+    {"x": _no_igamma_rule, "y": lambda g, x, y: g * _density(x, y)},
+    dtypes=FLOATING,
+    numbers="none",
 )
 def igamma(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The regularised lower incomplete gamma function: ∫₀^other t^(input - 1) e^-t dt / Γ(input).
+    """The regularized lower incomplete gamma function: ∫₀^other t^(input - 1) e^(-t) dt / Γ(input).
 
-    It has no derivative by input: asking for it is a NotImplementedError.
+    Shape: input (*), other broadcastable with it; result the broadcast shape.
+    Raises:
+        NotImplementedError: in the backward pass, when `input` requires a gradient.
+    Source: Abramowitz, Stegun, "Handbook of Mathematical Functions", 1964, section 6.5.
 
     >>> import tdt
     >>> tdt.igamma(tdt.tensor([1.]), tdt.tensor([2.]))
@@ -377,12 +431,18 @@ def igamma(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor
 @method(in_place=by_op)
 @front
 @binary_op(
-    _incomplete("gammaincc"), {"x": _no_rule, "y": lambda g, x, y: -g * _density(x, y)}, dtypes=FLOATING, numbers="none"
+    _incomplete("gammaincc"),
+    {"x": _no_igamma_rule, "y": lambda g, x, y: -g * _density(x, y)},
+    dtypes=FLOATING,
+    numbers="none",
 )
 def igammac(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The regularised upper incomplete gamma function: ∫_other^∞ t^(input - 1) e^-t dt / Γ(input).
+    """The regularized upper incomplete gamma function: ∫_other^∞ t^(input - 1) e^(-t) dt / Γ(input).
 
-    It has no derivative by input: asking for it is a NotImplementedError.
+    Shape: input (*), other broadcastable with it; result the broadcast shape.
+    Raises:
+        NotImplementedError: in the backward pass, when `input` requires a gradient.
+    Source: Abramowitz, Stegun, "Handbook of Mathematical Functions", 1964, section 6.5.
 
     >>> import tdt
     >>> tdt.igammac(tdt.tensor([1.]), tdt.tensor([2.]))
@@ -394,9 +454,14 @@ def igammac(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tenso
 @front
 @node_name("MvlgammaBackward0")
 def mvlgamma(input: Tensor, p: int, *, out: Tensor | None = None) -> Tensor:
-    """The logarithm of the multivariate gamma function of dimension `p`, but for numbers ≤ (p - 1) / 2 meaningless.
+    """The natural logarithm of the multivariate gamma function of dimension `p`, valid where input > (p - 1) / 2.
 
-    RuntimeError for p < 1.
+    Args:
+        p: dimension, at least 1.
+    Shape: input (*); result the same.
+    Raises:
+        RuntimeError: when `p` is less than 1.
+        NotImplementedError: when `input` is bool.
 
     >>> import tdt
     >>> tdt.mvlgamma(tdt.tensor([2.0, 3.0]), 2)
@@ -412,6 +477,3 @@ def mvlgamma(input: Tensor, p: int, *, out: Tensor | None = None) -> Tensor:
     shifted = input.unsqueeze(-1) + input.new_tensor(steps, dtype=dtype)  # (…, p)
     result = shifted.lgamma().sum(-1) + p * (p - 1) / 4 * math.log(math.pi)
     return result if out is None else store_into(out, result)
-
-
-method(in_place=by_op)(igamma)
