@@ -69,7 +69,7 @@ from tdt._ops.index.getitem import *
 from tdt._ops.index.nonzero import *
 from tdt._ops.index.pick import *
 from tdt._ops.index.scatter import *
-from tdt._ops.linalg.decompositions import *
+from tdt._ops.linalg.add_products import *
 from tdt._ops.linalg.distance import *
 from tdt._ops.linalg.einsum import *
 from tdt._ops.linalg.householder import *
@@ -80,6 +80,7 @@ from tdt._ops.linalg.lu import *
 from tdt._ops.linalg.matrix_functions import *
 from tdt._ops.linalg.norms import *
 from tdt._ops.linalg.products import *
+from tdt._ops.linalg.root_namespace import *
 from tdt._ops.linalg.solve import *
 from tdt._ops.linalg.triangular import *
 from tdt._ops.nn.conv import *
@@ -101,11 +102,14 @@ from tdt._ops.nn.shuffle import *
 from tdt._ops.nn.softmax import *
 from tdt._ops.random.creation import *
 from tdt._ops.reduce.counting import *
+from tdt._ops.reduce.cumulative import *
 from tdt._ops.reduce.order import *
 from tdt._ops.reduce.reductions import *
 from tdt._ops.reduce.search import *
 from tdt._ops.reduce.segments import *
 from tdt._ops.reduce.statistics import *
+from tdt._ops.reduce.unique import *
+from tdt._ops.reduce.variance import *
 from tdt._ops.shape.combine import *
 from tdt._ops.shape.dimensions import *
 from tdt._ops.shape.join import *

@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-from tdt._core.calls import fronts
+from tdt._core.calls import front
 from tdt._core.errors import LinAlgError
 from tdt._core.tensor import Tensor
 from tdt._ops._common import store_into
 from tdt._ops.linalg._matrices import check_float
-from tdt._ops.linalg.decompositions import cholesky_ex, svdvals
-from tdt._ops.linalg.decompositions import linalg_cholesky as cholesky
-from tdt._ops.linalg.decompositions import qr_mode as qr
-from tdt._ops.linalg.decompositions import svd_full as svd
+from tdt._ops.linalg.decompositions import cholesky, cholesky_ex, qr, svd, svdvals
 from tdt._ops.linalg.eigen import eig, eigh, eigvals, eigvalsh
 from tdt._ops.linalg.householder import householder_product
 from tdt._ops.linalg.ldl import ldl_factor, ldl_factor_ex, ldl_solve
 from tdt._ops.linalg.least_squares import cond, lstsq, matrix_rank, pinv
-from tdt._ops.linalg.lu import linalg_lu as lu
-from tdt._ops.linalg.lu import linalg_lu_solve as lu_solve
-from tdt._ops.linalg.lu import lu_factor, lu_factor_ex
+from tdt._ops.linalg.lu import lu, lu_factor, lu_factor_ex, lu_solve
 from tdt._ops.linalg.matrix_functions import matrix_exp, matrix_power, multi_dot, vander
 from tdt._ops.linalg.matrix_norms import matrix_norm, norm
 from tdt._ops.linalg.norms import vector_norm
 from tdt._ops.linalg.products import cross as _cross
 from tdt._ops.linalg.products import matmul, vdot
-from tdt._ops.linalg.solve import inv, inv_ex, solve, solve_ex, tensorinv, tensorsolve
-from tdt._ops.linalg.solve import linalg_det as det
-from tdt._ops.linalg.solve import linalg_slogdet as slogdet
+from tdt._ops.linalg.solve import det, inv, inv_ex, slogdet, solve, solve_ex, tensorinv, tensorsolve
 from tdt._ops.linalg.triangular import solve_triangular
 from tdt._ops.shape.views import diagonal as _diagonal
 from tdt.amp._autocast import autocast
@@ -39,6 +32,7 @@ __all__ = [
 ]  # fmt: skip
 
 
+@front
 def diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
     """The diagonal of the last two dimensions, a view.
 
@@ -49,6 +43,7 @@ def diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> T
     return _diagonal(A, offset, dim1, dim2)
 
 
+@front
 @autocast("lower")
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1, out: Tensor | None = None) -> Tensor:
     """Σ conj(x) · y along `dim`, broadcast.
@@ -63,6 +58,7 @@ def vecdot(x: Tensor, y: Tensor, *, dim: int = -1, out: Tensor | None = None) ->
     return result if out is None else store_into(out, result)
 
 
+@front
 def cross(input: Tensor, other: Tensor, *, dim: int = -1, out: Tensor | None = None) -> Tensor:
     """The cross product along `dim`, which has size 3, the other dimensions broadcast.
 
@@ -71,9 +67,3 @@ def cross(input: Tensor, other: Tensor, *, dim: int = -1, out: Tensor | None = N
     tensor([[0., 0., 1.]])
     """
     return _cross(input, other, dim, out=out)
-
-
-fronts(globals(), __all__)
-
-
-fronts(globals(), __all__)

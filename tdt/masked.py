@@ -20,7 +20,7 @@ from tdt._ops.elementwise.arithmetic import maximum
 from tdt._ops.elementwise.binary_math import logaddexp as whole_logaddexp
 from tdt._ops.elementwise.select import where
 from tdt._ops.nn import softmax as normal
-from tdt._ops.reduce import order
+from tdt._ops.reduce import cumulative, order
 from tdt._ops.reduce import reductions as reduce
 from tdt.linalg import vector_norm
 
@@ -358,12 +358,12 @@ def _along(name: str, like: str, whole: Any, doc: str, example: tuple[str, str])
 
 
 cumsum = _along(
-    "cumsum", "sum", order.cumsum, "Running sums along `dim` of what the mask leaves.", ("[1, 2, 3]", "[1, 1, 4]")
+    "cumsum", "sum", cumulative.cumsum, "Running sums along `dim` of what the mask leaves.", ("[1, 2, 3]", "[1, 1, 4]")
 )
 cumprod = _along(
     "cumprod",
     "prod",
-    order.cumprod,
+    cumulative.cumprod,
     "Running products along `dim` of what the mask leaves.",
     ("[2, 3, 4]", "[2, 2, 8]"),
 )

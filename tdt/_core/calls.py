@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable
-from types import FunctionType
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -28,13 +27,6 @@ def _add_tensor_type(cls: type[Tensor], **kwargs: Any) -> None:
 
 
 Tensor.__init_subclass__ = classmethod(_add_tensor_type)  # type: ignore[assignment, arg-type]
-
-
-def fronts(namespace: dict[str, Any], names: Iterable[str], but: str = "") -> None:
-    """Apply `front` to the functions `names` of a module, except those in `but`."""
-    for name in names:
-        if isinstance(namespace[name], FunctionType) and name not in but.split():
-            namespace[name] = front(namespace[name])
 
 
 def front(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -14,7 +14,7 @@ from tdt._core.layout import sparse_coo
 from tdt._core.mode import state
 from tdt._core.sparse import SparseCOO
 from tdt._core.tensor import Tensor, wrap
-from tdt._ops.linalg import products as linalg
+from tdt._ops.linalg import add_products, products
 from tdt._ops.nn import softmax as dense_softmax
 from tdt._ops.reduce import reductions as reduce
 from tdt._ops.shape.views import wrap_dim
@@ -33,7 +33,7 @@ def mm(mat1: Tensor, mat2: Tensor, reduce: str | None = None) -> Tensor:
     """
     if reduce is not None:
         return _reduced(mat1, mat2, reduce)
-    return linalg.mm(masked(mat1), masked(mat2))
+    return products.mm(masked(mat1), masked(mat2))
 
 
 def _reduced(mat1: Tensor, mat2: Tensor, reduce: str) -> Tensor:
@@ -108,7 +108,7 @@ def addmm(mat: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1.0, alpha: 
     tensor([[2.],
             [3.]])
     """
-    return linalg.addmm(mat, masked(mat1), masked(mat2), beta=beta, alpha=alpha)
+    return add_products.addmm(mat, masked(mat1), masked(mat2), beta=beta, alpha=alpha)
 
 
 def sum(input: Tensor, dim: Any = None, dtype: Any = None) -> Tensor:
@@ -226,7 +226,7 @@ def hspmm(mat1: Tensor, mat2: Tensor) -> Tensor:
     >>> tdt.hspmm(tdt.tensor([[0.0, 0.0], [1.0, 0.0]]).to_sparse(), tdt.tensor([[1.0], [2.0]])).values()
     tensor([[1.]])
     """
-    product, xp = linalg.mm(mat1, mat2), mat1._a.xp
+    product, xp = products.mm(mat1, mat2), mat1._a.xp
     rows = xp.unique(mat1._a.indices[0])
     return coo(product.index_select(0, wrap(rows)), rows[None], product.shape, True)
 
@@ -256,5 +256,5 @@ def sspaddmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alph
     return input * beta + smm(mat1, mat2) * alpha
 
 
-spmm = dsmm = linalg.mm
+spmm = dsmm = products.mm
 hsmm = hspmm

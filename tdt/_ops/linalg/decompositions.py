@@ -10,7 +10,6 @@ import numpy as np
 
 from tdt._core.calls import front
 from tdt._core.dtype import LAPACK
-from tdt._core.methods import method
 from tdt._core.return_types import return_type
 from tdt._core.tensor import Tensor
 from tdt._ops._common import with_out
@@ -18,9 +17,6 @@ from tdt._ops.linalg._matrices import by_columns, check_info, check_matrix, colu
 from tdt._ops.linalg.triangular import _solve_triangular, triangular_right
 from tdt.autograd._node_names import node_name
 from tdt.autograd._op import op
-
-__all__ = ["cholesky", "qr", "svd"]
-
 
 FAILED = "linalg.svd: The algorithm failed to converge because the input matrix contained non-finite values."
 
@@ -89,8 +85,9 @@ def _check_svd(A: Tensor, driver: str | None) -> None:
         )
 
 
+@front
 @with_out
-def svd_full(A: Tensor, full_matrices: bool = True, *, driver: str | None = None) -> Any:
+def svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = None) -> Any:
     """(U, S, Vh) with A = U diag(S) Vh, singular values from large to small; all three in batches.
 
     Gradients through U and Vh exist where the singular values differ; for complex A the loss must not depend on the
@@ -119,6 +116,7 @@ def _(g: Tensor, x: Tensor) -> Tensor:
     return U @ (g.unsqueeze(-1) * Vh)
 
 
+@front
 @with_out
 def svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:
     """The singular values, from large to small, without the vectors: of any gradient, too.
@@ -129,24 +127,6 @@ def svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:
     """
     _check_svd(A, driver)
     return _svdvals(A)
-
-
-@method()
-@front
-@with_out
-def svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> Any:
-    """(U, S, V) with input = U diag(S) V^H; linalg.svd is the newer form, which returns V^H.
-
-    >>> import tdt
-    >>> tdt.svd(tdt.tensor([[3.0, 0.0], [0.0, 2.0]])).S
-    tensor([3., 2.])
-    """
-    check_matrix("svd", input)
-    U, S, Vh = _svd(input, full_matrices=not some)
-    if not compute_uv:
-        m, n = input.shape[-2:]
-        U, Vh = input.new_zeros((*input.shape[:-2], m, m)), input.new_zeros((*input.shape[:-2], n, n))
-    return return_type("svd", ("U", "S", "V"))(U, S, Vh.mH)
 
 
 @op(dtypes=LAPACK, outputs=("Q", "R"), node="LinalgQrBackward0", autocast="float32")
@@ -185,8 +165,9 @@ def _(g: tuple, Q: Tensor, R: Tensor, mode: str) -> Tensor:
     return cat([left, Q @ gR[..., k:]], -1) if n > k else left
 
 
+@front
 @with_out
-def qr_mode(A: Tensor, mode: str = "reduced") -> Any:
+def qr(A: Tensor, mode: str = "reduced") -> Any:
     """(Q, R) with A = Q R, Q with orthonormal columns and R upper triangular; mode "reduced", "complete" or "r".
 
     >>> import tdt
@@ -200,21 +181,6 @@ def qr_mode(A: Tensor, mode: str = "reduced") -> Any:
             f"qr received unrecognized mode '{mode}' but expected one of 'reduced' (default), 'r', or 'complete'"
         )
     return return_type("linalg_qr", ("Q", "R"))(*_qr(A, mode=mode))
-
-
-@method()
-@front
-@with_out
-def qr(input: Tensor, some: bool = True) -> Any:
-    """(Q, R) with input = Q R; linalg.qr is the newer form.
-
-    >>> import tdt
-    >>> tdt.qr(tdt.eye(2)).R.abs()
-    tensor([[1., 0.],
-            [0., 1.]])
-    """
-    check_matrix("qr", input)
-    return return_type("qr", ("Q", "R"))(*_qr(input, mode="reduced" if some else "complete"))
 
 
 @op(dtypes=LAPACK, outputs=("L", "info"), node="LinalgCholeskyExBackward0", autocast="float32")
@@ -246,6 +212,7 @@ NOT_POSITIVE = (
 )
 
 
+@front
 @with_out
 @node_name("LinalgCholeskyExBackward0")
 def cholesky_ex(input: Tensor, *, upper: bool = False, check_errors: bool = False) -> Any:
@@ -262,9 +229,10 @@ def cholesky_ex(input: Tensor, *, upper: bool = False, check_errors: bool = Fals
     return return_type("linalg_cholesky_ex", ("L", "info"))(L.mH if upper else L, info)
 
 
+@front
 @with_out
 @node_name("LinalgCholeskyExBackward0")
-def linalg_cholesky(input: Tensor, *, upper: bool = False) -> Tensor:
+def cholesky(input: Tensor, *, upper: bool = False) -> Tensor:
     """The lower triangular L with A = L Lᴴ (upper=True: Lᴴ); LinAlgError unless A is positive-definite.
 
     >>> import tdt
@@ -273,21 +241,6 @@ def linalg_cholesky(input: Tensor, *, upper: bool = False) -> Tensor:
             [0., 3.]])
     """
     return _checked_cholesky("linalg.cholesky", input, upper)
-
-
-@method()
-@front
-@with_out
-@node_name("LinalgCholeskyExBackward0")
-def cholesky(input: Tensor, upper: bool = False) -> Tensor:
-    """The lower triangular L with input = L Lᴴ (upper=True: Lᴴ); linalg.cholesky is the newer form.
-
-    >>> import tdt
-    >>> tdt.cholesky(tdt.tensor([[4.0, 0.0], [0.0, 9.0]]))
-    tensor([[2., 0.],
-            [0., 3.]])
-    """
-    return _checked_cholesky("cholesky", input, upper)
 
 
 def _checked_cholesky(name: str, A: Tensor, upper: bool) -> Tensor:

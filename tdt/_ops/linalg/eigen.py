@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tdt._core.calls import front
 from tdt._core.dtype import LAPACK
 from tdt._core.return_types import return_type
 from tdt._core.tensor import Tensor
@@ -50,6 +51,7 @@ def _check_eigh(input: Tensor, UPLO: str) -> None:
         raise RuntimeError(f"Expected UPLO argument to be 'L' or 'U', but got {UPLO}")
 
 
+@front
 @with_out
 def eigh(input: Tensor, UPLO: str = "L") -> Any:
     """(eigenvalues, eigenvectors) of Hermitian matrices, from small to large; UPLO says which triangle is read.
@@ -74,6 +76,7 @@ def _(g: Tensor, x: Tensor, UPLO: str) -> Tensor:
     return (V * g.unsqueeze(-2)) @ V.mH
 
 
+@front
 @with_out
 @node_name("LinalgEighBackward0")
 def eigvalsh(input: Tensor, UPLO: str = "L") -> Tensor:
@@ -113,6 +116,7 @@ def _(g: tuple, x: Tensor, eigenvalues: Tensor, eigenvectors: Tensor) -> Tensor:
     return result if x.is_complex() else result.real
 
 
+@front
 @with_out
 def eig(input: Tensor) -> Any:
     """(eigenvalues, eigenvectors) of square matrices, complex and in no order; the vectors are columns of norm 1.
@@ -127,6 +131,7 @@ def eig(input: Tensor) -> Any:
     return return_type("linalg_eig", ("eigenvalues", "eigenvectors"))(*_eig(input))
 
 
+@front
 @with_out
 @node_name("LinalgEigBackward0")
 def eigvals(input: Tensor) -> Tensor:

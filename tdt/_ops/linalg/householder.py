@@ -61,6 +61,7 @@ def _reflect(input: Tensor, tau: Tensor, other: Tensor, adjoint: bool = False) -
     return other - V @ _solve_triangular(inner, scale * (V.mH @ other), upper=True, unitriangular=True)
 
 
+@front
 @autocast("float32")
 @with_out
 @node_name("LinalgHouseholderProductBackward0")

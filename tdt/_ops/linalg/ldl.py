@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tdt._core import dtype as _dtype
+from tdt._core.calls import front
 from tdt._core.dtype import LAPACK
 from tdt._core.return_types import return_type
 from tdt._core.tensor import Tensor
@@ -48,6 +49,7 @@ def _ldl_solve(xp: ModuleType, LD: Any, pivots: Any, b: Any, *, hermitian: bool)
 no_derivative(_ldl_solve, "linalg_ldl_solve", "LD", "b")
 
 
+@front
 @with_out
 def ldl_factor_ex(input: Tensor, *, hermitian: bool = False, check_errors: bool = False) -> Any:
     """(LD, pivots, info): as `ldl_factor`; where D is singular info is the place of its 0, not an error.
@@ -69,6 +71,7 @@ ZERO = (
 )
 
 
+@front
 @with_out
 def ldl_factor(input: Tensor, *, hermitian: bool = False) -> Any:
     """(LD, pivots) of A = L D Lᵀ (hermitian: L D Lᴴ), as LAPACK's sytrf packs them; the lower triangle is read.
@@ -85,6 +88,7 @@ def ldl_factor(input: Tensor, *, hermitian: bool = False) -> Any:
     return return_type("linalg_ldl_factor", ("LD", "pivots"))(LD, pivots)
 
 
+@front
 @with_out
 def ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False) -> Tensor:
     """X with A X = B, from the factors of A that `ldl_factor` gave.

@@ -80,6 +80,7 @@ def _check_tolerances(name: str, *tolerances: Any) -> None:
             raise RuntimeError(f"{name}: {which} tensor of complex type is not supported.")
 
 
+@front
 @with_out
 def pinv(input: Tensor, rcond: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None) -> Tensor:
     """The pseudo-inverse (Moore, 1920; Penrose, 1955): singular values up to max(atol, rtol · the largest) count as 0.
@@ -112,6 +113,7 @@ def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
     return pinv(input, rcond)
 
 
+@front
 def matrix_rank(
     input: Tensor,
     tol: Any = None,
@@ -181,6 +183,7 @@ def _(g: tuple, a: Tensor) -> Tensor:
     return _pinv(a, *_tolerances(a, None, None)).mH @ g[0]
 
 
+@front
 @with_out
 @node_name("LinalgLstsqBackward0")
 def lstsq(input: Tensor, b: Tensor, rcond: float | None = None, *, driver: str | None = None) -> Any:
@@ -239,6 +242,7 @@ def _check_lstsq(A: Tensor, B: Tensor, driver: str) -> bool:
     return vector
 
 
+@front
 @with_out
 def cond(input: Tensor, p: Any = None) -> Tensor:
     """The condition number ‖A‖ ‖A⁻¹‖ in the matrix norm `p`, by default 2; inf where A is singular.

@@ -10,7 +10,7 @@ from tdt._core import dtype as _dtype
 from tdt._core.calls import front
 from tdt._core.mode import no_grad
 from tdt._core.tensor import Tensor
-from tdt._ops.linalg.decompositions import linalg_cholesky
+from tdt._ops.linalg.decompositions import cholesky
 from tdt._ops.linalg.eigen import eigh
 from tdt._ops.linalg.triangular import solve_triangular
 from tdt._ops.random.creation import randn
@@ -87,7 +87,7 @@ def _all_pairs(A: Tensor, B: Tensor | None) -> tuple[Tensor, Tensor]:
     if B is None:
         E, X = eigh(A)
         return E, X
-    L = linalg_cholesky((B + B.mH) / 2)
+    L = cholesky((B + B.mH) / 2)
     half = solve_triangular(L, A, upper=False)
     E, Y = eigh(solve_triangular(L, half.mH, upper=False))
     return E, solve_triangular(L.mH, Y, upper=True)

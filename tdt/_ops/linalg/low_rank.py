@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tdt._core.calls import front
 from tdt._core.tensor import Tensor
-from tdt._ops.linalg.decompositions import qr_mode, svd_full
+from tdt._ops.linalg.decompositions import qr, svd
 from tdt._ops.random.creation import randn
 
 __all__ = ["pca_lowrank", "svd_lowrank"]
@@ -12,9 +12,9 @@ __all__ = ["pca_lowrank", "svd_lowrank"]
 
 def _basis(A: Tensor, q: int, niter: int) -> Tensor:
     """Orthonormal columns whose span is about that of A's q leading left singular vectors: powers of A Aᴴ on random ones."""
-    Q = qr_mode(A @ randn(A.shape[-1], q, dtype=A.dtype, device=A.device)).Q
+    Q = qr(A @ randn(A.shape[-1], q, dtype=A.dtype, device=A.device)).Q
     for _ in range(niter):
-        Q = qr_mode(A @ qr_mode(A.mH @ Q).Q).Q
+        Q = qr(A @ qr(A.mH @ Q).Q).Q
     return Q
 
 
@@ -36,7 +36,7 @@ def svd_lowrank(
     wide = A.shape[-2] < A.shape[-1]
     A = A.mH if wide else A
     Q = _basis(A, 6 if q is None else q, 2 if niter is None else niter)
-    U, S, Vh = svd_full(Q.mH @ A, full_matrices=False)
+    U, S, Vh = svd(Q.mH @ A, full_matrices=False)
     U, V = Q @ U, Vh.mH
     return (V, S, U) if wide else (U, S, V)
 

@@ -11,7 +11,6 @@ from tdt import _backend
 from tdt._core import dtype as _dtype
 from tdt._core.calls import front
 from tdt._core.dtype import LAPACK
-from tdt._core.methods import method
 from tdt._core.return_types import return_type
 from tdt._core.tensor import Tensor
 from tdt._ops._common import with_out
@@ -29,11 +28,10 @@ from tdt._ops.linalg._matrices import (
 )
 from tdt._ops.linalg.triangular import _solve_triangular, triangular_right
 from tdt._ops.shape.join import cat
-from tdt.amp._autocast import autocast
 from tdt.autograd._node_names import node_name
 from tdt.autograd._op import op
 
-__all__ = ["lu", "lu_solve", "lu_unpack"]
+__all__ = ["lu_unpack"]
 
 
 @op(dtypes=LAPACK, outputs=("LU", "pivots", "info"), autocast="float32")
@@ -120,6 +118,7 @@ ZERO_PIVOT = (
 )
 
 
+@front
 @with_out
 def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False) -> Any:
     """(LU, pivots, info): as `lu_factor`; where U has a 0 on its diagonal info is its place, from 1 on, not an error.
@@ -135,6 +134,7 @@ def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False) -
     return return_type("linalg_lu_factor_ex", ("LU", "pivots", "info"))(LU, pivots, info)
 
 
+@front
 @with_out
 def lu_factor(A: Tensor, *, pivot: bool = True) -> Any:
     """(LU, pivots) with A = P L U: U is LU's upper triangle, L what is below it with ones on the diagonal.
@@ -153,8 +153,9 @@ def lu_factor(A: Tensor, *, pivot: bool = True) -> Any:
     return return_type("linalg_lu_factor", ("LU", "pivots"))(LU, pivots)
 
 
+@front
 @with_out
-def linalg_lu(A: Tensor, *, pivot: bool = True) -> Any:
+def lu(A: Tensor, *, pivot: bool = True) -> Any:
     """(P, L, U) with A = P L U: a permutation, lower triangular with ones on the diagonal, and upper triangular.
 
     >>> import tdt
@@ -210,24 +211,10 @@ def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpa
     )
 
 
-@method()
 @front
-def lu(A: Tensor, pivot: bool = True, get_infos: bool = False, out: Any = None) -> Any:
-    """(LU, pivots), with get_infos (LU, pivots, infos); linalg.lu_factor is the newer form.
-
-    >>> import tdt
-    >>> tdt.lu(2 * tdt.eye(2))[1]
-    tensor([1, 2], dtype=tdt.int32)
-    """
-    found = lu_factor_ex(A, pivot=pivot)[: 3 if get_infos else 2]
-    return (
-        tuple(found) if out is None else tuple([t.resize_(r.shape).copy_(r) for t, r in zip(out, found, strict=True)])
-    )
-
-
 @with_out
 @node_name("LinalgLuSolveBackward0")
-def linalg_lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoint: bool = False) -> Tensor:
+def lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoint: bool = False) -> Tensor:
     """X with A X = B (left=False: X A = B; adjoint: with Aᴴ for A), from the factors of A that `lu_factor` gave.
 
     >>> import tdt
@@ -240,7 +227,7 @@ def linalg_lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True,
     _check_factors("linalg.lu_solve", LU, pivots)
     check_system("linalg.lu_solve", LU, B, left)
     if not left:
-        return linalg_lu_solve(LU, pivots, B.mH, adjoint=not adjoint).mH
+        return lu_solve(LU, pivots, B.mH, adjoint=not adjoint).mH
     perm = _permutation(pivots, rows=LU.shape[-1])
     if adjoint:
         X = _solve_triangular(LU.mH, B, upper=False)
@@ -258,19 +245,3 @@ def _check_factors(name: str, LU: Tensor, pivots: Tensor) -> None:
     if pivots.shape[:-1] != LU.shape[:-2]:
         raise RuntimeError(f"{name}: Expected LU.shape[:-1] and pivots.shape to be the same, but got pivots with shape "
                            f"{list(pivots.shape)} instead")  # fmt: skip
-
-
-@method()
-@front
-@autocast("float32")
-@with_out
-@node_name("LinalgLuSolveBackward0")
-def lu_solve(input: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
-    """X with A X = input, from the factors of A; linalg.lu_solve is the newer form.
-
-    >>> import tdt
-    >>> tdt.lu_solve(tdt.ones(2, 1), *tdt.linalg.lu_factor(2 * tdt.eye(2)))
-    tensor([[0.5000],
-            [0.5000]])
-    """
-    return linalg_lu_solve(LU_data, LU_pivots, input)

@@ -84,6 +84,7 @@ def matrix_exp(input: Tensor) -> Tensor:
     return _matrix_exp(input)
 
 
+@front
 def multi_dot(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
     """The product of several matrices in the order of multiplication that costs least (Cormen et al., 15.2).
 
@@ -148,6 +149,7 @@ def chain_matmul(*matrices: Tensor, out: Tensor | None = None) -> Tensor:
     return multi_dot(matrices, out=out)
 
 
+@front
 def vander(x: Tensor, N: int | None = None) -> Tensor:
     """A Vandermonde matrix: the powers 0 to N - 1 (by default x's length) of each element of x's last dimension, in a row.
 

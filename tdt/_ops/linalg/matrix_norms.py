@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from tdt._core.calls import front
 from tdt._core.tensor import Tensor
 from tdt._ops._common import store_into, with_out, wrap_dim
 from tdt._ops.linalg._matrices import check_float
@@ -13,6 +14,7 @@ from tdt._ops.linalg.decompositions import svdvals
 from tdt._ops.linalg.norms import vector_norm
 
 
+@front
 @with_out
 def matrix_norm(
     input: Tensor, ord: Any = "fro", dim: Sequence[int] = (-2, -1), keepdim: bool = False, *, dtype: Any = None
@@ -51,6 +53,7 @@ def _largest(x: Tensor, dim: int, keepdim: bool = False) -> Tensor:
     return x.amax(dim, keepdim) if x.shape[dim] else x.sum(dim, keepdim)
 
 
+@front
 def norm(
     input: Tensor,
     ord: Any = None,

@@ -12,7 +12,7 @@ from tdt._core.methods import method
 from tdt._core.tensor import Tensor
 from tdt._ops._common import Dims, keep, store_into, wrap_dims
 from tdt._ops.linalg._matrices import check_float
-from tdt._ops.linalg.decompositions import svd_full
+from tdt._ops.linalg.decompositions import svd
 from tdt.autograd._node_names import node_name
 from tdt.autograd._op import finish, op
 
@@ -57,6 +57,7 @@ def _(g: Tensor, x: Tensor, out: Tensor, ord: float, dim: tuple[int, ...] | None
     return x * size ** (ord - 2) * (g / out ** (ord - 1)).masked_fill(out == 0, 0)
 
 
+@front
 def vector_norm(
     x: Tensor, ord: float = 2, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None
 ) -> Tensor:
@@ -96,7 +97,7 @@ def norm(
     if p == "nuc":
         rows_and_columns = (-2, -1) if dim is None else dim
         input = input if dtype is None else input.to(dtype)
-        S = svd_full(input.movedim(rows_and_columns, (-2, -1)), full_matrices=False)[1]
+        S = svd(input.movedim(rows_and_columns, (-2, -1)), full_matrices=False)[1]
         result = keep(S.sum(-1), wrap_dims(rows_and_columns, input.ndim), input.shape, not keepdim)
         return result if out is None else store_into(out, result, exact=True)
     x = input if dtype is None else input.to(dtype)

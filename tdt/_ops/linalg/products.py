@@ -1,31 +1,29 @@
-"""Products of matrices and vectors: matmul and its forms, tensordot, einsum, outer, norms."""
+"""Products of matrices and vectors: matmul and its forms, outer, inner, tensordot, kron, cross, trace."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from tdt import _kernels
-from tdt._core import dtype as _dtype
-from tdt._core.calls import as_numbers, front
-from tdt._core.dtype import FLOAT, NUMBERS, SCALAR_NAMES, check_category
+from tdt._core.calls import front
+from tdt._core.dtype import NUMBERS, SCALAR_NAMES, check_category
 from tdt._core.methods import method
-from tdt._core.old_arguments import takes_old_order
 from tdt._core.tensor import Tensor
-from tdt._ops._common import C_NAMES, check_out_dtype, spelled, store_into, wrap_dim
-from tdt._ops.elementwise._front import named, tensor_argument
+from tdt._ops._common import check_out_dtype, store_into, wrap_dim
+from tdt._ops.elementwise._front import tensor_argument
 from tdt.amp._autocast import autocast, cast_for
 from tdt.autograd._dispatch import binary
-from tdt.autograd._in_place_methods import by_copy
-from tdt.autograd._node_names import label, node_name, ranks
+from tdt.autograd._node_names import node_name, ranks
 from tdt.autograd._op import op
 from tdt.autograd._views import follow
 
 __all__ = [
-    "addbmm", "addmm", "addmv", "addr", "baddbmm", "bmm", "cross", "dot", "ger", "inner", "kron", "matmul", "mm",
+    "bmm", "cross", "dot", "ger", "inner", "kron", "matmul", "mm",
     "mv", "outer", "tensordot", "trace", "vdot",
 ]  # fmt: skip
 
@@ -53,7 +51,7 @@ def _matmul(xp: ModuleType, x: Any, y: Any) -> Any:
     return _kernels.product(xp, x, y)
 
 
-# In the rules an operand was a vector if g has fewer dimensions than the other one.
+# In the rules, g with fewer dimensions than one operand means that the other one is a vector.
 @_matmul.vjp("x")
 def _(g: Tensor, y: Tensor) -> Tensor:
     if y.ndim == 1:
@@ -127,7 +125,7 @@ def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor
 
 
 def _explain_matmul(x: Tensor, y: Tensor) -> None:
-    """Say why x @ y cannot be; the vector, matrix and batch cases each have their words."""
+    """Raise the error for operands that cannot be multiplied; vectors, matrices and batches have messages of their own."""
     if not x.ndim or not y.ndim:
         raise RuntimeError(f"both arguments to matmul need to be at least 1D, but they are {x.ndim}D and {y.ndim}D")
     _same_type(x, y)
@@ -152,57 +150,71 @@ def _explain_matmul(x: Tensor, y: Tensor) -> None:
     )
 
 
-SECOND = {"mm": "mat2", "mv": "vec", "dot": "tensor", "bmm": "mat2"}  # PyTorch's names of the second operand
+def _check_matrix(which: str, x: Tensor) -> None:
+    if x.ndim != 2:
+        raise RuntimeError(f"{which} must be a matrix, got {x.ndim}D")
 
 
-def _product(name: str, ranks: tuple[int, int], doc: str, example: str) -> Any:
-    """matmul for operands of fixed ranks."""
-    words = {1: "a vector", 2: "a matrix", 3: "a 3D tensor"}
+@method()
+@front
+def mm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """X
 
-    def function(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
-        tensor_argument(name, input)
-        tensor_argument(name, mat2, SECOND[name], 2)
-        if (input.ndim, mat2.ndim) != ranks:
-            which, x, n = ("self", input, ranks[0]) if input.ndim != ranks[0] else (SECOND[name], mat2, ranks[1])
-            raise RuntimeError(
-                f"1D tensors expected, but got {input.ndim}D and {mat2.ndim}D tensors"
-                if ranks == (1, 1)
-                else f"vector + matrix @ vector expected, got 1, {input.ndim}, {mat2.ndim}"
-                if ranks == (2, 1)
-                else f"{which} must be {words[n]}, got {x.ndim}D"
-            )
-        if ranks == (1, 1) and input.dtype is not mat2.dtype:
-            found = f"{SCALAR_NAMES[input.dtype]} and {SCALAR_NAMES[mat2.dtype]}"
-            raise RuntimeError(f"dot : expected both vectors to have same dtype, but found {found}")
-        return matmul(input, mat2, out=out)
-
-    made = named(function, name, f"{doc}\n\n>>> import tdt\n{example}\n")
-    return made if name == "mm" else spelled(autocast("lower" if name == "bmm" else "keep")(made), SECOND[name])
+    >>> import tdt
+    >>> tdt.mm(tdt.ones(2, 3), tdt.ones(3, 1))
+    tensor([[3.],
+            [3.]])
+    """
+    tensor_argument("mm", input)
+    tensor_argument("mm", mat2, "mat2", 2)
+    if input.ndim != 2 or mat2.ndim != 2:
+        _check_matrix("self", input)
+        _check_matrix("mat2", mat2)
+    return matmul(input, mat2, out=out)
 
 
-mm = _product(
-    "mm",
-    (2, 2),
-    "The product of two matrices.",
-    ">>> tdt.mm(tdt.ones(2, 3), tdt.ones(3, 1))\ntensor([[3.],\n        [3.]])",
-)
-mv = _product(
-    "mv", (2, 1), "The product of a matrix and a vector.", ">>> tdt.mv(tdt.ones(2, 3), tdt.ones(3))\ntensor([3., 3.])"
-)
-dot = _product("dot", (1, 1), "Σ input · other of two vectors.", ">>> tdt.dot(tdt.ones(3), tdt.ones(3))\ntensor(3.)")
-_bmm = _product(
-    "bmm",
-    (3, 3),
-    "The products of two batches of matrices.",
-    ">>> tdt.bmm(tdt.ones(2, 1, 3), tdt.ones(2, 3, 1)).shape\ntdt.Size([2, 1, 1])",
-)
+@method()
+@front
+@autocast("keep")
+def mv(input: Tensor, vec: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """X
+
+    >>> import tdt
+    >>> tdt.mv(tdt.ones(2, 3), tdt.ones(3))
+    tensor([3., 3.])
+    """
+    tensor_argument("mv", input)
+    tensor_argument("mv", vec, "vec", 2)
+    if input.ndim != 2 or vec.ndim != 1:
+        raise RuntimeError(f"vector + matrix @ vector expected, got 1, {input.ndim}, {vec.ndim}")
+    return matmul(input, vec, out=out)
+
+
+@method()
+@front
+@autocast("keep")
+def dot(input: Tensor, tensor: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """X
+
+    >>> import tdt
+    >>> tdt.dot(tdt.ones(3), tdt.ones(3))
+    tensor(3.)
+    """
+    tensor_argument("dot", input)
+    tensor_argument("dot", tensor, "tensor", 2)
+    if input.ndim != 1 or tensor.ndim != 1:
+        raise RuntimeError(f"1D tensors expected, but got {input.ndim}D and {tensor.ndim}D tensors")
+    if input.dtype is not tensor.dtype:
+        found = f"{SCALAR_NAMES[input.dtype]} and {SCALAR_NAMES[tensor.dtype]}"
+        raise RuntimeError(f"dot : expected both vectors to have same dtype, but found {found}")
+    return matmul(input, tensor, out=out)
 
 
 @method()
 @front
 @autocast("lower")
 def bmm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The products of two batches of matrices, (b, n, m) and (b, m, p).
+    """X
 
     >>> import tdt
     >>> tdt.bmm(tdt.ones(2, 1, 3), tdt.ones(2, 3, 1)).shape
@@ -219,7 +231,7 @@ def bmm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
     if input.ndim != 3 or mat2.ndim != 3:
         raise RuntimeError(f"batch{1 if input.ndim != 3 else 2} must be a 3D tensor")
     _same_type(input, mat2)
-    return _bmm(input, mat2, out=out)
+    return matmul(input, mat2, out=out)
 
 
 @method()
@@ -234,114 +246,6 @@ def vdot(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     tensor(1.+0.j)
     """
     return dot(input.conj(), other, out=out)
-
-
-FACTORS = {"addmm": ("mat1", "mat2"), "addmv": ("mat", "vec"), "addr": ("vec1", "vec2"), "addbmm": ("batch1", "batch2"),
-           "baddbmm": ("batch1", "batch2")}  # fmt: skip
-
-
-def _added(name: str, product: Any, ranks: tuple[int, int], doc: str) -> Any:
-    """beta · input + alpha · (a product), with input broadcast to it and left out where beta is 0."""
-
-    def function(
-        input: Tensor, a: Tensor, b: Tensor, *, beta: Any = 1, alpha: Any = 1, out: Tensor | None = None
-    ) -> Tensor:
-        if a.ndim != ranks[0] or b.ndim != ranks[1]:
-            raise RuntimeError(
-                f"{name}: expected tensors of {ranks[0]} and {ranks[1]} dimensions to multiply, but got {a.ndim}D "
-                f"and {b.ndim}D"
-            )
-        if ranks == (1, 1):  # the only one of them that promotes
-            kind = _dtype.promote_types(_dtype.promote_types(a.dtype, b.dtype), input.dtype)
-            input, a, b = input.to(kind), a.to(kind), b.to(kind)
-        _same_type(a, b)
-        if input.dtype is not a.dtype:
-            raise RuntimeError(
-                f"self and mat2 must have the same dtype, but got {SCALAR_NAMES[input.dtype]} and "
-                f"{SCALAR_NAMES[a.dtype]}"
-            )
-        if isinstance(alpha, Tensor) or isinstance(beta, Tensor):
-            alpha, beta = as_numbers(name, {"alpha": alpha, "beta": beta}).values()
-        if (type(alpha) is complex or type(beta) is complex) and input.dtype.category <= FLOAT:
-            kind = C_NAMES.get(input.dtype.name, input.dtype.name)
-            raise RuntimeError(f"value cannot be converted to type {kind} without overflow")
-        if input.dtype.category < FLOAT:  # as C converts them
-            alpha, beta = int(alpha), int(beta)
-        if input.dtype.category == FLOAT and input.itemsize == 2 and ranks != (1, 1):  # rounded once, at the end
-            wide = function(input.float(), a.float(), b.float(), beta=beta, alpha=alpha).to(input.dtype)
-            return wide if out is None else store_into(out, wide, exact=True)
-        result = product(a, b) if alpha == 1 else product(a, b) * alpha
-        start = input.expand(result._a.shape)
-        if beta != 0:
-            start = start if beta == 1 else start * beta
-            # The first says how the sum lies in memory: a product, but the input of addr.
-            result = start + result if ranks == (1, 1) else result + start
-        result = label(result.to(input.dtype), f"{name.capitalize()}Backward0")
-        return result if out is None else store_into(out, result, exact=ranks != (1, 1))
-
-    return takes_old_order(3, "beta", "alpha", stacklevel=3)(
-        spelled(
-            autocast("lower" if name in ("addmm", "addbmm", "baddbmm") else "keep")(named(function, name, doc)),
-            *FACTORS[name],
-        )
-    )
-
-
-addmm = _added(
-    "addmm",
-    matmul,
-    (2, 2),
-    """beta · input + alpha · (mat1 @ mat2).
-
-    >>> import tdt
-    >>> tdt.addmm(tdt.ones(1), tdt.ones(1, 2), tdt.ones(2, 1))
-    tensor([[3.]])
-    """,
-)
-addmv = _added(
-    "addmv",
-    matmul,
-    (2, 1),
-    """beta · input + alpha · (mat @ vec).
-
-    >>> import tdt
-    >>> tdt.addmv(tdt.ones(1), tdt.ones(1, 2), tdt.ones(2))
-    tensor([3.])
-    """,
-)
-baddbmm = _added(
-    "baddbmm",
-    bmm,
-    (3, 3),
-    """beta · input + alpha · (batch1 @ batch2).
-
-    >>> import tdt
-    >>> tdt.baddbmm(tdt.ones(1), tdt.ones(1, 1, 2), tdt.ones(1, 2, 1))
-    tensor([[[3.]]])
-    """,
-)
-addbmm = _added(
-    "addbmm",
-    lambda a, b: bmm(a, b).sum(0, dtype=a.dtype),
-    (3, 3),
-    """beta · input + alpha · Σ over the batch of (batch1 @ batch2).
-
-    >>> import tdt
-    >>> tdt.addbmm(tdt.ones(1), tdt.ones(2, 1, 2), tdt.ones(2, 2, 1))
-    tensor([[5.]])
-    """,
-)
-addr = _added(
-    "addr",
-    lambda a, b: a.unsqueeze(1) * b,
-    (1, 1),
-    """beta · input + alpha · (vec1 ⊗ vec2).
-
-    >>> import tdt
-    >>> tdt.addr(tdt.ones(1), tdt.ones(1), tdt.ones(2))
-    tensor([[2., 2.]])
-    """,
-)
 
 
 @method(aliases=("ger",))
@@ -385,7 +289,9 @@ def inner(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 @front
-def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Tensor | None = None) -> Tensor:
+def tensordot(
+    a: Tensor, b: Tensor, dims: int | tuple[Sequence[int], Sequence[int]] | Tensor = 2, out: Tensor | None = None
+) -> Tensor:
     """Products summed over the last `dims` dimensions of a and the first of b, or over two lists of dimensions.
 
     >>> import tdt
@@ -484,16 +390,6 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None, *, out: Tensor |
         )
     result = input.roll(-1, d) * other.roll(-2, d) - input.roll(-2, d) * other.roll(-1, d)
     return result if out is None else store_into(out, result, exact=True)
-
-
-mv = method()(front(mv))
-mm = method()(front(mm))
-dot = method()(front(dot))
-baddbmm = method(in_place=by_copy)(front(baddbmm))
-addr = method(in_place=by_copy)(front(addr))
-addmv = method(in_place=by_copy, in_place_function=True)(front(addmv))
-addmm = method(in_place=by_copy)(front(addmm))
-addbmm = method(in_place=by_copy)(front(addbmm))
 
 
 @method("__rmatmul__")

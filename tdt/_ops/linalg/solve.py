@@ -33,7 +33,7 @@ from tdt._ops.linalg.triangular import trsm
 from tdt.autograd._node_names import node_name
 from tdt.autograd._op import op
 
-__all__ = ["det", "inverse", "logdet", "slogdet"]
+__all__ = ["inverse", "logdet"]
 
 
 def _by_factors(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, int]:
@@ -78,6 +78,7 @@ def _solution(name: str, A: Tensor, B: Tensor, left: bool) -> tuple[Tensor, Tens
     return X.mT, info
 
 
+@front
 @with_out
 def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
     """X with A X = B (left=False: X A = B); B is a matrix, or a batch of vectors. LinAlgError where A is singular.
@@ -91,6 +92,7 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
     return X
 
 
+@front
 @with_out
 @node_name("LinalgSolveExBackward0")
 def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False) -> Any:
@@ -139,6 +141,7 @@ def inverse(input: Tensor) -> Tensor:
     return out
 
 
+@front
 @with_out
 def inv(A: Tensor) -> Tensor:
     """The inverse of each square matrix; LinAlgError where one is singular. `solve` is faster and more precise than inv(A) @ B.
@@ -151,6 +154,7 @@ def inv(A: Tensor) -> Tensor:
     return inverse(A)
 
 
+@front
 @with_out
 def inv_ex(A: Tensor, *, check_errors: bool = False) -> Any:
     """(inverse, info): as `inv`; where A is singular, info is not 0 and the inverse not finite, without an error.
@@ -199,20 +203,6 @@ def _cofactors(x: Tensor) -> Tensor:
     return _det(getitem(x, (..., rows, columns))) * signs
 
 
-@method()
-@front
-@with_out
-def det(input: Tensor) -> Tensor:
-    """The determinant of each square matrix.
-
-    >>> import tdt
-    >>> tdt.det(tdt.tensor([[2.0, 0.0], [0.0, 4.0]]))
-    tensor(8.)
-    """
-    check_matrix("linalg.det", input, square=True)
-    return _det(input)
-
-
 @op(dtypes=LAPACK, outputs=("sign", "logabsdet"), node="LinalgSlogdetBackward0")
 def _slogdet(xp: ModuleType, x: Any) -> Any:
     sign, value = xp.linalg.slogdet(x)
@@ -232,20 +222,6 @@ def _(g: tuple, x: Tensor, sign: Tensor) -> Tensor:
 
 @method()
 @front
-@with_out
-def slogdet(input: Tensor) -> Any:
-    """(sign, logabsdet): the determinant as sign · exp(logabsdet), without overflow.
-
-    >>> import tdt
-    >>> tdt.slogdet(tdt.eye(2))[1]
-    tensor(0.)
-    """
-    check_matrix("linalg.slogdet", input, square=True)
-    return return_type("slogdet", ("sign", "logabsdet"))(*_slogdet(input))
-
-
-@method()
-@front
 def logdet(input: Tensor) -> Tensor:
     """The logarithm of the determinant; nan where it is negative.
 
@@ -258,28 +234,33 @@ def logdet(input: Tensor) -> Tensor:
     return value + sign.log()
 
 
+@front
 @with_out
-def linalg_det(A: Tensor) -> Tensor:
+def det(A: Tensor) -> Tensor:
     """The determinant of each square matrix.
 
     >>> import tdt
     >>> tdt.linalg.det(tdt.tensor([[2.0, 0.0], [0.0, 4.0]]))
     tensor(8.)
     """
-    return det(A)
+    check_matrix("linalg.det", A, square=True)
+    return _det(A)
 
 
+@front
 @with_out
-def linalg_slogdet(A: Tensor) -> Any:
+def slogdet(A: Tensor) -> Any:
     """(sign, logabsdet): the determinant as sign · exp(logabsdet), without overflow.
 
     >>> import tdt
     >>> tdt.linalg.slogdet(tdt.eye(2)).logabsdet
     tensor(0.)
     """
-    return return_type("linalg_slogdet", ("sign", "logabsdet"))(*slogdet(A))
+    check_matrix("linalg.slogdet", A, square=True)
+    return return_type("linalg_slogdet", ("sign", "logabsdet"))(*_slogdet(A))
 
 
+@front
 @with_out
 def tensorsolve(input: Tensor, other: Tensor, dims: Sequence[int] | None = None) -> Tensor:
     """X with tensordot(input, X, X.ndim) = other; the dimensions `dims` of input are moved to its end first.
@@ -303,6 +284,7 @@ def tensorsolve(input: Tensor, other: Tensor, dims: Sequence[int] | None = None)
     return solve(input.reshape((size, size)), other.flatten()).reshape(shape)
 
 
+@front
 @with_out
 def tensorinv(input: Tensor, ind: int = 2) -> Tensor:
     """What undoes tensordot with input = A: tensordot(tensorinv(A, ind), tensordot(A, X, A.ndim - ind), ind) = X.

@@ -63,6 +63,7 @@ def triangular_right(B: Tensor, A: Tensor, upper: bool, unitriangular: bool = Fa
     return _solve_triangular(A.mT, B.mT, upper=not upper, unitriangular=unitriangular).mT
 
 
+@front
 @with_out
 @node_name("LinalgSolveTriangularBackward0")
 def solve_triangular(

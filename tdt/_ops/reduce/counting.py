@@ -1,4 +1,4 @@
-"""How many values fall where: bincount, and histograms of any number of dimensions."""
+"""Counts of values by bin: bincount, and histograms of any number of dimensions."""
 
 from __future__ import annotations
 
@@ -29,9 +29,15 @@ def _bincount(xp: ModuleType, x: Any, weights: Any = None, *, minlength: int) ->
 @method()
 @front
 def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
-    """How often each of 0, 1, … max occurs in a vector of integers ≥ 0, or the sum of its `weights`.
+    """Number of occurrences of each integer 0, 1, … in a vector, or the sum of the weights of its occurrences.
 
-    At least `minlength` counts: int64; with weights their dtype, or float64 where they are no floats.
+    Args:
+        weights: weight of each element.
+        minlength: smallest length of the result.
+    Shape: input (N), weights the same; result (max(largest element + 1, minlength)), int64; with weights their dtype, or
+        float64 unless they are float32.
+    Raises:
+        RuntimeError: when input is not a vector of integers >= 0, weights has another shape, or minlength is negative.
 
     >>> import tdt
     >>> tdt.bincount(tdt.tensor([0, 2, 2]))
@@ -78,7 +84,13 @@ def _histc(xp: ModuleType, x: Any, *, bins: int, low: float, high: float) -> Any
 @method()
 @front
 def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0, *, out: Tensor | None = None) -> Tensor:
-    """How many elements fall into each of `bins` equal parts of [min, max]; where both are equal, of the values' own range.
+    """Histogram of all elements with `bins` bins of equal width between min and max; elements outside are not counted.
+
+    Args:
+        min, max: ends of the range; if both are equal, the smallest and largest element.
+    Shape: input (*); result (bins), in input's dtype.
+    Raises:
+        RuntimeError: when bins is not positive, the range is not finite, or min is larger than max.
 
     >>> import tdt
     >>> tdt.histc(tdt.tensor([1.0, 2.0, 1.0]), bins=4, min=0, max=3)
@@ -95,7 +107,7 @@ def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0, *, out
 
 
 def _finite_range(name: str, x: Tensor, ends: Sequence[float] | None) -> tuple[float, float]:
-    """The ends of a range, or else those of the values; RuntimeError where they are not finite, or in the wrong order."""
+    """`ends`, or else the smallest and largest value; RuntimeError if they are not finite, or in the wrong order."""
     if ends is None:
         ends = (float(x.detach().min()), float(x.detach().max())) if x.numel() else (0.0, 1.0)
     low, high = (float(v) for v in ends)
@@ -111,16 +123,25 @@ def _finite_range(name: str, x: Tensor, ends: Sequence[float] | None) -> tuple[f
 @front
 def histogram(
     input: Tensor,
-    bins: Any = 100,
+    bins: int | Tensor = 100,
     *,
     range: Sequence[float] | None = None,
     weight: Tensor | None = None,
     density: bool = False,
-    out: Any = None,
-) -> Any:
-    """(hist, bin_edges) of all elements. bins: how many equal ones in `range` (of the values), or a tensor of their edges.
+    out: tuple[Tensor, Tensor] | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Histogram of all elements; a bin contains its left edge, the last one also its right edge.
 
-    A bin has its left edge, the last one its right edge too. weight: of each element. density: the integral is 1.
+    Args:
+        bins: number of bins of equal width, or the edges, an increasing vector (bins + 1).
+        range: ends of the first and last bin; by default the smallest and largest element.
+        weight: weight of each element.
+        density: whether to scale the counts so that the integral over the range is 1.
+    Shape: input (*), weight the same; hist (bins), bin_edges (bins + 1).
+    Returns: named tuple (hist, bin_edges).
+    Raises:
+        RuntimeError: when bins, range or weight do not fit the input.
+        NotImplementedError: when bins is a number and the input is neither float32 nor float64.
 
     >>> import tdt
     >>> tdt.histogram(tdt.tensor([1.0, 2.0, 1.0]), bins=4, range=(0.0, 3.0)).hist
@@ -139,15 +160,25 @@ def histogram(
 @front
 def histogramdd(
     input: Tensor,
-    bins: Any,
+    bins: int | Sequence[int] | Sequence[Tensor],
     range: Sequence[float] | None = None,
     weight: Tensor | None = None,
     density: bool = False,
-    out: Any = None,
-) -> Any:
-    """(hist, bin_edges) of points, whose coordinates lie along the last dimension.
+    out: None = None,
+) -> tuple[Tensor, tuple[Tensor, ...]]:
+    """Histogram of points in D dimensions, whose coordinates lie along the last dimension of input.
 
-    bins: how many in each coordinate, one number for all, or a list of tensors of edges. range: (low, high) of each, in a row.
+    Args:
+        bins: number of bins in each dimension, one number for all dimensions, or a vector of edges for each.
+        range: ends of the bins of each dimension, a flat list (low, high, low, high, …); by default those of the points.
+        weight: weight of each point.
+        density: whether to scale the counts so that the integral over the range is 1.
+    Shape: input (*, D) with at least 2 dimensions, weight (*); hist (bins of dimension 1, …, bins of dimension D),
+        bin_edges D vectors (bins + 1).
+    Returns: named tuple (hist, bin_edges).
+    Raises:
+        RuntimeError: when input has fewer than 2 dimensions, or bins, range or weight do not fit it.
+        NotImplementedError: when bins are numbers and the input is neither float32 nor float64.
 
     >>> import tdt
     >>> tdt.histogramdd(tdt.tensor([[0.0, 1.0], [1.0, 0.0], [2.0, 2.0]]), bins=[2, 2]).hist
@@ -214,7 +245,7 @@ def _checked_edges(name: str, points: Tensor, edges: Tensor) -> Tensor:
 def _equal_edges(name: str, points: Tensor, bins: Sequence[int], ends: Any) -> list[Tensor]:
     if points.dtype not in (_dtype.float32, _dtype.float64):
         raise NotImplementedError(
-            f"\"{name}\" not implemented for '{SCALAR_NAMES[points.dtype]}'; give the bins' edges"
+            f"\"{name}\" not implemented for '{SCALAR_NAMES[points.dtype]}'; pass the bin edges as tensors"
         )
     if any(n <= 0 for n in bins):
         d, n = next((d, n) for d, n in enumerate(bins) if n <= 0)

@@ -1,4 +1,4 @@
-"""Reductions to fewer elements: sums, means, variances, products, norms, extremes, any and all."""
+"""Reductions over dimensions: sums, means, products, extremes, any and all. Variances are in variance.py."""
 
 from __future__ import annotations
 
@@ -10,35 +10,36 @@ from tdt import _backend
 from tdt._core import dtype as _dtype
 from tdt._core.calls import front
 from tdt._core.dtype import FLOAT, FLOATING_AND_COMPLEX, REAL, REAL_NUMBERS, SCALAR_NAMES
+from tdt._core.dtype import dtype as Dtype
 from tdt._core.methods import method
 from tdt._core.return_types import return_type
 from tdt._core.tensor import Tensor
 from tdt._ops._common import Dims, count, keep, store_into, wrap_dims
-from tdt._ops.elementwise._front import named, refuse_out, tensor_argument
+from tdt._ops.elementwise._front import refuse_out, tensor_argument
 from tdt.autograd._dispatch import unary
-from tdt.autograd._node_names import by_dim, label, node_name
+from tdt.autograd._node_names import by_dim, node_name
 from tdt.autograd._op import Op, finish, op
 
 __all__ = [
     "all", "amax", "amin", "aminmax", "any", "argmax", "argmin", "count_nonzero", "hash_tensor", "logsumexp",
-    "mean", "nanmean", "nansum", "prod", "std", "std_mean", "sum", "var", "var_mean",
+    "mean", "nanmean", "nansum", "prod", "sum",
 ]  # fmt: skip
 
 AllDims = tuple[int, ...] | None
 
 
-def _whole(x: Any, dtype: Any) -> Any:
-    """The dtype to add up in: the one asked for, else int64 for integers and bools."""
+def _accumulation_dtype(x: Any, dtype: Any) -> Any:
+    """The dtype to accumulate in: `dtype` if given, else int64 for integers and bools."""
     return dtype.np if dtype is not None else "int64" if x.dtype.kind in "biu" else None
 
 
 @op(packed=True, node=by_dim("Sum"))
 def _sum(xp: ModuleType, x: Any, *, dim: AllDims = None, keepdim: bool = False, dtype: Any = None) -> Any:
-    return _backend.total(x, dim, _whole(x, dtype), keepdim)
+    return _backend.total(x, dim, _accumulation_dtype(x, dtype), keepdim)
 
 
-def _integer(dtype: Any) -> Any:
-    """A dtype asked for, where the default rule would widen it."""
+def _integral(dtype: Any) -> Any:
+    """`dtype` if it is integral (or bool), where the accumulation would otherwise be in int64; else None."""
     return dtype if dtype is not None and dtype.category < FLOAT else None
 
 
@@ -58,9 +59,14 @@ _sum.fast_vjp("x")(spread)
 @method()
 @front
 def sum(
-    input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None, out: Tensor | None = None
+    input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Dtype | None = None, out: Tensor | None = None
 ) -> Tensor:
-    """The sum over `dim` (one, several, or all), as int64 for integers; `dtype` converts first.
+    """Sum of the elements over `dim`; of integers and bools an int64.
+
+    Args:
+        dim: one or several dimensions; None or () for all.
+        dtype: dtype that the elements are converted to before they are added.
+    Shape: input (*); result input's shape without `dim` (of size 1 with keepdim=True).
 
     >>> import tdt
     >>> tdt.sum(tdt.tensor([[1, 2], [3, 4]]), 0)
@@ -69,16 +75,23 @@ def sum(
     if dim is None and dtype is None and out is None and not keepdim:
         return unary(_sum, input)
     x = tensor_argument("sum", input) if dtype is None else input.to(dtype)
-    return finish(_sum, out, x, dim=wrap_dims(dim, x._a.ndim), keepdim=keepdim, dtype=_integer(dtype))
+    return finish(_sum, out, x, dim=wrap_dims(dim, x._a.ndim), keepdim=keepdim, dtype=_integral(dtype))
 
 
 @method()
 @front
 @node_name("NansumBackward0")
 def nansum(
-    input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None, out: Tensor | None = None
+    input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Dtype | None = None, out: Tensor | None = None
 ) -> Tensor:
-    """As `sum`, with nan counted as 0.
+    """Sum over `dim` with nan counted as 0.
+
+    Args:
+        dim: one or several dimensions; None or () for all.
+        dtype: dtype that the elements are converted to before they are added.
+    Shape: input (*); result input's shape without `dim` (of size 1 with keepdim=True).
+    Raises:
+        RuntimeError: when the input is complex.
 
     >>> import tdt
     >>> tdt.nansum(tdt.tensor([1.0, float("nan")]))
@@ -116,9 +129,16 @@ def _(xp: ModuleType, g: Any, x_shape: tuple[int, ...], dim: AllDims, keepdim: b
 @method()
 @front
 def mean(
-    input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None, out: Tensor | None = None
+    input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Dtype | None = None, out: Tensor | None = None
 ) -> Tensor:
-    """The mean over `dim` (one, several, or all); RuntimeError for integers without `dtype`.
+    """Mean of the elements over `dim`; nan of no elements.
+
+    Args:
+        dim: one or several dimensions; None or () for all.
+        dtype: dtype that the elements are converted to first.
+    Shape: input (*); result input's shape without `dim` (of size 1 with keepdim=True).
+    Raises:
+        RuntimeError: when the input is integral or bool and no floating-point `dtype` is given.
 
     >>> import tdt
     >>> tdt.mean(tdt.tensor([1.0, 3.0]))
@@ -132,9 +152,16 @@ def mean(
 @method()
 @front
 def nanmean(
-    input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None, out: Tensor | None = None
+    input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Dtype | None = None, out: Tensor | None = None
 ) -> Tensor:
-    """The mean of the elements that are not nan.
+    """Mean over `dim` of the elements that are not nan; nan where there are none.
+
+    Args:
+        dim: one or several dimensions; None or () for all.
+        dtype: dtype that the elements are converted to first.
+    Shape: input (*); result input's shape without `dim` (of size 1 with keepdim=True).
+    Raises:
+        RuntimeError: when the input is neither floating-point nor complex.
 
     >>> import tdt
     >>> tdt.nanmean(tdt.tensor([1.0, float("nan"), 3.0]))
@@ -148,100 +175,14 @@ def nanmean(
     return result if out is None else store_into(out, result)
 
 
-@op(dtypes=FLOATING_AND_COMPLEX, packed=True)
-def _var(xp: ModuleType, x: Any, *, dim: AllDims = None, correction: float = 1, keepdim: bool = False) -> Any:
-    n = count(x.shape, dim)
-    away = x - _backend.total(x, dim, None, True) / (n or math.nan)
-    square = (away * away.conj()).real if x.dtype.kind == "c" else away * away
-    free = n - correction
-    return _backend.total(square, dim, None, keepdim) / (free if free > 0 else 0.0 if n else math.nan)
-
-
-@_var.vjp("x")
-def _(g: Tensor, x: Tensor, dim: AllDims, correction: float, keepdim: bool) -> Tensor:
-    n = count(x.shape, dim)
-    free = n - correction
-    centred = x - x.mean(dim, keepdim=True)
-    scale = 2.0 / free if free > 0 else math.inf if n else math.nan
-    return keep(g, dim, x.shape, keepdim) * scale * centred
-
-
-@op(dtypes=FLOATING_AND_COMPLEX, packed=True)
-def _std(xp: ModuleType, x: Any, *, dim: AllDims = None, correction: float = 1, keepdim: bool = False) -> Any:
-    return xp.sqrt(_var.forward(xp, x, dim=dim, correction=correction, keepdim=keepdim))
-
-
-@_std.vjp("x")
-def _(g: Tensor, x: Tensor, out: Tensor, dim: AllDims, correction: float, keepdim: bool) -> Tensor:
-    of_var = (g / (out * 2)).masked_fill(out == 0, 0)
-    return _var.rules["x"].function(of_var, x, dim, correction, keepdim)
-
-
-def _spread_options(name: str, x: Tensor, dim: Any, unbiased: Any, correction: Any, keepdim: bool) -> dict[str, Any]:
-    """The attributes of var and std from their two signatures: (dim, unbiased, keepdim) and (dim, *, correction, keepdim)."""
-    if isinstance(dim, bool):
-        dim, unbiased = None, dim
-    if tensor_argument(name, x).dtype.category < FLOAT:
-        raise RuntimeError(f"{name} only support floating point and complex dtypes")
-    if correction is None:
-        correction = 1 if unbiased is None or unbiased else 0
-    return {"dim": wrap_dims(dim, x.ndim), "correction": correction, "keepdim": keepdim}
-
-
-def _spreads(name: str, record: Op, doc: str, values: tuple[str, str]) -> tuple[Any, Any]:
-    """`var` or `std`, and the same together with the mean; `values`: of 1 and 3, with correction 1 and 0."""
-
-    def function(
-        input: Tensor,
-        dim: Any = None,
-        unbiased: bool | None = None,
-        keepdim: bool = False,
-        *,
-        correction: Any = None,
-        out: Tensor | None = None,
-    ) -> Tensor:
-        return finish(record, out, input, **_spread_options(name, input, dim, unbiased, correction, keepdim))
-
-    def with_mean(
-        input: Tensor, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: Any = None
-    ) -> tuple:
-        options = _spread_options(f"{name}_mean", input, dim, unbiased, correction, keepdim)
-        mean = _mean(input, dim=options["dim"], keepdim=keepdim)
-        shown = f"{name.capitalize()}MeanBackward0"
-        return label(record(input, **options), shown), label(mean, shown)
-
-    one, zero = values
-    example = f"""
-    >>> import tdt
-    >>> tdt.{name}(tdt.tensor([1.0, 3.0])), tdt.{name}(tdt.tensor([1.0, 3.0]), correction=0)
-    ({one}, {zero})
-    """
-    both = f"""({name}, mean) over `dim`.
-
-    >>> import tdt
-    >>> tdt.{name}_mean(tdt.tensor([1.0, 3.0]), correction=0)
-    ({zero}, tensor(2.))
-    """
-    return named(function, name, f"{doc}\n{example}"), named(with_mean, f"{name}_mean", both)
-
-
-var, var_mean = _spreads(
-    "var",
-    _var,
-    "The variance over `dim`: squared distances from the mean, added and divided by n - correction (1 if not given).",
-    ("tensor(2.)", "tensor(1.)"),
-)
-std, std_mean = _spreads("std", _std, "The square root of `var`.", ("tensor(1.4142)", "tensor(1.)"))
-
-
 @op(packed=True, node=by_dim("Prod"), autocast="float32")
 def _prod(xp: ModuleType, x: Any, *, dim: AllDims = None, keepdim: bool = False, dtype: Any = None) -> Any:
-    return x.prod(dim, _whole(x, dtype), None, keepdim)
+    return x.prod(dim, _accumulation_dtype(x, dtype), None, keepdim)
 
 
 @_prod.vjp("x")
 def _(g: Tensor, x: Tensor, dim: AllDims, keepdim: bool) -> Tensor:
-    """Each element's gradient is the product of all others, taken from both sides so that a zero does no harm."""
+    """Each element's gradient is the product of all others: of those before and those after it, so that zeros are no problem."""
     if not x.ndim or not x.numel():
         return g if not x.ndim else x * keep(g, dim, x.shape, keepdim)
     ends = tuple(range(-len(dim or ()), 0))
@@ -261,9 +202,19 @@ def _(g: Tensor, x: Tensor, dim: AllDims, keepdim: bool) -> Tensor:
 @method()
 @front
 def prod(
-    input: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype: Any = None, out: Tensor | None = None
+    input: Tensor,
+    dim: int | None = None,
+    keepdim: bool = False,
+    *,
+    dtype: Dtype | None = None,
+    out: Tensor | None = None,
 ) -> Tensor:
-    """The product over `dim` (one, or all), as int64 for integers; `dtype` converts first.
+    """Product of the elements over `dim`; of integers and bools an int64.
+
+    Args:
+        dim: one dimension; None for all.
+        dtype: dtype that the elements are converted to before they are multiplied.
+    Shape: input (*); result input's shape without `dim` (of size 1 with keepdim=True).
 
     >>> import tdt
     >>> tdt.prod(tdt.tensor([2, 3, 4]))
@@ -271,7 +222,7 @@ def prod(
     """
     tensor_argument("prod", input)
     x = input if dtype is None else input.to(dtype)
-    return finish(_prod, out, x, dim=wrap_dims(dim, x.ndim), keepdim=keepdim, dtype=_integer(dtype))
+    return finish(_prod, out, x, dim=wrap_dims(dim, x.ndim), keepdim=keepdim, dtype=_integral(dtype))
 
 
 @op(dtypes=FLOATING_AND_COMPLEX, to_float=True, packed=True)
@@ -293,7 +244,11 @@ def _(g: Tensor, x: Tensor, out: Tensor, dim: AllDims, keepdim: bool) -> Tensor:
 @method()
 @front
 def logsumexp(input: Tensor, dim: Dims, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
-    """log(Σ exp(x)) over `dim`, without overflow.
+    """Logarithm of the sum of exp(x) over `dim`, computed without overflow.
+
+    Args:
+        dim: one or several dimensions; None or () for all.
+    Shape: input (*); result input's shape without `dim` (of size 1 with keepdim=True).
 
     >>> import tdt
     >>> tdt.logsumexp(tdt.tensor([1000.0, 1000.0]), 0)
@@ -302,38 +257,25 @@ def logsumexp(input: Tensor, dim: Dims, keepdim: bool = False, *, out: Tensor | 
     return finish(_logsumexp, out, input, dim=wrap_dims(dim, input.ndim), keepdim=keepdim)
 
 
-def _extreme(name: str) -> tuple[Any, Any]:
-    method = name[1:]
+def _extreme_op(name: str) -> Op:
+    """The op of `amax` or `amin`."""
+    reduction = name[1:]
 
     @op(name=name, dtypes=REAL, packed=True)
     def extreme(xp: ModuleType, x: Any, *, dim: AllDims = None, keepdim: bool = False) -> Any:
-        return getattr(x, method)(dim, None, keepdim)
+        return getattr(x, reduction)(dim, None, keepdim)
 
     @extreme.vjp("x")
     def _(g: Tensor, x: Tensor, out: Tensor, dim: AllDims, keepdim: bool) -> Tensor:
-        top = keep(out, dim, x.shape, keepdim)
-        ties = (x == top) | (x.isnan() & top.isnan())
+        best = keep(out, dim, x.shape, keepdim)
+        ties = (x == best) | (x.isnan() & best.isnan())
         return keep(g, dim, x.shape, keepdim) * ties / ties.sum(dim, keepdim=True)
 
-    def function(input: Tensor, dim: Dims = (), keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
-        dims = wrap_dims(dim, tensor_argument(name, input).ndim)
-        refuse_empty(name, input, dims)
-        refuse_out(out, input)
-        return finish(extreme, out, input, dim=dims, keepdim=keepdim)
-
-    doc = f"""The {"largest" if name == "amax" else "smallest"} element over `dim`: one, several, or all.
-
-    Ties share the gradient.
-
-    >>> import tdt
-    >>> tdt.{name}(tdt.tensor([[1, 5], [3, 2]]), 1)
-    tensor([{"5, 3" if name == "amax" else "1, 2"}])
-    """
-    return extreme, named(function, name, doc)
+    return extreme
 
 
 def refuse_empty(name: str, x: Tensor, dim: AllDims, whole: type[Exception] = RuntimeError) -> None:
-    """IndexError where there is nothing to choose from; `whole` where that is the whole tensor."""
+    """Raise IndexError if a dimension of `dim` is empty, and `whole` if `dim` is None and the tensor is empty."""
     if x._a.size:
         return
     if dim is None:
@@ -346,15 +288,66 @@ def refuse_empty(name: str, x: Tensor, dim: AllDims, whole: type[Exception] = Ru
             raise IndexError(f"{name}(): Expected reduction dim {d} to have non-zero size.")
 
 
-_amax, amax = _extreme("amax")
-_amin, amin = _extreme("amin")
+_amax, _amin = _extreme_op("amax"), _extreme_op("amin")
+
+
+@method()
+@front
+def amax(input: Tensor, dim: Dims = (), keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
+    """Largest element over `dim`; the gradient is divided equally among ties.
+
+    Args:
+        dim: one or several dimensions; () for all.
+    Shape: input (*); result input's shape without `dim` (of size 1 with keepdim=True).
+    Raises:
+        IndexError: when a dimension to reduce is empty.
+        RuntimeError: when the input is empty and `dim` is (), or `out` has another dtype.
+
+    >>> import tdt
+    >>> tdt.amax(tdt.tensor([[1, 5], [3, 2]]), 1)
+    tensor([5, 3])
+    """
+    dims = wrap_dims(dim, tensor_argument("amax", input).ndim)
+    refuse_empty("amax", input, dims)
+    refuse_out(out, input)
+    return finish(_amax, out, input, dim=dims, keepdim=keepdim)
+
+
+@method()
+@front
+def amin(input: Tensor, dim: Dims = (), keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
+    """Smallest element over `dim`; the gradient is divided equally among ties.
+
+    Args:
+        dim: one or several dimensions; () for all.
+    Shape: input (*); result input's shape without `dim` (of size 1 with keepdim=True).
+    Raises:
+        IndexError: when a dimension to reduce is empty.
+        RuntimeError: when the input is empty and `dim` is (), or `out` has another dtype.
+
+    >>> import tdt
+    >>> tdt.amin(tdt.tensor([[1, 5], [3, 2]]), 1)
+    tensor([1, 2])
+    """
+    dims = wrap_dims(dim, tensor_argument("amin", input).ndim)
+    refuse_empty("amin", input, dims)
+    refuse_out(out, input)
+    return finish(_amin, out, input, dim=dims, keepdim=keepdim)
 
 
 @method()
 @front
 @node_name("AminmaxBackward0")
-def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False, out: Any = None) -> Any:
-    """(min, max) over `dim`, or of all elements.
+def aminmax(
+    input: Tensor, *, dim: int | None = None, keepdim: bool = False, out: tuple[Tensor, Tensor] | None = None
+) -> tuple[Tensor, Tensor]:
+    """Smallest and largest element along `dim`, or of the whole tensor.
+
+    Shape: input (*); both results input's shape without `dim` (of size 1 with keepdim=True), () without `dim`.
+    Returns: named tuple (min, max).
+    Raises:
+        IndexError: when the dimension to reduce is empty.
+        RuntimeError: when the input is empty and `dim` is None.
 
     >>> import tdt
     >>> tdt.aminmax(tdt.tensor([1, 5, 3])).max
@@ -369,58 +362,110 @@ def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False, out
     return return_type("aminmax", ("min", "max"))(*results)
 
 
-def _arg(name: str) -> Any:
-    @op(name=name, dtypes=REAL_NUMBERS)
-    def arg(xp: ModuleType, x: Any, *, dim: int | None = None, keepdim: bool = False) -> Any:
-        return getattr(x, name)(dim, keepdims=keepdim)
+@op(name="argmax", dtypes=REAL_NUMBERS)
+def _argmax(xp: ModuleType, x: Any, *, dim: int | None = None, keepdim: bool = False) -> Any:
+    return x.argmax(dim, keepdims=keepdim)
 
-    def function(input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
-        dims = wrap_dims(dim, tensor_argument(name, input).ndim)
-        refuse_empty(name, input, dims, IndexError)
-        refuse_out(out, _dtype.int64)
-        return finish(
-            arg,
-            out,
-            input,
-            dim=None if dims is None else dims[0],
-            keepdim=keepdim and (dim is not None or input.ndim == 0),
-        )
 
-    doc = f"""The index of the {"largest" if name == "argmax" else "smallest"} element.
+@op(name="argmin", dtypes=REAL_NUMBERS)
+def _argmin(xp: ModuleType, x: Any, *, dim: int | None = None, keepdim: bool = False) -> Any:
+    return x.argmin(dim, keepdims=keepdim)
 
-    Along `dim`, or in the flattened tensor; of equals the first.
+
+@method()
+@front
+def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
+    """Index of the largest element, of equal ones the first.
+
+    Args:
+        dim: dimension to search along; None for the index into the flattened tensor.
+    Shape: input (*); result int64, input's shape without `dim` (of size 1 with keepdim=True).
+    Raises:
+        IndexError: when there are no elements to choose from.
+        RuntimeError: when `out` is not int64.
 
     >>> import tdt
-    >>> tdt.{name}(tdt.tensor([1, 5, 3]))
-    tensor({1 if name == "argmax" else 0})
+    >>> tdt.argmax(tdt.tensor([1, 5, 3]))
+    tensor(1)
     """
-    return named(function, name, doc)
+    dims = wrap_dims(dim, tensor_argument("argmax", input).ndim)
+    refuse_empty("argmax", input, dims, IndexError)
+    refuse_out(out, _dtype.int64)
+    keepdim = keepdim and (dim is not None or input.ndim == 0)
+    return finish(_argmax, out, input, dim=None if dims is None else dims[0], keepdim=keepdim)
 
 
-argmax, argmin = _arg("argmax"), _arg("argmin")
+@method()
+@front
+def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
+    """Index of the smallest element, of equal ones the first.
+
+    Args:
+        dim: dimension to search along; None for the index into the flattened tensor.
+    Shape: input (*); result int64, input's shape without `dim` (of size 1 with keepdim=True).
+    Raises:
+        IndexError: when there are no elements to choose from.
+        RuntimeError: when `out` is not int64.
+
+    >>> import tdt
+    >>> tdt.argmin(tdt.tensor([1, 5, 3]))
+    tensor(0)
+    """
+    dims = wrap_dims(dim, tensor_argument("argmin", input).ndim)
+    refuse_empty("argmin", input, dims, IndexError)
+    refuse_out(out, _dtype.int64)
+    keepdim = keepdim and (dim is not None or input.ndim == 0)
+    return finish(_argmin, out, input, dim=None if dims is None else dims[0], keepdim=keepdim)
 
 
-def _truth(name: str) -> Any:
+def _truth_op(name: str) -> Op:
+    """The op of `all` or `any`: bool, but uint8 for uint8."""
+
     @op(name=name, packed=True)
     def truth(xp: ModuleType, x: Any, *, dim: AllDims = None, keepdim: bool = False) -> Any:
         result = getattr(x.astype(bool), name)(axis=dim, keepdims=keepdim)
         return result.astype(x.dtype) if x.dtype == xp.uint8 else result
 
-    def function(input: Tensor, dim: Dims = None, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
-        dims = wrap_dims(dim, tensor_argument(name, input).ndim) if dim != () else ()
-        refuse_out(out, out if out is not None and out.dtype is _dtype.uint8 else _dtype.bool)
-        return finish(truth, out, input, dim=dims, keepdim=keepdim)
+    return truth
 
-    doc = f"""Whether {"every" if name == "all" else "any"} element over `dim` (one, several, or all) is non-zero.
+
+_all, _any = _truth_op("all"), _truth_op("any")
+
+
+@method()
+@front
+def all(input: Tensor, dim: Dims = None, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
+    """Whether all elements over `dim` are non-zero: bool, but uint8 for uint8 input.
+
+    Args:
+        dim: one or several dimensions; None for all.
+    Shape: input (*); result input's shape without `dim` (of size 1 with keepdim=True).
 
     >>> import tdt
-    >>> tdt.{name}(tdt.tensor([True, False]))
-    tensor({"False" if name == "all" else "True"})
+    >>> tdt.all(tdt.tensor([True, False]))
+    tensor(False)
     """
-    return named(function, name, doc)
+    dims = wrap_dims(dim, tensor_argument("all", input).ndim) if dim != () else ()
+    refuse_out(out, out if out is not None and out.dtype is _dtype.uint8 else _dtype.bool)
+    return finish(_all, out, input, dim=dims, keepdim=keepdim)
 
 
-all, any = _truth("all"), _truth("any")
+@method()
+@front
+def any(input: Tensor, dim: Dims = None, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
+    """Whether at least one element over `dim` is non-zero: bool, but uint8 for uint8 input.
+
+    Args:
+        dim: one or several dimensions; None for all.
+    Shape: input (*); result input's shape without `dim` (of size 1 with keepdim=True).
+
+    >>> import tdt
+    >>> tdt.any(tdt.tensor([True, False]))
+    tensor(True)
+    """
+    dims = wrap_dims(dim, tensor_argument("any", input).ndim) if dim != () else ()
+    refuse_out(out, out if out is not None and out.dtype is _dtype.uint8 else _dtype.bool)
+    return finish(_any, out, input, dim=dims, keepdim=keepdim)
 
 
 @op
@@ -431,7 +476,11 @@ def _count_nonzero(xp: ModuleType, x: Any, *, dim: AllDims = None) -> Any:
 @method()
 @front
 def count_nonzero(input: Tensor, dim: Dims = None) -> Tensor:
-    """How many elements over `dim` are not 0.
+    """Number of non-zero elements over `dim`, an int64.
+
+    Args:
+        dim: one or several dimensions; None or () for all.
+    Shape: input (*); result input's shape without `dim`.
 
     >>> import tdt
     >>> tdt.count_nonzero(tdt.tensor([0, 3, 4]))
@@ -457,27 +506,25 @@ def _hash_tensor(xp: ModuleType, x: Any, *, dim: AllDims = None, keepdim: bool =
 def hash_tensor(
     input: Tensor, dim: Dims = (), *, keepdim: bool = False, mode: int = 0, out: Tensor | None = None
 ) -> Tensor:
-    """Exclusive or over `dim` (one, several, all) of the elements' bits, as float64 or int64: uint64. `mode`: 0.
+    """Hash over `dim`: the exclusive or of the bits of the elements, as uint64.
+
+    Floating-point elements are taken as float64, others as int64.
+
+    Args:
+        dim: one or several dimensions; () for all.
+        mode: hash function; only 0, exclusive or, exists.
+    Shape: input (*); result input's shape without `dim` (of size 1 with keepdim=True).
+    Raises:
+        RuntimeError: when `mode` is not 0, `out` is not uint64, or the input is empty and `dim` is ().
+        IndexError: when a dimension to reduce is empty.
 
     >>> import tdt
     >>> tdt.hash_tensor(tdt.tensor([5, 3]))
     tensor(6, dtype=tdt.uint64)
     """
     if mode != 0:
-        raise RuntimeError(f"hash_tensor: unknown mode {mode}; there is 0, exclusive or")
+        raise RuntimeError(f"hash_tensor: unknown mode {mode}; expected 0, exclusive or")
     dims = wrap_dims(dim, input.ndim)
     refuse_empty("hash_tensor", input, dims)
     refuse_out(out, _dtype.uint64)
     return finish(_hash_tensor, out, input, dim=dims, keepdim=keepdim)
-
-
-var = method()(front(var))
-std = method()(front(std))
-argmin = method()(front(argmin))
-argmax = method()(front(argmax))
-any = method()(front(any))
-amin = method()(front(amin))
-amax = method()(front(amax))
-all = method()(front(all))
-std_mean = front(std_mean)
-var_mean = front(var_mean)

@@ -1,4 +1,4 @@
-"""searchsorted, bucketize, isin, unravel_index."""
+"""Search in sorted values and membership: searchsorted, bucketize, isin, unravel_index."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import functools
 import math
 from collections.abc import Sequence
 from types import ModuleType
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from tdt._core import dtype as _dtype
 from tdt._core.calls import front
 from tdt._core.dtype import REAL_NUMBERS, SCALAR_NAMES
 from tdt._core.tensor import Tensor
+from tdt._ops._common import Number
 from tdt._ops.elementwise._front import refuse_out
 from tdt.autograd._op import finish, op
 
@@ -27,14 +28,17 @@ def _searchsorted(xp: ModuleType, edges: Any, x: Any, order: Any = None, *, righ
     found = xp.empty(x.shape, kind)
     search = xp.searchsorted
     if x.dtype.kind == "f" and (xp.isnan(rows).any() or xp.isnan(x).any()):
-        search = functools.partial(_halved, xp)
+        search = functools.partial(_binary_search, xp)
     for where in np.ndindex(edges.shape[:-1]):
         found[(*where, ...)] = search(rows[where], x[where], side)
     return found
 
 
-def _halved(xp: ModuleType, row: Any, x: Any, side: str) -> Any:
-    """PyTorch's search by halves: it goes on to the right of a nan, and to the end for one. NumPy finds nans among others."""
+def _binary_search(xp: ModuleType, row: Any, x: Any, side: str) -> Any:
+    """Binary search with PyTorch's order of nan: it continues to the right of a nan edge, and to the end for a nan value.
+
+    NumPy instead counts nan as larger than all numbers.
+    """
     low, high = xp.zeros(x.shape, "int64"), xp.full(x.shape, len(row))
     for _ in range(len(row).bit_length()):
         middle = (low + high) // 2
@@ -47,18 +51,24 @@ def _halved(xp: ModuleType, row: Any, x: Any, side: str) -> Any:
 @front
 def searchsorted(
     sorted_sequence: Tensor,
-    input: Any,
+    input: Tensor | Number,
     *,
     out_int32: bool = False,
     right: bool = False,
-    side: str | None = None,
+    side: Literal["left", "right"] | None = None,
     sorter: Tensor | None = None,
     out: Tensor | None = None,
 ) -> Tensor:
-    """The index at which each value of `input` would be inserted to keep the rows of sorted_sequence in order.
+    """Index at which to insert each value so that the sorted sequence remains sorted.
 
-    Before equals, or behind them with right=True (side="right"). sorted_sequence: a vector, or rows for those of input.
-    sorter: the indices that sort it, where it is not sorted.
+    Args:
+        out_int32: return int32 instead of int64.
+        right: insert after equal elements instead of before them; side="right" is the same.
+        sorter: indices that sort sorted_sequence along its last dimension, if it is not sorted; int64.
+    Shape: sorted_sequence (N), input (*); or sorted_sequence (*, N), input (*, M) with equal leading dimensions; result as
+        input.
+    Raises:
+        RuntimeError: when shapes or dtypes do not fit, or `side` is unknown or contradicts `right`.
 
     >>> import tdt
     >>> tdt.searchsorted(tdt.tensor([1, 3, 5]), tdt.tensor([3, 4, 9]))
@@ -69,14 +79,27 @@ def searchsorted(
     if side == "left" and right:
         raise RuntimeError("torch.searchsorted(): side and right can't be set to opposites, got side of left while right "
                            "was True")  # fmt: skip
-    return _searched("searchsorted", sorted_sequence, input, out_int32, right or side == "right", sorter, out)
+    return _search("searchsorted", sorted_sequence, input, out_int32, right or side == "right", sorter, out)
 
 
 @front
 def bucketize(
-    input: Any, boundaries: Tensor, *, out_int32: bool = False, right: bool = False, out: Tensor | None = None
+    input: Tensor | Number,
+    boundaries: Tensor,
+    *,
+    out_int32: bool = False,
+    right: bool = False,
+    out: Tensor | None = None,
 ) -> Tensor:
-    """The index of the bucket of each value: how many of the sorted `boundaries` lie below it (right: or are equal to it).
+    """Index of the bucket of each value: the number of boundaries below it.
+
+    Args:
+        boundaries: sorted vector.
+        out_int32: return int32 instead of int64.
+        right: count boundaries equal to the value, too.
+    Shape: input (*), boundaries (N); result (*).
+    Raises:
+        RuntimeError: when boundaries is not a vector.
 
     >>> import tdt
     >>> tdt.bucketize(tdt.tensor([3, 6, 9]), tdt.tensor([1, 3, 5, 7, 9]))
@@ -84,13 +107,13 @@ def bucketize(
     """
     if boundaries.ndim != 1:
         raise RuntimeError(f"boundaries tensor must be 1 dimension, but got dim({boundaries.ndim})")
-    return _searched("searchsorted", boundaries, input, out_int32, right, None, out)
+    return _search("searchsorted", boundaries, input, out_int32, right, None, out)
 
 
-def _searched(name: str, edges: Tensor, x: Any, small: bool, right: bool, order: Any, out: Tensor | None) -> Tensor:
+def _search(name: str, edges: Tensor, x: Any, small: bool, right: bool, order: Any, out: Tensor | None) -> Tensor:
     if not isinstance(x, Tensor):
         edges, x = _with_number(edges, x)
-    _check_searched(f"torch.{name}()", edges, x, order)
+    _check_search(f"torch.{name}()", edges, x, order)
     kind = _dtype.int32 if small else _dtype.int64
     if out is not None and out.dtype is not kind:
         raise RuntimeError(
@@ -107,7 +130,7 @@ def _with_number(x: Tensor, number: Any) -> tuple[Tensor, Tensor]:
     return x.to(both), x.new_tensor(number, dtype=both)
 
 
-def _check_searched(name: str, edges: Tensor, x: Tensor, order: Tensor | None) -> None:
+def _check_search(name: str, edges: Tensor, x: Tensor, order: Tensor | None) -> None:
     if not x.ndim and edges.ndim != 1:
         raise RuntimeError(
             f"{name}: input value can be a scalar only when boundaries tensor dimension is 1, but we got boundaries "
@@ -141,11 +164,23 @@ def _isin(xp: ModuleType, x: Any, tests: Any, *, invert: bool) -> Any:
 
 @front
 def isin(
-    elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False, out: Tensor | None = None
+    elements: Tensor | Number,
+    test_elements: Tensor | Number,
+    *,
+    assume_unique: bool = False,
+    invert: bool = False,
+    out: Tensor | None = None,
 ) -> Tensor:
-    """Whether each of `elements` is among `test_elements` (invert: is not); one of them may be a number.
+    """Whether each element of `elements` is one of `test_elements`.
 
-    assume_unique says that neither has an element twice; it is not needed here.
+    Args:
+        elements, test_elements: at least one of them is a tensor, the other may be a number.
+        assume_unique: has no effect; in PyTorch a promise that allows a faster algorithm.
+        invert: return whether it is not one of them.
+    Shape: elements (*), test_elements any; result (*), bool.
+    Raises:
+        TypeError: when neither is a tensor.
+        RuntimeError: when one is bool or complex, or `out` is not bool.
 
     >>> import tdt
     >>> tdt.isin(tdt.tensor([1, 2, 3]), tdt.tensor([2, 3]))
@@ -166,8 +201,13 @@ def isin(
 
 
 @front
-def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
-    """The coordinates in a tensor of `shape` of indices into it when flattened: a tensor per dimension.
+def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, ...]:
+    """Coordinates, in a tensor of shape `shape`, of indices into that tensor flattened.
+
+    Shape: indices (*); result a tensor (*) for each dimension of `shape`, int64.
+    Raises:
+        TypeError: when indices is not integral, or shape is not an int or a sequence of ints.
+        ValueError: when a size in shape is negative.
 
     >>> import tdt
     >>> tdt.unravel_index(tdt.tensor([1, 5]), (2, 3))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from tdt._core import dtype as _dtype
 from tdt._core.dtype import check_category
 from tdt._core.tensor import Tensor
@@ -16,7 +18,7 @@ EMPTY = {"sum": 0.0, "mean": 0.0, "max": -float("inf"), "min": float("inf"), "pr
 
 def segment_reduce(
     data: Tensor,
-    reduce: str,
+    reduce: Literal["sum", "mean", "max", "min", "prod"],
     *,
     lengths: Tensor | None = None,
     indices: Tensor | None = None,
@@ -25,10 +27,17 @@ def segment_reduce(
     unsafe: bool = False,
     initial: float | None = None,
 ) -> Tensor:
-    """The "sum", "mean", "max", "min" or "prod" of consecutive segments along `axis`, given by lengths, or by offsets.
+    """Reduction of consecutive segments of `axis`, given by their lengths or by offsets.
 
-    lengths: shape (…, segments), its leading dimensions those of data before axis; they add up to data's size there.
-    offsets: where segments begin, and where the last one ends. initial: what each segment starts with.
+    Args:
+        lengths: sizes of the segments, int32 or int64; they add up to the size of `axis`.
+        indices: not supported, as in PyTorch.
+        offsets: start of each segment, and the end of the last one, instead of lengths.
+        unsafe: skip the check of the lengths.
+        initial: initial value of each reduction; by default that of an empty segment: 0, 1, or ±inf.
+    Shape: data (*, N, **) with N in `axis`, lengths (*, S), offsets (*, S + 1); result (*, S, **).
+    Raises:
+        RuntimeError: when data is empty or not floating-point, `reduce` is unknown, or lengths do not fit data.
 
     >>> import tdt
     >>> tdt.segment_reduce(tdt.tensor([1.0, 2.0, 3.0]), "sum", lengths=tdt.tensor([1, 2]))
@@ -48,7 +57,7 @@ def segment_reduce(
         lengths = offsets.diff()
     _check_lengths(data, lengths, d, unsafe)
     shape = [*lengths.shape, *data.shape[d + 1 :]]
-    shape[d] += 1  # takes what lies behind the last segment, which only unsafe lengths leave
+    shape[d] += 1  # a spare segment for the elements after the last one, which exist only with unsafe=True
     start = data.new_full(shape, EMPTY[reduce] if initial is None else initial)
     index = _segment_of(data, lengths, d)
     result = scatter_reduce(start, d, index, data, REDUCTIONS[reduce], include_self=True).narrow(d, 0, shape[d] - 1)
@@ -76,7 +85,7 @@ def _check_lengths(data: Tensor, lengths: Tensor, d: int, unsafe: bool) -> None:
 
 
 def _segment_of(data: Tensor, lengths: Tensor, d: int) -> Tensor:
-    """For each element of data the number of its segment: how many of them end at or before it."""
+    """For each element of data the index of its segment: how many segments end at or before it."""
     ends = lengths.cumsum(-1)
     places = lengths.new_tensor(range(data.shape[d]), dtype=_dtype.int64)
     number = (ends.unsqueeze(-1) <= places).sum(-2)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Literal
 
 from tdt._core import dtype as _dtype
 from tdt._core.calls import front
@@ -10,7 +11,6 @@ from tdt._core.dtype import SCALAR_NAMES
 from tdt._core.methods import method
 from tdt._core.tensor import Tensor
 from tdt._ops._common import store_into, with_out, wrap_dim
-from tdt._ops.elementwise._front import named
 from tdt._ops.linalg.norms import vector_norm
 from tdt._ops.shape.views import slice_along
 from tdt.amp._autocast import autocast
@@ -23,41 +23,79 @@ __all__ = [
 INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")
 
 
-def _quantile(name: str, skip_nan: bool) -> Any:
-    def function(
-        input: Tensor,
-        q: Any,
-        dim: int | None = None,
-        keepdim: bool = False,
-        *,
-        interpolation: str = "linear",
-        out: Tensor | None = None,
-    ) -> Tensor:
-        q = _checked_q(name, input, q, interpolation)
-        if out is not None and out.dtype is not input.dtype:
-            raise RuntimeError(f"{name}() out tensor must be same dtype as the input tensor")
-        d = None if dim is None else wrap_dim(dim, input.ndim)
-        rows = input.reshape(-1) if d is None else input.movedim(d, -1) if input.ndim else input.reshape(1)
-        if not rows.numel():
-            raise RuntimeError(f"{name}() input tensor must be non-empty")
-        found = _at_ranks(rows.sort(-1)[0], q.reshape(-1), interpolation, skip_nan)  # (…, quantiles)
-        kept = [1] * input.ndim if d is None else [1 if k == d else n for k, n in enumerate(input.shape)]
-        shape = kept if keepdim else list(rows.shape[:-1]) if d is not None else []
-        result = found.movedim(-1, 0).reshape([*q.shape, *shape])
-        return result if out is None else store_into(out, result.contiguous())
+@method()
+@front
+@autocast("float32")
+def quantile(
+    input: Tensor,
+    q: float | Tensor,
+    dim: int | None = None,
+    keepdim: bool = False,
+    *,
+    interpolation: Literal["linear", "lower", "higher", "midpoint", "nearest"] = "linear",
+    out: Tensor | None = None,
+) -> Tensor:
+    """Quantiles of the elements: the values below which the fractions `q` of them lie; nan if an element is nan.
 
-    doc = f"""The values below which the shares `q` (0 to 1) of the elements lie: of all, or along `dim`{
-        "; nan left out" if skip_nan else ""
-    }.
-
-    q: a number, or a vector, whose results come first. interpolation, between two elements: "linear", "lower", "higher",
-    "midpoint" or "nearest".
+    Args:
+        q: fractions from 0 to 1, a number or a vector in input's dtype.
+        dim: dimension to reduce; None for all elements.
+        interpolation: how to choose between the two nearest elements.
+    Shape: input (*), q () or (Q); result input's shape without `dim` (of size 1 with keepdim=True), after (Q) if q is a vector.
+    Raises:
+        RuntimeError: when input is empty or neither float32 nor float64, or q or interpolation is invalid.
 
     >>> import tdt
-    >>> tdt.{name}(tdt.tensor([0.0, 1.0, 2.0, 3.0]), tdt.tensor([0.25, 0.5]))
+    >>> tdt.quantile(tdt.tensor([0.0, 1.0, 2.0, 3.0]), tdt.tensor([0.25, 0.5]))
     tensor([0.7500, 1.5000])
     """
-    return named(function, name, doc)
+    return _quantile("quantile", input, q, dim, keepdim, interpolation, out)
+
+
+@method()
+@front
+@autocast("float32")
+def nanquantile(
+    input: Tensor,
+    q: float | Tensor,
+    dim: int | None = None,
+    keepdim: bool = False,
+    *,
+    interpolation: Literal["linear", "lower", "higher", "midpoint", "nearest"] = "linear",
+    out: Tensor | None = None,
+) -> Tensor:
+    """Quantiles of the elements that are not nan: the values below which the fractions `q` of them lie.
+
+    Args:
+        q: fractions from 0 to 1, a number or a vector in input's dtype.
+        dim: dimension to reduce; None for all elements.
+        interpolation: how to choose between the two nearest elements.
+    Shape: input (*), q () or (Q); result input's shape without `dim` (of size 1 with keepdim=True), after (Q) if q is a vector.
+    Raises:
+        RuntimeError: when input is empty or neither float32 nor float64, or q or interpolation is invalid.
+
+    >>> import tdt
+    >>> tdt.nanquantile(tdt.tensor([0.0, 1.0, 2.0, 3.0]), tdt.tensor([0.25, 0.5]))
+    tensor([0.7500, 1.5000])
+    """
+    return _quantile("nanquantile", input, q, dim, keepdim, interpolation, out)
+
+
+def _quantile(
+    name: str, x: Tensor, q: Any, dim: int | None, keepdim: bool, interpolation: str, out: Tensor | None
+) -> Tensor:
+    q = _checked_q(name, x, q, interpolation)
+    if out is not None and out.dtype is not x.dtype:
+        raise RuntimeError(f"{name}() out tensor must be same dtype as the input tensor")
+    d = None if dim is None else wrap_dim(dim, x.ndim)
+    rows = x.reshape(-1) if d is None else x.movedim(d, -1) if x.ndim else x.reshape(1)
+    if not rows.numel():
+        raise RuntimeError(f"{name}() input tensor must be non-empty")
+    found = _at_ranks(rows.sort(-1)[0], q.reshape(-1), interpolation, skip_nan=name == "nanquantile")  # (…, quantiles)
+    kept = [1] * x.ndim if d is None else [1 if k == d else n for k, n in enumerate(x.shape)]
+    shape = kept if keepdim else list(rows.shape[:-1]) if d is not None else []
+    result = found.movedim(-1, 0).reshape([*q.shape, *shape])
+    return result if out is None else store_into(out, result.contiguous())
 
 
 def _checked_q(name: str, x: Tensor, q: Any, interpolation: str) -> Tensor:
@@ -81,7 +119,7 @@ def _checked_q(name: str, x: Tensor, q: Any, interpolation: str) -> Tensor:
 
 
 def _at_ranks(rows: Tensor, q: Tensor, interpolation: str, skip_nan: bool) -> Tensor:
-    """The elements of sorted rows at the shares q of their lengths, or between two."""
+    """The elements of sorted rows at the relative ranks q (0 to 1), interpolated between two."""
     last = rows.shape[-1] - 1
     bad = rows.isnan()
     if skip_nan:
@@ -98,19 +136,20 @@ def _at_ranks(rows: Tensor, q: Tensor, interpolation: str, skip_nan: bool) -> Te
     return values.lerp(rows.gather(-1, rank.ceil().to(_dtype.int64)), weight)
 
 
-quantile = autocast("float32")(_quantile("quantile", False))
-nanquantile = autocast("float32")(_quantile("nanquantile", True))
-
-
 @method()
 @front
 def cov(
     input: Tensor, *, correction: int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None
 ) -> Tensor:
-    """The covariance matrix of variables (rows) over observations (columns).
+    """Covariance matrix of variables (rows) over observations (columns).
 
-    fweights: how often each observation counts, integers; aweights: how much. correction: taken from their number, before
-    it divides.
+    Args:
+        correction: difference between the number of observations and the divisor.
+        fweights: integer number of times that each observation is repeated.
+        aweights: floating-point weight of each observation.
+    Shape: input (V, N) or (N), fweights and aweights (N); result (V, V), () for a single variable.
+    Raises:
+        RuntimeError: when input is bool or has more than 2 dimensions, or the weights do not fit it or sum to zero.
 
     >>> import tdt
     >>> tdt.cov(tdt.tensor([[0.0, 1.0, 2.0], [2.0, 1.0, 0.0]]))
@@ -137,8 +176,8 @@ def cov(
 
         warnings.warn("cov(): degrees of freedom is <= 0", stacklevel=3)
         free = 0
-    away = x - mean
-    products = away @ (away if w is None else away * w).t().conj()
+    deviation = x - mean
+    products = deviation @ (deviation if w is None else deviation * w).t().conj()
     return (products / free).squeeze()
 
 
@@ -170,7 +209,11 @@ def _check_weights(name: str, weights: Tensor, kind: int, words: str, count: int
 @method()
 @front
 def corrcoef(input: Tensor) -> Tensor:
-    """Pearson's correlations of variables (rows) over observations (columns).
+    """Matrix of the Pearson correlation coefficients of variables (rows) over observations (columns).
+
+    Shape: input (V, N) or (N); result (V, V), () for a single variable.
+    Raises:
+        RuntimeError: when input is bool or has more than 2 dimensions.
 
     >>> import tdt
     >>> tdt.corrcoef(tdt.tensor([[0.0, 1.0, 2.0], [2.0, 1.0, 0.0]]))
@@ -190,8 +233,8 @@ def corrcoef(input: Tensor) -> Tensor:
     return c.clamp(-1, 1)
 
 
-def _steps(name: str, y: Tensor, x: Tensor | None, dx: Any, dim: int) -> tuple[Any, int]:
-    """The distances of the points, in a shape that goes with y's neighbours, and `dim` from the front."""
+def _steps(name: str, y: Tensor, x: Tensor | None, dx: float, dim: int) -> tuple[Any, int]:
+    """The distances of neighbouring points, broadcastable to the differences of y, and `dim` counted from the front."""
     d = wrap_dim(dim, y.ndim)
     if y.dtype is _dtype.bool or (x is not None and x.dtype is _dtype.bool):
         raise RuntimeError(f"{name}: received a bool input for `x` or `y`, but bool is not supported")
@@ -210,15 +253,21 @@ def _steps(name: str, y: Tensor, x: Tensor | None, dx: Any, dim: int) -> tuple[A
     return x.diff(dim=dim), d
 
 
-def _sums(y: Tensor, d: int) -> Tensor:
-    """Of each two neighbours."""
+def _neighbour_sums(y: Tensor, d: int) -> Tensor:
+    """The sums of neighbouring elements along `d`."""
     n = y.shape[d]
     return y.narrow(d, 0, n - 1) + y.narrow(d, 1, n - 1)
 
 
 @front
-def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = 1, dim: int = -1) -> Tensor:
-    """The integral along `dim` of the curve through the points y, at the places x or `dx` apart, by the trapezoidal rule.
+def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float = 1, dim: int = -1) -> Tensor:
+    """Integral along `dim` by the trapezoidal rule of the curve through the points y.
+
+    Args:
+        x: positions of the points; without it they are `dx` apart.
+    Shape: y (*), x (N) with N the size of `dim`, or broadcastable to y; result y's shape without `dim`.
+    Raises:
+        RuntimeError: when x or y is bool, dx is not real, or x has another size than `dim`.
 
     >>> import tdt
     >>> tdt.trapezoid(tdt.tensor([1.0, 2.0, 3.0]))
@@ -228,7 +277,7 @@ def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = 1, dim: int = -1)
     if not y.shape[d]:
         return y.new_zeros(y.shape).sum(d)
     if isinstance(width, Tensor):
-        return (_sums(y, d) * width).sum(d) / 2
+        return (_neighbour_sums(y, d) * width).sum(d) / 2
     return (y.sum(d) - (y.select(d, 0) + y.select(d, -1)) * 0.5) * width
 
 
@@ -236,8 +285,14 @@ trapz = trapezoid
 
 
 @front
-def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = 1, dim: int = -1) -> Tensor:
-    """The running integrals that `trapezoid` ends with: one fewer than points.
+def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float = 1, dim: int = -1) -> Tensor:
+    """Cumulative integrals along `dim` by the trapezoidal rule, from the first point to each of the others.
+
+    Args:
+        x: positions of the points; without it they are `dx` apart.
+    Shape: y (*), x (N) with N the size of `dim`, or broadcastable to y; result y's shape with one element fewer in `dim`.
+    Raises:
+        RuntimeError: when x or y is bool, dx is not real, or x has another size than `dim`.
 
     >>> import tdt
     >>> tdt.cumulative_trapezoid(tdt.tensor([1.0, 2.0, 3.0]))
@@ -245,16 +300,28 @@ def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = 1, dim
     """
     width, d = _steps("cumulative_trapezoid", y, x, dx, dim)
     if isinstance(width, Tensor):
-        return (_sums(y, d) * width).cumsum(d) / 2
-    return _sums(y, d).cumsum(d) * (width / 2)
+        return (_neighbour_sums(y, d) * width).cumsum(d) / 2
+    return _neighbour_sums(y, d).cumsum(d) * (width / 2)
 
 
 @front
-def gradient(input: Tensor, *, spacing: Any = 1, dim: Any = None, edge_order: int = 1) -> tuple[Tensor, ...]:
-    """The slopes along each of `dim` (all) of a function by its values, in second order within; a tensor per dimension.
+def gradient(
+    input: Tensor,
+    *,
+    spacing: float | Tensor | Sequence[float | Tensor] | None = 1,
+    dim: int | Sequence[int] | None = None,
+    edge_order: Literal[1, 2] = 1,
+) -> tuple[Tensor, ...]:
+    """Numerical gradient by second-order central differences, and one-sided differences at the ends.
 
-    spacing: the distance of the points, one for each dimension, or tensors of their places. edge_order: of the
-    differences at the ends, 1 or 2.
+    Args:
+        spacing: distance of neighbouring points: one number, one for each dimension, or vectors of the positions.
+        dim: dimensions to differentiate along; None for all.
+        edge_order: order of the one-sided differences, 1 or 2.
+    Shape: input (*); each result the same.
+    Returns: tuple of a tensor for each of `dim`.
+    Raises:
+        RuntimeError: when a dimension has fewer than edge_order + 1 elements, spacing does not fit `dim`, or input is uint8.
 
     >>> import tdt
     >>> tdt.gradient(tdt.tensor([1.0, 4.0, 9.0]))
@@ -322,7 +389,11 @@ def _slope(x: Tensor, d: int, space: Any, edge_order: int) -> Tensor:
 @front
 @with_out
 def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
-    """`input` with each part along `dim` scaled down to the p-norm `maxnorm`, where it is larger.
+    """Slices along `dim` scaled down to the p-norm `maxnorm` where their norm is larger.
+
+    Shape: input (*) with at least 2 dimensions; result the same.
+    Raises:
+        RuntimeError: when p is not positive, maxnorm is negative, one of them is complex, or input has fewer than 2 dimensions.
 
     >>> import tdt
     >>> tdt.renorm(tdt.tensor([[3.0, 4.0], [0.3, 0.4]]), 2, 0, 1)
@@ -342,7 +413,3 @@ def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
     size = vector_norm(input, p, [k for k in range(input.ndim) if k != d], keepdim=True)
     scale = (maxnorm / (size + 1e-7)).where(size > maxnorm, size.new_ones(()))
     return input * scale
-
-
-quantile = method()(front(quantile))
-nanquantile = method()(front(nanquantile))

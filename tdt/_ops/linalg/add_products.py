@@ -1,0 +1,185 @@
+"""Sums of a tensor and a product, beta · input + alpha · (a @ b): addmm, addmv, addr, addbmm, baddbmm."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tdt._core import dtype as _dtype
+from tdt._core.calls import as_numbers, front
+from tdt._core.dtype import FLOAT, SCALAR_NAMES
+from tdt._core.methods import method
+from tdt._core.old_arguments import takes_old_order
+from tdt._core.tensor import Tensor
+from tdt._ops._common import C_NAMES, Number, store_into
+from tdt._ops.linalg.products import _same_type, bmm, matmul
+from tdt.amp._autocast import autocast
+from tdt.autograd._in_place_methods import by_copy
+from tdt.autograd._node_names import label
+
+__all__ = ["addbmm", "addmm", "addmv", "addr", "baddbmm"]
+
+RANKS = {"addmm": (2, 2), "addmv": (2, 1), "addr": (1, 1), "addbmm": (3, 3), "baddbmm": (3, 3)}  # of the two factors
+
+
+def _add_product(
+    name: str,
+    product: Callable[[Tensor, Tensor], Tensor],
+    input: Tensor,
+    a: Tensor,
+    b: Tensor,
+    beta: Any,
+    alpha: Any,
+    out: Tensor | None,
+) -> Tensor:
+    """beta · input + alpha · product(a, b), with input broadcast to the product, and ignored if beta is 0."""
+    ranks = RANKS[name]
+    if a.ndim != ranks[0] or b.ndim != ranks[1]:
+        raise RuntimeError(
+            f"{name}: expected tensors of {ranks[0]} and {ranks[1]} dimensions to multiply, but got {a.ndim}D "
+            f"and {b.ndim}D"
+        )
+    if ranks == (1, 1):  # the only one of them that promotes
+        kind = _dtype.promote_types(_dtype.promote_types(a.dtype, b.dtype), input.dtype)
+        input, a, b = input.to(kind), a.to(kind), b.to(kind)
+    _same_type(a, b)
+    if input.dtype is not a.dtype:
+        raise RuntimeError(
+            f"self and mat2 must have the same dtype, but got {SCALAR_NAMES[input.dtype]} and {SCALAR_NAMES[a.dtype]}"
+        )
+    if isinstance(alpha, Tensor) or isinstance(beta, Tensor):
+        alpha, beta = as_numbers(name, {"alpha": alpha, "beta": beta}).values()
+    if (type(alpha) is complex or type(beta) is complex) and input.dtype.category <= FLOAT:
+        kind = C_NAMES.get(input.dtype.name, input.dtype.name)
+        raise RuntimeError(f"value cannot be converted to type {kind} without overflow")
+    if input.dtype.category < FLOAT:  # as C converts them
+        alpha, beta = int(alpha), int(beta)
+    if input.dtype.category == FLOAT and input.itemsize == 2 and ranks != (1, 1):  # rounded once, at the end
+        wide = _add_product(name, product, input.float(), a.float(), b.float(), beta, alpha, None).to(input.dtype)
+        return wide if out is None else store_into(out, wide, exact=True)
+    result = product(a, b) if alpha == 1 else product(a, b) * alpha
+    start = input.expand(result._a.shape)
+    if beta != 0:
+        start = start if beta == 1 else start * beta
+        # The first says how the sum lies in memory: a product, but the input of addr.
+        result = start + result if ranks == (1, 1) else result + start
+    result = label(result.to(input.dtype), f"{name.capitalize()}Backward0")
+    return result if out is None else store_into(out, result, exact=ranks != (1, 1))
+
+
+def _sum_of_products(batch1: Tensor, batch2: Tensor) -> Tensor:
+    return bmm(batch1, batch2).sum(0, dtype=batch1.dtype)
+
+
+def _outer_product(vec1: Tensor, vec2: Tensor) -> Tensor:
+    return vec1.unsqueeze(1) * vec2
+
+
+@method(in_place=by_copy)
+@front
+@takes_old_order(3, "beta", "alpha", stacklevel=3)
+@autocast("lower")
+def addmm(
+    input: Tensor,
+    mat1: Tensor,
+    mat2: Tensor,
+    *,
+    beta: Number = 1,
+    alpha: Number = 1,
+    out: Tensor | None = None,
+) -> Tensor:
+    """X
+
+    >>> import tdt
+    >>> tdt.addmm(tdt.ones(1), tdt.ones(1, 2), tdt.ones(2, 1))
+    tensor([[3.]])
+    """
+    return _add_product("addmm", matmul, input, mat1, mat2, beta, alpha, out)
+
+
+@method(in_place=by_copy, in_place_function=True)
+@front
+@takes_old_order(3, "beta", "alpha", stacklevel=3)
+@autocast("keep")
+def addmv(
+    input: Tensor,
+    mat: Tensor,
+    vec: Tensor,
+    *,
+    beta: Number = 1,
+    alpha: Number = 1,
+    out: Tensor | None = None,
+) -> Tensor:
+    """X
+
+    >>> import tdt
+    >>> tdt.addmv(tdt.ones(1), tdt.ones(1, 2), tdt.ones(2))
+    tensor([3.])
+    """
+    return _add_product("addmv", matmul, input, mat, vec, beta, alpha, out)
+
+
+@method(in_place=by_copy)
+@front
+@takes_old_order(3, "beta", "alpha", stacklevel=3)
+@autocast("keep")
+def addr(
+    input: Tensor,
+    vec1: Tensor,
+    vec2: Tensor,
+    *,
+    beta: Number = 1,
+    alpha: Number = 1,
+    out: Tensor | None = None,
+) -> Tensor:
+    """X
+
+    >>> import tdt
+    >>> tdt.addr(tdt.ones(1), tdt.ones(1), tdt.ones(2))
+    tensor([[2., 2.]])
+    """
+    return _add_product("addr", _outer_product, input, vec1, vec2, beta, alpha, out)
+
+
+@method(in_place=by_copy)
+@front
+@takes_old_order(3, "beta", "alpha", stacklevel=3)
+@autocast("lower")
+def baddbmm(
+    input: Tensor,
+    batch1: Tensor,
+    batch2: Tensor,
+    *,
+    beta: Number = 1,
+    alpha: Number = 1,
+    out: Tensor | None = None,
+) -> Tensor:
+    """X
+
+    >>> import tdt
+    >>> tdt.baddbmm(tdt.ones(1), tdt.ones(1, 1, 2), tdt.ones(1, 2, 1))
+    tensor([[[3.]]])
+    """
+    return _add_product("baddbmm", bmm, input, batch1, batch2, beta, alpha, out)
+
+
+@method(in_place=by_copy)
+@front
+@takes_old_order(3, "beta", "alpha", stacklevel=3)
+@autocast("lower")
+def addbmm(
+    input: Tensor,
+    batch1: Tensor,
+    batch2: Tensor,
+    *,
+    beta: Number = 1,
+    alpha: Number = 1,
+    out: Tensor | None = None,
+) -> Tensor:
+    """X
+
+    >>> import tdt
+    >>> tdt.addbmm(tdt.ones(1), tdt.ones(2, 1, 2), tdt.ones(2, 2, 1))
+    tensor([[5.]])
+    """
+    return _add_product("addbmm", _sum_of_products, input, batch1, batch2, beta, alpha, out)

@@ -1,0 +1,229 @@
+"""Cumulative sums, products and extremes along a dimension, and differences of neighbours."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+from tdt._backend.scatter import accumulate
+from tdt._core import dtype as _dtype
+from tdt._core.calls import front
+from tdt._core.dtype import FLOAT, FLOATING_AND_COMPLEX, NUMBERS, REAL
+from tdt._core.dtype import dtype as Dtype
+from tdt._core.methods import method
+from tdt._core.tensor import Tensor
+from tdt._ops._common import check_out_dtype, store_into, wrap_dim
+from tdt._ops.elementwise.binary_math import _logaddexp
+from tdt._ops.reduce.order import _add_gather_rule, _check_out_values, _pair
+from tdt.autograd._in_place_methods import by_copy
+from tdt.autograd._op import Op, finish, op
+
+__all__ = ["cummax", "cummin", "cumprod", "cumsum", "diff", "logcumsumexp"]
+
+
+@op(dtypes=NUMBERS, packed=True)
+def _cumsum(xp: ModuleType, x: Any, *, dim: int) -> Any:
+    return x.cumsum(dim, x.dtype) if x.ndim else x.copy()
+
+
+_cumsum.vjp("x")(lambda g, dim: _reverse_cumsum(g, dim))
+
+
+def _reverse_cumsum(g: Tensor, dim: int) -> Tensor:
+    return _cumsum(g.flip(dim), dim=dim).flip(dim) if g.ndim else g
+
+
+@method(in_place=by_copy)
+@front
+def cumsum(input: Tensor, dim: int, *, dtype: Dtype | None = None, out: Tensor | None = None) -> Tensor:
+    """Cumulative sums along `dim`; of integers and bools as int64.
+
+    Args:
+        dtype: dtype that the elements are converted to before they are added.
+    Shape: input (*); result the same.
+
+    >>> import tdt
+    >>> tdt.cumsum(tdt.tensor([1, 2, 3]), 0)
+    tensor([1, 3, 6])
+    """
+    x = _as_sum_type(input, dtype, out)
+    return finish(_cumsum, out, x, dim=wrap_dim(dim, x.ndim))
+
+
+def _as_sum_type(x: Tensor, dtype: Dtype | None, out: Tensor | None) -> Tensor:
+    """x converted to `dtype`, or else to that of `out`; without either, integers become int64."""
+    if out is not None:
+        dtype = out.dtype if dtype is None else _dtype.as_dtype(dtype)
+        check_out_dtype(out, dtype)
+    return x.to(dtype) if dtype is not None else x.to(_dtype.int64) if x.dtype.category < FLOAT else x
+
+
+@op(dtypes=NUMBERS, packed=True)
+def _cumprod(xp: ModuleType, x: Any, *, dim: int) -> Any:
+    return x.cumprod(dim, x.dtype) if x.ndim else x.copy()
+
+
+@_cumprod.vjp("x")
+def _(g: Tensor, x: Tensor, dim: int) -> Tensor:
+    if not x.ndim or x.shape[dim] == 1:
+        return g
+    if not (x == 0)._a.any():
+        return _reverse_cumsum(g * _cumprod(x, dim=dim).conj(), dim) / x.conj()
+    # d out_j / d x_k is the product of all x_i, i <= j, but x_k: put a 1 in its place, for every k.
+    rows = x.movedim(dim, -1).unsqueeze(-2)
+    n = rows.shape[-1]
+    one = x.new_ones(n, dtype=_dtype.bool).diag_embed()
+    others = _cumprod(rows.expand(*rows.shape[:-2], n, n).masked_fill(one, 1), dim=rows.ndim - 1).triu()
+    return (g.movedim(dim, -1).unsqueeze(-2) * others.conj()).sum(-1).movedim(-1, dim)
+
+
+@method(in_place=by_copy)
+@front
+def cumprod(input: Tensor, dim: int, *, dtype: Dtype | None = None, out: Tensor | None = None) -> Tensor:
+    """Cumulative products along `dim`; of integers and bools as int64.
+
+    Args:
+        dtype: dtype that the elements are converted to before they are multiplied.
+    Shape: input (*); result the same.
+
+    >>> import tdt
+    >>> tdt.cumprod(tdt.tensor([1, 2, 3]), 0)
+    tensor([1, 2, 6])
+    """
+    x = _as_sum_type(input, dtype, out)
+    dim = wrap_dim(dim, x.ndim)
+    return x.clone() if not x.ndim and out is None else finish(_cumprod, out, x, dim=dim)
+
+
+def _cumulative_extreme_op(name: str, better: Callable[[Any, Any], Any]) -> Op:
+    """The op of `cummax` or `cummin`; `better(a, b)`: whether a replaces the extreme b found before it."""
+
+    @op(name=name, dtypes=REAL, outputs=("values", "indices"), nondiff=("indices",))
+    def cumulative(xp: ModuleType, x: Any, *, dim: int, keepdim: bool = True) -> Any:
+        if not x.ndim:
+            return x.copy(), xp.zeros((), "int64")
+        result, index = x.copy(order="C"), xp.zeros(x.shape, "int64")
+        moved, values, indices = (xp.moveaxis(a, dim, 0) for a in (x, result, index))
+        for i in range(1, len(moved)):
+            replaces = better(moved[i], values[i - 1]) | (moved[i] != moved[i])
+            values[i] = xp.where(replaces, moved[i], values[i - 1])
+            indices[i] = xp.where(replaces, i, indices[i - 1])
+        return result, index
+
+    _add_gather_rule(cumulative)
+    return cumulative
+
+
+_cummax = _cumulative_extreme_op("cummax", lambda a, b: a >= b)
+_cummin = _cumulative_extreme_op("cummin", lambda a, b: a <= b)
+
+
+@method()
+@front
+def cummax(input: Tensor, dim: int, *, out: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, Tensor]:
+    """Largest element up to each position along `dim`, and its index, of equal elements the last; nan persists.
+
+    Shape: input (*); both results the same.
+    Returns: named tuple (values, indices).
+
+    >>> import tdt
+    >>> tdt.cummax(tdt.tensor([2, 1, 3]), 0).values
+    tensor([2, 2, 3])
+    """
+    _check_out_values(out, input)
+    return _pair("cummax", _cummax, out, input, dim=wrap_dim(dim, input.ndim))
+
+
+@method()
+@front
+def cummin(input: Tensor, dim: int, *, out: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, Tensor]:
+    """Smallest element up to each position along `dim`, and its index, of equal elements the last; nan persists.
+
+    Shape: input (*); both results the same.
+    Returns: named tuple (values, indices).
+
+    >>> import tdt
+    >>> tdt.cummin(tdt.tensor([2, 1, 3]), 0).values
+    tensor([2, 1, 1])
+    """
+    _check_out_values(out, input)
+    return _pair("cummin", _cummin, out, input, dim=wrap_dim(dim, input.ndim))
+
+
+@op(dtypes=FLOATING_AND_COMPLEX)
+def _logcumsumexp(xp: ModuleType, x: Any, *, dim: int) -> Any:
+    if not x.ndim or x.dtype.kind == "f":
+        return accumulate(xp, xp.logaddexp, x, dim) if x.ndim else x.copy()
+    out = x.copy(order="C")
+    steps = xp.moveaxis(out, dim, 0)
+    for i in range(1, len(steps)):
+        steps[i] = _logaddexp(xp, steps[i - 1], steps[i])
+    return out
+
+
+@_logcumsumexp.vjp("x")
+def _(g: Tensor, x: Tensor, out: Tensor, dim: int) -> Tensor:
+    if not x.ndim:
+        return g
+    # Split by sign, so that the weights can be taken in logs; out - x may exceed the range of exp.
+    rows, outs, gs = (v.movedim(dim, -1) for v in (x, out, g))
+    weights = (rows.unsqueeze(-1) - outs.unsqueeze(-2)).exp().triu()
+    return (gs.unsqueeze(-2) * weights.conj()).sum(-1).movedim(-1, dim)
+
+
+@method()
+@front
+def logcumsumexp(input: Tensor, dim: int, *, out: Tensor | None = None) -> Tensor:
+    """Logarithm of the cumulative sums of exp(x) along `dim`, computed without overflow.
+
+    Shape: input (*); result the same.
+
+    >>> import tdt
+    >>> tdt.logcumsumexp(tdt.zeros(2), 0)
+    tensor([0.0000, 0.6931])
+    """
+    return finish(_logcumsumexp, out, input, dim=wrap_dim(dim, input.ndim))
+
+
+@method()
+@front
+def diff(
+    input: Tensor,
+    n: int = 1,
+    dim: int = -1,
+    prepend: Tensor | None = None,
+    append: Tensor | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
+    """Differences of neighbouring elements along `dim`, taken n times; of bools, whether neighbours differ.
+
+    Args:
+        n: how often differences are taken; 0 returns a copy.
+        prepend, append: tensors to concatenate before and after input along `dim` first.
+    Shape: input (*) with at least 1 dimension; prepend and append the same except in `dim`; result the same with n fewer
+        elements in `dim`.
+    Raises:
+        RuntimeError: when input has no dimensions, or n is negative.
+
+    >>> import tdt
+    >>> tdt.diff(tdt.tensor([1, 4, 9]))
+    tensor([3, 5])
+    """
+    from tdt._ops.shape.join import cat
+
+    if not input.ndim:
+        raise RuntimeError("diff expects input to be at least one-dimensional")
+    if n < 0:
+        raise RuntimeError(f"order must be non-negative but got {n}")
+    d = wrap_dim(dim, input.ndim)
+    parts = [x for x in (prepend, input, append) if x is not None]
+    x = cat(parts, d) if n and len(parts) > 1 else input
+    for _ in range(builtins.min(n, x.shape[d])):
+        length = x.shape[d]
+        a, b = x.narrow(d, 1, length - 1), x.narrow(d, 0, length - 1)
+        x = a.logical_xor(b) if x.dtype is _dtype.bool else a - b
+    result = x.clone() if x is input else x
+    return result if out is None else store_into(out, result, exact=not n)

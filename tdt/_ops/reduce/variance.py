@@ -1,0 +1,176 @@
+"""Variance and standard deviation, alone or together with the mean: var, std, var_mean, std_mean."""
+
+from __future__ import annotations
+
+import math
+from types import ModuleType
+from typing import Any
+
+from tdt import _backend
+from tdt._core.calls import front
+from tdt._core.dtype import FLOAT, FLOATING_AND_COMPLEX
+from tdt._core.methods import method
+from tdt._core.tensor import Tensor
+from tdt._ops._common import Dims, count, keep, wrap_dims
+from tdt._ops.elementwise._front import tensor_argument
+from tdt._ops.reduce.reductions import AllDims, _mean
+from tdt.autograd._node_names import label
+from tdt.autograd._op import Op, finish, op
+
+__all__ = ["std", "std_mean", "var", "var_mean"]
+
+
+@op(dtypes=FLOATING_AND_COMPLEX, packed=True)
+def _var(xp: ModuleType, x: Any, *, dim: AllDims = None, correction: float = 1, keepdim: bool = False) -> Any:
+    n = count(x.shape, dim)
+    deviation = x - _backend.total(x, dim, None, True) / (n or math.nan)
+    square = (deviation * deviation.conj()).real if x.dtype.kind == "c" else deviation * deviation
+    free = n - correction
+    return _backend.total(square, dim, None, keepdim) / (free if free > 0 else 0.0 if n else math.nan)
+
+
+@_var.vjp("x")
+def _(g: Tensor, x: Tensor, dim: AllDims, correction: float, keepdim: bool) -> Tensor:
+    n = count(x.shape, dim)
+    free = n - correction
+    centred = x - x.mean(dim, keepdim=True)
+    scale = 2.0 / free if free > 0 else math.inf if n else math.nan
+    return keep(g, dim, x.shape, keepdim) * scale * centred
+
+
+@op(dtypes=FLOATING_AND_COMPLEX, packed=True)
+def _std(xp: ModuleType, x: Any, *, dim: AllDims = None, correction: float = 1, keepdim: bool = False) -> Any:
+    return xp.sqrt(_var.forward(xp, x, dim=dim, correction=correction, keepdim=keepdim))
+
+
+@_std.vjp("x")
+def _(g: Tensor, x: Tensor, out: Tensor, dim: AllDims, correction: float, keepdim: bool) -> Tensor:
+    of_var = (g / (out * 2)).masked_fill(out == 0, 0)
+    return _var.rules["x"].function(of_var, x, dim, correction, keepdim)
+
+
+def _variance_options(
+    name: str, x: Tensor, dim: Dims | bool, unbiased: bool | None, correction: float | None, keepdim: bool
+) -> dict[str, Any]:
+    """The attributes of var and std from their two signatures: (dim, unbiased, keepdim) and (dim, *, correction, keepdim)."""
+    if isinstance(dim, bool):
+        dim, unbiased = None, dim
+    if tensor_argument(name, x).dtype.category < FLOAT:
+        raise RuntimeError(f"{name} only support floating point and complex dtypes")
+    if correction is None:
+        correction = 1 if unbiased is None or unbiased else 0
+    return {"dim": wrap_dims(dim, x.ndim), "correction": correction, "keepdim": keepdim}
+
+
+def _with_mean(name: str, record: Op, input: Tensor, options: dict[str, Any]) -> tuple[Tensor, Tensor]:
+    """(variance or standard deviation, mean), whose nodes show `name`."""
+    mean = _mean(input, dim=options["dim"], keepdim=options["keepdim"])
+    return label(record(input, **options), name), label(mean, name)
+
+
+@method()
+@front
+def var(
+    input: Tensor,
+    dim: Dims | bool = None,
+    unbiased: bool | None = None,
+    keepdim: bool = False,
+    *,
+    correction: float | None = None,
+    out: Tensor | None = None,
+) -> Tensor:
+    """Variance over `dim`: sum of squared distances from the mean, divided by n - correction.
+
+    Args:
+        dim: one or several dimensions; None or () for all. A bool here is taken as `unbiased`.
+        unbiased: older form of `correction`: True for 1, False for 0.
+        correction: difference between the number n of elements and the divisor; 1 if not given.
+    Shape: input (*); result input's shape without `dim` (of size 1 with keepdim=True).
+    Raises:
+        RuntimeError: when the input is neither floating-point nor complex.
+
+    >>> import tdt
+    >>> tdt.var(tdt.tensor([1.0, 3.0])), tdt.var(tdt.tensor([1.0, 3.0]), correction=0)
+    (tensor(2.), tensor(1.))
+    """
+    return finish(_var, out, input, **_variance_options("var", input, dim, unbiased, correction, keepdim))
+
+
+@method()
+@front
+def std(
+    input: Tensor,
+    dim: Dims | bool = None,
+    unbiased: bool | None = None,
+    keepdim: bool = False,
+    *,
+    correction: float | None = None,
+    out: Tensor | None = None,
+) -> Tensor:
+    """Standard deviation over `dim`: the square root of the variance.
+
+    Args:
+        dim: one or several dimensions; None or () for all. A bool here is taken as `unbiased`.
+        unbiased: older form of `correction`: True for 1, False for 0.
+        correction: difference between the number n of elements and the divisor; 1 if not given.
+    Shape: input (*); result input's shape without `dim` (of size 1 with keepdim=True).
+    Raises:
+        RuntimeError: when the input is neither floating-point nor complex.
+
+    >>> import tdt
+    >>> tdt.std(tdt.tensor([1.0, 3.0])), tdt.std(tdt.tensor([1.0, 3.0]), correction=0)
+    (tensor(1.4142), tensor(1.))
+    """
+    return finish(_std, out, input, **_variance_options("std", input, dim, unbiased, correction, keepdim))
+
+
+@front
+def var_mean(
+    input: Tensor,
+    dim: Dims | bool = None,
+    unbiased: bool | None = None,
+    keepdim: bool = False,
+    *,
+    correction: float | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Variance and mean over `dim`.
+
+    Args:
+        dim, unbiased, correction: as for `var`.
+    Shape: input (*); both results input's shape without `dim` (of size 1 with keepdim=True).
+    Returns: tuple (variance, mean).
+    Raises:
+        RuntimeError: when the input is neither floating-point nor complex.
+
+    >>> import tdt
+    >>> tdt.var_mean(tdt.tensor([1.0, 3.0]), correction=0)
+    (tensor(1.), tensor(2.))
+    """
+    options = _variance_options("var_mean", input, dim, unbiased, correction, keepdim)
+    return _with_mean("VarMeanBackward0", _var, input, options)
+
+
+@front
+def std_mean(
+    input: Tensor,
+    dim: Dims | bool = None,
+    unbiased: bool | None = None,
+    keepdim: bool = False,
+    *,
+    correction: float | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Standard deviation and mean over `dim`.
+
+    Args:
+        dim, unbiased, correction: as for `std`.
+    Shape: input (*); both results input's shape without `dim` (of size 1 with keepdim=True).
+    Returns: tuple (standard deviation, mean).
+    Raises:
+        RuntimeError: when the input is neither floating-point nor complex.
+
+    >>> import tdt
+    >>> tdt.std_mean(tdt.tensor([1.0, 3.0]), correction=0)
+    (tensor(1.), tensor(2.))
+    """
+    options = _variance_options("std_mean", input, dim, unbiased, correction, keepdim)
+    return _with_mean("StdMeanBackward0", _std, input, options)
