@@ -111,9 +111,12 @@ from tdt._ops.reduce.statistics import *
 from tdt._ops.reduce.unique import *
 from tdt._ops.reduce.variance import *
 from tdt._ops.shape.combine import *
+from tdt._ops.shape.conversions import *
+from tdt._ops.shape.diagonals import *
 from tdt._ops.shape.dimensions import *
 from tdt._ops.shape.join import *
 from tdt._ops.shape.memory import *
+from tdt._ops.shape.reorder import *
 from tdt._ops.shape.resize import *
 from tdt._ops.shape.split import *
 from tdt._ops.shape.view_copies import *

@@ -17,7 +17,7 @@ from tdt._core.dtype import SCALAR_NAMES
 from tdt._core.ranges import arange
 from tdt._ops._common import Dims, as_list, with_out, wrap_dim
 from tdt._ops.nn.pad import pad
-from tdt._ops.shape.join import roll
+from tdt._ops.shape.reorder import roll
 from tdt._ops.spectral.fft import ADJOINT, fft_c2c, fft_c2r, fft_r2c
 from tdt.amp._autocast import cast_for
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import combinations as choices
 from itertools import combinations_with_replacement
-from typing import Any
 
 import numpy as np
 
@@ -25,8 +25,12 @@ def _vector(x: Tensor) -> None:
 
 
 @front
-def cartesian_prod(*tensors: Any) -> Tensor:
-    """Every choice of one element from each of the vectors, a row each, the last changing fastest; one vector as it is.
+def cartesian_prod(*tensors: Tensor | Sequence[Tensor]) -> Tensor:
+    """Every combination of one element from each vector, a row each; the last vector varies fastest.
+
+    Shape: n vectors (m1), …, (mn); result (m1 · … · mn, n); one vector is returned as it is.
+    Raises:
+        RuntimeError: when a tensor is not 1-d.
 
     >>> import tdt
     >>> tdt.cartesian_prod(tdt.tensor([1, 2]), tdt.tensor([3, 4]))
@@ -45,7 +49,13 @@ def cartesian_prod(*tensors: Any) -> Tensor:
 
 @front
 def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
-    """Every choice of `r` elements of a vector, a row each, in the vector's order.
+    """Every combination of `r` elements of a vector, a row each, in the order of the vector.
+
+    Args:
+        with_replacement: whether an element may occur more than once in a row.
+    Shape: input (n); result (number of combinations, r), or (0) for r = 0.
+    Raises:
+        RuntimeError: when `input` is not 1-d or `r` is negative.
 
     >>> import tdt
     >>> tdt.combinations(tdt.tensor([1, 2, 3]))
@@ -65,9 +75,12 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
 
 @front
 def polar(abs: Tensor, angle: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Complex numbers of the given lengths and angles (in radians).
+    """Complex numbers from absolute values and angles in radians.
 
-    RuntimeError unless both are of one floating-point dtype.
+    Shape: abs (*), angle broadcastable to it; result the broadcast shape.
+    Raises:
+        TypeError: when `abs` or `angle` is not a tensor.
+        RuntimeError: when their dtypes differ or are not floating-point.
 
     >>> import tdt
     >>> tdt.polar(tdt.tensor([1.0, 2.0]), tdt.tensor([0.0, 1.0]))
@@ -90,7 +103,14 @@ def polar(abs: Tensor, angle: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 @front
 def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:  # noqa: N803
-    """The powers of each element of a vector, a row each: from the (N-1)th down to the 0th, or the other way.
+    """The Vandermonde matrix of a vector: row i holds the powers of x[i].
+
+    Args:
+        N: number of powers, by default n.
+        increasing: whether the powers go up from 0; by default down to 0.
+    Shape: x (n); result (n, N).
+    Raises:
+        RuntimeError: when `x` is not 1-d or `N` is negative.
 
     >>> import tdt
     >>> tdt.vander(tdt.tensor([1, 2, 3]))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
 
+from tdt._core.aliases import Dims
 from tdt._core.calls import front
 from tdt._core.methods import method, tensor_property
 from tdt._core.tensor import Tensor
@@ -49,8 +51,12 @@ def _inverse(dims: tuple[int, ...]) -> tuple[int, ...]:
 
 
 @front
-def permute(input: Tensor, dims: Any) -> Tensor:
-    """The dimensions in another order; a view.
+def permute(input: Tensor, dims: Sequence[int]) -> Tensor:
+    """A view with the dimensions in the order `dims`.
+
+    Shape: input (*) with n dimensions; `dims` of length n; result size i is input.shape[dims[i]].
+    Raises:
+        RuntimeError: when `dims` is not a permutation of the dimensions.
 
     >>> import tdt
     >>> tdt.permute(tdt.zeros(2, 3, 4), (2, 0, 1)).shape
@@ -77,7 +83,9 @@ def _order(dims: tuple[int, ...], n: int) -> tuple[int, ...]:
 @method(aliases=("swapdims",), in_place=by_view)
 @front
 def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
-    """Two dimensions swapped; a view.
+    """A view with dimensions `dim0` and `dim1` swapped.
+
+    Shape: input (*); result the same with the two sizes swapped.
 
     >>> import tdt
     >>> tdt.transpose(tdt.zeros(2, 3), 0, 1).shape
@@ -100,7 +108,9 @@ swapdims = transpose
 @method(in_place=by_view)
 @front
 def swapaxes(input: Tensor, axis0: int, axis1: int) -> Tensor:
-    """`transpose` under NumPy's name: a view with two dimensions swapped.
+    """A view with two dimensions swapped: `transpose` under NumPy's name.
+
+    Shape: input (*); result the same with the two sizes swapped.
 
     >>> import tdt
     >>> tdt.swapaxes(tdt.zeros(2, 3), 0, 1).shape
@@ -112,7 +122,11 @@ def swapaxes(input: Tensor, axis0: int, axis1: int) -> Tensor:
 @method()
 @front
 def t(input: Tensor) -> Tensor:
-    """A matrix transposed (fewer dimensions: as it is); RuntimeError for more than 2.
+    """A view of a matrix with its dimensions swapped; a vector or 0-d tensor stays as it is.
+
+    Shape: input (m, n), result (n, m); or input (n) or (), result the same.
+    Raises:
+        RuntimeError: when `input` has more than 2 dimensions.
 
     >>> import tdt
     >>> tdt.t(tdt.zeros(2, 3)).shape
@@ -127,7 +141,9 @@ def t(input: Tensor) -> Tensor:
 @method()
 @front
 def adjoint(input: Tensor) -> Tensor:
-    """The last two dimensions swapped, and conjugated.
+    """The conjugate transpose of a matrix or of each matrix in a batch.
+
+    Shape: input (*, m, n); result (*, n, m).
 
     >>> import tdt
     >>> tdt.adjoint(tdt.zeros(2, 3)).shape
@@ -138,8 +154,12 @@ def adjoint(input: Tensor) -> Tensor:
 
 @method(aliases=("moveaxis",))
 @front
-def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
-    """Dimensions `source` moved to the places `destination`, the others in their order; a view.
+def movedim(input: Tensor, source: int | Sequence[int], destination: int | Sequence[int]) -> Tensor:
+    """A view with the dimensions `source` moved to the positions `destination`, the others in their order.
+
+    Shape: input (*); result the same sizes in another order.
+    Raises:
+        RuntimeError: when `source` and `destination` differ in length, or one of them has a dimension twice.
 
     >>> import tdt
     >>> tdt.movedim(tdt.zeros(2, 3, 4), 0, -1).shape
@@ -166,8 +186,12 @@ moveaxis = movedim
 
 @method(in_place=by_view)
 @front
-def squeeze(input: Tensor, dim: Any = None) -> Tensor:
-    """Without the dimensions of size 1, or without those of `dim` that have size 1; a view.
+def squeeze(input: Tensor, dim: Dims = None) -> Tensor:
+    """A view without the dimensions of size 1: all of them, or those among `dim`.
+
+    Shape: input (*); result without those sizes.
+    Raises:
+        RuntimeError: when a dimension occurs twice in `dim`.
 
     >>> import tdt
     >>> tdt.squeeze(tdt.zeros(1, 3, 1)).shape
@@ -203,7 +227,9 @@ def _unsqueeze(xp: ModuleType, x: Any, *, dim: int) -> Any:
 @method(in_place=by_view)
 @front
 def unsqueeze(input: Tensor, dim: int) -> Tensor:
-    """With a new dimension of size 1 at `dim`; a view.
+    """A view with a new dimension of size 1 at position `dim`.
+
+    Shape: input (*) with n dimensions; `dim` in [-n - 1, n]; result n + 1 dimensions.
 
     >>> import tdt
     >>> tdt.unsqueeze(tdt.zeros(3), 0).shape
@@ -213,14 +239,25 @@ def unsqueeze(input: Tensor, dim: int) -> Tensor:
 
 
 @method("permute")
-def _permute_method(self: Tensor, *dims: Any) -> Tensor:
-    """The dimensions in another order: `x.permute(2, 0, 1)` or `x.permute((2, 0, 1))`."""
+def _permute_method(self: Tensor, *dims: int | Sequence[int]) -> Tensor:
+    """The dimensions in another order: `x.permute(2, 0, 1)` or `x.permute((2, 0, 1))`.
+
+    Shape: self (*); result the same sizes in another order.
+
+    >>> import tdt
+    >>> tdt.zeros(2, 3, 4).permute(2, 0, 1).shape
+    tdt.Size([4, 2, 3])
+    """
     return permute(self, dims[0] if len(dims) == 1 and not hasattr(dims[0], "__index__") else dims)
 
 
 @method()
 def t_(input: Tensor) -> Tensor:
-    """`t` in place; RuntimeError for more than two dimensions."""
+    """`t` in place.
+
+    Raises:
+        RuntimeError: when the tensor has more than 2 dimensions.
+    """
     if input.ndim > 2:
         raise RuntimeError(f"t_() expects a tensor with <= 2 dimensions, but self is {input.ndim}D")
     return become_view(input, lambda: t(input))

@@ -1,32 +1,28 @@
-"""Copies with elements rearranged: cat, stack, repeat, flip, roll, tril, triu."""
+"""Copies that join or repeat tensors: cat, stack, repeat, tile, meshgrid."""
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import ModuleType
-from typing import Any
+from typing import Any, Literal
 
 from tdt import _backend
-from tdt._backend.layout import in_order, is_channels_last
+from tdt._backend.layout import is_channels_last
 from tdt._core import dtype as _dtype
 from tdt._core.calls import front
 from tdt._core.methods import method
 from tdt._core.tensor import Tensor
 from tdt._core.writing import refuse_shared
-from tdt._ops._common import as_shape, is_int, store_into, wrap_dim
-from tdt._ops.elementwise._front import refuse_out, tensor_argument
+from tdt._ops._common import as_shape, wrap_dim
 from tdt._ops.shape.memory import contiguous_format
 from tdt.autograd._dispatch import apply
-from tdt.autograd._in_place_methods import by_copy
 from tdt.autograd._node_names import node_name
 from tdt.autograd._op import finish, op
 from tdt.autograd._views import follow
 
 __all__ = [
-    "atleast_1d", "atleast_2d", "atleast_3d", "block_diag", "cat", "column_stack", "concat", "concatenate", "diag",
-    "diag_embed", "diagflat", "dstack", "flip", "fliplr", "flipud", "hstack", "meshgrid", "repeat_interleave", "roll",
-    "rot90", "row_stack", "stack", "tile", "tril", "triu", "vstack",
+    "atleast_1d", "atleast_2d", "atleast_3d", "cat", "column_stack", "concat", "concatenate", "dstack", "hstack", "meshgrid",
+    "repeat_interleave", "row_stack", "stack", "tile", "vstack",
 ]  # fmt: skip
 
 
@@ -64,7 +60,13 @@ def _(g: Any, index: int, tensors_shape: tuple, dim: int) -> Any:
 
 @front
 def cat(tensors: Sequence[Tensor], dim: int = 0, *, out: Tensor | None = None) -> Tensor:
-    """The tensors one after another along `dim`; their other sizes must agree (1-d empty tensors are skipped).
+    """The tensors one after another along `dim`.
+
+    Shape: tensors equal in all sizes but that of `dim`, or empty (0); result the same, its size along `dim` the sum.
+    Raises:
+        ValueError: when `tensors` is empty.
+        RuntimeError: when a tensor is 0-d, or sizes other than that of `dim` differ.
+        TypeError: when an entry is not a tensor, or the promoted dtype cannot be cast to that of `out`.
 
     >>> import tdt
     >>> tdt.cat([tdt.tensor([1, 2]), tdt.tensor([3])])
@@ -76,7 +78,7 @@ def cat(tensors: Sequence[Tensor], dim: int = 0, *, out: Tensor | None = None) -
     shapes = [x._a.shape for x in tensors]
     first = len(shapes[0])
     if not first or (0,) in shapes or len({len(s) for s in shapes}) > 1:
-        tensors = _alike(tensors, dim)
+        tensors = _same_ndim(tensors, dim)
         first = tensors[0].ndim
     d = wrap_dim(dim, first)
     if out is None:
@@ -88,8 +90,8 @@ def cat(tensors: Sequence[Tensor], dim: int = 0, *, out: Tensor | None = None) -
 concat = concatenate = cat
 
 
-def _alike(tensors: list[Tensor], dim: int) -> list[Tensor]:
-    """1-d empty tensors in the shape that lets them stand beside the others; RuntimeError for different dimensions."""
+def _same_ndim(tensors: list[Tensor], dim: int) -> list[Tensor]:
+    """The tensors, 1-d empty ones reshaped so that `cat` accepts them; RuntimeError for different numbers of dimensions."""
     follow(*tensors)
     for i, x in enumerate(tensors):
         if not x.ndim:
@@ -105,7 +107,7 @@ def _alike(tensors: list[Tensor], dim: int) -> list[Tensor]:
 
 
 def _castable(out: Tensor | None, tensors: list[Tensor]) -> None:
-    """TypeError where `out=` cannot hold what the tensors promote to."""
+    """TypeError if the promoted dtype of the tensors cannot be cast to that of `out`."""
     if out is not None and any(not _dtype.can_cast(x.dtype, out.dtype) for x in tensors):
         raise TypeError(
             f"torch.cat(): input types can't be cast to the desired output type {_dtype.SCALAR_NAMES[out.dtype]}"
@@ -141,7 +143,12 @@ _stack.fast_vjp("tensors")(lambda g, index, dim: g[(*(slice(None),) * dim, index
 
 @front
 def stack(tensors: Sequence[Tensor], dim: int = 0, *, out: Tensor | None = None) -> Tensor:
-    """Tensors of one shape along a new dimension `dim`.
+    """The tensors along a new dimension `dim`.
+
+    Shape: n tensors of one shape (*); result (*, n, *), n at `dim`.
+    Raises:
+        RuntimeError: when `tensors` is empty or its shapes differ.
+        TypeError: when an entry is not a tensor.
 
     >>> import tdt
     >>> tdt.stack([tdt.tensor([1, 2]), tdt.tensor([3, 4])], dim=1)
@@ -161,21 +168,20 @@ def stack(tensors: Sequence[Tensor], dim: int = 0, *, out: Tensor | None = None)
     return finish(_stack, out, *tensors, dim=wrap_dim(dim, len(first) + 1))
 
 
-def _at_least(n: int, add: Any, name: str) -> Any:
-    def function(*tensors: Any) -> Any:
-        given = tensors[0] if len(tensors) == 1 else tensors
-        if isinstance(given, Tensor):
-            return add(given)
-        return tuple([add(x) for x in given])
+def _for_each(tensors: tuple[Any, ...], convert: Callable[[Tensor], Tensor]) -> Any:
+    """`convert` of one tensor, or of each one of several or of a sequence."""
+    given = tensors[0] if len(tensors) == 1 else tensors
+    if isinstance(given, Tensor):
+        return convert(given)
+    return tuple([convert(x) for x in given])
 
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"""Tensors of fewer than {n} dimensions brought to {n}; the others as they are.
 
-    >>> import tdt
-    >>> tdt.{name}(tdt.tensor(1.0)).ndim
-    {n}
-    """
-    return function
+def _to_1d(x: Tensor) -> Tensor:
+    return x if x.ndim else x.reshape(1)
+
+
+def _to_2d(x: Tensor) -> Tensor:
+    return x if x.ndim > 1 else x.reshape(1, 1) if not x.ndim else x[None]
 
 
 def _to_3d(x: Tensor) -> Tensor:
@@ -184,14 +190,50 @@ def _to_3d(x: Tensor) -> Tensor:
     )
 
 
-atleast_1d = _at_least(1, lambda x: x if x.ndim else x.reshape(1), "atleast_1d")
-atleast_2d = _at_least(2, lambda x: x if x.ndim > 1 else x.reshape(1, 1) if not x.ndim else x[None], "atleast_2d")
-atleast_3d = _at_least(3, _to_3d, "atleast_3d")
+@front
+def atleast_1d(*tensors: Tensor | Sequence[Tensor]) -> Tensor | tuple[Tensor, ...]:
+    """Views of tensors with at least 1 dimension; a tensor that has them is returned as it is.
+
+    Shape: () becomes (1).
+
+    >>> import tdt
+    >>> tdt.atleast_1d(tdt.tensor(1.0)).ndim
+    1
+    """
+    return _for_each(tensors, _to_1d)
+
+
+@front
+def atleast_2d(*tensors: Tensor | Sequence[Tensor]) -> Tensor | tuple[Tensor, ...]:
+    """Views of tensors with at least 2 dimensions; a tensor that has them is returned as it is.
+
+    Shape: () becomes (1, 1), (n) becomes (1, n).
+
+    >>> import tdt
+    >>> tdt.atleast_2d(tdt.tensor(1.0)).ndim
+    2
+    """
+    return _for_each(tensors, _to_2d)
+
+
+@front
+def atleast_3d(*tensors: Tensor | Sequence[Tensor]) -> Tensor | tuple[Tensor, ...]:
+    """Views of tensors with at least 3 dimensions; a tensor that has them is returned as it is.
+
+    Shape: () becomes (1, 1, 1), (n) becomes (1, n, 1), (m, n) becomes (m, n, 1).
+
+    >>> import tdt
+    >>> tdt.atleast_3d(tdt.tensor(1.0)).ndim
+    3
+    """
+    return _for_each(tensors, _to_3d)
 
 
 @front
 def hstack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
-    """Joined side by side: along dimension 1, or 0 for vectors.
+    """The tensors joined along dimension 1; vectors along dimension 0.
+
+    Shape: tensors equal in all other sizes; result the same, that size the sum.
 
     >>> import tdt
     >>> tdt.hstack([tdt.tensor([1]), tdt.tensor([2])])
@@ -203,7 +245,9 @@ def hstack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
 
 @front
 def vstack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
-    """Joined one below the other, vectors as rows.
+    """The tensors joined along dimension 0; a vector counts as a row.
+
+    Shape: tensors (n) or (m, n, *) equal in all other sizes; result (sum of m, n, *).
 
     >>> import tdt
     >>> tdt.vstack([tdt.tensor([1]), tdt.tensor([2])])
@@ -218,7 +262,9 @@ row_stack = vstack
 
 @front
 def dstack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
-    """Joined along the third dimension.
+    """The tensors joined along dimension 2, after `atleast_3d`.
+
+    Shape: tensors equal in all other sizes; result at least 3-d, its size along dimension 2 the sum.
 
     >>> import tdt
     >>> tdt.dstack([tdt.tensor([1]), tdt.tensor([2])])
@@ -229,7 +275,9 @@ def dstack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
 
 @front
 def column_stack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
-    """Joined side by side, vectors as columns.
+    """The tensors joined along dimension 1; a vector counts as a column.
+
+    Shape: tensors (m) or (m, n, *) equal in all other sizes; result (m, sum of n, *).
 
     >>> import tdt
     >>> tdt.column_stack([tdt.tensor([1, 2]), tdt.tensor([3, 4])])
@@ -241,8 +289,14 @@ def column_stack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Ten
 
 @method()
 @node_name("RepeatBackward0")
-def repeat(input: Tensor, *repeats: Any) -> Tensor:
-    """The tensor copied `repeats[d]` times along each dimension; new dimensions come in front. A method of Tensor.
+def repeat(input: Tensor, *repeats: int | Sequence[int]) -> Tensor:
+    """The tensor copied `repeats[d]` times along each dimension `d`; a method of Tensor.
+
+    Args:
+        repeats: one by one or as a sequence; more than the dimensions of `input` add dimensions in front.
+    Shape: input (*); result as many dimensions as `repeats`, each size times its entry.
+    Raises:
+        RuntimeError: when there are fewer `repeats` than dimensions, or a negative one.
 
     >>> import tdt
     >>> tdt.tensor([1, 2]).repeat(2, 2)
@@ -265,8 +319,14 @@ def repeat(input: Tensor, *repeats: Any) -> Tensor:
 
 @front
 @node_name("RepeatBackward0")
-def tile(input: Tensor, dims: Any) -> Tensor:
-    """As Tensor.repeat, where missing repeats in front count as 1.
+def tile(input: Tensor, dims: Sequence[int]) -> Tensor:
+    """The tensor copied `dims[d]` times along each dimension, counted from the last.
+
+    Args:
+        dims: missing entries in front count as 1.
+    Shape: input (*); result the longer of input.shape and `dims`, each size times its entry.
+    Raises:
+        RuntimeError: when an entry is negative.
 
     >>> import tdt
     >>> tdt.tile(tdt.tensor([1, 2]), (2,))
@@ -279,9 +339,17 @@ def tile(input: Tensor, dims: Any) -> Tensor:
 @method()
 @front
 def repeat_interleave(
-    input: Tensor, repeats: Any = None, dim: int | None = None, *, output_size: int | None = None
+    input: Tensor, repeats: Tensor | int | None = None, dim: int | None = None, *, output_size: int | None = None
 ) -> Tensor:
-    """Each entry along `dim` (of the flattened tensor, if None) repeated: the same number of times, or its own.
+    """Each entry along `dim` repeated in place: the same number of times, or each its own number.
+
+    Args:
+        repeats: a number, or a vector with one for each entry; None: `input` is that vector, and entry i becomes i.
+        dim: None for the flattened tensor.
+        output_size: has no effect.
+    Shape: input (*); repeats () or (n) with n = input.shape[dim]; result the same but for `dim`: the sum of `repeats`.
+    Raises:
+        RuntimeError: when `repeats` is negative, not of an integer dtype, or of another size.
 
     >>> import tdt
     >>> tdt.repeat_interleave(tdt.tensor([1, 2]), 2)
@@ -313,226 +381,15 @@ def repeat_interleave(
     )
 
 
-@op(computes=False)
-def _flip(xp: ModuleType, x: Any, *, dims: tuple[int, ...]) -> Any:
-    return in_order(xp, xp.flip(x, dims).copy(order="K"), [x])
-
-
-_flip.vjp("x")(lambda g, dims: _flip(g, dims=dims))
-
-
 @front
-def flip(input: Tensor, dims: Any) -> Tensor:
-    """The entries along each of `dims` in reverse order; a copy.
+def meshgrid(*tensors: Tensor | Sequence[Tensor], indexing: Literal["ij", "xy"] | None = None) -> tuple[Tensor, ...]:
+    """The vectors expanded over the grid that they span.
 
-    >>> import tdt
-    >>> tdt.flip(tdt.arange(3), (0,))
-    tensor([2, 1, 0])
-    """
-    dims = tuple([wrap_dim(d, input.ndim) for d in as_shape((dims,) if not isinstance(dims, int) else ((dims,),))])
-    if len(set(dims)) != len(dims):
-        raise RuntimeError(
-            f"dim {next(d for d in dims if dims.count(d) > 1)} appears multiple times in the list of dims"
-        )
-    return _flip(input, dims=dims if input.ndim else ())
-
-
-@method()
-@front
-def fliplr(input: Tensor) -> Tensor:
-    """Left and right exchanged (dimension 1).
-
-    >>> import tdt
-    >>> tdt.fliplr(tdt.tensor([[1, 2]]))
-    tensor([[2, 1]])
-    """
-    if input.ndim < 2:
-        raise RuntimeError("Input must be >= 2-d.")
-    return flip(input, (1,))
-
-
-@method()
-@front
-def flipud(input: Tensor) -> Tensor:
-    """Up and down exchanged (dimension 0).
-
-    >>> import tdt
-    >>> tdt.flipud(tdt.tensor([1, 2]))
-    tensor([2, 1])
-    """
-    if input.ndim < 1:
-        raise RuntimeError("Input must be >= 1-d.")
-    return flip(input, (0,))
-
-
-@op(computes=False, packed=True)
-def _roll(xp: ModuleType, x: Any, *, shifts: tuple[int, ...], dims: tuple[int, ...] | None) -> Any:
-    return xp.roll(x, shifts[0] if dims is None else shifts, dims)
-
-
-_roll.vjp("x")(lambda g, shifts, dims: _roll(g, shifts=tuple([-s for s in shifts]), dims=dims))
-
-
-@method()
-@front
-def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
-    """Entries moved `shifts` places on along `dims`, those that fall off coming back in front.
-
-    >>> import tdt
-    >>> tdt.roll(tdt.arange(4), 1)
-    tensor([3, 0, 1, 2])
-    """
-    shifts = tuple(map(operator.index, (shifts,) if is_int(shifts) else shifts))
-    dims = None if dims is None or dims == () else (dims,) if is_int(dims) else tuple(dims)
-    if not shifts:
-        raise RuntimeError("`shifts` required")
-    if (dims is None and len(shifts) > 1) or (dims is not None and len(dims) != len(shifts)):
-        raise RuntimeError(f"shifts and dimensions must align. shifts: {len(shifts)}, dims:{len(dims or ())}")
-    if dims is not None and not input.ndim:
-        raise IndexError(f"Dimension specified as {dims[0]} but tensor has no dimensions")
-    return _roll(input, shifts=shifts, dims=None if dims is None else tuple([wrap_dim(d, input.ndim) for d in dims]))
-
-
-@method()
-@front
-@node_name("Rot90Backward0")
-def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
-    """The plane `dims` turned by k · 90°, from the first towards the second dimension.
-
-    >>> import tdt
-    >>> tdt.rot90(tdt.tensor([[1, 2], [3, 4]]))
-    tensor([[2, 4],
-            [1, 3]])
-    """
-    if len(dims) != 2:
-        raise RuntimeError(f"expected total rotation dims == 2, but got dims = {len(dims)}")
-    if input.ndim < 2:
-        raise RuntimeError(f"expected total dims >= 2, but got total dims = {input.ndim}")
-    a, b = dims
-    if a == b or abs(a - b) == input.ndim:
-        raise RuntimeError(f"expected rotation dims to be different, but got dim0 = {a} and dim1 = {b}")
-    for d in dims:
-        if not -input.ndim <= d < input.ndim:
-            raise RuntimeError(f"Rotation dim{list(dims).index(d)} out of range, dim{list(dims).index(d)} = {d}")
-    turns = k % 4
-    if turns == 0:
-        return input.clone()
-    if turns == 2:
-        return flip(input, (a, b))
-    return flip(input, (b,)).transpose(a, b) if turns == 1 else flip(input, (a,)).transpose(a, b)
-
-
-def _triangle(name: str) -> Any:
-    @op(name=name, computes=False, packed=True)
-    def triangle(xp: ModuleType, x: Any, *, diagonal: int = 0) -> Any:
-        lower = xp.tri(*x.shape[-2:], diagonal if name == "tril" else diagonal - 1, bool)
-        return _backend.where(xp, lower if name == "tril" else ~lower, x, x.dtype.type(0))
-
-    triangle.vjp("x")(lambda g, diagonal: triangle(g, diagonal=diagonal))
-
-    def function(input: Tensor, diagonal: int = 0, *, out: Tensor | None = None) -> Tensor:
-        if tensor_argument(name, input).ndim < 2:
-            raise RuntimeError(f"{name}: input tensor must have at least 2 dimensions")
-        refuse_out(out, input)
-        return finish(triangle, out, input, diagonal=diagonal)
-
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"""The {"lower" if name == "tril" else "upper"} triangle of the last two dimensions.
-
-    0 elsewhere; `diagonal` moves the edge up.
-
-    >>> import tdt
-    >>> tdt.{name}(tdt.tensor([[1, 2], [3, 4]]))
-    tensor([[1, {0 if name == "tril" else 2}],
-            [{3 if name == "tril" else 0}, 4]])
-    """
-    return function
-
-
-tril, triu = _triangle("tril"), _triangle("triu")
-
-
-@method()
-@front
-@node_name("DiagEmbedBackward0")
-def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
-    """Zero matrices in dimensions (dim1, dim2) with the last dimension of input on their diagonal `offset`.
-
-    >>> import tdt
-    >>> tdt.diag_embed(tdt.tensor([1, 2]))
-    tensor([[1, 0],
-            [0, 2]])
-    """
-    n, ndim = input.shape[-1] + abs(offset), input.ndim + 1
-    a, b = wrap_dim(dim1, ndim), wrap_dim(dim2, ndim)
-    if a == b:
-        raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
-    rest = iter(input.shape[:-1])
-    shape = tuple([n if d in (a, b) else next(rest) for d in range(ndim)])
-    from tdt._ops.shape.views import _diagonal_backward
-
-    return _diagonal_backward(input, shape=shape, offset=offset, dim1=a, dim2=b)
-
-
-@method()
-@front
-def diag(input: Tensor, diagonal: int = 0, *, out: Tensor | None = None) -> Tensor:
-    """A vector as the diagonal of a matrix, or the diagonal of a matrix.
-
-    >>> import tdt
-    >>> tdt.diag(tdt.tensor([1, 2]))
-    tensor([[1, 0],
-            [0, 2]])
-    """
-    tensor_argument("diag", input)
-    if input.ndim not in (1, 2):
-        raise RuntimeError(f"diag(): Supports 1D or 2D tensors. Got {input.ndim}D")
-    result = diag_embed(input, diagonal) if input.ndim == 1 else input.diagonal(diagonal).clone()
-    return result if out is None else store_into(out, result, exact=True)
-
-
-@method()
-@front
-@node_name("DiagEmbedBackward0")
-def diagflat(input: Tensor, offset: int = 0) -> Tensor:
-    """All elements on the diagonal of a matrix.
-
-    >>> import tdt
-    >>> tdt.diagflat(tdt.tensor([[1], [2]]))
-    tensor([[1, 0],
-            [0, 2]])
-    """
-    return diag_embed(input.reshape(-1), offset)
-
-
-@front
-@node_name("BlockDiagBackward0")
-def block_diag(*tensors: Tensor) -> Tensor:
-    """Matrices along the diagonal of one matrix, 0 elsewhere.
-
-    >>> import tdt
-    >>> tdt.block_diag(tdt.tensor([[1]]), tdt.tensor([[2]]))
-    tensor([[1, 0],
-            [0, 2]])
-    """
-    for i, x in enumerate(tensors):
-        if x.ndim > 2:
-            raise RuntimeError(
-                f"block_diag: Input tensors must have 2 or fewer dimensions. Input {i} has {x.ndim} dimensions"
-            )
-    parts = [atleast_2d(x) for x in tensors]
-    width, rows, start = sum(x.shape[1] for x in parts), [], 0
-    for x in parts:
-        rows.append(
-            cat([x.new_zeros((x.shape[0], start)), x, x.new_zeros((x.shape[0], width - start - x.shape[1]))], 1)
-        )
-        start += x.shape[1]
-    return cat(rows)
-
-
-@front
-def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
-    """Vectors spread over the grid that they span: result i varies along dimension i ("ij"); "xy" swaps the first two.
+    Args:
+        indexing: "ij" (also None): result i varies along dimension i; "xy": the first two dimensions are swapped.
+    Shape: tensors (n1), (n2), …; each result (n1, n2, …), for "xy" (n2, n1, …).
+    Raises:
+        RuntimeError: when there is no tensor, one has 2 or more dimensions, dtypes differ, or `indexing` is unknown.
 
     >>> import tdt
     >>> tdt.meshgrid(tdt.tensor([1, 2]), tdt.tensor([3, 4]), indexing="ij")[0]
@@ -559,28 +416,14 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
     return tuple(grids)
 
 
-triu = method(in_place=by_copy)(front(triu))
-tril = method(in_place=by_copy)(front(tril))
-
-
 @method("tile")
-def _tile_method(self: Tensor, *dims: Any) -> Tensor:
-    """`tdt.tile`: `x.tile(2, 1)` or `x.tile((2, 1))`."""
+def _tile_method(self: Tensor, *dims: int | Sequence[int]) -> Tensor:
+    """The tensor copied `dims[d]` times along each dimension: `x.tile(2, 1)` or `x.tile((2, 1))`.
+
+    Shape: self (*); result the longer of self.shape and `dims`, each size times its entry.
+
+    >>> import tdt
+    >>> tdt.tensor([1, 2]).tile(2)
+    tensor([1, 2, 1, 2])
+    """
     return tile(self, dims[0] if len(dims) == 1 and not hasattr(dims[0], "__index__") else dims)
-
-
-@method("flip")
-def _flip_method(self: Tensor, *places: Any, dims: Any = None) -> Tensor:
-    """The entries along each of `dims` in reverse order: `x.flip(0, 1)` or `x.flip((0, 1))`."""
-    dims = places if dims is None else dims
-    return flip(self, dims[0] if len(dims) == 1 and not hasattr(dims[0], "__index__") else dims)
-
-
-@method("__reversed__")
-def _reversed(self: Tensor) -> Tensor:
-    return flip(self, 0) if self.ndim else self
-
-
-atleast_1d = front(atleast_1d)
-atleast_2d = front(atleast_2d)
-atleast_3d = front(atleast_3d)

@@ -9,6 +9,7 @@ from tdt import _backend
 from tdt._backend.device import as_device, device
 from tdt._backend.layout import in_order
 from tdt._core import dtype as _dtype
+from tdt._core.aliases import Device, Number
 from tdt._core.methods import method
 from tdt._core.tensor import Tensor, alias
 from tdt._ops.elementwise.select import _copy, _fill, value_of_fill
@@ -81,7 +82,11 @@ _clone.fast_vjp("x")(lambda g: g)
 
 @method()
 def clone(input: Tensor, *, memory_format: memory_format | None = None) -> Tensor:
-    """A copy with its own memory; gradients pass through.
+    """A copy with memory of its own, through which gradients flow.
+
+    Args:
+        memory_format: of the copy; by default that of `input`.
+    Shape: input (*); result the same.
 
     >>> import tdt
     >>> x = tdt.zeros(2)
@@ -95,6 +100,8 @@ def clone(input: Tensor, *, memory_format: memory_format | None = None) -> Tenso
 def is_contiguous(input: Tensor, memory_format: memory_format = contiguous_format) -> bool:
     """Whether the elements lie in memory in the order of the format, without gaps.
 
+    Shape: input (*); result a bool.
+
     >>> import tdt
     >>> tdt.ones(2, 3).is_contiguous(), tdt.ones(2, 3).t().is_contiguous()
     (True, False)
@@ -107,7 +114,9 @@ def is_contiguous(input: Tensor, memory_format: memory_format = contiguous_forma
 
 @method()
 def contiguous(input: Tensor, memory_format: memory_format = contiguous_format) -> Tensor:
-    """The tensor itself if its memory is in order, else a copy that is.
+    """The tensor itself if its memory has the given format, else a copy that has it.
+
+    Shape: input (*); result the same.
 
     >>> import tdt
     >>> x = tdt.ones(2, 3).t()
@@ -128,9 +137,14 @@ _to_device.vjp("x")(lambda g, target, source: _to_device(g, target=source, sourc
 
 @method()
 def to(input: Tensor, *args: Any, **options: Any) -> Tensor:
-    """The tensor in another dtype, on another device, in another memory format: itself if nothing changes.
+    """The tensor with another dtype, device or memory format; the tensor itself if nothing changes.
 
-    `to(dtype)`, `to(device)`, `to(device, dtype)`, `to(other)`; non_blocking, copy=False, memory_format=preserve_format.
+    Args:
+        args: a dtype; a device; a device and a dtype; or a tensor whose dtype and device are taken.
+        options: `dtype`, `device`, `other`, `copy` (True: always copy), `memory_format`; `non_blocking` has no effect.
+    Shape: input (*); result the same.
+    Raises:
+        TypeError: when an argument is none of these.
 
     >>> import tdt
     >>> tdt.tensor([1.7]).to(tdt.int64)
@@ -193,7 +207,9 @@ def _parse_to(args: tuple, options: dict[str, Any]) -> tuple[device | None, Any,
 
 @method()
 def type_as(input: Tensor, other: Tensor) -> Tensor:
-    """The tensor in the dtype and on the device of another.
+    """The tensor with the dtype and device of another.
+
+    Shape: input (*), other (*); result the shape of `input`.
 
     >>> import tdt
     >>> tdt.ones(1).type_as(tdt.tensor(1))
@@ -204,7 +220,9 @@ def type_as(input: Tensor, other: Tensor) -> Tensor:
 
 @method()
 def cpu(input: Tensor, memory_format: memory_format = preserve_format) -> Tensor:
-    """The tensor in the main memory.
+    """The tensor in main memory; the tensor itself if it is there.
+
+    Shape: input (*); result the same.
 
     >>> import tdt
     >>> tdt.ones(1).cpu().device
@@ -215,15 +233,33 @@ def cpu(input: Tensor, memory_format: memory_format = preserve_format) -> Tensor
 
 @method()
 def cuda(
-    input: Tensor, device: Any = None, non_blocking: bool = False, memory_format: memory_format = preserve_format
+    input: Tensor, device: Device = None, non_blocking: bool = False, memory_format: memory_format = preserve_format
 ) -> Tensor:
-    """The tensor on a GPU, the current one if none is named."""
+    """The tensor on a GPU, by default the current one; the tensor itself if it is there.
+
+    Args:
+        non_blocking: has no effect.
+    Shape: input (*); result the same.
+    Raises:
+        RuntimeError: when there is no GPU.
+
+    >>> import tdt
+    >>> tdt.ones(1).cuda().device if tdt.cuda.is_available() else tdt.device("cuda", 0)
+    device(type='cuda', index=0)
+    """
     return to(input, "cuda" if device is None else device, memory_format=memory_format)
 
 
 @method()
 def copy_(input: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
-    """Overwrite the elements with those of `src`, broadcast and converted, in place.
+    """Overwrite the elements with those of `src`, broadcast and converted to the dtype and device of this tensor.
+
+    Args:
+        non_blocking: has no effect.
+    Shape: input (*); src broadcastable to it; result `input`.
+    Raises:
+        TypeError: when `src` is not a tensor.
+        RuntimeError: when the shape of `src` does not broadcast.
 
     >>> import tdt
     >>> tdt.zeros(2).copy_(tdt.tensor([1, 2]))
@@ -246,8 +282,10 @@ def copy_(input: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
 
 
 @method()
-def fill_(input: Tensor, value: Any) -> Tensor:
+def fill_(input: Tensor, value: Tensor | Number) -> Tensor:
     """Overwrite every element with `value`, a number or a 0-d tensor.
+
+    Shape: input (*); value a number or (); result `input`.
 
     >>> import tdt
     >>> tdt.zeros(2).fill_(3)
@@ -261,32 +299,13 @@ def fill_(input: Tensor, value: Any) -> Tensor:
 def zero_(input: Tensor) -> Tensor:
     """Overwrite every element with 0.
 
+    Shape: input (*); result `input`.
+
     >>> import tdt
     >>> tdt.ones(2).zero_()
     tensor([0., 0.])
     """
     return _fill.inplace(input, 0)
-
-
-DTYPE_METHODS = {
-    "float": _dtype.float32, "double": _dtype.float64, "half": _dtype.float16, "bfloat16": _dtype.bfloat16,
-    "int": _dtype.int32, "long": _dtype.int64, "short": _dtype.int16, "char": _dtype.int8, "byte": _dtype.uint8,
-    "bool": _dtype.bool, "cfloat": _dtype.complex64, "cdouble": _dtype.complex128,
-}  # fmt: skip
-
-
-def _bind_conversion(name: str, dtype: _dtype.dtype) -> None:
-    """Bind `x.float()` and its like."""
-
-    def convert(self: Tensor, memory_format: memory_format = preserve_format) -> Tensor:
-        return to(self, dtype, memory_format=memory_format)
-
-    convert.__doc__ = f"The tensor as {dtype}: itself if it is that already."
-    method(name)(convert)
-
-
-for _name, _dtype_of_name in DTYPE_METHODS.items():
-    _bind_conversion(_name, _dtype_of_name)
 
 
 @op(promote=(), broadcasts=False, computes=False)

@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tdt import _backend
 from tdt._backend import on
+from tdt._core.aliases import Device
 from tdt._core.creation import _shape_of
 from tdt._core.methods import method
 from tdt._core.mode import state
@@ -23,10 +24,23 @@ __all__ = ["resize_as_"]
 
 
 @method()
-def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = None, stride: Any = None) -> Tensor:
-    """Let the tensor look at other memory: that of a tensor or of a storage, seen with an offset, a size and strides.
+def set_(
+    self: Tensor,
+    source: Tensor | UntypedStorage | TypedStorage | None = None,
+    storage_offset: int = 0,
+    size: Sequence[int] | None = None,
+    stride: Sequence[int] | None = None,
+) -> Tensor:
+    """Make the tensor use the memory of another tensor or of a storage.
 
-    Without a source, at none. RuntimeError for another dtype or where it would leave the memory.
+    Args:
+        source: None for no memory, which gives an empty tensor.
+        storage_offset, stride: in elements; by default contiguous.
+        size: by default that of `source`, or for a storage all its elements from `storage_offset` on.
+    Shape: self (*); result `self`, of shape `size`.
+    Raises:
+        RuntimeError: when the dtypes differ, the view leaves the memory, or the tensor requires grad.
+        TypeError: when `source` is neither a tensor nor a storage.
 
     >>> import tdt
     >>> tdt.zeros(1).set_(tdt.tensor([1.0, 2.0, 3.0]).untyped_storage(), 1, (2,))
@@ -66,10 +80,20 @@ def _refuse_recorded(x: Tensor) -> None:
 
 
 @method()
-def resize_(self: Tensor, *sizes: Any, size: Any = None, memory_format: memory_format = contiguous_format) -> Tensor:
-    """Change the size in place: the elements stay where they lie in memory, new ones hold whatever was there.
+def resize_(
+    self: Tensor,
+    *sizes: int | Sequence[int],
+    size: Sequence[int] | None = None,
+    memory_format: memory_format = contiguous_format,
+) -> Tensor:
+    """Change the shape in place; the elements stay where they are in memory, new ones are not initialized.
 
-    Where the memory is too small the tensor gets larger memory of its own; others that shared it keep the old.
+    If the memory is too small, the tensor gets larger memory of its own; other tensors on it keep the old.
+
+    Shape: self (*); result `self`, of the new size.
+    Raises:
+        RuntimeError: when the tensor requires grad, a size is negative, or the format has another number of dimensions.
+        NotImplementedError: when the tensor is sparse.
 
     >>> import tdt
     >>> tdt.tensor([1, 2, 3, 4]).resize_(2, 2)
@@ -104,9 +128,11 @@ def _reorder(self: Tensor, layout: memory_format) -> None:
 
 @method()
 def resize_as_(input: Tensor, the_template: Tensor, *, memory_format: memory_format | None = None) -> Tensor:
-    """`resize_` to the shape of another tensor; `sparse_resize_` where both are sparse.
+    """`resize_` to the shape of another tensor; `sparse_resize_` if both are sparse.
 
-    Raises RuntimeError for a memory format of sparse tensors, and where a sparse tensor with entries would shrink.
+    Shape: input (*), the_template (*); result `input`, of the template's shape.
+    Raises:
+        RuntimeError: when sparse tensors get a `memory_format`, or a sparse tensor with entries would shrink.
 
     >>> import tdt
     >>> tdt.resize_as_(tdt.arange(4), tdt.zeros(2, 2))
@@ -124,24 +150,44 @@ def resize_as_(input: Tensor, the_template: Tensor, *, memory_format: memory_for
 
 
 @method()
-def resize(self: Tensor, *sizes: Any) -> Tensor:
-    """The old `x.resize(2, 3)`: as `view`; use that, or `resize_`."""
+def resize(self: Tensor, *sizes: int | Sequence[int]) -> Tensor:
+    """A view of another shape; deprecated in favour of `view` and `resize_`.
+
+    Shape: self (*); result of the given sizes.
+
+    >>> import tdt
+    >>> tdt.zeros(4).view(2, 2).shape
+    tdt.Size([2, 2])
+    """
     warnings.warn("non-inplace resize is deprecated", UserWarning, 2)
     return self.view(*sizes)  # type: ignore[attr-defined]
 
 
 @method()
 def resize_as(self: Tensor, tensor: Tensor) -> Tensor:
-    """The old `x.resize_as(y)`: as `view_as`."""
+    """A view of the shape of another tensor; deprecated in favour of `view_as` and `resize_as_`.
+
+    Shape: self (*), tensor with as many elements; result the shape of `tensor`.
+
+    >>> import tdt
+    >>> tdt.zeros(4).view_as(tdt.zeros(2, 2)).shape
+    tdt.Size([2, 2])
+    """
     warnings.warn("non-inplace resize_as is deprecated", UserWarning, 2)
     return self.view(tensor._a.shape)  # type: ignore[attr-defined]
 
 
 @method()
 def share_memory_(self: Tensor) -> Tensor:
-    """Move the storage to memory that other processes share, however they are started and sent the tensor.
+    """Move the storage to memory that other processes can share, however they were started.
 
     All views and aliases of the tensor move along; its gradient does not.
+
+    Shape: self (*); result `self`.
+
+    >>> import tdt
+    >>> tdt.zeros(2).share_memory_().is_shared()
+    True
     """
     from tdt._core.shared_memory import share  # loads multiprocessing
 
@@ -159,19 +205,43 @@ def _share_storage(self: UntypedStorage) -> UntypedStorage:
 
 @method()
 def is_shared(self: Tensor) -> bool:
-    """Whether processes that are forked from this one or sent the tensor see what is written (a GPU's memory always is)."""
+    """Whether other processes that get the tensor see what is written to it; always True on a GPU.
+
+    Shape: self (*); result a bool.
+
+    >>> import tdt
+    >>> tdt.zeros(2, device="cpu").is_shared()
+    False
+    """
     return self.untyped_storage().is_shared()  # type: ignore[attr-defined]
 
 
 @method()
-def is_pinned(self: Tensor, device: Any = None) -> bool:
-    """Whether the memory is locked for copies to a GPU: never, as tdt pins in its own copies."""
+def is_pinned(self: Tensor, device: Device = None) -> bool:
+    """Whether the memory is page-locked: always False, as copies to a GPU go through pinned buffers of tdt's own.
+
+    Shape: self (*); result a bool.
+
+    >>> import tdt
+    >>> tdt.zeros(2).is_pinned()
+    False
+    """
     return False
 
 
 @method()
-def pin_memory(self: Tensor, device: Any = None) -> Tensor:
-    """The tensor itself, as tdt pins in its own copies; RuntimeError without a GPU."""
+def pin_memory(self: Tensor, device: Device = None) -> Tensor:
+    """The tensor itself: copies to a GPU go through pinned buffers of tdt's own.
+
+    Shape: self (*); result `self`.
+    Raises:
+        RuntimeError: when there is no GPU.
+
+    >>> import tdt
+    >>> x = tdt.zeros(2)
+    >>> x.pin_memory() is x if tdt.cuda.is_available() else True
+    True
+    """
     if not _backend.cuda_device_count():
         raise RuntimeError("Cannot access accelerator device when none is available.")
     return self
@@ -179,7 +249,12 @@ def pin_memory(self: Tensor, device: Any = None) -> Tensor:
 
 @method()
 def apply_(self: Tensor, callable: Callable[[Any], Any]) -> Tensor:
-    """Replace each element by what a Python function makes of it; slow, for tensors on the CPU that want no gradients.
+    """Replace each element by the result of a Python function of it; slow.
+
+    Shape: self (*); result `self`.
+    Raises:
+        RuntimeError: when the tensor requires grad.
+        TypeError: when it is not on the CPU.
 
     >>> import tdt
     >>> tdt.tensor([1.0, 2.0]).apply_(lambda x: x * x)
@@ -190,7 +265,12 @@ def apply_(self: Tensor, callable: Callable[[Any], Any]) -> Tensor:
 
 @method()
 def map_(self: Tensor, tensor: Tensor, callable: Callable[[Any, Any], Any]) -> Tensor:
-    """Replace each element by what a Python function makes of it and of another tensor's element.
+    """Replace each element by the result of a Python function of it and the element of another tensor; slow.
+
+    Shape: self (*); tensor broadcastable to it; result `self`.
+    Raises:
+        RuntimeError: when a tensor requires grad.
+        TypeError: when a tensor is not on the CPU or has another dtype.
 
     >>> import tdt
     >>> tdt.tensor([1.0, 2.0]).map_(tdt.tensor([3.0, 4.0]), lambda a, b: a + b)
@@ -201,7 +281,17 @@ def map_(self: Tensor, tensor: Tensor, callable: Callable[[Any, Any], Any]) -> T
 
 @method()
 def map2_(self: Tensor, x: Tensor, y: Tensor, callable: Callable[[Any, Any, Any], Any]) -> Tensor:
-    """`map_` with two other tensors."""
+    """Replace each element by the result of a Python function of it and the elements of two other tensors; slow.
+
+    Shape: self (*); x, y broadcastable to it; result `self`.
+    Raises:
+        RuntimeError: when a tensor requires grad.
+        TypeError: when a tensor is not on the CPU or has another dtype.
+
+    >>> import tdt
+    >>> tdt.ones(2).map2_(tdt.tensor([1.0, 2.0]), tdt.tensor([3.0, 4.0]), lambda a, x, y: a + x * y)
+    tensor([4., 9.])
+    """
     return _mapped(self, "map2_", (x, y), callable)
 
 

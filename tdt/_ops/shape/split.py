@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import operator
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -68,8 +68,12 @@ def _(g: Any, dim: int) -> Tensor:
 
 @method()
 @front
-def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
-    """Views of `split_size` entries each along `dim` (the last may be smaller), or of the sizes in a list.
+def split(tensor: Tensor, split_size_or_sections: int | Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
+    """Views of `split_size_or_sections` entries each along `dim`, the last possibly smaller; or of the sizes in a list.
+
+    Shape: tensor (*), at least 1-d; each result the same but for `dim`.
+    Raises:
+        RuntimeError: when `tensor` is 0-d, a size is negative, or sizes in a list do not add up to that of `dim`.
 
     >>> import tdt
     >>> tdt.split(tdt.arange(5), 2)
@@ -94,8 +98,12 @@ def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Te
 @method()
 @front
 @node_name("SplitWithSizesBackward0")
-def split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0) -> tuple[Tensor, ...]:
-    """Views of the given sizes along `dim`; RuntimeError where they do not add up to it.
+def split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
+    """Views of the given sizes along `dim`.
+
+    Shape: input (*), at least 1-d; each result the same but for `dim`.
+    Raises:
+        RuntimeError: when `input` is 0-d, a size is negative, or the sizes do not add up to that of `dim`.
 
     >>> import tdt
     >>> tdt.split_with_sizes(tdt.arange(5), [1, 4])
@@ -120,7 +128,11 @@ def split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0) -> tuple[Ten
 @method()
 @front
 def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
-    """At most `chunks` views of equal size along `dim`; the last may be smaller.
+    """At most `chunks` views of equal size along `dim`, the last possibly smaller.
+
+    Shape: input (*), at least 1-d; each result the same but for `dim`: ceil(size / chunks).
+    Raises:
+        RuntimeError: when `input` is 0-d or `chunks` is not positive.
 
     >>> import tdt
     >>> tdt.chunk(tdt.arange(5), 2)
@@ -141,8 +153,13 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
 @method()
 @front
 @node_name("SliceBackward0")
-def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
-    """Views along `dim`: that many of nearly equal size, or cut at the given indices.
+def tensor_split(input: Tensor, indices_or_sections: int | Sequence[int] | Tensor, dim: int = 0) -> tuple[Tensor, ...]:
+    """Views along `dim`: a number of them of nearly equal size, or split before the given indices.
+
+    Shape: input (*), at least 1-d; each result the same but for `dim`.
+    Raises:
+        RuntimeError: when `input` is 0-d, or the number of sections is not positive.
+        TypeError: when `indices_or_sections` is a string.
 
     >>> import tdt
     >>> tdt.tensor_split(tdt.arange(5), (1, 3))
@@ -166,40 +183,77 @@ def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple
     return tuple([slice_view(input, spec=(*(ALL_OF,) * d, (a, b, None), ...)) for a, b in itertools.pairwise(edges)])
 
 
-def _named_split(name: str, dim: int, least: int) -> Any:
-    def function(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
-        if input.ndim < least:
-            raise RuntimeError(
-                f"torch.{name} requires a tensor with at least {least} dimension{'s' * (least > 1)}, but got a "
-                "tensor with "
-                f"{input.ndim} dimensions!"
-            )
-        d = 0 if name == "hsplit" and input.ndim == 1 else dim
-        if isinstance(indices_or_sections, int) and (indices_or_sections <= 0 or input.shape[d] % indices_or_sections):
-            raise RuntimeError(
-                f"torch.{name} attempted to split along dimension {d}, but the size of the dimension "
-                f"{input.shape[d]} is not "
-                f"divisible by the split_size {indices_or_sections}!"
-            )
-        return tensor_split(input, indices_or_sections, d)
+def _split_along(name: str, input: Tensor, indices_or_sections: Any, dim: int, least: int) -> tuple[Tensor, ...]:
+    """`tensor_split` along `dim`, for a number in parts of equal size; `least`: the dimensions that input must have."""
+    if input.ndim < least:
+        raise RuntimeError(
+            f"torch.{name} requires a tensor with at least {least} dimension{'s' * (least > 1)}, but got a tensor with "
+            f"{input.ndim} dimensions!"
+        )
+    if isinstance(indices_or_sections, int) and (indices_or_sections <= 0 or input.shape[dim] % indices_or_sections):
+        raise RuntimeError(
+            f"torch.{name} attempted to split along dimension {dim}, but the size of the dimension {input.shape[dim]} "
+            f"is not divisible by the split_size {indices_or_sections}!"
+        )
+    return tensor_split(input, indices_or_sections, dim)
 
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"""tensor_split along dimension {dim}, in equal parts where a number is given.
+
+@method()
+@front
+def hsplit(input: Tensor, indices_or_sections: int | Sequence[int]) -> tuple[Tensor, ...]:
+    """Views along dimension 1; of a vector along dimension 0: a number of them of equal size, or split before the given indices.
+
+    Shape: input at least 1-d; each result the same but for that dimension.
+    Raises:
+        RuntimeError: when `input` has fewer dimensions, or the size is not divisible by the number of views.
 
     >>> import tdt
-    >>> [x.shape for x in tdt.{name}(tdt.zeros(2, 2, 2), 2)]
-    [tdt.Size({[1 if i == dim else 2 for i in range(3)]}), tdt.Size({[1 if i == dim else 2 for i in range(3)]})]
+    >>> [x.shape for x in tdt.hsplit(tdt.zeros(2, 2, 2), 2)]
+    [tdt.Size([2, 1, 2]), tdt.Size([2, 1, 2])]
     """
-    return function
+    return _split_along("hsplit", input, indices_or_sections, 1 if input.ndim != 1 else 0, 1)
 
 
-hsplit, vsplit, dsplit = _named_split("hsplit", 1, 1), _named_split("vsplit", 0, 2), _named_split("dsplit", 2, 3)
+@method()
+@front
+def vsplit(input: Tensor, indices_or_sections: int | Sequence[int]) -> tuple[Tensor, ...]:
+    """Views along dimension 0: a number of them of equal size, or split before the given indices.
+
+    Shape: input at least 2-d; each result the same but for that dimension.
+    Raises:
+        RuntimeError: when `input` has fewer dimensions, or the size is not divisible by the number of views.
+
+    >>> import tdt
+    >>> [x.shape for x in tdt.vsplit(tdt.zeros(2, 2, 2), 2)]
+    [tdt.Size([1, 2, 2]), tdt.Size([1, 2, 2])]
+    """
+    return _split_along("vsplit", input, indices_or_sections, 0, 2)
+
+
+@method()
+@front
+def dsplit(input: Tensor, indices_or_sections: int | Sequence[int]) -> tuple[Tensor, ...]:
+    """Views along dimension 2: a number of them of equal size, or split before the given indices.
+
+    Shape: input at least 3-d; each result the same but for that dimension.
+    Raises:
+        RuntimeError: when `input` has fewer dimensions, or the size is not divisible by the number of views.
+
+    >>> import tdt
+    >>> [x.shape for x in tdt.dsplit(tdt.zeros(2, 2, 2), 2)]
+    [tdt.Size([2, 2, 1]), tdt.Size([2, 2, 1])]
+    """
+    return _split_along("dsplit", input, indices_or_sections, 2, 3)
 
 
 @method()
 @front
 def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
-    """A view for every index along `dim`, one dimension fewer.
+    """A view for each index along `dim`.
+
+    Shape: input (*), at least 1-d; each result without dimension `dim`.
+    Raises:
+        IndexError: when `input` is 0-d.
 
     >>> import tdt
     >>> tdt.unbind(tdt.tensor([[1, 2], [3, 4]]))
@@ -212,7 +266,7 @@ def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     return _unbind(input, dim=d)
 
 
-def _alone(x: Tensor, parts: tuple[Tensor, ...], dim: int) -> tuple[Tensor, ...]:
+def _single_views(x: Tensor, parts: tuple[Tensor, ...], dim: int) -> tuple[Tensor, ...]:
     """The parts as single views, so that each may be written to."""
     d, start, views = wrap_dim(dim, x.ndim), 0, []
     for part in parts:
@@ -225,40 +279,46 @@ def _alone(x: Tensor, parts: tuple[Tensor, ...], dim: int) -> tuple[Tensor, ...]
 @method()
 @front
 @node_name("UnsafeSplitBackward0")
-def unsafe_split(tensor: Tensor, split_size: Any, dim: int = 0) -> tuple[Tensor, ...]:
-    """As `split`, with parts that may each be written to.
+def unsafe_split(tensor: Tensor, split_size: int | Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
+    """As `split`, but each view may be written to in place where autograd records.
+
+    Shape: tensor (*), at least 1-d; each result the same but for `dim`.
 
     >>> import tdt
     >>> tdt.unsafe_split(tdt.arange(3), 2)
     (tensor([0, 1]), tensor([2]))
     """
-    return _alone(tensor, split(tensor, split_size, dim), dim)
+    return _single_views(tensor, split(tensor, split_size, dim), dim)
 
 
 @method()
 @front
 @node_name("UnsafeSplitWithSizesBackward0")
-def unsafe_split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0) -> tuple[Tensor, ...]:
-    """As `split_with_sizes`, with parts that may each be written to.
+def unsafe_split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
+    """As `split_with_sizes`, but each view may be written to in place where autograd records.
+
+    Shape: input (*), at least 1-d; each result the same but for `dim`.
 
     >>> import tdt
     >>> tdt.unsafe_split_with_sizes(tdt.arange(3), [1, 2])
     (tensor([0]), tensor([1, 2]))
     """
-    return _alone(input, split_with_sizes(input, split_sizes, dim), dim)
+    return _single_views(input, split_with_sizes(input, split_sizes, dim), dim)
 
 
 @method()
 @front
 @node_name("UnsafeSplitBackward0")
 def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
-    """As `chunk`, with parts that may each be written to.
+    """As `chunk`, but each view may be written to in place where autograd records.
+
+    Shape: input (*), at least 1-d; each result the same but for `dim`.
 
     >>> import tdt
     >>> tdt.unsafe_chunk(tdt.arange(3), 2)
     (tensor([0, 1]), tensor([2]))
     """
-    return _alone(input, chunk(input, chunks, dim), dim)
+    return _single_views(input, chunk(input, chunks, dim), dim)
 
 
 @op(view=True)
@@ -310,7 +370,9 @@ def positions(like: Tensor, shape: tuple[int, ...], strides: tuple[int, ...], st
 
 @method()
 def storage_offset(input: Tensor) -> int:
-    """How many elements lie in the memory before the first of this tensor.
+    """Number of elements in the storage before the first element of this tensor.
+
+    Shape: input (*); result an int.
 
     >>> import tdt
     >>> tdt.arange(5)[2:].storage_offset()
@@ -321,10 +383,14 @@ def storage_offset(input: Tensor) -> int:
 
 @method(in_place=by_view, in_place_function=True)
 @front
-def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
-    """A view of input's memory with any sizes and strides (in elements), from `storage_offset` on.
+def as_strided(input: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None) -> Tensor:
+    """A view of the memory of `input` with any sizes and strides.
 
-    RuntimeError where it would leave the memory.
+    Args:
+        stride, storage_offset: in elements; the offset counts from the start of the memory, by default that of `input`.
+    Shape: input (*); result of shape `size`.
+    Raises:
+        RuntimeError: when `size` and `stride` differ in length, a stride is negative, or the view leaves the memory.
 
     >>> import tdt
     >>> tdt.as_strided(tdt.arange(4), (3, 2), (1, 1))
@@ -352,13 +418,8 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
     return _as_strided(input, size=size, stride=stride, offset=offset, at=(x.shape, input.stride(), here))
 
 
-vsplit = method()(front(vsplit))
-hsplit = method()(front(hsplit))
-dsplit = method()(front(dsplit))
-
-
-@method("__iter__")
-def _iter(self: Tensor) -> Iterator[Tensor]:
+@method()
+def __iter__(self: Tensor) -> Iterator[Tensor]:
     if not self.ndim:
         raise TypeError("iteration over a 0-d tensor")
     return iter(unbind(self, 0))

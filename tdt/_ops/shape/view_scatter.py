@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 from tdt._backend import overlaps_itself
 from tdt._core.calls import front
@@ -44,7 +44,11 @@ def _placed(name: str, copied: Tensor, view: Tensor, src: Tensor) -> Tensor:
 @front
 @node_name("SelectScatterBackward0")
 def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
-    """A copy of `input` in which `src` stands at `index` along `dim`.
+    """A copy of `input` with `src` at `index` along `dim`.
+
+    Shape: input (*); src the same without `dim`; result the shape of `input`.
+    Raises:
+        RuntimeError: when `src` has another shape.
 
     >>> import tdt
     >>> tdt.select_scatter(tdt.zeros(2, 2), tdt.ones(2), 0, 1)
@@ -66,9 +70,13 @@ def slice_scatter(
     end: int | None = None,
     step: int = 1,
     *,
-    out: Any = None,
+    out: Tensor | None = None,
 ) -> Tensor:
-    """A copy of `input` in which `src` stands at start, start + step, … before `end` along `dim`.
+    """A copy of `input` with `src` at start, start + step, … before `end` along `dim`.
+
+    Shape: input (*); src the shape of the slice; result the shape of `input`.
+    Raises:
+        RuntimeError: when `src` has another shape.
 
     >>> import tdt
     >>> tdt.slice_scatter(tdt.zeros(4), tdt.ones(2), 0, 0, None, 2)
@@ -83,7 +91,13 @@ def slice_scatter(
 @front
 @node_name("DiagonalScatterBackward0")
 def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
-    """A copy of `input` whose diagonal, as `diagonal` names it, is `src`.
+    """A copy of `input` with `src` on the diagonal that `diagonal` returns.
+
+    Args:
+        offset: positive above the main diagonal, negative below it.
+    Shape: input (*); src the shape of the diagonal; result the shape of `input`.
+    Raises:
+        RuntimeError: when `src` has another shape.
 
     >>> import tdt
     >>> tdt.diagonal_scatter(tdt.zeros(2, 2), tdt.ones(2))
@@ -97,8 +111,16 @@ def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0,
 @method()
 @front
 @node_name("AsStridedScatterBackward0")
-def as_strided_scatter(input: Tensor, src: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
-    """A copy of `input` in which `src` stands where `as_strided` with these sizes and strides looks.
+def as_strided_scatter(
+    input: Tensor, src: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
+) -> Tensor:
+    """A copy of `input` with `src` in the view that `as_strided` returns.
+
+    Args:
+        stride, storage_offset: in elements.
+    Shape: input (*); src of shape `size`; result the shape of `input`.
+    Raises:
+        RuntimeError: when `src` has another shape, or the view leaves the memory.
 
     >>> import tdt
     >>> tdt.as_strided_scatter(tdt.zeros(2, 2), tdt.ones(2), (2,), (3,))

@@ -68,8 +68,14 @@ def _view_dtype(xp: ModuleType, x: Any, *, dtype: _dtype.dtype) -> Any:
 
 
 @method()
-def view(input: Tensor, *shape: Any, dtype: _dtype.dtype | None = None) -> Tensor:
-    """The same memory in another shape (one size may be -1), or read as another dtype; RuntimeError where that needs a copy.
+def view(input: Tensor, *shape: int | Sequence[int] | _dtype.dtype, dtype: _dtype.dtype | None = None) -> Tensor:
+    """The same memory with another shape, or read as another dtype.
+
+    Args:
+        shape: sizes one by one or as a sequence, one of which may be -1; or a dtype.
+    Shape: input (*); result of shape `shape`, or for a dtype of another item size with the last size scaled.
+    Raises:
+        RuntimeError: when the number of elements differs, or the strides of `input` do not allow a view.
 
     >>> import tdt
     >>> tdt.arange(6).view(2, -1)
@@ -104,8 +110,14 @@ def _view_as(input: Tensor, dtype: _dtype.dtype) -> Tensor:
     return _view_dtype(input, dtype=dtype)
 
 
-def reshape(input: Tensor, shape: Any) -> Tensor:
-    """The elements in another shape (one size may be -1): a view where possible, else a copy.
+def reshape(input: Tensor, shape: int | Sequence[int]) -> Tensor:
+    """The elements in another shape: a view where possible, else a copy.
+
+    Args:
+        shape: one size may be -1.
+    Shape: input (*); result of shape `shape`, with as many elements.
+    Raises:
+        RuntimeError: when the number of elements differs.
 
     >>> import tdt
     >>> tdt.reshape(tdt.arange(6), (3, 2)).shape
@@ -146,8 +158,15 @@ def writable(xp: ModuleType, view: Any, x: Any) -> Any:
 
 @method()
 @front
-def expand(input: Tensor, *sizes: Any, implicit: bool = False) -> Tensor:
-    """Dimensions of size 1 repeated to `sizes` without copying; -1 keeps a size, new dimensions come in front.
+def expand(input: Tensor, *sizes: int | Sequence[int], implicit: bool = False) -> Tensor:
+    """A view with dimensions of size 1 repeated to `sizes`, without copying.
+
+    Args:
+        sizes: one by one or as a sequence; -1 keeps a size, further ones add dimensions in front.
+        implicit: has no effect.
+    Shape: input broadcastable to `sizes`; result of shape `sizes`.
+    Raises:
+        RuntimeError: when a size other than 1 differs, or there are fewer sizes than dimensions.
 
     >>> import tdt
     >>> tdt.tensor([[1], [2]]).expand(2, 3)
@@ -187,8 +206,10 @@ def expand(input: Tensor, *sizes: Any, implicit: bool = False) -> Tensor:
 
 @method()
 @front
-def broadcast_to(input: Tensor, size: Any) -> Tensor:
-    """`input.expand(size)`.
+def broadcast_to(input: Tensor, size: Sequence[int]) -> Tensor:
+    """A view of `input` broadcast to a shape.
+
+    Shape: input broadcastable to `size`; result of shape `size`.
 
     >>> import tdt
     >>> tdt.broadcast_to(tdt.tensor([1, 2]), (2, 2))
@@ -199,8 +220,11 @@ def broadcast_to(input: Tensor, size: Any) -> Tensor:
 
 
 @front
-def broadcast_shapes(*shapes: Any) -> Size:
-    """The shape that all `shapes` broadcast to.
+def broadcast_shapes(*shapes: int | Sequence[int]) -> Size:
+    """The shape to which several shapes broadcast.
+
+    Raises:
+        RuntimeError: when a size is negative, or the shapes do not broadcast.
 
     >>> import tdt
     >>> tdt.broadcast_shapes((2, 1), (3,))
@@ -223,8 +247,10 @@ def broadcast_shapes(*shapes: Any) -> Size:
 
 
 @front
-def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
-    """All tensors expanded to the shape that they broadcast to.
+def broadcast_tensors(*tensors: Tensor | Sequence[Tensor]) -> tuple[Tensor, ...]:
+    """Views of all tensors, expanded to the shape to which they broadcast.
+
+    Shape: tensors (*), broadcastable; each result the broadcast shape.
 
     >>> import tdt
     >>> [x.shape for x in tdt.broadcast_tensors(tdt.zeros(2, 1), tdt.zeros(3))]
@@ -238,7 +264,11 @@ def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
 @method()
 @front
 def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
-    """Dimensions start_dim … end_dim as one: a view where possible, else a copy.
+    """The dimensions `start_dim` to `end_dim` as one: a view where possible, else a copy.
+
+    Shape: input (*); result with the product of these sizes in their place; () becomes (1).
+    Raises:
+        RuntimeError: when `start_dim` comes after `end_dim`.
 
     >>> import tdt
     >>> tdt.flatten(tdt.zeros(2, 3, 4), 1).shape
@@ -264,6 +294,8 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
 def ravel(input: Tensor) -> Tensor:
     """All elements in one dimension: a view where possible, else a copy.
 
+    Shape: input (*) with n elements; result (n).
+
     >>> import tdt
     >>> tdt.ravel(tdt.zeros(2, 3)).shape
     tdt.Size([6])
@@ -273,8 +305,14 @@ def ravel(input: Tensor) -> Tensor:
 
 @method()
 @front
-def unflatten(input: Tensor, dim: int, sizes: Any) -> Tensor:
-    """Dimension `dim` split into several of these sizes (one may be -1); a view.
+def unflatten(input: Tensor, dim: int, sizes: int | Sequence[int]) -> Tensor:
+    """A view with dimension `dim` split into several.
+
+    Args:
+        sizes: of the new dimensions; one may be -1.
+    Shape: input (*); result with `sizes` in place of the size of `dim`.
+    Raises:
+        RuntimeError: when `sizes` is empty, or its product is not the size of `dim`.
 
     >>> import tdt
     >>> tdt.unflatten(tdt.zeros(2, 12), 1, (3, -1)).shape
@@ -343,7 +381,11 @@ ALL_OF = (None, None, None)
 @method()
 @front
 def select(input: Tensor, dim: int, index: int) -> Tensor:
-    """The part at `index` along `dim`, one dimension fewer; a view.
+    """The view at `index` along `dim`.
+
+    Shape: input (*), at least 1-d; result without dimension `dim`.
+    Raises:
+        IndexError: when `input` is 0-d, or `index` is out of range.
 
     >>> import tdt
     >>> tdt.select(tdt.tensor([[1, 2], [3, 4]]), 1, 0)
@@ -373,8 +415,15 @@ def slice_along(input: Tensor, dim: int = 0, start: Any = None, end: Any = None,
 
 @method()
 @front
-def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
-    """`length` entries along `dim` from `start` on; a view.
+def narrow(input: Tensor, dim: int, start: int | Tensor, length: int) -> Tensor:
+    """The view of `length` entries along `dim`, from `start` on.
+
+    Args:
+        start: counted from the end if negative.
+    Shape: input (*), at least 1-d; result the same but for `dim`: `length`.
+    Raises:
+        RuntimeError: when `input` is 0-d, `length` is negative or too large, or `start` is not an integer 0-d tensor.
+        IndexError: when `start` is out of range.
 
     >>> import tdt
     >>> tdt.narrow(tdt.arange(5), 0, 1, 3)
@@ -421,7 +470,13 @@ _diagonal_backward.vjp("x")(lambda g, offset, dim1, dim2: _diagonal(g, offset=of
 @method()
 @front
 def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
-    """The diagonal of the planes (dim1, dim2), as the last dimension; a view. offset > 0 is above the main one.
+    """The view of a diagonal of each plane (`dim1`, `dim2`), as the last dimension.
+
+    Args:
+        offset: positive above the main diagonal, negative below it.
+    Shape: input (*), at least 2-d; result without `dim1` and `dim2`, the diagonal's length last.
+    Raises:
+        RuntimeError: when `dim1` and `dim2` are the same.
 
     >>> import tdt
     >>> tdt.diagonal(tdt.tensor([[1, 2], [3, 4]]))
@@ -436,32 +491,70 @@ def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Te
 
 
 @method("reshape")
-def _reshape_method(self: Tensor, *sizes: Any) -> Tensor:
-    """The elements in another shape: `x.reshape(2, -1)` or `x.reshape((2, -1))`."""
+def _reshape_method(self: Tensor, *sizes: int | Sequence[int]) -> Tensor:
+    """The elements in another shape: `x.reshape(2, -1)` or `x.reshape((2, -1))`.
+
+    Shape: self (*); result of the given sizes.
+
+    >>> import tdt
+    >>> tdt.arange(4).reshape(2, -1)
+    tensor([[0, 1],
+            [2, 3]])
+    """
     return reshape(self, sizes if len(sizes) != 1 else sizes[0])
 
 
 @method()
 def view_as(input: Tensor, other: Tensor) -> Tensor:
-    """`view` to the shape of another tensor."""
+    """A view with the shape of another tensor.
+
+    Shape: input (*); other with as many elements; result the shape of `other`.
+
+    >>> import tdt
+    >>> tdt.zeros(4).view_as(tdt.zeros(2, 2)).shape
+    tdt.Size([2, 2])
+    """
     return input.view(other._a.shape)
 
 
 @method()
 def expand_as(input: Tensor, other: Tensor) -> Tensor:
-    """`expand` to the shape of another tensor."""
+    """A view expanded to the shape of another tensor.
+
+    Shape: input broadcastable to other; result the shape of `other`.
+
+    >>> import tdt
+    >>> tdt.zeros(1).expand_as(tdt.zeros(2, 2)).shape
+    tdt.Size([2, 2])
+    """
     return input.expand(other._a.shape)
 
 
 @method()
 def reshape_as(input: Tensor, other: Tensor) -> Tensor:
-    """`reshape` to the shape of another tensor."""
+    """The elements in the shape of another tensor: a view where possible, else a copy.
+
+    Shape: input (*); other with as many elements; result the shape of `other`.
+
+    >>> import tdt
+    >>> tdt.zeros(4).reshape_as(tdt.zeros(2, 2)).shape
+    tdt.Size([2, 2])
+    """
     return input.reshape(other._a.shape)
 
 
 @method()
-def sum_to_size(input: Tensor, *size: Any) -> Tensor:
-    """Summed over the dimensions along which `size` would be broadcast to input; RuntimeError where it would not."""
+def sum_to_size(input: Tensor, *size: int | Sequence[int]) -> Tensor:
+    """The sum over the dimensions along which a tensor of shape `size` would be broadcast to `input`.
+
+    Shape: input (*); result of shape `size`.
+    Raises:
+        RuntimeError: when `size` does not broadcast to the shape of `input`.
+
+    >>> import tdt
+    >>> tdt.ones(2, 3).sum_to_size(1, 3)
+    tensor([[2., 2., 2.]])
+    """
     target = tuple(size[0]) if len(size) == 1 and not hasattr(size[0], "__index__") else size
     if target == ():
         return input.sum()

@@ -1,0 +1,178 @@
+"""Triangles and diagonals of matrices: tril, triu, diag, diag_embed, diagflat, block_diag."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+from tdt import _backend
+from tdt._core.calls import front
+from tdt._core.methods import method
+from tdt._core.tensor import Tensor
+from tdt._ops._common import store_into, wrap_dim
+from tdt._ops.elementwise._front import refuse_out, tensor_argument
+from tdt._ops.shape.join import atleast_2d, cat
+from tdt.autograd._in_place_methods import by_copy
+from tdt.autograd._node_names import node_name
+from tdt.autograd._op import Op, finish, op
+
+__all__ = ["block_diag", "diag", "diag_embed", "diagflat", "tril", "triu"]
+
+
+def _triangle_op(name: str) -> Op:
+    """The op of `tril` or `triu`."""
+
+    @op(name=name, computes=False, packed=True)
+    def triangle(xp: ModuleType, x: Any, *, diagonal: int = 0) -> Any:
+        lower = xp.tri(*x.shape[-2:], diagonal if name == "tril" else diagonal - 1, bool)
+        return _backend.where(xp, lower if name == "tril" else ~lower, x, x.dtype.type(0))
+
+    triangle.vjp("x")(lambda g, diagonal: triangle(g, diagonal=diagonal))
+    return triangle
+
+
+_tril, _triu = _triangle_op("tril"), _triangle_op("triu")
+
+
+def _triangle(record: Op, name: str, input: Tensor, diagonal: int, out: Tensor | None) -> Tensor:
+    if tensor_argument(name, input).ndim < 2:
+        raise RuntimeError(f"{name}: input tensor must have at least 2 dimensions")
+    refuse_out(out, input)
+    return finish(record, out, input, diagonal=diagonal)
+
+
+@method(in_place=by_copy)
+@front
+def tril(input: Tensor, diagonal: int = 0, *, out: Tensor | None = None) -> Tensor:
+    """A copy of a matrix, or of each matrix in a batch, with zeros outside the lower triangle.
+
+    Args:
+        diagonal: the edge of the triangle: 0 is the main diagonal, 1 the diagonal above it, -1 the one below it.
+    Shape: input (*, m, n); result the same.
+    Raises:
+        RuntimeError: when `input` has fewer than 2 dimensions.
+
+    >>> import tdt
+    >>> tdt.tril(tdt.tensor([[1, 2], [3, 4]]))
+    tensor([[1, 0],
+            [3, 4]])
+    """
+    return _triangle(_tril, "tril", input, diagonal, out)
+
+
+@method(in_place=by_copy)
+@front
+def triu(input: Tensor, diagonal: int = 0, *, out: Tensor | None = None) -> Tensor:
+    """A copy of a matrix, or of each matrix in a batch, with zeros outside the upper triangle.
+
+    Args:
+        diagonal: the edge of the triangle: 0 is the main diagonal, 1 the diagonal above it, -1 the one below it.
+    Shape: input (*, m, n); result the same.
+    Raises:
+        RuntimeError: when `input` has fewer than 2 dimensions.
+
+    >>> import tdt
+    >>> tdt.triu(tdt.tensor([[1, 2], [3, 4]]))
+    tensor([[1, 2],
+            [0, 4]])
+    """
+    return _triangle(_triu, "triu", input, diagonal, out)
+
+
+@method()
+@front
+@node_name("DiagEmbedBackward0")
+def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
+    """Matrices with the last dimension of `input` on their diagonal, zeros elsewhere.
+
+    Args:
+        offset: of the diagonal: positive above the main diagonal, negative below it.
+        dim1, dim2: of the result, which span the matrices.
+    Shape: input (*, n); result one dimension more, of size n + abs(offset) along `dim1` and `dim2`.
+    Raises:
+        RuntimeError: when `dim1` and `dim2` are the same.
+
+    >>> import tdt
+    >>> tdt.diag_embed(tdt.tensor([1, 2]))
+    tensor([[1, 0],
+            [0, 2]])
+    """
+    n, ndim = input.shape[-1] + abs(offset), input.ndim + 1
+    a, b = wrap_dim(dim1, ndim), wrap_dim(dim2, ndim)
+    if a == b:
+        raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
+    rest = iter(input.shape[:-1])
+    shape = tuple([n if d in (a, b) else next(rest) for d in range(ndim)])
+    from tdt._ops.shape.views import _diagonal_backward
+
+    return _diagonal_backward(input, shape=shape, offset=offset, dim1=a, dim2=b)
+
+
+@method()
+@front
+def diag(input: Tensor, diagonal: int = 0, *, out: Tensor | None = None) -> Tensor:
+    """The matrix with a vector on its diagonal, or a copy of the diagonal of a matrix.
+
+    Args:
+        diagonal: positive above the main diagonal, negative below it.
+    Shape: input (n), result (n + abs(diagonal), n + abs(diagonal)); or input (m, n), result the diagonal as a vector.
+    Raises:
+        RuntimeError: when `input` is neither 1-d nor 2-d.
+
+    >>> import tdt
+    >>> tdt.diag(tdt.tensor([1, 2]))
+    tensor([[1, 0],
+            [0, 2]])
+    """
+    tensor_argument("diag", input)
+    if input.ndim not in (1, 2):
+        raise RuntimeError(f"diag(): Supports 1D or 2D tensors. Got {input.ndim}D")
+    result = diag_embed(input, diagonal) if input.ndim == 1 else input.diagonal(diagonal).clone()
+    return result if out is None else store_into(out, result, exact=True)
+
+
+@method()
+@front
+@node_name("DiagEmbedBackward0")
+def diagflat(input: Tensor, offset: int = 0) -> Tensor:
+    """The matrix with all elements of `input` on its diagonal.
+
+    Args:
+        offset: of the diagonal: positive above the main diagonal, negative below it.
+    Shape: input (*) with n elements; result (n + abs(offset), n + abs(offset)).
+
+    >>> import tdt
+    >>> tdt.diagflat(tdt.tensor([[1], [2]]))
+    tensor([[1, 0],
+            [0, 2]])
+    """
+    return diag_embed(input.reshape(-1), offset)
+
+
+@front
+@node_name("BlockDiagBackward0")
+def block_diag(*tensors: Tensor) -> Tensor:
+    """The matrix with the given matrices along its diagonal, zeros elsewhere.
+
+    Shape: tensors (m, n), vectors and numbers counting as rows; result (sum of m, sum of n).
+    Raises:
+        RuntimeError: when a tensor has more than 2 dimensions.
+
+    >>> import tdt
+    >>> tdt.block_diag(tdt.tensor([[1]]), tdt.tensor([[2]]))
+    tensor([[1, 0],
+            [0, 2]])
+    """
+    for i, x in enumerate(tensors):
+        if x.ndim > 2:
+            raise RuntimeError(
+                f"block_diag: Input tensors must have 2 or fewer dimensions. Input {i} has {x.ndim} dimensions"
+            )
+    parts = [atleast_2d(x) for x in tensors]
+    width, rows, start = sum(x.shape[1] for x in parts), [], 0
+    for x in parts:
+        rows.append(
+            cat([x.new_zeros((x.shape[0], start)), x, x.new_zeros((x.shape[0], width - start - x.shape[1]))], 1)
+        )
+        start += x.shape[1]
+    return cat(rows)

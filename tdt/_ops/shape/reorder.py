@@ -1,0 +1,171 @@
+"""Copies with the entries in another order: flip, roll, rot90."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Any
+
+from tdt._backend.layout import in_order
+from tdt._core.aliases import Dims
+from tdt._core.calls import front
+from tdt._core.methods import method
+from tdt._core.tensor import Tensor
+from tdt._ops._common import as_shape, is_int, wrap_dim
+from tdt.autograd._node_names import node_name
+from tdt.autograd._op import op
+
+__all__ = ["flip", "fliplr", "flipud", "roll", "rot90"]
+
+
+@op(computes=False)
+def _flip(xp: ModuleType, x: Any, *, dims: tuple[int, ...]) -> Any:
+    return in_order(xp, xp.flip(x, dims).copy(order="K"), [x])
+
+
+_flip.vjp("x")(lambda g, dims: _flip(g, dims=dims))
+
+
+@front
+def flip(input: Tensor, dims: int | Sequence[int]) -> Tensor:
+    """A copy with the entries along each of `dims` in reverse order.
+
+    Shape: input (*); result the same.
+    Raises:
+        RuntimeError: when a dimension occurs twice in `dims`.
+
+    >>> import tdt
+    >>> tdt.flip(tdt.arange(3), (0,))
+    tensor([2, 1, 0])
+    """
+    dims = tuple([wrap_dim(d, input.ndim) for d in as_shape((dims,) if not isinstance(dims, int) else ((dims,),))])
+    if len(set(dims)) != len(dims):
+        raise RuntimeError(
+            f"dim {next(d for d in dims if dims.count(d) > 1)} appears multiple times in the list of dims"
+        )
+    return _flip(input, dims=dims if input.ndim else ())
+
+
+@method()
+@front
+def fliplr(input: Tensor) -> Tensor:
+    """A copy with the entries along dimension 1 in reverse order.
+
+    Shape: input (m, n, *); result the same.
+    Raises:
+        RuntimeError: when `input` has fewer than 2 dimensions.
+
+    >>> import tdt
+    >>> tdt.fliplr(tdt.tensor([[1, 2]]))
+    tensor([[2, 1]])
+    """
+    if input.ndim < 2:
+        raise RuntimeError("Input must be >= 2-d.")
+    return flip(input, (1,))
+
+
+@method()
+@front
+def flipud(input: Tensor) -> Tensor:
+    """A copy with the entries along dimension 0 in reverse order.
+
+    Shape: input (n, *); result the same.
+    Raises:
+        RuntimeError: when `input` is 0-d.
+
+    >>> import tdt
+    >>> tdt.flipud(tdt.tensor([1, 2]))
+    tensor([2, 1])
+    """
+    if input.ndim < 1:
+        raise RuntimeError("Input must be >= 1-d.")
+    return flip(input, (0,))
+
+
+@op(computes=False, packed=True)
+def _roll(xp: ModuleType, x: Any, *, shifts: tuple[int, ...], dims: tuple[int, ...] | None) -> Any:
+    return xp.roll(x, shifts[0] if dims is None else shifts, dims)
+
+
+_roll.vjp("x")(lambda g, shifts, dims: _roll(g, shifts=tuple([-s for s in shifts]), dims=dims))
+
+
+@method()
+@front
+def roll(input: Tensor, shifts: int | Sequence[int], dims: Dims = None) -> Tensor:
+    """A copy with the entries shifted along `dims`; those shifted past the end come in at the front.
+
+    Args:
+        shifts: places towards higher indices, one number for each of `dims`.
+        dims: None for the flattened tensor.
+    Shape: input (*); result the same.
+    Raises:
+        RuntimeError: when `shifts` is empty or does not match `dims` in length.
+        IndexError: when `dims` is given for a 0-d tensor.
+
+    >>> import tdt
+    >>> tdt.roll(tdt.arange(4), 1)
+    tensor([3, 0, 1, 2])
+    """
+    shifts = tuple(map(operator.index, (shifts,) if is_int(shifts) else shifts))
+    dims = None if dims is None or dims == () else (dims,) if is_int(dims) else tuple(dims)
+    if not shifts:
+        raise RuntimeError("`shifts` required")
+    if (dims is None and len(shifts) > 1) or (dims is not None and len(dims) != len(shifts)):
+        raise RuntimeError(f"shifts and dimensions must align. shifts: {len(shifts)}, dims:{len(dims or ())}")
+    if dims is not None and not input.ndim:
+        raise IndexError(f"Dimension specified as {dims[0]} but tensor has no dimensions")
+    return _roll(input, shifts=shifts, dims=None if dims is None else tuple([wrap_dim(d, input.ndim) for d in dims]))
+
+
+@method()
+@front
+@node_name("Rot90Backward0")
+def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
+    """A copy with the plane `dims` rotated by k · 90°, from the first towards the second dimension.
+
+    Shape: input at least 2-d; result the same, for odd `k` with the two sizes swapped.
+    Raises:
+        RuntimeError: when `input` has fewer than 2 dimensions, or `dims` are not two different dimensions of it.
+
+    >>> import tdt
+    >>> tdt.rot90(tdt.tensor([[1, 2], [3, 4]]))
+    tensor([[2, 4],
+            [1, 3]])
+    """
+    if len(dims) != 2:
+        raise RuntimeError(f"expected total rotation dims == 2, but got dims = {len(dims)}")
+    if input.ndim < 2:
+        raise RuntimeError(f"expected total dims >= 2, but got total dims = {input.ndim}")
+    a, b = dims
+    if a == b or abs(a - b) == input.ndim:
+        raise RuntimeError(f"expected rotation dims to be different, but got dim0 = {a} and dim1 = {b}")
+    for d in dims:
+        if not -input.ndim <= d < input.ndim:
+            raise RuntimeError(f"Rotation dim{list(dims).index(d)} out of range, dim{list(dims).index(d)} = {d}")
+    turns = k % 4
+    if turns == 0:
+        return input.clone()
+    if turns == 2:
+        return flip(input, (a, b))
+    return flip(input, (b,)).transpose(a, b) if turns == 1 else flip(input, (a,)).transpose(a, b)
+
+
+@method("flip")
+def _flip_method(self: Tensor, *places: int | Sequence[int], dims: Dims = None) -> Tensor:
+    """A copy with the entries along each of `dims` in reverse order: `x.flip(0, 1)` or `x.flip((0, 1))`.
+
+    Shape: self (*); result the same.
+
+    >>> import tdt
+    >>> tdt.tensor([1, 2]).flip(0)
+    tensor([2, 1])
+    """
+    dims = places if dims is None else dims
+    return flip(self, dims[0] if len(dims) == 1 and not hasattr(dims[0], "__index__") else dims)
+
+
+@method()
+def __reversed__(self: Tensor) -> Tensor:
+    return flip(self, 0) if self.ndim else self
