@@ -253,8 +253,20 @@ def bare(node: ast.AST) -> ast.AST:
                 argument.annotation = ast.Name(spelled(ast.unparse(argument.annotation)))
         node.returns = ast.Name(spelled(ast.unparse(node.returns))) if node.returns is not None else None
     elif isinstance(node, ast.ClassDef):
-        node.body = [bare(child) for child in node.body if not is_text(child)] or [ast.Expr(ast.Constant(...))]
+        found = [ast.parse(f"{name}: Any").body[0] for name in slots(node)]
+        node.body = found + [bare(child) for child in node.body if not is_text(child)] or [ast.Expr(ast.Constant(...))]
     return node
+
+
+def slots(node: ast.ClassDef) -> list[str]:
+    """The attributes that a class lists in `__slots__` and does not annotate."""
+    listed = [
+        ast.literal_eval(child.value)
+        for child in node.body
+        if isinstance(child, ast.Assign) and "__slots__" in names(child)
+    ]
+    typed = {name for child in node.body if isinstance(child, ast.AnnAssign) for name in names(child)}
+    return [name for some in listed for name in some if name not in typed and not name.startswith("__")]
 
 
 def is_text(node: ast.AST) -> bool:

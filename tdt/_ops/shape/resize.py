@@ -308,3 +308,6 @@ def _mapped(self: Tensor, name: str, others: tuple[Tensor, ...], callable: Calla
     values = [callable(*row) for row in zip(*columns, strict=True)]
     xp = _backend.namespace(self._a)
     return copy_(self, wrap(xp.array(values, self._a.dtype).reshape(self._a.shape)))
+
+
+UntypedStorage.share_memory_ = _share_storage
