@@ -14,6 +14,7 @@ from tdt import _backend
 from tdt._backend.layout import in_order
 from tdt._backend.scatter import add_at
 from tdt._core import dtype as _dtype
+from tdt._core.aliases import Number
 from tdt._core.calls import front
 from tdt._core.float8 import astype
 from tdt._core.methods import method
@@ -396,7 +397,15 @@ def _put_operands(
 @method()
 @front
 def index_put(input: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate: bool = False) -> Tensor:
-    """A copy of `input` with input[indices] set to `values`, or added to with accumulate.
+    """A copy of `input` with input[indices] set to `values`, or increased by them.
+
+    Args:
+        indices: one integer or bool tensor for each dimension, or None for all of it; as in `input[indices]`.
+        accumulate: whether to add; repeated indices then add up.
+    Shape: input (*); values broadcastable to input[indices]; result the shape of `input`.
+    Raises:
+        IndexError: when there are more indices than dimensions, or an index is out of range.
+        RuntimeError: when dtypes differ or `values` does not broadcast.
 
     >>> import tdt
     >>> tdt.index_put(tdt.zeros(3), (tdt.tensor([0, 0]),), tdt.ones(2), accumulate=True)
@@ -409,7 +418,11 @@ def index_put(input: Tensor, indices: Sequence[Tensor | None], values: Tensor, a
 @method()
 @front
 def index_put_(input: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate: bool = False) -> Tensor:
-    """`index_put` in place; RuntimeError for values that lie in input's own memory.
+    """In-place version of `index_put`.
+
+    Raises:
+        IndexError: when there are more indices than dimensions, or an index is out of range.
+        RuntimeError: when `values` shares memory with `input`, dtypes differ or `values` does not broadcast.
 
     >>> import tdt
     >>> tdt.zeros(3).index_put_((tdt.tensor([0, 2]),), tdt.tensor(5.0))
@@ -427,8 +440,14 @@ def index_put_(input: Tensor, indices: Sequence[Tensor | None], values: Tensor, 
 
 
 @method()
-def fill_diagonal_(input: Tensor, fill_value: Any, wrap: bool = False) -> Tensor:
-    """Write a number to the elements whose indices are all equal; wrap: of a tall matrix again below, a row left out.
+def fill_diagonal_(input: Tensor, fill_value: Number, wrap: bool = False) -> Tensor:
+    """Write a number to the elements whose indices are all equal.
+
+    Args:
+        wrap: in a matrix with more rows than columns, start the diagonal again one row after its end.
+    Shape: input (m, n), or more dimensions of one size; result `input`.
+    Raises:
+        RuntimeError: when `input` has fewer than 2 dimensions, or more than 2 of different sizes.
 
     >>> import tdt
     >>> tdt.zeros(2, 2).fill_diagonal_(5)
@@ -448,6 +467,6 @@ def fill_diagonal_(input: Tensor, fill_value: Any, wrap: bool = False) -> Tensor
     return input
 
 
-@method("__delitem__")
-def _delitem(self: Tensor, key: Any) -> None:
+@method()
+def __delitem__(self: Tensor, key: Any) -> None:
     raise TypeError("Tensor does not support deleting items")

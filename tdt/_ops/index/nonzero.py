@@ -26,8 +26,14 @@ def _nonzero(xp: ModuleType, x: Any) -> Any:
 
 @method()
 @front
-def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False) -> Any:
-    """Where elements are not 0: a row of indices for each, or with as_tuple a tensor of indices per dimension.
+def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False) -> Tensor | tuple[Tensor, ...]:
+    """Indices of the elements that are not 0.
+
+    Args:
+        as_tuple: return a vector of indices for each dimension instead of a matrix.
+    Shape: input (*) with n dimensions; result (number of nonzero elements, n).
+    Raises:
+        RuntimeError: when `as_tuple` and `out` are both given.
 
     >>> import tdt
     >>> tdt.nonzero(tdt.tensor([0, 5, 6]))
@@ -56,7 +62,9 @@ def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False)
 @method()
 @front
 def argwhere(input: Tensor) -> Tensor:
-    """Where elements are not 0: a row of indices for each.
+    """Indices of the elements that are not 0, a row each.
+
+    Shape: input (*) with n dimensions; result (number of nonzero elements, n).
 
     >>> import tdt
     >>> tdt.argwhere(tdt.tensor([0, 5]))
@@ -68,7 +76,11 @@ def argwhere(input: Tensor) -> Tensor:
 @method()
 @front
 def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
-    """The first `size` rows of `nonzero`, and rows of fill_value where there are fewer.
+    """The first `size` rows of `nonzero`, filled up with `fill_value`.
+
+    Shape: input (*) with n dimensions; result (size, n).
+    Raises:
+        RuntimeError: when `size` is negative.
 
     >>> import tdt
     >>> tdt.nonzero_static(tdt.tensor([0, 5]), size=2)

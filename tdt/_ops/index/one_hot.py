@@ -8,9 +8,13 @@ from tdt._ops.elementwise._front import tensor_argument
 
 
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
-    """A row of `num_classes` for each class number (int64): 1 at that place, else 0; -1 takes the largest plus one.
+    """One-hot vectors of class indices: 1 at the position of the class, 0 elsewhere.
 
-    RuntimeError for a class below 0 or not below `num_classes`.
+    Args:
+        num_classes: length of the vectors; -1 for the largest index plus one.
+    Shape: tensor (*), int64; result (*, num_classes), int64.
+    Raises:
+        RuntimeError: when the dtype is not int64, an index is negative or not below `num_classes`, or -1 meets an empty tensor.
 
     >>> import tdt
     >>> tdt.nn.functional.one_hot(tdt.tensor([0, 2]))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from types import ModuleType
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from tdt._backend.scatter import add_at
 from tdt._core import dtype as _dtype
+from tdt._core.aliases import Number
 from tdt._core.broadcasting import check_broadcast
 from tdt._core.calls import front
 from tdt._core.dtype import REAL_NUMBERS, SCALAR_NAMES, check_category
@@ -39,7 +40,7 @@ def _vector_index(name: str, index: Tensor) -> None:
         raise RuntimeError(f"{name}(): Expected dtype int32 or int64 for index")
 
 
-def _along(index: Any, dim: int) -> tuple[Any, ...]:
+def _index_at(index: Any, dim: int) -> tuple[Any, ...]:
     return (*(slice(None),) * dim, index)
 
 
@@ -70,7 +71,12 @@ _index_select.vjp("x")(lambda g, index, x_shape, dim: _index_add(g.new_zeros(x_s
 @method()
 @front
 def index_select(input: Tensor, dim: int, index: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The entries `index` (a vector) along `dim`; a copy.
+    """A copy of the entries `index` along `dim`.
+
+    Shape: input (*); index (n), int32 or int64; result the same as input but for `dim`: n.
+    Raises:
+        IndexError: when `index` has more than 1 dimension or an entry out of range.
+        RuntimeError: when `index` is of another dtype.
 
     >>> import tdt
     >>> tdt.index_select(tdt.tensor([5, 6, 7]), 0, tdt.tensor([2, 0]))
@@ -90,7 +96,7 @@ def _index_add(xp: ModuleType, x: Any, index: Any, src: Any, *, dim: int, alpha:
     _check_range(index, target.shape[dim])
     add_at(
         target,
-        _along(index, dim),
+        _index_at(index, dim),
         (src if alpha == 1 else src * wrapped(alpha, src)).reshape(
             *target.shape[:dim], len(index), *target.shape[dim + 1 :]
         ),
@@ -130,9 +136,14 @@ def _index_source(name: str, x: Tensor, dim: int, index: Tensor, source: Tensor)
 @method(in_place=by_copy)
 @front
 def index_add(
-    input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Any = 1, out: Tensor | None = None
+    input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Number = 1, out: Tensor | None = None
 ) -> Tensor:
-    """A copy of `input` with alpha · source added to the entries `index` along `dim`.
+    """A copy of `input` with alpha · source added to the entries `index` along `dim`; repeated indices add up.
+
+    Shape: input (*); index (n), int32 or int64; source the same as input but for `dim`: n; result the shape of `input`.
+    Raises:
+        IndexError: when `index` has more than 1 dimension or an entry out of range.
+        RuntimeError: when `index` is of another dtype, `source` of another dtype or shape.
 
     >>> import tdt
     >>> tdt.index_add(tdt.zeros(2), 0, tdt.tensor([1, 1]), tdt.ones(2))
@@ -149,7 +160,7 @@ def _index_copy(xp: ModuleType, x: Any, index: Any, src: Any, *, dim: int) -> An
     out = x.copy()
     target, index = at_least_1d(out), index.reshape(-1)
     in_range(index, target.shape[dim], dim)
-    target[_along(index, dim)] = src.reshape(*target.shape[:dim], len(index), *target.shape[dim + 1 :])
+    target[_index_at(index, dim)] = src.reshape(*target.shape[:dim], len(index), *target.shape[dim + 1 :])
     return out
 
 
@@ -160,7 +171,12 @@ _index_copy.vjp("src")(lambda g, index, src_shape, dim: _index_select(g, index, 
 @method(in_place=by_copy)
 @front
 def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """A copy of `input` with the entries `index` along `dim` replaced by those of source.
+    """A copy of `input` with the entries `index` along `dim` replaced by those of `source`.
+
+    Shape: input (*); index (n), int32 or int64; source the same as input but for `dim`: n; result the shape of `input`.
+    Raises:
+        IndexError: when `index` has more than 1 dimension, or `source` another shape.
+        RuntimeError: when an index is out of range, `index` of another dtype, or `source` of another dtype.
 
     >>> import tdt
     >>> tdt.index_copy(tdt.zeros(2), 0, tdt.tensor([1]), tdt.ones(1))
@@ -177,14 +193,20 @@ def index_reduce(
     dim: int,
     index: Tensor,
     source: Tensor,
-    reduce: str,
+    reduce: Literal["prod", "mean", "amax", "amin"],
     *,
     include_self: bool = True,
     out: Tensor | None = None,
 ) -> Tensor:
-    """A copy of `input` with the "prod", "mean", "amax" or "amin" of source's entries that `index` sends to one place.
+    """A copy of `input` in which the entries `index` along `dim` are reduced with those of `source`.
 
-    Along `dim`; input's own entry counts too, unless include_self is False.
+    Args:
+        reduce: how entries with the same index are combined.
+        include_self: whether the entry of `input` takes part; False: only entries of `source`.
+    Shape: input (*); index (n), int32 or int64; source the same as input but for `dim`: n; result the shape of `input`.
+    Raises:
+        RuntimeError: when `reduce` is unknown, or `index` or `source` is of another dtype or shape.
+        NotImplementedError: when the dtype is bool or complex.
 
     >>> import tdt
     >>> tdt.index_reduce(tdt.ones(2), 0, tdt.tensor([1, 1]), tdt.tensor([3.0, 4.0]), "amax")
@@ -207,7 +229,7 @@ def _index_fill(xp: ModuleType, x: Any, index: Any, value: Any, *, dim: int) -> 
         raise IndexError(
             f"index {index[(index < -n) | (index >= n)][0]} is out of bounds for dimension {dim} with size {n}"
         )
-    target[_along(index, dim)] = fitting(xp, value, x.dtype)
+    target[_index_at(index, dim)] = fitting(xp, value, x.dtype)
     return out
 
 
@@ -221,8 +243,13 @@ def _(g: Tensor, index: Tensor, value_dtype: Any, dim: int) -> Tensor:
 
 @method(in_place=by_copy)
 @front
-def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
+def index_fill(input: Tensor, dim: int, index: Tensor, value: Tensor | Number) -> Tensor:
     """A copy of `input` with the entries `index` along `dim` set to `value`.
+
+    Shape: input (*); index (n), int32 or int64; value a number or (); result the shape of `input`.
+    Raises:
+        IndexError: when `index` has more than 1 dimension or an entry out of range.
+        RuntimeError: when `value` has dimensions, or `index` is of another dtype.
 
     >>> import tdt
     >>> tdt.index_fill(tdt.zeros(2), 0, tdt.tensor([1]), 7)
@@ -251,7 +278,12 @@ def _(g: Tensor, mask: Tensor, x: Tensor) -> Tensor:  # x: as in PyTorch, a writ
 @method()
 @front
 def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The elements where the bool `mask` (broadcast) holds, as a vector.
+    """The elements where `mask` is True, as a vector.
+
+    Shape: input (*); mask broadcastable with it, bool or uint8; result (number of True elements).
+    Raises:
+        TypeError: when `mask` is not a tensor.
+        RuntimeError: when `mask` is of another dtype.
 
     >>> import tdt
     >>> tdt.masked_select(tdt.tensor([1, 2, 3]), tdt.tensor([True, False, True]))
@@ -294,7 +326,11 @@ def _(g: Tensor, mask: Tensor, source_shape: tuple[int, ...]) -> Tensor:
 @method(in_place=by_copy)
 @front
 def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
-    """A copy of `input` whose elements where `mask` holds are replaced, in order, by the first ones of source.
+    """A copy of `input` in which the elements where `mask` is True are replaced, in order, by those of `source`.
+
+    Shape: input, mask (bool) broadcastable; source with at least as many elements as mask has True; result the broadcast shape.
+    Raises:
+        RuntimeError: when `mask` is not bool, `source` is of another dtype or has too few elements.
 
     >>> import tdt
     >>> tdt.masked_scatter(tdt.zeros(3), tdt.tensor([True, False, True]), tdt.tensor([1.0, 2.0]))
@@ -333,7 +369,13 @@ def _(g: Tensor, index: Tensor, x_shape: tuple[int, ...]) -> Tensor:
 @method()
 @front
 def take(input: Tensor, index: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The elements at `index` of the flattened tensor, in index's shape.
+    """The elements of the flattened tensor at `index`.
+
+    Shape: input (*); index any shape, int64; result the shape of `index`.
+    Raises:
+        TypeError: when `index` is not a tensor.
+        RuntimeError: when `index` is not int64.
+        IndexError: when an index is out of range.
 
     >>> import tdt
     >>> tdt.take(tdt.tensor([[1, 2], [3, 4]]), tdt.tensor([0, 3]))
@@ -370,7 +412,14 @@ _put.vjp("source")(lambda g, index, source_shape: _take(g, index).reshape(source
 @method(in_place=by_copy)
 @front
 def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
-    """A copy of `input` with elements of the flattened tensor at `index` set to source, or added to.
+    """A copy of `input` with the elements of the flattened tensor at `index` set to those of `source`, or increased by them.
+
+    Args:
+        accumulate: whether to add; repeated indices then add up.
+    Shape: input (*); index and source with equally many elements; result the shape of `input`.
+    Raises:
+        RuntimeError: when `index` is not int64, or `source` is of another dtype or number of elements.
+        IndexError: when an index is out of range.
 
     >>> import tdt
     >>> tdt.put(tdt.zeros(3), tdt.tensor([1]), tdt.tensor([9.0]))
@@ -394,7 +443,13 @@ def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
 @method()
 @front
 def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None, *, out: Tensor | None = None) -> Tensor:
-    """gather with input and indices broadcast against each other but along `dim`; without dim, take from the flattened tensor.
+    """The elements at `indices` along `dim`, where `input` and `indices` broadcast along the other dimensions.
+
+    Args:
+        dim: None for the flattened tensors.
+    Shape: input (*), indices (*) with as many dimensions; result the broadcast shape, along `dim` that of `indices`.
+    Raises:
+        RuntimeError: when `indices` is not int64 or has another number of dimensions.
 
     >>> import tdt
     >>> x = tdt.tensor([[3, 1, 2]])

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from types import ModuleType
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from tdt import _backend
 from tdt._backend.scatter import accumulate, add_at, combine_at
 from tdt._core import dtype as _dtype
+from tdt._core.aliases import Number
 from tdt._core.calls import front
 from tdt._core.dtype import ALL, NUMBERS, REAL, check_category
 from tdt._core.methods import method
@@ -132,7 +133,13 @@ def _index_checked(name: str, x: Tensor, dim: int, index: Tensor, src: Tensor | 
 @method()
 @front
 def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False, out: Tensor | None = None) -> Tensor:
-    """out[i][j] = input[index[i][j]][j] for dim 0, and so on: index has out's shape.
+    """Elements of `input` along `dim`: result[i][j] = input[index[i][j]][j] for dim 0, and so on.
+
+    Args:
+        sparse_grad: has no effect.
+    Shape: input (*); index with as many dimensions, not larger than input but along `dim`; result the shape of `index`.
+    Raises:
+        RuntimeError: when `index` is not of an integer dtype, has another number of dimensions, or is out of range.
 
     >>> import tdt
     >>> tdt.gather(tdt.tensor([[1, 2], [3, 4]]), 1, tdt.tensor([[1], [0]]))
@@ -153,13 +160,20 @@ def scatter(
     input: Tensor,
     dim: int,
     index: Tensor,
-    src: Any = None,
+    src: Tensor | Number | None = None,
     *,
-    value: Any = None,
-    reduce: str | None = None,
-    out: Any = None,
+    value: Number | None = None,
+    reduce: Literal["add", "multiply"] | None = None,
+    out: Tensor | None = None,
 ) -> Tensor:
-    """A copy of `input` with out[index[i][j]][j] = src[i][j] for dim 0, and so on. src may be a number.
+    """A copy of `input` with result[index[i][j]][j] = src[i][j] for dim 0, and so on.
+
+    Args:
+        src: a tensor or a number; a number also as `value`.
+        reduce: add to the element or multiply it, instead of replacing it.
+    Shape: input (*); index with as many dimensions; src at least as large as index; result the shape of `input`.
+    Raises:
+        RuntimeError: when `index` or `src` is of another dtype or shape, an index is out of range, or `reduce` is unknown.
 
     >>> import tdt
     >>> tdt.scatter(tdt.zeros(3), 0, tdt.tensor([2]), 5.0)
@@ -171,7 +185,13 @@ def scatter(
 @method()
 @front
 def scatter_(
-    input: Tensor, dim: int, index: Tensor, src: Any = None, *, value: Any = None, reduce: str | None = None
+    input: Tensor,
+    dim: int,
+    index: Tensor,
+    src: Tensor | Number | None = None,
+    *,
+    value: Number | None = None,
+    reduce: Literal["add", "multiply"] | None = None,
 ) -> Tensor:
     """`scatter` in place.
 
@@ -201,7 +221,11 @@ def _scatter_by(run: Any, x: Tensor, dim: int, index: Tensor, src: Any, reduce: 
 @method()
 @front
 def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """A copy of `input` with src[i][j] added at out[index[i][j]][j] for dim 0, and so on.
+    """A copy of `input` with src[i][j] added to result[index[i][j]][j] for dim 0, and so on; repeated indices add up.
+
+    Shape: input (*); index with as many dimensions; src at least as large as index; result the shape of `input`.
+    Raises:
+        RuntimeError: when `index` or `src` is of another dtype or shape, or an index is out of range.
 
     >>> import tdt
     >>> tdt.scatter_add(tdt.zeros(2), 0, tdt.tensor([1, 1]), tdt.ones(2))
@@ -340,9 +364,24 @@ def _rank(xp: ModuleType, index: Any) -> Any:
 @method(in_place=by_copy)
 @front
 def scatter_reduce(
-    input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True, out: Any = None
+    input: Tensor,
+    dim: int,
+    index: Tensor,
+    src: Tensor,
+    reduce: Literal["sum", "prod", "mean", "amax", "amin"],
+    *,
+    include_self: bool = True,
+    out: Tensor | None = None,
 ) -> Tensor:
-    """As scatter_add, with "sum", "prod", "mean", "amax" or "amin" of what meets at a place, input's own element included.
+    """A copy of `input` in which the elements that `index` names along `dim` are reduced with those of `src`.
+
+    Args:
+        reduce: how elements of the same position are combined.
+        include_self: whether the element of `input` takes part; False: only elements of `src`.
+    Shape: input (*); index with as many dimensions; src at least as large as index; result the shape of `input`.
+    Raises:
+        RuntimeError: when `reduce` is unknown, `index` or `src` is of another dtype or shape, or an index is out of range.
+        NotImplementedError: when the dtype does not support `reduce`.
 
     >>> import tdt
     >>> tdt.scatter_reduce(tdt.zeros(2), 0, tdt.tensor([1, 1]), tdt.tensor([3.0, 4.0]), "amax")
