@@ -73,6 +73,6 @@ __all__ = [
     "shifted_chebyshev_polynomial_w", "sinc", "softmax", "spherical_bessel_j0", "xlog1py", "xlogy", "zeta",
 ]  # fmt: skip
 
-# The same functions under the names that this namespace gives them.
+# Aliases: names that these functions have in this namespace.
 psi, gammaln, expit = digamma, lgamma, sigmoid
 gammainc, gammaincc, multigammaln = igamma, igammac, mvlgamma

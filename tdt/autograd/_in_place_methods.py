@@ -49,7 +49,8 @@ def by_view(function: Callable[..., Tensor], name: str) -> Callable[..., Tensor]
 
 def _in_place(method: Callable[..., Tensor], function: Callable[..., Tensor], name: str) -> Callable[..., Tensor]:
     functools.update_wrapper(method, function)  # its parameters
-    method.__name__, method.__qualname__, method.__doc__ = f"{name}_", f"Tensor.{name}_", f"`{name}` in place."
+    method.__name__, method.__qualname__ = f"{name}_", f"Tensor.{name}_"
+    method.__doc__ = f"In-place version of `{name}`."
     method.__code__ = method.__code__.replace(co_name=method.__name__, co_qualname=method.__qualname__)
     return method
 

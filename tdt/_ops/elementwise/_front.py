@@ -164,9 +164,10 @@ def check_operands(name: str, input: Any, other: Any, numbers: str = "other", se
         second: the second parameter's name.
     """
     if numbers == "any":
-        for position, (parameter, value) in enumerate((("input", input), (second, other)), 1):
-            if not isinstance(value, NUMBERS):
-                tensor_argument(name, value, parameter, position)
+        if not isinstance(input, NUMBERS):
+            tensor_argument(name, input)
+        if not isinstance(other, NUMBERS):
+            tensor_argument(name, other, second, 2)
         return
     if numbers == "other" and not isinstance(input, Tensor):
         got = ", ".join(type(value).__name__ for value in (input, other))

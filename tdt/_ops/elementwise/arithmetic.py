@@ -107,10 +107,10 @@ _div.fast_vjp("y")(lambda g, x, y: -g * ((x / y) / y).conjugate())
 
 def _refuse_zero(x: Any, y: Any) -> bool:
     """Whether the operands are integers; RuntimeError for integers divided by zero."""
-    whole = getattr(x, "dtype", getattr(y, "dtype", None)).kind in "iub"
-    if whole and (y == 0 if isinstance(y, (int, float)) else (y == 0).any()):
+    integers = getattr(x, "dtype", getattr(y, "dtype", None)).kind in "iub"
+    if integers and (y == 0 if isinstance(y, (int, float)) else (y == 0).any()):
         raise RuntimeError("ZeroDivisionError")
-    return whole
+    return integers
 
 
 @op(dtypes=REAL_NUMBERS, node="DivBackward2")

@@ -152,7 +152,7 @@ def xlogy(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None 
     lambda xp, x, y: xp.where(x == 0, y, x > 0).astype(x.dtype),
     dtypes=REAL,
     numbers="none",
-    check=lambda x, y: _one_dtype("heaviside", x, y),
+    check=lambda x, y: _check_same_dtype("heaviside", x, y),
     same_out=True,
 )
 def heaviside(input: Tensor, values: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -175,7 +175,7 @@ def _xlogy(xp: ModuleType, x: Any, y: Any) -> Any:
     return xp.where(x == 0, xp.where(xp.isnan(y), y, xp.zeros_like(y)), x * xp.log(y))
 
 
-def _one_dtype(name: str, x: Any, y: Any) -> None:
+def _check_same_dtype(name: str, x: Any, y: Any) -> None:
     if x != y:
         raise RuntimeError(f"{name} is not yet implemented for tensors with different dtypes.")
 

@@ -33,7 +33,7 @@ def _relu(xp, x, *, out=None):
 
 @_relu.vjp("x")
 def _(g, out):
-    return g.masked_fill(out == 0, 0)  # NaN passes, as the result is NaN there too
+    return g.masked_fill(out == 0, 0)  # the gradient passes where the result is nan
 
 
 @_relu.fast_vjp("x")
