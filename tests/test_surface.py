@@ -6,6 +6,7 @@ import ast
 import doctest
 import importlib
 import inspect
+import re
 import runpy
 import sys
 import tomllib
@@ -35,6 +36,7 @@ STARRED = [
     for node in ast.parse(MODULES["tdt._public"].read_text()).body
     if isinstance(node, ast.ImportFrom) and node.names[0].name == "*"
 ]
+SOURCES = [path.read_text() for path in MODULES.values()]
 NAMES = {name for name in vars(_public) if name[0] != "_"}
 
 
@@ -126,6 +128,37 @@ def test_examples_in_docstrings_run(name: str, tmp_path: Path, monkeypatch: pyte
         report: list[str] = []
         result = doctest.DocTestRunner().run(example, out=report.append)
         assert not result.failed, "".join(report)
+
+
+@pytest.mark.parametrize(
+    "namespace",
+    [
+        "tdt",
+        "tdt.nn.functional",
+        "tdt.linalg",
+        "tdt.fft",
+        "tdt.special",
+        "tdt.nn.init",
+        "tdt.nn.utils",
+        "tdt.signal.windows",
+    ],
+)
+def test_a_public_function_has_a_def_of_its_name_which_tracebacks_show(namespace: str):
+    module = importlib.import_module(namespace)
+    functions = {name: getattr(module, name) for name in exports(module)} if namespace != "tdt" else {
+        name: getattr(tdt, name) for name in NAMES
+    }  # fmt: skip
+    wrong = []
+    for name, function in functions.items():
+        if not inspect.isfunction(function) or name in IN_PLACE_FUNCTIONS:
+            continue
+        source = Path(inspect.unwrap(function).__code__.co_filename).read_text()
+        known = function.__name__  # another one for an alias, such as arccos = acos, which stands in a file by name
+        if not re.search(rf"^ *def {known}\(|^{known} = ", source, re.MULTILINE) or function.__code__.co_name != known:
+            wrong.append(f"{name}: {known}, {function.__code__.co_name}")
+        elif name != known and not any(re.search(rf"\b{name}\b[^(]*= |as {name}\b", text) for text in SOURCES):
+            wrong.append(f"{name}: no assignment of the alias")
+    assert not sorted(wrong)
 
 
 def test_every_public_function_of_the_core_has_an_example_that_was_run():

@@ -5,7 +5,6 @@ Arguments are checked only after a call has failed, so a correct call costs no m
 
 from __future__ import annotations
 
-import functools
 import inspect
 from collections.abc import Callable
 from typing import Any
@@ -14,6 +13,7 @@ import numpy as np
 
 from tdt._core.dtype import dtype
 from tdt._core.tensor import Tensor
+from tdt._core.wrapping import wraps
 
 # PyTorch accepts these as aliases in every function with a parameter of that name.
 NUMPY_NAMES = {"axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input", "x1": "input", "x2": "other"}
@@ -32,6 +32,7 @@ Tensor.__init_subclass__ = classmethod(_add_tensor_type)  # type: ignore[assignm
 def front(function: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap `function`: accepts NumPy's argument names, and its TypeErrors name the argument of a wrong type."""
 
+    @wraps(function)
     def called(*args: Any, **kwargs: Any) -> Any:
         try:
             return function(*args, **kwargs) if kwargs else function(*args)
@@ -42,8 +43,7 @@ def front(function: Callable[..., Any]) -> Callable[..., Any]:
                 raise
         return called(*args, **renamed)
 
-    called.__code__ = called.__code__.replace(co_name=function.__name__, co_qualname=function.__qualname__)
-    return functools.wraps(function)(called)
+    return called
 
 
 def as_numbers(name: str, settings: dict[str, Any]) -> dict[str, Any]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 import threading
 from collections.abc import Callable
 from typing import Any
+
+from tdt._core.wrapping import wraps
 
 
 class State(threading.local):
@@ -50,12 +51,12 @@ class _Mode:
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Decorate `function` to run in this mode; for a generator function, each of its steps."""
 
-        @functools.wraps(function)
+        @wraps(function)
         def wrapped(*args: Any, **kwargs: Any) -> Any:
             with _Mode(**self.settings):
                 return function(*args, **kwargs)
 
-        @functools.wraps(function)
+        @wraps(function)
         def steps(*args: Any, **kwargs: Any) -> Any:
             generator, sent = function(*args, **kwargs), None
             while True:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import functools
 import warnings
 from collections.abc import Callable
 from typing import Any
+
+from tdt._core.wrapping import wraps
 
 # Function → its removed keyword arguments → what to write instead.
 REMOVED_ARGUMENTS = {
@@ -23,7 +24,7 @@ def refuses_removed_arguments(function: Callable[..., Any]) -> Callable[..., Any
     name = function.__qualname__.removesuffix(".__init__")
     replacements = REMOVED_ARGUMENTS[name]
 
-    @functools.wraps(function)
+    @wraps(function)
     def checked(*args: Any, **kwargs: Any) -> Any:
         if kwargs and (old := kwargs.keys() & replacements):
             removed = min(old)
@@ -48,7 +49,7 @@ def takes_old_order(
     """
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(function)
+        @wraps(function)
         def ordered(*args: Any, **kwargs: Any) -> Any:
             if len(args) <= tensors:
                 return function(*args, **kwargs)

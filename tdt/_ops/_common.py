@@ -11,6 +11,7 @@ from typing import Any
 
 from tdt._core.aliases import Device, Dims, Number  # noqa: F401
 from tdt._core.tensor import Tensor
+from tdt._core.wrapping import wraps
 from tdt._core.writing import store
 
 
@@ -143,7 +144,7 @@ def with_out(function: Callable[..., Any] | None = None, *, packed: bool = False
     if function is None:
         return functools.partial(with_out, packed=packed)
 
-    @functools.wraps(function)
+    @wraps(function)
     def wrapper(*args: Any, out: Any = None, **kwargs: Any) -> Any:
         result = function(*args, **kwargs)
         if out is None:
@@ -162,7 +163,7 @@ def with_out(function: Callable[..., Any] | None = None, *, packed: bool = False
 def spelled(function: Callable[..., Any], *words: str) -> Callable[..., Any]:
     """`function(input, …)`, whose next operands have these names."""
 
-    @functools.wraps(function)
+    @wraps(function)
     def front(*args: Any, **kwargs: Any) -> Any:
         for word in ("input", *words) if kwargs else ():
             if word in kwargs:

@@ -6,7 +6,6 @@ float32 operands to the block's dtype, "float32" its 16-bit operands to float32.
 
 from __future__ import annotations
 
-import functools
 import typing
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -16,6 +15,7 @@ import numpy as np
 from tdt._core import dtype as _dtype
 from tdt._core.mode import _Mode, state
 from tdt._core.tensor import Tensor
+from tdt._core.wrapping import wraps
 from tdt.autograd._dispatch import apply
 from tdt.autograd._op_table import OPS
 
@@ -67,6 +67,7 @@ def autocast(kind: str) -> Callable[[F], F]:
     """
 
     def decorate(function: F) -> F:
+        @wraps(function)
         def front(*args: Any, **kwargs: Any) -> Any:
             handler = state.handler
             if handler.__class__ is not Casting:
@@ -75,8 +76,7 @@ def autocast(kind: str) -> Callable[[F], F]:
             with _Mode(handler=handler.below):
                 return function(*map(cast, args), **{key: cast(value) for key, value in kwargs.items()})
 
-        front.__code__ = front.__code__.replace(co_name=function.__name__, co_qualname=function.__qualname__)
-        return typing.cast("F", functools.wraps(function)(front))
+        return typing.cast("F", front)
 
     return decorate
 

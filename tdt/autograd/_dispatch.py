@@ -107,7 +107,8 @@ def apply(op: Op, operands: tuple, attributes: dict, target: Any = None) -> Any:
         attributes = as_numbers(op.name, attributes)
     if state.handler is not None:
         return state.handler(op, operands, attributes, target)
-    arrays, key, edges, mask, nowhere, bit, xp, aux = [], [], [], 0, 0, 1, np, None
+    arrays, types, edges, mask, nowhere, bit, aux = [], [], [], 0, 0, 1, None
+    xp: Any = np
     record = op.rules and (state.grad if state.quick is not None else state.grad and not state.inference)
     for x in operands:
         if isinstance(x, Tensor):
@@ -115,7 +116,7 @@ def apply(op: Op, operands: tuple, attributes: dict, target: Any = None) -> Any:
             if a.__class__ is not ndarray:
                 xp = None
             arrays.append(a)
-            key.append(a.dtype)
+            types.append(a.dtype)
             e = (x._edge if x._view is None else edge_of(x)) if record else None
             if e is not None:
                 mask |= bit
@@ -124,12 +125,12 @@ def apply(op: Op, operands: tuple, attributes: dict, target: Any = None) -> Any:
             edges.append((x, 0) if e is LEAF else e)
         else:
             arrays.append(x)
-            key.append(x.__class__)
+            types.append(x.__class__)
             edges.append(None)
         bit += bit
     if xp is None and (other := _of_other_kind(op, arrays)):
         return other(op, operands, attributes)
-    plan = op.plans.get(key := tuple(key))
+    plan = op.plans.get(key := tuple(types))
     if plan is None or plan.by_rank is not None or xp is None:
         xp, plan = _slow_plan(op, key, arrays)
     if plan.casts is not None:
@@ -153,7 +154,7 @@ def apply(op: Op, operands: tuple, attributes: dict, target: Any = None) -> Any:
             _link(op, operands[0], out, attributes)
         else:
             out._st = Storage()
-        outs = (out,)
+        outs: tuple[Tensor, ...] = (out,)
     else:
         outs = _wrap(op, result if result.__class__ is tuple else (result,), operands, attributes)
     if mask:

@@ -81,7 +81,8 @@ def become_view(input: Tensor, make_view: Callable[[], Tensor]) -> Tensor:
     storage.version += 1
     if view is not None:
         version = storage.version if recording else -1
-        input._view = View(view.base, view, viewed._view.step, version, view.made, view.seen)
+        step = viewed._view.step  # type: ignore[union-attr]
+        input._view = View(view.base, view, step, version, view.made, view.seen)
     if recording:
         input._edge = viewed._edge
     elif view is None and input._edge not in (None, LEAF):

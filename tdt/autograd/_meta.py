@@ -33,7 +33,7 @@ class meta(handling):  # noqa: N801
         super().__init__(self._handle, meta=True)
         self.flops = 0
 
-    def __enter__(self) -> meta:
+    def __enter__(self) -> meta:  # type: ignore[override]
         super().__enter__()
         return self
 
@@ -42,7 +42,7 @@ class meta(handling):  # noqa: N801
             raise DataDependentError(
                 f"the result's shape of {op.name} depends on values, which the meta pass does not have"
             )
-        shapes = [x._a.shape if isinstance(x, Tensor) else None for x in operands]
+        shapes: list[Any] = [x._a.shape if isinstance(x, Tensor) else None for x in operands]
         full = {**op.defaults, **attributes}
         if op.flops is not None:
             self.flops += int(op.flops(*shapes, **full))

@@ -104,6 +104,10 @@ class Node(GraphNode):
 
     __slots__ = ("backward_plan", "edges", "saved", "shapes", "dtypes", "attributes", "aux", "number", "hooks", "outs",
                  "label", "__weakref__")  # fmt: skip
+    hooks: Any
+    outs: Any
+    dtypes: Any
+    shapes: Any
 
     def __init__(
         self,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
@@ -10,6 +9,7 @@ from typing import Any, TypeVar, cast
 from tdt import _backend
 from tdt._core.errors import freed, overwritten
 from tdt._core.tensor import Tensor, alias
+from tdt._core.wrapping import wraps
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -54,7 +54,7 @@ def node_name(name: str) -> Callable[[F], F]:
     """Decorate a function of several ops that is one in PyTorch: its results' nodes show that one's `name`."""
 
     def decorate(function: F) -> F:
-        @functools.wraps(function)
+        @wraps(function)
         def labelled(*args: Any, **kwargs: Any) -> Any:
             result = function(*args, **kwargs)
             for t in result if isinstance(result, tuple) else (result,):

@@ -32,7 +32,7 @@ class Plan:
 
     def __init__(self, casts: tuple | None, low: Any, quick: bool):
         self.casts, self.low, self.quick, self.fast_path = casts, low, quick, False
-        self.backward_plans: dict[int, Any] = {}
+        self.backward_plans: dict[Any, Any] = {}
         self.by_rank: dict[tuple, Plan] | None = None
 
 

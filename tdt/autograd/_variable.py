@@ -170,7 +170,7 @@ def retain_grad(self: Tensor) -> None:
     if not self.requires_grad:
         raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
     if self._edge is not None and self._edge is not LEAF:
-        edge = edge_of(self)
+        edge: Any = edge_of(self)
         edge[0]._hooks_made().retain[edge[1]] = weakref.ref(self)
         self._retains = True
 

@@ -47,7 +47,7 @@ def move(x: Tensor, edge: tuple | None) -> None:
 
 def refresh(x: Tensor) -> None:
     """Recompute the edge of a view whose storage was written to since: replay its chain from the base's edge."""
-    view = x._view
+    view: Any = x._view
     if view.base._edge is not None or (x._edge is not None and x._edge is not LEAF):
         check_view(x, "its base or another view of its base has been")
         view.version = x._st.version
@@ -56,7 +56,9 @@ def refresh(x: Tensor) -> None:
 
 def check_view(x: Tensor, what: str) -> None:
     """Refuse a change to a view that was made in a way that cannot follow it. `what`: "is being" or how it came about."""
-    made, edge = x._view.made, x._edge
+    view: Any = x._view
+    edge: Any = x._edge
+    made = view.made
     if not made:
         return
     recorded = edge is not None and edge is not LEAF
@@ -113,15 +115,17 @@ def look(t: Tensor, chain: tuple) -> Tensor:
 
 def replay(x: Tensor) -> Tensor:
     """A view's values at a new place in the graph: its chain from where its base stands now, which may be outside."""
-    base = x._view.base
+    view: Any = x._view
+    base = view.base
     t = alias(base._a, (base, 0) if base._edge is LEAF else base._edge or NOWHERE, base._st)
     with enable_grad(), real():
-        return look(t, chain(x._view))
+        return look(t, chain(view))
 
 
 def edge_without_hooks(x: Tensor, edge: tuple) -> tuple | None:
     """A view's `edge`, on a path to its base that has no hooks: those on views hear of no gradient of a later write."""
-    base = x._view.base._edge
+    view: Any = x._view
+    base = view.base._edge
     node = None if base is None or edge is LEAF else edge[0]
     while node is not None and node is not base[0] and node.edges:
         if node.hooks is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal, cast
 
 import numpy as np
 
@@ -47,7 +47,8 @@ def _reduced(mat1: Tensor, mat2: Tensor, reduce: str) -> Tensor:
     row, column = (wrap(at) for at in mat1._a.indices)
     terms = values_of(mat1).unsqueeze(1) * mat2.index_select(0, column)
     start = terms.new_zeros(mat1.shape[0], mat2.shape[1])
-    return start.scatter_reduce(0, row.unsqueeze(1).expand(terms.shape), terms, reduce, include_self=False)
+    kind = cast("Literal['mean', 'amax', 'amin']", reduce)
+    return start.scatter_reduce(0, row.unsqueeze(1).expand(terms.shape), terms, kind, include_self=False)
 
 
 def sampled_addmm(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable
 from types import ModuleType
@@ -18,6 +17,7 @@ from tdt._core.dtype import FLOATING
 from tdt._core.methods import method
 from tdt._core.mode import no_grad
 from tdt._core.tensor import Tensor
+from tdt._core.wrapping import wraps
 from tdt._ops._common import Number, store_into
 from tdt._ops.elementwise._front import (
     binary_op,
@@ -164,12 +164,12 @@ def _airy(xp: ModuleType, x: Any) -> Any:
 def without_gradient(function: F) -> F:
     """Run a function without a derivative under no_grad, as PyTorch does; its `out=` may even require a gradient."""
 
+    @wraps(function)
     def outside(*args: Any, **kwargs: Any) -> Tensor:
         with no_grad():
             return function(*args, **kwargs)
 
-    outside.__code__ = outside.__code__.replace(co_name=function.__name__, co_qualname=function.__name__)
-    return cast("F", functools.wraps(function)(outside))
+    return cast("F", outside)
 
 
 @without_gradient
