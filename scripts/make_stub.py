@@ -42,7 +42,7 @@ BUILTIN = {"bool", "int", "float", "complex", "str", "bytes", "tuple", "list", "
 OURS = {"Tensor", "Size", "dtype", "device", "Generator", "layout", "memory_format", "UntypedStorage", "TypedStorage"}
 # Inside Tensor, and in tdt, these names are a property or a function.
 NAMES = {"Dtype": "_dtype", "dtype": "_dtype", "device": "_device", "layout": "_layout", "Dims": "_Dims", "Device": "_Device",
-         "Layout": "_layout", "Number": "_Number",
+         "Layout": "_layout", "Number": "_Number", "Ints": "_Ints", "MemoryFormat": "_memory_format",
          "memory_format": "_memory_format", "ndarray": "np.ndarray[Any, Any]"}  # fmt: skip
 OUR_IMPORTS = """\
 from tdt._backend.device import device as _device

@@ -19,6 +19,7 @@ from tdt._ops._common import wrap_dim, wrap_dims
 from tdt._ops.elementwise.arithmetic import maximum
 from tdt._ops.elementwise.binary_math import logaddexp as whole_logaddexp
 from tdt._ops.elementwise.select import where
+from tdt._ops.nn import functional
 from tdt._ops.nn import softmax as normal
 from tdt._ops.reduce import cumulative, order
 from tdt._ops.reduce import reductions as reduce
@@ -368,12 +369,12 @@ cumprod = _along(
     ("[2, 3, 4]", "[2, 2, 8]"),
 )
 softmax = _along(
-    "softmax", "amax", normal.functional_softmax,
+    "softmax", "amax", functional.softmax,
     "exp(x) / Σ exp(x) along `dim` of what the mask leaves, elsewhere 0; NaN where it leaves nothing.",
     ("[1.0, 7.0, 1.0]", "[0.5000, 0.0000, 0.5000]"),
 )  # fmt: skip
 log_softmax = _along(
-    "log_softmax", "amax", normal.functional_log_softmax,
+    "log_softmax", "amax", functional.log_softmax,
     "x - log(Σ exp(x)) along `dim` of what the mask leaves, elsewhere -inf; NaN where it leaves nothing.",
     ("[1.0, 7.0, 1.0]", "[-0.6931,    -inf, -0.6931]"),
 )  # fmt: skip

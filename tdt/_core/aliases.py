@@ -10,3 +10,4 @@ from tdt._backend.device import device
 Number: TypeAlias = bool | int | float | complex
 Device: TypeAlias = device | str | int | None
 Dims: TypeAlias = int | Sequence[int] | None
+Ints: TypeAlias = int | Sequence[int]

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from types import ModuleType
 from typing import Any
 
-from tdt._core.aliases import Device, Dims, Number  # noqa: F401
+from tdt._core.aliases import Device, Dims, Ints, Number  # noqa: F401
 from tdt._core.tensor import Tensor
 from tdt._core.wrapping import wraps
 from tdt._core.writing import store

@@ -43,12 +43,17 @@ from tdt._ops.nn.batch_norm import batch_norm, instance_norm
 from tdt._ops.nn.conv import conv1d, conv2d, conv3d
 from tdt._ops.nn.conv_transpose import conv_tbc, conv_transpose1d, conv_transpose2d, conv_transpose3d
 from tdt._ops.nn.dropout import dropout1d, dropout2d, dropout3d
-from tdt._ops.nn.dropout import functional_alpha_dropout as alpha_dropout
-from tdt._ops.nn.dropout import functional_dropout as dropout
-from tdt._ops.nn.dropout import functional_feature_alpha_dropout as feature_alpha_dropout
-from tdt._ops.nn.embedding import functional_embedding as embedding
-from tdt._ops.nn.embedding_bag import functional_embedding_bag as embedding_bag
 from tdt._ops.nn.fold import fold, unfold
+from tdt._ops.nn.functional import (
+    adaptive_max_pool1d,
+    alpha_dropout,
+    dropout,
+    embedding,
+    embedding_bag,
+    feature_alpha_dropout,
+    log_softmax,
+    softmax,
+)
 from tdt._ops.nn.grid_sample import affine_grid, grid_sample
 from tdt._ops.nn.group_norm import group_norm
 from tdt._ops.nn.interpolate import interpolate, upsample, upsample_bilinear, upsample_nearest
@@ -106,11 +111,8 @@ from tdt._ops.nn.pool_uneven import (
     fractional_max_pool3d,
     fractional_max_pool3d_with_indices,
 )
-from tdt._ops.nn.pool_uneven import functional_adaptive_max_pool1d as adaptive_max_pool1d
 from tdt._ops.nn.response_norm import local_response_norm
 from tdt._ops.nn.shuffle import channel_shuffle, native_channel_shuffle, pixel_shuffle, pixel_unshuffle
-from tdt._ops.nn.softmax import functional_log_softmax as log_softmax
-from tdt._ops.nn.softmax import functional_softmax as softmax
 from tdt._ops.nn.softmax import gumbel_softmax, softmin
 from tdt._ops.nn.unpool import max_unpool1d, max_unpool2d, max_unpool3d
 

@@ -12,7 +12,7 @@ from tdt._core.tensor import Tensor, wrap
 from tdt._ops._common import store_into
 from tdt._ops.elementwise._front import tensor_argument
 from tdt._ops.linalg.norms import norm, vector_norm
-from tdt._ops.nn.embedding import functional_embedding
+from tdt._ops.nn.embedding import embedding
 from tdt._ops.shape.join import cat
 from tdt.amp._autocast import autocast
 from tdt.autograd._node_names import node_name
@@ -96,7 +96,7 @@ def pdist(input: Tensor, p: float = 2.0) -> Tensor:
         raise RuntimeError(f"pdist only supports 2D tensors, got: {input.ndim}D")
     _check("pdist", p, X1=input)
     first, second = (wrap(rows).to(input.device) for rows in np.triu_indices(input.shape[0], 1))
-    return _norms("pdist", functional_embedding(first, input) - functional_embedding(second, input), p)
+    return _norms("pdist", embedding(input, first) - embedding(input, second), p)
 
 
 _MODES = ("use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist", "donot_use_mm_for_euclid_dist")

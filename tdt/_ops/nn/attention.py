@@ -1,4 +1,4 @@
-"""Scaled dot-product attention as one op that never holds all its weights, and multi-head attention made of it."""
+"""Scaled dot-product attention as one op that never stores all weights at once."""
 
 from __future__ import annotations
 
@@ -153,15 +153,22 @@ def _(xp, g, needs, q, k, v, mask, keep, out, norms, causal, scale, dropped):
 def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None,
                                  dropout_p: float = 0.0, is_causal: bool = False, *, scale: float | None = None,
                                  enable_gqa: bool = False) -> Tensor:  # fmt: skip
-    """softmax(query keyᵀ · scale + attn_mask) value: means of the values, by how keys answer a query (Vaswani et al., 2017).
+    """softmax(query · keyᵀ · scale + attn_mask) · value: weighted means of the values.
 
-    query (*, L, E), key (*, S, E), value (*, S, D); the leading sizes are broadcast. Returns (*, L, D). The L × S weights
-    are never all held, except with dropout, or where the mask wants a gradient.
+    The L × S weights are not stored as a whole, except with dropout, or when the mask requires grad.
 
-    attn_mask: broadcasts to (*, L, S); True where a query may look, or numbers to be added. A query that may look nowhere
-    gets zeros. is_causal: query i sees the keys up to i. dropout_p: weights dropped, whether training or not. scale: 1/√E
-    if not given. enable_gqa: query has a multiple of the heads, at dimension -3, of key and value, and shares them.
-    RuntimeError for sizes or dtypes that do not fit.
+    Args:
+        attn_mask: bool, True where a query may attend; or numbers that are added. A query without any key gets zeros.
+        dropout_p: probability of dropping a weight; applied whether training or not.
+        is_causal: query i attends to the keys up to i only.
+        scale: None is 1 / √E.
+        enable_gqa: query may have a multiple of the heads, dimension -3, of key and value.
+    Shape: query (*, L, E), key (*, S, E), value (*, S, D), attn_mask broadcastable to (*, L, S); result (*, L, D).
+        Leading sizes are broadcast.
+    Raises:
+        RuntimeError: when sizes or dtypes do not fit, `dropout_p` is not in [0, 1], or a mask and `is_causal` are not
+            supported together.
+    Source: Vaswani et al., "Attention Is All You Need", 2017.
 
     >>> import tdt
     >>> scaled_dot_product_attention(tdt.zeros(1, 2), tdt.ones(2, 2), tdt.tensor([[1.0, 0.0], [3.0, 2.0]]))

@@ -123,10 +123,19 @@ def _(g, needs, x, mean, scale):
 def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor | None, weight: Tensor | None = None,
                bias: Tensor | None = None, training: bool = False, momentum: float = 0.1,
                eps: float = 1e-05) -> Tensor:  # fmt: skip
-    """Normalise each channel of (N, C, *) to mean 0 and variance 1 (Ioffe and Szegedy, 2015), then scale and shift.
+    """Normalise each channel to mean 0 and variance 1 over the batch, then scale by `weight` and shift by `bias`.
 
-    training: by the batch's own statistics, and running_mean and running_var (C,) move towards them by `momentum` (the
-    variance without bias); else by the running ones. ValueError for a batch of one value per channel in training.
+    Args:
+        running_mean, running_var: used instead of the batch's statistics unless `training`; in training they are updated.
+        momentum: weight of the batch's mean and unbiased variance in that update.
+        eps: added to the variance.
+    Shape: input (N, C, *); running_mean, running_var, weight and bias (C,); result as input.
+    Raises:
+        ValueError: when a channel has a single value in training, or `eps` is negative, or 0 in training.
+        RuntimeError: when sizes or dtypes do not fit, or running statistics are missing without `training`.
+        IndexError: when `input` has fewer than 2 dimensions.
+    Source: Ioffe and Szegedy, "Batch Normalization: Accelerating Deep Network Training by Reducing Internal Covariate
+        Shift", 2015.
 
     >>> import tdt
     >>> batch_norm(tdt.tensor([[1.0], [3.0]]), None, None, training=True)
@@ -207,10 +216,17 @@ def _normalise(x: Tensor, mean: Tensor, var: Tensor, weight: Tensor | None, bias
 def instance_norm(input: Tensor, running_mean: Tensor | None = None, running_var: Tensor | None = None,
                   weight: Tensor | None = None, bias: Tensor | None = None, use_input_stats: bool = True,
                   momentum: float = 0.1, eps: float = 1e-05) -> Tensor:  # fmt: skip
-    """Mean 0 and variance 1 for each channel of each sample of (N, C, *) (Ulyanov et al., 2016), then scale and shift.
+    """Normalise each channel of each sample to mean 0 and variance 1, then scale by `weight` and shift by `bias`.
 
-    use_input_stats: by the sample's own statistics, and running_mean and running_var (C,) move by `momentum` towards their
-    mean over the batch; else by the running ones. ValueError for a single place per channel.
+    Args:
+        running_mean, running_var: used instead of the sample's statistics unless `use_input_stats`; else they are updated.
+        momentum: weight of the statistics' mean over the batch in that update.
+        eps: added to the variance.
+    Shape: input (N, C, *); running_mean, running_var, weight and bias (C,); result as input.
+    Raises:
+        ValueError: when a channel has a single value and `use_input_stats` is True.
+        RuntimeError: when sizes or dtypes do not fit, or running statistics are missing without `use_input_stats`.
+    Source: Ulyanov et al., "Instance Normalization: The Missing Ingredient for Fast Stylization", 2016.
 
     >>> import tdt
     >>> instance_norm(tdt.tensor([[[1.0, 3.0]]]))

@@ -21,7 +21,7 @@ from tdt import _kernels
 from tdt._core.calls import front
 from tdt._core.dtype import FLOATING_AND_COMPLEX, NUMBERS, int64
 from tdt._core.tensor import Tensor
-from tdt._ops._common import C_NAMES
+from tdt._ops._common import C_NAMES, Ints
 from tdt._ops.nn._windows import (
     bordered,
     empty_as,
@@ -372,9 +372,19 @@ def _named_padding(
 
 
 @front
-def conv1d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
-           groups: int = 1) -> Tensor:  # fmt: skip
-    """Convolution over one dimension: `conv2d` with input (N, C, L) and weight (O, C / groups, K).
+def conv1d(
+    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Ints = 1, padding: Ints | str = 0,
+    dilation: Ints = 1, groups: int = 1,
+) -> Tensor:  # fmt: skip
+    """Cross-correlation of a 1-D signal with `weight`, plus `bias`.
+
+    Args:
+        padding: cells of 0 at both ends; or "valid" (none), or "same" (result of the input's length, for stride 1).
+        groups: number of groups of channels that are convolved separately.
+    Shape: input (N, C, L) or (C, L), weight (O, C / groups, K), bias (O,); result (N, O, L') or (O, L') with
+        L' = (L + 2 padding - dilation (K - 1) - 1) // stride + 1.
+    Raises:
+        RuntimeError: when sizes, dtypes or groups do not fit.
 
     >>> import tdt
     >>> conv1d(tdt.ones(1, 1, 4), tdt.ones(1, 1, 3))
@@ -384,13 +394,22 @@ def conv1d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: An
 
 
 @front
-def conv2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
-           groups: int = 1) -> Tensor:  # fmt: skip
-    """Cross-correlation of input (N, C, H, W) or (C, H, W) with weight (O, C / groups, KH, KW), plus bias (O,).
+def conv2d(
+    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Ints = 1, padding: Ints | str = 0,
+    dilation: Ints = 1, groups: int = 1,
+) -> Tensor:  # fmt: skip
+    """Cross-correlation of images with `weight`, plus `bias`.
 
-    stride, padding, dilation: one number or one per dimension; padding also 'valid' (none) or 'same' (stride 1: the
-    result is as large as the input). Returns (N, O, H', W') with H' = (H + 2 padding - dilation (KH - 1) - 1) // stride + 1,
-    channels-last in memory if the input or the weight is. RuntimeError where sizes, dtypes or groups do not fit.
+    The result is channels-last in memory if the input or the weight is.
+
+    Args:
+        stride, padding, dilation: one number, or (height, width).
+        padding: cells of 0 on all sides; or "valid" (none), or "same" (result of the input's size, for stride 1).
+        groups: number of groups of channels that are convolved separately.
+    Shape: input (N, C, H, W) or (C, H, W), weight (O, C / groups, KH, KW), bias (O,); result (N, O, H', W') or
+        (O, H', W') with H' = (H + 2 padding - dilation (KH - 1) - 1) // stride + 1, W' likewise.
+    Raises:
+        RuntimeError: when sizes, dtypes or groups do not fit.
 
     >>> import tdt
     >>> conv2d(tdt.ones(1, 1, 3, 3), tdt.ones(1, 1, 3, 3), padding=1)[0, 0]
@@ -402,9 +421,20 @@ def conv2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: An
 
 
 @front
-def conv3d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
-           groups: int = 1) -> Tensor:  # fmt: skip
-    """Convolution over three dimensions: `conv2d` with input (N, C, D, H, W) and weight (O, C / groups, KD, KH, KW).
+def conv3d(
+    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Ints = 1, padding: Ints | str = 0,
+    dilation: Ints = 1, groups: int = 1,
+) -> Tensor:  # fmt: skip
+    """Cross-correlation of volumes with `weight`, plus `bias`.
+
+    Args:
+        stride, padding, dilation: one number, or (depth, height, width).
+        padding: cells of 0 on all sides; or "valid" (none), or "same" (result of the input's size, for stride 1).
+        groups: number of groups of channels that are convolved separately.
+    Shape: input (N, C, D, H, W) or (C, D, H, W), weight (O, C / groups, KD, KH, KW), bias (O,); result
+        (N, O, D', H', W') or (O, D', H', W'), each size as for `conv1d`.
+    Raises:
+        RuntimeError: when sizes, dtypes or groups do not fit.
 
     >>> import tdt
     >>> conv3d(tdt.ones(1, 1, 2, 2, 2), tdt.ones(1, 1, 2, 2, 2)).item()

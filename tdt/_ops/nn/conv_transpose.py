@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from tdt._core.calls import front
 from tdt._core.tensor import Tensor
+from tdt._ops._common import Ints
 from tdt._ops.nn._windows import tuple_of
 from tdt._ops.nn.conv import _check, _conv_nd, conv1d, conv_input_grad
 
@@ -42,9 +44,19 @@ def _transpose_nd(name: str, nd: int, input: Tensor, weight: Tensor, bias: Tenso
 
 
 @front
-def conv_transpose1d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0,
-                     output_padding: Any = 0, groups: int = 1, dilation: Any = 1) -> Tensor:  # fmt: skip
-    """Transposed convolution over one dimension; see `conv_transpose2d`.
+def conv_transpose1d(
+    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Ints = 1, padding: Ints = 0,
+    output_padding: Ints = 0, groups: int = 1, dilation: Ints = 1,
+) -> Tensor:  # fmt: skip
+    """Transposed convolution of a 1-D signal: the gradient of `conv1d` with respect to its input.
+
+    Args:
+        output_padding: cells added at the end; less than stride or dilation.
+        groups: number of groups of channels that are convolved separately.
+    Shape: input (N, C, L) or (C, L), weight (C, O / groups, K), bias (O,); result (N, O, L') or (O, L') with
+        L' = (L - 1) stride - 2 padding + dilation (K - 1) + output_padding + 1.
+    Raises:
+        RuntimeError: when sizes, dtypes or groups do not fit.
 
     >>> import tdt
     >>> conv_transpose1d(tdt.tensor([[[1.0, 2.0]]]), tdt.tensor([[[1.0, 10.0]]]))
@@ -54,11 +66,20 @@ def conv_transpose1d(input: Tensor, weight: Tensor, bias: Tensor | None = None, 
 
 
 @front
-def conv_transpose2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0,
-                     output_padding: Any = 0, groups: int = 1, dilation: Any = 1) -> Tensor:  # fmt: skip
-    """The gradient of `conv2d` with respect to its input, used as a layer: input (N, C, H, W), weight (C, O / groups, KH, KW).
+def conv_transpose2d(
+    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Ints = 1, padding: Ints = 0,
+    output_padding: Ints = 0, groups: int = 1, dilation: Ints = 1,
+) -> Tensor:  # fmt: skip
+    """Transposed convolution of images: the gradient of `conv2d` with respect to its input.
 
-    Returns (N, O, H', W') with H' = (H - 1) stride - 2 padding + dilation (KH - 1) + output_padding + 1.
+    Args:
+        stride, padding, output_padding, dilation: one number, or (height, width).
+        output_padding: cells added at the end; less than stride or dilation.
+        groups: number of groups of channels that are convolved separately.
+    Shape: input (N, C, H, W) or (C, H, W), weight (C, O / groups, KH, KW), bias (O,); result (N, O, H', W') or
+        (O, H', W') with H' = (H - 1) stride - 2 padding + dilation (KH - 1) + output_padding + 1, W' likewise.
+    Raises:
+        RuntimeError: when sizes, dtypes or groups do not fit.
 
     >>> import tdt
     >>> conv_transpose2d(tdt.ones(1, 1, 2, 2), tdt.ones(1, 1, 2, 2))[0, 0]
@@ -70,9 +91,20 @@ def conv_transpose2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, 
 
 
 @front
-def conv_transpose3d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0,
-                     output_padding: Any = 0, groups: int = 1, dilation: Any = 1) -> Tensor:  # fmt: skip
-    """Transposed convolution over three dimensions; see `conv_transpose2d`.
+def conv_transpose3d(
+    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Ints = 1, padding: Ints = 0,
+    output_padding: Ints = 0, groups: int = 1, dilation: Ints = 1,
+) -> Tensor:  # fmt: skip
+    """Transposed convolution of volumes: the gradient of `conv3d` with respect to its input.
+
+    Args:
+        stride, padding, output_padding, dilation: one number, or (depth, height, width).
+        output_padding: cells added at the end; less than stride or dilation.
+        groups: number of groups of channels that are convolved separately.
+    Shape: input (N, C, D, H, W) or (C, D, H, W), weight (C, O / groups, KD, KH, KW), bias (O,); result
+        (N, O, D', H', W') or (O, D', H', W'), each size as for `conv_transpose1d`.
+    Raises:
+        RuntimeError: when sizes, dtypes or groups do not fit.
 
     >>> import tdt
     >>> conv_transpose3d(tdt.ones(1, 1, 1, 1, 2), tdt.ones(1, 1, 1, 1, 2))
@@ -82,9 +114,18 @@ def conv_transpose3d(input: Tensor, weight: Tensor, bias: Tensor | None = None, 
 
 
 @front
-def convolution(input: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: Any, dilation: Any, transposed: bool,
-                output_padding: Any, groups: int) -> Tensor:  # fmt: skip
-    """The general form: `conv1d` to `conv3d` or `conv_transpose1d` to `conv_transpose3d`, by the weight's dimensions.
+def convolution(
+    input: Tensor, weight: Tensor, bias: Tensor | None, stride: Sequence[int], padding: Sequence[int],
+    dilation: Sequence[int], transposed: bool, output_padding: Sequence[int], groups: int,
+) -> Tensor:  # fmt: skip
+    """`conv1d` to `conv3d`, or `conv_transpose1d` to `conv_transpose3d`, by the number of the weight's dimensions.
+
+    Args:
+        transposed: whether to compute a transposed convolution.
+        output_padding: has an effect only with `transposed`.
+    Shape: input, weight, bias and result as for the function that is chosen.
+    Raises:
+        RuntimeError: when sizes, dtypes or groups do not fit.
 
     >>> import tdt
     >>> convolution(tdt.ones(1, 1, 4), tdt.ones(1, 1, 3), None, [1], [0], [1], False, [0], 1)
@@ -98,7 +139,13 @@ def convolution(input: Tensor, weight: Tensor, bias: Tensor | None, stride: Any,
 
 @front
 def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tensor:
-    """`conv1d` of input (T, N, C) with weight (K, C, O) and bias (O,): time first, channels last. Returns (T', N, O).
+    """`conv1d` with stride 1 of time-first sequences with channels last.
+
+    Args:
+        pad: steps of 0 at both ends.
+    Shape: input (T, N, C), weight (K, C, O), bias (O,); result (T + 2 pad - K + 1, N, O).
+    Raises:
+        RuntimeError: when numbers of dimensions, sizes or dtypes do not fit.
 
     >>> import tdt
     >>> conv_tbc(tdt.ones(4, 1, 2), tdt.ones(3, 2, 1), tdt.zeros(1)).flatten()

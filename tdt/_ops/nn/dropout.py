@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable
 from typing import Any
 
 from tdt import _backend
@@ -16,7 +15,7 @@ from tdt._backend.layout import empty_in_order
 from tdt._core.creation import empty_like
 from tdt._core.dtype import FLOATING, check_category
 from tdt._core.tensor import Tensor
-from tdt._ops.elementwise._front import named, tensor_argument
+from tdt._ops.elementwise._front import tensor_argument
 from tdt._random import assign_in_memory_order, bernoulli, generator_for
 from tdt.autograd._op import op
 
@@ -57,7 +56,10 @@ _LOWEST = 1.7580993408473766
 def _drop(
     input: Tensor, p: float, train: bool, inplace: bool = False, by_channel: bool = False, alpha: bool = False
 ) -> Tensor:
-    """The four kinds of dropout. RuntimeError for `p` outside [0, 1], or for channels of what has none."""
+    """All kinds of dropout: of elements or of channels, by zeros or (`alpha`) by SELU's negative limit.
+
+    RuntimeError for `p` outside [0, 1], and for channels of an input with fewer than 2 dimensions.
+    """
     tensor_argument("dropout", input)
     if not 0 <= p <= 1:
         raise RuntimeError(f"dropout probability has to be between 0 and 1, but got {p}")
@@ -68,7 +70,7 @@ def _drop(
     check_category("dropout", FLOATING, input.dtype)
     if not (inplace or by_channel or alpha):
         return _dropout(input, p=float(p), generator=None)[0]
-    noise = _blank(input, by_channel).bernoulli_(1 - p)
+    noise = _empty_mask(input, by_channel).bernoulli_(1 - p)
     if not alpha:
         noise.div_(1 - p)
         return input.mul_(noise) if inplace else input * noise
@@ -78,8 +80,8 @@ def _drop(
     return input.mul_(noise).add_(shift) if inplace else input * noise + shift
 
 
-def _blank(input: Tensor, by_channel: bool) -> Tensor:
-    """Where the mask is drawn: a number for each element of (N, C, *), or for each channel."""
+def _empty_mask(input: Tensor, by_channel: bool) -> Tensor:
+    """Memory for the mask: one number for each element, or for each channel of (N, C, *)."""
     if not by_channel:
         return empty_like(input)
     if input.ndim < 2:
@@ -87,91 +89,146 @@ def _blank(input: Tensor, by_channel: bool) -> Tensor:
     return input.new_empty((*input.shape[:2], *(1,) * (input.ndim - 2)))
 
 
-def _of_torch(name: str, doc: str, **kind: bool) -> tuple[Callable[..., Tensor], Callable[..., Tensor]]:
-    """A kind of dropout as `torch` itself has it, and its form in place."""
+def dropout(input: Tensor, p: float, train: bool) -> Tensor:
+    """Zero each element with probability `p` and scale the rest by 1 / (1 - p).
 
-    def function(input: Tensor, p: float, train: bool) -> Tensor:
-        return _drop(input, p, train, False, **kind)
+    Args:
+        train: whether to drop; without it, the result is `input` itself.
+    Shape: input (*); result the same.
+    Raises:
+        RuntimeError: when `p` is not in [0, 1].
+    Source: Srivastava et al., "Dropout: A Simple Way to Prevent Neural Networks from Overfitting", 2014.
 
-    def in_place(input: Tensor, p: float, train: bool) -> Tensor:
-        return _drop(input, p, train, True, **kind)
-
-    rest = "Where not `train`, the input itself. RuntimeError for `p` outside [0, 1]."
-    call = "(tdt.ones(2, 2), 0.5, False)\ntensor([[1., 1.],\n        [1., 1.]])\n"
-    return (
-        named(function, name, f"{doc}\n\n{rest}\n\n>>> import tdt\n>>> tdt.{name}{call}"),
-        named(in_place, f"{name}_", f"`{name}` in place.\n\n>>> import tdt\n>>> tdt.{name}_{call}"),
-    )
-
-
-dropout, dropout_ = _of_torch(
-    "dropout", "Zero each element with probability `p` and scale the rest by 1 / (1 - p) (Srivastava et al., 2014)."
-)
-feature_dropout, feature_dropout_ = _of_torch(
-    "feature_dropout", "`dropout` of whole channels of (N, C, *) (Tompson et al., 2015).", by_channel=True
-)
-alpha_dropout, alpha_dropout_ = _of_torch(
-    "alpha_dropout",
-    "Put selu's lowest value in place of each element with probability `p`; mean 0 and variance 1 stay (Klambauer et al., 2017).",
-    alpha=True,
-)
-feature_alpha_dropout, feature_alpha_dropout_ = _of_torch(
-    "feature_alpha_dropout", "`alpha_dropout` of whole channels of (N, C, *).", by_channel=True, alpha=True
-)
+    >>> import tdt
+    >>> tdt.dropout(tdt.ones(2, 2), 0.5, False)
+    tensor([[1., 1.],
+            [1., 1.]])
+    """
+    return _drop(input, p, train)
 
 
-def _checked(p: float) -> float:
+def dropout_(input: Tensor, p: float, train: bool) -> Tensor:
+    """In-place version of `dropout`.
+
+    >>> import tdt
+    >>> tdt.dropout_(tdt.ones(2, 2), 0.5, False)
+    tensor([[1., 1.],
+            [1., 1.]])
+    """
+    return _drop(input, p, train, inplace=True)
+
+
+def feature_dropout(input: Tensor, p: float, train: bool) -> Tensor:
+    """Zero each channel with probability `p` and scale the rest by 1 / (1 - p).
+
+    Args:
+        train: whether to drop; without it, the result is `input` itself.
+    Shape: input (N, C, *); result the same.
+    Raises:
+        RuntimeError: when `p` is not in [0, 1], or `input` has fewer than 2 dimensions.
+    Source: Tompson et al., "Efficient Object Localization Using Convolutional Networks", 2015.
+
+    >>> import tdt
+    >>> tdt.feature_dropout(tdt.ones(2, 2), 0.5, False)
+    tensor([[1., 1.],
+            [1., 1.]])
+    """
+    return _drop(input, p, train, by_channel=True)
+
+
+def feature_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
+    """In-place version of `feature_dropout`.
+
+    >>> import tdt
+    >>> tdt.feature_dropout_(tdt.ones(2, 2), 0.5, False)
+    tensor([[1., 1.],
+            [1., 1.]])
+    """
+    return _drop(input, p, train, inplace=True, by_channel=True)
+
+
+def alpha_dropout(input: Tensor, p: float, train: bool) -> Tensor:
+    """Replace each element with probability `p` by SELU's negative limit; mean 0 and variance 1 are kept.
+
+    Args:
+        train: whether to drop; without it, the result is `input` itself.
+    Shape: input (*); result the same.
+    Raises:
+        RuntimeError: when `p` is not in [0, 1].
+    Source: Klambauer et al., "Self-Normalizing Neural Networks", 2017.
+
+    >>> import tdt
+    >>> tdt.alpha_dropout(tdt.ones(2, 2), 0.5, False)
+    tensor([[1., 1.],
+            [1., 1.]])
+    """
+    return _drop(input, p, train, alpha=True)
+
+
+def alpha_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
+    """In-place version of `alpha_dropout`.
+
+    >>> import tdt
+    >>> tdt.alpha_dropout_(tdt.ones(2, 2), 0.5, False)
+    tensor([[1., 1.],
+            [1., 1.]])
+    """
+    return _drop(input, p, train, inplace=True, alpha=True)
+
+
+def feature_alpha_dropout(input: Tensor, p: float, train: bool) -> Tensor:
+    """Replace each channel with probability `p` by SELU's negative limit; mean 0 and variance 1 are kept.
+
+    Args:
+        train: whether to drop; without it, the result is `input` itself.
+    Shape: input (N, C, *); result the same.
+    Raises:
+        RuntimeError: when `p` is not in [0, 1], or `input` has fewer than 2 dimensions.
+    Source: Klambauer et al., "Self-Normalizing Neural Networks", 2017.
+
+    >>> import tdt
+    >>> tdt.feature_alpha_dropout(tdt.ones(2, 2), 0.5, False)
+    tensor([[1., 1.],
+            [1., 1.]])
+    """
+    return _drop(input, p, train, by_channel=True, alpha=True)
+
+
+def feature_alpha_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
+    """In-place version of `feature_alpha_dropout`.
+
+    >>> import tdt
+    >>> tdt.feature_alpha_dropout_(tdt.ones(2, 2), 0.5, False)
+    tensor([[1., 1.],
+            [1., 1.]])
+    """
+    return _drop(input, p, train, inplace=True, by_channel=True, alpha=True)
+
+
+def _check_probability(p: float) -> float:
+    """`p`; ValueError outside [0, 1]."""
     if not 0.0 <= p <= 1.0:
         raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
     return p
 
 
-def functional_dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Zero each element with probability `p` and scale the rest by 1 / (1 - p) (Srivastava et al., 2014).
-
-    The input itself when not training. ValueError for `p` outside [0, 1].
-
-    >>> import tdt
-    >>> tdt.nn.functional.dropout(tdt.ones(2), 0.5, training=False)
-    tensor([1., 1.])
-    """
-    return _drop(input, _checked(p), training, inplace)
-
-
-def functional_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
-    """Put selu's lowest value in place of each element with probability `p`; mean 0 and variance 1 stay.
-
-    From Klambauer et al., 2017. The input itself when not training. ValueError for `p` outside [0, 1].
-
-    >>> import tdt
-    >>> tdt.nn.functional.alpha_dropout(tdt.ones(2), 0.5)
-    tensor([1., 1.])
-    """
-    return _drop(input, _checked(p), training, inplace, alpha=True)
-
-
-def functional_feature_alpha_dropout(
-    input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False
-) -> Tensor:
-    """`alpha_dropout` of whole channels of (N, C, *).
-
-    >>> import tdt
-    >>> tdt.nn.functional.feature_alpha_dropout(tdt.ones(1, 2), 0.5)
-    tensor([[1., 1.]])
-    """
-    return _drop(input, _checked(p), training, inplace, by_channel=True, alpha=True)
-
-
 def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """`dropout` of whole channels of (N, C, L) or (C, L) (Tompson et al., 2015).
+    """Zero each channel of (N, C, L) with probability `p` and scale the rest by 1 / (1 - p).
 
-    RuntimeError for another number of dimensions, ValueError for `p` outside [0, 1].
+    Args:
+        training: whether to drop; without it, the result is `input` itself.
+        inplace: write into `input`.
+    Shape: input (N, C, L) or (C, L); result the same.
+    Raises:
+        ValueError: when `p` is not in [0, 1].
+        RuntimeError: when `input` is not 2-D or 3-D.
+    Source: Tompson et al., "Efficient Object Localization Using Convolutional Networks", 2015.
 
     >>> import tdt
     >>> tdt.nn.functional.dropout1d(tdt.ones(1, 3, 4), 1.0).sum()
     tensor(0.)
     """
-    _checked(p)
+    _check_probability(p)
     if input.ndim not in (2, 3):
         raise RuntimeError(f"dropout1d: Expected 2D or 3D input, but received a {input.ndim}D input: it drops channels of "
                            f"(N, C, L) or (C, L), not of {list(input.shape)}")  # fmt: skip
@@ -179,33 +236,51 @@ def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
 
 
 def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """`dropout` of whole channels of (N, C, H, W) (Tompson et al., 2015).
+    """Zero each channel of (N, C, H, W) with probability `p` and scale the rest by 1 / (1 - p).
 
-    As in PyTorch, three dimensions are (N, C, L); for them and for other numbers than four it warns.
+    A 3-D input is taken as (N, C, L), with a warning; other numbers of dimensions than 4 warn too.
+
+    Args:
+        training: whether to drop; without it, the result is `input` itself.
+        inplace: write into `input`.
+    Shape: input (N, C, H, W); result the same.
+    Raises:
+        ValueError: when `p` is not in [0, 1].
+    Source: Tompson et al., "Efficient Object Localization Using Convolutional Networks", 2015.
 
     >>> import tdt
     >>> tdt.nn.functional.dropout2d(tdt.ones(1, 3, 4, 4), 1.0).sum()
     tensor(0.)
     """
-    _checked(p)
+    _check_probability(p)
     if input.ndim == 3:
         warnings.warn("dropout2d: Received a 3D input to dropout2d and assuming that channel-wise 1D dropout behavior is "
                       "desired, on (N, C, L). Use dropout1d for that; (C, H, W) needs a batch.", stacklevel=2)  # fmt: skip
     elif input.ndim != 4:
-        _warn_of_dimensions("dropout2d", input)
+        _warn_dimensions("dropout2d", input)
     return _drop(input, p, training, inplace, by_channel=True)
 
 
 def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """`dropout` of whole channels of (N, C, D, H, W) or (C, D, H, W) (Tompson et al., 2015); it warns for others.
+    """Zero each channel of (N, C, D, H, W) with probability `p` and scale the rest by 1 / (1 - p).
+
+    Other numbers of dimensions than 4 and 5 warn.
+
+    Args:
+        training: whether to drop; without it, the result is `input` itself.
+        inplace: write into `input`.
+    Shape: input (N, C, D, H, W) or (C, D, H, W); result the same.
+    Raises:
+        ValueError: when `p` is not in [0, 1].
+    Source: Tompson et al., "Efficient Object Localization Using Convolutional Networks", 2015.
 
     >>> import tdt
     >>> tdt.nn.functional.dropout3d(tdt.ones(1, 3, 4, 4, 4), 1.0).sum()
     tensor(0.)
     """
-    _checked(p)
+    _check_probability(p)
     if input.ndim not in (4, 5):
-        _warn_of_dimensions("dropout3d", input)
+        _warn_dimensions("dropout3d", input)
     return _with_batch(input, p, training, inplace, 5)
 
 
@@ -217,7 +292,7 @@ def _with_batch(input: Tensor, p: float, training: bool, inplace: bool, ndim: in
     return input if inplace else dropped.squeeze(0)
 
 
-def _warn_of_dimensions(name: str, input: Tensor) -> None:
+def _warn_dimensions(name: str, input: Tensor) -> None:
     warnings.warn(f"{name}: Received a {input.ndim}-D input to {name}, which is deprecated and will result in an error in a "
                   "future release. Use dropout, or dropout1d, 2d or 3d for 1 to 3 spatial dimensions.",
                   stacklevel=3)  # fmt: skip

@@ -75,49 +75,57 @@ def _(g, indices, rows, padding_idx, by_frequency):
     return out / wrap(_counts(_backend.namespace(g._a), indices._a, rows)) if by_frequency else out
 
 
-def functional_embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None, max_norm: float | None = None,
-                         norm_type: float = 2.0, scale_grad_by_freq: bool = False, sparse: bool = False) -> Tensor:  # fmt: skip
-    """Rows of `weight` (rows, *d) at the indices `input` (int64 or int32, any shape). Returns (*input.shape, *d).
-
-    padding_idx: a row that gets no gradient. max_norm: rows that are used and longer (in the `norm_type` norm) are scaled
-    down in place first. scale_grad_by_freq: divide a row's gradient by how often it was used. sparse: the gradient of
-    `weight` is a sparse tensor. IndexError for an index outside the table.
-
-    >>> import tdt
-    >>> tdt.nn.functional.embedding(tdt.tensor([1]), tdt.tensor([[1.0, 2.0], [3.0, 4.0]]))
-    tensor([[3., 4.]])
-    """
-    tensor_argument("embedding", weight, "weight", 1)
-    tensor_argument("embedding", input, "indices", 2)
-    check_type("embedding", "indices", input, (int64, int32))
-    if weight.ndim != 2:
-        raise RuntimeError(f"'weight' must be 2-D, but got shape {list(weight.shape)}")
-    if padding_idx is not None:
-        padding_idx = operator.index(padding_idx)
-        if not -weight.shape[0] <= padding_idx < weight.shape[0]:
-            raise AssertionError(
-                f"Padding_idx must be within num_embeddings; got {padding_idx} for {weight.shape[0]} rows"
-            )
-        padding_idx %= weight.shape[0]
-    if max_norm is not None:
-        _renorm(weight, input, max_norm, norm_type)
-    return _embedding(weight, input, padding_idx=padding_idx, by_frequency=scale_grad_by_freq, sparse=sparse)
-
-
 def embedding(weight: Tensor, indices: Tensor, padding_idx: int = -1, scale_grad_by_freq: bool = False,
               sparse: bool = False) -> Tensor:  # fmt: skip
-    """`nn.functional.embedding` with the table first; a negative padding_idx is none.
+    """Rows of the embedding table `weight` at `indices`.
+
+    Args:
+        indices: int64 or int32.
+        padding_idx: row that gets no gradient; a negative one stands for none.
+        scale_grad_by_freq: divide the gradient of a row by the number of times it was used.
+        sparse: whether the gradient of `weight` is a sparse tensor.
+    Shape: weight (rows, D), indices (*); result (*, D).
+    Raises:
+        RuntimeError: when `indices` is not int64 or int32, or `weight` is not 2-D.
+        AssertionError: when `padding_idx` is not a row of `weight`.
+        IndexError: when an index is outside the table.
 
     >>> import tdt
     >>> tdt.embedding(tdt.tensor([[1.0, 2.0], [3.0, 4.0]]), tdt.tensor([1]))
     tensor([[3., 4.]])
     """
-    return functional_embedding(indices, weight, None if padding_idx < 0 else padding_idx,
-                                scale_grad_by_freq=scale_grad_by_freq, sparse=sparse)  # fmt: skip
+    row = check_embedding(weight, indices, None if padding_idx < 0 else padding_idx)
+    return _embedding(weight, indices, padding_idx=row, by_frequency=scale_grad_by_freq, sparse=sparse)
+
+
+def check_embedding(weight: Tensor, indices: Tensor, padding_idx: int | None) -> int | None:
+    """Check the arguments of `embedding`; returns the row that `padding_idx` names, counted from the first.
+
+    Raises TypeError or RuntimeError for operands that do not fit, AssertionError for a row that does not exist.
+    """
+    tensor_argument("embedding", weight, "weight", 1)
+    tensor_argument("embedding", indices, "indices", 2)
+    check_type("embedding", "indices", indices, (int64, int32))
+    if weight.ndim != 2:
+        raise RuntimeError(f"'weight' must be 2-D, but got shape {list(weight.shape)}")
+    if padding_idx is None:
+        return None
+    padding_idx = operator.index(padding_idx)
+    if not -weight.shape[0] <= padding_idx < weight.shape[0]:
+        raise AssertionError(f"Padding_idx must be within num_embeddings; got {padding_idx} for {weight.shape[0]} rows")
+    return padding_idx % weight.shape[0]
 
 
 def embedding_renorm_(weight: Tensor, indices: Tensor, max_norm: float, norm_type: float) -> Tensor:
-    """Scale the rows of `weight` that `indices` name down to `max_norm`, in place; the others stay. Returns `weight`.
+    """Scale the rows of `weight` at `indices` down to the norm `max_norm`, in place; the other rows stay.
+
+    Args:
+        indices: int64 or int32.
+        norm_type: order of the norm.
+    Shape: weight (rows, D), indices (*).
+    Returns: `weight`.
+    Raises:
+        RuntimeError: when `indices` is not int64 or int32, or `weight` is a leaf that requires grad.
 
     >>> import tdt
     >>> tdt.embedding_renorm_(tdt.tensor([[3.0, 4.0], [3.0, 4.0]]), tdt.tensor([1]), 1.0, 2.0)

@@ -4,74 +4,17 @@ from __future__ import annotations
 
 import math
 import operator
-import warnings
 from typing import Any
 
 from tdt import _backend
 from tdt._core.dtype import SCALAR_NAMES, bfloat16, float16, float32, float64, int32, int64
 from tdt._core.tensor import Tensor, wrap
-from tdt._ops.elementwise._front import tensor_argument
-from tdt._ops.nn.embedding import _embedding, _renorm, check_type, embedding_grad
+from tdt._ops.nn.embedding import _embedding, check_type, embedding_grad
 from tdt.autograd._node_names import node_name
 
 __all__ = ["embedding_bag"]
 
 MODES = ("sum", "mean", "max")  # at these places stand the numbers that `tdt.embedding_bag` takes
-
-
-def functional_embedding_bag(
-    input: Tensor, weight: Tensor, offsets: Tensor | None = None, max_norm: float | None = None, norm_type: float = 2,
-    scale_grad_by_freq: bool = False, mode: str = "mean", sparse: bool = False, per_sample_weights: Tensor | None = None,
-    include_last_offset: bool = False, padding_idx: int | None = None,
-) -> Tensor:  # fmt: skip
-    """The sum, mean or maximum of the rows of `weight` (rows, D) in each bag of indices; a bag of nothing gives 0.
-
-    input: (B, L), a bag in each row; or (n,) with `offsets` (B,), where each bag begins, and with `include_last_offset`
-    a last one where the last bag ends. per_sample_weights: factors of the rows, of the input's shape, for sums alone.
-    padding_idx: an index that counts as absent. Returns (B, D). max_norm, norm_type, scale_grad_by_freq, sparse: as for
-    `embedding`. ValueError for shapes that do not fit; RuntimeError for an index outside of the table.
-
-    >>> import tdt
-    >>> table = tdt.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
-    >>> tdt.nn.functional.embedding_bag(tdt.tensor([0, 1, 2]), table, tdt.tensor([0, 2]))
-    tensor([[2., 3.],
-            [5., 6.]])
-    """
-    tensor_argument("embedding_bag", weight, "weight", 1)
-    tensor_argument("embedding_bag", input, "indices", 2)
-    if weight.dtype is int64 and input.is_floating_point():
-        warnings.warn("Argument order of nn.functional.embedding_bag was changed. Usage `embedding_bag(weight, input, ...)` "
-                      "is deprecated, and should now be `embedding_bag(input, weight, ...)`.", stacklevel=2)  # fmt: skip
-        weight, input = input, weight
-    if per_sample_weights is not None and input.shape != per_sample_weights.shape:
-        raise ValueError(f"embedding_bag: If per_sample_weights ({per_sample_weights.shape}) is not None, then it must have "
-                         f"the same shape as the input ({input.shape})")  # fmt: skip
-    if weight.ndim != 2:
-        raise ValueError(f"weight has to be a 2D Tensor, but got Tensor of dimension {weight.ndim}")
-    if input.ndim == 2:
-        if offsets is not None:
-            raise ValueError("if input is 2D, then offsets has to be None, as input is treated is a mini-batch of fixed "
-                             f"length sequences. However, found offsets of type {type(offsets)}")  # fmt: skip
-        xp, (bags, length) = _backend.namespace(input._a), input.shape
-        offsets, include_last_offset = wrap(xp.arange(bags) * length), False
-        input = input.reshape(-1)
-        per_sample_weights = None if per_sample_weights is None else per_sample_weights.reshape(-1)
-    elif input.ndim != 1:
-        raise ValueError(f"input has to be 1D or 2D Tensor, but got Tensor of dimension {input.ndim}")
-    elif offsets is None or offsets.ndim != 1:
-        raise ValueError("offsets has to be a 1D Tensor" + (" but got None" if offsets is None else ""))
-    if mode not in MODES:
-        raise ValueError(f"mode has to be one of sum, mean or max, not {mode!r}")
-    if mode == "max" and (scale_grad_by_freq or sparse):
-        what = "scaling the gradient by the frequency" if scale_grad_by_freq else "sparse weights"
-        raise ValueError(f"max mode does not support {what}")
-    if max_norm is not None:
-        _renorm(weight, input, max_norm, norm_type)
-    if per_sample_weights is not None and mode != "sum":
-        raise NotImplementedError("embedding_bag: per_sample_weights was not None. per_sample_weights is only supported for "
-                                  f"mode='sum' (got mode='{mode}').")  # fmt: skip
-    return embedding_bag(weight, input, offsets, scale_grad_by_freq, MODES.index(mode), sparse, per_sample_weights,
-                         include_last_offset, padding_idx)[0]  # fmt: skip
 
 
 @node_name("EmbeddingBagBackward0")
@@ -80,10 +23,23 @@ def embedding_bag(
     sparse: bool = False, per_sample_weights: Tensor | None = None, include_last_offset: bool = False,
     padding_idx: int | None = None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
-    """`nn.functional.embedding_bag` of indices (n,) and offsets; mode is a number: 0 sum, 1 mean, 2 max.
+    """Sum, mean or maximum of the rows of `weight` in each bag of indices; 0 for an empty bag.
 
-    Returns the bags (B, D), the bag of each index (n,), how many indices of each bag count (B,), and for maxima the row
-    that each came from (B, D), else the sizes again.
+    Args:
+        indices: int64 or int32.
+        offsets: first index of each bag.
+        scale_grad_by_freq: divide the gradient of a row by the number of times it was used.
+        mode: 0 sum, 1 mean, 2 maximum.
+        sparse: whether the gradient of `weight` is a sparse tensor.
+        per_sample_weights: factors of the rows, for mode 0.
+        include_last_offset: whether `offsets` ends with the end of the last bag.
+        padding_idx: index that is left out of the bags.
+    Shape: weight (rows, D), indices (n,), offsets (B,), per_sample_weights (n,).
+    Returns: the bags (B, D); the bag of each index (n,); the number of indices in each bag (B,); and in mode 2 the row
+        of each maximum (B, D), else the numbers once more.
+    Raises:
+        RuntimeError: when an index is outside the table, or the mode or dtypes do not fit.
+    Source: Joulin et al., "Bag of Tricks for Efficient Text Classification", 2017.
 
     >>> import tdt
     >>> tdt.embedding_bag(tdt.tensor([[1.0], [3.0]]), tdt.tensor([0, 1, 1]), tdt.tensor([0, 2]), mode=2)[0]

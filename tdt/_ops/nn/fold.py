@@ -1,4 +1,4 @@
-"""`unfold`: the cells under a window at each of its places, as columns; and `fold`, its transpose, which adds them up."""
+"""`unfold`: sliding windows as columns; and `fold`, its transpose, which adds the columns up."""
 
 from __future__ import annotations
 
@@ -81,9 +81,13 @@ def _given(how: dict[str, tuple]) -> str:
 
 
 def unfold(input: Tensor, kernel_size: Pair, dilation: Pair = 1, padding: Pair = 0, stride: Pair = 1) -> Tensor:
-    """The cells under a window, a column for each of its places: (N, C, H, W) to (N, C · kernel cells, places).
+    """Sliding windows of an image, each as a column.
 
-    Without N too. RuntimeError where no window fits.
+    Args:
+        kernel_size, dilation, padding, stride: one number, or (height, width).
+    Shape: input (N, C, H, W) or (C, H, W); result (N, C KH KW, L) or (C KH KW, L) for L positions of the window.
+    Raises:
+        RuntimeError: when the shape or the arguments do not fit, or no window fits into the input.
 
     >>> import tdt
     >>> tdt.nn.functional.unfold(tdt.arange(6.0).reshape(1, 1, 2, 3), 2)
@@ -108,10 +112,14 @@ def unfold(input: Tensor, kernel_size: Pair, dilation: Pair = 1, padding: Pair =
 def fold(
     input: Tensor, output_size: Pair, kernel_size: Pair, dilation: Pair = 1, padding: Pair = 0, stride: Pair = 1
 ) -> Tensor:
-    """Columns (N, C · kernel cells, places) added up where they lay: (N, C, *output_size); without N too.
+    """Sum of columns of windows, each added at its position in the image: the transpose of `unfold`.
 
-    Where windows overlap, cells are sums: fold(unfold(x)) counts a cell once for each window over it. RuntimeError where
-    the places are not those of a window over `output_size`.
+    Args:
+        output_size: (H, W) of the image, or one number for both.
+        kernel_size, dilation, padding, stride: one number, or (height, width).
+    Shape: input (N, C KH KW, L) or (C KH KW, L) for L positions of the window; result (N, C, H, W) or (C, H, W).
+    Raises:
+        RuntimeError: when the shape or the arguments do not fit, or L is not the number of positions.
 
     >>> import tdt
     >>> tdt.nn.functional.fold(tdt.ones(1, 4, 2), (2, 3), 2)

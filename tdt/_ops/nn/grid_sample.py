@@ -1,4 +1,4 @@
-"""Images sampled at given places, and the places of an affine map: both made of other ops, so all derivatives are theirs."""
+"""Sampling of images at given positions, and the positions of an affine map; both are composed of differentiable ops."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import itertools
 import math
 import operator
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 from tdt._core.creation import ones, zeros
@@ -28,12 +29,20 @@ PADDING = ("zeros", "border", "reflection")
 @autocast("float32")
 def grid_sample(input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mode: str = "zeros",
                 align_corners: bool | None = None) -> Tensor:  # fmt: skip
-    """The values of `input` at the places in `grid`: the sampler of spatial transformers (Jaderberg et al., 2015).
+    """Values of `input` at the positions in `grid`, interpolated between pixels.
 
-    input: (N, C, H, W), or (N, C, D, H, W). grid: (N, *out, 2) or (N, *out, 3), a place's x, y and z, from -1 to 1. Returns
-    (N, C, *out). mode: bilinear (trilinear of volumes), nearest, or bicubic (of images). padding_mode: what lies outside
-    is 0 (zeros), or as the nearest pixel (border), or as in a mirror (reflection). align_corners: -1 and 1 are the middles
-    of the outermost pixels, not their outer sides.
+    Args:
+        grid: positions (x, y) or (x, y, z); -1 and 1 are the borders of the image.
+        mode: "bilinear" (trilinear for volumes), "nearest", or "bicubic" (images only).
+        padding_mode: values outside: "zeros", "border" (the nearest pixel) or "reflection" (mirrored at the border).
+        align_corners: -1 and 1 are the centres of the outermost pixels, not their outer edges; None warns and is False.
+    Shape: input (N, C, H, W), grid (N, H', W', 2), result (N, C, H', W'); or input (N, C, D, H, W),
+        grid (N, D', H', W', 3), result (N, C, D', H', W').
+    Raises:
+        ValueError: when `mode` or `padding_mode` is unknown.
+        RuntimeError: when shapes or dtypes do not fit.
+        NotImplementedError: when the dtype is not floating-point.
+    Source: Jaderberg et al., "Spatial Transformer Networks", 2015.
 
     >>> import tdt
     >>> image = tdt.tensor([[[[0.0, 1.0], [2.0, 3.0]]]])
@@ -71,7 +80,17 @@ def grid_sample(input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mod
 def grid_sampler(
     input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
 ) -> Tensor:
-    """`nn.functional.grid_sample` by numbers: 0 bilinear, 1 nearest, 2 bicubic; beyond, 0 zeros, 1 border, 2 reflection.
+    """`nn.functional.grid_sample` with numbers for the modes.
+
+    Args:
+        interpolation_mode: 0 bilinear, 1 nearest, 2 bicubic.
+        padding_mode: 0 zeros, 1 border, 2 reflection.
+        align_corners: -1 and 1 are the centres of the outermost pixels, not their outer edges.
+    Shape: input (N, C, H, W), grid (N, H', W', 2), result (N, C, H', W'); or input (N, C, D, H, W),
+        grid (N, D', H', W', 3), result (N, C, D', H', W').
+    Raises:
+        IndexError: when a number stands for no mode.
+        RuntimeError: when shapes or dtypes do not fit.
 
     >>> import tdt
     >>> tdt.grid_sampler(tdt.tensor([[[[1.0, 2.0]]]]), tdt.zeros(1, 1, 1, 2), 0, 0, False)
@@ -155,10 +174,18 @@ def _brought_in(at: Tensor, size: int, padding: str, align: bool) -> Tensor:
     return where(inside, at, where(at.detach() > 0, size - 1.0, 0.0).to(at.dtype))
 
 
-def affine_grid(theta: Tensor, size: Any, align_corners: bool | None = None) -> Tensor:
-    """The places, for `grid_sample`, to which affine maps `theta` take the pixels of images of `size`.
+def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None = None) -> Tensor:
+    """Positions, for `grid_sample`, to which the affine maps `theta` take the pixels of images of `size`.
 
-    theta: (N, 2, 3) for a size (N, C, H, W), giving (N, H, W, 2), or (N, 3, 4) for (N, C, D, H, W), giving (N, D, H, W, 3).
+    Args:
+        size: of the images, (N, C, H, W) or (N, C, D, H, W).
+        align_corners: -1 and 1 are the centres of the outermost pixels, not their outer edges; None warns and is False.
+    Shape: theta (N, 2, 3), result (N, H, W, 2); or theta (N, 3, 4), result (N, D, H, W, 3).
+    Raises:
+        ValueError: when `theta` is not floating-point or its shape does not fit, or a size is not positive.
+        NotImplementedError: when `size` does not have 4 or 5 numbers.
+        RuntimeError: when `theta` and `size` have different N.
+    Source: Jaderberg et al., "Spatial Transformer Networks", 2015.
 
     >>> import tdt
     >>> affine_grid(tdt.tensor([[[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]]), (1, 1, 1, 2), align_corners=False)

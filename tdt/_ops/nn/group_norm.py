@@ -89,10 +89,16 @@ def _(xp, needs, x, w, mean, rstd, g_out, g_mean, g_rstd, groups):
 
 def group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None,
                eps: float = 1e-05) -> Tensor:  # fmt: skip
-    """Mean 0 and variance 1 within each group of channels of each sample (Wu and He, 2018), then scale and shift.
+    """Normalise each group of channels of each sample to mean 0 and variance 1, then scale by `weight` and shift by `bias`.
 
-    input: (N, C, *), C divisible by `num_groups`; weight, bias: (C,); float32 ones go with an input of half precision.
-    ValueError for groups of a single number, RuntimeError for sizes and dtypes that do not fit.
+    Args:
+        weight, bias: of the input's dtype; float32 ones also go with an input of half precision.
+        eps: added to the variance.
+    Shape: input (N, C, *), weight and bias (C,); result as input.
+    Raises:
+        ValueError: when a group has a single value.
+        RuntimeError: when `num_groups` is not positive or does not divide C, or shapes or dtypes do not fit.
+    Source: Wu and He, "Group Normalization", 2018.
 
     >>> import tdt
     >>> group_norm(tdt.tensor([[[1.0, 3.0]]]), 1)

@@ -1,12 +1,14 @@
-"""Resampling of images and their like to another size, one axis after the other."""
+"""Interpolation: resampling of images and volumes to another size, one axis after the other."""
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 from tdt._core.dtype import FLOATING, check_category, uint8
 from tdt._core.tensor import Tensor
+from tdt._ops._common import Ints
 from tdt._ops.nn._resampling import Axis
 from tdt._ops.nn.pool_average import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
 from tdt._ops.nn.resample import resample
@@ -22,16 +24,25 @@ ANTIALIAS = ("bilinear", "bicubic", "lanczos")
 AREA = {1: adaptive_avg_pool1d, 2: adaptive_avg_pool2d, 3: adaptive_avg_pool3d}
 
 
-def interpolate(input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest",
-                align_corners: bool | None = None, recompute_scale_factor: bool | None = None,
-                antialias: bool = False) -> Tensor:  # fmt: skip
-    """`input` (N, C, *), of 1 to 3 spatial dimensions, resampled to `size`, or to `scale_factor` times its size.
+def interpolate(
+    input: Tensor, size: Ints | None = None, scale_factor: float | Sequence[float] | None = None, mode: str = "nearest",
+    align_corners: bool | None = None, recompute_scale_factor: bool | None = None, antialias: bool = False,
+) -> Tensor:  # fmt: skip
+    """`input` resampled to `size`, or to `scale_factor` times its size.
 
-    mode: nearest, nearest-exact (the pixel that the middle lies in) or area (means) for any; linear, bilinear and trilinear
-    for 1, 2 and 3 dimensions; bicubic (Keys, 1981) and lanczos, which must be antialiased, for 2. align_corners: the
-    corner pixels' middles stay where they are, not their outer corners. recompute_scale_factor: positions follow from
-    the sizes, not from `scale_factor`. antialias (bilinear, bicubic, lanczos): a smaller image is filtered, as Pillow does.
-    uint8 images are rounded. ValueError and NotImplementedError for what does not go together.
+    Args:
+        size, scale_factor: one number, or one for each spatial dimension; exactly one of the two is given.
+        mode: "nearest", "nearest-exact" (the pixel whose centre is nearest) or "area" (adaptive average pooling) for 1 to 3
+            spatial dimensions; "linear", "bilinear" and "trilinear" for 1, 2 and 3; "bicubic" and "lanczos" for 2.
+        align_corners: keep the centres of the corner pixels in place, not their outer edges.
+        recompute_scale_factor: compute positions from the sizes instead of from `scale_factor`.
+        antialias: filter when reducing the size, as Pillow does; for "bilinear", "bicubic" and "lanczos", which needs it.
+    Shape: input (N, C, *); result (N, C, *size). uint8 images are rounded.
+    Raises:
+        ValueError: when arguments exclude each other, or not exactly one of `size` and `scale_factor` is given.
+        NotImplementedError: when the mode is unknown, or does not support the number of dimensions or the dtype.
+        RuntimeError: when a size is 0.
+    Source: for "bicubic", Keys, "Cubic Convolution Interpolation for Digital Image Processing", 1981.
 
     >>> import tdt
     >>> interpolate(tdt.tensor([[[0.0, 1.0]]]), scale_factor=2, mode="linear")
@@ -102,9 +113,13 @@ def _wanted(input: Tensor, size: Any, scale_factor: Any, recompute: bool, asked:
     return sizes, (None,) * dims if recompute else tuple(map(float, scales))
 
 
-def upsample(input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest",
-             align_corners: bool | None = None) -> Tensor:  # fmt: skip
-    """`interpolate`, by its former name, with a warning.
+def upsample(
+    input: Tensor, size: Ints | None = None, scale_factor: float | Sequence[float] | None = None, mode: str = "nearest",
+    align_corners: bool | None = None,
+) -> Tensor:  # fmt: skip
+    """`interpolate` under its deprecated name, with a warning.
+
+    Shape: input (N, C, *); result (N, C, *size).
 
     >>> import tdt
     >>> tdt.nn.functional.upsample(tdt.tensor([[[0.0, 1.0]]]), scale_factor=2)
@@ -114,8 +129,12 @@ def upsample(input: Tensor, size: Any = None, scale_factor: Any = None, mode: st
     return interpolate(input, size, scale_factor, mode, align_corners)
 
 
-def upsample_nearest(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
-    """`interpolate` with mode="nearest", by its former name, with a warning.
+def upsample_nearest(
+    input: Tensor, size: Ints | None = None, scale_factor: float | Sequence[float] | None = None
+) -> Tensor:
+    """`interpolate` with mode="nearest" under its deprecated name, with a warning.
+
+    Shape: input (N, C, *); result (N, C, *size).
 
     >>> import tdt
     >>> tdt.nn.functional.upsample_nearest(tdt.tensor([[[0.0, 1.0]]]), scale_factor=2)
@@ -125,8 +144,12 @@ def upsample_nearest(input: Tensor, size: Any = None, scale_factor: Any = None) 
     return interpolate(input, size, scale_factor, mode="nearest")
 
 
-def upsample_bilinear(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
-    """`interpolate` with mode="bilinear" and align_corners=True, by its former name, with a warning.
+def upsample_bilinear(
+    input: Tensor, size: Ints | None = None, scale_factor: float | Sequence[float] | None = None
+) -> Tensor:
+    """`interpolate` with mode="bilinear" and align_corners=True under its deprecated name, with a warning.
+
+    Shape: input (N, C, H, W); result (N, C, *size).
 
     >>> import tdt
     >>> tdt.nn.functional.upsample_bilinear(tdt.tensor([[[[0.0, 1.0]]]]), size=(1, 3))

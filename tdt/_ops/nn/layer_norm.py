@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from tdt import _backend, _kernels
@@ -82,11 +83,21 @@ def _(xp, needs, x, w, mean, rstd, g_out, g_mean, g_rstd, dims, centred):
     return gx, (g_out * normed).sum(axis=lead) if needs[1] else None, g_out.sum(axis=lead) if needs[2] else None
 
 
-def layer_norm(input: Tensor, normalized_shape: Any, weight: Tensor | None = None, bias: Tensor | None = None,
-               eps: float = 1e-05) -> Tensor:  # fmt: skip
-    """Mean 0 and variance 1 over the last dimensions, of `normalized_shape` (Ba et al., 2016), then scale and shift.
+def layer_norm(
+    input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, bias: Tensor | None = None,
+    eps: float = 1e-05,
+) -> Tensor:  # fmt: skip
+    """Normalise the last dimensions to mean 0 and variance 1, then scale by `weight` and shift by `bias`.
 
-    weight, bias: of that shape; float32 ones go with an input of half precision. RuntimeError for other shapes and dtypes.
+    Args:
+        normalized_shape: sizes of the last dimensions.
+        weight, bias: of the input's dtype; float32 ones also go with an input of half precision.
+        eps: added to the variance.
+    Shape: input (*, *normalized_shape), weight and bias (*normalized_shape); result as input.
+    Raises:
+        RuntimeError: when shapes or dtypes do not fit.
+        TypeError: when `normalized_shape` is one int.
+    Source: Ba et al., "Layer Normalization", 2016.
 
     >>> import tdt
     >>> layer_norm(tdt.tensor([1.0, 3.0]), (2,))
@@ -95,8 +106,9 @@ def layer_norm(input: Tensor, normalized_shape: Any, weight: Tensor | None = Non
     return normed_and_statistics(input, normalized_shape, weight, bias, eps)[0]
 
 
-def normed_and_statistics(input: Tensor, normalized_shape: Any, weight: Tensor | None, bias: Tensor | None,
-                          eps: float) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+def normed_and_statistics(
+    input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None, bias: Tensor | None, eps: float
+) -> tuple[Tensor, Tensor, Tensor]:
     """`layer_norm`; each row's mean, and the inverse of its standard deviation."""
     dims = _check_rows("layer_norm", input, normalized_shape, weight=weight, bias=bias)
     check_dtypes(input, [weight, bias])
@@ -108,10 +120,19 @@ def normed_and_statistics(input: Tensor, normalized_shape: Any, weight: Tensor |
     return out.to(input.dtype), mean, rstd
 
 
-def rms_norm(input: Tensor, normalized_shape: Any, weight: Tensor | None = None, eps: float | None = None) -> Tensor:
-    """Divided by the root mean square over the last dimensions, of `normalized_shape` (Zhang and Sennrich, 2019); scaled.
+def rms_norm(
+    input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, eps: float | None = None
+) -> Tensor:
+    """Divide by the root mean square over the last dimensions, then scale by `weight`.
 
-    eps: added to the mean square; None: the rounding unit of the type it computes in, float32 for half precision.
+    Args:
+        normalized_shape: sizes of the last dimensions.
+        eps: added to the mean square; None is the machine epsilon of the dtype it computes in, float32 for half precision.
+    Shape: input (*, *normalized_shape), weight (*normalized_shape); result as input.
+    Raises:
+        RuntimeError: when shapes do not fit.
+        TypeError: when `normalized_shape` is one int.
+    Source: Zhang and Sennrich, "Root Mean Square Layer Normalization", 2019.
 
     >>> import tdt
     >>> rms_norm(tdt.tensor([3.0, -3.0]), (2,))

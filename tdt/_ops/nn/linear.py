@@ -60,9 +60,12 @@ def _(xp, g, needs, x, w):
 
 
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Tensor | None = None) -> Tensor:
-    """input Wᵀ + bias: input (*, in), weight (out, in) or (in,), bias (out,) or (). Returns (*, out).
+    """input · weightᵀ + bias: a fully connected layer.
 
-    RuntimeError where the sizes or dtypes do not fit.
+    Shape: input (*, in), weight (out, in) or (in,), bias (out,) or (); result (*, out) or (*).
+    Raises:
+        RuntimeError: when sizes or dtypes do not fit.
+        TypeError: when `input` or `weight` is not a tensor.
 
     >>> import tdt
     >>> linear(tdt.ones(1, 2), tdt.tensor([[1.0, 2.0], [3.0, 4.0]]), tdt.zeros(2))
@@ -114,9 +117,12 @@ def _explain(input: Any, weight: Any, bias: Any) -> Tensor | None:
 
 @autocast("keep")
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """input1ᵀ W input2 + bias: input1 (*, in1), input2 (*, in2), weight (out, in1, in2), bias (out,). Returns (*, out).
+    """input1ᵀ · weight[o] · input2 + bias[o] for each output feature o.
 
-    RuntimeError where the sizes or dtypes do not fit.
+    Shape: input1 (*, in1), input2 (*, in2), weight (out, in1, in2), bias (out,); result (*, out).
+    Raises:
+        RuntimeError: when sizes or dtypes do not fit.
+        IndexError: when `weight` is not 3-D.
 
     >>> import tdt
     >>> tdt.bilinear(tdt.tensor([1.0, 2.0]), tdt.tensor([3.0]), tdt.ones(1, 2, 1))

@@ -11,10 +11,9 @@ from tdt._core.dtype import bool as BOOL
 from tdt._core.dtype import dtype
 from tdt._core.tensor import Tensor
 from tdt._ops.nn.attention import scaled_dot_product_attention
-from tdt._ops.nn.dropout import functional_dropout as dropout
+from tdt._ops.nn.functional import dropout, softmax
 from tdt._ops.nn.linear import linear
 from tdt._ops.nn.pad import pad
-from tdt._ops.nn.softmax import functional_softmax as softmax
 from tdt._ops.shape.join import cat
 
 
@@ -26,23 +25,29 @@ def multi_head_attention_forward(  # noqa: PLR0913
     q_proj_weight: Tensor | None = None, k_proj_weight: Tensor | None = None, v_proj_weight: Tensor | None = None,
     static_k: Tensor | None = None, static_v: Tensor | None = None, average_attn_weights: bool = True,
     is_causal: bool = False) -> tuple[Tensor, Tensor | None]:  # fmt: skip
-    """Attention of several heads, each with its own projections (Vaswani et al., 2017); see `nn.MultiheadAttention`.
+    """Attention of several heads, each with projections of its own: the forward pass of `nn.MultiheadAttention`.
 
-    query (L, N, E), key (S, N, K), value (S, N, V), or all without N. in_proj_weight: (3E, E), for K = V = E; else
-    `use_separate_proj_weight` and q_, k_ and v_proj_weight (E, E), (E, K), (E, V). in_proj_bias (3E,), out_proj_weight
-    (E, E). bias_k and bias_v (1, 1, E): one more key and value for every sequence; add_zero_attn: one more of zeros.
-    static_k, static_v (N · heads, S, E / heads): take the place of what is projected. key_padding_mask (N, S), and
-    attn_mask (L, S) or (N · heads, L, S): True where nobody is to look, or numbers to be added. is_causal: a hint that
-    attn_mask is the causal one.
-
-    Returns (L, N, E) and, if `need_weights`, the weights (N, L, S), or (N, heads, L, S) unless averaged; without them
-    memory grows with L + S alone. AssertionError or RuntimeError for what does not fit.
+    Args:
+        embed_dim_to_check: E.
+        in_proj_weight, in_proj_bias: projections of query, key and value, for K = V = E, and their biases.
+        bias_k, bias_v, add_zero_attn: one more key and value for every sequence: these, or zeros.
+        key_padding_mask, attn_mask: bool, True where a query may not attend; or numbers that are added. `is_causal` is a
+            hint that attn_mask is the causal mask.
+        need_weights, average_attn_weights: whether to return the weights, and their mean over the heads.
+        use_separate_proj_weight: use q_proj_weight, k_proj_weight and v_proj_weight instead of `in_proj_weight`.
+        static_k, static_v: used instead of the projected keys and values.
+    Shape: query (L, N, E), key (S, N, K), value (S, N, V), or all without N; in_proj_weight (3E, E), in_proj_bias (3E,),
+        q_, k_ and v_proj_weight (E, E), (E, K) and (E, V), out_proj_weight (E, E), out_proj_bias (E,), bias_k and bias_v
+        (1, 1, E), static_k and static_v (N · heads, S, E / heads), key_padding_mask (N, S), attn_mask (L, S) or
+        (N · heads, L, S).
+    Returns: the result (L, N, E), or (L, E); and the weights (N, L, S), or (N, heads, L, S) if not averaged, or None.
+    Raises:
+        AssertionError, RuntimeError: when sizes, numbers of dimensions, masks or static keys do not fit.
+    Source: Vaswani et al., "Attention Is All You Need", 2017.
 
     >>> import tdt
     >>> x, w = tdt.ones(2, 1, 4), tdt.eye(4)
-    >>> out, weights = multi_head_attention_forward(
-    ...     x, x, x, 4, 2, tdt.cat([w, w, w]), None, None, None, False, 0.0, w, None)
-    >>> weights
+    >>> multi_head_attention_forward(x, x, x, 4, 2, tdt.cat([w, w, w]), None, None, None, False, 0.0, w, None)[1]
     tensor([[[0.5000, 0.5000],
              [0.5000, 0.5000]]])
     """
@@ -64,18 +69,14 @@ def multi_head_attention_forward(  # noqa: PLR0913
     extra = _extra(bias_k, bias_v, static_k, static_v)
     if extra:
         k, v = (cat([t, more.expand(1, batch, width)]) for t, more in zip((k, v), extra, strict=True))
-    q, k, v = (
-        _heads(q, num_heads),
-        _heads(k, num_heads, static_k, "static_k"),
-        _heads(v, num_heads, static_v, "static_v"),
-    )
+    q, k = _heads(q, num_heads), _heads(k, num_heads, static_k, "static_k")
+    v = _heads(v, num_heads, static_v, "static_v")
     if add_zero_attn:
         k, v = (cat([t, t.new_zeros((*t.shape[:2], 1, t.shape[3]))], 2) for t in (k, v))
     mask = _joined(mask, padding, (extra is not None) + bool(add_zero_attn), k)
-    out, weights = _attend(q, k, v, mask, dropout_p if training else 0.0, causal, need_weights)
+    dropout_p = dropout_p if training else 0.0
+    out, weights = _attend(q, k, v, mask, dropout_p, causal, need_weights, average_attn_weights)
     out = linear(out.permute(2, 0, 1, 3).reshape(length, batch, width), out_proj_weight, out_proj_bias)
-    if weights is not None and average_attn_weights:
-        weights = weights.mean(1)
     return (out, weights) if batched else (out.squeeze(1), None if weights is None else weights.squeeze(0))
 
 
@@ -86,14 +87,14 @@ def each(change: Callable[[Tensor], Tensor], *tensors: Tensor) -> tuple[Tensor, 
 
 
 def _attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, dropout_p: float, causal: bool,
-            need_weights: bool) -> tuple[Tensor, Tensor | None]:  # fmt: skip
-    """What all heads (N, heads, L, E / heads) find, and where they looked, if that is asked for."""
+            need_weights: bool, average: bool) -> tuple[Tensor, Tensor | None]:  # fmt: skip
+    """Attention of all heads (N, heads, L, E / heads); and, if `need_weights`, the weights, or their mean over heads."""
     if not need_weights:
         return scaled_dot_product_attention(q, k, v, mask, dropout_p, causal), None
     scores = q * math.sqrt(1.0 / q.shape[-1]) @ k.transpose(-2, -1)
     weights = softmax(scores if mask is None else scores + mask, -1)
     weights = dropout(weights, dropout_p)
-    return weights @ v, weights
+    return weights @ v, weights.mean(1) if average else weights
 
 
 def float_mask(mask: Tensor | None, name: str, kind: dtype, other: Tensor | None = None,

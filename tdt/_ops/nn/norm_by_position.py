@@ -1,10 +1,11 @@
-"""The normalisations as `tdt` itself has them: other orders of arguments than in `nn.functional`, none by default.
+"""Normalisations as `tdt` itself exports them: the order of arguments differs from `nn.functional`, and few have defaults.
 
-`cudnn_enabled` and `cudnn_enable` change nothing: they say which library may be used, in PyTorch, not what comes out.
+`cudnn_enabled` and `cudnn_enable` have no effect: PyTorch selects a library by them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from tdt._core.calls import front
@@ -22,7 +23,15 @@ Normed = tuple[Tensor, Tensor, Tensor]
 def batch_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None,
                running_var: Tensor | None, training: bool, momentum: float, eps: float,
                cudnn_enabled: bool) -> Tensor:  # fmt: skip
-    """`nn.functional.batch_norm`, with the layer's arguments in another order.
+    """`nn.functional.batch_norm` with another order of arguments.
+
+    Args:
+        cudnn_enabled: has no effect.
+    Shape: input (N, C, *); weight, bias, running_mean and running_var (C,); result as input.
+    Raises:
+        ValueError: when a channel has a single value in training, or `eps` is negative, or 0 in training.
+    Source: Ioffe and Szegedy, "Batch Normalization: Accelerating Deep Network Training by Reducing Internal Covariate
+        Shift", 2015.
 
     >>> import tdt
     >>> tdt.batch_norm(tdt.tensor([[1.0], [3.0]]), None, None, None, None, True, 0.1, 1e-5, False)
@@ -36,7 +45,14 @@ def batch_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, runnin
 def instance_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None,
                   running_var: Tensor | None, use_input_stats: bool, momentum: float, eps: float,
                   cudnn_enabled: bool) -> Tensor:  # fmt: skip
-    """`nn.functional.instance_norm`, with the layer's arguments in another order.
+    """`nn.functional.instance_norm` with another order of arguments.
+
+    Args:
+        cudnn_enabled: has no effect.
+    Shape: input (N, C, *); weight, bias, running_mean and running_var (C,); result as input.
+    Raises:
+        ValueError: when a channel has a single value and `use_input_stats` is True.
+    Source: Ulyanov et al., "Instance Normalization: The Missing Ingredient for Fast Stylization", 2016.
 
     >>> import tdt
     >>> tdt.instance_norm(tdt.tensor([[[1.0, 3.0]]]), None, None, None, None, True, 0.1, 1e-5, False)
@@ -48,7 +64,14 @@ def instance_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, run
 @front
 def group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None,
                eps: float = 1e-05, cudnn_enabled: bool = True) -> Tensor:  # fmt: skip
-    """`nn.functional.group_norm`, which takes groups of a single number too.
+    """Normalise each group of channels of each sample as `nn.functional.group_norm`, also groups of a single value.
+
+    Args:
+        cudnn_enabled: has no effect.
+    Shape: input (N, C, *), weight and bias (C,); result as input.
+    Raises:
+        RuntimeError: when `num_groups` does not divide C, or shapes or dtypes do not fit.
+    Source: Wu and He, "Group Normalization", 2018.
 
     >>> import tdt
     >>> tdt.group_norm(tdt.tensor([[[1.0, 3.0]]]), 1)
@@ -58,9 +81,19 @@ def group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None, bia
 
 
 @front
-def layer_norm(input: Tensor, normalized_shape: Any, weight: Tensor | None = None, bias: Tensor | None = None,
-               eps: float = 1e-05, cudnn_enable: bool = True) -> Tensor:  # fmt: skip
-    """`nn.functional.layer_norm`.
+def layer_norm(
+    input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, bias: Tensor | None = None,
+    eps: float = 1e-05, cudnn_enable: bool = True,
+) -> Tensor:  # fmt: skip
+    """Normalise the last dimensions to mean 0 and variance 1, as `nn.functional.layer_norm`.
+
+    Args:
+        normalized_shape: sizes of the last dimensions.
+        cudnn_enable: has no effect.
+    Shape: input (*, *normalized_shape), weight and bias (*normalized_shape); result as input.
+    Raises:
+        RuntimeError: when shapes or dtypes do not fit.
+    Source: Ba et al., "Layer Normalization", 2016.
 
     >>> import tdt
     >>> tdt.layer_norm(tdt.tensor([1.0, 3.0]), (2,))
@@ -80,7 +113,11 @@ def _with_statistics(found: tuple[Tensor, Any, Any], input: Tensor, *weights: Te
 @with_out
 def native_batch_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None,
                       running_var: Tensor | None, training: bool, momentum: float, eps: float) -> Normed:  # fmt: skip
-    """`batch_norm`; in training each channel's mean and the inverse of its standard deviation, else two empty tensors.
+    """`batch_norm` with the statistics that it used.
+
+    Shape: input (N, C, *); weight, bias, running_mean and running_var (C,).
+    Returns: the result, as input; and in training each channel's mean and 1 / √(variance + eps), both (C,), else two
+        empty tensors.
 
     >>> import tdt
     >>> tdt.native_batch_norm(tdt.tensor([[1.0], [5.0]]), None, None, None, None, True, 0.1, 0.0)[1:]
@@ -92,9 +129,15 @@ def native_batch_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None,
 
 
 @front
-def native_layer_norm(input: Tensor, normalized_shape: Any, weight: Tensor | None, bias: Tensor | None,
-                      eps: float) -> Normed:  # fmt: skip
-    """`layer_norm`; each row's mean and the inverse of its standard deviation.
+def native_layer_norm(
+    input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None, bias: Tensor | None, eps: float
+) -> Normed:
+    """`layer_norm` with the statistics that it used.
+
+    Args:
+        normalized_shape: sizes of the last dimensions.
+    Shape: input (*, *normalized_shape), weight and bias (*normalized_shape).
+    Returns: the result, as input; the mean and 1 / √(variance + eps) of each row, both (*, 1, …, 1).
 
     >>> import tdt
     >>> tdt.native_layer_norm(tdt.tensor([1.0, 5.0]), (2,), None, None, 0.0)
@@ -108,7 +151,17 @@ def native_layer_norm(input: Tensor, normalized_shape: Any, weight: Tensor | Non
 @front
 def native_group_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, N: int, C: int, HxW: int,  # noqa: N803
                       group: int, eps: float) -> Normed:  # fmt: skip
-    """`group_norm` of N samples, C channels and HxW places; each group's mean and the inverse of its standard deviation.
+    """`group_norm` with the statistics that it used.
+
+    Args:
+        N: samples.
+        C: channels.
+        HxW: values of a channel.
+        group: number of groups.
+    Shape: input (N, C, *), weight and bias (C,).
+    Returns: the result, as input; the mean and 1 / √(variance + eps) of each group, both (N, group).
+    Raises:
+        RuntimeError: when `input` does not have N · C · HxW elements, or other sizes or dtypes do not fit.
 
     >>> import tdt
     >>> tdt.native_group_norm(tdt.tensor([[[1.0, 5.0]]]), None, None, 1, 1, 2, 1, 0.0)[1:]

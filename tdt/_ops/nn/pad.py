@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -106,11 +106,19 @@ def _(g, before, after, mode):
     return pad_border(g, before=before, after=after, mode=mode)
 
 
-def pad(input: Tensor, pad: Any, mode: str = "constant", value: float | None = None) -> Tensor:
-    """`input` with `pad` = (left, right, top, bottom, …) cells added, starting from the last dimension.
+def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
+    """`input` with cells added at the ends of its last dimensions; negative numbers crop.
 
-    mode: constant (filled with `value`, 0 if None), reflect (without the edge), replicate (of the edge) or circular.
-    Negative numbers crop. RuntimeError where a reflected or circular border is wider than the input allows.
+    Args:
+        pad: numbers of cells (left, right, top, bottom, …), in pairs from the last dimension on.
+        mode: "constant" (of `value`), "reflect" (mirrored, without the edge), "replicate" (of the edge) or "circular".
+        value: for mode "constant"; None is 0.
+    Shape: input (*); result (*), each size plus its pair of `pad`. Other modes than "constant" pad the last 1, 2 or 3
+        dimensions of an input with one or two more.
+    Raises:
+        RuntimeError: when a reflected or circular border is wider than the input allows, or a size becomes negative.
+        NotImplementedError: when the mode is unknown or does not support the numbers of dimensions.
+        ValueError: when another mode than "constant" gets a `value` other than 0.
 
     >>> import tdt
     >>> pad(tdt.tensor([1.0, 2.0]), (1, 2), value=9.0)
@@ -148,8 +156,14 @@ def pad(input: Tensor, pad: Any, mode: str = "constant", value: float | None = N
     return input
 
 
-def constant_pad_nd(input: Tensor, pad: Any, value: float = 0) -> Tensor:
-    """`nn.functional.pad` with a constant.
+def constant_pad_nd(input: Tensor, pad: Sequence[int], value: float = 0) -> Tensor:
+    """`input` with cells of `value` added at the ends of its last dimensions; negative numbers crop.
+
+    Args:
+        pad: numbers of cells (left, right, top, bottom, …), in pairs from the last dimension on.
+    Shape: input (*); result (*), each size plus its pair of `pad`.
+    Raises:
+        RuntimeError: when `pad` does not fit the dimensions, or a size becomes negative.
 
     >>> import tdt
     >>> tdt.constant_pad_nd(tdt.ones(1), (1, 1), 2.0)

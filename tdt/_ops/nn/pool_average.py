@@ -6,6 +6,7 @@ avg_pool and avg_pool_grad are each other's gradient.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ import numpy as np
 from tdt import _kernels
 from tdt._core.dtype import FLOATING, check_category, int64
 from tdt._core.tensor import Tensor
-from tdt._ops._common import store_into
+from tdt._ops._common import Ints, store_into
 from tdt._ops.elementwise.piecewise import relu
 from tdt._ops.nn._pooling import adaptive_size, check_size, framed, full_size, out_sizes, place, window_of
 from tdt._ops.nn._resampling import Axis
@@ -136,9 +137,21 @@ def _avg_pool_nd(name: str, nd: int, input: Tensor, kernel_size: Any, stride: An
     return result if out is None else store_into(out, result, exact=True)
 
 
-def avg_pool1d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
-               count_include_pad: bool = True) -> Tensor:  # fmt: skip
-    """The mean of each window over (N, C, L) or (C, L); see `avg_pool2d`.
+def avg_pool1d(
+    input: Tensor, kernel_size: Ints, stride: Ints | None = None, padding: Ints = 0, ceil_mode: bool = False,
+    count_include_pad: bool = True,
+) -> Tensor:  # fmt: skip
+    """Mean of each window of a 1-D signal.
+
+    Args:
+        stride: distance of the windows; None is `kernel_size`.
+        padding: cells of 0 at both ends, at most half of `kernel_size`.
+        ceil_mode: round the number of windows up: the last one may reach beyond the end.
+        count_include_pad: count cells of the padding in the mean.
+    Shape: input (N, C, L) or (C, L); result (N, C, L') or (C, L') with
+        L' = (L + 2 padding - kernel_size) // stride + 1.
+    Raises:
+        RuntimeError: when sizes do not fit.
 
     >>> import tdt
     >>> avg_pool1d(tdt.tensor([[1.0, 2.0, 3.0, 4.0]]), 2)
@@ -147,13 +160,23 @@ def avg_pool1d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any
     return _avg_pool_nd("avg_pool1d", 1, input, kernel_size, stride, padding, ceil_mode, count_include_pad, None)
 
 
-def avg_pool2d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
-               count_include_pad: bool = True, divisor_override: int | None = None, *,
-               out: Tensor | None = None) -> Tensor:  # fmt: skip
-    """The mean of each window over (N, C, H, W) or (C, H, W); `stride` is the window's size if not given.
+def avg_pool2d(
+    input: Tensor, kernel_size: Ints, stride: Ints | None = None, padding: Ints = 0, ceil_mode: bool = False,
+    count_include_pad: bool = True, divisor_override: int | None = None, *, out: Tensor | None = None,
+) -> Tensor:  # fmt: skip
+    """Mean of each window of images.
 
-    The sum is divided by the window's cells, those in the border counted (`count_include_pad`) or not, or by
-    `divisor_override`. RuntimeError where sizes do not fit.
+    Args:
+        kernel_size, stride, padding: one number, or (height, width).
+        stride: distance of the windows; None is `kernel_size`.
+        padding: cells of 0 on all sides, at most half of `kernel_size`.
+        ceil_mode: round the number of windows up: the last one may reach beyond the end.
+        count_include_pad: count cells of the padding in the mean.
+        divisor_override: divide each window's sum by this instead of by its number of cells.
+    Shape: input (N, C, H, W) or (C, H, W); result (N, C, H', W') or (C, H', W') with
+        H' = (H + 2 padding - kernel_size) // stride + 1, W' likewise.
+    Raises:
+        RuntimeError: when sizes do not fit, or `divisor_override` is 0.
 
     >>> import tdt
     >>> avg_pool2d(tdt.tensor([[[1.0, 2.0], [3.0, 4.0]]]), 2)
@@ -164,10 +187,23 @@ def avg_pool2d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any
     )
 
 
-def avg_pool3d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
-               count_include_pad: bool = True, divisor_override: int | None = None, *,
-               out: Tensor | None = None) -> Tensor:  # fmt: skip
-    """The mean of each window over (N, C, D, H, W) or (C, D, H, W); see `avg_pool2d`.
+def avg_pool3d(
+    input: Tensor, kernel_size: Ints, stride: Ints | None = None, padding: Ints = 0, ceil_mode: bool = False,
+    count_include_pad: bool = True, divisor_override: int | None = None, *, out: Tensor | None = None,
+) -> Tensor:  # fmt: skip
+    """Mean of each window of volumes.
+
+    Args:
+        kernel_size, stride, padding: one number, or (depth, height, width).
+        stride: distance of the windows; None is `kernel_size`.
+        padding: cells of 0 on all sides, at most half of `kernel_size`.
+        ceil_mode: round the number of windows up: the last one may reach beyond the end.
+        count_include_pad: count cells of the padding in the mean.
+        divisor_override: divide each window's sum by this instead of by its number of cells.
+    Shape: input (N, C, D, H, W) or (C, D, H, W); result (N, C, D', H', W') or (C, D', H', W') with
+        D' = (D + 2 padding - kernel_size) // stride + 1, H' and W' likewise.
+    Raises:
+        RuntimeError: when sizes do not fit, or `divisor_override` is 0.
 
     >>> import tdt
     >>> avg_pool3d(tdt.arange(8.0).reshape(1, 2, 2, 2), 2)
@@ -191,8 +227,12 @@ def _adaptive_avg_pool_nd(name: str, nd: int, input: Tensor, output_size: Any) -
     return result.squeeze(0) if single else result
 
 
-def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:
-    """Means over as many windows as `output_size` says; see `adaptive_avg_pool2d`.
+def adaptive_avg_pool1d(input: Tensor, output_size: Ints) -> Tensor:
+    """Mean over `output_size` windows that cover the input evenly.
+
+    Shape: input (N, C, L) or (C, L); result (N, C, output_size) or (C, output_size).
+    Raises:
+        RuntimeError: when shapes do not fit.
 
     >>> import tdt
     >>> adaptive_avg_pool1d(tdt.tensor([[1.0, 2.0, 3.0, 4.0]]), 2)
@@ -202,8 +242,16 @@ def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:
 
 
 @node_name("AdaptiveAvgPool2DBackward0")
-def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
-    """Means over windows placed so that the result is `output_size` (one number or two; None keeps the input's).
+def adaptive_avg_pool2d(input: Tensor, output_size: int | Sequence[int | None] | None) -> Tensor:
+    """Mean over windows that cover the input evenly, so that the result has the size `output_size`.
+
+    Along a dimension of n cells and m windows, window i covers the cells ⌊i n / m⌋ to ⌈(i + 1) n / m⌉.
+
+    Args:
+        output_size: (OH, OW), or one number for both; None keeps the input's size.
+    Shape: input (N, C, H, W) or (C, H, W); result (N, C, OH, OW) or (C, OH, OW).
+    Raises:
+        RuntimeError: when shapes do not fit.
 
     >>> import tdt
     >>> adaptive_avg_pool2d(tdt.tensor([[[1.0, 2.0], [3.0, 4.0]]]), 1)
@@ -213,8 +261,14 @@ def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
 
 
 @node_name("AdaptiveAvgPool3DBackward0")
-def adaptive_avg_pool3d(input: Tensor, output_size: Any) -> Tensor:
-    """Means over as many windows as `output_size` says; see `adaptive_avg_pool2d`.
+def adaptive_avg_pool3d(input: Tensor, output_size: int | Sequence[int | None] | None) -> Tensor:
+    """Mean over windows that cover the input evenly, so that the result has the size `output_size`.
+
+    Args:
+        output_size: (OD, OH, OW), or one number for all; None keeps the input's size.
+    Shape: input (N, C, D, H, W) or (C, D, H, W); result (N, C, OD, OH, OW) or (C, OD, OH, OW).
+    Raises:
+        RuntimeError: when shapes do not fit.
 
     >>> import tdt
     >>> adaptive_avg_pool3d(tdt.arange(8.0).reshape(1, 2, 2, 2), 1)
@@ -234,9 +288,17 @@ def _lp_pool_nd(nd: int, input: Tensor, norm_type: Any, kernel_size: Any, stride
 
 
 def lp_pool1d(
-    input: Tensor, norm_type: int | float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
+    input: Tensor, norm_type: int | float, kernel_size: Ints, stride: Ints | None = None, ceil_mode: bool = False
 ) -> Tensor:
-    """(Σ xᵖ)^(1/p) over each window of (N, C, L) or (C, L); see `lp_pool2d`.
+    """(Σ xᵖ)^(1/p) over each window of a 1-D signal, p = `norm_type`.
+
+    Args:
+        norm_type: 1 gives the sum, ∞ the largest |x|. Where the sum is 0, so is the gradient.
+        stride: distance of the windows; None is `kernel_size`.
+        ceil_mode: round the number of windows up: the last one may reach beyond the end.
+    Shape: input (N, C, L) or (C, L); result (N, C, L') or (C, L') with L' = (L - kernel_size) // stride + 1.
+    Raises:
+        RuntimeError: when sizes do not fit.
 
     >>> import tdt
     >>> lp_pool1d(tdt.tensor([[3.0, 4.0, 6.0, 8.0]]), 2, 2)
@@ -246,11 +308,19 @@ def lp_pool1d(
 
 
 def lp_pool2d(
-    input: Tensor, norm_type: int | float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
+    input: Tensor, norm_type: int | float, kernel_size: Ints, stride: Ints | None = None, ceil_mode: bool = False
 ) -> Tensor:
-    """(Σ xᵖ)^(1/p) over each window of (N, C, H, W) or (C, H, W), with p = `norm_type`: 1 is the sum, ∞ the largest |x|.
+    """(Σ xᵖ)^(1/p) over each window of images, p = `norm_type`.
 
-    `stride` is the window's size if not given. Where the sum is 0, so is the gradient.
+    Args:
+        norm_type: 1 gives the sum, ∞ the largest |x|. Where the sum is 0, so is the gradient.
+        kernel_size, stride: one number, or (height, width).
+        stride: distance of the windows; None is `kernel_size`.
+        ceil_mode: round the number of windows up: the last one may reach beyond the end.
+    Shape: input (N, C, H, W) or (C, H, W); result (N, C, H', W') or (C, H', W') with
+        H' = (H - kernel_size) // stride + 1, W' likewise.
+    Raises:
+        RuntimeError: when sizes do not fit.
 
     >>> import tdt
     >>> lp_pool2d(tdt.tensor([[[1.0, 1.0], [1.0, 1.0]]]), 2, 2)
@@ -260,9 +330,19 @@ def lp_pool2d(
 
 
 def lp_pool3d(
-    input: Tensor, norm_type: int | float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
+    input: Tensor, norm_type: int | float, kernel_size: Ints, stride: Ints | None = None, ceil_mode: bool = False
 ) -> Tensor:
-    """(Σ xᵖ)^(1/p) over each window of (N, C, D, H, W) or (C, D, H, W); see `lp_pool2d`.
+    """(Σ xᵖ)^(1/p) over each window of volumes, p = `norm_type`.
+
+    Args:
+        norm_type: 1 gives the sum, ∞ the largest |x|. Where the sum is 0, so is the gradient.
+        kernel_size, stride: one number, or (depth, height, width).
+        stride: distance of the windows; None is `kernel_size`.
+        ceil_mode: round the number of windows up: the last one may reach beyond the end.
+    Shape: input (N, C, D, H, W) or (C, D, H, W); result (N, C, D', H', W') or (C, D', H', W') with
+        D' = (D - kernel_size) // stride + 1, H' and W' likewise.
+    Raises:
+        RuntimeError: when sizes do not fit.
 
     >>> import tdt
     >>> lp_pool3d(tdt.ones(1, 2, 2, 2), 1, 2)

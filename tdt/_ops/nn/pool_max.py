@@ -14,6 +14,7 @@ import numpy as np
 from tdt import _kernels
 from tdt._core.dtype import FLOATING, REAL, REAL_NUMBERS, check_category
 from tdt._core.tensor import Tensor
+from tdt._ops._common import Ints
 from tdt._ops.nn._pooling import check_size, framed, full_size, out_sizes, place, window_of
 from tdt._ops.nn._windows import empty_as, is_channels_last, offsets, reached
 from tdt.amp._autocast import by_rank_of_pool
@@ -179,9 +180,21 @@ def _max_pool_nd(name: str, nd: int, input: Tensor, kernel_size: Any, stride: An
     return out.squeeze(0) if single else out
 
 
-def max_pool1d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
-               ceil_mode: bool = False, return_indices: bool = False) -> Any:  # fmt: skip
-    """The largest value in each window over (N, C, L) or (C, L); see `max_pool2d`.
+def max_pool1d(
+    input: Tensor, kernel_size: Ints, stride: Ints | None = None, padding: Ints = 0, dilation: Ints = 1,
+    ceil_mode: bool = False, return_indices: bool = False,
+) -> Any:  # fmt: skip
+    """Maximum of each window of a 1-D signal; NaN is larger than every number.
+
+    Args:
+        stride: distance of the windows; None is `kernel_size`.
+        padding: cells of -inf at both ends, at most half of `kernel_size`.
+        ceil_mode: round the number of windows up: the last one may reach beyond the end.
+        return_indices: return also the position of each maximum along L, int64.
+    Shape: input (N, C, L) or (C, L); result (N, C, L') or (C, L') with
+        L' = (L + 2 padding - dilation (kernel_size - 1) - 1) // stride + 1.
+    Raises:
+        RuntimeError: when sizes do not fit.
 
     >>> import tdt
     >>> max_pool1d(tdt.tensor([[1.0, 2.0, 3.0, 4.0]]), 2)
@@ -193,12 +206,22 @@ def max_pool1d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any
 
 
 @node_name("MaxPool2DWithIndicesBackward0")
-def max_pool2d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
-               ceil_mode: bool = False, return_indices: bool = False) -> Any:  # fmt: skip
-    """The largest value in each window over (N, C, H, W) or (C, H, W); `stride` is the window's size if not given.
+def max_pool2d(
+    input: Tensor, kernel_size: Ints, stride: Ints | None = None, padding: Ints = 0, dilation: Ints = 1,
+    ceil_mode: bool = False, return_indices: bool = False,
+) -> Any:  # fmt: skip
+    """Maximum of each window of images; NaN is larger than every number.
 
-    padding: cells of -inf around the input. ceil_mode: let the last window stick out. return_indices: also where in
-    H × W each came from (the first of equals). NaN wins over numbers. RuntimeError where sizes do not fit.
+    Args:
+        kernel_size, stride, padding, dilation: one number, or (height, width).
+        stride: distance of the windows; None is `kernel_size`.
+        padding: cells of -inf on all sides, at most half of `kernel_size`.
+        ceil_mode: round the number of windows up: the last one may reach beyond the end.
+        return_indices: return also the position of each maximum in the flattened H × W, int64; the first of equal ones.
+    Shape: input (N, C, H, W) or (C, H, W); result (N, C, H', W') or (C, H', W') with
+        H' = (H + 2 padding - dilation (kernel_size - 1) - 1) // stride + 1, W' likewise.
+    Raises:
+        RuntimeError: when sizes do not fit.
 
     >>> import tdt
     >>> max_pool2d(tdt.tensor([[[1.0, 2.0], [3.0, 4.0]]]), 2)
@@ -208,9 +231,22 @@ def max_pool2d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any
 
 
 @node_name("MaxPool3DWithIndicesBackward0")
-def max_pool3d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
-               ceil_mode: bool = False, return_indices: bool = False) -> Any:  # fmt: skip
-    """The largest value in each window over (N, C, D, H, W) or (C, D, H, W); see `max_pool2d`.
+def max_pool3d(
+    input: Tensor, kernel_size: Ints, stride: Ints | None = None, padding: Ints = 0, dilation: Ints = 1,
+    ceil_mode: bool = False, return_indices: bool = False,
+) -> Any:  # fmt: skip
+    """Maximum of each window of volumes; NaN is larger than every number.
+
+    Args:
+        kernel_size, stride, padding, dilation: one number, or (depth, height, width).
+        stride: distance of the windows; None is `kernel_size`.
+        padding: cells of -inf on all sides, at most half of `kernel_size`.
+        ceil_mode: round the number of windows up: the last one may reach beyond the end.
+        return_indices: return also the position of each maximum in the flattened D × H × W, int64; the first of equal ones.
+    Shape: input (N, C, D, H, W) or (C, D, H, W); result (N, C, D', H', W') or (C, D', H', W'), each size as for
+        `max_pool1d`.
+    Raises:
+        RuntimeError: when sizes do not fit.
 
     >>> import tdt
     >>> max_pool3d(tdt.arange(8.0).reshape(1, 2, 2, 2), 2)
@@ -219,9 +255,16 @@ def max_pool3d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any
     return _max_pool_nd("max_pool3d", 3, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
 
-def max_pool1d_with_indices(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
-                            ceil_mode: bool = False, return_indices: bool = False) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """`max_pool1d` and where each value came from; `return_indices` changes nothing.
+def max_pool1d_with_indices(
+    input: Tensor, kernel_size: Ints, stride: Ints | None = None, padding: Ints = 0, dilation: Ints = 1,
+    ceil_mode: bool = False, return_indices: bool = False,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """`max_pool1d` with the position of each maximum.
+
+    Args:
+        return_indices: has no effect.
+    Shape: input (N, C, L) or (C, L); both results (N, C, L') or (C, L') as for `max_pool1d`.
+    Returns: the maxima, and their positions along L, int64.
 
     >>> import tdt
     >>> max_pool1d_with_indices(tdt.tensor([[1.0, 2.0, 4.0, 3.0]]), 2)
@@ -230,9 +273,16 @@ def max_pool1d_with_indices(input: Tensor, kernel_size: Any, stride: Any = None,
     return _max_pool_nd("max_pool1d", 1, input, kernel_size, stride, padding, dilation, ceil_mode, True)
 
 
-def max_pool2d_with_indices(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
-                            ceil_mode: bool = False, return_indices: bool = False) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """`max_pool2d` and where in H × W each value came from; `return_indices` changes nothing.
+def max_pool2d_with_indices(
+    input: Tensor, kernel_size: Ints, stride: Ints | None = None, padding: Ints = 0, dilation: Ints = 1,
+    ceil_mode: bool = False, return_indices: bool = False,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """`max_pool2d` with the position of each maximum.
+
+    Args:
+        return_indices: has no effect.
+    Shape: input (N, C, H, W) or (C, H, W); both results (N, C, H', W') or (C, H', W') as for `max_pool2d`.
+    Returns: the maxima, and their positions in the flattened H × W, int64.
 
     >>> import tdt
     >>> max_pool2d_with_indices(tdt.tensor([[[1.0, 2.0], [4.0, 3.0]]]), 2)
@@ -241,9 +291,16 @@ def max_pool2d_with_indices(input: Tensor, kernel_size: Any, stride: Any = None,
     return _max_pool_nd("max_pool2d", 2, input, kernel_size, stride, padding, dilation, ceil_mode, True)
 
 
-def max_pool3d_with_indices(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
-                            ceil_mode: bool = False, return_indices: bool = False) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """`max_pool3d` and where in D × H × W each value came from; `return_indices` changes nothing.
+def max_pool3d_with_indices(
+    input: Tensor, kernel_size: Ints, stride: Ints | None = None, padding: Ints = 0, dilation: Ints = 1,
+    ceil_mode: bool = False, return_indices: bool = False,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """`max_pool3d` with the position of each maximum.
+
+    Args:
+        return_indices: has no effect.
+    Shape: input (N, C, D, H, W) or (C, D, H, W); both results (N, C, D', H', W') or (C, D', H', W') as for `max_pool3d`.
+    Returns: the maxima, and their positions in the flattened D × H × W, int64.
 
     >>> import tdt
     >>> max_pool3d_with_indices(tdt.arange(8.0).reshape(1, 2, 2, 2), 2)[1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from tdt._core.dtype import FLOATING, check_category, int64
 from tdt._core.ranges import arange
 from tdt._core.tensor import Tensor, wrap
+from tdt._ops._common import Ints
 from tdt._ops.nn._pooling import adaptive_size, adaptive_spans
 from tdt._ops.nn._windows import is_channels_last, tuple_of
 from tdt._ops.nn.pool_max import _max_pool_nd, pool_scatter
@@ -99,8 +101,13 @@ def _check_cells(name: str, input: Tensor, nd: int) -> None:
                                f"{list(input.shape)} with dimension {d} being empty")  # fmt: skip
 
 
-def adaptive_max_pool1d(input: Tensor, output_size: Any) -> tuple[Tensor, Tensor]:
-    """The largest value in each of `output_size` windows over (N, C, L) or (C, L), and where it came from.
+def adaptive_max_pool1d(input: Tensor, output_size: Ints) -> tuple[Tensor, Tensor]:
+    """Maximum over `output_size` windows that cover the input evenly, and the position of each.
+
+    Shape: input (N, C, L) or (C, L); both results (N, C, output_size) or (C, output_size).
+    Returns: the maxima, and their positions along L, int64.
+    Raises:
+        RuntimeError: when shapes do not fit, or a dimension other than the batch is empty.
 
     >>> import tdt
     >>> adaptive_max_pool1d(tdt.tensor([[1.0, 4.0, 3.0, 2.0]]), 2)
@@ -109,22 +116,20 @@ def adaptive_max_pool1d(input: Tensor, output_size: Any) -> tuple[Tensor, Tensor
     return _adaptive_max_pool_nd("adaptive_max_pool1d", 1, input, output_size, True)
 
 
-def functional_adaptive_max_pool1d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
-    """The largest value in each of `output_size` windows over (N, C, L) or (C, L); see `adaptive_max_pool2d`.
-
-    >>> import tdt
-    >>> tdt.nn.functional.adaptive_max_pool1d(tdt.tensor([[1.0, 4.0, 3.0, 2.0]]), 2)
-    tensor([[4., 3.]])
-    """
-    return _adaptive_max_pool_nd("adaptive_max_pool1d", 1, input, output_size, return_indices)
-
-
 @node_name("AdaptiveMaxPool2DBackward0")
-def adaptive_max_pool2d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
-    """The largest value in windows of (N, C, H, W) or (C, H, W) placed so that the result is `output_size`.
+def adaptive_max_pool2d(
+    input: Tensor, output_size: int | Sequence[int | None] | None, return_indices: bool = False
+) -> Any:
+    """Maximum over windows that cover the input evenly, so that the result has the size `output_size`.
 
-    output_size: one number or two; None keeps the input's. Window i of n reaches from ⌊i H / n⌋ to ⌈(i + 1) H / n⌉.
-    return_indices: also where in H × W each came from. RuntimeError for inputs without cells.
+    Along a dimension of n cells and m windows, window i covers the cells ⌊i n / m⌋ to ⌈(i + 1) n / m⌉.
+
+    Args:
+        output_size: (OH, OW), or one number for both; None keeps the input's size.
+        return_indices: return also the position of each maximum in the flattened H × W, int64.
+    Shape: input (N, C, H, W) or (C, H, W); result (N, C, OH, OW) or (C, OH, OW).
+    Raises:
+        RuntimeError: when shapes do not fit, or a dimension other than the batch is empty.
 
     >>> import tdt
     >>> adaptive_max_pool2d(tdt.tensor([[[1.0, 2.0], [3.0, 4.0]]]), (2, 1))
@@ -135,8 +140,17 @@ def adaptive_max_pool2d(input: Tensor, output_size: Any, return_indices: bool = 
 
 
 @node_name("AdaptiveMaxPool3DBackward0")
-def adaptive_max_pool3d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
-    """The largest value in windows of (N, C, D, H, W) or (C, D, H, W); see `adaptive_max_pool2d`.
+def adaptive_max_pool3d(
+    input: Tensor, output_size: int | Sequence[int | None] | None, return_indices: bool = False
+) -> Any:
+    """Maximum over windows that cover the input evenly, so that the result has the size `output_size`.
+
+    Args:
+        output_size: (OD, OH, OW), or one number for all; None keeps the input's size.
+        return_indices: return also the position of each maximum in the flattened D × H × W, int64.
+    Shape: input (N, C, D, H, W) or (C, D, H, W); result (N, C, OD, OH, OW) or (C, OD, OH, OW).
+    Raises:
+        RuntimeError: when shapes do not fit, or a dimension other than the batch is empty.
 
     >>> import tdt
     >>> adaptive_max_pool3d(tdt.arange(8.0).reshape(1, 2, 2, 2), 1)
@@ -146,9 +160,14 @@ def adaptive_max_pool3d(input: Tensor, output_size: Any, return_indices: bool = 
 
 
 def adaptive_max_pool1d_with_indices(
-    input: Tensor, output_size: Any, return_indices: bool = False
+    input: Tensor, output_size: Ints, return_indices: bool = False
 ) -> tuple[Tensor, Tensor]:
-    """`adaptive_max_pool1d` and where each value came from; `return_indices` changes nothing.
+    """`adaptive_max_pool1d` with the position of each maximum.
+
+    Args:
+        return_indices: has no effect.
+    Shape: input (N, C, L) or (C, L); both results (N, C, output_size) or (C, output_size).
+    Returns: the maxima, and their positions along L, int64.
 
     >>> import tdt
     >>> adaptive_max_pool1d_with_indices(tdt.tensor([[1.0, 4.0, 3.0, 2.0]]), 1)
@@ -158,9 +177,14 @@ def adaptive_max_pool1d_with_indices(
 
 
 def adaptive_max_pool2d_with_indices(
-    input: Tensor, output_size: Any, return_indices: bool = False
+    input: Tensor, output_size: int | Sequence[int | None] | None, return_indices: bool = False
 ) -> tuple[Tensor, Tensor]:
-    """`adaptive_max_pool2d` and where in H × W each value came from; `return_indices` changes nothing.
+    """`adaptive_max_pool2d` with the position of each maximum.
+
+    Args:
+        return_indices: has no effect.
+    Shape: input (N, C, H, W) or (C, H, W); both results (N, C, OH, OW) or (C, OH, OW).
+    Returns: the maxima, and their positions in the flattened H × W, int64.
 
     >>> import tdt
     >>> adaptive_max_pool2d_with_indices(tdt.tensor([[[1.0, 2.0], [4.0, 3.0]]]), 1)
@@ -170,9 +194,14 @@ def adaptive_max_pool2d_with_indices(
 
 
 def adaptive_max_pool3d_with_indices(
-    input: Tensor, output_size: Any, return_indices: bool = False
+    input: Tensor, output_size: int | Sequence[int | None] | None, return_indices: bool = False
 ) -> tuple[Tensor, Tensor]:
-    """`adaptive_max_pool3d` and where in D × H × W each value came from; `return_indices` changes nothing.
+    """`adaptive_max_pool3d` with the position of each maximum.
+
+    Args:
+        return_indices: has no effect.
+    Shape: input (N, C, D, H, W) or (C, D, H, W); both results (N, C, OD, OH, OW) or (C, OD, OH, OW).
+    Returns: the maxima, and their positions in the flattened D × H × W, int64.
 
     >>> import tdt
     >>> adaptive_max_pool3d_with_indices(tdt.arange(8.0).reshape(1, 2, 2, 2), 1)[1]
@@ -244,13 +273,24 @@ def _fractional_cells(sample: Tensor, size: int, out: int, kernel: int) -> Tenso
 
 
 @node_name("FractionalMaxPool2DBackward0")
-def fractional_max_pool2d(input: Tensor, kernel_size: Any, output_size: Any = None, output_ratio: Any = None,
-                          return_indices: bool = False, _random_samples: Tensor | None = None) -> Any:  # fmt: skip
-    """The largest value in windows at random places of (N, C, H, W) or (C, H, W) (Graham, Fractional Max-Pooling, 2014).
+def fractional_max_pool2d(
+    input: Tensor, kernel_size: Ints, output_size: Ints | None = None,
+    output_ratio: float | Sequence[float] | None = None, return_indices: bool = False,
+    _random_samples: Tensor | None = None,
+) -> Any:  # fmt: skip
+    """Maximum over windows at pseudo-random positions, at distances whose mean is not a whole number.
 
-    The result has `output_size` cells, or `output_ratio` times the input's. `_random_samples` (N, C, 2), drawn if not given,
-    says where the windows begin, other places for each channel. return_indices: also where in H × W each value came from.
-    RuntimeError where sizes do not fit.
+    Args:
+        kernel_size: size of the windows.
+        output_size: (OH, OW), or one number for both.
+        output_ratio: instead of `output_size`, its ratio to the input's size, in (0, 1).
+        return_indices: return also the position of each maximum in the flattened H × W, int64.
+        _random_samples: (N, C, 2) in [0, 1), where the windows of each channel start; drawn if None.
+    Shape: input (N, C, H, W) or (C, H, W); result (N, C, OH, OW) or (C, OH, OW).
+    Raises:
+        ValueError: when neither `output_size` nor `output_ratio` is given.
+        RuntimeError: when the windows do not fit the input.
+    Source: Graham, "Fractional Max-Pooling", 2014.
 
     >>> import tdt
     >>> fractional_max_pool2d(tdt.ones(1, 3, 7, 7), 2, output_size=(4, 5)).shape
@@ -260,9 +300,24 @@ def fractional_max_pool2d(input: Tensor, kernel_size: Any, output_size: Any = No
 
 
 @node_name("FractionalMaxPool3DBackward0")
-def fractional_max_pool3d(input: Tensor, kernel_size: Any, output_size: Any = None, output_ratio: Any = None,
-                          return_indices: bool = False, _random_samples: Tensor | None = None) -> Any:  # fmt: skip
-    """The largest value in windows at random places of (N, C, D, H, W) or (C, D, H, W); see `fractional_max_pool2d`.
+def fractional_max_pool3d(
+    input: Tensor, kernel_size: Ints, output_size: Ints | None = None,
+    output_ratio: float | Sequence[float] | None = None, return_indices: bool = False,
+    _random_samples: Tensor | None = None,
+) -> Any:  # fmt: skip
+    """Maximum over windows at pseudo-random positions, at distances whose mean is not a whole number.
+
+    Args:
+        kernel_size: size of the windows.
+        output_size: (OD, OH, OW), or one number for all.
+        output_ratio: instead of `output_size`, its ratio to the input's size, in (0, 1).
+        return_indices: return also the position of each maximum in the flattened D × H × W, int64.
+        _random_samples: (N, C, 3) in [0, 1), where the windows of each channel start; drawn if None.
+    Shape: input (N, C, D, H, W) or (C, D, H, W); result (N, C, OD, OH, OW) or (C, OD, OH, OW).
+    Raises:
+        ValueError: when neither `output_size` nor `output_ratio` is given.
+        RuntimeError: when the windows do not fit the input.
+    Source: Graham, "Fractional Max-Pooling", 2014.
 
     >>> import tdt
     >>> fractional_max_pool3d(tdt.ones(1, 7, 7, 7), 2, output_ratio=0.5).shape
@@ -272,10 +327,17 @@ def fractional_max_pool3d(input: Tensor, kernel_size: Any, output_size: Any = No
 
 
 def fractional_max_pool2d_with_indices(
-    input: Tensor, kernel_size: Any, output_size: Any = None, output_ratio: Any = None, return_indices: bool = False,
+    input: Tensor, kernel_size: Ints, output_size: Ints | None = None,
+    output_ratio: float | Sequence[float] | None = None, return_indices: bool = False,
     _random_samples: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """`fractional_max_pool2d` and where in H × W each value came from; `return_indices` changes nothing.
+    """`fractional_max_pool2d` with the position of each maximum.
+
+    Args:
+        return_indices: has no effect.
+    Shape: input (N, C, H, W) or (C, H, W); both results (N, C, OH, OW) or (C, OH, OW).
+    Returns: the maxima, and their positions in the flattened H × W, int64.
+    Source: Graham, "Fractional Max-Pooling", 2014.
 
     >>> import tdt
     >>> fractional_max_pool2d_with_indices(tdt.arange(9.0).reshape(1, 3, 3), 2, 1)
@@ -285,10 +347,17 @@ def fractional_max_pool2d_with_indices(
 
 
 def fractional_max_pool3d_with_indices(
-    input: Tensor, kernel_size: Any, output_size: Any = None, output_ratio: Any = None, return_indices: bool = False,
+    input: Tensor, kernel_size: Ints, output_size: Ints | None = None,
+    output_ratio: float | Sequence[float] | None = None, return_indices: bool = False,
     _random_samples: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """`fractional_max_pool3d` and where in D × H × W each value came from; `return_indices` changes nothing.
+    """`fractional_max_pool3d` with the position of each maximum.
+
+    Args:
+        return_indices: has no effect.
+    Shape: input (N, C, D, H, W) or (C, D, H, W); both results (N, C, OD, OH, OW) or (C, OD, OH, OW).
+    Returns: the maxima, and their positions in the flattened D × H × W, int64.
+    Source: Graham, "Fractional Max-Pooling", 2014.
 
     >>> import tdt
     >>> fractional_max_pool3d_with_indices(tdt.arange(27.0).reshape(1, 3, 3, 3), 2, 1)[1]

@@ -1,4 +1,4 @@
-"""Normalisation by the squares of neighbouring channels."""
+"""Local response normalisation across neighbouring channels."""
 
 from __future__ import annotations
 
@@ -8,9 +8,14 @@ from tdt._ops.nn.pool_average import avg_pool2d
 
 
 def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Tensor:
-    """input / (k + alpha · mean of the squares of `size` channels around each)^beta (Krizhevsky et al., 2012).
+    """input / (k + alpha · mean of the squares of `size` neighbouring channels)^beta.
 
-    input: (N, C, *), of 3 dimensions or more. Channels beyond the first and the last count as 0, and are counted.
+    Channels beyond the first and the last count as 0 in the mean.
+
+    Shape: input (N, C, *), of 3 dimensions or more; result the same.
+    Raises:
+        ValueError: when `input` has fewer than 3 dimensions.
+    Source: Krizhevsky et al., "ImageNet Classification with Deep Convolutional Neural Networks", 2012.
 
     >>> import tdt
     >>> local_response_norm(tdt.tensor([[[2.0], [0.0]]]), 1, alpha=1.0, beta=0.5)

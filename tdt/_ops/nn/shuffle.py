@@ -1,4 +1,4 @@
-"""Channels and pixels in another order: pixel_shuffle, pixel_unshuffle, channel_shuffle."""
+"""Rearranged channels and pixels: pixel_shuffle, pixel_unshuffle, channel_shuffle."""
 
 from __future__ import annotations
 
@@ -38,9 +38,13 @@ def _image(name: str, input: Tensor, factor: int, what: str) -> tuple[int, ...]:
 
 @node_name("PixelShuffleBackward0")
 def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
-    """(*, C r², H, W) to (*, C, H r, W r): r² channels make a patch of r × r pixels (Shi et al., 2016).
+    """Rearrange groups of r² channels into patches of r × r pixels, r = `upscale_factor`.
 
-    RuntimeError where r² does not divide the channels.
+    Shape: input (*, C r², H, W); result (*, C, H r, W r).
+    Raises:
+        RuntimeError: when `input` has fewer than 3 dimensions, r is not positive, or r² does not divide the channels.
+    Source: Shi et al., "Real-Time Single Image and Video Super-Resolution Using an Efficient Sub-Pixel Convolutional Neural
+        Network", 2016.
 
     >>> import tdt
     >>> tdt.pixel_shuffle(tdt.arange(4.0).reshape(4, 1, 1), 2)
@@ -60,9 +64,13 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
 
 @node_name("PixelUnshuffleBackward0")
 def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
-    """(*, C, H r, W r) to (*, C r², H, W): the reverse of `pixel_shuffle`.
+    """Rearrange patches of r × r pixels into r² channels, r = `downscale_factor`: the inverse of `pixel_shuffle`.
 
-    RuntimeError where r does not divide height and width.
+    Shape: input (*, C, H r, W r); result (*, C r², H, W).
+    Raises:
+        RuntimeError: when `input` has fewer than 3 dimensions, r is not positive, or r does not divide height and width.
+    Source: Shi et al., "Real-Time Single Image and Video Super-Resolution Using an Efficient Sub-Pixel Convolutional Neural
+        Network", 2016.
 
     >>> import tdt
     >>> tdt.pixel_unshuffle(tdt.arange(4.0).reshape(1, 2, 2), 2).flatten()
@@ -82,9 +90,12 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
 
 @node_name("ChannelShuffleBackward0")
 def channel_shuffle(input: Tensor, groups: int) -> Tensor:
-    """The channels of (N, C, *), dealt out so that neighbours come from different groups (Zhang et al., 2018).
+    """Reorder channels so that neighbours come from different groups: (groups, C / groups) is transposed.
 
-    RuntimeError for fewer than three dimensions, or where `groups` does not divide the channels.
+    Shape: input (N, C, *), of 3 dimensions or more; result the same.
+    Raises:
+        RuntimeError: when `input` has fewer than 3 dimensions, or `groups` is not positive or does not divide C.
+    Source: Zhang et al., "ShuffleNet: An Extremely Efficient Convolutional Neural Network for Mobile Devices", 2018.
 
     >>> import tdt
     >>> tdt.channel_shuffle(tdt.arange(4.0).reshape(1, 4, 1), 2).flatten()

@@ -1,4 +1,4 @@
-"""Softmax and what stands on it: log_softmax, softmin, gumbel_softmax."""
+"""Softmax, log_softmax, softmin and gumbel_softmax."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ for _record in (_softmax, _log_softmax):
     leave_to_kernels(_record, _kernels.LARGE_SOFTMAX)
 
 
-def _converted(name: str, input: Tensor, dtype: dtype | None) -> Tensor:
+def _as_dtype(name: str, input: Tensor, dtype: dtype | None) -> Tensor:
     tensor_argument(name, input)
     return input if dtype is None or input.dtype is as_dtype(dtype) else input.to(as_dtype(dtype))
 
@@ -72,65 +72,58 @@ def _converted(name: str, input: Tensor, dtype: dtype | None) -> Tensor:
 @method()
 @front
 def softmax(input: Tensor, dim: int, dtype: dtype | None = None, *, out: Tensor | None = None) -> Tensor:
-    """exp(x) scaled to sum to 1 along `dim`; `dtype` converts the input first. A slice of all -inf gives NaN.
+    """exp(x) / Σ exp(x) along `dim`; a slice of all -inf gives NaN.
+
+    Args:
+        dtype: convert the input to it first.
+    Shape: input (*); result the same.
+    Raises:
+        IndexError: when `dim` is out of range.
 
     >>> import tdt
     >>> tdt.softmax(tdt.tensor([0.0, 0.0]), dim=0)
     tensor([0.5000, 0.5000])
     """
-    input = _converted("softmax", input, dtype)
+    input = _as_dtype("softmax", input, dtype)
     return finish(_softmax, out, input, dim=wrap_dim(dim, input.ndim))
 
 
 @method()
 @front
 def log_softmax(input: Tensor, dim: int, dtype: dtype | None = None, *, out: Tensor | None = None) -> Tensor:
-    """The logarithm of `softmax`, without its loss of precision.
+    """Logarithm of `softmax` along `dim`, computed without its loss of precision.
+
+    Args:
+        dtype: convert the input to it first.
+    Shape: input (*); result the same.
+    Raises:
+        IndexError: when `dim` is out of range.
 
     >>> import tdt
     >>> tdt.log_softmax(tdt.tensor([0.0, 0.0]), dim=0)
     tensor([-0.6931, -0.6931])
     """
-    input = _converted("log_softmax", input, dtype)
+    input = _as_dtype("log_softmax", input, dtype)
     return finish(_log_softmax, out, input, dim=wrap_dim(dim, input.ndim))
 
 
-def functional_softmax(
-    input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: dtype | None = None
-) -> Tensor:
-    """`softmax` as `nn.functional` has it: without `dim` it warns and takes 0 for 0, 1 and 3 dimensions, else 1.
-
-    >>> import tdt
-    >>> tdt.nn.functional.softmax(tdt.zeros(1, 2), dim=1)
-    tensor([[0.5000, 0.5000]])
-    """
-    return softmax(input, _chosen_dim("softmax", input, dim, _stacklevel), dtype)
-
-
-def functional_log_softmax(
-    input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: dtype | None = None
-) -> Tensor:
-    """`log_softmax` as `nn.functional` has it: without `dim` as `functional_softmax`.
-
-    >>> import tdt
-    >>> tdt.nn.functional.log_softmax(tdt.zeros(1, 2), dim=1)
-    tensor([[-0.6931, -0.6931]])
-    """
-    return log_softmax(input, _chosen_dim("log_softmax", input, dim, _stacklevel), dtype)
-
-
 def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: dtype | None = None) -> Tensor:
-    """`softmax` of -x: the smallest element weighs most.
+    """`softmax` of -input along `dim`: the smallest element gets the largest weight.
+
+    Args:
+        dim: None warns and takes 0 for an input of 0, 1 or 3 dimensions, else 1.
+        dtype: convert the result of the negation to it first.
+    Shape: input (*); result the same.
 
     >>> import tdt
     >>> tdt.nn.functional.softmin(tdt.tensor([0.0, 100.0]), dim=0)
     tensor([1.0000e+00, 3.7835e-44])
     """
-    return softmax(-input, _chosen_dim("softmin", input, dim, _stacklevel), dtype)
+    return softmax(-input, implicit_dim("softmin", input, dim, _stacklevel), dtype)
 
 
-def _chosen_dim(name: str, input: Tensor, dim: int | None, stacklevel: int) -> int:
-    """`dim`, or, with a warning, what PyTorch once took for granted."""
+def implicit_dim(name: str, input: Tensor, dim: int | None, stacklevel: int) -> int:
+    """`dim`; if None, with a warning, 0 for an input of 0, 1 or 3 dimensions, else 1."""
     if dim is not None:
         return dim
     warnings.warn(f"Implicit dimension choice for {name} has been deprecated. "
@@ -139,9 +132,14 @@ def _chosen_dim(name: str, input: Tensor, dim: int | None, stacklevel: int) -> i
 
 
 def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1) -> Tensor:
-    """A differentiable sample of a category: softmax((logits + Gumbel noise) / tau) (Jang et al., 2017).
+    """Differentiable sample from the categories of `logits`: softmax((logits + Gumbel noise) / tau) along `dim`.
 
-    hard: the sample is one-hot, while its gradient is that of the soft one. `eps` has no effect.
+    Args:
+        tau: temperature; the smaller, the closer the sample is to one-hot.
+        hard: return a one-hot sample, with the gradient of the soft one.
+        eps: has no effect.
+    Shape: logits (*); result the same.
+    Source: Jang et al., "Categorical Reparameterization with Gumbel-Softmax", 2017.
 
     >>> import tdt
     >>> float(tdt.nn.functional.gumbel_softmax(tdt.zeros(5), hard=True).sum())

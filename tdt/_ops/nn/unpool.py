@@ -1,4 +1,4 @@
-"""Unpooling: values back to where a max pooling took them from, zeros elsewhere (Zeiler and Fergus, 2014)."""
+"""Max unpooling: values at the positions that a max pooling took them from, zeros elsewhere."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 from tdt._core.dtype import FLOATING, check_category, int64
 from tdt._core.tensor import Tensor
+from tdt._ops._common import Ints
 from tdt._ops.index.scatter import scatter
 from tdt._ops.nn._windows import is_channels_last, tuple_of
 from tdt._ops.shape.memory import channels_last
@@ -74,9 +75,22 @@ def _unpool_size(
     return size
 
 
-def max_unpool1d(input: Tensor, indices: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0,
-                 output_size: Any = None) -> Tensor:  # fmt: skip
-    """Values of (N, C, L) or (C, L) at their `indices`, zeros elsewhere; see `max_unpool2d`.
+def max_unpool1d(
+    input: Tensor, indices: Tensor, kernel_size: Ints, stride: Ints | None = None, padding: Ints = 0,
+    output_size: Sequence[int] | None = None,
+) -> Tensor:  # fmt: skip
+    """Values at the positions that `max_pool1d` returned, zeros elsewhere.
+
+    Args:
+        indices: positions along L, int64.
+        kernel_size, stride, padding: those of the pooling.
+        output_size: which of the sizes that are pooled to the input's size; None is the smallest.
+    Shape: input and indices (N, C, L) or (C, L); result (N, C, L') or (C, L') with
+        L' = (L - 1) stride - 2 padding + kernel_size unless `output_size` is given.
+    Raises:
+        ValueError: when `output_size` is not pooled to the input's size.
+        RuntimeError: when shapes or dtypes do not fit, or an index is outside the result.
+    Source: Zeiler and Fergus, "Visualizing and Understanding Convolutional Networks", 2014.
 
     >>> import tdt
     >>> max_unpool1d(tdt.tensor([[2.0, 4.0]]), tdt.tensor([[1, 2]]), 2)
@@ -86,12 +100,22 @@ def max_unpool1d(input: Tensor, indices: Tensor, kernel_size: Any, stride: Any =
 
 
 @node_name("MaxUnpool2DBackward0")
-def max_unpool2d(input: Tensor, indices: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0,
-                 output_size: Any = None) -> Tensor:  # fmt: skip
-    """Values of (N, C, H, W) or (C, H, W) at the `indices` that a `max_pool2d` returned, zeros elsewhere.
+def max_unpool2d(
+    input: Tensor, indices: Tensor, kernel_size: Ints, stride: Ints | None = None, padding: Ints = 0,
+    output_size: Sequence[int] | None = None,
+) -> Tensor:  # fmt: skip
+    """Values at the positions that `max_pool2d` returned, zeros elsewhere.
 
-    kernel_size, stride, padding: the pooling's. Several sizes are pooled to one: `output_size` says which is meant.
-    ValueError for one that is not among them, RuntimeError for indices outside.
+    Args:
+        indices: positions in the flattened H' × W', int64.
+        kernel_size, stride, padding: those of the pooling; one number, or (height, width).
+        output_size: which of the sizes that are pooled to the input's size; None is the smallest.
+    Shape: input and indices (N, C, H, W) or (C, H, W); result (N, C, H', W') or (C, H', W') with
+        H' = (H - 1) stride - 2 padding + kernel_size, W' likewise, unless `output_size` is given.
+    Raises:
+        ValueError: when `output_size` is not pooled to the input's size.
+        RuntimeError: when shapes or dtypes do not fit, or an index is outside the result.
+    Source: Zeiler and Fergus, "Visualizing and Understanding Convolutional Networks", 2014.
 
     >>> import tdt
     >>> x = tdt.tensor([[[1.0, 2.0], [4.0, 3.0]]])
@@ -103,9 +127,22 @@ def max_unpool2d(input: Tensor, indices: Tensor, kernel_size: Any, stride: Any =
 
 
 @node_name("MaxUnpool3DBackward0")
-def max_unpool3d(input: Tensor, indices: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0,
-                 output_size: Any = None) -> Tensor:  # fmt: skip
-    """Values of (N, C, D, H, W) or (C, D, H, W) at their `indices`, zeros elsewhere; see `max_unpool2d`.
+def max_unpool3d(
+    input: Tensor, indices: Tensor, kernel_size: Ints, stride: Ints | None = None, padding: Ints = 0,
+    output_size: Sequence[int] | None = None,
+) -> Tensor:  # fmt: skip
+    """Values at the positions that `max_pool3d` returned, zeros elsewhere.
+
+    Args:
+        indices: positions in the flattened D' × H' × W', int64.
+        kernel_size, stride, padding: those of the pooling; one number, or (depth, height, width).
+        output_size: which of the sizes that are pooled to the input's size; None is the smallest.
+    Shape: input and indices (N, C, D, H, W) or (C, D, H, W); result (N, C, D', H', W') or (C, D', H', W'), each size as
+        for `max_unpool1d`.
+    Raises:
+        ValueError: when `output_size` is not pooled to the input's size.
+        RuntimeError: when shapes or dtypes do not fit, or an index is outside the result.
+    Source: Zeiler and Fergus, "Visualizing and Understanding Convolutional Networks", 2014.
 
     >>> import tdt
     >>> max_unpool3d(tdt.ones(1, 1, 1, 1), tdt.full((1, 1, 1, 1), 7), 2).flatten()

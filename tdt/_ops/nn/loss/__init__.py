@@ -1,4 +1,4 @@
-"""Losses, a file per idea; here are those that `tdt` itself exports, `nn.functional` takes its own from the files."""
+"""Losses, a file per topic; exported here are those that `tdt` itself has, `nn.functional` imports its own from the files."""
 
 from tdt._ops.nn.loss import native
 from tdt._ops.nn.loss.native import *  # noqa: F403

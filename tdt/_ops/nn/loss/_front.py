@@ -1,4 +1,4 @@
-"""What all losses share: how they are reduced, and what they say of arguments that do not fit."""
+"""Helpers of the losses: reductions, and errors for arguments that do not fit."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ REDUCTIONS = ("none", "mean", "sum")  # at these places stand the numbers that P
 
 
 def reduction_of(size_average: bool | None, reduce: bool | None, reduction: str) -> str:
-    """The reduction meant, with a warning for the two old arguments; ValueError for an unknown one."""
+    """`reduction`, or the one that the deprecated arguments name, with a warning; ValueError for an unknown one."""
     if size_average is not None or reduce is not None:
         reduction = "none" if reduce is False else "sum" if size_average is False else "mean"
         warnings.warn(
@@ -32,13 +32,13 @@ def reduced(losses: Tensor, reduction: str) -> Tensor:
 
 
 def check_tensors(function: str, **given: Tensor) -> None:
-    """TypeError for the first of the arguments `given`, the function's first ones, that is no tensor."""
+    """TypeError for the first of the arguments `given`, the function's first ones, that is not a tensor."""
     for position, (name, value) in enumerate(given.items(), 1):
         tensor_argument(function, value, name, position)
 
 
 def check_pair(name: str, input: Tensor, target: Tensor) -> None:
-    """TypeError for what is no tensor; a warning where two shapes differ and will be broadcast."""
+    """TypeError for an argument that is not a tensor; a warning where the shapes differ."""
     check_tensors(name, input=input, target=target)
     if input.shape != target.shape:
         warnings.warn(f"Using a target size ({target.shape}) that is different to the input size ({input.shape}). This will "

@@ -1,4 +1,4 @@
-"""Losses of two classes: binary cross-entropy, of probabilities and of logits, and the logistic loss of signs."""
+"""Binary losses: binary cross-entropy of probabilities and of logits, and the logistic loss for targets 1 and -1."""
 
 from __future__ import annotations
 
@@ -65,10 +65,17 @@ def _(g, x):
 @node_name("BinaryCrossEntropyBackward0")
 def binary_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
                          reduce: bool | None = None, reduction: str = "mean") -> Tensor:  # fmt: skip
-    """Minus the log-likelihood of `target` under the probabilities `input`; each logarithm is held at -100.
+    """Negative log-likelihood of `target` under the probabilities `input`; logarithms are clamped at -100.
 
-    input, target: same shape and dtype, values in [0, 1]. weight: broadcasts against them. Returns the mean, the sum, or
-    their shape with reduction="none". ValueError for other shapes, RuntimeError for values outside of [0, 1].
+    Args:
+        target: of the input's dtype, in [0, 1].
+        weight: factors of the losses.
+        size_average, reduce: deprecated forms of `reduction`.
+        reduction: "none", "mean" or "sum".
+    Shape: input (*), target the same, weight broadcastable to it; result (), or (*) with reduction="none".
+    Raises:
+        ValueError: when the shapes of `input` and `target` differ, or `reduction` is unknown.
+        RuntimeError: when a value is not in [0, 1], the dtypes differ, or `weight` does not broadcast.
 
     >>> import tdt
     >>> binary_cross_entropy(tdt.tensor([0.5]), tdt.ones(1))
@@ -96,10 +103,19 @@ def binary_cross_entropy_with_logits(
     input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
     reduce: bool | None = None, reduction: str = "mean", pos_weight: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """Binary cross-entropy of sigmoid(input) with `target`, without overflow: max(x, 0) - x·y + log(1 + exp(-|x|)).
+    """Binary cross-entropy of sigmoid(input), computed without overflow: max(x, 0) - x·y + log(1 + exp(-|x|)).
 
-    input, target: same shape. weight: factors of the losses; pos_weight: of their positive parts; both broadcast against
-    the input. Returns the mean, the sum, or that shape with reduction="none". ValueError for shapes that differ.
+    Args:
+        target: in [0, 1].
+        weight: factors of the losses.
+        size_average, reduce: deprecated forms of `reduction`.
+        reduction: "none", "mean" or "sum".
+        pos_weight: factors of the losses of the positive class.
+    Shape: input (*), target the same, weight and pos_weight broadcastable to it; result (), or (*) with
+        reduction="none".
+    Raises:
+        ValueError: when the shapes of `input` and `target` differ, or `reduction` is unknown.
+        RuntimeError: when `target` is not floating-point, or weights do not broadcast.
 
     >>> import tdt
     >>> binary_cross_entropy_with_logits(tdt.zeros(1), tdt.ones(1))
@@ -115,7 +131,7 @@ def binary_cross_entropy_with_logits(
 def with_logits(
     input: Tensor, target: Tensor, weight: Tensor | None, pos_weight: Tensor | None, reduction: str
 ) -> Tensor:
-    """`binary_cross_entropy_with_logits` without its demand that the shapes are equal."""
+    """`binary_cross_entropy_with_logits` for shapes that broadcast."""
     if not target.is_floating_point():
         got = SCALAR_NAMES[target.dtype]
         raise RuntimeError(f"result type {SCALAR_NAMES[input.dtype]} can't be cast to the desired output type {got}; "
@@ -144,9 +160,15 @@ def _check_fits(function: str, input: Tensor, weight: Tensor | None, name: str =
 @autocast("float32")
 def soft_margin_loss(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
                      reduction: str = "mean") -> Tensor:  # fmt: skip
-    """log(1 + exp(-target · input)) for targets 1 and -1; infinite where that exponential is, as in PyTorch.
+    """log(1 + exp(-target · input)) for targets 1 and -1; infinite where the exponential overflows.
 
-    input, target: same shape, any. Returns the mean, the sum, or that shape with reduction="none".
+    Args:
+        size_average, reduce: deprecated forms of `reduction`.
+        reduction: "none", "mean" or "sum".
+    Shape: input (*), target the same; result (), or (*) with reduction="none".
+    Raises:
+        RuntimeError: when `input` is an integer or bool tensor.
+        ValueError: when `reduction` is unknown.
 
     >>> import tdt
     >>> soft_margin_loss(tdt.tensor([0.0, 3.0]), tdt.tensor([1.0, -1.0]), reduction="none")
@@ -164,9 +186,15 @@ def multilabel_soft_margin_loss(
     input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
     reduce: bool | None = None, reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
-    """Binary cross-entropy of sigmoid(input) with `target`, averaged over the classes, the last dimension.
+    """Binary cross-entropy of sigmoid(input), averaged over the classes.
 
-    input, target: (*, C). weight (C,): a factor of each class. Returns the mean, the sum, or (*) with reduction="none".
+    Args:
+        weight: factor of each class.
+        size_average, reduce: deprecated forms of `reduction`.
+        reduction: "none", "mean" or "sum".
+    Shape: input (*, C), target the same, weight (C,); result (), or (*) with reduction="none".
+    Raises:
+        ValueError: when `reduction` is unknown.
 
     >>> import tdt
     >>> multilabel_soft_margin_loss(tdt.zeros(1, 2), tdt.tensor([[1.0, 0.0]]))

@@ -227,10 +227,20 @@ def _check_weight(input: Tensor, weight: Tensor | None) -> None:
 
 def nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
              ignore_index: int = -100, reduce: bool | None = None, reduction: str = "mean") -> Tensor:  # fmt: skip
-    """Minus the log-probability of the right class: input (N, C, *d) of log-probabilities, target (N, *d) of classes.
+    """Negative log-probability of the right class.
 
-    weight (C,): how much each class counts. Rows whose target is `ignore_index` count nothing. reduction: mean (over the
-    weights), sum or none. IndexError for a class that does not exist.
+    Args:
+        input: log-probabilities of C classes.
+        target: classes, int64 (uint8 too without d).
+        weight: factor of each class; the mean is divided by the sum of the factors.
+        size_average, reduce: deprecated forms of `reduction`.
+        ignore_index: class that is left out.
+        reduction: "none", "mean" or "sum".
+    Shape: input (N, C, *d) or (C,), target (N, *d) or (), weight (C,); result (), or as target with reduction="none".
+    Raises:
+        ValueError: when the batch sizes differ, or `reduction` is unknown.
+        RuntimeError: when other sizes or dtypes do not fit.
+        IndexError: when a class is out of range.
 
     >>> import tdt
     >>> nll_loss(tdt.tensor([[-1.0, -2.0]]), tdt.tensor([1]))
@@ -245,10 +255,24 @@ def nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, size_a
 def cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
                   ignore_index: int = -100, reduce: bool | None = None, reduction: str = "mean",
                   label_smoothing: float = 0.0) -> Tensor:  # fmt: skip
-    """Cross-entropy of softmax(input) with the target: input (N, C, *d) of logits.
+    """Cross-entropy of softmax(input) with `target`.
 
-    target: classes (N, *d), or probabilities of the input's shape. label_smoothing mixes the target with the uniform
-    distribution. weight, ignore_index (classes only) and reduction as for `nll_loss`; with probabilities the mean is over N.
+    Args:
+        input: logits of C classes.
+        target: classes, int64; or probabilities.
+        weight: factor of each class; with classes as target the mean is divided by the sum of the factors, else by N.
+        size_average, reduce: deprecated forms of `reduction`.
+        ignore_index: class that is left out; not for probabilities.
+        reduction: "none", "mean" or "sum".
+        label_smoothing: share of the uniform distribution that is mixed into the target, in [0, 1].
+    Shape: input (N, C, *d) or (C,), target (N, *d) or (), or as input for probabilities, weight (C,); result (), or
+        (N, *d) with reduction="none".
+    Raises:
+        RuntimeError: when sizes or dtypes do not fit, `label_smoothing` is not in [0, 1], or `ignore_index` is given with
+            probabilities.
+        ValueError: when the batch sizes differ, or `reduction` is unknown.
+        IndexError: when a class is out of range.
+    Source: Szegedy et al., "Rethinking the Inception Architecture for Computer Vision", 2016 (label smoothing).
 
     >>> import tdt
     >>> cross_entropy(tdt.zeros(1, 2), tdt.tensor([0]))

@@ -1,4 +1,4 @@
-"""Connectionist temporal classification: sequences of labels against longer ones of frames, over all alignments."""
+"""Connectionist temporal classification: the likelihood of label sequences over all alignments with longer input sequences."""
 
 from __future__ import annotations
 
@@ -24,14 +24,24 @@ NEVER = -1e30
 @autocast("float32")
 def ctc_loss(log_probs: Tensor, targets: Tensor, input_lengths: Lengths, target_lengths: Lengths, blank: int = 0,
              reduction: str = "mean", zero_infinity: bool = False) -> Tensor:  # fmt: skip
-    """Minus the log-probability of each target over all its alignments with the frames (Graves et al., 2006).
+    """Negative log-probability of each target sequence, summed over all its alignments with the frames.
 
-    log_probs (T, N, C), or (T, C) for one sample: log-probabilities of C classes, `blank` among them, at each frame.
-    targets (N, S), filled up with anything, or all one behind the other (sum of target_lengths,). lengths (N,): how many
-    frames and labels of each sample count. Returns (N,) or a scalar with reduction="none", their sum, or their mean after
-    each is divided by its target's length. A target that does not fit into its frames costs inf, with zero_infinity 0.
+    The gradient is that of the logits under a log_softmax, as in PyTorch.
 
-    The gradient is PyTorch's: that of the logits under a log_softmax, which log_softmax hands on as it is.
+    Args:
+        log_probs: log-probabilities of C classes, `blank` among them, at each frame.
+        targets: padded label sequences, or all of them concatenated.
+        input_lengths, target_lengths: numbers of frames and labels of each sample.
+        blank: class that separates labels.
+        reduction: "none", "sum" or "mean" (of the losses, each divided by its target's length).
+        zero_infinity: whether a target that is too long for its frames has the loss 0 instead of inf.
+    Shape: log_probs (T, N, C), targets (N, S) or (sum of target_lengths,), lengths (N,); or log_probs (T, C),
+        targets (S,), lengths (1,) or (); result (), or (N,) with reduction="none".
+    Raises:
+        RuntimeError: when shapes or lengths do not fit, or `blank` is out of range.
+        NotImplementedError: when `log_probs` is not float32 or float64.
+        ValueError: when `reduction` is unknown.
+    Source: Graves et al., "Connectionist Temporal Classification", 2006.
 
     >>> import tdt
     >>> frames = tdt.zeros(3, 1, 2).log_softmax(2)
@@ -46,7 +56,7 @@ def alignments(
     log_probs: Tensor, targets: Tensor, input_lengths: Lengths, target_lengths: Lengths, blank: int, reduction: str,
     zero_infinity: bool,
 ) -> Tensor:  # fmt: skip
-    """`ctc_loss` for the reductions' names."""
+    """`ctc_loss` for a checked `reduction`."""
     check_tensors("ctc_loss", log_probs=log_probs, targets=targets)
     if log_probs.dtype not in (float32, float64):
         raise NotImplementedError(f"\"ctc_loss\" not implemented for '{SCALAR_NAMES[log_probs.dtype]}'")

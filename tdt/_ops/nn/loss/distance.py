@@ -1,4 +1,4 @@
-"""Losses of how far two tensors are apart: squared and absolute error, and Huber's between them."""
+"""Losses of the difference of two tensors: squared, absolute, Huber and smooth L1."""
 
 from __future__ import annotations
 
@@ -101,7 +101,16 @@ def _weighted(losses: Tensor, weight: Tensor, reduction: str) -> Tensor:
 
 def mse_loss(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
              reduction: str = "mean", weight: Tensor | None = None) -> Tensor:  # fmt: skip
-    """Squared difference: its mean, its sum, or (none) each element's. With `weight` the weighted mean.
+    """Squared difference of `input` and `target`.
+
+    Args:
+        size_average, reduce: deprecated forms of `reduction`.
+        reduction: "none", "mean" or "sum".
+        weight: factors of the losses; the mean is divided by their sum.
+    Shape: input (*), target broadcastable with it (other shapes warn), weight as input; result (), or the broadcast shape
+        with reduction="none".
+    Raises:
+        ValueError: when `reduction` is unknown, or `weight` has another shape than `input`.
 
     >>> import tdt
     >>> mse_loss(tdt.tensor([1.0, 3.0]), tdt.zeros(2))
@@ -118,7 +127,16 @@ def mse_loss(input: Tensor, target: Tensor, size_average: bool | None = None, re
 @autocast("float32")
 def l1_loss(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
             reduction: str = "mean", weight: Tensor | None = None) -> Tensor:  # fmt: skip
-    """Absolute difference: its mean, its sum, or (none) each element's. With `weight` the weighted mean.
+    """Absolute difference of `input` and `target`.
+
+    Args:
+        size_average, reduce: deprecated forms of `reduction`.
+        reduction: "none", "mean" or "sum".
+        weight: factors of the losses; the mean is divided by their sum.
+    Shape: input (*), target broadcastable with it (other shapes warn), weight as input; result (), or the broadcast shape
+        with reduction="none".
+    Raises:
+        ValueError: when `reduction` is unknown, or `weight` has another shape than `input`.
 
     >>> import tdt
     >>> l1_loss(tdt.tensor([1.0, 3.0]), tdt.zeros(2))
@@ -136,10 +154,18 @@ def l1_loss(input: Tensor, target: Tensor, size_average: bool | None = None, red
 @autocast("float32")
 def smooth_l1_loss(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
                    reduction: str = "mean", beta: float = 1.0) -> Tensor:  # fmt: skip
-    """Absolute difference minus beta / 2, rounded off by a parabola where it is below `beta` (Girshick, Fast R-CNN, 2015).
+    """Half the squared difference over `beta` below an absolute difference of `beta`; beyond, that difference - beta / 2.
 
-    input, target: same shape, any. Returns their mean, their sum, or that shape with reduction="none". beta=0 is the
-    absolute difference itself. RuntimeError for a negative beta.
+    Args:
+        size_average, reduce: deprecated forms of `reduction`.
+        reduction: "none", "mean" or "sum".
+        beta: absolute difference at which the loss becomes linear; 0 gives the absolute difference itself.
+    Shape: input (*), target broadcastable with it (other shapes warn); result (), or the broadcast shape with
+        reduction="none".
+    Raises:
+        RuntimeError: when `beta` is negative.
+        ValueError: when `reduction` is unknown.
+    Source: Girshick, "Fast R-CNN", 2015.
 
     >>> import tdt
     >>> smooth_l1_loss(tdt.tensor([0.5, 3.0]), tdt.zeros(2), reduction="none")
@@ -158,10 +184,18 @@ def smooth_l1_loss(input: Tensor, target: Tensor, size_average: bool | None = No
 @autocast("float32")
 def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0,
                weight: Tensor | None = None) -> Tensor:  # fmt: skip
-    """Half the squared difference where it is below `delta`, linear beyond (Huber, 1964); times `weight`, if any.
+    """Half the squared difference below an absolute difference of `delta`, linear beyond it.
 
-    input, target: same shape, any. Returns the mean, the sum, or that shape with reduction="none". RuntimeError for
-    delta <= 0.
+    Args:
+        reduction: "none", "mean" or "sum".
+        delta: absolute difference at which the loss becomes linear.
+        weight: factors of the losses.
+    Shape: input (*), target broadcastable with it (other shapes warn), weight as input; result (), or the broadcast shape
+        with reduction="none".
+    Raises:
+        RuntimeError: when `delta` is not positive.
+        ValueError: when `reduction` is unknown, or `weight` has another shape than `input`.
+    Source: Huber, "Robust Estimation of a Location Parameter", 1964.
 
     >>> import tdt
     >>> huber_loss(tdt.tensor([0.0, 3.0]), tdt.zeros(2))

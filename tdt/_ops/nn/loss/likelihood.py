@@ -1,4 +1,4 @@
-"""Losses from likelihoods of other distributions: Poisson's, Gauss's, and the divergence of two distributions."""
+"""Likelihood losses: Poisson and Gaussian negative log-likelihood, and the Kullback-Leibler divergence."""
 
 from __future__ import annotations
 
@@ -16,10 +16,17 @@ def poisson_nll_loss(
     input: Tensor, target: Tensor, log_input: bool = True, full: bool = False, size_average: bool | None = None,
     eps: float = 1e-8, reduce: bool | None = None, reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
-    """Minus the log-likelihood of counts `target` under Poisson distributions of rate exp(input), or `input` itself.
+    """Negative log-likelihood of counts `target` under Poisson distributions.
 
-    input, target: same shape. eps: added to a rate before its logarithm. full: add Stirling's approximation of
-    log(target!) where target > 1. Returns the mean, the sum, or that shape with reduction="none".
+    Args:
+        log_input: the rate is exp(input); else `input` itself.
+        full: add Stirling's approximation of log(target!) where target > 1.
+        size_average, reduce: deprecated forms of `reduction`.
+        eps: added to the rate before its logarithm, without `log_input`.
+        reduction: "none", "mean" or "sum".
+    Shape: input (*), target the same; result (), or (*) with reduction="none".
+    Raises:
+        ValueError: when `reduction` is unknown.
 
     >>> import tdt
     >>> poisson_nll_loss(tdt.zeros(2), tdt.tensor([0.0, 1.0]))
@@ -36,11 +43,17 @@ def poisson_nll_loss(
 
 def gaussian_nll_loss(input: Tensor, target: Tensor, var: Tensor | float, full: bool = False, eps: float = 1e-6,
                       reduction: str = "mean") -> Tensor:  # fmt: skip
-    """Minus the log-likelihood of `target` under normal distributions of mean `input` and variance `var`.
+    """Negative log-likelihood of `target` under normal distributions of mean `input` and variance `var`.
 
-    input, target: (N, *). var: that shape, or with a last dimension of 1, or without it; a float for all. It is held at
-    eps at least, and the gradient is of the variance so held. full: add the constant log(2π) / 2. Returns the mean, the
-    sum, or that shape with reduction="none". ValueError for a negative variance or one of another shape.
+    Args:
+        var: variances, or one for all as a float; clamped at `eps` from below, which the gradient does not see.
+        full: add the constant log(2π) / 2.
+        reduction: "none", "mean" or "sum".
+    Shape: input (*), target the same, var the same, or with 1 as one size, or without the last dimension; result (), or (*)
+        with reduction="none".
+    Raises:
+        ValueError: when a variance is negative, `var` does not fit, or `reduction` is unknown.
+    Source: Nix and Weigend, "Estimating the Mean and Variance of the Target Probability Distribution", 1994.
 
     >>> import tdt
     >>> gaussian_nll_loss(tdt.zeros(2), tdt.ones(2), tdt.ones(2))
@@ -70,10 +83,18 @@ def gaussian_nll_loss(input: Tensor, target: Tensor, var: Tensor | float, full: 
 @autocast("float32")
 def kl_div(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
            reduction: str = "mean", log_target: bool = False) -> Tensor:  # fmt: skip
-    """Divergence of the distribution `target` from the one whose log-probabilities are `input`, element by element.
+    """Pointwise Kullback-Leibler divergence of the distribution `target` from log-probabilities `input`.
 
-    input, target: same shape; log_target: the target is log-probabilities too. reduction: sum, none, batchmean (the sum
-    over the size of the first dimension: the divergence itself) or mean (over all elements, with a warning).
+    Args:
+        size_average, reduce: deprecated forms of `reduction`.
+        reduction: "none", "sum", "batchmean" (sum over the first size: the divergence itself) or "mean" (over all
+            elements, with a warning).
+        log_target: whether `target` is log-probabilities too.
+    Shape: input (*), target the same; result (), or (*) with reduction="none".
+    Raises:
+        RuntimeError: when a dtype is not floating-point.
+        ValueError: when `reduction` is unknown.
+    Source: Kullback and Leibler, "On Information and Sufficiency", 1951.
 
     >>> import tdt
     >>> kl_div(tdt.tensor([[0.5, 0.5]]).log(), tdt.tensor([[1.0, 0.0]]), reduction="batchmean")
@@ -92,7 +113,7 @@ def kl_div(input: Tensor, target: Tensor, size_average: bool | None = None, redu
 
 
 def divergence(input: Tensor, target: Tensor, reduction: str, log_target: bool) -> Tensor:
-    """`kl_div` for the three reductions that all losses have."""
+    """`kl_div` for the reductions "none", "mean" and "sum"."""
     check_tensors("kl_div", input=input, target=target)
     if not (input.is_floating_point() and target.is_floating_point()):
         kind = "Complex" if input.is_complex() or target.is_complex() else "Integral"

@@ -1,4 +1,4 @@
-"""A linear layer and the cross-entropy of its classes in one, so that many classes need little memory."""
+"""A linear layer and the cross-entropy of its outputs in one function, which needs little memory for many classes."""
 
 from __future__ import annotations
 
@@ -18,12 +18,19 @@ from tdt.autograd._op import op
 
 @dataclasses.dataclass(slots=True, frozen=True)
 class LinearCrossEntropyOptions:
-    """How `linear_cross_entropy` works through its samples a chunk at a time, without the logits of all of them.
+    """How `linear_cross_entropy` processes its samples in chunks, without the logits of all of them at once.
 
-    batch_chunk_size: samples in a chunk. chunking_method: "aspect_ratio:n" makes the logits of a chunk about as large as
-    the n-th part of the input, "auto" decides, None takes batch_chunk_size. Sums are in float32 at least and gradients
-    are computed anew, whatever acc_policy and acc_dtype say; so allow_retain_graph changes nothing either. ValueError for
-    values that are none of PyTorch's.
+    Sums are in float32 at least and gradients are recomputed, so `acc_policy`, `acc_dtype` and `allow_retain_graph` do not
+    change the result.
+
+    Args:
+        batch_chunk_size: samples in a chunk.
+        chunking_method: "aspect_ratio:n" gives chunks whose logits have about the size of 1/n of the input; "auto" chooses;
+            None uses `batch_chunk_size`.
+        acc_policy: "auto", "accurate", "balanced" or "compact".
+        acc_dtype: None or a floating-point dtype.
+    Raises:
+        ValueError: when an argument has another value.
 
     >>> import tdt
     >>> tdt.nn.LinearCrossEntropyOptions(batch_chunk_size=128).batch_chunk_size
@@ -50,7 +57,11 @@ class LinearCrossEntropyOptions:
             _check_sum(self.acc_dtype)
 
     def chunk(self, samples: int, features: int, classes: int) -> int:
-        """How many samples a chunk has. ValueError where size and method say different things."""
+        """Number of samples in a chunk.
+
+        Raises:
+            ValueError: when `batch_chunk_size` and `chunking_method` give different numbers.
+        """
         method, size = self.chunking_method, self.batch_chunk_size
         if method == "auto":
             method = "aspect_ratio:2" if size is None else None
@@ -118,10 +129,16 @@ def linear_cross_entropy(
     weight: Tensor | None = None, reduction: str = "mean", ignore_index: int | None = None, label_smoothing: float = 0.0,
     options: LinearCrossEntropyOptions | None = None,
 ) -> Tensor:  # fmt: skip
-    """cross_entropy(input · linear_weightᵀ + linear_bias, target), by chunks of samples where `options` are given.
+    """cross_entropy(input · linear_weightᵀ + linear_bias, target), in chunks of samples if `options` are given.
 
-    input (N, in) or (in,); linear_weight (C, *d, in), linear_bias (C, *d); target as for `cross_entropy` of logits
-    (N, C, *d). Chunks need classes as targets, no *d and no label_smoothing; options are else ignored, with a warning.
+    Args:
+        target, weight, ignore_index, reduction, label_smoothing: as for `cross_entropy`.
+        options: how to form chunks; ignored with a warning unless targets are classes, without d and label smoothing.
+    Shape: input (N, in) or (in,), linear_weight (C, *d, in), linear_bias (C, *d), target (N, *d) or as the logits
+        (N, C, *d), weight (C,); result (), or (N, *d) with reduction="none".
+    Raises:
+        RuntimeError: when shapes or dtypes do not fit, or `ignore_index` is given with probabilities.
+        ValueError: when the options contradict each other, or `reduction` is unknown.
 
     >>> import tdt
     >>> linear_cross_entropy(tdt.ones(2, 3), tdt.zeros(4, 3), tdt.tensor([0, 1]))

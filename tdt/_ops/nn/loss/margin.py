@@ -1,4 +1,4 @@
-"""Losses with a margin: what is right by at least so much costs nothing."""
+"""Margin losses: 0 where a score or distance is right by at least the margin."""
 
 from __future__ import annotations
 
@@ -18,10 +18,16 @@ def margin_ranking_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0, size_average: bool | None = None,
     reduce: bool | None = None, reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
-    """max(0, margin - target · (input1 - input2)): for target 1 the first should be larger by `margin`, for -1 the second.
+    """max(0, margin - target · (input1 - input2)): `target` 1 ranks `input1` higher, -1 ranks `input2` higher.
 
-    All of one shape, or of shapes that broadcast, with one number of dimensions (else RuntimeError). Returns the mean, the
-    sum, or that shape with reduction="none".
+    Args:
+        size_average, reduce: deprecated forms of `reduction`.
+        reduction: "none", "mean" or "sum".
+    Shape: input1, input2 and target broadcastable, with one number of dimensions; result (), or the broadcast shape with
+        reduction="none".
+    Raises:
+        RuntimeError: when the numbers of dimensions differ.
+        ValueError: when `reduction` is unknown.
 
     >>> import tdt
     >>> margin_ranking_loss(tdt.tensor([1.0]), tdt.tensor([3.0]), tdt.ones(1))
@@ -36,7 +42,7 @@ def margin_ranking_loss(
 
 
 def ranking(input1: Tensor, input2: Tensor, target: Tensor, margin: float, reduction: str) -> Tensor:
-    """`margin_ranking_loss` for any number of dimensions."""
+    """`margin_ranking_loss` for any numbers of dimensions."""
     return reduced((-target * (input1 - input2) + margin).clamp(min=0), reduction)
 
 
@@ -45,9 +51,15 @@ def hinge_embedding_loss(
     input: Tensor, target: Tensor, margin: float = 1.0, size_average: bool | None = None, reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
-    """`input` where target is 1, max(0, margin - input) where it is -1; both where it is neither.
+    """`input` where `target` is 1, max(0, margin - input) where it is -1.
 
-    input, target: same shape. Returns the mean, the sum, or that shape with reduction="none".
+    Args:
+        target: 1 or -1; the sum of both terms where it is neither.
+        size_average, reduce: deprecated forms of `reduction`.
+        reduction: "none", "mean" or "sum".
+    Shape: input (*), target the same; result (), or (*) with reduction="none".
+    Raises:
+        ValueError: when `reduction` is unknown.
 
     >>> import tdt
     >>> hinge_embedding_loss(tdt.tensor([0.25, 0.25]), tdt.tensor([1.0, -1.0]), reduction="none")
@@ -57,7 +69,7 @@ def hinge_embedding_loss(
 
 
 def hinge(input: Tensor, target: Tensor, margin: float, reduction: str) -> Tensor:
-    """`hinge_embedding_loss` for the reductions' names of today."""
+    """`hinge_embedding_loss` without the deprecated arguments."""
     check_tensors("hinge_embedding_loss", input=input, target=target)
     # For integers the margin is one too, as in PyTorch.
     wanted = margin if input.is_floating_point() else input.new_full((), margin)
@@ -70,10 +82,16 @@ def cosine_embedding_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0, size_average: bool | None = None,
     reduce: bool | None = None, reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
-    """1 - cos where target is 1, max(0, cos - margin) where it is -1; cos is that of the angle between the inputs.
+    """1 - cos of the angle between the inputs where `target` is 1, max(0, cos - margin) where it is -1.
 
-    inputs (N, D) and target (N,), or (D,) and a 0-d target. Returns the mean, the sum, or the target's shape with
-    reduction="none".
+    Args:
+        size_average, reduce: deprecated forms of `reduction`.
+        reduction: "none", "mean" or "sum".
+    Shape: input1 and input2 (N, D), target (N,), or (D,) and (); result (), or as target with reduction="none".
+    Raises:
+        RuntimeError: when the numbers of dimensions do not fit.
+        ValueError: when `reduction` is unknown.
+    Source: Bromley et al., "Signature Verification using a Siamese Time Delay Neural Network", 1993.
 
     >>> import tdt
     >>> cosine_embedding_loss(tdt.tensor([[1.0, 0.0]]), tdt.tensor([[0.0, 1.0]]), tdt.ones(1))
@@ -83,7 +101,7 @@ def cosine_embedding_loss(
 
 
 def cosine(input1: Tensor, input2: Tensor, target: Tensor, margin: float, reduction: str) -> Tensor:
-    """`cosine_embedding_loss` for the reductions' names of today."""
+    """`cosine_embedding_loss` without the deprecated arguments."""
     check_tensors("cosine_embedding_loss", input1=input1, input2=input2, target=target)
     if target.ndim > 1:
         raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
@@ -102,10 +120,18 @@ def triplet_margin_loss(
     anchor: Tensor, positive: Tensor, negative: Tensor, margin: float = 1.0, p: float = 2, eps: float = 1e-6,
     swap: bool = False, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
-    """max(0, margin + |anchor - positive| - |anchor - negative|), in the norm of order `p` (Balntas et al., 2016).
+    """max(0, margin + ‖anchor - positive‖ₚ - ‖anchor - negative‖ₚ).
 
-    All (*, D). eps: added to each difference. swap: measure the negative from the nearer of anchor and positive. Returns
-    the mean, the sum, or (*) with reduction="none". ValueError for margin <= 0.
+    Args:
+        eps: added to each difference.
+        swap: use the smaller of the distances of `negative` from `anchor` and from `positive`.
+        size_average, reduce: deprecated forms of `reduction`.
+        reduction: "none", "mean" or "sum".
+    Shape: anchor, positive and negative (*, D); result (), or (*) with reduction="none".
+    Raises:
+        ValueError: when `margin` is not positive, or `reduction` is unknown.
+        RuntimeError: when the numbers of dimensions differ.
+    Source: Balntas et al., "Learning Local Feature Descriptors with Triplets and Shallow Convolutional Networks", 2016.
 
     >>> import tdt
     >>> triplet_margin_loss(tdt.zeros(1, 2), tdt.zeros(1, 2), tdt.ones(1, 2), margin=2.0)
@@ -122,7 +148,17 @@ def triplet_margin_with_distance_loss(
     distance_function: Callable[[Tensor, Tensor], Tensor] | None = None, margin: float = 1.0, swap: bool = False,
     reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
-    """`triplet_margin_loss` under any distance: a function of two tensors (*, D) that returns (*).
+    """max(0, margin + d(anchor, positive) - d(anchor, negative)) for a distance function d.
+
+    Args:
+        distance_function: from two tensors (*, D) to their distances (*); None is `pairwise_distance`.
+        swap: use the smaller of the distances of `negative` from `anchor` and from `positive`.
+        reduction: "none", "mean" or "sum".
+    Shape: anchor, positive and negative (*, D); result (), or (*) with reduction="none".
+    Raises:
+        ValueError: when `margin` is not positive, or `reduction` is unknown.
+        RuntimeError: when the numbers of dimensions differ.
+    Source: Balntas et al., "Learning Local Feature Descriptors with Triplets and Shallow Convolutional Networks", 2016.
 
     >>> import tdt
     >>> by_component = lambda a, b: (a - b).abs().amax(-1)
@@ -140,7 +176,7 @@ def triplet(
     anchor: Tensor, positive: Tensor, negative: Tensor, distance: Callable[[Tensor, Tensor], Tensor], margin: float,
     swap: bool, reduction: str,
 ) -> Tensor:  # fmt: skip
-    """The triplet loss under `distance`."""
+    """The triplet loss under the distance function `distance`."""
     check_tensors("triplet_margin_loss", anchor=anchor, positive=positive, negative=negative)
     dims = anchor.ndim, positive.ndim, negative.ndim
     if len(set(dims)) > 1:
@@ -158,10 +194,19 @@ def multi_margin_loss(
     input: Tensor, target: Tensor, p: int = 1, margin: float = 1.0, weight: Tensor | None = None,
     size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
-    """Sum over the wrong classes i of max(0, margin - input[target] + input[i])^p, over the number of classes.
+    """Sum over the wrong classes i of max(0, margin - input[target] + input[i])^p, divided by the number of classes.
 
-    input (N, C) or (C,), target (N,) or 0-d of classes. weight (C,): a factor for each right class. p: 1 or 2 (else
-    ValueError). Returns the mean, the sum, or (N,) with reduction="none".
+    Args:
+        target: the right classes, int64.
+        p: 1 or 2.
+        weight: factor of each right class.
+        size_average, reduce: deprecated forms of `reduction`.
+        reduction: "none", "mean" or "sum".
+    Shape: input (N, C) or (C,), target (N,) or (), weight (C,); result (), or as target with reduction="none".
+    Raises:
+        ValueError: when `p` is not 1 or 2, `weight` is not 1-D, or `reduction` is unknown.
+        RuntimeError: when shapes or dtypes do not fit, or a class is out of range.
+        NotImplementedError: when `input` is not float32 or float64.
 
     >>> import tdt
     >>> multi_margin_loss(tdt.tensor([[0.25, 0.5]]), tdt.tensor([0]))
@@ -201,10 +246,17 @@ def multi_margin_loss(
 @autocast("float32")
 def multilabel_margin_loss(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
                            reduction: str = "mean") -> Tensor:  # fmt: skip
-    """Sum over right classes j and wrong classes i of max(0, 1 - (input[j] - input[i])), over the number of classes.
+    """Sum over right classes j and wrong classes i of max(0, 1 - input[j] + input[i]), divided by the number of classes.
 
-    input, target: (N, C) or (C,). A row of the target lists the right classes, up to the first -1. Returns the mean, the
-    sum, or (N,) with reduction="none".
+    Args:
+        target: each row lists the right classes, up to the first -1; int64.
+        size_average, reduce: deprecated forms of `reduction`.
+        reduction: "none", "mean" or "sum".
+    Shape: input (N, C) or (C,), target the same; result (), or (N,) with reduction="none".
+    Raises:
+        RuntimeError: when shapes or dtypes do not fit, or a class is out of range.
+        NotImplementedError: when `input` is not float32 or float64.
+        ValueError: when `reduction` is unknown.
 
     >>> import tdt
     >>> multilabel_margin_loss(tdt.tensor([[0.25, 0.5, 0.0]]), tdt.tensor([[1, -1, 0]]))

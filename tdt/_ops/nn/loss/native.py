@@ -1,4 +1,4 @@
-"""The losses that `torch` itself exports: their reduction is a number, 0 for none, 1 for the mean, 2 for the sum."""
+"""Losses that `tdt` itself exports: their reduction is a number, 0 for none, 1 for the mean, 2 for the sum."""
 
 from __future__ import annotations
 
@@ -15,7 +15,13 @@ __all__ = [
 
 def binary_cross_entropy_with_logits(input: Tensor, target: Tensor, weight: Tensor | None = None,
                                      pos_weight: Tensor | None = None, reduction: int = 1) -> Tensor:  # fmt: skip
-    """See `nn.functional.binary_cross_entropy_with_logits`.
+    """Binary cross-entropy of sigmoid(input), as `nn.functional.binary_cross_entropy_with_logits`.
+
+    Args:
+        reduction: 0 none, 1 mean, 2 sum.
+    Shape: input (*), target the same, weight and pos_weight broadcastable to it; result (), or (*) with reduction=0.
+    Raises:
+        RuntimeError: when `target` is not floating-point, or shapes do not broadcast.
 
     >>> import tdt
     >>> tdt.binary_cross_entropy_with_logits(tdt.zeros(2), tdt.ones(2), reduction=2)
@@ -27,7 +33,13 @@ def binary_cross_entropy_with_logits(input: Tensor, target: Tensor, weight: Tens
 def cosine_embedding_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: int = 1
 ) -> Tensor:
-    """See `nn.functional.cosine_embedding_loss`.
+    """1 - cos of the angle between the inputs where `target` is 1, max(0, cos - margin) where it is -1.
+
+    Args:
+        reduction: 0 none, 1 mean, 2 sum.
+    Shape: input1 and input2 (N, D), target (N,), or (D,) and (); result (), or as target with reduction=0.
+    Raises:
+        RuntimeError: when the numbers of dimensions do not fit.
 
     >>> import tdt
     >>> tdt.cosine_embedding_loss(tdt.ones(1, 2), tdt.ones(1, 2), tdt.tensor([-1]), 0.25)
@@ -38,7 +50,16 @@ def cosine_embedding_loss(
 
 def ctc_loss(log_probs: Tensor, targets: Tensor, input_lengths: ctc.Lengths, target_lengths: ctc.Lengths, blank: int = 0,
              reduction: int = 1, zero_infinity: bool = False) -> Tensor:  # fmt: skip
-    """See `nn.functional.ctc_loss`.
+    """Connectionist temporal classification loss, as `nn.functional.ctc_loss`.
+
+    Args:
+        reduction: 0 none, 1 mean of the losses divided by their target's length, 2 sum.
+    Shape: log_probs (T, N, C), targets (N, S) or (sum of target_lengths,), lengths (N,); or log_probs (T, C),
+        targets (S,); result (), or (N,) with reduction=0.
+    Raises:
+        RuntimeError: when shapes or lengths do not fit.
+        NotImplementedError: when `log_probs` is not float32 or float64.
+    Source: Graves et al., "Connectionist Temporal Classification", 2006.
 
     >>> import tdt
     >>> tdt.ctc_loss(tdt.zeros(3, 1, 2).log_softmax(2), tdt.tensor([[1]]), [3], [1])
@@ -50,7 +71,11 @@ def ctc_loss(log_probs: Tensor, targets: Tensor, input_lengths: ctc.Lengths, tar
 
 
 def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, reduction: int = 1) -> Tensor:
-    """See `nn.functional.hinge_embedding_loss`.
+    """`input` where `target` is 1, max(0, margin - input) where it is -1.
+
+    Args:
+        reduction: 0 none, 1 mean, 2 sum.
+    Shape: input (*), target the same; result (), or (*) with reduction=0.
 
     >>> import tdt
     >>> tdt.hinge_embedding_loss(tdt.tensor([0.25]), tdt.tensor([-1]))
@@ -60,7 +85,15 @@ def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, red
 
 
 def kl_div(input: Tensor, target: Tensor, reduction: int = 1, *, log_target: bool = False) -> Tensor:
-    """See `nn.functional.kl_div`.
+    """Pointwise Kullback-Leibler divergence of the distribution `target` from log-probabilities `input`.
+
+    Args:
+        reduction: 0 none, 1 mean over all elements, 2 sum.
+        log_target: whether `target` is log-probabilities too.
+    Shape: input (*), target the same; result (), or (*) with reduction=0.
+    Raises:
+        RuntimeError: when a dtype is not floating-point.
+    Source: Kullback and Leibler, "On Information and Sufficiency", 1951.
 
     >>> import tdt
     >>> tdt.kl_div(tdt.tensor([0.5, 0.5]).log(), tdt.tensor([1.0, 0.0]), 2)
@@ -72,7 +105,11 @@ def kl_div(input: Tensor, target: Tensor, reduction: int = 1, *, log_target: boo
 def margin_ranking_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: int = 1
 ) -> Tensor:
-    """See `nn.functional.margin_ranking_loss`.
+    """max(0, margin - target · (input1 - input2)): `target` 1 ranks `input1` higher, -1 ranks `input2` higher.
+
+    Args:
+        reduction: 0 none, 1 mean, 2 sum.
+    Shape: input1, input2 and target broadcastable; result (), or the broadcast shape with reduction=0.
 
     >>> import tdt
     >>> tdt.margin_ranking_loss(tdt.tensor([1.0]), tdt.tensor([3.0]), tdt.ones(1))
@@ -82,7 +119,14 @@ def margin_ranking_loss(
 
 
 def poisson_nll_loss(input: Tensor, target: Tensor, log_input: bool, full: bool, eps: float, reduction: int) -> Tensor:
-    """See `nn.functional.poisson_nll_loss`.
+    """Negative log-likelihood of counts `target` under Poisson distributions.
+
+    Args:
+        log_input: the rate is exp(input); else `input` itself.
+        full: add Stirling's approximation of log(target!) where target > 1.
+        eps: added to the rate before its logarithm, without `log_input`.
+        reduction: 0 none, 1 mean, 2 sum.
+    Shape: input (*), target the same; result (), or (*) with reduction=0.
 
     >>> import tdt
     >>> tdt.poisson_nll_loss(tdt.zeros(2), tdt.ones(2), True, False, 1e-8, 2)
@@ -93,7 +137,17 @@ def poisson_nll_loss(input: Tensor, target: Tensor, log_input: bool, full: bool,
 
 def triplet_margin_loss(anchor: Tensor, positive: Tensor, negative: Tensor, margin: float = 1.0, p: float = 2.0,
                         eps: float = 1e-6, swap: bool = False, reduction: int = 1) -> Tensor:  # fmt: skip
-    """See `nn.functional.triplet_margin_loss`.
+    """max(0, margin + ‖anchor - positive‖ₚ - ‖anchor - negative‖ₚ).
+
+    Args:
+        eps: added to each difference.
+        swap: use the smaller of the distances of `negative` from `anchor` and from `positive`.
+        reduction: 0 none, 1 mean, 2 sum.
+    Shape: anchor, positive and negative (*, D); result (), or (*) with reduction=0.
+    Raises:
+        ValueError: when `margin` is not positive.
+        RuntimeError: when the numbers of dimensions differ.
+    Source: Balntas et al., "Learning Local Feature Descriptors with Triplets and Shallow Convolutional Networks", 2016.
 
     >>> import tdt
     >>> tdt.triplet_margin_loss(tdt.zeros(1, 2), tdt.zeros(1, 2), tdt.ones(1, 2), margin=2.0)

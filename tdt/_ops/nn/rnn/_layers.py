@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from tdt._core.tensor import Tensor
-from tdt._ops.nn.dropout import functional_dropout as drop_out
+from tdt._ops.nn import functional
 from tdt._ops.nn.rnn.sequences import gru_sequence, lstm_sequence, rnn_sequence
 from tdt._ops.shape.join import cat, stack
 from tdt._ops.shape.views import select
@@ -30,17 +30,28 @@ KINDS = {
 }
 
 
-def lstm(*args: Any, **kwargs: Any) -> tuple[Tensor, Tensor, Tensor]:
-    """A stack of LSTM layers (Hochreiter and Schmidhuber, 1997) over a padded or a packed batch.
+def lstm(
+    *args: Tensor | Sequence[Tensor] | bool | int | float, **kwargs: Tensor | Sequence[Tensor] | bool | int | float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Stack of LSTM layers over a padded or a packed batch of sequences.
 
-    lstm(input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first): input (T, N, I), or
-    (N, T, I) if `batch_first`. lstm(data, batch_sizes, hx, params, has_biases, num_layers, dropout, train, bidirectional):
-    data (rows, I), `batch_sizes[t]` rows of it for step t.
+    lstm(input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first), or packed:
+    lstm(data, batch_sizes, hx, params, has_biases, num_layers, dropout, train, bidirectional).
 
-    hx: h (layers · directions, N, H or P) and c (layers · directions, N, H). params: per layer and direction w_ih (4H, I),
-    w_hh (4H, H or P), with `has_biases` b_ih and b_hh (4H,), and with projections to P features w_hr (P, H); the gates are
-    input, forget, candidate, output. dropout: between layers, in training. Returns (every h of the last layer, the last h and
-    the last c of every layer and direction). RuntimeError for shapes and dtypes that do not fit.
+    Args:
+        input: padded batch; N first if `batch_first`.
+        data, batch_sizes: packed batch; step t has `batch_sizes[t]` rows of `data`.
+        hx: initial states (h, c).
+        params: for each layer and direction w_ih, w_hh, with `has_biases` b_ih and b_hh, with projections to P features
+            w_hr. Gates are in the order input, forget, candidate, output.
+        dropout: probability of dropping an element between layers, if `train`.
+    Shape: input (T, N, I) or (N, T, I), data (rows, I); h (layers · directions, N, H or P), c (layers · directions, N, H);
+        w_ih (4H, I), w_hh (4H, H or P), b_ih and b_hh (4H,), w_hr (P, H).
+    Returns: every h of the last layer, (T, N, H · directions) or as the input is laid out; the last h and the last c of
+        every layer and direction, with the shapes of `hx`.
+    Raises:
+        RuntimeError: when shapes or dtypes do not fit.
+    Source: Hochreiter and Schmidhuber, "Long Short-Term Memory", 1997.
 
     >>> import tdt
     >>> z = tdt.zeros(1, 1, 1)
@@ -57,10 +68,22 @@ def _single(name: str, args: tuple, kwargs: dict[str, Any]) -> tuple[Tensor, Ten
     return (_packed if packed else _padded)(name, *args, **kwargs)
 
 
-def gru(*args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
-    """A stack of GRU layers (Cho et al., 2014) over a padded or a packed batch: (every h of the last layer, the last ones).
+def gru(
+    *args: Tensor | Sequence[Tensor] | bool | int | float, **kwargs: Tensor | Sequence[Tensor] | bool | int | float
+) -> tuple[Tensor, Tensor]:
+    """Stack of GRU layers over a padded or a packed batch of sequences; arguments as `lstm`, except:
 
-    Arguments as `lstm` has them; hx is h (layers · directions, N, H), and the weights have the gates reset, update, new.
+    Args:
+        hx: initial state h.
+        params: gates are in the order reset, update, new.
+    Shape: input (T, N, I) or (N, T, I), data (rows, I); hx (layers · directions, N, H); w_ih (3H, I), w_hh (3H, H),
+        b_ih and b_hh (3H,).
+    Returns: every h of the last layer, (T, N, H · directions) or as the input is laid out; the last h of every layer and
+        direction, with the shape of `hx`.
+    Raises:
+        RuntimeError: when shapes or dtypes do not fit.
+    Source: Cho et al., "Learning Phrase Representations using RNN Encoder-Decoder for Statistical Machine Translation",
+        2014.
 
     >>> import tdt
     >>> z = tdt.zeros(1, 1, 1)
@@ -70,10 +93,20 @@ def gru(*args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
     return _single("gru", args, kwargs)
 
 
-def rnn_tanh(*args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
-    """A stack of layers h = tanh(x W + h V + b) (Elman, 1990): (every h of the last layer, the last ones).
+def rnn_tanh(
+    *args: Tensor | Sequence[Tensor] | bool | int | float, **kwargs: Tensor | Sequence[Tensor] | bool | int | float
+) -> tuple[Tensor, Tensor]:
+    """Stack of layers h = tanh(x W + h V + b) over a padded or a packed batch; arguments as `lstm`, except:
 
-    Arguments as `lstm` has them; hx is h (layers · directions, N, H), and the weights have H rows.
+    Args:
+        hx: initial state h.
+    Shape: input (T, N, I) or (N, T, I), data (rows, I); hx (layers · directions, N, H); w_ih (H, I), w_hh (H, H),
+        b_ih and b_hh (H,).
+    Returns: every h of the last layer, (T, N, H · directions) or as the input is laid out; the last h of every layer and
+        direction, with the shape of `hx`.
+    Raises:
+        RuntimeError: when shapes or dtypes do not fit.
+    Source: Elman, "Finding Structure in Time", 1990.
 
     >>> import tdt
     >>> z = tdt.zeros(1, 1, 1)
@@ -83,8 +116,19 @@ def rnn_tanh(*args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
     return _single("rnn_tanh", args, kwargs)
 
 
-def rnn_relu(*args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
-    """A stack of layers h = relu(x W + h V + b): `rnn_tanh` with relu.
+def rnn_relu(
+    *args: Tensor | Sequence[Tensor] | bool | int | float, **kwargs: Tensor | Sequence[Tensor] | bool | int | float
+) -> tuple[Tensor, Tensor]:
+    """Stack of layers h = relu(x W + h V + b) over a padded or a packed batch; arguments as `lstm`, except:
+
+    Args:
+        hx: initial state h.
+    Shape: input (T, N, I) or (N, T, I), data (rows, I); hx (layers · directions, N, H); w_ih (H, I), w_hh (H, H),
+        b_ih and b_hh (H,).
+    Returns: every h of the last layer, (T, N, H · directions) or as the input is laid out; the last h of every layer and
+        direction, with the shape of `hx`.
+    Raises:
+        RuntimeError: when shapes or dtypes do not fit.
 
     >>> import tdt
     >>> z = tdt.zeros(1, 1, 1)
@@ -148,7 +192,7 @@ def _stacked(name: str, x: Tensor, sizes: tuple[int, ...], hx: Any, params: Sequ
             ends.append(tuple(last))
         x = made[0] if sides == 1 else cat(made, -1)
         if dropout and train and layer < num_layers - 1:
-            x = drop_out(x, dropout)
+            x = functional.dropout(x, dropout)
     return x, *[stack(last) for last in zip(*ends, strict=True)]
 
 
@@ -185,9 +229,16 @@ def _expect(what: str, t: Tensor, shape: tuple[int, ...], x: Tensor) -> None:
 @autocast("keep")
 def lstm_cell(input: Tensor, hx: Sequence[Tensor], w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None,
               b_hh: Tensor | None = None) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """One step of an LSTM: input (N, I), hx = (h, c) each (N, H), w_ih (4H, I), w_hh (4H, H), biases (4H,). Returns (h, c).
+    """One step of an LSTM.
 
-    RuntimeError for sizes and dtypes that do not fit.
+    Args:
+        hx: states (h, c) before the step.
+        w_ih, w_hh: gates are in the order input, forget, candidate, output.
+    Shape: input (N, I), h and c (N, H), w_ih (4H, I), w_hh (4H, H), b_ih and b_hh (4H,); both results (N, H).
+    Returns: h and c after the step.
+    Raises:
+        RuntimeError: when sizes or dtypes do not fit.
+    Source: Hochreiter and Schmidhuber, "Long Short-Term Memory", 1997.
 
     >>> import tdt
     >>> z = tdt.zeros(1, 1)
@@ -201,9 +252,16 @@ def lstm_cell(input: Tensor, hx: Sequence[Tensor], w_ih: Tensor, w_hh: Tensor, b
 @autocast("keep")
 def gru_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None,
              b_hh: Tensor | None = None) -> Tensor:  # fmt: skip
-    """One step of a GRU: input (N, I), hx (N, H), w_ih (3H, I), w_hh (3H, H), biases (3H,). Returns the next h.
+    """One step of a GRU: the next h.
 
-    RuntimeError for sizes and dtypes that do not fit.
+    Args:
+        hx: h before the step.
+        w_ih, w_hh: gates are in the order reset, update, new.
+    Shape: input (N, I), hx (N, H), w_ih (3H, I), w_hh (3H, H), b_ih and b_hh (3H,); result (N, H).
+    Raises:
+        RuntimeError: when sizes or dtypes do not fit.
+    Source: Cho et al., "Learning Phrase Representations using RNN Encoder-Decoder for Statistical Machine Translation",
+        2014.
 
     >>> import tdt
     >>> z = tdt.zeros(1, 1)
@@ -215,9 +273,14 @@ def gru_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor
 
 def rnn_tanh_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None,
                   b_hh: Tensor | None = None) -> Tensor:  # fmt: skip
-    """tanh(input W + hx V + b): input (N, I), hx (N, H), w_ih (H, I), w_hh (H, H), biases (H,). Returns (N, H).
+    """One step of a plain recurrent layer: tanh(input · w_ihᵀ + b_ih + hx · w_hhᵀ + b_hh).
 
-    RuntimeError for sizes and dtypes that do not fit.
+    Args:
+        hx: h before the step.
+    Shape: input (N, I), hx (N, H), w_ih (H, I), w_hh (H, H), b_ih and b_hh (H,); result (N, H).
+    Raises:
+        RuntimeError: when sizes or dtypes do not fit.
+    Source: Elman, "Finding Structure in Time", 1990.
 
     >>> import tdt
     >>> rnn_tanh_cell(tdt.ones(1, 1), tdt.zeros(1, 1), tdt.ones(1, 1), tdt.ones(1, 1))
@@ -228,7 +291,13 @@ def rnn_tanh_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: T
 
 def rnn_relu_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None,
                   b_hh: Tensor | None = None) -> Tensor:  # fmt: skip
-    """relu(input W + hx V + b): `rnn_tanh_cell` with relu.
+    """One step of a plain recurrent layer: relu(input · w_ihᵀ + b_ih + hx · w_hhᵀ + b_hh).
+
+    Args:
+        hx: h before the step.
+    Shape: input (N, I), hx (N, H), w_ih (H, I), w_hh (H, H), b_ih and b_hh (H,); result (N, H).
+    Raises:
+        RuntimeError: when sizes or dtypes do not fit.
 
     >>> import tdt
     >>> rnn_relu_cell(tdt.ones(1, 1), tdt.zeros(1, 1), tdt.ones(1, 1), tdt.ones(1, 1))
