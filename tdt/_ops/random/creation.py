@@ -1,4 +1,4 @@
-"""Random tensors: `rand`, `randn`, `randint` and their relatives, `normal`, `bernoulli`, `multinomial`."""
+"""Random tensors: `rand`, `randn`, `randint`, their `_like` forms, and samples of distributions such as `normal`."""
 
 from __future__ import annotations
 
@@ -14,11 +14,14 @@ from tdt._core.calls import front
 from tdt._core.creation import _finished, _into, _like, _shape_of, make, zeros_like
 from tdt._core.dtype import SCALAR_NAMES
 from tdt._core.dtype import dtype as Dtype
+from tdt._core.layout import layout as Layout
 from tdt._core.methods import method
 from tdt._core.mode import no_grad
 from tdt._core.tensor import Tensor, wrap
+from tdt._ops._common import Device, Ints
 from tdt._ops.random._ranges import last_of
 from tdt._ops.random.fill import bernoulli_, demand, normal_, random_, uniform_
+from tdt._ops.shape.memory import memory_format as MemoryFormat
 from tdt._random import Generator, generator_for
 from tdt.autograd._op import finish, op
 
@@ -51,10 +54,20 @@ def _sizes(name: str, sizes: tuple, size: Any) -> tuple[int, ...]:
 
 @front
 def rand(
-    *sizes: Any, size: Any = None, generator: Generator | None = None, out: Tensor | None = None, dtype: Dtype | None = None,
-    layout: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False,
+    *sizes: Ints, size: Ints | None = None, generator: Generator | None = None, out: Tensor | None = None,
+    dtype: Dtype | None = None, layout: Layout | None = None, device: Device = None, requires_grad: bool = False,
+    pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
-    """A tensor of numbers uniform on [0, 1).
+    """Tensor of random numbers, uniform on [0, 1).
+
+    Args:
+        sizes, size: the shape, as numbers or as one sequence.
+        dtype: None is the default dtype.
+        layout, pin_memory: have no effect.
+    Shape: result (*sizes).
+    Raises:
+        TypeError: when no size is given.
+        RuntimeError: when `dtype` is not that of `out`.
 
     >>> import tdt
     >>> _ = tdt.manual_seed(0)
@@ -67,10 +80,20 @@ def rand(
 
 @front
 def randn(
-    *sizes: Any, size: Any = None, generator: Generator | None = None, out: Tensor | None = None, dtype: Dtype | None = None,
-    layout: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False,
+    *sizes: Ints, size: Ints | None = None, generator: Generator | None = None, out: Tensor | None = None,
+    dtype: Dtype | None = None, layout: Layout | None = None, device: Device = None, requires_grad: bool = False,
+    pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
-    """A tensor of standard normal numbers.
+    """Tensor of random numbers from the standard normal distribution.
+
+    Args:
+        sizes, size: the shape, as numbers or as one sequence.
+        dtype: None is the default dtype.
+        layout, pin_memory: have no effect.
+    Shape: result (*sizes).
+    Raises:
+        TypeError: when no size is given.
+        RuntimeError: when `dtype` is not that of `out`.
 
     >>> import tdt
     >>> _ = tdt.manual_seed(0)
@@ -83,11 +106,20 @@ def randn(
 
 @front
 def randint(
-    *ends: Any, low: int = 0, high: int | None = None, size: Any = None, generator: Generator | None = None,
-    out: Tensor | None = None, dtype: Dtype | None = None, layout: Any = None, device: Any = None,
+    *ends: Ints, low: int = 0, high: int | None = None, size: Ints | None = None, generator: Generator | None = None,
+    out: Tensor | None = None, dtype: Dtype | None = None, layout: Layout | None = None, device: Device = None,
     requires_grad: bool = False, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Integers on [low, high): `randint(high, size)` or `randint(low, high, size)`; int64 unless `dtype` says other.
+    """Tensor of random integers, uniform on [low, high): `randint(high, size)` or `randint(low, high, size)`.
+
+    Args:
+        ends: positional `low` (0 if left out), `high` and `size`.
+        dtype: None is int64.
+        layout, pin_memory: have no effect.
+    Shape: result (*size).
+    Raises:
+        TypeError: when `high` or `size` is missing.
+        RuntimeError: when low >= high, the dtype cannot hold the range, or `dtype` is not that of `out`.
 
     >>> import tdt
     >>> _ = tdt.manual_seed(0)
@@ -116,10 +148,15 @@ def _drawn_like(input: Tensor, fill: Callable[..., Tensor], numbers: tuple, gene
 
 @front
 def rand_like(
-    input: Tensor, *, generator: Generator | None = None, dtype: Dtype | None = None, layout: Any = None,
-    device: Any = None, requires_grad: bool = False, memory_format: Any = None,
+    input: Tensor, *, generator: Generator | None = None, dtype: Dtype | None = None, layout: Layout | None = None,
+    device: Device = None, requires_grad: bool = False, memory_format: MemoryFormat | None = None,
 ) -> Tensor:  # fmt: skip
-    """Numbers uniform on [0, 1), in the shape, dtype, device and order of memory of `input`.
+    """Random numbers, uniform on [0, 1), with the shape, dtype, device and memory order of `input`.
+
+    Args:
+        dtype, device, memory_format: used instead of the input's.
+        layout: has no effect.
+    Shape: input (*); result the same.
 
     >>> import tdt
     >>> tdt.rand_like(tdt.zeros(2, 3)).shape
@@ -130,10 +167,15 @@ def rand_like(
 
 @front
 def randn_like(
-    input: Tensor, *, generator: Generator | None = None, dtype: Dtype | None = None, layout: Any = None,
-    device: Any = None, requires_grad: bool = False, memory_format: Any = None,
+    input: Tensor, *, generator: Generator | None = None, dtype: Dtype | None = None, layout: Layout | None = None,
+    device: Device = None, requires_grad: bool = False, memory_format: MemoryFormat | None = None,
 ) -> Tensor:  # fmt: skip
-    """Standard normal numbers, in the shape, dtype, device and order of memory of `input`.
+    """Random numbers from the standard normal distribution, with the shape, dtype, device and memory order of `input`.
+
+    Args:
+        dtype, device, memory_format: used instead of the input's.
+        layout: has no effect.
+    Shape: input (*); result the same.
 
     >>> import tdt
     >>> tdt.randn_like(tdt.zeros(2, 3)).shape
@@ -145,10 +187,19 @@ def randn_like(
 @front
 def randint_like(
     input: Tensor, *ends: int, low: int = 0, high: int | None = None, generator: Generator | None = None,
-    dtype: Dtype | None = None, layout: Any = None, device: Any = None, requires_grad: bool = False,
-    memory_format: Any = None,
+    dtype: Dtype | None = None, layout: Layout | None = None, device: Device = None, requires_grad: bool = False,
+    memory_format: MemoryFormat | None = None,
 ) -> Tensor:  # fmt: skip
-    """Integers on [low, high), in the shape, dtype and device of `input`: `randint_like(x, high)`, `(x, low, high)`.
+    """Random integers on [low, high) like `input`: `randint_like(input, high)` or `randint_like(input, low, high)`.
+
+    Args:
+        ends: positional `low` (0 if left out) and `high`.
+        dtype, device, memory_format: used instead of the input's.
+        layout: has no effect.
+    Shape: input (*); result the same.
+    Raises:
+        TypeError: when `high` is missing.
+        RuntimeError: when low >= high, or the dtype cannot hold the range.
 
     >>> import tdt
     >>> tdt.randint_like(tdt.zeros(2, 3), 5).dtype
@@ -166,9 +217,17 @@ def randint_like(
 @front
 def randperm(
     n: int, *, generator: Generator | None = None, out: Tensor | None = None, dtype: Dtype | None = None,
-    layout: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False,
+    layout: Layout | None = None, device: Device = None, requires_grad: bool = False, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
-    """The numbers 0 … n-1 in random order; int64 unless `dtype` says other. RuntimeError where it cannot hold them.
+    """Random permutation of the numbers 0 to n - 1.
+
+    Args:
+        dtype: None is int64.
+        layout, pin_memory: have no effect.
+    Shape: result (n,).
+    Raises:
+        NotImplementedError: when the dtype is bool or complex.
+        RuntimeError: when the dtype cannot hold n - 1.
 
     >>> import tdt
     >>> _ = tdt.manual_seed(0)
@@ -202,7 +261,12 @@ _bernoulli.vjp("p")(lambda g: zeros_like(g))
 def bernoulli(
     input: Tensor, p: float | None = None, *, generator: Generator | None = None, out: Tensor | None = None
 ) -> Tensor:
-    """Ones and zeros: 1 with the probability that stands in `input`, or with `p` everywhere.
+    """Ones and zeros: 1 with the probability in `input`, or `p` if it is given. The gradient is zero.
+
+    Shape: input (*); result the same.
+    Raises:
+        NotImplementedError: when `p` is None and `input` is not floating-point.
+        RuntimeError: when a probability is not in [0, 1].
 
     >>> import tdt
     >>> tdt.bernoulli(tdt.tensor([0.0, 1.0]))
@@ -231,13 +295,22 @@ _normal.vjp("std")(lambda g, std_shape: g.new_zeros(std_shape))
 
 @front
 def normal(
-    mean: float | Tensor, std: float | Tensor = 1.0, size: Any = None, *, generator: Generator | None = None,
-    out: Tensor | None = None, dtype: Dtype | None = None, layout: Any = None, device: Any = None,
+    mean: float | Tensor, std: float | Tensor = 1.0, size: Ints | None = None, *, generator: Generator | None = None,
+    out: Tensor | None = None, dtype: Dtype | None = None, layout: Layout | None = None, device: Device = None,
     requires_grad: bool = False, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Normal numbers with a mean and a standard deviation for each element, or with two numbers and a size.
+    """Random numbers from normal distributions of the given means and standard deviations.
 
-    As in PyTorch the gradients of `mean` and `std` are zero; those of `mean + std * randn(...)` are not.
+    The gradients of `mean` and `std` are zero, unlike those of `mean + std * randn(...)`.
+
+    Args:
+        size: the shape, for two numbers `mean` and `std`.
+        layout, pin_memory: have no effect.
+    Shape: mean and std broadcastable; result the broadcast shape, or (*size).
+    Raises:
+        TypeError: when `mean` and `std` are numbers and `size` is missing.
+        NotImplementedError: when a tensor `mean` (or `std`, if `mean` is a number) is an integer or bool tensor.
+        RuntimeError: when `std` is negative or complex.
 
     >>> import tdt
     >>> tdt.normal(tdt.arange(3.0), 0.0)
@@ -279,7 +352,13 @@ def multinomial(
     input: Tensor, num_samples: int, replacement: bool = False, *, generator: Generator | None = None,
     out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """`num_samples` column numbers (int64) per row of `input` (categories) or (rows, categories), drawn by its weights.
+    """Indices of `num_samples` categories, drawn in each row with probabilities proportional to the weights in `input`.
+
+    Args:
+        replacement: whether a category may be drawn more than once.
+    Shape: input (categories,) or (rows, categories); result (num_samples,) or (rows, num_samples), int64.
+    Raises:
+        RuntimeError: when shape, dtype, weights or `num_samples` are invalid.
 
     >>> import tdt
     >>> tdt.multinomial(tdt.tensor([0.0, 3.0, 0.0]), 2, replacement=True)
@@ -307,7 +386,12 @@ _poisson.vjp("rate")(lambda g: zeros_like(g))
 
 @front
 def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
-    """Poisson numbers of the means in `input`; their gradients are zero. RuntimeError for a negative mean.
+    """Random counts from Poisson distributions whose means are in `input`; the gradient is zero.
+
+    Shape: input (*); result the same.
+    Raises:
+        NotImplementedError: when `input` is not floating-point.
+        RuntimeError: when a mean is negative.
 
     >>> import tdt
     >>> tdt.poisson(tdt.tensor([0.0, 0.0]))
@@ -329,9 +413,12 @@ _binomial.vjp("prob")(lambda g: zeros_like(g))
 
 @front
 def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) -> Tensor:
-    """How many of `count` trials of probability `prob` succeed, for each element; gradients are zero.
+    """Random number of successes in `count` trials of probability `prob`, for each element; gradients are zero.
 
-    prob: broadcast to the shape of `count`. ValueError unless both are floating-point.
+    Shape: count (*), prob expandable to it; result as count.
+    Raises:
+        ValueError: when `count` or `prob` is not floating-point.
+        RuntimeError: when the dtypes differ.
 
     >>> import tdt
     >>> tdt.binomial(tdt.tensor([3.0, 4.0]), tdt.tensor([0.0, 1.0]))

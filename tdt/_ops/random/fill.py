@@ -78,7 +78,12 @@ def demand(holds: bool, message: str) -> None:
 
 @method()
 def uniform_(self: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: Generator | None = None) -> Tensor:
-    """Fill with numbers uniform on [from_, to).
+    """Fill with random numbers, uniform on [from_, to).
+
+    Shape: self (*); result the same tensor.
+    Raises:
+        RuntimeError: when from_ > to, or the dtype cannot hold the range.
+        NotImplementedError: when the dtype is not floating-point or complex.
 
     >>> import tdt
     >>> x = tdt.empty(1000).uniform_(2.0, 3.0)
@@ -96,7 +101,14 @@ def uniform_(self: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: Ge
 
 @method()
 def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None) -> Tensor:
-    """Fill with normal numbers of that mean and standard deviation (for complex tensors, of the whole number).
+    """Fill with random numbers from a normal distribution.
+
+    Args:
+        std: standard deviation; of a complex number, that of the number as a whole.
+    Shape: self (*); result the same tensor.
+    Raises:
+        RuntimeError: when `std` is negative.
+        NotImplementedError: when the dtype is not floating-point or complex.
 
     >>> import tdt
     >>> x = tdt.empty(1000).normal_(5.0, 0.1)
@@ -109,7 +121,12 @@ def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Gen
 
 @method()
 def log_normal_(self: Tensor, mean: float = 1.0, std: float = 2.0, *, generator: Generator | None = None) -> Tensor:
-    """Fill with exp of normal numbers of that mean and standard deviation.
+    """Fill with exp of random numbers from a normal distribution of `mean` and standard deviation `std`.
+
+    Shape: self (*); result the same tensor.
+    Raises:
+        RuntimeError: when `std` is not positive.
+        NotImplementedError: when the dtype is not floating-point.
 
     >>> import tdt
     >>> x = tdt.empty(1000).log_normal_(0.0, 0.1)
@@ -122,7 +139,11 @@ def log_normal_(self: Tensor, mean: float = 1.0, std: float = 2.0, *, generator:
 
 @method()
 def exponential_(self: Tensor, lambd: float = 1.0, *, generator: Generator | None = None) -> Tensor:
-    """Fill with exponential numbers of rate `lambd` (mean 1 / lambd).
+    """Fill with random numbers from the exponential distribution of rate `lambd` (mean 1 / lambd).
+
+    Shape: self (*); result the same tensor.
+    Raises:
+        RuntimeError: when `lambd` is not positive, or the dtype is not floating-point.
 
     >>> import tdt
     >>> x = tdt.empty(1000).exponential_(2.0)
@@ -136,7 +157,13 @@ def exponential_(self: Tensor, lambd: float = 1.0, *, generator: Generator | Non
 
 @method()
 def cauchy_(self: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator: Generator | None = None) -> Tensor:
-    """Fill with Cauchy numbers about `median`, of half-width `sigma`.
+    """Fill with random numbers from the Cauchy distribution.
+
+    Args:
+        sigma: scale: half of the numbers are within `sigma` of `median`.
+    Shape: self (*); result the same tensor.
+    Raises:
+        RuntimeError: when `sigma` is not positive, or the dtype is not floating-point.
 
     >>> import tdt
     >>> x = tdt.empty(1000).cauchy_(median=5.0, sigma=0.1)
@@ -150,7 +177,12 @@ def cauchy_(self: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator:
 
 @method()
 def geometric_(self: Tensor, p: float, *, generator: Generator | None = None) -> Tensor:
-    """Fill with the number of trials (1, 2, …) that a first success of probability `p` takes.
+    """Fill with random numbers of trials (1, 2, …) until the first success, of probability `p`.
+
+    Shape: self (*); result the same tensor.
+    Raises:
+        RuntimeError: when `p` is not in (0, 1).
+        NotImplementedError: when the dtype is bool or complex.
 
     >>> import tdt
     >>> x = tdt.empty(1000).geometric_(0.5)
@@ -171,9 +203,16 @@ def _demand_floating(x: Tensor, name: str) -> None:
 
 @method()
 def random_(self: Tensor, *ends: int | None, generator: Generator | None = None) -> Tensor:
-    """Fill with integers: `random_(high)` on [0, high), `random_(low, high)` on [low, high).
+    """Fill with random integers: `random_(high)` on [0, high), `random_(low, high)` on [low, high).
 
-    Without ends, up to the largest value of an integer dtype, or as far as a floating one holds every integer.
+    Without arguments up to the largest value of an integer dtype, or as far as a floating-point one holds every integer.
+
+    Args:
+        ends: `high`, or `low` and `high`; None for `high` goes as far as the dtype does.
+    Shape: self (*); result the same tensor.
+    Raises:
+        RuntimeError: when low >= high, or the dtype cannot hold the range.
+        NotImplementedError: when the dtype is complex, or is uint16, uint32 or uint64 and no ends are given.
 
     >>> import tdt
     >>> tdt.empty(2).random_(3, 4)
@@ -189,7 +228,12 @@ def random_(self: Tensor, *ends: int | None, generator: Generator | None = None)
 
 @method()
 def bernoulli_(self: Tensor, p: float | Tensor = 0.5, *, generator: Generator | None = None) -> Tensor:
-    """Fill with ones and zeros: 1 with probability `p`, a number, or a tensor that broadcasts to this one.
+    """Fill with ones and zeros: 1 with probability `p`.
+
+    Shape: self (*), a tensor p broadcastable to it; result the same tensor.
+    Raises:
+        RuntimeError: when `p` is not in [0, 1].
+        NotImplementedError: when the dtype is complex.
 
     >>> import tdt
     >>> tdt.empty(2).bernoulli_(1.0)
