@@ -1,7 +1,7 @@
-"""The discrete Fourier transform: complex to complex, real to half a spectrum, and half a spectrum to real.
+"""Discrete Fourier transforms: complex to complex, real to half a spectrum, and half a spectrum to real.
 
-`norm` says who divides by the number of points, in NumPy's words: "backward" the inverse, "forward" the transform, "ortho"
-both by its root. The adjoint of a transform is the one in the other direction with the other of the first two.
+`norm` tells which direction is divided by the number of points: "backward" the inverse, "forward" the transform, "ortho"
+both by its root. The adjoint of a transform is the one in the other direction, with "backward" and "forward" swapped.
 """
 
 from __future__ import annotations

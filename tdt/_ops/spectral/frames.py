@@ -1,4 +1,4 @@
-"""Frames: overlapping parts of a dimension, a step apart, as a view; and their sum where they lie, the transpose of that."""
+"""Frames: overlapping windows of a dimension as a view, and the transpose, which adds frames up at their positions."""
 
 from __future__ import annotations
 
@@ -31,7 +31,12 @@ def _(g: Tensor, x_shape: tuple[int, ...], dim: int, size: int, step: int) -> Te
 
 @method()
 def unfold(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
-    """Windows of `size` along `dimension`, `step` apart, as a new last dimension; a view.
+    """Windows of `size` along `dimension`, `step` apart, in a new last dimension; a view.
+
+    Shape: input (*, n, *), n along `dimension`; result (*, (n - size) // step + 1, *, size).
+    Raises:
+        RuntimeError: when `size` is negative or larger than n, or `step` is not positive.
+        IndexError: when `dimension` is out of range.
 
     >>> import tdt
     >>> tdt.arange(5).unfold(0, 3, 2)

@@ -1,4 +1,4 @@
-"""The short-time Fourier transform and its inverse (Griffin and Lim, 1984), of frames, windows and transforms."""
+"""Short-time Fourier transform and its inverse."""
 
 from __future__ import annotations
 
@@ -26,15 +26,24 @@ def stft(
     center: bool = True, pad_mode: str = "reflect", normalized: bool = False, onesided: bool | None = None,
     return_complex: bool | None = None, align_to_window: bool | None = None,
 ) -> Tensor:  # fmt: skip
-    """The spectra of windows of a signal: (…, frequencies, frames), of a signal (…, time) with one or no batch dimension.
+    """Short-time Fourier transform: the spectrum of each frame of a signal.
 
-    A frame has `n_fft` points and starts `hop_length` (default n_fft // 4) behind the one before. It is multiplied with
-    `window`, of `win_length` points (default n_fft, at most that many), which stands in its middle. center: frame t lies
-    about the point t · hop_length, the signal continued by n_fft // 2 points at either end (see `nn.functional.pad`).
-    align_to_window, for center=False: the first window, not the first frame, begins with the signal. normalized: divided
-    by √n_fft. onesided (default for a real signal and window): n_fft // 2 + 1 frequencies instead of all.
-    return_complex=False gives real and imaginary parts in a further dimension, as in old code; of a real signal it must be
-    said which. RuntimeError for settings that do not fit the signal.
+    Args:
+        n_fft: points of a frame.
+        hop_length: distance of the frames; None is n_fft // 4.
+        win_length: points of the window, at most `n_fft`; None is `n_fft`. A shorter window is centred in the frame.
+        window: factors of the points of a frame; None is ones, with a warning.
+        center: frame t is centred at the point t · hop_length of the signal, which is padded by n_fft // 2 at both ends.
+        pad_mode: mode of that padding, see `nn.functional.pad`.
+        normalized: divide by √n_fft.
+        onesided: return n_fft // 2 + 1 frequencies instead of all; None is True for real signals and windows.
+        return_complex: must be given for a real signal; False (deprecated) returns real and imaginary parts in one more
+            dimension.
+        align_to_window: with center=False, the first window starts with the signal, not the first frame.
+    Shape: input (time,) or (N, time), window (win_length,); result (frequencies, frames) or (N, frequencies, frames).
+    Raises:
+        RuntimeError: when arguments do not fit each other or the signal, or its dtype is not supported.
+    Source: Allen and Rabiner, "A Unified Approach to Short-Time Fourier Analysis and Synthesis", 1977.
 
     >>> import tdt
     >>> tdt.stft(tdt.ones(8), 4, window=tdt.ones(4), center=False, return_complex=True).abs()
@@ -70,17 +79,20 @@ def stft(
         raise RuntimeError(
             f"Unsupported dtype {SCALAR_NAMES[x.dtype]}: stft takes float32, float64 and complex numbers"
         )
-    norm = "ortho" if normalized else "backward"
-    if x.is_complex():
+    spectra = _transform(x, onesided, "ortho" if normalized else "backward")
+    spectra = spectra.transpose(1, 2) if input.ndim == 2 else spectra[0].T
+    return view_as_real(spectra) if return_complex is False else spectra
+
+
+def _transform(frames: Tensor, onesided: bool | None, norm: str) -> Tensor:
+    """The spectra of frames (N, frames, n_fft). RuntimeError for half of the spectrum of complex ones."""
+    if frames.is_complex():
         if onesided:
             raise RuntimeError("Cannot have onesided output if window or input is complex")
-        made = fft_c2c(x, dims=(2,), norm=norm, forward=True)
-    elif onesided is False:
-        made = fft_c2c(x.to(x.dtype.to_complex()), dims=(2,), norm=norm, forward=True)
-    else:
-        made = fft_r2c(x, dims=(2,), norm=norm)
-    made = made.transpose(1, 2) if input.ndim == 2 else made[0].T
-    return view_as_real(made) if return_complex is False else made
+        return fft_c2c(frames, dims=(2,), norm=norm, forward=True)
+    if onesided is False:
+        return fft_c2c(frames.to(frames.dtype.to_complex()), dims=(2,), norm=norm, forward=True)
+    return fft_r2c(frames, dims=(2,), norm=norm)
 
 
 def _signal(x: Tensor, n_fft: int, hop: int, size: int, window: Tensor | None, border: int, mode: str) -> Tensor:
@@ -113,11 +125,17 @@ def istft(
     center: bool = True, normalized: bool = False, onesided: bool | None = None, length: int | None = None,
     return_complex: bool = False,
 ) -> Tensor:  # fmt: skip
-    """The signal whose `stft`, with the same settings, comes nearest to `input`, complex (…, frequencies, frames).
+    """Signal whose `stft` with the same arguments is closest to `input` in the least-squares sense.
 
-    Frames are transformed back, multiplied with the window once more, added up where they lie and divided by what the
-    squares of the windows add up to there: RuntimeError where that is 0, as no frame says anything about such a point.
-    length: so many points, instead of all that frames lie over. return_complex: of a complex signal.
+    Args:
+        n_fft, hop_length, win_length, window, center, normalized, onesided: as for `stft`.
+        length: points of the result; None is as many as the frames cover.
+        return_complex: whether the signal is complex.
+    Shape: input (frequencies, frames) or (N, frequencies, frames), complex, window (win_length,); result (time,) or
+        (N, time).
+    Raises:
+        RuntimeError: when arguments do not fit each other or the input, or the windows leave a point without weight.
+    Source: Griffin and Lim, "Signal Estimation from Modified Short-Time Fourier Transform", 1984.
 
     >>> import tdt
     >>> window, x = tdt.hann_window(4), tdt.arange(8.0)

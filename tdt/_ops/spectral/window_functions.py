@@ -1,4 +1,4 @@
-"""Windows under the old top-level names; `tdt.signal.windows` has more of them, symmetric unless told otherwise."""
+"""Window functions that `tdt` itself exports; `tdt.signal.windows` has more, symmetric by default."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ from tdt._core import dtype as _dtype
 from tdt._core.creation import ones
 from tdt._core.dtype import SCALAR_NAMES
 from tdt._core.dtype import dtype as Dtype
+from tdt._core.layout import layout as Layout
 from tdt._core.mode import no_grad
 from tdt._core.ranges import arange
 from tdt._core.tensor import Tensor
+from tdt._ops._common import Device
 from tdt._ops.elementwise.special import i0
 
 __all__ = ["bartlett_window", "blackman_window", "hamming_window", "hann_window", "kaiser_window"]
@@ -24,7 +26,7 @@ def _window(
     name: str, length: Any, periodic: bool, shape: Callable[[Tensor, int], Tensor],
     dtype: Dtype | None, layout: Any, device: Any, requires_grad: bool,
 ) -> Tensor:  # fmt: skip
-    """`shape(n, last)` at the points n = 0, …, length - 1, where the window ends at `last`: one later if it is periodic.
+    """Window of `length` points: `shape(n, last)` at n = 0, …, length - 1, with last = length if periodic, else length - 1.
 
     Half precision is computed in float32 and rounded once.
     """
@@ -51,10 +53,18 @@ def _window(
 
 
 def bartlett_window(
-    window_length: int, periodic: bool = True, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None,
-    pin_memory: bool = False, requires_grad: bool = False,
+    window_length: int, periodic: bool = True, *, dtype: Dtype | None = None, layout: Layout | None = None,
+    device: Device = None, pin_memory: bool = False, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
-    """A triangle from 0 to 1 and back; the last point, a 0 again, is left out of a periodic one.
+    """Bartlett window: a triangle from 0 to 1 and back to 0.
+
+    Args:
+        periodic: leave out the last point of a window of one more, so that repeated windows join; else it is symmetric.
+        dtype: None is the default dtype.
+        pin_memory: has no effect.
+    Shape: result (window_length,).
+    Raises:
+        RuntimeError: when `window_length` is negative, the dtype is not floating-point, or the layout is sparse.
 
     >>> import tdt
     >>> tdt.bartlett_window(4)
@@ -69,10 +79,19 @@ def bartlett_window(
 
 
 def blackman_window(
-    window_length: int, periodic: bool = True, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None,
-    pin_memory: bool = False, requires_grad: bool = False,
+    window_length: int, periodic: bool = True, *, dtype: Dtype | None = None, layout: Layout | None = None,
+    device: Device = None, pin_memory: bool = False, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
-    """0.42 - 0.5 cos(2πn/N) + 0.08 cos(4πn/N) (Blackman and Tukey, 1958).
+    """Blackman window: 0.42 - 0.5 cos(2πn/N) + 0.08 cos(4πn/N).
+
+    Args:
+        periodic: N is the number of points, so that repeated windows join; else one less, and the window is symmetric.
+        dtype: None is the default dtype.
+        pin_memory: has no effect.
+    Shape: result (window_length,).
+    Raises:
+        RuntimeError: when `window_length` is negative, the dtype is not floating-point, or the layout is sparse.
+    Source: Blackman and Tukey, "The Measurement of Power Spectra", 1958.
 
     >>> import tdt
     >>> tdt.blackman_window(3, periodic=False).round(decimals=4).abs()
@@ -88,9 +107,18 @@ def blackman_window(
 
 def hamming_window(
     window_length: int, periodic: bool = True, alpha: float = 0.54, beta: float = 0.46, *, dtype: Dtype | None = None,
-    layout: Any = None, device: Any = None, pin_memory: bool = False, requires_grad: bool = False,
+    layout: Layout | None = None, device: Device = None, pin_memory: bool = False, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
-    """alpha - beta · cos(2πn/N) (Hamming).
+    """Hamming window: alpha - beta · cos(2πn/N).
+
+    Args:
+        periodic: N is the number of points, so that repeated windows join; else one less, and the window is symmetric.
+        dtype: None is the default dtype.
+        pin_memory: has no effect.
+    Shape: result (window_length,).
+    Raises:
+        RuntimeError: when `window_length` is negative, the dtype is not floating-point, or the layout is sparse.
+    Source: Blackman and Tukey, "The Measurement of Power Spectra", 1958.
 
     >>> import tdt
     >>> tdt.hamming_window(4)
@@ -100,10 +128,19 @@ def hamming_window(
 
 
 def hann_window(
-    window_length: int, periodic: bool = True, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None,
-    pin_memory: bool = False, requires_grad: bool = False,
+    window_length: int, periodic: bool = True, *, dtype: Dtype | None = None, layout: Layout | None = None,
+    device: Device = None, pin_memory: bool = False, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
-    """0.5 - 0.5 cos(2πn/N) (von Hann): moved by half its length and added, it is 1 everywhere.
+    """Hann window: 0.5 - 0.5 cos(2πn/N).
+
+    Args:
+        periodic: N is the number of points, so that repeated windows join; else one less, and the window is symmetric.
+        dtype: None is the default dtype.
+        pin_memory: has no effect.
+    Shape: result (window_length,).
+    Raises:
+        RuntimeError: when `window_length` is negative, the dtype is not floating-point, or the layout is sparse.
+    Source: Blackman and Tukey, "The Measurement of Power Spectra", 1958.
 
     >>> import tdt
     >>> tdt.hann_window(4)
@@ -120,10 +157,20 @@ def _cosine(name: str, length: Any, periodic: bool, alpha: float, beta: float, *
 
 
 def kaiser_window(
-    window_length: int, periodic: bool = True, beta: float = 12.0, *, dtype: Dtype | None = None, layout: Any = None,
-    device: Any = None, pin_memory: bool = False, requires_grad: bool = False,
+    window_length: int, periodic: bool = True, beta: float = 12.0, *, dtype: Dtype | None = None,
+    layout: Layout | None = None, device: Device = None, pin_memory: bool = False, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
-    """I₀(beta · √(1 - (2n/N - 1)²)) / I₀(beta) (Kaiser, 1974): the larger beta, the smaller the side lobes.
+    """Kaiser window: I₀(beta · √(1 - (2n/N - 1)²)) / I₀(beta).
+
+    Args:
+        periodic: N is the number of points, so that repeated windows join; else one less, and the window is symmetric.
+        beta: the larger, the lower the side lobes and the wider the main lobe.
+        dtype: None is the default dtype.
+        pin_memory: has no effect.
+    Shape: result (window_length,).
+    Raises:
+        RuntimeError: when `window_length` is negative, the dtype is not floating-point, or the layout is sparse.
+    Source: Kaiser, "Nonrecursive Digital Filter Design Using the I₀-sinh Window Function", 1974.
 
     >>> import tdt
     >>> tdt.kaiser_window(4, beta=2.0)
