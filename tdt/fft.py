@@ -9,8 +9,8 @@ from __future__ import annotations
 from tdt import Tensor
 from tdt._core import dtype as _dtype
 from tdt._core.calls import front
-from tdt._core.creation import arange
 from tdt._core.layout import layout as Layout
+from tdt._core.ranges import arange
 from tdt._ops._common import Device, Dims, Ints, with_out
 from tdt._ops.shape.reorder import roll
 from tdt._ops.spectral._transforms import (

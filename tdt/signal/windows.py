@@ -1,15 +1,13 @@
-"""Windows under PyTorch's names: `hann`, `kaiser`, `gaussian`, …
+"""Window functions under PyTorch's names: `hann`, `kaiser`, `gaussian`, …
 
-`M`: the number of points. `sym`: a window that is the same from either end, for filters; sym=False gives the first M points
-of one of M + 1, which repeats without a seam, for spectra. Float32 or float64 (default: the default dtype); ValueError for
-another dtype, a negative M, or a parameter that makes no window. With `requires_grad` the points at which the window is
-taken require it, as in PyTorch.
+`M` is the number of points; N in the formulas is M - 1 for a symmetric window, M for a periodic one. With `requires_grad`
+the positions at which the window is evaluated require it, as in PyTorch.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 from tdt import Tensor
@@ -17,8 +15,10 @@ from tdt._core import dtype as _dtype
 from tdt._core.creation import ones
 from tdt._core.creation import tensor as as_new_tensor
 from tdt._core.dtype import dtype as Dtype
+from tdt._core.layout import layout as Layout
 from tdt._core.layout import strided
 from tdt._core.ranges import arange, linspace
+from tdt._ops._common import Device
 from tdt._ops.elementwise.special import i0
 
 __all__ = [
@@ -27,10 +27,10 @@ __all__ = [
 ]  # fmt: skip
 
 
-class _How:
-    """The options that all windows share, checked: what their tensors are made with."""
+class _Options:
+    """Checked arguments that all windows share. ValueError for a length, layout or dtype that is not supported."""
 
-    def __init__(self, name: str, M: int, dtype: Dtype | None, layout: Any, device: Any, requires_grad: bool):
+    def __init__(self, name: str, M: int, dtype: Dtype | None, layout: Layout, device: Device, requires_grad: bool):
         dtype = _dtype.get_default_dtype() if dtype is None else _dtype.as_dtype(dtype)
         if M < 0:
             raise ValueError(f"{name} requires non-negative window length, got M={M}")
@@ -38,138 +38,194 @@ class _How:
             raise ValueError(f"{name} is implemented for strided tensors only, got: {layout}")
         if dtype not in (_dtype.float32, _dtype.float64):
             raise ValueError(f"{name} expects float32 or float64 dtypes, got: {dtype}")
-        self.options = {"dtype": dtype, "device": device, "requires_grad": requires_grad}
+        self.tensor_options: dict[str, Any] = {"dtype": dtype, "device": device, "requires_grad": requires_grad}
         self.M = M
 
     def points(self, start: Any, end: Any) -> Tensor:
-        return linspace(start, end, self.M, **self.options)
+        return linspace(start, end, self.M, **self.tensor_options)
 
     def ones(self) -> Tensor:
-        return ones(self.M, **self.options)
+        return ones(self.M, **self.tensor_options)
 
 
 def exponential(
     M: int, *, center: float | None = None, tau: float = 1.0, sym: bool = True, dtype: Dtype | None = None,
-    layout: Any = strided, device: Any = None, requires_grad: bool = False,
+    layout: Layout = strided, device: Device = None, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
-    """exp(-|n - center| / tau) (Poisson's); another center than the middle is for sym=False alone.
+    """Exponential (Poisson) window: exp(-|n - center| / tau).
+
+    Args:
+        center: None is the middle; must be None with `sym`.
+        tau: decay constant.
+        sym: symmetric window, for filters; False gives a periodic one, for spectra.
+        dtype: float32 or float64; None is the default dtype.
+    Shape: result (M,).
+    Raises:
+        ValueError: when M is negative, `tau` not positive, `center` given with `sym`, or dtype or layout not supported.
 
     >>> import tdt
     >>> tdt.signal.windows.exponential(3)
     tensor([0.3679, 1.0000, 0.3679])
     """
-    how = _How("exponential", M, dtype, layout, device, requires_grad)
+    options = _Options("exponential", M, dtype, layout, device, requires_grad)
     if tau <= 0:
         raise ValueError(f"Tau must be positive, got: {tau} instead.")
     if sym and center is not None:
         raise ValueError("Center must be None for symmetric windows")
     if M == 0:
-        return how.ones()
-    center = _end(M, sym) / 2 if center is None else center
-    return (-how.points(-center / tau, (M - 1 - center) / tau).abs()).exp()
+        return options.ones()
+    center = _last_position(M, sym) / 2 if center is None else center
+    return (-options.points(-center / tau, (M - 1 - center) / tau).abs()).exp()
 
 
 def cosine(
-    M: int, *, sym: bool = True, dtype: Dtype | None = None, layout: Any = strided, device: Any = None,
+    M: int, *, sym: bool = True, dtype: Dtype | None = None, layout: Layout = strided, device: Device = None,
     requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
-    """sin(π (n + 0.5) / M): half a wave, without the zeros at its ends.
+    """Cosine window: sin(π (n + 0.5) / M), half a wave without the zeros at its ends.
+
+    Args:
+        sym: symmetric window, for filters; False gives a periodic one, for spectra.
+        dtype: float32 or float64; None is the default dtype.
+    Shape: result (M,).
+    Raises:
+        ValueError: when M is negative, or the dtype or layout is not supported.
 
     >>> import tdt
     >>> tdt.signal.windows.cosine(3)
     tensor([0.5000, 1.0000, 0.5000])
     """
-    how = _How("cosine", M, dtype, layout, device, requires_grad)
+    options = _Options("cosine", M, dtype, layout, device, requires_grad)
     if M == 0:
-        return how.ones()
-    step = math.pi / (_end(M, sym) + 1)
-    return how.points(0.5 * step, (M - 0.5) * step).sin()
+        return options.ones()
+    step = math.pi / (_last_position(M, sym) + 1)
+    return options.points(0.5 * step, (M - 0.5) * step).sin()
 
 
 def gaussian(
-    M: int, *, std: float = 1.0, sym: bool = True, dtype: Dtype | None = None, layout: Any = strided,
-    device: Any = None, requires_grad: bool = False,
+    M: int, *, std: float = 1.0, sym: bool = True, dtype: Dtype | None = None, layout: Layout = strided,
+    device: Device = None, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
-    """exp(-n² / 2std²), n counted from the middle.
+    """Gaussian window: exp(-n² / (2 std²)), n counted from the middle.
+
+    Args:
+        std: standard deviation.
+        sym: symmetric window, for filters; False gives a periodic one, for spectra.
+        dtype: float32 or float64; None is the default dtype.
+    Shape: result (M,).
+    Raises:
+        ValueError: when M is negative, `std` is not positive, or the dtype or layout is not supported.
 
     >>> import tdt
     >>> tdt.signal.windows.gaussian(3)
     tensor([0.6065, 1.0000, 0.6065])
     """
-    how = _How("gaussian", M, dtype, layout, device, requires_grad)
+    options = _Options("gaussian", M, dtype, layout, device, requires_grad)
     if std <= 0:
         raise ValueError(f"Standard deviation must be positive, got: {std} instead.")
     if M == 0:
-        return how.ones()
-    start, scale = -_end(M, sym) / 2, 1 / (std * math.sqrt(2))
-    return (-how.points(start * scale, (start + M - 1) * scale).square()).exp()
+        return options.ones()
+    start, scale = -_last_position(M, sym) / 2, 1 / (std * math.sqrt(2))
+    return (-options.points(start * scale, (start + M - 1) * scale).square()).exp()
 
 
 def kaiser(
-    M: int, *, beta: float = 12.0, sym: bool = True, dtype: Dtype | None = None, layout: Any = strided,
-    device: Any = None, requires_grad: bool = False,
+    M: int, *, beta: float = 12.0, sym: bool = True, dtype: Dtype | None = None, layout: Layout = strided,
+    device: Device = None, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
-    """I₀(beta · √(1 - (2n/N - 1)²)) / I₀(beta) (Kaiser, 1974): the larger beta, the smaller the side lobes.
+    """Kaiser window: I₀(beta · √(1 - (2n/N - 1)²)) / I₀(beta).
+
+    Args:
+        beta: the larger, the lower the side lobes and the wider the main lobe.
+        sym: symmetric window, for filters; False gives a periodic one, for spectra.
+        dtype: float32 or float64; None is the default dtype.
+    Shape: result (M,).
+    Raises:
+        ValueError: when M is negative, `beta` is negative, or the dtype or layout is not supported.
+    Source: Kaiser, "Nonrecursive Digital Filter Design Using the I₀-sinh Window Function", 1974.
 
     >>> import tdt
     >>> tdt.signal.windows.kaiser(3, beta=2.0)
     tensor([0.4387, 1.0000, 0.4387])
     """
-    how = _How("kaiser", M, dtype, layout, device, requires_grad)
+    options = _Options("kaiser", M, dtype, layout, device, requires_grad)
     if beta < 0:
         raise ValueError(f"beta must be non-negative, got: {beta} instead.")
     if M < 2:
-        return how.ones()
+        return options.ones()
     # Rounded before anything else, so that no point lies outside of it, where the root would be NaN.
-    top = as_new_tensor(beta, dtype=how.options["dtype"], device=device)
-    points = how.points(-top, top.minimum((M - 1) * (2 * top / _end(M, sym)) - top))
+    top = as_new_tensor(beta, dtype=options.tensor_options["dtype"], device=device)
+    points = options.points(-top, top.minimum((M - 1) * (2 * top / _last_position(M, sym)) - top))
     return i0((top * top - points.square()).sqrt()) / i0(top)
 
 
 def bartlett(
-    M: int, *, sym: bool = True, dtype: Dtype | None = None, layout: Any = strided, device: Any = None,
+    M: int, *, sym: bool = True, dtype: Dtype | None = None, layout: Layout = strided, device: Device = None,
     requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
-    """A triangle from 0 to 1 and back to 0.
+    """Bartlett window: a triangle from 0 to 1 and back to 0.
+
+    Args:
+        sym: symmetric window, for filters; False gives a periodic one, for spectra.
+        dtype: float32 or float64; None is the default dtype.
+    Shape: result (M,).
+    Raises:
+        ValueError: when M is negative, or the dtype or layout is not supported.
 
     >>> import tdt
     >>> tdt.signal.windows.bartlett(5)
     tensor([0.0000, 0.5000, 1.0000, 0.5000, 0.0000])
     """
-    how = _How("bartlett", M, dtype, layout, device, requires_grad)
+    options = _Options("bartlett", M, dtype, layout, device, requires_grad)
     if M < 2:
-        return how.ones()
-    return 1 - how.points(-1, (M - 1) * (2 / _end(M, sym)) - 1).abs()
+        return options.ones()
+    return 1 - options.points(-1, (M - 1) * (2 / _last_position(M, sym)) - 1).abs()
 
 
 def general_cosine(
-    M: int, *, a: Iterable[float], sym: bool = True, dtype: Dtype | None = None, layout: Any = strided,
-    device: Any = None, requires_grad: bool = False,
+    M: int, *, a: Iterable[float], sym: bool = True, dtype: Dtype | None = None, layout: Layout = strided,
+    device: Device = None, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Σ (-1)ⁱ a[i] cos(2πi n/N).
+    """Weighted sum of cosines: Σ (-1)ⁱ a[i] cos(2πi n/N).
+
+    Args:
+        a: the weights.
+        sym: symmetric window, for filters; False gives a periodic one, for spectra.
+        dtype: float32 or float64; None is the default dtype.
+    Shape: result (M,).
+    Raises:
+        ValueError: when M is negative, `a` is empty, or the dtype or layout is not supported.
+        TypeError: when `a` is not iterable.
 
     >>> import tdt
     >>> tdt.signal.windows.general_cosine(3, a=[0.5, 0.5])
     tensor([0., 1., 0.])
     """
-    how = _How("general_cosine", M, dtype, layout, device, requires_grad)
+    options = _Options("general_cosine", M, dtype, layout, device, requires_grad)
     if M < 2:
-        return how.ones()
+        return options.ones()
     if not isinstance(a, Iterable):
         raise TypeError("Coefficients must be a list/tuple")
-    weights = as_new_tensor([(-1) ** i * w for i, w in enumerate(a)], **how.options)
+    weights = as_new_tensor([(-1) ** i * w for i, w in enumerate(a)], **options.tensor_options)
     if not len(weights):
         raise ValueError("Coefficients cannot be empty")
-    points = how.points(0, (M - 1) * (2 * math.pi / _end(M, sym)))
-    waves = arange(len(weights), **how.options).unsqueeze(-1) * points  # (coefficients, M)
+    points = options.points(0, (M - 1) * (2 * math.pi / _last_position(M, sym)))
+    waves = arange(len(weights), **options.tensor_options).unsqueeze(-1) * points  # (coefficients, M)
     return (weights.unsqueeze(-1) * waves.cos()).sum(0)
 
 
 def general_hamming(
-    M: int, *, alpha: float = 0.54, sym: bool = True, dtype: Dtype | None = None, layout: Any = strided,
-    device: Any = None, requires_grad: bool = False,
+    M: int, *, alpha: float = 0.54, sym: bool = True, dtype: Dtype | None = None, layout: Layout = strided,
+    device: Device = None, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
-    """alpha - (1 - alpha) cos(2πn/N).
+    """Generalised Hamming window: alpha - (1 - alpha) cos(2πn/N).
+
+    Args:
+        sym: symmetric window, for filters; False gives a periodic one, for spectra.
+        dtype: float32 or float64; None is the default dtype.
+    Shape: result (M,).
+    Raises:
+        ValueError: when M is negative, or the dtype or layout is not supported.
 
     >>> import tdt
     >>> tdt.signal.windows.general_hamming(3, alpha=0.75)
@@ -180,36 +236,94 @@ def general_hamming(
     )
 
 
-def _end(M: int, sym: bool) -> int:
-    """Where a window of M points that begins at 0 ends: at its last point, or behind it."""
+def _last_position(M: int, sym: bool) -> int:
+    """Position at which a window that starts at 0 ends: that of its last point, or of the next one unless `sym`."""
     return M - 1 if sym or M == 1 else M
 
 
-def _sum_of_cosines(name: str, a: tuple[float, ...], what: str, example: str) -> Callable[..., Tensor]:
-    def window(
-        M: int, *, sym: bool = True, dtype: Dtype | None = None, layout: Any = strided, device: Any = None,
-        requires_grad: bool = False,
-    ) -> Tensor:  # fmt: skip
-        return general_cosine(M, a=a, sym=sym, dtype=dtype, layout=layout, device=device, requires_grad=requires_grad)
+def hamming(
+    M: int, *, sym: bool = True, dtype: Dtype | None = None, layout: Layout = strided, device: Device = None,
+    requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    """Hamming window: 0.54 - 0.46 cos(2πn/N).
 
-    window.__name__ = window.__qualname__ = name
-    window.__doc__ = f"""{what}
+    Args:
+        sym: symmetric window, for filters; False gives a periodic one, for spectra.
+        dtype: float32 or float64; None is the default dtype.
+    Shape: result (M,).
+    Raises:
+        ValueError: when M is negative, or the dtype or layout is not supported.
+    Source: Blackman and Tukey, "The Measurement of Power Spectra", 1958.
 
     >>> import tdt
-    >>> tdt.signal.windows.{name}(3).round(decimals=4).abs()
-    tensor({example})
+    >>> tdt.signal.windows.hamming(3).round(decimals=4).abs()
+    tensor([0.0800, 1.0000, 0.0800])
     """
-    return window
+    a = (0.54, 1 - 0.54)
+    return general_cosine(M, a=a, sym=sym, dtype=dtype, layout=layout, device=device, requires_grad=requires_grad)
 
 
-hamming = _sum_of_cosines("hamming", (0.54, 1 - 0.54), "0.54 - 0.46 cos(2πn/N) (Hamming).", "[0.0800, 1.0000, 0.0800]")
-hann = _sum_of_cosines("hann", (0.5, 0.5), "0.5 - 0.5 cos(2πn/N) (von Hann).", "[0., 1., 0.]")
-blackman = _sum_of_cosines(
-    "blackman", (0.42, 0.5, 0.08), "0.42 - 0.5 cos(2πn/N) + 0.08 cos(4πn/N) (Blackman and Tukey, 1958).", "[0., 1., 0.]"
-)
-nuttall = _sum_of_cosines(
-    "nuttall",
-    (0.3635819, 0.4891775, 0.1365995, 0.0106411),
-    "The sum of four cosines whose side lobes are the lowest (Nuttall, 1981).",
-    "[4.0000e-04, 1.0000e+00, 4.0000e-04]",
-)
+def hann(
+    M: int, *, sym: bool = True, dtype: Dtype | None = None, layout: Layout = strided, device: Device = None,
+    requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    """Hann window: 0.5 - 0.5 cos(2πn/N).
+
+    Args:
+        sym: symmetric window, for filters; False gives a periodic one, for spectra.
+        dtype: float32 or float64; None is the default dtype.
+    Shape: result (M,).
+    Raises:
+        ValueError: when M is negative, or the dtype or layout is not supported.
+    Source: Blackman and Tukey, "The Measurement of Power Spectra", 1958.
+
+    >>> import tdt
+    >>> tdt.signal.windows.hann(3).round(decimals=4).abs()
+    tensor([0., 1., 0.])
+    """
+    a = (0.5, 0.5)
+    return general_cosine(M, a=a, sym=sym, dtype=dtype, layout=layout, device=device, requires_grad=requires_grad)
+
+
+def blackman(
+    M: int, *, sym: bool = True, dtype: Dtype | None = None, layout: Layout = strided, device: Device = None,
+    requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    """Blackman window: 0.42 - 0.5 cos(2πn/N) + 0.08 cos(4πn/N).
+
+    Args:
+        sym: symmetric window, for filters; False gives a periodic one, for spectra.
+        dtype: float32 or float64; None is the default dtype.
+    Shape: result (M,).
+    Raises:
+        ValueError: when M is negative, or the dtype or layout is not supported.
+    Source: Blackman and Tukey, "The Measurement of Power Spectra", 1958.
+
+    >>> import tdt
+    >>> tdt.signal.windows.blackman(3).round(decimals=4).abs()
+    tensor([0., 1., 0.])
+    """
+    a = (0.42, 0.5, 0.08)
+    return general_cosine(M, a=a, sym=sym, dtype=dtype, layout=layout, device=device, requires_grad=requires_grad)
+
+
+def nuttall(
+    M: int, *, sym: bool = True, dtype: Dtype | None = None, layout: Layout = strided, device: Device = None,
+    requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    """Nuttall window: a weighted sum of four cosines with low side lobes.
+
+    Args:
+        sym: symmetric window, for filters; False gives a periodic one, for spectra.
+        dtype: float32 or float64; None is the default dtype.
+    Shape: result (M,).
+    Raises:
+        ValueError: when M is negative, or the dtype or layout is not supported.
+    Source: Nuttall, "Some Windows with Very Good Sidelobe Behavior", 1981.
+
+    >>> import tdt
+    >>> tdt.signal.windows.nuttall(3).round(decimals=4).abs()
+    tensor([4.0000e-04, 1.0000e+00, 4.0000e-04])
+    """
+    a = (0.3635819, 0.4891775, 0.1365995, 0.0106411)
+    return general_cosine(M, a=a, sym=sym, dtype=dtype, layout=layout, device=device, requires_grad=requires_grad)
