@@ -39,7 +39,11 @@ class dtype:  # noqa: N801  (PyTorch's name)
         return _REAL.get(self, self)
 
     def to_complex(self) -> dtype:
-        """The complex type of the same precision: float32 → complex64."""
+        """The complex type of the same precision: float32 → complex64.
+
+        Raises:
+            RuntimeError: when there is none.
+        """
         if self not in _COMPLEX:
             raise RuntimeError(f"{self} has no complex counterpart; use float32 or float64")
         return _COMPLEX[self]
@@ -137,12 +141,26 @@ def as_dtype(value: Any) -> dtype:
 
 
 def get_default_dtype() -> dtype:
-    """The dtype that `tensor(1.5)` and layers take: float32 unless `set_default_dtype` changed it."""
+    """The dtype of `tensor(1.5)` and of layers: float32 unless `set_default_dtype` changed it.
+
+    >>> import tdt
+    >>> tdt.get_default_dtype()
+    tdt.float32
+    """
     return _default
 
 
 def set_default_dtype(d: dtype) -> None:
-    """Set the default floating-point dtype; TypeError for one that is not floating-point."""
+    """Set the default floating-point dtype.
+
+    Raises:
+        TypeError: when `d` is not floating-point, or has 8 bits.
+
+    >>> import tdt
+    >>> tdt.set_default_dtype(tdt.float64); tdt.tensor(1.5).dtype
+    tdt.float64
+    >>> tdt.set_default_dtype(tdt.float32)
+    """
     global _default
     if as_dtype(d).category != FLOAT:
         raise TypeError(f"only floating-point types are supported as the default type, got {d}")
@@ -159,7 +177,11 @@ def check_category(name: str, allowed: frozenset, dtype: dtype) -> None:
 
 
 def promote_types(type1: dtype, type2: dtype) -> dtype:
-    """The smallest dtype that both convert to.
+    """The smallest dtype to which both can be converted.
+
+    Raises:
+        TypeError: when an argument is not a dtype.
+        RuntimeError: when one is float8, or of uint16, uint32 and uint64 and another integer type.
 
     >>> import tdt
     >>> tdt.promote_types(tdt.int64, tdt.float16)
@@ -235,7 +257,10 @@ def result_of(operands: list[tuple[dtype, builtins.bool]], scalars: list[dtype])
 class finfo:  # noqa: N801
     """Limits of a floating-point dtype: `eps`, `max`, `min`, `tiny`, `smallest_normal`, `resolution`, `bits`, `dtype` (name).
 
-    A complex dtype has those of its parts. TypeError for an integer one.
+    Args:
+        type: by default the default dtype; a complex dtype has the limits of its real and imaginary parts.
+    Raises:
+        TypeError: when `type` is an integer dtype or bool.
 
     >>> import tdt
     >>> tdt.finfo(tdt.float16).max
@@ -267,7 +292,10 @@ class finfo:  # noqa: N801
 
 
 class iinfo(finfo):  # noqa: N801
-    """Limits of an integer dtype: `min`, `max`, `bits`, `dtype` (name). TypeError for one that is not.
+    """Limits of an integer dtype: `min`, `max`, `bits`, `dtype` (name).
+
+    Raises:
+        TypeError: when `type` is not an integer dtype.
 
     >>> import tdt
     >>> tdt.iinfo(tdt.uint8).max

@@ -14,7 +14,12 @@ from typing import Any
 
 
 class OutOfMemoryError(RuntimeError):
-    """The device has no memory left for an allocation."""
+    """The device has no memory left for an allocation.
+
+    >>> import tdt
+    >>> issubclass(tdt.OutOfMemoryError, RuntimeError)
+    True
+    """
 
 
 class DataDependentError(RuntimeError):
@@ -27,7 +32,15 @@ def missing(feature: str, what: str, install: str) -> ImportError:
 
 
 class LinAlgError(RuntimeError):
-    """A matrix has no such decomposition or inverse: it is singular, or not positive-definite."""
+    """A matrix has no such decomposition or inverse: it is singular, or not positive-definite.
+
+    >>> import tdt
+    >>> try:
+    ...     tdt.linalg.cholesky(-tdt.eye(2))
+    ... except tdt.linalg.LinAlgError:
+    ...     print("not positive-definite")
+    not positive-definite
+    """
 
 
 def freed() -> RuntimeError:

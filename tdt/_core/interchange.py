@@ -11,13 +11,24 @@ from tdt import _backend
 from tdt._backend.device import device
 from tdt._core import dtype as _dtype
 from tdt._core.float8 import plain
+from tdt._core.methods import method
 from tdt._core.sparse import SparseCOO
 from tdt._core.storage import own_bytes
 from tdt._core.tensor import LEAF, Storage, Tensor, alias
 
 
-def item(self: Tensor) -> Any:
-    """The only element, as a Python number; RuntimeError if there are more or none, or no values ("meta")."""
+@method()
+def item(self: Tensor) -> bool | int | float | complex:
+    """The only element, as a Python number.
+
+    Shape: self with one element; result a number.
+    Raises:
+        RuntimeError: when there is not exactly one element, or the tensor is on device "meta".
+
+    >>> import tdt
+    >>> tdt.tensor([2.5]).item()
+    2.5
+    """
     if self._a.size != 1:
         raise RuntimeError(f"a Tensor with {self._a.size} elements cannot be converted to Scalar")
     if self._a.__class__ is _backend.MetaArray:
@@ -26,17 +37,34 @@ def item(self: Tensor) -> Any:
     return float(value) if self.dtype.category == _dtype.FLOAT else value
 
 
+@method()
 def tolist(self: Tensor) -> Any:
-    """The elements as nested lists of Python numbers (a number, for a 0-d tensor)."""
+    """The elements as nested lists of Python numbers; a number for a 0-d tensor.
+
+    Shape: self (*); result lists nested as deep as there are dimensions.
+
+    >>> import tdt
+    >>> tdt.tensor([[1, 2], [3, 4]]).tolist()
+    [[1, 2], [3, 4]]
+    """
     a = _backend.to_device(self._a, _backend.CPU)
     return plain(a).tolist()
 
 
+@method()
 def numpy(self: Tensor, *, force: bool = False) -> np.ndarray:
     """The elements as a NumPy array that shares memory with the tensor.
 
-    `force=True` detaches and copies from the GPU where needed; else RuntimeError for a tensor that wants gradients and
-    TypeError for one on a GPU.
+    Args:
+        force: detach a tensor that requires grad, and copy from a GPU.
+    Shape: self (*); result the same.
+    Raises:
+        RuntimeError: when the tensor requires grad and `force` is False.
+        TypeError: when the tensor is sparse, or not on the CPU and `force` is False.
+
+    >>> import tdt
+    >>> tdt.tensor([1, 2]).numpy()
+    array([1, 2])
     """
     if not force and self.requires_grad:
         raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
@@ -50,23 +78,46 @@ def numpy(self: Tensor, *, force: bool = False) -> np.ndarray:
     return _backend.to_device(self._a, _backend.CPU)
 
 
+@method()
 def __array__(self: Tensor, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+    """The elements as a NumPy array, for `numpy.asarray(tensor)`."""
     a = self.numpy()
     return a if dtype is None and not copy else np.array(a, dtype=dtype, copy=bool(copy) or None)
 
 
+@method(aliases=("const_data_ptr",))
 def data_ptr(self: Tensor) -> int:
-    """Address of the first element."""
+    """Address of the first element in memory.
+
+    Shape: self (*); result an int.
+
+    >>> import tdt
+    >>> x = tdt.arange(3)
+    >>> x[1:].data_ptr() - x.data_ptr()
+    8
+    """
     return self._a.ctypes.data if isinstance(self._a, np.ndarray) else self._a.data.ptr
 
 
+@method()
 def __len__(self: Tensor) -> int:
+    """Size of the first dimension.
+
+    Raises:
+        TypeError: when the tensor is 0-d.
+    """
     if not self._a.ndim:
         raise TypeError("len() of a 0-d tensor")
     return self._a.shape[0]
 
 
+@method(aliases=("__nonzero__",))
 def __bool__(self: Tensor) -> bool:
+    """Whether the only element is not 0.
+
+    Raises:
+        RuntimeError: when there is not exactly one element.
+    """
     if self._a.size != 1:
         what = "no values" if not self._a.size else "more than one value"
         raise RuntimeError(f"Boolean value of Tensor with {what} is ambiguous; use .any() or .all()")
@@ -88,35 +139,52 @@ def _real_number(self: Tensor) -> Any:
     return value
 
 
+@method()
 def __float__(self: Tensor) -> float:
+    """The only element as a float."""
     return float(_real_number(self))
 
 
+@method(aliases=("__long__",))
 def __int__(self: Tensor) -> int:
+    """The only element as an int."""
     return int(_real_number(self))
 
 
+@method()
 def __complex__(self: Tensor) -> complex:
+    """The only element as a complex number."""
     return complex(_number(self))
 
 
+@method()
 def __index__(self: Tensor) -> int:
+    """The only element of an integer tensor, as an index.
+
+    Raises:
+        TypeError: when the dtype is not an integer one, or there is not exactly one element.
+    """
     if self.dtype.category > _dtype.INT or self._a.size != 1:
         raise TypeError("only integer tensors of a single element can be converted to an index")
     return int(self.item())
 
 
+@method()
 def __format__(self: Tensor, spec: str) -> str:
+    """The only element of a 0-d tensor by a format, as in f"{x:.2f}"."""
     if type(self) is Tensor and not self._a.ndim:
         return format(self.item(), spec)
     return object.__format__(self, spec)
 
 
+@method()
 def __reduce_ex__(self: Tensor, protocol: Any) -> tuple:
+    """What pickle stores: the class, an array, the device, `requires_grad` and attributes."""
     array = _backend.to_device(self._a, _backend.CPU)
     return _rebuild, (type(self), array, str(self.device), self.requires_grad, _attributes(self))
 
 
+@method()
 def __deepcopy__(self: Tensor, memo: dict) -> Tensor:
     """A copy whose memory is that of the copies of all tensors on the same memory, in one call of deepcopy."""
     wanted = _is_wanted(self)
@@ -134,26 +202,34 @@ def __deepcopy__(self: Tensor, memo: dict) -> Tensor:
         memory, st = memories[start, whole.size]
         offset = _backend.byte_bounds(a)[0] - start if a.size else 0
         copied = _backend.look_into(memory, a.dtype, offset, a.shape, a.strides)
-    made = as_subclass(alias(copied, LEAF if wanted else None, st), type(self))
-    memo[id(self)] = made
-    made._grad = copy.deepcopy(self._grad, memo)
-    made.__dict__.update(copy.deepcopy(_attributes(self), memo))
-    return made
+    created = as_subclass(alias(copied, LEAF if wanted else None, st), type(self))
+    memo[id(self)] = created
+    created._grad = copy.deepcopy(self._grad, memo)
+    created.__dict__.update(copy.deepcopy(_attributes(self), memo))
+    return created
 
 
+@method()
 def as_subclass(self: Tensor, cls: type[Tensor]) -> Any:
-    """The same tensor as one of `cls`, a class that inherits from Tensor: memory, graph and gradients are shared.
+    """The same tensor as an instance of a subclass of Tensor; memory, graph and gradient are shared.
 
-    Operations give plain tensors, whatever the classes of their operands. TypeError for any other class.
+    Shape: self (*); result the same.
+    Raises:
+        TypeError: when `cls` is not a subclass of Tensor.
+
+    >>> import tdt
+    >>> class Weight(tdt.Tensor): pass
+    >>> type(tdt.zeros(2).as_subclass(Weight)).__name__
+    'Weight'
     """
     if not (isinstance(cls, type) and issubclass(cls, Tensor)):
         raise TypeError(
             "Creating a Tensor subclass from a class that does not inherit from Tensor is not possible. Make sure your class "
             f"inherits from Tensor; got {cls!r}."
         )
-    made = Tensor.__new__(cls)
-    made._a, made._st, made._edge, made._view = self._a, self._st, self._edge, self._view
-    return made
+    created = Tensor.__new__(cls)
+    created._a, created._st, created._edge, created._view = self._a, self._st, self._edge, self._view
+    return created
 
 
 def _make_subclass(cls: type[Tensor], data: Tensor, require_grad: bool = False) -> Any:
@@ -161,8 +237,18 @@ def _make_subclass(cls: type[Tensor], data: Tensor, require_grad: bool = False) 
     return as_subclass(alias(data._a, LEAF if require_grad else None, data._st), cls)
 
 
+@method()
 def module_load(self: Tensor, other: Tensor, assign: bool = False) -> Tensor:
-    """What `load_state_dict` puts in this tensor's place: `other` itself, or this tensor with its values."""
+    """The tensor that `load_state_dict` stores in place of this one.
+
+    Args:
+        assign: True: `other` itself, detached; False: this tensor with the values of `other`.
+    Shape: self (*), other the same; result the same.
+
+    >>> import tdt
+    >>> tdt.zeros(2).module_load(tdt.ones(2))
+    tensor([1., 1.])
+    """
     if assign:
         return other.detach()  # type: ignore[attr-defined]
     return self.copy_(other).detach()  # type: ignore[attr-defined]
@@ -184,17 +270,12 @@ def _attributes(t: Tensor) -> dict[str, Any]:
 
 
 def _rebuild(cls: type, array: Any, where: str, requires_grad: bool, attributes: dict) -> Tensor:
-    made = cls.__new__(cls)
-    made._a = _backend.to_device(array, device(where))
-    made._edge = LEAF if requires_grad else None
-    made.__dict__.update(attributes)
-    return made
+    created = cls.__new__(cls)
+    created._a = _backend.to_device(array, device(where))
+    created._edge = LEAF if requires_grad else None
+    created.__dict__.update(attributes)
+    return created
 
 
-Tensor.__nonzero__, Tensor.__long__ = __bool__, __int__
-for _method in (item, tolist, numpy, data_ptr, __array__, __len__, __bool__, __float__, __int__, __complex__, __index__,
-                __format__, __reduce_ex__, __deepcopy__, as_subclass, module_load):  # fmt: skip
-    setattr(Tensor, _method.__name__, _method)
 Tensor._cdata = property(id)  # type: ignore[attr-defined]  # PyTorch's number of a tensor, which no other has
-Tensor.const_data_ptr = data_ptr  # type: ignore[attr-defined]
 Tensor._make_subclass = staticmethod(_make_subclass)  # type: ignore[attr-defined]

@@ -46,9 +46,16 @@ def method(
     return bind
 
 
-def tensor_property(function: Callable[[Tensor], Any]) -> Callable[[Tensor], Any]:
-    """Bind a function of a tensor as a property of Tensor, under its own name."""
-    setattr(Tensor, function.__name__, property(function))
+def tensor_property(
+    function: Callable[[Tensor], Any] | None = None,
+    *,
+    setter: Callable[[Tensor, Any], None] | None = None,
+    deleter: Callable[[Tensor], None] | None = None,
+) -> Any:
+    """Bind a function of a tensor as a property of Tensor, under its own name: `@tensor_property` or with a setter."""
+    if function is None:
+        return functools.partial(tensor_property, setter=setter, deleter=deleter)
+    setattr(Tensor, function.__name__, property(function, setter, deleter))
     return function
 
 

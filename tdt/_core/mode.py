@@ -92,7 +92,15 @@ class no_grad(_Mode):  # noqa: N801
 
 
 class enable_grad(no_grad):  # noqa: N801
-    """Ops in this block record, inside a `no_grad` block too."""
+    """Context manager or decorator in which operations are recorded, also inside `no_grad`.
+
+    >>> import tdt
+    >>> x = tdt.ones(1, requires_grad=True)
+    >>> with tdt.no_grad(), tdt.enable_grad():
+    ...     y = x * 2
+    >>> y.requires_grad
+    True
+    """
 
     on = True
 
@@ -114,7 +122,13 @@ class inference_mode(_Mode):  # noqa: N801
 
 
 class set_grad_enabled(_Mode):  # noqa: N801
-    """Turn recording on or off: at once when called, and back at the end where used as a context manager."""
+    """Turn recording on or off: at once when called, and back at the end of the block as a context manager.
+
+    >>> import tdt
+    >>> with tdt.set_grad_enabled(False):
+    ...     tdt.is_grad_enabled()
+    False
+    """
 
     def __init__(self, mode: bool):
         super().__init__(grad=bool(mode))

@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from tdt._core.aliases import Device, Number
 from tdt._core.creation import _shape_of, _sizes, empty_strided, full, make, tensor
 from tdt._core.dtype import dtype as Dtype
-from tdt._core.methods import method
+from tdt._core.methods import method, named_like
 from tdt._core.tensor import Tensor
+
+if TYPE_CHECKING:
+    from tdt._core.layout import layout as Layout
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 @method()
 def new_tensor(
-    self: Tensor, data: Any, *, dtype: Dtype | None = None, device: Any = None, requires_grad: bool = False
+    self: Tensor, data: Any, *, dtype: Dtype | None = None, device: Device = None, requires_grad: bool = False
 ) -> Tensor:
-    """A tensor of `data` with this tensor's dtype and device."""
+    """A new tensor that holds a copy of `data`, by default with the dtype and device of this tensor.
+
+    Shape: result the shape of `data`.
+
+    >>> import tdt
+    >>> tdt.zeros(1, dtype=tdt.float64).new_tensor([1, 2])
+    tensor([1., 2.], dtype=tdt.float64)
+    """
     return tensor(
         data, dtype=dtype or self.dtype, device=self.device if device is None else device, requires_grad=requires_grad
     )
@@ -23,37 +36,126 @@ def new_tensor(
 
 @method()
 def new_full(
-    self: Tensor, size: Sequence[int], fill_value: Any, *, dtype: Dtype | None = None, device: Any = None,
-    requires_grad: bool = False, layout: Any = None, pin_memory: bool = False,
+    self: Tensor, size: Sequence[int], fill_value: Number, *, dtype: Dtype | None = None, device: Device = None,
+    requires_grad: bool = False, layout: Layout | None = None, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
-    """A tensor of this tensor's dtype and device, every element `fill_value`."""
+    """A tensor of the given size with every element `fill_value`, by default with this tensor's dtype and device.
+
+    Args:
+        pin_memory, layout: have no effect.
+    Shape: result of shape `size`.
+
+    >>> import tdt
+    >>> tdt.zeros(1).new_full((2,), 7)
+    tensor([7., 7.])
+    """
     return full(
         size, fill_value, dtype=dtype or self.dtype, device=self.device if device is None else device, requires_grad=requires_grad
     )  # fmt: skip
 
 
-def _new(kind: str) -> Any:
+def _new(definition: F) -> F:
+    """Give `new_zeros`, `new_ones` or `new_empty`, each a `def` with an empty body, the body that they share."""
+    name = definition.__name__
+    kind = name.removeprefix("new_")
+
     def function(
         self: Tensor, *sizes: Any, size: Any = None, dtype: Dtype | None = None, device: Any = None,
         requires_grad: bool = False, layout: Any = None, pin_memory: bool = False,
     ) -> Tensor:  # fmt: skip
         target = self.device if device is None else device
-        shape = _shape_of(_sizes(f"new_{kind}", sizes, size))
+        shape = _shape_of(_sizes(name, sizes, size))
         return make(kind, shape, None, dtype or self.dtype, target, requires_grad)
 
-    function.__name__ = function.__qualname__ = f"new_{kind}"
-    function.__doc__ = f"`tdt.{kind}` with this tensor's dtype and device."
-    return function
+    return cast("F", named_like(function, definition))
 
 
-new_zeros, new_ones, new_empty = _new("zeros"), _new("ones"), _new("empty")
+@method()
+@_new
+def new_zeros(
+    self: Tensor, *sizes: int | Sequence[int], size: Sequence[int] | None = None, dtype: Dtype | None = None,
+    device: Device = None, requires_grad: bool = False, layout: Layout | None = None, pin_memory: bool = False,
+) -> Tensor:  # fmt: skip
+    """A tensor of the given size, all 0, by default with this tensor's dtype and device.
+
+    Args:
+        sizes: one by one, or as one sequence; or the sequence as `size`.
+        layout, pin_memory: have no effect.
+    Shape: result of shape `size`.
+    Raises:
+        TypeError: when no size is given, or two.
+        RuntimeError: when a size is negative.
+
+    >>> import tdt
+    >>> tdt.tensor([5]).new_zeros(2)
+    tensor([0, 0])
+    """
+
+
+@method()
+@_new
+def new_ones(
+    self: Tensor, *sizes: int | Sequence[int], size: Sequence[int] | None = None, dtype: Dtype | None = None,
+    device: Device = None, requires_grad: bool = False, layout: Layout | None = None, pin_memory: bool = False,
+) -> Tensor:  # fmt: skip
+    """A tensor of the given size, all 1, by default with this tensor's dtype and device.
+
+    Args:
+        sizes: one by one, or as one sequence; or the sequence as `size`.
+        layout, pin_memory: have no effect.
+    Shape: result of shape `size`.
+    Raises:
+        TypeError: when no size is given, or two.
+        RuntimeError: when a size is negative.
+
+    >>> import tdt
+    >>> tdt.tensor([5]).new_ones(2)
+    tensor([1, 1])
+    """
+
+
+@method()
+@_new
+def new_empty(
+    self: Tensor, *sizes: int | Sequence[int], size: Sequence[int] | None = None, dtype: Dtype | None = None,
+    device: Device = None, requires_grad: bool = False, layout: Layout | None = None, pin_memory: bool = False,
+) -> Tensor:  # fmt: skip
+    """A tensor of the given size, not initialized, by default with this tensor's dtype and device.
+
+    Args:
+        sizes: one by one, or as one sequence; or the sequence as `size`.
+        layout, pin_memory: have no effect.
+    Shape: result of shape `size`.
+    Raises:
+        TypeError: when no size is given, or two.
+        RuntimeError: when a size is negative.
+
+    >>> import tdt
+    >>> tdt.tensor([5]).new_empty(2).dtype
+    tdt.int64
+    """
 
 
 @method()
 def new_empty_strided(
-    self: Tensor, size: Any, stride: Any, *, dtype: Dtype | None = None, device: Any = None, requires_grad: bool = False
+    self: Tensor,
+    size: Sequence[int],
+    stride: Sequence[int],
+    *,
+    dtype: Dtype | None = None,
+    device: Device = None,
+    requires_grad: bool = False,
 ) -> Tensor:
-    """`tdt.empty_strided` with this tensor's dtype and device."""
+    """An uninitialized tensor of the given size and strides, by default with this tensor's dtype and device.
+
+    Args:
+        stride: in elements.
+    Shape: result of shape `size`.
+
+    >>> import tdt
+    >>> tdt.zeros(1).new_empty_strided((2, 3), (1, 2)).stride()
+    (1, 2)
+    """
     return empty_strided(
         size,
         stride,
@@ -61,7 +163,3 @@ def new_empty_strided(
         device=self.device if device is None else device,
         requires_grad=requires_grad,
     )
-
-
-for _method in (new_zeros, new_ones, new_empty):
-    method()(_method)

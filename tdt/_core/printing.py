@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -27,10 +27,20 @@ def set_printoptions(
     threshold: int | None = None,
     edgeitems: int | None = None,
     linewidth: int | None = None,
-    profile: str | None = None,
+    profile: Literal["default", "short", "full"] | None = None,
     sci_mode: bool | None = None,
 ) -> None:
-    """Set how tensors print: digits after the point, elements before cutting, elements kept at each edge, line width.
+    """Set how tensors are printed.
+
+    Args:
+        precision: digits after the decimal point.
+        threshold: number of elements above which a tensor is summarized.
+        edgeitems: entries shown at each end of a summarized dimension.
+        linewidth: characters per line.
+        profile: a set of these values to start from.
+        sci_mode: True: scientific notation; False: never; None: if the range of the values needs it.
+    Raises:
+        ValueError: when `profile` is unknown.
 
     >>> import tdt
     >>> tdt.set_printoptions(precision=2); print(tdt.tensor([1 / 3])); tdt.set_printoptions(profile="default")

@@ -10,10 +10,12 @@ from typing import Any
 import numpy as np
 
 from tdt import _backend
-from tdt._backend.device import device as Device
+from tdt._backend.device import as_device
 from tdt._core import dtype as _dtype
+from tdt._core.aliases import Device
 from tdt._core.creation import _finished, as_tensor, from_numpy, tensor
 from tdt._core.dtype import dtype as Dtype
+from tdt._core.methods import method
 from tdt._core.storage import TypedStorage, UntypedStorage, tensor_on
 from tdt._core.tensor import Tensor, wrap
 
@@ -21,11 +23,17 @@ __all__ = ["asarray", "from_dlpack", "from_file", "frombuffer", "to_dlpack"]
 
 
 def asarray(
-    obj: Any, *, dtype: Dtype | None = None, device: Any = None, copy: bool | None = None, requires_grad: bool | None = None
+    obj: Any, *, dtype: Dtype | None = None, device: Device = None, copy: bool | None = None, requires_grad: bool | None = None
 ) -> Tensor:  # fmt: skip
-    """A tensor of `obj` that shares its memory where it can: a tensor, a storage, an array, a buffer, what has `__dlpack__`.
+    """`obj` as a tensor that shares its memory where possible.
 
-    copy=True never shares; copy=False raises ValueError where it must. requires_grad: as `obj` has it unless it is given.
+    Args:
+        obj: a tensor, a storage, an array, a bytes-like object, an object with `__dlpack__`, or nested sequences of numbers.
+        copy: True: always copy; False: never; None: only if the dtype, the device or the kind of `obj` needs it.
+        requires_grad: by default that of `obj`.
+    Shape: result the shape of `obj`.
+    Raises:
+        ValueError: when copy=False and a copy is needed.
 
     >>> import tdt
     >>> tdt.asarray([1, 2])
@@ -42,25 +50,30 @@ def asarray(
     shares = isinstance(source, Tensor) or _backend.is_array(source)
     if not shares and copy is False:
         raise ValueError(f"can't alias arbitrary sequence into a tensor: {type(obj).__name__}; leave copy unset")
-    made = as_tensor(source, dtype, device) if shares and not copy else tensor(source, dtype=dtype, device=device)
-    if copy is False and not _backend.may_overlap(made._a, source._a if isinstance(source, Tensor) else source):
+    created = as_tensor(source, dtype, device) if shares and not copy else tensor(source, dtype=dtype, device=device)
+    if copy is False and not _backend.may_overlap(created._a, source._a if isinstance(source, Tensor) else source):
         raise ValueError(
-            f"can't alias tensor with dtype {made.dtype if dtype is None else source.dtype} into {made.dtype} on {made.device} "
-            "without a copy; leave copy unset"
+            f"can't alias tensor with dtype {created.dtype if dtype is None else source.dtype} into {created.dtype} on "
+            f"{created.device} without a copy; leave copy unset"
         )
     if copy and isinstance(source, Tensor) and requires_grad is None and source.requires_grad:  # type: ignore[attr-defined]
         return source.clone()  # type: ignore[attr-defined]
-    if requires_grad is None or made.requires_grad is requires_grad:  # type: ignore[attr-defined]
-        return made
-    return made.detach().requires_grad_(requires_grad)  # type: ignore[attr-defined]
+    if requires_grad is None or created.requires_grad is requires_grad:  # type: ignore[attr-defined]
+        return created
+    return created.detach().requires_grad_(requires_grad)  # type: ignore[attr-defined]
 
 
 def frombuffer(
     buffer: Any, *, dtype: Dtype, count: int = -1, offset: int = 0, requires_grad: bool = False
 ) -> Tensor:  # fmt: skip
-    """A 1-d tensor on the memory of a bytes-like object: `count` elements (all, by default) from byte `offset` on.
+    """A 1-d tensor on the memory of a bytes-like object.
 
-    ValueError for what is no buffer or has not so many bytes. Warns of memory that must not be written to.
+    Args:
+        count: number of elements; negative: all.
+        offset: in bytes.
+    Shape: result (count).
+    Raises:
+        ValueError: when `buffer` is not bytes-like or empty, or `count` and `offset` do not fit its length.
 
     >>> import tdt
     >>> tdt.frombuffer(bytearray([1, 0, 2, 0]), dtype=tdt.int16)
@@ -95,12 +108,17 @@ def frombuffer(
 
 def from_file(
     filename: str | os.PathLike[str], shared: bool | None = None, size: int = 0, *, dtype: Dtype | None = None,
-    layout: Any = None, device: Any = None, pin_memory: bool = False,
+    layout: Any = None, device: Device = None, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
-    """A 1-d tensor of `size` elements mapped from a file; what is written to it reaches the file only with shared=True,
-    which also makes the file as long as it must be.
+    """A 1-d tensor mapped from a file.
 
-    RuntimeError for a file that is missing or too short.
+    Args:
+        shared: True: writes to the tensor reach the file, which is created or extended if needed; else they stay in memory.
+        size: number of elements.
+        layout, device, pin_memory: have no effect.
+    Shape: result (size).
+    Raises:
+        RuntimeError: when the file is missing or too short.
 
     >>> import pathlib, tdt
     >>> _ = pathlib.Path("numbers.bin").write_bytes(bytes([1, 2, 3]))
@@ -124,10 +142,16 @@ class _Capsule:
         return 1, 0
 
 
-def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:
-    """A tensor on the memory of another library's tensor, through DLPack: one with `__dlpack__`, or a capsule.
+def from_dlpack(ext_tensor: Any, *, device: Device = None, copy: bool | None = None) -> Tensor:
+    """A tensor on the memory of another library's tensor, through DLPack.
 
-    BufferError for a type that DLPack or NumPy does not know.
+    Args:
+        ext_tensor: an object with `__dlpack__`, or a DLPack capsule.
+        copy: True: copy the memory.
+    Shape: result the shape of `ext_tensor`.
+    Raises:
+        RuntimeError: when `ext_tensor` is neither.
+        BufferError: when DLPack or NumPy does not support the dtype.
 
     >>> import numpy, tdt
     >>> tdt.from_dlpack(numpy.arange(3))
@@ -139,15 +163,15 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
             f"from_dlpack takes an object with __dlpack__ or a DLPack capsule, not {type(ext_tensor).__name__}"
         )
     on_gpu = int(source.__dlpack_device__()[0]) == 2
-    made: Any = _backend.on(Device("cuda" if on_gpu else "cpu")).from_dlpack(source)
-    if isinstance(made, np.ndarray) and not made.flags.writeable and not isinstance(ext_tensor, np.ndarray):
-        made = _unlocked(made)
-    made = from_numpy(made) if isinstance(made, np.ndarray) else wrap(made)
-    made = made.clone() if copy else made
-    return made if device is None else made.to(device)
+    created: Any = _backend.on(as_device("cuda" if on_gpu else "cpu")).from_dlpack(source)
+    if isinstance(created, np.ndarray) and not created.flags.writeable and not isinstance(ext_tensor, np.ndarray):
+        created = _writable(created)
+    created = from_numpy(created) if isinstance(created, np.ndarray) else wrap(created)
+    created = created.clone() if copy else created
+    return created if device is None else created.to(device)
 
 
-def _unlocked(array: np.ndarray) -> np.ndarray:
+def _writable(array: np.ndarray) -> np.ndarray:
     """A writable view: NumPy treats capsules without flags as read-only, and PyTorch's have no flags."""
     low, high = _backend.byte_bounds(array)
     memory: Any = (ctypes.c_char * (high - low)).from_address(low)
@@ -156,13 +180,28 @@ def _unlocked(array: np.ndarray) -> np.ndarray:
 
 
 def to_dlpack(tensor: Tensor) -> Any:
-    """A DLPack capsule on the tensor's memory, which one `from_dlpack` may take."""
+    """A DLPack capsule on the memory of a tensor, for one call of `from_dlpack`.
+
+    Shape: tensor (*); result a capsule.
+    Raises:
+        BufferError: when the tensor requires grad or is bfloat16.
+
+    >>> import tdt
+    >>> tdt.from_dlpack(tdt.to_dlpack(tdt.arange(2)))
+    tensor([0, 1])
+    """
     return __dlpack__(tensor)
 
 
+@method()
 def __dlpack__(
     self: Tensor, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: bool | None = None
 ) -> Any:
+    """A DLPack capsule on the memory of the tensor.
+
+    Raises:
+        BufferError: when the tensor requires grad or is bfloat16.
+    """
     if self.requires_grad:  # type: ignore[attr-defined]
         raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
     if self.dtype is _dtype.bfloat16:
@@ -171,15 +210,14 @@ def __dlpack__(
     return self._a.__dlpack__(**{name: value for name, value in options.items() if value is not None})
 
 
+@method()
 def __dlpack_device__(self: Tensor) -> tuple[int, int]:
+    """DLPack's device type and index of the tensor."""
     return self._a.__dlpack_device__()
 
 
+@method()
 def __array_wrap__(self: Tensor, array: Any, context: Any = None, return_scalar: bool = False) -> Tensor:
     """Wrap the result of a NumPy function in a tensor. As in PyTorch, bools become uint8."""
     array = np.asarray(array)
     return from_numpy(array.astype(np.uint8) if array.dtype == np.bool_ else array)
-
-
-for _method in (__dlpack__, __dlpack_device__, __array_wrap__):
-    setattr(Tensor, _method.__name__, _method)

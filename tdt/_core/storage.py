@@ -14,6 +14,7 @@ from tdt import _backend
 from tdt._backend.device import as_device, device
 from tdt._core import dtype as _dtype
 from tdt._core.dtype import dtype as Dtype
+from tdt._core.methods import method
 from tdt._core.tensor import Storage, Tensor, alias, wrap
 
 
@@ -143,7 +144,7 @@ class UntypedStorage:
         return self._bytes.tolist()
 
     def clone(self) -> UntypedStorage:
-        """A copy."""
+        """A storage with a copy of the bytes."""
         return type(self).on(self._bytes.copy())
 
     def copy_(self, source: UntypedStorage, non_blocking: bool = False) -> UntypedStorage:
@@ -157,7 +158,11 @@ class UntypedStorage:
         return self._written()
 
     def resize_(self, size: int) -> UntypedStorage:
-        """Change how many bytes there are; RuntimeError where tensors look into them, since these would not follow."""
+        """Change the number of bytes in place.
+
+        Raises:
+            RuntimeError: when tensors use the storage: their memory would stay the old one.
+        """
         if size != self.nbytes():
             if self._st is not None:
                 raise RuntimeError(
@@ -295,7 +300,7 @@ class TypedStorage:
         return f"{_dtype.SCALAR_NAMES[self.dtype]}Storage"
 
     def clone(self) -> TypedStorage:
-        """A copy."""
+        """A storage with a copy of the elements."""
         return TypedStorage(wrap_storage=self._untyped_storage.clone(), dtype=self.dtype)
 
     def copy_(self, source: TypedStorage, non_blocking: bool = False) -> TypedStorage:
@@ -393,13 +398,29 @@ def part_of(array: Any, part: Any) -> Any:
     return whole[low - start : high - start] if low <= first and last <= high else whole
 
 
+@method()
 def untyped_storage(self: Tensor) -> UntypedStorage:
-    """All the memory that the tensor and its views look into, as bytes."""
+    """The memory that the tensor and its views share, as bytes.
+
+    Shape: self (*); result a storage.
+
+    >>> import tdt
+    >>> tdt.zeros(2).untyped_storage().nbytes()
+    8
+    """
     return UntypedStorage.on(_backend.raw(self._a), self._st)
 
 
+@method()
 def storage(self: Tensor) -> TypedStorage:
-    """All the memory that the tensor and its views look into, as elements; `untyped_storage` is the newer way."""
+    """The memory that the tensor and its views share, as elements; deprecated in favour of `untyped_storage`.
+
+    Shape: self (*); result a storage.
+
+    >>> import tdt
+    >>> len(tdt.zeros(2).untyped_storage())
+    8
+    """
     warnings.warn(
         "TypedStorage is deprecated. To access UntypedStorage directly, use tensor.untyped_storage() instead of "
         "tensor.storage()",
@@ -409,10 +430,14 @@ def storage(self: Tensor) -> TypedStorage:
     return TypedStorage(wrap_storage=untyped_storage(self), dtype=self.dtype)
 
 
+@method()
 def storage_type(self: Tensor) -> type[TypedStorage]:
-    """The class of the tensor's storage, such as FloatStorage."""
+    """The class of the tensor's typed storage, such as FloatStorage.
+
+    Shape: self (*); result a class.
+
+    >>> import tdt
+    >>> tdt.zeros(2).storage_type().__name__
+    'FloatStorage'
+    """
     return STORAGES[self.dtype]
-
-
-for _method in (untyped_storage, storage, storage_type):
-    setattr(Tensor, _method.__name__, _method)

@@ -82,22 +82,22 @@ class Tensor:
 
     @property
     def ndim(self) -> int:
-        """How many dimensions."""
+        """Number of dimensions."""
         return self._a.ndim
 
     @property
     def dtype(self) -> _dtype.dtype:
-        """The type of the elements."""
+        """Data type of the elements."""
         return _dtype.of(self._a.dtype)
 
     @property
     def device(self) -> device:
-        """Where the elements lie."""
+        """Device that holds the elements."""
         return _backend.device_of(self._a)
 
     @property
     def is_cuda(self) -> bool:
-        """Whether the elements lie on a GPU."""
+        """Whether the elements are on a GPU."""
         return _backend.device_of(self._a).type == "cuda"
 
     @property
@@ -107,56 +107,100 @@ class Tensor:
         return self._st.version
 
     def is_inference(self) -> bool:
-        """Whether the memory was made in inference mode: nothing that needs it for gradients may use it."""
+        """Whether the tensor was created in inference mode; its memory cannot be saved for backward.
+
+        >>> import tdt
+        >>> tdt.zeros(1).is_inference()
+        False
+        """
         return self._st.inference
 
     @property
     def itemsize(self) -> int:
-        """Bytes per element."""
+        """Number of bytes per element."""
         return self._a.itemsize
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all elements."""
+        """Number of bytes of all elements."""
         return self._a.size * self._a.itemsize
 
     def size(self, dim: int | None = None) -> Any:
-        """The shape, or the size of one dimension."""
+        """The shape, or the size of dimension `dim`.
+
+        >>> import tdt
+        >>> tdt.zeros(2, 3).size(), tdt.zeros(2, 3).size(1)
+        (tdt.Size([2, 3]), 3)
+        """
         return self.shape if dim is None else self._a.shape[check_dim(dim, self._a.ndim)]
 
     def dim(self) -> int:
-        """How many dimensions."""
+        """Number of dimensions.
+
+        >>> import tdt
+        >>> tdt.zeros(2, 3).dim()
+        2
+        """
         return self._a.ndim
 
     def numel(self) -> int:
-        """How many elements."""
+        """Number of elements.
+
+        >>> import tdt
+        >>> tdt.zeros(2, 3).nelement()
+        6
+        """
         return self._a.size
 
     nelement = numel
     ndimension = dim
 
     def element_size(self) -> int:
-        """Bytes per element."""
+        """Number of bytes per element.
+
+        >>> import tdt
+        >>> tdt.zeros(1).element_size()
+        4
+        """
         return self._a.itemsize
 
     def stride(self, dim: int | None = None) -> Any:
         """Distance in elements between neighbours along each dimension, or along `dim`.
 
-        Dimensions of size 1 may report another one than PyTorch's, as their stride is never used.
+        Dimensions of size 1 may have another stride than in PyTorch, as it is never used.
+
+        >>> import tdt
+        >>> tdt.zeros(2, 3).stride()
+        (3, 1)
         """
         strides = tuple(s // self._a.itemsize for s in _backend.strides(self._a))
         return strides if dim is None else strides[check_dim(dim, self._a.ndim)]
 
     def is_floating_point(self) -> bool:
-        """Whether the elements are real floating-point numbers."""
+        """Whether the elements are real floating-point numbers.
+
+        >>> import tdt
+        >>> tdt.zeros(1).is_floating_point()
+        True
+        """
         return self.dtype.is_floating_point
 
     def is_complex(self) -> bool:
-        """Whether the elements are complex numbers."""
+        """Whether the elements are complex numbers.
+
+        >>> import tdt
+        >>> tdt.zeros(1).is_complex()
+        False
+        """
         return self.dtype.is_complex
 
     def is_signed(self) -> bool:
-        """Whether the elements can be negative."""
+        """Whether the dtype can represent negative numbers.
+
+        >>> import tdt
+        >>> tdt.zeros(1, dtype=tdt.uint8).is_signed()
+        False
+        """
         return self.dtype.is_signed
 
 
