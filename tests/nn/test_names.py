@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import re
 from pathlib import Path
@@ -10,7 +11,7 @@ from types import FunctionType
 import pytest
 
 import tdt
-from tests.docstrings import ROOMS, entries
+from tests.docstrings import ROOMS, entries, exports
 
 ENTRIES = {
     entry.name: entry.value
@@ -20,6 +21,20 @@ ENTRIES = {
 OWN = {name: value for name, value in ENTRIES.items() if not value.__module__.startswith(("tdt._ops", "tdt._core"))}
 # Created by `__new__`: that is what Python names, as it does for PyTorch's.
 BY_NEW = {"tdt.nn.utils.rnn.PackedSequence", "tdt.nn.attention.SDPBackend"}
+
+
+@pytest.mark.parametrize("module", ["tdt", "tdt.nn.functional", "tdt.fft", "tdt.signal.windows"])
+def test_functions_of_nn_random_and_spectral_are_defined_by_their_public_names(module):
+    aliases = {"native_channel_shuffle", "grid_sampler_2d", "grid_sampler_3d"}
+    home = importlib.import_module(module)
+    wrong = {}
+    for name in set(exports(home)) - aliases:
+        function = getattr(home, name)
+        code = getattr(inspect.unwrap(function), "__code__", None) if callable(function) else None
+        ours = code and re.search(r"/_ops/(nn|random|spectral)/|tdt/fft.py|tdt/signal/", code.co_filename)
+        if ours and {function.__name__, code.co_name} != {name}:
+            wrong[name] = function.__name__, code.co_name
+    assert not wrong
 
 
 def test_functions_and_classes_have_their_public_names():
