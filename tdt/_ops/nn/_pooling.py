@@ -81,8 +81,10 @@ def window_of(name: str, nd: int, input: Tensor, **sizes: Any) -> tuple[bool, Te
 
 def check_size(x: Tensor, shape: tuple) -> None:
     if min(shape[2:]) < 1:
-        given, made = ("x".join(map(str, s[1:])) for s in (x.shape, shape))
-        raise RuntimeError(f"Given input size: ({given}). Calculated output size: ({made}). Output size is too small")
+        input_size, output_size = ("x".join(map(str, s[1:])) for s in (x.shape, shape))
+        raise RuntimeError(
+            f"Given input size: ({input_size}). Calculated output size: ({output_size}). Output size is too small"
+        )
 
 
 def adaptive_size(name: str, nd: int, input: Tensor, output_size: Any) -> tuple[int, ...]:

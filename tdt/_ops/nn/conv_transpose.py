@@ -36,8 +36,8 @@ def _transpose_nd(name: str, nd: int, input: Tensor, weight: Tensor, bias: Tenso
                  for n, s, p, d, k, m in zip(y.shape[2:], stride, padding, dilation, weight.shape[2:], more,
                                              strict=True))  # fmt: skip
     if min(size) < 1:
-        given, made = (" x ".join(map(str, s)) for s in (y.shape[2:], size))
-        raise RuntimeError(f"Given input size per channel: ({given}). Calculated output size per channel: ({made}). "
+        input_size, output_size = (" x ".join(map(str, s)) for s in (y.shape[2:], size))
+        raise RuntimeError(f"Given input size per channel: ({input_size}). Calculated output size per channel: ({output_size}). "
                            "Output size is too small")  # fmt: skip
     out = conv_input_grad(y, weight, bias, size=size, stride=stride, padding=padding, dilation=dilation, groups=groups)
     return out.squeeze(0) if single else out

@@ -82,8 +82,8 @@ def multi_head_attention_forward(  # noqa: PLR0913
 
 def each(change: Callable[[Tensor], Tensor], *tensors: Tensor) -> tuple[Tensor, ...]:
     """`change` of each; those that are one tensor stay one."""
-    made = {id(t): change(t) for t in tensors}
-    return tuple(made[id(t)] for t in tensors)
+    changed = {id(t): change(t) for t in tensors}
+    return tuple(changed[id(t)] for t in tensors)
 
 
 def _attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, dropout_p: float, causal: bool,
@@ -125,12 +125,12 @@ def _project(query: Tensor, key: Tensor, value: Tensor, weight: Any, separate: t
     width = query.shape[-1]
     parts = [width, 2 * width] if key is value else [width] * 3
     biases = [None] * 3 if bias is None else bias.split(parts)
-    made = [linear(t, w, b) for t, w, b in zip((query, key, value), weight.split(parts), biases, strict=False)]
-    return (made[0], *made[1].chunk(2, -1)) if key is value else tuple(made)
+    projected = [linear(t, w, b) for t, w, b in zip((query, key, value), weight.split(parts), biases, strict=False)]
+    return (projected[0], *projected[1].chunk(2, -1)) if key is value else tuple(projected)
 
 
 def _project_each(query: Tensor, key: Tensor, value: Tensor, weights: tuple, bias: Tensor | None) -> tuple[Tensor, ...]:
-    width, made = query.shape[-1], []
+    width, projected = query.shape[-1], []
     biases = [None] * 3 if bias is None else bias.chunk(3)
     for what, t, w, b in zip(("query", "key", "value"), (query, key, value), weights, biases, strict=True):
         if w is None:
@@ -138,8 +138,8 @@ def _project_each(query: Tensor, key: Tensor, value: Tensor, weights: tuple, bia
         for kind, given, wanted in (("weights", w, (width, t.shape[-1])), ("bias", b, (width,))):
             if given is not None and given.shape != wanted:
                 raise AssertionError(f"expecting {what} {kind} shape of {wanted}, but got {given.shape}")
-        made.append(linear(t, w, b))
-    return tuple(made)
+        projected.append(linear(t, w, b))
+    return tuple(projected)
 
 
 def _extra(bias_k: Any, bias_v: Any, static_k: Any, static_v: Any) -> tuple[Tensor, Tensor] | None:

@@ -20,7 +20,7 @@ from tdt._core.mode import no_grad
 from tdt._core.tensor import Tensor, wrap
 from tdt._ops._common import Device, Ints
 from tdt._ops.random._ranges import last_of
-from tdt._ops.random.fill import bernoulli_, demand, normal_, random_, uniform_
+from tdt._ops.random.fill import bernoulli_, check, normal_, random_, uniform_
 from tdt._ops.shape.memory import memory_format as MemoryFormat
 from tdt._random import Generator, generator_for
 from tdt.autograd._op import finish, op
@@ -31,10 +31,10 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _made(
+def _random_tensor(
     shape: tuple, how: str, numbers: tuple, generator: Any, out: Any, dtype: Any, device: Any, requires_grad: bool
 ) -> Tensor:
-    """A tensor filled as `how` says, stored in `out` where one is given, whose dtype then counts."""
+    """A random tensor of the distribution `how`; stored in `out`, if it is given, and then of its dtype."""
     if out is not None:
         if dtype is not None and dtype is not out.dtype:
             raise RuntimeError(
@@ -42,8 +42,8 @@ def _made(
             )
         dtype, device = out.dtype, out.device
     fill = random_ if how == "integers" else uniform_ if how == "uniform" else normal_
-    made = fill(make("empty", shape, None, dtype, device), *numbers, generator=generator)
-    return _finished(made._a, requires_grad) if out is None else _into(out, made)
+    result = fill(make("empty", shape, None, dtype, device), *numbers, generator=generator)
+    return _finished(result._a, requires_grad) if out is None else _into(out, result)
 
 
 def _sizes(name: str, sizes: tuple, size: Any) -> tuple[int, ...]:
@@ -75,7 +75,7 @@ def rand(
     tensor([0.4963, 0.7682])
     """
     shape = _sizes("rand", sizes, size)
-    return _made(shape, "uniform", (), generator, out, dtype, device, requires_grad)
+    return _random_tensor(shape, "uniform", (), generator, out, dtype, device, requires_grad)
 
 
 @front
@@ -101,7 +101,7 @@ def randn(
     tensor([ 1.5410, -0.2934])
     """
     shape = _sizes("randn", sizes, size)
-    return _made(shape, "normal", (), generator, out, dtype, device, requires_grad)
+    return _random_tensor(shape, "normal", (), generator, out, dtype, device, requires_grad)
 
 
 @front
@@ -137,13 +137,15 @@ def randint(
         raise TypeError("randint() needs an upper end and a size: randint(high, size) or randint(low, high, size)")
     if dtype is None and out is None:
         dtype = _dtype.int64
-    return _made(_shape_of((size,)), "integers", (int(low), int(high)), generator, out, dtype, device, requires_grad)
+    return _random_tensor(
+        _shape_of((size,)), "integers", (int(low), int(high)), generator, out, dtype, device, requires_grad
+    )
 
 
-def _drawn_like(input: Tensor, fill: Callable[..., Tensor], numbers: tuple, generator: Any, options: tuple) -> Tensor:
+def _random_like(input: Tensor, fill: Callable[..., Tensor], numbers: tuple, generator: Any, options: tuple) -> Tensor:
     dtype, device, requires_grad, memory_format = options
-    made = fill(_like("empty", input, None, dtype, device, False, memory_format), *numbers, generator=generator)
-    return _finished(made._a, requires_grad)
+    result = fill(_like("empty", input, None, dtype, device, False, memory_format), *numbers, generator=generator)
+    return _finished(result._a, requires_grad)
 
 
 @front
@@ -162,7 +164,7 @@ def rand_like(
     >>> tdt.rand_like(tdt.zeros(2, 3)).shape
     tdt.Size([2, 3])
     """
-    return _drawn_like(input, uniform_, (), generator, (dtype, device, requires_grad, memory_format))
+    return _random_like(input, uniform_, (), generator, (dtype, device, requires_grad, memory_format))
 
 
 @front
@@ -181,7 +183,7 @@ def randn_like(
     >>> tdt.randn_like(tdt.zeros(2, 3)).shape
     tdt.Size([2, 3])
     """
-    return _drawn_like(input, normal_, (), generator, (dtype, device, requires_grad, memory_format))
+    return _random_like(input, normal_, (), generator, (dtype, device, requires_grad, memory_format))
 
 
 @front
@@ -211,7 +213,7 @@ def randint_like(
         high = ends[0]
     if high is None:
         raise TypeError("randint_like() needs an upper end: randint_like(input, high)")
-    return _drawn_like(input, random_, (low, high), generator, (dtype, device, requires_grad, memory_format))
+    return _random_like(input, random_, (low, high), generator, (dtype, device, requires_grad, memory_format))
 
 
 @front
@@ -243,8 +245,8 @@ def randperm(
     target = make("empty", shape, None, kind, device if out is None else out.device)
     if target.is_meta:
         return target
-    made = _random.permutation(generator_for(generator, target.device), n, kind.np)
-    return _finished(made, requires_grad) if out is None else _into(out, wrap(made))
+    result = _random.permutation(generator_for(generator, target.device), n, kind.np)
+    return _finished(result, requires_grad) if out is None else _into(out, wrap(result))
 
 
 @op(name="bernoulli", dtypes=_dtype.FLOATING, computes=False, random=True, shape=lambda p, **how: p)
@@ -273,8 +275,8 @@ def bernoulli(
     tensor([0., 1.])
     """
     if p is not None:
-        made = bernoulli_(make("empty", input._a.shape, None, input.dtype, input.device), p, generator=generator)
-        return made if out is None else _into(out, made)
+        result = bernoulli_(make("empty", input._a.shape, None, input.dtype, input.device), p, generator=generator)
+        return result if out is None else _into(out, result)
     if input.dtype.category != _dtype.FLOAT:
         raise NotImplementedError(f"\"bernoulli_tensor_cpu_p_\" not implemented for '{SCALAR_NAMES[input.dtype]}'")
     if out is None or out.dtype is input.dtype:
@@ -317,27 +319,27 @@ def normal(
     tensor([0., 1., 2.])
     """
     if size is not None:
-        return _made(_shape_of((size,)), "normal", (mean, std), generator, out, dtype, device, requires_grad)
+        return _random_tensor(_shape_of((size,)), "normal", (mean, std), generator, out, dtype, device, requires_grad)
     if not isinstance(mean, Tensor) and not isinstance(std, Tensor):
         raise TypeError("normal() of two numbers needs a size: normal(mean, std, (2, 3))")
     kind = mean.dtype if isinstance(mean, Tensor) else std.dtype  # type: ignore[union-attr]
     if kind.category < _dtype.FLOAT:
         raise NotImplementedError(f"\"normal_kernel_cpu\" not implemented for '{SCALAR_NAMES[kind]}'")
     if isinstance(std, Tensor):
-        demand(not std.is_complex(), "normal expects standard deviation to be non-complex")
-        demand(not std.numel() or bool((std._a >= 0).all()), "normal expects all elements of std >= 0.0")
+        check(not std.is_complex(), "normal expects standard deviation to be non-complex")
+        check(not std.numel() or bool((std._a >= 0).all()), "normal expects all elements of std >= 0.0")
     else:
-        demand(std >= 0, f"normal expects std >= 0.0, but found std {std:g}")
+        check(std >= 0, f"normal expects std >= 0.0, but found std {std:g}")
     shape = check_broadcast(*(t._a.shape for t in (mean, std) if isinstance(t, Tensor)))
-    made = make(
+    result = make(
         "empty", shape, None, kind if out is None else out.dtype, (mean if isinstance(mean, Tensor) else std).device
     )
     with no_grad():
-        made.normal_(0.0, 1.0 if isinstance(std, Tensor) else std, generator=generator)
+        result.normal_(0.0, 1.0 if isinstance(std, Tensor) else std, generator=generator)
         if isinstance(std, Tensor):
-            made.mul_(std)
-        made.add_(mean)
-    return finish(_normal, out, made, mean, std)
+            result.mul_(std)
+        result.add_(mean)
+    return finish(_normal, out, result, mean, std)
 
 
 @op(name="multinomial", dtypes=_dtype.FLOATING, promote=(), computes=False, random=True,
@@ -364,13 +366,13 @@ def multinomial(
     >>> tdt.multinomial(tdt.tensor([0.0, 3.0, 0.0]), 2, replacement=True)
     tensor([1, 1])
     """
-    demand(input.ndim in (1, 2), f"prob_dist must be 1 or 2 dim, got {input.ndim}")
+    check(input.ndim in (1, 2), f"prob_dist must be 1 or 2 dim, got {input.ndim}")
     if input.dtype.category != _dtype.FLOAT:
         raise RuntimeError(
             f"multinomial only supports floating-point dtypes for input, got: {SCALAR_NAMES[input.dtype]}"
         )
-    demand(num_samples > 0, "cannot sample n_sample <= 0 samples")
-    demand(input.shape[-1] <= 1 << 24, f"number of categories cannot exceed 2^24, got {input.shape[-1]}")
+    check(num_samples > 0, "cannot sample n_sample <= 0 samples")
+    check(input.shape[-1] <= 1 << 24, f"number of categories cannot exceed 2^24, got {input.shape[-1]}")
     if out is not None and out.dtype is not _dtype.int64:
         raise RuntimeError(f"multinomial expects Long tensor out, got: {SCALAR_NAMES[out.dtype]}")
     return finish(_multinomial, out, input, count=num_samples, replacement=replacement, generator=generator)
@@ -427,7 +429,5 @@ def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) ->
     for name, x in (("count", count), ("prob", prob)):
         if x.dtype.category != _dtype.FLOAT:
             raise ValueError(f"binomial only supports floating-point dtypes for {name}, got: {SCALAR_NAMES[x.dtype]}")
-    demand(
-        count.dtype is prob.dtype, f"Found dtype {SCALAR_NAMES[prob.dtype]} but expected {SCALAR_NAMES[count.dtype]}"
-    )
+    check(count.dtype is prob.dtype, f"Found dtype {SCALAR_NAMES[prob.dtype]} but expected {SCALAR_NAMES[count.dtype]}")
     return _binomial(count, prob.expand(count._a.shape), generator=generator)

@@ -64,15 +64,16 @@ def _fill(xp: ModuleType, x: Any, *, how: str, numbers: tuple, generator: Genera
 _fill.vjp("x")(lambda g: zeros_like(g))
 
 
-def _filled(x: Tensor, how: str, *numbers: Any, generator: Generator | None) -> Tensor:
-    """Write random numbers over `x`; NotImplementedError for a dtype they do not come in."""
+def _fill_random(x: Tensor, how: str, *numbers: Any, generator: Generator | None) -> Tensor:
+    """Overwrite `x` with random numbers; NotImplementedError for a dtype that the distribution does not support."""
     if how in KERNELS and x.dtype.category not in KERNELS[how][1]:
         raise NotImplementedError(f"\"{KERNELS[how][0]}\" not implemented for '{SCALAR_NAMES[x.dtype]}'")
     return _fill.inplace(x, how=how, numbers=numbers, generator=generator)
 
 
-def demand(holds: bool, message: str) -> None:
-    if not holds:
+def check(condition: bool, message: str) -> None:
+    """RuntimeError unless `condition` holds."""
+    if not condition:
         raise RuntimeError(message)
 
 
@@ -90,13 +91,13 @@ def uniform_(self: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: Ge
     >>> bool(((x >= 2) & (x < 3)).all())
     True
     """
-    demand(from_ <= to, f"uniform_ expects to return a [from, to) range, but found from={from_:g} > to={to:g}")
+    check(from_ <= to, f"uniform_ expects to return a [from, to) range, but found from={from_:g} > to={to:g}")
     if self.dtype.category >= _dtype.FLOAT:
         limit = _dtype.finfo(self.dtype).max
         for name, end in (("from", from_), ("to", to)):
-            demand(-limit <= end <= limit, f"{name} is out of bounds for {self.dtype}: {end:g}")
-        demand(to - from_ <= limit, f"uniform_ expects to-from <= {limit:g}, but found to={to:g} and from={from_:g}")
-    return _filled(self, "uniform", float(from_), float(to), generator=generator)
+            check(-limit <= end <= limit, f"{name} is out of bounds for {self.dtype}: {end:g}")
+        check(to - from_ <= limit, f"uniform_ expects to-from <= {limit:g}, but found to={to:g} and from={from_:g}")
+    return _fill_random(self, "uniform", float(from_), float(to), generator=generator)
 
 
 @method()
@@ -115,8 +116,8 @@ def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Gen
     >>> bool(4.9 < x.mean() < 5.1)
     True
     """
-    demand(std >= 0, f"normal expects std >= 0.0, but found std {std:g}")
-    return _filled(self, "normal", float(mean), float(std), generator=generator)
+    check(std >= 0, f"normal expects std >= 0.0, but found std {std:g}")
+    return _fill_random(self, "normal", float(mean), float(std), generator=generator)
 
 
 @method()
@@ -133,8 +134,8 @@ def log_normal_(self: Tensor, mean: float = 1.0, std: float = 2.0, *, generator:
     >>> bool(0.9 < x.mean() < 1.1)
     True
     """
-    demand(std > 0, f"log_normal_ expects std > 0.0, but found std={std:g}")
-    return _filled(self, "log_normal", float(mean), float(std), generator=generator)
+    check(std > 0, f"log_normal_ expects std > 0.0, but found std={std:g}")
+    return _fill_random(self, "log_normal", float(mean), float(std), generator=generator)
 
 
 @method()
@@ -150,9 +151,9 @@ def exponential_(self: Tensor, lambd: float = 1.0, *, generator: Generator | Non
     >>> bool((x >= 0).all()), bool(0.4 < x.mean() < 0.6)
     (True, True)
     """
-    demand(lambd > 0, f"exponential_ expects lambda > 0.0, but found lambda={lambd:g}")
-    _demand_floating(self, "Exponential")
-    return _filled(self, "exponential", float(lambd), generator=generator)
+    check(lambd > 0, f"exponential_ expects lambda > 0.0, but found lambda={lambd:g}")
+    _check_floating(self, "Exponential")
+    return _fill_random(self, "exponential", float(lambd), generator=generator)
 
 
 @method()
@@ -170,9 +171,9 @@ def cauchy_(self: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator:
     >>> bool(4.9 < x.median() < 5.1)
     True
     """
-    demand(sigma > 0, f"cauchy_ expects sigma > 0.0, but found sigma={sigma:g}")
-    _demand_floating(self, "Cauchy")
-    return _filled(self, "cauchy", float(median), float(sigma), generator=generator)
+    check(sigma > 0, f"cauchy_ expects sigma > 0.0, but found sigma={sigma:g}")
+    _check_floating(self, "Cauchy")
+    return _fill_random(self, "cauchy", float(median), float(sigma), generator=generator)
 
 
 @method()
@@ -189,12 +190,12 @@ def geometric_(self: Tensor, p: float, *, generator: Generator | None = None) ->
     >>> bool((x >= 1).all()), bool(1.8 < x.mean() < 2.2)
     (True, True)
     """
-    demand(0 < p < 1, f"geometric_ expects p to be in (0, 1), but got p={p:g}")
-    return _filled(self, "geometric", float(p), generator=generator)
+    check(0 < p < 1, f"geometric_ expects p to be in (0, 1), but got p={p:g}")
+    return _fill_random(self, "geometric", float(p), generator=generator)
 
 
-def _demand_floating(x: Tensor, name: str) -> None:
-    demand(
+def _check_floating(x: Tensor, name: str) -> None:
+    check(
         x.dtype.category == _dtype.FLOAT,
         f"{name} distribution is a continuous probability distribution. dtype must be a floating point but you "
         f"specified {SCALAR_NAMES[x.dtype]}",
@@ -221,9 +222,9 @@ def random_(self: Tensor, *ends: int | None, generator: Generator | None = None)
     if not ends:
         if self.dtype in (_dtype.uint16, _dtype.uint32, _dtype.uint64):
             raise NotImplementedError(f"\"random_kernel_cpu\" not implemented for '{SCALAR_NAMES[self.dtype]}'")
-        return _filled(self, "full_range", generator=generator)
+        return _fill_random(self, "full_range", generator=generator)
     low, high = ends if len(ends) == 2 else (0, ends[0])
-    return _filled(self, "integers", *ends_of(self.dtype, int(low or 0), high), generator=generator)
+    return _fill_random(self, "integers", *ends_of(self.dtype, int(low or 0), high), generator=generator)
 
 
 @method()
@@ -240,8 +241,8 @@ def bernoulli_(self: Tensor, p: float | Tensor = 0.5, *, generator: Generator | 
     tensor([1., 1.])
     """
     if not isinstance(p, Tensor):
-        demand(0 <= p <= 1, f"bernoulli_ expects p to be in [0, 1], but got p={p:g}")
-        return _filled(self, "bernoulli", float(p), generator=generator)
+        check(0 <= p <= 1, f"bernoulli_ expects p to be in [0, 1], but got p={p:g}")
+        return _fill_random(self, "bernoulli", float(p), generator=generator)
     xp = _backend.namespace(self._a)
     chances = xp.empty_like(self._a, dtype=p._a.dtype)
     chances[...] = p._a

@@ -102,11 +102,11 @@ def _signal(x: Tensor, n_fft: int, hop: int, size: int, window: Tensor | None, b
         raise RuntimeError(f"{what} a tensor of floating point or complex values")
     if x.ndim not in (1, 2):
         raise RuntimeError(f"{what} a 1D or 2D tensor: (time) or (batch, time)")
-    made = x if x.ndim == 2 else x.unsqueeze(0)
+    signal = x if x.ndim == 2 else x.unsqueeze(0)
     if border > 0:
-        made = pad(made.unsqueeze(0), (border, border), mode).squeeze(0)
-    if not 0 < n_fft <= made.shape[1]:
-        raise RuntimeError(f"{what} 0 < n_fft <= {made.shape[1]}, the length of the signal, but got n_fft={n_fft}")
+        signal = pad(signal.unsqueeze(0), (border, border), mode).squeeze(0)
+    if not 0 < n_fft <= signal.shape[1]:
+        raise RuntimeError(f"{what} 0 < n_fft <= {signal.shape[1]}, the length of the signal, but got n_fft={n_fft}")
     if hop <= 0:
         raise RuntimeError(f"{what} hop_length > 0, but got hop_length={hop}")
     if not 0 < size <= n_fft:
@@ -115,7 +115,7 @@ def _signal(x: Tensor, n_fft: int, hop: int, size: int, window: Tensor | None, b
         raise RuntimeError(
             f"{what} a 1D window tensor of size equal to win_length={size}, but got window with size {list(window.shape)}"
         )
-    return made
+    return signal
 
 
 @method()
@@ -168,14 +168,14 @@ def istft(
     end = n - start if length is None else start + length
     if end <= start:
         raise RuntimeError(f"{what}: expected a signal of at least 1 point, but got {end - start}")
-    made = _joined(what, x, _whole_window(window, size, n_fft, x), hop, slice(start, end))
+    signal = _joined(what, x, _whole_window(window, size, n_fft, x), hop, slice(start, end))
     if end > n:
         _warn(
             "The length of signal is shorter than the length parameter. Result is being padded with zeros in the tail. "
             "Please check your center and hop_length settings."
         )
-        made = constant_pad_nd(made, (0, end - n))
-    return made if input.ndim == 3 else made.squeeze(0)
+        signal = constant_pad_nd(signal, (0, end - n))
+    return signal if input.ndim == 3 else signal.squeeze(0)
 
 
 def _joined(what: str, x: Tensor, window: Tensor, hop: int, part: slice) -> Tensor:

@@ -45,11 +45,11 @@ def _window(
         raise RuntimeError(f"{name} requires non-negative window_length, got window_length={length}")
     with no_grad():
         if length < 2:
-            made = ones(length, dtype=dtype, device=where)
+            window = ones(length, dtype=dtype, device=where)
         else:
             wide = _dtype.float32 if dtype.itemsize == 2 else dtype
-            made = shape(arange(length, dtype=wide, device=where), length if periodic else length - 1).to(dtype)
-    return made.requires_grad_() if requires_grad else made
+            window = shape(arange(length, dtype=wide, device=where), length if periodic else length - 1).to(dtype)
+    return window.requires_grad_() if requires_grad else window
 
 
 def bartlett_window(

@@ -110,7 +110,7 @@ def cosine(input1: Tensor, input2: Tensor, target: Tensor, margin: float, reduct
                            f"sizes {list(input1.shape)} and {list(input2.shape)}.")  # fmt: skip
     squares = ((input1 * input1).sum(-1) + 1e-12) * ((input2 * input2).sum(-1) + 1e-12)
     cos = (input1 * input2).sum(-1) / squares.sqrt()
-    # -1 is told by its successor: of bytes it is 255.
+    # Compare target + 1 with 0: -1 is 255 in a uint8 target.
     losses = (1 - cos).where(target == 1, 0) + (cos - margin).clamp(min=0).where(target + 1 == 0, 0)
     return reduced(losses, reduction)
 

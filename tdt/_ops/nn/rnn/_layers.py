@@ -181,16 +181,16 @@ def _stacked(name: str, x: Tensor, sizes: tuple[int, ...], hx: Any, params: Sequ
         _expect(f"hidden[{i}]" if len(states) > 1 else "hidden", s, (num_layers * sides, sizes[0], s.shape[-1]), x)
     ends: list[tuple[Tensor, ...]] = []
     for layer in range(num_layers):
-        made = []
+        outputs = []
         for side in range(sides):
             k = layer * sides + side
             weights = _weights(kind, params[k * each : (k + 1) * each], bool(has_biases), x, width, size, layer)
             out, *last = kind.op(
                 x, *[select(s, 0, k) for s in states], *weights, sizes=sizes, reverse=side == 1, **kind.attributes
             )
-            made.append(out)
+            outputs.append(out)
             ends.append(tuple(last))
-        x = made[0] if sides == 1 else cat(made, -1)
+        x = outputs[0] if sides == 1 else cat(outputs, -1)
         if dropout and train and layer < num_layers - 1:
             x = functional.dropout(x, dropout)
     return x, *[stack(last) for last in zip(*ends, strict=True)]
