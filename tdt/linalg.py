@@ -34,7 +34,11 @@ __all__ = [
 
 @front
 def diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
-    """The diagonal of the last two dimensions, a view.
+    """Diagonal of the matrices in two dimensions, as a view.
+
+    Args:
+        offset: which diagonal: positive above the main one, negative below it.
+    Shape: A (*, M, N); result (*, K), K the length of the diagonal.
 
     >>> import tdt
     >>> tdt.linalg.diagonal(tdt.eye(2))
@@ -46,7 +50,11 @@ def diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> T
 @front
 @autocast("lower")
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1, out: Tensor | None = None) -> Tensor:
-    """Σ conj(x) · y along `dim`, broadcast.
+    """Dot products of vectors along `dim`, those in x conjugated.
+
+    Shape: x (*), y broadcastable to it; result the broadcast shape without `dim`.
+    Raises:
+        RuntimeError: when x is integral.
 
     >>> import tdt
     >>> tdt.linalg.vecdot(tdt.ones(2, 3), tdt.ones(3))
@@ -60,7 +68,11 @@ def vecdot(x: Tensor, y: Tensor, *, dim: int = -1, out: Tensor | None = None) ->
 
 @front
 def cross(input: Tensor, other: Tensor, *, dim: int = -1, out: Tensor | None = None) -> Tensor:
-    """The cross product along `dim`, which has size 3, the other dimensions broadcast.
+    """Cross product of vectors of 3 elements along `dim`.
+
+    Shape: input (*), other broadcastable to it with as many dimensions; result the broadcast shape.
+    Raises:
+        RuntimeError: when the numbers of dimensions differ, or the size of `dim` is not 3.
 
     >>> import tdt
     >>> tdt.linalg.cross(tdt.tensor([[1.0, 0.0, 0.0]]), tdt.tensor([[0.0, 1.0, 0.0]]))

@@ -22,9 +22,18 @@ from tdt.sparse._ops import coalesced, coo, is_coo, laid, masked, to_dense, valu
 
 
 def mm(mat1: Tensor, mat2: Tensor, reduce: str | None = None) -> Tensor:
-    """The product of two matrices, any of them sparse; sparse if both are. A sparse one's gradient is that of its entries.
+    """Product of two matrices, at least one of them sparse; sparse if both are.
 
-    reduce: with mat1 in compressed rows, the "sum", "mean", "amax" or "amin" of the terms of each row's entries.
+    The gradient of a sparse operand is sparse, with the same indices.
+
+    Args:
+        reduce: how the terms of each row's entries are reduced: "sum", "mean", "amax" or "amin"; for the last three mat1 must be
+            in CSR layout and mat2 dense.
+    Shape: mat1 (N, M), mat2 (M, P); result (N, P).
+    Raises:
+        ValueError: when `reduce` is unknown.
+        NotImplementedError: when the layouts do not allow `reduce`.
+        RuntimeError: when shapes or dtypes do not match.
 
     >>> import tdt
     >>> tdt.sparse.mm(tdt.eye(2).to_sparse(), tdt.tensor([[1.0], [2.0]]))
@@ -54,7 +63,11 @@ def _reduced(mat1: Tensor, mat2: Tensor, reduce: str) -> Tensor:
 def sampled_addmm(
     input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1.0, alpha: float = 1.0, out: Tensor | None = None
 ) -> Tensor:
-    """beta · input + alpha · (mat1 @ mat2) at the entries of `input`, a matrix in compressed rows, and nowhere else.
+    """Sum beta · input + alpha · (mat1 @ mat2), computed only at the entries of a matrix `input` in CSR layout.
+
+    Shape: input (N, P), mat1 (N, M), mat2 (M, P); result (N, P) in CSR layout.
+    Raises:
+        RuntimeError: when input is not in CSR layout, or shapes or dtypes do not match.
 
     >>> import tdt
     >>> eye = tdt.eye(2).to_sparse_csr()
@@ -102,7 +115,11 @@ def _written(name: str, result: Tensor, out: Tensor) -> Tensor:
 
 
 def addmm(mat: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1.0, alpha: float = 1.0) -> Tensor:
-    """beta · mat + alpha · (mat1 @ mat2), with a sparse mat1, whose gradient is that of its entries.
+    """Sum beta · mat + alpha · (mat1 @ mat2) with a sparse mat1, whose gradient is sparse, with the same indices.
+
+    Shape: mat broadcastable to (N, P), mat1 (N, M), mat2 (M, P); result (N, P).
+    Raises:
+        RuntimeError: when shapes or dtypes do not match.
 
     >>> import tdt
     >>> tdt.sparse.addmm(tdt.ones(2, 1), tdt.eye(2).to_sparse(), tdt.tensor([[1.0], [2.0]]))
@@ -113,7 +130,12 @@ def addmm(mat: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1.0, alpha: 
 
 
 def sum(input: Tensor, dim: Any = None, dtype: Any = None) -> Tensor:
-    """The sum over `dim` (one, several, or all): sparse if sparse dimensions are left. The gradient is that of the entries.
+    """Sum over dimensions of a sparse tensor, sparse if sparse dimensions remain; the gradient has the input's indices.
+
+    Args:
+        dim: one or several dimensions; None for all.
+        dtype: dtype that the values are converted to first.
+    Shape: input (*); result input's shape without `dim`.
 
     >>> import tdt
     >>> tdt.sparse.sum(tdt.eye(2).to_sparse(), 0).to_dense()
@@ -123,7 +145,13 @@ def sum(input: Tensor, dim: Any = None, dtype: Any = None) -> Tensor:
 
 
 def softmax(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
-    """softmax over `dim` of a sparse tensor, where elements without an entry count as -inf.
+    """Softmax along a dimension of a sparse tensor; elements without an entry count as -inf.
+
+    Args:
+        dtype: dtype that the values are converted to first.
+    Shape: input (*); result the same.
+    Raises:
+        NotImplementedError: when input is not a sparse COO tensor.
 
     >>> import tdt
     >>> tdt.sparse.softmax(tdt.tensor([[2.0, 2.0, 0.0]]).to_sparse(), 1).to_dense()
@@ -133,7 +161,13 @@ def softmax(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
 
 
 def log_softmax(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
-    """log(softmax) over `dim` of a sparse tensor, where elements without an entry count as -inf.
+    """Logarithm of the softmax along a dimension of a sparse tensor; elements without an entry count as -inf.
+
+    Args:
+        dtype: dtype that the values are converted to first.
+    Shape: input (*); result the same.
+    Raises:
+        NotImplementedError: when input is not a sparse COO tensor.
 
     >>> import tdt
     >>> tdt.sparse.log_softmax(tdt.tensor([[2.0, 2.0, 0.0]]).to_sparse(), 1).to_dense()
@@ -164,7 +198,15 @@ def _over_entries(name: str, input: Tensor, dim: int, dtype: Any) -> Tensor:
 
 
 def spdiags(diagonals: Tensor, offsets: Tensor, shape: tuple[int, int], layout: Layout | None = None) -> Tensor:
-    """The sparse matrix with row k of `diagonals` on the diagonal `offsets[k]`, aligned by columns; the rest is 0.
+    """Sparse matrix with given diagonals: row k of `diagonals` on the diagonal `offsets[k]`, aligned by columns.
+
+    Args:
+        offsets: number of each diagonal, 0 for the main one, positive above it; int64, without duplicates.
+        layout: None or tdt.sparse_coo.
+    Shape: diagonals (D, N) or (N), offsets (D); result `shape`.
+    Raises:
+        RuntimeError: when offsets does not fit diagonals, is not int64 or has duplicates, or `shape` is not that of a matrix.
+        NotImplementedError: when another layout is requested.
 
     >>> import tdt
     >>> tdt.sparse.spdiags(tdt.tensor([[1.0, 2.0], [3.0, 4.0]]), tdt.tensor([0, 1]), (2, 2)).to_dense()
@@ -190,7 +232,9 @@ def spdiags(diagonals: Tensor, offsets: Tensor, shape: tuple[int, int], layout: 
 
 
 def as_sparse_gradcheck(gradcheck: Callable[..., bool]) -> Callable[..., bool]:
-    """`gradcheck` for functions of sparse tensors: their entries are what is varied, and what is looked at of results.
+    """Make `gradcheck` accept functions of sparse tensors: it varies the values of their entries.
+
+    Returns: a function with the parameters of `gradcheck`.
 
     >>> import tdt
     >>> x = tdt.eye(2, dtype=tdt.float64).to_sparse().requires_grad_()
@@ -221,7 +265,11 @@ def as_sparse_gradcheck(gradcheck: Callable[..., bool]) -> Callable[..., bool]:
 
 
 def hspmm(mat1: Tensor, mat2: Tensor) -> Tensor:
-    """A sparse matrix times a dense one, as a sparse tensor of whole rows: those that mat1 has entries in.
+    """Product of a sparse and a dense matrix, as a sparse tensor of those rows in which mat1 has entries.
+
+    Shape: mat1 (N, M), mat2 (M, P); result (N, P) with 1 sparse and 1 dense dimension.
+    Raises:
+        RuntimeError: when shapes or dtypes do not match.
 
     >>> import tdt
     >>> tdt.hspmm(tdt.tensor([[0.0, 0.0], [1.0, 0.0]]).to_sparse(), tdt.tensor([[1.0], [2.0]])).values()
@@ -233,7 +281,11 @@ def hspmm(mat1: Tensor, mat2: Tensor) -> Tensor:
 
 
 def smm(input: Tensor, mat: Tensor) -> Tensor:
-    """A sparse matrix times a dense one, as a sparse matrix.
+    """Product of a sparse and a dense matrix, as a sparse matrix.
+
+    Shape: input (N, M), mat (M, P); result (N, P).
+    Raises:
+        RuntimeError: when shapes or dtypes do not match.
 
     >>> import tdt
     >>> tdt.smm(tdt.tensor([[0.0, 0.0], [1.0, 0.0]]).to_sparse(), tdt.tensor([[1.0], [2.0]])).to_dense()
@@ -247,7 +299,11 @@ def smm(input: Tensor, mat: Tensor) -> Tensor:
 
 
 def sspaddmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
-    """beta · input + alpha · (mat1 @ mat2) with sparse `input` and `mat1` and a dense `mat2`, as a sparse matrix.
+    """Sum beta · input + alpha · (mat1 @ mat2) of sparse `input` and `mat1` and a dense `mat2`, as a sparse matrix.
+
+    Shape: input (N, P), mat1 (N, M), mat2 (M, P); result (N, P).
+    Raises:
+        RuntimeError: when shapes or dtypes do not match.
 
     >>> import tdt
     >>> one = tdt.eye(1).to_sparse()

@@ -88,7 +88,13 @@ def addmm(
     alpha: Number = 1,
     out: Tensor | None = None,
 ) -> Tensor:
-    """X
+    """Sum of a tensor and a matrix product: beta · input + alpha · (mat1 @ mat2).
+
+    Args:
+        beta: factor of input; with 0, nan and inf in input are ignored.
+    Shape: input broadcastable to (N, P), mat1 (N, M), mat2 (M, P); result (N, P).
+    Raises:
+        RuntimeError: when sizes or dtypes do not match.
 
     >>> import tdt
     >>> tdt.addmm(tdt.ones(1), tdt.ones(1, 2), tdt.ones(2, 1))
@@ -110,7 +116,13 @@ def addmv(
     alpha: Number = 1,
     out: Tensor | None = None,
 ) -> Tensor:
-    """X
+    """Sum of a tensor and a matrix-vector product: beta · input + alpha · (mat @ vec).
+
+    Args:
+        beta: factor of input; with 0, nan and inf in input are ignored.
+    Shape: input broadcastable to (N), mat (N, M), vec (M); result (N).
+    Raises:
+        RuntimeError: when sizes or dtypes do not match.
 
     >>> import tdt
     >>> tdt.addmv(tdt.ones(1), tdt.ones(1, 2), tdt.ones(2))
@@ -132,7 +144,13 @@ def addr(
     alpha: Number = 1,
     out: Tensor | None = None,
 ) -> Tensor:
-    """X
+    """Sum of a tensor and an outer product: beta · input + alpha · outer(vec1, vec2).
+
+    Args:
+        beta: factor of input; with 0, nan and inf in input are ignored.
+    Shape: input broadcastable to (N, M), vec1 (N), vec2 (M); result (N, M).
+    Raises:
+        RuntimeError: when vec1 or vec2 is not a vector, or input cannot be broadcast.
 
     >>> import tdt
     >>> tdt.addr(tdt.ones(1), tdt.ones(1), tdt.ones(2))
@@ -154,7 +172,13 @@ def baddbmm(
     alpha: Number = 1,
     out: Tensor | None = None,
 ) -> Tensor:
-    """X
+    """Sum of a tensor and batched matrix products: beta · input + alpha · (batch1 @ batch2).
+
+    Args:
+        beta: factor of input; with 0, nan and inf in input are ignored.
+    Shape: input broadcastable to (B, N, P), batch1 (B, N, M), batch2 (B, M, P); result (B, N, P).
+    Raises:
+        RuntimeError: when sizes or dtypes do not match.
 
     >>> import tdt
     >>> tdt.baddbmm(tdt.ones(1), tdt.ones(1, 1, 2), tdt.ones(1, 2, 1))
@@ -176,7 +200,13 @@ def addbmm(
     alpha: Number = 1,
     out: Tensor | None = None,
 ) -> Tensor:
-    """X
+    """Sum of a tensor and the matrix products of a batch: beta · input + alpha · (batch1 @ batch2).sum(0).
+
+    Args:
+        beta: factor of input; with 0, nan and inf in input are ignored.
+    Shape: input broadcastable to (N, P), batch1 (B, N, M), batch2 (B, M, P); result (N, P).
+    Raises:
+        RuntimeError: when sizes or dtypes do not match.
 
     >>> import tdt
     >>> tdt.addbmm(tdt.ones(1), tdt.ones(2, 1, 2), tdt.ones(2, 2, 1))

@@ -88,11 +88,19 @@ def _check_svd(A: Tensor, driver: str | None) -> None:
 @front
 @with_out
 def svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = None) -> Any:
-    """(U, S, Vh) with A = U diag(S) Vh, singular values from large to small; all three in batches.
+    """Singular value decomposition A = U diag(S) Vh, with the singular values in descending order.
 
-    Gradients through U and Vh exist where the singular values differ; for complex A the loss must not depend on the
-    phase of the singular vectors. The further vectors that full_matrices adds are not unique and get no gradient. `driver`
-    names one of the GPU's algorithms; on the CPU there is one.
+    Gradients through U and Vh exist where the singular values differ; for complex A the loss must not depend on the phase of
+    the singular vectors. The additional vectors of full_matrices=True are not unique and get no gradient.
+
+    Args:
+        full_matrices: complete U and Vh to square matrices.
+        driver: cuSOLVER algorithm, for GPU tensors only.
+    Shape: A (*, M, N); U (*, M, K), S (*, K), Vh (*, K, N) with K = min(M, N); with full_matrices U (*, M, M), Vh (*, N, N).
+    Returns: named tuple (U, S, Vh).
+    Raises:
+        LinAlgError: when the algorithm does not converge.
+        RuntimeError: when A is not a floating-point or complex matrix, or `driver` is given for a CPU tensor.
 
     >>> import tdt
     >>> tdt.linalg.svd(tdt.tensor([[3.0, 0.0], [0.0, 2.0]])).S
@@ -119,7 +127,14 @@ def _(g: Tensor, x: Tensor) -> Tensor:
 @front
 @with_out
 def svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:
-    """The singular values, from large to small, without the vectors: of any gradient, too.
+    """Singular values in descending order, with a gradient also where they are equal.
+
+    Args:
+        driver: cuSOLVER algorithm, for GPU tensors only.
+    Shape: A (*, M, N); result (*, min(M, N)).
+    Raises:
+        LinAlgError: when the algorithm does not converge.
+        RuntimeError: when A is not a floating-point or complex matrix, or `driver` is given for a CPU tensor.
 
     >>> import tdt
     >>> tdt.linalg.svdvals(tdt.tensor([[3.0, 0.0], [0.0, 2.0]]))
@@ -168,7 +183,14 @@ def _(g: tuple, Q: Tensor, R: Tensor, mode: str) -> Tensor:
 @front
 @with_out
 def qr(A: Tensor, mode: str = "reduced") -> Any:
-    """(Q, R) with A = Q R, Q with orthonormal columns and R upper triangular; mode "reduced", "complete" or "r".
+    """QR decomposition A = Q R: Q with orthonormal columns, R upper triangular.
+
+    Args:
+        mode: "reduced": K = min(M, N); "complete": K = M, Q square; "r": R as for "reduced", Q empty.
+    Shape: A (*, M, N); Q (*, M, K), R (*, K, N).
+    Returns: named tuple (Q, R).
+    Raises:
+        RuntimeError: when A is not a floating-point or complex matrix, or `mode` is unknown.
 
     >>> import tdt
     >>> tdt.linalg.qr(tdt.eye(2)).R.abs()
@@ -216,7 +238,16 @@ NOT_POSITIVE = (
 @with_out
 @node_name("LinalgCholeskyExBackward0")
 def cholesky_ex(input: Tensor, *, upper: bool = False, check_errors: bool = False) -> Any:
-    """(L, info): as `cholesky`, and info 0, or the order of the leading minor that is not positive-definite, not an error.
+    """Cholesky decomposition that reports matrices that are not positive-definite in `info` instead of raising.
+
+    Args:
+        upper: return the upper triangular factor Lᴴ.
+        check_errors: raise as `cholesky` does.
+    Shape: input (*, N, N); L the same, info (*), int32.
+    Returns: named tuple (L, info); info is 0, or the order of the first leading minor that is not positive-definite.
+    Raises:
+        LinAlgError: when a matrix is not positive-definite and check_errors=True.
+        RuntimeError: when input is not square.
 
     >>> import tdt
     >>> tdt.linalg.cholesky_ex(tdt.tensor([[1.0, 2.0], [2.0, 1.0]])).info
@@ -233,7 +264,14 @@ def cholesky_ex(input: Tensor, *, upper: bool = False, check_errors: bool = Fals
 @with_out
 @node_name("LinalgCholeskyExBackward0")
 def cholesky(input: Tensor, *, upper: bool = False) -> Tensor:
-    """The lower triangular L with A = L Lᴴ (upper=True: Lᴴ); LinAlgError unless A is positive-definite.
+    """Cholesky decomposition A = L Lᴴ of Hermitian positive-definite matrices: the lower triangular L.
+
+    Args:
+        upper: return the upper triangular factor Lᴴ.
+    Shape: input (*, N, N); result the same.
+    Raises:
+        LinAlgError: when a matrix is not positive-definite.
+        RuntimeError: when input is not square.
 
     >>> import tdt
     >>> tdt.linalg.cholesky(tdt.tensor([[4.0, 0.0], [0.0, 9.0]]))

@@ -19,7 +19,9 @@ from tdt.autograd._node_names import node_name
 
 
 def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out: Tensor | None = None) -> Tensor:
-    """`input` over its p-norm along `dim`, but at least `eps`.
+    """Vectors along `dim` divided by their p-norm, or by `eps` if that is larger.
+
+    Shape: input (*); result the same.
 
     >>> import tdt
     >>> tdt.nn.functional.normalize(tdt.tensor([[3.0, 4.0]]))
@@ -31,9 +33,13 @@ def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12, o
 
 @front
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
-    """The cosine of the angle between vectors along `dim`; the two are broadcast, norms are at least `eps`.
+    """Cosine of the angle between vectors along `dim`.
 
-    RuntimeError for integers.
+    Args:
+        eps: lower bound of the norms that the vectors are divided by.
+    Shape: x1 (*), x2 broadcastable to it; result the broadcast shape without `dim`.
+    Raises:
+        RuntimeError: when the common dtype is not floating-point.
 
     >>> import tdt
     >>> tdt.cosine_similarity(tdt.tensor([[3.0, 4.0]]), tdt.tensor([[1.0, 0.0]]))
@@ -59,7 +65,9 @@ def _unit(x: Tensor, dim: int, eps: float) -> Tensor:
 
 @front
 def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
-    """The p-norm of x1 - x2 + eps over the last dimension; the two are broadcast.
+    """The p-norm of x1 - x2 + eps over the last dimension.
+
+    Shape: x1 (*, N), x2 broadcastable to it; result (*), or (*, 1) with keepdim=True.
 
     >>> import tdt
     >>> tdt.pairwise_distance(tdt.tensor([[3.0, 0.0]]), tdt.tensor([[0.0, 4.0]]), eps=0.0)
@@ -86,7 +94,11 @@ def _norms(name: str, rows: Tensor, p: float) -> Tensor:
 @front
 @node_name("PdistBackward0")
 def pdist(input: Tensor, p: float = 2.0) -> Tensor:
-    """The p-norms of the differences of every two rows of `input` (N, M): the N (N - 1) / 2 cells above cdist's diagonal.
+    """Distances, in the p-norm, of all pairs of rows, in the order of the elements above the diagonal of their matrix.
+
+    Shape: input (N, M); result (N (N - 1) / 2).
+    Raises:
+        RuntimeError: when input is not a floating-point matrix, or p is negative.
 
     >>> import tdt
     >>> tdt.pdist(tdt.tensor([[0.0, 0.0], [3.0, 4.0], [0.0, 1.0]]))
@@ -106,10 +118,15 @@ _MANY = 25  # rows from which on PyTorch takes a matrix product, faster and less
 @front
 @autocast("float32")
 def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = _MODES[0]) -> Tensor:
-    """The p-norms of the differences between each row of `x1` (*, P, M) and each of `x2` (*, R, M): (*, P, R).
+    """Distances, in the p-norm, between each row of x1 and each row of x2.
 
-    compute_mode: whether for p = 2 a matrix product is taken: if there are more than 25 rows, always, or never.
-    RuntimeError where the rows' sizes differ, ValueError for an unknown mode.
+    Args:
+        compute_mode: whether a matrix product computes distances with p=2, faster but less accurate for near points: if there
+            are more than 25 rows, always, or never.
+    Shape: x1 (*, P, M), x2 (*, R, M); result (*, P, R).
+    Raises:
+        ValueError: when compute_mode is unknown.
+        RuntimeError: when shapes or dtypes do not match, the dtype is not floating-point, or p is negative.
 
     >>> import tdt
     >>> tdt.cdist(tdt.zeros(1, 2), tdt.tensor([[3.0, 4.0], [0.0, 1.0]]))

@@ -54,7 +54,15 @@ def _check_eigh(input: Tensor, UPLO: str) -> None:
 @front
 @with_out
 def eigh(input: Tensor, UPLO: str = "L") -> Any:
-    """(eigenvalues, eigenvectors) of Hermitian matrices, from small to large; UPLO says which triangle is read.
+    """Eigenvalues, in ascending order, and eigenvectors of Hermitian matrices.
+
+    Args:
+        UPLO: triangle to read, "L" (lower) or "U" (upper).
+    Shape: input (*, N, N); eigenvalues (*, N), eigenvectors (*, N, N), in columns.
+    Returns: named tuple (eigenvalues, eigenvectors).
+    Raises:
+        LinAlgError: when the algorithm does not converge.
+        RuntimeError: when input is not square, or UPLO is unknown.
 
     >>> import tdt
     >>> tdt.linalg.eigh(tdt.tensor([[2.0, 0.0], [0.0, 1.0]])).eigenvalues
@@ -80,7 +88,14 @@ def _(g: Tensor, x: Tensor, UPLO: str) -> Tensor:
 @with_out
 @node_name("LinalgEighBackward0")
 def eigvalsh(input: Tensor, UPLO: str = "L") -> Tensor:
-    """The eigenvalues of Hermitian matrices, from small to large.
+    """Eigenvalues of Hermitian matrices in ascending order.
+
+    Args:
+        UPLO: triangle to read, "L" (lower) or "U" (upper).
+    Shape: input (*, N, N); result (*, N).
+    Raises:
+        LinAlgError: when the algorithm does not converge.
+        RuntimeError: when input is not square, or UPLO is unknown.
 
     >>> import tdt
     >>> tdt.linalg.eigvalsh(tdt.eye(2))
@@ -119,9 +134,16 @@ def _(g: tuple, x: Tensor, eigenvalues: Tensor, eigenvectors: Tensor) -> Tensor:
 @front
 @with_out
 def eig(input: Tensor) -> Any:
-    """(eigenvalues, eigenvectors) of square matrices, complex and in no order; the vectors are columns of norm 1.
+    """Eigenvalues and eigenvectors of square matrices, complex and in no particular order.
 
-    Gradients exist where the eigenvalues differ, of the vectors those that do not depend on their phase.
+    The eigenvectors have norm 1. Gradients exist where the eigenvalues differ; the loss must not depend on the phase of the
+    eigenvectors.
+
+    Shape: input (*, N, N); eigenvalues (*, N), eigenvectors (*, N, N), in columns.
+    Returns: named tuple (eigenvalues, eigenvectors).
+    Raises:
+        LinAlgError: when the algorithm does not converge.
+        RuntimeError: when input is not square, or contains inf or nan.
 
     >>> import tdt
     >>> tdt.linalg.eig(tdt.tensor([[0.0, 1.0], [-1.0, 0.0]])).eigenvalues
@@ -135,7 +157,12 @@ def eig(input: Tensor) -> Any:
 @with_out
 @node_name("LinalgEigBackward0")
 def eigvals(input: Tensor) -> Tensor:
-    """The eigenvalues of square matrices, complex and in no order.
+    """Eigenvalues of square matrices, complex and in no particular order.
+
+    Shape: input (*, N, N); result (*, N).
+    Raises:
+        LinAlgError: when the algorithm does not converge.
+        RuntimeError: when input is not square, or contains inf or nan.
 
     >>> import tdt
     >>> tdt.linalg.eigvals(tdt.tensor([[0.0, 1.0], [-1.0, 0.0]]))

@@ -166,11 +166,16 @@ def _final(x: Tensor, have: str, output: str, sizes: dict[str, int]) -> Tensor:
 
 @front
 def einsum(*args: Any) -> Tensor:
-    """Sums of products by Einstein's convention: `einsum("bij,bjk->bik", x, y)`, or `einsum(x, [0, 1], y, [1], [0])`.
+    """Sums of products in Einstein's notation: `einsum("bij,bjk->bik", x, y)`, or `einsum(x, [0, 1], y, [1], [0])`.
 
-    Letters name dimensions; those missing from the output are summed over, `...` stands for broadcast dimensions, a
-    letter twice in one operand takes its diagonal. In the second form numbers below 52 do, and Ellipsis. Operands are
-    multiplied from left to right.
+    Letters name dimensions. A letter missing from the output is summed over, one that occurs twice in an operand takes its
+    diagonal, and `...` stands for broadcast dimensions. In the second form, numbers below 52 and Ellipsis take their place.
+    Operands are multiplied from left to right.
+
+    Shape: operands any; result as the output letters name it, without `->` all letters that occur once, in alphabetical order.
+    Raises:
+        ValueError: when there is no operand.
+        RuntimeError: when the equation is invalid or does not fit the operands.
 
     >>> import tdt
     >>> tdt.einsum("ij,j->i", tdt.ones(2, 3), tdt.ones(3))

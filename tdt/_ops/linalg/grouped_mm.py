@@ -11,12 +11,20 @@ from tdt._ops.shape.join import cat, stack
 
 def grouped_mm(mat_a: Tensor, mat_b: Tensor, *, offs: Tensor | None = None, bias: None = None,
                out_dtype: dtype | None = None) -> Tensor:  # fmt: skip
-    """Products of the matrices in `mat_a` with those in `mat_b`, group by group (Shazeer et al., 2017, use them for experts).
+    """Products of groups of matrices, as the experts of a mixture of experts compute them.
 
-    mat_a, mat_b: both (G, ·, ·), then this is `bmm`; or one or both of two dimensions, cut into G groups that end at `offs`
-    (G,) int32: (M, K) with (G, K, N) gives (M, N), (G, M, K) with (K, N) gives (M, N), and (M, K) with (K, N), cut along K,
-    gives (G, M, N). float32, float16 or bfloat16. Rows or columns behind the last group are 0. RuntimeError for other
-    shapes, dtypes or offsets; `bias` has to be None and `out_dtype` mat_a's, as in PyTorch.
+    Three-dimensional operands have a matrix for each of G groups; two-dimensional ones are cut into groups that end at `offs`,
+    (M, K) with (K, N) along K. Rows or columns after the last group are 0.
+
+    Args:
+        offs: ends of the groups, an increasing vector (G), int32; None if both operands have 3 dimensions.
+        bias: must be None, as in PyTorch.
+        out_dtype: None or the dtype of mat_a.
+    Shape: (G, M, K) and (G, K, N) give (G, M, N); (M, K) and (G, K, N), or (G, M, K) and (K, N), give (M, N); (M, K) and (K, N)
+        give (G, M, N).
+    Raises:
+        RuntimeError: when shapes, dtypes or offsets do not fit, or bias is given.
+    Source: Shazeer et al., "Outrageously Large Neural Networks: The Sparsely-Gated Mixture-of-Experts Layer", 2017.
 
     >>> import tdt
     >>> offs = tdt.tensor([1, 3], dtype=tdt.int32)

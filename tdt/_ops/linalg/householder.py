@@ -36,7 +36,13 @@ no_derivative(_geqrf, "geqrf", "x")
 @front
 @with_out
 def geqrf(input: Tensor) -> Any:
-    """(a, tau): R in the upper triangle of a, and below it the reflections whose product is Q; linalg.qr gives Q itself.
+    """QR decomposition in packed form: R in the upper triangle, the Householder reflections whose product is Q below it.
+
+    Shape: input (*, M, N); a the same, tau (*, min(M, N)).
+    Returns: named tuple (a, tau); tau are the factors of the reflections.
+    Raises:
+        RuntimeError: when input is not a floating-point or complex matrix.
+    Source: Anderson et al., "LAPACK Users' Guide", 1999, routine geqrf.
 
     >>> import tdt
     >>> tdt.geqrf(tdt.eye(2)).tau
@@ -66,7 +72,12 @@ def _reflect(input: Tensor, tau: Tensor, other: Tensor, adjoint: bool = False) -
 @with_out
 @node_name("LinalgHouseholderProductBackward0")
 def householder_product(input: Tensor, tau: Tensor) -> Tensor:
-    """The first columns, as many as input has, of the product of reflections that `geqrf` gave as (input, tau): its Q.
+    """The first N columns of the product of the Householder reflections that `geqrf` returns: Q of its decomposition.
+
+    Shape: input (*, M, N) with M >= N, tau (*, K) with K <= N; result (*, M, N).
+    Raises:
+        RuntimeError: when shapes or dtypes do not match.
+    Source: Joffrain et al., "Accumulating Householder Transformations, Revisited", 2006.
 
     >>> import tdt
     >>> a, tau = tdt.geqrf(tdt.tensor([[3.0], [4.0]]))
@@ -110,7 +121,13 @@ def _check_tau(name: str, A: Tensor, tau: Tensor) -> None:
 @with_out
 @node_name("LinalgHouseholderProductBackward0")
 def orgqr(input: Tensor, input2: Tensor) -> Tensor:
-    """linalg.householder_product under LAPACK's name.
+    """Product of Householder reflections: `linalg.householder_product` under LAPACK's name.
+
+    Args:
+        input2: factors of the reflections, tau of `geqrf`.
+    Shape: input (*, M, N) with M >= N, input2 (*, K) with K <= N; result (*, M, N).
+    Raises:
+        RuntimeError: when shapes or dtypes do not match.
 
     >>> import tdt
     >>> tdt.orgqr(*tdt.geqrf(tdt.tensor([[3.0], [4.0]])))
@@ -126,7 +143,14 @@ def orgqr(input: Tensor, input2: Tensor) -> Tensor:
 @with_out
 @node_name("OrmqrBackward0")
 def ormqr(input: Tensor, input2: Tensor, input3: Tensor, left: bool = True, transpose: bool = False) -> Tensor:
-    """Q input3, for the square Q whose reflections `geqrf` gave as (input, input2); left=False: input3 Q; transpose: Qᴴ for Q.
+    """Product of input3 and the square Q whose Householder reflections `geqrf` returned as (input, input2).
+
+    Args:
+        left: compute Q input3; otherwise input3 Q.
+        transpose: take Qᴴ instead of Q.
+    Shape: input (*, M, N), input2 (*, K), input3 (*, M, P), with left=False (*, P, M); result as input3.
+    Raises:
+        RuntimeError: when shapes or dtypes do not match.
 
     >>> import tdt
     >>> a, tau = tdt.geqrf(tdt.tensor([[3.0], [4.0]]))

@@ -52,7 +52,16 @@ no_derivative(_ldl_solve, "linalg_ldl_solve", "LD", "b")
 @front
 @with_out
 def ldl_factor_ex(input: Tensor, *, hermitian: bool = False, check_errors: bool = False) -> Any:
-    """(LD, pivots, info): as `ldl_factor`; where D is singular info is the place of its 0, not an error.
+    """LDL decomposition that reports a singular D in `info` instead of raising.
+
+    Args:
+        hermitian: decompose A = L D Lᴴ instead of A = L D Lᵀ.
+        check_errors: raise as `ldl_factor` does.
+    Shape: input (*, N, N), only the lower triangle is read; LD the same, pivots (*, N), info (*), both int32.
+    Returns: named tuple (LD, pivots, info); info is the place, from 1, of the first 0 on the diagonal of D, or 0.
+    Raises:
+        LinAlgError: when D is singular and check_errors=True.
+        RuntimeError: when input is not square.
 
     >>> import tdt
     >>> tdt.linalg.ldl_factor_ex(tdt.zeros(1, 1)).info
@@ -74,9 +83,16 @@ ZERO = (
 @front
 @with_out
 def ldl_factor(input: Tensor, *, hermitian: bool = False) -> Any:
-    """(LD, pivots) of A = L D Lᵀ (hermitian: L D Lᴴ), as LAPACK's sytrf packs them; the lower triangle is read.
+    """LDL decomposition A = L D Lᵀ of symmetric matrices in LAPACK's packed form, for `ldl_solve`; D has blocks of 1 and 2.
 
-    For `ldl_solve`. LinAlgError where D, of blocks of 1 and 2, is singular.
+    Args:
+        hermitian: decompose A = L D Lᴴ instead.
+    Shape: input (*, N, N), only the lower triangle is read; LD the same, pivots (*, N), int32.
+    Returns: named tuple (LD, pivots).
+    Raises:
+        LinAlgError: when D is singular.
+        RuntimeError: when input is not square.
+    Source: Bunch and Kaufman, "Some Stable Methods for Calculating Inertia and Solving Symmetric Linear Systems", 1977.
 
     >>> import tdt
     >>> tdt.linalg.ldl_factor(tdt.tensor([[2.0, 0.0], [0.0, 1.0]])).pivots
@@ -91,7 +107,13 @@ def ldl_factor(input: Tensor, *, hermitian: bool = False) -> Any:
 @front
 @with_out
 def ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False) -> Tensor:
-    """X with A X = B, from the factors of A that `ldl_factor` gave.
+    """Solution X of A X = B from the LDL decomposition that `ldl_factor` returns.
+
+    Args:
+        hermitian: the value that `ldl_factor` was called with.
+    Shape: LD (*, N, N), pivots (*, N), B (*, N, K); result (*, N, K).
+    Raises:
+        RuntimeError: when shapes or dtypes do not match.
 
     >>> import tdt
     >>> LD, pivots = tdt.linalg.ldl_factor(tdt.tensor([[2.0, 0.0], [0.0, 1.0]]))

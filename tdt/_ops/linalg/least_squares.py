@@ -83,11 +83,19 @@ def _check_tolerances(name: str, *tolerances: Any) -> None:
 @front
 @with_out
 def pinv(input: Tensor, rcond: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None) -> Tensor:
-    """The pseudo-inverse (Moore, 1920; Penrose, 1955): singular values up to max(atol, rtol · the largest) count as 0.
+    """Moore-Penrose pseudo-inverse; singular values up to max(atol, rtol · the largest one) count as 0.
 
-    atol, rtol: numbers, or a tensor with a value for each matrix; by default 0, and eps · the larger side where atol is not
-    positive. rcond is NumPy's name of rtol. hermitian=True takes eigenvalues, which is faster. `lstsq(A, B)` is faster and
-    more precise than pinv(A) @ B.
+    To solve a least squares problem, `lstsq(A, B)` is faster and more accurate than pinv(A) @ B.
+
+    Args:
+        rcond: NumPy's name of rtol.
+        hermitian: compute it from eigenvalues, which is faster; only the lower triangle is read.
+        atol: number, or a tensor with a value for each matrix; by default 0.
+        rtol: the same; by default eps · max(M, N), or 0 if atol is positive.
+    Shape: input (*, M, N), atol and rtol broadcastable to (*); result (*, N, M).
+    Raises:
+        RuntimeError: when input is not a floating-point or complex matrix, or a tolerance is complex.
+    Source: Penrose, "A generalized inverse for matrices", 1955.
 
     >>> import tdt
     >>> tdt.linalg.pinv(tdt.tensor([[2.0, 0.0], [0.0, 0.0]]))
@@ -103,7 +111,13 @@ def pinv(input: Tensor, rcond: Any = None, hermitian: bool = False, *, atol: Any
 @method()
 @front
 def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
-    """The pseudo-inverse; linalg.pinv is the newer form.
+    """Moore-Penrose pseudo-inverse; `linalg.pinv` is the newer form.
+
+    Args:
+        rcond: singular values up to rcond · the largest one count as 0.
+    Shape: input (*, M, N); result (*, N, M).
+    Raises:
+        RuntimeError: when input is not a floating-point or complex matrix.
 
     >>> import tdt
     >>> tdt.pinverse(tdt.tensor([[2.0, 0.0], [0.0, 0.0]]))
@@ -123,7 +137,15 @@ def matrix_rank(
     rtol: Any = None,
     out: Tensor | None = None,
 ) -> Tensor:
-    """How many singular values are above max(atol, rtol · the largest); defaults as those of `pinv`. tol: atol, with rtol 0.
+    """Number of singular values that are larger than max(atol, rtol · the largest one).
+
+    Args:
+        tol: atol, with rtol 0.
+        hermitian: compute it from eigenvalues; only the lower triangle is read.
+        atol, rtol: numbers, or tensors with a value for each matrix; defaults as for `pinv`.
+    Shape: input (*, M, N); result (*), int64.
+    Raises:
+        RuntimeError: when input is not a floating-point or complex matrix, or a tolerance is complex.
 
     >>> import tdt
     >>> tdt.linalg.matrix_rank(tdt.ones(2, 2))
@@ -187,12 +209,18 @@ def _(g: tuple, a: Tensor) -> Tensor:
 @with_out
 @node_name("LinalgLstsqBackward0")
 def lstsq(input: Tensor, b: Tensor, rcond: float | None = None, *, driver: str | None = None) -> Any:
-    """(solution, residuals, rank, singular_values) of the X that makes ‖input X - b‖ smallest, of several the smallest.
+    """Least squares solution X that minimizes ‖input X - b‖; if there are several, the one with the smallest norm.
 
-    input: (…, m, n), b: (…, m, k) or (…, m). driver: "gelsy" (the default: pivoted QR), "gels" (QR, for A of full rank, of which
-    gradients are too), "gelsd" and "gelss" (singular values, which only these return). rcond: singular values below it times
-    the largest count as 0 (eps · the larger side). residuals: ‖input X - b‖² by column, where m > n and all ranks are n; empty
-    otherwise, and for "gelsy". rank is empty for "gels".
+    Args:
+        rcond: singular values below rcond · the largest one count as 0; by default eps · max(M, N).
+        driver: LAPACK routine: "gelsy" (the default, pivoted QR), "gels" (QR, requires full rank), "gelsd" or "gelss" (SVD).
+    Shape: input (*, M, N), b (*, M, K) or (*, M); solution (*, N, K) or (*, N), rank (*), residuals and singular_values below.
+    Returns: named tuple (solution, residuals, rank, singular_values). residuals (*, K): the squared norms of input X - b, if
+        M > N, all ranks are N and the driver is not "gelsy"; else empty. rank is empty for "gels". singular_values
+        (*, min(M, N)): only for "gelsd" and "gelss"; else empty.
+    Raises:
+        LinAlgError: when input does not have full rank with "gels".
+        RuntimeError: when shapes or dtypes do not match, or `driver` is unknown.
 
     >>> import tdt
     >>> A, b = tdt.tensor([[1.0, 0.0], [1.0, 1.0], [1.0, 2.0]]), tdt.tensor([1.0, 3.0, 5.0])
@@ -245,9 +273,13 @@ def _check_lstsq(A: Tensor, B: Tensor, driver: str) -> bool:
 @front
 @with_out
 def cond(input: Tensor, p: Any = None) -> Tensor:
-    """The condition number ‖A‖ ‖A⁻¹‖ in the matrix norm `p`, by default 2; inf where A is singular.
+    """Condition number ‖A‖ ‖A⁻¹‖ in a matrix norm; inf where A is singular.
 
-    p: None, 2, -2 (singular values, for matrices of any shape), or "fro", "nuc", inf, -inf, 1, -1 (square ones).
+    Args:
+        p: None for 2; 2 or -2 for matrices of any shape; "fro", "nuc", inf, -inf, 1 or -1 for square ones.
+    Shape: input (*, M, N); result (*).
+    Raises:
+        RuntimeError: when input has fewer than 2 dimensions, is not square where it must be, or `p` is unknown.
 
     >>> import tdt
     >>> tdt.linalg.cond(tdt.tensor([[2.0, 0.0], [0.0, 0.5]]))

@@ -38,16 +38,29 @@ def lobpcg(
     ortho_fparams: dict[str, float] | None = None,
     ortho_bparams: dict[str, bool] | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """(E, X): the k largest (largest=False: smallest) eigenvalues of A x = e B x and their vectors, in columns.
+    """The k largest or smallest eigenvalues, and their eigenvectors, of the generalized problem A x = e B x.
 
-    A, (…, m, m), symmetric; B, positive-definite, by default the identity. X: (…, m, n) to begin with, else n (by default k)
-    columns of normal numbers; m ≥ 3 n. iK, (…, m, m), multiplies residuals, a preconditioner. It ends when all residuals,
-    relative to the norms of A and B, are below tol (by default √eps), or after niter steps (by default 1000, -1: no limit).
-    tracker is called after each step with what it stands at (E, X, R, ivars["istep"], …) and stops it by
-    bvars["force_stop"] = True. method and the three dictionaries choose ways to orthogonalise in PyTorch; here there is one
-    (Stathopoulos and Wu, 2002) in the algorithm of Knyazev, 2001.
+    If A or B requires a gradient, all eigenvalues are computed by `linalg.eigh`, because the gradient depends on them.
 
-    Where A or B wants a gradient all eigenvalues are computed, by `linalg.eigh`, as the gradient depends on them.
+    Args:
+        A, B: symmetric matrices, B positive-definite; by default the identity.
+        k: number of eigenvalues; by default the number of columns of X, or 1.
+        X: initial vectors; by default n columns from the standard normal distribution.
+        n: number of initial vectors; by default k.
+        iK: preconditioner; residuals are multiplied by it.
+        niter: largest number of iterations; by default 1000; -1 for no limit.
+        tol: bound of the residuals relative to the norms of A and B; by default √eps.
+        largest: False for the smallest eigenvalues.
+        tracker: function called after each iteration with its state (E, X, R, ivars["istep"], …); it stops the iteration by
+            bvars["force_stop"] = True.
+        method, ortho_iparams, ortho_fparams, ortho_bparams: select PyTorch's orthogonalization; here they have no effect.
+    Shape: A, B, iK (*, M, M), X (*, M, N) with M >= 3 N; E (*, K), X (*, M, K).
+    Returns: tuple (E, X) of eigenvalues and eigenvectors, in columns.
+    Raises:
+        AssertionError: when the shapes of A, B and X do not match.
+        ValueError: when M < 3 N, or `method` is unknown.
+    Source: Knyazev, "Toward the Optimal Preconditioned Eigensolver", 2001; Stathopoulos and Wu, "A Block Orthogonalization
+        Procedure with Constant Synchronization Requirements", 2002.
 
     >>> import tdt
     >>> A = tdt.diag(tdt.arange(1.0, 31.0))

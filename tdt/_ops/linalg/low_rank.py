@@ -22,10 +22,17 @@ def _basis(A: Tensor, q: int, niter: int) -> Tensor:
 def svd_lowrank(
     A: Tensor, q: int | None = 6, niter: int | None = 2, M: Tensor | None = None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """(U, S, V), about the q leading singular triples of A, or of A - M: U diag(S) Vᴴ is close to it where the rest is small.
+    """Approximate leading singular values and vectors of A, or of A - M, from random projections.
 
-    niter: how often A Aᴴ is applied to sharpen the basis, which draws (n, q) normal numbers (Halko et al., 2009, algorithm
-    5.1). For small matrices linalg.svd is faster.
+    U diag(S) Vᴴ is close to the matrix if its other singular values are small. For small matrices `linalg.svd` is faster.
+
+    Args:
+        q: number of singular values; None for 6.
+        niter: number of subspace iterations; None for 2.
+        M: matrix to subtract from A.
+    Shape: A (*, M, N); U (*, M, q), S (*, q), V (*, N, q).
+    Returns: tuple (U, S, V).
+    Source: Halko, Martinsson and Tropp, "Finding structure with randomness", 2009, algorithm 5.1.
 
     >>> import tdt
     >>> U, S, V = tdt.svd_lowrank(tdt.ones(20, 10), q=2)
@@ -43,10 +50,19 @@ def svd_lowrank(
 
 @front
 def pca_lowrank(A: Tensor, q: int | None = None, center: bool = True, niter: int = 2) -> tuple[Tensor, Tensor, Tensor]:
-    """(U, S, V) of A, rows of samples, whose columns are centered first: V's columns are the principal directions.
+    """Approximate principal component analysis of rows of samples, from random projections.
 
-    A @ V is the projection onto them, S² / (m - 1) the variances. q: how many, by default the least of 6, m and n. As
-    `svd_lowrank`. ValueError for a q or niter that cannot be.
+    The columns of V are the principal directions, A @ V the projections onto them, S² / (M - 1) the variances.
+
+    Args:
+        q: number of components; by default min(6, M, N).
+        center: subtract the mean of each column first.
+        niter: number of subspace iterations.
+    Shape: A (*, M, N); U (*, M, q), S (*, q), V (*, N, q).
+    Returns: tuple (U, S, V).
+    Raises:
+        ValueError: when q is negative or larger than min(M, N), or niter is negative.
+    Source: Halko, Martinsson and Tropp, "Finding structure with randomness", 2009.
 
     >>> import tdt
     >>> U, S, V = tdt.pca_lowrank(tdt.tensor([[1.0, 1.0], [2.0, 2.0], [3.0, 3.0]]), q=1)

@@ -121,7 +121,16 @@ ZERO_PIVOT = (
 @front
 @with_out
 def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False) -> Any:
-    """(LU, pivots, info): as `lu_factor`; where U has a 0 on its diagonal info is its place, from 1 on, not an error.
+    """LU decomposition in packed form that reports singular matrices in `info` instead of raising.
+
+    Args:
+        pivot: must be True on the CPU.
+        check_errors: raise as `lu_factor` does.
+    Shape: A (*, M, N); LU the same, pivots (*, min(M, N)), info (*), both int32.
+    Returns: named tuple (LU, pivots, info); info is the place, from 1, of the first 0 on the diagonal of U, or 0.
+    Raises:
+        LinAlgError: when U has a 0 on its diagonal and check_errors=True.
+        RuntimeError: when A is not a floating-point or complex matrix, or pivot=False.
 
     >>> import tdt
     >>> tdt.linalg.lu_factor_ex(tdt.zeros(1, 1)).info
@@ -137,9 +146,18 @@ def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False) -
 @front
 @with_out
 def lu_factor(A: Tensor, *, pivot: bool = True) -> Any:
-    """(LU, pivots) with A = P L U: U is LU's upper triangle, L what is below it with ones on the diagonal.
+    """LU decomposition A = P L U with partial pivoting in packed form, for `lu_solve`.
 
-    pivots, int32: row i was swapped with row pivots[i], counted from 1, one after the other. LinAlgError where A is singular.
+    LU has U in its upper triangle and L, without its diagonal of ones, below it. Row i was swapped with row pivots[i], counted
+    from 1, one after the other.
+
+    Args:
+        pivot: must be True on the CPU.
+    Shape: A (*, M, N); LU the same, pivots (*, min(M, N)), int32.
+    Returns: named tuple (LU, pivots).
+    Raises:
+        LinAlgError: when U has a 0 on its diagonal.
+        RuntimeError: when A is not a floating-point or complex matrix, or pivot=False.
 
     >>> import tdt
     >>> LU, pivots = tdt.linalg.lu_factor(tdt.tensor([[1.0, 2.0], [2.0, 2.0]]))
@@ -156,7 +174,14 @@ def lu_factor(A: Tensor, *, pivot: bool = True) -> Any:
 @front
 @with_out
 def lu(A: Tensor, *, pivot: bool = True) -> Any:
-    """(P, L, U) with A = P L U: a permutation, lower triangular with ones on the diagonal, and upper triangular.
+    """LU decomposition A = P L U: a permutation matrix, L lower triangular with ones on its diagonal, U upper triangular.
+
+    Args:
+        pivot: must be True on the CPU.
+    Shape: A (*, M, N); P (*, M, M), L (*, M, K), U (*, K, N) with K = min(M, N).
+    Returns: named tuple (P, L, U).
+    Raises:
+        RuntimeError: when A is not a floating-point or complex matrix, or pivot=False.
 
     >>> import tdt
     >>> tdt.linalg.lu(tdt.tensor([[1.0, 2.0], [2.0, 2.0]])).U
@@ -187,7 +212,15 @@ def _ones_on_diagonal(L: Tensor) -> Tensor:
 @with_out
 @node_name("LuUnpackBackward0")
 def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True) -> Any:
-    """(P, L, U) from what `lu_factor` gave; of what is not asked for, an empty tensor.
+    """P, L and U from the packed LU decomposition that `lu_factor` returns.
+
+    Args:
+        unpack_data: compute L and U; else they are empty.
+        unpack_pivots: compute P; else it is empty.
+    Shape: LU_data (*, M, N), LU_pivots (*, K); P (*, M, M), L (*, M, K), U (*, K, N) with K = min(M, N).
+    Returns: named tuple (P, L, U).
+    Raises:
+        RuntimeError: when LU_data has fewer than 2 dimensions, or LU_pivots is not int32.
 
     >>> import tdt
     >>> LU, pivots = tdt.linalg.lu_factor(tdt.tensor([[1.0, 2.0], [2.0, 2.0]]))
@@ -215,7 +248,14 @@ def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpa
 @with_out
 @node_name("LinalgLuSolveBackward0")
 def lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoint: bool = False) -> Tensor:
-    """X with A X = B (left=False: X A = B; adjoint: with Aᴴ for A), from the factors of A that `lu_factor` gave.
+    """Solution X of A X = B from the LU decomposition of A that `lu_factor` returns.
+
+    Args:
+        left: solve A X = B; otherwise X A = B.
+        adjoint: take Aᴴ instead of A.
+    Shape: LU (*, N, N), pivots (*, N), B (*, N, K), with left=False (*, K, N); result as B.
+    Raises:
+        RuntimeError: when shapes or dtypes do not match, or pivots is not int32.
 
     >>> import tdt
     >>> LU, pivots = tdt.linalg.lu_factor(2 * tdt.eye(2))

@@ -27,7 +27,12 @@ __all__ = ["chain_matmul", "matrix_exp", "matrix_power"]
 @front
 @with_out
 def matrix_power(input: Tensor, n: int) -> Tensor:
-    """A square matrix multiplied n times with itself; of a negative n the inverse is taken.
+    """Power of square matrices; for negative n, of their inverses.
+
+    Shape: input (*, N, N); result the same.
+    Raises:
+        RuntimeError: when input is not square.
+        LinAlgError: when n is negative and a matrix is singular.
 
     >>> import tdt
     >>> tdt.linalg.matrix_power(tdt.tensor([[2.0]]), 3)
@@ -73,7 +78,12 @@ def _(g: Tensor, x: Tensor) -> Tensor:
 @method()
 @front
 def matrix_exp(input: Tensor) -> Tensor:
-    """The exponential of each square matrix, Σ Aᵏ / k! (Al-Mohy and Higham, 2009).
+    """Exponential of square matrices: Σ Aᵏ / k!.
+
+    Shape: input (*, N, N); result the same.
+    Raises:
+        RuntimeError: when input is not square, or neither floating-point nor complex.
+    Source: Al-Mohy and Higham, "A New Scaling and Squaring Algorithm for the Matrix Exponential", 2009.
 
     >>> import tdt
     >>> tdt.matrix_exp(tdt.tensor([[0.0, 1.0], [0.0, 0.0]]))
@@ -86,7 +96,13 @@ def matrix_exp(input: Tensor) -> Tensor:
 
 @front
 def multi_dot(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
-    """The product of several matrices in the order of multiplication that costs least (Cormen et al., 15.2).
+    """Product of several matrices, multiplied in the order that needs the fewest operations.
+
+    Shape: tensors (N, M), (M, P), …, (Q, R), the first may be (M), the last (Q); result (N, R), without the dimensions of
+        vectors.
+    Raises:
+        RuntimeError: when there are fewer than 2 tensors, or one between the first and the last is not a matrix.
+    Source: Cormen et al., "Introduction to Algorithms", 2009, section 15.2.
 
     >>> import tdt
     >>> tdt.linalg.multi_dot([tdt.ones(2, 3), tdt.ones(3, 4), tdt.ones(4)])
@@ -127,7 +143,11 @@ def _cheapest(chain: list[Tensor]) -> Tensor:
 
 @front
 def chain_matmul(*matrices: Tensor, out: Tensor | None = None) -> Tensor:
-    """The product of several matrices; linalg.multi_dot is the newer form.
+    """Product of several matrices; deprecated in favour of `linalg.multi_dot`.
+
+    Shape: matrices (N, M), (M, P), …, (Q, R); result (N, R).
+    Raises:
+        RuntimeError: when there are none, or one is not a matrix.
 
     >>> import tdt
     >>> tdt.chain_matmul(tdt.ones(2, 3), tdt.ones(3, 2))
@@ -151,7 +171,13 @@ def chain_matmul(*matrices: Tensor, out: Tensor | None = None) -> Tensor:
 
 @front
 def vander(x: Tensor, N: int | None = None) -> Tensor:
-    """A Vandermonde matrix: the powers 0 to N - 1 (by default x's length) of each element of x's last dimension, in a row.
+    """Vandermonde matrices: the powers 0 to N - 1 of each element, in rows.
+
+    Args:
+        N: number of columns; by default the size of x's last dimension.
+    Shape: x (*, M); result (*, M, N).
+    Raises:
+        RuntimeError: when N is below 2, or x is bool, float16 or bfloat16.
 
     >>> import tdt
     >>> tdt.linalg.vander(tdt.tensor([1, 2, 3]))

@@ -19,7 +19,16 @@ from tdt._ops.linalg.norms import vector_norm
 def matrix_norm(
     input: Tensor, ord: Any = "fro", dim: Sequence[int] = (-2, -1), keepdim: bool = False, *, dtype: Any = None
 ) -> Tensor:
-    """The norm of matrices in the dimensions `dim`: "fro", "nuc", inf, -inf, 1, -1, 2 or -2.
+    """Norm of the matrices in two dimensions of a tensor.
+
+    Args:
+        ord: "fro" (Frobenius), "nuc" (sum of singular values), inf or -inf (largest, smallest row sum), 1 or -1 (largest,
+            smallest column sum), 2 or -2 (largest, smallest singular value).
+        dim: dimensions of rows and columns.
+        dtype: dtype that the elements are converted to first.
+    Shape: input (*) with at least 2 dimensions; result input's shape without `dim` (of size 1 with keepdim=True).
+    Raises:
+        RuntimeError: when input has fewer than 2 dimensions or is integral, both of `dim` are equal, or `ord` is unknown.
 
     >>> import tdt
     >>> tdt.linalg.matrix_norm(tdt.tensor([[3.0, 0.0], [0.0, 4.0]]))
@@ -63,7 +72,16 @@ def norm(
     out: Tensor | None = None,
     dtype: Any = None,
 ) -> Tensor:
-    """A vector norm (one dimension, or all elements without ord) or a matrix norm (two dimensions).
+    """Norm of vectors or matrices.
+
+    Args:
+        ord: order of `vector_norm` or `matrix_norm`; None for the 2-norm of all elements over `dim`.
+        dim: one dimension for a vector norm, two for a matrix norm; by default all of a vector or a matrix.
+        dtype: dtype that the elements are converted to first.
+    Shape: input (*); result input's shape without `dim` (of size 1 with keepdim=True), () without `dim`.
+    Raises:
+        RuntimeError: when input is integral, `ord` is given without `dim` for more than 2 dimensions, or `ord` or `dim` is
+            invalid.
 
     >>> import tdt
     >>> tdt.linalg.norm(tdt.tensor([3.0, 4.0]))

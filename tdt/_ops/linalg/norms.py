@@ -61,7 +61,15 @@ def _(g: Tensor, x: Tensor, out: Tensor, ord: float, dim: tuple[int, ...] | None
 def vector_norm(
     x: Tensor, ord: float = 2, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None
 ) -> Tensor:
-    """(Σ |x|^ord)^(1/ord) over `dim`; inf, -inf and 0 are the largest, the smallest and the count of non-zeros.
+    """Vector norm (Σ |x|^ord)^(1/ord) over `dim`.
+
+    Args:
+        ord: inf and -inf for the largest and the smallest absolute value, 0 for the number of non-zero elements.
+        dim: one or several dimensions, as one vector; None for all.
+        dtype: dtype that the elements are converted to first.
+    Shape: x (*); result x's shape without `dim` (of size 1 with keepdim=True).
+    Raises:
+        RuntimeError: when x is integral, `dtype` is not of its kind, or there are no elements and ord is negative or inf.
 
     >>> import tdt
     >>> tdt.linalg.vector_norm(tdt.tensor([3.0, 4.0]))
@@ -88,7 +96,15 @@ def vector_norm(
 def norm(
     input: Tensor, p: Any = "fro", dim: Dims = None, keepdim: bool = False, out: Tensor | None = None, dtype: Any = None
 ) -> Tensor:
-    """The p-norm of the elements over `dim`; "fro" is 2, "nuc" the sum of singular values. linalg.norm is the newer form.
+    """Norm of the elements over `dim`; `linalg.norm` is the newer form.
+
+    Args:
+        p: order of the vector norm over all of `dim`; "fro" for 2; "nuc" for the sum of the singular values of matrices.
+        dim: one or several dimensions; for "nuc" two. None for all, for "nuc" the last two.
+        dtype: dtype that the elements are converted to first.
+    Shape: input (*); result input's shape without `dim` (of size 1 with keepdim=True).
+    Raises:
+        RuntimeError: when input is integral.
 
     >>> import tdt
     >>> tdt.norm(tdt.tensor([3.0, 4.0]))
@@ -107,7 +123,11 @@ def norm(
 
 @front
 def frobenius_norm(input: Tensor, dim: Dims, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
-    """`norm` with p="fro"; linalg.matrix_norm is the newer form.
+    """Square root of the sum of squared absolute values over `dim`; `linalg.matrix_norm` is the newer form.
+
+    Shape: input (*); result input's shape without `dim` (of size 1 with keepdim=True).
+    Raises:
+        RuntimeError: when input is integral.
 
     >>> import tdt
     >>> tdt.frobenius_norm(tdt.tensor([[3.0, 4.0]]), (0, 1))
@@ -118,7 +138,13 @@ def frobenius_norm(input: Tensor, dim: Dims, keepdim: bool = False, *, out: Tens
 
 @front
 def nuclear_norm(input: Tensor, dim: Dims = None, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
-    """`norm` with p="nuc"; linalg.matrix_norm is the newer form.
+    """Sum of the singular values of matrices; `linalg.matrix_norm` is the newer form.
+
+    Args:
+        dim: dimensions of rows and columns; by default the last two.
+    Shape: input (*) with at least 2 dimensions; result input's shape without `dim` (of size 1 with keepdim=True).
+    Raises:
+        RuntimeError: when input is neither floating-point nor complex.
 
     >>> import tdt
     >>> tdt.nuclear_norm(tdt.tensor([[3.0, 0.0], [0.0, 4.0]]))
@@ -132,6 +158,10 @@ def nuclear_norm(input: Tensor, dim: Dims = None, keepdim: bool = False, *, out:
 @node_name("DistBackward0")
 def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
     """The p-norm of input - other.
+
+    Shape: input (*), other broadcastable to it; result ().
+    Raises:
+        RuntimeError: when the difference is integral.
 
     >>> import tdt
     >>> tdt.dist(tdt.tensor([3.0, 0.0]), tdt.tensor([0.0, 4.0]))

@@ -102,9 +102,13 @@ def _same_type(x: Tensor, y: Tensor) -> None:
 @method()
 @front
 def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The matrix product over the last two dimensions, the others broadcast; a vector counts as a row or a column.
+    """Matrix product over the last two dimensions, with the other dimensions broadcast.
 
-    RuntimeError where sizes or dtypes do not fit.
+    A vector is a row on the left and a column on the right; its dimension is missing from the result.
+
+    Shape: input (*, N, M) or (M), other (*, M, P) or (M); result (*, N, P).
+    Raises:
+        RuntimeError: when sizes or dtypes do not match, or an operand has no dimensions.
 
     >>> import tdt
     >>> tdt.matmul(tdt.tensor([[1.0, 2.0]]), tdt.tensor([[3.0], [4.0]]))
@@ -158,7 +162,11 @@ def _check_matrix(which: str, x: Tensor) -> None:
 @method()
 @front
 def mm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """X
+    """Product of two matrices.
+
+    Shape: input (N, M), mat2 (M, P); result (N, P).
+    Raises:
+        RuntimeError: when an operand is not a matrix, or sizes or dtypes do not match.
 
     >>> import tdt
     >>> tdt.mm(tdt.ones(2, 3), tdt.ones(3, 1))
@@ -177,7 +185,11 @@ def mm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
 @front
 @autocast("keep")
 def mv(input: Tensor, vec: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """X
+    """Product of a matrix and a vector.
+
+    Shape: input (N, M), vec (M); result (N).
+    Raises:
+        RuntimeError: when the operands are not a matrix and a vector, or sizes or dtypes do not match.
 
     >>> import tdt
     >>> tdt.mv(tdt.ones(2, 3), tdt.ones(3))
@@ -194,7 +206,11 @@ def mv(input: Tensor, vec: Tensor, *, out: Tensor | None = None) -> Tensor:
 @front
 @autocast("keep")
 def dot(input: Tensor, tensor: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """X
+    """Dot product of two vectors, without conjugation.
+
+    Shape: input (N), tensor (N); result ().
+    Raises:
+        RuntimeError: when an operand is not a vector, or sizes or dtypes do not match.
 
     >>> import tdt
     >>> tdt.dot(tdt.ones(3), tdt.ones(3))
@@ -214,7 +230,11 @@ def dot(input: Tensor, tensor: Tensor, *, out: Tensor | None = None) -> Tensor:
 @front
 @autocast("lower")
 def bmm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """X
+    """Products of the matrices of two batches.
+
+    Shape: input (B, N, M), mat2 (B, M, P); result (B, N, P).
+    Raises:
+        RuntimeError: when an operand does not have 3 dimensions, or sizes or dtypes do not match.
 
     >>> import tdt
     >>> tdt.bmm(tdt.ones(2, 1, 3), tdt.ones(2, 3, 1)).shape
@@ -239,7 +259,11 @@ def bmm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
 @autocast("keep")
 @node_name("VdotBackward0")
 def vdot(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Σ conj(input) · other of two vectors.
+    """Dot product of two vectors, the first of which is conjugated.
+
+    Shape: input (N), other (N); result ().
+    Raises:
+        RuntimeError: when an operand is not a vector, or sizes or dtypes do not match.
 
     >>> import tdt
     >>> tdt.vdot(tdt.tensor([1j]), tdt.tensor([1j]))
@@ -251,7 +275,11 @@ def vdot(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
 @method(aliases=("ger",))
 @front
 def outer(input: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """input[i] · vec2[j] of two vectors.
+    """Outer product of two vectors: input[i] · vec2[j].
+
+    Shape: input (N), vec2 (M); result (N, M).
+    Raises:
+        RuntimeError: when an operand is not a vector.
 
     >>> import tdt
     >>> tdt.outer(tdt.tensor([1, 2]), tdt.tensor([3, 4]))
@@ -271,7 +299,11 @@ ger = outer
 @method()
 @front
 def inner(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Sums of products over the last dimension of both.
+    """Sums of products over the last dimension of both tensors; the product if one of them has no dimensions.
+
+    Shape: input (*, N), other (**, N); result (*, **).
+    Raises:
+        RuntimeError: when the last dimensions differ in size.
 
     >>> import tdt
     >>> tdt.inner(tdt.tensor([1.0, 2.0]), tdt.tensor([3.0, 4.0]))
@@ -292,7 +324,13 @@ def inner(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
 def tensordot(
     a: Tensor, b: Tensor, dims: int | tuple[Sequence[int], Sequence[int]] | Tensor = 2, out: Tensor | None = None
 ) -> Tensor:
-    """Products summed over the last `dims` dimensions of a and the first of b, or over two lists of dimensions.
+    """Sums of products over several dimensions of two tensors.
+
+    Args:
+        dims: number of dimensions to contract, the last of a and the first of b; or the dimensions of a and those of b.
+    Shape: a (*, contracted), b (contracted, **); result (*, **).
+    Raises:
+        RuntimeError: when the contracted dimensions differ in number or size, or there are fewer than `dims`.
 
     >>> import tdt
     >>> tdt.tensordot(tdt.ones(2, 3), tdt.ones(3, 4), 1).shape
@@ -335,7 +373,11 @@ def tensordot(
 @node_name("TraceBackward0")
 @autocast("float32")
 def trace(input: Tensor) -> Tensor:
-    """The sum of a matrix's diagonal.
+    """Sum of the diagonal of a matrix.
+
+    Shape: input (N, M); result ().
+    Raises:
+        RuntimeError: when input is not a matrix.
 
     >>> import tdt
     >>> tdt.trace(tdt.ones(2, 2))
@@ -351,7 +393,9 @@ def trace(input: Tensor) -> Tensor:
 @method()
 @front
 def kron(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The Kronecker product: every element of input times the whole of other.
+    """Kronecker product: the blocks input[i, …] · other.
+
+    Shape: input and other any, the one with fewer dimensions padded with 1 in front; result has the products of their sizes.
 
     >>> import tdt
     >>> tdt.kron(tdt.tensor([1, 2]), tdt.tensor([1, 10]))
@@ -370,7 +414,13 @@ def kron(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
 @front
 @node_name("LinalgCrossBackward0")
 def cross(input: Tensor, other: Tensor, dim: int | None = None, *, out: Tensor | None = None) -> Tensor:
-    """The cross product along `dim`, which has size 3 (without dim: the first such).
+    """Cross product of vectors of 3 elements along `dim`.
+
+    Args:
+        dim: dimension of size 3; by default the first one of input that has this size.
+    Shape: input (*), other broadcastable to it with as many dimensions; result the broadcast shape.
+    Raises:
+        RuntimeError: when the numbers of dimensions differ, or the size of `dim` is not 3.
 
     >>> import tdt
     >>> tdt.cross(tdt.tensor([1.0, 0.0, 0.0]), tdt.tensor([0.0, 1.0, 0.0]))

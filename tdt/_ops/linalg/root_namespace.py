@@ -24,7 +24,16 @@ __all__ = ["cholesky", "det", "lu", "lu_solve", "qr", "slogdet", "svd"]
 @front
 @with_out
 def svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> Any:
-    """(U, S, V) with input = U diag(S) V^H; linalg.svd is the newer form, which returns V^H.
+    """Singular value decomposition input = U diag(S) Vᴴ; `linalg.svd`, which returns Vᴴ, is the newer form.
+
+    Args:
+        some: return only the first min(M, N) singular vectors.
+        compute_uv: if False, U and V are zeros (*, M, M) and (*, N, N).
+    Shape: input (*, M, N); U (*, M, K), S (*, K), V (*, N, K) with K = min(M, N); with some=False U (*, M, M), V (*, N, N).
+    Returns: named tuple (U, S, V).
+    Raises:
+        LinAlgError: when the algorithm does not converge.
+        RuntimeError: when input is not a floating-point or complex matrix.
 
     >>> import tdt
     >>> tdt.svd(tdt.tensor([[3.0, 0.0], [0.0, 2.0]])).S
@@ -42,7 +51,14 @@ def svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> Any:
 @front
 @with_out
 def qr(input: Tensor, some: bool = True) -> Any:
-    """(Q, R) with input = Q R; linalg.qr is the newer form.
+    """QR decomposition input = Q R; `linalg.qr` is the newer form.
+
+    Args:
+        some: K = min(M, N); otherwise K = M, and Q is square.
+    Shape: input (*, M, N); Q (*, M, K), R (*, K, N).
+    Returns: named tuple (Q, R).
+    Raises:
+        RuntimeError: when input is not a floating-point or complex matrix.
 
     >>> import tdt
     >>> tdt.qr(tdt.eye(2)).R.abs()
@@ -58,7 +74,14 @@ def qr(input: Tensor, some: bool = True) -> Any:
 @with_out
 @node_name("LinalgCholeskyExBackward0")
 def cholesky(input: Tensor, upper: bool = False) -> Tensor:
-    """The lower triangular L with input = L Lᴴ (upper=True: Lᴴ); linalg.cholesky is the newer form.
+    """Cholesky decomposition input = L Lᴴ: the lower triangular L; `linalg.cholesky` is the newer form.
+
+    Args:
+        upper: return the upper triangular factor Lᴴ.
+    Shape: input (*, N, N); result the same.
+    Raises:
+        LinAlgError: when a matrix is not positive-definite.
+        RuntimeError: when input is not square.
 
     >>> import tdt
     >>> tdt.cholesky(tdt.tensor([[4.0, 0.0], [0.0, 9.0]]))
@@ -71,7 +94,15 @@ def cholesky(input: Tensor, upper: bool = False) -> Tensor:
 @method()
 @front
 def lu(A: Tensor, pivot: bool = True, get_infos: bool = False, out: Any = None) -> Any:
-    """(LU, pivots), with get_infos (LU, pivots, infos); linalg.lu_factor is the newer form.
+    """LU decomposition with partial pivoting in packed form; `linalg.lu_factor` is the newer form.
+
+    Args:
+        pivot: must be True on the CPU.
+        get_infos: also return the place, from 1, of the first 0 on the diagonal of U, or 0.
+    Shape: A (*, M, N); LU the same, pivots (*, min(M, N)), infos (*), both int32.
+    Returns: tuple (LU, pivots) or (LU, pivots, infos).
+    Raises:
+        RuntimeError: when A is not a floating-point or complex matrix, or pivot=False.
 
     >>> import tdt
     >>> tdt.lu(2 * tdt.eye(2))[1]
@@ -89,7 +120,11 @@ def lu(A: Tensor, pivot: bool = True, get_infos: bool = False, out: Any = None) 
 @with_out
 @node_name("LinalgLuSolveBackward0")
 def lu_solve(input: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
-    """X with A X = input, from the factors of A; linalg.lu_solve is the newer form.
+    """Solution X of A X = input from the LU decomposition of A; `linalg.lu_solve` is the newer form.
+
+    Shape: input (*, N, K), LU_data (*, N, N), LU_pivots (*, N); result (*, N, K).
+    Raises:
+        RuntimeError: when shapes or dtypes do not match, or LU_pivots is not int32.
 
     >>> import tdt
     >>> tdt.lu_solve(tdt.ones(2, 1), *tdt.linalg.lu_factor(2 * tdt.eye(2)))
@@ -103,7 +138,11 @@ def lu_solve(input: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
 @front
 @with_out
 def det(input: Tensor) -> Tensor:
-    """The determinant of each square matrix.
+    """Determinant of each square matrix.
+
+    Shape: input (*, N, N); result (*).
+    Raises:
+        RuntimeError: when input is not square, or neither floating-point nor complex.
 
     >>> import tdt
     >>> tdt.det(tdt.tensor([[2.0, 0.0], [0.0, 4.0]]))
@@ -117,7 +156,12 @@ def det(input: Tensor) -> Tensor:
 @front
 @with_out
 def slogdet(input: Tensor) -> Any:
-    """(sign, logabsdet): the determinant as sign · exp(logabsdet), without overflow.
+    """Sign and logarithm of the absolute value of the determinant, computed without overflow.
+
+    Shape: input (*, N, N); both results (*).
+    Returns: named tuple (sign, logabsdet).
+    Raises:
+        RuntimeError: when input is not square, or neither floating-point nor complex.
 
     >>> import tdt
     >>> tdt.slogdet(tdt.eye(2))[1]

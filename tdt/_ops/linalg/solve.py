@@ -81,7 +81,14 @@ def _solution(name: str, A: Tensor, B: Tensor, left: bool) -> tuple[Tensor, Tens
 @front
 @with_out
 def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
-    """X with A X = B (left=False: X A = B); B is a matrix, or a batch of vectors. LinAlgError where A is singular.
+    """Solution X of the linear system A X = B.
+
+    Args:
+        left: solve A X = B; otherwise X A = B.
+    Shape: A (*, N, N), B (*, N, K), with left=False (*, K, N), or vectors (*, N); result as B.
+    Raises:
+        LinAlgError: when a matrix is singular.
+        RuntimeError: when shapes or dtypes do not match.
 
     >>> import tdt
     >>> tdt.linalg.solve(tdt.tensor([[2.0, 0.0], [0.0, 4.0]]), tdt.tensor([2.0, 4.0]))
@@ -96,7 +103,16 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
 @with_out
 @node_name("LinalgSolveExBackward0")
 def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False) -> Any:
-    """(result, info): as `solve`; where A is singular, info is not 0 and the result is not finite, without an error.
+    """Solution of the linear system A X = B that reports singular matrices in `info` instead of raising.
+
+    Args:
+        left: solve A X = B; otherwise X A = B.
+        check_errors: raise as `solve` does.
+    Shape: A (*, N, N), B (*, N, K), with left=False (*, K, N), or vectors (*, N); result as B, info (*), int32.
+    Returns: named tuple (result, info); where info is not 0, the matrix is singular and the result not finite.
+    Raises:
+        LinAlgError: when a matrix is singular and check_errors=True.
+        RuntimeError: when shapes or dtypes do not match.
 
     >>> import tdt
     >>> tdt.linalg.solve_ex(tdt.zeros(1, 1), tdt.ones(1)).info
@@ -128,7 +144,12 @@ NO_INVERSE = (
 @front
 @with_out
 def inverse(input: Tensor) -> Tensor:
-    """The inverse of each square matrix; LinAlgError where one is singular.
+    """Inverse of each square matrix.
+
+    Shape: input (*, N, N); result the same.
+    Raises:
+        LinAlgError: when a matrix is singular.
+        RuntimeError: when input is not square, or neither floating-point nor complex.
 
     >>> import tdt
     >>> tdt.inverse(tdt.tensor([[2.0, 0.0], [0.0, 4.0]]))
@@ -144,7 +165,12 @@ def inverse(input: Tensor) -> Tensor:
 @front
 @with_out
 def inv(A: Tensor) -> Tensor:
-    """The inverse of each square matrix; LinAlgError where one is singular. `solve` is faster and more precise than inv(A) @ B.
+    """Inverse of each square matrix; `solve(A, B)` is faster and more accurate than inv(A) @ B.
+
+    Shape: A (*, N, N); result the same.
+    Raises:
+        LinAlgError: when a matrix is singular.
+        RuntimeError: when A is not square, or neither floating-point nor complex.
 
     >>> import tdt
     >>> tdt.linalg.inv(tdt.tensor([[2.0, 0.0], [0.0, 4.0]]))
@@ -157,7 +183,15 @@ def inv(A: Tensor) -> Tensor:
 @front
 @with_out
 def inv_ex(A: Tensor, *, check_errors: bool = False) -> Any:
-    """(inverse, info): as `inv`; where A is singular, info is not 0 and the inverse not finite, without an error.
+    """Inverse of each square matrix that reports singular matrices in `info` instead of raising.
+
+    Args:
+        check_errors: raise as `inv` does.
+    Shape: A (*, N, N); inverse the same, info (*), int32.
+    Returns: named tuple (inverse, info); where info is not 0, the matrix is singular and the inverse not finite.
+    Raises:
+        LinAlgError: when a matrix is singular and check_errors=True.
+        RuntimeError: when A is not square, or neither floating-point nor complex.
 
     >>> import tdt
     >>> tdt.linalg.inv_ex(tdt.zeros(1, 1)).info
@@ -223,7 +257,11 @@ def _(g: tuple, x: Tensor, sign: Tensor) -> Tensor:
 @method()
 @front
 def logdet(input: Tensor) -> Tensor:
-    """The logarithm of the determinant; nan where it is negative.
+    """Logarithm of the determinant of each square matrix; nan where it is negative, -inf where it is 0.
+
+    Shape: input (*, N, N); result (*).
+    Raises:
+        RuntimeError: when input is not square, or neither floating-point nor complex.
 
     >>> import tdt
     >>> tdt.logdet(tdt.eye(2))
@@ -237,7 +275,11 @@ def logdet(input: Tensor) -> Tensor:
 @front
 @with_out
 def det(A: Tensor) -> Tensor:
-    """The determinant of each square matrix.
+    """Determinant of each square matrix.
+
+    Shape: A (*, N, N); result (*).
+    Raises:
+        RuntimeError: when A is not square, or neither floating-point nor complex.
 
     >>> import tdt
     >>> tdt.linalg.det(tdt.tensor([[2.0, 0.0], [0.0, 4.0]]))
@@ -250,7 +292,12 @@ def det(A: Tensor) -> Tensor:
 @front
 @with_out
 def slogdet(A: Tensor) -> Any:
-    """(sign, logabsdet): the determinant as sign · exp(logabsdet), without overflow.
+    """Sign and logarithm of the absolute value of the determinant, computed without overflow.
+
+    Shape: A (*, N, N); both results (*).
+    Returns: named tuple (sign, logabsdet).
+    Raises:
+        RuntimeError: when A is not square, or neither floating-point nor complex.
 
     >>> import tdt
     >>> tdt.linalg.slogdet(tdt.eye(2)).logabsdet
@@ -263,9 +310,14 @@ def slogdet(A: Tensor) -> Any:
 @front
 @with_out
 def tensorsolve(input: Tensor, other: Tensor, dims: Sequence[int] | None = None) -> Tensor:
-    """X with tensordot(input, X, X.ndim) = other; the dimensions `dims` of input are moved to its end first.
+    """Solution X of tensordot(input, X, X.ndim) = other.
 
-    input has the shape other.shape + X.shape, and both have as many elements.
+    Args:
+        dims: dimensions of input that are moved to its end first.
+    Shape: input (*, **), other (*), both parts with equally many elements; result (**).
+    Raises:
+        RuntimeError: when input is not square in this sense.
+        LinAlgError: when it is singular.
 
     >>> import tdt
     >>> tdt.linalg.tensorsolve(2 * tdt.eye(6).reshape(2, 3, 6), tdt.ones(2, 3))
@@ -287,9 +339,14 @@ def tensorsolve(input: Tensor, other: Tensor, dims: Sequence[int] | None = None)
 @front
 @with_out
 def tensorinv(input: Tensor, ind: int = 2) -> Tensor:
-    """What undoes tensordot with input = A: tensordot(tensorinv(A, ind), tensordot(A, X, A.ndim - ind), ind) = X.
+    """Inverse of the linear map X ↦ tensordot(input, X, input.ndim - ind).
 
-    Its first `ind` dimensions have as many elements as the others.
+    Args:
+        ind: number of leading dimensions of input that belong to the image.
+    Shape: input (*, **), with `ind` dimensions * and equally many elements in both parts; result (**, *).
+    Raises:
+        RuntimeError: when `ind` is not positive, or input is not square in this sense.
+        LinAlgError: when it is singular.
 
     >>> import tdt
     >>> tdt.linalg.tensorinv(tdt.eye(6).reshape(6, 2, 3), ind=1).shape

@@ -69,10 +69,17 @@ def triangular_right(B: Tensor, A: Tensor, upper: bool, unitriangular: bool = Fa
 def solve_triangular(
     input: Tensor, B: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False
 ) -> Tensor:
-    """X with A X = B (left=False: X A = B) for a triangular A = input, batches broadcast; a 0 on the diagonal gives inf or nan.
+    """Solution X of A X = B with a triangular A = input; a 0 on the diagonal gives inf or nan.
 
-    A, (…, n, n): only the triangle that `upper` names is read, and with unitriangular its diagonal counts as ones. Such a
-    system costs n² operations a column, where `solve` costs n³ once more.
+    It takes N² operations for each column of B, where `solve` needs N³ for the decomposition in addition.
+
+    Args:
+        upper: read the upper triangle of A; otherwise the lower one.
+        left: solve A X = B; otherwise X A = B.
+        unitriangular: take the diagonal of A as ones, without reading it.
+    Shape: input (*, N, N), B (*, N, K), with left=False (*, K, N); result as B with the batch dimensions broadcast.
+    Raises:
+        RuntimeError: when shapes or dtypes do not match.
 
     >>> import tdt
     >>> tdt.linalg.solve_triangular(tdt.tensor([[2.0, 0.0], [1.0, 1.0]]), tdt.tensor([[2.0], [3.0]]), upper=False)
@@ -93,7 +100,16 @@ def solve_triangular(
 def triangular_solve(
     input: Tensor, A: Tensor, upper: bool = True, transpose: bool = False, unitriangular: bool = False
 ) -> Any:
-    """(solution, cloned_coefficient) of A X = input; linalg.solve_triangular is the newer form.
+    """Solution X of A X = input with a triangular A; `linalg.solve_triangular` is the newer form.
+
+    Args:
+        upper: read the upper triangle of A; otherwise the lower one.
+        transpose: take Aᵀ instead of A.
+        unitriangular: take the diagonal of A as ones, without reading it.
+    Shape: input (*, N, K), A (*, N, N); solution (*, N, K), cloned_coefficient (*, N, N), with the batch dimensions broadcast.
+    Returns: named tuple (solution, cloned_coefficient); the latter is a copy of A.
+    Raises:
+        RuntimeError: when shapes or dtypes do not match.
 
     >>> import tdt
     >>> tdt.triangular_solve(tdt.ones(2, 1), 2 * tdt.eye(2)).solution
@@ -125,7 +141,14 @@ def triangular_solve(
 @with_out
 @node_name("CholeskySolveBackward0")
 def cholesky_solve(input: Tensor, input2: Tensor, upper: bool = False) -> Tensor:
-    """X with A X = input, where input2 = L is the Cholesky factor of A: A = L Lᴴ, or Lᴴ L with upper=True.
+    """Solution X of A X = input from the Cholesky factor of A: A = L Lᴴ with L = input2.
+
+    Args:
+        upper: input2 is the upper triangular factor Lᴴ.
+    Shape: input (*, N, K), input2 (*, N, N); result (*, N, K) with the batch dimensions broadcast.
+    Raises:
+        RuntimeError: when shapes or dtypes do not match.
+    Source: Golub and Van Loan, "Matrix Computations", 2013, section 4.2.
 
     >>> import tdt
     >>> tdt.cholesky_solve(tdt.tensor([[4.0], [9.0]]), tdt.tensor([[2.0, 0.0], [0.0, 3.0]]))
@@ -156,7 +179,13 @@ def cholesky_solve(input: Tensor, input2: Tensor, upper: bool = False) -> Tensor
 @with_out
 @node_name("CholeskyInverseBackward0")
 def cholesky_inverse(input: Tensor, upper: bool = False) -> Tensor:
-    """The inverse of the matrix whose Cholesky factor L is given: (L Lᴴ)⁻¹, or (Lᴴ L)⁻¹ with upper=True.
+    """Inverse of A from its Cholesky factor: A = L Lᴴ with L = input.
+
+    Args:
+        upper: input is the upper triangular factor Lᴴ.
+    Shape: input (*, N, N); result the same.
+    Raises:
+        RuntimeError: when input is not square.
 
     >>> import tdt
     >>> tdt.cholesky_inverse(tdt.tensor([[2.0, 0.0], [0.0, 1.0]]))
