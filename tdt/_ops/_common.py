@@ -155,7 +155,8 @@ def with_out(function: Callable[..., Any] | None = None, *, packed: bool = False
         return tuple(stored) if type(result) is tuple else type(result)(*stored)
 
     given = inspect.signature(function)
-    extra = inspect.Parameter("out", inspect.Parameter.KEYWORD_ONLY, default=None, annotation="Any")
+    target = f"{given.return_annotation} | None"
+    extra = inspect.Parameter("out", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=target)
     wrapper.__signature__ = given.replace(parameters=[*given.parameters.values(), extra])  # type: ignore[attr-defined]
     return wrapper
 

@@ -9,11 +9,13 @@ from typing import Any, Literal, cast
 import numpy as np
 
 from tdt._core.dtype import FLOAT, FLOATING, SCALAR_NAMES, check_category, int64
+from tdt._core.dtype import dtype as Dtype
 from tdt._core.layout import layout as Layout
 from tdt._core.layout import sparse_coo
 from tdt._core.mode import state
 from tdt._core.sparse import SparseCOO
 from tdt._core.tensor import Tensor, wrap
+from tdt._ops._common import Dims
 from tdt._ops.linalg import add_products, products
 from tdt._ops.nn import softmax as dense_softmax
 from tdt._ops.reduce import reductions as reduce
@@ -21,7 +23,7 @@ from tdt._ops.shape.views import wrap_dim
 from tdt.sparse._ops import coalesced, coo, is_coo, laid, masked, to_dense, values_of
 
 
-def mm(mat1: Tensor, mat2: Tensor, reduce: str | None = None) -> Tensor:
+def mm(mat1: Tensor, mat2: Tensor, reduce: Literal["sum", "mean", "amax", "amin"] | None = None) -> Tensor:
     """Product of two matrices, at least one of them sparse; sparse if both are.
 
     The gradient of a sparse operand is sparse, with the same indices.
@@ -129,7 +131,7 @@ def addmm(mat: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1.0, alpha: 
     return add_products.addmm(mat, masked(mat1), masked(mat2), beta=beta, alpha=alpha)
 
 
-def sum(input: Tensor, dim: Any = None, dtype: Any = None) -> Tensor:
+def sum(input: Tensor, dim: Dims = None, dtype: Dtype | None = None) -> Tensor:
     """Sum over dimensions of a sparse tensor, sparse if sparse dimensions remain; the gradient has the input's indices.
 
     Args:
@@ -144,7 +146,7 @@ def sum(input: Tensor, dim: Any = None, dtype: Any = None) -> Tensor:
     return reduce.sum(masked(input), dim, dtype=dtype)
 
 
-def softmax(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
+def softmax(input: Tensor, dim: int, *, dtype: Dtype | None = None) -> Tensor:
     """Softmax along a dimension of a sparse tensor; elements without an entry count as -inf.
 
     Args:
@@ -160,7 +162,7 @@ def softmax(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
     return _over_entries("softmax", input, dim, dtype)
 
 
-def log_softmax(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
+def log_softmax(input: Tensor, dim: int, *, dtype: Dtype | None = None) -> Tensor:
     """Logarithm of the softmax along a dimension of a sparse tensor; elements without an entry count as -inf.
 
     Args:
@@ -176,7 +178,7 @@ def log_softmax(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
     return _over_entries("log_softmax", input, dim, dtype)
 
 
-def _over_entries(name: str, input: Tensor, dim: int, dtype: Any) -> Tensor:
+def _over_entries(name: str, input: Tensor, dim: int, dtype: Dtype | None) -> Tensor:
     if not is_coo(input):
         raise NotImplementedError(f"sparse.{name} takes a sparse tensor; tdt.{name} is the one for dense ones")
     x = coalesced(input if dtype is None else input.to(dtype))  # type: ignore[attr-defined]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from types import ModuleType
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -87,7 +87,7 @@ def _check_svd(A: Tensor, driver: str | None) -> None:
 
 @front
 @with_out
-def svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = None) -> Any:
+def svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = None) -> tuple[Tensor, Tensor, Tensor]:
     """Singular value decomposition A = U diag(S) Vh, with the singular values in descending order.
 
     Gradients through U and Vh exist where the singular values differ; for complex A the loss must not depend on the phase of
@@ -182,7 +182,7 @@ def _(g: tuple, Q: Tensor, R: Tensor, mode: str) -> Tensor:
 
 @front
 @with_out
-def qr(A: Tensor, mode: str = "reduced") -> Any:
+def qr(A: Tensor, mode: Literal["reduced", "complete", "r"] = "reduced") -> tuple[Tensor, Tensor]:
     """QR decomposition A = Q R: Q with orthonormal columns, R upper triangular.
 
     Args:
@@ -237,7 +237,7 @@ NOT_POSITIVE = (
 @front
 @with_out
 @node_name("LinalgCholeskyExBackward0")
-def cholesky_ex(input: Tensor, *, upper: bool = False, check_errors: bool = False) -> Any:
+def cholesky_ex(input: Tensor, *, upper: bool = False, check_errors: bool = False) -> tuple[Tensor, Tensor]:
     """Cholesky decomposition that reports matrices that are not positive-definite in `info` instead of raising.
 
     Args:

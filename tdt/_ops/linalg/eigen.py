@@ -53,7 +53,7 @@ def _check_eigh(input: Tensor, UPLO: str) -> None:
 
 @front
 @with_out
-def eigh(input: Tensor, UPLO: str = "L") -> Any:
+def eigh(input: Tensor, UPLO: str = "L") -> tuple[Tensor, Tensor]:
     """Eigenvalues, in ascending order, and eigenvectors of Hermitian matrices.
 
     Args:
@@ -133,7 +133,7 @@ def _(g: tuple, x: Tensor, eigenvalues: Tensor, eigenvectors: Tensor) -> Tensor:
 
 @front
 @with_out
-def eig(input: Tensor) -> Any:
+def eig(input: Tensor) -> tuple[Tensor, Tensor]:
     """Eigenvalues and eigenvectors of square matrices, complex and in no particular order.
 
     The eigenvectors have norm 1. Gradients exist where the eigenvalues differ; the loss must not depend on the phase of the

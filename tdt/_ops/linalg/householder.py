@@ -35,7 +35,7 @@ no_derivative(_geqrf, "geqrf", "x")
 @method()
 @front
 @with_out
-def geqrf(input: Tensor) -> Any:
+def geqrf(input: Tensor) -> tuple[Tensor, Tensor]:
     """QR decomposition in packed form: R in the upper triangle, the Householder reflections whose product is Q below it.
 
     Shape: input (*, M, N); a the same, tau (*, min(M, N)).

@@ -51,7 +51,9 @@ no_derivative(_ldl_solve, "linalg_ldl_solve", "LD", "b")
 
 @front
 @with_out
-def ldl_factor_ex(input: Tensor, *, hermitian: bool = False, check_errors: bool = False) -> Any:
+def ldl_factor_ex(
+    input: Tensor, *, hermitian: bool = False, check_errors: bool = False
+) -> tuple[Tensor, Tensor, Tensor]:
     """LDL decomposition that reports a singular D in `info` instead of raising.
 
     Args:
@@ -82,7 +84,7 @@ ZERO = (
 
 @front
 @with_out
-def ldl_factor(input: Tensor, *, hermitian: bool = False) -> Any:
+def ldl_factor(input: Tensor, *, hermitian: bool = False) -> tuple[Tensor, Tensor]:
     """LDL decomposition A = L D Lᵀ of symmetric matrices in LAPACK's packed form, for `ldl_solve`; D has blocks of 1 and 2.
 
     Args:

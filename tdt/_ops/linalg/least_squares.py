@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from types import ModuleType
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -82,7 +82,14 @@ def _check_tolerances(name: str, *tolerances: Any) -> None:
 
 @front
 @with_out
-def pinv(input: Tensor, rcond: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None) -> Tensor:
+def pinv(
+    input: Tensor,
+    rcond: float | Tensor | None = None,
+    hermitian: bool = False,
+    *,
+    atol: float | Tensor | None = None,
+    rtol: float | Tensor | None = None,
+) -> Tensor:
     """Moore-Penrose pseudo-inverse; singular values up to max(atol, rtol · the largest one) count as 0.
 
     To solve a least squares problem, `lstsq(A, B)` is faster and more accurate than pinv(A) @ B.
@@ -130,11 +137,11 @@ def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
 @front
 def matrix_rank(
     input: Tensor,
-    tol: Any = None,
+    tol: float | Tensor | None = None,
     hermitian: bool = False,
     *,
-    atol: Any = None,
-    rtol: Any = None,
+    atol: float | Tensor | None = None,
+    rtol: float | Tensor | None = None,
     out: Tensor | None = None,
 ) -> Tensor:
     """Number of singular values that are larger than max(atol, rtol · the largest one).
@@ -208,7 +215,13 @@ def _(g: tuple, a: Tensor) -> Tensor:
 @front
 @with_out
 @node_name("LinalgLstsqBackward0")
-def lstsq(input: Tensor, b: Tensor, rcond: float | None = None, *, driver: str | None = None) -> Any:
+def lstsq(
+    input: Tensor,
+    b: Tensor,
+    rcond: float | None = None,
+    *,
+    driver: Literal["gels", "gelsy", "gelsd", "gelss"] | None = None,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Least squares solution X that minimizes ‖input X - b‖; if there are several, the one with the smallest norm.
 
     Args:
@@ -272,7 +285,7 @@ def _check_lstsq(A: Tensor, B: Tensor, driver: str) -> bool:
 
 @front
 @with_out
-def cond(input: Tensor, p: Any = None) -> Tensor:
+def cond(input: Tensor, p: float | Literal["fro", "nuc"] | None = None) -> Tensor:
     """Condition number ‖A‖ ‖A⁻¹‖ in a matrix norm; inf where A is singular.
 
     Args:

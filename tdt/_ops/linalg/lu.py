@@ -120,7 +120,7 @@ ZERO_PIVOT = (
 
 @front
 @with_out
-def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False) -> Any:
+def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False) -> tuple[Tensor, Tensor, Tensor]:
     """LU decomposition in packed form that reports singular matrices in `info` instead of raising.
 
     Args:
@@ -145,7 +145,7 @@ def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False) -
 
 @front
 @with_out
-def lu_factor(A: Tensor, *, pivot: bool = True) -> Any:
+def lu_factor(A: Tensor, *, pivot: bool = True) -> tuple[Tensor, Tensor]:
     """LU decomposition A = P L U with partial pivoting in packed form, for `lu_solve`.
 
     LU has U in its upper triangle and L, without its diagonal of ones, below it. Row i was swapped with row pivots[i], counted
@@ -173,7 +173,7 @@ def lu_factor(A: Tensor, *, pivot: bool = True) -> Any:
 
 @front
 @with_out
-def lu(A: Tensor, *, pivot: bool = True) -> Any:
+def lu(A: Tensor, *, pivot: bool = True) -> tuple[Tensor, Tensor, Tensor]:
     """LU decomposition A = P L U: a permutation matrix, L lower triangular with ones on its diagonal, U upper triangular.
 
     Args:
@@ -211,7 +211,9 @@ def _ones_on_diagonal(L: Tensor) -> Tensor:
 @front
 @with_out
 @node_name("LuUnpackBackward0")
-def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True) -> Any:
+def lu_unpack(
+    LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True
+) -> tuple[Tensor, Tensor, Tensor]:
     """P, L and U from the packed LU decomposition that `lu_factor` returns.
 
     Args:

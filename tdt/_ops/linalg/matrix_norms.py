@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Literal
 
 from tdt._core.calls import front
+from tdt._core.dtype import dtype as Dtype
 from tdt._core.tensor import Tensor
 from tdt._ops._common import store_into, with_out, wrap_dim
 from tdt._ops.linalg._matrices import check_float
@@ -17,7 +18,12 @@ from tdt._ops.linalg.norms import vector_norm
 @front
 @with_out
 def matrix_norm(
-    input: Tensor, ord: Any = "fro", dim: Sequence[int] = (-2, -1), keepdim: bool = False, *, dtype: Any = None
+    input: Tensor,
+    ord: float | Literal["fro", "nuc"] = "fro",
+    dim: Sequence[int] = (-2, -1),
+    keepdim: bool = False,
+    *,
+    dtype: Dtype | None = None,
 ) -> Tensor:
     """Norm of the matrices in two dimensions of a tensor.
 
@@ -65,12 +71,12 @@ def _largest(x: Tensor, dim: int, keepdim: bool = False) -> Tensor:
 @front
 def norm(
     input: Tensor,
-    ord: Any = None,
-    dim: Any = None,
+    ord: float | Literal["fro", "nuc"] | None = None,
+    dim: int | Sequence[int] | None = None,
     keepdim: bool = False,
     *,
     out: Tensor | None = None,
-    dtype: Any = None,
+    dtype: Dtype | None = None,
 ) -> Tensor:
     """Norm of vectors or matrices.
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from types import ModuleType
-from typing import Any
+from typing import Any, Literal
 
 from tdt._core.calls import front
 from tdt._core.dtype import FLOAT, FLOATING_AND_COMPLEX
+from tdt._core.dtype import dtype as Dtype
 from tdt._core.methods import method
 from tdt._core.tensor import Tensor
 from tdt._ops._common import Dims, keep, store_into, wrap_dims
@@ -59,7 +60,13 @@ def _(g: Tensor, x: Tensor, out: Tensor, ord: float, dim: tuple[int, ...] | None
 
 @front
 def vector_norm(
-    x: Tensor, ord: float = 2, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None
+    x: Tensor,
+    ord: float = 2,
+    dim: Dims = None,
+    keepdim: bool = False,
+    *,
+    dtype: Dtype | None = None,
+    out: Tensor | None = None,
 ) -> Tensor:
     """Vector norm (Σ |x|^ord)^(1/ord) over `dim`.
 
@@ -94,7 +101,12 @@ def vector_norm(
 @method()
 @front
 def norm(
-    input: Tensor, p: Any = "fro", dim: Dims = None, keepdim: bool = False, out: Tensor | None = None, dtype: Any = None
+    input: Tensor,
+    p: float | Literal["fro", "nuc"] | None = "fro",
+    dim: Dims = None,
+    keepdim: bool = False,
+    out: Tensor | None = None,
+    dtype: Dtype | None = None,
 ) -> Tensor:
     """Norm of the elements over `dim`; `linalg.norm` is the newer form.
 

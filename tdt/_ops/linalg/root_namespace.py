@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tdt._core.calls import front
 from tdt._core.methods import method
 from tdt._core.return_types import return_type
@@ -23,7 +21,7 @@ __all__ = ["cholesky", "det", "lu", "lu_solve", "qr", "slogdet", "svd"]
 @method()
 @front
 @with_out
-def svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> Any:
+def svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> tuple[Tensor, Tensor, Tensor]:
     """Singular value decomposition input = U diag(S) Vᴴ; `linalg.svd`, which returns Vᴴ, is the newer form.
 
     Args:
@@ -50,7 +48,7 @@ def svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> Any:
 @method()
 @front
 @with_out
-def qr(input: Tensor, some: bool = True) -> Any:
+def qr(input: Tensor, some: bool = True) -> tuple[Tensor, Tensor]:
     """QR decomposition input = Q R; `linalg.qr` is the newer form.
 
     Args:
@@ -93,7 +91,9 @@ def cholesky(input: Tensor, upper: bool = False) -> Tensor:
 
 @method()
 @front
-def lu(A: Tensor, pivot: bool = True, get_infos: bool = False, out: Any = None) -> Any:
+def lu(
+    A: Tensor, pivot: bool = True, get_infos: bool = False, out: tuple[Tensor, ...] | None = None
+) -> tuple[Tensor, ...]:
     """LU decomposition with partial pivoting in packed form; `linalg.lu_factor` is the newer form.
 
     Args:
@@ -155,7 +155,7 @@ def det(input: Tensor) -> Tensor:
 @method()
 @front
 @with_out
-def slogdet(input: Tensor) -> Any:
+def slogdet(input: Tensor) -> tuple[Tensor, Tensor]:
     """Sign and logarithm of the absolute value of the determinant, computed without overflow.
 
     Shape: input (*, N, N); both results (*).

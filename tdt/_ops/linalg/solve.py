@@ -102,7 +102,7 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
 @front
 @with_out
 @node_name("LinalgSolveExBackward0")
-def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False) -> Any:
+def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False) -> tuple[Tensor, Tensor]:
     """Solution of the linear system A X = B that reports singular matrices in `info` instead of raising.
 
     Args:
@@ -182,7 +182,7 @@ def inv(A: Tensor) -> Tensor:
 
 @front
 @with_out
-def inv_ex(A: Tensor, *, check_errors: bool = False) -> Any:
+def inv_ex(A: Tensor, *, check_errors: bool = False) -> tuple[Tensor, Tensor]:
     """Inverse of each square matrix that reports singular matrices in `info` instead of raising.
 
     Args:
@@ -291,7 +291,7 @@ def det(A: Tensor) -> Tensor:
 
 @front
 @with_out
-def slogdet(A: Tensor) -> Any:
+def slogdet(A: Tensor) -> tuple[Tensor, Tensor]:
     """Sign and logarithm of the absolute value of the determinant, computed without overflow.
 
     Shape: A (*, N, N); both results (*).

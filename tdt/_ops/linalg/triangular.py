@@ -99,7 +99,7 @@ def solve_triangular(
 @node_name("TriangularSolveBackward0")
 def triangular_solve(
     input: Tensor, A: Tensor, upper: bool = True, transpose: bool = False, unitriangular: bool = False
-) -> Any:
+) -> tuple[Tensor, Tensor]:
     """Solution X of A X = input with a triangular A; `linalg.solve_triangular` is the newer form.
 
     Args:
