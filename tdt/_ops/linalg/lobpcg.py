@@ -68,23 +68,11 @@ def lobpcg(
     >>> tdt.lobpcg(A, k=2)[0]
     tensor([30.0000, 29.0000])
     """
-    if A.shape[-1] != A.shape[-2]:
-        raise AssertionError(f"A must be square, got shape {A.shape}")
-    if B is not None and A.shape != B.shape:
-        raise AssertionError(f"A and B must have same shape, got {A.shape} vs {B.shape}")
-    if method not in (None, "basic", "ortho"):
-        raise ValueError(f"lobpcg: method must be 'basic' or 'ortho', but got {method!r}")
-    m, biggest = A.shape[-1], largest is None or largest
+    _check_problem(A, B, method)
+    biggest = largest is None or largest
     k = (1 if X is None else X.shape[-1]) if k is None else k
     n = (k if n is None else n) if X is None else X.shape[-1]
-    if m < 3 * n:
-        raise ValueError(
-            f"LOBPCG algorithm is not applicable when the number of A rows (={m}) is smaller than 3 x the number of "
-            f"requested eigenpairs (={n})"
-        )
-    X = randn(*A.shape[:-2], m, n, dtype=A.dtype, device=A.device) if X is None else X
-    if X.shape != (*A.shape[:-2], m, n):
-        raise AssertionError(f"X shape mismatch: got {X.shape}, expected {(*A.shape[:-2], m, n)}")
+    X = _initial_vectors(A, X, n)
     if A.requires_grad or (B is not None and B.requires_grad):
         E, X = _all_pairs(A, B)
         E, X = (E.flip(-1), X.flip(-1)) if biggest else (E, X)
@@ -93,6 +81,29 @@ def lobpcg(
         limit = 1000 if niter is None else niter
         E, X = _iterate(A, B, X, iK, limit, _dtype.finfo(A.dtype).eps ** 0.5 if tol is None else tol, biggest, tracker)
         return E[..., :k], X[..., :k]
+
+
+def _check_problem(A: Tensor, B: Tensor | None, method: str | None) -> None:
+    if A.shape[-1] != A.shape[-2]:
+        raise AssertionError(f"A must be square, got shape {A.shape}")
+    if B is not None and A.shape != B.shape:
+        raise AssertionError(f"A and B must have same shape, got {A.shape} vs {B.shape}")
+    if method not in (None, "basic", "ortho"):
+        raise ValueError(f"lobpcg: method must be 'basic' or 'ortho', but got {method!r}")
+
+
+def _initial_vectors(A: Tensor, X: Tensor | None, n: int) -> Tensor:
+    """X, or n columns from the normal distribution."""
+    m = A.shape[-1]
+    if m < 3 * n:
+        raise ValueError(
+            f"LOBPCG algorithm is not applicable when the number of A rows (={m}) is smaller than 3 x the number of "
+            f"requested eigenpairs (={n})"
+        )
+    X = randn(*A.shape[:-2], m, n, dtype=A.dtype, device=A.device) if X is None else X
+    if X.shape != (*A.shape[:-2], m, n):
+        raise AssertionError(f"X shape mismatch: got {X.shape}, expected {(*A.shape[:-2], m, n)}")
+    return X
 
 
 def _all_pairs(A: Tensor, B: Tensor | None) -> tuple[Tensor, Tensor]:
