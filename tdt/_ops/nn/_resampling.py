@@ -63,13 +63,13 @@ class Taps:
     @functools.cached_property
     def layers(self) -> list[tuple[np.ndarray | None, np.ndarray, np.ndarray | None]]:
         """The first taps of all rows that have one, then the second ones, …: (rows, None for all; places; weights)."""
-        counts, made = np.diff(self.start), []
+        counts, layers = np.diff(self.start), []
         for t in range(counts.max(initial=0)):
             rows = np.flatnonzero(counts > t)
             at = self.start[rows] + t
             weight = None if self.weight is None else self.weight[at].reshape(-1, 1)
-            made.append((None if len(rows) == self.count else rows, self.index[at], weight))
-        return made
+            layers.append((None if len(rows) == self.count else rows, self.index[at], weight))
+        return layers
 
 
 @functools.lru_cache(maxsize=256)

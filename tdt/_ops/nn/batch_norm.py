@@ -22,7 +22,7 @@ def _axes(ndim: int) -> tuple[int, ...]:
 
 
 def per_channel(v: Any, ndim: int) -> Any:
-    """(C,), or (N, C), made to broadcast against (N, C, *)."""
+    """(C,), or (N, C), reshaped to broadcast against (N, C, *)."""
     return v.reshape(*v.shape, *(1,) * (ndim - 2))
 
 

@@ -1,7 +1,7 @@
 """Convolution in any number of dimensions, and the two ops that its gradients need.
 
     conv(x, w) is bilinear; conv_input_grad(g, w) and conv_weight_grad(g, x) are its two transposes. The derivative of
-    each is made of the other two, so the family is closed under differentiation. conv_input_grad is also what is called
+    each is composed of the other two, so the family is closed under differentiation. conv_input_grad is also what is called
     transposed convolution, and adds a bias where it is that.
 
 Forward: copy the cells under the kernel into a workspace, one row per window (im2col), and multiply it by the weights in
@@ -119,9 +119,9 @@ def conv(xp, x, w, b, *, stride, padding, dilation, groups):
     out = empty_as(xp, shape, x.dtype, last)
     if not math.prod(shape):
         return out
-    per, made = w.shape[1], w.shape[0] // groups
+    per, out_channels = w.shape[1], w.shape[0] // groups
     for i in range(groups):
-        o = slice(i * made, (i + 1) * made)
+        o = slice(i * out_channels, (i + 1) * out_channels)
         xg, wg, og = (x, w, out) if groups == 1 else (x[:, i * per : (i + 1) * per], w[o], out[:, o])
         _conv_group(xp, xg, wg, None if b is None else b[o], og, stride, padding, dilation, last)
     return out
@@ -141,8 +141,8 @@ def _conv_group(xp, x, w, b, out, stride, padding, dilation, last):
             else:
                 target[...] = (m @ flat.T).reshape(target.shape)
         else:
-            made = (flat @ m.T).reshape(w.shape[0], hi - lo, *out.shape[2:])
-            out[lo:hi] = made.swapaxes(0, 1)
+            product = (flat @ m.T).reshape(w.shape[0], hi - lo, *out.shape[2:])
+            out[lo:hi] = product.swapaxes(0, 1)
 
 
 @conv.vjp("x", "w", "b")
@@ -208,7 +208,7 @@ def conv_input_grad(xp, y, w, b, *, size, stride, padding, dilation, groups):
 def _input_grad(xp, y, w, *, size, stride, padding, dilation, groups):
     """For each cell of the kernel, one product of `y` with that cell's weights, added where the cell lay."""
     last = is_channels_last(y) or is_channels_last(w)
-    per, made, out = w.shape[1], w.shape[0] // groups, y.shape[2:]
+    per, out_channels, out = w.shape[1], w.shape[0] // groups, y.shape[2:]
     full = tuple(n + 2 * p for n, p in zip(size, padding, strict=True))
     shape = (y.shape[0], per * groups, *full)
     # Contiguous: (C, N, *full), so that adding goes along whole rows; it is put in order at the end.
@@ -217,10 +217,12 @@ def _input_grad(xp, y, w, *, size, stride, padding, dilation, groups):
     )
     padded[...] = 0
     for i in range(groups if y.size else 0):
-        o, c = slice(i * made, (i + 1) * made), slice(i * per, (i + 1) * per)
-        rows = to_last(y)[..., o].reshape(-1, made) if last else y[:, o].swapaxes(0, 1).reshape(made, -1)
+        o, c = slice(i * out_channels, (i + 1) * out_channels), slice(i * per, (i + 1) * per)
+        rows = (
+            to_last(y)[..., o].reshape(-1, out_channels) if last else y[:, o].swapaxes(0, 1).reshape(out_channels, -1)
+        )
         for k in offsets(w.shape[2:]):
-            cell = w[(o, slice(None), *k)]  # (made, per)
+            cell = w[(o, slice(None), *k)]  # (out_channels, per)
             target = padded[reached(k, stride, dilation, out)][:, c]
             if last:
                 target += to_front((rows @ cell).reshape(y.shape[0], *out, per))
@@ -263,17 +265,23 @@ def conv_weight_grad(xp, y, x, *, kernel, stride, padding, dilation, groups):
 def _weight_grad(xp, y, x, *, kernel, stride, padding, dilation, groups, bias):
     """The gradients of weights and (if `bias`) bias, by one product per part of the patches."""
     last = is_channels_last(y) or is_channels_last(x)
-    per, made, out = x.shape[1] // groups, y.shape[1] // groups, y.shape[2:]
+    per, out_channels, out = x.shape[1] // groups, y.shape[1] // groups, y.shape[2:]
     grads = []
     for i in range(groups):
-        yg, xg = (y, x) if groups == 1 else (y[:, i * made : (i + 1) * made], x[:, i * per : (i + 1) * per])
+        yg, xg = (
+            (y, x) if groups == 1 else (y[:, i * out_channels : (i + 1) * out_channels], x[:, i * per : (i + 1) * per])
+        )
         patches = _Patches(xp, xg, kernel, stride, padding, dilation, out, last, bias)
         total = None
         for lo, hi, m in patches:
-            rows = to_last(yg)[lo:hi].reshape(-1, made) if last else yg[lo:hi].swapaxes(0, 1).reshape(made, -1).T
+            rows = (
+                to_last(yg)[lo:hi].reshape(-1, out_channels)
+                if last
+                else yg[lo:hi].swapaxes(0, 1).reshape(out_channels, -1).T
+            )
             part = m.T @ rows  # the other way round takes BLAS half as long again
             total = part if total is None else xp.add(total, part, out=total)
-        grads.append(xp.zeros((made, patches.cells + bias), y.dtype) if total is None else total.T)
+        grads.append(xp.zeros((out_channels, patches.cells + bias), y.dtype) if total is None else total.T)
     grad = grads[0] if groups == 1 else xp.concatenate(grads)
     cells = grad[:, : per * math.prod(kernel)]
     gw = to_front(cells.reshape(-1, *kernel, per)) if last else cells.reshape(-1, per, *kernel)
@@ -290,7 +298,7 @@ def _(g, needs, y, x, stride, padding, dilation, groups):
 
 def _check(name: str, nd: int, x: Tensor, w: Tensor, b: Tensor | None, stride: tuple, padding: tuple, dilation: tuple,
            groups: int, out_channels: int) -> None:  # fmt: skip
-    """Refuse what no convolution can be made of; `x` is batched by now."""
+    """RuntimeError for arguments that do not fit each other; `x` has a batch dimension."""
     shape, weight, size = list(w.shape), w.shape, x.shape
     if min(stride) <= 0:
         raise RuntimeError("non-positive stride is not supported")

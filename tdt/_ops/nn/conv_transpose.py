@@ -1,4 +1,4 @@
-"""Transposed convolution, and the forms of convolution that are made of others."""
+"""Transposed convolution, and the functions that are composed of other convolutions."""
 
 from __future__ import annotations
 

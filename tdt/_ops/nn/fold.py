@@ -54,7 +54,7 @@ def _(g, kernel, stride, padding, dilation):
     return _im2col(g, kernel=kernel, stride=stride, padding=padding, dilation=dilation)
 
 
-def _settings(output_size: Any, kernel_size: Any, dilation: Any, padding: Any, stride: Any) -> dict[str, tuple]:
+def _attributes(output_size: Any, kernel_size: Any, dilation: Any, padding: Any, stride: Any) -> dict[str, tuple]:
     """The arguments as pairs. RuntimeError for values that a window cannot have."""
     pairs = {"output_size": output_size, "kernel_size": kernel_size, "dilation": dilation, "padding": padding,
              "stride": stride}  # fmt: skip
@@ -96,7 +96,7 @@ def unfold(input: Tensor, kernel_size: Pair, dilation: Pair = 1, padding: Pair =
              [3., 4.],
              [4., 5.]]])
     """
-    how = _settings(0, kernel_size, dilation, padding, stride)
+    how = _attributes(0, kernel_size, dilation, padding, stride)
     del how["size"]
     shape = tuple(tensor_argument("im2col", input).shape)
     if len(shape) not in (3, 4) or 0 in shape[-3:]:
@@ -126,7 +126,7 @@ def fold(
     tensor([[[[1., 2., 1.],
               [1., 2., 1.]]]])
     """
-    how = _settings(output_size, kernel_size, dilation, padding, stride)
+    how = _attributes(output_size, kernel_size, dilation, padding, stride)
     shape = tuple(tensor_argument("col2im", input).shape)
     if len(shape) not in (2, 3) or 0 in shape[-2:]:
         raise RuntimeError("Expected 2D or 3D (batch mode) tensor for input with possibly 0 batch size and non-zero dimensions "

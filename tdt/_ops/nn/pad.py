@@ -146,7 +146,7 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
         return pad_border(input, before=before, after=after, mode=mode)
     for d, (n, b, a) in enumerate(zip(input.shape, before, after, strict=True)):
         if b or a:
-            if mode == "circular":  # what is cropped away does not come round again
+            if mode == "circular":  # cropped cells are not repeated
                 kept = max(n + min(b, 0) + min(a, 0), 0)
                 index = _INDEX[mode](kept, max(b, 0), max(a, 0)) + max(-b, 0)
             else:

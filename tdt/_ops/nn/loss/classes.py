@@ -106,7 +106,7 @@ def _constants(
 
 
 def _spread(g: Tensor, x: Tensor) -> Tensor:
-    """A gradient of shape (N, *d), or 0-d, made to broadcast against (N, C, *d)."""
+    """A gradient of shape (N, *d), or 0-d, reshaped to broadcast against (N, C, *d)."""
     return g.unsqueeze(1 if x.ndim > 1 else 0) if g.ndim else g
 
 

@@ -118,9 +118,9 @@ def unrolled(step: Callable[..., tuple], given: Tensor, states: tuple, sizes: tu
     outs = []
     for start, end in spans[::-1] if reverse else spans:
         n = end - start
-        made = step(gates[start:end], *[s[:n] for s in states])
-        outs.append(made[0])
-        states = tuple(new if n == len(s) else cat([new, s[n:]]) for new, s in zip(made, states, strict=True))
+        results = step(gates[start:end], *[s[:n] for s in states])
+        outs.append(results[0])
+        states = tuple(new if n == len(s) else cat([new, s[n:]]) for new, s in zip(results, states, strict=True))
     out = cat(outs[::-1] if reverse else outs)
     return (out.reshape(*given.shape[:-1], out.shape[1]), *states)
 

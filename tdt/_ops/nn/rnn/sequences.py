@@ -223,8 +223,10 @@ def rnn_sequence(xp, x, h, w_ih, w_hh, b_ih, b_hh, *, relu, sizes, reverse=False
 @rnn_sequence.vjp(*OPERANDS)
 def _(needs, x, h, w_ih, w_hh, b_ih, b_hh, relu, sizes, reverse, g_out, g_last):
     def forward(x, h, w_ih, w_hh, b_ih, b_hh):
-        made = Tensor.relu if relu else Tensor.tanh
-        return unrolled(lambda z, h: (made(z + linear(h, w_hh, b_hh)),), linear(x, w_ih, b_ih), (h,), sizes, reverse)
+        activation = Tensor.relu if relu else Tensor.tanh
+        return unrolled(
+            lambda z, h: (activation(z + linear(h, w_hh, b_hh)),), linear(x, w_ih, b_ih), (h,), sizes, reverse
+        )
 
     return recorded(forward, needs, (x, h, w_ih, w_hh, b_ih, b_hh), (g_out, g_last))
 
