@@ -254,7 +254,7 @@ def cholesky_ex(input: Tensor, *, upper: bool = False, check_errors: bool = Fals
     tensor(2, dtype=tdt.int32)
     """
     check_matrix("linalg.cholesky", input, square=True)
-    L, info = _cholesky(input.mH if upper else input)  # the triangle that is read is the one that is made
+    L, info = _cholesky(input.mH if upper else input)  # reads the same triangle that it returns
     if check_errors:
         check_info("linalg.cholesky_ex", info, NOT_POSITIVE)
     return return_type("linalg_cholesky_ex", ("L", "info"))(L.mH if upper else L, info)

@@ -111,8 +111,8 @@ def _eig(xp: ModuleType, x: Any) -> Any:
         raise RuntimeError("torch.linalg.eig: input tensor should not contain infs or NaNs.")
     with converging("linalg.eig: The algorithm failed to converge."):
         values, vectors = xp.linalg.eig(x)
-    made = np.result_type(x.dtype, np.complex64)  # NumPy's are real where all eigenvalues are
-    return values.astype(made, copy=False), by_columns(vectors.astype(made, copy=False))
+    complex_dtype = np.result_type(x.dtype, np.complex64)  # NumPy's are real where all eigenvalues are
+    return values.astype(complex_dtype, copy=False), by_columns(vectors.astype(complex_dtype, copy=False))
 
 
 @_eig.vjp("x")

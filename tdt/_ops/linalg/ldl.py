@@ -25,13 +25,13 @@ def _kind(char: str, hermitian: bool) -> str:
 def _ldl_factor(xp: ModuleType, x: Any, *, hermitian: bool) -> Any:
     factor = lapack(_kind(x.dtype.char, hermitian) + "trf", x.dtype.char)
     batch = x.shape[:-2]
-    made = columns(x.shape, x.dtype), np.zeros(x.shape[:-1], np.int32), np.zeros(batch, np.int32)
+    results = columns(x.shape, x.dtype), np.zeros(x.shape[:-1], np.int32), np.zeros(batch, np.int32)
 
     def packed(a: np.ndarray) -> tuple:
         LD, pivots, info = factor(a, lower=1)
         return np.tril(LD), pivots, info
 
-    return each(packed, made, x)
+    return each(packed, results, x)
 
 
 no_derivative(_ldl_factor, "linalg_ldl_factor_ex", "x")

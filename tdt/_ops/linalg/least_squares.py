@@ -197,9 +197,9 @@ def _lstsq(xp: ModuleType, a: Any, b: Any, *, rcond: float, driver: str) -> Any:
         x, _, rank, s = lstsq(p, q, rcond, check_finite=False, lapack_driver=driver)
         return x, rank, 0 if s is None else s, 0
 
-    made = (columns((*batch, n, b.shape[-1]), b.dtype), np.zeros(batch, np.int64),
+    results = (columns((*batch, n, b.shape[-1]), b.dtype), np.zeros(batch, np.int64),
             np.zeros((*batch, min(m, n)), b.real.dtype), np.zeros(batch, np.int32))  # fmt: skip
-    return each(solve, made, a, b)
+    return each(solve, results, a, b)
 
 
 @_lstsq.vjp("a")

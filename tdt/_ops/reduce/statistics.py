@@ -1,4 +1,4 @@
-"""Quantiles, covariances, integrals and slopes by the points of a curve, and renorm: made of other ops."""
+"""Quantiles, covariances, numerical integrals and gradients, and renorm, composed of other ops."""
 
 from __future__ import annotations
 
