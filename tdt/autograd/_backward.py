@@ -46,8 +46,15 @@ def backward(
 ) -> None:
     """Add the gradients of `tensors`, each times its entry of `grad_tensors`, to the `.grad` of the leaves.
 
-    grad_tensors may be left out for single elements. inputs: only these tensors' `.grad` are added to. `create_graph`
-    records the backward itself, for higher derivatives.
+    Args:
+        grad_tensors: one for each tensor; may be left out for tensors with one element.
+        retain_graph: keep what was saved for another backward pass; by default as `create_graph`.
+        create_graph: record the backward pass, for higher derivatives.
+        grad_variables: deprecated name of `grad_tensors`.
+        inputs: only these tensors' `.grad` is added to.
+    Shape: tensors (*); grad_tensors the same.
+    Raises:
+        RuntimeError: when `grad_tensors` is given twice, `inputs` is empty, or a tensor does not require grad.
 
     >>> import tdt
     >>> x = tdt.tensor(3.0, requires_grad=True)
@@ -96,7 +103,7 @@ def _targets(inputs: tuple) -> list:
 def grad(
     outputs: Tensor | Sequence[Tensor],
     inputs: Tensor | Sequence[Tensor],
-    grad_outputs: Any = None,
+    grad_outputs: Tensor | Sequence[Tensor | None] | None = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
     only_inputs: bool = True,
@@ -104,10 +111,20 @@ def grad(
     is_grads_batched: bool = False,
     materialize_grads: bool = False,
 ) -> tuple[Tensor, ...]:
-    """The gradients of the sum of `outputs` (each times its entry of `grad_outputs`) for `inputs`, as a tuple.
+    """The gradients of the sum of `outputs`, each times its entry of `grad_outputs`, for `inputs`; `.grad` stays as it is.
 
-    No `.grad` is touched. An input that was not used: RuntimeError, or None with allow_unused, or zeros with
-    materialize_grads.
+    Args:
+        grad_outputs: one for each output; may be left out for outputs with one element.
+        retain_graph: keep what was saved for another backward pass; by default as `create_graph`.
+        create_graph: record the backward pass, for higher derivatives.
+        only_inputs: deprecated, without effect.
+        allow_unused: return None for an input that the outputs do not depend on.
+        is_grads_batched: `grad_outputs` have an additional first dimension, over which the pass is repeated.
+        materialize_grads: return zeros for an input that the outputs do not depend on.
+    Shape: outputs (*), grad_outputs the same; inputs (*), results the same.
+    Raises:
+        RuntimeError: when `inputs` is empty, a tensor does not require grad, or an input is not used and not allowed to be.
+        ValueError: when `materialize_grads` is set and `allow_unused` is False.
 
     >>> import tdt
     >>> x = tdt.tensor(2.0, requires_grad=True)

@@ -16,7 +16,12 @@ from tdt.autograd._node_names import saved_attribute
 
 
 class GraphNode:
-    """What a node of any kind shows to scripts; a kind has `name`, `edges` and `_hooks_made`."""
+    """A node of the graph, as scripts see it; a subclass has `name`, `edges` and `_hooks_made`.
+
+    >>> import tdt
+    >>> tdt.ones(1, requires_grad=True).tanh().grad_fn.name()
+    'TanhBackward0'
+    """
 
     __slots__ = ()
     if TYPE_CHECKING:
@@ -24,7 +29,11 @@ class GraphNode:
         hooks: Any
 
     def name(self) -> str:
-        """The node's name in PyTorch's spelling, e.g. `TanhBackward0`."""
+        """Name of the node in PyTorch's spelling, such as `TanhBackward0`.
+
+        Raises:
+            NotImplementedError: unless a subclass defines it.
+        """
         raise NotImplementedError
 
     def _hooks_made(self) -> Any:
@@ -107,7 +116,13 @@ class AccumulateGrad(GraphNode):
 
 
 class GradientEdge(NamedTuple):
-    """A place in the graph where a gradient arrives: a node and the number of its output."""
+    """A place in the graph where a gradient arrives: a node and the index of its output.
+
+    >>> import tdt
+    >>> edge = tdt.autograd.graph.get_gradient_edge(tdt.ones(1, requires_grad=True) * 2)
+    >>> edge.node.name(), edge.output_nr
+    ('MulBackward0', 0)
+    """
 
     node: Any
     output_nr: int
@@ -115,9 +130,13 @@ class GradientEdge(NamedTuple):
 
 
 def get_gradient_edge(tensor: Tensor) -> GradientEdge:
-    """The edge at which the gradient of `tensor` arrives: `autograd.grad` takes it in the place of the tensor.
+    """The edge at which the gradient of `tensor` arrives; `autograd.grad` takes it in place of the tensor.
 
-    It does not keep the tensor's values alive. RuntimeError for a tensor that does not require grad.
+    The edge does not keep the values of the tensor in memory.
+
+    Shape: tensor (*).
+    Raises:
+        RuntimeError: when `tensor` does not require grad.
 
     >>> import tdt
     >>> x = tdt.ones(2, requires_grad=True)
@@ -146,7 +165,9 @@ def node_of(t: Tensor | GradientEdge) -> Any:
 
 
 def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:
-    """Note a change to a tensor's (or several tensors') memory that was not made through tdt.
+    """Record a change of the memory of a tensor, or of several, that was not made through tdt.
+
+    Shape: tensor (*).
 
     >>> import tdt
     >>> x = tdt.ones(2)
@@ -170,9 +191,14 @@ class _Handles(RemovableHandle):
 def register_multi_grad_hook(
     tensors: Sequence[Tensor], fn: Callable[..., None], *, mode: Literal["all", "any"] = "all"
 ) -> RemovableHandle:
-    """Call `fn(gradients)` once in each backward, when all of `tensors` that it reaches have their gradients.
+    """Call `fn` once in each backward pass with the gradients of several tensors.
 
-    The others' are None. mode="any": call `fn(gradient)` with the first gradient that is there.
+    Args:
+        fn: called with a list of all gradients, None for tensors that the pass does not reach; for mode="any" with the first one.
+        mode: "all": when all gradients are computed; "any": when the first one is.
+    Shape: tensors (*), each gradient the same.
+    Raises:
+        ValueError: when `mode` is unknown.
 
     >>> import tdt
     >>> a, b = tdt.ones(2, requires_grad=True), tdt.ones(2, requires_grad=True)

@@ -46,7 +46,11 @@ class Saving:
         return result
 
     def keep(self, node: Any) -> None:
-        """Take over what `node` keeps."""
+        """Take over what `node` keeps.
+
+        Raises:
+            NotImplementedError: unless a subclass defines it.
+        """
         raise NotImplementedError
 
 

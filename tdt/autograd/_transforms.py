@@ -6,7 +6,7 @@ Arguments and results may be tensors in tuples, lists and dicts. `vmap` calls th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Literal
 
 from tdt._core.mode import enable_grad, state
 from tdt._core.tensor import LEAF, Tensor
@@ -256,13 +256,24 @@ def _spread(dims: Any, tree: Any, name: str, what: str) -> list[Any]:
     return [d for pair in parts for d in _spread(*pair, name, what)]
 
 
-def vmap(func: Function, in_dims: Any = 0, out_dims: Any = 0, randomness: str = "error", *,
-         chunk_size: int | None = None) -> Function:  # fmt: skip
-    """A function that applies `func` to every entry of its arguments along `in_dims`, and stacks the results.
+def vmap(
+    func: Function,
+    in_dims: int | tuple | dict | None = 0,
+    out_dims: int | tuple | None = 0,
+    randomness: Literal["error", "same", "different"] = "error",
+    *,
+    chunk_size: int | None = None,
+) -> Function:
+    """A function that applies `func` to every entry of its arguments along `in_dims` and stacks the results.
 
-    in_dims: a dimension for all, or nested as the arguments; None: handed on whole. out_dims: where the new dimension of the
-    results goes. randomness: "error" refuses functions that draw, "same" and "different" say what entries get. The function
-    runs once per entry, whatever chunk_size says.
+    Args:
+        in_dims: one dimension for all arguments, or nested as they are; None: the argument is passed whole.
+        out_dims: position of the new dimension in the results.
+        randomness: "error": refuse functions that draw random numbers; "same" or "different" numbers for each entry.
+        chunk_size: has no effect: `func` runs once for each entry.
+    Raises:
+        RuntimeError: when `randomness` is unknown, `func` draws random numbers under "error", or there is no entry.
+        ValueError: when `in_dims` or `out_dims` do not fit the arguments or results, or sizes along `in_dims` differ.
 
     >>> import tdt
     >>> vmap(tdt.dot)(tdt.tensor([[1.0, 2.0], [3.0, 4.0]]), tdt.ones(2, 2))

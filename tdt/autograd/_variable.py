@@ -1,12 +1,13 @@
-"""A tensor's side of autograd: what `_methods` binds to Tensor as properties and methods."""
+"""Properties and methods of Tensor that belong to autograd: grad, requires_grad, backward, detach, hooks."""
 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tdt._core.dtype import FLOAT
+from tdt._core.methods import method, tensor_property
 from tdt._core.mode import state
 from tdt._core.old_arguments import refuses_removed_arguments
 from tdt._core.tensor import LEAF, Storage, Tensor, alias
@@ -14,13 +15,8 @@ from tdt.autograd._hooks import RemovableHandle
 from tdt.autograd._views import NOWHERE, edge_of
 
 
-def requires_grad(self: Tensor) -> bool:
-    """Whether gradients are computed for this tensor. Settable on leaves of floating-point or complex dtype."""
-    return self._edge is not None or (self._view is not None and self._view.base._edge is not None)
-
-
 def set_requires_grad(self: Tensor, value: bool) -> None:
-    """Ask for gradients of a leaf, or stop asking."""
+    """Turn gradients of a leaf on or off."""
     if self._edge is not None and self._edge is not LEAF:
         raise RuntimeError(
             "you can only change requires_grad flags of leaf variables. If you want to use a computed variable in a "
@@ -35,34 +31,48 @@ def set_requires_grad(self: Tensor, value: bool) -> None:
     self._edge = LEAF if value else None
 
 
+@tensor_property(setter=set_requires_grad)
+def requires_grad(self: Tensor) -> bool:
+    """Whether gradients are computed for this tensor. Settable on leaves of floating-point or complex dtype."""
+    return self._edge is not None or (self._view is not None and self._view.base._edge is not None)
+
+
+@method()
 def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
-    """Set `requires_grad` in place and return the tensor; to ask a computed tensor that has it changes nothing."""
+    """Set `requires_grad` in place; True for a computed tensor that requires grad changes nothing.
+
+    Shape: self (*); result `self`.
+    Raises:
+        RuntimeError: when the tensor is computed and `requires_grad` is False, or its dtype is not floating-point or complex.
+
+    >>> import tdt
+    >>> tdt.zeros(2).requires_grad_()
+    tensor([0., 0.], requires_grad=True)
+    """
     if not requires_grad or self._edge in (None, LEAF):
         set_requires_grad(self, requires_grad)
     return self
 
 
+@tensor_property
 def is_leaf(self: Tensor) -> bool:
-    """Whether the tensor was made by the user, not by an op that records."""
+    """Whether the tensor was not computed by a recorded operation."""
     edge = edge_of(self)
     return edge is None or edge is LEAF or edge is NOWHERE
 
 
+@tensor_property
 def grad_fn(self: Tensor) -> Any:
     """The node that computed this tensor, or None for a leaf."""
     edge = edge_of(self)
     return None if edge is None or edge is LEAF or edge is NOWHERE else edge[0]
 
 
+@tensor_property
 def output_nr(self: Tensor) -> int:
     """Which output of its `grad_fn` this tensor is."""
     edge = edge_of(self)
     return 0 if edge is None else max(edge[1], 0)
-
-
-def grad(self: Tensor) -> Tensor | None:
-    """The gradient that backward passes have added up, or None."""
-    return self._grad
 
 
 def set_grad(self: Tensor, value: Tensor | None) -> None:
@@ -85,18 +95,31 @@ def set_grad(self: Tensor, value: Tensor | None) -> None:
     self._grad = value
 
 
+@tensor_property(setter=set_grad, deleter=lambda self: set_grad(self, None))
+def grad(self: Tensor) -> Tensor | None:
+    """The accumulated gradient, or None."""
+    return self._grad
+
+
+@method()
 @refuses_removed_arguments
 def backward(
     self: Tensor,
     gradient: Tensor | None = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
-    inputs: Any = None,
+    inputs: Sequence[Tensor] | Tensor | None = None,
 ) -> None:
-    """Add d self/d leaf, times `gradient`, to the `.grad` of every leaf (or of `inputs` only).
+    """Add the gradients of this tensor, times `gradient`, to the `.grad` of the leaves.
 
-    gradient: same shape as self; may be left out for a single element. retain_graph: keep what was saved for another
-    backward (default: as create_graph). RuntimeError if self does not require grad.
+    Args:
+        gradient: may be left out for a tensor with one element.
+        retain_graph: keep what was saved for another backward pass; by default as `create_graph`.
+        create_graph: record the backward pass, for higher derivatives.
+        inputs: only these tensors' `.grad` is added to.
+    Shape: self (*), gradient the same.
+    Raises:
+        RuntimeError: when the tensor does not require grad, or `gradient` is missing or of another shape.
 
     >>> import tdt
     >>> x = tdt.ones(2, requires_grad=True)
@@ -109,8 +132,11 @@ def backward(
     run(self, gradient, retain_graph, create_graph, inputs=inputs)
 
 
+@method()
 def detach(self: Tensor) -> Tensor:
-    """A tensor on the same memory, outside the graph.
+    """A tensor on the same memory that takes no part in the graph.
+
+    Shape: self (*); result the same.
 
     >>> import tdt
     >>> tdt.detach(tdt.ones(1, requires_grad=True))
@@ -119,8 +145,13 @@ def detach(self: Tensor) -> Tensor:
     return alias(self._a, None, self._st)
 
 
+@method()
 def detach_(self: Tensor) -> Tensor:
-    """Take this tensor out of the graph, in place; RuntimeError for a view.
+    """Take this tensor out of the graph, in place.
+
+    Shape: self (*); result `self`.
+    Raises:
+        RuntimeError: when the tensor is a view.
 
     >>> import tdt
     >>> tdt.detach_(tdt.ones(1, requires_grad=True).exp()).requires_grad
@@ -132,20 +163,34 @@ def detach_(self: Tensor) -> Tensor:
     return self
 
 
-def data(self: Tensor) -> Tensor:
-    """A tensor on the same memory, outside the graph, whose in-place changes autograd does not notice."""
-    return alias(self._a, None)
-
-
 def set_data(self: Tensor, value: Tensor) -> None:
-    """Take over another tensor's memory."""
+    """Use the memory of another tensor."""
     if not isinstance(value, Tensor):
         raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
     self._a, self._st, self._view = value._a, Storage(), None
 
 
+@tensor_property(setter=set_data)
+def data(self: Tensor) -> Tensor:
+    """A tensor on the same memory outside the graph, whose in-place changes autograd does not detect."""
+    return alias(self._a, None)
+
+
+@method()
 def register_hook(self: Tensor, hook: Callable[[Tensor], Tensor | None]) -> RemovableHandle:
-    """Call `hook(gradient)` whenever this tensor's gradient is computed; what it returns replaces the gradient."""
+    """Call `hook(gradient)` whenever the gradient of this tensor is computed; a value it returns replaces the gradient.
+
+    Shape: self (*); gradient the same.
+    Returns: a handle whose `remove()` removes the hook.
+    Raises:
+        RuntimeError: when the tensor does not require grad.
+
+    >>> import tdt
+    >>> x = tdt.ones(1, requires_grad=True)
+    >>> handle = x.register_hook(lambda gradient: 2 * gradient)
+    >>> (3 * x).backward(); x.grad
+    tensor([6.])
+    """
     edge = edge_of(self)
     if edge is None:
         raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
@@ -156,8 +201,21 @@ def register_hook(self: Tensor, hook: Callable[[Tensor], Tensor | None]) -> Remo
     return RemovableHandle(edge[0]._hooks_made().tensor.setdefault(edge[1], {}), hook)
 
 
+@method()
 def register_post_accumulate_grad_hook(self: Tensor, hook: Callable[[Tensor], None]) -> RemovableHandle:
-    """Call `hook(tensor)` after its `.grad` has been updated; leaves only."""
+    """Call `hook(tensor)` after the `.grad` of this leaf was updated.
+
+    Shape: self (*).
+    Returns: a handle whose `remove()` removes the hook.
+    Raises:
+        RuntimeError: when the tensor is not a leaf that requires grad.
+
+    >>> import tdt
+    >>> x = tdt.ones(1, requires_grad=True)
+    >>> handle = x.register_post_accumulate_grad_hook(lambda tensor: print(tensor.grad))
+    >>> (3 * x).backward()
+    tensor([3.])
+    """
     if edge_of(self) is not LEAF:
         raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
     if self._post_hooks is None:
@@ -165,8 +223,19 @@ def register_post_accumulate_grad_hook(self: Tensor, hook: Callable[[Tensor], No
     return RemovableHandle(self._post_hooks, hook)
 
 
+@method()
 def retain_grad(self: Tensor) -> None:
-    """Keep this tensor's gradient in `.grad`, though it is not a leaf."""
+    """Keep the gradient of a computed tensor in its `.grad`.
+
+    Shape: self (*).
+    Raises:
+        RuntimeError: when the tensor does not require grad.
+
+    >>> import tdt
+    >>> x = tdt.ones(1, requires_grad=True) * 2
+    >>> x.retain_grad(); (3 * x).backward(); x.grad
+    tensor([3.])
+    """
     if not self.requires_grad:
         raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
     if self._edge is not None and self._edge is not LEAF:
@@ -175,35 +244,19 @@ def retain_grad(self: Tensor) -> None:
         self._retains = True
 
 
+@tensor_property
 def retains_grad(self: Tensor) -> bool:
     """Whether `retain_grad` was called on this non-leaf tensor."""
     return self._retains
 
 
-def base(self: Tensor) -> Tensor | None:
+@tensor_property
+def _base(self: Tensor) -> Tensor | None:
     """The tensor this one is a view of, or None."""
     return None if self._view is None else self._view.base
 
 
-def is_view(self: Tensor) -> bool:
-    """Whether writes to this tensor are followed into a base."""
+@method()
+def _is_view(self: Tensor) -> bool:
+    """Whether the tensor is a view of another tensor that autograd tracks."""
     return self._view is not None
-
-
-PROPERTIES = {
-    "requires_grad": property(requires_grad, set_requires_grad),
-    "is_leaf": property(is_leaf),
-    "grad_fn": property(grad_fn),
-    "grad": property(grad, set_grad, lambda self: set_grad(self, None)),
-    "data": property(data, set_data),
-    "output_nr": property(output_nr),
-    "retains_grad": property(retains_grad),
-    "_base": property(base),
-}
-METHODS = (requires_grad_, backward, detach, detach_, register_hook, register_post_accumulate_grad_hook, retain_grad)
-
-for _name, _property in PROPERTIES.items():
-    setattr(Tensor, _name, _property)
-for _method in METHODS:
-    setattr(Tensor, _method.__name__, _method)
-Tensor._is_view = is_view

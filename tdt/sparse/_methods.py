@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from tdt._core.creation import as_tensor, no_entries
 from tdt._core.dtype import dtype as Dtype
 from tdt._core.layout import layout as Layout
 from tdt._core.layout import sparse_coo, sparse_csr
+from tdt._core.methods import method
 from tdt._core.sparse import SparseCOO
 from tdt._core.tensor import LEAF, Tensor, wrap
 from tdt.compat import _old_types
@@ -110,6 +110,7 @@ def _sparse(t: Tensor, what: str) -> SparseCOO:
     return t._a
 
 
+@method()
 def to_dense(self: Tensor, dtype: Dtype | None = None, *, masked_grad: bool | None = None) -> Tensor:
     """A dense copy of a sparse tensor; a dense one is returned as it is.
 
@@ -119,6 +120,7 @@ def to_dense(self: Tensor, dtype: Dtype | None = None, *, masked_grad: bool | No
     return _to_dense(self, masked_grad is not False)
 
 
+@method()
 def to_sparse(
     self: Tensor, sparse_dim: int | None = None, *, layout: Layout | None = None, blocksize: Any = None,
     dense_dim: int | None = None,
@@ -145,11 +147,13 @@ def to_sparse(
     return _to_sparse(self, n)
 
 
+@method()
 def to_sparse_coo(self: Tensor) -> Tensor:
     """`to_sparse()`: the elements that are not 0, with their coordinates."""
     return to_sparse(self)
 
 
+@method()
 def to_sparse_csr(self: Tensor, dense_dim: int | None = None) -> Tensor:
     """A matrix, dense or sparse, as a sparse one whose rows are compressed."""
     if self.ndim != 2 or dense_dim or (is_coo(self) and len(self._a.indices) != 2):
@@ -159,15 +163,64 @@ def to_sparse_csr(self: Tensor, dense_dim: int | None = None) -> Tensor:
     return laid(_to_sparse(self, 2), "sparse_csr")
 
 
-def _not_offered(name: str) -> Callable[..., Tensor]:
-    def method(self: Tensor, *args: Any, **options: Any) -> Tensor:
-        raise NotImplementedError(
-            f"{name}: tdt compresses no columns and no blocks; use to_sparse_csr() or to_sparse()"
-        )
+def _unsupported_layout(name: str) -> NotImplementedError:
+    return NotImplementedError(
+        f"{name}: tdt has no layouts compressed by columns or blocks; use to_sparse_csr() or to_sparse()"
+    )
 
-    method.__name__ = method.__qualname__ = name
-    method.__doc__ = "Not offered: of the compressed layouts there is the rows' alone, to_sparse_csr()."
-    return method
+
+@method()
+def to_sparse_csc(self: Tensor, *args: Any, **options: Any) -> Tensor:
+    """Not supported: a sparse matrix compressed by columns; see `to_sparse_csr`.
+
+    Shape: self (m, n); there is no result.
+    Raises:
+        NotImplementedError: always.
+
+    >>> import tdt
+    >>> try:
+    ...     tdt.zeros(2, 2).to_sparse_csc()
+    ... except NotImplementedError as error:
+    ...     print(str(error).split(":")[0])
+    to_sparse_csc
+    """
+    raise _unsupported_layout("to_sparse_csc")
+
+
+@method()
+def to_sparse_bsr(self: Tensor, *args: Any, **options: Any) -> Tensor:
+    """Not supported: a sparse matrix compressed by rows of blocks; see `to_sparse_csr`.
+
+    Shape: self (m, n); there is no result.
+    Raises:
+        NotImplementedError: always.
+
+    >>> import tdt
+    >>> try:
+    ...     tdt.zeros(2, 2).to_sparse_bsr()
+    ... except NotImplementedError as error:
+    ...     print(str(error).split(":")[0])
+    to_sparse_bsr
+    """
+    raise _unsupported_layout("to_sparse_bsr")
+
+
+@method()
+def to_sparse_bsc(self: Tensor, *args: Any, **options: Any) -> Tensor:
+    """Not supported: a sparse matrix compressed by columns of blocks; see `to_sparse_csr`.
+
+    Shape: self (m, n); there is no result.
+    Raises:
+        NotImplementedError: always.
+
+    >>> import tdt
+    >>> try:
+    ...     tdt.zeros(2, 2).to_sparse_bsc()
+    ... except NotImplementedError as error:
+    ...     print(str(error).split(":")[0])
+    to_sparse_bsc
+    """
+    raise _unsupported_layout("to_sparse_bsc")
 
 
 def _rows_compressed(t: Tensor, what: str) -> SparseCOO:
@@ -179,16 +232,19 @@ def _rows_compressed(t: Tensor, what: str) -> SparseCOO:
     return t._a
 
 
+@method()
 def crow_indices(self: Tensor) -> Tensor:
     """Of a matrix with compressed rows: how many entries stand before each row, and at the end, (rows + 1,)."""
     return wrap(_rows_compressed(self, "crow_indices").starts)
 
 
+@method()
 def col_indices(self: Tensor) -> Tensor:
     """Of a matrix with compressed rows: the column of each entry, (nnz,)."""
     return wrap(_rows_compressed(self, "col_indices").indices[1])
 
 
+@method()
 def sparse_mask(self: Tensor, mask: Tensor) -> Tensor:
     """The elements of a tensor, dense or sparse, at the places where the sparse `mask` has entries."""
     at = _sparse(mask, "sparse_mask")
@@ -200,23 +256,27 @@ def sparse_mask(self: Tensor, mask: Tensor) -> Tensor:
     return coo(entries(self, at.indices), at.indices, self.shape, at.coalesced)
 
 
+@method()
 def coalesce(self: Tensor) -> Tensor:
     """A sparse tensor whose coordinates are sorted and occur once."""
     _sparse(self, "coalesce")
     return coalesced(self)
 
 
+@method()
 def is_coalesced(self: Tensor) -> bool:
     """Whether the coordinates are known to be sorted and to occur once."""
     return _sparse(self, "is_coalesced").coalesced
 
 
+@method()
 def _coalesced_(self: Tensor, coalesced: bool) -> Tensor:
     """Say whether the coordinates are sorted and occur once; nobody checks."""
     _sparse(self, "_coalesced_").coalesced = coalesced
     return self
 
 
+@method()
 def indices(self: Tensor) -> Tensor:
     """Coordinates of a coalesced sparse tensor, (sparse dims, nnz)."""
     if not _sparse(self, "indices").coalesced:
@@ -224,6 +284,7 @@ def indices(self: Tensor) -> Tensor:
     return wrap(self._a.indices)
 
 
+@method()
 def values(self: Tensor) -> Tensor:
     """Values of a coalesced sparse tensor, (nnz, *dense dims), with their gradient."""
     if not is_coo(self):
@@ -233,21 +294,25 @@ def values(self: Tensor) -> Tensor:
     return values_of(self)
 
 
+@method()
 def _indices(self: Tensor) -> Tensor:
     """Coordinates, coalesced or not."""
     return wrap(_sparse(self, "_indices").indices)
 
 
+@method()
 def _values(self: Tensor) -> Tensor:
     """Values, coalesced or not, without their gradient."""
     return wrap(_sparse(self, "_values").values)
 
 
+@method()
 def _nnz(self: Tensor) -> int:
     """How many entries are stored."""
     return len((self if is_coo(self) else _sparse(self, "_nnz"))._a.values)
 
 
+@method()
 def sparse_resize_(self: Tensor, size: Any, sparse_dim: int, dense_dim: int) -> Tensor:
     """Change the size of a sparse tensor in place; dimensions may not shrink or change their kind while there are entries."""
     a, size = _sparse(self, "sparse_resize_"), _sizes("sparse_resize_", size, sparse_dim, dense_dim)
@@ -265,6 +330,7 @@ def sparse_resize_(self: Tensor, size: Any, sparse_dim: int, dense_dim: int) -> 
     return sparse_resize_and_clear_(self, size, sparse_dim, dense_dim)
 
 
+@method()
 def sparse_resize_and_clear_(self: Tensor, size: Any, sparse_dim: int, dense_dim: int) -> Tensor:
     """Change the size of a sparse tensor in place and take out all entries."""
     a, size = _sparse(self, "sparse_resize_and_clear_"), _sizes("sparse_resize_", size, sparse_dim, dense_dim)
@@ -283,6 +349,7 @@ def _sizes(name: str, size: Any, sparse_dim: int, dense_dim: int) -> tuple[int, 
     return tuple(size)
 
 
+@method()
 def new(self: Tensor, *args: Any, device: Any = None) -> Tensor:
     """The old `x.new`; of a sparse tensor `x.new(indices, values, size)`, or an empty one, `x.new(2, 3)`."""
     if not isinstance(self._a, SparseCOO):
@@ -290,12 +357,3 @@ def new(self: Tensor, *args: Any, device: Any = None) -> Tensor:
     if not (args and isinstance(args[0], Tensor)):
         args = np.empty((len(args) or 1, 0), np.int64), [], args or (0,)
     return sparse_coo_tensor(*args, dtype=self.dtype, device=device or self.device)
-
-
-for _method in (
-
-    new, to_dense, to_sparse, to_sparse_coo, sparse_mask, coalesce, is_coalesced, _coalesced_, indices, values, _indices, _values,
-    _nnz, crow_indices, col_indices, to_sparse_csr, sparse_resize_, sparse_resize_and_clear_,
-    *map(_not_offered, ("to_sparse_csc", "to_sparse_bsr", "to_sparse_bsc")),
-):  # fmt: skip
-    setattr(Tensor, _method.__name__, _method)
