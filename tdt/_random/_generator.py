@@ -37,9 +37,11 @@ class Generator:
         self.engine = _engine(self.device, DEFAULT_SEED)
 
     def manual_seed(self, seed: int) -> Generator:
-        """Seed the generator and return it. A negative seed counts down from 2⁶⁴.
+        """Start the stream of `seed` and return self. A negative seed counts down from 2⁶⁴.
 
-        RuntimeError for what is not an integer, ValueError outside [-2⁶³, 2⁶⁴).
+        Raises:
+            RuntimeError: when `seed` is not an integer.
+            ValueError: when it is outside [-2⁶³, 2⁶⁴).
         """
         if isinstance(seed, bool) or not hasattr(seed, "__index__"):
             raise RuntimeError(f"manual_seed expected a long, but got {type(seed).__name__}")
@@ -77,7 +79,11 @@ class Generator:
         return wrap(self.state_array())
 
     def set_state(self, new_state: Any) -> Generator:
-        """Restore the state of `get_state()`; returns self."""
+        """Continue from a state of `get_state()`, and return self.
+
+        Raises:
+            TypeError: when `new_state` is not a uint8 tensor on the CPU.
+        """
         from tdt._core.tensor import Tensor
 
         if not isinstance(new_state, Tensor):
@@ -170,7 +176,12 @@ def manual_seed(seed: int) -> Generator:
 
 
 def seed() -> int:
-    """Seed all default generators with a random seed from the operating system; returns the seed."""
+    """Seed every default generator from the operating system's randomness and return that seed.
+
+    >>> import tdt
+    >>> tdt.seed() == tdt.initial_seed()
+    True
+    """
     number = default_generator.seed()
     for generator in _cuda.values():
         generator.manual_seed(number)
@@ -178,17 +189,33 @@ def seed() -> int:
 
 
 def initial_seed() -> int:
-    """The seed of the default CPU generator."""
+    """The seed from which the default CPU generator started.
+
+    >>> import tdt
+    >>> _ = tdt.manual_seed(3); tdt.initial_seed()
+    3
+    """
     return default_generator.initial_seed()
 
 
 def get_rng_state() -> Any:
-    """The default CPU generator's state, a uint8 tensor (5056,) in PyTorch's layout."""
+    """The state of the default CPU generator, a uint8 tensor (5056,) in PyTorch's layout.
+
+    >>> import tdt
+    >>> tdt.get_rng_state().shape
+    tdt.Size([5056])
+    """
     return default_generator.get_state()
 
 
 def set_rng_state(new_state: Any) -> None:
-    """Restore the state of the default CPU generator."""
+    """Continue the default CPU generator from a state of `get_rng_state()`.
+
+    >>> import tdt
+    >>> state = tdt.get_rng_state()
+    >>> first = tdt.rand(1); tdt.set_rng_state(state); bool(first == tdt.rand(1))
+    True
+    """
     default_generator.set_state(new_state)
 
 
