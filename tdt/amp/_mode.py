@@ -214,7 +214,23 @@ def clear_autocast_cache() -> None:
 def custom_fwd(
     fwd: Callable[..., Any] | None = None, *, device_type: str, cast_inputs: dtype | None = None
 ) -> Callable[..., Any]:
-    """Decorator for `forward` of a Function: with `cast_inputs`, casts floating-point tensors and disables autocast."""
+    """Decorator for `forward` of a Function: with `cast_inputs`, casts floating-point tensors and disables autocast.
+
+    Args:
+        device_type: "cpu" or "cuda": the device type whose autocast state counts and whose tensors are cast.
+        cast_inputs: dtype for the tensor arguments, except float64 ones, inside an active autocast block; None changes
+            nothing.
+
+    >>> import tdt
+    >>> class Double(tdt.autograd.Function):
+    ...     @staticmethod
+    ...     @tdt.amp.custom_fwd(device_type="cpu", cast_inputs=tdt.float32)
+    ...     def forward(ctx, x):
+    ...         return 2 * x
+    >>> with tdt.autocast("cpu"):
+    ...     Double.apply(tdt.ones(1, dtype=tdt.bfloat16))
+    tensor([2.])
+    """
     if fwd is None:
         return functools.partial(custom_fwd, device_type=device_type, cast_inputs=cast_inputs)
     function = fwd
@@ -232,7 +248,29 @@ def custom_fwd(
 
 
 def custom_bwd(bwd: Callable[..., Any] | None = None, *, device_type: str) -> Callable[..., Any]:
-    """Decorator for `backward` of a Function with `custom_fwd`: runs it with the autocast state of the forward."""
+    """Decorator for `backward` of a Function with `custom_fwd`: runs it with the autocast state of the forward.
+
+    Args:
+        device_type: "cpu" or "cuda", the same as for `custom_fwd`.
+
+    >>> import tdt
+    >>> class Double(tdt.autograd.Function):
+    ...     @staticmethod
+    ...     @tdt.amp.custom_fwd(device_type="cpu")
+    ...     def forward(ctx, x):
+    ...         return 2 * x
+    ...
+    ...     @staticmethod
+    ...     @tdt.amp.custom_bwd(device_type="cpu")
+    ...     def backward(ctx, grad):
+    ...         print(tdt.is_autocast_enabled("cpu"))
+    ...         return 2 * grad
+    >>> x = tdt.ones(1, requires_grad=True)
+    >>> with tdt.autocast("cpu"):
+    ...     y = Double.apply(x)
+    >>> y.backward()
+    True
+    """
     if bwd is None:
         return functools.partial(custom_bwd, device_type=device_type)
     function = bwd

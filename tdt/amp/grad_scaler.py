@@ -60,7 +60,11 @@ class GradScaler:
         self._stepped: set[int] = set()
 
     def scale(self, outputs: Any) -> Any:
-        """Multiply a tensor, or the tensors of a list or tuple, by the scale."""
+        """Multiply a tensor, or the tensors of a list or tuple, by the scale.
+
+        Raises:
+            ValueError: when `outputs` contains anything else.
+        """
         if not self._enabled:
             return outputs
         self._used = True
@@ -75,7 +79,12 @@ class GradScaler:
             raise AssertionError(f"Attempted {what} but _scale is None.  Was scaler.scale(loss) called before?")
 
     def unscale_(self, optimizer: Any) -> None:
-        """Unscale the gradients, for example before gradient clipping. At most once between two updates."""
+        """Unscale the gradients, for example before gradient clipping. At most once between two updates.
+
+        Raises:
+            AssertionError: when `scale` was never called.
+            RuntimeError: when called a second time, or after `step`, since the last update.
+        """
         if not self._enabled:
             return
         self._check_used("unscale_")
@@ -91,7 +100,12 @@ class GradScaler:
         self._found[id(optimizer)] = not all(math.isfinite(float(grad.float().abs().sum())) for grad in grads)
 
     def step(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
-        """`optimizer.step(...)`, unless a gradient is infinite or NaN; calls `unscale_` first if that was not done."""
+        """`optimizer.step(...)`, unless a gradient is infinite or NaN; calls `unscale_` first if that was not done.
+
+        Raises:
+            AssertionError: when `scale` was never called.
+            RuntimeError: when `closure` is given, or `step` was already called since the last update.
+        """
         if not self._enabled:
             return optimizer.step(*args, **kwargs)
         if "closure" in kwargs:
@@ -104,7 +118,12 @@ class GradScaler:
         return None if self._found[id(optimizer)] else optimizer.step(*args, **kwargs)
 
     def update(self, new_scale: float | Tensor | None = None) -> None:
-        """Decrease the scale after a skipped step, increase it after `growth_interval` steps; or set it to `new_scale`."""
+        """Decrease the scale after a skipped step, increase it after `growth_interval` steps; or set it to `new_scale`.
+
+        Raises:
+            AssertionError: when `scale` was never called, or no gradients were unscaled since the last update and
+                `new_scale` is None.
+        """
         if not self._enabled:
             return
         self._check_used("update")
@@ -167,7 +186,11 @@ class GradScaler:
         }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Restore the state of `state_dict()`. RuntimeError if it is empty."""
+        """Restore the state of `state_dict()`; a disabled scaler ignores it.
+
+        Raises:
+            RuntimeError: when the state is empty.
+        """
         if not self._enabled:
             return
         if not state_dict:

@@ -28,10 +28,17 @@ def sparse_coo_tensor(
 ) -> Tensor:  # fmt: skip
     """A sparse tensor with `values[k]` at `indices[:, k]`, and 0 elsewhere; values at one place add up.
 
-    indices: (sparse dims, nnz), integers. values: (nnz, *dense dims); gradients pass to them. size: of the whole, by default
-    the smallest that holds all indices; given alone, no element is set. is_coalesced: whether the indices are known to be
-    sorted and to occur once. Raises RuntimeError for sizes that do not fit, and for indices outside `size`, which are looked
-    for unless check_invariants is False.
+    Args:
+        indices: the coordinates, integers; one column for each entry.
+        values: the entries; gradients flow to them.
+        size: of the whole tensor; by default the smallest that holds all indices. Given alone, the tensor has no entries.
+        check_invariants: False skips the check that the indices lie inside `size`; True also checks `is_coalesced`.
+        is_coalesced: whether the indices are known to be sorted and unique.
+    Shape: indices (sparse_dim, nnz), values (nnz, *dense sizes); result `size`, which is (*sparse sizes, *dense sizes).
+    Raises:
+        TypeError: when neither `values` nor `size` is given, or `size` is not a tuple or list.
+        RuntimeError: when the sizes do not fit, an index is negative or outside `size`, `is_coalesced` is checked and wrong,
+            or requires_grad=True is given for a dtype that is neither floating-point nor complex.
 
     >>> import tdt
     >>> tdt.sparse_coo_tensor([[0, 1], [2, 0]], [3.0, 4.0], (2, 3)).to_dense()
@@ -68,8 +75,15 @@ def sparse_csr_tensor(
 ) -> Tensor:  # fmt: skip
     """A sparse matrix by compressed rows: entries crow_indices[i] to crow_indices[i + 1] stand in row i, in order of columns.
 
-    crow_indices: (rows + 1,). col_indices, values: (nnz,); gradients pass to the values. size: by default the smallest.
-    RuntimeError for indices that do not fit, looked for unless check_invariants is False; NotImplementedError for batches.
+    Args:
+        values: the entries, row after row; gradients flow to them.
+        size: of the matrix; by default the smallest that holds all indices.
+        check_invariants: False skips the check of the indices.
+    Shape: crow_indices (rows + 1), col_indices and values (nnz); result (rows, columns).
+    Raises:
+        NotImplementedError: when an argument is not a vector: tdt has no batches of such matrices.
+        RuntimeError: when the indices are checked and do not fit each other, `values` or `size`, or requires_grad=True is
+            given for a dtype that is neither floating-point nor complex.
 
     >>> import tdt
     >>> tdt.sparse_csr_tensor([0, 1, 3], [1, 0, 2], [4.0, 5.0, 6.0]).to_dense()
@@ -114,7 +128,13 @@ def _sparse(t: Tensor, what: str) -> SparseCOO:
 def to_dense(self: Tensor, dtype: Dtype | None = None, *, masked_grad: bool | None = None) -> Tensor:
     """A dense copy of a sparse tensor; a dense one is returned as it is.
 
-    masked_grad: False passes the whole gradient on, else that of the entries alone.
+    Args:
+        masked_grad: False passes on the whole gradient; True and None pass on only the gradient at the entries.
+    Shape: self (*); result the same.
+
+    >>> import tdt
+    >>> tdt.sparse_coo_tensor([[2]], [5.0], (3,)).to_dense()
+    tensor([0., 0., 5.])
     """
     self = self if dtype is None else self.to(dtype)  # type: ignore[attr-defined]
     return _to_dense(self, masked_grad is not False)
@@ -127,7 +147,18 @@ def to_sparse(
 ) -> Tensor:  # fmt: skip
     """The elements of a dense tensor that are not 0, with their coordinates in the first `sparse_dim` dimensions (all).
 
-    layout: sparse_coo, or sparse_csr for a matrix whose rows are compressed.
+    Args:
+        layout: sparse_coo (the default), or sparse_csr for a matrix whose rows are compressed.
+    Shape: self (*); result the same.
+    Raises:
+        NotImplementedError: when `layout` is another one, `blocksize` is given, or sparse_csr is asked of a tensor that is not
+            a matrix.
+        RuntimeError: when `sparse_dim` is not from 1 to the number of dimensions (0 for a tensor without dimensions), or
+            differs from that of a tensor that is already sparse.
+
+    >>> import tdt
+    >>> tdt.tensor([0.0, 3.0, 0.0, 4.0]).to_sparse().indices()
+    tensor([[1, 3]])
     """
     if layout is sparse_csr:
         return to_sparse_csr(self, dense_dim)
@@ -149,13 +180,29 @@ def to_sparse(
 
 @method()
 def to_sparse_coo(self: Tensor) -> Tensor:
-    """`to_sparse()`: the elements that are not 0, with their coordinates."""
+    """`to_sparse()`: the elements that are not 0, with their coordinates.
+
+    Shape: self (*); result the same.
+
+    >>> import tdt
+    >>> tdt.tensor([0.0, 3.0]).to_sparse_coo().values()
+    tensor([3.])
+    """
     return to_sparse(self)
 
 
 @method()
 def to_sparse_csr(self: Tensor, dense_dim: int | None = None) -> Tensor:
-    """A matrix, dense or sparse, as a sparse one whose rows are compressed."""
+    """A matrix, dense or sparse, as a sparse one whose rows are compressed.
+
+    Shape: self (m, n); result the same.
+    Raises:
+        NotImplementedError: when the tensor is not a matrix, or dense dimensions are asked for.
+
+    >>> import tdt
+    >>> tdt.eye(2).to_sparse_csr().crow_indices()
+    tensor([0, 1, 2])
+    """
     if self.ndim != 2 or dense_dim or (is_coo(self) and len(self._a.indices) != 2):
         raise NotImplementedError(
             f"to_sparse_csr takes a matrix without dense dimensions, got {list(self.shape)}; to_sparse() takes any tensor"
@@ -234,19 +281,47 @@ def _rows_compressed(t: Tensor, what: str) -> SparseCOO:
 
 @method()
 def crow_indices(self: Tensor) -> Tensor:
-    """Of a matrix with compressed rows: how many entries stand before each row, and at the end, (rows + 1,)."""
+    """Of a matrix with compressed rows: the number of entries before each row, and last the number of all entries.
+
+    Shape: self (rows, columns); result (rows + 1).
+    Raises:
+        RuntimeError: when the layout is not sparse_csr.
+
+    >>> import tdt
+    >>> tdt.tensor([[0.0, 4.0], [5.0, 6.0]]).to_sparse_csr().crow_indices()
+    tensor([0, 1, 3])
+    """
     return wrap(_rows_compressed(self, "crow_indices").starts)
 
 
 @method()
 def col_indices(self: Tensor) -> Tensor:
-    """Of a matrix with compressed rows: the column of each entry, (nnz,)."""
+    """Of a matrix with compressed rows: the column of each entry.
+
+    Shape: self (rows, columns); result (nnz).
+    Raises:
+        RuntimeError: when the layout is not sparse_csr.
+
+    >>> import tdt
+    >>> tdt.tensor([[0.0, 4.0], [5.0, 6.0]]).to_sparse_csr().col_indices()
+    tensor([1, 0, 1])
+    """
     return wrap(_rows_compressed(self, "col_indices").indices[1])
 
 
 @method()
 def sparse_mask(self: Tensor, mask: Tensor) -> Tensor:
-    """The elements of a tensor, dense or sparse, at the places where the sparse `mask` has entries."""
+    """The elements of a tensor, dense or sparse, at the places where the sparse `mask` has entries.
+
+    Shape: self (*), mask the same; result the same.
+    Raises:
+        RuntimeError: when the layout of `mask` is not sparse_coo, or the shapes differ.
+
+    >>> import tdt
+    >>> mask = tdt.tensor([1.0, 0.0, 1.0]).to_sparse()
+    >>> tdt.tensor([7.0, 8.0, 9.0]).sparse_mask(mask).to_dense()
+    tensor([7., 0., 9.])
+    """
     at = _sparse(mask, "sparse_mask")
     if self.shape != mask.shape:
         raise RuntimeError(
@@ -258,14 +333,33 @@ def sparse_mask(self: Tensor, mask: Tensor) -> Tensor:
 
 @method()
 def coalesce(self: Tensor) -> Tensor:
-    """A sparse tensor whose coordinates are sorted and occur once."""
+    """The same sparse tensor with sorted, unique coordinates; values at equal coordinates are added.
+
+    Shape: self (*); result the same.
+    Raises:
+        RuntimeError: when the layout is not sparse_coo.
+
+    >>> import tdt
+    >>> tdt.sparse_coo_tensor([[1, 1]], [2.0, 3.0], (2,)).coalesce().values()
+    tensor([5.])
+    """
     _sparse(self, "coalesce")
     return coalesced(self)
 
 
 @method()
 def is_coalesced(self: Tensor) -> bool:
-    """Whether the coordinates are known to be sorted and to occur once."""
+    """Whether the coordinates are known to be sorted and unique.
+
+    Shape: self (*); result a bool.
+    Raises:
+        RuntimeError: when the layout is not sparse_coo.
+
+    >>> import tdt
+    >>> x = tdt.sparse_coo_tensor([[1, 1]], [2.0, 3.0], (2,))
+    >>> x.is_coalesced(), x.coalesce().is_coalesced()
+    (False, True)
+    """
     return _sparse(self, "is_coalesced").coalesced
 
 
@@ -278,7 +372,17 @@ def _coalesced_(self: Tensor, coalesced: bool) -> Tensor:
 
 @method()
 def indices(self: Tensor) -> Tensor:
-    """Coordinates of a coalesced sparse tensor, (sparse dims, nnz)."""
+    """Coordinates of the entries of a coalesced sparse tensor.
+
+    Shape: self (*); result (sparse_dim, nnz).
+    Raises:
+        RuntimeError: when the layout is not sparse_coo, or the tensor is not coalesced.
+
+    >>> import tdt
+    >>> tdt.eye(2).to_sparse().indices()
+    tensor([[0, 1],
+            [0, 1]])
+    """
     if not _sparse(self, "indices").coalesced:
         raise RuntimeError("Cannot get indices on an uncoalesced tensor, please call .coalesce() first")
     return wrap(self._a.indices)
@@ -286,7 +390,16 @@ def indices(self: Tensor) -> Tensor:
 
 @method()
 def values(self: Tensor) -> Tensor:
-    """Values of a coalesced sparse tensor, (nnz, *dense dims), with their gradient."""
+    """Values of the entries of a coalesced sparse tensor; gradients flow through them.
+
+    Shape: self (*); result (nnz, *dense sizes).
+    Raises:
+        RuntimeError: when the tensor is dense, or not coalesced.
+
+    >>> import tdt
+    >>> tdt.tensor([0.0, 3.0, 4.0]).to_sparse().values()
+    tensor([3., 4.])
+    """
     if not is_coo(self):
         raise RuntimeError("values expected sparse tensor layout but got Strided; .to_sparse() makes one of it")
     if not self._a.coalesced:
@@ -314,7 +427,21 @@ def _nnz(self: Tensor) -> int:
 
 @method()
 def sparse_resize_(self: Tensor, size: Any, sparse_dim: int, dense_dim: int) -> Tensor:
-    """Change the size of a sparse tensor in place; dimensions may not shrink or change their kind while there are entries."""
+    """Change the size of a sparse tensor in place, keeping its entries.
+
+    Args:
+        sparse_dim: number of leading dimensions that the coordinates index.
+        dense_dim: number of the remaining dimensions.
+    Shape: self (*); result `size`.
+    Raises:
+        RuntimeError: when the layout is not sparse_coo, `size` does not have sparse_dim + dense_dim dimensions, or a tensor
+            with entries would shrink or change its number of sparse or dense dimensions.
+        TypeError: when `size` is not a tuple or list.
+
+    >>> import tdt
+    >>> tdt.tensor([0.0, 3.0]).to_sparse().sparse_resize_((4,), 1, 0).to_dense()
+    tensor([0., 3., 0., 0.])
+    """
     a, size = _sparse(self, "sparse_resize_"), _sizes("sparse_resize_", size, sparse_dim, dense_dim)
     if len(a.values):
         same = sparse_dim == len(a.indices) and dense_dim == a.ndim - sparse_dim
@@ -332,7 +459,20 @@ def sparse_resize_(self: Tensor, size: Any, sparse_dim: int, dense_dim: int) -> 
 
 @method()
 def sparse_resize_and_clear_(self: Tensor, size: Any, sparse_dim: int, dense_dim: int) -> Tensor:
-    """Change the size of a sparse tensor in place and take out all entries."""
+    """Change the size of a sparse tensor in place and remove all entries.
+
+    Args:
+        sparse_dim: number of leading dimensions that the coordinates index.
+        dense_dim: number of the remaining dimensions.
+    Shape: self (*); result `size`.
+    Raises:
+        RuntimeError: when the layout is not sparse_coo, or `size` does not have sparse_dim + dense_dim dimensions.
+        TypeError: when `size` is not a tuple or list.
+
+    >>> import tdt
+    >>> tdt.tensor([0.0, 3.0]).to_sparse().sparse_resize_and_clear_((3,), 1, 0).to_dense()
+    tensor([0., 0., 0.])
+    """
     a, size = _sparse(self, "sparse_resize_and_clear_"), _sizes("sparse_resize_", size, sparse_dim, dense_dim)
     a[...] = no_entries(size, sparse_dim, self.dtype, self.device)
     return self
@@ -351,7 +491,20 @@ def _sizes(name: str, size: Any, sparse_dim: int, dense_dim: int) -> tuple[int, 
 
 @method()
 def new(self: Tensor, *args: Any, device: Any = None) -> Tensor:
-    """The old `x.new`; of a sparse tensor `x.new(indices, values, size)`, or an empty one, `x.new(2, 3)`."""
+    """Legacy constructor: a tensor with the dtype and device of `self`, from sizes, a sequence, a tensor or a storage.
+
+    A tensor made from sizes is uninitialized. For a sparse `self`: `x.new(indices, values, size)`, or without entries
+    `x.new(2, 3)`.
+
+    Shape: self (*); result the given sizes, or the shape of the given data.
+    Raises:
+        TypeError: when a dense `self` gets a tensor of another dtype or device, or one number that is not an integer.
+        RuntimeError: when a size is negative, or the parts of a sparse tensor do not fit.
+
+    >>> import tdt
+    >>> tdt.zeros(3, dtype=tdt.int64).new([1, 2])
+    tensor([1, 2])
+    """
     if not isinstance(self._a, SparseCOO):
         return _old_types.new(self, *args, device=device)
     if not (args and isinstance(args[0], Tensor)):
