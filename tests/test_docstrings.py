@@ -9,17 +9,7 @@ from tdt import Tensor
 from tests.docstrings import ROOMS, Entry, entries, incomplete, missing
 
 # Incomplete docstrings in each room that has some. Lower a number in the change that completes a docstring.
-INCOMPLETE = {
-    "tdt": 380,
-    "tdt.nn.functional": 76,
-    "tdt.linalg": 39,
-    "tdt.fft": 22,
-    "tdt.special": 34,
-    "tdt.Tensor": 104,
-    "tdt.nn": 1,
-    "tdt.amp": 7,
-    "tdt.autograd": 9,
-}
+INCOMPLETE = {"tdt": 1}  # set_num_threads: any change of its file makes every cached kernel compile again
 
 
 @pytest.mark.parametrize("room", ROOMS)

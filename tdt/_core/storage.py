@@ -347,11 +347,20 @@ class TypedStorage:
         return f"{rows}[tdt.storage.TypedStorage(dtype={self.dtype}, device={self.device}) of size {len(self)}]"
 
 
+def _storage_doc(name: str, kind: Dtype) -> str:
+    return f"""Memory as elements of dtype {kind}: a `TypedStorage` of a given size or with given values.
+
+    >>> import tdt
+    >>> tdt.{name}Storage([0, 1]).nbytes()
+    {2 * kind.itemsize}
+    """
+
+
 STORAGES: dict[Dtype, type[TypedStorage]] = {
     kind: type(
         f"{name}Storage",
         (TypedStorage,),
-        {"__doc__": f"A TypedStorage of {kind}.", "__slots__": (), "__module__": "tdt", "_type": kind},
+        {"__doc__": _storage_doc(name, kind), "__slots__": (), "__module__": "tdt", "_type": kind},
     )
     for kind, name in _dtype.SCALAR_NAMES.items()
     if not name.startswith(("UInt", "Float8"))

@@ -139,7 +139,9 @@ def new(self: Tensor, *args: Any, device: Any = None) -> Tensor:
 def set_default_tensor_type(t: Any) -> None:
     """The old `set_default_dtype`, for a type such as `tdt.DoubleTensor` or its name.
 
-    TypeError for one that is not floating-point or not on the CPU.
+    Raises:
+        TypeError: when `t` is neither such a type nor a string, is not floating-point, or is not on the CPU.
+        ValueError: when a string names no type.
 
     >>> import tdt
     >>> tdt.set_default_tensor_type("torch.FloatTensor")
@@ -159,8 +161,9 @@ def set_default_tensor_type(t: Any) -> None:
 def type_(input: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
     """Convert to `dtype`, which may be an old type or its name; without it, return the old type's name.
 
+    Shape: input (*); result the same, or a string.
     Raises:
-        ValueError: a string that names no type.
+        ValueError: when a string names no type.
 
     >>> import tdt
     >>> tdt.ones(1).type(tdt.int64).type()

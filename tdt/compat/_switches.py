@@ -32,6 +32,9 @@ _told_of_compile = False
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
     """Ask for results that do not vary from run to run, which tdt's never do.
 
+    Raises:
+        TypeError: when `mode` is not a bool.
+
     >>> import tdt
     >>> tdt.use_deterministic_algorithms(True, warn_only=True)
     >>> tdt.get_deterministic_debug_mode()
@@ -65,7 +68,11 @@ def is_deterministic_algorithms_warn_only_enabled() -> bool:
 
 
 def set_deterministic_debug_mode(debug_mode: int | str) -> None:
-    """The same switch by number or word: 0 "default", 1 "warn", 2 "error". RuntimeError for another.
+    """Set `use_deterministic_algorithms` by number or name: 0 "default", 1 "warn", 2 "error".
+
+    Raises:
+        TypeError: when `debug_mode` is neither a string nor an integer.
+        RuntimeError: when it is another string or number.
 
     >>> import tdt
     >>> tdt.set_deterministic_debug_mode("default")
@@ -128,7 +135,10 @@ def set_flush_denormal(mode: bool) -> bool:
 
 
 def set_num_interop_threads(num: int) -> None:
-    """Keep a number: tdt runs one operation at a time. RuntimeError below 1, and when asked a second time.
+    """Store the number that `get_num_interop_threads` returns; no other effect, as tdt runs one operation at a time.
+
+    Raises:
+        RuntimeError: when `num` is below 1, or the number was set before.
 
     >>> import tdt
     >>> tdt.set_num_interop_threads(0)
@@ -169,7 +179,8 @@ def compile(
 ) -> Any:
     """`model` as it is, or a decorator that changes nothing: tdt compiles no Python. Says so once, in a warning.
 
-    RuntimeError where both mode and options are given, as in PyTorch.
+    Raises:
+        RuntimeError: when both `mode` and `options` are given.
 
     >>> import tdt
     >>> tdt.compile(abs, disable=True) is abs

@@ -41,6 +41,8 @@ def save(
 
     Raises:
         RuntimeError: when the folder of the path does not exist, or tensors of different dtypes share memory.
+        AttributeError: when `f` is neither a path nor has a `write` method.
+        ValueError: when _use_new_zipfile_serialization=False asks for the format before PyTorch 1.6.
 
     >>> import io, tdt
     >>> file = io.BytesIO()
@@ -87,7 +89,10 @@ def load(
         mmap: whether to map the file into memory instead of reading it; writes do not change the file.
     Raises:
         UnpicklingError: when the file refers to a name that is not allowed.
-        RuntimeError: when the file is damaged.
+        RuntimeError: when the file is damaged, a device does not exist, or `pickle_module` is given with weights_only=True.
+        EOFError: when the file is empty.
+        AttributeError: when `f` is neither a path nor a seekable file.
+        ValueError: when `mmap` is set and `f` is not a path, or the file was written on a big-endian machine.
 
     >>> import io, tdt
     >>> file = io.BytesIO()
