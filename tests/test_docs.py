@@ -127,3 +127,15 @@ def test_the_architecture_page_names_files_and_functions_that_are_there():
         assert re.search(rf"^\s*(def|class) {name}\b|^{name}\b.* = ", text, re.MULTILINE), f"{file} defines no {name}"
     files = {file.rstrip("/") for file in re.findall(r"`(tdt/[\w/.]+)`", page)}
     assert not [file for file in files if not (ROOT / file).exists()]
+
+
+def test_files_and_names_in_the_architecture_page_exist():
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    folders = [ROOT, ROOT / "tdt", ROOT / "tdt" / "train"]
+    files = set(re.findall(r"`([\w/]+\.py)`", text))
+    assert len(files) > 20
+    assert not [file for file in files if not any((folder / file).is_file() for folder in folders)]
+    known = {word for path in (ROOT / "tdt").rglob("*.py") for word in re.findall(r"\w+", path.read_text(encoding="utf-8"))}
+    names = {part for name in re.findall(r"`([A-Za-z_][\w.]*)`", text) for part in name.split(".")} - {"py"}
+    assert len(names) > 100
+    assert not names - known

@@ -23,7 +23,7 @@ class State(threading.local):
     saving_refused = ""  # the reason why saved-tensor hooks are disabled
     anomaly: Any = None  # anomaly detection: runs the nodes of a backward pass, and checks for NaN
     task: Any = None  # the current backward pass
-    quick: bool | None = True  # `grad`, or None if a handler or inference mode is active and ops take the general path
+    fast_record: bool | None = True  # `grad`, or None if a handler or inference mode is active and ops take the general path
 
 
 state = State()
@@ -31,7 +31,7 @@ state = State()
 
 def _set(settings: dict[str, Any]) -> None:
     vars(state).update(settings)
-    state.quick = None if state.inference or state.handler is not None else state.grad
+    state.fast_record = None if state.inference or state.handler is not None else state.grad
 
 
 class _Mode:

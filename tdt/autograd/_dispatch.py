@@ -34,7 +34,7 @@ _new = object.__new__
 
 def unary(op: Op, x: Any, attributes: dict = NO_ATTRIBUTES) -> Any:
     """`apply` for one operand: the fast path for a NumPy tensor, as far as `Plan.fast_path` allows it."""
-    record = state.quick
+    record = state.fast_record
     try:
         a = x._a
         plan = op.plans.get((a.dtype,))
@@ -68,7 +68,7 @@ def unary(op: Op, x: Any, attributes: dict = NO_ATTRIBUTES) -> Any:
 
 def binary(op: Op, x: Any, y: Any) -> Any:
     """`apply` for two operands without attributes: the fast path for NumPy tensors, the second may be a number."""
-    record = state.quick
+    record = state.fast_record
     try:
         a = x._a
         kind = y.__class__
@@ -109,7 +109,7 @@ def apply(op: Op, operands: tuple, attributes: dict, target: Any = None) -> Any:
         return state.handler(op, operands, attributes, target)
     arrays, types, edges, mask, nowhere, bit, aux = [], [], [], 0, 0, 1, None
     xp: Any = np
-    record = op.rules and (state.grad if state.quick is not None else state.grad and not state.inference)
+    record = op.rules and (state.grad if state.fast_record is not None else state.grad and not state.inference)
     for x in operands:
         if isinstance(x, Tensor):
             a = x._a
@@ -136,7 +136,7 @@ def apply(op: Op, operands: tuple, attributes: dict, target: Any = None) -> Any:
     if plan.casts is not None:
         return apply(op, _cast(operands, plan.casts), attributes, target if plan.casts[0] is None else None)
     attributes = op.defaults if not attributes else {**op.defaults, **attributes} if op.defaults else attributes
-    if plan.quick and target is None:
+    if plan.direct and target is None:
         try:
             result = op.forward(xp, *arrays, **attributes)
         except (ValueError, OverflowError) as error:
@@ -213,8 +213,8 @@ def _slow_plan(op: Op, key: tuple, arrays: list) -> tuple[Any, Plan]:
     plan = op.plans.get(key)
     if plan is None:
         plan = make_plan(op, key, arrays)
-        plan.quick = plan.quick and not kernels_of(op)
-        plan.fast_path = plan.quick and op.fast_path and plan.by_rank is None
+        plan.direct = plan.direct and not kernels_of(op)
+        plan.fast_path = plan.direct and op.fast_path and plan.by_rank is None
         op.plans[key] = plan
         if len(key) == 2 and key[0] is key[1]:
             op.plans[key[0]] = plan  # where `binary` looks first
@@ -222,7 +222,7 @@ def _slow_plan(op: Op, key: tuple, arrays: list) -> tuple[Any, Plan]:
         ranks = tuple(getattr(a, "ndim", -1) == 0 for a in arrays)
         if ranks not in plan.by_rank:
             ranked = plan.by_rank[ranks] = make_plan(op, key, arrays)
-            ranked.quick = ranked.quick and not kernels_of(op)
+            ranked.direct = ranked.direct and not kernels_of(op)
         plan = plan.by_rank[ranks]
     return xp, plan
 
@@ -317,7 +317,7 @@ def _link(op: Op, x: Tensor, t: Tensor, attributes: dict, k: int | None = None) 
         again = op.forward(_backend.namespace(x._a), _backend.with_strides(x._a), **attributes)
         t._a = again if k is None else again[k]
     st = t._st = x._st
-    made = "" if state.quick else "inference" if state.inference else "no_grad"
+    made = "" if state.fast_record else "inference" if state.inference else "no_grad"
     if op.multi_view:
         made = made or "multi"
     source, step = x._view, (op, attributes, k)

@@ -25,13 +25,13 @@ class Plan:
     `low`: the half-precision dtype to round results to after computing in float32, or None.
     `backward_plans`: what to keep for backward, by the set of operands that want gradients.
     `by_rank`: plans by which operands are 0-d, where that decides the promoted type.
-    `quick`: nothing stands between the operands and the forward. `fast_path`: `unary` and `binary` will do.
+    `direct`: nothing stands between the operands and the forward. `fast_path`: `unary` and `binary` will do.
     """
 
-    __slots__ = ("casts", "low", "backward_plans", "by_rank", "quick", "fast_path")
+    __slots__ = ("casts", "low", "backward_plans", "by_rank", "direct", "fast_path")
 
-    def __init__(self, casts: tuple | None, low: Any, quick: bool):
-        self.casts, self.low, self.quick, self.fast_path = casts, low, quick, False
+    def __init__(self, casts: tuple | None, low: Any, direct: bool):
+        self.casts, self.low, self.direct, self.fast_path = casts, low, direct, False
         self.backward_plans: dict[Any, Any] = {}
         self.by_rank: dict[tuple, Plan] | None = None
 
