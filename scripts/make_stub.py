@@ -1,7 +1,7 @@
 """Write tdt/_core/tensor.pyi and tdt/__init__.pyi, which type checkers and editors read: `python scripts/make_stub.py`.
 
 Methods are bound and names exported when tdt loads, so the types come from the functions' own signatures. What those do not
-say stands in the tables below: operators, overloads, results with names, and types that parameters share by name.
+say stands in the tables below: operators, overloads, and results with names.
 """
 
 from __future__ import annotations
@@ -33,6 +33,8 @@ _Operand: TypeAlias = Tensor | _Number
 _Ints: TypeAlias = builtins.int | Sequence[builtins.int]
 _Dims: TypeAlias = builtins.int | Sequence[builtins.int] | None
 _Device: TypeAlias = _device | str | builtins.int | None
+_Normed: TypeAlias = tuple[Tensor, Tensor, Tensor]
+_Lengths: TypeAlias = Tensor | Sequence[builtins.int]
 _Index: TypeAlias = (
     builtins.int | builtins.slice | EllipsisType | Tensor | np.ndarray[Any, Any] | list[Any] | tuple[Any, ...] | None
 )
@@ -41,7 +43,8 @@ TYPING = {"Any", "Callable", "IO", "PathLike", "Iterable", "Iterator", "Literal"
 BUILTIN = {"bool", "int", "float", "complex", "str", "bytes", "tuple", "list", "dict", "slice", "type"}
 OURS = {"Tensor", "Size", "dtype", "device", "Generator", "layout", "memory_format", "UntypedStorage", "TypedStorage"}
 # Inside Tensor, and in tdt, these names are a property or a function.
-NAMES = {"Dtype": "_dtype", "dtype": "_dtype", "device": "_device", "layout": "_layout", "Dims": "_Dims", "Device": "_Device",
+NAMES = {"Dtype": "_dtype", "dtype": "_dtype", "device": "_device", "layout": "_layout", "Dims": "_Dims",
+         "Normed": "_Normed", "Lengths": "_Lengths", "Device": "_Device",
          "Layout": "_layout", "Number": "_Number", "Ints": "_Ints", "MemoryFormat": "_memory_format",
          "memory_format": "_memory_format", "ndarray": "np.ndarray[Any, Any]"}  # fmt: skip
 OUR_IMPORTS = """\
@@ -55,14 +58,6 @@ from tdt._ops.shape.memory import memory_format as _memory_format
 from tdt._random import Generator as Generator
 """
 
-# Types of parameters whose annotation is Any, by name: they mean the same in every function.
-PARAMETERS = {
-    "alpha": "_Number", "beta": "_Number", "bias": "Tensor | None", "device": "_Device", "dtype": "_dtype | None",
-    "generator": "Generator | None", "kernel_size": "_Ints", "keepdim": "builtins.bool", "layout": "_layout | None",
-    "memory_format": "_memory_format | None", "other": "_Operand", "requires_grad": "builtins.bool",
-    "dilation": "_Ints", "output_padding": "_Ints", "padding": "_Ints | str", "dims": "_Dims", "dim": "_Dims",
-    "fill_value": "_Number", "exponent": "_Operand", "value": "_Operand",
-}  # fmt: skip
 SIZES = {"size", "sizes", "shape", "dims", "repeats"}  # given one by one, or as one sequence
 COMPARISONS = ("eq", "ge", "gt", "le", "lt", "ne")
 ARITHMETIC = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and", "or", "xor", "lshift", "rshift", "div")
@@ -149,8 +144,6 @@ def parameter(name: str, function: str, given: inspect.Parameter) -> str:
         return f"*{name}: {'_Ints' if sizes and text == 'Any' else text}"
     if given.kind is given.VAR_KEYWORD:
         return f"**{name}: {text}"
-    if text == "Any":
-        text = PARAMETERS.get(name, text)
     if given.default is None and text != "Any" and "None" not in text and text != "_Dims":
         text += " | None"
     return f"{name}: {text}" + (" = ..." if given.default is not given.empty else "")
@@ -208,6 +201,13 @@ def function_lines(name: str, function: Any, method: bool) -> list[str]:
     return lines
 
 
+def located(lines: list[str], function: Any) -> list[str]:
+    """The lines, the last one with the file of the function: "go to definition" ends in the stub."""
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    path = Path(code.co_filename) if code is not None else PACKAGE
+    return [*lines[:-1], f"{lines[-1]}  # {path.relative_to(PACKAGE.parent)}"] if path.is_file() else lines
+
+
 def operator(name: str) -> list[str] | None:
     """The stub's line for an operator; None for what is none."""
     bare = name.strip("_")
@@ -230,9 +230,10 @@ def methods(defined: set[str]) -> list[str]:
             returns = spelled(inspect.signature(value.fget).return_annotation) if value.fget else "Any"
             lines += ["@property", f"def {name}(self) -> {returns}: ..."]
             if value.fset is not None:
-                lines += [f"@{name}.setter", f"def {name}(self, value: Any) -> None: ..."]
+                given = [*inspect.signature(value.fset).parameters.values()][1]
+                lines += [f"@{name}.setter", f"def {name}(self, {parameter('value', name, given)}) -> None: ..."]
         elif callable(value):
-            lines += operator(name) or function_lines(name, value, method=True)
+            lines += operator(name) or located(function_lines(name, value, method=True), value)
     return lines
 
 
@@ -315,7 +316,7 @@ def root_stub() -> str:
         elif isinstance(value, type):
             body.append(f"from {value.__module__} import {value.__name__} as {name}")
         elif inspect.isfunction(value):
-            lines += function_lines(name, value, method=False)
+            lines += located(function_lines(name, value, method=False), value)
             results_of += [name] if name in RESULTS else []
         else:
             kind = type(value).__name__

@@ -135,7 +135,9 @@ def test_files_and_names_in_the_architecture_page_exist():
     files = set(re.findall(r"`([\w/]+\.py)`", text))
     assert len(files) > 20
     assert not [file for file in files if not any((folder / file).is_file() for folder in folders)]
-    known = {word for path in (ROOT / "tdt").rglob("*.py") for word in re.findall(r"\w+", path.read_text(encoding="utf-8"))}
+    known = {
+        word for path in (ROOT / "tdt").rglob("*.py") for word in re.findall(r"\w+", path.read_text(encoding="utf-8"))
+    }
     names = {part for name in re.findall(r"`([A-Za-z_][\w.]*)`", text) for part in name.split(".")} - {"py"}
     assert len(names) > 100
     assert not names - known

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pickle
+import re
 import typing
+from pathlib import Path
 
 import pytest
 
@@ -185,3 +187,29 @@ def test_old_tensor_types_are_classes_that_annotations_may_combine():
         assert isinstance(t.LongTensor, type)
         assert not issubclass(t.LongTensor, t.Tensor)
         assert pickle.loads(pickle.dumps(t.LongTensor)) is t.LongTensor
+
+
+ROOT = Path(__file__).parents[1]
+# Functions and methods whose stubs say Any, by reason. Nothing else may.
+ANYTHING = {
+    "data of any kind: numbers, nested lists, arrays, objects of other libraries": """
+        tensor as_tensor asarray frombuffer from_dlpack to_dlpack new_tensor copy_ tolist __array__ __array_wrap__ __dlpack__
+        alias wrap is_storage is_tensor typename sparse_coo_tensor sparse_csr_tensor sparse_resize_ sparse_resize_and_clear_
+        __contains__ __delitem__""",
+    "objects of the user's": "load save apply_ map_ map2_ lobpcg vmap as_subclass _make_subclass compile",
+    "arguments in several orders, as in PyTorch": "to new type einsum __new__ set_default_tensor_type unique to_sparse",
+    "refuse every call": "to_sparse_bsc to_sparse_bsr to_sparse_csc",
+    "autograd's own objects": "grad_fn register_hook register_post_accumulate_grad_hook __init__ _cdata",
+}
+
+
+def test_the_stubs_say_any_only_where_the_list_gives_a_reason():
+    found = set()
+    for path in (ROOT / "tdt" / "__init__.pyi", ROOT / "tdt" / "_core" / "tensor.pyi"):
+        for line in path.read_text().splitlines():
+            text = re.sub(r"np\.\w+\[[^\]]*\]|Callable\[\.\.\., Any\]|dict\[str, Any\]", "", line)
+            if (name := re.match(r" *def (\w+)", line)) and re.search(r"\b(Any|object)\b", text):
+                found.add(name[1])
+    listed = {name for names in ANYTHING.values() for name in names.split()}
+    assert found - listed == set()
+    assert listed - found == set()

@@ -87,7 +87,7 @@ def get_default_device() -> device:
     return _default.device
 
 
-def set_default_device(device: Any) -> None:
+def set_default_device(device: device | str | int | None) -> None:
     """Set the default device of tensor factories in this thread; None resets it to the CPU.
 
     >>> set_default_device("cpu")

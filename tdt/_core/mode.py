@@ -23,7 +23,9 @@ class State(threading.local):
     saving_refused = ""  # the reason why saved-tensor hooks are disabled
     anomaly: Any = None  # anomaly detection: runs the nodes of a backward pass, and checks for NaN
     task: Any = None  # the current backward pass
-    fast_record: bool | None = True  # `grad`, or None if a handler or inference mode is active and ops take the general path
+    fast_record: bool | None = (
+        True  # `grad`, or None if a handler or inference mode is active and ops take the general path
+    )
 
 
 state = State()

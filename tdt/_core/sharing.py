@@ -15,6 +15,7 @@ from tdt._core import dtype as _dtype
 from tdt._core.aliases import Device
 from tdt._core.creation import _finished, as_tensor, from_numpy, tensor
 from tdt._core.dtype import dtype as Dtype
+from tdt._core.layout import layout as Layout
 from tdt._core.methods import method
 from tdt._core.storage import TypedStorage, UntypedStorage, tensor_on
 from tdt._core.tensor import Tensor, wrap
@@ -108,7 +109,7 @@ def frombuffer(
 
 def from_file(
     filename: str | os.PathLike[str], shared: bool | None = None, size: int = 0, *, dtype: Dtype | None = None,
-    layout: Any = None, device: Device = None, pin_memory: bool = False,
+    layout: Layout | None = None, device: Device = None, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
     """A 1-d tensor mapped from a file.
 

@@ -7,7 +7,7 @@ import operator
 import os
 import threading
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,6 +15,9 @@ from tdt._backend import gpu_index, on
 from tdt._backend.device import as_device, device
 from tdt._random._mersenne import MersenneTwister
 from tdt._random._philox import Philox
+
+if TYPE_CHECKING:
+    from tdt._core.tensor import Tensor
 
 DEFAULT_SEED = 67280421310721  # the seed of PyTorch's unseeded generators
 
@@ -198,7 +201,7 @@ def initial_seed() -> int:
     return default_generator.initial_seed()
 
 
-def get_rng_state() -> Any:
+def get_rng_state() -> Tensor:
     """The state of the default CPU generator, a uint8 tensor (5056,) in PyTorch's layout.
 
     >>> import tdt
@@ -208,7 +211,7 @@ def get_rng_state() -> Any:
     return default_generator.get_state()
 
 
-def set_rng_state(new_state: Any) -> None:
+def set_rng_state(new_state: Tensor) -> None:
     """Continue the default CPU generator from a state of `get_rng_state()`.
 
     >>> import tdt
