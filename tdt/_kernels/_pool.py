@@ -217,9 +217,12 @@ def get_num_threads() -> int:
 
 
 def set_num_threads(threads: int) -> None:
-    """Let kernels and large matrix products use this many threads. RuntimeError unless it is a positive integer.
+    """Set the number of threads of kernels and large matrix products, whose results do not depend on it.
 
-    Both give the same bits for every number of threads.
+    Raises:
+        RuntimeError: `threads` is not a positive integer.
+
+    >>> set_num_threads(get_num_threads())
     """
     global _threads
     if not isinstance(threads, int) or isinstance(threads, bool) or threads < 1:

@@ -202,7 +202,9 @@ def initial_seed() -> int:
 
 
 def get_rng_state() -> Tensor:
-    """The state of the default CPU generator, a uint8 tensor (5056,) in PyTorch's layout.
+    """The state of the default CPU generator, as bytes in PyTorch's layout.
+
+    Shape: result (5056), uint8.
 
     >>> import tdt
     >>> tdt.get_rng_state().shape
@@ -213,6 +215,8 @@ def get_rng_state() -> Tensor:
 
 def set_rng_state(new_state: Tensor) -> None:
     """Continue the default CPU generator from a state of `get_rng_state()`.
+
+    Shape: new_state (5056), uint8.
 
     >>> import tdt
     >>> state = tdt.get_rng_state()
