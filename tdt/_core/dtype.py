@@ -27,7 +27,7 @@ class dtype:  # noqa: N801  (PyTorch's name)
 
     __slots__ = ("name", "np", "category", "itemsize", "is_floating_point", "is_complex", "is_signed")
 
-    def __init__(self, name: str, np_dtype: Any, category: int):
+    def __init__(self, name: str, np_dtype: Any, category: builtins.int):
         self.name, self.np, self.category = name, np.dtype(np_dtype), category
         self.itemsize = self.np.itemsize
         self.is_floating_point = category == FLOAT
@@ -301,6 +301,9 @@ class iinfo(finfo):  # noqa: N801
     >>> tdt.iinfo(tdt.uint8).max
     255
     """
+
+    min: builtins.int
+    max: builtins.int
 
     def __init__(self, type: dtype):
         kind = as_dtype(type)

@@ -189,6 +189,7 @@ def __deepcopy__(self: Tensor, memo: dict) -> Tensor:
     """A copy whose memory is that of the copies of all tensors on the same memory, in one call of deepcopy."""
     wanted = _is_wanted(self)
     a, st = self._a, Storage()
+    copied: Any
     if isinstance(a, SparseCOO):
         copied = a.copy()
     elif isinstance(a, _backend.MetaArray):  # it has no memory
@@ -269,7 +270,7 @@ def _attributes(t: Tensor) -> dict[str, Any]:
     return {name: value for name, value in t.__dict__.items() if not name.startswith("_")}
 
 
-def _rebuild(cls: type, array: Any, where: str, requires_grad: bool, attributes: dict) -> Tensor:
+def _rebuild(cls: type[Tensor], array: Any, where: str, requires_grad: bool, attributes: dict) -> Tensor:
     created = cls.__new__(cls)
     created._a = _backend.to_device(array, device(where))
     created._edge = LEAF if requires_grad else None
@@ -277,5 +278,5 @@ def _rebuild(cls: type, array: Any, where: str, requires_grad: bool, attributes:
     return created
 
 
-Tensor._cdata = property(id)  # type: ignore[attr-defined]  # PyTorch's number of a tensor, which no other has
-Tensor._make_subclass = staticmethod(_make_subclass)  # type: ignore[attr-defined]
+Tensor._cdata = property(id)  # type: ignore[assignment, method-assign]  # PyTorch's number of a tensor, which no other has
+Tensor._make_subclass = staticmethod(_make_subclass)  # type: ignore[assignment, method-assign]

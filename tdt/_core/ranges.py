@@ -49,29 +49,29 @@ def arange(
     if start is None and end is None:
         raise TypeError('arange() missing 1 required positional arguments: "end"')
     start, end = (0, start) if end is None else (start or 0, end)
-    start, end, step = (_real(v.item() if isinstance(v, Tensor) else v) for v in (start, end, step))
+    first, limit, stride = (_real(v.item() if isinstance(v, Tensor) else v) for v in (start, end, step))
     dtype = out.dtype if dtype is None and out is not None else dtype
     if dtype is None:
-        dtype = _dtype.int64 if all(isinstance(v, int) for v in (start, end, step)) else _dtype.get_default_dtype()
+        dtype = _dtype.int64 if all(isinstance(v, int) for v in (first, limit, stride)) else _dtype.get_default_dtype()
     _dtype.check_category("arange", _dtype.REAL_NUMBERS, dtype)
     _dtype.check_category("arange", _dtype.ALL, dtype)
-    if step == 0:
+    if stride == 0:
         raise RuntimeError("step must be nonzero")
-    if dtype.category == _dtype.INT and int(step) == 0:
+    if dtype.category == _dtype.INT and int(stride) == 0:
         raise ValueError("step must be nonzero")
-    if any(isinstance(v, float) and not math.isfinite(v) for v in (start, end)):
-        raise RuntimeError(f"unsupported range: {start} -> {end}")
-    if (end - start) * step < 0:
+    if any(isinstance(v, float) and not math.isfinite(v) for v in (first, limit)):
+        raise RuntimeError(f"unsupported range: {first} -> {limit}")
+    if (limit - first) * stride < 0:
         raise RuntimeError("upper bound and lower bound inconsistent with step sign")
     # PyTorch computes the length before truncating to integers, except for int64, which floats cannot represent.
-    count = math.ceil((end - start) / step)
+    count = math.ceil((limit - first) / stride)
     if dtype.category == _dtype.INT:
-        start, end, step = int(start), int(end), int(step)
-        count = -((start - end) // step) if dtype is _dtype.int64 else count
+        first, limit, stride = int(first), int(limit), int(stride)
+        count = -((first - limit) // stride) if dtype is _dtype.int64 else count
     if count >= 2**60:
-        raise RuntimeError(f"invalid size, possible overflow? {start} to {end} by {step} are {count} elements")
+        raise RuntimeError(f"invalid size, possible overflow? {first} to {limit} by {stride} are {count} elements")
     xp = on(as_device(device))
-    values = xp.arange(count, dtype=np.int64 if dtype.category == _dtype.INT else np.float64) * step + start
+    values = xp.arange(count, dtype=np.int64 if dtype.category == _dtype.INT else np.float64) * stride + first
     created = _finished(values.astype(dtype.np), requires_grad, device)
     return created if out is None else _into(out, created)
 
@@ -144,7 +144,7 @@ def linspace(
     _dtype.check_category("linspace", _dtype.NUMBERS, dtype)
     xp = on(as_device(device))
     if dtype.category == _dtype.INT:
-        start, end = int(start), int(end)
+        start, end = int(start), int(end)  # type: ignore[arg-type]
     # From both ends towards the middle, so that the numbers are symmetric.
     wide = np.complex128 if dtype.is_complex else np.float64
     i = xp.arange(steps)
@@ -195,7 +195,7 @@ def logspace(
     _dtype.check_category("logspace", _dtype.NUMBERS, target)
     start, end = _ends("logspace", start, end, steps)
     if target.category < _dtype.FLOAT:
-        start, end = int(start), int(end)
+        start, end = int(start), int(end)  # type: ignore[arg-type]
     where = CPU if as_device(device) == META else device
     exponents = linspace(
         start, end, steps, dtype=_dtype.complex128 if target.is_complex else _dtype.float64, device=where

@@ -7,12 +7,15 @@ import inspect
 import operator
 from collections.abc import Callable, Iterable
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from tdt._core.aliases import Device, Dims, Ints, Number  # noqa: F401
 from tdt._core.tensor import Tensor
 from tdt._core.wrapping import wraps
 from tdt._core.writing import store
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs
 
 
 def conj(value: Any) -> Any:
@@ -45,7 +48,7 @@ def wrap_dim(dim: Any, ndim: int, scalar_ok: bool = True) -> int:
     return dim + n if dim < 0 else dim
 
 
-def is_int(value: Any) -> bool:
+def is_int(value: Any) -> TypeIs[SupportsIndex]:
     """Whether `value` is one integer: a Python or NumPy one, or a 0-d tensor, which may stand wherever one may."""
     return hasattr(value, "__index__")
 

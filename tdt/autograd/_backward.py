@@ -160,7 +160,7 @@ def grad(
             f"The differentiated Tensor at index {next(i for i, g in enumerate(results) if g is None)} appears to not have been "
             "used in the graph. Set allow_unused=True if this is the desired behavior."
         )
-    return tuple(g if g is None or isinstance(g, Tensor) else wrap(g) for g in results)
+    return tuple(g if g is None or isinstance(g, Tensor) else wrap(g) for g in results)  # type: ignore[misc]
 
 
 def _batched(outputs: tuple, grads: tuple, retain: bool | None, graph: bool, inputs: tuple) -> list:

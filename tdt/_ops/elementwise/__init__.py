@@ -1,12 +1,14 @@
 """Elementwise ops. Each module's `__all__` lists its public functions."""
 
+from typing import Any
+
 from tdt._ops.elementwise import arithmetic, binary_math, compare, complex_numbers, math, rounding, select
 
 MODULES = (arithmetic, binary_math, compare, complex_numbers, math, rounding, select)
 __all__ = [name for module in MODULES for name in module.__all__]
 
 
-def __getattr__(name: str) -> object:
+def __getattr__(name: str) -> Any:
     for module in MODULES:
         if name in module.__all__:
             return getattr(module, name)

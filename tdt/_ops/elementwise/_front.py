@@ -26,7 +26,7 @@ def ufunc(name: str) -> Callable[..., Any]:
     def forward(xp: ModuleType, x: Any, *, out: Any = None) -> Any:
         return getattr(xp, name)(x) if out is None else getattr(xp, name)(x, out=out)
 
-    forward.ufunc = name
+    forward.ufunc = name  # type: ignore[attr-defined]
     return forward
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -64,7 +65,8 @@ _sub.fast_vjp("y")(lambda g, alpha: -g if alpha == 1 else g * -alpha.conjugate()
 
 def _scaled(x: Any, y: Any, alpha: Any) -> Any:
     """alpha · y; RuntimeError where the result's dtype cannot hold alpha."""
-    kind = getattr(x, "dtype", getattr(y, "dtype", None)).kind
+    dtype: Any = getattr(x, "dtype", getattr(y, "dtype", None))
+    kind = dtype.kind
     if isinstance(alpha, bool) and kind != "b":
         raise RuntimeError("Boolean alpha only supported for Boolean results.")
     if isinstance(alpha, float) and kind in "biu":
@@ -107,7 +109,8 @@ _div.fast_vjp("y")(lambda g, x, y: -g * ((x / y) / y).conjugate())
 
 def _refuse_zero(x: Any, y: Any) -> bool:
     """Whether the operands are integers; RuntimeError for integers divided by zero."""
-    integers = getattr(x, "dtype", getattr(y, "dtype", None)).kind in "iub"
+    dtype: Any = getattr(x, "dtype", getattr(y, "dtype", None))
+    integers = dtype.kind in "iub"
     if integers and (y == 0 if isinstance(y, (int, float)) else (y == 0).any()):
         raise RuntimeError("ZeroDivisionError")
     return integers
@@ -147,9 +150,9 @@ def _fmod(xp: ModuleType, x: Any, y: Any) -> Any:
 
 
 _remainder.vjp("x")(lambda g: g)
-_remainder.vjp("y")(lambda g, x, y: -g * div(x, y, rounding_mode="floor"))
+_remainder.vjp("y")(lambda g, x, y: -g * div(x, y, rounding_mode="floor"))  # type: ignore[has-type]
 _fmod.vjp("x")(lambda g: g)
-_fmod.vjp("y")(lambda g, x, y: -g * div(x, y, rounding_mode="trunc"))
+_fmod.vjp("y")(lambda g, x, y: -g * div(x, y, rounding_mode="trunc"))  # type: ignore[has-type]
 
 
 def _refuse_pow_of_bools(x: Any, y: Any) -> None:
@@ -163,7 +166,8 @@ def _pow(xp: ModuleType, x: Any, y: Any, *, out: Any = None) -> Any:
         short = POWERS[y.__class__].get(y)
         if short is not None:
             return short(xp, x, out)
-    kind = getattr(x, "dtype", getattr(y, "dtype", None)).kind
+    dtype: Any = getattr(x, "dtype", getattr(y, "dtype", None))
+    kind = dtype.kind
     if kind in "iu":
         if isinstance(y, int):
             if fill_number(y, _dtype.of(x.dtype), "exponent")[0] < 0:
@@ -173,6 +177,7 @@ def _pow(xp: ModuleType, x: Any, y: Any, *, out: Any = None) -> Any:
     return xp.power(x, y, out=out)
 
 
+POWERS: dict[type, dict[Any, Callable[..., Any]]]
 POWERS = {int: {1: lambda xp, x, out: xp.multiply(x, 1, out=out), 2: lambda xp, x, out: xp.multiply(x, x, out=out),
                 3: lambda xp, x, out: xp.multiply(x * x, x, out=out)},
           float: {0.5: lambda xp, x, out: xp.sqrt(x, out=out), 2.0: lambda xp, x, out: xp.multiply(x, x, out=out)},
@@ -546,4 +551,5 @@ arithmetic_operator("truediv", _div)
 arithmetic_operator("floordiv", _div_floor)
 arithmetic_operator("mod", _remainder)
 arithmetic_operator("pow", _pow)
-Tensor.__div__, Tensor.__rdiv__, Tensor.__idiv__ = Tensor.__truediv__, Tensor.__rtruediv__, Tensor.__itruediv__
+Tensor.__div__ = Tensor.__truediv__  # type: ignore[assignment, method-assign]
+Tensor.__rdiv__, Tensor.__idiv__ = Tensor.__rtruediv__, Tensor.__itruediv__  # type: ignore[method-assign]

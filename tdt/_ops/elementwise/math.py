@@ -413,7 +413,7 @@ def _lgamma(xp: ModuleType, x: Any, *, out: Any = None) -> Any:
 
 
 @method(in_place=by_op)
-@unary_op(_lgamma, vjp=lambda g, x: g * digamma(x), dtypes=FLOATING)
+@unary_op(_lgamma, vjp=lambda g, x: g * digamma(x), dtypes=FLOATING)  # type: ignore[has-type]
 def lgamma(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The natural logarithm of |Γ(x)| of each element, where Γ is the gamma function.
 

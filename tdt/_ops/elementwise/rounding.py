@@ -397,4 +397,4 @@ def abs_(input: Tensor) -> Tensor:
     return OPS["abs"].inplace(input)
 
 
-Tensor.__neg__, Tensor.__pos__, Tensor.__abs__ = neg, positive, abs
+Tensor.__neg__, Tensor.__pos__, Tensor.__abs__ = neg, positive, abs  # type: ignore[assignment, method-assign]

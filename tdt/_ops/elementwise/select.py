@@ -40,8 +40,8 @@ def _where(xp: ModuleType, condition: Any, x: Any, y: Any) -> Any:
     return _backend.where(xp, condition, x, y)
 
 
-_where.vjp("x")(lambda g, condition: where(condition, g, 0))
-_where.vjp("y")(lambda g, condition: where(condition, 0, g))
+_where.vjp("x")(lambda g, condition: where(condition, g, 0))  # type: ignore[has-type]
+_where.vjp("y")(lambda g, condition: where(condition, 0, g))  # type: ignore[has-type]
 _where.fast_vjp("x")(lambda xp, g, condition: _backend.where(xp, condition, g, g.dtype.type(0)))
 _where.fast_vjp("y")(lambda xp, g, condition: _backend.where(xp, condition, g.dtype.type(0), g))
 
@@ -75,7 +75,7 @@ def where(
         )
     if not isinstance(input, Tensor) and not isinstance(other, Tensor):
         common = _dtype.result_of([], [_dtype._PYTHON[type(input)], _dtype._PYTHON[type(other)]])
-        input = condition.new_full((), input, dtype=common)
+        input = condition.new_full((), input, dtype=common)  # type: ignore[arg-type]
     if out is not None:
         given = [(v.dtype, not v.ndim) for v in (input, other) if isinstance(v, Tensor)]
         refuse_out(
@@ -262,7 +262,7 @@ def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 
     tensor([61.])
     """
     if max(x.dtype.category for x in (input, tensor1, tensor2)) < _dtype.FLOAT:
-        value = int(value)  # truncated, as C++ converts it
+        value = int(value)  # type: ignore[arg-type]  # truncated, as C++ converts it
     return finish(_addcmul, out, input, tensor1, tensor2, value=value)
 
 

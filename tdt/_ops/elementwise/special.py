@@ -34,7 +34,7 @@ __all__ = ["i0", "igamma", "igammac", "mvlgamma"]
 
 @method(in_place=by_op, in_place_function=True)
 @front
-@unary_op(special("i0"), vjp=lambda g, x: g * i1(x), dtypes=FLOATING)
+@unary_op(special("i0"), vjp=lambda g, x: g * i1(x), dtypes=FLOATING)  # type: ignore[has-type]
 def i0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The modified Bessel function of the first kind of order 0.
 
@@ -68,7 +68,7 @@ def i1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """
 
 
-@unary_op(special("i0e"), vjp=lambda g, x, out: g * (i1e(x) - x.sgn() * out), dtypes=FLOATING)
+@unary_op(special("i0e"), vjp=lambda g, x, out: g * (i1e(x) - x.sgn() * out), dtypes=FLOATING)  # type: ignore[has-type]
 def i0e(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The modified Bessel function of the first kind of order 0, scaled by exp(-|x|).
 
@@ -368,7 +368,7 @@ def xlog1py(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | Non
 
 @binary_op(
     _binary("zeta"),
-    vjp={"x": _no_zeta_rule, "y": lambda g, x, y: g * -x * zeta(x + 1, y)},
+    vjp={"x": _no_zeta_rule, "y": lambda g, x, y: g * -x * zeta(x + 1, y)},  # type: ignore[has-type]
     to_float=True,
     numbers="any",
     dtypes=WIDE,

@@ -180,6 +180,8 @@ def parse(x: Tensor, key: Any) -> tuple[Tensor, list[Tensor | None] | None]:
         if not shape and used == 1 and isinstance(parts[0], int):
             _place(0, shape, 0)
         raise IndexError(f"too many indices for tensor of dimension {len(shape)}")
+    spec: list[Any]
+    indices: list[Tensor | None]
     spec, indices, d, seen = [], [], 0, False
     for position, p in enumerate(parts):
         if p is ... and not seen:
@@ -376,7 +378,7 @@ def _put_operands(
     if len(full) > x.ndim:
         raise IndexError(f"too many indices for tensor of dimension {x.ndim} (got {len(full)})")
     dims = tuple([d for d, t in enumerate(full) if t is not None])
-    tensors = [full[d] for d in dims]
+    tensors: list[Any] = [full[d] for d in dims]
     _check_broadcast(tensors)
     if values.dtype is not x.dtype:
         raise RuntimeError(

@@ -322,7 +322,9 @@ def _prod_grads(
     if (start._a != 0).all() and (src._a != 0).all():
         whole = g * _scatter_reduce(start, index, src, dim=dim, reduce="prod", include_self=True)
         return masked(whole / start), back(whole) / src
-    of_start, of_src = _prod_grads_by_table(*map(_at_least_1d, (g, start, index, src)), dim)
+    of_start, of_src = _prod_grads_by_table(
+        _at_least_1d(g), _at_least_1d(start), _at_least_1d(index), _at_least_1d(src), dim
+    )
     return masked(of_start.reshape(x.shape)), _padded(of_src, src._a.shape)
 
 

@@ -38,7 +38,7 @@ def check_matrix(name: str, x: Tensor, square: bool = False, which: str = "A") -
 def check_same_dtype(name: str, A: Tensor, B: Tensor, names: str = "AB") -> None:
     """RuntimeError unless both have one dtype."""
     if A.dtype is not B.dtype:
-        a, b = names
+        a, b = names[0], names[1]
         raise RuntimeError(
             f"{name}: Expected {a} and {b} to have the same dtype, but found {a} of type {SCALAR_NAMES[A.dtype]} "
             f"and {b} of type {SCALAR_NAMES[B.dtype]} instead"

@@ -50,8 +50,8 @@ def _add_product(
     if isinstance(alpha, Tensor) or isinstance(beta, Tensor):
         alpha, beta = as_numbers(name, {"alpha": alpha, "beta": beta}).values()
     if (type(alpha) is complex or type(beta) is complex) and input.dtype.category <= FLOAT:
-        kind = C_NAMES.get(input.dtype.name, input.dtype.name)
-        raise RuntimeError(f"value cannot be converted to type {kind} without overflow")
+        c_name = C_NAMES.get(input.dtype.name, input.dtype.name)
+        raise RuntimeError(f"value cannot be converted to type {c_name} without overflow")
     if input.dtype.category < FLOAT:  # as C converts them
         alpha, beta = int(alpha), int(beta)
     if input.dtype.category == FLOAT and input.itemsize == 2 and ranks != (1, 1):  # rounded once, at the end

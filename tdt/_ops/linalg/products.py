@@ -344,9 +344,10 @@ def tensordot(
         if dims > min(a.ndim, b.ndim):
             raise RuntimeError(f"tensordot expects dims < ndim_a or ndim_b, but got dims={dims}")
         dims = ([*range(a.ndim - dims, a.ndim)], [*range(dims)])
+    over: Any = dims
     over_a, over_b = (
         [wrap_dim(d, x.ndim) for d in ((ds,) if isinstance(ds, int) else ds)]
-        for x, ds in zip((a, b), dims, strict=True)
+        for x, ds in zip((a, b), over, strict=True)
     )
     if len(over_a) != len(over_b):
         raise RuntimeError("both dimension lists should have same length")
@@ -447,4 +448,4 @@ def _rmatmul(self: Tensor, other: Any) -> Any:
     return matmul(other, self) if isinstance(other, Tensor) else NotImplemented
 
 
-Tensor.__matmul__ = matmul
+Tensor.__matmul__ = matmul  # type: ignore[method-assign]

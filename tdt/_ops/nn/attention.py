@@ -128,7 +128,7 @@ def _(xp, g, needs, q, k, v, mask, keep, out, norms, causal, scale, dropped):
     if not needs[3] and (fast := _kernels.chosen("attention.blocks_vjp", xp, q, k, v, mask, keep)):
         fast(g, q, k, v, mask, keep, out, norms, gq, gk, gv, causal=causal, scale=scale, dropped=dropped)
         return gq, gk, gv, None
-    g_mask = xp.zeros((*q.shape[:-1], k.shape[-2]), mask.dtype) if needs[3] else None
+    g_mask: Any = xp.zeros((*q.shape[:-1], k.shape[-2]), mask.dtype) if needs[3] else None
     # What softmax's gradient subtracts: the sum of weights times their gradients, which is that of `out` times its own.
     shared = (g * out).sum(axis=-1, keepdims=True)
     for rows, seen in _blocks(q, k, causal):

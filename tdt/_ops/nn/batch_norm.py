@@ -167,17 +167,20 @@ def normed_and_statistics(input: Tensor, running_mean: Tensor | None, running_va
             raise RuntimeError(f"{name} should contain {shape[1]} elements not {value.numel()}")
     if not (input.is_contiguous() or is_channels_last(input._a)):
         input = input.contiguous()  # the result lies in memory as PyTorch's
-    kind, stats = input.dtype, [running_mean, running_var]
+    kind, used_mean, used_var = input.dtype, running_mean, running_var
     check_dtypes(input, list(given.values()))
     if kind in HALF:
-        input, weight, bias, *stats = (None if v is None else v.float() for v in (input, weight, bias, *stats))  # type: ignore[assignment]
+        input = input.float()
+        weight, bias, used_mean, used_var = (
+            None if v is None else v.float() for v in (weight, bias, used_mean, used_var)
+        )
     mean = rstd = None
     if training:
         out, mean, rstd = _by_batch(input, running_mean, running_var, weight, bias, momentum, eps)
-    elif running_mean is None or running_var is None:
+    elif used_mean is None or used_var is None:
         raise RuntimeError("Expected running_mean and running_var to be defined when training=False")
     else:
-        out = _normalise(input, *stats, weight, bias, eps)  # type: ignore[arg-type]
+        out = _normalise(input, used_mean, used_var, weight, bias, eps)
     return out.to(kind) if kind in HALF else out, mean, rstd  # type: ignore[attr-defined]
 
 
@@ -238,14 +241,14 @@ def instance_norm(input: Tensor, running_mean: Tensor | None = None, running_var
     if not use_input_stats and (running_mean is None or running_var is None):
         raise RuntimeError("Expected running_mean and running_var to be defined when use_input_stats is false")
     n, c = shape[:2]  # every channel of every sample counts as a channel of one sample
-    stats = [None if v is None else v.detach().repeat(n) for v in (running_mean, running_var)]
+    mean, var = (None if v is None else v.detach().repeat(n) for v in (running_mean, running_var))
     weight, bias = (None if v is None else v.repeat(n) for v in (weight, bias))
     planes = input.contiguous().reshape(1, n * c, *shape[2:])
-    out = batch_norm(planes, *stats, weight, bias, use_input_stats, momentum, eps).reshape(shape)
+    out = batch_norm(planes, mean, var, weight, bias, use_input_stats, momentum, eps).reshape(shape)
     if use_input_stats:
         with no_grad():
-            for running, moved in zip((running_mean, running_var), stats, strict=True):
-                if running is not None:
+            for running, moved in ((running_mean, mean), (running_var, var)):
+                if running is not None and moved is not None:
                     running.copy_(moved.reshape(n, c).mean(0))
     return out
 

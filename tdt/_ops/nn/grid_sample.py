@@ -15,7 +15,7 @@ from tdt._core.dtype import FLOATING, check_category
 from tdt._core.dtype import bool as BOOL
 from tdt._core.ranges import arange
 from tdt._core.tensor import Tensor
-from tdt._ops.elementwise import where
+from tdt._ops.elementwise.select import where
 from tdt._ops.nn._resampling import cubic_weights
 from tdt._ops.nn.batch_norm import HALF
 from tdt._ops.nn.embedding import _embedding
@@ -212,7 +212,7 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
         raise RuntimeError(
             f"affine_grid: expected as many maps as samples, but got theta {list(theta.shape)}, size {size}"
         )
-    places = []
+    places: list[Tensor] = []
     for d, n in enumerate(size[2:]):
         steps = arange(n, dtype=theta.dtype, device=theta.device)
         place = (steps * 2 - (n - 1)) / (max(n - 1, 1) if align_corners else n)

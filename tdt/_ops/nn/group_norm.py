@@ -129,7 +129,8 @@ def per_group(input: Tensor, groups: int, weight: Tensor | None, bias: Tensor | 
     x = input if is_channels_last(input._a) else input.contiguous()
     half = x.dtype in HALF
     if half:
-        x, weight, bias = (None if v is None else v.float() for v in (x, weight, bias))
+        x = x.float()
+        weight, bias = (None if v is None else v.float() for v in (weight, bias))
     out, mean, rstd = _group_norm(x, weight, bias, groups=groups, eps=eps)
     return out.to(input.dtype) if half else out, mean, rstd
 

@@ -130,7 +130,7 @@ def _avg_pool_nd(name: str, nd: int, input: Tensor, kernel_size: Any, stride: An
     if divisor_override == 0:
         raise RuntimeError("divisor must be not zero")
     single, x, sizes = window_of(name, nd, input, kernel_size=kernel_size, stride=stride, padding=padding)
-    how = dict(zip(("kernel", "stride", "padding"), sizes, strict=True), ceil_mode=bool(ceil_mode))
+    how: dict[str, Any] = dict(zip(("kernel", "stride", "padding"), sizes, strict=True), ceil_mode=bool(ceil_mode))
     check_size(x, _avg_shape(x._a.shape, **how))
     result = _avg_pool(x, **how, include_pad=bool(count_include_pad), divisor=divisor_override)
     result = result.squeeze(0) if single else result

@@ -171,6 +171,7 @@ def _max_pool_nd(name: str, nd: int, input: Tensor, kernel_size: Any, stride: An
     single, x, sizes = window_of(
         name, nd, input, kernel_size=kernel_size, stride=stride, padding=padding, dilation=dilation
     )
+    how: dict[str, Any]
     how = dict(zip(("kernel", "stride", "padding", "dilation"), sizes, strict=True), ceil_mode=bool(ceil_mode))
     check_size(x, _max_shape(x._a.shape, **how))
     if indices:

@@ -126,7 +126,7 @@ def randint(
     >>> tdt.randint(3, 5, (3,))
     tensor([3, 4, 4])
     """
-    given = list(ends)
+    given: list[Any] = list(ends)
     if given and hasattr(given[-1], "__len__"):
         size = given.pop()
     if len(given) == 2:
@@ -322,7 +322,8 @@ def normal(
         return _random_tensor(_shape_of((size,)), "normal", (mean, std), generator, out, dtype, device, requires_grad)
     if not isinstance(mean, Tensor) and not isinstance(std, Tensor):
         raise TypeError("normal() of two numbers needs a size: normal(mean, std, (2, 3))")
-    kind = mean.dtype if isinstance(mean, Tensor) else std.dtype  # type: ignore[union-attr]
+    leading: Any = mean if isinstance(mean, Tensor) else std
+    kind = leading.dtype
     if kind.category < _dtype.FLOAT:
         raise NotImplementedError(f"\"normal_kernel_cpu\" not implemented for '{SCALAR_NAMES[kind]}'")
     if isinstance(std, Tensor):
@@ -331,9 +332,7 @@ def normal(
     else:
         check(std >= 0, f"normal expects std >= 0.0, but found std {std:g}")
     shape = check_broadcast(*(t._a.shape for t in (mean, std) if isinstance(t, Tensor)))
-    result = make(
-        "empty", shape, None, kind if out is None else out.dtype, (mean if isinstance(mean, Tensor) else std).device
-    )
+    result = make("empty", shape, None, kind if out is None else out.dtype, leading.device)
     with no_grad():
         result.normal_(0.0, 1.0 if isinstance(std, Tensor) else std, generator=generator)
         if isinstance(std, Tensor):

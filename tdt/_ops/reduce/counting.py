@@ -151,7 +151,7 @@ def histogram(
     x = input.reshape(-1, 1)
     weight = None if weight is None else weight.reshape(-1)
     hist, edges = _histogram_of("histogramdd", x, given, range, weight, density, input.numel())
-    results = (hist, edges[0].clone())
+    results: tuple[Tensor, ...] = (hist, edges[0].clone())
     if out is not None:
         results = tuple([store_into(t, r, exact=True) for t, r in zip(out, results, strict=True)])
     return return_type("histogram", ("hist", "bin_edges"))(*results)

@@ -128,7 +128,7 @@ def max(
     check_operands("max", input, dim if other is None else other)
     other = dim if isinstance(dim, Tensor) and not keepdim else other
     if other is not None:
-        return maximum(input, other, out=out)
+        return maximum(input, other, out=out)  # type: ignore[arg-type]
     if dim is not None:
         return max_dim(input, dim, keepdim, out=out)
     refuse_empty("max", input, None)
@@ -164,7 +164,7 @@ def min(
     check_operands("min", input, dim if other is None else other)
     other = dim if isinstance(dim, Tensor) and not keepdim else other
     if other is not None:
-        return minimum(input, other, out=out)
+        return minimum(input, other, out=out)  # type: ignore[arg-type]
     if dim is not None:
         return min_dim(input, dim, keepdim, out=out)
     refuse_empty("min", input, None)

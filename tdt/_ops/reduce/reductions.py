@@ -356,7 +356,7 @@ def aminmax(
     dims = wrap_dims(dim, input.ndim)
     refuse_empty("aminmax", input, dims)
     options = {"dim": dims, "keepdim": keepdim}
-    results = _amin(input, **options), _amax(input, **options)
+    results: tuple[Any, ...] = _amin(input, **options), _amax(input, **options)
     if out is not None:
         results = tuple([store_into(t, r, exact=True) for t, r in zip(out, results, strict=True)])
     return return_type("aminmax", ("min", "max"))(*results)

@@ -165,7 +165,7 @@ def cov(
                                        ("aweights", aweights, _dtype.FLOAT, "floating point")):  # fmt: skip
         if weights is not None:
             _check_weights(name, weights, kind, words, count)
-    w = fweights if aweights is None else aweights if fweights is None else fweights * aweights
+    w: Any = fweights if aweights is None else aweights if fweights is None else fweights * aweights
     total = count if w is None else w.sum()
     if w is not None and not float(total):
         raise RuntimeError("cov(): weights sum to zero, can't be normalized")
@@ -331,8 +331,8 @@ def gradient(
         wrap_dim(d, input.ndim) for d in ((dim,) if isinstance(dim, int) else range(input.ndim) if dim is None else dim)
     ]
     _check_gradient(input, spacing, dims, edge_order)
-    several = isinstance(spacing, (list, tuple))
-    spaces = list(spacing) if several else [1 if spacing is None else spacing] * len(dims)
+    spaces: list[Any]
+    spaces = list(spacing) if isinstance(spacing, (list, tuple)) else [1 if spacing is None else spacing] * len(dims)
     spaces = [space.item() if isinstance(space, Tensor) and not space.ndim else space for space in spaces]
     return tuple([_slope(input, d, space, edge_order) for d, space in zip(dims, spaces, strict=True)])
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import combinations as choices
 from itertools import combinations_with_replacement
+from typing import Any
 
 import numpy as np
 
@@ -39,6 +40,7 @@ def cartesian_prod(*tensors: Tensor | Sequence[Tensor]) -> Tensor:
             [2, 3],
             [2, 4]])
     """
+    given: Any
     given = tuple(tensors[0]) if len(tensors) == 1 and not isinstance(tensors[0], Tensor) else tensors
     for x in given:
         _vector(x)

@@ -205,7 +205,7 @@ def squeeze(input: Tensor, dim: Dims = None) -> Tensor:
     elif variant == 1:
         drop = [wrap_dim(dim, len(shape))]
     else:
-        drop = [wrap_dim(d, len(shape)) for d in dim]
+        drop = [wrap_dim(d, len(shape)) for d in dim]  # type: ignore[union-attr]
         if len(set(drop)) != len(drop):
             raise RuntimeError(
                 f"dim {next(d for d in drop if drop.count(d) > 1)} appears multiple times in the list of dims"

@@ -363,7 +363,7 @@ def repeat_interleave(
     if not x.ndim:
         x = x.reshape(1)
     n = x.shape[d]
-    times = repeats._a if isinstance(repeats, Tensor) else repeats
+    times: Any = repeats._a if isinstance(repeats, Tensor) else repeats
     if isinstance(repeats, Tensor) and repeats.dtype not in (_dtype.int64, _dtype.int32):
         raise RuntimeError("repeats has to be Long or Int tensor")
     if isinstance(repeats, Tensor) and repeats.ndim > 1:
@@ -396,6 +396,7 @@ def meshgrid(*tensors: Tensor | Sequence[Tensor], indexing: Literal["ij", "xy"] 
     tensor([[1, 1],
             [2, 2]])
     """
+    vectors: list[Any]
     vectors = list(tensors[0]) if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)) else list(tensors)
     if not vectors:
         raise RuntimeError("meshgrid expects a non-empty TensorList")

@@ -162,8 +162,8 @@ def _flip_method(self: Tensor, *places: int | Sequence[int], dims: Dims = None) 
     >>> tdt.tensor([1, 2]).flip(0)
     tensor([2, 1])
     """
-    dims = places if dims is None else dims
-    return flip(self, dims[0] if len(dims) == 1 and not hasattr(dims[0], "__index__") else dims)
+    given: Any = places if dims is None else dims
+    return flip(self, given[0] if len(given) == 1 and not hasattr(given[0], "__index__") else given)
 
 
 @method()

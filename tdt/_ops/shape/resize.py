@@ -310,4 +310,4 @@ def _mapped(self: Tensor, name: str, others: tuple[Tensor, ...], callable: Calla
     return copy_(self, wrap(xp.array(values, self._a.dtype).reshape(self._a.shape)))
 
 
-UntypedStorage.share_memory_ = _share_storage
+UntypedStorage.share_memory_ = _share_storage  # type: ignore[assignment]

@@ -256,9 +256,9 @@ def broadcast_tensors(*tensors: Tensor | Sequence[Tensor]) -> tuple[Tensor, ...]
     >>> [x.shape for x in tdt.broadcast_tensors(tdt.zeros(2, 1), tdt.zeros(3))]
     [tdt.Size([2, 3]), tdt.Size([2, 3])]
     """
-    tensors = tuple(tensors[0]) if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)) else tensors
-    shape = broadcast_shapes(*[x._a.shape for x in tensors])
-    return tuple([expand(x, *shape) for x in tensors])
+    given: Any = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)) else tensors
+    shape = broadcast_shapes(*[x._a.shape for x in given])
+    return tuple([expand(x, *shape) for x in given])
 
 
 @method()
@@ -501,7 +501,8 @@ def _reshape_method(self: Tensor, *sizes: int | Sequence[int]) -> Tensor:
     tensor([[0, 1],
             [2, 3]])
     """
-    return reshape(self, sizes if len(sizes) != 1 else sizes[0])
+    shape: Any = sizes if len(sizes) != 1 else sizes[0]
+    return reshape(self, shape)
 
 
 @method()
@@ -555,7 +556,7 @@ def sum_to_size(input: Tensor, *size: int | Sequence[int]) -> Tensor:
     >>> tdt.ones(2, 3).sum_to_size(1, 3)
     tensor([[2., 2., 2.]])
     """
-    target = tuple(size[0]) if len(size) == 1 and not hasattr(size[0], "__index__") else size
+    target: Any = tuple(size[0]) if len(size) == 1 and not hasattr(size[0], "__index__") else size
     if target == ():
         return input.sum()
     if tuple(broadcast_shapes(target, input.shape)) != input.shape or len(target) > input.ndim:

@@ -69,16 +69,16 @@ def alignments(
     home = _backend.device_of(x._a)
     if not 0 <= blank < classes:
         raise RuntimeError(f"blank must be in label range: {blank} is none of {classes} classes")
-    input_lengths = _lengths(xp, home, "input_lengths", input_lengths, n, frames)
-    target_lengths = _lengths(xp, home, "target_lengths", target_lengths, n, None)
-    labels = _padded(xp, _backend.to_device(targets._a, home), target_lengths, blank, classes)
-    nll = _ctc_loss(x, wrap(labels), wrap(input_lengths), wrap(target_lengths), blank=blank)
-    nothing = wrap((input_lengths == 0) & (target_lengths == 0))
-    never = wrap((nll._a > -NEVER / 2) | ((input_lengths == 0) & (target_lengths > 0)))
+    frame_counts = _lengths(xp, home, "input_lengths", input_lengths, n, frames)
+    label_counts = _lengths(xp, home, "target_lengths", target_lengths, n, None)
+    labels = _padded(xp, _backend.to_device(targets._a, home), label_counts, blank, classes)
+    nll = _ctc_loss(x, wrap(labels), wrap(frame_counts), wrap(label_counts), blank=blank)
+    nothing = wrap((frame_counts == 0) & (label_counts == 0))
+    never = wrap((nll._a > -NEVER / 2) | ((frame_counts == 0) & (label_counts > 0)))
     nll = nll.masked_fill(nothing, 0)
     nll = nll.masked_fill(never, 0) if zero_infinity else nll * never.to(nll.dtype).mul(math.inf).where(never, 1)
     if reduction == "mean":
-        nll = nll / wrap(xp.maximum(target_lengths, 1).astype(nll._a.dtype))
+        nll = nll / wrap(xp.maximum(label_counts, 1).astype(nll._a.dtype))
     return reduced(nll.squeeze(0) if one else nll, reduction)
 
 

@@ -113,8 +113,8 @@ def _(xp, g, needs, x, w, b, target, weight, ignore_index, chunk):
     gb = xp.zeros_like(b) if needs[2] else None
     for i in range(0, len(x), chunk):
         part = slice(i, i + chunk)
-        _, *kept = _chunk(xp, x[part], w, b, target[part], weight, ignore_index)
-        d = cross_entropy_slope(xp, g[part], (len(x[part]), len(w)), *kept, "none")
+        _, t, share, ignored, exps, sums = _chunk(xp, x[part], w, b, target[part], weight, ignore_index)
+        d = cross_entropy_slope(xp, g[part], (len(x[part]), len(w)), t, share, ignored, exps, sums, "none")
         if gx is not None:
             gx[part] = _kernels.product(xp, d, w)
         if gw is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from tdt._core.tensor import Tensor
@@ -59,13 +59,15 @@ def lstm(
     tensor([[[0.]]])
     """
     packed = "batch_sizes" in kwargs or (len(args) > 1 and isinstance(args[1], Tensor))
-    return (_packed if packed else _padded)("lstm", *args, **kwargs)
+    layers: Callable[..., Any] = _packed if packed else _padded
+    return layers("lstm", *args, **kwargs)
 
 
 def _single(name: str, args: tuple, kwargs: dict[str, Any]) -> tuple[Tensor, Tensor]:
     """A recurrence with one state, hx, a tensor."""
     packed = "batch_sizes" in kwargs or (len(args) > 2 and isinstance(args[2], Tensor))
-    return (_packed if packed else _padded)(name, *args, **kwargs)
+    layers: Callable[..., Any] = _packed if packed else _padded
+    return layers(name, *args, **kwargs)
 
 
 def gru(

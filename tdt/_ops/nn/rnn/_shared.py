@@ -129,7 +129,7 @@ def recorded(forward: Callable[..., tuple], needs: tuple, operands: tuple, grads
     """The gradients of the operands that are needed, by recording `forward` and going back through the record."""
     graph = state.grad
     with enable_grad():
-        inputs = [None if t is None else t.view_as(t) for t in operands]
+        inputs: list[Any] = [None if t is None else t.view_as(t) for t in operands]
         outs = forward(*inputs)
     wanted = [t._edge for t, need in zip(inputs, needs, strict=True) if need]
     roots = [(i, g) for i, g in zip(outs, grads, strict=True) if i._edge is not None]
