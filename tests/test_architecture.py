@@ -193,6 +193,11 @@ def test_every_library_that_is_imported_is_named_as_a_dependency():
     assert not missing
 
 
+def test_the_type_checker_ignores_errors_in_kernels_alone():
+    overrides = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["mypy"]["overrides"]
+    assert [section["module"] for section in overrides if section.get("ignore_errors")] == [["tdt._kernels.*"]]
+
+
 def test_torch_is_never_imported():
     wrong = [f"{path}:{line}" for path in FILES for line, name in imports(path) if name.partition(".")[0] == "torch"]
     assert not wrong, "\n".join(wrong)
