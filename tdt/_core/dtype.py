@@ -92,17 +92,10 @@ SCALAR_NAMES = {bool: "Bool", uint8: "Byte", int8: "Char", int16: "Short", int32
                 float32: "Float", float64: "Double", complex64: "ComplexFloat", complex128: "ComplexDouble",
                 **{kind: kind.name.capitalize() for kind in FLOAT8}}  # fmt: skip
 
-# Ops that move, compare or convert elements and support float8, except for the pairs below. All others raise.
-FLOAT8_OPS = {
-    "abs", "all", "any", "as_strided", "cat", "clone", "conj_physical", "convert", "copy", "copy_slices", "diagonal",
-    "diagonal_backward", "eq", "expand", "fill", "index", "index_put", "index_select", "isfinite", "isnan", "ne", "pad_constant",
-    "permute", "real", "reshape", "roll", "slice", "slice_backward", "split", "squeeze", "stack", "to_device", "unaware",
-    "unbind", "unfold", "unsqueeze", "view", "view_dtype", "where",
-}  # fmt: skip
-FLOAT8_REFUSED = {
-    *((name, float8_e8m0fnu) for name in ("abs", "index_put", "pad_constant")),
-    *(("isfinite", kind) for kind in (float8_e4m3fn, float8_e4m3fnuz, float8_e5m2fnuz)),
-}
+# The float8 types that an op may take, which its record states; all other ops refuse them.
+FLOAT8S = frozenset(FLOAT8)
+FLOAT8_SIGNED = FLOAT8S - {float8_e8m0fnu}
+FLOAT8_WITH_INF = frozenset((float8_e5m2, float8_e8m0fnu))
 
 FLOATING = frozenset((FLOAT,))
 COMPLEX_ONLY = frozenset((COMPLEX,))
@@ -169,10 +162,10 @@ def set_default_dtype(d: dtype) -> None:
     _default = as_dtype(d)
 
 
-def check_category(name: str, allowed: frozenset, dtype: dtype) -> None:
-    """NotImplementedError for an unsupported dtype: neither itself nor its category is allowed, or it is float8."""
-    small = dtype in FLOAT8 and (name not in FLOAT8_OPS or (name, dtype) in FLOAT8_REFUSED)
-    if small or (allowed is not ALL and dtype.category not in allowed and dtype not in allowed):
+def check_category(name: str, allowed: frozenset, dtype: dtype, float8: frozenset = frozenset()) -> None:
+    """NotImplementedError unless the dtype or its category is allowed, and a float8 type in `float8`."""
+    supported = allowed is ALL or dtype.category in allowed or dtype in allowed
+    if not supported or (dtype in FLOAT8 and dtype not in float8):
         raise NotImplementedError(f"\"{name}\" not implemented for '{SCALAR_NAMES[dtype]}'")
 
 

@@ -13,9 +13,6 @@ from typing import Any
 from tdt import _backend
 
 TABLE: dict[str, Callable[..., Any]] = {}
-# Dense ops whose backward returns a sparse gradient for a sparse one.
-PASSES = {"add", "cat", "clone", "conj_physical", "convert", "expand", "mul", "neg", "permute", "reshape", "stack", "sub",
-          "sum", "to_device", "unsqueeze"}  # fmt: skip
 
 
 def on_sparse(op: Any, operands: tuple, attributes: dict) -> Any:
@@ -27,7 +24,7 @@ def on_sparse(op: Any, operands: tuple, attributes: dict) -> Any:
 
 def as_taken(op: Any, grads: list) -> list:
     """The gradients for the backward of `op`, with sparse ones converted to dense if its rules do not support them."""
-    if op.sparse or op.name in PASSES:
+    if op.sparse or op.sparse_gradients:
         return grads
     return [g if g is None or not getattr(g, "is_sparse", False) else _dense(g) for g in grads]
 

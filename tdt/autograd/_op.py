@@ -70,6 +70,8 @@ class Traits:
     flops: Callable[..., Any] | None = None  # multiply-adds from the same
     repeats: bool = False  # in place, may write to memory that is several elements (after expand)
     sparse: bool = False  # takes sparse operands
+    sparse_gradients: bool = False  # its rules give a sparse gradient for a sparse one
+    float8: frozenset[dtype] = frozenset()  # the float8 types that it takes
     tensors_only: bool = False  # no operand may be a Python number
     node: str | Callable[..., str] = (
         ""  # PyTorch's name of the graph's node, or a function of the node; "": made of the op's

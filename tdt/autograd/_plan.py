@@ -50,7 +50,7 @@ def make_plan(op: Op, key: tuple, arrays: list) -> Plan:
         common = _dtype.result_of(tensors, scalars)
         if op.to_float and common.category < FLOAT:
             common = _dtype.get_default_dtype()
-        check_category(op.name, op.dtypes, common)
+        check_category(op.name, op.dtypes, common, op.float8)
         wanted = [
             common.np if i in part and not isinstance(key[i], type) and key[i] != common.np else None
             for i in range(len(key))
@@ -60,7 +60,7 @@ def make_plan(op: Op, key: tuple, arrays: list) -> Plan:
         ]
         casts = tuple(wanted) if any(w is not None for w in wanted) else None
     first = _dtype.of(next((k for k in key if not isinstance(k, type)), _dtype.get_default_dtype().np))
-    check_category(op.name, _dtype.ALL if part else op.dtypes, first)  # ALL: but not float8
+    check_category(op.name, _dtype.ALL if part else op.dtypes, first, op.float8)
     low = first.np if casts is None and first.np in _LOW and op.computes else None
     plan = Plan(casts, low, casts is None and low is None and op.simple)
     plan.by_rank = {} if len({d for d, _ in tensors}) > 1 else None

@@ -26,7 +26,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-@op(ufunc="add")
+@op(ufunc="add", sparse_gradients=True)
 def _add(xp: ModuleType, x: Any, y: Any, *, alpha: Any = 1, out: Any = None) -> Any:
     if alpha != 1 or alpha is True:
         y = _scaled(x, y, alpha)
@@ -50,7 +50,7 @@ def _refuse_bools(*types: Any) -> None:
         )
 
 
-@op(dtypes=NUMBERS, check=_refuse_bools, ufunc="subtract")
+@op(dtypes=NUMBERS, check=_refuse_bools, ufunc="subtract", sparse_gradients=True)
 def _sub(xp: ModuleType, x: Any, y: Any, *, alpha: Any = 1, out: Any = None) -> Any:
     if alpha != 1 or alpha is True:
         y = _scaled(x, y, alpha)
@@ -85,7 +85,7 @@ def wrapped(number: Any, like: Any) -> Any:
     return like.dtype.type(number - count if like.dtype.kind == "i" and number >= count // 2 else number)
 
 
-@op(ufunc="multiply")
+@op(ufunc="multiply", sparse_gradients=True)
 def _mul(xp: ModuleType, x: Any, y: Any, *, out: Any = None) -> Any:
     return x * y if out is None else xp.multiply(x, y, out=out)
 

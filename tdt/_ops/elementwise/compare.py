@@ -6,7 +6,7 @@ from types import ModuleType
 from typing import Any
 
 from tdt._core import dtype as _dtype
-from tdt._core.dtype import ALL, INTEGRAL, INTS, REAL, check_category
+from tdt._core.dtype import ALL, FLOAT8_WITH_INF, FLOAT8S, INTEGRAL, INTS, REAL, check_category
 from tdt._core.methods import method
 from tdt._core.tensor import Tensor, wrap
 from tdt._ops._common import Number
@@ -37,7 +37,7 @@ def _comparison(name: str) -> Any:
 
 
 @method(in_place=by_op)
-@binary_op(_comparison("equal"), dtypes=ALL)
+@binary_op(_comparison("equal"), dtypes=ALL, float8=FLOAT8S)
 def eq(input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
     """Whether input == other, element by element; a bool tensor.
 
@@ -50,7 +50,7 @@ def eq(input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -> T
 
 
 @method(aliases=("not_equal",), in_place=by_op)
-@binary_op(_comparison("not_equal"), dtypes=ALL)
+@binary_op(_comparison("not_equal"), dtypes=ALL, float8=FLOAT8S)
 def ne(input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
     """Whether input != other, element by element; a bool tensor.
 
@@ -275,7 +275,7 @@ def _on_floats(name: str, otherwise: bool) -> Any:
 
 
 @method()
-@unary_op(_on_floats("isnan", False), dtypes=ALL, to_float=False)
+@unary_op(_on_floats("isnan", False), dtypes=ALL, to_float=False, float8=FLOAT8S)
 def isnan(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Whether each element is nan; a bool tensor.
 
@@ -301,7 +301,7 @@ def isinf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 @method()
-@unary_op(_on_floats("isfinite", True), dtypes=ALL, to_float=False)
+@unary_op(_on_floats("isfinite", True), dtypes=ALL, to_float=False, float8=FLOAT8_WITH_INF)
 def isfinite(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Whether each element is neither infinite nor nan; a bool tensor.
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from tdt._core import dtype as _dtype
 from tdt._core.calls import front
-from tdt._core.dtype import COMPLEX_ONLY, FLOATING
+from tdt._core.dtype import COMPLEX_ONLY, FLOAT8S, FLOATING
 from tdt._core.methods import method, tensor_property
 from tdt._core.tensor import Tensor
 from tdt._ops.elementwise._front import make_op, refuse_out, tensor_argument
@@ -28,7 +28,13 @@ __all__ = [
     "view_as_real",
 ]
 
-_conj = make_op("conj_physical", lambda xp, x: xp.conjugate(x) if x.dtype.kind == "c" else x.copy(), computes=False)
+_conj = make_op(
+    "conj_physical",
+    lambda xp, x: xp.conjugate(x) if x.dtype.kind == "c" else x.copy(),
+    computes=False,
+    float8=FLOAT8S,
+    sparse_gradients=True,
+)
 _conj.vjp("x")(lambda g: g.conj())
 
 
@@ -80,7 +86,7 @@ def resolve_conj(input: Tensor) -> Tensor:
 resolve_neg = resolve_conj
 
 
-@op(dtypes=COMPLEX_ONLY, view=True)
+@op(dtypes=COMPLEX_ONLY, view=True, float8=FLOAT8S)
 def _real(xp: ModuleType, x: Any) -> Any:
     return x.real
 

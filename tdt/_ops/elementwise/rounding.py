@@ -8,7 +8,7 @@ from typing import Any
 
 from tdt._core import dtype as _dtype
 from tdt._core.calls import front
-from tdt._core.dtype import ALL, FLOATING, NUMBERS, REAL, REAL_NUMBERS, check_category
+from tdt._core.dtype import ALL, FLOAT8_SIGNED, FLOATING, NUMBERS, REAL, REAL_NUMBERS, check_category
 from tdt._core.methods import method
 from tdt._core.return_types import return_type
 from tdt._core.tensor import Tensor
@@ -84,6 +84,7 @@ def _zero_gradient(g: Tensor) -> Tensor:
     to_float=False,
     same_out=True,
     check=_refuse_bool,
+    sparse_gradients=True,
 )
 def neg(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The negative of each element, -x.
@@ -100,7 +101,9 @@ def neg(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 @method(aliases=("absolute",))
 @front
-@unary_op(ufunc("absolute"), vjp=lambda g, x: g * x.sgn(), dtypes=NUMBERS, to_float=False, same_out=True)
+@unary_op(
+    ufunc("absolute"), vjp=lambda g, x: g * x.sgn(), dtypes=NUMBERS, to_float=False, same_out=True, float8=FLOAT8_SIGNED
+)
 def abs(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The absolute value of each element; of complex numbers the modulus, in the real dtype.
 

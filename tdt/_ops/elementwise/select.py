@@ -10,7 +10,7 @@ import numpy as np
 from tdt import _backend
 from tdt._core import dtype as _dtype
 from tdt._core.calls import front
-from tdt._core.dtype import FLOATING_AND_COMPLEX, NUMBERS, REAL, SCALAR_NAMES, check_category
+from tdt._core.dtype import FLOAT8S, FLOATING_AND_COMPLEX, NUMBERS, REAL, SCALAR_NAMES, check_category
 from tdt._core.float8 import KINDS, astype
 from tdt._core.from_data import fill_number
 from tdt._core.methods import method
@@ -30,7 +30,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-@op(promote=("x", "y"))
+@op(promote=("x", "y"), float8=FLOAT8S)
 def _where(xp: ModuleType, condition: Any, x: Any, y: Any) -> Any:
     # As 0-d arrays of the promoted type: a Python number would promote half precision.
     if not hasattr(x, "dtype"):
@@ -340,7 +340,7 @@ def lerp(input: Tensor, end: Tensor, weight: Tensor | Number, *, out: Tensor | N
     return finish(_lerp, out, input, end, weight)
 
 
-@op(promote=(), computes=False)
+@op(promote=(), computes=False, float8=FLOAT8S)
 def _copy(xp: ModuleType, x: Any, source: Any, *, out: Any = None) -> Any:
     if out is None:
         return xp.array(xp.broadcast_to(_convertible(source, x), x.shape), dtype=x.dtype)
@@ -359,7 +359,7 @@ _copy.vjp("x")(lambda g: g.new_zeros(g.shape))
 _copy.vjp("source")(lambda g, source_dtype: converted(g, _dtype.of(source_dtype)))
 
 
-@op(promote=(), computes=False, repeats=True)
+@op(promote=(), computes=False, repeats=True, float8=FLOAT8S)
 def _fill(xp: ModuleType, x: Any, value: Any, *, out: Any = None) -> Any:
     value = fitting(xp, value, x.dtype)
     if out is None:

@@ -16,6 +16,7 @@ from tdt._backend.scatter import add_at
 from tdt._core import dtype as _dtype
 from tdt._core.aliases import Number
 from tdt._core.calls import front
+from tdt._core.dtype import FLOAT8_SIGNED, FLOAT8S
 from tdt._core.float8 import astype
 from tdt._core.methods import method
 from tdt._core.mode import state
@@ -317,7 +318,7 @@ def _indexed_shape(shape: tuple[int, ...], tensors: Sequence[Any], dims: tuple[i
     return (*rest[:place], *np.broadcast_shapes(*[t.shape for t in tensors]), *rest[place:])
 
 
-@op(promote=(), broadcasts=False, computes=False, name="index")
+@op(promote=(), broadcasts=False, computes=False, name="index", float8=FLOAT8S)
 def _index(xp: ModuleType, x: Any, *tensors: Any, dims: tuple[int, ...]) -> Any:
     try:
         picked = x[_arrays(tensors, dims, x.ndim)]
@@ -345,7 +346,7 @@ def index(x: Tensor, indices: Sequence[Tensor | None]) -> Tensor:
     return _index(x, *[indices[d] for d in dims], dims=dims)
 
 
-@op(promote=(), broadcasts=False, computes=False, repeats=True, name="index_put")
+@op(promote=(), broadcasts=False, computes=False, repeats=True, name="index_put", float8=FLOAT8_SIGNED)
 def _index_put(
     xp: ModuleType, x: Any, values: Any, *tensors: Any, dims: tuple[int, ...], accumulate: bool, out: Any = None
 ) -> Any:

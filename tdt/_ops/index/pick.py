@@ -12,7 +12,7 @@ from tdt._core import dtype as _dtype
 from tdt._core.aliases import Number
 from tdt._core.broadcasting import check_broadcast
 from tdt._core.calls import front
-from tdt._core.dtype import REAL_NUMBERS, SCALAR_NAMES, check_category
+from tdt._core.dtype import FLOAT8S, REAL_NUMBERS, SCALAR_NAMES, check_category
 from tdt._core.methods import method
 from tdt._core.tensor import Tensor
 from tdt._core.writing import check_memory, refuse_shared
@@ -51,7 +51,7 @@ def _check_range(index: Any, n: int) -> None:
         raise IndexError(f"index out of range in self: indices lie in {found}, but the dimension has size {n}")
 
 
-@op(promote=(), broadcasts=False, computes=False)
+@op(promote=(), broadcasts=False, computes=False, float8=FLOAT8S)
 def _index_select(xp: ModuleType, x: Any, index: Any, *, dim: int) -> Any:
     n = x.shape[dim] if x.ndim else 1
     _check_range(index, n)

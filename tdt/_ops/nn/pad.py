@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tdt._backend.layout import empty_as, is_channels_last
-from tdt._core.dtype import ALL, NUMBERS, check_category
+from tdt._core.dtype import ALL, FLOAT8_SIGNED, NUMBERS, check_category
 from tdt._core.tensor import Tensor, wrap
 from tdt.autograd._op import op
 
@@ -22,7 +22,7 @@ def _pad_border_node_name(node: Any) -> str:
     return f"{kind}Pad{len(node.attributes['before'])}DBackward0" if kind else "PadCircularBackward0"
 
 
-@op(dtypes=ALL, computes=False, shape=_pad_shape, node="ConstantPadNdBackward0")
+@op(dtypes=ALL, computes=False, shape=_pad_shape, node="ConstantPadNdBackward0", float8=FLOAT8_SIGNED)
 def pad_constant(xp, x, *, before, after, value):
     out = empty_as(xp, _pad_shape(x.shape, before=before, after=after), x.dtype, is_channels_last(x))
     out[...] = value

@@ -33,7 +33,7 @@ def _accumulation_dtype(x: Any, dtype: Any) -> Any:
     return dtype.np if dtype is not None else "int64" if x.dtype.kind in "biu" else None
 
 
-@op(packed=True, node=by_dim("Sum"))
+@op(packed=True, node=by_dim("Sum"), sparse_gradients=True)
 def _sum(xp: ModuleType, x: Any, *, dim: AllDims = None, keepdim: bool = False, dtype: Any = None) -> Any:
     return _backend.total(x, dim, _accumulation_dtype(x, dtype), keepdim)
 
@@ -421,7 +421,7 @@ def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False, *, out:
 def _truth_op(name: str) -> Op:
     """The op of `all` or `any`: bool, but uint8 for uint8."""
 
-    @op(name=name, packed=True)
+    @op(name=name, packed=True, float8=_dtype.FLOAT8S)
     def truth(xp: ModuleType, x: Any, *, dim: AllDims = None, keepdim: bool = False) -> Any:
         result = getattr(x.astype(bool), name)(axis=dim, keepdims=keepdim)
         return result.astype(x.dtype) if x.dtype == xp.uint8 else result

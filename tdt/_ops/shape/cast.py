@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from tdt._backend.layout import in_order
 from tdt._core import dtype as _dtype
+from tdt._core.dtype import FLOAT8S
 from tdt._core.float8 import astype
 from tdt.autograd._op import op
 
 __all__: list[str] = []
 
 
-@op(name="convert", promote=(), computes=False, node="ToCopyBackward0")
+@op(name="convert", promote=(), computes=False, node="ToCopyBackward0", float8=FLOAT8S, sparse_gradients=True)
 def _convert(xp, x, *, dtype):
     if x.dtype.kind == "c" and dtype.category < _dtype.COMPLEX and dtype.category != _dtype.BOOL:
         x = x.real

@@ -5,6 +5,7 @@ Closed under differentiation: the gradient of the base is the same op with zeros
 
 from __future__ import annotations
 
+from tdt._core.dtype import FLOAT8S
 from tdt._core.mode import no_grad, real
 from tdt._core.tensor import wrap
 from tdt._core.writing import check_memory
@@ -14,7 +15,9 @@ from tdt.autograd._views import look
 __all__: list[str] = []
 
 
-@op(name="copy_slices", promote=(), broadcasts=False, computes=False, node="torch::autograd::CopySlices")
+@op(
+    name="copy_slices", promote=(), broadcasts=False, computes=False, node="torch::autograd::CopySlices", float8=FLOAT8S
+)
 def copy_slices(xp, base, new, *, chain, order):
     out = base.transpose(order).copy().transpose(_inverse(order))
     with no_grad(), real():

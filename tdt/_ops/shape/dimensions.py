@@ -9,6 +9,7 @@ from typing import Any
 
 from tdt._core.aliases import Dims
 from tdt._core.calls import front
+from tdt._core.dtype import FLOAT8S
 from tdt._core.methods import method, tensor_property
 from tdt._core.tensor import Tensor
 from tdt._ops._common import as_shape, is_int, tensor_argument, wrap_dim
@@ -31,7 +32,7 @@ __all__ = [
 ]
 
 
-@op(view=True)
+@op(view=True, float8=FLOAT8S, sparse_gradients=True)
 def _permute(xp: ModuleType, x: Any, *, dims: tuple[int, ...]) -> Any:
     return x.transpose(dims)
 
@@ -214,12 +215,12 @@ def squeeze(input: Tensor, dim: Dims = None) -> Tensor:
     return label(unary(_squeeze, input, {"dims": dims}), f"SqueezeBackward{variant}")
 
 
-@op(view=True, node=lambda node: f"SqueezeBackward{1 if len(node.attributes['dims']) == 1 else 2}")
+@op(view=True, node=lambda node: f"SqueezeBackward{1 if len(node.attributes['dims']) == 1 else 2}", float8=FLOAT8S)
 def _squeeze(xp: ModuleType, x: Any, *, dims: tuple[int, ...]) -> Any:
     return x.squeeze(dims)
 
 
-@op(view=True)
+@op(view=True, float8=FLOAT8S, sparse_gradients=True)
 def _unsqueeze(xp: ModuleType, x: Any, *, dim: int) -> Any:
     return x[(slice(None),) * dim + (None,)]
 

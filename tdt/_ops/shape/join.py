@@ -10,6 +10,7 @@ from tdt import _backend
 from tdt._backend.layout import is_channels_last
 from tdt._core import dtype as _dtype
 from tdt._core.calls import front
+from tdt._core.dtype import FLOAT8S
 from tdt._core.methods import method
 from tdt._core.tensor import Tensor
 from tdt._core.writing import refuse_shared
@@ -26,7 +27,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-@op(broadcasts=False, computes=False)
+@op(broadcasts=False, computes=False, float8=FLOAT8S, sparse_gradients=True)
 def _cat(xp: ModuleType, *tensors: Any, dim: int) -> Any:
     try:
         out = xp.concatenate(tensors, dim)
@@ -129,7 +130,7 @@ def _checked(name: str, tensors: Any) -> list[Tensor]:
     return tensors
 
 
-@op(broadcasts=False, computes=False)
+@op(broadcasts=False, computes=False, float8=FLOAT8S, sparse_gradients=True)
 def _stack(xp: ModuleType, *tensors: Any, dim: int) -> Any:
     shape = tensors[0].shape
     if dim == len(shape):

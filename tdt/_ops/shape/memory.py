@@ -10,6 +10,7 @@ from tdt._backend.device import as_device, device
 from tdt._backend.layout import in_order
 from tdt._core import dtype as _dtype
 from tdt._core.aliases import Device, Number
+from tdt._core.dtype import FLOAT8S
 from tdt._core.methods import method
 from tdt._core.tensor import Tensor, alias
 from tdt._ops.elementwise.select import _copy, _fill, value_of_fill
@@ -71,7 +72,7 @@ def in_format(xp: ModuleType, x: Any, layout: memory_format) -> Any:
     return x.transpose(layout.order).copy(order="C").transpose(back)
 
 
-@op(promote=(), computes=False)
+@op(promote=(), computes=False, float8=FLOAT8S, sparse_gradients=True)
 def _clone(xp: ModuleType, x: Any, *, layout: memory_format = preserve_format) -> Any:
     return in_format(xp, x, layout)
 
@@ -126,7 +127,7 @@ def contiguous(input: Tensor, memory_format: memory_format = contiguous_format) 
     return input if is_contiguous(input, memory_format) else _clone(input, layout=memory_format)
 
 
-@op(promote=(), computes=False)
+@op(promote=(), computes=False, float8=FLOAT8S, sparse_gradients=True)
 def _to_device(xp: ModuleType, x: Any, *, target: device, source: device) -> Any:
     moved = _backend.to_device(x, target)
     return x.copy() if moved is x else moved
@@ -308,7 +309,7 @@ def zero_(input: Tensor) -> Tensor:
     return _fill.inplace(input, 0)
 
 
-@op(promote=(), broadcasts=False, computes=False)
+@op(promote=(), broadcasts=False, computes=False, float8=FLOAT8S)
 def _unaware(xp: ModuleType, x: Any) -> Any:
     """Stands between a tensor that was turned under no_grad and its graph, which knows it in its former shape."""
     return x

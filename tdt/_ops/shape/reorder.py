@@ -10,6 +10,7 @@ from typing import Any
 from tdt._backend.layout import in_order
 from tdt._core.aliases import Dims
 from tdt._core.calls import front
+from tdt._core.dtype import FLOAT8S
 from tdt._core.methods import method
 from tdt._core.tensor import Tensor
 from tdt._ops._common import as_shape, is_int, wrap_dim
@@ -83,7 +84,7 @@ def flipud(input: Tensor) -> Tensor:
     return flip(input, (0,))
 
 
-@op(computes=False, packed=True)
+@op(computes=False, packed=True, float8=FLOAT8S)
 def _roll(xp: ModuleType, x: Any, *, shifts: tuple[int, ...], dims: tuple[int, ...] | None) -> Any:
     return xp.roll(x, shifts[0] if dims is None else shifts, dims)
 

@@ -11,6 +11,7 @@ from typing import Any
 from tdt import _backend
 from tdt._core import dtype as _dtype
 from tdt._core.calls import front
+from tdt._core.dtype import FLOAT8S
 from tdt._core.methods import method
 from tdt._core.tensor import Tensor
 from tdt._ops._common import tensor_argument, wrap_dim
@@ -26,7 +27,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-@op(multi_view=True)
+@op(multi_view=True, float8=FLOAT8S)
 def _split(xp: ModuleType, x: Any, *, sizes: tuple[int, ...], dim: int) -> tuple[Any, ...]:
     before, parts, start = (slice(None),) * dim, [], 0
     for n in sizes:
@@ -53,7 +54,7 @@ def _cat(parts: list[Tensor], dim: int) -> Tensor:
     return cat(parts, dim)
 
 
-@op(multi_view=True)
+@op(multi_view=True, float8=FLOAT8S)
 def _unbind(xp: ModuleType, x: Any, *, dim: int) -> tuple[Any, ...]:
     before = (slice(None),) * dim
     return tuple([x[(*before, i, ...)] for i in range(x.shape[dim])])
@@ -321,7 +322,7 @@ def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]
     return _single_views(input, chunk(input, chunks, dim), dim)
 
 
-@op(view=True)
+@op(view=True, float8=FLOAT8S)
 def _as_strided(
     xp: ModuleType, x: Any, *, size: tuple[int, ...], stride: tuple[int, ...], offset: int, at: tuple
 ) -> Any:

@@ -10,6 +10,7 @@ from typing import Any
 from tdt._backend import may_overlap
 from tdt._core import dtype as _dtype
 from tdt._core.calls import front
+from tdt._core.dtype import FLOAT8S
 from tdt._core.methods import method
 from tdt._core.tensor import Size, Tensor
 from tdt._ops._common import as_shape, tensor_argument, wrap_dim
@@ -24,7 +25,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-@op(view="maybe", node="ViewBackward0")
+@op(view="maybe", node="ViewBackward0", float8=FLOAT8S, sparse_gradients=True)
 def _reshape(xp: ModuleType, x: Any, *, shape: tuple[int, ...]) -> Any:
     try:
         return x.reshape(shape)
@@ -46,7 +47,7 @@ def _misfit(shape: Sequence[int], size: int) -> RuntimeError:
     return RuntimeError(f"shape '{list(shape)}' is invalid for input of size {size}")
 
 
-@op(view=True)
+@op(view=True, float8=FLOAT8S)
 def _view(xp: ModuleType, x: Any, *, shape: tuple[int, ...]) -> Any:
     out = _reshape.forward(xp, x, shape=shape)
     if x.size and not x.flags.c_contiguous and not may_overlap(out, x):
@@ -62,7 +63,7 @@ for _op in (_view, _reshape):
     _op.fast_vjp("x")(lambda g, x_shape: g.reshape(x_shape))
 
 
-@op(view=True, name="view_dtype")
+@op(view=True, name="view_dtype", float8=FLOAT8S)
 def _view_dtype(xp: ModuleType, x: Any, *, dtype: _dtype.dtype) -> Any:
     return x[..., None].view(dtype.np)[..., 0] if x.itemsize == dtype.itemsize else x.view(dtype.np)
 
@@ -134,7 +135,7 @@ def reshape(input: Tensor, shape: int | Sequence[int]) -> Tensor:
         raise
 
 
-@op(view=True, broadcasts=False)
+@op(view=True, broadcasts=False, float8=FLOAT8S, sparse_gradients=True)
 def _expand(xp: ModuleType, x: Any, *, shape: tuple[int, ...]) -> Any:
     return x[...] if x.shape == shape else writable(xp, xp.broadcast_to(x, shape), x)
 
@@ -348,7 +349,7 @@ def _slice_node_name(node: Any) -> str:
     return "AliasBackward0"
 
 
-@op(view=True, name="slice", node=_slice_node_name)
+@op(view=True, name="slice", node=_slice_node_name, float8=FLOAT8S)
 def slice_view(xp: ModuleType, x: Any, *, spec: tuple[Any, ...]) -> Any:
     """Basic indexing: integers, None, Ellipsis, and slices as (start, stop, step). The Ellipsis keeps 0-d views views."""
     return x[spec] if len(spec) == 2 and spec[0].__class__ is int else x[decoded(spec)]
@@ -367,7 +368,7 @@ def _(xp: ModuleType, g: Any, x_shape: tuple[int, ...], spec: tuple[Any, ...]) -
     return _slice_backward.forward(xp, g, shape=x_shape, spec=spec)
 
 
-@op(computes=False)
+@op(computes=False, float8=FLOAT8S)
 def _slice_backward(xp: ModuleType, x: Any, *, shape: tuple[int, ...], spec: tuple[Any, ...]) -> Any:
     out = xp.zeros(shape, x.dtype)
     out[decoded(spec)] = x
@@ -447,7 +448,7 @@ def narrow(input: Tensor, dim: int, start: int | Tensor, length: int) -> Tensor:
     return slice_view(input, spec=(*(ALL_OF,) * d, (first, first + length, None), ...))
 
 
-@op(view=True)
+@op(view=True, float8=FLOAT8S)
 def _diagonal(xp: ModuleType, x: Any, *, offset: int, dim1: int, dim2: int) -> Any:
     return writable(xp, xp.diagonal(x, offset, dim1, dim2), x)
 
@@ -457,7 +458,7 @@ def _(g: Tensor, x_shape: tuple[int, ...], offset: int, dim1: int, dim2: int) ->
     return _diagonal_backward(g, shape=x_shape, offset=offset, dim1=dim1, dim2=dim2)
 
 
-@op(computes=False)
+@op(computes=False, float8=FLOAT8S)
 def _diagonal_backward(xp: ModuleType, x: Any, *, shape: tuple[int, ...], offset: int, dim1: int, dim2: int) -> Any:
     out = xp.zeros(shape, x.dtype)
     _diagonal.forward(xp, out, offset=offset, dim1=dim1, dim2=dim2)[...] = x

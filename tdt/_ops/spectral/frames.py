@@ -6,14 +6,14 @@ from types import ModuleType
 from typing import Any
 
 from tdt import _backend
-from tdt._core.dtype import FLOATING_AND_COMPLEX
+from tdt._core.dtype import FLOAT8S, FLOATING_AND_COMPLEX
 from tdt._core.methods import method
 from tdt._core.tensor import Tensor
 from tdt._ops._common import wrap_dim
 from tdt.autograd._op import op
 
 
-@op(view=True)
+@op(view=True, float8=FLOAT8S)
 def _unfold(xp: ModuleType, x: Any, *, dim: int, size: int, step: int) -> Any:
     if not x.ndim:
         x = x.reshape(1)[:size]
