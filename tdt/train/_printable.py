@@ -60,6 +60,7 @@ def redacted(text: str) -> str:
     >>> hide("correct horse battery", "${env:KEY}")
     >>> redacted("cannot log in with 'correct horse ...'")
     "cannot log in with '${env:KEY}...'"
+    >>> _hidden.clear()  # or other messages would hide it, too
     """
     for value, reference in _hidden.items():
         for form in dict.fromkeys((value, repr(value)[1:-1], printable(value))):
