@@ -162,20 +162,3 @@ def with_out(function: Callable[..., Any] | None = None, *, packed: bool = False
     extra = inspect.Parameter("out", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=target)
     wrapper.__signature__ = given.replace(parameters=[*given.parameters.values(), extra])  # type: ignore[attr-defined]
     return wrapper
-
-
-def spelled(function: Callable[..., Any], *words: str) -> Callable[..., Any]:
-    """`function(input, …)`, whose next operands have these names."""
-
-    @wraps(function)
-    def front(*args: Any, **kwargs: Any) -> Any:
-        for word in ("input", *words) if kwargs else ():
-            if word in kwargs:
-                args = (*args, kwargs.pop(word))
-        return function(*args, **kwargs)
-
-    given = inspect.signature(function)
-    found = list(given.parameters.values())
-    renamed = [p.replace(name=w) for p, w in zip(found[1 : 1 + len(words)], words, strict=True)]
-    front.__signature__ = given.replace(parameters=[found[0], *renamed, *found[1 + len(words) :]])  # type: ignore[attr-defined]
-    return front

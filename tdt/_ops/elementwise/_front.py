@@ -149,13 +149,6 @@ def binary_op(
     return define
 
 
-def named(function: Callable[..., Any], name: str, doc: str) -> Callable[..., Any]:
-    """Give a function created by another one its public name and docstring."""
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = doc
-    return function
-
-
 def check_operands(name: str, input: Any, other: Any, numbers: str = "other", second: str = "other") -> None:
     """PyTorch's TypeError where an operand may not be a Python number.
 
