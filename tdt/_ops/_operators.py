@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tdt._core.creation import from_numpy
+from tdt._core.methods import rename
 from tdt._core.tensor import Tensor
 from tdt.autograd._dispatch import binary
 from tdt.autograd._node_names import label
@@ -67,6 +68,4 @@ def _not_a_tensor(name: str, value: Any) -> Any:
 
 
 def _bind(name: str, function: Callable[..., Any]) -> None:
-    function.__name__, function.__qualname__ = name, f"Tensor.{name}"
-    function.__code__ = function.__code__.replace(co_name=name, co_qualname=f"Tensor.{name}")
-    setattr(Tensor, name, function)
+    setattr(Tensor, name, rename(function, name))

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tdt._core import dtype as _dtype
+from tdt._core.methods import rename
 from tdt._core.mode import enable_grad, real, state
 from tdt._core.tensor import LEAF, Tensor, View, alias
 from tdt._core.writing import check_memory
@@ -49,10 +50,8 @@ def by_view(function: Callable[..., Tensor], name: str) -> Callable[..., Tensor]
 
 def _in_place(method: Callable[..., Tensor], function: Callable[..., Tensor], name: str) -> Callable[..., Tensor]:
     functools.update_wrapper(method, function)  # its parameters
-    method.__name__, method.__qualname__ = f"{name}_", f"Tensor.{name}_"
     method.__doc__ = f"In-place version of `{name}`."
-    method.__code__ = method.__code__.replace(co_name=method.__name__, co_qualname=method.__qualname__)
-    return method
+    return rename(method, f"{name}_")
 
 
 def overwrite(input: Tensor, result: Tensor) -> Tensor:
