@@ -112,7 +112,7 @@ def run(arguments: list[str]) -> int:
         return _print_error(f"{context}: {error.format_message()}\nTry '{context} --help'.", error.exit_code)
     except (KeyboardInterrupt, typer.Abort):
         return _print_error("stopped", 130)
-    except Exception as error:  # noqa: BLE001 - errors that the user can fix are printed, all others raised again
+    except Exception as error:
         code = _exit_code(error)
         if code is None:
             raise

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from tdt._core.dtype import bool as bool_dtype
-from tdt._core.dtype import dtype as Dtype  # noqa: N812  (the functions here have arguments called dtype)
+from tdt._core.dtype import dtype as Dtype
 from tdt._core.dtype import float32, iinfo, int64
 from tdt._core.layout import strided
 from tdt._core.tensor import Tensor

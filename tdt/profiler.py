@@ -326,7 +326,7 @@ def tensorboard_trace_handler(
     return write
 
 
-class emit_nvtx:  # noqa: N801  (PyTorch's name)
+class emit_nvtx:
     """A block whose operations NVIDIA's tools would show: refused on entry, unless `enabled` is False."""
 
     def __init__(self, enabled: bool = True, record_shapes: bool = False) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 KINDS = ("cpu", "cuda", "meta")
 
 
-class device:  # noqa: N801  (PyTorch's name)
+class device:
     """The device of a tensor: `device("cpu")`, `device("cuda", 1)`, `device("cuda:1")`.
 
     As a context manager it sets the default device of tensor factories.

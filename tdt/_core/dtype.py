@@ -17,7 +17,7 @@ from tdt import _about
 BOOL, INT, FLOAT, COMPLEX = range(4)
 
 
-class dtype:  # noqa: N801  (PyTorch's name)
+class dtype:
     """A data type: `tdt.float32`, `tdt.int64`, … Compare with `is` or `==`.
 
     >>> import tdt
@@ -55,18 +55,18 @@ class dtype:  # noqa: N801  (PyTorch's name)
         return self.name
 
 
-bool = dtype("bool", np.bool_, BOOL)  # noqa: A001
+bool = dtype("bool", np.bool_, BOOL)
 uint8 = dtype("uint8", np.uint8, INT)
 uint16 = dtype("uint16", np.uint16, INT)
 uint32 = dtype("uint32", np.uint32, INT)
 uint64 = dtype("uint64", np.uint64, INT)
 int8 = dtype("int8", np.int8, INT)
 int16 = short = dtype("int16", np.int16, INT)
-int32 = int = dtype("int32", np.int32, INT)  # noqa: A001
+int32 = int = dtype("int32", np.int32, INT)
 int64 = long = dtype("int64", np.int64, INT)
 float16 = half = dtype("float16", np.float16, FLOAT)
 bfloat16 = dtype("bfloat16", ml_dtypes.bfloat16, FLOAT)
-float32 = float = dtype("float32", np.float32, FLOAT)  # noqa: A001
+float32 = float = dtype("float32", np.float32, FLOAT)
 float64 = double = dtype("float64", np.float64, FLOAT)
 complex64 = cfloat = dtype("complex64", np.complex64, COMPLEX)
 complex128 = cdouble = dtype("complex128", np.complex128, COMPLEX)
@@ -247,7 +247,7 @@ def result_of(operands: list[tuple[dtype, builtins.bool]], scalars: list[dtype])
     return result
 
 
-class finfo:  # noqa: N801
+class finfo:
     """Limits of a floating-point dtype: `eps`, `max`, `min`, `tiny`, `smallest_normal`, `resolution`, `bits`, `dtype` (name).
 
     Args:
@@ -284,7 +284,7 @@ class finfo:  # noqa: N801
         return hash(self.dtype)
 
 
-class iinfo(finfo):  # noqa: N801
+class iinfo(finfo):
     """Limits of an integer dtype: `min`, `max`, `bits`, `dtype` (name).
 
     Raises:

@@ -19,7 +19,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-class layout:  # noqa: N801  (PyTorch's name)
+class layout:
     """How elements are stored: `strided` for dense tensors, `sparse_coo` for coordinates and values.
 
     >>> import tdt

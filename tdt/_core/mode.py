@@ -72,7 +72,7 @@ class _Mode:
         return steps if inspect.isgeneratorfunction(function) else wrapped
 
 
-class no_grad(_Mode):  # noqa: N801
+class no_grad(_Mode):
     """Ops in this block (or decorated function) record nothing.
 
     >>> import tdt
@@ -93,7 +93,7 @@ class no_grad(_Mode):  # noqa: N801
         super().__init__(grad=self.on)
 
 
-class enable_grad(no_grad):  # noqa: N801
+class enable_grad(no_grad):
     """Context manager or decorator in which operations are recorded, also inside `no_grad`.
 
     >>> import tdt
@@ -107,7 +107,7 @@ class enable_grad(no_grad):  # noqa: N801
     on = True
 
 
-class inference_mode(_Mode):  # noqa: N801
+class inference_mode(_Mode):
     """As `no_grad`, and the results can never take part in a graph again.
 
     >>> import tdt
@@ -123,7 +123,7 @@ class inference_mode(_Mode):  # noqa: N801
         super().__init__(**({"grad": False, "inference": True} if mode else {"inference": False}))
 
 
-class set_grad_enabled(_Mode):  # noqa: N801
+class set_grad_enabled(_Mode):
     """Turn recording on or off: at once when called, and back at the end of the block as a context manager.
 
     >>> import tdt
@@ -144,7 +144,7 @@ class set_grad_enabled(_Mode):  # noqa: N801
         return super().__call__(function)
 
 
-class handling(_Mode):  # noqa: N801
+class handling(_Mode):
     """Set the dispatch handler `handler(op, operands, attributes, target)` in this block; it calls ops in `real()`."""
 
     def __init__(self, handler: Callable[..., Any] | None, meta: bool = False):

@@ -101,7 +101,7 @@ class _View:
     def of(self, x: np.ndarray) -> np.ndarray:
         return (to_last(x) if self.by_rows and x.ndim > 2 else x).reshape(self.shape)
 
-    def run(self, kernel, x: np.ndarray, *arrays: np.ndarray) -> None:  # noqa: ANN001 - a kernel
+    def run(self, kernel, x: np.ndarray, *arrays: np.ndarray) -> None:
         """Call it on all blocks; images are seen as matrices."""
         seen = [self.of(a) if a.shape == x.shape else a for a in (x, *arrays)]
         cut = (self.rows, self.block, self.cuts) if self.by_rows else ()

@@ -11,7 +11,7 @@ GRAIN = 1 << 15  # elements that a thread should at least have
 ZERO = np.float32(0)
 
 
-def resample(x: np.ndarray, table) -> np.ndarray:  # noqa: ANN001 - tdt._ops.nn._resampling.Taps
+def resample(x: np.ndarray, table) -> np.ndarray:
     """Contiguous x (A, n, B) as (A, rows of the table, B)."""
     start, index, weight = table.start, table.index, _weights(table)
     outer, _, inner = x.shape
@@ -25,7 +25,7 @@ def resample(x: np.ndarray, table) -> np.ndarray:  # noqa: ANN001 - tdt._ops.nn.
     return out
 
 
-def resample_pixels(x: np.ndarray, down, across) -> np.ndarray:  # noqa: ANN001 - as above
+def resample_pixels(x: np.ndarray, down, across) -> np.ndarray:
     """Contiguous x (N, H, W, C) along both H and W in one pass, by tables that have one tap, or two, in every row."""
     height, width = down.count, across.count
     out = np.empty((x.shape[0], height, width, x.shape[3]), np.float32)
@@ -34,7 +34,7 @@ def resample_pixels(x: np.ndarray, down, across) -> np.ndarray:  # noqa: ANN001 
     return out
 
 
-def _weights(table) -> np.ndarray:  # noqa: ANN001 - as above
+def _weights(table) -> np.ndarray:
     return np.ones(table.index.size, np.float32) if table.weight is None else table.weight
 
 

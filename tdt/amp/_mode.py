@@ -36,7 +36,7 @@ class _Defaults(threading.local):
 defaults = _Defaults()
 
 
-class autocast:  # noqa: N801  (PyTorch's name)
+class autocast:
     """Context manager (or decorator) for mixed precision: matrix products, convolutions and attention run in `dtype`,
     losses in float32. Parameters and their gradients stay float32. Blocks nest.
 

@@ -126,7 +126,7 @@ def is_anomaly_check_nan_enabled() -> bool:
     return current is None or bool(current.check_nan)
 
 
-class set_detect_anomaly:  # noqa: N801
+class set_detect_anomaly:
     """Turn anomaly mode on or off: at once when called, and back at the end where used as a context manager.
 
     >>> import tdt
@@ -149,7 +149,7 @@ class set_detect_anomaly:  # noqa: N801
         set_anomaly_enabled(self.prev, self.prev_check_nan)
 
 
-class detect_anomaly(set_detect_anomaly):  # noqa: N801
+class detect_anomaly(set_detect_anomaly):
     """In this block, a backward that fails or makes NaN warns with the stack of the forward call, and NaN is an error.
 
     >>> import tdt, warnings

@@ -18,7 +18,7 @@ from tdt._core.mode import handling, real
 from tdt._core.tensor import Tensor, wrap
 
 
-class meta(handling):  # noqa: N801
+class meta(handling):
     """Ops in this block see only shapes. `flops` adds up the multiply-adds of what ran.
 
     >>> import tdt

@@ -92,7 +92,7 @@ class Packed(list):
         super().__setitem__(i, self._packed(saved))
 
 
-class saved_tensors_hooks(Saving):  # noqa: N801
+class saved_tensors_hooks(Saving):
     """In this block, what ops keep for backward is what `pack_hook(tensor)` returns; backward gets `unpack_hook` of it.
 
     Of nested blocks the innermost counts. pack_hook must not keep its argument's graph; it gets a detached tensor.
@@ -118,7 +118,7 @@ class saved_tensors_hooks(Saving):  # noqa: N801
         node.saved = Packed(node.saved, self)
 
 
-class save_on_cpu(saved_tensors_hooks):  # noqa: N801
+class save_on_cpu(saved_tensors_hooks):
     """In this block, what ops keep for backward lies in the host's memory, and comes back to its device when needed.
 
     >>> import tdt
@@ -133,7 +133,7 @@ class save_on_cpu(saved_tensors_hooks):  # noqa: N801
         super().__init__(lambda t: (t.device, t.cpu()), lambda packed: packed[1].to(packed[0]))
 
 
-class disable_saved_tensors_hooks(_Mode):  # noqa: N801
+class disable_saved_tensors_hooks(_Mode):
     """In this block `saved_tensors_hooks` and `save_on_cpu` raise a RuntimeError that says `error_message`.
 
     >>> with disable_saved_tensors_hooks("not here"), save_on_cpu():
@@ -146,7 +146,7 @@ class disable_saved_tensors_hooks(_Mode):  # noqa: N801
         super().__init__(saving_refused=error_message)
 
 
-class allow_mutation_on_saved_tensors(saved_tensors_hooks):  # noqa: N801
+class allow_mutation_on_saved_tensors(saved_tensors_hooks):
     """In this block, what ops keep for backward may be written to afterwards: they keep copies.
 
     >>> import tdt

@@ -25,7 +25,7 @@ EXAMPLE = examples(
 )
 
 
-def eval(  # noqa: A001 - the name of the command
+def eval(
     checkpoint: Checkpoint,
     overrides: Annotated[
         list[str] | None,

@@ -167,4 +167,4 @@ for _name, _function in _table().items():
     _made.__name__ = _made.__qualname__ = f"_foreach_{_name}"
     globals()[_made.__name__] = _made
 
-__all__ = [name for name in globals() if name.startswith("_foreach_")]  # noqa: PLE0605
+__all__ = [name for name in globals() if name.startswith("_foreach_")]

@@ -62,7 +62,7 @@ def set_device(device: DeviceLike) -> None:
         gpu().cuda.Device(index_of(device)).use()
 
 
-class device:  # noqa: N801  (PyTorch's name)
+class device:
     """Context manager that sets the current device; None or a negative index changes nothing."""
 
     def __init__(self, device: DeviceLike) -> None:
@@ -82,7 +82,7 @@ class device:  # noqa: N801  (PyTorch's name)
             set_device(self._before)
 
 
-class device_of(device):  # noqa: N801  (PyTorch's name)
+class device_of(device):
     """Context manager that makes the GPU of a tensor current; does nothing for a tensor on another device."""
 
     def __init__(self, obj: Tensor) -> None:

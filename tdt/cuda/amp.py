@@ -15,7 +15,7 @@ custom_fwd = functools.partial(amp.custom_fwd, device_type="cuda")
 custom_bwd = functools.partial(amp.custom_bwd, device_type="cuda")
 
 
-class autocast(amp.autocast):  # noqa: N801  (PyTorch's name)
+class autocast(amp.autocast):
     """Deprecated alias of `tdt.amp.autocast("cuda", ...)`."""
 
     def __init__(self, enabled: bool = True, dtype: dtype = float16, cache_enabled: bool = True) -> None:

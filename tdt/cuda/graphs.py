@@ -23,7 +23,7 @@ class CUDAGraph:
         raise NotImplementedError(f"{type(self).__name__}: {_REASON}")
 
 
-class graph(CUDAGraph):  # noqa: N801  (PyTorch's name)
+class graph(CUDAGraph):
     """Context manager that captures a CUDA graph, not supported: raises NotImplementedError."""
 
 

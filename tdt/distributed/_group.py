@@ -101,7 +101,7 @@ class _Named(type):
     _count: int = 0  # groups created since init_process_group
 
     @property
-    def WORLD(cls) -> ProcessGroup | None:  # noqa: N802 (PyTorch's name)
+    def WORLD(cls) -> ProcessGroup | None:
         """The group of all processes; None before `init_process_group`."""
         return _Named._world
 

@@ -249,7 +249,7 @@ def clear_safe_globals() -> None:
     _trusted.clear()
 
 
-class safe_globals:  # noqa: N801  (PyTorch's name)
+class safe_globals:
     """`add_safe_globals` as a context manager."""
 
     def __init__(self, safe_globals: list[Any]):

@@ -78,7 +78,7 @@ def rows(starts: Any, columns: Any, nnz: int, size: Any) -> None:
         raise RuntimeError("col_indices must be sorted and distinct along each row")
 
 
-class check_sparse_tensor_invariants:  # noqa: N801  (PyTorch's name)
+class check_sparse_tensor_invariants:
     """Whether new sparse tensors are held to all that they claim: `with`, a decorator, or enable() and disable().
 
     Sizes and bounds are looked at in any case; this adds the order of indices that are said to be coalesced.

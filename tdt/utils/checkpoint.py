@@ -40,7 +40,7 @@ class CheckpointError(RuntimeError):
     """The recomputation saved other tensors than the original forward."""
 
 
-class _Stop(Exception):  # noqa: N818
+class _Stop(Exception):
     """Ends the recomputation early, once everything that backward needs is recomputed."""
 
 

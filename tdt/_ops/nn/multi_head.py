@@ -17,7 +17,7 @@ from tdt._ops.nn.pad import pad
 from tdt._ops.shape.join import cat
 
 
-def multi_head_attention_forward(  # noqa: PLR0913
+def multi_head_attention_forward(
     query: Tensor, key: Tensor, value: Tensor, embed_dim_to_check: int, num_heads: int, in_proj_weight: Tensor | None,
     in_proj_bias: Tensor | None, bias_k: Tensor | None, bias_v: Tensor | None, add_zero_attn: bool, dropout_p: float,
     out_proj_weight: Tensor, out_proj_bias: Tensor | None, training: bool = True, key_padding_mask: Tensor | None = None,

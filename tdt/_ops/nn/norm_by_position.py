@@ -149,7 +149,7 @@ def native_layer_norm(
 
 
 @front
-def native_group_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, N: int, C: int, HxW: int,  # noqa: N803
+def native_group_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, N: int, C: int, HxW: int,
                       group: int, eps: float) -> Normed:  # fmt: skip
     """`group_norm` with the statistics that it used.
 

@@ -11,7 +11,7 @@ __all__: list[str] = []
 
 
 @method()
-def float(self: Tensor, memory_format: memory_format = preserve_format) -> Tensor:  # noqa: A001
+def float(self: Tensor, memory_format: memory_format = preserve_format) -> Tensor:
     """The tensor converted to float32; the tensor itself if it has that dtype.
 
     Shape: self (*); result the same.
@@ -63,7 +63,7 @@ def bfloat16(self: Tensor, memory_format: memory_format = preserve_format) -> Te
 
 
 @method()
-def int(self: Tensor, memory_format: memory_format = preserve_format) -> Tensor:  # noqa: A001
+def int(self: Tensor, memory_format: memory_format = preserve_format) -> Tensor:
     """The tensor converted to int32; the tensor itself if it has that dtype.
 
     Shape: self (*); result the same.
@@ -128,7 +128,7 @@ def byte(self: Tensor, memory_format: memory_format = preserve_format) -> Tensor
 
 
 @method()
-def bool(self: Tensor, memory_format: memory_format = preserve_format) -> Tensor:  # noqa: A001
+def bool(self: Tensor, memory_format: memory_format = preserve_format) -> Tensor:
     """The tensor converted to bool; the tensor itself if it has that dtype.
 
     Shape: self (*); result the same.

@@ -17,7 +17,7 @@ def wait_tensor(tensor: Tensor) -> Tensor:
     return tensor
 
 
-def all_reduce(self: Tensor, reduceOp: str, group: Any, tag: str = "") -> Tensor:  # noqa: N803
+def all_reduce(self: Tensor, reduceOp: str, group: Any, tag: str = "") -> Tensor:
     """The sum (or what `reduceOp` says) over the processes: a copy."""
     return self.clone()
 

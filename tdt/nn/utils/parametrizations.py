@@ -85,7 +85,7 @@ class _Orthogonal(Module):
         if use_trivialization:
             self.register_buffer("base", None)
 
-    def forward(self, X: Tensor) -> Tensor:  # noqa: N803
+    def forward(self, X: Tensor) -> Tensor:
         transposed = X.size(-2) < X.size(-1)
         q = self._columns(X.mT if transposed else X)
         if hasattr(self, "base"):
@@ -110,7 +110,7 @@ class _Orthogonal(Module):
         return linalg.solve(one - 0.5 * skew, one + 0.5 * skew)[..., :k]
 
     @no_grad()
-    def right_inverse(self, Q: Tensor) -> Tensor:  # noqa: N803
+    def right_inverse(self, Q: Tensor) -> Tensor:
         if self.shape != Q.shape:
             raise ValueError(f"Expected a matrix or batch of matrices of shape {self.shape}. "
                              f"Got a tensor of shape {Q.shape}.")  # fmt: skip

@@ -73,7 +73,7 @@ def fetch(remote: Remote, folder: Path) -> Path:
         fresh = Path(place) / remote.name
         try:
             pooch.HTTPDownloader(timeout=60)(url, str(fresh), None)
-        except Exception as error:  # noqa: BLE001 - whatever the HTTP library raises
+        except Exception as error:
             raise OSError(f"download of {url} failed: {error}") from error
         got = pooch.file_hash(str(fresh), "md5")
         if got != remote.md5:

@@ -6,7 +6,7 @@ tdt fetches no weights. A file of torchvision's is loaded by `model.load_state_d
 from tdt.vision.models._api import get_model as get_model
 from tdt.vision.models._api import get_model_builder as get_model_builder
 from tdt.vision.models._api import list_models as list_models
-from tdt.vision.models._api import weights_enum as __getattr__  # noqa: F401  (VGG16_Weights and the like)
+from tdt.vision.models._api import weights_enum as __getattr__
 from tdt.vision.models.alexnet import *
 from tdt.vision.models.lenet import *
 from tdt.vision.models.mobilenetv2 import *

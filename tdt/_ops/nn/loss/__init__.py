@@ -3,4 +3,4 @@
 from tdt._ops.nn.loss import native
 from tdt._ops.nn.loss.native import *  # noqa: F403
 
-__all__ = native.__all__  # noqa: PLE0605
+__all__ = native.__all__
