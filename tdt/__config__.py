@@ -33,7 +33,7 @@ def show() -> str:
 
 
 def _blas() -> str:
-    found = np.show_config(mode="dicts")["Build Dependencies"]["blas"]  # type: ignore[index]
+    found = np.show_config(mode="dicts")["Build Dependencies"]["blas"]
     return f"{found['name']} {found['version']}"
 
 

@@ -128,7 +128,7 @@ def install() -> None:
         raise RuntimeError(f"{' and '.join(loaded)} is imported already; call tdt.as_torch.install() before that")
     _about.prefix = "torch"
     _torch_names.install()
-    sys.meta_path.insert(0, _Finder())  # type: ignore[arg-type]
+    sys.meta_path.insert(0, _Finder())
     spawn.get_preparation_data = _taking_along(spawn.get_preparation_data)  # type: ignore[assignment]
 
 

@@ -96,7 +96,7 @@ def _left(name: str, input: Tensor, mask: Tensor | None, neutral: float | None =
     neutral = NEUTRAL[name](name, input.dtype) if neutral is None else neutral
     if neutral is None:
         raise NotImplementedError(f"identity of {name} on {input.dtype} input")
-    return where(left, input, input.new_full((), neutral))  # type: ignore[no-any-return]
+    return where(left, input, input.new_full((), neutral))
 
 
 def _all_dims(dim: Dims, ndim: int) -> tuple[int, ...]:

@@ -26,7 +26,7 @@ def _add_tensor_type(cls: type[Tensor], **kwargs: Any) -> None:
     TENSOR_TYPES.add(cls)
 
 
-Tensor.__init_subclass__ = classmethod(_add_tensor_type)  # type: ignore[assignment, arg-type]
+Tensor.__init_subclass__ = classmethod(_add_tensor_type)  # type: ignore[assignment]
 
 
 def front(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -52,9 +52,9 @@ def as_numbers(name: str, settings: dict[str, Any]) -> dict[str, Any]:
     TypeError for a tensor with dimensions, and for one that requires a gradient.
     """
     for argument, value in settings.items():
-        if isinstance(value, Tensor) and (value.ndim or value.requires_grad):  # type: ignore[attr-defined]
+        if isinstance(value, Tensor) and (value.ndim or value.requires_grad):
             raise TypeError(f"{name.lstrip('_')}(): argument '{argument}' must be Number, not {type(value).__name__}")
-    return {argument: value.item() if isinstance(value, Tensor) else value for argument, value in settings.items()}  # type: ignore[attr-defined]
+    return {argument: value.item() if isinstance(value, Tensor) else value for argument, value in settings.items()}
 
 
 def _renamed(function: Callable[..., Any], kwargs: dict[str, Any]) -> dict[str, Any] | None:

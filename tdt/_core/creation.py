@@ -74,7 +74,7 @@ def tensor(
             [3, 4]])
     """
     if isinstance(data, UntypedStorage | TypedStorage):
-        return tensor_on(data, dtype).requires_grad_(requires_grad)  # type: ignore[attr-defined]
+        return tensor_on(data, dtype).requires_grad_(requires_grad)
     return _finished(
         array_of(
             data, None if dtype is None else _dtype.as_dtype(dtype), None if device is None else as_device(device)

@@ -62,7 +62,7 @@ def _plain(data: Any, depth: int = 0) -> Any:
     if isinstance(data, Tensor):
         if depth and data.numel() != 1:
             raise ValueError(f"only one element tensors can be converted to Python scalars, not one of {data.shape}")
-        return data.item() if depth else data.tolist()  # type: ignore[attr-defined]
+        return data.item() if depth else data.tolist()
     if isinstance(data, np.ndarray) and data.ndim:
         return data.tolist()
     if _is_sequence(data):
@@ -167,7 +167,7 @@ def fill_number(value: Any, dtype: Dtype | None, what: str) -> tuple[Any, Dtype]
     does not hold.
     """
     if isinstance(value, Tensor) and not value._a.ndim and not value.requires_grad:
-        dtype, value = dtype or value.dtype, value.item()  # type: ignore[attr-defined]
+        dtype, value = dtype or value.dtype, value.item()
     if not isinstance(value, (bool, int, float, complex, np.number, np.bool_)):
         raise TypeError(f"{what} must be Number, not {type(value).__name__}")
     value = value.item() if isinstance(value, np.generic) else value

@@ -251,8 +251,8 @@ def module_load(self: Tensor, other: Tensor, assign: bool = False) -> Tensor:
     tensor([1., 1.])
     """
     if assign:
-        return other.detach()  # type: ignore[attr-defined]
-    return self.copy_(other).detach()  # type: ignore[attr-defined]
+        return other.detach()
+    return self.copy_(other).detach()
 
 
 def _is_wanted(t: Tensor) -> bool:

@@ -48,7 +48,7 @@ def name(self: Tensor) -> str | None:
 @tensor_property
 def grad_dtype(self: Tensor) -> dtype | None:
     """Dtype of the gradients that a leaf accumulates; None for a tensor that is not a leaf."""
-    return self.dtype if self.is_leaf else None  # type: ignore[attr-defined]
+    return self.dtype if self.is_leaf else None
 
 
 @tensor_property

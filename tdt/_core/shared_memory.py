@@ -67,7 +67,7 @@ def _move(regions: list[np.ndarray], holders: Sequence[Tensor | UntypedStorage])
 
     for x in chain(holders, gc.get_objects()):  # [*…] would hold itself
         if type(x) is View:
-            x.seen = copy_of(x.seen, x.base._st)  # type: ignore[attr-defined]
+            x.seen = copy_of(x.seen, x.base._st)
         elif type(x) is UntypedStorage:
             x._bytes = copy_of(x._bytes, x._st)
         elif issubclass(type(x), Tensor):
@@ -103,7 +103,7 @@ def _reduce(t: Tensor) -> Any:
     memory = _memory_of(t)
     if memory is None:
         return t.__reduce_ex__(2)
-    if not t.is_leaf and t.requires_grad:  # type: ignore[attr-defined]
+    if not t.is_leaf and t.requires_grad:
         raise RuntimeError(
             "Cowardly refusing to serialize non-leaf tensor which requires_grad, since autograd does not support crossing "
             "process boundaries. If you just want to transfer the data, call detach() on the tensor before serializing "
@@ -112,7 +112,7 @@ def _reduce(t: Tensor) -> Any:
     (start, end), at = _backend.byte_bounds(_backend.owner(t._a)), memory.address()
     offset = _backend.byte_bounds(t._a)[0] - start if t._a.size else 0
     place = (start - at, end - start), (t._a.dtype, offset, t._a.shape, t._a.strides)
-    return _rebuild, (type(t), memory, place, t.requires_grad, _attributes(t))  # type: ignore[attr-defined]
+    return _rebuild, (type(t), memory, place, t.requires_grad, _attributes(t))
 
 
 def _rebuild(cls: type[Tensor], memory: SharedMemory, place: tuple, requires_grad: bool, attributes: dict) -> Tensor:

@@ -57,11 +57,11 @@ def asarray(
             f"can't alias tensor with dtype {created.dtype if dtype is None else source.dtype} into {created.dtype} on "
             f"{created.device} without a copy; leave copy unset"
         )
-    if copy and isinstance(source, Tensor) and requires_grad is None and source.requires_grad:  # type: ignore[attr-defined]
-        return source.clone()  # type: ignore[attr-defined]
-    if requires_grad is None or created.requires_grad is requires_grad:  # type: ignore[attr-defined]
+    if copy and isinstance(source, Tensor) and requires_grad is None and source.requires_grad:
+        return source.clone()
+    if requires_grad is None or created.requires_grad is requires_grad:
         return created
-    return created.detach().requires_grad_(requires_grad)  # type: ignore[attr-defined]
+    return created.detach().requires_grad_(requires_grad)
 
 
 def frombuffer(
@@ -203,7 +203,7 @@ def __dlpack__(
     Raises:
         BufferError: when the tensor requires grad or is bfloat16.
     """
-    if self.requires_grad:  # type: ignore[attr-defined]
+    if self.requires_grad:
         raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
     if self.dtype is _dtype.bfloat16:
         raise BufferError("NumPy's DLPack does not know bfloat16; hand over tensor.view(tdt.int16), or tensor.float()")

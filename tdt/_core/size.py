@@ -38,10 +38,10 @@ class Size(tuple[int, ...]):
     def __radd__(self, other: Any) -> Size:
         return Size(tuple(other) + tuple(self))
 
-    def __mul__(self, times: Any) -> Size:  # type: ignore[override]
+    def __mul__(self, times: Any) -> Size:
         return Size(tuple.__mul__(self, times))
 
-    __rmul__ = __mul__  # type: ignore[assignment]
+    __rmul__ = __mul__
 
     def __repr__(self) -> str:
         return f"{_about.prefix}.Size([{', '.join(map(str, self))}])"

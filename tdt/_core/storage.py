@@ -293,7 +293,7 @@ class TypedStorage:
 
     def tolist(self) -> list[Any]:
         """The elements as Python numbers."""
-        return wrap(self._elements).tolist()  # type: ignore[attr-defined]
+        return wrap(self._elements).tolist()
 
     def pickle_storage_type(self) -> str:
         """The name of the class that has this type, such as 'FloatStorage'."""
@@ -334,7 +334,7 @@ class TypedStorage:
     def __getitem__(self, index: int | slice) -> Any:
         if isinstance(index, slice):
             raise RuntimeError("slices are only supported in UntypedStorage.__getitem__")
-        return wrap(self._elements)[index].item()  # type: ignore[index]
+        return wrap(self._elements)[index].item()
 
     def __setitem__(self, index: int | slice, value: Any) -> None:
         self._elements[index] = value
@@ -376,9 +376,7 @@ def tensor_on(source: UntypedStorage | TypedStorage, dtype: Dtype | None) -> Ten
     kind = source.dtype if isinstance(source, TypedStorage) else (dtype or _dtype.int64)
     if dtype not in (None, kind):
         names = _dtype.SCALAR_NAMES
-        raise RuntimeError(
-            f"Expected a Storage of type {names[dtype]} or an UntypedStorage, but got {names[kind]}"  # type: ignore[index]
-        )
+        raise RuntimeError(f"Expected a Storage of type {names[dtype]} or an UntypedStorage, but got {names[kind]}")
     whole = memory._bytes[: memory.nbytes() // kind.itemsize * kind.itemsize]
     return alias(whole.view(kind.np), None, memory.shared())
 

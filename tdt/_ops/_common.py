@@ -160,5 +160,5 @@ def with_out(function: Callable[..., Any] | None = None, *, packed: bool = False
     given = inspect.signature(function)
     target = f"{given.return_annotation} | None"
     extra = inspect.Parameter("out", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=target)
-    wrapper.__signature__ = given.replace(parameters=[*given.parameters.values(), extra])  # type: ignore[attr-defined]
+    wrapper.__signature__ = given.replace(parameters=[*given.parameters.values(), extra])
     return wrapper

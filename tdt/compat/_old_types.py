@@ -73,7 +73,7 @@ class TensorType(type):
         return f"<class '{self.full_name()}'>"
 
 
-copyreg.pickle(TensorType, lambda kind: (type_named, (kind.full_name(),)))  # type: ignore[arg-type]
+copyreg.pickle(TensorType, lambda kind: (type_named, (kind.full_name(),)))
 
 _KINDS = [kind for kind, name in _dtype.SCALAR_NAMES.items() if not name.startswith(("Complex", "UInt", "Float8"))]
 TYPES = {t.__name__: t for t in (TensorType(kind, CPU) for kind in _KINDS)}

@@ -93,7 +93,7 @@ class Renaming:
 
 def install() -> None:
     """Rename the classes of all modules of tdt, those that are loaded already included."""
-    sys.meta_path.insert(0, Renaming())  # type: ignore[arg-type]
+    sys.meta_path.insert(0, Renaming())
     for name, module in sorted(sys.modules.items()):
         if name.startswith("tdt.") and isinstance(module, ModuleType):
             rename(module)

@@ -57,7 +57,7 @@ class Transform:
         """The inverse function."""
         if self._inv is None:
             self._inv = _InverseTransform(self)
-        return self._inv  # type: ignore[no-any-return]
+        return self._inv
 
     def with_cache(self, cache_size: int = 1) -> Transform:
         """The same function with that cache."""
@@ -199,7 +199,7 @@ class ComposeTransform(Transform):
         if self._inv is None:
             self._inv = ComposeTransform([part.inv for part in reversed(self.parts)])
             self._inv._inv = self
-        return self._inv  # type: ignore[no-any-return]
+        return self._inv
 
     def with_cache(self, cache_size: int = 1) -> Transform:
         return self if self._cache_size == cache_size else ComposeTransform(self.parts, cache_size)
@@ -224,7 +224,7 @@ class ComposeTransform(Transform):
             total = total + sum_rightmost(part.log_abs_det_jacobian(x, after), dims - part.domain.event_dim)
             dims += part.codomain.event_dim - part.domain.event_dim
             x = after
-        return total  # type: ignore[return-value]
+        return total
 
     def forward_shape(self, shape: Size) -> Size:
         for part in self.parts:

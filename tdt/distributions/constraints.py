@@ -413,7 +413,7 @@ class _Stack(_Several):
     """
 
     @property
-    def event_dim(self) -> int:  # type: ignore[override]
+    def event_dim(self) -> int:
         dims: int = max(part.event_dim for part in self.cseq)
         return dims + 1 if self.dim + dims < 0 else dims
 

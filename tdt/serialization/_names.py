@@ -225,8 +225,8 @@ def reduce_tensor(t: Tensor) -> tuple[Any, tuple]:
     if type(t).__name__ == "Parameter" and plain is Tensor:
         data, hooks = alias(t._a, None, t._st), OrderedDict()  # type: ignore[var-annotated]
         if state:
-            return _rebuild_parameter_with_state, (data, t.requires_grad, hooks, state)  # type: ignore[attr-defined]
-        return _rebuild_parameter, (data, t.requires_grad, hooks)  # type: ignore[attr-defined]
+            return _rebuild_parameter_with_state, (data, t.requires_grad, hooks, state)
+        return _rebuild_parameter, (data, t.requires_grad, hooks)
     if type(t).__name__ == "Buffer" and plain is Tensor:
         state["_is_buffer"] = True
     function, args = _reduce_plain_tensor(t)
@@ -236,10 +236,10 @@ def reduce_tensor(t: Tensor) -> tuple[Any, tuple]:
 
 
 def _reduce_plain_tensor(t: Tensor) -> tuple[Any, tuple]:
-    a, wants = t._a, bool(t.requires_grad)  # type: ignore[attr-defined]
+    a, wants = t._a, bool(t.requires_grad)
     if isinstance(a, SparseCOO):
         flag = (a.coalesced,) if a.layout == "sparse_coo" else ()
-        return _rebuild_sparse_tensor, (t.layout, (*map(wrap, a.parts.values()), t.shape, *flag))  # type: ignore[attr-defined]
+        return _rebuild_sparse_tensor, (t.layout, (*map(wrap, a.parts.values()), t.shape, *flag))
     if a.__class__ is _backend.MetaArray:
         return _rebuild_meta_tensor_no_storage, (t.dtype, tuple(a.shape), t.stride(), wants)
     memory = UntypedStorage.on(own_bytes(t), t._st)

@@ -331,7 +331,7 @@ def names_in(file: IO[bytes]) -> set[tuple[str, str]]:
             taken = taken[: taken.index(pickletools.markobject)] if pickletools.markobject in taken else []
         del stack[max(0, len(stack) - len(taken)) :]
         stack += [MARK if kind is pickletools.markobject else pushed for kind in opcode.stack_after]
-    return names  # type: ignore[return-value]
+    return names
 
 
 MARK = object()

@@ -20,7 +20,7 @@ from tdt.serialization import _names
 ALIGNMENT = 64
 
 
-_Pickler: Any = pickle._Pickler  # type: ignore[attr-defined]  # the pure-Python pickler: its methods that write names can be overridden
+_Pickler: Any = pickle._Pickler  # the pure-Python pickler: its methods that write names can be overridden
 
 
 class Pickler(_Pickler):

@@ -53,7 +53,7 @@ def _reduced(mat1: Tensor, mat2: Tensor, reduce: str) -> Tensor:
         return mm(mat1, mat2)
     if reduce not in ("mean", "amax", "amin"):
         raise ValueError(f"sparse.mm: reduce must be one of sum, mean, amax and amin, got {reduce!r}")
-    if not mat1.is_sparse_csr or is_coo(mat2):  # type: ignore[attr-defined]
+    if not mat1.is_sparse_csr or is_coo(mat2):
         raise NotImplementedError(f"sparse.mm: reduce={reduce!r} takes mat1 from to_sparse_csr() and a dense mat2")
     row, column = (wrap(at) for at in mat1._a.indices)
     terms = values_of(mat1).unsqueeze(1) * mat2.index_select(0, column)
@@ -77,9 +77,9 @@ def sampled_addmm(
     tensor([[4., 0.],
             [0., 4.]])
     """
-    if not input.is_sparse_csr:  # type: ignore[attr-defined]
+    if not input.is_sparse_csr:
         raise RuntimeError(
-            f"sampled_addmm: Expected input tensor to have sparse csr layout, but got {input.layout}; "  # type: ignore[attr-defined]
+            f"sampled_addmm: Expected input tensor to have sparse csr layout, but got {input.layout}; "
             "to_sparse_csr() makes one of it"
         )
     if (
@@ -107,8 +107,8 @@ def _written(name: str, result: Tensor, out: Tensor) -> Tensor:
     if state.grad and (result.requires_grad or out.requires_grad):
         raise RuntimeError(f"{name}(): functions with out=... arguments don't support automatic differentiation, but one of "
                            "the arguments requires grad.")  # fmt: skip
-    if out.layout is not result.layout or out.dtype is not result.dtype:  # type: ignore[attr-defined]
-        found = [f"{t.layout} and {t.dtype}" for t in (result, out)]  # type: ignore[attr-defined]
+    if out.layout is not result.layout or out.dtype is not result.dtype:
+        found = [f"{t.layout} and {t.dtype}" for t in (result, out)]
         raise RuntimeError(f"{name}: Expected result to have sparse csr layout and the operands' dtype, that is {found[0]}, "
                            f"but got {found[1]}")  # fmt: skip
     out._a[...] = result._a
@@ -181,7 +181,7 @@ def log_softmax(input: Tensor, dim: int, *, dtype: Dtype | None = None) -> Tenso
 def _over_entries(name: str, input: Tensor, dim: int, dtype: Dtype | None) -> Tensor:
     if not is_coo(input):
         raise NotImplementedError(f"sparse.{name} takes a sparse tensor; tdt.{name} is the one for dense ones")
-    x = coalesced(input if dtype is None else input.to(dtype))  # type: ignore[attr-defined]
+    x = coalesced(input if dtype is None else input.to(dtype))
     a, v, d = x._a, values_of(x), wrap_dim(dim, input.ndim)
     n = len(a.indices)
     if d >= n:

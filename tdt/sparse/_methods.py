@@ -116,7 +116,7 @@ def _finished(made: Tensor, requires_grad: bool) -> Tensor:
 
 
 def _sparse(t: Tensor, what: str) -> SparseCOO:
-    if not t.is_sparse:  # type: ignore[attr-defined]
+    if not t.is_sparse:
         kind = "SparseCsr" if is_coo(t) else "Strided"
         raise RuntimeError(
             f"{what} expected sparse coordinate tensor layout but got {kind}; .to_sparse() makes one of it"
@@ -136,7 +136,7 @@ def to_dense(self: Tensor, dtype: Dtype | None = None, *, masked_grad: bool | No
     >>> tdt.sparse_coo_tensor([[2]], [5.0], (3,)).to_dense()
     tensor([0., 0., 5.])
     """
-    self = self if dtype is None else self.to(dtype)  # type: ignore[attr-defined]
+    self = self if dtype is None else self.to(dtype)
     return _to_dense(self, masked_grad is not False)
 
 
@@ -271,7 +271,7 @@ def to_sparse_bsc(self: Tensor, *args: Any, **options: Any) -> Tensor:
 
 
 def _rows_compressed(t: Tensor, what: str) -> SparseCOO:
-    if not t.is_sparse_csr:  # type: ignore[attr-defined]
+    if not t.is_sparse_csr:
         kind = "Sparse" if is_coo(t) else "Strided"
         raise RuntimeError(
             f"{what} expected sparse row compressed tensor layout but got {kind}; .to_sparse_csr() makes one of it"

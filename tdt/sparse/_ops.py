@@ -249,7 +249,7 @@ def _copy(x: Tensor, src: Tensor) -> Tensor:
             f"copy_() between dense and sparse Tensors is not implemented! Found self type = {ours} and src type = "
             f"{theirs}; convert one with to_dense() or to_sparse()"
         )
-    return converted(src, x.dtype) if src.dtype is not x.dtype else clone(src)  # type: ignore[return-value]
+    return converted(src, x.dtype) if src.dtype is not x.dtype else clone(src)
 
 
 @composed("fill")

@@ -181,13 +181,13 @@ def normed_and_statistics(input: Tensor, running_mean: Tensor | None, running_va
         raise RuntimeError("Expected running_mean and running_var to be defined when training=False")
     else:
         out = _normalise(input, used_mean, used_var, weight, bias, eps)
-    return out.to(kind) if kind in HALF else out, mean, rstd  # type: ignore[attr-defined]
+    return out.to(kind) if kind in HALF else out, mean, rstd
 
 
 def check_dtypes(input: Tensor, given: list[Tensor | None]) -> None:
     """RuntimeError unless all have one dtype, or the input is of half precision and all others are float32."""
     kinds = {value.dtype for value in given if value is not None} - {input.dtype}
-    if kinds and input.is_floating_point():  # type: ignore[attr-defined]
+    if kinds and input.is_floating_point():
         if kinds != {float32}:
             raise RuntimeError("mixed dtype (CPU): expect parameter to have scalar type of Float")
         if input.dtype not in HALF:

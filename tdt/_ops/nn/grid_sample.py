@@ -74,7 +74,7 @@ def grid_sample(input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mod
         weight = functools.reduce(operator.mul, [w for _, _, w in corner])
         row = where(inside, row, len(table) - 1)
         out = out + _embedding(table, row, padding_idx=None, by_frequency=False, sparse=False) * weight.unsqueeze(-1)
-    return out.movedim(-1, 1).contiguous().to(kind)  # type: ignore[no-any-return]
+    return out.movedim(-1, 1).contiguous().to(kind)
 
 
 def grid_sampler(
@@ -96,7 +96,7 @@ def grid_sampler(
     >>> tdt.grid_sampler(tdt.tensor([[[[1.0, 2.0]]]]), tdt.zeros(1, 1, 1, 2), 0, 0, False)
     tensor([[[[1.5000]]]])
     """
-    return grid_sample(input, grid, MODES[interpolation_mode], PADDING[padding_mode], align_corners)  # type: ignore[no-any-return]
+    return grid_sample(input, grid, MODES[interpolation_mode], PADDING[padding_mode], align_corners)
 
 
 grid_sampler_2d = grid_sampler_3d = grid_sampler
@@ -193,7 +193,7 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
               [ 0.5000,  0.0000]]]])
     """
     align_corners, size = _aligned(align_corners), tuple(size)
-    if not theta.is_floating_point():  # type: ignore[attr-defined]
+    if not theta.is_floating_point():
         raise ValueError(f"Expected theta to have floating point type, but got {theta.dtype}")
     dims = len(size) - 2
     if dims not in (2, 3):
@@ -219,7 +219,7 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
         places.insert(0, place.reshape(-1, *(1,) * (dims - 1 - d)).expand(size[2:]))
     places.append(ones(size[2:], dtype=theta.dtype, device=theta.device))
     base = stack(places, -1).reshape(-1, dims + 1)
-    return (base @ theta.transpose(1, 2)).reshape(size[0], *size[2:], dims)  # type: ignore[no-any-return]
+    return (base @ theta.transpose(1, 2)).reshape(size[0], *size[2:], dims)
 
 
 __all__ = ["grid_sampler", "grid_sampler_2d", "grid_sampler_3d"]

@@ -114,7 +114,7 @@ def normed_and_statistics(
     check_dtypes(input, [weight, bias])
     x = input.contiguous()
     if all(value is None or value.dtype is x.dtype for value in (weight, bias)):
-        return _layer_norm(x, weight, bias, dims=dims, eps=eps)  # type: ignore[no-any-return]
+        return _layer_norm(x, weight, bias, dims=dims, eps=eps)
     wide = (None if value is None else value.float() for value in (weight, bias))
     out, mean, rstd = _layer_norm(x.float(), *wide, dims=dims, eps=eps)
     return out.to(input.dtype), mean, rstd

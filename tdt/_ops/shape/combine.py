@@ -46,7 +46,7 @@ def cartesian_prod(*tensors: Tensor | Sequence[Tensor]) -> Tensor:
         _vector(x)
     if len(given) == 1:
         return given[0]
-    return stack([grid.flatten() for grid in meshgrid(*given, indexing="ij")], 1)  # type: ignore[attr-defined]
+    return stack([grid.flatten() for grid in meshgrid(*given, indexing="ij")], 1)
 
 
 @front
@@ -69,10 +69,10 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
     if r < 0:
         raise RuntimeError(f"Expect a non-negative number, but got {r}")
     if r == 0:
-        return input[:0]  # type: ignore[index]
+        return input[:0]
     rows = list((combinations_with_replacement if with_replacement else choices)(range(input.numel()), r))
     places = tensor(np.array(rows, np.int64).reshape(-1), device=input.device)
-    return input.index_select(0, places).reshape(len(rows), r)  # type: ignore[attr-defined]
+    return input.index_select(0, places).reshape(len(rows), r)
 
 
 @front
@@ -100,7 +100,7 @@ def polar(abs: Tensor, angle: Tensor, *, out: Tensor | None = None) -> Tensor:
             "second argument"
         )
     _dtype.check_category("polar_cpu", frozenset((_dtype.float32, _dtype.float64)), abs.dtype)
-    return complex_(abs * angle.cos(), abs * angle.sin(), out=out)  # type: ignore[attr-defined, operator]
+    return complex_(abs * angle.cos(), abs * angle.sin(), out=out)
 
 
 @front
@@ -125,7 +125,7 @@ def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
     n = x.numel() if N is None else N
     if n < 0:
         raise RuntimeError(f"N must be non-negative, got {n}")
-    wide = x.to(_dtype.promote_types(x.dtype, _dtype.int64))  # type: ignore[attr-defined]
+    wide = x.to(_dtype.promote_types(x.dtype, _dtype.int64))
     column = wide.unsqueeze(-1)
-    powers = cat([column.new_ones(x.numel(), min(n, 1)), column.expand(x.numel(), max(n - 1, 0))], 1).cumprod(1)  # type: ignore[attr-defined]
+    powers = cat([column.new_ones(x.numel(), min(n, 1)), column.expand(x.numel(), max(n - 1, 0))], 1).cumprod(1)
     return powers if increasing else powers.flip(-1)

@@ -57,7 +57,7 @@ def set_(
     if source is None or (isinstance(source, Tensor) and size is None):
         self._view = None
         return self
-    held = source.untyped_storage() if isinstance(source, Tensor) else source  # type: ignore[attr-defined]
+    held = source.untyped_storage() if isinstance(source, Tensor) else source
     held = held.untyped() if isinstance(held, TypedStorage) else held
     if not isinstance(held, UntypedStorage):
         raise TypeError(f"set_() takes a tensor or a storage, not {type(source).__name__}")
@@ -75,7 +75,7 @@ def set_(
 
 
 def _refuse_recorded(x: Tensor) -> None:
-    if state.grad and x.requires_grad:  # type: ignore[attr-defined]
+    if state.grad and x.requires_grad:
         raise RuntimeError("cannot resize variables that require grad; do it under no_grad")
 
 
@@ -145,7 +145,7 @@ def resize_as_(input: Tensor, the_template: Tensor, *, memory_format: memory_for
         if memory_format is not None:
             raise RuntimeError(f"Unsupported memory format for sparse tensor resize_as_: {memory_format}")
         sparse_dim = len(template.indices)
-        return input.sparse_resize_(template.shape, sparse_dim, template.ndim - sparse_dim)  # type: ignore[attr-defined]
+        return input.sparse_resize_(template.shape, sparse_dim, template.ndim - sparse_dim)
     return resize_(input, size=template.shape, memory_format=memory_format or contiguous_format)
 
 
@@ -160,7 +160,7 @@ def resize(self: Tensor, *sizes: int | Sequence[int]) -> Tensor:
     tdt.Size([2, 2])
     """
     warnings.warn("non-inplace resize is deprecated", UserWarning, 2)
-    return self.view(*sizes)  # type: ignore[attr-defined]
+    return self.view(*sizes)
 
 
 @method()
@@ -174,7 +174,7 @@ def resize_as(self: Tensor, tensor: Tensor) -> Tensor:
     tdt.Size([2, 2])
     """
     warnings.warn("non-inplace resize_as is deprecated", UserWarning, 2)
-    return self.view(tensor._a.shape)  # type: ignore[attr-defined]
+    return self.view(tensor._a.shape)
 
 
 @method()
@@ -213,7 +213,7 @@ def is_shared(self: Tensor) -> bool:
     >>> tdt.zeros(2, device="cpu").is_shared()
     False
     """
-    return self.untyped_storage().is_shared()  # type: ignore[attr-defined]
+    return self.untyped_storage().is_shared()
 
 
 @method()
@@ -297,14 +297,14 @@ def map2_(self: Tensor, x: Tensor, y: Tensor, callable: Callable[[Any, Any, Any]
 
 def _mapped(self: Tensor, name: str, others: tuple[Tensor, ...], callable: Callable[..., Any]) -> Tensor:
     operands = (self, *others)
-    if any(t.requires_grad for t in operands):  # type: ignore[attr-defined]
+    if any(t.requires_grad for t in operands):
         raise RuntimeError(f"Can't call {name}() on Variable that requires grad. Use var.detach().{name}() instead.")
     for t in operands:
-        if not t.is_cpu:  # type: ignore[attr-defined]
+        if not t.is_cpu:
             raise TypeError(f"{name} is only implemented on CPU tensors")
         if t.dtype is not self.dtype:
             raise TypeError(f"{name}: all tensors must be of {self.dtype}, got one of {t.dtype}")
-    columns = [t.expand(self._a.shape).reshape(-1).tolist() for t in operands]  # type: ignore[attr-defined]
+    columns = [t.expand(self._a.shape).reshape(-1).tolist() for t in operands]
     values = [callable(*row) for row in zip(*columns, strict=True)]
     xp = _backend.namespace(self._a)
     return copy_(self, wrap(xp.array(values, self._a.dtype).reshape(self._a.shape)))

@@ -51,7 +51,7 @@ class TracerWarning(Warning):
 class ScriptFunction:
     """A compiled function. `script` returns functions as they are, so there is no instance."""
 
-    __init__ = refused("jit.ScriptFunction", NO_CODE)  # type: ignore[assignment]
+    __init__ = refused("jit.ScriptFunction", NO_CODE)
 
 
 class ScriptModule(Module):

@@ -66,7 +66,7 @@ class OneSize(LazyModuleMixin):
         if getattr(self, self.unknown) and not self.has_uninitialized_params():
             super().reset_parameters()  # type: ignore[misc]
 
-    def initialize_parameters(self, input: Tensor) -> None:  # type: ignore[override]
+    def initialize_parameters(self, input: Tensor) -> None:
         """Take the number from `input`, and draw those parameters that no loaded state has brought."""
         setattr(self, self.unknown, self._size(input))
         if self.has_uninitialized_params():

@@ -36,7 +36,7 @@ _REGISTRIES = (
 def typename(value: Any) -> str:
     """The type of `value` as error messages name it: with its module unless built in."""
     if isinstance(value, Tensor):
-        return value.type()  # type: ignore[attr-defined, no-any-return]
+        return value.type()
     kind = value if isinstance(value, type) else type(value)
     module = kind.__module__
     return kind.__qualname__ if module in ("builtins", "__main__") else f"{module}.{kind.__qualname__}"

@@ -249,7 +249,7 @@ def register_parametrization(
         made = ParametrizationList([parametrization], getattr(module, tensor_name), unsafe=unsafe)
         delattr(module, tensor_name)
         if not is_parametrized(module):
-            module.__class__ = _subclass(type(module))  # type: ignore[assignment]
+            module.__class__ = _subclass(type(module))
             setattr(module, "parametrizations", ModuleDict())  # noqa: B010
         setattr(type(module), tensor_name, _property(tensor_name))
         _parametrizations(module)[tensor_name] = made
@@ -273,7 +273,7 @@ def _check_further(module: Module, name: str, parametrization: Any) -> None:
 
 def _parametrizations(module: Module) -> ModuleDict:
     """The parametrizations of a module that has some, by parameter."""
-    return module._modules["parametrizations"]  # type: ignore[return-value]
+    return module._modules["parametrizations"]
 
 
 def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:

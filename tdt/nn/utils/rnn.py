@@ -47,7 +47,7 @@ class PackedSequence(_Packed):
             raise ValueError("batch_sizes should always be on CPU. Use pack_sequence or pack_padded_sequence.")
         if unsorted_indices is None:
             unsorted_indices = invert_permutation(sorted_indices)
-        return super().__new__(cls, data, batch_sizes, sorted_indices, unsorted_indices)  # type: ignore[arg-type]
+        return super().__new__(cls, data, batch_sizes, sorted_indices, unsorted_indices)
 
     def to(self, *args: Any, **kwargs: Any) -> Self:
         """The same with `data` converted as by `Tensor.to`, the indices beside it; itself where nothing changes."""

@@ -100,7 +100,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         low = self.eta_min
         return [low + (base - low) * (1 + math.cos(math.pi * self.T_cur / self.T_i)) / 2 for base in self.base_lrs]
 
-    def step(self, epoch: float | None = None) -> None:  # type: ignore[override]
+    def step(self, epoch: float | None = None) -> None:
         """Move to the next epoch, or to `epoch`, and set its learning rates.
 
         Raises:

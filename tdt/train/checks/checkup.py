@@ -92,7 +92,7 @@ def _processor() -> Iterator[Finding]:
 def _blas() -> Iterator[Finding]:
     import numpy as np
 
-    blas = np.show_config(mode="dicts")["Build Dependencies"]["blas"]  # type: ignore[index, call-overload]
+    blas = np.show_config(mode="dicts")["Build Dependencies"]["blas"]
     yield Finding("BLAS", "ok", f"{blas['name']} {blas.get('version', '')}".strip())
 
 

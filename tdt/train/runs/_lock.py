@@ -78,7 +78,7 @@ def _take(file: FileIO, shared: bool = False) -> bool:
         import msvcrt
 
         os.lseek(file.fileno(), 1 << 30, os.SEEK_SET)  # locked bytes cannot be read: lock one far after the text
-        msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined]
+        msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
         os.lseek(file.fileno(), 0, os.SEEK_SET)
         return True
     except (BlockingIOError, PermissionError):

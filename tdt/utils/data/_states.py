@@ -18,7 +18,7 @@ def capture() -> States:
     """The states of tdt's default generator, of NumPy's global one, and of Python's `random`."""
     _, words, gauss = random.getstate()
     python = array.array("I", words).tobytes() + np.array([gauss is not None, gauss or 0.0]).tobytes()
-    _, key, position, has_gauss, cached = np.random.get_state()  # type: ignore[misc]
+    _, key, position, has_gauss, cached = np.random.get_state()
     numpy = np.asarray(key, np.uint32).tobytes() + np.array([position, has_gauss, cached], np.float64).tobytes()
     return {
         "tdt": default_generator.state_array(),

@@ -60,7 +60,7 @@ def send(connection: Connection, message: Message) -> None:
         os.truncate(memory, total)
         with mmap.mmap(memory, total) as shared:
             for (start, end), view in zip(places, message.views, strict=True):
-                shared[start:end] = view  # type: ignore[call-overload]
+                shared[start:end] = view
         connection.send_bytes(pickle.dumps(_Envelope(message.body, [], places), protocol=5))
         reduction.send_handle(connection, memory, 0)
     finally:

@@ -186,7 +186,7 @@ def register_dataclass(
                 f"field_names must be specified with a list of all fields used to initialize {cls}, "
                 "as it is not a dataclass."
             )
-        field_names = [f.name for f in dataclasses.fields(cls) if f.init]  # type: ignore[arg-type]
+        field_names = [f.name for f in dataclasses.fields(cls) if f.init]
     elif own is not None and (wanted := own - set(drop_field_names or ())) != set(field_names):
         raise ValueError(
             f"field_names does not include all dataclass fields: missing {sorted(wanted - set(field_names))}, "
@@ -229,7 +229,7 @@ def register_constant(cls: type) -> None:
         return [], ConstantNode(x)
 
     _private_register_pytree_node(
-        cls, flatten, lambda _, context: context.value, flatten_with_keys_fn=flatten  # type: ignore[arg-type]
+        cls, flatten, lambda _, context: context.value, flatten_with_keys_fn=flatten
     )  # fmt: skip
     CONSTANT_NODES.add(cls)
 
