@@ -8,10 +8,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tdt import cuda
 from tdt._backend.device import device
+from tdt._core.aliases import Device
 
 __all__ = ["current_accelerator", "current_device_index", "device_count", "is_available", "set_device_index",
            "synchronize"]  # fmt: skip
@@ -27,6 +26,6 @@ def current_accelerator(check_available: bool = False) -> device | None:
     return device("cuda") if is_available() else None
 
 
-def synchronize(device: Any = None, /) -> None:
+def synchronize(device: Device = None, /) -> None:
     """Wait until a GPU has done all that it was told."""
     cuda.synchronize(device)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, SupportsIndex, overload
 
 from tdt import _about
@@ -32,13 +33,13 @@ class Size(tuple[int, ...]):
         picked = tuple.__getitem__(self, index)
         return Size(picked) if isinstance(index, slice) else picked
 
-    def __add__(self, other: Any) -> Size:
+    def __add__(self, other: Iterable[int]) -> Size:  # type: ignore[override]
         return Size(tuple.__add__(self, tuple(other)))
 
-    def __radd__(self, other: Any) -> Size:
+    def __radd__(self, other: Iterable[int]) -> Size:
         return Size(tuple(other) + tuple(self))
 
-    def __mul__(self, times: Any) -> Size:
+    def __mul__(self, times: SupportsIndex) -> Size:
         return Size(tuple.__mul__(self, times))
 
     __rmul__ = __mul__

@@ -6,13 +6,14 @@ import mmap
 import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Self
+from typing import Any, Self, overload
 
 import numpy as np
 
 from tdt import _backend
 from tdt._backend.device import as_device, device
 from tdt._core import dtype as _dtype
+from tdt._core.aliases import Device, Number
 from tdt._core.dtype import dtype as Dtype
 from tdt._core.methods import method
 from tdt._core.tensor import Storage, Tensor, alias, wrap
@@ -62,13 +63,13 @@ class UntypedStorage:
     _bytes: Any
     _st: Storage | None
 
-    def __init__(self, source: int | Sequence[int] = 0, *, device: Any = None):
+    def __init__(self, source: int | Sequence[int] = 0, *, device: Device = None):
         where = as_device(device)
         data = np.zeros(source, np.uint8) if isinstance(source, int) else np.array(source, np.uint8)
         self._bytes, self._st = _backend.to_device(data, where), None
 
     @classmethod
-    def on(cls, data: Any, versions: Storage | None = None) -> UntypedStorage:
+    def on(cls, data: np.ndarray, versions: Storage | None = None) -> UntypedStorage:
         """The storage of a flat uint8 array, sharing its memory; `versions`: the version counter of its tensors."""
         made = cls.__new__(cls)
         made._bytes, made._st = data, versions
@@ -179,11 +180,11 @@ class UntypedStorage:
         """The storage in the main memory: itself if it is there."""
         return self.to(device="cpu")
 
-    def cuda(self, device: Any = None, non_blocking: bool = False) -> UntypedStorage:
+    def cuda(self, device: Device = None, non_blocking: bool = False) -> UntypedStorage:
         """The storage on a GPU."""
         return self.to(device="cuda" if device is None else device)
 
-    def to(self, *, device: Any, non_blocking: bool = False) -> UntypedStorage:
+    def to(self, *, device: Device, non_blocking: bool = False) -> UntypedStorage:
         """The storage on a device: itself if it is there."""
         moved = _backend.to_device(self._bytes, as_device(device))
         return self if moved is self._bytes else type(self).on(moved)
@@ -194,11 +195,15 @@ class UntypedStorage:
         """Whether processes that are forked from this one see what is written (a GPU's always is)."""
         return self.is_cuda or isinstance(_backend.owner(self._bytes).base, mmap.mmap)
 
-    def is_pinned(self, device: Any = None) -> bool:
+    def is_pinned(self, device: Device = None) -> bool:
         """Whether the memory is locked for copies to a GPU: never, as tdt pins in its own copies."""
         return False
 
-    def __getitem__(self, index: int | slice) -> Any:
+    @overload
+    def __getitem__(self, index: int) -> int: ...
+    @overload
+    def __getitem__(self, index: slice) -> UntypedStorage: ...
+    def __getitem__(self, index: int | slice) -> int | UntypedStorage:
         picked = self._bytes[index]
         return type(self).on(picked) if isinstance(index, slice) else int(picked)
 
@@ -235,7 +240,11 @@ class TypedStorage:
     _type: Dtype | None = None
 
     def __init__(
-        self, *args: Any, wrap_storage: UntypedStorage | None = None, dtype: Dtype | None = None, device: Any = None
+        self,
+        *args: int | Sequence[Number],
+        wrap_storage: UntypedStorage | None = None,
+        dtype: Dtype | None = None,
+        device: Device = None,
     ):
         self.dtype = self._type or dtype or _dtype.get_default_dtype()
         if wrap_storage is None:
@@ -291,7 +300,7 @@ class TypedStorage:
         """Whether the memory is a GPU's."""
         return self._untyped_storage.is_cuda
 
-    def tolist(self) -> list[Any]:
+    def tolist(self) -> list[Number]:
         """The elements as Python numbers."""
         return wrap(self._elements).tolist()
 
@@ -308,7 +317,7 @@ class TypedStorage:
         self._elements[...] = _backend.to_device(source._elements, self.device)
         return self
 
-    def fill_(self, value: Any) -> TypedStorage:
+    def fill_(self, value: Number) -> TypedStorage:
         """Set every element to `value`."""
         self._elements.fill(value)
         return self
@@ -331,15 +340,15 @@ class TypedStorage:
         """Whether processes that are forked from this one see what is written."""
         return self._untyped_storage.is_shared()
 
-    def __getitem__(self, index: int | slice) -> Any:
+    def __getitem__(self, index: int) -> Number:
         if isinstance(index, slice):
             raise RuntimeError("slices are only supported in UntypedStorage.__getitem__")
         return wrap(self._elements)[index].item()
 
-    def __setitem__(self, index: int | slice, value: Any) -> None:
+    def __setitem__(self, index: int | slice, value: Number) -> None:
         self._elements[index] = value
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Number]:
         return iter(self.tolist())
 
     def __repr__(self) -> str:

@@ -34,7 +34,7 @@ class Generator:
     tensor([0.4963, 0.7682])
     """
 
-    def __init__(self, device: Any = "cpu") -> None:
+    def __init__(self, device: device | str | int = "cpu") -> None:
         self.device = as_device(device)
         self.lock = threading.RLock()
         self.engine = _engine(self.device, DEFAULT_SEED)
@@ -75,13 +75,13 @@ class Generator:
         with self.lock:
             self.engine.set_state(state)
 
-    def get_state(self) -> Any:
+    def get_state(self) -> Tensor:
         """The state as a uint8 tensor; `torch.set_rng_state` takes the CPU generator's, and the other way round."""
         from tdt._core.tensor import wrap
 
         return wrap(self.state_array())
 
-    def set_state(self, new_state: Any) -> Generator:
+    def set_state(self, new_state: Tensor) -> Generator:
         """Continue from a state of `get_state()`, and return self.
 
         Raises:
