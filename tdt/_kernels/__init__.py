@@ -1,9 +1,9 @@
-"""Fast kernels, all optional: for every name the portable forward is the definition, and these only do it faster.
+"""Fast kernels, all optional: the portable forward is the definition, and a kernel only does it faster.
 
-`TABLE` maps an op's name to its kernels: (device type, `when(arrays, attributes)`, function). `when` decides by shape,
-dtype, strides and device alone, so the same program takes the same path on every run; it says no while kernels are
-switched off. A function has the portable forward's signature without `xp`; kernels of array-level gradients stand
-under "name.vjp.operand".
+An op states its kernels beside its forward, `@op(kernels=(kernel("norm_cpu:batch_norm", large_channels),))`, and other
+functions beside their definition: they ask `chosen` for the one to call. A kernel has the portable function's signature
+without `xp`. Its condition `when(arrays, attributes)` decides by shape, dtype and strides alone, so the same program takes
+the same path on every run; it is false while kernels are switched off.
 
 Nothing here imports Numba: a kernel's module, and llvmlite with it, is loaded by the first call that is large enough to
 earn that time back.
@@ -23,7 +23,6 @@ import numpy as np
 from tdt._backend.layout import is_channels_last, memory_order, to_last
 
 When = Callable[[Sequence[Any], dict], bool]
-Kernel = tuple[str, When, Callable]
 
 # The first kernel of a process costs about 40 ms where it was compiled before, and a second or two where it was not.
 # Below these many elements a call saves so little that a run of a thousand calls would not earn the 40 ms back.
@@ -62,22 +61,40 @@ def enable(on: bool) -> None:
     _enabled = on
 
 
-def find(name: str, device_type: str, arrays: Sequence[Any], attributes: dict) -> Callable | None:
-    """The first kernel of `name` that takes these arrays, or None."""
-    for device, when, function in TABLE.get(name, ()):
-        if device == device_type and when(arrays, attributes):
-            return function
+class Kernel:
+    """A compiled form of a function for NumPy arrays, and the condition under which it applies."""
+
+    __slots__ = ("when", "function")
+
+    def __init__(self, when: When, function: Callable):
+        self.when, self.function = when, function
+
+
+KERNELS: dict[str, Kernel] = {}  # all kernels that loaded modules state, by path
+
+
+def kernel(path: str, when: When, *, lines: bool = False) -> Kernel:
+    """The kernel at `path`, "module:function" in this package; the first call imports the module.
+
+    lines: a kernel for images (N, C, H, W) that also takes (N, C, L), as images of one row.
+    """
+    assert path not in KERNELS, f"{path} is stated twice"
+    made = KERNELS[path] = _also_lines(when, _lazy(path)) if lines else Kernel(when, _lazy(path))
+    return made
+
+
+def chosen(kernels: Sequence[Kernel], xp: Any, *arrays: Any, **attributes: Any) -> Callable | None:
+    """The first of `kernels` that applies to these arrays, or None."""
+    if xp is np:
+        for each in kernels:
+            if each.when(arrays, attributes):
+                return each.function
     return None
-
-
-def chosen(name: str, xp: Any, *arrays: Any, **attributes: Any) -> Callable | None:
-    """`find` for an op that asks in its own body, so that its small calls keep the short way through dispatch."""
-    return find(name, "cpu" if xp is np else "cuda", arrays, attributes)
 
 
 def product(xp: Any, a: Any, b: Any, bias: Any = None) -> Any:
     """a @ b, for matrices or stacks of them, plus a bias for each column."""
-    if a.size * b.shape[-1] >= LARGE_PRODUCT and (fast := chosen("product", xp, a, b)):
+    if a.size * b.shape[-1] >= LARGE_PRODUCT and (fast := chosen(PRODUCT, xp, a, b)):
         return fast(a, b, bias)
     # For small matrices `dot` has a third of the cost.
     out = a.dot(b) if a.ndim == 2 == b.ndim else xp.matmul(a, b)
@@ -86,16 +103,14 @@ def product(xp: Any, a: Any, b: Any, bias: Any = None) -> Any:
 
 def add(a: Any, b: Any) -> Any:
     """a + b, of arrays."""
-    if (
-        a.size < LARGE_SUM
-        or (fast := find("add.arrays", "cpu" if a.__class__ is np.ndarray else "cuda", (a, b), {})) is None
-    ):
+    if a.size < LARGE_SUM or a.__class__ is not np.ndarray or (fast := chosen(ADD, np, a, b)) is None:
         return a + b
     return fast(a, b)
 
 
-def _lazy(module: str, name: str) -> Callable:
+def _lazy(path: str) -> Callable:
     """A function of a kernel module that is imported when it is first called."""
+    module, _, name = path.partition(":")
     loaded: list[Callable] = []
 
     def call(*args: Any, **attributes: Any) -> Any:
@@ -115,7 +130,7 @@ def _row_of_image(name: str, value: Any) -> Any:
 
 
 def _also_lines(when: When, function: Callable) -> Kernel:
-    """A kernel for images (N, C, H, W) as one for (N, C, L) too, whose results lie in order."""
+    """A kernel for images (N, C, H, W) as one for (N, C, L) too, whose results are contiguous."""
 
     def lifted(arrays: Sequence[Any], attributes: dict) -> tuple[list[Any], dict]:
         return [_row_of_image("", a) for a in arrays], {k: _row_of_image(k, v) for k, v in attributes.items()}
@@ -130,10 +145,10 @@ def _also_lines(when: When, function: Callable) -> Kernel:
         images, how = lifted(arrays, attributes)
         return np.ascontiguousarray(function(*images, **how)[:, :, 0])
 
-    return "cpu", takes, call
+    return Kernel(takes, call)
 
 
-def _large_float32(arrays: Sequence[Any], attributes: dict) -> bool:
+def large_float32(arrays: Sequence[Any], attributes: dict) -> bool:
     first = arrays[0]
     return (
         _enabled
@@ -142,11 +157,11 @@ def _large_float32(arrays: Sequence[Any], attributes: dict) -> bool:
     )
 
 
-def _large_group(arrays: Sequence[Any], attributes: dict) -> bool:
+def large_group(arrays: Sequence[Any], attributes: dict) -> bool:
     return _enabled and sum([a.size for a in arrays]) >= LARGE_STEP
 
 
-def _large_image(arrays: Sequence[Any], attributes: dict) -> bool:
+def large_image(arrays: Sequence[Any], attributes: dict) -> bool:
     """Two-dimensional convolutions of float32, by the multiply-adds of (x, w), (y, w) or (y, x)."""
     first, second = arrays[0], arrays[1]
     if not _enabled or first.ndim != 4:
@@ -163,18 +178,18 @@ def _large_image(arrays: Sequence[Any], attributes: dict) -> bool:
     return first.shape[0] * windows * second.size >= LARGE_CONV
 
 
-def _large_groups(arrays: Sequence[Any], attributes: dict) -> bool:
-    """As `_large_image`, in groups of as many channels on both sides: one, two, four or eight."""
+def large_groups(arrays: Sequence[Any], attributes: dict) -> bool:
+    """As `large_image`, in groups of as many channels on both sides: one, two, four or eight."""
     first, second, groups = arrays[0], arrays[1], attributes["groups"]
     per = first.shape[1] // groups
     if groups == 1 or per not in (1, 2, 4, 8):
         return False
     channels = per * groups
     alike = second.shape[1] == channels if "kernel" in attributes else second.shape[:2] == (channels, per)
-    return alike and _large_image(arrays, attributes)
+    return alike and large_image(arrays, attributes)
 
 
-def _large_windows(arrays: Sequence[Any], attributes: dict) -> bool:
+def large_windows(arrays: Sequence[Any], attributes: dict) -> bool:
     """Float32 images that lie densely. arrays: (x,), or (g, out, x) for the gradient."""
     x = arrays[-1]
     return (
@@ -187,7 +202,7 @@ def _large_windows(arrays: Sequence[Any], attributes: dict) -> bool:
     )
 
 
-def _large_last(arrays: Sequence[Any], attributes: dict) -> bool:
+def large_last(arrays: Sequence[Any], attributes: dict) -> bool:
     """Float32 images that lie densely, channels-last."""
     x = arrays[0]
     return (
@@ -200,17 +215,17 @@ def _large_last(arrays: Sequence[Any], attributes: dict) -> bool:
     )
 
 
-def _large_tiles(arrays: Sequence[Any], attributes: dict) -> bool:
-    """As `_large_windows`, in windows of 2×2 that tile them."""
+def large_tiles(arrays: Sequence[Any], attributes: dict) -> bool:
+    """As `large_windows`, in windows of 2×2 that tile them."""
     return (
         attributes["kernel"] == attributes["stride"] == (2, 2)
         and attributes["padding"] == (0, 0)
         and attributes["dilation"] == (1, 1)
-        and _large_windows(arrays, attributes)
+        and large_windows(arrays, attributes)
     )
 
 
-def _alike(least: int) -> When:
+def alike(least: int) -> When:
     """Float32 arrays without gaps in memory, that lie alike, of at least so many elements."""
 
     def when(arrays: Sequence[Any], attributes: dict) -> bool:
@@ -225,7 +240,7 @@ def _alike(least: int) -> When:
     return when
 
 
-def _large_gradient(arrays: Sequence[Any], attributes: dict) -> bool:
+def large_gradient(arrays: Sequence[Any], attributes: dict) -> bool:
     """Float32 arrays of one shape; the last, which the result will lie as, without gaps in memory."""
     out = arrays[-1]
     return (
@@ -236,7 +251,7 @@ def _large_gradient(arrays: Sequence[Any], attributes: dict) -> bool:
     )
 
 
-def _large_channels(arrays: Sequence[Any], attributes: dict) -> bool:
+def large_channels(arrays: Sequence[Any], attributes: dict) -> bool:
     """Float32 (N, C, *) without gaps in memory; with it numbers per channel or None, or a gradient in any order."""
     x = arrays[0]
     return (
@@ -247,7 +262,7 @@ def _large_channels(arrays: Sequence[Any], attributes: dict) -> bool:
     )
 
 
-def _large_axis(arrays: Sequence[Any], attributes: dict) -> bool:
+def large_axis(arrays: Sequence[Any], attributes: dict) -> bool:
     """Contiguous float32 (A, n, B), of which so many elements (A, count, B) are made."""
     x = arrays[0]
     return (
@@ -258,7 +273,7 @@ def _large_axis(arrays: Sequence[Any], attributes: dict) -> bool:
     )
 
 
-def _large_pixels(arrays: Sequence[Any], attributes: dict) -> bool:
+def large_pixels(arrays: Sequence[Any], attributes: dict) -> bool:
     """Contiguous float32 (N, H, W, C), of which as many elements are made by tables of as few taps."""
     x, (down, across) = arrays[0], attributes["tables"]
     return (
@@ -270,21 +285,21 @@ def _large_pixels(arrays: Sequence[Any], attributes: dict) -> bool:
     )
 
 
-def _cached_groups(arrays: Sequence[Any], attributes: dict) -> bool:
-    """As `_large_channels`, where what has one mean lies together and in a cache: a group, or a channels-last sample."""
+def cached_groups(arrays: Sequence[Any], attributes: dict) -> bool:
+    """As `large_channels`, where what has one mean lies together and in a cache: a group, or a channels-last sample."""
     x = arrays[0]
-    return _large_channels(arrays, attributes) and (
+    return large_channels(arrays, attributes) and (
         x.size <= CACHED * x.shape[0] * (attributes["groups"] if x.flags.c_contiguous else 1)
     )
 
 
-def _large_steps(arrays: Sequence[Any], attributes: dict) -> bool:
+def large_steps(arrays: Sequence[Any], attributes: dict) -> bool:
     """Float32, of so many gates or so many steps."""
     many = attributes["steps"] >= LONG_LSTM or arrays[0].size >= LARGE_LSTM
     return _enabled and many and all(a.dtype == np.float32 for a in arrays)
 
 
-def _large_rows(arrays: Sequence[Any], attributes: dict) -> bool:
+def large_rows(arrays: Sequence[Any], attributes: dict) -> bool:
     """Float32 arrays of one shape, contiguous, and worked on along the last dimension."""
     first = arrays[0]
     return (
@@ -295,15 +310,15 @@ def _large_rows(arrays: Sequence[Any], attributes: dict) -> bool:
     )
 
 
-def _large_layer(arrays: Sequence[Any], attributes: dict) -> bool:
+def large_layer(arrays: Sequence[Any], attributes: dict) -> bool:
     """Float32 and contiguous rows x, or (x, g), that may have numbers for the places in a row, or None, behind them."""
     x = arrays[0]
-    return _large_rows([a for a in arrays if a is not None and a.shape == x.shape], {}) and all(
+    return large_rows([a for a in arrays if a is not None and a.shape == x.shape], {}) and all(
         a is None or a.dtype == np.float32 for a in arrays
     )
 
 
-def _large_lookup(arrays: Sequence[Any], attributes: dict) -> bool:
+def large_lookup(arrays: Sequence[Any], attributes: dict) -> bool:
     """A gradient (*indices, D) of float32 or float64."""
     y, indices = arrays
     return (
@@ -316,12 +331,12 @@ def _large_lookup(arrays: Sequence[Any], attributes: dict) -> bool:
     )
 
 
-def _large_draw(arrays: Sequence[Any], attributes: dict) -> bool:
+def large_draw(arrays: Sequence[Any], attributes: dict) -> bool:
     """So many words from a generator's state."""
     return _enabled and attributes["n"] >= LARGE_DRAW
 
 
-def _large_attention(arrays: Sequence[Any], attributes: dict) -> bool:
+def large_attention(arrays: Sequence[Any], attributes: dict) -> bool:
     """Float32 q, k and v of at most two leading dimensions, and a float32 mask with its numbers for a row in a row."""
     q, k, v, mask, _ = arrays
     if not _enabled or q.ndim > 4 or not (q.size and k.size and v.size):
@@ -333,7 +348,7 @@ def _large_attention(arrays: Sequence[Any], attributes: dict) -> bool:
     return q.size // q.shape[-1] * k.shape[-2] >= LARGE_ATTENTION
 
 
-def _large_product(arrays: Sequence[Any], attributes: dict) -> bool:
+def large_product(arrays: Sequence[Any], attributes: dict) -> bool:
     """Matrices of float32 or float64, or stacks of as many."""
     a, b = arrays
     if (
@@ -350,88 +365,5 @@ def _large_product(arrays: Sequence[Any], attributes: dict) -> bool:
     return address(a.dtype.char) != 0
 
 
-TABLE: dict[str, list[Kernel]] = {
-    "max_pool": [
-        ("cpu", _large_tiles, _lazy("pool_cpu", "max_pool")),
-        _also_lines(_large_windows, _lazy("pool_cpu", "max_pool_any")),
-    ],
-    "max_pool.vjp.x": [
-        ("cpu", _large_tiles, _lazy("pool_cpu", "max_pool_vjp")),
-        _also_lines(_large_windows, _lazy("pool_cpu", "max_pool_any_vjp")),
-    ],
-    "window_sums": [("cpu", _large_last, _lazy("pool_cpu", "window_sums"))],
-    "window_spread": [("cpu", _large_last, _lazy("pool_cpu", "window_spread"))],
-    "conv": [
-        _also_lines(_large_groups, _lazy("depthwise_cpu", "conv")),
-        _also_lines(_large_image, _lazy("conv_cpu", "conv")),
-    ],
-    "conv_input_grad": [
-        _also_lines(_large_groups, _lazy("depthwise_cpu", "conv_input_grad")),
-        _also_lines(_large_image, _lazy("conv_cpu", "conv_input_grad")),
-    ],
-    "conv_weight_grad": [
-        _also_lines(_large_groups, _lazy("depthwise_cpu", "conv_weight_grad")),
-        _also_lines(_large_image, _lazy("conv_cpu", "conv_weight_grad")),
-    ],
-    "product": [("cpu", _large_product, _lazy("product_cpu", "product"))],
-    "relu": [("cpu", _alike(LARGE_RELU), _lazy("relu_cpu", "relu"))],
-    "relu.vjp.x": [("cpu", _large_gradient, _lazy("relu_cpu", "relu_vjp"))],
-    "add.arrays": [("cpu", _alike(LARGE_SUM), _lazy("sum_cpu", "add"))],
-    "attention.blocks": [("cpu", _large_attention, _lazy("attention_cpu", "attention"))],
-    "attention.blocks_vjp": [("cpu", _large_attention, _lazy("attention_cpu", "attention_vjp"))],
-    "batch_norm": [("cpu", _large_channels, _lazy("norm_cpu", "batch_norm"))],
-    "group_norm": [
-        ("cpu", _cached_groups, _lazy("group_norm_cpu", "group_norm")),
-        ("cpu", _large_channels, _lazy("norm_cpu", "group_norm")),
-    ],
-    "group_norm.vjp": [("cpu", _cached_groups, _lazy("group_norm_cpu", "group_norm_vjp"))],
-    "batch_norm.sums": [("cpu", _large_channels, _lazy("norm_cpu", "batch_norm_sums"))],
-    "batch_norm.input_grad": [("cpu", _large_channels, _lazy("norm_cpu", "batch_norm_input_grad"))],
-    "channel_affine": [("cpu", _large_channels, _lazy("norm_cpu", "affine"))],
-    "layer_norm": [("cpu", _large_layer, _lazy("layer_norm_cpu", "layer_norm"))],
-    "layer_norm.vjp": [("cpu", _large_layer, _lazy("layer_norm_cpu", "layer_norm_vjp"))],
-    "logits.losses": [("cpu", _alike(LARGE_ACTIVATION), _lazy("activation_cpu", "logits_losses"))],
-    "logits.slopes": [("cpu", _alike(LARGE_ACTIVATION), _lazy("activation_cpu", "logits_slopes"))],
-    "gelu": [("cpu", _large_float32, _lazy("gelu_cpu", "gelu"))],
-    "gelu.vjp.x": [("cpu", _large_float32, _lazy("gelu_cpu", "gelu_vjp"))],
-    **{
-        name: [("cpu", _alike(LARGE_ACTIVATION), _lazy("activation_cpu", name.replace(".vjp.x", "_vjp")))]
-        for op in (
-            "sigmoid",
-            "silu",
-            "leaky_relu",
-            "elu",
-            "mish",
-            "softplus",
-            "log_sigmoid",
-            "hardtanh",
-            "hardsigmoid",
-            "hardswish",
-            "tanh",
-        )
-        for name in (op, f"{op}.vjp.x")
-        if name != "tanh"  # NumPy's is faster
-    },
-    "lstm_sequence.steps": [("cpu", _large_steps, _lazy("lstm_cpu", "forward"))],
-    "lstm_sequence.steps_vjp": [("cpu", _large_steps, _lazy("lstm_cpu", "backward"))],
-    "gru_sequence.steps": [("cpu", _large_steps, _lazy("gru_cpu", "forward"))],
-    "gru_sequence.steps_vjp": [("cpu", _large_steps, _lazy("gru_cpu", "backward"))],
-    "rnn_sequence.steps": [("cpu", _large_steps, _lazy("rnn_cpu", "forward"))],
-    "rnn_sequence.steps_vjp": [("cpu", _large_steps, _lazy("rnn_cpu", "backward"))],
-    "resample.axis": [("cpu", _large_axis, _lazy("resample_cpu", "resample"))],
-    "resample.pixels": [("cpu", _large_pixels, _lazy("resample_cpu", "resample_pixels"))],
-    "softmax": [("cpu", _large_rows, _lazy("softmax_cpu", "softmax"))],
-    "softmax.vjp.x": [("cpu", _large_rows, _lazy("softmax_cpu", "softmax_vjp"))],
-    "log_softmax": [("cpu", _large_rows, _lazy("softmax_cpu", "log_softmax"))],
-    "log_softmax.vjp.x": [("cpu", _large_rows, _lazy("softmax_cpu", "log_softmax_vjp"))],
-    "cross_entropy.rows": [("cpu", _large_rows, _lazy("softmax_cpu", "cross_entropy"))],
-    "cross_entropy.rows_vjp": [("cpu", _large_rows, _lazy("softmax_cpu", "cross_entropy_vjp"))],
-    "embedding_grad": [("cpu", _large_lookup, _lazy("embedding_cpu", "embedding_grad"))],
-    "mersenne.words": [("cpu", _large_draw, _lazy("mersenne_cpu", "words"))],
-    "mersenne.pairs": [("cpu", _large_draw, _lazy("mersenne_cpu", "pairs"))],
-    "optim.sgd": [("cpu", _large_group, _lazy("optim_cpu", "sgd"))],
-    "optim.moments": [("cpu", _large_group, _lazy("optim_cpu", "moments"))],
-    "optim.adagrad": [("cpu", _large_group, _lazy("optim_cpu", "adagrad"))],
-    "optim.adamax": [("cpu", _large_group, _lazy("optim_cpu", "adamax"))],
-    "optim.rmsprop": [("cpu", _large_group, _lazy("optim_cpu", "rmsprop"))],
-}
+PRODUCT = (kernel("product_cpu:product", large_product),)
+ADD = (kernel("sum_cpu:add", alike(LARGE_SUM)),)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tdt import _kernels
+from tdt._kernels import LARGE_DRAW, chosen, kernel, large_draw
 
 WORDS = 624  # the size of the state, and of the batches in which words are computed
 
@@ -37,6 +37,10 @@ def _unseeded() -> Any:
             return np.ones(n_words, dtype)
 
     return Unseeded()
+
+
+_WORDS = (kernel("mersenne_cpu:words", large_draw),)
+_PAIRS = (kernel("mersenne_cpu:pairs", large_draw),)
 
 
 class MersenneTwister:
@@ -71,13 +75,13 @@ class MersenneTwister:
 
     def raw(self, n: int) -> np.ndarray:
         """The next `n` 32-bit words, in uint64."""
-        if n >= _kernels.LARGE_DRAW and (fast := _kernels.chosen("mersenne.words", np, self._state, n=n)):
+        if n >= LARGE_DRAW and (fast := chosen(_WORDS, np, self._state, n=n)):
             return fast(self._state, n)
         return self._bits.random_raw(n)
 
     def raw64(self, n: int) -> np.ndarray:
         """The next `n` 64-bit words (uint64); of the two draws for each, the first is the high half."""
-        if 2 * n >= _kernels.LARGE_DRAW and (fast := _kernels.chosen("mersenne.pairs", np, self._state, n=2 * n)):
+        if 2 * n >= LARGE_DRAW and (fast := chosen(_PAIRS, np, self._state, n=2 * n)):
             return fast(self._state, n)
         pairs = self._bits.random_raw(2 * n)
         high = pairs[0::2] << np.uint64(32)

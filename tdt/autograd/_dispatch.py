@@ -17,6 +17,7 @@ from tdt._core.dtype import ALL_DTYPES, FLOAT, FLOAT8, dtype, of
 from tdt._core.mode import state
 from tdt._core.sparse import SparseCOO, on_sparse
 from tdt._core.tensor import LEAF, Storage, Tensor, View, alias
+from tdt._kernels import chosen
 from tdt.autograd._meta import meta, on_meta
 from tdt.autograd._node import BackwardPlan, Node
 from tdt.autograd._op_table import OPS
@@ -213,7 +214,7 @@ def _slow_plan(op: Op, key: tuple, arrays: list) -> tuple[Any, Plan]:
     plan = op.plans.get(key)
     if plan is None:
         plan = make_plan(op, key, arrays)
-        plan.direct = plan.direct and not kernels_of(op)
+        plan.direct = plan.direct and not op.kernels
         plan.fast_path = plan.direct and op.fast_path and plan.by_rank is None
         op.plans[key] = plan
         if len(key) == 2 and key[0] is key[1]:
@@ -222,7 +223,7 @@ def _slow_plan(op: Op, key: tuple, arrays: list) -> tuple[Any, Plan]:
         ranks = tuple(getattr(a, "ndim", -1) == 0 for a in arrays)
         if ranks not in plan.by_rank:
             ranked = plan.by_rank[ranks] = make_plan(op, key, arrays)
-            ranked.direct = ranked.direct and not kernels_of(op)
+            ranked.direct = ranked.direct and not op.kernels
         plan = plan.by_rank[ranks]
     return xp, plan
 
@@ -264,23 +265,13 @@ def _compute(op: Op, xp: Any, arrays: list, attributes: dict, low: Any, target: 
     try:
         if low is not None:
             return narrow(op.forward(xp, *widen(arrays), **attributes), low)
-        for kind, when, kernel in kernels_of(op):
-            if (kind == "cpu") == (xp is np) and when(arrays, attributes):
-                return kernel(*arrays, **attributes)
+        if op.kernels and (kernel := chosen(op.kernels, xp, *arrays, **attributes)):
+            return kernel(*arrays, **attributes)
         if target is not None and op.writes_out:
             return op.forward(xp, *arrays, **attributes, out=target)
         return op.forward(xp, *arrays, **attributes)
     except (ValueError, OverflowError) as error:
         return _recover(op, xp, arrays, attributes, error)
-
-
-def kernels_of(op: Op) -> tuple:
-    """The op's fast kernels, looked up on first use."""
-    if op.kernels is None:
-        from tdt import _kernels
-
-        op.kernels = tuple(_kernels.TABLE.get(op.name, ()))
-    return op.kernels
 
 
 def _recover(op: Op, xp: Any, arrays: list, attributes: dict, error: Exception) -> Any:

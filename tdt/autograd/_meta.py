@@ -49,11 +49,7 @@ class meta(handling):
         with real():
             if op.random and op.shape is None:  # must not draw from the generator
                 several, made = False, [stand_in(shapes[0], operands[0]._a.dtype)]
-            elif (
-                (op.elementwise or op.name in SAME_SHAPE)
-                and _is_large(shapes)
-                and (shape := _broadcast(shapes)) is not None
-            ):
+            elif op.same_shape and _is_large(shapes) and (shape := _broadcast(shapes)) is not None:
                 tiny = [_first(x) if isinstance(x, Tensor) else x for x in operands]
                 result = op(*tiny, **attributes)
                 several = isinstance(result, tuple)
@@ -72,7 +68,6 @@ class meta(handling):
 
 
 LARGE = 1 << 16  # elements, from which on the forward of an elementwise op would take memory and time
-SAME_SHAPE = {"convert", "clone"}  # copies, which decide about the order of their memory themselves
 
 
 def _is_large(shapes: list[tuple[int, ...] | None]) -> bool:

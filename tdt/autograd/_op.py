@@ -21,6 +21,7 @@ import numpy as np
 from tdt._backend.layout import dense, in_order
 from tdt._core.dtype import ALL, dtype
 from tdt._core.tensor import Tensor
+from tdt._kernels import Kernel
 from tdt.autograd._dispatch import apply, binary, unary
 from tdt.autograd._inplace import write, write_out
 from tdt.autograd._op_table import OPS
@@ -64,6 +65,7 @@ class Traits:
     data_dependent: bool = False  # the result's shape depends on values
     broadcasts: bool = True  # operands are broadcast against each other
     elementwise: bool | None = None  # operands decide how the result lies (None: if broadcast, or for a ufunc)
+    same_shape: bool = False  # the result has the shape of the operands, broadcast; True for elementwise ops
     packed: bool = False  # the result's elements lie in the order of its dimensions, however the operand's do
     computes: bool = True  # False: only moves values, in half precision too
     shape: Callable[..., Any] | None = None  # the result's shape(s) from the operands' shapes and the attributes
@@ -80,6 +82,7 @@ class Traits:
         ""  # "lower": in the dtype of an autocast block; "float32"; or a function of the operands
     )
     ufunc: str = ""  # NumPy's name for the forward without attributes, for the short ways
+    kernels: tuple[Kernel, ...] = ()  # fast forms of the forward: the first whose condition holds is called
 
 
 class Op(Traits):
@@ -99,7 +102,6 @@ class Op(Traits):
         self.attributes = tuple(p for p in params[positional:] if p != "out")
         self.rules: dict[str, Rule] = {}
         self.plans: dict[tuple, Plan] = {}
-        self.kernels: tuple | None = None
         self.view = self.view or self.multi_view
         self.computes = self.computes and not self.view
         # simple: nothing but the forward between operands and result. fast_path: `unary` and `binary` will do.
@@ -109,6 +111,7 @@ class Op(Traits):
         if self.elementwise is None:
             several = self.broadcasts and self.fixed > 1 and self.shape is None and not self.view
             self.elementwise = several or self.direct is not None
+        self.same_shape = self.same_shape or self.elementwise
         self.lay = dense if self.packed else in_order if self.elementwise else None
         self._names: dict[int, tuple[str, ...]] = {}
 

@@ -19,6 +19,7 @@ import numpy as np
 from tdt import _backend, _kernels
 from tdt._core.dtype import float64, get_default_dtype
 from tdt._core.tensor import Tensor, wrap
+from tdt._kernels import Kernel
 from tdt._kernels._table import Table
 
 # Elements of a piece: five float32 arrays of it are 640 kB, which a level-two cache holds. A GPU takes all at once.
@@ -151,7 +152,7 @@ class Plan:
         arrays: dict[str, float],
         scalars: dict[str, float],
         state: dict,
-        kernel: str | None,
+        kernel: Kernel | None,
         before: Plan | None,
     ):
         self.live, self.arrays_at_first, self.scalars_at_first = live, arrays, scalars
@@ -273,10 +274,13 @@ class Plan:
                 if a.dtype == dtype and type(a) is np.ndarray and a.flags.c_contiguous
             ]
             arrays = [self.arrays[i] for i in rows]
-            function = _kernels.find(self.kernel, "cpu", arrays, {}) if self.kernel else None
-            if function is not None:
+            if self.kernel and self.kernel.when(arrays, {}):
                 columns = [self.state_arrays[k :: len(self.watched)] for k in range(len(self.arrays_at_first))]
-                yield rows, Table([arrays, None, *([column[i] for i in rows] for column in columns)]), function
+                yield (
+                    rows,
+                    Table([arrays, None, *([column[i] for i in rows] for column in columns)]),
+                    self.kernel.function,
+                )
 
     def _make_pieces(self, chosen: list[int]) -> Iterator[Piece]:
         start = 0

@@ -10,6 +10,7 @@ import numpy as np
 from tdt._core.mode import enable_grad
 from tdt._core.sparse import SparseCOO
 from tdt._core.tensor import Tensor, wrap
+from tdt._kernels import Kernel
 from tdt.optim._params import number, run_closure
 from tdt.optim._plan import Piece, Plan, scalar_dtypes
 from tdt.optim.optimizer import Optimizer
@@ -30,7 +31,7 @@ class PlannedOptimizer(Optimizer):
     """
 
     _options: tuple[str, ...]
-    _kernel: str | None = None
+    _kernel: Kernel | None = None
     _reads_parameters = False  # whether the formula does, besides the decay
     _foreach_records = False  # whether PyTorch's step over lists of tensors can be recorded
     _captured = "params and state_steps"  # what PyTorch wants on a GPU to capture the step
@@ -58,7 +59,7 @@ class PlannedOptimizer(Optimizer):
         """
         raise NotImplementedError
 
-    def _kernel_for(self, group: dict[str, Any]) -> str | None:
+    def _kernel_for(self, group: dict[str, Any]) -> Kernel | None:
         """The kernel that carries out the formula with the group's options."""
         return self._kernel
 

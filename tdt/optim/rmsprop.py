@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tdt._core.tensor import Tensor
+from tdt._kernels import Kernel, kernel, large_group
 from tdt.optim._params import check_rates
 from tdt.optim._planned import PlannedOptimizer
 from tdt.optim.optimizer import Params
@@ -35,6 +36,7 @@ class RMSprop(PlannedOptimizer):
     tensor([-1.0000,  1.0000])
     """
 
+    _kernel = kernel("optim_cpu:rmsprop", large_group)
     _options = ("lr", "alpha", "eps", "weight_decay", "momentum", "centered", "maximize")
 
     def __init__(
@@ -70,8 +72,8 @@ class RMSprop(PlannedOptimizer):
         names = ["square_avg"] + ["momentum_buffer"] * (group["momentum"] > 0) + ["grad_avg"] * group["centered"]
         return dict.fromkeys(names, 0.0)
 
-    def _kernel_for(self, group: dict[str, Any]) -> str | None:
-        return None if group["centered"] else "optim.rmsprop"
+    def _kernel_for(self, group: dict[str, Any]) -> Kernel | None:
+        return None if group["centered"] else self._kernel
 
     def _change(self, xp: Any, g: Any, p: Any, state: list, numbers: tuple, **options: Any) -> Any:
         alpha, momentum, (v, *others) = options["alpha"], options["momentum"], state

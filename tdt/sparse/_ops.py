@@ -169,7 +169,7 @@ def form(name: str) -> Callable[[Callable[..., Any]], Op]:
     def register(forward: Callable[..., Any]) -> Op:
         traits = {f.name: getattr(dense, f.name) for f in fields(Traits)}
         plain = {"sparse": True, "view": False, "multi_view": False, "broadcasts": False, "elementwise": False,
-                 "packed": False, "ufunc": "", "check": None}  # fmt: skip
+                 "same_shape": False, "packed": False, "ufunc": "", "check": None, "kernels": ()}  # fmt: skip
         made = TABLE[name] = Op(forward, name, {**traits, **plain})
         for rule in dense.rules.values():
             made.rules.update(dict.fromkeys(rule.wrt, Rule(rule.wrt, rule.function)))

@@ -7,10 +7,11 @@ import pytest
 
 import tdt
 from tdt._backend.layout import to_front, to_last
-from tdt._kernels import LARGE_ACTIVATION, TABLE, _pool, activation_cpu
+from tdt._kernels import KERNELS, LARGE_ACTIVATION, _pool, activation_cpu
 from tdt._kernels.activation_cpu import BLOCK
 from tdt._ops.nn.loss.binary import _binary_cross_entropy_with_logits
 from tdt.autograd._op_table import OPS
+from tests._kernels.watch import watch
 
 SIZES = [1, 2, 7, 15, 16, 17, 31, 127, BLOCK - 1, BLOCK, BLOCK + 1, 2 * BLOCK + 13]
 ODD = [0.0, -0.0, np.inf, -np.inf, np.nan, 1e-40, -1e-40, 1e-45, 3e38, -3e38, -20.0, 20.0, -88.0, 88.0, 0.625, -0.34]
@@ -81,12 +82,9 @@ def test_bits_do_not_depend_on_the_number_of_threads(name):
 @pytest.mark.parametrize("name", [*SETTINGS, "gelu"])
 def test_an_op_uses_its_kernels_for_large_arrays_that_lie_alike_and_else_the_portable_form(name, monkeypatch):
     attributes = {"approximate": "none"} if name == "gelu" else SETTINGS[name]
-    rows = [row for row in (name, f"{name}.vjp.x") if row in TABLE]
-    called = []
-    for row in rows:
-        ((device, when, function),) = TABLE[row]
-        spy = lambda *a, _n=row, _f=function, **k: called.append(_n) or _f(*a, **k)  # noqa: E731
-        monkeypatch.setitem(TABLE, row, [(device, when, spy)])
+    value, slope = (f"{'gelu' if name == 'gelu' else 'activation'}_cpu:{name}{end}" for end in ("", "_vjp"))
+    kernels_used = [path for path in (value, slope) if path in KERNELS]
+    called = watch(monkeypatch, *kernels_used)
     flat = values(4 * LARGE_ACTIVATION)
     last = to_front(np.ascontiguousarray(to_last(flat.reshape(2, 2, 2, -1))))
     fits = {"contiguous": flat, "channels-last": last if name != "gelu" else flat}
@@ -101,8 +99,8 @@ def test_an_op_uses_its_kernels_for_large_arrays_that_lie_alike_and_else_the_por
                 out.backward(out.detach())
                 found += [out.detach().numpy(), leaf.grad.numpy()]
         # Of a strided x these two keep the result, which is not.
-        again = [f"{name}.vjp.x"] if kind == "strided" and name in ("sigmoid", "tanh") else []
-        assert called == (rows if kind in fits else again), kind
+        again = [slope] if kind == "strided" and name in ("sigmoid", "tanh") else []
+        assert called == (kernels_used if kind in fits else again), kind
         for fast, reference in zip(found[:2], found[2:], strict=True):
             np.testing.assert_allclose(fast, reference, rtol=5e-6, atol=5e-6)
             assert fast.strides == reference.strides

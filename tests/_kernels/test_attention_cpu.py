@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 import tdt
-from tdt._kernels import LARGE_ATTENTION, TABLE, _pool
+from tdt._kernels import LARGE_ATTENTION, _pool
 from tdt._kernels.attention_cpu import COLUMNS, DEPTH, ROWS, attention, attention_vjp
 from tdt._ops.nn.attention import _attention
 from tdt.nn.functional import scaled_dot_product_attention
+from tests._kernels.watch import watch
 
 # Leading sizes, queries, keys, width of both, and of values: around blocks, tiles and vectors.
 SHAPES = [
@@ -125,11 +126,8 @@ def test_bits_do_not_depend_on_the_number_of_threads(causal):
 def test_attention_uses_them_for_many_float32_weights(monkeypatch):
     if not tdt.backends.kernels.enabled():
         pytest.skip("kernels are off")
-    calls = []
-    for name in ("attention.blocks", "attention.blocks_vjp"):
-        kind, when, function = TABLE[name][0]
-        spy = lambda *args, f=function, n=name, **how: calls.append(n) or f(*args, **how)  # noqa: E731
-        monkeypatch.setitem(TABLE, name, [(kind, when, spy)])
+    both = ["attention_cpu:attention", "attention_cpu:attention_vjp"]
+    calls = watch(monkeypatch, *both)
     length = int(LARGE_ATTENTION**0.5) + 1
 
     def run(size, dtype=tdt.float32, **how):
@@ -138,9 +136,8 @@ def test_attention_uses_them_for_many_float32_weights(monkeypatch):
         scaled_dot_product_attention(x, x, x, **how).sum().backward()
         return list(calls)
 
-    both = ["attention.blocks", "attention.blocks_vjp"]
     assert run(length) == run(length, is_causal=True) == run(length, attn_mask=tdt.zeros(length, length)) == both
     assert run(8) == run(length, dtype=tdt.float64) == run(length, attn_mask=tdt.zeros(length, 1)) == []
     wanted = tdt.zeros(length, length, requires_grad=True)  # its gradient has all weights: by the portable form
-    assert run(length, attn_mask=wanted) == ["attention.blocks"]
+    assert run(length, attn_mask=wanted) == both[:1]
     assert wanted.grad.shape == wanted.shape

@@ -12,8 +12,9 @@ import pytest
 
 import tdt
 from tdt._backend.layout import to_front, to_last
-from tdt._kernels import TABLE, _pool, conv_cpu, depthwise_cpu
+from tdt._kernels import KERNELS, _pool, conv_cpu, depthwise_cpu
 from tdt._ops.nn import conv as portable
+from tests._kernels.watch import watch
 from tests.helpers import require_torch
 
 ROOT = Path(__file__).parents[2]
@@ -201,13 +202,14 @@ def test_depthwise_kernels_are_chosen_where_every_channel_is_a_group():
         ("conv_weight_grad", (x, x), {"kernel": (3, 3)}),
     ):
         how = {**PLAIN, "padding": (1, 1), "groups": 32, **more}
-        (_, when, function), _ = TABLE[name]
+        kernel = KERNELS[f"depthwise_cpu:{name}"]
+        when, function = kernel.when, kernel.function
         assert when(arrays, how) and function.__name__ == name
         assert not when(tuple(a if a is None else a.astype(np.float64) for a in arrays), how)
         assert not when((arrays[0][:8], *arrays[1:]), how), "too little work"
     twice = np.zeros((64, 1, 3, 3), np.float32)
-    assert not TABLE["conv"][0][1]((x, twice, None), {**PLAIN, "padding": (1, 1), "groups": 32})
-    assert TABLE["conv"][1][1]((x, twice, None), {**PLAIN, "padding": (1, 1), "groups": 32})
+    assert not KERNELS["depthwise_cpu:conv"].when((x, twice, None), {**PLAIN, "padding": (1, 1), "groups": 32})
+    assert KERNELS["conv_cpu:conv"].when((x, twice, None), {**PLAIN, "padding": (1, 1), "groups": 32})
     pairs, wide = np.zeros((32, 2, 3, 3), np.float32), np.zeros((64, 64, 8, 8), np.float32)
     for name, arrays, more in (  # two channels in for each one out
         ("conv", (wide, pairs, None), {}),
@@ -215,7 +217,7 @@ def test_depthwise_kernels_are_chosen_where_every_channel_is_a_group():
         ("conv_weight_grad", (x, wide), {"kernel": (3, 3)}),
     ):
         how = {**PLAIN, "padding": (1, 1), "groups": 32, **more}
-        assert [when(arrays, how) for _, when, _ in TABLE[name]] == [False, True], name
+        assert [kernel.when(arrays, how) for kernel in getattr(portable, name).kernels] == [False, True], name
 
 
 @pytest.mark.skipif(os.environ.get("TDT_KERNELS") == "reference", reason="kernels are off")
@@ -227,7 +229,7 @@ def test_groups_of_up_to_eight_channels_have_kernels_of_their_own(per, chosen):
         ("conv_input_grad", (x, w, None), {"size": (8, 8)}),
         ("conv_weight_grad", (x, x), {"kernel": (3, 3)}),
     ):
-        found = TABLE[name][0][1](arrays, {**PLAIN, "padding": (1, 1), "groups": 32 // per, **more})
+        found = KERNELS[f"depthwise_cpu:{name}"].when(arrays, {**PLAIN, "padding": (1, 1), "groups": 32 // per, **more})
         assert found == chosen, name
 
 
@@ -255,8 +257,7 @@ def test_kernels_are_chosen_by_shape_and_dtype_alone():
         ("conv_input_grad", (y, w, None), {"size": (8, 8)}),
         ("conv_weight_grad", (y, x), {"kernel": (3, 3)}),
     ):
-        (_, depthwise, _), (device, when, _) = TABLE[name]
-        assert device == "cpu"
+        depthwise, when = KERNELS[f"depthwise_cpu:{name}"].when, KERNELS[f"conv_cpu:{name}"].when
         assert not depthwise(arrays, {**how, **more})
         assert when(arrays, {**how, **more}), name
         assert not when(tuple(a if a is None else a.astype(np.float64) for a in arrays), {**how, **more})
@@ -267,12 +268,8 @@ def test_kernels_are_chosen_by_shape_and_dtype_alone():
 @pytest.mark.skipif(os.environ.get("TDT_KERNELS") == "reference", reason="kernels are off")
 def test_a_layer_uses_the_kernels_and_without_them_the_portable_forms(monkeypatch):
     x, w, b, g, how = problem((64, 8, 16, (8, 8), (3, 3), {"padding": (1, 1)}), False)
-    called = []
-    for name in ("conv", "conv_input_grad", "conv_weight_grad"):
-        device, when, function = TABLE[name][-1]
-        spy = lambda *a, _n=name, _f=function, **k: called.append(_n) or _f(*a, **k)  # noqa: E731
-        monkeypatch.setitem(TABLE, name, [(device, when, spy)])
-    monkeypatch.setattr(portable.conv, "kernels", None)
+    three = ["conv_cpu:conv", "conv_cpu:conv_input_grad", "conv_cpu:conv_weight_grad"]
+    called = watch(monkeypatch, *three)
 
     def gradients() -> list[np.ndarray]:
         leaves = [tdt.tensor(a, requires_grad=True) for a in (x, w, b)]
@@ -281,7 +278,7 @@ def test_a_layer_uses_the_kernels_and_without_them_the_portable_forms(monkeypatc
         return [out.detach().numpy(), *(leaf.grad.numpy() for leaf in leaves)]
 
     fast = gradients()
-    assert called == ["conv", "conv_input_grad", "conv_weight_grad"]
+    assert called == three
     with tdt.backends.kernels(False):
         for value, reference in zip(fast, gradients(), strict=True):
             close(value, reference)
@@ -327,6 +324,6 @@ def test_lines_use_the_kernels():
         ("conv_input_grad", (x, w, None), {"size": (300,)}),
         ("conv_weight_grad", (x, x), {"kernel": (5,)}),
     ):
-        _, when, _ = TABLE[name][0]
+        when = KERNELS[f"depthwise_cpu:{name}"].when
         assert when(arrays, {**how, **more}), name
         assert not when((arrays[0][:1], *arrays[1:]), {**how, **more}), "too little work"

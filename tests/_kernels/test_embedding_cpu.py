@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 import tdt
-from tdt._kernels import LARGE_LOOKUP, TABLE, _pool
+from tdt._kernels import KERNELS, LARGE_LOOKUP, _pool
 from tdt._kernels.embedding_cpu import BLOCK, embedding_grad
 from tdt._ops.nn.embedding import embedding_grad as op
+from tests._kernels.watch import watch
 
 HOW = {"rows": 11, "padding_idx": None, "by_frequency": False}
 
@@ -44,9 +45,8 @@ def test_bits_do_not_depend_on_the_number_of_threads():
 
 @pytest.mark.skipif(not tdt._kernels.enabled(), reason="kernels are off")
 def test_the_kernel_is_chosen_by_size_and_dtype_alone():
-    ((device, when, _),) = TABLE["embedding_grad"]
+    when = KERNELS["embedding_cpu:embedding_grad"].when
     y, indices = problem((LARGE_LOOKUP // 32,), 32)
-    assert device == "cpu"
     assert when((y, indices), HOW)
     assert when((y.astype(np.float64), indices), HOW)
     assert not when((y[:-1], indices[:-1]), HOW), "too little work"
@@ -56,11 +56,7 @@ def test_the_kernel_is_chosen_by_size_and_dtype_alone():
 
 @pytest.mark.parametrize("how", [{}, {"padding_idx": 2}, {"scale_grad_by_freq": True}, {"sparse": True}], ids=str)
 def test_a_layer_gives_the_portable_gradient(how, monkeypatch):
-    ((device, when, function),) = TABLE["embedding_grad"]
-    called = []
-    spy = lambda *a, **k: called.append("kernel") or function(*a, **k)  # noqa: E731
-    monkeypatch.setitem(TABLE, "embedding_grad", [(device, when, spy)])
-    monkeypatch.setattr(op, "kernels", None)
+    called = watch(monkeypatch, "embedding_cpu:embedding_grad")
     indices, found = tdt.tensor(np.random.default_rng(0).integers(0, 50, (32, 20))), []
     for kernels in (True, False):
         with tdt.backends.kernels(kernels):
@@ -70,7 +66,7 @@ def test_a_layer_gives_the_portable_gradient(how, monkeypatch):
             grad = layer.weight.grad
             found.append((grad.to_dense() if how.get("sparse") else grad).numpy())
     np.testing.assert_array_equal(*found)
-    assert called == ["kernel"] * (not how.keys() & {"sparse", "scale_grad_by_freq"})
+    assert called == ["embedding_cpu:embedding_grad"] * (not how.keys() & {"sparse", "scale_grad_by_freq"})
 
 
 @pytest.mark.parametrize("bad", [-1, 100, 10**9, -(10**6)])

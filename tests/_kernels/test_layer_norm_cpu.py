@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 import tdt
-from tdt._kernels import LARGE_SOFTMAX, TABLE, _pool
+from tdt._kernels import LARGE_SOFTMAX, _pool
 from tdt._kernels.group_norm_cpu import group_norm
 from tdt._kernels.layer_norm_cpu import layer_norm, layer_norm_vjp
 from tdt._ops.nn.layer_norm import _layer_norm
+from tests._kernels.watch import watch
 
 SHAPES = [(1, 1), (3, 2), (5, 7), (2, 16), (70, 17), (9, 31), (33, 127), (3, 1000), (2, 5003), (3, 5, 67)]
 
@@ -82,12 +83,8 @@ def test_bits_do_not_depend_on_the_number_of_threads():
 
 @pytest.mark.skipif(not tdt._kernels.enabled(), reason="kernels are off")
 def test_a_layer_uses_the_kernels_for_large_rows_made_contiguous(monkeypatch):
-    called = []
-    for row in ("layer_norm", "layer_norm.vjp"):
-        ((device, when, function),) = TABLE[row]
-        spy = lambda *a, _n=row, _f=function, **k: called.append(_n) or _f(*a, **k)  # noqa: E731
-        monkeypatch.setitem(TABLE, row, [(device, when, spy)])
-    monkeypatch.setattr(_layer_norm, "kernels", None)
+    both = ["layer_norm_cpu:layer_norm", "layer_norm_cpu:layer_norm_vjp"]
+    called = watch(monkeypatch, *both)
     wide = rows((3, -(-LARGE_SOFTMAX // 64), 64))
     for kind, x in (("fits", wide), ("small", wide[:, :10]), ("float64", wide.astype(np.float64)),
                     ("strided", wide.swapaxes(0, 1))):  # fmt: skip
@@ -102,7 +99,7 @@ def test_a_layer_uses_the_kernels_for_large_rows_made_contiguous(monkeypatch):
                 tensors = out.detach(), leaf.grad, layer.weight.grad, layer.bias.grad
                 found.append([t.numpy() for t in tensors])
             if kernels:
-                assert called == (["layer_norm", "layer_norm.vjp"] if kind in ("fits", "strided") else []), kind
+                assert called == (both if kind in ("fits", "strided") else []), kind
         for fast, reference in zip(*found, strict=True):
             np.testing.assert_allclose(fast, reference, rtol=1e-3, atol=1e-4 * np.abs(reference).max())
             assert fast.strides == reference.strides

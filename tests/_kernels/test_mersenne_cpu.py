@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 import tdt
-from tdt._kernels import LARGE_DRAW, TABLE
+from tdt._kernels import LARGE_DRAW
 from tdt._kernels.mersenne_cpu import SIZE, pairs, words
 from tdt._random._mersenne import MersenneTwister
+from tests._kernels.watch import watch
 
 
 def twin(seed: int) -> tuple[np.random.MT19937, np.ndarray]:
@@ -32,11 +33,7 @@ def test_the_words_are_numpys_from_any_place_and_the_state_moves_on(seed):
 
 @pytest.mark.skipif(not tdt._kernels.enabled(), reason="kernels are off")
 def test_a_generator_draws_the_same_with_kernels_and_without(monkeypatch):
-    called = []
-    for row in ("mersenne.words", "mersenne.pairs"):
-        ((device, when, function),) = TABLE[row]
-        spy = lambda *a, _n=row, _f=function: called.append(_n) or _f(*a)  # noqa: E731
-        monkeypatch.setitem(TABLE, row, [(device, when, spy)])
+    called = watch(monkeypatch, "mersenne_cpu:words", "mersenne_cpu:pairs")
     fast, portable = MersenneTwister(3), MersenneTwister(3)
     for n in (5, LARGE_DRAW - 1, LARGE_DRAW, 3, LARGE_DRAW + 333):
         for draw in ("raw", "raw64"):
@@ -44,7 +41,7 @@ def test_a_generator_draws_the_same_with_kernels_and_without(monkeypatch):
                 expected = getattr(portable, draw)(n)
             np.testing.assert_array_equal(getattr(fast, draw)(n), expected)
             np.testing.assert_array_equal(fast.state(), portable.state())
-    assert called == ["mersenne.pairs", "mersenne.words", "mersenne.pairs", "mersenne.words", "mersenne.pairs"]
+    assert called == [f"mersenne_cpu:{name}" for name in ("pairs", "words", "pairs", "words", "pairs")]
     fast.seed(9)
     portable.set_state(fast.state())
     np.testing.assert_array_equal(fast.raw(LARGE_DRAW), portable.raw(LARGE_DRAW))

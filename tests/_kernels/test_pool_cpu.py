@@ -9,11 +9,12 @@ import pytest
 
 import tdt
 from tdt._backend.layout import to_front, to_last
-from tdt._kernels import TABLE, _pool
+from tdt._kernels import KERNELS, _pool
 from tdt._kernels.pool_cpu import max_pool, max_pool_any, max_pool_any_vjp, max_pool_vjp, window_spread, window_sums
 from tdt._ops.nn.pool_average import _avg_pool as avg_pool
 from tdt._ops.nn.pool_average import avg_pool_grad
 from tdt._ops.nn.pool_max import _max_pool
+from tests._kernels.watch import watch
 
 HOW = {"kernel": (2, 2), "stride": (2, 2), "padding": (0, 0), "dilation": (1, 1), "ceil_mode": False}
 # Windows that overlap, leave gaps, stick out, lie apart, and lie on both borders with nothing between.
@@ -100,16 +101,10 @@ def test_bits_do_not_depend_on_the_number_of_threads():
 
 @pytest.mark.skipif(os.environ.get("TDT_KERNELS") == "reference", reason="kernels are off")
 def test_a_layer_uses_the_kernels_and_what_they_do_not_take_is_portable(monkeypatch):
-    called = []
-    for name in ("max_pool", "max_pool.vjp.x"):
-        rows = []
-        for device, when, function in TABLE[name]:
-            spy = lambda *a, _f=function, **k: called.append(_f.__name__) or _f(*a, **k)  # noqa: E731
-            rows.append((device, when, spy))
-        monkeypatch.setitem(TABLE, name, rows)
-    monkeypatch.setattr(_max_pool, "kernels", None)
     x = tdt.tensor(np.ascontiguousarray(image((70, 33, 8, 8), False))).contiguous(memory_format=tdt.channels_last)
-    tiles, windows = ["max_pool", "max_pool_vjp"], ["max_pool_any", "max_pool_any_vjp"]
+    tiles = ["pool_cpu:max_pool", "pool_cpu:max_pool_vjp"]
+    windows = ["pool_cpu:max_pool_any", "pool_cpu:max_pool_any_vjp"]
+    called = watch(monkeypatch, *tiles, *windows)
     for how, expected in (({}, tiles), ({"stride": 1}, windows), ({"padding": 1}, windows), ({"ceil_mode": True}, [])):
         called.clear()
         leaf = x.detach().requires_grad_()
@@ -125,17 +120,17 @@ def test_a_layer_uses_the_kernels_and_what_they_do_not_take_is_portable(monkeypa
 def test_lines_are_images_of_one_row(how):
     how = {"kernel": (2,), "stride": (2,), "padding": (0,), "dilation": (1,), "ceil_mode": False, **how}
     x = image((5, 33, 80, 9), False).reshape(5, 33, -1)
-    (_, when, pool), (_, when_vjp, vjp) = TABLE["max_pool"][1], TABLE["max_pool.vjp.x"][1]
+    forward, backward = KERNELS["pool_cpu:max_pool_any"], KERNELS["pool_cpu:max_pool_any_vjp"]
     expected = _max_pool.forward(np, x, **how)
-    value = pool(x, **how)
+    value = forward.function(x, **how)
     np.testing.assert_array_equal(value, expected)
     g = np.random.default_rng(0).integers(-9, 9, value.shape).astype(np.float32)
     leaf = tdt.tensor(x.copy(), dtype=tdt.float64, requires_grad=True)  # float64: no kernel
     how_public = {("kernel_size" if name == "kernel" else name): n for name, n in how.items()}
     tdt.nn.functional.max_pool1d(leaf, **how_public).backward(tdt.tensor(g, dtype=tdt.float64))
-    np.testing.assert_array_equal(vjp(g, value, x, **how), leaf.grad.numpy())
+    np.testing.assert_array_equal(backward.function(g, value, x, **how), leaf.grad.numpy())
     if os.environ.get("TDT_KERNELS") != "reference":
-        assert when((x,), how) and when_vjp((g, value, x), how)
+        assert forward.when((x,), how) and backward.when((g, value, x), how)
 
 
 AVERAGES = [

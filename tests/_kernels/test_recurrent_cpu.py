@@ -9,9 +9,10 @@ import pytest
 
 import tdt
 from tdt import _kernels
-from tdt._kernels import LARGE_LSTM, TABLE, _pool, _recurrent
+from tdt._kernels import LARGE_LSTM, _pool, _recurrent
 from tdt._kernels._recurrent import BLOCK
 from tdt._ops.nn.rnn.sequences import gru_sequence, lstm_sequence, rnn_sequence
+from tests._kernels.watch import watch
 
 # The samples at each step, and the hidden size.
 PADDED = [((n,) * steps, size) for steps, n, size in (
@@ -46,19 +47,19 @@ def results(kind: str, operands: list, sizes: tuple[int, ...], reverse: bool) ->
     return [t.detach().numpy() for t in outs] + [t.grad.numpy() for t in leaves if t is not None]
 
 
+def kernels_of(kind: str) -> list[str]:
+    module = KINDS[kind][0].name.replace("_sequence", "_cpu")
+    return [f"{module}:forward", f"{module}:backward"]
+
+
 def compare(kind: str, sizes: tuple[int, ...], size: int, reverse: bool = False) -> None:
     operands = problem(kind, sizes, size)
-    called = []
-
-    def spy(name, function):
-        return lambda *args: called.append(name) or function(*args)
-
-    name = KINDS[kind][0].name
-    rows = {f"{name}.{part}": TABLE[f"{name}.{part}"][0] for part in ("steps", "steps_vjp")}
-    spies = {name: [(device, when, spy(name, function))] for name, (device, when, function) in rows.items()}
-    with patch.object(_kernels, "LONG_LSTM", 1), patch.dict(TABLE, spies):
+    both = kernels_of(kind)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_kernels, "LONG_LSTM", 1)
+        called = watch(patch, *both)
         fast = results(kind, operands, sizes, reverse)
-    assert called == ([*rows] if len(sizes) > 1 else [])
+    assert called == (both if len(sizes) > 1 else [])
     wide = [None if a is None else a.astype(np.float64) for a in operands]
     for k, (found, expected) in enumerate(zip(fast, results(kind, wide, sizes, reverse), strict=True)):
         largest = np.abs(expected).max(initial=0)
@@ -143,12 +144,7 @@ def test_bits_do_not_depend_on_the_number_of_threads(kind):
 @pytest.mark.skipif(not _kernels.enabled(), reason="kernels are off")
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_op_uses_the_kernels_for_many_gates_or_steps_and_else_the_portable_form(kind, monkeypatch):
-    called = []
-    for part in ("steps", "steps_vjp"):
-        row = f"{KINDS[kind][0].name}.{part}"
-        ((device, when, function),) = TABLE[row]
-        spy = lambda *a, _n=row, _f=function, **k: called.append(_n) or _f(*a, **k)  # noqa: E731
-        monkeypatch.setitem(TABLE, row, [(device, when, spy)])
+    called = watch(monkeypatch, *kernels_of(kind))
     n, size = 24, 40
     steps = -(-LARGE_LSTM // (n * KINDS[kind][1] * size))
     many = problem(kind, (n,) * steps, size)

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 import tdt
-from tdt._kernels import LARGE_RESAMPLE, TABLE, _pool
+from tdt._kernels import LARGE_RESAMPLE, _pool
 from tdt._kernels.resample_cpu import resample, resample_pixels
 from tdt._ops.nn._resampling import Axis, taps
 from tdt._ops.nn.resample import along
+from tests._kernels.watch import watch
 
 AXES = [
     Axis(5, 10, "nearest"), Axis(7, 3, "nearest"), Axis(7, 3, "nearest", turned=True), Axis(5, 10, "nearest", turned=True),
@@ -80,11 +81,8 @@ def test_bits_do_not_depend_on_the_number_of_threads():
 @pytest.mark.parametrize("last", [False, True], ids=["contiguous", "channels_last"])
 @pytest.mark.parametrize("mode", ["nearest", "bilinear", "bicubic"])
 def test_interpolate_gives_the_portable_results(mode, last, monkeypatch):
-    called = []
-    for row in ("resample.axis", "resample.pixels"):
-        ((device, when, function),) = TABLE[row]
-        spy = lambda *a, _n=row, _f=function: called.append(_n) or _f(*a)  # noqa: E731
-        monkeypatch.setitem(TABLE, row, [(device, when, spy)])
+    axis, pixels = "resample_cpu:resample", "resample_cpu:resample_pixels"
+    called = watch(monkeypatch, axis, pixels)
     x = tdt.from_numpy(array(4, 16, -(-LARGE_RESAMPLE // (4 * 16 * 30)), 30))
     x = x.contiguous(memory_format=tdt.channels_last) if last else x
     found = []
@@ -95,7 +93,7 @@ def test_interpolate_gives_the_portable_results(mode, last, monkeypatch):
             (grad,) = tdt.autograd.grad(out, leaf, out.detach())
             found.append([t.detach().numpy() for t in (out, grad)])
         if kernels:
-            wanted = ["resample.pixels"] if last and mode != "bicubic" else ["resample.axis"] * 2
+            wanted = [pixels] if last and mode != "bicubic" else [axis] * 2
             assert called[: len(wanted)] == wanted
             called.clear()
     assert not called

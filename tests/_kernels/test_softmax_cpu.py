@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import tdt
-from tdt._kernels import LARGE_LOSS, TABLE, _pool, softmax_cpu
+from tdt._kernels import KERNELS, LARGE_LOSS, _pool, softmax_cpu
 from tdt.nn import functional as F
+from tests._kernels.watch import watch
 
 SHAPES = [(1, 1), (3, 2), (5, 7), (2, 15), (1, 16), (70, 17), (9, 31), (33, 127), (3, 1000), (2, 5003), (3, 5, 67)]
 NAMES = ["softmax", "log_softmax"]
@@ -100,13 +101,8 @@ def test_bits_do_not_depend_on_the_number_of_threads():
 
 @pytest.fixture
 def called(monkeypatch):
-    """The rows of the table whose kernels ran."""
-    names = []
-    for row, ((device, when, function), *_) in list(TABLE.items()):
-        if "softmax" in row or "cross_entropy" in row:
-            spy = lambda *a, _n=row, _f=function, **k: names.append(_n) or _f(*a, **k)  # noqa: E731
-            monkeypatch.setitem(TABLE, row, [(device, when, spy)])
-    return names
+    """The kernels that ran."""
+    return watch(monkeypatch, *[path for path in KERNELS if path.startswith("softmax_cpu:")])
 
 
 def both_ways(function, x: np.ndarray) -> tuple[list[np.ndarray], list[np.ndarray]]:
@@ -130,11 +126,12 @@ def test_the_ops_use_the_kernels_for_large_contiguous_rows(name, called):
         called.clear()
         fast, reference = both_ways(lambda leaf, d=dim: getattr(F, name)(leaf, d), x)
         # Of a strided x the result is kept, which is not.
-        used = {"fits": [name, f"{name}.vjp.x"], "strided": [f"{name}.vjp.x"]}
+        value, slope = f"softmax_cpu:{name}", f"softmax_cpu:{name}_vjp"
+        used = {"fits": [value, slope], "strided": [slope]}
         assert called == used.get(kind, []), kind
-        for value, expected in zip(fast, reference, strict=True):
-            np.testing.assert_allclose(value, expected, rtol=1e-4, atol=1e-5 * np.abs(expected).max())
-            assert value.strides == expected.strides
+        for found, expected in zip(fast, reference, strict=True):
+            np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5 * np.abs(expected).max())
+            assert found.strides == expected.strides
 
 
 @pytest.mark.skipif(not tdt._kernels.enabled(), reason="kernels are off")
@@ -151,7 +148,7 @@ def test_the_loss_uses_the_kernels_for_many_logits(reduction, called):
             called.clear()
             loss = lambda leaf, t=target, k=how: F.cross_entropy(leaf, tdt.tensor(t), reduction=reduction, **k)  # noqa: E731
             fast, reference = both_ways(loss, x)
-            assert called == ["cross_entropy.rows", "cross_entropy.rows_vjp"]
+            assert called == ["softmax_cpu:cross_entropy", "softmax_cpu:cross_entropy_vjp"]
             for value, expected in zip(fast, reference, strict=True):
                 np.testing.assert_allclose(value, expected, rtol=1e-4, atol=1e-6 * np.abs(expected).max())
     called.clear()

@@ -1,4 +1,4 @@
-"""One file adds an op: its function, method, in-place form, gradients, node name and autocast class follow from its record."""
+"""One file adds an op: its function, methods, gradients, node name, autocast class and kernels follow from its record."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import pytest
 
 import tdt
 from tdt._core.methods import IN_PLACE_FUNCTIONS
+from tdt._kernels import KERNELS
 from tdt.autograd import gradcheck, gradgradcheck
 from tdt.autograd._op_table import OPS
 
@@ -22,6 +23,7 @@ from __future__ import annotations
 from tdt._core.dtype import FLOATING
 from tdt._core.methods import method
 from tdt._core.tensor import Tensor
+from tdt._kernels import kernel
 from tdt._ops.elementwise._front import unary_op
 from tdt.autograd._in_place_methods import by_op
 from tdt.autograd._op import finish, op
@@ -36,7 +38,11 @@ def cube(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """
 
 
-@op(dtypes=FLOATING, autocast="float32")
+@op(
+    dtypes=FLOATING,
+    autocast="float32",
+    kernels=(kernel("blend_cpu:blend", lambda arrays, attributes: arrays[0].size >= 1000),),
+)
 def _blend(xp, x, y, *, share):
     return x * share + y * (1 - share)
 
@@ -70,6 +76,7 @@ def added(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModuleType]:
         del OPS[name]
     for name in ("cube_", "third_power_"):
         del IN_PLACE_FUNCTIONS[name]
+    del KERNELS["blend_cpu:blend"]
     del sys.modules["third_powers"]
 
 
@@ -101,6 +108,17 @@ def test_graph_and_autocast_read_the_record(added: ModuleType):
     with tdt.autocast("cpu", dtype=tdt.bfloat16):
         assert added.cube(x).dtype is tdt.bfloat16
         assert added.blend(x.bfloat16(), x.bfloat16()).dtype is tdt.float32
+
+
+def test_large_arrays_take_the_kernel(added: ModuleType, monkeypatch: pytest.MonkeyPatch):
+    calls = []
+    kernels = ModuleType("tdt._kernels.blend_cpu")
+    kernels.blend = lambda x, y, *, share: calls.append(share) or x  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "tdt._kernels.blend_cpu", kernels)
+    x = tdt.rand(1000)
+    assert added.blend(x, tdt.zeros(1000), share=0.25).equal(x)
+    assert added.blend(x[:9], tdt.zeros(9), share=0.25).equal(x[:9] * 0.25)
+    assert calls == [0.25]
 
 
 def test_help_and_tracebacks_name_the_function(added: ModuleType):

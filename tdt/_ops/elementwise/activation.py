@@ -5,16 +5,15 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tdt import _kernels
 from tdt._core.dtype import FLOATING, FLOATING_AND_COMPLEX
 from tdt._core.tensor import Tensor
+from tdt._kernels import LARGE_GELU, large_float32
 from tdt._ops._common import wrap_dim
 from tdt._ops.elementwise._activations import leave_to_kernels, run
 from tdt._ops.elementwise._front import special_functions, tensor_argument
 from tdt._ops.shape.join import cat
 from tdt.autograd._node_names import node_name
 from tdt.autograd._op import finish, op
-from tdt.autograd._op_table import OPS
 
 __all__ = ["celu", "celu_", "selu", "selu_"]  # the functions of tdt; the others are in tdt.nn.functional only
 
@@ -178,10 +177,8 @@ def _(xp, g, x, dim):
 
 
 for _record in (_elu, _silu, _mish, _softplus, _log_sigmoid):
-    leave_to_kernels(_record, _kernels.LARGE_ACTIVATION)
-leave_to_kernels(_gelu, _kernels.LARGE_GELU)
-for _name in ("sigmoid", "tanh"):  # their forwards select the kernels
-    OPS[_name].kernels = ()
+    leave_to_kernels(_record)
+leave_to_kernels(_gelu, "gelu_cpu", LARGE_GELU, large_float32)
 
 
 def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:

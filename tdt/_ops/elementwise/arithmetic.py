@@ -6,13 +6,14 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from tdt import _kernels
 from tdt._core import dtype as _dtype
 from tdt._core.dtype import FLOATING_AND_COMPLEX, INTS, NUMBERS, REAL, REAL_NUMBERS
 from tdt._core.from_data import fill_number
 from tdt._core.methods import method
 from tdt._core.old_arguments import takes_old_order
 from tdt._core.tensor import Tensor
+from tdt._kernels import LARGE_SUM
+from tdt._kernels import add as add_arrays
 from tdt._ops._common import Number, conj
 from tdt._ops._operators import arithmetic_operator
 from tdt._ops.elementwise._front import binary_op, check_operands, ufunc2
@@ -32,8 +33,8 @@ def _add(xp: ModuleType, x: Any, y: Any, *, alpha: Any = 1, out: Any = None) -> 
         y = _scaled(x, y, alpha)
     if out is not None:
         return xp.add(x, y, out=out)
-    large = x.__class__ is y.__class__ and x.size >= _kernels.LARGE_SUM
-    return _kernels.add(x, y) if large else x + y
+    large = x.__class__ is y.__class__ and x.size >= LARGE_SUM
+    return add_arrays(x, y) if large else x + y
 
 
 _add.vjp("x")(lambda g: g)

@@ -6,10 +6,10 @@ import math
 from types import ModuleType
 from typing import Any
 
-from tdt import _kernels
 from tdt._core.dtype import FLOATING
 from tdt._core.methods import method
 from tdt._core.tensor import Tensor
+from tdt._kernels import LARGE_ACTIVATION, alike, chosen, kernel
 from tdt._ops._common import one
 from tdt._ops.elementwise._front import make_op, special, special_functions, tensor_argument, ufunc, unary_op
 from tdt.autograd._in_place_methods import by_copy, by_op
@@ -26,21 +26,26 @@ LN2, LN10 = math.log(2), math.log(10)
 TWO_OVER_SQRT_PI = 2 / math.sqrt(math.pi)
 
 
+_SIGMOID = (kernel("activation_cpu:sigmoid", alike(LARGE_ACTIVATION)),)
+_SIGMOID_GRAD = (kernel("activation_cpu:sigmoid_vjp", alike(LARGE_ACTIVATION)),)
+_TANH_GRAD = (kernel("activation_cpu:tanh_vjp", alike(LARGE_ACTIVATION)),)  # NumPy's tanh is as fast as a kernel
+
+
 def _sigmoid(xp: ModuleType, x: Any) -> Any:
-    if x.size >= _kernels.LARGE_ACTIVATION and (fast := _kernels.chosen("sigmoid", xp, x)):
+    if x.size >= LARGE_ACTIVATION and (fast := chosen(_SIGMOID, xp, x)):
         return fast(x)
     unit = one(xp, x.dtype)
     return unit / (xp.exp(-x) + unit)
 
 
 def _sigmoid_grad(xp: ModuleType, g: Any, out: Any) -> Any:
-    if out.size >= _kernels.LARGE_ACTIVATION and (fast := _kernels.chosen("sigmoid.vjp.x", xp, g, out)):
+    if out.size >= LARGE_ACTIVATION and (fast := chosen(_SIGMOID_GRAD, xp, g, out)):
         return fast(g, out)
     return ((one(xp, out.dtype) - out) * out).conjugate() * g
 
 
 def _tanh_grad(xp: ModuleType, g: Any, out: Any) -> Any:
-    if out.size >= _kernels.LARGE_ACTIVATION and (fast := _kernels.chosen("tanh.vjp.x", xp, g, out)):
+    if out.size >= LARGE_ACTIVATION and (fast := chosen(_TANH_GRAD, xp, g, out)):
         return fast(g, out)
     return (one(xp, out.dtype) - out * out).conjugate() * g
 

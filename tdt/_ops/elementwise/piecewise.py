@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from tdt import _backend, _kernels
+from tdt import _backend
 from tdt._core.dtype import FLOATING, REAL_NUMBERS, SCALAR_NAMES, finfo
 from tdt._core.methods import method
 from tdt._core.tensor import Tensor
+from tdt._kernels import LARGE_ACTIVATION, LARGE_RELU, alike, chosen, kernel, large_gradient
 from tdt._ops.elementwise._activations import leave_to_kernels, run
 from tdt._ops.elementwise._front import tensor_argument
 from tdt._random import generator_for
@@ -24,9 +25,14 @@ _INT = {4: np.int32, 8: np.int64}
 _SIXTH = float(np.float32(1) / np.float32(6))  # PyTorch's slope of hardsigmoid, in float64 too
 
 
+# Selected in the forward, as in `leave_to_kernels`.
+_RELU = (kernel("relu_cpu:relu", alike(LARGE_RELU)),)
+_RELU_GRAD = (kernel("relu_cpu:relu_vjp", large_gradient),)
+
+
 @op(dtypes=REAL_NUMBERS, elementwise=True)
 def _relu(xp, x, *, out=None):
-    if x.size >= _kernels.LARGE_RELU and out is None and (fast := _kernels.chosen("relu", xp, x)):
+    if x.size >= LARGE_RELU and out is None and (fast := chosen(_RELU, xp, x)):
         return fast(x)
     return xp.maximum(x, x.dtype.type(0), out=out)
 
@@ -38,7 +44,7 @@ def _(g, out):
 
 @_relu.fast_vjp("x")
 def _(xp, g, out):
-    if g.size >= _kernels.LARGE_RELU and (fast := _kernels.chosen("relu.vjp.x", xp, g, out)):
+    if g.size >= LARGE_RELU and (fast := chosen(_RELU_GRAD, xp, g, out)):
         return fast(g, out)
     return _masked(xp, g, out != 0)
 
@@ -51,9 +57,6 @@ def _masked(xp: Any, x: Any, mask: Any) -> Any:
     out = xp.empty_like(x)  # not a view: a leaf's .grad would copy it
     xp.multiply(x.view(kind), mask, out=out.view(kind))
     return out
-
-
-_relu.kernels = ()  # selected in the forward, as in `leave_to_kernels`
 
 
 @op(dtypes=FLOATING)
@@ -73,7 +76,7 @@ def _(xp, g, x, slope):
 
 @op(dtypes=FLOATING, node="PreluKernelBackward0", autocast="lower")
 def _prelu(xp, x, w):
-    if w.size == 1 and x.size >= _kernels.LARGE_ACTIVATION and (fast := _kernels.chosen("leaky_relu", xp, x)):
+    if w.size == 1 and x.size >= LARGE_ACTIVATION and (fast := chosen(_LEAKY_RELU, xp, x)):
         return fast(x, slope=w.item())
     y = xp.minimum(x, 0) * w  # faster than `where`
     y += xp.maximum(x, 0)
@@ -92,7 +95,7 @@ def _(g, x):
 
 @_prelu.fast_vjp("x")
 def _(xp, g, x, w):
-    if w.size == 1 and x.size >= _kernels.LARGE_ACTIVATION and (fast := _kernels.chosen("leaky_relu.vjp.x", xp, g, x)):
+    if w.size == 1 and x.size >= LARGE_ACTIVATION and (fast := chosen(_LEAKY_RELU_GRAD, xp, g, x)):
         return fast(g, x, slope=w.item())
     above = x > 0
     return _masked(xp, g, above) + _masked(xp, g * w, ~above)
@@ -193,8 +196,9 @@ def _rrelu_noise(xp, x, *, lower, upper, generator):
     return noise
 
 
-for _record in (_leaky_relu, _hardtanh, _hardsigmoid, _hardswish):
-    leave_to_kernels(_record, _kernels.LARGE_ACTIVATION)
+_LEAKY_RELU, _LEAKY_RELU_GRAD = leave_to_kernels(_leaky_relu)
+for _record in (_hardtanh, _hardsigmoid, _hardswish):
+    leave_to_kernels(_record)
 
 
 @method()

@@ -6,11 +6,11 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from tdt import _kernels
 from tdt._core.broadcasting import check_broadcast
 from tdt._core.dtype import FLOATING, float32
 from tdt._core.dtype import bool as BOOL
 from tdt._core.tensor import Tensor
+from tdt._kernels import chosen, kernel, large_attention, product
 from tdt._ops._common import C_NAMES
 from tdt._ops.elementwise._front import tensor_argument
 from tdt.autograd._op import op
@@ -24,6 +24,10 @@ def _shape(q: tuple, k: tuple, v: tuple, *rest: Any, **how: Any) -> tuple:
 
 def _flops(q: tuple, k: tuple, v: tuple, *rest: Any, **how: Any) -> int:
     return math.prod(q[:-1]) * k[-2] * (q[-1] + v[-1])
+
+
+_BLOCKS = (kernel("attention_cpu:attention", large_attention),)
+_BLOCKS_GRAD = (kernel("attention_cpu:attention_vjp", large_attention),)
 
 
 @op(
@@ -47,7 +51,7 @@ def _attention(xp, q, k, v, mask, keep, *, causal, scale, dropped):
     the weights anew, from those two numbers (Dao et al., 2022).
     """
     out, norms = _room(xp, q, v, keep), xp.zeros((*q.shape[:-1], 2), q.dtype)
-    if fast := _kernels.chosen("attention.blocks", xp, q, k, v, mask, keep):
+    if fast := chosen(_BLOCKS, xp, q, k, v, mask, keep):
         fast(q, k, v, mask, keep, out, norms, causal=causal, scale=scale, dropped=dropped)
         return out, norms
     for rows, seen in _blocks(q, k, causal) if k.shape[-2] else ():
@@ -60,7 +64,7 @@ def _attention(xp, q, k, v, mask, keep, *, causal, scale, dropped):
         norms[..., rows, :1], norms[..., rows, 1:] = top, 1 / total
         weights *= norms[..., rows, 1:]
         _drop(weights, keep, rows, seen, dropped)
-        out[..., rows, :] = _kernels.product(xp, weights, v[..., seen, :])
+        out[..., rows, :] = product(xp, weights, v[..., seen, :])
     return out, norms
 
 
@@ -87,7 +91,7 @@ def _blocks(q: Any, k: Any, causal: bool) -> Iterator[tuple[slice, slice]]:
 
 def _scores(xp: Any, q: Any, k: Any, mask: Any, rows: slice, seen: slice, causal: bool, scale: float) -> Any:
     """Of some rows at the places they see, -inf where a row does not."""
-    scores = _kernels.product(xp, q[..., rows, :] * q.dtype.type(scale), k[..., seen, :].swapaxes(-1, -2))
+    scores = product(xp, q[..., rows, :] * q.dtype.type(scale), k[..., seen, :].swapaxes(-1, -2))
     if mask is not None:
         scores += mask[..., rows, seen]
     if causal:
@@ -125,7 +129,7 @@ def _(g, needs, q, k, v, mask, keep, causal, scale, dropped):
 @_attention.fast_vjp("q", "k", "v", "mask")
 def _(xp, g, needs, q, k, v, mask, keep, out, norms, causal, scale, dropped):
     gq, gk, gv = (_zeros_like(xp, x) for x in (q, k, v))
-    if not needs[3] and (fast := _kernels.chosen("attention.blocks_vjp", xp, q, k, v, mask, keep)):
+    if not needs[3] and (fast := chosen(_BLOCKS_GRAD, xp, q, k, v, mask, keep)):
         fast(g, q, k, v, mask, keep, out, norms, gq, gk, gv, causal=causal, scale=scale, dropped=dropped)
         return gq, gk, gv, None
     g_mask: Any = xp.zeros((*q.shape[:-1], k.shape[-2]), mask.dtype) if needs[3] else None
@@ -135,18 +139,18 @@ def _(xp, g, needs, q, k, v, mask, keep, out, norms, causal, scale, dropped):
         weights = _scores(xp, q, k, mask, rows, seen, causal, scale)
         xp.exp(xp.subtract(weights, norms[..., rows, :1], out=weights), out=weights)
         weights *= norms[..., rows, 1:]
-        towards = _kernels.product(xp, g[..., rows, :], v[..., seen, :].swapaxes(-1, -2))
+        towards = product(xp, g[..., rows, :], v[..., seen, :].swapaxes(-1, -2))
         kept = weights if keep is None else weights.copy()
         _drop(kept, keep, rows, seen, dropped)
         _drop(towards, keep, rows, seen, dropped)
-        gv[..., seen, :] += _kernels.product(xp, kept.swapaxes(-1, -2), g[..., rows, :])
+        gv[..., seen, :] += product(xp, kept.swapaxes(-1, -2), g[..., rows, :])
         towards -= shared[..., rows, :]
         towards *= weights
         if needs[3]:
             g_mask[..., rows, seen] = towards
         towards *= q.dtype.type(scale)
-        gq[..., rows, :] = _kernels.product(xp, towards, k[..., seen, :])
-        gk[..., seen, :] += _kernels.product(xp, towards.swapaxes(-1, -2), q[..., rows, :])
+        gq[..., rows, :] = product(xp, towards, k[..., seen, :])
+        gk[..., seen, :] += product(xp, towards.swapaxes(-1, -2), q[..., rows, :])
     return gq, gk, gv, g_mask
 
 

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from tdt import _backend, _kernels
+from tdt import _backend
 from tdt._core.dtype import FLOATING, bfloat16, check_category, float16, float32
 from tdt._core.mode import no_grad
 from tdt._core.tensor import Tensor
+from tdt._kernels import chosen, kernel, large_channels
 from tdt._ops.nn._windows import is_channels_last
 from tdt.autograd._op import op
 
@@ -35,7 +36,8 @@ def _sum(xp: Any, a: Any) -> Any:
 
 
 @op(dtypes=FLOATING, promote=("x",), broadcasts=False, outputs=("out", "mean", "rstd"),
-    shape=lambda x, w, b, **how: (x, (x[1],), (x[1],)), node="NativeBatchNormBackward0")  # fmt: skip
+    shape=lambda x, w, b, **how: (x, (x[1],), (x[1],)), node="NativeBatchNormBackward0",
+    kernels=(kernel("norm_cpu:batch_norm", large_channels),))  # fmt: skip
 def _batch_norm(xp, x, w, b, *, eps):
     kind = x.dtype.type
     count = kind(x.size // x.shape[1])
@@ -80,9 +82,13 @@ def _(xp, g, needs, x, w, mean, rstd, g_out, g_mean, g_rstd):
     return gx, gw if needs[1] else None, gb if needs[2] else None
 
 
+_GRAD_SUMS = (kernel("norm_cpu:batch_norm_sums", large_channels),)
+_INPUT_GRAD = (kernel("norm_cpu:batch_norm_input_grad", large_channels),)
+
+
 def grad_sums(xp: Any, g: Any, x: Any, mean: Any) -> tuple[Any, Any]:
     """The sums of g and of g (x - mean) per channel, for a `mean` (C,), or per sample and channel, for (N, C)."""
-    if fast := _kernels.chosen("batch_norm.sums", xp, x, g):
+    if fast := chosen(_GRAD_SUMS, xp, x, g):
         return fast(g, x, mean)
     weighted = g * (x - per_channel(mean, x.ndim))
     if mean.ndim == 2:
@@ -93,7 +99,7 @@ def grad_sums(xp: Any, g: Any, x: Any, mean: Any) -> tuple[Any, Any]:
 
 def input_grad(xp: Any, g: Any, x: Any, mean: Any, scale: Any, slope: Any, shift: Any) -> Any:
     """g scale - (x - mean) slope - shift, with numbers per channel, (C,), or per sample and channel, (N, C)."""
-    if fast := _kernels.chosen("batch_norm.input_grad", xp, x, g):
+    if fast := chosen(_INPUT_GRAD, xp, x, g):
         return fast(g, x, mean, scale, slope, shift)
     gx = x - per_channel(mean, x.ndim)
     gx *= per_channel(-slope, x.ndim)
@@ -102,7 +108,13 @@ def input_grad(xp: Any, g: Any, x: Any, mean: Any, scale: Any, slope: Any, shift
     return gx
 
 
-@op(dtypes=FLOATING, promote=("x",), broadcasts=False, node="NativeBatchNormBackward0")
+@op(
+    dtypes=FLOATING,
+    promote=("x",),
+    broadcasts=False,
+    node="NativeBatchNormBackward0",
+    kernels=(kernel("norm_cpu:affine", large_channels),),
+)
 def _channel_affine(xp, x, mean, scale, shift):
     """(x - mean) scale + shift, with numbers per channel; shift may be None."""
     out = x - per_channel(mean, x.ndim)

@@ -11,16 +11,13 @@ orders are computed without transposing: channels-last, where rows are pixels, a
 
 from __future__ import annotations
 
-import functools
 import math
 from typing import Any
 
-import numpy as np
-
-from tdt import _kernels
 from tdt._core.calls import front
 from tdt._core.dtype import FLOATING_AND_COMPLEX, NUMBERS, int64
 from tdt._core.tensor import Tensor
+from tdt._kernels import Kernel, chosen, kernel, large_groups, large_image
 from tdt._ops._common import C_NAMES, Ints
 from tdt._ops.nn._windows import (
     bordered,
@@ -104,6 +101,13 @@ def _flat(w: Any, last: bool) -> Any:
     return (to_last(w) if last else w).reshape(w.shape[0], -1)
 
 
+def _kernels(name: str) -> tuple[Kernel, ...]:
+    return (
+        kernel(f"depthwise_cpu:{name}", large_groups, lines=True),
+        kernel(f"conv_cpu:{name}", large_image, lines=True),
+    )
+
+
 @op(
     dtypes=NUMBERS,
     promote=(),
@@ -112,6 +116,7 @@ def _flat(w: Any, last: bool) -> Any:
     flops=_conv_flops,
     node="ConvolutionBackward0",
     autocast="lower",
+    kernels=_kernels("conv"),
 )
 def conv(xp, x, w, b, *, stride, padding, dilation, groups):
     last = is_channels_last(x) or is_channels_last(w)
@@ -159,12 +164,13 @@ def _(xp, g, needs, x, w, stride, padding, dilation, groups):
     how = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
     gx = gw = gb = None
     if needs[0]:
-        kernel = _kernel(xp, "conv_input_grad", (g, w), size=x.shape[2:], **how)
-        gx = kernel() if kernel else _input_grad(xp, g, w.conj() if w.dtype.kind == "c" else w, size=x.shape[2:], **how)
+        if fast := chosen(conv_input_grad.kernels, xp, g, w, size=x.shape[2:], **how):
+            gx = fast(g, w, size=x.shape[2:], **how)
+        else:
+            gx = _input_grad(xp, g, w.conj() if w.dtype.kind == "c" else w, size=x.shape[2:], **how)
     if needs[1]:
-        kernel = _kernel(xp, "conv_weight_grad", (g, x), kernel=w.shape[2:], **how)
-        if kernel:
-            gw = kernel()
+        if fast := chosen(conv_weight_grad.kernels, xp, g, x, kernel=w.shape[2:], **how):
+            gw = fast(g, x, kernel=w.shape[2:], **how)
         else:
             conj = x.conj() if x.dtype.kind == "c" else x
             gw, gb = _weight_grad(xp, g, conj, kernel=w.shape[2:], bias=needs[2], **how)
@@ -175,12 +181,6 @@ def _(xp, g, needs, x, w, stride, padding, dilation, groups):
     if needs[2] and gb is None:
         gb = g.sum((0, *range(2, g.ndim)))
     return gx, gw, gb
-
-
-def _kernel(xp: Any, name: str, arrays: tuple, **attributes: Any) -> Any:
-    """The call that a fast kernel of an op offers for these arrays, or None."""
-    found = _kernels.find(name, "cpu" if xp is np else "cuda", arrays, attributes)
-    return found and functools.partial(found, *arrays, **attributes)
 
 
 def _input_shape(y: tuple, w: tuple, b: Any = None, *, size: tuple, groups: int, **attributes: Any) -> tuple:
@@ -199,6 +199,7 @@ def _input_flops(y: tuple, w: tuple, b: Any = None, **attributes: Any) -> int:
     flops=_input_flops,
     node="ConvolutionBackward0",
     autocast="lower",
+    kernels=_kernels("conv_input_grad"),
 )
 def conv_input_grad(xp, y, w, b, *, size, stride, padding, dilation, groups):
     out = _input_grad(xp, y, w, size=size, stride=stride, padding=padding, dilation=dilation, groups=groups)
@@ -256,7 +257,14 @@ def _weight_flops(y: tuple, x: tuple, *, kernel: tuple, groups: int, **attribute
     return math.prod(y) * (x[1] // groups) * math.prod(kernel)
 
 
-@op(dtypes=FLOATING_AND_COMPLEX, promote=(), broadcasts=False, shape=_weight_shape, flops=_weight_flops)
+@op(
+    dtypes=FLOATING_AND_COMPLEX,
+    promote=(),
+    broadcasts=False,
+    shape=_weight_shape,
+    flops=_weight_flops,
+    kernels=_kernels("conv_weight_grad"),
+)
 def conv_weight_grad(xp, y, x, *, kernel, stride, padding, dilation, groups):
     how = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
     return _weight_grad(xp, y, x, kernel=kernel, bias=False, **how)[0]

@@ -9,6 +9,7 @@ from tdt import _backend
 from tdt._core.dtype import ALL, FLOATING_AND_COMPLEX, SCALAR_NAMES, check_category, int32, int64
 from tdt._core.sparse import SparseCOO
 from tdt._core.tensor import Tensor, wrap
+from tdt._kernels import kernel, large_lookup
 from tdt._ops.elementwise._front import tensor_argument
 from tdt.autograd._inplace import check_writable
 from tdt.autograd._op import op
@@ -55,7 +56,13 @@ def _rows(xp: Any, g: Any, w_shape: tuple, indices: Any, padding_idx: int | None
     return SparseCOO(flat, values, w_shape)
 
 
-@op(dtypes=ALL, promote=(), broadcasts=False, shape=lambda y, indices, *, rows, **how: (rows, *y[len(indices) :]))
+@op(
+    dtypes=ALL,
+    promote=(),
+    broadcasts=False,
+    shape=lambda y, indices, *, rows, **how: (rows, *y[len(indices) :]),
+    kernels=(kernel("embedding_cpu:embedding_grad", large_lookup),),
+)
 def embedding_grad(xp, y, indices, *, rows, padding_idx, by_frequency):
     if by_frequency:
         y = y / _counts(xp, indices, rows).astype(y.dtype)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tdt import _backend, _kernels
+from tdt import _backend
 from tdt._core.dtype import FLOATING
 from tdt._core.tensor import Tensor
+from tdt._kernels import cached_groups, chosen, kernel, large_channels
 from tdt._ops.nn._windows import is_channels_last
 from tdt._ops.nn.batch_norm import HALF, check_dtypes, grad_sums, input_grad, per_channel
 from tdt.autograd._op import op
@@ -29,6 +30,7 @@ def _in_groups(x: Any, groups: int) -> Any:
     outputs=("out", "mean", "rstd"),
     shape=_shapes,
     node="NativeGroupNormBackward0",
+    kernels=(kernel("group_norm_cpu:group_norm", cached_groups), kernel("norm_cpu:group_norm", large_channels)),
 )
 def _group_norm(xp, x, w, b, *, groups, eps):
     """`x` with mean 0 and variance 1 over each group of channels of each sample, times w, plus b."""
@@ -63,9 +65,12 @@ def _(needs, x, w, mean, rstd, g_out, g_mean, g_rstd, groups):
     return gx, (g_out * normed).sum((0, *places)) if needs[1] else None, g_out.sum((0, *places)) if needs[2] else None
 
 
+_SLOPES = (kernel("group_norm_cpu:group_norm_vjp", cached_groups),)
+
+
 @_group_norm.fast_vjp("x", "w", "b")
 def _(xp, needs, x, w, mean, rstd, g_out, g_mean, g_rstd, groups):
-    if fast := _kernels.chosen("group_norm.vjp", xp, x, g_out, w, groups=groups):
+    if fast := chosen(_SLOPES, xp, x, g_out, w, groups=groups):
         found = fast(g_out, x, w, mean, rstd, g_mean, g_rstd)
         return tuple(v if need else None for v, need in zip(found, needs, strict=True))
 

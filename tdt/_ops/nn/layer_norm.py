@@ -6,9 +6,10 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from tdt import _backend, _kernels
+from tdt import _backend
 from tdt._core.dtype import FLOATING, finfo, float32
 from tdt._core.tensor import Tensor
+from tdt._kernels import chosen, kernel, large_layer
 from tdt._ops.nn._windows import is_channels_last
 from tdt._ops.nn.batch_norm import HALF, check_dtypes
 from tdt.autograd._op import op
@@ -26,6 +27,7 @@ def _row_shapes(x: tuple, w: tuple | None, b: tuple | None, *, dims: int, eps: f
     outputs=("out", "mean", "rstd"),
     shape=_row_shapes,
     node="NativeLayerNormBackward0",
+    kernels=(kernel("layer_norm_cpu:layer_norm", large_layer),),
 )
 def _layer_norm(xp, x, w, b, *, dims, eps, centred=True):
     """`x` with mean 0 and variance 1 over its last `dims` dimensions, times w, plus b.
@@ -66,9 +68,12 @@ def _(needs, x, w, mean, rstd, g_out, g_mean, g_rstd, dims, centred):
     return gx, total(g_out * normed) if needs[1] else None, total(g_out) if needs[2] else None
 
 
+_SLOPES = (kernel("layer_norm_cpu:layer_norm_vjp", large_layer),)
+
+
 @_layer_norm.fast_vjp("x", "w", "b")
 def _(xp, needs, x, w, mean, rstd, g_out, g_mean, g_rstd, dims, centred):
-    if fast := _kernels.chosen("layer_norm.vjp", xp, x, g_out, w):
+    if fast := chosen(_SLOPES, xp, x, g_out, w):
         found = fast(g_out, x, w, mean, rstd, g_mean, g_rstd, dims=dims, centred=centred)
         return tuple(v if need else None for v, need in zip(found, needs, strict=True))
     lead, axes = tuple(range(x.ndim - dims)), tuple(range(x.ndim - dims, x.ndim))

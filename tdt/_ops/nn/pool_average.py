@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from tdt import _kernels
 from tdt._core.dtype import FLOATING, check_category, int64
 from tdt._core.tensor import Tensor
+from tdt._kernels import chosen, kernel, large_last
 from tdt._ops._common import Ints, store_into
 from tdt._ops.elementwise.piecewise import relu
 from tdt._ops.nn._pooling import adaptive_size, check_size, framed, full_size, out_sizes, place, window_of
@@ -57,6 +57,10 @@ def _avg_pool(xp, x, *, kernel, stride, padding, ceil_mode, include_pad, divisor
     return xp.divide(total, by, out=out)
 
 
+_WINDOW_SUMS = (kernel("pool_cpu:window_sums", large_last),)
+_WINDOW_SPREAD = (kernel("pool_cpu:window_spread", large_last),)
+
+
 def _sums(xp: Any, x: Any, kernel: tuple, stride: tuple, padding: tuple, out: tuple) -> Any:
     """The sum of each window."""
     if _is_whole(x.shape[2:], out, kernel, padding):
@@ -65,8 +69,7 @@ def _sums(xp: Any, x: Any, kernel: tuple, stride: tuple, padding: tuple, out: tu
         cells = math.prod(kernel)  # a product with ones takes a quarter of the time of sums over so few
         return (x.reshape(-1, cells) @ xp.ones(cells, x.dtype)).reshape(*x.shape[:2], *out)
     how = {"kernel": kernel, "stride": stride, "padding": padding}
-    fast = _kernels.chosen("window_sums", xp, x, out=out, **how)
-    if fast:
+    if fast := chosen(_WINDOW_SUMS, xp, x, out=out, **how):
         return fast(x, out=out, **how)
     full = full_size(x.shape[2:], out, kernel, stride, padding, (1,) * len(kernel))
     return _window_sums(framed(xp, x, full, padding, 0), kernel, stride, out)
@@ -106,8 +109,7 @@ def avg_pool_grad(xp, y, *, size, kernel, stride, padding, ceil_mode, include_pa
     if _is_whole(size, out, kernel, padding):
         return xp.broadcast_to(grad, (*y.shape[:2], *size)).copy()
     how = {"size": size, "kernel": kernel, "stride": stride, "padding": padding}
-    fast = _kernels.chosen("window_spread", xp, grad, **how)
-    if fast:
+    if fast := chosen(_WINDOW_SPREAD, xp, grad, **how):
         return fast(grad, **how)
     for d, (k, s, n) in enumerate(zip(kernel, stride, out, strict=True), 2):
         share = grad

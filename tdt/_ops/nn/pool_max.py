@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from tdt import _kernels
 from tdt._core.dtype import FLOATING, REAL, REAL_NUMBERS, check_category
 from tdt._core.tensor import Tensor
+from tdt._kernels import chosen, kernel, large_tiles, large_windows
 from tdt._ops._common import Ints
 from tdt._ops.nn._pooling import check_size, framed, full_size, out_sizes, place, window_of
 from tdt._ops.nn._windows import empty_as, is_channels_last, offsets, reached
@@ -30,7 +30,19 @@ def _max_shape(x: tuple, *, kernel: tuple, stride: tuple, padding: tuple, dilati
     return (*x[:2], *out_sizes(x[2:], kernel, stride, padding, dilation, ceil_mode))
 
 
-@op(dtypes=REAL_NUMBERS, shape=_max_shape, node=by_windows("MaxPool{}DWithIndicesBackward0"), autocast=by_rank_of_pool)
+_SLOPES = (
+    kernel("pool_cpu:max_pool_vjp", large_tiles),
+    kernel("pool_cpu:max_pool_any_vjp", large_windows, lines=True),
+)
+
+
+@op(
+    dtypes=REAL_NUMBERS,
+    shape=_max_shape,
+    node=by_windows("MaxPool{}DWithIndicesBackward0"),
+    autocast=by_rank_of_pool,
+    kernels=(kernel("pool_cpu:max_pool", large_tiles), kernel("pool_cpu:max_pool_any", large_windows, lines=True)),
+)
 def _max_pool(xp, x, *, kernel, stride, padding, dilation, ceil_mode):
     shape = _max_shape(x.shape, kernel=kernel, stride=stride, padding=padding, dilation=dilation, ceil_mode=ceil_mode)
     full = full_size(x.shape[2:], shape[2:], kernel, stride, padding, dilation)
@@ -58,8 +70,7 @@ def _(g, x, kernel, stride, padding, dilation, ceil_mode):
 def _(xp, g, x, out, kernel, stride, padding, dilation, ceil_mode):
     """The first cell in each window that equals the maximum takes the gradient; where there is NaN, the last NaN."""
     how = {"kernel": kernel, "stride": stride, "padding": padding, "dilation": dilation, "ceil_mode": ceil_mode}
-    fast = _kernels.find("max_pool.vjp.x", "cpu" if xp is np else "cuda", (g, out, x), how)
-    if fast:
+    if fast := chosen(_SLOPES, xp, g, out, x, **how):
         return fast(g, out, x, **how)
     size, last = x.shape[2:], is_channels_last(x)
     full = full_size(size, out.shape[2:], kernel, stride, padding, dilation)

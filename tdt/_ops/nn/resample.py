@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from tdt import _kernels
 from tdt._backend.layout import is_channels_last, to_front, to_last
 from tdt._core.dtype import FLOAT, uint8
+from tdt._kernels import chosen, kernel, large_axis, large_pixels
 from tdt._ops.nn._resampling import Axis, Taps, taps
 from tdt.autograd._op import op
 
 
 def _shape(x: tuple, *, axes: tuple[Axis | None, ...]) -> tuple:
     return *x[:2], *(n if a is None else a.inside if a.turned else a.outside for n, a in zip(x[2:], axes, strict=True))
+
+
+_PIXELS = (kernel("resample_cpu:resample_pixels", large_pixels),)
+_AXIS = (kernel("resample_cpu:resample", large_axis),)
 
 
 @op(dtypes=frozenset((FLOAT, uint8)), shape=_shape)
@@ -23,14 +27,14 @@ def resample(xp, x, *, axes):
     letter = x.dtype.char if x.dtype.char in "fd" else "B"
     tables = [axis and taps(axis, letter) for axis in axes]
     if last and len(axes) == 2 and all(axes):
-        if fast := _kernels.chosen("resample.pixels", xp, out, tables=tables):
+        if fast := chosen(_PIXELS, xp, out, tables=tables):
             return to_front(fast(out, *tables))
     for d in reversed(range(len(axes))):
         if (table := tables[d]) is not None:
             at = d + 1 if last else d + 2
             shape = out.shape
             flat = out.reshape(_size(shape[:at]), shape[at], _size(shape[at + 1 :]))
-            fast = _kernels.chosen("resample.axis", xp, flat, count=table.count)
+            fast = chosen(_AXIS, xp, flat, count=table.count)
             out = fast(flat, table) if fast else along(xp, flat, table)
             out = out.reshape(*shape[:at], table.count, *shape[at + 1 :])
     out = to_front(out) if last else out

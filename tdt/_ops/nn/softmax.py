@@ -5,11 +5,11 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from tdt import _kernels
 from tdt._core.calls import front
 from tdt._core.dtype import FLOATING, as_dtype, dtype
 from tdt._core.methods import method
 from tdt._core.tensor import Tensor
+from tdt._kernels import LARGE_SOFTMAX, large_rows
 from tdt._ops._common import wrap_dim
 from tdt._ops.elementwise._activations import leave_to_kernels
 from tdt._ops.elementwise._front import tensor_argument
@@ -61,7 +61,7 @@ def _(xp, g, out, dim):
 
 
 for _record in (_softmax, _log_softmax):
-    leave_to_kernels(_record, _kernels.LARGE_SOFTMAX)
+    leave_to_kernels(_record, "softmax_cpu", LARGE_SOFTMAX, large_rows)
 
 
 def _as_dtype(name: str, input: Tensor, dtype: dtype | None) -> Tensor:

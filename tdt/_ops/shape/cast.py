@@ -11,7 +11,15 @@ from tdt.autograd._op import op
 __all__: list[str] = []
 
 
-@op(name="convert", promote=(), computes=False, node="ToCopyBackward0", float8=FLOAT8S, sparse_gradients=True)
+@op(
+    name="convert",
+    promote=(),
+    computes=False,
+    same_shape=True,
+    node="ToCopyBackward0",
+    float8=FLOAT8S,
+    sparse_gradients=True,
+)
 def _convert(xp, x, *, dtype):
     if x.dtype.kind == "c" and dtype.category < _dtype.COMPLEX and dtype.category != _dtype.BOOL:
         x = x.real

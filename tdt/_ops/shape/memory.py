@@ -72,7 +72,7 @@ def in_format(xp: ModuleType, x: Any, layout: memory_format) -> Any:
     return x.transpose(layout.order).copy(order="C").transpose(back)
 
 
-@op(promote=(), computes=False, float8=FLOAT8S, sparse_gradients=True)
+@op(promote=(), computes=False, same_shape=True, float8=FLOAT8S, sparse_gradients=True)
 def _clone(xp: ModuleType, x: Any, *, layout: memory_format = preserve_format) -> Any:
     return in_format(xp, x, layout)
 

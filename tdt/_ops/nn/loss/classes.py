@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from tdt import _backend, _kernels
+from tdt import _backend
 from tdt._core.dtype import FLOATING, SCALAR_NAMES, int64, uint8
 from tdt._core.tensor import Tensor, wrap
+from tdt._kernels import LARGE_LOSS, chosen, kernel, large_rows
 from tdt._ops.nn.loss._front import check_tensors, reduction_of
 from tdt._ops.nn.softmax import log_softmax, softmax
 from tdt.autograd._node_names import ranks
@@ -141,6 +142,10 @@ def _(xp, g, x, t, share, ignored, reduction):
     return _onehot(xp, t, scale, x.shape)
 
 
+_ROWS = (kernel("softmax_cpu:cross_entropy", large_rows),)
+_ROWS_GRAD = (kernel("softmax_cpu:cross_entropy_vjp", large_rows),)
+
+
 @op(
     dtypes=FLOATING,
     promote=(),
@@ -153,7 +158,7 @@ def _(xp, g, x, t, share, ignored, reduction):
 def _cross_entropy(xp, x, target, weight, *, reduction, ignore_index):
     rows = _rows(x)
     t, share, ignored = _shares(xp, target, weight, rows.shape[1], x.dtype, ignore_index)
-    if rows.size >= _kernels.LARGE_LOSS and (fast := _kernels.chosen("cross_entropy.rows", xp, rows)):
+    if rows.size >= LARGE_LOSS and (fast := chosen(_ROWS, xp, rows)):
         losses, exps, sums = fast(rows, t)
     else:
         shifted = rows - rows.max(axis=1, keepdims=True) if rows.size else rows
@@ -177,7 +182,7 @@ def cross_entropy_slope(xp: Any, g: Any, x_shape: tuple, t: Any, share: Any, ign
                         reduction: str) -> Any:  # fmt: skip
     """The same on arrays, from what the forward kept."""
     scale = _scale(xp, g, share, ignored, reduction, t.size)
-    if exps.size >= _kernels.LARGE_LOSS and (fast := _kernels.chosen("cross_entropy.rows_vjp", xp, exps)):
+    if exps.size >= LARGE_LOSS and (fast := chosen(_ROWS_GRAD, xp, exps)):
         return _unrows(fast(exps, sums, t, scale), x_shape)
     grad = exps * (scale / sums)[:, None]
     grad[xp.arange(t.size), t] -= scale

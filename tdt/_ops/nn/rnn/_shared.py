@@ -13,9 +13,9 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tdt import _kernels
 from tdt._core.mode import enable_grad, state
 from tdt._core.tensor import Tensor, wrap
+from tdt._kernels import Kernel, chosen, product
 from tdt._ops.nn.rnn._steps import Steps
 from tdt._ops.shape.join import cat
 from tdt.autograd import _engine
@@ -36,9 +36,9 @@ def place(xp: Any, index: Any) -> Any:
     return index if isinstance(index, slice) else xp.asarray(index)
 
 
-def kernel(name: str, xp: Any, sizes: tuple[int, ...], *arrays: Any) -> Callable | None:
+def kernel_for_steps(kernels: Sequence[Kernel], xp: Any, sizes: tuple[int, ...], *arrays: Any) -> Callable | None:
     """The kernel for the steps of a batch; a single step has none, since it would pack its weights in vain."""
-    return _kernels.chosen(name, xp, *arrays, steps=len(sizes)) if len(sizes) > 1 else None
+    return chosen(kernels, xp, *arrays, steps=len(sizes)) if len(sizes) > 1 else None
 
 
 def states_from(xp: Any, first: Any, count: int) -> Any:
@@ -99,7 +99,6 @@ def back_through_time(xp: Any, steps: Steps, dh: Any, factors: Any, w_hh: Any, p
 def weight_grads(xp: Any, needs: Sequence[bool], given: Any, passed: Any, x: Any, h: Any, out: Any, steps: Steps,
                  w_ih: Any) -> tuple:  # fmt: skip
     """Of x, w_ih, w_hh, b_ih, b_hh: from the gradients of what x W + b gave to the gates and of what h W + b passed on."""
-    product = _kernels.product
     before = xp.concatenate([h, rows(out)])[place(xp, steps.before)] if needs[2] else None  # what every row began from
     bias = given.sum(0) if needs[3] else None
     return (

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from tdt import _backend, _kernels
+from tdt import _backend
 from tdt._core.dtype import FLOATING
 from tdt._core.tensor import Tensor
+from tdt._kernels import Kernel, kernel, large_steps, product
 from tdt._ops.nn.linear import linear
 from tdt._ops.nn.rnn._shared import (
     back_through_time,
     bias_of,
-    kernel,
+    kernel_for_steps,
     lstm_scales,
     place,
     products,
@@ -34,6 +35,15 @@ OPERANDS = ("x", "h", "w_ih", "w_hh", "b_ih", "b_hh")
 LSTM_OPERANDS = ("x", "h", "c", "w_ih", "w_hh", "b_ih", "b_hh", "w_hr")
 
 
+def _kernel(path: str) -> tuple[Kernel]:
+    return (kernel(path, large_steps),)
+
+
+_LSTM, _LSTM_GRAD = _kernel("lstm_cpu:forward"), _kernel("lstm_cpu:backward")
+_GRU, _GRU_GRAD = _kernel("gru_cpu:forward"), _kernel("gru_cpu:backward")
+_RNN, _RNN_GRAD = _kernel("rnn_cpu:forward"), _kernel("rnn_cpu:backward")
+
+
 def _shaped(out: Any, x: Any) -> Any:
     return out if x.ndim == 2 else out.reshape(*x.shape[:-1], out.shape[1])
 
@@ -46,10 +56,10 @@ def _shaped(out: Any, x: Any) -> Any:
 def lstm_sequence(xp, x, h, c, w_ih, w_hh, b_ih, b_hh, w_hr, *, sizes, reverse=False):
     """x (rows, I) or (T, N, I), h (N, P), c (N, H): every h, as x lies, the last h and c. aux: the four gates and every c."""
     steps, size = steps_of(sizes, reverse), c.shape[1]
-    gates = _kernels.product(xp, rows(x), w_ih.T)
+    gates = product(xp, rows(x), w_ih.T)
     hs, cs = states_from(xp, h, len(gates)), states_from(xp, c, len(gates))
     bias = bias_of(xp, w_ih, b_ih, b_hh)
-    if w_hr is None and (fast := kernel("lstm_sequence.steps", xp, sizes, gates, h, c, w_hh)):
+    if w_hr is None and (fast := kernel_for_steps(_LSTM, xp, sizes, gates, h, c, w_hh)):
         fast(steps, gates, hs, cs, w_hh, bias)
     else:
         gates += bias
@@ -84,7 +94,7 @@ def _(needs, x, h, c, w_ih, w_hh, b_ih, b_hh, w_hr, sizes, reverse, g_out, g_las
 def _(xp, needs, x, h, c, w_ih, w_hh, w_hr, sizes, reverse, out, gates, cells, g_out, g_last, g_cell):
     steps, batch = steps_of(sizes, reverse), len(h)
     dh, dc = state_grads(xp, steps, g_last, g_out), state_grads(xp, steps, g_cell)
-    if w_hr is None and (fast := kernel("lstm_sequence.steps_vjp", xp, sizes, gates, w_hh, dh, dc)):
+    if w_hr is None and (fast := kernel_for_steps(_LSTM_GRAD, xp, sizes, gates, w_hh, dh, dc)):
         grads = fast(steps, dh, dc, w_hh, gates, cells)
     else:
         grads = _lstm_through_time(xp, steps, dh, dc, w_hh, w_hr, gates, cells)
@@ -92,7 +102,7 @@ def _(xp, needs, x, h, c, w_ih, w_hh, w_hr, sizes, reverse, out, gates, cells, g
     g_projection = None
     if needs[7]:
         y = gates[:, 3 * c.shape[1] :] * xp.tanh(cells[batch:])
-        g_projection = _kernels.product(xp, dh[batch:].T, y)
+        g_projection = product(xp, dh[batch:].T, y)
     return gx, dh[:batch] if needs[1] else None, dc[:batch] if needs[2] else None, *of_weights, g_projection
 
 
@@ -132,10 +142,10 @@ def _flops(x: tuple, h: tuple, *weights: Any, **how: Any) -> int:
 def gru_sequence(xp, x, h, w_ih, w_hh, b_ih, b_hh, *, sizes, reverse=False):
     """x (rows, I) or (T, N, I), h (N, H): every h, as x lies, the last h. aux: the gates, and what h W + b gave to n."""
     steps, size = steps_of(sizes, reverse), h.shape[1]
-    gates = _kernels.product(xp, rows(x), w_ih.T)
+    gates = product(xp, rows(x), w_ih.T)
     hs, passed = states_from(xp, h, len(gates)), xp.empty((len(gates), size), x.dtype)
     given, own = bias_of(xp, w_ih, b_ih), bias_of(xp, w_hh, b_hh)
-    if fast := kernel("gru_sequence.steps", xp, sizes, gates, h, w_hh):
+    if fast := kernel_for_steps(_GRU, xp, sizes, gates, h, w_hh):
         fast(steps, gates, hs, passed, w_hh, given, own)
     else:
         gates += given
@@ -171,7 +181,7 @@ def _(needs, x, h, w_ih, w_hh, b_ih, b_hh, sizes, reverse, g_out, g_last):
 def _(xp, needs, x, h, w_ih, w_hh, sizes, reverse, out, gates, passed, g_out, g_last):
     steps, size = steps_of(sizes, reverse), h.shape[1]
     dh = state_grads(xp, steps, g_last, g_out)
-    if fast := kernel("gru_sequence.steps_vjp", xp, sizes, gates, w_hh, dh, passed):
+    if fast := kernel_for_steps(_GRU_GRAD, xp, sizes, gates, w_hh, dh, passed):
         grads = fast(steps, dh, w_hh, gates, passed, h, rows(out))
     else:
         grads = _gru_through_time(xp, steps, dh, w_hh, gates, passed, h, rows(out))
@@ -205,10 +215,10 @@ def _gru_through_time(xp: Any, steps: Steps, dh: Any, w_hh: Any, gates: Any, pas
 def rnn_sequence(xp, x, h, w_ih, w_hh, b_ih, b_hh, *, relu, sizes, reverse=False):
     """x (rows, I) or (T, N, I), h (N, H): every h, as x lies, tanh or relu of the sums, and the last h."""
     steps = steps_of(sizes, reverse)
-    sums = _kernels.product(xp, rows(x), w_ih.T)
+    sums = product(xp, rows(x), w_ih.T)
     hs = states_from(xp, h, len(sums))
     sums += bias_of(xp, w_ih, b_ih, b_hh)
-    if fast := kernel("rnn_sequence.steps", xp, sizes, sums, h, w_hh):
+    if fast := kernel_for_steps(_RNN, xp, sizes, sums, h, w_hh):
         fast(steps, sums, hs, w_hh, relu)
     else:
         for part, after, before in steps.each:
@@ -235,7 +245,7 @@ def _(needs, x, h, w_ih, w_hh, b_ih, b_hh, relu, sizes, reverse, g_out, g_last):
 def _(xp, needs, x, h, w_ih, w_hh, relu, sizes, reverse, out, g_out, g_last):
     steps = steps_of(sizes, reverse)
     dh = state_grads(xp, steps, g_last, g_out)
-    if fast := kernel("rnn_sequence.steps_vjp", xp, sizes, out, w_hh, dh):
+    if fast := kernel_for_steps(_RNN_GRAD, xp, sizes, out, w_hh, dh):
         grads = fast(steps, dh, w_hh, rows(out), relu)
     else:
         factors = (~(out <= 0)).astype(out.dtype) if relu else 1 - out * out
