@@ -1,7 +1,7 @@
-"""Sparse COO arrays, and the table of their ops.
+"""Sparse COO arrays, and how ops run on them.
 
-A sparse tensor holds a `SparseCOO` where others hold a NumPy or CuPy array. Ops refuse it, unless their record lists it or
-`TABLE` (filled by `tdt.sparse`) names what does their work.
+A sparse tensor holds a `SparseCOO` where others hold a NumPy or CuPy array. Ops refuse it, unless their record says how they
+take it (`sparse`, `sparse_values`), or a function is registered as their `sparse_form`.
 """
 
 from __future__ import annotations
@@ -12,14 +12,18 @@ from typing import Any
 
 from tdt import _backend
 
-TABLE: dict[str, Callable[..., Any]] = {}
+BY_VALUE: dict[
+    str, Callable[[Any], Callable[..., Any]]
+] = {}  # the form of an op, by `sparse_values`: from `tdt.sparse`
 
 
 def on_sparse(op: Any, operands: tuple, attributes: dict) -> Any:
     """Run `op` on operands, some of them sparse; NotImplementedError if it does not support sparse tensors."""
-    if op.name not in TABLE:
-        raise NotImplementedError(f"{op.name} is not implemented for sparse tensors; call .to_dense() first")
-    return TABLE[op.name](*operands, **attributes)
+    if op.on_sparse is None:
+        if not op.sparse_values:
+            raise NotImplementedError(f"{op.name} is not implemented for sparse tensors; call .to_dense() first")
+        op.on_sparse = BY_VALUE[op.sparse_values](op)
+    return op.on_sparse(*operands, **attributes)
 
 
 def as_taken(op: Any, grads: list) -> list:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -26,6 +26,8 @@ from tdt.autograd._dispatch import apply, binary, unary
 from tdt.autograd._inplace import write, write_out
 from tdt.autograd._op_table import OPS
 from tdt.autograd._plan import Plan
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 def _parameters(function: Callable[..., Any]) -> tuple[str, ...]:
@@ -71,7 +73,10 @@ class Traits:
     shape: Callable[..., Any] | None = None  # the result's shape(s) from the operands' shapes and the attributes
     flops: Callable[..., Any] | None = None  # multiply-adds from the same
     repeats: bool = False  # in place, may write to memory that is several elements (after expand)
-    sparse: bool = False  # takes sparse operands
+    sparse: bool = False  # its forward takes sparse operands
+    sparse_values: str = (
+        ""  # of a sparse operand, maps the values of "all" entries, or (where f(0) = 0) the "coalesced" ones
+    )
     sparse_gradients: bool = False  # its rules give a sparse gradient for a sparse one
     float8: frozenset[dtype] = frozenset()  # the float8 types that it takes
     tensors_only: bool = False  # no operand may be a Python number
@@ -102,6 +107,7 @@ class Op(Traits):
         self.attributes = tuple(p for p in params[positional:] if p != "out")
         self.rules: dict[str, Rule] = {}
         self.plans: dict[tuple, Plan] = {}
+        self.on_sparse: Callable[..., Any] | None = None
         self.view = self.view or self.multi_view
         self.computes = self.computes and not self.view
         # simple: nothing but the forward between operands and result. fast_path: `unary` and `binary` will do.
@@ -145,6 +151,11 @@ class Op(Traits):
             return rule
 
         return register
+
+    def sparse_form(self, function: F) -> F:
+        """Register the function of tensors that does the work of the op where an operand is sparse."""
+        self.on_sparse = function
+        return function
 
     def __call__(self, *operands: Any, **attributes: Any) -> Any:
         if len(operands) == 1:

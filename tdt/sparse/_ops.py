@@ -10,20 +10,18 @@ from dataclasses import fields
 from types import ModuleType
 from typing import Any
 
-import tdt._ops.linalg.products
-import tdt._ops.reduce.reductions
-import tdt._ops.shape.views  # noqa: F401  (ops of all three have forms for sparse operands)
 from tdt._core.layout import result_type
-from tdt._core.sparse import TABLE, SparseCOO
+from tdt._core.sparse import BY_VALUE, SparseCOO
 from tdt._core.tensor import Tensor, wrap
-from tdt._ops.shape import dimensions
+from tdt._ops.elementwise import arithmetic
+from tdt._ops.index import pick
+from tdt._ops.linalg import norms
+from tdt._ops.reduce import reductions
+from tdt._ops.shape import dimensions, join, memory, split, views
 from tdt._ops.shape.join import cat
 from tdt._ops.shape.memory import clone
 from tdt.autograd._dispatch import apply, converted
 from tdt.autograd._op import Op, Rule, Traits, op
-from tdt.autograd._op_table import OPS
-
-assert dimensions  # defines ops that have sparse forms here
 
 
 def is_coo(t: Any) -> bool:
@@ -162,86 +160,67 @@ def entries(x: Tensor, indices: Any) -> Tensor:
 # -- what stands for an op --------------------------------------------------------------------------------------------------
 
 
-def form(name: str) -> Callable[[Callable[..., Any]], Op]:
-    """Register a forward for sparse operands: an op like the dense one of that name, with the same rules."""
-    dense = OPS[name]
+def form(dense: Op) -> Callable[[Callable[..., Any]], Op]:
+    """Register a forward for sparse operands: an op like `dense`, with the same rules."""
 
     def register(forward: Callable[..., Any]) -> Op:
         traits = {f.name: getattr(dense, f.name) for f in fields(Traits)}
         plain = {"sparse": True, "view": False, "multi_view": False, "broadcasts": False, "elementwise": False,
                  "same_shape": False, "packed": False, "ufunc": "", "check": None, "kernels": ()}  # fmt: skip
-        made = TABLE[name] = Op(forward, name, {**traits, **plain})
+        made = Op(forward, dense.name, {**traits, **plain})
         for rule in dense.rules.values():
             made.rules.update(dict.fromkeys(rule.wrt, Rule(rule.wrt, rule.function)))
+        dense.sparse_form(made)
         return made
 
     return register
 
 
-def composed(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Register a function of tensors that does the work of these ops."""
+def _of_coalesced(dense: Op) -> Callable[..., Tensor]:
+    """The form of a function with f(0) = 0: on the values of the coalesced tensor."""
 
-    def register(function: Callable[..., Any]) -> Callable[..., Any]:
-        TABLE.update(dict.fromkeys(names, function))
-        return function
-
-    return register
-
-
-# Functions with f(0) = 0: on the values of the coalesced tensor.
-BY_VALUE = """
-    abs angle asin asinh atan atanh ceil deg2rad div_floor div_trunc erf erfinv expm1 floor frac imag isinf isnan isneginf
-    isposinf log1p nan_to_num rad2deg real relu round sgn sign signbit sin sinh sqrt square tan tanh trunc"""  # fmt: skip
-
-
-def _by_value(name: str) -> Callable[..., Tensor]:
     def function(x: Tensor, *rest: Any, **attributes: Any) -> Tensor:
         if any(is_coo(t) for t in rest):
-            raise NotImplementedError(f"{name} of two sparse tensors is not implemented; call .to_dense() first")
+            raise NotImplementedError(f"{dense.name} of two sparse tensors is not implemented; call .to_dense() first")
         x = coalesced(x)
-        made = coo(OPS[name](values_of(x), *rest, **attributes), x._a.indices, x.shape, True)
+        made = coo(dense(values_of(x), *rest, **attributes), x._a.indices, x.shape, True)
         return laid(made, x._a.layout)
 
     return function
 
 
-for _name in BY_VALUE.split():
-    TABLE[_name] = _by_value(_name)
+def _of_all(dense: Op) -> Op:
+    """The form of a linear function of one operand: on the values as they are, coalesced or not."""
+
+    @form(dense)
+    def forward(xp: ModuleType, x: Any, **attributes: Any) -> Any:
+        return x.with_values(dense.forward(x.xp, x.values, **attributes))
+
+    forward.attributes, forward.defaults = dense.attributes, dense.defaults
+    return forward
 
 
-@composed("pow")
+BY_VALUE.update(coalesced=_of_coalesced, all=_of_all)
+
+
+@arithmetic._pow.sparse_form
 def _pow(x: Any, exponent: Any) -> Tensor:
     if not is_coo(x) or isinstance(exponent, Tensor):
         raise NotImplementedError("pow: a sparse tensor takes a number as exponent; call .to_dense() first")
     if exponent == 0:
         raise RuntimeError("pow: cannot raise to zeroth power on sparse tensor; it would make the result tensor dense")
-    return _by_value("pow")(x, exponent)
+    return _of_coalesced(arithmetic._pow)(x, exponent)
 
 
-def _entrywise(name: str) -> None:
-    """A linear function of one operand: on the values as they are, coalesced or not."""
-    dense = OPS[name]
-
-    @form(name)
-    def forward(xp: ModuleType, x: Any, **attributes: Any) -> Any:
-        return x.with_values(dense.forward(x.xp, x.values, **attributes))
-
-    forward.attributes, forward.defaults = dense.attributes, dense.defaults
-
-
-for _name in ("neg", "conj_physical", "convert"):
-    _entrywise(_name)
-
-
-@form("clone")
+@form(memory._clone)
 def _clone(xp: ModuleType, x: Any, *, layout: Any = None) -> Any:
     return x.copy()
 
 
-form("to_device")(OPS["to_device"].forward)
+form(memory._to_device)(memory._to_device.forward)
 
 
-@composed("copy")
+@memory._copy.sparse_form
 def _copy(x: Tensor, src: Tensor) -> Tensor:
     if not (is_coo(x) and is_coo(src)):
         ours, theirs = (t.type() for t in (x, src))
@@ -252,7 +231,7 @@ def _copy(x: Tensor, src: Tensor) -> Tensor:
     return converted(src, x.dtype) if src.dtype is not x.dtype else clone(src)
 
 
-@composed("fill")
+@memory._fill.sparse_form
 def _fill(x: Tensor, value: Any) -> Tensor:
     if not is_coo(x) or isinstance(value, Tensor) or value != 0:
         raise NotImplementedError("fill_ sets a sparse tensor to 0 only; call .to_dense() first")
@@ -262,12 +241,12 @@ def _fill(x: Tensor, value: Any) -> Tensor:
 # -- arithmetic -------------------------------------------------------------------------------------------------------------
 
 
-@form("add")
+@form(arithmetic._add)
 def _add(xp: ModuleType, x: Any, y: Any, *, alpha: Any = 1) -> Any:
     return x + (y if alpha == 1 else y.with_values(y.values * y.dtype.type(alpha)))
 
 
-@composed("add")
+@arithmetic._add.sparse_form
 def _add_front(x: Any, y: Any, alpha: Any = 1) -> Any:
     if not is_coo(y):
         raise RuntimeError(
@@ -287,12 +266,12 @@ def _add_front(x: Any, y: Any, alpha: Any = 1) -> Any:
     return apply(_add, (x, y), {"alpha": alpha})
 
 
-@composed("sub")
+@arithmetic._sub.sparse_form
 def _sub(x: Any, y: Any, alpha: Any = 1) -> Any:
     return _add_front(x, y, -alpha)
 
 
-@form("mul")
+@form(arithmetic._mul)
 def _mul(xp: ModuleType, x: Any, y: Any) -> Any:
     if isinstance(x, SparseCOO) and isinstance(y, SparseCOO):
         return _intersection(x, y)
@@ -318,7 +297,7 @@ def _intersection(x: SparseCOO, y: SparseCOO) -> SparseCOO:
     return SparseCOO(x.indices[:, at], x.values[at] * y.values[there], x.shape, True)
 
 
-@composed("mul")
+@arithmetic._mul.sparse_form
 def _mul_front(x: Any, y: Any) -> Any:
     if is_coo(x) and is_coo(y):
         if x.shape != y.shape or len(x._a.indices) != len(y._a.indices):
@@ -331,12 +310,12 @@ def _mul_front(x: Any, y: Any) -> Any:
     return apply(_mul, (sparse, _spread(other, sparse)), {})
 
 
-@form("div")
+@form(arithmetic._div)
 def _div(xp: ModuleType, x: Any, y: Any) -> Any:
     return x.with_values(x.values / y)
 
 
-@composed("div")
+@arithmetic._div.sparse_form
 def _div_front(x: Any, y: Any) -> Any:
     if not is_coo(x) or is_coo(y) or (isinstance(y, Tensor) and y.ndim):
         shape = list(getattr(y, "shape", ()))
@@ -351,7 +330,7 @@ def _div_front(x: Any, y: Any) -> Any:
 # -- sums -------------------------------------------------------------------------------------------------------------------
 
 
-@form("sum")
+@form(reductions._sum)
 def _sum(xp: ModuleType, x: Any, *, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
     """Over sparse dimensions; over dense ones too where no sparse dimension is left."""
     whole = dtype.np if dtype is not None else "int64" if x.dtype.kind in "biu" else None
@@ -363,29 +342,29 @@ def _sum(xp: ModuleType, x: Any, *, dim: Any = None, keepdim: bool = False, dtyp
     return SparseCOO(x.xp.stack(rows), x.values.astype(whole or x.dtype), tuple(shape)).coalesce()
 
 
-@composed("sum")
+@reductions._sum.sparse_form
 def _sum_front(x: Tensor, dim: Any = None, **attributes: Any) -> Tensor:
     n = len(x._a.indices)
     dims = tuple(range(x.ndim)) if dim is None else dim
     within = tuple([d - n + 1 for d in dims if d >= n])
     if within and not set(range(n)) <= set(dims):  # the dense dimensions first
         x = coalesced(x)
-        values = OPS["sum"](values_of(x), dim=within, **attributes)
+        values = reductions._sum(values_of(x), dim=within, **attributes)
         x = coo(values, x._a.indices, (*x.shape[:n], *values.shape[1:]), True)
         dims = tuple([d for d in dims if d < n])
     return apply(_sum, (x,), {"dim": dims, **attributes}) if dims or not n else x
 
 
-@composed("any")
+@reductions._any.sparse_form
 def _any(x: Tensor, **attributes: Any) -> Tensor:
     _whole_only("any", attributes)
-    return OPS["any"](values_of(x))
+    return reductions._any(values_of(x))
 
 
-@composed("vector_norm")
+@norms._vector_norm.sparse_form
 def _norm(x: Tensor, *, ord: float, **attributes: Any) -> Tensor:
     _whole_only("norm", attributes)
-    return OPS["vector_norm"](values_of(coalesced(x)).reshape(-1), ord=ord, **{**attributes, "dim": None})
+    return norms._vector_norm(values_of(coalesced(x)).reshape(-1), ord=ord, **{**attributes, "dim": None})
 
 
 def _whole_only(name: str, attributes: dict) -> None:
@@ -396,7 +375,7 @@ def _whole_only(name: str, attributes: dict) -> None:
 # -- shapes -----------------------------------------------------------------------------------------------------------------
 
 
-@form("permute")
+@form(dimensions._permute)
 def _permute(xp: ModuleType, x: Any, *, dims: tuple[int, ...]) -> Any:
     n = len(x.indices)
     if any(d >= n for d in dims[:n]):
@@ -409,7 +388,7 @@ def _permute(xp: ModuleType, x: Any, *, dims: tuple[int, ...]) -> Any:
     return x.with_values(values) if dims == tuple(range(x.ndim)) else moved
 
 
-@form("reshape")
+@form(views._reshape)
 def _reshape(xp: ModuleType, x: Any, *, shape: tuple[int, ...]) -> Any:
     dense = x.values.shape[1:]
     if dense and (shape[-len(dense) :] != dense or not math.prod(dense)):
@@ -430,7 +409,7 @@ def _all_sparse(x: SparseCOO) -> SparseCOO:
     return SparseCOO(indices, x.values.reshape(-1), x.shape, x.coalesced)
 
 
-@form("unsqueeze")
+@form(dimensions._unsqueeze)
 def _unsqueeze(xp: ModuleType, x: Any, *, dim: int) -> Any:
     n, shape = len(x.indices), (*x.shape[:dim], 1, *x.shape[dim:])
     if dim > n:
@@ -441,7 +420,7 @@ def _unsqueeze(xp: ModuleType, x: Any, *, dim: int) -> Any:
     return SparseCOO(x.xp.stack(rows), x.values, shape, x.coalesced)
 
 
-@form("expand")
+@form(views._expand)
 def _expand(xp: ModuleType, x: Any, *, shape: tuple[int, ...]) -> Any:
     xp, n = x.xp, len(shape) - x.values.ndim + 1
     new = n - len(x.indices)
@@ -456,7 +435,7 @@ def _expand(xp: ModuleType, x: Any, *, shape: tuple[int, ...]) -> Any:
     return SparseCOO(indices, values, shape)
 
 
-@form("cat")
+@form(join._cat)
 def _cat(xp: ModuleType, *tensors: Any, dim: int) -> Any:
     for i, x in enumerate(tensors):
         if not isinstance(x, SparseCOO):
@@ -485,12 +464,12 @@ def _cat(xp: ModuleType, *tensors: Any, dim: int) -> Any:
     return SparseCOO(xp.concatenate([i for i, _ in parts], 1), xp.concatenate([v for _, v in parts]), shape)
 
 
-@composed("stack")
+@join._stack.sparse_form
 def _stack(*tensors: Tensor, dim: int) -> Tensor:
-    return OPS["cat"](*[x.unsqueeze(dim) for x in tensors], dim=dim)
+    return join._cat(*[x.unsqueeze(dim) for x in tensors], dim=dim)
 
 
-@composed("slice")
+@views.slice_view.sparse_form
 def _slice(x: Tensor, *, spec: tuple) -> Tensor:
     """Basic indexing: of the sparse dimensions by what entries are kept, of the dense ones on the values."""
     x = coalesced(x)
@@ -525,12 +504,12 @@ def _slice(x: Tensor, *, spec: tuple) -> Tensor:
     return coo(values, a.xp.stack(rows)[:, at], (*shape, *values.shape[1:]), True)
 
 
-@composed("unbind")
+@split._unbind.sparse_form
 def _unbind(x: Tensor, *, dim: int) -> tuple[Tensor, ...]:
     return tuple([x.select(dim, i) for i in range(x.shape[dim])])
 
 
-@composed("index_select")
+@pick._index_select.sparse_form
 def _index_select(x: Tensor, index: Tensor, *, dim: int) -> Tensor:
     x, wanted = coalesced(x), index._a.reshape(-1)
     a, n = x._a, x.shape[dim]

@@ -8,11 +8,13 @@ from typing import Any
 
 from tdt._core.sparse import SparseCOO
 from tdt._core.tensor import Tensor
+from tdt._ops.linalg import products
+from tdt._ops.nn import linear
 from tdt.autograd._dispatch import apply
-from tdt.sparse._ops import composed, form, is_coo
+from tdt.sparse._ops import form, is_coo
 
 
-@form("matmul")
+@form(products._matmul)
 def _matmul(xp: ModuleType, x: Any, y: Any) -> Any:
     if not isinstance(x, SparseCOO):  # a dense one on the left: the transposed product
         flipped = _matmul.forward(xp, _flipped(y), x if x.ndim == 1 else x.swapaxes(-1, -2))
@@ -49,7 +51,7 @@ def _batched(x: SparseCOO, y: Any) -> Any:
     return (csr(wide) @ y.reshape(b * m, -1)).reshape(b, n, -1)
 
 
-@composed("matmul")
+@products._matmul.sparse_form
 def _matmul_front(x: Tensor, y: Tensor) -> Tensor:
     for t in (x, y):
         if is_coo(t) and t._a.values.ndim > 1:
@@ -67,7 +69,7 @@ def _matmul_front(x: Tensor, y: Tensor) -> Tensor:
     return apply(_matmul, (x, y), {})
 
 
-@composed("linear")
+@linear._linear.sparse_form
 def _linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     product = x @ weight.t()
     return product if bias is None else product + bias

@@ -1,4 +1,4 @@
-"""One file adds an op: its function, methods, gradients, node name, autocast class and kernels follow from its record."""
+"""One file adds an op: its function, methods, gradients, node name, autocast, kernels and sparse forms follow."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ from tdt.autograd._op import finish, op
 
 
 @method(aliases=("third_power",), in_place=by_op, in_place_function=True)
-@unary_op(lambda xp, x: x * x * x, lambda g, x: g * (3 * x * x), dtypes=FLOATING, node="CubeBackward7", autocast="lower")
+@unary_op(lambda xp, x: x * x * x, lambda g, x: g * (3 * x * x), dtypes=FLOATING, node="CubeBackward7", autocast="lower",
+          sparse_values="coalesced")
 def cube(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Each element to the third power.
 
@@ -49,6 +50,11 @@ def _blend(xp, x, y, *, share):
 
 _blend.vjp("x")(lambda g, share: g * share)
 _blend.vjp("y")(lambda g, share: g * (1 - share))
+
+
+@_blend.sparse_form
+def _blend_sparse(x: Tensor, y: Tensor, share: float) -> Tensor:
+    return x * share + y * (1 - share)
 
 
 @method()
@@ -119,6 +125,13 @@ def test_large_arrays_take_the_kernel(added: ModuleType, monkeypatch: pytest.Mon
     assert added.blend(x, tdt.zeros(1000), share=0.25).equal(x)
     assert added.blend(x[:9], tdt.zeros(9), share=0.25).equal(x[:9] * 0.25)
     assert calls == [0.25]
+
+
+def test_sparse_tensors_take_the_form_that_the_record_names(added: ModuleType):
+    x = tdt.sparse_coo_tensor([[1, 1]], [1.0, 2.0], (3,))
+    assert added.cube(x).is_sparse
+    assert added.cube(x).to_dense().tolist() == [0, 27, 0]
+    assert added.blend(x, x, share=0.25).to_dense().tolist() == [0, 3, 0]
 
 
 def test_help_and_tracebacks_name_the_function(added: ModuleType):

@@ -117,13 +117,13 @@ def _refuse_zero(x: Any, y: Any) -> bool:
     return integers
 
 
-@op(dtypes=REAL_NUMBERS, node="DivBackward2")
+@op(dtypes=REAL_NUMBERS, node="DivBackward2", sparse_values="coalesced")
 def _div_floor(xp: ModuleType, x: Any, y: Any) -> Any:
     _refuse_zero(x, y)
     return xp.floor_divide(x, y)
 
 
-@op(dtypes=REAL_NUMBERS, node="DivBackward2")
+@op(dtypes=REAL_NUMBERS, node="DivBackward2", sparse_values="coalesced")
 def _div_trunc(xp: ModuleType, x: Any, y: Any) -> Any:
     if not _refuse_zero(x, y):
         return xp.trunc(xp.true_divide(x, y))

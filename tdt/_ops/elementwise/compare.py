@@ -275,7 +275,7 @@ def _on_floats(name: str, otherwise: bool) -> Any:
 
 
 @method()
-@unary_op(_on_floats("isnan", False), dtypes=ALL, to_float=False, float8=FLOAT8S)
+@unary_op(_on_floats("isnan", False), dtypes=ALL, to_float=False, float8=FLOAT8S, sparse_values="coalesced")
 def isnan(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Whether each element is nan; a bool tensor.
 
@@ -288,7 +288,7 @@ def isnan(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 @method()
-@unary_op(_on_floats("isinf", False), dtypes=ALL, to_float=False)
+@unary_op(_on_floats("isinf", False), dtypes=ALL, to_float=False, sparse_values="coalesced")
 def isinf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Whether each element is infinite; a bool tensor.
 
@@ -314,7 +314,7 @@ def isfinite(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 @method()
-@unary_op(_on_floats("isposinf", False), dtypes=REAL, to_float=False, bool_out=True)
+@unary_op(_on_floats("isposinf", False), dtypes=REAL, to_float=False, bool_out=True, sparse_values="coalesced")
 def isposinf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Whether each element is +inf; a bool tensor.
 
@@ -327,7 +327,7 @@ def isposinf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 @method()
-@unary_op(_on_floats("isneginf", False), dtypes=REAL, to_float=False, bool_out=True)
+@unary_op(_on_floats("isneginf", False), dtypes=REAL, to_float=False, bool_out=True, sparse_values="coalesced")
 def isneginf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Whether each element is -inf; a bool tensor.
 
@@ -353,7 +353,13 @@ def isreal(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 @method()
-@unary_op(lambda xp, x: xp.signbit(x) if x.dtype.kind == "f" else x < 0, dtypes=REAL, to_float=False, bool_out=True)
+@unary_op(
+    lambda xp, x: xp.signbit(x) if x.dtype.kind == "f" else x < 0,
+    dtypes=REAL,
+    to_float=False,
+    bool_out=True,
+    sparse_values="coalesced",
+)
 def signbit(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Whether the sign bit of each element is set, that of -0.0 included; a bool tensor.
 

@@ -33,6 +33,7 @@ _conj = make_op(
     lambda xp, x: xp.conjugate(x) if x.dtype.kind == "c" else x.copy(),
     computes=False,
     float8=FLOAT8S,
+    sparse_values="all",
     sparse_gradients=True,
 )
 _conj.vjp("x")(lambda g: g.conj())
@@ -86,12 +87,12 @@ def resolve_conj(input: Tensor) -> Tensor:
 resolve_neg = resolve_conj
 
 
-@op(dtypes=COMPLEX_ONLY, view=True, float8=FLOAT8S)
+@op(dtypes=COMPLEX_ONLY, view=True, float8=FLOAT8S, sparse_values="coalesced")
 def _real(xp: ModuleType, x: Any) -> Any:
     return x.real
 
 
-@op(dtypes=COMPLEX_ONLY, view=True)
+@op(dtypes=COMPLEX_ONLY, view=True, sparse_values="coalesced")
 def _imag(xp: ModuleType, x: Any) -> Any:
     return x.imag
 

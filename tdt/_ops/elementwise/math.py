@@ -89,7 +89,7 @@ def exp2(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 @method(in_place=by_op, in_place_function=True)
-@unary_op(ufunc("expm1"), vjp=lambda g, out: g * (out.conj() + 1))
+@unary_op(ufunc("expm1"), vjp=lambda g, out: g * (out.conj() + 1), sparse_values="coalesced")
 def expm1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """exp(x) - 1 of each element, accurate near 0.
 
@@ -141,7 +141,7 @@ def log10(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 @method(in_place=by_op, in_place_function=True)
-@unary_op(ufunc("log1p"), vjp=lambda g, x: g / (x + 1).conj())
+@unary_op(ufunc("log1p"), vjp=lambda g, x: g / (x + 1).conj(), sparse_values="coalesced")
 def log1p(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """log(1 + x) of each element, accurate near 0.
 
@@ -154,7 +154,12 @@ def log1p(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 @method(in_place=by_op, in_place_function=True)
-@unary_op(ufunc("sqrt"), vjp=lambda g, out: g / (2 * out.conj()), fast_vjp=lambda g, out: g / (2 * out.conjugate()))
+@unary_op(
+    ufunc("sqrt"),
+    vjp=lambda g, out: g / (2 * out.conj()),
+    fast_vjp=lambda g, out: g / (2 * out.conjugate()),
+    sparse_values="coalesced",
+)
 def sqrt(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The square root of each element; nan below 0.
 
@@ -193,7 +198,14 @@ def reciprocal(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 @method(in_place=by_op, in_place_function=True)
-@unary_op(_square, vjp=lambda g, x: g * (2 * x.conj()), to_float=False, dtypes=frozenset(range(4)), node="PowBackward0")
+@unary_op(
+    _square,
+    vjp=lambda g, x: g * (2 * x.conj()),
+    to_float=False,
+    dtypes=frozenset(range(4)),
+    node="PowBackward0",
+    sparse_values="coalesced",
+)
 def square(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The square of each element, x · x.
 
@@ -206,7 +218,7 @@ def square(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 @method(in_place=by_op, in_place_function=True)
-@unary_op(ufunc("sin"), vjp=lambda g, x: g * x.cos().conj())
+@unary_op(ufunc("sin"), vjp=lambda g, x: g * x.cos().conj(), sparse_values="coalesced")
 def sin(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The sine of each element, an angle in radians.
 
@@ -232,7 +244,7 @@ def cos(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 @method(in_place=by_op, in_place_function=True)
-@unary_op(ufunc("tan"), vjp=lambda g, out: g * (1 + out * out).conj())
+@unary_op(ufunc("tan"), vjp=lambda g, out: g * (1 + out * out).conj(), sparse_values="coalesced")
 def tan(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The tangent of each element, an angle in radians.
 
@@ -245,7 +257,7 @@ def tan(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 @method(aliases=("arcsin",), in_place=by_op, in_place_function=True)
-@unary_op(ufunc("arcsin"), vjp=lambda g, x: g * (1 - x * x).rsqrt().conj())
+@unary_op(ufunc("arcsin"), vjp=lambda g, x: g * (1 - x * x).rsqrt().conj(), sparse_values="coalesced")
 def asin(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The inverse sine of each element, in radians in [-π/2, π/2]; nan outside [-1, 1].
 
@@ -271,7 +283,7 @@ def acos(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 @method(aliases=("arctan",), in_place=by_op, in_place_function=True)
-@unary_op(ufunc("arctan"), vjp=lambda g, x: g / (x * x + 1).conj())
+@unary_op(ufunc("arctan"), vjp=lambda g, x: g / (x * x + 1).conj(), sparse_values="coalesced")
 def atan(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The inverse tangent of each element, in radians in (-π/2, π/2).
 
@@ -284,7 +296,7 @@ def atan(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 @method(in_place=by_op, in_place_function=True)
-@unary_op(ufunc("sinh"), vjp=lambda g, x: g * x.cosh().conj())
+@unary_op(ufunc("sinh"), vjp=lambda g, x: g * x.cosh().conj(), sparse_values="coalesced")
 def sinh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The hyperbolic sine of each element.
 
@@ -310,7 +322,7 @@ def cosh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 @method(in_place=by_op, in_place_function=True)
-@unary_op(ufunc("tanh"), vjp=lambda g, out: g * (1 - out * out).conj(), fast_vjp=_tanh_grad)
+@unary_op(ufunc("tanh"), vjp=lambda g, out: g * (1 - out * out).conj(), fast_vjp=_tanh_grad, sparse_values="coalesced")
 def tanh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The hyperbolic tangent of each element.
 
@@ -323,7 +335,7 @@ def tanh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 @method(aliases=("arcsinh",), in_place=by_op, in_place_function=True)
-@unary_op(ufunc("arcsinh"), vjp=lambda g, x: g * (x * x + 1).rsqrt().conj())
+@unary_op(ufunc("arcsinh"), vjp=lambda g, x: g * (x * x + 1).rsqrt().conj(), sparse_values="coalesced")
 def asinh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The inverse hyperbolic sine of each element.
 
@@ -349,7 +361,7 @@ def acosh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 @method(aliases=("arctanh",), in_place=by_op, in_place_function=True)
-@unary_op(ufunc("arctanh"), vjp=lambda g, x: g / (1 - x * x).conj())
+@unary_op(ufunc("arctanh"), vjp=lambda g, x: g / (1 - x * x).conj(), sparse_values="coalesced")
 def atanh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The inverse hyperbolic tangent of each element; nan outside [-1, 1].
 
@@ -375,7 +387,9 @@ def sigmoid(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 @method(in_place=by_op, in_place_function=True)
-@unary_op(special("erf"), vjp=lambda g, x: g * TWO_OVER_SQRT_PI * (-x * x).exp(), dtypes=FLOATING)
+@unary_op(
+    special("erf"), vjp=lambda g, x: g * TWO_OVER_SQRT_PI * (-x * x).exp(), dtypes=FLOATING, sparse_values="coalesced"
+)
 def erf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The error function of each element, 2 / √π · ∫₀^x exp(-t²) dt.
 
@@ -401,7 +415,12 @@ def erfc(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 @method(in_place=by_op)
-@unary_op(special("erfinv"), vjp=lambda g, out: g / TWO_OVER_SQRT_PI * (out * out).exp(), dtypes=FLOATING)
+@unary_op(
+    special("erfinv"),
+    vjp=lambda g, out: g / TWO_OVER_SQRT_PI * (out * out).exp(),
+    dtypes=FLOATING,
+    sparse_values="coalesced",
+)
 def erfinv(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The inverse error function of each element; nan outside [-1, 1].
 
@@ -431,7 +450,7 @@ def lgamma(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 @method(in_place=by_op, in_place_function=True)
-@unary_op(ufunc("deg2rad"), vjp=lambda g: g * (math.pi / 180), dtypes=FLOATING)
+@unary_op(ufunc("deg2rad"), vjp=lambda g: g * (math.pi / 180), dtypes=FLOATING, sparse_values="coalesced")
 def deg2rad(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Angles in degrees converted to radians.
 
@@ -444,7 +463,7 @@ def deg2rad(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 @method(in_place=by_op, in_place_function=True)
-@unary_op(ufunc("rad2deg"), vjp=lambda g: g * (180 / math.pi), dtypes=FLOATING)
+@unary_op(ufunc("rad2deg"), vjp=lambda g: g * (180 / math.pi), dtypes=FLOATING, sparse_values="coalesced")
 def rad2deg(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Angles in radians converted to degrees.
 

@@ -30,7 +30,7 @@ _RELU = (kernel("relu_cpu:relu", alike(LARGE_RELU)),)
 _RELU_GRAD = (kernel("relu_cpu:relu_vjp", large_gradient),)
 
 
-@op(dtypes=REAL_NUMBERS, elementwise=True)
+@op(dtypes=REAL_NUMBERS, elementwise=True, sparse_values="coalesced")
 def _relu(xp, x, *, out=None):
     if x.size >= LARGE_RELU and out is None and (fast := chosen(_RELU, xp, x)):
         return fast(x)

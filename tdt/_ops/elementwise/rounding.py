@@ -85,6 +85,7 @@ def _zero_gradient(g: Tensor) -> Tensor:
     same_out=True,
     check=_refuse_bool,
     sparse_gradients=True,
+    sparse_values="all",
 )
 def neg(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The negative of each element, -x.
@@ -102,7 +103,13 @@ def neg(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 @method(aliases=("absolute",))
 @front
 @unary_op(
-    ufunc("absolute"), vjp=lambda g, x: g * x.sgn(), dtypes=NUMBERS, to_float=False, same_out=True, float8=FLOAT8_SIGNED
+    ufunc("absolute"),
+    vjp=lambda g, x: g * x.sgn(),
+    dtypes=NUMBERS,
+    to_float=False,
+    same_out=True,
+    float8=FLOAT8_SIGNED,
+    sparse_values="coalesced",
 )
 def abs(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The absolute value of each element; of complex numbers the modulus, in the real dtype.
@@ -117,7 +124,7 @@ def abs(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 @method(in_place=by_op)
 @front
-@unary_op(_sgn_forward, vjp=_sgn_rule, dtypes=ALL, to_float=False, same_out=True)
+@unary_op(_sgn_forward, vjp=_sgn_rule, dtypes=ALL, to_float=False, same_out=True, sparse_values="coalesced")
 def sgn(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The sign of each element: x / |x|, and 0 at 0.
 
@@ -131,7 +138,7 @@ def sgn(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 @method(in_place=by_op)
 @front
-@unary_op(_sign_forward, vjp=_zero_gradient, dtypes=REAL, to_float=False, same_out=True)
+@unary_op(_sign_forward, vjp=_zero_gradient, dtypes=REAL, to_float=False, same_out=True, sparse_values="coalesced")
 def sign(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The sign of each real element: -1, 0 or 1; nan has sign 0.
 
@@ -145,7 +152,9 @@ def sign(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 @method(in_place=by_op, in_place_function=True)
 @front
-@unary_op(_rounding("floor"), _zero_gradient, dtypes=REAL_NUMBERS, to_float=False, same_out=True)
+@unary_op(
+    _rounding("floor"), _zero_gradient, dtypes=REAL_NUMBERS, to_float=False, same_out=True, sparse_values="coalesced"
+)
 def floor(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The largest integer that is at most x, for each element.
 
@@ -159,7 +168,9 @@ def floor(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 @method(in_place=by_op, in_place_function=True)
 @front
-@unary_op(_rounding("ceil"), _zero_gradient, dtypes=REAL_NUMBERS, to_float=False, same_out=True)
+@unary_op(
+    _rounding("ceil"), _zero_gradient, dtypes=REAL_NUMBERS, to_float=False, same_out=True, sparse_values="coalesced"
+)
 def ceil(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The smallest integer that is at least x, for each element.
 
@@ -173,7 +184,9 @@ def ceil(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 @method(aliases=("fix",), in_place=by_op, in_place_function=True)
 @front
-@unary_op(_rounding("trunc"), _zero_gradient, dtypes=REAL_NUMBERS, to_float=False, same_out=True)
+@unary_op(
+    _rounding("trunc"), _zero_gradient, dtypes=REAL_NUMBERS, to_float=False, same_out=True, sparse_values="coalesced"
+)
 def trunc(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Each element rounded towards 0.
 
@@ -187,7 +200,7 @@ def trunc(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 @method(in_place=by_op, in_place_function=True)
 @front
-@unary_op(lambda xp, x: x - xp.trunc(x), vjp=lambda g: g, dtypes=FLOATING, to_float=False)
+@unary_op(lambda xp, x: x - xp.trunc(x), vjp=lambda g: g, dtypes=FLOATING, to_float=False, sparse_values="coalesced")
 def frac(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The fractional part x - trunc(x) of each element.
 
@@ -204,6 +217,7 @@ def frac(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 @unary_op(
     lambda xp, x: xp.where(xp.isnan(x), x, xp.angle(x)) if x.dtype.kind == "f" else xp.angle(x),
     vjp=lambda g, x: _angle_rule(g, x),
+    sparse_values="coalesced",
 )
 def angle(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The argument of each complex number, in radians in (-π, π]; of real numbers 0, or π below 0.
@@ -280,7 +294,7 @@ def _angle_rule(g: Tensor, x: Tensor) -> Tensor:
     return (g * 1j * x / (x.abs() ** 2)).masked_fill(x == 0, 0)
 
 
-@op(dtypes=REAL_NUMBERS)
+@op(dtypes=REAL_NUMBERS, sparse_values="coalesced")
 def _round(xp: ModuleType, x: Any, *, decimals: int = 0) -> Any:
     if x.dtype.kind in "iu":
         return x.copy()
@@ -315,7 +329,7 @@ def round(input: Tensor, *, decimals: int | None = None, out: Tensor | None = No
     return finish(_round, out, input, decimals=decimals or 0)
 
 
-@op(computes=False)
+@op(computes=False, sparse_values="coalesced")
 def _nan_to_num(xp: ModuleType, x: Any, *, nan: float, posinf: float | None, neginf: float | None) -> Any:
     out = x.copy()
     if _dtype.of(x.dtype).category < _dtype.FLOAT:

@@ -19,6 +19,7 @@ __all__: list[str] = []
     node="ToCopyBackward0",
     float8=FLOAT8S,
     sparse_gradients=True,
+    sparse_values="all",
 )
 def _convert(xp, x, *, dtype):
     if x.dtype.kind == "c" and dtype.category < _dtype.COMPLEX and dtype.category != _dtype.BOOL:
