@@ -28,7 +28,7 @@ NUMPY = re.compile(r"\bnp\.\w+\[[^\[\]]*\]")
 PROTOCOLS = """
     __class_getitem__ __contains__ __delattr__ __delitem__ __eq__ __exit__ __ge__ __getattr__ __getattribute__ __getstate__
     __gt__ __hash__ __init_subclass__ __instancecheck__ __le__ __lt__ __ne__ __new__ __reduce__ __reduce_ex__ __set_name__
-    __setattr__ __setstate__ __subclasscheck__ __torch_function__ __deepcopy__ __dir__ __repr__ __str__ __len__ __bool__
+    __setattr__ __setstate__ __subclasscheck__ __torch_function__ __get__ __deepcopy__ __dir__ __repr__ __str__ __len__ __bool__
     """.split()
 
 

@@ -9,7 +9,7 @@ from tests.annotations import found, left_open
 # Namespaces whose annotations are not complete yet.
 NOT_YET = (
     "tdt.serialization", "tdt.utils", "tdt.vision",
-    "tdt.amp", "tdt.autograd", "tdt.backends", "tdt.compat", "tdt.compiler", "tdt.cuda", "tdt.distributed", "tdt.distributions",
+    "tdt.amp", "tdt.autograd", "tdt.backends", "tdt.compat", "tdt.compiler", "tdt.cuda", "tdt.distributed",
     "tdt.func", "tdt.functional", "tdt.multiprocessing", "tdt.nn", "tdt.optim", "tdt.profiler", "tdt.sparse",
     "tdt.testing",
 )  # fmt: skip

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import tdt
 from tdt import Size, Tensor
+from tdt._core.constructors import own_constructor
 from tdt.distributions import constraints
 from tdt.distributions.utils import sum_rightmost
 
@@ -29,12 +30,28 @@ class Transform:
     tensor(2.)
     """
 
-    bijective: Any = False
-    domain: Any
-    codomain: Any
-    sign: Any = property(lambda self: _no_sign(self))
+    if TYPE_CHECKING:  # attributes of most subclasses, properties of some
+
+        @property
+        def bijective(self) -> bool: ...
+        @property
+        def domain(self) -> constraints.Constraint: ...
+        @property
+        def codomain(self) -> constraints.Constraint: ...
+
+    else:
+        bijective = False
+
+    @property
+    def sign(self) -> Tensor | int:
+        return _no_sign(self)
+
     _inv: Any = None
     _cached_x_y: Any = (None, None)
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        own_constructor(cls)
 
     def __init__(self, cache_size: int = 0) -> None:
         if cache_size not in (0, 1):
@@ -123,10 +140,21 @@ class _InverseTransform(Transform):
         super().__init__(transform._cache_size)
         self._inv = transform
 
-    domain = property(lambda self: self._inv.codomain)
-    codomain = property(lambda self: self._inv.domain)
-    bijective = property(lambda self: self._inv.bijective)
-    sign = property(lambda self: self._inv.sign)
+    @property
+    def domain(self) -> constraints.Constraint:
+        return self._inv.codomain
+
+    @property
+    def codomain(self) -> constraints.Constraint:
+        return self._inv.domain
+
+    @property
+    def bijective(self) -> bool:
+        return self._inv.bijective
+
+    @property
+    def sign(self) -> Tensor | int:
+        return self._inv.sign
 
     def __getstate__(self) -> dict[str, Any]:
         return vars(self)
@@ -191,8 +219,13 @@ class ComposeTransform(Transform):
         end: constraints.Constraint = steps[-1][0]
         return constraints.independent(end, dims - end.event_dim) if dims > end.event_dim else end
 
-    bijective = property(lambda self: all(part.bijective for part in self.parts))
-    sign = property(lambda self: math.prod(part.sign for part in self.parts))
+    @property
+    def bijective(self) -> bool:
+        return all(part.bijective for part in self.parts)
+
+    @property
+    def sign(self) -> Tensor | int:
+        return math.prod(part.sign for part in self.parts)
 
     @property
     def inv(self) -> Transform:
@@ -274,8 +307,13 @@ class IndependentTransform(Transform):
     def codomain(self) -> constraints.Constraint:
         return constraints.independent(self.base_transform.codomain, self.reinterpreted_batch_ndims)
 
-    bijective = property(lambda self: self.base_transform.bijective)
-    sign = property(lambda self: self.base_transform.sign)
+    @property
+    def bijective(self) -> bool:
+        return self.base_transform.bijective
+
+    @property
+    def sign(self) -> Tensor | int:
+        return self.base_transform.sign
 
     def _call(self, x: Tensor) -> Tensor:
         needs(x.shape, self.domain.event_dim)

@@ -9,14 +9,14 @@ import tdt
 import tdt.nn.functional as F
 from tdt import Tensor
 from tdt.distributions import constraints
-from tdt.distributions.distribution import OfEvent
+from tdt.distributions.distribution import _OfEvent
 from tdt.distributions.exp_family import ExponentialFamily
 from tdt.distributions.utils import broadcast_all
 
 __all__ = ["Bernoulli"]
 
 
-class Bernoulli(OfEvent, ExponentialFamily):
+class Bernoulli(_OfEvent, ExponentialFamily):
     """Bernoulli distribution: 1 with probability `probs`, or log-odds `logits`, else 0.
 
     Args:
@@ -31,8 +31,14 @@ class Bernoulli(OfEvent, ExponentialFamily):
 
     support = constraints.boolean
     has_enumerate_support = True
-    mean = property(lambda self: self.probs)
-    variance = property(lambda self: self.probs * (1 - self.probs))
+
+    @property
+    def mean(self) -> Tensor:
+        return self.probs
+
+    @property
+    def variance(self) -> Tensor:
+        return self.probs * (1 - self.probs)
 
     @property
     def mode(self) -> Tensor:

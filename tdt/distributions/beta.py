@@ -30,11 +30,26 @@ class Beta(ExponentialFamily):
     arg_constraints = {"concentration1": constraints.positive, "concentration0": constraints.positive}
     support = constraints.unit_interval
     has_rsample = True
-    concentration1 = property(lambda self: self._dirichlet.concentration[..., 0])
-    concentration0 = property(lambda self: self._dirichlet.concentration[..., 1])
-    mean = property(lambda self: self.concentration1 / (self.concentration1 + self.concentration0))
-    mode = property(lambda self: self._dirichlet.mode[..., 0])
-    variance = property(lambda self: self._dirichlet.variance[..., 0])
+
+    @property
+    def concentration1(self) -> Tensor:
+        return self._dirichlet.concentration[..., 0]
+
+    @property
+    def concentration0(self) -> Tensor:
+        return self._dirichlet.concentration[..., 1]
+
+    @property
+    def mean(self) -> Tensor:
+        return self.concentration1 / (self.concentration1 + self.concentration0)
+
+    @property
+    def mode(self) -> Tensor:
+        return self._dirichlet.mode[..., 0]
+
+    @property
+    def variance(self) -> Tensor:
+        return self._dirichlet.variance[..., 0]
 
     def __init__(
         self, concentration1: Tensor | float, concentration0: Tensor | float, validate_args: bool | None = None

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 import tdt
 from tdt import Tensor
 from tdt.distributions import constraints
-from tdt.distributions.distribution import OfEvent
+from tdt.distributions.distribution import _OfEvent
 from tdt.distributions.utils import broadcast_all
 
 __all__ = ["Binomial"]
 
 
-class Binomial(OfEvent):
+class Binomial(_OfEvent):
     """Binomial distribution: number of successes in `total_count` trials.
 
     Args:
@@ -27,11 +27,20 @@ class Binomial(OfEvent):
     tensor(0.5000)
     """
 
-    arg_constraints = {"total_count": constraints.nonnegative_integer, **OfEvent.arg_constraints}
+    arg_constraints = {"total_count": constraints.nonnegative_integer, **_OfEvent.arg_constraints}
     has_enumerate_support = True
-    mean = property(lambda self: self.total_count * self.probs)
-    mode = property(lambda self: ((self.total_count + 1) * self.probs).floor().clamp(max=self.total_count))
-    variance = property(lambda self: self.total_count * self.probs * (1 - self.probs))
+
+    @property
+    def mean(self) -> Tensor:
+        return self.total_count * self.probs
+
+    @property
+    def mode(self) -> Tensor:
+        return ((self.total_count + 1) * self.probs).floor().clamp(max=self.total_count)
+
+    @property
+    def variance(self) -> Tensor:
+        return self.total_count * self.probs * (1 - self.probs)
 
     def __init__(
         self,
@@ -40,8 +49,7 @@ class Binomial(OfEvent):
         logits: Tensor | float | None = None,
         validate_args: bool | None = None,
     ) -> None:
-        self._either(probs, logits)
-        count, value = broadcast_all(total_count, logits if probs is None else probs)
+        count, value = broadcast_all(total_count, self._either(probs, logits))
         self.total_count = count.type_as(value)
         probs, logits = (None, value) if probs is None else (value, None)
         super().__init__(probs, logits, validate_args)

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 import tdt
 from tdt import Tensor
 from tdt.distributions import constraints
-from tdt.distributions.distribution import OfClasses
+from tdt.distributions.distribution import _OfClasses
 
 __all__ = ["Categorical"]
 
 
-class Categorical(OfClasses):
+class Categorical(_OfClasses):
     """Categorical distribution: a class index by probability.
 
     Args:
@@ -34,9 +34,17 @@ class Categorical(OfClasses):
     def support(self) -> constraints.Constraint:
         return constraints.integer_interval(0, self._num_events - 1)
 
-    mean = property(lambda self: tdt.full_like(self.probs[..., 0], math.nan))
-    mode = property(lambda self: self.probs.argmax(-1))
-    variance = property(lambda self: tdt.full_like(self.probs[..., 0], math.nan))
+    @property
+    def mean(self) -> Tensor:
+        return tdt.full_like(self.probs[..., 0], math.nan)
+
+    @property
+    def mode(self) -> Tensor:
+        return self.probs.argmax(-1)
+
+    @property
+    def variance(self) -> Tensor:
+        return tdt.full_like(self.probs[..., 0], math.nan)
 
     def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         rows = self.probs.reshape(-1, self._num_events)

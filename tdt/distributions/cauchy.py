@@ -7,12 +7,12 @@ from collections.abc import Sequence
 
 import tdt
 from tdt import Tensor
-from tdt.distributions.distribution import LocScale
+from tdt.distributions.distribution import _LocScale
 
 __all__ = ["Cauchy"]
 
 
-class Cauchy(LocScale):
+class Cauchy(_LocScale):
     """Cauchy (Lorentz) distribution of median `loc` and half-width `scale`; it has no mean.
 
     Shape: parameters broadcast to the batch shape; event ().
@@ -24,8 +24,13 @@ class Cauchy(LocScale):
     tensor(0.5000)
     """
 
-    mean = property(lambda self: tdt.full_like(self.loc, math.nan))
-    variance = property(lambda self: tdt.full_like(self.loc, math.inf))
+    @property
+    def mean(self) -> Tensor:
+        return tdt.full_like(self.loc, math.nan)
+
+    @property
+    def variance(self) -> Tensor:
+        return tdt.full_like(self.loc, math.inf)
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         return self.loc + self.loc.new_empty(self._extended_shape(sample_shape)).cauchy_() * self.scale

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Self
 
 from tdt import Tensor
 from tdt.distributions import constraints
@@ -27,12 +27,15 @@ class Chi2(Gamma):
     """
 
     arg_constraints = {"df": constraints.positive}
-    df = property(lambda self: self.concentration * 2)
+
+    @property
+    def df(self) -> Tensor:
+        return self.concentration * 2
 
     def __init__(self, df: Tensor | float, validate_args: bool | None = None) -> None:
         super().__init__(0.5 * df, 0.5, validate_args)
 
-    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Chi2:
+    def expand(self, batch_shape: Sequence[int], _instance: Self | None = None) -> Self:
         new = super().expand(batch_shape, _instance)
         new.concentration, new.rate = self.concentration.expand(batch_shape), self.rate.expand(batch_shape)
         return new

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar, overload
 
 from tdt.distributions import constraints, transforms
 from tdt.distributions.constraints import Constraint
 from tdt.distributions.transforms import Transform
 
 __all__ = ["ConstraintRegistry", "biject_to", "transform_to"]
+
+F = TypeVar("F", bound=Callable[..., Transform])
 
 
 class ConstraintRegistry:
@@ -23,10 +26,14 @@ class ConstraintRegistry:
     def __init__(self) -> None:
         self._registry: dict[type, Callable[[Any], Transform]] = {}
 
-    def register(self, constraint: Any, factory: Callable[[Any], Transform] | None = None) -> Any:
+    @overload
+    def register(self, constraint: Constraint | type[Constraint], factory: F) -> F: ...
+    @overload
+    def register(self, constraint: Constraint | type[Constraint], factory: None = None) -> Callable[[F], F]: ...
+    def register(self, constraint: Constraint | type[Constraint], factory: F | None = None) -> F | Callable[[F], F]:
         """Let `factory(constraint)` make the transform of all constraints of this kind; a decorator without it."""
         if factory is None:
-            return lambda factory: self.register(constraint, factory)
+            return partial(self.register, constraint)
         kind = type(constraint) if isinstance(constraint, Constraint) else constraint
         if not isinstance(kind, type) or not issubclass(kind, Constraint):
             raise TypeError(f"Expected constraint to be either a Constraint subclass or instance, but got {constraint}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self, overload
 
 import tdt
 from tdt import Tensor, linalg
@@ -25,8 +25,15 @@ class Constraint:
     tensor([ True, False])
     """
 
-    is_discrete: Any = False
-    event_dim: Any = 0
+    if TYPE_CHECKING:  # attributes of most subclasses, properties of some
+
+        @property
+        def is_discrete(self) -> bool: ...
+        @property
+        def event_dim(self) -> int: ...
+
+    else:
+        is_discrete, event_dim = False, 0
 
     def check(self, value: Tensor) -> Tensor:
         """Whether each event of `value` lies in the set.
@@ -44,7 +51,7 @@ class Constraint:
 class _Dependent(Constraint):
     """Set that depends on the other parameters of a distribution: known of an instance only."""
 
-    def __init__(self, *, is_discrete: Any = NotImplemented, event_dim: Any = NotImplemented) -> None:
+    def __init__(self, *, is_discrete: bool = NotImplemented, event_dim: int = NotImplemented) -> None:
         self._is_discrete, self._event_dim = is_discrete, event_dim
 
     def _known(self, name: str) -> Any:
@@ -53,10 +60,15 @@ class _Dependent(Constraint):
             raise NotImplementedError(f".{name} cannot be determined statically")
         return value
 
-    is_discrete = property(lambda self: self._known("is_discrete"))
-    event_dim = property(lambda self: self._known("event_dim"))
+    @property
+    def is_discrete(self) -> bool:
+        return self._known("is_discrete")
 
-    def __call__(self, *, is_discrete: Any = NotImplemented, event_dim: Any = NotImplemented) -> _Dependent:
+    @property
+    def event_dim(self) -> int:
+        return self._known("event_dim")
+
+    def __call__(self, *, is_discrete: bool = NotImplemented, event_dim: int = NotImplemented) -> _Dependent:
         return _Dependent(
             is_discrete=self._is_discrete if is_discrete is NotImplemented else is_discrete,
             event_dim=self._event_dim if event_dim is NotImplemented else event_dim,
@@ -84,19 +96,27 @@ class dependent_property(property, _Dependent):
 
     def __init__(
         self,
-        fn: Callable[[Any], Any] | None = None,
+        fn: Callable[..., Constraint] | None = None,
         *,
-        is_discrete: Any = NotImplemented,
-        event_dim: Any = NotImplemented,
+        is_discrete: bool = NotImplemented,
+        event_dim: int = NotImplemented,
     ) -> None:
         property.__init__(self, fn)
         self._is_discrete, self._event_dim = is_discrete, event_dim
 
-    def __call__(self, fn: Callable[[Any], Any]) -> dependent_property:  # type: ignore[override]
+    if TYPE_CHECKING:
+
+        @overload
+        def __get__(self, instance: None, owner: type, /) -> Self: ...
+        @overload
+        def __get__(self, instance: object, owner: type | None = None, /) -> Constraint: ...
+        def __get__(self, instance: object, owner: type | None = None, /) -> Constraint: ...
+
+    def __call__(self, fn: Callable[..., Constraint]) -> dependent_property:  # type: ignore[override]
         return dependent_property(fn, is_discrete=self._is_discrete, event_dim=self._event_dim)
 
 
-def is_dependent(constraint: Any) -> bool:
+def is_dependent(constraint: Constraint) -> bool:
     """Whether a constraint is known of an instance only.
 
     >>> import tdt
@@ -110,7 +130,10 @@ class _Over(Constraint):
     """A set made of another one, `base_constraint`, which says what is discrete."""
 
     base_constraint: Constraint
-    is_discrete = property(lambda self: self.base_constraint.is_discrete)
+
+    @property
+    def is_discrete(self) -> bool:
+        return self.base_constraint.is_discrete
 
     def _all(self, valid: Tensor, value: Tensor, dims: int, expected: int) -> Tensor:
         if value.ndim < expected:
@@ -134,7 +157,9 @@ class _IndependentConstraint(_Over):
             raise AssertionError(f"reinterpreted_batch_ndims must be >= 0, got {reinterpreted_batch_ndims}")
         self.base_constraint, self.reinterpreted_batch_ndims = base_constraint, reinterpreted_batch_ndims
 
-    event_dim = property(lambda self: self.base_constraint.event_dim + self.reinterpreted_batch_ndims)
+    @property
+    def event_dim(self) -> int:
+        return self.base_constraint.event_dim + self.reinterpreted_batch_ndims
 
     def check(self, value: Tensor) -> Tensor:
         valid = self.base_constraint.check(value)
@@ -155,7 +180,9 @@ class MixtureSameFamilyConstraint(_Over):
     def __init__(self, base_constraint: Constraint) -> None:
         self.base_constraint = base_constraint
 
-    event_dim = property(lambda self: self.base_constraint.event_dim)
+    @property
+    def event_dim(self) -> int:
+        return self.base_constraint.event_dim
 
     def check(self, value: Tensor) -> Tensor:
         valid = self.base_constraint.check(value.unsqueeze(-1 - self.event_dim))
@@ -172,7 +199,7 @@ class _Bounded(Constraint):
         self.lower_bound, self.upper_bound = lower_bound, upper_bound
 
     @property
-    def bounds(self) -> tuple[Any, Any]:
+    def bounds(self) -> tuple[Tensor | float, Tensor | float]:
         return self.lower_bound, self.upper_bound
 
 
@@ -375,7 +402,9 @@ class _Several(Constraint):
     def __init__(self, cseq: Sequence[Constraint], dim: int = 0) -> None:
         self.cseq, self.dim = list(cseq), dim
 
-    is_discrete = property(lambda self: any(part.is_discrete for part in self.cseq))
+    @property
+    def is_discrete(self) -> bool:
+        return any(part.is_discrete for part in self.cseq)
 
 
 class _Cat(_Several):
@@ -397,7 +426,9 @@ class _Cat(_Several):
         if len(self.lengths) != len(self.cseq):
             raise AssertionError(f"lengths ({len(self.lengths)}) must match cseq ({len(self.cseq)})")
 
-    event_dim = property(lambda self: max(part.event_dim for part in self.cseq))
+    @property
+    def event_dim(self) -> int:
+        return max(part.event_dim for part in self.cseq)
 
     def check(self, value: Tensor) -> Tensor:
         parts = value.split(self.lengths, self.dim)

@@ -10,14 +10,14 @@ import tdt
 import tdt.nn.functional as F
 from tdt import Tensor
 from tdt.distributions import constraints
-from tdt.distributions.distribution import OfEvent
+from tdt.distributions.distribution import _OfEvent
 from tdt.distributions.exp_family import ExponentialFamily
 from tdt.distributions.utils import broadcast_all, clamp_probs, lazy_property
 
 __all__ = ["ContinuousBernoulli"]
 
 
-class ContinuousBernoulli(OfEvent, ExponentialFamily):
+class ContinuousBernoulli(_OfEvent, ExponentialFamily):
     """Continuous Bernoulli distribution on [0, 1], of density proportional to p^x (1 - p)^(1 - x).
 
     Args:
@@ -35,7 +35,10 @@ class ContinuousBernoulli(OfEvent, ExponentialFamily):
 
     support = constraints.unit_interval
     has_rsample = True
-    stddev = property(lambda self: self.variance.sqrt())
+
+    @property
+    def stddev(self) -> Tensor:
+        return self.variance.sqrt()
 
     def __init__(
         self,

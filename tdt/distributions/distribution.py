@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
 
 import tdt
 from tdt import Size, Tensor, _about
+from tdt._core.constructors import own_constructor
 from tdt.distributions import constraints
 from tdt.distributions.utils import broadcast_all, lazy_property, logits_to_probs, probs_to_logits
 
@@ -46,6 +47,10 @@ class Distribution:
             raise ValueError(f"value must be True or False, not {value!r}")
         Distribution._validate_args = value
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        own_constructor(cls)
+
     def __init__(
         self, batch_shape: Sequence[int] = (), event_shape: Sequence[int] = (), validate_args: bool | None = None
     ) -> None:
@@ -75,7 +80,7 @@ class Distribution:
                 raise ValueError(f"Expected parameter {name} {_described(value)} of distribution {self!r} to satisfy the "
                                  f"constraint {constraint!r}, but found invalid values:\n{value}")  # fmt: skip
 
-    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
+    def expand(self, batch_shape: Sequence[int], _instance: Self | None = None) -> Self:
         """The same distributions, broadcast to `batch_shape`."""
         shape, dims = Size(batch_shape), len(self._batch_shape)
         new = self._get_checked_instance(None, _instance)
@@ -110,12 +115,31 @@ class Distribution:
         """The shape of one sample of one of them."""
         return self._event_shape
 
-    arg_constraints: Any = property(lambda self: _lacks(self, "arg_constraints"))
-    support: Any = property(lambda self: _lacks(self, "support"))
-    mean: Any = property(lambda self: _lacks(self, "mean"))
-    mode: Any = property(lambda self: _lacks(self, "mode"))
-    variance: Any = property(lambda self: _lacks(self, "variance"))
-    stddev: Any = property(lambda self: self.variance.sqrt())
+    @property
+    def arg_constraints(self) -> Mapping[str, constraints.Constraint]:
+        """The constraint of each parameter, by name."""
+        return _lacks(self, "arg_constraints")
+
+    @property
+    def support(self) -> constraints.Constraint:
+        """The set that samples lie in."""
+        return _lacks(self, "support")
+
+    @property
+    def mean(self) -> Tensor:
+        return _lacks(self, "mean")
+
+    @property
+    def mode(self) -> Tensor:
+        return _lacks(self, "mode")
+
+    @property
+    def variance(self) -> Tensor:
+        return _lacks(self, "variance")
+
+    @property
+    def stddev(self) -> Tensor:
+        return self.variance.sqrt()
 
     def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         """Samples of shape sample_shape + batch_shape + event_shape, without gradients."""
@@ -196,7 +220,7 @@ def _described(value: Tensor) -> str:
     return f"({type(value).__name__} of shape {tuple(value.shape)})"
 
 
-class LocScale(Distribution):
+class _LocScale(Distribution):
     """A distribution of a location and a positive scale, symmetric about the location."""
 
     arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
@@ -207,8 +231,13 @@ class LocScale(Distribution):
         self.loc, self.scale = broadcast_all(loc, scale)
         super().__init__(self.loc.shape, validate_args=validate_args)
 
-    mean = property(lambda self: self.loc)
-    mode = property(lambda self: self.loc)
+    @property
+    def mean(self) -> Tensor:
+        return self.loc
+
+    @property
+    def mode(self) -> Tensor:
+        return self.loc
 
 
 class _OfProbs:
@@ -219,21 +248,26 @@ class _OfProbs:
     logits: Tensor
 
     @staticmethod
-    def _either(probs: Tensor | float | None, logits: Tensor | float | None) -> None:
-        if (probs is None) == (logits is None):
+    def _either(probs: Tensor | float | None, logits: Tensor | float | None) -> Tensor | float:
+        """The one that is given."""
+        value = logits if probs is None else probs
+        if value is None or (probs is not None and logits is not None):
             raise ValueError("Either `probs` or `logits` must be specified, but not both.")
+        return value
 
     @property
     def _param(self) -> Tensor:
         return vars(self)[self._given]  # type: ignore[attr-defined]
 
-    param_shape = property(lambda self: self._param.size())
+    @property
+    def param_shape(self) -> Size:
+        return self._param.size()
 
     def _new(self, *args: Any, **kwargs: Any) -> Tensor:
         return self._param.new(*args, **kwargs)
 
 
-class OfEvent(_OfProbs, Distribution):
+class _OfEvent(_OfProbs, Distribution):
     """A distribution of one event's probability or log-odds."""
 
     arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
@@ -244,9 +278,8 @@ class OfEvent(_OfProbs, Distribution):
         logits: Tensor | float | None = None,
         validate_args: bool | None = None,
     ) -> None:
-        self._either(probs, logits)
+        (value,) = broadcast_all(self._either(probs, logits))
         self._given = "logits" if probs is None else "probs"
-        (value,) = broadcast_all(logits if probs is None else probs)
         setattr(self, self._given, value)
         super().__init__(value.shape, validate_args=validate_args)
 
@@ -259,7 +292,7 @@ class OfEvent(_OfProbs, Distribution):
         return logits_to_probs(self.logits, is_binary=True)
 
 
-class OfClasses(_OfProbs, Distribution):
+class _OfClasses(_OfProbs, Distribution):
     """A distribution of classes' probabilities, which are normalised, or logits, along the last dimension."""
 
     arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
@@ -270,9 +303,8 @@ class OfClasses(_OfProbs, Distribution):
         logits: Tensor | None = None,
         validate_args: bool | None = None,
     ) -> None:
-        self._either(probs, logits)
+        value: Any = self._either(probs, logits)
         self._given = "logits" if probs is None else "probs"
-        value: Any = logits if probs is None else probs
         if value.ndim < 1:
             raise ValueError(f"`{self._given}` parameter must be at least one-dimensional.")
         value = value - value.logsumexp(-1, keepdim=True) if probs is None else value / value.sum(-1, keepdim=True)
@@ -281,7 +313,10 @@ class OfClasses(_OfProbs, Distribution):
         super().__init__(value.shape[:-1], classes if self._one_hot else (), validate_args=validate_args)
 
     _one_hot = True
-    _num_events = property(lambda self: self._param.shape[-1])
+
+    @property
+    def _num_events(self) -> int:
+        return self._param.shape[-1]
 
     @lazy_property
     def logits(self) -> Tensor:

@@ -8,13 +8,13 @@ import tdt
 import tdt.nn.functional as F
 from tdt import Tensor
 from tdt.distributions import constraints
-from tdt.distributions.distribution import OfEvent
+from tdt.distributions.distribution import _OfEvent
 from tdt.distributions.utils import broadcast_all
 
 __all__ = ["Geometric"]
 
 
-class Geometric(OfEvent):
+class Geometric(_OfEvent):
     """Geometric distribution: number of failures (0, 1, …) before the first success.
 
     Args:
@@ -29,9 +29,18 @@ class Geometric(OfEvent):
     """
 
     support = constraints.nonnegative_integer
-    mean = property(lambda self: 1.0 / self.probs - 1.0)
-    mode = property(lambda self: tdt.zeros_like(self.probs))
-    variance = property(lambda self: (1.0 / self.probs - 1.0) / self.probs)
+
+    @property
+    def mean(self) -> Tensor:
+        return 1.0 / self.probs - 1.0
+
+    @property
+    def mode(self) -> Tensor:
+        return tdt.zeros_like(self.probs)
+
+    @property
+    def variance(self) -> Tensor:
+        return (1.0 / self.probs - 1.0) / self.probs
 
     def __init__(
         self,

@@ -26,8 +26,13 @@ class HalfCauchy(HalfNormal):
     tensor(0.5000)
     """
 
-    mean = property(lambda self: tdt.full_like(self.scale, math.inf))
-    variance = property(lambda self: self.base_dist.variance)
+    @property
+    def mean(self) -> Tensor:
+        return tdt.full_like(self.scale, math.inf)
+
+    @property
+    def variance(self) -> Tensor:
+        return self.base_dist.variance
 
     def __init__(self, scale: Tensor | float, validate_args: bool | None = None) -> None:
         TransformedDistribution.__init__(self, Cauchy(0, scale, validate_args=False), AbsTransform(), validate_args)

@@ -7,6 +7,7 @@ import math
 import tdt
 from tdt import Tensor
 from tdt.distributions import constraints
+from tdt.distributions.distribution import _LocScale
 from tdt.distributions.normal import Normal
 from tdt.distributions.transformed_distribution import TransformedDistribution
 from tdt.distributions.transforms import AbsTransform
@@ -26,13 +27,26 @@ class HalfNormal(TransformedDistribution):
     tensor(0.7979)
     """
 
+    base_dist: _LocScale
     arg_constraints = {"scale": constraints.positive}
     support = constraints.nonnegative
     has_rsample = True
-    scale = property(lambda self: self.base_dist.scale)
-    mean = property(lambda self: self.scale * math.sqrt(2 / math.pi))
-    mode = property(lambda self: tdt.zeros_like(self.scale))
-    variance = property(lambda self: self.scale.pow(2) * (1 - 2 / math.pi))
+
+    @property
+    def scale(self) -> Tensor:
+        return self.base_dist.scale
+
+    @property
+    def mean(self) -> Tensor:
+        return self.scale * math.sqrt(2 / math.pi)
+
+    @property
+    def mode(self) -> Tensor:
+        return tdt.zeros_like(self.scale)
+
+    @property
+    def variance(self) -> Tensor:
+        return self.scale.pow(2) * (1 - 2 / math.pi)
 
     def __init__(self, scale: Tensor | float, validate_args: bool | None = None) -> None:
         super().__init__(Normal(0, scale, validate_args=False), AbsTransform(), validate_args)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tdt import Tensor
 from tdt.distributions import constraints
@@ -25,7 +25,7 @@ class Independent(Distribution):
     (tdt.Size([5]), tdt.Size([3]), tdt.Size([5]))
     """
 
-    arg_constraints: dict[str, constraints.Constraint] = {}
+    arg_constraints: Mapping[str, constraints.Constraint] = {}
 
     def __init__(
         self, base_distribution: Distribution, reinterpreted_batch_ndims: int, validate_args: bool | None = None
@@ -38,13 +38,25 @@ class Independent(Distribution):
         cut = len(batch) - reinterpreted_batch_ndims
         super().__init__(batch[:cut], batch[cut:] + base_distribution.event_shape, validate_args)
 
-    has_rsample = property(lambda self: self.base_dist.has_rsample)
-    has_enumerate_support = property(
-        lambda self: self.reinterpreted_batch_ndims == 0 and self.base_dist.has_enumerate_support
-    )
-    mean = property(lambda self: self.base_dist.mean)
-    mode = property(lambda self: self.base_dist.mode)
-    variance = property(lambda self: self.base_dist.variance)
+    @property
+    def has_rsample(self) -> bool:
+        return self.base_dist.has_rsample
+
+    @property
+    def has_enumerate_support(self) -> bool:
+        return self.reinterpreted_batch_ndims == 0 and self.base_dist.has_enumerate_support
+
+    @property
+    def mean(self) -> Tensor:
+        return self.base_dist.mean
+
+    @property
+    def mode(self) -> Tensor:
+        return self.base_dist.mode
+
+    @property
+    def variance(self) -> Tensor:
+        return self.base_dist.variance
 
     @constraints.dependent_property
     def support(self) -> constraints.Constraint:

@@ -26,12 +26,22 @@ class InverseGamma(TransformedDistribution):
     tensor(2.)
     """
 
+    base_dist: Gamma
     arg_constraints = {"concentration": constraints.positive, "rate": constraints.positive}
     support = constraints.positive
     has_rsample = True
-    concentration = property(lambda self: self.base_dist.concentration)
-    rate = property(lambda self: self.base_dist.rate)
-    mode = property(lambda self: self.rate / (self.concentration + 1))
+
+    @property
+    def concentration(self) -> Tensor:
+        return self.base_dist.concentration
+
+    @property
+    def rate(self) -> Tensor:
+        return self.base_dist.rate
+
+    @property
+    def mode(self) -> Tensor:
+        return self.rate / (self.concentration + 1)
 
     def __init__(self, concentration: Tensor | float, rate: Tensor | float, validate_args: bool | None = None) -> None:
         base = Gamma(concentration, rate, validate_args)

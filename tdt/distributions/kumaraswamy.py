@@ -31,8 +31,14 @@ class Kumaraswamy(TransformedDistribution):
     arg_constraints = {"concentration1": constraints.positive, "concentration0": constraints.positive}
     support = constraints.unit_interval
     has_rsample = True
-    mean = property(lambda self: self._moment(1))
-    variance = property(lambda self: self._moment(2) - self.mean.pow(2))
+
+    @property
+    def mean(self) -> Tensor:
+        return self._moment(1)
+
+    @property
+    def variance(self) -> Tensor:
+        return self._moment(2) - self.mean.pow(2)
 
     def __init__(
         self, concentration1: Tensor | float, concentration0: Tensor | float, validate_args: bool | None = None

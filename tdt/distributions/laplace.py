@@ -7,12 +7,12 @@ from collections.abc import Sequence
 
 import tdt
 from tdt import Tensor
-from tdt.distributions.distribution import LocScale
+from tdt.distributions.distribution import _LocScale
 
 __all__ = ["Laplace"]
 
 
-class Laplace(LocScale):
+class Laplace(_LocScale):
     """Laplace distribution: exponential of mean `scale` on both sides of `loc`.
 
     Shape: parameters broadcast to the batch shape; event ().
@@ -24,8 +24,13 @@ class Laplace(LocScale):
     tensor(-0.6931)
     """
 
-    stddev = property(lambda self: math.sqrt(2) * self.scale)
-    variance = property(lambda self: 2 * self.scale.pow(2))
+    @property
+    def stddev(self) -> Tensor:
+        return math.sqrt(2) * self.scale
+
+    @property
+    def variance(self) -> Tensor:
+        return 2 * self.scale.pow(2)
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         shape = self._extended_shape(sample_shape)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 from tdt import Tensor
 from tdt.distributions import constraints
+from tdt.distributions.independent import Independent
 from tdt.distributions.normal import Normal
 from tdt.distributions.transformed_distribution import TransformedDistribution
 from tdt.distributions.transforms import StickBreakingTransform
@@ -23,11 +26,18 @@ class LogisticNormal(TransformedDistribution):
     tdt.Size([3])
     """
 
+    base_dist: Independent
     arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
     support = constraints.simplex
     has_rsample = True
-    loc = property(lambda self: self.base_dist.base_dist.loc)
-    scale = property(lambda self: self.base_dist.base_dist.scale)
+
+    @property
+    def loc(self) -> Tensor:
+        return cast(Normal, self.base_dist.base_dist).loc
+
+    @property
+    def scale(self) -> Tensor:
+        return cast(Normal, self.base_dist.base_dist).scale
 
     def __init__(self, loc: Tensor | float, scale: Tensor | float, validate_args: bool | None = None) -> None:
         base = Normal(loc, scale, validate_args)

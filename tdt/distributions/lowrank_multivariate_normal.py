@@ -38,8 +38,14 @@ class LowRankMultivariateNormal(Distribution):
     }
     support = constraints.real_vector
     has_rsample = True
-    mean = property(lambda self: self.loc)
-    mode = property(lambda self: self.loc)
+
+    @property
+    def mean(self) -> Tensor:
+        return self.loc
+
+    @property
+    def mode(self) -> Tensor:
+        return self.loc
 
     def __init__(
         self, loc: Tensor, cov_factor: Tensor, cov_diag: Tensor, validate_args: bool | None = None

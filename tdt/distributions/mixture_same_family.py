@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import tdt
 from tdt import Tensor
@@ -26,9 +26,15 @@ class MixtureSameFamily(Distribution):
     tensor(2.)
     """
 
-    arg_constraints: dict[str, constraints.Constraint] = {}
-    mixture_distribution = property(lambda self: self._mixture_distribution)
-    component_distribution = property(lambda self: self._component_distribution)
+    arg_constraints: Mapping[str, constraints.Constraint] = {}
+
+    @property
+    def mixture_distribution(self) -> Categorical:
+        return self._mixture_distribution
+
+    @property
+    def component_distribution(self) -> Distribution:
+        return self._component_distribution
 
     def __init__(
         self, mixture_distribution: Categorical, component_distribution: Distribution, validate_args: bool | None = None

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import tdt
-from tdt import Tensor
+from tdt import Size, Tensor
 from tdt.distributions import constraints
 from tdt.distributions.binomial import Binomial
 from tdt.distributions.categorical import Categorical
@@ -34,11 +34,26 @@ class Multinomial(Distribution):
     """
 
     arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
-    probs = property(lambda self: self._categorical.probs)
-    logits = property(lambda self: self._categorical.logits)
-    param_shape = property(lambda self: self._categorical.param_shape)
-    mean = property(lambda self: self.probs * self.total_count)
-    variance = property(lambda self: self.total_count * self.probs * (1 - self.probs))
+
+    @property
+    def probs(self) -> Tensor:
+        return self._categorical.probs
+
+    @property
+    def logits(self) -> Tensor:
+        return self._categorical.logits
+
+    @property
+    def param_shape(self) -> Size:
+        return self._categorical.param_shape
+
+    @property
+    def mean(self) -> Tensor:
+        return self.probs * self.total_count
+
+    @property
+    def variance(self) -> Tensor:
+        return self.total_count * self.probs * (1 - self.probs)
 
     def __init__(
         self, total_count: int = 1, probs: Tensor | None = None, logits: Tensor | None = None,

@@ -37,8 +37,14 @@ class MultivariateNormal(ScaleTril, Distribution):
     }
     support = constraints.real_vector
     has_rsample = True
-    mean = property(lambda self: self.loc)
-    mode = property(lambda self: self.loc)
+
+    @property
+    def mean(self) -> Tensor:
+        return self.loc
+
+    @property
+    def mode(self) -> Tensor:
+        return self.loc
 
     def __init__(
         self, loc: Tensor, covariance_matrix: Tensor | None = None, precision_matrix: Tensor | None = None,

@@ -8,14 +8,14 @@ import tdt
 import tdt.nn.functional as F
 from tdt import Tensor
 from tdt.distributions import constraints
-from tdt.distributions.distribution import OfEvent
+from tdt.distributions.distribution import _OfEvent
 from tdt.distributions.gamma import Gamma
 from tdt.distributions.utils import broadcast_all, lazy_property
 
 __all__ = ["NegativeBinomial"]
 
 
-class NegativeBinomial(OfEvent):
+class NegativeBinomial(_OfEvent):
     """Negative binomial distribution: number of successes before `total_count` failures.
 
     Args:
@@ -35,9 +35,18 @@ class NegativeBinomial(OfEvent):
         "logits": constraints.real,
     }
     support = constraints.nonnegative_integer
-    mean = property(lambda self: self.total_count * self.logits.exp())
-    mode = property(lambda self: ((self.total_count - 1) * self.logits.exp()).floor().clamp(min=0))
-    variance = property(lambda self: self.mean / (-self.logits).sigmoid())
+
+    @property
+    def mean(self) -> Tensor:
+        return self.total_count * self.logits.exp()
+
+    @property
+    def mode(self) -> Tensor:
+        return ((self.total_count - 1) * self.logits.exp()).floor().clamp(min=0)
+
+    @property
+    def variance(self) -> Tensor:
+        return self.mean / (-self.logits).sigmoid()
 
     def __init__(
         self,
@@ -46,8 +55,7 @@ class NegativeBinomial(OfEvent):
         logits: Tensor | float | None = None,
         validate_args: bool | None = None,
     ) -> None:
-        self._either(probs, logits)
-        count, value = broadcast_all(total_count, logits if probs is None else probs)
+        count, value = broadcast_all(total_count, self._either(probs, logits))
         self.total_count = count.type_as(value)
         probs, logits = (None, value) if probs is None else (value, None)
         super().__init__(probs, logits, validate_args)

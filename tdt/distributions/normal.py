@@ -7,13 +7,13 @@ from collections.abc import Sequence
 
 import tdt
 from tdt import Tensor
-from tdt.distributions.distribution import LocScale
+from tdt.distributions.distribution import _LocScale
 from tdt.distributions.exp_family import ExponentialFamily
 
 __all__ = ["Normal"]
 
 
-class Normal(LocScale, ExponentialFamily):
+class Normal(_LocScale, ExponentialFamily):
     """Normal (Gaussian) distribution of mean `loc` and standard deviation `scale`.
 
     Shape: parameters broadcast to the batch shape; event ().
@@ -25,8 +25,13 @@ class Normal(LocScale, ExponentialFamily):
     tensor(-0.9189)
     """
 
-    stddev = property(lambda self: self.scale)
-    variance = property(lambda self: self.scale.pow(2))
+    @property
+    def stddev(self) -> Tensor:
+        return self.scale
+
+    @property
+    def variance(self) -> Tensor:
+        return self.scale.pow(2)
 
     def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         shape = self._extended_shape(sample_shape)

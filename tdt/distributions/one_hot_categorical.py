@@ -7,7 +7,7 @@ from typing import Any
 
 import tdt
 import tdt.nn.functional as F
-from tdt import Tensor
+from tdt import Size, Tensor
 from tdt.distributions import constraints
 from tdt.distributions.categorical import Categorical
 from tdt.distributions.distribution import Distribution
@@ -33,12 +33,30 @@ class OneHotCategorical(Distribution):
     arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
     support = constraints.one_hot
     has_enumerate_support = True
-    probs = property(lambda self: self._categorical.probs)
-    logits = property(lambda self: self._categorical.logits)
-    param_shape = property(lambda self: self._categorical.param_shape)
-    mean = property(lambda self: self.probs)
-    mode = property(lambda self: F.one_hot(self.probs.argmax(-1), self.probs.shape[-1]).to(self.probs))
-    variance = property(lambda self: self.probs * (1 - self.probs))
+
+    @property
+    def probs(self) -> Tensor:
+        return self._categorical.probs
+
+    @property
+    def logits(self) -> Tensor:
+        return self._categorical.logits
+
+    @property
+    def param_shape(self) -> Size:
+        return self._categorical.param_shape
+
+    @property
+    def mean(self) -> Tensor:
+        return self.probs
+
+    @property
+    def mode(self) -> Tensor:
+        return F.one_hot(self.probs.argmax(-1), self.probs.shape[-1]).to(self.probs)
+
+    @property
+    def variance(self) -> Tensor:
+        return self.probs * (1 - self.probs)
 
     def __init__(
         self, probs: Tensor | None = None, logits: Tensor | None = None, validate_args: bool | None = None

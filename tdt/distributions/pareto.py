@@ -25,7 +25,10 @@ class Pareto(TransformedDistribution):
     """
 
     arg_constraints = {"alpha": constraints.positive, "scale": constraints.positive}
-    mode = property(lambda self: self.scale)
+
+    @property
+    def mode(self) -> Tensor:
+        return self.scale
 
     def __init__(self, scale: Tensor | float, alpha: Tensor | float, validate_args: bool | None = None) -> None:
         self.scale, self.alpha = broadcast_all(scale, alpha)

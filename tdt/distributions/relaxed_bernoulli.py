@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import tdt
 from tdt import Tensor
 from tdt.distributions import constraints
-from tdt.distributions.distribution import OfEvent
+from tdt.distributions.distribution import _OfEvent
 from tdt.distributions.transformed_distribution import TransformedDistribution
 from tdt.distributions.transforms import SigmoidTransform
 from tdt.distributions.utils import broadcast_all, clamp_probs
@@ -15,7 +15,7 @@ from tdt.distributions.utils import broadcast_all, clamp_probs
 __all__ = ["LogitRelaxedBernoulli", "RelaxedBernoulli"]
 
 
-class LogitRelaxedBernoulli(OfEvent):
+class LogitRelaxedBernoulli(_OfEvent):
     """The logit of a RelaxedBernoulli."""
 
     support = constraints.real
@@ -59,12 +59,22 @@ class RelaxedBernoulli(TransformedDistribution):
     tdt.Size([2])
     """
 
+    base_dist: LogitRelaxedBernoulli
     arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
     support = constraints.unit_interval
     has_rsample = True
-    temperature = property(lambda self: self.base_dist.temperature)
-    probs = property(lambda self: self.base_dist.probs)
-    logits = property(lambda self: self.base_dist.logits)
+
+    @property
+    def temperature(self) -> Tensor:
+        return self.base_dist.temperature
+
+    @property
+    def probs(self) -> Tensor:
+        return self.base_dist.probs
+
+    @property
+    def logits(self) -> Tensor:
+        return self.base_dist.logits
 
     def __init__(
         self,

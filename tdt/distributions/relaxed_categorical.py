@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 import tdt
-from tdt import Tensor
+from tdt import Size, Tensor
 from tdt.distributions import constraints
 from tdt.distributions.categorical import Categorical
 from tdt.distributions.distribution import Distribution
@@ -23,9 +23,18 @@ class ExpRelaxedCategorical(Distribution):
     arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
     support = constraints.real_vector
     has_rsample = True
-    probs = property(lambda self: self._categorical.probs)
-    logits = property(lambda self: self._categorical.logits)
-    param_shape = property(lambda self: self._categorical.param_shape)
+
+    @property
+    def probs(self) -> Tensor:
+        return self._categorical.probs
+
+    @property
+    def logits(self) -> Tensor:
+        return self._categorical.logits
+
+    @property
+    def param_shape(self) -> Size:
+        return self._categorical.param_shape
 
     def __init__(
         self, temperature: Tensor, probs: Tensor | None = None, logits: Tensor | None = None,
@@ -66,12 +75,22 @@ class RelaxedOneHotCategorical(TransformedDistribution):
     tdt.Size([2])
     """
 
+    base_dist: ExpRelaxedCategorical
     arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
     support = constraints.simplex
     has_rsample = True
-    temperature = property(lambda self: self.base_dist.temperature)
-    probs = property(lambda self: self.base_dist.probs)
-    logits = property(lambda self: self.base_dist.logits)
+
+    @property
+    def temperature(self) -> Tensor:
+        return self.base_dist.temperature
+
+    @property
+    def probs(self) -> Tensor:
+        return self.base_dist.probs
+
+    @property
+    def logits(self) -> Tensor:
+        return self.base_dist.logits
 
     def __init__(
         self, temperature: Tensor, probs: Tensor | None = None, logits: Tensor | None = None,

@@ -30,8 +30,14 @@ class StudentT(Distribution):
     arg_constraints = {"df": constraints.positive, "loc": constraints.real, "scale": constraints.positive}
     support = constraints.real
     has_rsample = True
-    mean = property(lambda self: self.loc.masked_fill(self.df <= 1, math.nan))
-    mode = property(lambda self: self.loc)
+
+    @property
+    def mean(self) -> Tensor:
+        return self.loc.masked_fill(self.df <= 1, math.nan)
+
+    @property
+    def mode(self) -> Tensor:
+        return self.loc
 
     def __init__(
         self,

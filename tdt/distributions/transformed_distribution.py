@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
 
 import tdt
 from tdt import Size, Tensor
@@ -30,7 +30,7 @@ class TransformedDistribution(Distribution):
     tensor(-0.9189)
     """
 
-    arg_constraints: dict[str, constraints.Constraint] = {}
+    arg_constraints: Mapping[str, constraints.Constraint] = {}
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class TransformedDistribution(Distribution):
         cut = len(out) - max(dims_out, dims + dims_out - dims_in)
         super().__init__(out[:cut], out[cut:], validate_args)
 
-    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
+    def expand(self, batch_shape: Sequence[int], _instance: Self | None = None) -> Self:
         new = super().expand(self._batch_shape, _instance)
         shape = Size(batch_shape) + self._event_shape
         for transform in reversed(self.transforms):
@@ -75,7 +75,9 @@ class TransformedDistribution(Distribution):
         more = len(self.event_shape) - support.event_dim
         return constraints.independent(support, more) if more > 0 else support
 
-    has_rsample = property(lambda self: self.base_dist.has_rsample)
+    @property
+    def has_rsample(self) -> bool:
+        return self.base_dist.has_rsample
 
     def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         with tdt.no_grad():

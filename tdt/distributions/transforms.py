@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import tdt
 import tdt.nn.functional as F
@@ -19,6 +19,9 @@ from tdt.distributions._transform import (
     needs,
 )
 from tdt.distributions.utils import broadcast_all, sum_rightmost, tril_matrix_to_vec, vec_to_tril_matrix
+
+if TYPE_CHECKING:
+    from tdt.distributions.distribution import Distribution
 
 __all__ = [
     "AbsTransform", "AffineTransform", "CatTransform", "ComposeTransform", "CorrCholeskyTransform",
@@ -76,7 +79,10 @@ class PowerTransform(Transform):
 
     domain, codomain = constraints.positive, constraints.positive
     bijective = True
-    sign = property(lambda self: self.exponent.sign())
+
+    @property
+    def sign(self) -> Tensor | int:
+        return self.exponent.sign()
 
     def __init__(self, exponent: Tensor | float, cache_size: int = 0) -> None:
         super().__init__(cache_size)
@@ -229,7 +235,9 @@ class AffineTransform(Transform):
         super().__init__(cache_size)
         self.loc, self.scale, self._event_dim = loc, scale, event_dim
 
-    event_dim = property(lambda self: self._event_dim)
+    @property
+    def event_dim(self) -> int:
+        return self._event_dim
 
     @constraints.dependent_property(is_discrete=False)
     def domain(self) -> constraints.Constraint:
@@ -246,7 +254,7 @@ class AffineTransform(Transform):
     __hash__ = object.__hash__
 
     @property
-    def sign(self) -> Any:
+    def sign(self) -> Tensor | int:
         return self.scale.sign() if isinstance(self.scale, Tensor) else (self.scale > 0) - (self.scale < 0)
 
     def _call(self, x: Tensor) -> Tensor:
@@ -436,7 +444,9 @@ class _Parts(Transform):
         self.transforms = [part.with_cache(cache_size) for part in tseq] if cache_size else list(tseq)
         self.dim = dim
 
-    bijective = property(lambda self: all(part.bijective for part in self.transforms))
+    @property
+    def bijective(self) -> bool:
+        return all(part.bijective for part in self.transforms)
 
     def _split(self, x: Tensor) -> Sequence[Tensor]:
         raise NotImplementedError
@@ -478,7 +488,9 @@ class CatTransform(_Parts):
         if len(self.lengths) != len(self.transforms):
             raise AssertionError(f"lengths ({len(self.lengths)}) must match transforms ({len(self.transforms)})")
 
-    event_dim = property(lambda self: max(part.event_dim for part in self.transforms))
+    @property
+    def event_dim(self) -> int:
+        return max(part.event_dim for part in self.transforms)
 
     def _split(self, x: Tensor) -> Sequence[Tensor]:
         return x.split(self.lengths, self.dim)
@@ -546,9 +558,12 @@ class CumulativeDistributionTransform(Transform):
     """
 
     bijective, codomain, sign = True, constraints.unit_interval, +1
-    domain = property(lambda self: self.distribution.support)
 
-    def __init__(self, distribution: Any, cache_size: int = 0) -> None:
+    @property
+    def domain(self) -> constraints.Constraint:
+        return self.distribution.support
+
+    def __init__(self, distribution: Distribution, cache_size: int = 0) -> None:
         super().__init__(cache_size)
         self.distribution = distribution
 

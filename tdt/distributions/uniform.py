@@ -27,10 +27,22 @@ class Uniform(Distribution):
     """
 
     has_rsample = True
-    mean = property(lambda self: (self.low + self.high) / 2)
-    mode = property(lambda self: math.nan * self.high)
-    stddev = property(lambda self: (self.high - self.low) / 12**0.5)
-    variance = property(lambda self: (self.high - self.low).pow(2) / 12)
+
+    @property
+    def mean(self) -> Tensor:
+        return (self.low + self.high) / 2
+
+    @property
+    def mode(self) -> Tensor:
+        return math.nan * self.high
+
+    @property
+    def stddev(self) -> Tensor:
+        return (self.high - self.low) / 12**0.5
+
+    @property
+    def variance(self) -> Tensor:
+        return (self.high - self.low).pow(2) / 12
 
     def __init__(self, low: Tensor | float, high: Tensor | float, validate_args: bool | None = None) -> None:
         self.low, self.high = broadcast_all(low, high)

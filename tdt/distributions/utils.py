@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Generic, TypeVar, overload
 
 import tdt
 from tdt import Tensor
@@ -14,10 +14,11 @@ __all__ = [
     "tril_matrix_to_vec", "vec_to_tril_matrix",
 ]  # fmt: skip
 
+T = TypeVar("T")
 euler_constant = 0.5772156649015329  # Euler's γ
 
 
-def broadcast_all(*values: Any) -> tuple[Tensor, ...]:
+def broadcast_all(*values: Tensor | float) -> tuple[Tensor, ...]:
     """Numbers and tensors as tensors of one shape; a number takes the dtype of the first tensor, or the default one.
 
     >>> import tdt
@@ -59,14 +60,18 @@ def sum_rightmost(value: Tensor, dims: int) -> Tensor:
 _sum_rightmost = sum_rightmost  # PyTorch's name, which libraries import
 
 
-class lazy_property:
+class lazy_property(Generic[T]):
     """An attribute computed when it is first asked for, with gradients, and kept."""
 
-    def __init__(self, wrapped: Callable[[Any], Any]) -> None:
+    def __init__(self, wrapped: Callable[..., T]) -> None:
         self.wrapped = wrapped
         functools.update_wrapper(self, wrapped)  # type: ignore[arg-type]
 
-    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+    @overload
+    def __get__(self, instance: None, owner: type | None = None) -> lazy_property[T]: ...
+    @overload
+    def __get__(self, instance: object, owner: type | None = None) -> T: ...
+    def __get__(self, instance: object, owner: type | None = None) -> lazy_property[T] | T:
         if instance is None:
             return self
         with tdt.enable_grad():

@@ -27,9 +27,18 @@ class Weibull(TransformedDistribution):
 
     arg_constraints = {"scale": constraints.positive, "concentration": constraints.positive}
     support = constraints.positive
-    concentration_reciprocal = property(lambda self: self.concentration.reciprocal())
-    mean = property(lambda self: self._moment(1))
-    variance = property(lambda self: self._moment(2) - self.mean.pow(2))
+
+    @property
+    def concentration_reciprocal(self) -> Tensor:
+        return self.concentration.reciprocal()
+
+    @property
+    def mean(self) -> Tensor:
+        return self._moment(1)
+
+    @property
+    def variance(self) -> Tensor:
+        return self._moment(2) - self.mean.pow(2)
 
     def __init__(self, scale: Tensor | float, concentration: Tensor | float, validate_args: bool | None = None) -> None:
         self.scale, self.concentration = broadcast_all(scale, concentration)

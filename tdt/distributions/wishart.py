@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import tdt
 from tdt import Size, Tensor, linalg
@@ -40,7 +39,7 @@ class Wishart(ScaleTril, ExponentialFamily):
     _mean_carrier_measure = 0
 
     @property
-    def arg_constraints(self) -> dict[str, Any]:
+    def arg_constraints(self) -> Mapping[str, constraints.Constraint]:
         return {
             "covariance_matrix": constraints.positive_definite,
             "precision_matrix": constraints.positive_definite,

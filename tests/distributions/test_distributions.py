@@ -291,3 +291,24 @@ def test_pytorchs_text_and_a_copy_by_pickle():
     twin = pickle.loads(pickle.dumps(DISTRIBUTIONS["flow"](tdt, 1.0)))
     value = twin.sample()
     assert twin.log_prob(value).equal(DISTRIBUTIONS["flow"](tdt, 1.0).log_prob(value))
+
+
+@pytest.mark.parametrize("arguments", ["", "wrong=1", "*range(9)"])
+def test_wrong_calls_of_every_class_raise_pytorchs_type_error(arguments: str):
+    torch = require_torch()
+    names = [name for name in torch.distributions.__all__ if hasattr(tdt.distributions, name)]
+
+    def errors(m: Any) -> dict[str, str]:
+        found = {}
+        for name in names:
+            try:
+                eval(f"m.distributions.{name}({arguments})", {"m": m})
+            except TypeError as error:
+                found[name] = str(error)
+            except ValueError:
+                pass  # a call that Python accepts
+        return found
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert errors(tdt) == errors(torch)

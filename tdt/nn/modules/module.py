@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Self
 
+from tdt._core.constructors import own_constructor
 from tdt._core.tensor import Tensor
-from tdt.nn.modules._constructors import own_constructor
 from tdt.nn.modules._convert import Convertible
 from tdt.nn.modules._forward import HasForward, P, R
 from tdt.nn.modules._hooks import (  # noqa: F401  (PyTorch has them here)

@@ -1,4 +1,4 @@
-"""Constructors that layers share, under each layer's own name."""
+"""Constructors that layers or distributions share, under each class's own name."""
 
 from __future__ import annotations
 
