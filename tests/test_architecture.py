@@ -130,10 +130,6 @@ def test_no_files_import_each_other():
     assert not targets, {module: sorted(names & targets.keys()) for module, names in targets.items()}
 
 
-def test_methods_are_bound_by_the_root_module_alone():
-    assert [m for m, path in MODULES.items() if "tdt._methods" in {t for _, t in imports(path)}] in ([], ["tdt"])
-
-
 def test_nothing_but_public_namespaces_imports_compat():
     """Also inside functions. What serves programs written for PyTorch alone is needed by nothing else."""
     users = {m for m, path in MODULES.items() if any(name.startswith("tdt.compat") for _, name in imports(path))}

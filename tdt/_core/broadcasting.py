@@ -14,7 +14,7 @@ def check_broadcast(*shapes: tuple[int, ...]) -> tuple[int, ...]:
                 raise RuntimeError(
                     f"The size of tensor a ({a}) must match the size of tensor b ({b}) at non-singleton dimension "
                     f"{len(padded) - i}; shapes are {' and '.join(str(list(s)) for s in shapes)}"
-                )
+                ) from None  # NumPy's refusal would say the same again
             padded[-i] = b if a == 1 else a
         result = padded
     return tuple(result)

@@ -40,7 +40,7 @@ def unary(op: Op, x: Any, attributes: dict = NO_ATTRIBUTES) -> Any:
         a = x._a
         plan = op.plans.get((a.dtype,))
     except AttributeError:
-        return apply(op, (x,), attributes)
+        plan = None
     if plan is None or not plan.fast_path or a.__class__ is not ndarray or record is None:
         return apply(op, (x,), attributes)
     edge = (x._edge if x._view is None else edge_of(x)) if record and op.rules else None
@@ -80,11 +80,14 @@ def binary(op: Op, x: Any, y: Any) -> Any:
             plan = op.plans.get(dtype) if dtype is b.dtype else op.plans.get((dtype, b.dtype))
             if b.__class__ is not ndarray or not a.flags.c_contiguous:
                 plan = None
-        if plan is None or not plan.fast_path or a.__class__ is not ndarray or record is None:
-            return apply(op, (x, y), {})
-        result = op.forward(np, a, b) if op.direct is None else op.direct(a, b)
-    except (AttributeError, ValueError, OverflowError, RuntimeError):
+    except AttributeError:
+        plan = None
+    if plan is None or not plan.fast_path or a.__class__ is not ndarray or record is None:
         return apply(op, (x, y), {})
+    try:
+        result = op.forward(np, a, b) if op.direct is None else op.direct(a, b)
+    except (ValueError, OverflowError) as error:
+        result = _recover(op, np, [a, b], op.defaults, error)
     out = _new(Tensor)
     out._a = result if result.__class__ is ndarray else _backend.as_array(result)
     out._st = Storage()
@@ -277,7 +280,10 @@ def _compute(op: Op, xp: Any, arrays: list, attributes: dict, low: Any, target: 
 def _recover(op: Op, xp: Any, arrays: list, attributes: dict, error: Exception) -> Any:
     """Say in PyTorch's words why NumPy refused, or do what it refused: wrap a Python integer that is out of range."""
     if isinstance(error, OverflowError) and any(isinstance(a, int) for a in arrays):
-        return op.forward(xp, *wrap_scalars(arrays), **attributes)
+        try:
+            return op.forward(xp, *wrap_scalars(arrays), **attributes)
+        except OverflowError:
+            raise OverflowError("int too big to convert") from None
     shapes = [a.shape for a in arrays if _backend.is_array(a)]
     if op.broadcasts and len(shapes) > 1:
         check_broadcast(*shapes)
