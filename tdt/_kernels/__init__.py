@@ -135,7 +135,7 @@ def _also_lines(when: When, function: Callable) -> Kernel:
     def lifted(arrays: Sequence[Any], attributes: dict) -> tuple[list[Any], dict]:
         return [_row_of_image("", a) for a in arrays], {k: _row_of_image(k, v) for k, v in attributes.items()}
 
-    def takes(arrays: Sequence[Any], attributes: dict) -> bool:
+    def accepts(arrays: Sequence[Any], attributes: dict) -> bool:
         return when(*lifted(arrays, attributes)) if arrays[0].ndim == 3 else when(arrays, attributes)
 
     @functools.wraps(function)
@@ -145,7 +145,7 @@ def _also_lines(when: When, function: Callable) -> Kernel:
         images, how = lifted(arrays, attributes)
         return np.ascontiguousarray(function(*images, **how)[:, :, 0])
 
-    return Kernel(takes, call)
+    return Kernel(accepts, call)
 
 
 def large_float32(arrays: Sequence[Any], attributes: dict) -> bool:

@@ -15,8 +15,8 @@ import time
 from tdt import _kernels
 from tdt._kernels import _cache, _jit
 
-MAKES = ("pool_cpu._backward", "_layout._transpose", "optim_cpu._sgd_momentum")
-LOOK = 0.005  # seconds between looks for a kernel that is being made
+KERNELS = ("pool_cpu._backward", "_layout._transpose", "optim_cpu._sgd_momentum")
+LOOK = 0.005  # seconds between looks for a kernel that is being compiled
 
 PATIENCE = 30.0  # seconds after which a process that makes nothing is no longer waited for
 
@@ -36,11 +36,11 @@ def begin() -> None:
     quiet = subprocess.DEVNULL
     try:
         labels = {name: name.partition("-")[0] for name in _cache.names()}
-        whole = {label for name, label in labels.items() if label in MAKES and _cache.load(name) is not None}
-        if not whole.issuperset(MAKES):
+        present = {label for name, label in labels.items() if label in KERNELS and _cache.load(name) is not None}
+        if not present.issuperset(KERNELS):
             _process = subprocess.Popen(command, stdin=quiet, stdout=quiet, stderr=quiet)
             atexit.register(_end, _process)
-            _jit.wait_for = made
+            _jit.wait_for = load_or_wait
     except OSError:  # no memory for a process, or the folder is gone: each kernel is compiled when it is called
         return
 
@@ -51,10 +51,10 @@ def _end(process: subprocess.Popen) -> None:
         process.wait()
 
 
-def made(kernel: str, name: str) -> bytes | None:
+def load_or_wait(kernel: str, name: str) -> bytes | None:
     """The code kept under `name`, which the process may be making; None where it is not or has failed."""
     end = time.monotonic() + PATIENCE
-    while kernel in MAKES and _process is not None and _process.poll() is None and time.monotonic() < end:
+    while kernel in KERNELS and _process is not None and _process.poll() is None and time.monotonic() < end:
         code = _cache.load(name)
         if code is not None:
             return code

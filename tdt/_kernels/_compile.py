@@ -49,7 +49,7 @@ def _add_entry(library: Any, descriptor: Any) -> None:
     builder = ir.IRBuilder(entry.append_basic_block())
     kernel = cpu_target.target_context.declare_function(module, descriptor)
     result, error, _, _, *rest = (argument.type for argument in kernel.args)
-    given = [builder.alloca(result.pointee), builder.alloca(error.pointee), entry.args[1], entry.args[2]]
+    call_args = [builder.alloca(result.pointee), builder.alloca(error.pointee), entry.args[1], entry.args[2]]
     for i, kind in enumerate(rest):
         value = builder.load(builder.gep(entry.args[0], [word(i)]))
         if isinstance(kind, ir.PointerType):
@@ -58,8 +58,8 @@ def _add_entry(library: Any, descriptor: Any) -> None:
             value = builder.bitcast(value, kind)
         elif kind != word:
             value = builder.trunc(value, kind)
-        given.append(value)
-    builder.ret(builder.sext(builder.call(kernel, given), word))
+        call_args.append(value)
+    builder.ret(builder.sext(builder.call(kernel, call_args), word))
     library.add_ir_module(module)
 
 
@@ -100,8 +100,8 @@ def _check_stands_alone(kernel: Compilable, library: Any) -> None:
     """Every symbol that the code refers to must be the C library's, since Numba's are not there when it is loaded."""
     process = ctypes.CDLL(None)
     functions = library._final_module.functions
-    wanted = [f.name for f in functions if f.is_declaration and not f.name.startswith("llvm.")]
-    foreign = [name for name in wanted if name != RELEASE and not hasattr(process, name)]
+    undefined = [f.name for f in functions if f.is_declaration and not f.name.startswith("llvm.")]
+    foreign = [name for name in undefined if name != RELEASE and not hasattr(process, name)]
     if foreign:
         raise RuntimeError(
             f"kernel {kernel.name} refers to {', '.join(foreign)}, which only a process with Numba has; "

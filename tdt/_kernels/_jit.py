@@ -131,8 +131,8 @@ def _file_name(kernel: Kernel, key: tuple) -> str:
     types = ("".join(map(str, part)) if isinstance(part, tuple) else part.__name__ for part in key)
     safe = {"<": "", ">": "big-", "|": "", "True": "c", "False": "s"}
     name = "_".join(types)
-    for mark, spelled in safe.items():
-        name = name.replace(mark, spelled)
+    for mark, replacement in safe.items():
+        name = name.replace(mark, replacement)
     return f"{kernel.label}-{name}.o"
 
 

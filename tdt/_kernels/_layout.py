@@ -58,9 +58,9 @@ def _border(first, last, x, top, left, out):
     height, width, channels = x.shape[1], x.shape[2], x.shape[3]
     for n in range(first, last):
         for i in range(out.shape[1]):
-            h, row, wide = i - top, out[n, i], out.shape[2]
-            low = min(max(left, 0), wide) if h >= 0 and h < height else wide
-            high = max(low, min(width + left, wide))
+            h, row, out_width = i - top, out[n, i], out.shape[2]
+            low = min(max(left, 0), out_width) if h >= 0 and h < height else out_width
+            high = max(low, min(width + left, out_width))
             _zero(row[:low])
             _zero(row[high:])
             if low < high:
@@ -84,14 +84,17 @@ def _zero(row):
 
 
 @jit
-def _border_planes(first, last, x, channels, height, width, top, left, out, tall, wide):
-    """`_border` from contiguous (N, C, H, W) to (N, tall, wide, C), both flat."""
+def _border_planes(first, last, x, channels, height, width, top, left, out, out_height, out_width):
+    """`_border` from contiguous (N, C, H, W) to (N, out_height, out_width, C), both flat."""
     for n in range(first, last):
-        for i in range(tall):
-            h, here = i - top, (n * tall + i) * wide * channels
-            low = min(max(left, 0), wide) if h >= 0 and h < height else wide
-            high = max(low, min(width + left, wide))
-            before, behind = out[here : here + low * channels], out[here + high * channels : here + wide * channels]
+        for i in range(out_height):
+            h, here = i - top, (n * out_height + i) * out_width * channels
+            low = min(max(left, 0), out_width) if h >= 0 and h < height else out_width
+            high = max(low, min(width + left, out_width))
+            before, behind = (
+                out[here : here + low * channels],
+                out[here + high * channels : here + out_width * channels],
+            )
             for k in range(before.size):
                 before[k] = 0
             for k in range(behind.size):

@@ -29,7 +29,7 @@ class Table:
         self.blocks = int(blocks[-1])
         self.like = np.empty(0, first[0].dtype)
         self._columns = columns
-        self._seen: dict[int, list[ref]] = {}
+        self._array_refs: dict[int, list[ref]] = {}
         for number, column in enumerate(columns):
             if column is not None:
                 self.rows[:, number] = _addresses(column)
@@ -37,10 +37,10 @@ class Table:
     def point(self, column: int, arrays: Sequence[np.ndarray]) -> None:
         """Let a column name these arrays, which the caller keeps while the table is used."""
         # An address takes a microsecond. Gradients may stay the same arrays from step to step, and may not be kept here.
-        seen = self._seen.get(column)
-        if seen is None or not all(r() is a for r, a in zip(seen, arrays, strict=True)):
+        refs = self._array_refs.get(column)
+        if refs is None or not all(r() is a for r, a in zip(refs, arrays, strict=True)):
             self.rows[:, column] = _addresses(arrays)
-            self._seen[column] = [ref(a) for a in arrays]
+            self._array_refs[column] = [ref(a) for a in arrays]
 
 
 def _addresses(arrays: Sequence[np.ndarray]) -> list[int]:

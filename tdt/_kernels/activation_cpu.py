@@ -162,7 +162,7 @@ def _forward(first, last, x, out, p, q, r):
     a, b, c = np.float32(p), np.float32(q), np.float32(r)
     xs, ys = x[first * BLOCK : last * BLOCK], out[first * BLOCK : last * BLOCK]
     for i in range(xs.size):
-        ys[i] = value(xs[i], a, b, c)  # noqa: F821 - see `_made`
+        ys[i] = value(xs[i], a, b, c)  # noqa: F821 - see `_elementwise`
 
 
 def _backward(first, last, g, x, out, p, q, r):
@@ -172,7 +172,7 @@ def _backward(first, last, g, x, out, p, q, r):
         ys[i] = value(gs[i], xs[i], a, b, c)  # noqa: F821
 
 
-def _made(loop: FunctionType, value: Kernel, settings: tuple[str, ...]) -> Callable[..., np.ndarray]:
+def _elementwise(loop: FunctionType, value: Kernel, settings: tuple[str, ...]) -> Callable[..., np.ndarray]:
     """`loop` around `value`, as a function of arrays that lie alike and without gaps in memory, and of the op's settings."""
     function = FunctionType(loop.__code__, {**globals(), "value": value}, loop.__name__)
     function.__qualname__ = value.name  # also the name under which the compiled kernel is kept
@@ -189,17 +189,17 @@ def _made(loop: FunctionType, value: Kernel, settings: tuple[str, ...]) -> Calla
 
 def _pair(value: Kernel, slope: Kernel, *settings: str) -> tuple[Callable[..., np.ndarray], ...]:
     """An activation and its gradient."""
-    return _made(_forward, value, settings), _made(_backward, slope, settings)
+    return _elementwise(_forward, value, settings), _elementwise(_backward, slope, settings)
 
 
 sigmoid, sigmoid_vjp = _pair(sigmoid_value, sigmoid_slope)
-tanh_vjp = _made(_backward, tanh_slope, ())  # NumPy's tanh is faster
+tanh_vjp = _elementwise(_backward, tanh_slope, ())  # NumPy's tanh is faster
 silu, silu_vjp = _pair(silu_value, silu_slope)
 leaky_relu, leaky_relu_vjp = _pair(leaky_relu_value, leaky_relu_slope, "slope")
 elu, elu_vjp = _pair(elu_value, elu_slope, "alpha", "scale", "input_scale")
 mish, mish_vjp = _pair(mish_value, mish_slope)
 # Binary cross-entropy with logits: its losses and their slopes, of logits and targets.
-logits_losses, logits_slopes = _made(_backward, logits_loss, ()), _made(_backward, logits_slope, ())
+logits_losses, logits_slopes = _elementwise(_backward, logits_loss, ()), _elementwise(_backward, logits_slope, ())
 softplus, softplus_vjp = _pair(softplus_value, softplus_slope, "beta", "threshold")
 log_sigmoid, log_sigmoid_vjp = _pair(log_sigmoid_value, log_sigmoid_slope)
 hardtanh, hardtanh_vjp = _pair(hardtanh_value, hardtanh_slope, "low", "high")

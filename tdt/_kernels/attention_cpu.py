@@ -92,7 +92,7 @@ def _line(where, which, b, h, row, column, like):
 
 
 @jit
-def _seen(causal, i, j, columns):
+def _visible(causal, i, j, columns):
     """How many of the columns from j on row i sees."""
     return max(0, min(columns, i - j + 1)) if causal else columns
 
@@ -113,12 +113,12 @@ def _soften(row, keys, before):
 
 
 @jit
-def _gradients(row, given, top, norm, shared, factor):
+def _gradients(row, g_row, top, norm, shared, factor):
     """Scores to weights, and the gradients of weights to those of the scores before they are scaled, in place."""
     for c in range(row.size):
         weight = exp32(row[c] - top) * norm
         row[c] = weight
-        given[c] = weight * (given[c] - shared) * factor
+        g_row[c] = weight * (g_row[c] - shared) * factor
 
 
 @jit
@@ -135,9 +135,9 @@ def _products(left, from_row, rows, right, pitch, tables, depth, factor, turned,
                     line[c] *= factor
         for r in range(0, rows, step):
             high = min(r + step, rows)
-            seen = _seen(causal, i + high - 1, j, columns)
+            visible = _visible(causal, i + high - 1, j, columns)
             tiles(left[e:], from_row, r, high, tables[ONES], tables[SCORES], 0, count, turned, PANEL, out, tables[SCORES],
-                   zeros[:seen], e == 0)  # fmt: skip
+                   zeros[:visible], e == 0)  # fmt: skip
 
 
 @jit
@@ -166,7 +166,7 @@ def _forward(first, last, blocks, heads, length, places, width, size, where, tab
             _products(q, tables[Q], rows, k, where[K, LINE], tables, width, np.float32(scale), turned, scores, causal, i, j,
                       columns, zeros)  # fmt: skip
             for r in range(rows):
-                count = _seen(causal, i + r, j, columns)
+                count = _visible(causal, i + r, j, columns)
                 row, rest = scores[r * PITCH : r * PITCH + count], scores[r * PITCH + count : r * PITCH + columns]
                 if masked:
                     mask = _line(where, MASK, b, h, i + r, j, floats)
@@ -188,8 +188,8 @@ def _forward(first, last, blocks, heads, length, places, width, size, where, tab
                         line[c] *= fade
             for r in range(0, rows, step):
                 high = min(r + step, rows)
-                seen = _seen(causal, i + high - 1, j, columns)
-                tiles(scores, tables[SCORES], r, high, tables[ONES], tables[V], 0, seen, v, PANEL, out, tables[OUT],
+                visible = _visible(causal, i + high - 1, j, columns)
+                tiles(scores, tables[SCORES], r, high, tables[ONES], tables[V], 0, visible, v, PANEL, out, tables[OUT],
                        zeros[:size], j == 0)  # fmt: skip
         for r in range(rows):
             line = out[r * where[OUT, LINE] : r * where[OUT, LINE] + size]
@@ -232,8 +232,8 @@ def _backward(first, last, pieces, heads, length, places, width, size, where, ta
                 _products(g, tables[G], rows, v, where[V, LINE], tables, size, np.float32(1), turned, towards, causal, i, j,
                           columns, zeros)  # fmt: skip
                 for r in range(rows):
-                    count = _seen(causal, i + r, j, columns)
-                    row, given = scores[r * PITCH : r * PITCH + count], towards[r * PITCH : r * PITCH + count]
+                    count = _visible(causal, i + r, j, columns)
+                    row, g_row = scores[r * PITCH : r * PITCH + count], towards[r * PITCH : r * PITCH + count]
                     if masked:
                         mask = _line(where, MASK, b, h, i + r, j, floats)
                         for c in range(count):
@@ -242,8 +242,8 @@ def _backward(first, last, pieces, heads, length, places, width, size, where, ta
                     keep = _line(where, KEEP, b, h, i + r, j, flags)
                     if dropping:
                         for c in range(count):
-                            given[c] *= np.float32(share) if keep[c] else ZERO
-                    _gradients(row, given, norms[at], norms[at + 1], shared[r], factor)
+                            g_row[c] *= np.float32(share) if keep[c] else ZERO
+                    _gradients(row, g_row, norms[at], norms[at + 1], shared[r], factor)
                     if dropping:
                         for c in range(count):
                             row[c] *= np.float32(share) if keep[c] else ZERO
@@ -252,8 +252,8 @@ def _backward(first, last, pieces, heads, length, places, width, size, where, ta
                         towards[c] = ZERO
                 for r in range(0, rows, step):
                     high = min(r + step, rows)
-                    seen = _seen(causal, i + high - 1, j, columns)
-                    tiles(towards, tables[SCORES], r, high, tables[ONES], tables[K], 0, seen, k, PANEL, gq, tables[GQ],
+                    visible = _visible(causal, i + high - 1, j, columns)
+                    tiles(towards, tables[SCORES], r, high, tables[ONES], tables[K], 0, visible, k, PANEL, gq, tables[GQ],
                            zeros[:width], False)  # fmt: skip
                 for c in range(0, columns, step):
                     high, start = min(c + step, columns), max(0, j + c - i) if causal else 0

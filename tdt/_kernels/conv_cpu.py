@@ -49,13 +49,13 @@ def conv_input_grad(y: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *
     """The op `conv_input_grad` for y (N, O, OH, OW), w (O, C / groups, KH, KW), b (C,) or None; float32."""
     last = is_channels_last(y) or is_channels_last(w)
     image = _channels_last(y)
-    made, summed = w.shape[1], w.shape[0] // groups
-    out = np.empty((y.shape[0], *size, made * groups), np.float32)
+    out_channels, summed = w.shape[1], w.shape[0] // groups
+    out = np.empty((y.shape[0], *size, out_channels * groups), np.float32)
     pairs = _pairs(size, y.shape[2:], w.shape[2:], stride, padding, dilation)
     plan = targets(y.shape[0], pairs, False, image.shape[1:], out.shape[1:], w.shape[2:], PANEL, summed)
-    bias = np.zeros(made * groups, np.float32) if b is None else np.ascontiguousarray(b)
+    bias = np.zeros(out_channels * groups, np.float32) if b is None else np.ascontiguousarray(b)
     for i, part in enumerate(_groups(w, groups)):
-        _gather(image, i * summed, plan, packed(part.transpose(2, 3, 0, 1)), made, out, i * made, bias)
+        _gather(image, i * summed, plan, packed(part.transpose(2, 3, 0, 1)), out_channels, out, i * out_channels, bias)
     return _ordered(out, last)
 
 
@@ -63,7 +63,7 @@ def conv_weight_grad(y: np.ndarray, x: np.ndarray, *, kernel: tuple, stride: tup
                      groups: int) -> np.ndarray:  # fmt: skip
     """The op `conv_weight_grad` for y (N, O, OH, OW), x (N, C, H, W); float32."""
     last = is_channels_last(y) or is_channels_last(x)
-    count, made, channels = y.shape[0], y.shape[1] // groups, x.shape[1] // groups
+    count, out_channels, channels = y.shape[0], y.shape[1] // groups, x.shape[1] // groups
     size = y.shape[2:]
     right = _channels_last(y)
     how = size, kernel, stride, padding, dilation
@@ -75,17 +75,17 @@ def conv_weight_grad(y: np.ndarray, x: np.ndarray, *, kernel: tuple, stride: tup
         image = _image(x, *how)
         rows = _cells(kernel, dilation, image.shape[2:], channels)
         plan = _all_windows(count, size, stride, image.shape[1:], y.shape[1])
-    out = np.empty((groups, channels * math.prod(kernel), made), np.float32)
-    pieces = _shares(plan.parts, rows.size, made)
-    work = count * plan.parts[0, 1] * made * min(rows.size, SHARE)
+    out = np.empty((groups, channels * math.prod(kernel), out_channels), np.float32)
+    pieces = _shares(plan.parts, rows.size, out_channels)
+    work = count * plan.parts[0, 1] * out_channels * min(rows.size, SHARE)
     for i in range(groups):
         parallel(
             _walk, len(pieces), image.reshape(-1)[i * channels :], math.prod(image.shape[1:]), rows, plan.windows, plan.lines,
-            pieces, ROWS, right.reshape(-1)[i * made :], PANEL, math.prod(right.shape[1:]), out[i].reshape(-1), 0,
-            _multiples(rows.size, made), np.zeros(made, np.float32), count, plan.samples, True,
+            pieces, ROWS, right.reshape(-1)[i * out_channels :], PANEL, math.prod(right.shape[1:]), out[i].reshape(-1), 0,
+            _multiples(rows.size, out_channels), np.zeros(out_channels, np.float32), count, plan.samples, True,
             grain=-(-GRAIN // max(1, int(work))),
         )  # fmt: skip
-    cells = out.reshape(groups, *kernel, channels, made)
+    cells = out.reshape(groups, *kernel, channels, out_channels)
     if last:
         return to_front(cells.transpose(0, 4, 1, 2, 3).reshape(-1, *kernel, channels))
     return np.ascontiguousarray(cells.transpose(0, 4, 3, 1, 2).reshape(-1, channels, *kernel))

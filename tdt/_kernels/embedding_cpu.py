@@ -30,6 +30,6 @@ def embedding_grad(
 @jit
 def _add_rows(first, last, y, which, grad):
     for i in range(which.size):
-        given, target = y[i, first * BLOCK : last * BLOCK], grad[which[i], first * BLOCK : last * BLOCK]
-        for j in range(given.size):
-            target[j] += given[j]
+        g_row, target = y[i, first * BLOCK : last * BLOCK], grad[which[i], first * BLOCK : last * BLOCK]
+        for j in range(g_row.size):
+            target[j] += g_row[j]

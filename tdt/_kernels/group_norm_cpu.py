@@ -30,12 +30,12 @@ def group_norm(
     shift = np.zeros(channels, np.float32) if b is None else b
     if x.flags.c_contiguous:
         shape = count * groups, x.size // mean.size
-        seen = x.reshape(shape), out.reshape(shape), mean.reshape(-1), rstd.reshape(-1)
-        parallel(_planes, shape[0], *seen, scale, shift, groups, float(eps), grain=-(-GRAIN // shape[1]))
+        views = x.reshape(shape), out.reshape(shape), mean.reshape(-1), rstd.reshape(-1)
+        parallel(_planes, shape[0], *views, scale, shift, groups, float(eps), grain=-(-GRAIN // shape[1]))
     else:
         room = np.empty((3, count, channels), np.float32)
-        seen = _pixels_of(x), _pixels_of(out), mean, rstd
-        parallel(_pixels, count, *seen, scale, shift, *room, float(eps), grain=-(-GRAIN // x[0].size))
+        views = _pixels_of(x), _pixels_of(out), mean, rstd
+        parallel(_pixels, count, *views, scale, shift, *room, float(eps), grain=-(-GRAIN // x[0].size))
     return out, mean, rstd
 
 
@@ -90,9 +90,9 @@ def _planes(first, last, x, out, mean, rstd, w, b, groups, eps):
         at = r % groups * channels
         for c in range(channels):
             p, q = scale * w[at + c], b[at + c]
-            plane, made = row[c * places : (c + 1) * places], target[c * places : (c + 1) * places]
+            plane, out_plane = row[c * places : (c + 1) * places], target[c * places : (c + 1) * places]
             for j in range(plane.size):
-                made[j] = (plane[j] - centre) * p + q
+                out_plane[j] = (plane[j] - centre) * p + q
 
 
 @jit
@@ -157,11 +157,11 @@ def _planes_backward(first, last, g, x, grad, mean, rstd, g_mean, g_rstd, w, pla
     for r in range(first, last):
         centre, scale, at, total, product = mean[r], rstd[r], r % groups * channels, ZERO, ZERO
         for c in range(channels):
-            given, plane = g[r, c * places : (c + 1) * places], x[r, c * places : (c + 1) * places]
+            g_plane, plane = g[r, c * places : (c + 1) * places], x[r, c * places : (c + 1) * places]
             p, q = ZERO, ZERO
             for j in range(plane.size):
-                p += given[j]
-                q += given[j] * (plane[j] - centre)
+                p += g_plane[j]
+                q += g_plane[j] * (plane[j] - centre)
             plain[r, c] = p
             weighted[r, c] = q * scale
             total += p * w[at + c]
@@ -169,10 +169,10 @@ def _planes_backward(first, last, g, x, grad, mean, rstd, g_mean, g_rstd, w, pla
         shift = _shift(total, scale, g_mean[r], x.shape[1])
         slope = _slope(product, scale, g_rstd[r], x.shape[1])
         for c in range(channels):
-            given, plane = g[r, c * places : (c + 1) * places], x[r, c * places : (c + 1) * places]
+            g_plane, plane = g[r, c * places : (c + 1) * places], x[r, c * places : (c + 1) * places]
             target, p = grad[r, c * places : (c + 1) * places], scale * w[at + c]
             for j in range(plane.size):
-                target[j] = given[j] * p - (plane[j] - centre) * slope - shift
+                target[j] = g_plane[j] * p - (plane[j] - centre) * slope - shift
 
 
 @jit
@@ -187,10 +187,10 @@ def _pixels_backward(first, last, g, x, grad, mean, rstd, g_mean, g_rstd, w, pla
             q[c] = ZERO
             centre[c] = mean[n, c // channels]
         for i in range(pixels):
-            given, row = g[n, i], x[n, i]
+            g_row, row = g[n, i], x[n, i]
             for c in range(row.size):
-                p[c] += given[c]
-                q[c] += given[c] * (row[c] - centre[c])
+                p[c] += g_row[c]
+                q[c] += g_row[c] * (row[c] - centre[c])
         for k in range(groups):
             total, product = ZERO, ZERO
             for c in range(k * channels, (k + 1) * channels):
@@ -204,6 +204,6 @@ def _pixels_backward(first, last, g, x, grad, mean, rstd, g_mean, g_rstd, w, pla
                 shift[c] = less
                 slope[c] = steep
         for i in range(pixels):
-            given, row, target = g[n, i], x[n, i], grad[n, i]
+            g_row, row, target = g[n, i], x[n, i], grad[n, i]
             for c in range(row.size):
-                target[c] = given[c] * scale[c] - (row[c] - centre[c]) * slope[c] - shift[c]
+                target[c] = g_row[c] * scale[c] - (row[c] - centre[c]) * slope[c] - shift[c]

@@ -19,17 +19,17 @@ def forward(
     hs: np.ndarray,
     passed: np.ndarray,
     w_hh: np.ndarray,
-    given: np.ndarray,
-    own: np.ndarray,
+    b_ih: np.ndarray,
+    b_hh: np.ndarray,
 ) -> None:
     """Fill in every h (N + rows, H) and what h W + b passes on to n (rows, H); the gates (rows, 3H) get their values.
 
-    steps: the `Steps` of the batch. given, own: the biases (3H,) of the input and of h.
+    steps: the `Steps` of the batch. b_ih, b_hh: the biases (3H,) of the input and of h.
     """
     size = hs.shape[1]
-    b = given.copy()
-    b[: 2 * size] += own[: 2 * size]
-    arrays = hs, passed, gates, b, own[2 * size :]
+    b = b_ih.copy()
+    b[: 2 * size] += b_hh[: 2 * size]
+    arrays = hs, passed, gates, b, b_hh[2 * size :]
     run(_forward, steps, arrays, (w_hh[: 2 * size].T, w_hh[2 * size :].T), gates.shape[1])
 
 

@@ -100,17 +100,17 @@ def _backward(first, last, block, g, x, grad, mean, rstd, g_mean, g_rstd, w, wei
             gw[j] = ZERO
             gb[j] = ZERO
         for r in range(number * block, min((number + 1) * block, x.shape[0])):
-            given, row, target, centre, scale = g[r], x[r], grad[r], mean[r], rstd[r]
+            g_row, row, target, centre, scale = g[r], x[r], grad[r], mean[r], rstd[r]
             total, product = ZERO, ZERO
             for j in range(row.size):
-                v = given[j] * w[j]
+                v = g_row[j] * w[j]
                 total += v
                 product += v * (row[j] - centre)
             shift = (total * scale - g_mean[r]) / np.float32(row.size) if centred else ZERO
             # In (x - mean), not times 1 / √(variance + eps): so once more of that.
             slope = (product * scale + g_rstd[r] * scale) * scale * scale / np.float32(row.size)
             for j in range(row.size):
-                target[j] = given[j] * w[j] * scale - shift - (row[j] - centre) * slope
+                target[j] = g_row[j] * w[j] * scale - shift - (row[j] - centre) * slope
             for j in range(row.size):
-                gw[j] += given[j] * ((row[j] - centre) * scale)
-                gb[j] += given[j]
+                gw[j] += g_row[j] * ((row[j] - centre) * scale)
+                gb[j] += g_row[j]

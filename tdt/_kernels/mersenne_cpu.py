@@ -53,9 +53,9 @@ def _words(first, last, state, out):
             key[SIZE - 1] = _twisted(key[SIZE - 1], key[0], key[MIDDLE - 1])
             place = 0
         count = min(SIZE - place, out.size - done)
-        made, target = key[place : place + count], out[done : done + count]
+        source, target = key[place : place + count], out[done : done + count]
         for i in range(count):
-            y = np.uint32(made[i] ^ (made[i] >> ELEVEN))
+            y = np.uint32(source[i] ^ (source[i] >> ELEVEN))
             y = np.uint32(y ^ ((y << SEVEN) & MASK_7))
             y = np.uint32(y ^ ((y << FIFTEEN) & MASK_15))
             target[i] = np.uint32(y ^ (y >> EIGHTEEN))

@@ -102,10 +102,10 @@ class _View:
         return (to_last(x) if self.by_rows and x.ndim > 2 else x).reshape(self.shape)
 
     def run(self, kernel, x: np.ndarray, *arrays: np.ndarray) -> None:
-        """Call it on all blocks; images are seen as matrices."""
-        seen = [self.of(a) if a.shape == x.shape else a for a in (x, *arrays)]
+        """Call the kernel on all blocks; images are viewed as matrices."""
+        matrices = [self.of(a) if a.shape == x.shape else a for a in (x, *arrays)]
         cut = (self.rows, self.block, self.cuts) if self.by_rows else ()
-        parallel(kernel, self.blocks, *cut, *seen, grain=-(-GRAIN // (self.block * self.shape[1])))
+        parallel(kernel, self.blocks, *cut, *matrices, grain=-(-GRAIN // (self.block * self.shape[1])))
 
     def parts(self) -> np.ndarray:
         """Room for a sum per block and column, or per plane."""
@@ -197,20 +197,20 @@ def _row_sums(first, last, count, block, cuts, g, x, mean, plain, weighted):
         start, end = _rows_of(number, count, block, cuts)
         centre = mean[number // cuts]
         for i in range(start, end):
-            given, row = g[i], x[i]
+            g_row, row = g[i], x[i]
             for j in range(row.size):
-                total[j] += given[j]
-                other[j] += given[j] * (row[j] - centre[j])
+                total[j] += g_row[j]
+                other[j] += g_row[j] * (row[j] - centre[j])
 
 
 @jit
 def _plane_sums(first, last, g, x, mean, plain, weighted):
     for number in range(first, last):
-        given, plane, centre = g[number], x[number], mean[number]
+        g_plane, plane, centre = g[number], x[number], mean[number]
         total, other = ZERO, ZERO
         for i in range(plane.size):
-            total += given[i]
-            other += given[i] * (plane[i] - centre)
+            total += g_plane[i]
+            other += g_plane[i] * (plane[i] - centre)
         plain[number] = total
         weighted[number] = other
 
@@ -222,18 +222,18 @@ def _row_input_grad(first, last, count, block, cuts, g, x, mean, scale, slope, s
         sample = number // cuts
         m, a, b, c = mean[sample], scale[sample], slope[sample], shift[sample]
         for i in range(start, end):
-            given, row, target = g[i], x[i], out[i]
+            g_row, row, target = g[i], x[i], out[i]
             for j in range(row.size):
-                target[j] = given[j] * a[j] - (row[j] - m[j]) * b[j] - c[j]
+                target[j] = g_row[j] * a[j] - (row[j] - m[j]) * b[j] - c[j]
 
 
 @jit
 def _plane_input_grad(first, last, g, x, mean, scale, slope, shift, out):
     for number in range(first, last):
-        given, plane, target = g[number], x[number], out[number]
+        g_plane, plane, target = g[number], x[number], out[number]
         m, a, b, c = mean[number], scale[number], slope[number], shift[number]
         for i in range(plane.size):
-            target[i] = given[i] * a - (plane[i] - m) * b - c
+            target[i] = g_plane[i] * a - (plane[i] - m) * b - c
 
 
 @jit

@@ -142,23 +142,23 @@ def _backward(first, last, g, x, out, grad):
                 c, d = x[n, 2 * i + 1, 2 * j], x[n, 2 * i + 1, 2 * j + 1]
                 ga, gb = grad[n, 2 * i, 2 * j], grad[n, 2 * i, 2 * j + 1]
                 gc, gd = grad[n, 2 * i + 1, 2 * j], grad[n, 2 * i + 1, 2 * j + 1]
-                largest, given = out[n, i, j], g[n, i, j]
+                largest, g_cells = out[n, i, j], g[n, i, j]
                 # One target a loop: with four, LLVM would give up telling them apart.
-                for k in range(given.size):
+                for k in range(g_cells.size):
                     last = (a[k] != a[k]) & (b[k] == b[k]) & (c[k] == c[k]) & (d[k] == d[k])
-                    ga[k] = given[k] if last | (a[k] == largest[k]) else ZERO
-                for k in range(given.size):
+                    ga[k] = g_cells[k] if last | (a[k] == largest[k]) else ZERO
+                for k in range(g_cells.size):
                     m = largest[k]
                     last = (b[k] != b[k]) & (c[k] == c[k]) & (d[k] == d[k])
-                    gb[k] = given[k] if last | ((b[k] == m) & (a[k] != m)) else ZERO
-                for k in range(given.size):
+                    gb[k] = g_cells[k] if last | ((b[k] == m) & (a[k] != m)) else ZERO
+                for k in range(g_cells.size):
                     m = largest[k]
                     last = (c[k] != c[k]) & (d[k] == d[k])
-                    gc[k] = given[k] if last | ((c[k] == m) & (a[k] != m) & (b[k] != m)) else ZERO
-                for k in range(given.size):
+                    gc[k] = g_cells[k] if last | ((c[k] == m) & (a[k] != m) & (b[k] != m)) else ZERO
+                for k in range(g_cells.size):
                     m = largest[k]
                     gd[k] = (
-                        given[k] if (d[k] != d[k]) | ((d[k] == m) & (a[k] != m) & (b[k] != m) & (c[k] != m)) else ZERO
+                        g_cells[k] if (d[k] != d[k]) | ((d[k] == m) & (a[k] != m) & (b[k] != m) & (c[k] != m)) else ZERO
                     )
         for i in range(x.shape[1]):
             for j in range(0 if i >= 2 * rows else 2 * columns, x.shape[2]):
@@ -244,7 +244,7 @@ def route(typingctx: Any, x: Any, out: Any, g: Any, grad: Any, cells: Any, place
             single = builder.insert_element(blank, builder.trunc(number, ir.IntType(32)), first)
             return builder.shuffle_vector(single, blank, ir.Constant(ints, [0] * width))
 
-        largest, given = load(vector(out, place)), load(vector(g, place))
+        largest, gradient = load(vector(out, place)), load(vector(g, place))
         winner = cgutils.alloca_once_value(builder, ir.Constant(ints, [-1] * width))
 
         def seek(k: Any, predicate: str, other: Any) -> None:
@@ -264,7 +264,7 @@ def route(typingctx: Any, x: Any, out: Any, g: Any, grad: Any, cells: Any, place
         with cgutils.for_range(builder, count) as loop:
             target = vector(grad, builder.load(builder.gep(cells, [loop.index])))
             hit = builder.icmp_signed("==", builder.load(winner), spread(loop.index))
-            share = builder.select(hit, given, ir.Constant(floats, [0.0] * width))
+            share = builder.select(hit, gradient, ir.Constant(floats, [0.0] * width))
             builder.store(builder.fadd(load(target), share), target).align = 4
         return context.get_dummy_value()
 

@@ -85,10 +85,10 @@ def gemm(typingctx: Any, function: Any, a_how: Any, b_how: Any, m: Any, n: Any, 
         short = ir.IntType(32)
         real = context.get_data_type(like.dtype)
         call, a_how, b_how, m, n, k, a, lda, b, ldb, c, ldc, _ = args
-        given = [short(ROW_MAJOR), builder.trunc(a_how, short), builder.trunc(b_how, short), m, n, k, real(1.0), a, lda, b,
+        call_args = [short(ROW_MAJOR), builder.trunc(a_how, short), builder.trunc(b_how, short), m, n, k, real(1.0), a, lda, b,
                  ldb, real(0.0), c, ldc]  # fmt: skip
-        kind = ir.FunctionType(ir.VoidType(), [value.type for value in given])
-        builder.call(builder.inttoptr(call, kind.as_pointer()), given)
+        kind = ir.FunctionType(ir.VoidType(), [value.type for value in call_args])
+        builder.call(builder.inttoptr(call, kind.as_pointer()), call_args)
         return context.get_dummy_value()
 
     return types.void(*[types.int64] * 12, like), generate

@@ -56,11 +56,11 @@ def _backward(
     for block in range(first, last):
         for k in range(offsets.size - 2, -1, -1):
             low, high = rows_of(block, samples, k, offsets, reverse)
-            h, g, made = out[low * size : high * size], dh[(batch + low) * size :], grads[low * size :]
+            h, g, target = out[low * size : high * size], dh[(batch + low) * size :], grads[low * size :]
             if relu:
                 for j in range(h.size):
-                    made[j] = ZERO if h[j] <= ZERO else g[j]
+                    target[j] = ZERO if h[j] <= ZERO else g[j]
             else:
                 for j in range(h.size):
-                    made[j] = g[j] * (ONE - h[j] * h[j])
+                    target[j] = g[j] * (ONE - h[j] * h[j])
             multiply(grads, own, low, high, terms, lines, w, dh, earlier, nothing, False)

@@ -116,21 +116,21 @@ def _log_softmax(first, last, block, x, bits, out):
 @jit
 def _softmax_grad(first, last, block, g, out, grad):
     for r in range(first * block, min(last * block, g.shape[0])):
-        given, row, target, total = g[r], out[r], grad[r], ZERO
+        g_row, row, target, total = g[r], out[r], grad[r], ZERO
         for j in range(row.size):
-            total += given[j] * row[j]
+            total += g_row[j] * row[j]
         for j in range(row.size):
-            target[j] = row[j] * (given[j] - total)
+            target[j] = row[j] * (g_row[j] - total)
 
 
 @jit
 def _log_softmax_grad(first, last, block, g, out, grad):
     for r in range(first * block, min(last * block, g.shape[0])):
-        given, row, target, total = g[r], out[r], grad[r], ZERO
+        g_row, row, target, total = g[r], out[r], grad[r], ZERO
         for j in range(row.size):
-            total += given[j]
+            total += g_row[j]
         for j in range(row.size):
-            target[j] = given[j] - exp32(row[j]) * total
+            target[j] = g_row[j] - exp32(row[j]) * total
 
 
 @jit

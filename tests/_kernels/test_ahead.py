@@ -33,12 +33,12 @@ def kept(cache: Path) -> Counter:
 
 def test_a_first_training_run_asks_for_just_what_the_process_makes(tmp_path):
     assert python("from tdt._kernels._ahead import make; make()", tmp_path).returncode == 0
-    assert kept(tmp_path) == dict.fromkeys(_ahead.MAKES, 1)
+    assert kept(tmp_path) == dict.fromkeys(_ahead.KERNELS, 1)
     code = "from tdt.cli import main; main()"
-    made = python(code, tmp_path, "train", "digits-cnn", "train.epochs=1", "--run-dir", str(tmp_path / "run"))
-    assert made.returncode == 0, made.stderr
-    assert kept(tmp_path).keys() > set(_ahead.MAKES)
-    assert set(kept(tmp_path).values()) == {1}  # of other types, the process would have made them in vain
+    load_or_wait = python(code, tmp_path, "train", "digits-cnn", "train.epochs=1", "--run-dir", str(tmp_path / "run"))
+    assert load_or_wait.returncode == 0, load_or_wait.stderr
+    assert kept(tmp_path).keys() > set(_ahead.KERNELS)
+    assert set(kept(tmp_path).values()) == {1}  # for other types, the process would have compiled them in vain
 
 
 BEGIN = """
@@ -72,13 +72,13 @@ def test_it_is_started_where_kernels_are_missing_and_ends_with_its_parent(tmp_pa
     with pytest.raises(ProcessLookupError):
         os.kill(int(pid), 0)
     folder = next(tmp_path.rglob("kernels-*"))
-    for name in _ahead.MAKES:
+    for name in _ahead.KERNELS:
         (folder / f"{name}-x.oab12cd").touch()  # what a killed process may leave
     assert python(BEGIN.format(""), tmp_path).stdout == "True\n"
-    for name in _ahead.MAKES:
+    for name in _ahead.KERNELS:
         (folder / f"{name}-x.o").touch()  # damaged
     assert python(BEGIN.format(""), tmp_path).stdout == "True\n"
-    keep = "from tdt._kernels import _cache\nfor name in _ahead.MAKES: _cache.keep(f'{name}-x.o', b'code')"
+    keep = "from tdt._kernels import _cache\nfor name in _ahead.KERNELS: _cache.keep(f'{name}-x.o', b'code')"
     assert python(BEGIN.format(keep), tmp_path).stdout == "False\n"
 
 
@@ -92,14 +92,14 @@ def test_a_kernel_is_waited_for_only_while_it_can_come(monkeypatch):
     monkeypatch.setattr(_cache, "load", lambda name: next(found))
     sleeper = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
     monkeypatch.setattr(_ahead, "_process", sleeper)
-    assert _ahead.made(_ahead.MAKES[0], "x") == b"code"
+    assert _ahead.load_or_wait(_ahead.KERNELS[0], "x") == b"code"
     monkeypatch.setattr(_cache, "load", lambda name: None)
-    assert _ahead.made("another.kernel", "x") is None
+    assert _ahead.load_or_wait("another.kernel", "x") is None
     monkeypatch.setattr(_ahead, "PATIENCE", 0.02)
-    assert _ahead.made(_ahead.MAKES[0], "x") is None  # it hangs
+    assert _ahead.load_or_wait(_ahead.KERNELS[0], "x") is None  # it hangs
     monkeypatch.undo()
     monkeypatch.setattr(_ahead, "_process", sleeper)
     monkeypatch.setattr(_cache, "load", lambda name: None)
     sleeper.kill()
     sleeper.wait()
-    assert _ahead.made(_ahead.MAKES[0], "x") is None
+    assert _ahead.load_or_wait(_ahead.KERNELS[0], "x") is None
